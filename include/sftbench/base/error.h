@@ -1,0 +1,82 @@
+// Errors, in the three kinds that the program tells apart:
+//   InputError  what the user gave cannot be used (exit status 2, nothing was measured);
+//   RunError    a measurement ended without a result; its ReasonCode goes into the result file;
+//   check()     a broken promise inside the program: a bug, reported with file and line.
+#pragma once
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sftbench {
+
+// Why a measurement has no properties. Stable: the names stand in result files.
+enum class ReasonCode {
+  kOomGpu,
+  kOomHost,
+  kHang,
+  kNccl,
+  kRule1,  // kRule1..kRule7: the static rules of the experiments, in the documents' order
+  kRule2,
+  kRule3,
+  kRule4,
+  kRule5,
+  kRule6,
+  kRule7,
+  kData,
+  kWeights,
+  kUnsupported,
+  kTimeout,
+  kKilled,
+  kInternal,
+};
+
+// "OOM_GPU", "RULE_3", ... as result files spell it.
+std::string_view to_string(ReasonCode code);
+
+// One thing that is wrong with an input. Empty fields are left out of the text.
+struct Diagnostic {
+  std::string file;      // path as the user gave it; empty for the command line
+  int line = 0;          // 1-based; 0 when unknown
+  std::string key;       // dotted path of the key, e.g. entitySpace[2].propertyDomain.values
+  std::string message;   // what is wrong: what was found
+  std::string expected;  // what would be right
+  std::string nearest;   // the nearest valid spelling
+};
+
+// "space.yaml:12: entitySpace[2].identifier: unknown property 'batchsize'; expected ...; did you mean 'batch_size'?"
+std::string to_string(const Diagnostic& diagnostic);
+
+// Everything that is wrong with what the user gave, all of it at once. what() is one line each.
+class InputError : public std::runtime_error {
+ public:
+  explicit InputError(std::vector<Diagnostic> diagnostics);
+  explicit InputError(std::string message);
+
+  const std::vector<Diagnostic>& diagnostics() const { return diagnostics_; }
+
+ private:
+  std::vector<Diagnostic> diagnostics_;
+};
+
+// A measurement cannot give a result. `evidence` is the raw line that proves the reason.
+class RunError : public std::runtime_error {
+ public:
+  RunError(ReasonCode reason_code, const std::string& message, std::string evidence_line = {});
+
+  ReasonCode code() const { return code_; }
+  const std::string& evidence() const { return evidence_; }
+
+ private:
+  ReasonCode code_;
+  std::string evidence_;
+};
+
+// Throws std::logic_error naming the caller when a promise inside the program is broken.
+// For invariants only, never for input.
+void check(bool promise, std::string_view text,
+           std::source_location where = std::source_location::current());
+
+}  // namespace sftbench

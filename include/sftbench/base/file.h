@@ -1,0 +1,49 @@
+// Files: whole reads, memory maps, and writes that leave either the whole file or nothing.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace sftbench {
+
+// The whole file. InputError (path and the system's reason) when it cannot be read.
+std::string read_file(const std::filesystem::path& path);
+
+// Writes a temporary file beside `path`, fsyncs it, renames it over `path` and fsyncs the folder:
+// a reader sees the old content or the new, also after a crash or on a full disk.
+// Makes missing folders. InputError (path and the system's reason) when it cannot be written.
+void write_file_atomic(const std::filesystem::path& path, std::string_view content);
+
+// A read-only memory map of a whole file; unmapped on destruction. InputError when it cannot be opened.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  const std::byte* data() const { return data_; }
+  size_t size_bytes() const { return size_bytes_; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_bytes_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  size_t size_bytes_ = 0;
+};
+
+// Where the files that ship with the program are found (`experiments/`, `config/`, `datasets/`):
+// SFTBENCH_HOME, else <folder of the executable>/../share/sftbench, else the source tree it was built from.
+// InputError naming the places that were tried when there is none.
+std::filesystem::path resource_directory();
+
+// $XDG_DATA_HOME/sftbench or ~/.local/share/sftbench: generated datasets. Not created here.
+std::filesystem::path user_data_directory();
+
+// $XDG_CACHE_HOME/sftbench or ~/.cache/sftbench: token counts and other derived data. Not created here.
+std::filesystem::path user_cache_directory();
+
+}  // namespace sftbench

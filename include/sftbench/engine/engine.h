@@ -1,0 +1,37 @@
+// The training half as the rest of the program sees it: this header includes no libtorch. The executable
+// loads libsftbench_engine.so when it is about to train, and only then (launch/engine_library.h).
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "sftbench/base/json.h"
+#include "sftbench/measure/events.h"
+#include "sftbench/plan/training_job.h"
+
+namespace sftbench {
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  // Trains one job in this process, telling `observers` what happens, in their order.
+  // `interrupted` is asked after each optimisation step and micro-batch; true ends the run with
+  // RunError(kKilled). Errors: RunError with the reason code of the outcome (DATA, WEIGHTS, OOM_GPU,
+  // UNSUPPORTED, ...); InputError when a file of the model or dataset is malformed.
+  virtual void train(const TrainingJob& job, const std::vector<TrainObserver*>& observers,
+                     const std::function<bool()>& interrupted) = 0;
+
+  // What it runs on: {libtorch, blas, threads, cuda, nccl, driver, gpus: [...]}.
+  virtual Json environment() const = 0;
+};
+
+// Exported by the engine library under this name; the version must equal the executable's.
+extern "C" {
+using CreateEngineFunction = Engine* (*)();
+using EngineVersionFunction = const char* (*)();
+}
+inline constexpr const char* kCreateEngineSymbol = "sftbench_create_engine";
+inline constexpr const char* kEngineVersionSymbol = "sftbench_engine_version";
+
+}  // namespace sftbench

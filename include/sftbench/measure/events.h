@@ -1,0 +1,75 @@
+// What happens during training, as events. The step loop sends them; samplers, progress bar, stop rules,
+// logs and the accounting of the measured properties receive them. The loop knows none of its observers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sftbench {
+
+// Tokens, counted three ways, because rates with different denominators are different numbers.
+struct TokenCounts {
+  int64_t padded = 0;        // positions that went through the model, padding included
+  int64_t dataset = 0;       // sum over entries of min(tokens of the entry, model_max_length, tokenizer's maximum)
+  int64_t loss_bearing = 0;  // positions whose label is not -100 after the shift
+
+  TokenCounts& operator+=(const TokenCounts& other) {
+    padded += other.padded;
+    dataset += other.dataset;
+    loss_bearing += other.loss_bearing;
+    return *this;
+  }
+};
+
+// Once, when model, data and optimizer stand and before the first step's clock starts.
+struct TrainBegin {
+  int64_t total_steps = 0;           // optimisation steps that are planned
+  int64_t parameters_total = 0;
+  int64_t parameters_trainable = 0;
+  int64_t parameters_embedding = 0;  // input embedding, when not tied to the output: does no GEMM
+  std::string compute_dtype;         // dtype that GEMMs really run in: "bfloat16", "float32", ...
+  std::string padding;               // "longest" or "max_length"
+  std::string tokenizer;             // where it came from
+  double weights_seconds = 0;        // building and loading the model
+  double tokenize_seconds = 0;
+  int ranks = 1;
+};
+
+// After each optimisation step, once the optimizer has written the parameters (device synchronised).
+struct StepEvent {
+  int64_t step = 0;  // 1-based
+  double epoch = 0;
+  double begin_s = 0;  // steady_seconds() around the whole step
+  double end_s = 0;
+  double loss = 0;       // as Hugging Face logs it
+  double grad_norm = 0;  // before clipping
+  double learning_rate = 0;  // that this step used
+  int64_t samples = 0;
+  int64_t micro_batches = 0;
+  TokenCounts tokens;         // of this step, over all ranks
+  double attention_flops = 0;  // causal attention FLOPs of this step's forward pass (lengths squared do not average)
+  int64_t device_allocated_bytes = 0;
+};
+
+// Set by observers, read by the loop after each step.
+struct TrainControl {
+  bool stop = false;
+};
+
+struct TrainEnd {
+  int64_t steps = 0;
+  std::vector<int64_t> device_peak_allocated_bytes;  // per rank; empty on CPUs
+  std::vector<int64_t> device_peak_reserved_bytes;
+  std::vector<int64_t> host_peak_rss_bytes;          // per rank
+};
+
+class TrainObserver {
+ public:
+  virtual ~TrainObserver() = default;
+  virtual void on_train_begin(const TrainBegin&) {}
+  virtual void on_step_end(const StepEvent&, TrainControl&) {}
+  virtual void on_train_end(const TrainEnd&) {}
+};
+
+}  // namespace sftbench

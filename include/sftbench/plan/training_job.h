@@ -1,0 +1,104 @@
+// TrainingJob: everything that a training run needs, resolved. The one hand-over between the half that
+// knows YAML, experiments and catalogues and the half that knows libtorch. Plain data: no optional is left
+// to interpret, it prints as JSON and reads back (`sftbench run --job job.json` repeats the run).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "sftbench/base/json.h"
+
+namespace sftbench {
+
+// Where weights and shapes come from.
+struct ModelSource {
+  std::string name;             // as in the entity: "smollm2-135m"
+  Json hf_config;               // Hugging Face config.json, whole
+  std::string weights_directory;  // folder with safetensors; empty: random weights drawn from `seed`
+  std::string tokenizer_directory;  // folder with tokenizer.json; empty: the byte-level BPE that ships
+};
+
+// Which text is trained on, and how it becomes batches.
+struct DataSource {
+  std::string dataset_id;
+  std::string path;                 // JSONL file; exists when the job starts
+  std::string text_field = "output";
+  std::string response_template = "\n### Response:";
+  int64_t model_max_length = 0;     // tokens; longer entries are truncated
+  std::string padding = "longest";  // "longest": to the longest entry of a micro-batch; "max_length"
+  std::string token_cache_directory;  // empty: token counts are not cached
+};
+
+struct BatchPlan {
+  int64_t per_device_batch_size = 1;  // entries per micro-batch and rank
+  int64_t gradient_accumulation_steps = 1;
+  int64_t max_steps = -1;             // optimisation steps; <= 0: num_train_epochs decides
+  double num_train_epochs = 1.0;
+  double stop_after_seconds = -1.0;   // <= 0: never
+  std::string auto_stop_method;       // "" or WARMUP_60S_STABLE_120S_OR_10_STEPS
+};
+
+struct PrecisionPlan {
+  std::string torch_dtype = "bfloat16";  // dtype of the parameters: bfloat16, float32, float16
+  std::string autocast = "no";           // "no", "bf16", "fp16": dtype that GEMMs run in when it differs
+};
+
+struct OptimizerPlan {
+  std::string name = "adamw_torch";
+  double learning_rate = 1e-5;
+  double weight_decay = 0.0;
+  std::array<double, 2> betas = {0.9, 0.999};
+  double epsilon = 1e-8;
+  double max_grad_norm = 1.0;  // <= 0: no clipping
+  std::string schedule = "cosine";
+  double warmup_ratio = 0.03;  // of the total number of optimisation steps
+};
+
+struct DevicePlan {
+  std::string kind = "cpu";  // "cpu" or "cuda"
+  std::string gpu_model;     // as in the entity; checked against the device before training
+  int64_t ranks = 1;         // processes over all nodes
+  int64_t nodes = 1;
+  int64_t threads = 0;       // per rank, CPU; 0: all cores this process may use
+};
+
+struct ActivationPlan {
+  bool gradient_checkpointing = true;
+  bool use_reentrant = false;
+};
+
+// Off means the plain operator sequence of Hugging Face.
+struct KernelPlan {
+  bool flash_attention = true;
+  bool fused_loss = true;
+  bool fused_rms_norm = true;
+  bool fused_rope = true;
+};
+
+struct TrainingJob {
+  std::string experiment;     // identifier as in the space: finetune_full_benchmark-v1.0.0
+  std::string experiment_id;  // ado's id, byte for byte
+  std::string entity_id;      // ado's id, byte for byte
+  Json inputs;                // every effective property, defaults included
+  std::string tuning = "full";
+
+  ModelSource model;
+  DataSource data;
+  BatchPlan batches;
+  PrecisionPlan precision;
+  OptimizerPlan optimizer;
+  DevicePlan device;
+  ActivationPlan activations;
+  KernelPlan kernels;
+
+  double sample_period_s = 1.0;  // of the system samplers
+  uint64_t seed = 42;
+};
+
+Json to_json(const TrainingJob& job);
+
+// InputError naming the key when one is missing, unknown or of the wrong type.
+TrainingJob training_job_from_json(const Json& json, const std::string& origin);
+
+}  // namespace sftbench

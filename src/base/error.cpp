@@ -1,0 +1,53 @@
+#include "sftbench/base/error.h"
+
+#include <array>
+#include <utility>
+
+namespace sftbench {
+namespace {
+
+std::string join_lines(const std::vector<Diagnostic>& diagnostics) {
+  std::string text;
+  for (const Diagnostic& diagnostic : diagnostics) {
+    if (!text.empty()) text += '\n';
+    text += to_string(diagnostic);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string_view to_string(ReasonCode code) {
+  static constexpr std::array<std::string_view, 17> kNames = {
+      "OOM_GPU", "OOM_HOST", "HANG",   "NCCL", "RULE_1",  "RULE_2",      "RULE_3",  "RULE_4",  "RULE_5",
+      "RULE_6",  "RULE_7",   "DATA", "WEIGHTS", "UNSUPPORTED", "TIMEOUT", "KILLED", "INTERNAL"};
+  return kNames.at(static_cast<size_t>(code));
+}
+
+std::string to_string(const Diagnostic& d) {
+  std::string text = d.file;
+  if (d.line > 0) text += (text.empty() ? "line " : ":") + std::to_string(d.line);
+  if (!text.empty()) text += ": ";
+  if (!d.key.empty()) text += d.key + ": ";
+  text += d.message;
+  if (!d.expected.empty()) text += "; expected " + d.expected;
+  if (!d.nearest.empty()) text += "; did you mean '" + d.nearest + "'?";
+  return text;
+}
+
+InputError::InputError(std::vector<Diagnostic> diagnostics)
+    : std::runtime_error(join_lines(diagnostics)), diagnostics_(std::move(diagnostics)) {}
+
+InputError::InputError(std::string message)
+    : std::runtime_error(message), diagnostics_{{.file = {}, .line = 0, .key = {}, .message = std::move(message), .expected = {}, .nearest = {}}} {}
+
+RunError::RunError(ReasonCode reason_code, const std::string& message, std::string evidence_line)
+    : std::runtime_error(message), code_(reason_code), evidence_(std::move(evidence_line)) {}
+
+void check(bool promise, std::string_view text, std::source_location where) {
+  if (promise) return;
+  throw std::logic_error(std::string(where.file_name()) + ":" + std::to_string(where.line()) + ": " +
+                         where.function_name() + ": broken promise: " + std::string(text));
+}
+
+}  // namespace sftbench

@@ -1,0 +1,139 @@
+#include "sftbench/base/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const fs::path& path, const std::string& what) {
+  throw InputError({{.file = path.string(),
+                     .line = 0,
+                     .key = {},
+                     .message = what + ": " + std::strerror(errno),
+                     .expected = {},
+                     .nearest = {}}});
+}
+
+// Closes on every path out of a function.
+struct Descriptor {
+  int fd = -1;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+void write_all(int fd, std::string_view content, const fs::path& path) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(fd, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(path, "cannot write");
+    content.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+fs::path directory_from_environment(const char* variable, const char* below_home) {
+  if (const char* set = std::getenv(variable); set != nullptr && *set != '\0') return fs::path(set) / "sftbench";
+  const char* home = std::getenv("HOME");
+  return fs::path(home != nullptr ? home : "/tmp") / below_home / "sftbench";
+}
+
+}  // namespace
+
+std::string read_file(const fs::path& path) {
+  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0) fail(path, "cannot open");
+  struct stat status {};
+  if (::fstat(file.fd, &status) != 0) fail(path, "cannot read");
+  std::string content;
+  content.reserve(static_cast<size_t>(status.st_size));
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t got = ::read(file.fd, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(path, "cannot read");
+    if (got == 0) return content;
+    content.append(buffer, static_cast<size_t>(got));
+  }
+}
+
+void write_file_atomic(const fs::path& path, std::string_view content) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    errno = error.value();
+    fail(folder, "cannot make the folder");
+  }
+  const fs::path temporary = folder / ("." + path.filename().string() + "." + std::to_string(::getpid()) + ".tmp");
+  try {
+    Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
+    if (file.fd < 0) fail(path, "cannot write");
+    write_all(file.fd, content, path);
+    if (::fsync(file.fd) != 0) fail(path, "cannot write");
+    if (::rename(temporary.c_str(), path.c_str()) != 0) fail(path, "cannot write");
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  // The rename itself is durable only when the folder is. Some network file systems refuse; the file is whole then too.
+  Descriptor parent{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (parent.fd >= 0) ::fsync(parent.fd);
+}
+
+MappedFile::MappedFile(const fs::path& path) {
+  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.fd < 0) fail(path, "cannot open");
+  struct stat status {};
+  if (::fstat(file.fd, &status) != 0) fail(path, "cannot read");
+  size_bytes_ = static_cast<size_t>(status.st_size);
+  if (size_bytes_ == 0) return;
+  void* address = ::mmap(nullptr, size_bytes_, PROT_READ, MAP_PRIVATE, file.fd, 0);
+  if (address == MAP_FAILED) fail(path, "cannot map");
+  data_ = static_cast<const std::byte*>(address);
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_bytes_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_bytes_, other.size_bytes_);
+  return *this;
+}
+
+fs::path resource_directory() {
+  std::string tried;
+  const auto usable = [&tried](const fs::path& candidate) {
+    tried += (tried.empty() ? "" : ", ") + candidate.string();
+    return fs::exists(candidate / "config" / "models.yaml");
+  };
+  if (const char* home = std::getenv("SFTBENCH_HOME"); home != nullptr && usable(home)) return home;
+  std::error_code error;
+  const fs::path executable = fs::read_symlink("/proc/self/exe", error);
+  if (const fs::path shared = executable.parent_path().parent_path() / "share" / "sftbench"; usable(shared)) return shared;
+  if (usable(SFTBENCH_SOURCE_ROOT)) return SFTBENCH_SOURCE_ROOT;
+  throw InputError("the files of sftbench (config/models.yaml and others) were not found in " + tried +
+                   "; set SFTBENCH_HOME to the folder that has config/ and experiments/");
+}
+
+fs::path user_data_directory() { return directory_from_environment("XDG_DATA_HOME", ".local/share"); }
+
+fs::path user_cache_directory() { return directory_from_environment("XDG_CACHE_HOME", ".cache"); }
+
+}  // namespace sftbench

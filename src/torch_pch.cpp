@@ -1,0 +1,1 @@
+// Holds the precompiled <torch/torch.h> that all modules of the engine share.

@@ -1,0 +1,72 @@
+#include "sftbench/base/file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/json.h"
+#include "sftbench/base/text.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FileTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("sftbench-file-test-" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  fs::path folder_;
+};
+
+TEST_F(FileTest, AtomicWriteMakesFoldersReplacesAndLeavesNothingElse) {
+  const fs::path path = folder_ / "a" / "b.json";
+  write_file_atomic(path, "one");
+  write_file_atomic(path, "two");
+  EXPECT_EQ(read_file(path), "two");
+  EXPECT_EQ(std::distance(fs::directory_iterator(path.parent_path()), fs::directory_iterator()), 1);
+}
+
+TEST_F(FileTest, FullDiskKeepsTheOldContent) {
+  EXPECT_THROW(write_file_atomic("/dev/full/x", "content"), InputError);
+}
+
+TEST_F(FileTest, MissingFileIsNamedWithTheReason) {
+  try {
+    read_file(folder_ / "none.txt");
+    FAIL() << "no error";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("none.txt: cannot open: No such file or directory"));
+  }
+}
+
+TEST_F(FileTest, MappedFileEqualsItsContentAndMayBeEmpty) {
+  write_file_atomic(folder_ / "m", "mapped");
+  write_file_atomic(folder_ / "e", "");
+  EXPECT_EQ(MappedFile(folder_ / "m").text(), "mapped");
+  EXPECT_EQ(MappedFile(folder_ / "e").text(), "");
+}
+
+TEST_F(FileTest, JsonErrorNamesFileAndLine) {
+  try {
+    parse_json("{\n\"a\": 1,\n oops}", "x.json");
+    FAIL() << "no error";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("x.json:3: not JSON"));
+  }
+}
+
+TEST(TextTest, NearestSpellingFindsTyposOnly) {
+  const std::vector<std::string> names = {"batch_size", "model_name", "number_gpus"};
+  EXPECT_EQ(nearest_spelling("batchsize", names), "batch_size");
+  EXPECT_EQ(nearest_spelling("Number_GPU", names), "number_gpus");
+  EXPECT_EQ(nearest_spelling("zebra", names), "");
+}
+
+}  // namespace
+}  // namespace sftbench
