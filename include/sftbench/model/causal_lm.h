@@ -1,0 +1,80 @@
+// A decoder-only language model, as the engine sees it. One implementation per family (llama.h, mistral.h,
+// granite.h), each written like the paper: single device, no training concern inside. Precision, recomputation,
+// sharding and adapters are applied from outside, through parameters() and LayerRunner.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sftbench/base/json.h"
+
+namespace sftbench {
+
+// A parameter under its Hugging Face name. `tensor` points into the model: replacing it replaces the parameter.
+struct NamedParameter {
+  std::string name;        // model.layers.0.self_attn.q_proj.weight
+  torch::Tensor* tensor;
+};
+
+// Runs one transformer layer. The default just calls it; activation checkpointing recomputes it in the backward
+// pass, a sharded model gathers its parameters around it.
+class LayerRunner {
+ public:
+  using Layer = std::function<torch::Tensor(const torch::Tensor& hidden)>;
+  virtual ~LayerRunner() = default;
+  // hidden [B, S, H] -> [B, S, H]
+  virtual torch::Tensor run(int64_t layer_index, const Layer& layer, const torch::Tensor& hidden) {
+    (void)layer_index;
+    return layer(hidden);
+  }
+};
+
+class CausalLm {
+ public:
+  virtual ~CausalLm() = default;
+
+  // input_ids [B, S] int64 -> last hidden states [B, S, H], after the final norm.
+  virtual torch::Tensor hidden_states(const torch::Tensor& input_ids, LayerRunner& runner) = 0;
+
+  // [V, H]: the output projection (the embedding itself when tied), and the factor on the logits
+  // (1 / logits_scaling for Granite, else 1).
+  virtual const torch::Tensor& output_weight() const = 0;
+  virtual double logit_scale() const { return 1.0; }
+
+  // input_ids, labels [B, S] int64 (labels not shifted, -100 ignored) -> float32 scalar:
+  // sum of the next-token cross-entropies / denominator.
+  torch::Tensor loss(const torch::Tensor& input_ids, const torch::Tensor& labels, double denominator,
+                     LayerRunner& runner);
+
+  // input_ids [B, S] -> logits [B, S, V]; for tests and small inputs: holds all of them.
+  torch::Tensor logits(const torch::Tensor& input_ids);
+
+  // Every parameter once (a tied output projection is not listed), in forward order: embedding, layers, norm, head.
+  virtual std::vector<NamedParameter> parameters() = 0;
+
+  // The transformer layers' parameters, by layer: the units of sharding and of checkpointing.
+  virtual int64_t layer_count() const = 0;
+};
+
+// Builds the model that a Hugging Face config.json describes, with uninitialised parameters.
+// InputError: unknown model_type or architecture (the known ones are listed), missing or impossible fields.
+std::unique_ptr<CausalLm> make_causal_lm(const Json& hf_config, torch::Dtype dtype, torch::Device device);
+
+// Hugging Face's initialiser: linears and embeddings normal(0, initializer_range), norms 1, biases 0; drawn parameter
+// by parameter from a generator seeded by (seed, name), so the values do not depend on order, device or ranks.
+void initialise_randomly(CausalLm& model, const Json& hf_config, uint64_t seed);
+
+// Loads model.safetensors or the shards of model.safetensors.index.json from `directory` into the model, converting
+// to its dtype and device. InputError listing every missing, unexpected and wrongly shaped tensor.
+void load_weights(CausalLm& model, const std::string& directory);
+
+// Grows (never shrinks) the embedding and an untied output projection to `vocabulary_size` rows; the new rows are the mean of
+// the old ones, as fms-hf-tuning sets them.
+void resize_vocabulary(CausalLm& model, int64_t vocabulary_size);
+
+}  // namespace sftbench

@@ -1,0 +1,22 @@
+// The output projection and the cross-entropy in one: logits exist for a chunk of positions at a time, their
+// gradient overwrites them, and neither ever exists for the whole batch (Liger Kernel's fused linear cross-entropy,
+// Hsu et al. 2024). The gradients are computed in the forward pass, while the chunk's logits are at hand.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+
+namespace sftbench::ops {
+
+inline constexpr int64_t kIgnoredLabel = -100;
+
+// hidden [N, H], weight [V, H] of one dtype, labels [N] int64 (kIgnoredLabel: no loss) ->
+// float32 scalar: sum over positions of cross-entropy(logits, label) / denominator, with
+// logits = (hidden weight^T) * logit_scale rounded to hidden's dtype, then float32, as Hugging Face computes them.
+// Positions are used as given: the caller has shifted the labels. Differentiable in hidden and weight, once.
+// Extra memory: one chunk of logits (at most 32 MiB), hidden's gradient, and weight's gradient if it has none yet.
+torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Tensor& weight,
+                                   const torch::Tensor& labels, double logit_scale, double denominator);
+
+}  // namespace sftbench::ops

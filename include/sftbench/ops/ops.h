@@ -1,0 +1,13 @@
+// The operators that the models are made of. Each stands in a header of its own, has a portable CPU path and a
+// CUDA path, computes forward and backward without keeping what it can recompute, and is checked against
+// float64. Including this header gives all of them.
+#pragma once
+
+#include "sftbench/ops/adamw.h"
+#include "sftbench/ops/attention.h"
+#include "sftbench/ops/embedding.h"
+#include "sftbench/ops/linear.h"
+#include "sftbench/ops/linear_cross_entropy.h"
+#include "sftbench/ops/rms_norm.h"
+#include "sftbench/ops/rope.h"
+#include "sftbench/ops/swiglu.h"
