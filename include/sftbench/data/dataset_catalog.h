@@ -1,0 +1,37 @@
+// The synthetic datasets that have a name, and what makes each of them again, byte for byte.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sftbench/data/text_generator.h"
+
+namespace sftbench {
+
+struct NamedDataset {
+  std::string id;
+  std::string file_name;  // <id>.jsonl, <id>.parquet
+  std::optional<TextGeneratorOptions>
+      text;  // none: images and text, which this version cannot generate
+};
+
+// All of them, in a stable order.
+const std::vector<NamedDataset>& named_datasets();
+
+// InputError with the nearest name when there is none of that id.
+const NamedDataset& named_dataset(const std::string& id);
+
+// The default place of a named dataset: user_data_directory()/datasets/<file name>.
+std::filesystem::path default_dataset_path(const NamedDataset& dataset);
+
+// Makes the file at `path` unless it stands there with the size that this version would write.
+// `announce` gets one line before the work starts. InputError for datasets that cannot be
+// generated. Returns true when it was generated.
+bool ensure_named_dataset(const NamedDataset& dataset, const std::filesystem::path& path,
+                          const std::function<void(const std::string&)>& announce);
+
+}  // namespace sftbench

@@ -1,0 +1,53 @@
+// JSON Lines, memory-mapped: opening a file finds where its lines begin and parses none of them; an
+// entry is parsed when it is asked for. Memory is 8 bytes per entry whatever the entries hold.
+//
+// As Python reads it: one JSON object per line, blank lines skipped, the last of two equal keys
+// counts, invalid UTF-8 is an error. All errors name file, line number, what was found and what was
+// expected.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+
+namespace sftbench {
+
+class JsonlFile {
+ public:
+  // InputError when the file cannot be read or has no entry at all.
+  explicit JsonlFile(const std::filesystem::path& path);
+
+  // Reads `content` instead of a file; `origin` stands in for its path in errors. `content` must
+  // outlive the object.
+  JsonlFile(std::string_view content, std::string origin);
+
+  int64_t size() const { return static_cast<int64_t>(begins_.size()); }  // entries
+  const std::string& path() const { return path_; }
+
+  // The string under the top-level key `field` of an entry, unescaped, as UTF-8.
+  // InputError when the line is no JSON object, lacks the field, or holds something else there.
+  std::string text(int64_t entry, std::string_view field) const;
+
+  // The same without the exception: true and `text`, or false and `error`. For reporting many at
+  // once.
+  bool read_text(int64_t entry, std::string_view field, std::string& text, Diagnostic& error) const;
+
+  // The line as it stands in the file, without its line end.
+  std::string_view line(int64_t entry) const;
+  int line_number(int64_t entry) const;  // 1-based, blank lines counted
+
+ private:
+  void index_lines();
+
+  MappedFile file_;
+  std::string_view content_;
+  std::string path_;
+  std::vector<uint64_t> begins_;  // byte offset of each line that is not blank
+};
+
+}  // namespace sftbench

@@ -1,0 +1,35 @@
+// Entries as one rectangular batch: right-padded ids and labels, and what there is to count in it.
+// Source: the collator of Hugging Face (padding "longest") and the fixed shapes of a benchmark
+// ("max_length").
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sftbench/data/text_dataset.h"
+
+namespace sftbench {
+
+enum class Padding { kLongest, kMaxLength };
+
+struct MicroBatch {
+  int64_t batch = 0;               // rows
+  int64_t length = 0;              // columns
+  std::vector<int64_t> input_ids;  // [batch, length], row by row
+  std::vector<int64_t> labels;     // [batch, length]; -100 bears no loss
+  std::vector<int64_t> lengths;    // [batch] tokens of each row before padding
+
+  int64_t padded_tokens = 0;   // batch * length
+  int64_t dataset_tokens = 0;  // as EncodedEntry counts them
+  // Labels that are not -100 from the second column on: position i predicts label i + 1. Trainer
+  // sums it over the micro-batches (and ranks) of a step as num_items_in_batch, the divisor of the
+  // loss.
+  int64_t loss_tokens = 0;
+};
+
+// Labels are -100 wherever the id is `pad_id`, padding or not, as Hugging Face's collator makes
+// them. REQUIRES: the entries are encoded.
+MicroBatch make_micro_batch(const TextDataset& dataset, const std::vector<int64_t>& entries,
+                            Padding padding, int64_t pad_id);
+
+}  // namespace sftbench

@@ -1,0 +1,69 @@
+// Synthetic text datasets: entries cut from an endless, round-robin stream of a seed text's words.
+// The place in the stream carries over from entry to entry, so that neighbours differ.
+//
+// Words (ado's sfttrainer_generate_dataset_text):  <prompt> <input words> <delimiter> <output
+// words>, joined by single spaces; words = int(tokens * words per token + 0.5). Characters (the
+// news-chars sets): prompt, then exactly N characters, delimiter, then exactly N characters. Each
+// entry is one line {"output": "..."}, escaped as Python's json.dumps escapes it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sftbench {
+
+enum class TextUnit { kWords, kCharacters };
+
+struct TextGeneratorOptions {
+  TextUnit unit = TextUnit::kWords;
+  int64_t input_tokens = 10;      // kWords
+  int64_t output_tokens = 18240;  // kWords
+  double words_per_token = 0.75;  // kWords
+  int64_t characters = 0;         // kCharacters: of the input, and again of the output
+  std::string prompt = "### Input:\n";
+  std::string response_delimiter = "\n\n### Response:";
+  int64_t entries = 8 * 128 * 4;  // GPUs x batch per GPU x accumulation
+};
+
+// The seed text's words, escaped once, behind one another; entries are slices of it.
+class TextGenerator {
+ public:
+  // `origin` names the seed text in errors. InputError when it has no word or is not UTF-8, or an
+  // option is out of range.
+  TextGenerator(std::string_view seed_text, const std::string& origin,
+                TextGeneratorOptions options);
+
+  const TextGeneratorOptions& options() const { return options_; }
+
+  // Appends the next entry's line, with its line end.
+  void append_entry(std::string& lines);
+
+  // Bytes of all entries together.
+  int64_t total_bytes() const;
+
+ private:
+  void append_stream(int64_t units, std::string& lines);
+
+  TextGeneratorOptions options_;
+  std::string head_, middle_, tail_;  // of a line, around input and output
+  std::string stream_;  // escaped seed text, single spaces between words and at the end
+  std::vector<uint32_t>
+      unit_begins_;  // where each word (or character) begins in stream_, and its end
+  int64_t units_per_part_[2] = {0, 0};
+  int64_t position_ = 0;  // of the next unit
+};
+
+// Streams all entries to `path`: constant memory, and the whole file or nothing. `progress` gets
+// the entries and bytes done so far every few megabytes. InputError when it cannot be written (disk
+// full).
+void write_text_dataset(TextGenerator generator, const std::filesystem::path& path,
+                        const std::function<void(int64_t entries, int64_t bytes)>& progress);
+
+// The seed text that ships with the program: datasets/news_seed.txt.
+std::filesystem::path default_seed_path();
+
+}  // namespace sftbench
