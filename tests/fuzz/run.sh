@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Fuzzes every reader of files from outside for SECONDS each (clang and libFuzzer). usage: run.sh [SECONDS] [TARGET...]
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+seconds=${1:-600}
+shift || true
+
+if ! command -v clang++ >/dev/null || ! ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer* >/dev/null 2>&1; then
+  apt-get update -qq && apt-get install -y -qq --no-install-recommends clang libclang-rt-14-dev >/dev/null
+fi
+cmake --preset fuzz >build/fuzz-configure.log 2>&1 || { cat build/fuzz-configure.log >&2; exit 1; }
+cmake --build --preset fuzz
+for target in "${@:-build/fuzz/bin/*_fuzz}"; do
+  for binary in $target; do
+    name=$(basename "$binary")
+    corpus=build/fuzz/corpus/$name
+    mkdir -p "$corpus"
+    seeds=()
+    [ -d "tests/fuzz/seeds/$name" ] && seeds=("tests/fuzz/seeds/$name")
+    echo "--- $name, $seconds s"
+    "$binary" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 \
+      -artifact_prefix="build/fuzz/$name-" "$corpus" "${seeds[@]}" 2>&1 | grep -vE '^(INFO|Loaded)' | tail -n 20
+  done
+done
