@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# No include runs upward: a file of a module includes only headers of its own module and of the modules that
+# src/CMakeLists.txt names in its DEPENDS, directly or through others. Prints every include that does not.
+set -euo pipefail
+cd "${1:?usage: layering_test.sh SOURCE_DIR}"
+
+declare -A depends
+while read -r module line; do
+  depends[$module]=$(sed -n 's/.*DEPENDS \([a-z ]*\).*/\1/p' <<<"$line")
+done < <(sed -n 's/^sftbench_module(\([a-z]*\)\(.*\))$/\1 \2/p' src/CMakeLists.txt)
+[ "${#depends[@]}" -ge 10 ] || { echo "src/CMakeLists.txt: found only ${#depends[@]} modules"; exit 1; }
+
+# Everything below a module, itself included.
+below() {
+  echo "$1"
+  local module
+  for module in ${depends[$1]:-}; do below "$module"; done
+}
+
+# The engine's face is torch-free and known to those who load it, and events and jobs pass through it.
+allowed_extra() {
+  case $1 in launch | cli) echo "engine/engine.h" ;; esac
+}
+
+status=0
+for module in "${!depends[@]}"; do
+  allowed=" $(below "$module" | sort -u | tr '\n' ' ')"
+  folders=()
+  for folder in "src/$module" "include/sftbench/$module"; do [ -d "$folder" ] && folders+=("$folder"); done
+  [ ${#folders[@]} -gt 0 ] || continue
+  while IFS=: read -r file line text; do
+    header=$(sed 's/.*"sftbench\/\(.*\)".*/\1/' <<<"$text")
+    [[ $allowed == *" ${header%%/*} "* ]] && continue
+    [[ " $(allowed_extra "$module") " == *" $header "* ]] && continue
+    echo "$file:$line: module '$module' may not include sftbench/$header"
+    status=1
+  done < <(grep -rnE '#include "sftbench/' "${folders[@]}" || true)
+done
+exit $status
