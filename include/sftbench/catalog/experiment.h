@@ -1,0 +1,79 @@
+// An experiment as data: the table of its properties, what it hard-codes and what it measures.
+// The property table of experiments/<id>.yaml is the only place where a property is described:
+// parsing,
+// --set, help, validation, expansion and JSON output all read it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sftbench/base/json.h"
+#include "sftbench/catalog/yaml.h"
+
+namespace sftbench {
+
+enum class PropertyKind { kString, kInteger, kNumber, kBoolean, kStringList };
+std::string_view to_string(PropertyKind kind);
+
+// A grid of numbers: lower, lower + interval, ... below upper.
+struct NumberRange {
+  double lower = 0;
+  double upper = 0;  // exclusive
+  double interval = 1;
+};
+
+struct PropertySpec {
+  std::string identifier;
+  PropertyKind kind = PropertyKind::kString;
+  bool required = false;
+  bool nullable = false;            // None is a legal value
+  bool open = false;                // values that are not in `values` are legal, too
+  Json default_value;               // null for None and for required properties
+  std::vector<std::string> values;  // legal texts; for string lists: of their elements
+  std::optional<NumberRange> range;
+  int64_t length = 0;  // string lists: number of elements
+  std::string unit;
+  std::string help;
+
+  // `found` as a value of this property, or nothing when it is outside the domain. Numbers keep the
+  // type that they were written with (2 or 2.0), since ado's identifiers show it; numbers written
+  // as 1e3, and `no`/`on` where the text itself is legal, are taken by their meaning.
+  std::optional<Json> accept(const YamlNode& found) const;
+
+  // The same value in the one form that results are keyed by: integers as integers, numbers as
+  // floats, booleans as true/false, the text None as null.
+  Json canonical(const Json& value) const;
+
+  // "an integer from 1 to 4096", "one of a, b, c or None".
+  std::string expectation() const;
+};
+
+struct MeasuredProperty {
+  std::string identifier;
+  std::string unit;
+  std::string help;
+};
+
+struct Experiment {
+  std::string identifier;  // finetune_full_benchmark-v1.0.0
+  std::string actuator;    // SFTTrainer
+  std::string tuning;      // full, lora, pt, gptq-lora
+  std::string summary;
+  std::vector<std::string> aliases;        // other spellings that the documents use
+  std::vector<PropertySpec> properties;    // required ones first, in the documents' order
+  Json hardcoded;                          // name -> value
+  std::vector<MeasuredProperty> measured;  // in ado's order
+
+  // nullptr when there is none of this name.
+  const PropertySpec* find(std::string_view property) const;
+  std::vector<std::string> property_names() const;
+};
+
+// experiments/<id>.yaml. `model_names` and `gpu_names` are the values of properties that say
+// `values_from`. InputError with everything that is wrong with the file.
+Experiment read_experiment(const std::string& path, const std::vector<std::string>& model_names,
+                           const std::vector<std::string>& gpu_names);
+
+}  // namespace sftbench

@@ -1,0 +1,65 @@
+// What is known of each model of the documents' lists: where its weights are, what its architecture
+// is, how many parameters it has, and where each of these facts comes from (config/models.yaml).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sftbench/base/json.h"
+#include "sftbench/catalog/yaml.h"
+
+namespace sftbench {
+
+// How sure a fact is: read in its source, recalled by its writer, inferred from a sibling,
+// unpublished.
+enum class Confidence { kRead, kRecalled, kInferred, kUnpublished };
+std::string_view to_string(Confidence confidence);
+
+// A parameter count that somebody else published, with tied output weights counted once.
+struct PublishedCount {
+  int64_t parameters = 0;
+  Confidence confidence = Confidence::kRecalled;
+  std::string source;
+};
+
+struct ModelFacts {
+  std::string name;             // as in entities: "llama3.1-8b"
+  std::string family;           // Hugging Face model_type: "llama"
+  bool in_entity_space = true;  // false: named only in a table of target modules
+  std::map<std::string, std::vector<std::string>>
+      weights;                            // Vanilla, GPTQ-Quantized -> places to look, in order
+  std::vector<std::string> lora_targets;  // of the documents' tables; empty: in none
+  std::vector<std::string> gptq_lora_targets;
+  Json hf_config;  // Hugging Face config.json; null when unpublished
+  Confidence confidence = Confidence::kRead;
+  std::string source;
+  std::string note;  // open questions and how they were settled; may be empty
+  std::optional<PublishedCount> published;
+
+  // Number of experts of a mixture-of-experts model (num_local_experts); 0 for a dense one, nothing
+  // when unknown.
+  std::optional<int64_t> experts() const;
+};
+
+class ModelCatalog {
+ public:
+  // InputError with everything that is wrong with the file.
+  static ModelCatalog read(const std::string& path);
+
+  const std::vector<ModelFacts>& models() const { return models_; }
+  const ModelFacts* find(std::string_view name) const;
+  std::vector<std::string> names() const;
+
+ private:
+  std::vector<ModelFacts> models_;
+};
+
+// Parameters of the architecture that a config.json describes, tied weights counted once.
+// InputError when the model_type is not one of: llama, mistral, granite, mixtral, granitemoe,
+// granitemoehybrid, gpt_bigcode, bloom, gpt_oss, llava_next; or a key that it needs is missing.
+int64_t parameter_count(const Json& hf_config);
+
+}  // namespace sftbench

@@ -1,0 +1,50 @@
+// The options that all commands share that read a space: which file, what the command line changes
+// in it, which entity of it; and the steps from them to a Space and to one chosen measurement.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sftbench/plan/actuator.h"
+#include "sftbench/plan/resolve.h"
+#include "sftbench/space/space.h"
+
+namespace sftbench {
+
+struct Selection {
+  std::string space_path;
+  std::vector<std::string> assignments;  // --set property=value
+  std::string experiment;                // --experiment
+  std::string entity;                    // --entity: index (0-based) or id
+  std::string config_path;               // --config
+  std::string weights;                   // --weights: empty when not given
+  std::string padding;                   // --padding: empty when not given
+  int64_t ranks = 1;                     // --ranks
+  int64_t threads = 0;                   // --threads
+};
+
+// SPACE (optional; a space can be given by --experiment and --set alone), --set, --experiment,
+// --entity,
+// --config, --weights, --padding, --ranks, --threads.
+void add_selection_options(CLI::App& command, Selection& selection);
+
+struct LoadedSpace {
+  Space space;
+  ActuatorSettings settings;
+  std::vector<Diagnostic> warnings;  // of the space and of the settings; for stderr
+};
+
+// Reads the actuator's settings and the space. InputError with everything that is wrong.
+LoadedSpace load_space(const Selection& selection);
+
+// The one measurement that `run` measures. InputError when several are left, naming the first ones
+// and how to choose (--entity N|ID, --experiment ID).
+MeasurementRequest choose_request(const Space& space, const Selection& selection);
+
+// Command line over space file over defaults. InputError for an unknown value of --weights or
+// --padding.
+ResolveOptions resolve_options(const Space& space, const Selection& selection);
+
+}  // namespace sftbench

@@ -1,0 +1,45 @@
+// Entity + settings -> TrainingJob. Everything that can be known before training is decided here,
+// once: files are looked up, ranks and micro-batches counted, and what this version cannot do is
+// refused by name instead of being replaced by something else.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sftbench/catalog/catalog.h"
+#include "sftbench/plan/actuator.h"
+#include "sftbench/plan/training_job.h"
+#include "sftbench/space/entity.h"
+
+namespace sftbench {
+
+struct ResolveOptions {
+  std::string weights = "auto";     // auto: files; random: drawn from the seed
+  std::string padding = "longest";  // or max_length
+  int64_t cpu_ranks = 1;            // processes when number_gpus is 0
+  int64_t threads = 0;              // per rank; 0: all cores this process may use
+  double sample_period_s = 1.0;
+};
+
+struct Resolution {
+  TrainingJob job;
+  bool generate_dataset =
+      false;  // job.data.path is a known synthetic dataset that is not there yet
+  std::vector<std::string> notes;  // settings that have no effect in this entity
+};
+
+// REQUIRES: validate(request.inputs) found no violation.
+// RunError: kWeights (with the command that fetches them), kData (with the command that makes it),
+// kUnsupported (naming the value and what would work).
+Resolution resolve(const MeasurementRequest& request, const ActuatorSettings& settings,
+                   const ResolveOptions& options, const Catalog& catalog);
+
+// The inputs that a result records: request.inputs, and what the command line adds to them when it
+// differs from the default: cpu_ranks, weights, padding. Sorted by name.
+Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& options);
+
+// Name of a measurement's files: a digest of experiment and effective inputs in canonical order.
+std::string measurement_key(const std::string& experiment, const Json& inputs);
+
+}  // namespace sftbench
