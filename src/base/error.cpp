@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "sftbench/base/text.h"
+
 namespace sftbench {
 namespace {
 
@@ -43,6 +45,14 @@ InputError::InputError(std::string message)
 
 RunError::RunError(ReasonCode reason_code, const std::string& message, std::string evidence_line)
     : std::runtime_error(message), code_(reason_code), evidence_(std::move(evidence_line)) {}
+
+RunError unsupported_choice(std::string_view what, const std::string& name,
+                            const std::vector<std::string>& known) {
+  const std::string nearest = nearest_spelling(name, known);
+  return RunError(ReasonCode::kUnsupported,
+                  std::string(what) + " '" + name + "' is not implemented; there are " + join(known) +
+                      (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+}
 
 void check(bool promise, std::string_view text, std::source_location where) {
   if (promise) return;

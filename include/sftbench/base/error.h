@@ -74,6 +74,10 @@ class RunError : public std::runtime_error {
   std::string evidence_;
 };
 
+// RunError(kUnsupported): "WHAT 'NAME' is not implemented; there are A, B; did you mean 'A'?" For registries.
+RunError unsupported_choice(std::string_view what, const std::string& name,
+                            const std::vector<std::string>& known);
+
 // Throws std::logic_error naming the caller when a promise inside the program is broken.
 // For invariants only, never for input.
 void check(bool promise, std::string_view text,

@@ -1,0 +1,71 @@
+#include "optim/adamw.h"
+
+#include <torch/torch.h>
+
+#include <utility>
+
+#include "sftbench/ops/adamw.h"
+
+namespace sftbench {
+namespace {
+
+// The moments come into being with a parameter's first gradient, as in torch: until then the memory
+// is free for the first forward pass.
+class AdamW : public Optimizer {
+ public:
+  AdamW(std::vector<ParameterGroup> groups, const OptimizerOptions& options) : options_(options) {
+    for (ParameterGroup& group : groups) states_.push_back({std::move(group), {}, {}});
+  }
+
+  void step(double learning_rate, double gradient_scale) override {
+    const torch::NoGradGuard no_grad;
+    ++step_;
+    for (GroupState& state : states_) {
+      std::vector<torch::Tensor> parameters, gradients, first, second;
+      if (state.first_moments.empty()) state.allocate();
+      for (size_t i = 0; i < state.group.parameters.size(); ++i) {
+        const torch::Tensor& parameter = state.group.parameters[i];
+        if (!parameter.grad().defined()) continue;
+        parameters.push_back(parameter);
+        gradients.push_back(parameter.grad());
+        first.push_back(state.first_moments[i]);
+        second.push_back(state.second_moments[i]);
+      }
+      if (parameters.empty()) continue;
+      ops::adamw_step(parameters, gradients, first, second,
+                      {.learning_rate = learning_rate,
+                       .beta1 = options_.betas[0],
+                       .beta2 = options_.betas[1],
+                       .epsilon = options_.epsilon,
+                       .weight_decay = state.group.weight_decay,
+                       .step = step_,
+                       .gradient_scale = gradient_scale});
+    }
+  }
+
+ private:
+  struct GroupState {
+    ParameterGroup group;
+    std::vector<torch::Tensor> first_moments, second_moments;
+
+    void allocate() {
+      for (const torch::Tensor& parameter : group.parameters) {
+        first_moments.push_back(torch::zeros_like(parameter));
+        second_moments.push_back(torch::zeros_like(parameter));
+      }
+    }
+  };
+
+  OptimizerOptions options_;
+  std::vector<GroupState> states_;
+  int64_t step_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_adamw(std::vector<ParameterGroup> groups,
+                                      const OptimizerOptions& options) {
+  return std::make_unique<AdamW>(std::move(groups), options);
+}
+
+}  // namespace sftbench
