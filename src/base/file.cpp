@@ -69,26 +69,49 @@ std::string read_file(const fs::path& path) {
 }
 
 void write_file_atomic(const fs::path& path, std::string_view content) {
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  AtomicFile file(path);
+  file.append(content);
+  file.commit();
+}
+
+AtomicFile::AtomicFile(fs::path path)
+    : path_(std::move(path)), folder_(path_.has_parent_path() ? path_.parent_path() : fs::path(".")) {
   std::error_code error;
-  fs::create_directories(folder, error);
+  fs::create_directories(folder_, error);
   if (error) {
     errno = error.value();
-    fail(folder, "cannot make the folder");
+    fail(folder_, "cannot make the folder");
   }
-  const fs::path temporary = folder / ("." + path.filename().string() + "." + std::to_string(::getpid()) + ".tmp");
-  try {
-    Descriptor file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
-    if (file.fd < 0) fail(path, "cannot write");
-    write_all(file.fd, content, path);
-    if (::fsync(file.fd) != 0) fail(path, "cannot write");
-    if (::rename(temporary.c_str(), path.c_str()) != 0) fail(path, "cannot write");
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
+  temporary_ = folder_ / ("." + path_.filename().string() + "." + std::to_string(::getpid()) + ".tmp");
+  fd_ = ::open(folder_.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0644);
+  if (fd_ >= 0) return;
+  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd_ < 0) fail(path_, "cannot write");
+  named_ = true;
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ >= 0) ::close(fd_);
+  if (named_) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::append(std::string_view content) { write_all(fd_, content, path_); }
+
+void AtomicFile::commit() {
+  if (::fsync(fd_) != 0) fail(path_, "cannot write");
+  if (!named_) {
+    // A file without a name cannot take an existing one: it gets a temporary name, then the rename.
+    const std::string unnamed = "/proc/self/fd/" + std::to_string(fd_);
+    ::unlink(temporary_.c_str());
+    if (::linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+      fail(path_, "cannot write");
+    }
+    named_ = true;
   }
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "cannot write");
+  named_ = false;
   // The rename itself is durable only when the folder is. Some network file systems refuse; the file is whole then too.
-  Descriptor parent{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  Descriptor parent{::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (parent.fd >= 0) ::fsync(parent.fd);
 }
 

@@ -36,6 +36,22 @@ TEST_F(FileTest, FullDiskKeepsTheOldContent) {
   EXPECT_THROW(write_file_atomic("/dev/full/x", "content"), InputError);
 }
 
+TEST_F(FileTest, AtomicFileIsThereAfterCommitOnly) {
+  const fs::path path = folder_ / "large";
+  {
+    AtomicFile abandoned(path);
+    abandoned.append("half");
+  }
+  EXPECT_TRUE(fs::is_empty(folder_));
+  AtomicFile file(path);
+  file.append("one ");
+  file.append("two");
+  EXPECT_FALSE(fs::exists(path));
+  file.commit();
+  EXPECT_EQ(read_file(path), "one two");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
+}
+
 TEST_F(FileTest, MissingFileIsNamedWithTheReason) {
   try {
     read_file(folder_ / "none.txt");

@@ -16,6 +16,25 @@ std::string read_file(const std::filesystem::path& path);
 // Makes missing folders. InputError (path and the system's reason) when it cannot be written.
 void write_file_atomic(const std::filesystem::path& path, std::string_view content);
 
+// The same for content that is too large to hold: appended piece by piece, there only after commit().
+// Until then the file has no name where the file system allows it (O_TMPFILE), so that not even a killed
+// process leaves anything behind; elsewhere it has a temporary one that the destructor removes.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void append(std::string_view content);
+  void commit();
+
+ private:
+  std::filesystem::path path_, folder_, temporary_;
+  int fd_ = -1;
+  bool named_ = false;  // `temporary_` stands in the folder
+};
+
 // A read-only memory map of a whole file; unmapped on destruction. InputError when it cannot be opened.
 class MappedFile {
  public:
