@@ -54,10 +54,9 @@ RunError unsupported_choice(std::string_view what, const std::string& name,
                       (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
 }
 
-void check(bool promise, std::string_view text, std::source_location where) {
+void check(bool promise, std::string_view text, const char* file, int line, const char* function) {
   if (promise) return;
-  throw std::logic_error(std::string(where.file_name()) + ":" + std::to_string(where.line()) + ": " +
-                         where.function_name() + ": broken promise: " + std::string(text));
+  throw std::logic_error(std::string(file) + ":" + std::to_string(line) + ": " + function + ": broken promise: " + std::string(text));
 }
 
 }  // namespace sftbench

@@ -4,7 +4,6 @@
 //   check()     a broken promise inside the program: a bug, reported with file and line.
 #pragma once
 
-#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -79,8 +78,8 @@ RunError unsupported_choice(std::string_view what, const std::string& name,
                             const std::vector<std::string>& known);
 
 // Throws std::logic_error naming the caller when a promise inside the program is broken.
-// For invariants only, never for input.
-void check(bool promise, std::string_view text,
-           std::source_location where = std::source_location::current());
+// For invariants only, never for input. (std::source_location is not in clang 14, which builds the fuzz targets.)
+void check(bool promise, std::string_view text, const char* file = __builtin_FILE(), int line = __builtin_LINE(),
+           const char* function = __builtin_FUNCTION());
 
 }  // namespace sftbench
