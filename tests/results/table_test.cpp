@@ -15,9 +15,9 @@ Table sample() {
 
 TEST(TableTest, TableAlignsNumbersToTheRightAndShortensThem) {
   EXPECT_EQ(render(sample(), OutputFormat::kTable),
-            "name          tokens  note\n"
+            "name           tokens  note\n"
             "llama, \"big\"  1234567\n"
-            "größe|x            7  [1,2]\n");
+            "größe|x             7  [1,2]\n");
 }
 
 TEST(TableTest, CsvQuotesWhatRfc4180Quotes) {

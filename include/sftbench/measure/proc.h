@@ -1,0 +1,34 @@
+// The figures of /proc that a measurement needs. The parsers take the file's text, so that they can
+// be tested with texts of machines that are not at hand.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sftbench {
+
+// User and system time of the one process that a /proc/<pid>/stat text describes, in clock ticks:
+// of all its threads, and of its children that it has waited for.
+int64_t cpu_ticks_of_stat(std::string_view stat);
+
+// Percent of the memory in use: (MemTotal - MemFree - Buffers - Cached - SReclaimable) / MemTotal,
+// which is psutil's `used / total` that AIM records as memory_percent.
+double memory_percent_of_meminfo(std::string_view meminfo);
+
+// Bytes of a "Name:  123 kB" line of /proc/meminfo or /proc/<pid>/status; nothing when it is
+// absent.
+std::optional<int64_t> kilobyte_field_bytes(std::string_view text, std::string_view name);
+
+// CPU time of the process and of all its living descendants (ranks), seconds. A descendant that
+// ends between two calls is counted by the parent that waited for it.
+double process_tree_cpu_seconds(pid_t root);
+
+// Largest resident set that this process has had (VmHWM), bytes.
+int64_t peak_rss_bytes();
+
+}  // namespace sftbench

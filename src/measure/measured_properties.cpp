@@ -1,0 +1,168 @@
+#include "sftbench/measure/measured_properties.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <string>
+
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+namespace {
+
+using Figure = std::function<std::optional<double>(const GpuReading&)>;
+
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// One GPU's readings of one figure, those that could be taken.
+std::vector<double> series(const std::vector<SystemReading>& samples, size_t gpu,
+                           const Figure& figure) {
+  std::vector<double> values;
+  for (const SystemReading& sample : samples) {
+    if (gpu >= sample.gpus.size()) continue;
+    if (const std::optional<double> value = figure(sample.gpus[gpu])) values.push_back(*value);
+  }
+  return values;
+}
+
+// Per GPU; empty when one of them has no reading at all: a mean over the others would be another
+// figure.
+std::vector<std::vector<double>> all_series(const std::vector<SystemReading>& samples, int gpus,
+                                            const Figure& figure) {
+  std::vector<std::vector<double>> all;
+  for (size_t gpu = 0; gpu < static_cast<size_t>(gpus); ++gpu) {
+    all.push_back(series(samples, gpu, figure));
+    if (all.back().empty()) return {};
+  }
+  return all;
+}
+
+void put_over_gpus(Json& properties, const std::string& name,
+                   const std::vector<std::vector<double>>& gpus) {
+  if (gpus.empty()) return;
+  std::vector<double> means;
+  for (const std::vector<double>& readings : gpus) means.push_back(mean(readings));
+  properties[name + "_min"] = *std::min_element(means.begin(), means.end());
+  properties[name + "_avg"] = mean(means);
+  properties[name + "_max"] = *std::max_element(means.begin(), means.end());
+}
+
+std::optional<double> power_percent(const GpuReading& reading) {
+  if (!reading.power_watts || reading.power_limit_watts.value_or(0) <= 0) return {};
+  return 100 * *reading.power_watts / *reading.power_limit_watts;
+}
+
+void put_gpu_properties(Json& properties, const std::vector<SystemReading>& samples, int gpus) {
+  const auto memory =
+      all_series(samples, gpus, [](const GpuReading& r) { return r.memory_percent; });
+  put_over_gpus(
+      properties, "gpu_compute_utilization",
+      all_series(samples, gpus, [](const GpuReading& r) { return r.utilization_percent; }));
+  put_over_gpus(properties, "gpu_memory_utilization", memory);
+  if (!memory.empty()) {
+    double peak = 0;
+    for (const std::vector<double>& readings : memory) {
+      peak = std::max(peak, *std::max_element(readings.begin(), readings.end()));
+    }
+    properties["gpu_memory_utilization_peak"] = peak;
+  }
+  put_over_gpus(properties, "gpu_power_watts",
+                all_series(samples, gpus, [](const GpuReading& r) { return r.power_watts; }));
+  put_over_gpus(properties, "gpu_power_percent", all_series(samples, gpus, power_percent));
+}
+
+void put_cpu_properties(Json& properties, const std::vector<SystemReading>& samples) {
+  if (samples.empty()) return;
+  const SystemReading& first = samples.front();
+  const SystemReading& last = samples.back();
+  if (last.time_s > first.time_s) {
+    properties["cpu_compute_utilization"] =
+        100 * (last.cpu_seconds - first.cpu_seconds) / (last.time_s - first.time_s);
+  }
+  std::vector<double> memory;
+  for (const SystemReading& sample : samples) memory.push_back(sample.memory_percent);
+  properties["cpu_memory_utilization"] = mean(memory);
+}
+
+bool is_gpu_property(std::string_view name) {
+  return name.substr(0, 4) == "gpu_";
+}
+
+}  // namespace
+
+std::string_view measured_unit(std::string_view property) {
+  const auto contains = [property](std::string_view part) {
+    return property.find(part) != std::string_view::npos;
+  };
+  if (contains("_watts")) return "W";
+  if (contains("_utilization") || contains("_percent")) return "%";
+  if (property == "train_runtime") return "s";
+  if (contains("samples_per_second")) return "samples/s";
+  if (contains("steps_per_second")) return "steps/s";
+  if (contains("per_gpu")) return "tokens/s per GPU";
+  if (contains("tokens_per_second")) return "tokens/s";
+  return "";
+}
+
+Json measured_properties(const MeasuredSpan& span, const std::vector<SystemReading>& samples,
+                         int number_gpus, bool stopped_by_time) {
+  const double seconds = span.seconds();
+  check(seconds > 0, "the measured steps took time");
+  const double gpus = std::max(1, number_gpus);
+  const auto rate = [seconds](int64_t count) { return static_cast<double>(count) / seconds; };
+
+  Json properties = Json::object();
+  if (number_gpus > 0) {
+    put_gpu_properties(properties, samples, number_gpus);
+  } else {
+    for (const std::string_view name : kMeasuredProperties) {
+      if (is_gpu_property(name)) properties[std::string(name)] = 0.0;
+    }
+  }
+  put_cpu_properties(properties, samples);
+  properties["train_runtime"] = seconds;
+  properties["train_samples_per_second"] = rate(span.samples);
+  properties["train_steps_per_second"] = rate(static_cast<int64_t>(span.steps.size()));
+  if (!stopped_by_time) {
+    properties["train_tokens_per_second"] = rate(span.tokens.padded);
+    properties["train_tokens_per_gpu_per_second"] = rate(span.tokens.padded) / gpus;
+  }
+  properties["dataset_tokens_per_second"] = rate(span.tokens.dataset);
+  properties["dataset_tokens_per_second_per_gpu"] = rate(span.tokens.dataset) / gpus;
+  properties["is_valid"] = 1;
+  return properties;
+}
+
+std::vector<SystemReading> samples_since(const std::vector<SystemReading>& samples,
+                                         double begin_s) {
+  std::vector<SystemReading> kept;
+  std::copy_if(samples.begin(), samples.end(), std::back_inserter(kept),
+               [begin_s](const SystemReading& sample) { return sample.time_s >= begin_s; });
+  return kept;
+}
+
+Json token_rates(const MeasuredSpan& span, int devices) {
+  const auto rate = [&span](int64_t tokens) {
+    return static_cast<double>(tokens) / span.seconds();
+  };
+  return {{"padded_tokens_per_second", rate(span.tokens.padded)},
+          {"dataset_tokens_per_second", rate(span.tokens.dataset)},
+          {"loss_bearing_tokens_per_second", rate(span.tokens.loss_bearing)},
+          {"padded_tokens_per_second_per_device", rate(span.tokens.padded) / std::max(1, devices)}};
+}
+
+Json gpu_energy_joules(const std::vector<SystemReading>& samples) {
+  Json joules = Json::array();
+  if (samples.empty()) return joules;
+  const std::vector<GpuReading>& first = samples.front().gpus;
+  const std::vector<GpuReading>& last = samples.back().gpus;
+  for (size_t gpu = 0; gpu < std::min(first.size(), last.size()); ++gpu) {
+    const bool counted = first[gpu].energy_joules && last[gpu].energy_joules;
+    joules.push_back(counted ? Json(*last[gpu].energy_joules - *first[gpu].energy_joules) : Json());
+  }
+  return joules;
+}
+
+}  // namespace sftbench

@@ -1,0 +1,188 @@
+#include "sftbench/measure/measured_properties.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sftbench/measure/run_record.h"
+
+namespace sftbench {
+namespace {
+
+// Steps of 2 s each, the first of which begins at 10 s.
+RunRecord record_of(int steps) {
+  RunRecorder recorder;
+  recorder.on_train_begin({});
+  for (int i = 0; i < steps; ++i) {
+    StepEvent step;
+    step.step = i + 1;
+    step.begin_s = 10 + 2 * i;
+    step.end_s = step.begin_s + 2;
+    step.samples = 4;
+    step.tokens = {.padded = 2048, .dataset = 2000 + i, .loss_bearing = 1900};
+    step.attention_flops = 1000;
+    TrainControl control;
+    recorder.on_step_end(step, control);
+  }
+  recorder.on_train_end({});
+  return recorder.record();
+}
+
+SystemReading reading(double time_s, double cpu_seconds, double memory_percent,
+                      std::vector<GpuReading> gpus = {}) {
+  return {time_s, cpu_seconds, memory_percent, std::move(gpus)};
+}
+
+GpuReading gpu(double utilization, double memory, double watts, double limit) {
+  GpuReading g;
+  g.utilization_percent = utilization;
+  g.memory_percent = memory;
+  g.power_watts = watts;
+  g.power_limit_watts = limit;
+  return g;
+}
+
+std::vector<std::string> keys(const Json& object) {
+  std::vector<std::string> names;
+  for (const auto& item : object.items()) names.push_back(item.key());
+  return names;
+}
+
+TEST(MeasuredPropertiesTest, AllPropertiesStandInTheOrderOfTheDocuments) {
+  const auto span = measured_span(record_of(3), 0);
+  const Json cpu_run =
+      measured_properties(span, {reading(10, 1, 30), reading(16, 7, 40)}, 0, false);
+  const std::vector<std::string> expected(kMeasuredProperties.begin(), kMeasuredProperties.end());
+  EXPECT_EQ(keys(cpu_run), expected);
+  const auto gpus = std::vector<GpuReading>{gpu(1, 2, 3, 4)};
+  const Json gpu_run =
+      measured_properties(span, {reading(10, 1, 30, gpus), reading(16, 7, 40, gpus)}, 1, false);
+  EXPECT_EQ(keys(gpu_run), expected);
+}
+
+TEST(MeasuredPropertiesTest, RatesDivideExactCountsByTheTimeOfTheSteps) {
+  const Json p = measured_properties(measured_span(record_of(5), 0),
+                                     {reading(9, 1, 30), reading(19, 16, 50)}, 0, false);
+  EXPECT_DOUBLE_EQ(p["train_runtime"], 10);
+  EXPECT_DOUBLE_EQ(p["train_samples_per_second"], 2);
+  EXPECT_DOUBLE_EQ(p["train_steps_per_second"], 0.5);
+  EXPECT_DOUBLE_EQ(p["train_tokens_per_second"], 1024);
+  EXPECT_DOUBLE_EQ(p["train_tokens_per_gpu_per_second"], 1024);
+  EXPECT_DOUBLE_EQ(p["dataset_tokens_per_second"], 1001);
+  EXPECT_DOUBLE_EQ(p["dataset_tokens_per_second_per_gpu"], 1001);
+  EXPECT_DOUBLE_EQ(p["cpu_compute_utilization"], 150);
+  EXPECT_DOUBLE_EQ(p["cpu_memory_utilization"], 40);
+  EXPECT_EQ(p["is_valid"], 1);
+  EXPECT_TRUE(p["is_valid"].is_number_integer());
+}
+
+TEST(MeasuredPropertiesTest, GpuFiguresAreZeroWithoutGpus) {
+  const Json p = measured_properties(measured_span(record_of(1), 0), {reading(10, 0, 1)}, 0, false);
+  for (const std::string_view name : kMeasuredProperties) {
+    if (name.substr(0, 4) == "gpu_") {
+      EXPECT_EQ(p[std::string(name)], 0.0) << name;
+    }
+  }
+}
+
+TEST(MeasuredPropertiesTest, GpuFiguresAreOverGpusOfMeansOverTime) {
+  const std::vector<SystemReading> samples = {
+      reading(10, 0, 1, {gpu(90, 40, 300, 600), gpu(10, 10, 100, 400)}),
+      reading(11, 1, 1, {gpu(100, 80, 400, 600), gpu(30, 20, 200, 400)}),
+      reading(12, 2, 1, {gpu(80, 60, 500, 600), gpu(20, 30, 300, 400)})};
+  const Json p = measured_properties(measured_span(record_of(2), 0), samples, 2, false);
+  EXPECT_DOUBLE_EQ(p["gpu_compute_utilization_min"], 20);
+  EXPECT_DOUBLE_EQ(p["gpu_compute_utilization_avg"], 55);
+  EXPECT_DOUBLE_EQ(p["gpu_compute_utilization_max"], 90);
+  EXPECT_DOUBLE_EQ(p["gpu_memory_utilization_min"], 20);
+  EXPECT_DOUBLE_EQ(p["gpu_memory_utilization_avg"], 40);
+  EXPECT_DOUBLE_EQ(p["gpu_memory_utilization_max"], 60);
+  EXPECT_DOUBLE_EQ(p["gpu_memory_utilization_peak"], 80);
+  EXPECT_DOUBLE_EQ(p["gpu_power_watts_min"], 200);
+  EXPECT_DOUBLE_EQ(p["gpu_power_watts_avg"], 300);
+  EXPECT_DOUBLE_EQ(p["gpu_power_watts_max"], 400);
+  EXPECT_NEAR(p["gpu_power_percent_min"], 50, 1e-9);
+  EXPECT_NEAR(p["gpu_power_percent_avg"], (50 + 400 / 6.0) / 2, 1e-9);
+  EXPECT_NEAR(p["gpu_power_percent_max"], 400 / 6.0, 1e-9);
+  EXPECT_DOUBLE_EQ(p["train_tokens_per_gpu_per_second"], 512);
+  EXPECT_DOUBLE_EQ(p["dataset_tokens_per_second_per_gpu"], 1000.25 / 2);
+}
+
+TEST(MeasuredPropertiesTest, WhatNvmlDoesNotReportIsAbsent) {
+  GpuReading without_limit = gpu(50, 50, 100, 0);
+  without_limit.power_limit_watts.reset();
+  GpuReading nothing;
+  const auto span = measured_span(record_of(2), 0);
+  const Json p = measured_properties(
+      span, {reading(10, 0, 1, {without_limit}), reading(14, 1, 1, {nothing})}, 1, false);
+  EXPECT_FALSE(p.contains("gpu_power_percent_avg"));
+  EXPECT_DOUBLE_EQ(p["gpu_power_watts_avg"], 100);  // of the one reading that there is
+  // No reading of one of two GPUs: no figure over both.
+  const Json q = measured_properties(span, {reading(10, 0, 1, {without_limit, nothing})}, 2, false);
+  EXPECT_FALSE(q.contains("gpu_compute_utilization_min"));
+  EXPECT_FALSE(q.contains("gpu_memory_utilization_peak"));
+}
+
+TEST(MeasuredPropertiesTest, TrainTokensAreLeftOutWhenTimeStoppedTheRun) {
+  const Json p = measured_properties(measured_span(record_of(2), 0),
+                                     {reading(10, 0, 1), reading(14, 1, 1)}, 0, true);
+  EXPECT_FALSE(p.contains("train_tokens_per_second"));
+  EXPECT_FALSE(p.contains("train_tokens_per_gpu_per_second"));
+  EXPECT_TRUE(p.contains("dataset_tokens_per_second"));
+  EXPECT_EQ(p.size(), kMeasuredProperties.size() - 2);
+}
+
+TEST(MeasuredPropertiesTest, OneSampleGivesNoCpuUtilisation) {
+  const Json p =
+      measured_properties(measured_span(record_of(2), 0), {reading(10, 5, 25)}, 0, false);
+  EXPECT_FALSE(p.contains("cpu_compute_utilization"));
+  EXPECT_DOUBLE_EQ(p["cpu_memory_utilization"], 25);
+}
+
+TEST(MeasuredPropertiesTest, TheWarmupIsLeftOutOfThroughputAndSystemFigures) {
+  const MeasuredSpan span = measured_span(record_of(5), 3);
+  const std::vector<SystemReading> samples = {reading(10, 0, 90), reading(15.9, 50, 90),
+                                              reading(16, 60, 20), reading(20, 62, 40)};
+  const Json p = measured_properties(span, samples_since(samples, span.begin_s), 0, false);
+  EXPECT_DOUBLE_EQ(p["train_runtime"], 4);
+  EXPECT_DOUBLE_EQ(p["train_samples_per_second"], 2);
+  EXPECT_DOUBLE_EQ(p["dataset_tokens_per_second"], (2003 + 2004) / 4.0);
+  EXPECT_DOUBLE_EQ(p["cpu_compute_utilization"], 50);
+  EXPECT_DOUBLE_EQ(p["cpu_memory_utilization"], 30);
+}
+
+TEST(MeasuredPropertiesTest, EveryPropertyButIsValidHasAUnit) {
+  for (const std::string_view name : kMeasuredProperties) {
+    EXPECT_EQ(measured_unit(name).empty(), name == "is_valid") << name;
+  }
+  EXPECT_EQ(measured_unit("gpu_power_percent_avg"), "%");
+  EXPECT_EQ(measured_unit("gpu_power_watts_max"), "W");
+  EXPECT_EQ(measured_unit("dataset_tokens_per_second_per_gpu"), "tokens/s per GPU");
+  EXPECT_EQ(measured_unit("train_tokens_per_second"), "tokens/s");
+}
+
+TEST(TokenRatesTest, EachRateHasItsOwnDenominator) {
+  const Json rates = token_rates(measured_span(record_of(5), 0), 4);
+  EXPECT_DOUBLE_EQ(rates["padded_tokens_per_second"], 1024);
+  EXPECT_DOUBLE_EQ(rates["dataset_tokens_per_second"], 1001);
+  EXPECT_DOUBLE_EQ(rates["loss_bearing_tokens_per_second"], 950);
+  EXPECT_DOUBLE_EQ(rates["padded_tokens_per_second_per_device"], 256);
+}
+
+TEST(EnergyTest, IsTheDifferenceOfTheCountersAndNullWithoutOne) {
+  GpuReading first = gpu(1, 1, 1, 1);
+  GpuReading last = first;
+  first.energy_joules = 1000;
+  last.energy_joules = 1750.5;
+  const std::vector<SystemReading> samples = {reading(0, 0, 0, {first, gpu(1, 1, 1, 1)}),
+                                              reading(1, 0, 0, {last, gpu(1, 1, 1, 1)})};
+  EXPECT_EQ(gpu_energy_joules(samples), Json::parse("[750.5, null]"));
+  EXPECT_EQ(gpu_energy_joules({}), Json::array());
+}
+
+TEST(MeasuredSpanTest, AWarmupThatLeavesNothingIsABug) {
+  EXPECT_THROW(measured_span(record_of(2), 2), std::logic_error);
+  EXPECT_THROW(measured_span(record_of(0), 0), std::logic_error);
+}
+
+}  // namespace
+}  // namespace sftbench

@@ -1,0 +1,108 @@
+#include "sftbench/measure/proc.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <thread>
+
+#include "sftbench/base/clock.h"
+#include "sftbench/measure/host_info.h"
+#include "sftbench/measure/system_source.h"
+
+namespace sftbench {
+namespace {
+
+TEST(ProcTest, CpuTicksAreUserAndSystemTimeOfProcessAndWaitedChildren) {
+  EXPECT_EQ(
+      cpu_ticks_of_stat("17 (a (b) c) S 1 17 17 0 -1 4194560 900 0 3 0 120 30 7 5 20 0 1 0 99"),
+      162);
+  EXPECT_EQ(cpu_ticks_of_stat(""), 0);  // the process has ended
+}
+
+TEST(ProcTest, MemoryPercentIsPsutilsUsedOverTotal) {
+  const char* meminfo =
+      "MemTotal:       10000 kB\n"
+      "MemFree:         3000 kB\n"
+      "MemAvailable:    6000 kB\n"
+      "Buffers:          500 kB\n"
+      "Cached:          2000 kB\n"
+      "SwapCached:       777 kB\n"
+      "SReclaimable:     250 kB\n";
+  EXPECT_DOUBLE_EQ(memory_percent_of_meminfo(meminfo), 42.5);
+  EXPECT_DOUBLE_EQ(memory_percent_of_meminfo(""), 0);
+}
+
+TEST(ProcTest, KilobyteFieldsAreMatchedByWholeName) {
+  EXPECT_EQ(kilobyte_field_bytes("VmHWMx:\t1 kB\nVmHWM:\t  12 kB\n", "VmHWM"), 12 * 1024);
+  EXPECT_FALSE(kilobyte_field_bytes("VmRSS: 12 kB\n", "VmHWM").has_value());
+  EXPECT_FALSE(kilobyte_field_bytes("VmHWM: lots\n", "VmHWM").has_value());
+}
+
+TEST(ProcTest, CpuTimeOfALivingChildCountsForTheTree) {
+  const double before = process_tree_cpu_seconds(getpid());
+  const pid_t child = fork();
+  if (child == 0) {
+    std::atomic<unsigned> spin = 0;
+    for (;;) ++spin;
+  }
+  const double begin = steady_seconds();
+  double used = 0;
+  while (used < 0.2 && steady_seconds() - begin < 30) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    used = process_tree_cpu_seconds(getpid()) - before;
+  }
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_GE(used, 0.2);
+}
+
+TEST(ProcTest, PeakMemoryGrowsWithWhatWasTouched) {
+  constexpr size_t kBytes = size_t{64} << 20;
+  const int64_t before = peak_rss_bytes();
+  {
+    const auto block = std::make_unique<char[]>(kBytes);
+    std::memset(block.get(), 1, kBytes);
+    EXPECT_EQ(block[kBytes / 2], 1);
+  }
+  EXPECT_GE(peak_rss_bytes(), before);
+  EXPECT_GE(peak_rss_bytes(), static_cast<int64_t>(kBytes));
+}
+
+TEST(HostInfoTest, ReadsTheFirstMatchingCpuinfoField) {
+  const char* cpuinfo =
+      "processor\t: 0\nmodel\t\t: 143\nmodel name\t: Xeon 8480\nflags\t\t: fma avx2\n";
+  EXPECT_EQ(cpuinfo_field(cpuinfo, "model name"), "Xeon 8480");
+  EXPECT_EQ(cpuinfo_field(cpuinfo, "model"), "143");
+  EXPECT_EQ(cpuinfo_field(cpuinfo, "bogomips"), "");
+}
+
+TEST(HostInfoTest, ThisMachineHasCoresAndMemory) {
+  const HostInfo host = read_host_info();
+  EXPECT_GE(host.cores, 1);
+  EXPECT_GT(host.memory_bytes, 0);
+  EXPECT_EQ(host.kernel.rfind("Linux ", 0), 0u);
+}
+
+TEST(SystemSourceTest, AMachineWithoutGpusGivesCpuAndMemoryOnly) {
+  const auto source = make_system_source(nullptr, 0);
+  const SystemReading first = source->read();
+  const SystemReading second = source->read();
+  EXPECT_GE(second.time_s, first.time_s);
+  EXPECT_GE(second.cpu_seconds, first.cpu_seconds);
+  EXPECT_GT(first.memory_percent, 0);
+  EXPECT_LT(first.memory_percent, 100);
+  EXPECT_TRUE(first.gpus.empty());
+}
+
+TEST(SystemSourceTest, MoreGpusThanAreVisibleIsABug) {
+  EXPECT_THROW(make_system_source(nullptr, 1), std::logic_error);
+}
+
+}  // namespace
+}  // namespace sftbench

@@ -1,0 +1,111 @@
+#include "sftbench/measure/stop_rules.h"
+
+#include <gtest/gtest.h>
+
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+namespace {
+
+// Runs steps that end at the given times (the first begins at 100) until one stops the run; returns
+// the number of steps that ran, or -1 when none stopped it.
+int steps_until_stop(StopRules& rules, const std::vector<double>& ends_s) {
+  double begin_s = 100;
+  for (size_t i = 0; i < ends_s.size(); ++i) {
+    StepEvent event;
+    event.step = static_cast<int64_t>(i) + 1;
+    event.begin_s = begin_s;
+    event.end_s = begin_s = 100 + ends_s[i];
+    TrainControl control;
+    rules.on_step_end(event, control);
+    if (control.stop) return static_cast<int>(i) + 1;
+  }
+  return -1;
+}
+
+std::vector<double> every(double seconds, int count) {
+  std::vector<double> ends_s;
+  for (int i = 1; i <= count; ++i) ends_s.push_back(i * seconds);
+  return ends_s;
+}
+
+TEST(StopRulesTest, WithoutRulesNothingStops) {
+  StopRules rules(-1, "");
+  EXPECT_EQ(steps_until_stop(rules, every(100, 1000)), -1);
+  EXPECT_EQ(rules.warmup_steps(), 0);
+}
+
+TEST(StopRulesTest, StopAfterSecondsStopsAtTheFirstStepThatReachesIt) {
+  StopRules exact(30, "");
+  EXPECT_EQ(steps_until_stop(exact, {10, 20, 30, 40}), 3);
+  StopRules late(30, "");
+  EXPECT_EQ(steps_until_stop(late, {10, 29.999, 30.001, 40}), 3);
+  StopRules one_step(30, "");
+  EXPECT_EQ(steps_until_stop(one_step, {31}), 1);
+}
+
+TEST(StopRulesTest, ZeroSecondsMeansNever) {
+  StopRules rules(0, "");
+  EXPECT_EQ(steps_until_stop(rules, every(1, 10)), -1);
+}
+
+TEST(StopRulesTest, ShortStepsStopAfter60And120Seconds) {
+  int stable_begins = 0;
+  StopRules rules(-1, kAutoStopMethod, [&] { ++stable_begins; });
+  EXPECT_EQ(steps_until_stop(rules, every(1, 1000)), 180);
+  EXPECT_EQ(rules.warmup_steps(), 60);
+  EXPECT_EQ(stable_begins, 1);
+}
+
+TEST(StopRulesTest, LongStepsStopAfterTenStableSteps) {
+  StopRules rules(-1, kAutoStopMethod);
+  EXPECT_EQ(steps_until_stop(rules, every(45, 1000)), 12);  // warm-up: 2 steps, 90 s
+  EXPECT_EQ(rules.warmup_steps(), 2);
+}
+
+TEST(StopRulesTest, TheBoundariesBelongToTheEarlierPhase) {
+  // 59.999 s is not yet a warm-up; 60 s is.
+  StopRules rules(-1, kAutoStopMethod);
+  std::vector<double> ends_s = {59.999, 60.0};
+  for (int i = 1; i <= 12; ++i) ends_s.push_back(60.0 + i * 10.0);
+  EXPECT_EQ(steps_until_stop(rules, ends_s), 14);  // stable: 12 steps of 10 s are exactly 120 s
+  EXPECT_EQ(rules.warmup_steps(), 2);
+}
+
+TEST(StopRulesTest, NineStableStepsAreNotEnoughHoweverLong) {
+  StopRules rules(-1, kAutoStopMethod);
+  std::vector<double> ends_s = {60};
+  for (int i = 1; i <= 9; ++i) ends_s.push_back(60 + i * 1000.0);
+  EXPECT_EQ(steps_until_stop(rules, ends_s), -1);
+  EXPECT_EQ(rules.warmup_steps(), 1);
+}
+
+TEST(StopRulesTest, ARunThatEndsInItsWarmupIsMeasuredWhole) {
+  StopRules rules(-1, kAutoStopMethod);
+  EXPECT_EQ(steps_until_stop(rules, {20, 40}), -1);
+  EXPECT_EQ(rules.warmup_steps(), 0);
+  StopRules ends_with_it(-1, kAutoStopMethod);
+  EXPECT_EQ(steps_until_stop(ends_with_it, {20, 60}), -1);
+  EXPECT_EQ(ends_with_it.warmup_steps(), 0);
+}
+
+TEST(StopRulesTest, BothRulesMayStopARun) {
+  StopRules rules(70, kAutoStopMethod);
+  EXPECT_EQ(steps_until_stop(rules, every(1, 1000)), 70);
+  EXPECT_EQ(rules.warmup_steps(), 60);
+}
+
+TEST(StopRulesTest, AnUnknownMethodIsNamed) {
+  try {
+    StopRules rules(-1, "WARMUP_60S_STABLE_120S_OR_10_STEP");
+    FAIL() << "no error";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(),
+                 "auto_stop_method: unknown method 'WARMUP_60S_STABLE_120S_OR_10_STEP'; expected "
+                 "WARMUP_60S_STABLE_120S_OR_10_STEPS or none; did you mean "
+                 "'WARMUP_60S_STABLE_120S_OR_10_STEPS'?");
+  }
+}
+
+}  // namespace
+}  // namespace sftbench
