@@ -28,6 +28,10 @@ const NamedDataset& named_dataset(const std::string& id);
 // The default place of a named dataset: user_data_directory()/datasets/<file name>.
 std::filesystem::path default_dataset_path(const NamedDataset& dataset);
 
+// What generates it, from the seed text that ships. InputError for datasets that cannot be
+// generated.
+TextGenerator named_text_generator(const NamedDataset& dataset);
+
 // Makes the file at `path` unless it stands there with the size that this version would write.
 // `announce` gets one line before the work starts. InputError for datasets that cannot be
 // generated. Returns true when it was generated.

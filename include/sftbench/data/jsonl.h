@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,7 +45,7 @@ class JsonlFile {
  private:
   void index_lines();
 
-  MappedFile file_;
+  std::optional<MappedFile> file_;
   std::string_view content_;
   std::string path_;
   std::vector<uint64_t> begins_;  // byte offset of each line that is not blank

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,7 @@ struct EncodedEntry {
   int32_t loss_begin = 0;  // == input_ids.size() when the template does not occur
   int32_t dataset_tokens =
       0;  // min(tokens of the field, model_max_length, the tokenizer's own maximum)
-  bool has_response = false;
+  bool has_response = false;  // the template occurs (also when nothing stands behind it)
 };
 
 class TextDataset {
@@ -54,10 +55,14 @@ class TextDataset {
   // REQUIRES: encode() was asked for it.
   const EncodedEntry& entry(int64_t index) const;
 
-  // Among the encoded entries; a caller warns once per run when it is not 0.
+  // Among the encoded entries: they bear no loss, which a caller says once per run when it is not
+  // 0.
   int64_t entries_without_response() const { return entries_without_response_; }
 
  private:
+  bool encoded(int64_t index) const {
+    return entries_.at(static_cast<size_t>(index)).loss_begin >= 0;
+  }
   EncodedEntry encode_one(const Tokenizer& tokenizer, const std::string& text,
                           int64_t& text_tokens) const;
 
@@ -65,7 +70,9 @@ class TextDataset {
   Tokenizer tokenizer_;
   TextDatasetOptions options_;
   std::string eos_;
+  int64_t eos_tokens_ = 0;  // 1 wherever EOS is a special token
   int64_t dataset_token_limit_ = 0;
+  std::vector<int32_t> suffix_ids_;  // what the post-processor puts behind the text
   std::vector<int32_t> response_ids_;
   std::vector<EncodedEntry> entries_;
   int64_t entries_without_response_ = 0;
@@ -76,8 +83,8 @@ class TextDataset {
 std::vector<int32_t> response_template_ids(const Tokenizer& tokenizer,
                                            const std::string& response_template);
 
-// First position after the last occurrence of `response_ids`, or ids.size() when there is none.
-int64_t position_after_response(const std::vector<int32_t>& ids,
-                                const std::vector<int32_t>& response_ids);
+// First position after the last occurrence of `response_ids`.
+std::optional<int64_t> position_after_response(const std::vector<int32_t>& ids,
+                                               const std::vector<int32_t>& response_ids);
 
 }  // namespace sftbench

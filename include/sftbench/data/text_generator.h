@@ -42,18 +42,20 @@ class TextGenerator {
   // Appends the next entry's line, with its line end.
   void append_entry(std::string& lines);
 
-  // Bytes of all entries together.
+  // Bytes of all entries together, from the first.
   int64_t total_bytes() const;
 
  private:
-  void append_stream(int64_t units, std::string& lines);
+  void fill_stream(std::string_view seed_text);
+  void append_units(int64_t units, std::string& lines);
 
   TextGeneratorOptions options_;
-  std::string head_, middle_, tail_;  // of a line, around input and output
-  std::string stream_;  // escaped seed text, single spaces between words and at the end
-  std::vector<uint32_t>
-      unit_begins_;  // where each word (or character) begins in stream_, and its end
-  int64_t units_per_part_[2] = {0, 0};
+  int64_t input_units_ = 0;  // words or characters of each entry
+  int64_t output_units_ = 0;
+  std::string head_, middle_;  // of a line: up to the input, from there to the output
+  std::string stream_;         // escaped seed text, one space behind each word
+  std::vector<uint64_t>
+      unit_begins_;       // where each word (or character) begins in stream_, and its end
   int64_t position_ = 0;  // of the next unit
 };
 

@@ -1,0 +1,108 @@
+#include "sftbench/data/dataset_catalog.h"
+
+#include <cstddef>
+#include <system_error>
+#include <utility>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+#include "sftbench/base/text.h"
+
+namespace sftbench {
+namespace {
+
+// Prompt and delimiter of the news-chars sets are 127 characters together.
+constexpr const char* kCharactersPrompt =
+    "Below is the beginning of a news story. Write how it goes on in the same style, as one plain "
+    "text."
+    "\n\n### Input:\n";
+constexpr const char* kCharactersDelimiter = "\n\n### Response: ";
+
+NamedDataset by_characters(int64_t characters, int64_t entries) {
+  TextGeneratorOptions options;
+  options.unit = TextUnit::kCharacters;
+  options.characters = characters;
+  options.prompt = kCharactersPrompt;
+  options.response_delimiter = kCharactersDelimiter;
+  options.entries = entries;
+  const std::string id =
+      "news-chars-" + std::to_string(characters) + "-entries-" + std::to_string(entries);
+  return {id, id + ".jsonl", options};
+}
+
+NamedDataset by_tokens(const std::string& id, int64_t output_tokens, int64_t entries) {
+  TextGeneratorOptions options;
+  options.output_tokens = output_tokens;
+  options.entries = entries;
+  return {id, id + ".jsonl", options};
+}
+
+std::vector<NamedDataset> make_catalog() {
+  std::vector<NamedDataset> datasets;
+  for (const int64_t characters : {512, 1024, 2048}) {
+    for (const int64_t entries : {256, 1024, 4096})
+      datasets.push_back(by_characters(characters, entries));
+  }
+  const int64_t tokens_16k = TextGeneratorOptions{}.output_tokens;
+  const int64_t tokens_128k =
+      8 * tokens_16k;  // the same surplus over the length that the name promises
+  datasets.push_back(by_tokens("news-tokens-16384plus-entries-4096", tokens_16k, 4096));
+  datasets.push_back(by_tokens("news-tokens-128kplus-entries-320", tokens_128k, 320));
+  datasets.push_back(by_tokens("news-tokens-128kplus-entries-4096", tokens_128k, 4096));
+  for (const char* id :
+       {"vision-384x384-16384plus-entries-4096", "vision-384x768-16384plus-entries-4096"}) {
+    datasets.push_back({id, std::string(id) + ".parquet", std::nullopt});
+  }
+  return datasets;
+}
+
+}  // namespace
+
+const std::vector<NamedDataset>& named_datasets() {
+  static const std::vector<NamedDataset> datasets = make_catalog();
+  return datasets;
+}
+
+const NamedDataset& named_dataset(const std::string& id) {
+  std::vector<std::string> ids;
+  for (const NamedDataset& dataset : named_datasets()) {
+    if (dataset.id == id) return dataset;
+    ids.push_back(dataset.id);
+  }
+  throw InputError({{.file = {},
+                     .line = 0,
+                     .key = "dataset_id",
+                     .message = "unknown dataset '" + id + "'",
+                     .expected = "one of " + join(ids),
+                     .nearest = nearest_spelling(id, ids)}});
+}
+
+std::filesystem::path default_dataset_path(const NamedDataset& dataset) {
+  return user_data_directory() / "datasets" / dataset.file_name;
+}
+
+TextGenerator named_text_generator(const NamedDataset& dataset) {
+  if (!dataset.text) {
+    throw InputError("dataset '" + dataset.id +
+                     "' holds images, which this version cannot generate");
+  }
+  const std::filesystem::path seed = default_seed_path();
+  return TextGenerator(read_file(seed), seed.string(), *dataset.text);
+}
+
+bool ensure_named_dataset(const NamedDataset& dataset, const std::filesystem::path& path,
+                          const std::function<void(const std::string&)>& announce) {
+  TextGenerator generator = named_text_generator(dataset);
+  const int64_t bytes = generator.total_bytes();
+  std::error_code absent;
+  if (std::filesystem::file_size(path, absent) == static_cast<uintmax_t>(bytes) && !absent)
+    return false;
+  if (announce) {
+    announce("generating dataset " + dataset.id + " (" + std::to_string(dataset.text->entries) +
+             " entries, " + std::to_string(bytes / 1'000'000) + " MB) at " + path.string());
+  }
+  write_text_dataset(std::move(generator), path, {});
+  return true;
+}
+
+}  // namespace sftbench

@@ -1,0 +1,174 @@
+#include "sftbench/data/jsonl.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "sftbench/base/json.h"
+#include "sftbench/base/text.h"
+
+namespace sftbench {
+namespace {
+
+// Takes one string out of a JSON object without building the rest. Nothing recurses, so that no
+// depth of nesting can exhaust the stack.
+class FieldReader : public nlohmann::json_sax<Json> {
+ public:
+  explicit FieldReader(std::string_view field) : field_(field) {}
+
+  std::string value;
+  bool found = false;             // `value` is the field's string
+  std::string other_type;         // what stands under the field instead
+  std::string top_type;           // what the line is when it is no object
+  std::vector<std::string> keys;  // top-level, in order
+  std::string problem;            // why the line is not JSON
+  size_t column = 0;              // 1-based byte of the problem
+
+  bool null() override { return scalar("null"); }
+  bool boolean(bool) override { return scalar("a boolean"); }
+  bool number_integer(number_integer_t) override { return scalar("a number"); }
+  bool number_unsigned(number_unsigned_t) override { return scalar("a number"); }
+  bool number_float(number_float_t, const string_t&) override { return scalar("a number"); }
+  bool binary(binary_t&) override { return scalar("binary data"); }
+  bool string(string_t& text) override {
+    if (!wanted()) return scalar("a string");
+    value.swap(text);
+    found = true;
+    other_type.clear();
+    return true;
+  }
+  bool start_object(size_t) override {
+    if (depth_ > 0) scalar("an object");
+    ++depth_;
+    return true;
+  }
+  bool end_object() override { return --depth_, true; }
+  bool start_array(size_t) override {
+    scalar("a list");
+    ++depth_;
+    return true;
+  }
+  bool end_array() override { return --depth_, true; }
+  bool key(string_t& name) override {
+    if (depth_ != 1) return true;
+    at_field_ = name == field_;
+    if (std::find(keys.begin(), keys.end(), name) == keys.end()) keys.push_back(std::move(name));
+    return true;
+  }
+  bool parse_error(size_t position, const std::string&,
+                   const nlohmann::detail::exception& error) override {
+    // "[json.exception.parse_error.101] parse error at line 1, column 7: <what>"
+    const std::string_view text = error.what();
+    const size_t where = text.find(": ");
+    problem = where == std::string_view::npos ? text : text.substr(where + 2);
+    column = position;
+    return false;
+  }
+
+ private:
+  bool wanted() const { return depth_ == 1 && at_field_; }
+
+  // The last of equal keys counts, so that a later value of another type undoes an earlier string.
+  bool scalar(const char* type) {
+    if (depth_ == 0) top_type = type;
+    if (wanted()) {
+      other_type = type;
+      found = false;
+    }
+    return true;
+  }
+
+  std::string_view field_;
+  int64_t depth_ = 0;
+  bool at_field_ = false;
+};
+
+Diagnostic describe(const FieldReader& reader, bool parsed, std::string_view field) {
+  Diagnostic error;
+  if (!parsed) {
+    error.message = "not JSON at column " + std::to_string(reader.column) + ": " + reader.problem;
+    error.expected = "one JSON object per line";
+  } else if (!reader.top_type.empty()) {
+    error.message = "the line is " + reader.top_type;
+    error.expected = "a JSON object with the field '" + std::string(field) + "'";
+  } else if (!reader.other_type.empty()) {
+    error.key = field;
+    error.message = "the field is " + reader.other_type;
+    error.expected = "a string";
+  } else {
+    error.key = field;
+    error.message = reader.keys.empty() ? "no such field; the object is empty"
+                                        : "no such field; found " + join(reader.keys);
+    error.nearest = nearest_spelling(field, reader.keys);
+  }
+  return error;
+}
+
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r") == std::string_view::npos;
+}
+
+}  // namespace
+
+JsonlFile::JsonlFile(const std::filesystem::path& path)
+    : file_(path), content_(file_->text()), path_(path.string()) {
+  index_lines();
+}
+
+JsonlFile::JsonlFile(std::string_view content, std::string origin)
+    : content_(content), path_(std::move(origin)) {
+  index_lines();
+}
+
+void JsonlFile::index_lines() {
+  size_t begin = 0;
+  while (begin < content_.size()) {
+    const size_t end = std::min(content_.find('\n', begin), content_.size());
+    if (!is_blank(content_.substr(begin, end - begin))) begins_.push_back(begin);
+    begin = end + 1;
+  }
+  if (begins_.empty()) {
+    throw InputError(
+        {{.file = path_,
+          .line = 0,
+          .key = {},
+          .message = content_.empty() ? "the file is empty" : "the file has blank lines only",
+          .expected = "one JSON object per line",
+          .nearest = {}}});
+  }
+}
+
+std::string_view JsonlFile::line(int64_t entry) const {
+  const size_t begin = begins_.at(static_cast<size_t>(entry));
+  const size_t end = std::min(content_.find('\n', begin), content_.size());
+  return content_.substr(begin, end - begin);
+}
+
+int JsonlFile::line_number(int64_t entry) const {
+  const auto begin = static_cast<std::ptrdiff_t>(begins_.at(static_cast<size_t>(entry)));
+  return static_cast<int>(std::count(content_.begin(), content_.begin() + begin, '\n')) + 1;
+}
+
+bool JsonlFile::read_text(int64_t entry, std::string_view field, std::string& text,
+                          Diagnostic& error) const {
+  FieldReader reader(field);
+  const std::string_view json = line(entry);
+  const bool parsed = Json::sax_parse(json.begin(), json.end(), &reader);
+  if (parsed && reader.found) {
+    text.swap(reader.value);
+    return true;
+  }
+  error = describe(reader, parsed, field);
+  error.file = path_;
+  error.line = line_number(entry);
+  return false;
+}
+
+std::string JsonlFile::text(int64_t entry, std::string_view field) const {
+  std::string text;
+  Diagnostic error;
+  if (!read_text(entry, field, text, error)) throw InputError({error});
+  return text;
+}
+
+}  // namespace sftbench

@@ -1,0 +1,95 @@
+#include "sftbench/data/step_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "sftbench/base/error.h"
+#include "sftbench/data/epoch_order.h"
+
+namespace sftbench {
+namespace {
+
+int64_t ceil_divide(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+}  // namespace
+
+std::vector<std::vector<int64_t>> shard_batches(const std::vector<int64_t>& order,
+                                                int64_t batch_size, int64_t ranks, int64_t rank) {
+  const auto entries = static_cast<int64_t>(order.size());
+  const int64_t round = batch_size * ranks;  // entries that all ranks read together
+  // One rank keeps a short last batch. Several are filled from the entries of the first round, over
+  // and over, until the last round is whole.
+  const int64_t padded_entries = ranks == 1 ? entries : ceil_divide(entries, round) * round;
+  const int64_t repeated = std::min(entries, round);
+
+  std::vector<std::vector<int64_t>> batches;
+  for (int64_t begin = rank * batch_size; begin < padded_entries; begin += round) {
+    const int64_t end = std::min(begin + batch_size, padded_entries);
+    std::vector<int64_t>& batch = batches.emplace_back();
+    for (int64_t i = begin; i < end; ++i) {
+      batch.push_back(order[static_cast<size_t>(i < entries ? i : (i - entries) % repeated)]);
+    }
+  }
+  return batches;
+}
+
+StepPlan::StepPlan(const StepPlanOptions& options) : options_(options) {
+  check(options.entries > 0 && options.per_device_batch_size > 0 && options.ranks > 0 &&
+            options.gradient_accumulation_steps > 0,
+        "counts of a step plan are positive");
+  check(options.max_steps > 0 || options.num_train_epochs > 0, "a step plan has an end");
+  const int64_t batches = ceil_divide(options.entries, options.per_device_batch_size);
+  batches_per_epoch_ = ceil_divide(batches, options.ranks);
+  steps_per_epoch_ = ceil_divide(batches_per_epoch_, options.gradient_accumulation_steps);
+  total_steps_ = options.max_steps > 0
+                     ? options.max_steps
+                     : static_cast<int64_t>(std::ceil(options.num_train_epochs *
+                                                      static_cast<double>(steps_per_epoch_)));
+}
+
+int64_t StepPlan::epochs() const {
+  return ceil_divide(total_steps_, steps_per_epoch_);
+}
+
+const std::vector<std::vector<int64_t>>& StepPlan::rank_batches(int64_t epoch, int64_t rank) {
+  if (epoch != cached_epoch_ || rank != cached_rank_) {
+    cached_batches_ = shard_batches(epoch_order(options_.entries, options_.seed, epoch),
+                                    options_.per_device_batch_size, options_.ranks, rank);
+    cached_epoch_ = epoch;
+    cached_rank_ = rank;
+  }
+  return cached_batches_;
+}
+
+StepEntries StepPlan::step(int64_t step, int64_t rank) {
+  check(step >= 0 && step < total_steps_ && rank >= 0 && rank < options_.ranks,
+        "the step is planned");
+  StepEntries result;
+  result.epoch = step / steps_per_epoch_;
+  const auto& batches = rank_batches(result.epoch, rank);
+  const int64_t first = step % steps_per_epoch_ * options_.gradient_accumulation_steps;
+  const int64_t last = std::min(first + options_.gradient_accumulation_steps, batches_per_epoch_);
+  result.micro_batches.assign(batches.begin() + first, batches.begin() + last);
+  result.epoch_fraction = static_cast<double>(result.epoch) +
+                          static_cast<double>(last) / static_cast<double>(batches_per_epoch_);
+  return result;
+}
+
+std::vector<int64_t> StepPlan::entries_used(int64_t rank, int64_t steps) {
+  std::vector<bool> used(static_cast<size_t>(options_.entries));
+  for (int64_t i = 0; i < std::min(steps, total_steps_); ++i) {
+    for (const auto& batch : step(i, rank).micro_batches) {
+      for (const int64_t entry : batch) used[static_cast<size_t>(entry)] = true;
+    }
+  }
+  std::vector<int64_t> entries;
+  for (int64_t i = 0; i < options_.entries; ++i) {
+    if (used[static_cast<size_t>(i)]) entries.push_back(i);
+  }
+  return entries;
+}
+
+}  // namespace sftbench
