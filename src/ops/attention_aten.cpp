@@ -1,0 +1,106 @@
+// Attention from stock operators: a tile of queries of all query heads of one key/value head
+// against all keys that the tile sees. Memory: tile x keys scores, never S x S.
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "ops/attention_impl.h"
+
+namespace sftbench::ops {
+namespace {
+
+using torch::Tensor;
+
+constexpr int64_t kQueryTile = 128;
+
+struct Tile {
+  int64_t q_begin, q_end, k_begin, k_end;
+};
+
+Tile tile_at(int64_t begin, int64_t length, int64_t window) {
+  const int64_t end = std::min(begin + kQueryTile, length);
+  return {begin, end, window > 0 ? std::max<int64_t>(0, begin - window + 1) : 0, end};
+}
+
+torch::Dtype wide_dtype(const Tensor& x) {
+  return x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+}
+
+// [tile queries, keys]: true where the query must not see the key.
+Tensor hidden_keys(const Tile& tile, int64_t window, torch::Device device) {
+  const Tensor i = torch::arange(tile.q_begin, tile.q_end, device).unsqueeze(1);
+  const Tensor j = torch::arange(tile.k_begin, tile.k_end, device).unsqueeze(0);
+  const Tensor future = j > i;
+  return window > 0 ? future | (i - j >= window) : future;
+}
+
+// x [B, S, heads, D] as [B, K, heads / K, S, D] in the dtype of the arithmetic.
+Tensor grouped(const Tensor& x, int64_t kv_heads) {
+  return x.to(wide_dtype(x))
+      .unflatten(2, std::vector<int64_t>{kv_heads, x.size(2) / kv_heads})
+      .permute({0, 2, 3, 1, 4});
+}
+
+Tensor ungrouped(const Tensor& x, torch::Dtype dtype) {
+  return x.permute({0, 3, 1, 2, 4}).flatten(2, 3).to(dtype).contiguous();
+}
+
+Tensor scores_of(const Tensor& q_tile, const Tensor& k_tile, const Tile& tile, double scale,
+                 int64_t window) {
+  const Tensor scores = at::matmul(q_tile, k_tile.transpose(-1, -2)) * scale;
+  return scores.masked_fill_(hidden_keys(tile, window, q_tile.device()),
+                             -std::numeric_limits<double>::infinity());
+}
+
+std::pair<Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
+                                  int64_t window) {
+  const int64_t length = q.size(1);
+  const Tensor qs = grouped(q, k.size(2)), ks = grouped(k, k.size(2)), vs = grouped(v, k.size(2));
+  Tensor output = torch::empty(qs.sizes(), qs.options());
+  Tensor lse = torch::empty(qs.sizes().slice(0, 4), qs.options());
+  for (int64_t begin = 0; begin < length; begin += kQueryTile) {
+    const Tile tile = tile_at(begin, length, window);
+    const Tensor scores = scores_of(qs.slice(3, tile.q_begin, tile.q_end),
+                                    ks.slice(3, tile.k_begin, tile.k_end), tile, scale, window);
+    const Tensor tile_lse = scores.logsumexp(-1);
+    lse.slice(3, tile.q_begin, tile.q_end).copy_(tile_lse);
+    output.slice(3, tile.q_begin, tile.q_end)
+        .copy_(at::matmul((scores - tile_lse.unsqueeze(-1)).exp_(),
+                          vs.slice(3, tile.k_begin, tile.k_end)));
+  }
+  return {ungrouped(output, q.scalar_type()), lse.flatten(1, 2)};
+}
+
+std::array<Tensor, 3> backward(const Tensor& output_gradient, const Tensor& q, const Tensor& k,
+                               const Tensor& v, const Tensor& output, const Tensor& lse,
+                               double scale, int64_t window) {
+  const int64_t length = q.size(1), kv_heads = k.size(2);
+  const Tensor qs = grouped(q, kv_heads), ks = grouped(k, kv_heads), vs = grouped(v, kv_heads);
+  const Tensor d_out = grouped(output_gradient, kv_heads);
+  const Tensor delta = (d_out * grouped(output, kv_heads)).sum(-1, /*keepdim=*/true);
+  const Tensor lse_grouped =
+      lse.unflatten(1, std::vector<int64_t>{kv_heads, q.size(2) / kv_heads}).unsqueeze(-1);
+  Tensor dq = torch::empty(qs.sizes(), qs.options());
+  Tensor dk = torch::zeros(ks.sizes(), ks.options());
+  Tensor dv = torch::zeros(vs.sizes(), vs.options());
+  for (int64_t begin = 0; begin < length; begin += kQueryTile) {
+    const Tile tile = tile_at(begin, length, window);
+    const auto queries = [&](const Tensor& x) { return x.slice(3, tile.q_begin, tile.q_end); };
+    const auto keys = [&](const Tensor& x) { return x.slice(3, tile.k_begin, tile.k_end); };
+    const Tensor scores = scores_of(queries(qs), keys(ks), tile, scale, window);
+    const Tensor p = (scores - queries(lse_grouped)).exp_();
+    const Tensor dp = at::matmul(queries(d_out), keys(vs).transpose(-1, -2));
+    const Tensor ds = p * (dp - queries(delta)) * scale;
+    queries(dq).copy_(at::matmul(ds, keys(ks)));
+    keys(dk).add_(at::matmul(ds.transpose(-1, -2), queries(qs)).sum(2, /*keepdim=*/true));
+    keys(dv).add_(at::matmul(p.transpose(-1, -2), queries(d_out)).sum(2, /*keepdim=*/true));
+  }
+  const auto dtype = q.scalar_type();
+  return {ungrouped(dq, dtype), ungrouped(dk, dtype), ungrouped(dv, dtype)};
+}
+
+}  // namespace
+
+const AttentionImpl kAttentionAten{forward, backward};
+
+}  // namespace sftbench::ops

@@ -1,0 +1,50 @@
+#include "sftbench/ops/embedding.h"
+
+#include <torch/torch.h>
+
+#include "ops/checks.h"
+#include "sftbench/ops/grad_accumulation.h"
+
+namespace sftbench::ops {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+Tensor lookup(const Tensor& ids, const Tensor& weight) {
+  return at::embedding(weight, ids);
+}
+
+class Embedding : public torch::autograd::Function<Embedding> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& ids, const Tensor& weight) {
+    ctx->save_for_backward({ids, weight});
+    return lookup(ids, weight);
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list output_gradients) {
+    const variable_list saved = ctx->get_saved_variables();
+    const Tensor& weight = saved[1];
+    const Tensor ids = saved[0].reshape(-1);
+    const Tensor rows = output_gradients[0].reshape({-1, weight.size(1)});
+    return {Tensor(), accumulate_gradient(weight, [&](Tensor& target, double beta) {
+              if (beta == 0.0) target.zero_();
+              target.index_add_(0, ids, rows);
+            })};
+  }
+};
+
+}  // namespace
+
+Tensor embedding(const Tensor& ids, const Tensor& weight) {
+  require_float(weight, "embedding", "weight");
+  require(weight.dim() == 2, "embedding", "weight must be [V, H]", describe(weight));
+  require(ids.defined() && ids.scalar_type() == torch::kInt64 && ids.dim() == 2 &&
+              ids.device() == weight.device(),
+          "embedding", "ids must be int64 [B, S] on " + weight.device().str(), describe(ids));
+  const bool differentiable = torch::GradMode::is_enabled() && weight.requires_grad();
+  return differentiable ? Embedding::apply(ids, weight) : lookup(ids, weight);
+}
+
+}  // namespace sftbench::ops

@@ -1,0 +1,23 @@
+// The three matrix products of a linear layer, at the full rate of the library below (OpenBLAS in
+// float32, oneDNN in bfloat16, cuBLAS on GPUs). All matrices are 2-d, row-major and of one dtype.
+#pragma once
+
+#include <torch/types.h>
+
+namespace sftbench::ops {
+
+// x [M, K], w [N, K] -> x w^T [M, N]; `bias` [N] is added if defined.
+torch::Tensor matmul_nt(const torch::Tensor& x, const torch::Tensor& w,
+                        const torch::Tensor& bias = {});
+
+// The same into a tensor that exists.
+void matmul_nt_into(torch::Tensor out, const torch::Tensor& x, const torch::Tensor& w);
+
+// y [M, N], w [N, K] -> y w [M, K].
+torch::Tensor matmul_nn(const torch::Tensor& y, const torch::Tensor& w);
+void matmul_nn_into(torch::Tensor out, const torch::Tensor& y, const torch::Tensor& w);
+
+// y [M, N], x [M, K]: out [N, K] = beta * out + y^T x, with beta 0 or 1; the sum is rounded once.
+void matmul_tn_into(torch::Tensor out, const torch::Tensor& y, const torch::Tensor& x, double beta);
+
+}  // namespace sftbench::ops

@@ -1,0 +1,83 @@
+#include "sftbench/ops/linear.h"
+
+#include <torch/torch.h>
+
+#include "ops/checks.h"
+#include "ops/gemm.h"
+#include "sftbench/ops/grad_accumulation.h"
+
+namespace sftbench::ops {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+std::vector<int64_t> with_last(const Tensor& tensor, int64_t last) {
+  std::vector<int64_t> sizes = tensor.sizes().vec();
+  sizes.back() = last;
+  return sizes;
+}
+
+Tensor rows(const Tensor& tensor) {
+  return tensor.reshape({-1, tensor.size(-1)}).contiguous();
+}
+
+Tensor forward_rows(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return matmul_nt(rows(x), weight, bias).view(with_last(x, weight.size(0)));
+}
+
+class Linear : public torch::autograd::Function<Linear> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
+                        const Tensor& bias) {
+    // The input is needed for the weight's gradient only: frozen weights keep nothing.
+    ctx->save_for_backward({weight.requires_grad() ? x : Tensor(), weight, bias});
+    ctx->saved_data["x_requires_grad"] = x.requires_grad();
+    return forward_rows(x, weight, bias);
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list output_gradients) {
+    const variable_list saved = ctx->get_saved_variables();
+    const Tensor& x = saved[0];
+    const Tensor& weight = saved[1];
+    const Tensor& bias = saved[2];
+    const Tensor& y_gradient = output_gradients[0];
+    const Tensor y_rows = rows(y_gradient);
+    variable_list gradients(3);
+    if (ctx->saved_data["x_requires_grad"].toBool()) {
+      gradients[0] = matmul_nn(y_rows, weight).view(with_last(y_gradient, weight.size(1)));
+    }
+    if (weight.requires_grad()) {
+      gradients[1] = accumulate_gradient(weight, [&](Tensor& target, double beta) {
+        matmul_tn_into(target, y_rows, rows(x), beta);
+      });
+    }
+    if (bias.defined() && bias.requires_grad()) {
+      gradients[2] = accumulate_gradient(bias, [&](Tensor& target, double beta) {
+        const Tensor sum = y_rows.sum(0);
+        beta == 0.0 ? target.copy_(sum) : target.add_(sum);
+      });
+    }
+    return gradients;
+  }
+};
+
+void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  require_float(x, "linear", "x");
+  require(x.dim() >= 1, "linear", "x must be [..., in]", describe(x));
+  require_like(weight, "linear", "weight", {-1, x.size(-1)}, x);
+  if (bias.defined()) require_like(bias, "linear", "bias", {weight.size(0)}, x);
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  check_shapes(x, weight, bias);
+  const bool differentiable =
+      torch::GradMode::is_enabled() &&
+      (x.requires_grad() || weight.requires_grad() || (bias.defined() && bias.requires_grad()));
+  return differentiable ? Linear::apply(x, weight, bias) : forward_rows(x, weight, bias);
+}
+
+}  // namespace sftbench::ops

@@ -1,0 +1,31 @@
+#include <torch/torch.h>
+
+#include "ops/rms_norm_impl.h"
+
+namespace sftbench::ops {
+namespace {
+
+using torch::Tensor;
+
+void forward(const Tensor& x, const Tensor& weight, double epsilon, Tensor& y, Tensor& rstd) {
+  const Tensor wide = x.to(rstd.scalar_type());
+  rstd.copy_((wide.square().mean(-1) + epsilon).rsqrt());
+  y.copy_((wide * rstd.unsqueeze(-1)).to(x.scalar_type()) * weight);
+}
+
+RmsNormGradients backward(const Tensor& y_gradient, const Tensor& x, const Tensor& weight,
+                          const Tensor& rstd, bool weight_too) {
+  const auto wide = rstd.scalar_type();
+  const Tensor scale = rstd.unsqueeze(-1);
+  const Tensor normalised = x.to(wide) * scale;
+  const Tensor dy = y_gradient.to(wide);
+  const Tensor dn = dy * weight.to(wide);
+  const Tensor dx = scale * (dn - normalised * (dn * normalised).mean(-1, /*keepdim=*/true));
+  return {dx.to(x.scalar_type()), weight_too ? (dy * normalised).sum(0) : Tensor()};
+}
+
+}  // namespace
+
+const RmsNormImpl kRmsNormAten{forward, backward};
+
+}  // namespace sftbench::ops

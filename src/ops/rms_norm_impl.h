@@ -1,0 +1,24 @@
+// What an implementation of RMSNorm gives. Contiguous rows x, y [N, H] of one dtype, weight [H];
+// rstd [N] is 1 / sqrt(mean(x^2) + epsilon) in float32 (float64 for float64 rows).
+#pragma once
+
+#include <torch/types.h>
+
+namespace sftbench::ops {
+
+struct RmsNormGradients {
+  torch::Tensor x;       // [N, H] of x's dtype
+  torch::Tensor weight;  // [H] in rstd's dtype, or undefined where it was not asked for
+};
+
+struct RmsNormImpl {
+  void (*forward)(const torch::Tensor& x, const torch::Tensor& weight, double epsilon,
+                  torch::Tensor& y, torch::Tensor& rstd);
+  RmsNormGradients (*backward)(const torch::Tensor& y_gradient, const torch::Tensor& x,
+                               const torch::Tensor& weight, const torch::Tensor& rstd,
+                               bool weight_too);
+};
+
+extern const RmsNormImpl kRmsNormAten;  // any device and dtype, from stock operators
+
+}  // namespace sftbench::ops

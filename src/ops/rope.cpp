@@ -1,0 +1,75 @@
+#include "sftbench/ops/rope.h"
+
+#include <torch/torch.h>
+
+#include "ops/checks.h"
+
+namespace sftbench::ops {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// The inverse of a rotation is the rotation by the negative angle: the backward is the forward with
+// -sin.
+Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, bool inverse) {
+  const auto wide = x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+  const Tensor c = cos.to(wide).unsqueeze(-2);
+  const Tensor s = (inverse ? -sin.to(wide) : sin.to(wide)).unsqueeze(-2);
+  const auto halves = x.to(wide).chunk(2, -1);
+  Tensor y = torch::empty_like(x, torch::MemoryFormat::Contiguous);
+  const auto out = y.chunk(2, -1);
+  out[0].copy_(halves[0] * c - halves[1] * s);
+  out[1].copy_(halves[1] * c + halves[0] * s);
+  return y;
+}
+
+class Rope : public torch::autograd::Function<Rope> {
+ public:
+  static variable_list forward(AutogradContext* ctx, const Tensor& q, const Tensor& k,
+                               const Tensor& cos, const Tensor& sin) {
+    ctx->save_for_backward({cos, sin});
+    return {rotate(q, cos, sin, false), rotate(k, cos, sin, false)};
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list output_gradients) {
+    const variable_list saved = ctx->get_saved_variables();
+    variable_list gradients(4);
+    for (size_t i = 0; i < 2; ++i) {
+      if (output_gradients[i].defined()) {
+        gradients[i] = rotate(output_gradients[i], saved[0], saved[1], true);
+      }
+    }
+    return gradients;
+  }
+};
+
+void check_shapes(const Tensor& q, const Tensor& k, const Tensor& cos, const Tensor& sin) {
+  require_float(q, "apply_rope", "q");
+  require(q.dim() == 4 && q.size(3) % 2 == 0, "apply_rope", "q must be [B, S, H, D] with an even D",
+          describe(q));
+  require_like(k, "apply_rope", "k", {q.size(0), q.size(1), -1, q.size(3)}, q);
+  const int64_t half = q.size(3) / 2;
+  for (const auto& [tensor, name] : {std::pair(&cos, "cos"), std::pair(&sin, "sin")}) {
+    if (tensor->defined() && tensor->dim() == 3) {
+      require_like(*tensor, "apply_rope", name, {q.size(0), q.size(1), half}, q);
+    } else {
+      require_like(*tensor, "apply_rope", name, {q.size(1), half}, q);
+    }
+  }
+}
+
+}  // namespace
+
+std::tuple<Tensor, Tensor> apply_rope(const Tensor& q, const Tensor& k, const Tensor& cos,
+                                      const Tensor& sin) {
+  check_shapes(q, k, cos, sin);
+  if (torch::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad())) {
+    const variable_list rotated = Rope::apply(q, k, cos, sin);
+    return {rotated[0], rotated[1]};
+  }
+  return {rotate(q, cos, sin, false), rotate(k, cos, sin, false)};
+}
+
+}  // namespace sftbench::ops

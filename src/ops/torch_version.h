@@ -1,0 +1,11 @@
+// What differs between libtorch 1.13 (Debian, CPU) and 2.x (PyTorch wheels, CUDA): here and nowhere
+// else.
+#pragma once
+
+#include <torch/version.h>
+
+#if TORCH_VERSION_MAJOR >= 2
+#define SFTBENCH_TORCH_2 1
+#else
+#define SFTBENCH_TORCH_2 0
+#endif
