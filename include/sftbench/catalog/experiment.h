@@ -32,6 +32,7 @@ struct PropertySpec {
   bool open = false;                // values that are not in `values` are legal, too
   Json default_value;               // null for None and for required properties
   std::vector<std::string> values;  // legal texts; for string lists: of their elements
+  std::string values_from;          // "models" or "gpus": `values` are the names of that catalogue
   std::optional<NumberRange> range;
   int64_t length = 0;  // string lists: number of elements
   std::string unit;

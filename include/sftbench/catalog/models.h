@@ -18,9 +18,11 @@ namespace sftbench {
 enum class Confidence { kRead, kRecalled, kInferred, kUnpublished };
 std::string_view to_string(Confidence confidence);
 
-// A parameter count that somebody else published, with tied output weights counted once.
+// A parameter count that somebody else gives, tied output weights counted once.
 struct PublishedCount {
-  int64_t parameters = 0;
+  std::string text;  // as published: "6738415616" or "3.4B"
+  double parameters = 0;
+  double tolerance = 0;  // half a unit of the last digit that is given; 0: exact
   Confidence confidence = Confidence::kRecalled;
   std::string source;
 };
@@ -33,9 +35,11 @@ struct ModelFacts {
       weights;                            // Vanilla, GPTQ-Quantized -> places to look, in order
   std::vector<std::string> lora_targets;  // of the documents' tables; empty: in none
   std::vector<std::string> gptq_lora_targets;
-  Json hf_config;  // Hugging Face config.json; null when unpublished
-  Confidence confidence = Confidence::kRead;
-  std::string source;
+  Json hf_config;                             // Hugging Face config.json; null when unpublished
+  Confidence confidence = Confidence::kRead;  // of hf_config as a whole
+  std::map<std::string, Confidence>
+      less_sure;  // keys of hf_config that are less sure than the rest
+  std::vector<std::string> sources;
   std::string note;  // open questions and how they were settled; may be empty
   std::optional<PublishedCount> published;
 

@@ -1,0 +1,303 @@
+#include "sftbench/catalog/experiment.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <utility>
+
+#include "sftbench/base/text.h"
+#include "sftbench/catalog/fields.h"
+
+namespace sftbench {
+namespace {
+
+constexpr std::array<std::pair<PropertyKind, std::string_view>, 5> kKinds = {{
+    {PropertyKind::kString, "string"},
+    {PropertyKind::kInteger, "integer"},
+    {PropertyKind::kNumber, "number"},
+    {PropertyKind::kBoolean, "boolean"},
+    {PropertyKind::kStringList, "string_list"},
+}};
+
+// PyYAML reads 1e3 as text; a person means a number. Only whole, finite, unquoted literals count.
+std::optional<Json> number_written_as_text(const YamlNode& node) {
+  if (!node.plain || node.text.empty() ||
+      node.text.find_first_not_of("+-.0123456789eE") != std::string::npos) {
+    return std::nullopt;
+  }
+  char* end = nullptr;
+  const double value = std::strtod(node.text.c_str(), &end);
+  if (*end != '\0' || !std::isfinite(value)) return std::nullopt;
+  return Json(value);
+}
+
+std::optional<Json> accept_number(const PropertySpec& spec, const YamlNode& found) {
+  std::optional<Json> number;
+  if (found.value.is_number()) number = found.value;
+  if (found.value.is_string()) number = number_written_as_text(found);
+  if (!number) return std::nullopt;
+  const double value = number->get<double>();
+  if (!std::isfinite(value)) return std::nullopt;
+  if (spec.kind == PropertyKind::kInteger && value != std::floor(value)) return std::nullopt;
+  if (spec.range) {
+    if (value < spec.range->lower || value >= spec.range->upper) return std::nullopt;
+    const double steps = (value - spec.range->lower) / spec.range->interval;
+    if (steps != std::floor(steps)) return std::nullopt;
+  }
+  return number;
+}
+
+std::optional<Json> accept_boolean(const YamlNode& found) {
+  if (found.value.is_boolean() || found.value == 0 || found.value == 1) return found.value;
+  return std::nullopt;
+}
+
+bool is_legal_text(const PropertySpec& spec, const std::string& text) {
+  if (std::find(spec.values.begin(), spec.values.end(), text) != spec.values.end()) return true;
+  return spec.open && !text.empty();
+}
+
+std::optional<Json> accept_text(const PropertySpec& spec, const YamlNode& found) {
+  if (found.value.is_string()) {
+    const std::string text = found.value.get<std::string>();
+    if (is_legal_text(spec, text) || (spec.nullable && (text == "None" || text.empty())))
+      return found.value;
+    return std::nullopt;
+  }
+  // `no` and 2.8 are a boolean and a number to YAML 1.1, but here the text as written can be what
+  // is meant.
+  if (found.plain && is_legal_text(spec, found.text)) return Json(found.text);
+  return std::nullopt;
+}
+
+std::optional<Json> accept_list(const PropertySpec& spec, const YamlNode& found) {
+  if (found.is_scalar()) {
+    return spec.nullable && found.value == "None" ? std::optional(found.value) : std::nullopt;
+  }
+  if (!found.is_sequence() || static_cast<int64_t>(found.items.size()) != spec.length)
+    return std::nullopt;
+  Json list = Json::array();
+  for (const YamlNode& item : found.items) {
+    const bool legal =
+        item.is_scalar() && (item.value.is_boolean() || is_legal_text(spec, item.text));
+    if (!legal) return std::nullopt;
+    list.push_back(item.value);
+  }
+  return list;
+}
+
+std::string number_text(double value) {
+  return value == std::floor(value) ? std::to_string(static_cast<int64_t>(value))
+                                    : Json(value).dump();
+}
+
+// Reads one experiment file; the values of properties that say values_from come from the other
+// catalogues.
+class ExperimentReader {
+ public:
+  ExperimentReader(const std::string& path, const std::vector<std::string>& models,
+                   const std::vector<std::string>& gpus)
+      : diagnostics_(path), models_(models), gpus_(gpus) {}
+
+  Experiment read(const YamlNode& root) {
+    Fields fields(root, {}, diagnostics_);
+    Experiment experiment;
+    experiment.identifier = fields.text("identifier");
+    experiment.actuator = fields.text("actuator");
+    experiment.tuning = fields.text("tuning");
+    experiment.summary = fields.text("summary");
+    experiment.aliases = fields.texts("aliases", Presence::kOptional);
+    properties(fields, "required", experiment);
+    properties(fields, "optional", experiment);
+    if (const YamlNode* hardcoded = fields.mapping("hardcoded"))
+      experiment.hardcoded = to_json(*hardcoded);
+    measured(fields, experiment);
+    fields.reject_unknown();
+    diagnostics_.throw_if_failed();
+    return experiment;
+  }
+
+ private:
+  void properties(Fields& fields, const std::string& section, Experiment& experiment) {
+    const YamlNode* table = fields.mapping(section);
+    if (table == nullptr) return;
+    for (const auto& [identifier, node] : table->members) {
+      if (experiment.find(identifier) != nullptr)
+        diagnostics_.error(node, identifier, "described twice");
+      experiment.properties.push_back(property(identifier, section, node));
+    }
+  }
+
+  PropertySpec property(const std::string& identifier, const std::string& section,
+                        const YamlNode& node) {
+    Fields fields(node, section + "." + identifier, diagnostics_);
+    PropertySpec spec;
+    spec.identifier = identifier;
+    spec.required = section == "required";
+    spec.kind = kind(fields.text("kind"), node, identifier);
+    spec.nullable = fields.boolean("nullable", false);
+    spec.open = fields.boolean("open", false);
+    spec.values = fields.texts("values", Presence::kOptional);
+    spec.values_from = fields.text("values_from", Presence::kOptional);
+    if (spec.values_from == "models") spec.values = models_;
+    if (spec.values_from == "gpus") spec.values = gpus_;
+    spec.length = fields.integer("length", Presence::kOptional).value_or(0);
+    spec.range = range(fields, node, identifier);
+    spec.unit = fields.text("unit", Presence::kOptional);
+    spec.help = fields.text("help");
+    if (!spec.required) default_value(fields, spec);
+    fields.reject_unknown();
+    return spec;
+  }
+
+  PropertyKind kind(const std::string& text, const YamlNode& node, const std::string& identifier) {
+    for (const auto& [value, name] : kKinds) {
+      if (text == name) return value;
+    }
+    diagnostics_.error(node, identifier + ".kind", "found '" + text + "'",
+                       "one of string, integer, number, boolean, string_list");
+    return PropertyKind::kString;
+  }
+
+  std::optional<NumberRange> range(Fields& fields, const YamlNode& node,
+                                   const std::string& identifier) {
+    const YamlNode* limits = fields.sequence("range", Presence::kOptional);
+    const double interval = fields.number("interval", Presence::kOptional).value_or(1);
+    if (limits == nullptr) return std::nullopt;
+    const bool legal = limits->items.size() == 2 && limits->items[0].value.is_number() &&
+                       limits->items[1].value.is_number() && interval > 0;
+    if (!legal) {
+      diagnostics_.error(node, identifier + ".range", "found " + describe(*limits),
+                         "[lower, upper)");
+      return std::nullopt;
+    }
+    return NumberRange{limits->items[0].value.get<double>(), limits->items[1].value.get<double>(),
+                       interval};
+  }
+
+  void default_value(Fields& fields, PropertySpec& spec) {
+    const YamlNode* node = fields.any("default");
+    if (node == nullptr) return;
+    const std::optional<Json> value = spec.accept(*node);
+    if (value) {
+      spec.default_value = spec.canonical(*value);
+    } else {
+      diagnostics_.error(*node, fields.path("default"), "found " + describe(*node),
+                         spec.expectation());
+    }
+  }
+
+  void measured(Fields& fields, Experiment& experiment) {
+    const YamlNode* list = fields.sequence("measured");
+    if (list == nullptr) return;
+    for (size_t i = 0; i < list->items.size(); ++i) {
+      Fields members(list->items[i], "measured[" + std::to_string(i) + "]", diagnostics_);
+      experiment.measured.push_back(
+          {members.text("identifier"), members.text("unit"), members.text("help")});
+      members.reject_unknown();
+    }
+  }
+
+  Diagnostics diagnostics_;
+  const std::vector<std::string>& models_;
+  const std::vector<std::string>& gpus_;
+};
+
+}  // namespace
+
+std::string_view to_string(PropertyKind kind) {
+  return kKinds.at(static_cast<size_t>(kind)).second;
+}
+
+std::optional<Json> PropertySpec::accept(const YamlNode& found) const {
+  if (found.is_null()) return nullable ? std::optional<Json>(nullptr) : std::nullopt;
+  if (kind == PropertyKind::kStringList) return accept_list(*this, found);
+  if (!found.is_scalar()) return std::nullopt;
+  switch (kind) {
+    case PropertyKind::kInteger:
+    case PropertyKind::kNumber:
+      return accept_number(*this, found);
+    case PropertyKind::kBoolean:
+      return accept_boolean(found);
+    default:
+      return accept_text(*this, found);
+  }
+}
+
+Json PropertySpec::canonical(const Json& value) const {
+  if (nullable && (value == "None" || value == "")) return nullptr;
+  if (value.is_null()) return value;
+  switch (kind) {
+    case PropertyKind::kInteger:
+      return static_cast<int64_t>(value.get<double>());
+    case PropertyKind::kNumber:
+      return value.get<double>();
+    case PropertyKind::kBoolean:
+      return value == true || value == 1;
+    case PropertyKind::kStringList: {
+      Json list = Json::array();
+      for (const Json& item : value) {
+        list.push_back(item.is_boolean() ? Json(item.get<bool>() ? "True" : "False") : item);
+      }
+      return list;
+    }
+    case PropertyKind::kString:
+      return value;
+  }
+  return value;
+}
+
+std::string PropertySpec::expectation() const {
+  constexpr size_t kListed = 16;
+  std::string text;
+  switch (kind) {
+    case PropertyKind::kInteger:
+    case PropertyKind::kNumber:
+      text = kind == PropertyKind::kInteger ? "an integer" : "a number";
+      if (range) {
+        text += " from " + number_text(range->lower) + " to " +
+                number_text(range->upper - range->interval);
+        text += kind == PropertyKind::kNumber ? " in steps of " + number_text(range->interval) : "";
+      }
+      break;
+    case PropertyKind::kBoolean:
+      text = "true or false";
+      break;
+    case PropertyKind::kStringList:
+      text = "a list of " + std::to_string(length) + " of " + join(values, " or ");
+      break;
+    case PropertyKind::kString:
+      if (open) {
+        text = values_from == "gpus" ? "the product name of a GPU (`sftbench gpus`)" : "a text";
+      } else if (values_from == "models") {
+        text = "a model (`sftbench models`)";
+      } else if (values.size() > kListed) {
+        text = "one of " + std::to_string(values.size()) + " values (`sftbench experiments ID`)";
+      } else {
+        text = "one of " + join(values);
+      }
+      break;
+  }
+  return nullable ? text + " or None" : text;
+}
+
+const PropertySpec* Experiment::find(std::string_view property) const {
+  for (const PropertySpec& spec : properties) {
+    if (spec.identifier == property) return &spec;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> Experiment::property_names() const {
+  std::vector<std::string> names;
+  for (const PropertySpec& spec : properties) names.push_back(spec.identifier);
+  return names;
+}
+
+Experiment read_experiment(const std::string& path, const std::vector<std::string>& model_names,
+                           const std::vector<std::string>& gpu_names) {
+  return ExperimentReader(path, model_names, gpu_names).read(read_yaml_file(path));
+}
+
+}  // namespace sftbench

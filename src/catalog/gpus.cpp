@@ -1,0 +1,91 @@
+#include "sftbench/catalog/gpus.h"
+
+#include <cctype>
+
+#include "sftbench/catalog/fields.h"
+#include "sftbench/catalog/yaml.h"
+
+namespace sftbench {
+namespace {
+
+// "NVIDIA A100-SXM4-80GB" and "nvidia_a100_sxm4_80gb" are one name.
+std::string normalised(std::string_view name) {
+  std::string letters;
+  for (char c : name) {
+    if (c != ' ' && c != '-' && c != '_')
+      letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return letters;
+}
+
+GpuFacts read_gpu(const YamlNode& node, const std::string& path, Diagnostics& diagnostics) {
+  constexpr double kGiga = 1e9;
+  constexpr double kTera = 1e12;
+  Fields fields(node, path, diagnostics);
+  GpuFacts gpu;
+  gpu.name = fields.text("name");
+  gpu.aliases = fields.texts("aliases", Presence::kOptional);
+  gpu.architecture = fields.text("architecture");
+  gpu.compute_capability = fields.text("compute_capability");
+  if (const YamlNode* peaks = fields.mapping("peak_tflops")) {
+    for (const auto& [dtype, peak] : peaks->members) {
+      if (peak.value.is_number()) {
+        gpu.peak_flops_per_s[dtype] = peak.value.get<double>() * kTera;
+      } else {
+        diagnostics.error(peak, path + ".peak_tflops." + dtype, "found " + describe(peak),
+                          "a number");
+      }
+    }
+  }
+  gpu.memory_bandwidth_bytes_per_s = fields.number("memory_bandwidth_gb_per_s").value_or(0) * kGiga;
+  gpu.memory_bytes = static_cast<int64_t>(fields.number("memory_gib").value_or(0)) << 30;
+  gpu.price_usd_per_hour = fields.number("price_usd_per_hour", Presence::kOptional);
+  gpu.source = fields.text("source");
+  gpu.note = fields.text("note", Presence::kOptional);
+  fields.reject_unknown();
+  return gpu;
+}
+
+}  // namespace
+
+std::optional<double> GpuFacts::peak_flops(const std::string& dtype) const {
+  const auto found = peak_flops_per_s.find(dtype);
+  return found == peak_flops_per_s.end() ? std::nullopt : std::optional(found->second);
+}
+
+GpuCatalog GpuCatalog::read(const std::string& path) {
+  const YamlNode root = read_yaml_file(path);
+  Diagnostics diagnostics(path);
+  GpuCatalog catalog;
+  Fields fields(root, {}, diagnostics);
+  if (const YamlNode* list = fields.sequence("gpus")) {
+    for (size_t i = 0; i < list->items.size(); ++i) {
+      GpuFacts gpu = read_gpu(list->items[i], "gpus[" + std::to_string(i) + "]", diagnostics);
+      if (catalog.find(gpu.name) != nullptr)
+        diagnostics.error(list->items[i], gpu.name, "listed twice");
+      catalog.gpus_.push_back(std::move(gpu));
+    }
+  }
+  fields.reject_unknown();
+  diagnostics.throw_if_failed();
+  return catalog;
+}
+
+const GpuFacts* GpuCatalog::find(std::string_view name) const {
+  const std::string wanted = normalised(name);
+  for (const GpuFacts& gpu : gpus_) {
+    if (normalised(gpu.name) == wanted) return &gpu;
+    for (const std::string& alias : gpu.aliases) {
+      if (normalised(alias) == wanted) return &gpu;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<std::string> GpuCatalog::names() const {
+  std::vector<std::string> names;
+  for (const GpuFacts& gpu : gpus_) names.push_back(gpu.name);
+  return names;
+}
+
+}  // namespace sftbench

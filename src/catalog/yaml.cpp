@@ -1,0 +1,293 @@
+#include "sftbench/catalog/yaml.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <unordered_set>
+
+#include "sftbench/base/file.h"
+#include "sftbench/base/text.h"
+
+namespace sftbench {
+namespace {
+
+constexpr size_t kMaxBytes = size_t{16} << 20;
+constexpr size_t kMaxNodes = 1'000'000;
+constexpr size_t kMaxDepth = 100;
+
+constexpr std::string_view kCoreTag = "tag:yaml.org,2002:";
+
+int line_of(const YAML::Mark& mark) {
+  return mark.is_null() ? 0 : mark.line + 1;
+}
+
+// Where the parser gives up: one error that ends the reading.
+struct Fatal {
+  int line;
+  std::string message;
+};
+
+// Builds the tree from the parser's events. The library's own node tree shares what aliases name,
+// so that a few lines can stand for billions of nodes; here each copy is paid from a budget.
+class TreeBuilder : public YAML::EventHandler {
+ public:
+  explicit TreeBuilder(const std::string& origin) : diagnostics_(origin) {}
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    YamlNode node;
+    node.line = line_of(mark);
+    node.plain = true;
+    add(std::move(node), anchor);
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end())
+      throw Fatal{line_of(mark), "an alias stands inside the node that it names"};
+    spend(found->second, line_of(mark), open_.size());
+    place(YamlNode(found->second));
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    YamlNode node;
+    node.line = line_of(mark);
+    node.text = value;
+    node.plain = tag == "?";
+    node.value = tagged(value, tag, node.line);
+    add(std::move(node), anchor);
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(YamlNode::Kind::kSequence, mark, tag, anchor);
+  }
+  void OnSequenceEnd() override { close(); }
+
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(YamlNode::Kind::kMapping, mark, tag, anchor);
+  }
+  void OnMapEnd() override { close(); }
+
+  YamlNode take() {
+    diagnostics_.throw_if_failed();
+    return std::move(root_);
+  }
+
+ private:
+  struct Open {
+    YamlNode node;
+    YAML::anchor_t anchor = 0;
+    std::optional<YamlNode> key;           // a mapping's key that waits for its value
+    std::unordered_set<std::string> seen;  // a mapping's keys, merged ones not counted
+    std::vector<YamlNode> merges;          // values of `<<`
+  };
+
+  static Json tagged(const std::string& text, const std::string& tag, int line) {
+    if (tag == "?") return resolve_yaml_scalar(text);
+    if (tag == "!" || tag == std::string(kCoreTag) + "str") return text;
+    for (const char* type : {"int", "float", "bool", "null"}) {
+      if (tag == std::string(kCoreTag) + type) return resolve_yaml_scalar(text);
+    }
+    throw Fatal{line, "the tag '" + tag.substr(0, 60) + "' is not supported"};
+  }
+
+  void open(YamlNode::Kind kind, const YAML::Mark& mark, const std::string& tag,
+            YAML::anchor_t anchor) {
+    const bool usual = tag == "?" || tag == "!" || tag.empty() ||
+                       tag == std::string(kCoreTag) + "map" || tag == std::string(kCoreTag) + "seq";
+    if (!usual) throw Fatal{line_of(mark), "the tag '" + tag.substr(0, 60) + "' is not supported"};
+    if (open_.size() >= kMaxDepth) {
+      throw Fatal{line_of(mark), "nested deeper than " + std::to_string(kMaxDepth) + " levels"};
+    }
+    Open frame;
+    frame.node.kind = kind;
+    frame.node.line = line_of(mark);
+    frame.anchor = anchor;
+    open_.push_back(std::move(frame));
+  }
+
+  void close() {
+    Open frame = std::move(open_.back());
+    open_.pop_back();
+    merge(frame);
+    add(std::move(frame.node), frame.anchor);
+  }
+
+  // Mappings named by `<<` lend the members that the mapping itself does not have; earlier ones
+  // win.
+  static void merge(Open& frame) {
+    for (YamlNode& source : frame.merges) {
+      for (auto& member : source.members) {
+        if (frame.seen.insert(member.first).second) frame.node.members.push_back(std::move(member));
+      }
+    }
+  }
+
+  void add(YamlNode node, YAML::anchor_t anchor) {
+    if (++spent_ > kMaxNodes) too_many(node.line);
+    if (anchor != 0) {
+      spend(node, node.line, open_.size());
+      anchors_[anchor] = node;
+    }
+    place(std::move(node));
+  }
+
+  void place(YamlNode node) {
+    if (open_.empty()) {
+      root_ = std::move(node);
+      return;
+    }
+    Open& frame = open_.back();
+    if (frame.node.is_sequence()) {
+      frame.node.items.push_back(std::move(node));
+    } else if (!frame.key) {
+      if (!node.is_scalar()) throw Fatal{node.line, "a key is a list or a mapping; expected text"};
+      frame.key = std::move(node);
+    } else {
+      const YamlNode key = *std::exchange(frame.key, std::nullopt);
+      if (key.text == "<<" && key.plain) {
+        add_merge(frame, std::move(node));
+      } else if (frame.seen.insert(key.text).second) {
+        frame.node.members.emplace_back(key.text, std::move(node));
+      } else {
+        diagnostics_.error(key, key.text, "this key stands twice in one mapping");
+      }
+    }
+  }
+
+  static void add_merge(Open& frame, YamlNode node) {
+    if (node.is_mapping()) {
+      frame.merges.push_back(std::move(node));
+      return;
+    }
+    const bool mappings =
+        node.is_sequence() && std::all_of(node.items.begin(), node.items.end(),
+                                          [](const YamlNode& n) { return n.is_mapping(); });
+    if (!mappings) throw Fatal{node.line, "'<<' merges mappings, not " + describe(node)};
+    for (YamlNode& item : node.items) frame.merges.push_back(std::move(item));
+  }
+
+  void spend(const YamlNode& node, int line, size_t depth) {
+    if (depth > kMaxDepth)
+      throw Fatal{line, "nested deeper than " + std::to_string(kMaxDepth) + " levels"};
+    if (++spent_ > kMaxNodes) too_many(line);
+    for (const YamlNode& item : node.items) spend(item, line, depth + 1);
+    for (const auto& member : node.members) spend(member.second, line, depth + 1);
+  }
+
+  [[noreturn]] static void too_many(int line) {
+    throw Fatal{line,
+                "more than " + std::to_string(kMaxNodes) + " nodes, copies by alias included"};
+  }
+
+  Diagnostics diagnostics_;
+  YamlNode root_;
+  std::vector<Open> open_;
+  std::map<YAML::anchor_t, YamlNode> anchors_;
+  size_t spent_ = 0;
+};
+
+std::string shorten(const std::string& text) {
+  std::string shown;
+  for (char c : text.substr(0, 60)) shown += static_cast<unsigned char>(c) < 32 ? ' ' : c;
+  return text.size() > 60 ? shown + "..." : shown;
+}
+
+}  // namespace
+
+const YamlNode* YamlNode::find(std::string_view key) const {
+  for (const auto& [name, node] : members) {
+    if (name == key) return &node;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> YamlNode::keys() const {
+  std::vector<std::string> names;
+  for (const auto& member : members) names.push_back(member.first);
+  return names;
+}
+
+std::string describe(const YamlNode& node) {
+  if (node.is_mapping()) return "a mapping";
+  if (node.is_sequence()) {
+    return node.items.empty() ? "an empty list" : "a list of " + std::to_string(node.items.size());
+  }
+  if (node.value.is_null()) return "nothing";
+  if (node.value.is_string()) return "'" + shorten(node.text) + "'";
+  return shorten(node.text);
+}
+
+Json to_json(const YamlNode& node) {
+  if (node.is_scalar()) return node.value;
+  Json json = node.is_sequence() ? Json::array() : Json::object();
+  for (const YamlNode& item : node.items) json.push_back(to_json(item));
+  for (const auto& [key, member] : node.members) json[key] = to_json(member);
+  return json;
+}
+
+YamlNode parse_yaml(std::string_view text, const std::string& origin) {
+  Diagnostics diagnostics(origin);
+  TreeBuilder builder(origin);
+  if (text.size() > kMaxBytes) {
+    diagnostics.error(0, {}, "larger than " + std::to_string(kMaxBytes >> 20) + " MiB");
+  } else {
+    std::istringstream stream{std::string(text)};
+    try {
+      YAML::Parser parser(stream);
+      parser.HandleNextDocument(builder);
+      TreeBuilder rest(origin);
+      if (parser.HandleNextDocument(rest))
+        diagnostics.error(0, {}, "several YAML documents; expected one");
+    } catch (const Fatal& fatal) {
+      diagnostics.error(fatal.line, {}, fatal.message);
+    } catch (const YAML::Exception& error) {
+      diagnostics.error(line_of(error.mark), {}, "not YAML: " + error.msg);
+    }
+  }
+  diagnostics.throw_if_failed();
+  return builder.take();
+}
+
+YamlNode read_yaml_file(const std::string& path) {
+  return parse_yaml(read_file(path), path);
+}
+
+void Diagnostics::error(int line, std::string key, std::string message, std::string expected,
+                        std::string nearest) {
+  errors_.push_back(
+      {file_, line, std::move(key), std::move(message), std::move(expected), std::move(nearest)});
+}
+
+void Diagnostics::warning(int line, std::string key, std::string message, std::string expected,
+                          std::string nearest) {
+  warnings_.push_back(
+      {file_, line, std::move(key), std::move(message), std::move(expected), std::move(nearest)});
+}
+
+void Diagnostics::unknown_keys(const YamlNode& mapping, const std::string& path,
+                               const std::vector<std::string>& known) {
+  for (const auto& [key, node] : mapping.members) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    error(node, path.empty() ? key : path + "." + key, "unknown key", "one of " + join(known),
+          nearest_spelling(key, known));
+  }
+}
+
+void Diagnostics::throw_if_failed() const {
+  if (failed()) throw InputError(errors_);
+}
+
+}  // namespace sftbench
