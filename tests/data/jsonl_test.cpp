@@ -1,0 +1,121 @@
+#include "sftbench/data/jsonl.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace sftbench {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string error_of(std::string_view content, int64_t entry = 0) {
+  try {
+    JsonlFile(content, "x.jsonl").text(entry, "output");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Jsonl, EntriesAreTheLinesThatAreNotBlank) {
+  const JsonlFile file("\n{\"output\": \"one\"}\r\n \t\n{\"x\": 1, \"output\": \"two\"}",
+                       "x.jsonl");
+  ASSERT_EQ(file.size(), 2);
+  EXPECT_EQ(file.text(0, "output"), "one");
+  EXPECT_EQ(file.text(1, "output"), "two");
+  EXPECT_EQ(file.line_number(0), 2);
+  EXPECT_EQ(file.line_number(1), 4);
+  EXPECT_EQ(file.line(0), "{\"output\": \"one\"}\r");
+}
+
+TEST(Jsonl, OnlyTheTopLevelFieldCountsAndTheLastOfEqualKeys) {
+  EXPECT_EQ(
+      JsonlFile(R"({"a": {"output": "inner"}, "b": ["output", {"output": 1}], "output": "outer"})",
+                "x")
+          .text(0, "output"),
+      "outer");
+  EXPECT_EQ(JsonlFile(R"({"output": "first", "output": "last"})", "x").text(0, "output"), "last");
+  EXPECT_THAT(error_of(R"({"output": "first", "output": null})"), HasSubstr("the field is null"));
+}
+
+TEST(Jsonl, EscapesBecomeUtf8) {
+  EXPECT_EQ(JsonlFile(R"({"output": "\u00e9\ud83d\ude42\n\"\\\/é🙂"})", "x").text(0, "output"),
+            "é🙂\n\"\\/é🙂");
+}
+
+TEST(Jsonl, BadLineIsNamedWithItsNumberAndOnlyWhenItIsRead) {
+  const std::string content = "{\"output\": \"fine\"}\n\n{\"output\": oops}\n";
+  EXPECT_EQ(JsonlFile(content, "x.jsonl").text(0, "output"), "fine");
+  EXPECT_EQ(error_of(content, 1),
+            "x.jsonl:3: not JSON at column 12: syntax error while parsing value - invalid literal; "
+            "last read: "
+            "'\"output\": o'; expected one JSON object per line");
+  EXPECT_THAT(error_of("{\"output\": \"cut off"), HasSubstr("x.jsonl:1: not JSON at column"));
+  EXPECT_THAT(error_of("{\"output\": \"a\"} {\"output\": \"b\"}"),
+              HasSubstr("x.jsonl:1: not JSON at column 17"));
+}
+
+TEST(Jsonl, MissingFieldNamesThoseThatThereAreAndTheNearest) {
+  EXPECT_EQ(error_of(R"({"input": "a", "ouput": "b"})"),
+            "x.jsonl:1: output: no such field; found input, ouput; did you mean 'ouput'?");
+  EXPECT_EQ(error_of("{}"), "x.jsonl:1: output: no such field; the object is empty");
+}
+
+TEST(Jsonl, FieldOfAnotherTypeIsNamed) {
+  EXPECT_EQ(error_of(R"({"output": 3})"),
+            "x.jsonl:1: output: the field is a number; expected a string");
+  EXPECT_EQ(error_of(R"({"output": ["a"]})"),
+            "x.jsonl:1: output: the field is a list; expected a string");
+  EXPECT_EQ(error_of(R"({"output": {"output": "a"}})"),
+            "x.jsonl:1: output: the field is an object; expected a string");
+}
+
+TEST(Jsonl, LineThatIsNoObjectIsNamed) {
+  EXPECT_EQ(error_of(R"(["output", "a"])"),
+            "x.jsonl:1: the line is a list; expected a JSON object with the field 'output'");
+  EXPECT_EQ(error_of(R"("output")"),
+            "x.jsonl:1: the line is a string; expected a JSON object with the field 'output'");
+}
+
+TEST(Jsonl, InvalidUtf8AndLoneSurrogatesAreErrors) {
+  EXPECT_THAT(error_of("{\"output\": \"a\xff\"}"),
+              HasSubstr("x.jsonl:1: not JSON at column 14: syntax error"));
+  EXPECT_THAT(error_of("{\"output\": \"a\xff\"}"), HasSubstr("ill-formed UTF-8 byte"));
+  EXPECT_THAT(error_of(R"({"output": "\ud800"})"),
+              HasSubstr("surrogate U+D800..U+DBFF must be followed"));
+}
+
+TEST(Jsonl, DeepNestingExhaustsNoStack) {
+  const std::string deep(1'000'000, '[');
+  EXPECT_THAT(error_of("{\"a\": " + deep), HasSubstr("not JSON"));
+}
+
+TEST(Jsonl, EmptyFileIsAnError) {
+  EXPECT_EQ(error_of(""), "x.jsonl: the file is empty; expected one JSON object per line");
+  EXPECT_EQ(error_of(" \n\n\t\r\n"),
+            "x.jsonl: the file has blank lines only; expected one JSON object per line");
+}
+
+TEST(Jsonl, MissingFileIsNamedWithTheReason) {
+  try {
+    JsonlFile(std::filesystem::path("/nowhere/x.jsonl"));
+    FAIL() << "no error";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "/nowhere/x.jsonl: cannot open: No such file or directory");
+  }
+}
+
+TEST(Jsonl, MappedFileSurvivesAMove) {
+  const std::filesystem::path path =
+      std::filesystem::path(::testing::TempDir()) / "sftbench-move.jsonl";
+  std::ofstream(path) << "{\"output\": \"one\"}\n{\"output\": \"two\"}\n";
+  JsonlFile first(path);
+  const JsonlFile second(std::move(first));
+  EXPECT_EQ(second.text(1, "output"), "two");
+  EXPECT_EQ(second.path(), path.string());
+}
+
+}  // namespace
+}  // namespace sftbench
