@@ -8,18 +8,16 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sftbench/base/json.h"
+#include "sftbench/checkpoint/model_config.h"
+#include "sftbench/model/linear.h"
 
 namespace sftbench {
-
-// A parameter under its Hugging Face name. `tensor` points into the model: replacing it replaces the parameter.
-struct NamedParameter {
-  std::string name;        // model.layers.0.self_attn.q_proj.weight
-  torch::Tensor* tensor;
-};
 
 // Runs one transformer layer. The default just calls it; activation checkpointing recomputes it in the backward
 // pass, a sharded model gathers its parameters around it.
@@ -36,7 +34,10 @@ class LayerRunner {
 
 class CausalLm {
  public:
+  explicit CausalLm(ModelConfig config) : config_(std::move(config)) {}
   virtual ~CausalLm() = default;
+
+  const ModelConfig& config() const { return config_; }
 
   // input_ids [B, S] int64 -> last hidden states [B, S, H], after the final norm.
   virtual torch::Tensor hidden_states(const torch::Tensor& input_ids, LayerRunner& runner) = 0;
@@ -57,11 +58,23 @@ class CausalLm {
   // Every parameter once (a tied output projection is not listed), in forward order: embedding, layers, norm, head.
   virtual std::vector<NamedParameter> parameters() = 0;
 
-  // The transformer layers' parameters, by layer: the units of sharding and of checkpointing.
-  virtual int64_t layer_count() const = 0;
+  // The linear projections of the layers (not the output projection), in forward order: what adapters wrap.
+  virtual std::vector<NamedLinear> linears() = 0;
+
+  // The transformer layers: the units of sharding and of checkpointing. Parameters of layer i are named
+  // "model.layers.<i>.".
+  int64_t layer_count() const { return config_.num_hidden_layers; }
+
+  // torch.autocast: linears, attention and the output projection compute in `dtype`, whatever dtype the parameters
+  // have; norms and the residual stream keep theirs. Set after adapters are in place.
+  void set_compute_dtype(torch::Dtype dtype);
+
+ private:
+  ModelConfig config_;
+  std::optional<torch::Dtype> compute_dtype_;
 };
 
-// Builds the model that a Hugging Face config.json describes, with uninitialised parameters.
+// Builds the model that a Hugging Face config.json describes, with uninitialised parameters that require no gradient.
 // InputError: unknown model_type or architecture (the known ones are listed), missing or impossible fields.
 std::unique_ptr<CausalLm> make_causal_lm(const Json& hf_config, torch::Dtype dtype, torch::Device device);
 

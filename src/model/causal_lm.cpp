@@ -1,0 +1,88 @@
+#include "sftbench/model/causal_lm.h"
+
+#include <torch/torch.h>
+
+#include "model/granite.h"
+#include "model/llama.h"
+#include "model/mistral.h"
+#include "sftbench/base/error.h"
+#include "sftbench/ops/ops.h"
+
+namespace sftbench {
+namespace {
+
+constexpr const char* kEmbeddingName = "model.embed_tokens.weight";
+constexpr const char* kOutputName = "lm_head.weight";
+
+// Label of position i is the token at i + 1; the last position has none.
+torch::Tensor shift_left(const torch::Tensor& labels_BS) {
+  torch::Tensor shifted = torch::full_like(labels_BS, ops::kIgnoredLabel);
+  const int64_t S = labels_BS.size(1);
+  shifted.narrow(1, 0, S - 1).copy_(labels_BS.narrow(1, 1, S - 1));
+  return shifted;
+}
+
+// `weight` with rows appended, each the mean of the old ones (taken in float32).
+torch::Tensor with_mean_rows(const torch::Tensor& weight, int64_t rows) {
+  const torch::Tensor mean =
+      weight.to(torch::kFloat32).mean(0, /*keepdim=*/true).to(weight.scalar_type());
+  torch::Tensor grown = torch::cat({weight, mean.expand({rows - weight.size(0), -1})});
+  return grown.set_requires_grad(weight.requires_grad());
+}
+
+}  // namespace
+
+torch::Tensor CausalLm::loss(const torch::Tensor& input_ids, const torch::Tensor& labels,
+                             double denominator, LayerRunner& runner) {
+  torch::Tensor hidden = hidden_states(input_ids, runner).flatten(0, 1);
+  torch::Tensor weight = output_weight();
+  if (compute_dtype_) {
+    hidden = hidden.to(*compute_dtype_);
+    weight = weight.to(*compute_dtype_);
+  }
+  return ops::linear_cross_entropy(hidden, weight, shift_left(labels).flatten(), logit_scale(),
+                                   denominator);
+}
+
+torch::Tensor CausalLm::logits(const torch::Tensor& input_ids) {
+  LayerRunner runner;
+  torch::Tensor hidden = hidden_states(input_ids, runner);
+  torch::Tensor weight = output_weight();
+  if (compute_dtype_) {
+    hidden = hidden.to(*compute_dtype_);
+    weight = weight.to(*compute_dtype_);
+  }
+  return ops::linear(hidden, weight) * logit_scale();
+}
+
+void CausalLm::set_compute_dtype(torch::Dtype dtype) {
+  compute_dtype_ = dtype;
+  for (const NamedLinear& linear : linears()) (*linear.slot)->set_compute_dtype(dtype);
+}
+
+std::unique_ptr<CausalLm> make_causal_lm(const Json& hf_config, torch::Dtype dtype,
+                                         torch::Device device) {
+  const ModelConfig config = parse_model_config(hf_config);
+  const auto options = torch::TensorOptions().dtype(dtype).device(device);
+  switch (config.family) {
+    case ModelFamily::kLlama:
+      return std::make_unique<Llama>(config, options);
+    case ModelFamily::kMistral:
+      return std::make_unique<Mistral>(config, options);
+    case ModelFamily::kGranite:
+      return std::make_unique<Granite>(config, options);
+  }
+  check(false, "every family has a model");
+  return nullptr;
+}
+
+void resize_vocabulary(CausalLm& model, int64_t vocabulary_size) {
+  const torch::NoGradGuard no_grad;
+  for (const NamedParameter& parameter : model.parameters()) {
+    if (parameter.name != kEmbeddingName && parameter.name != kOutputName) continue;
+    if (parameter.tensor->size(0) >= vocabulary_size) continue;
+    *parameter.tensor = with_mean_rows(*parameter.tensor, vocabulary_size);
+  }
+}
+
+}  // namespace sftbench

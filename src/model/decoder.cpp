@@ -1,0 +1,69 @@
+#include "model/decoder.h"
+
+#include <torch/torch.h>
+
+namespace sftbench {
+namespace {
+
+std::string layer_name(size_t index) {
+  return "model.layers." + std::to_string(index);
+}
+
+void append_layer_linears(const std::string& name, DecoderLayer& layer,
+                          std::vector<NamedLinear>& linears) {
+  layer.self_attn.append_linears(name + ".self_attn", linears);
+  layer.mlp.append_linears(name + ".mlp", linears);
+}
+
+void append_layer_parameters(const std::string& name, DecoderLayer& layer,
+                             std::vector<NamedParameter>& parameters) {
+  std::vector<NamedLinear> attention, mlp;
+  layer.self_attn.append_linears(name + ".self_attn", attention);
+  layer.mlp.append_linears(name + ".mlp", mlp);
+  layer.input_layernorm.append_parameters(name + ".input_layernorm", parameters);
+  append_parameters_of(attention, parameters);
+  layer.post_attention_layernorm.append_parameters(name + ".post_attention_layernorm", parameters);
+  append_parameters_of(mlp, parameters);
+}
+
+}  // namespace
+
+Decoder::Decoder(const ModelConfig& config, double attention_scale, int64_t window,
+                 torch::TensorOptions options)
+    : CausalLm(config),
+      embed_tokens_(config.vocab_size, config.hidden_size, config.pad_token_id, options),
+      norm_(config.hidden_size, config.rms_norm_eps, options),
+      rotary_emb_(config, options.device()) {
+  for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    layers_.push_back(
+        {RmsNorm(config.hidden_size, config.rms_norm_eps, options),
+         SelfAttention(config, attention_scale, window, options),
+         RmsNorm(config.hidden_size, config.rms_norm_eps, options),
+         GatedMlp(config.hidden_size, config.intermediate_size, config.mlp_bias, options)});
+  }
+  if (!config.tie_word_embeddings)
+    lm_head_ = torch::empty({config.vocab_size, config.hidden_size}, options);
+}
+
+const torch::Tensor& Decoder::output_weight() const {
+  return lm_head_.defined() ? lm_head_ : embed_tokens_.weight();
+}
+
+std::vector<NamedParameter> Decoder::parameters() {
+  std::vector<NamedParameter> parameters;
+  embed_tokens_.append_parameters("model.embed_tokens", parameters);
+  for (size_t i = 0; i < layers_.size(); ++i)
+    append_layer_parameters(layer_name(i), layers_[i], parameters);
+  norm_.append_parameters("model.norm", parameters);
+  if (lm_head_.defined()) parameters.push_back({"lm_head.weight", &lm_head_});
+  return parameters;
+}
+
+std::vector<NamedLinear> Decoder::linears() {
+  std::vector<NamedLinear> linears;
+  for (size_t i = 0; i < layers_.size(); ++i)
+    append_layer_linears(layer_name(i), layers_[i], linears);
+  return linears;
+}
+
+}  // namespace sftbench

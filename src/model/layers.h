@@ -1,0 +1,78 @@
+// The layers that the families share: dense linears, RMSNorm, the token embedding and the gated
+// MLP. Each takes its parameters uninitialised and names them as Hugging Face does.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sftbench/model/linear.h"
+
+namespace sftbench {
+
+// y = x W^T + b (torch.nn.Linear).
+class DenseLinear : public Linear {
+ public:
+  DenseLinear(int64_t in_features, int64_t out_features, bool bias, torch::TensorOptions options);
+
+  torch::Tensor forward(const torch::Tensor& x) override;
+  void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) override;
+  void set_compute_dtype(torch::Dtype dtype) override { compute_dtype_ = dtype; }
+
+ private:
+  torch::Tensor weight_;  // [out, in]
+  torch::Tensor bias_;    // [out], or undefined
+  std::optional<torch::Dtype> compute_dtype_;
+};
+
+// LlamaRMSNorm. Under autocast the residual stream may be wider than the weight: the weight follows
+// it.
+class RmsNorm {
+ public:
+  RmsNorm(int64_t hidden_size, double epsilon, torch::TensorOptions options);
+
+  torch::Tensor forward(const torch::Tensor& x) const;
+  void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters);
+
+ private:
+  torch::Tensor weight_;  // [H]
+  double epsilon_;
+};
+
+// torch.nn.Embedding; the padding row, where there is one, gets no gradient through it.
+class TokenEmbedding {
+ public:
+  TokenEmbedding(int64_t vocab_size, int64_t hidden_size, std::optional<int64_t> padding_row,
+                 torch::TensorOptions options);
+
+  // ids [B, S] int64 -> [B, S, H]
+  torch::Tensor forward(const torch::Tensor& ids) const;
+  void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters);
+  const torch::Tensor& weight() const { return weight_; }
+
+ private:
+  torch::Tensor weight_;  // [V, H]
+  std::optional<int64_t> padding_row_;
+};
+
+// SwiGLU (Shazeer 2020): down(silu(gate x) * up x).
+class GatedMlp {
+ public:
+  GatedMlp(int64_t hidden_size, int64_t intermediate_size, bool bias, torch::TensorOptions options);
+
+  torch::Tensor forward(const torch::Tensor& x) const;
+  void append_linears(const std::string& name, std::vector<NamedLinear>& linears);
+
+ private:
+  std::unique_ptr<Linear> gate_proj_, up_proj_, down_proj_;
+};
+
+// The parameters of all `linears`, in their order.
+void append_parameters_of(const std::vector<NamedLinear>& linears,
+                          std::vector<NamedParameter>& parameters);
+
+}  // namespace sftbench

@@ -1,0 +1,34 @@
+#include "model/llama.h"
+
+#include <cmath>
+
+namespace sftbench {
+namespace {
+
+constexpr int64_t kAllKeys = 0;
+
+torch::Tensor run_layer(const DecoderLayer& layer, const torch::Tensor& x,
+                        const RotaryTables& rope) {
+  const torch::Tensor h = x + layer.self_attn.forward(layer.input_layernorm.forward(x), rope);
+  return h + layer.mlp.forward(layer.post_attention_layernorm.forward(h));
+}
+
+}  // namespace
+
+Llama::Llama(const ModelConfig& config, torch::TensorOptions options)
+    : Decoder(config, 1.0 / std::sqrt(static_cast<double>(config.head_dim)), kAllKeys, options) {}
+
+torch::Tensor Llama::hidden_states(const torch::Tensor& input_ids, LayerRunner& runner) {
+  torch::Tensor x_BSH = embed_tokens_.forward(input_ids);
+  const RotaryTables rope = rotary_emb_.tables(input_ids.size(1), x_BSH.scalar_type());
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const DecoderLayer& layer = layers_[i];
+    // The tables are captured by value: a recomputed layer runs again during the backward pass.
+    x_BSH = runner.run(
+        static_cast<int64_t>(i),
+        [&layer, rope](const torch::Tensor& x) { return run_layer(layer, x, rope); }, x_BSH);
+  }
+  return norm_.forward(x_BSH);
+}
+
+}  // namespace sftbench

@@ -1,0 +1,16 @@
+// Llama (Touvron et al. 2023; LlamaForCausalLM): a pre-norm decoder with RMSNorm, rotary positions,
+// SwiGLU and grouped-query attention, optionally with biases and a tied output projection.
+#pragma once
+
+#include "model/decoder.h"
+
+namespace sftbench {
+
+class Llama : public Decoder {
+ public:
+  Llama(const ModelConfig& config, torch::TensorOptions options);
+
+  torch::Tensor hidden_states(const torch::Tensor& input_ids, LayerRunner& runner) override;
+};
+
+}  // namespace sftbench

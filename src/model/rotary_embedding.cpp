@@ -1,0 +1,146 @@
+#include "model/rotary_embedding.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace sftbench {
+namespace {
+
+using torch::Tensor;
+
+// theta^(-2i/D), Su et al. 2021.
+Tensor base_frequencies(double theta, int64_t head_dim) {
+  const Tensor exponents =
+      torch::arange(0, head_dim, 2, torch::kFloat32) / static_cast<double>(head_dim);
+  return 1.0 / torch::pow(theta, exponents);
+}
+
+// NTK-aware scaling: the base grows so that the slowest pair is stretched by the factor and the
+// fastest is kept.
+double dynamic_theta(const RopeConfig& rope, int64_t head_dim, int64_t max_position_embeddings,
+                     int64_t sequence_length) {
+  const auto maximum = static_cast<double>(max_position_embeddings);
+  const double length = std::max(maximum, static_cast<double>(sequence_length));
+  const auto dim = static_cast<double>(head_dim);
+  return rope.theta *
+         std::pow(rope.factor * length / maximum - (rope.factor - 1.0), dim / (dim - 2.0));
+}
+
+// Llama 3.1: long wavelengths are stretched, short ones kept, those between blended.
+Tensor llama3_frequencies(const RopeConfig& rope, int64_t head_dim) {
+  const auto original_length = static_cast<double>(rope.original_max_position_embeddings);
+  const Tensor frequencies = base_frequencies(rope.theta, head_dim);
+  const Tensor wavelengths = 2.0 * std::numbers::pi / frequencies;
+  const Tensor kept_share = (original_length / wavelengths - rope.low_freq_factor) /
+                            (rope.high_freq_factor - rope.low_freq_factor);
+  const Tensor blended = (1.0 - kept_share) * frequencies / rope.factor + kept_share * frequencies;
+  const Tensor is_long = wavelengths > original_length / rope.low_freq_factor;
+  const Tensor is_short = wavelengths < original_length / rope.high_freq_factor;
+  return torch::where(is_long, frequencies / rope.factor,
+                      torch::where(is_short, frequencies, blended));
+}
+
+// The (fractional) pair that turns `rotations` times within the original length.
+double yarn_correction_dim(const RopeConfig& rope, int64_t head_dim, double rotations) {
+  const auto original_length = static_cast<double>(rope.original_max_position_embeddings);
+  return static_cast<double>(head_dim) *
+         std::log(original_length / (rotations * 2.0 * std::numbers::pi)) /
+         (2.0 * std::log(rope.theta));
+}
+
+// YaRN (Peng et al. 2023): pairs that turn often are kept, those that turn seldom are interpolated,
+// a ramp between.
+Tensor yarn_frequencies(const RopeConfig& rope, int64_t head_dim) {
+  double low = yarn_correction_dim(rope, head_dim, rope.beta_fast);
+  double high = yarn_correction_dim(rope, head_dim, rope.beta_slow);
+  if (rope.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, static_cast<double>(head_dim - 1));
+  if (low == high) high += 0.001;  // no division by zero, as in Hugging Face
+
+  const Tensor kept = base_frequencies(rope.theta, head_dim);
+  const Tensor ramp =
+      ((torch::arange(head_dim / 2, torch::kFloat32) - low) / (high - low)).clamp(0.0, 1.0);
+  return kept / rope.factor * ramp + kept * (1.0 - ramp);
+}
+
+double yarn_mscale(double factor, double mscale) {
+  return factor <= 1.0 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
+
+// YaRN's temperature on the attention scores, applied to cosines and sines (its square reaches the
+// scores).
+double attention_factor(const RopeConfig& rope) {
+  if (rope.type != RopeType::kYarn) return 1.0;
+  if (rope.attention_factor) return *rope.attention_factor;
+  if (rope.mscale && rope.mscale_all_dim) {
+    return yarn_mscale(rope.factor, *rope.mscale) / yarn_mscale(rope.factor, *rope.mscale_all_dim);
+  }
+  return yarn_mscale(rope.factor, 1.0);
+}
+
+}  // namespace
+
+Tensor rotary_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t max_position_embeddings,
+                          int64_t sequence_length) {
+  switch (rope.type) {
+    case RopeType::kDefault:
+      return base_frequencies(rope.theta, head_dim);
+    case RopeType::kLinear:
+      return base_frequencies(rope.theta, head_dim) / rope.factor;
+    case RopeType::kDynamic:
+      return base_frequencies(
+          dynamic_theta(rope, head_dim, max_position_embeddings, sequence_length), head_dim);
+    case RopeType::kLlama3:
+      return llama3_frequencies(rope, head_dim);
+    case RopeType::kYarn:
+      return yarn_frequencies(rope, head_dim);
+  }
+  return {};
+}
+
+RotaryEmbedding::RotaryEmbedding(const ModelConfig& config, torch::Device device)
+    : rope_(config.rope),
+      head_dim_(config.head_dim),
+      max_position_embeddings_(config.max_position_embeddings),
+      device_(device),
+      frequencies_(
+          rotary_frequencies(rope_, head_dim_, max_position_embeddings_, max_position_embeddings_)),
+      attention_factor_(attention_factor(rope_)),
+      dynamic_length_(max_position_embeddings_) {}
+
+RotaryTables RotaryEmbedding::tables(int64_t sequence_length, torch::Dtype dtype) {
+  const torch::NoGradGuard no_grad;
+  if (rope_.type == RopeType::kDynamic) follow_length(sequence_length);
+  const bool usable = kept_.cos.defined() && kept_.cos.size(0) >= sequence_length &&
+                      kept_.cos.scalar_type() == dtype;
+  if (!usable) rebuild(sequence_length, dtype);
+  return {kept_.cos.narrow(0, 0, sequence_length), kept_.sin.narrow(0, 0, sequence_length)};
+}
+
+void RotaryEmbedding::follow_length(int64_t sequence_length) {
+  const bool grows = sequence_length > dynamic_length_;
+  const bool resets =
+      sequence_length < max_position_embeddings_ && dynamic_length_ > max_position_embeddings_;
+  if (!grows && !resets) return;
+  dynamic_length_ = grows ? sequence_length : max_position_embeddings_;
+  frequencies_ = rotary_frequencies(rope_, head_dim_, max_position_embeddings_, dynamic_length_);
+  kept_ = {};
+}
+
+void RotaryEmbedding::rebuild(int64_t length, torch::Dtype dtype) {
+  const Tensor positions = torch::arange(length, torch::kFloat32).unsqueeze(1);
+  const Tensor angles = positions * frequencies_;
+  const auto finish = [&](const Tensor& values) {
+    return (values * attention_factor_).to(device_, dtype);
+  };
+  kept_ = {finish(angles.cos()), finish(angles.sin())};
+}
+
+}  // namespace sftbench

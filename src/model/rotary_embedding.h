@@ -1,0 +1,48 @@
+// Rotary position embedding (Su et al. 2021) and its variants for longer contexts, after
+// transformers' modeling_rope_utils.py. Angles are computed in float32 and rounded once, as Hugging
+// Face does.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+
+#include "sftbench/checkpoint/model_config.h"
+
+namespace sftbench {
+
+// Cosines and sines for positions 0 .. S - 1.
+struct RotaryTables {
+  torch::Tensor cos;  // [S, D/2]
+  torch::Tensor sin;  // [S, D/2]
+};
+
+class RotaryEmbedding {
+ public:
+  RotaryEmbedding(const ModelConfig& config, torch::Device device);
+
+  // Tables in `dtype`, views of ones that are kept for the longest sequence so far. Dynamic RoPE
+  // remembers the longest sequence beyond the model's maximum, until one comes that is shorter than
+  // the maximum.
+  RotaryTables tables(int64_t sequence_length, torch::Dtype dtype);
+
+ private:
+  void follow_length(int64_t sequence_length);
+  void rebuild(int64_t length, torch::Dtype dtype);
+
+  RopeConfig rope_;
+  int64_t head_dim_;
+  int64_t max_position_embeddings_;
+  torch::Device device_;
+  torch::Tensor frequencies_;  // [D/2] float32
+  double attention_factor_;
+  int64_t dynamic_length_;
+  RotaryTables kept_;
+};
+
+// Radians per position of each pair, [D/2] float32, for sequences of `sequence_length` tokens (only
+// kDynamic depends on it).
+torch::Tensor rotary_frequencies(const RopeConfig& rope, int64_t head_dim,
+                                 int64_t max_position_embeddings, int64_t sequence_length);
+
+}  // namespace sftbench

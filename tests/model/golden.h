@@ -1,0 +1,72 @@
+// The golden files of tests/reference/models.py, as tests of the model module read them.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "sftbench/base/json.h"
+#include "sftbench/checkpoint/checkpoint.h"
+#include "sftbench/model/causal_lm.h"
+
+namespace sftbench::testing {
+
+inline std::filesystem::path case_folder(const std::string& name) {
+  return std::filesystem::path(SFTBENCH_TEST_DATA) / "models" / name;
+}
+
+using Tensors = std::map<std::string, torch::Tensor>;
+
+inline Tensors read_tensors(const std::filesystem::path& path) {
+  const std::map<StoredDtype, torch::Dtype> dtypes = {{StoredDtype::kF32, torch::kFloat32},
+                                                      {StoredDtype::kBF16, torch::kBFloat16},
+                                                      {StoredDtype::kI64, torch::kInt64}};
+  const MappedFile file(path);
+  Tensors tensors;
+  for (const StoredTensor& stored : read_safetensors_header(file.text(), path.string())) {
+    torch::Tensor tensor = torch::empty(stored.shape, dtypes.at(stored.dtype));
+    std::memcpy(tensor.data_ptr(), file.data() + stored.offset_bytes, stored.size_bytes);
+    tensors[stored.name] = tensor;
+  }
+  return tensors;
+}
+
+// One case: the checkpoint as a model, and what Hugging Face computed with it.
+struct Golden {
+  explicit Golden(const std::string& name, torch::Dtype dtype = torch::kFloat32)
+      : folder(case_folder(name)),
+        config(read_json_file((folder / "config.json").string())),
+        expected(read_tensors(folder / "golden.safetensors")),
+        model(make_causal_lm(config, dtype, torch::kCPU)) {
+    load_weights(*model, folder.string());
+  }
+
+  const torch::Tensor& input_ids() const { return expected.at("input_ids"); }
+  const torch::Tensor& labels() const { return expected.at("labels"); }
+
+  // The mean loss, as the golden file has it.
+  torch::Tensor loss(LayerRunner& runner) {
+    const auto predicted = (labels().slice(1, 1) != -100).sum().item<double>();
+    return model->loss(input_ids(), labels(), predicted, runner);
+  }
+
+  std::filesystem::path folder;
+  Json config;
+  Tensors expected;
+  std::unique_ptr<CausalLm> model;
+};
+
+inline double max_difference(const torch::Tensor& a, const torch::Tensor& b) {
+  return (a.to(torch::kFloat64) - b.to(torch::kFloat64)).abs().max().item<double>();
+}
+
+// Largest difference, relative to the expectation's largest value.
+inline double relative_difference(const torch::Tensor& found, const torch::Tensor& expected) {
+  const auto largest = expected.to(torch::kFloat64).abs().max().item<double>();
+  return max_difference(found, expected) / std::max(largest, 1e-12);
+}
+
+}  // namespace sftbench::testing
