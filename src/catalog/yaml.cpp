@@ -267,12 +267,17 @@ YamlNode read_yaml_file(const std::string& path) {
 
 void Diagnostics::error(int line, std::string key, std::string message, std::string expected,
                         std::string nearest) {
+  if (full()) {
+    ++dropped_;
+    return;
+  }
   errors_.push_back(
       {file_, line, std::move(key), std::move(message), std::move(expected), std::move(nearest)});
 }
 
 void Diagnostics::warning(int line, std::string key, std::string message, std::string expected,
                           std::string nearest) {
+  if (warnings_.size() >= kMaxKept) return;
   warnings_.push_back(
       {file_, line, std::move(key), std::move(message), std::move(expected), std::move(nearest)});
 }
@@ -282,12 +287,20 @@ void Diagnostics::unknown_keys(const YamlNode& mapping, const std::string& path,
   for (const auto& [key, node] : mapping.members) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     error(node, path.empty() ? key : path + "." + key, "unknown key", "one of " + join(known),
-          nearest_spelling(key, known));
+          full() ? std::string() : nearest_spelling(key, known));
   }
 }
 
 void Diagnostics::throw_if_failed() const {
-  if (failed()) throw InputError(errors_);
+  if (!failed()) return;
+  std::vector<Diagnostic> shown = errors_;
+  if (dropped_ > 0) {
+    Diagnostic rest;
+    rest.file = file_;
+    rest.message = "and " + std::to_string(dropped_) + " more errors";
+    shown.push_back(std::move(rest));
+  }
+  throw InputError(std::move(shown));
 }
 
 }  // namespace sftbench

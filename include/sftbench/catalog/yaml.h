@@ -71,6 +71,8 @@ class Diagnostics {
 
   const std::string& file() const { return file_; }
   bool failed() const { return !errors_.empty(); }
+  // Enough is enough: errors and warnings beyond the first hundred are counted, not kept.
+  bool full() const { return errors_.size() >= kMaxKept; }
   const std::vector<Diagnostic>& errors() const { return errors_; }
   const std::vector<Diagnostic>& warnings() const { return warnings_; }
 
@@ -78,9 +80,12 @@ class Diagnostics {
   void throw_if_failed() const;
 
  private:
+  static constexpr size_t kMaxKept = 100;
+
   std::string file_;
   std::vector<Diagnostic> errors_;
   std::vector<Diagnostic> warnings_;
+  size_t dropped_ = 0;
 };
 
 }  // namespace sftbench

@@ -1,0 +1,250 @@
+#include "space/domain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_set>
+#include <utility>
+
+#include "sftbench/base/text.h"
+#include "sftbench/catalog/fields.h"
+
+namespace sftbench {
+namespace {
+
+// Doubles count whole steps exactly up to here; a longer dimension is a mistake anyway.
+constexpr double kMaxCount = 1e15;
+
+const std::vector<std::string> kVariableTypes = {
+    "CONTINUOUS_VARIABLE_TYPE", "DISCRETE_VARIABLE_TYPE", "CATEGORICAL_VARIABLE_TYPE",
+    "BINARY_VARIABLE_TYPE",     "UNKNOWN_VARIABLE_TYPE",  "IDENTIFIER_VARIABLE_TYPE"};
+
+YamlNode scalar(Json value, int line) {
+  YamlNode node;
+  node.line = line;
+  node.text = value.dump();
+  node.value = std::move(value);
+  return node;
+}
+
+// Reads one propertyDomain; the members say what is given, expand() decides what it means.
+class DomainReader {
+ public:
+  DomainReader(const YamlNode& node, const std::string& path, const PropertySpec& accepts,
+               const PropertySpec* property, Diagnostics& diagnostics)
+      : node_(node),
+        path_(path),
+        accepts_(accepts),
+        property_(property),
+        diagnostics_(diagnostics) {}
+
+  std::optional<Dimension> read() {
+    const size_t errors_before = diagnostics_.errors().size();
+    Fields fields(node_, path_, diagnostics_);
+    values_ = fields.sequence("values", Presence::kOptional);
+    interval_ = fields.any("interval", Presence::kOptional);
+    range_ = fields.sequence("domainRange", Presence::kOptional);
+    type_ = fields.text("variableType", Presence::kOptional);
+    probability_function(fields);
+    fields.reject_unknown();
+    if (interval_ != nullptr && interval_->is_null()) interval_ = nullptr;
+    if (type_.empty()) type_ = "UNKNOWN_VARIABLE_TYPE";
+    if (std::find(kVariableTypes.begin(), kVariableTypes.end(), type_) == kVariableTypes.end()) {
+      error("variableType", "unknown type '" + type_ + "'", "one of " + join(kVariableTypes),
+            nearest_spelling(type_, kVariableTypes));
+    }
+    check_numbers();
+    if (diagnostics_.errors().size() != errors_before) return std::nullopt;
+    return expand();
+  }
+
+ private:
+  void error(const std::string& key, const std::string& message, const std::string& expected = {},
+             const std::string& nearest = {}) {
+    const YamlNode* member = node_.find(key);
+    diagnostics_.error(member != nullptr ? *member : node_, key.empty() ? path_ : path_ + "." + key,
+                       message, expected, nearest);
+  }
+
+  void probability_function(Fields& fields) {
+    const YamlNode* function = fields.mapping("probabilityFunction", Presence::kOptional);
+    if (function == nullptr) return;
+    Fields members(*function, fields.path("probabilityFunction"), diagnostics_);
+    const std::string identifier = members.text("identifier", Presence::kOptional);
+    members.mapping("parameters", Presence::kOptional);
+    members.reject_unknown();
+    if (!identifier.empty() && identifier != "uniform" && identifier != "normal") {
+      error("probabilityFunction", "unknown function '" + identifier + "'", "uniform or normal",
+            nearest_spelling(identifier, {"uniform", "normal"}));
+    }
+  }
+
+  void check_numbers() {
+    if (interval_ != nullptr &&
+        !(interval_->is_scalar() && interval_->value.is_number() &&
+          std::isfinite(interval_->value.get<double>()) && interval_->value.get<double>() > 0)) {
+      error("interval", "found " + describe(*interval_), "a number above 0");
+    }
+    if (range_ == nullptr) return;
+    const bool numbers =
+        range_->items.size() == 2 &&
+        std::all_of(range_->items.begin(), range_->items.end(), [](const YamlNode& item) {
+          return item.value.is_number() && std::isfinite(item.value.get<double>());
+        });
+    if (!numbers)
+      error("domainRange", "found " + describe(*range_),
+            "two numbers: [lower, upper), upper excluded");
+  }
+
+  std::optional<Dimension> expand() {
+    if (type_ == "BINARY_VARIABLE_TYPE") return binary();
+    if (type_ == "CONTINUOUS_VARIABLE_TYPE" && (values_ != nullptr || interval_ != nullptr)) {
+      error("variableType", "a continuous domain has neither values nor an interval",
+            "DISCRETE_VARIABLE_TYPE");
+      return std::nullopt;
+    }
+    if (type_ == "CATEGORICAL_VARIABLE_TYPE" && (values_ == nullptr || interval_ != nullptr)) {
+      error("variableType", "a categorical domain has values and no interval", "values");
+      return std::nullopt;
+    }
+    if (values_ != nullptr) return listed();
+    if (range_ != nullptr && interval_ != nullptr) return counted();
+    const std::string has = range_ != nullptr ? "a range without interval has no list of values"
+                            : interval_ != nullptr ? "an interval without range never ends"
+                                                   : "no values";
+    error({}, has, "values, or domainRange and interval");
+    return std::nullopt;
+  }
+
+  // ado expands it to [false, true] and does not look at `values`.
+  std::optional<Dimension> binary() {
+    if (values_ != nullptr) {
+      diagnostics_.warning(values_->line, path_ + ".values",
+                           "a binary domain is always [false, true]; not used");
+    }
+    return read_values({scalar(false, node_.line), scalar(true, node_.line)}, node_.line, path_,
+                       accepts_, property_, diagnostics_);
+  }
+
+  std::optional<Dimension> listed() {
+    if (interval_ != nullptr) {
+      error("interval", "stands beside values", "either values or domainRange and interval");
+      return std::nullopt;
+    }
+    if (range_ != nullptr && !range_holds_values()) {
+      error("domainRange", "does not hold all values",
+            "a lower bound <= and an upper bound > each of them");
+      return std::nullopt;
+    }
+    return read_values(values_->items, values_->line, path_ + ".values", accepts_, property_,
+                       diagnostics_);
+  }
+
+  bool range_holds_values() const {
+    const auto [lower, upper] = bounds();
+    const double low = lower;
+    const double high = upper;
+    return std::all_of(values_->items.begin(), values_->items.end(),
+                       [low, high](const YamlNode& item) {
+                         return item.value.is_number() && item.value.get<double>() >= low &&
+                                item.value.get<double>() < high;
+                       });
+  }
+
+  // Reversed ranges are ado's, too.
+  std::pair<double, double> bounds() const {
+    return std::minmax(
+        {range_->items[0].value.get<double>(), range_->items[1].value.get<double>()});
+  }
+
+  // lower, lower + interval, ... below upper. ado compares before it rounds and so lets `upper` in
+  // where the quotient is inexact ([0.0, 1.7] by 0.1); here such a value counts as the upper bound
+  // that it is.
+  std::optional<Dimension> counted() {
+    const auto [lower, upper] = bounds();
+    const double step = interval_->value.get<double>();
+    const bool integral = interval_->value.is_number_integer() &&
+                          range_->items[0].value.is_number_integer() &&
+                          range_->items[1].value.is_number_integer();
+    const double count = std::ceil((upper - lower) / step - (integral ? 0.0 : 1e-9));
+    if (count < 1) {
+      error("domainRange", "holds no value: the bounds are equal", "lower < upper");
+      return std::nullopt;
+    }
+    if (count > kMaxCount) {
+      error("domainRange", "holds more than 10^15 values");
+      return std::nullopt;
+    }
+    const Dimension dimension(property_, lower, step, static_cast<int64_t>(count), integral);
+    // The property's own domain is a grid: the first, second and last value lie on it only if all
+    // do.
+    for (const int64_t index :
+         {int64_t{0}, std::min<int64_t>(1, dimension.size() - 1), dimension.size() - 1}) {
+      const std::string path = path_ + ".domainRange";
+      if (!read_value(scalar(dimension.value(index), range_->line), path, accepts_, diagnostics_))
+        return std::nullopt;
+    }
+    return dimension;
+  }
+
+  const YamlNode& node_;
+  const std::string& path_;
+  const PropertySpec& accepts_;
+  const PropertySpec* property_;
+  Diagnostics& diagnostics_;
+  const YamlNode* values_ = nullptr;
+  const YamlNode* interval_ = nullptr;
+  const YamlNode* range_ = nullptr;
+  std::string type_;
+};
+
+}  // namespace
+
+std::optional<Json> read_value(const YamlNode& found, const std::string& path,
+                               const PropertySpec& accepts, Diagnostics& diagnostics) {
+  std::optional<Json> value = accepts.accept(found);
+  if (!value) {
+    const std::string nearest = found.is_scalar() && found.value.is_string() && !diagnostics.full()
+                                    ? nearest_spelling(found.text, accepts.values)
+                                    : std::string();
+    diagnostics.error(found, path, describe(found) + " is no value of " + accepts.identifier,
+                      accepts.expectation(), nearest);
+  } else if (found.is_scalar() && *value != found.value) {
+    diagnostics.warning(found.line, path,
+                        "ado reads " + found.text + " as " +
+                            (found.value.is_string() ? "text" : found.value.dump()) +
+                            "; taken as " + value->dump());
+  }
+  return value;
+}
+
+std::optional<Dimension> read_values(const std::vector<YamlNode>& values, int line,
+                                     const std::string& path, const PropertySpec& accepts,
+                                     const PropertySpec* property, Diagnostics& diagnostics) {
+  if (values.empty()) {
+    diagnostics.error(line, path, "an empty list has no value", accepts.expectation());
+    return std::nullopt;
+  }
+  std::vector<Json> accepted;
+  std::unordered_set<std::string> seen;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const std::string item = path + "[" + std::to_string(i) + "]";
+    const std::optional<Json> value = read_value(values[i], item, accepts, diagnostics);
+    if (!value) continue;
+    if (!seen.insert(accepts.canonical(*value).dump()).second) {
+      diagnostics.warning(values[i].line, item,
+                          describe(values[i]) + " stands in the list before; taken once");
+      continue;
+    }
+    accepted.push_back(*value);
+  }
+  if (accepted.empty()) return std::nullopt;
+  return Dimension(property, std::move(accepted));
+}
+
+std::optional<Dimension> read_domain(const YamlNode& node, const std::string& path,
+                                     const PropertySpec& accepts, const PropertySpec* property,
+                                     Diagnostics& diagnostics) {
+  return DomainReader(node, path, accepts, property, diagnostics).read();
+}
+
+}  // namespace sftbench
