@@ -1,21 +1,17 @@
 #include "sftbench/data/text_dataset.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
-#include <exception>
 #include <limits>
-#include <map>
 #include <mutex>
-#include <thread>
 #include <utility>
 
+#include "data/entry_errors.h"
+#include "data/encode_threads.h"
 #include "sftbench/base/error.h"
 
 namespace sftbench {
 namespace {
-
-constexpr size_t kReportedErrors = 20;
 
 // What the post-processor puts behind a text (nothing, for most): truncation keeps it, as in
 // Hugging Face.
@@ -25,34 +21,6 @@ std::vector<int32_t> post_processor_suffix(const Tokenizer& tokenizer) {
   const auto text = std::search(processed.begin(), processed.end(), plain.begin(), plain.end());
   if (text == processed.end()) return {};
   return {text + static_cast<std::ptrdiff_t>(plain.size()), processed.end()};
-}
-
-// Calls work(item, tokenizer) for every item on several threads, each with a tokenizer of its own.
-// The first exception ends the work and is thrown here.
-template <typename Work>
-void for_each_in_parallel(const std::vector<int64_t>& items, int threads,
-                          const Tokenizer& tokenizer, const Work& work) {
-  std::atomic<size_t> next = 0;
-  std::mutex mutex;
-  std::exception_ptr failure;
-  const auto run = [&](const Tokenizer& own) {
-    try {
-      for (size_t i = next++; i < items.size(); i = next++) work(items[i], own);
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      if (!failure) failure = std::current_exception();
-      next = items.size();
-    }
-  };
-
-  std::vector<Tokenizer> copies;
-  const size_t helpers = std::min(static_cast<size_t>(std::max(threads, 1)), items.size()) - 1;
-  for (size_t i = 0; i < helpers; ++i) copies.push_back(tokenizer.clone());
-  std::vector<std::thread> workers;
-  for (const Tokenizer& copy : copies) workers.emplace_back([&run, &copy] { run(copy); });
-  run(tokenizer);
-  for (std::thread& worker : workers) worker.join();
-  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace
@@ -125,18 +93,14 @@ void TextDataset::encode(const std::vector<int64_t>& entries, int threads,
   }
   std::sort(missing.begin(), missing.end());
   missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
-  if (missing.empty()) return;
 
   std::mutex mutex;
-  std::map<int64_t, Diagnostic> errors;
+  EntryErrors errors;
   const auto work = [&](int64_t index, const Tokenizer& tokenizer) {
     std::string text;
     Diagnostic error;
-    if (!file_.read_text(index, options_.text_field, text, error)) {
-      const std::lock_guard lock(mutex);
-      errors.emplace(index, std::move(error));
-      return;
-    }
+    if (!file_.read_text(index, options_.text_field, text, error))
+      return errors.add(index, std::move(error));
     int64_t text_tokens = 0;
     EncodedEntry& entry = entries_[static_cast<size_t>(index)];
     entry = encode_one(tokenizer, text, text_tokens);
@@ -146,14 +110,7 @@ void TextDataset::encode(const std::vector<int64_t>& entries, int threads,
     if (!entry.has_response) ++entries_without_response_;
   };
   for_each_in_parallel(missing, threads, tokenizer_, work);
-  if (errors.empty()) return;
-
-  std::vector<Diagnostic> reported;
-  for (auto& [index, error] : errors) {
-    if (reported.size() == kReportedErrors) break;
-    reported.push_back(std::move(error));
-  }
-  throw InputError(std::move(reported));
+  errors.throw_if_any();
 }
 
 const EncodedEntry& TextDataset::entry(int64_t index) const {

@@ -1,0 +1,39 @@
+// What is wrong with the entries of a file, gathered from several threads and reported in the
+// file's order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+
+class EntryErrors {
+ public:
+  void add(int64_t entry, Diagnostic error) {
+    const std::lock_guard lock(mutex_);
+    errors_.emplace(entry, std::move(error));
+    if (errors_.size() > kReported) errors_.erase(std::prev(errors_.end()));
+  }
+
+  // Throws InputError with the first of them unless there are none.
+  void throw_if_any() {
+    if (errors_.empty()) return;
+    std::vector<Diagnostic> reported;
+    for (auto& [entry, error] : errors_) reported.push_back(std::move(error));
+    throw InputError(std::move(reported));
+  }
+
+ private:
+  static constexpr size_t kReported = 20;
+
+  std::mutex mutex_;
+  std::map<int64_t, Diagnostic> errors_;
+};
+
+}  // namespace sftbench
