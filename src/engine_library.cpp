@@ -1,0 +1,15 @@
+// The engine library's face: what launch/engine_library.cpp looks up by name.
+#include "sftbench/engine/engine.h"
+#include "sftbench/engine/make_engine.h"
+
+extern "C" {
+
+sftbench::Engine* sftbench_create_engine() {
+  return sftbench::make_engine().release();
+}
+
+const char* sftbench_engine_version() {
+  return SFTBENCH_VERSION;
+}
+
+}  // extern "C"
