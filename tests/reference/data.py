@@ -6,7 +6,6 @@ Writes tests/reference/data/*.json. Made with transformers 5.23, accelerate 1.15
 """
 
 import json
-import math
 import os
 import pathlib
 import socket
@@ -15,6 +14,7 @@ import tempfile
 
 import torch
 import xxhash
+from tokenizers import (Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers)
 from torch import multiprocessing, nn
 from torch.utils.data import Dataset
 from transformers import (DataCollatorForLanguageModeling, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast,
@@ -161,9 +161,10 @@ TEXTS = [
     "twice \n\n### Response: first \n\n### Response: second answer, the last one counts",
     "ends with it \n\n### Response:",
     "### Input: ünïcödé 東京 🙂 \n\n### Response: naïve café — ½",
-    "a special <pad> inside \n\n### Response: an answer with <pad> and </s> in it",
+    "a special <pad> and <|endoftext|> inside \n\n### Response: an answer with <pad> and </s> in it",
     "### Input:\n" + " ".join(f"word{i}" for i in range(60)) + " \n\n### Response: " + "long " * 60,
 ]
+BATCHES = [[0, 1, 2], [3], [4, 8], [5, 6, 7]]
 
 
 def labels_of(ids, response_ids):
@@ -175,6 +176,10 @@ def labels_of(ids, response_ids):
     return [-100] * len(ids)
 
 
+def contains(ids, part):
+    return any(ids[i:i + len(part)] == part for i in range(len(ids)))
+
+
 def tiny_trainer(vocabulary_size, folder):
     config = LlamaConfig(vocab_size=vocabulary_size, hidden_size=8, intermediate_size=8, num_hidden_layers=1,
                          num_attention_heads=1, num_key_value_heads=1)
@@ -183,18 +188,20 @@ def tiny_trainer(vocabulary_size, folder):
 
 def entries_of(name, tokenizer_file, bos, eos, pad):
     """All results for one tokenizer.json; its special tokens are given, the missing ones are added."""
-    names = {"eos_token": eos, "pad_token": pad} | ({"bos_token": bos} if bos else {})
+    names = {"eos_token": eos, "pad_token": pad, "unk_token": None} | ({"bos_token": bos} if bos else {})
     tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(tokenizer_file), **names)
+    plain = Tokenizer.from_file(str(tokenizer_file))  # transformers must not change what the file says
+    assert all(tokenizer(text)["input_ids"] == plain.encode(text).ids for text in TEXTS if pad not in text)
     response_ids = tokenizer.encode(RESPONSE_TEMPLATE, add_special_tokens=False)[2:]
     collate = DataCollatorForLanguageModeling(tokenizer, mlm=False)
     cases = []
     with tempfile.TemporaryDirectory() as folder:
         trainer = tiny_trainer(len(tokenizer), folder)
-        for maximum in (8, 24, 512):
+        for maximum in (8, 40, 512):
             rows = [tokenizer(text + eos, truncation=True, max_length=maximum)["input_ids"] for text in TEXTS]
-            plain = [len(tokenizer(text)["input_ids"]) for text in TEXTS]
+            tokens = [len(tokenizer(text)["input_ids"]) for text in TEXTS]
             batches = []
-            for numbers in ([0, 1, 2], [3], [4, 8], [5, 6, 7]):
+            for numbers in BATCHES:
                 batch = collate([{"input_ids": rows[n]} for n in numbers])
                 for row, n in enumerate(numbers):
                     masked = torch.tensor(labels_of(rows[n], response_ids))
@@ -203,15 +210,54 @@ def entries_of(name, tokenizer_file, bos, eos, pad):
                 items = trainer._get_num_items_in_batch([batch], torch.device("cpu"))
                 batches.append({"entries": numbers, "input_ids": batch["input_ids"].tolist(),
                                 "labels": batch["labels"].tolist(), "num_items": int(items)})
-            cases.append({"model_max_length": maximum, "input_ids": rows,
-                          "dataset_tokens": [min(n, maximum) for n in plain], "text_tokens": plain,
+            cases.append({"model_max_length": maximum, "input_ids": rows, "text_tokens": tokens,
+                          "without_response": sum(not contains(row, response_ids) for row in rows),
                           "batches": batches})
     return {"name": name, "bos": bos, "eos": eos, "pad": pad, "pad_id": tokenizer.pad_token_id,
             "response_ids": response_ids, "cases": cases}
 
 
-def entries(tokenizers):
-    write("entries.json", {"texts": TEXTS, "tokenizers": [entries_of(*one) for one in tokenizers]})
+def train_tokenizers():
+    """Small tokenizers of the two kinds that the models use, and one that ends every text with EOS."""
+    lines = SEED_TEXT.read_text(encoding="utf-8").splitlines()
+    byte_level = Tokenizer(models.BPE())
+    byte_level.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    byte_level.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=600, special_tokens=["<|endoftext|>"], show_progress=False,
+                                  initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()))
+    byte_level.train_from_iterator(lines, trainer)
+
+    sentence_piece = Tokenizer(models.BPE(byte_fallback=True, fuse_unk=True, unk_token="<unk>"))
+    sentence_piece.pre_tokenizer = pre_tokenizers.Metaspace()  # merges stay within words, as in Llama's vocabulary
+    special = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)]
+    trainer = trainers.BpeTrainer(vocab_size=700, special_tokens=special, show_progress=False)
+    sentence_piece.train_from_iterator(lines, trainer)
+    content = json.loads(sentence_piece.to_str())
+    content["added_tokens"] = content["added_tokens"][:3]  # the bytes are plain vocabulary
+    content["pre_tokenizer"] = None
+    sentence_piece = Tokenizer.from_str(json.dumps(content))
+    sentence_piece.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    sentence_piece.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(),
+                                                decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    sentence_piece.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 1)])
+
+    with_suffix = Tokenizer.from_str(byte_level.to_str())
+    with_suffix.post_processor = processors.TemplateProcessing(
+        single="$A <|endoftext|>", pair="$A $B <|endoftext|>", special_tokens=[("<|endoftext|>", 0)])
+    return {"byte_level": (byte_level, "", "<|endoftext|>"), "sentence_piece": (sentence_piece, "<s>", "</s>"),
+            "with_suffix": (with_suffix, "", "<|endoftext|>")}
+
+
+def entries():
+    results = []
+    for name, (tokenizer, bos, eos) in train_tokenizers().items():
+        file = OUT / "tokenizers" / name / "tokenizer.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        content = json.dumps(json.loads(tokenizer.to_str()), ensure_ascii=False, separators=(",", ":"))
+        file.write_text(content, encoding="utf-8")
+        results.append(entries_of(name, file, bos, eos, "<pad>"))
+    write("entries.json", {"texts": TEXTS, "response_template": RESPONSE_TEMPLATE, "tokenizers": results})
 
 
 # --- generator: the text generators, written again from their description -------------------------------
@@ -283,10 +329,7 @@ def generator():
 
 
 def main():
-    tokenizers = []
-    for folder in sorted((HERE / "tokenizers").glob("*/tokenizer.json")):
-        tokenizers.append(folder)
-    parts = {"order": order, "steps": steps, "generator": generator}
+    parts = {"order": order, "steps": steps, "entries": entries, "generator": generator}
     for part in sys.argv[1:] or parts:
         parts[part]()
 
