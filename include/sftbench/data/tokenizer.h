@@ -1,8 +1,9 @@
 // Hugging Face tokenizer.json, read and run without Python: the same token ids, byte for byte.
 //
 // Supported: model BPE (with byte_fallback, ignore_merges, fuse_unk, dropout null); the normalizers,
-// pre-tokenizers, post-processors and decoders that Llama, Mistral, GPT-2, Llama 3, Granite, SmolLM2, Bloom
-// tokenizers use; added and special tokens; truncation. Anything else is an InputError naming the component.
+// pre-tokenizers and post-processors that Llama, Mistral, GPT-2, Llama 3, Granite, SmolLM2, Bloom tokenizers
+// use; added and special tokens; truncation. Anything else is an InputError naming the component. Not read:
+// the decoder (no text is made from ids) and padding (batches pad).
 // Source: huggingface/tokenizers (the behaviour of `Tokenizer.encode`).
 #pragma once
 
@@ -52,7 +53,8 @@ class Tokenizer {
   const SpecialTokens& special_tokens() const;
   const std::string& tokenizer_class() const;  // of tokenizer_config.json, may be empty
 
-  // Adds a special token with the next free id unless it exists; returns its id.
+  // Adds a special token with the next free id unless it exists; returns its id. From now on it is found
+  // anywhere in a text, before normalization, also when the file said otherwise (as transformers does it).
   int32_t add_special_token(std::string_view token);
   // Declares which text is the bos/eos/unk/pad token (they must exist).
   void set_special_tokens(const SpecialTokens& tokens);

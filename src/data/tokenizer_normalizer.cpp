@@ -1,0 +1,193 @@
+#include "data/tokenizer_normalizer.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "data/tokenizer_pattern.h"
+#include "data/unicode.h"
+#include "sftbench/base/text.h"
+
+namespace sftbench {
+namespace {
+
+constexpr int kDeepestSequence = 8;
+constexpr size_t kLongestText_bytes = size_t{1} << 31;
+
+using Step = std::function<void(std::string&)>;
+
+size_t leading_space_bytes(std::string_view text) {
+  size_t i = 0;
+  while (i < text.size()) {
+    const DecodedChar c = decode_utf8(text.data() + i);
+    if ((CharClasses::instance()[c.code_point] & kSpace) == 0) break;
+    i += c.size_bytes;
+  }
+  return i;
+}
+
+size_t trailing_space_bytes(std::string_view text) {
+  size_t end = text.size();
+  while (end > 0) {
+    const DecodedChar c = decode_utf8_before(text.data(), text.data() + end);
+    if ((CharClasses::instance()[c.code_point] & kSpace) == 0) break;
+    end -= c.size_bytes;
+  }
+  return text.size() - end;
+}
+
+void strip(std::string& text, bool left, bool right) {
+  if (right) text.resize(text.size() - trailing_space_bytes(text));
+  if (left) text.erase(0, leading_space_bytes(text));
+}
+
+void strip_marks(std::string& text) {
+  std::string result;
+  result.reserve(text.size());
+  for (size_t i = 0; i < text.size();) {
+    const DecodedChar c = decode_utf8(text.data() + i);
+    if ((CharClasses::instance()[c.code_point] & kMark) == 0) result.append(text, i, c.size_bytes);
+    i += c.size_bytes;
+  }
+  text.swap(result);
+}
+
+// Replacing the space by "▁" is the one replacement that every Llama text goes through.
+void replace_byte(std::string& text, char byte, const std::string& content) {
+  const auto count = static_cast<size_t>(std::count(text.begin(), text.end(), byte));
+  if (count == 0) return;
+  std::string result(text.size() - count + count * content.size(), '\0');
+  char* out = result.data();
+  for (const char c : text) {
+    if (c == byte) {
+      out = std::copy(content.begin(), content.end(), out);
+    } else {
+      *out++ = c;
+    }
+  }
+  text.swap(result);
+}
+
+void replace_matches(std::string& text, const Pattern& pattern, const std::string& content) {
+  if (text.empty()) return;
+  std::string result;
+  Pattern::Matches matches(pattern, text);
+  size_t begin = 0, end = 0, copied = 0;
+  while (matches.next(begin, end)) {
+    result.append(text, copied, begin - copied);
+    result.append(content);
+    copied = end;
+    if (result.size() > kLongestText_bytes)
+      throw InputError("a Replace normalizer makes the text too long");
+  }
+  result.append(text, copied);
+  text.swap(result);
+}
+
+Step replace_step(const Json& normalizer, const std::string& path, TokenizerProblems& problems) {
+  const std::string content = problems.text(normalizer, "content", "", path);
+  const auto pattern = normalizer.find("pattern");
+  if (pattern == normalizer.end() || !pattern->is_object()) {
+    problems.add(path + ".pattern", "is missing", "an object with String or Regex");
+    return nullptr;
+  }
+  const auto literal = problems.optional_text(*pattern, "String", path + ".pattern");
+  const auto regex = problems.optional_text(*pattern, "Regex", path + ".pattern");
+  if (!literal && !regex) {
+    problems.add(path + ".pattern", "has neither String nor Regex");
+    return nullptr;
+  }
+  if (literal && literal->size() == 1) {
+    return [byte = literal->front(), content](std::string& text) {
+      replace_byte(text, byte, content);
+    };
+  }
+  try {
+    const Pattern compiled = literal ? Pattern::literal(*literal) : Pattern::regex(*regex);
+    return [compiled, content](std::string& text) { replace_matches(text, compiled, content); };
+  } catch (const InputError& error) {
+    problems.add(path + ".pattern", error.what());
+    return nullptr;
+  }
+}
+
+Step form_step(NormalForm form) {
+  return [form](std::string& text) { normalize(text, form); };
+}
+
+}  // namespace
+
+NormalizerChain NormalizerChain::parse(const Json& normalizer, TokenizerProblems& problems) {
+  NormalizerChain chain;
+  if (!normalizer.is_null()) chain.append(normalizer, "normalizer", 0, problems);
+  return chain;
+}
+
+void NormalizerChain::append(const Json& normalizer, const std::string& path, int depth,
+                             TokenizerProblems& problems) {
+  if (!normalizer.is_object()) return problems.add(path, "is " + kind_of(normalizer), "an object");
+  if (depth > kDeepestSequence) return problems.add(path, "sequences are nested too deep");
+  const std::string type = problems.text(normalizer, "type", "", path);
+  if (type == "Sequence") {
+    const auto parts = normalizer.find("normalizers");
+    if (parts == normalizer.end() || !parts->is_array()) {
+      return problems.add(path + ".normalizers", "is missing", "a list");
+    }
+    for (size_t i = 0; i < parts->size(); ++i) {
+      append((*parts)[i], path + ".normalizers[" + std::to_string(i) + "]", depth + 1, problems);
+    }
+  } else if (type == "NFC") {
+    steps_.push_back(form_step(NormalForm::kNfc));
+  } else if (type == "NFD") {
+    steps_.push_back(form_step(NormalForm::kNfd));
+  } else if (type == "NFKC") {
+    steps_.push_back(form_step(NormalForm::kNfkc));
+  } else if (type == "NFKD") {
+    steps_.push_back(form_step(NormalForm::kNfkd));
+  } else if (type == "Lowercase") {
+    steps_.emplace_back(lower_case);
+  } else if (type == "StripAccents") {
+    steps_.emplace_back(strip_marks);
+  } else if (type == "ByteLevel") {
+    steps_.emplace_back([](std::string& text) { text = byte_level_text(text); });
+  } else if (type == "Strip") {
+    const bool left = problems.boolean(normalizer, "strip_left", true, path);
+    const bool right = problems.boolean(normalizer, "strip_right", true, path);
+    steps_.emplace_back([left, right](std::string& text) { strip(text, left, right); });
+  } else if (type == "Prepend") {
+    steps_.emplace_back(
+        [prefix = problems.text(normalizer, "prepend", "", path)](std::string& text) {
+          if (!text.empty()) text.insert(0, prefix);
+        });
+  } else if (type == "Replace") {
+    if (Step step = replace_step(normalizer, path, problems)) steps_.push_back(std::move(step));
+  } else {
+    const std::vector<std::string> known = {"Sequence", "NFC",       "NFD",         "NFKC",
+                                            "NFKD",     "Lowercase", "Strip",       "Replace",
+                                            "Prepend",  "ByteLevel", "StripAccents"};
+    problems.add(path + ".type", "unsupported normalizer '" + type + "'", join(known),
+                 nearest_spelling(type, known));
+  }
+}
+
+const std::string& byte_level_char(unsigned char byte) {
+  static const std::array<std::string, 256> chars = [] {
+    std::array<std::string, 256> result;
+    uint32_t next = 0x100;  // printable Latin-1 stands for itself, the others follow from U+0100 on
+    for (uint32_t b = 0; b < 256; ++b) {
+      const bool printable = (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b != 0xAD);
+      append_utf8(result[b], printable ? b : next++);
+    }
+    return result;
+  }();
+  return chars[byte];
+}
+
+std::string byte_level_text(std::string_view bytes) {
+  std::string text;
+  text.reserve(bytes.size() * 2);
+  for (const char c : bytes) text += byte_level_char(static_cast<unsigned char>(c));
+  return text;
+}
+
+}  // namespace sftbench

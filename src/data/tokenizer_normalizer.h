@@ -1,0 +1,34 @@
+// The normalizers of a tokenizer.json, run in place on one text. Source: tokenizers::normalizers.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "data/tokenizer_problems.h"
+
+namespace sftbench {
+
+class NormalizerChain {
+ public:
+  // Reads `normalizer` (an object or null); what is unsupported becomes a problem.
+  static NormalizerChain parse(const Json& normalizer, TokenizerProblems& problems);
+
+  bool empty() const { return steps_.empty(); }
+  // REQUIRES: `text` is valid UTF-8; it stays so.
+  void run(std::string& text) const {
+    for (const auto& step : steps_) step(text);
+  }
+
+ private:
+  void append(const Json& normalizer, const std::string& path, int depth,
+              TokenizerProblems& problems);
+  std::vector<std::function<void(std::string&)>> steps_;
+};
+
+// The 256 characters that byte-level vocabularies write for the bytes (GPT-2's bytes_to_unicode),
+// as UTF-8.
+const std::string& byte_level_char(unsigned char byte);
+std::string byte_level_text(std::string_view bytes);
+
+}  // namespace sftbench
