@@ -1,0 +1,27 @@
+// Are the devices that a job asks for there? Asked before libtorch is loaded, of NVIDIA's driver.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sftbench/catalog/gpus.h"
+#include "sftbench/measure/mfu.h"
+#include "sftbench/measure/nvml.h"
+#include "sftbench/plan/training_job.h"
+
+namespace sftbench {
+
+// RunError(kUnsupported) when the job wants GPUs and there are none (with `no_nvml`, the reason why
+// NVML could not be loaded), too few on this node, or others than its gpu_model, naming both.
+// `nvml` is nullptr where there is no driver. Names are compared as the catalogue knows them.
+void check_devices(const TrainingJob& job, const Nvml* nvml, const std::string& no_nvml,
+                   const GpuCatalog& catalog);
+
+// Same product, whatever the spelling: by catalogue, else by letters and digits alone.
+bool same_gpu_model(const std::string& a, const std::string& b, const GpuCatalog& catalog);
+
+// Peak of the job's devices in `dtype`, from the catalogue; or why it is not known.
+DevicePeak device_peak(const TrainingJob& job, const Nvml* nvml, const GpuCatalog& catalog,
+                       const std::string& dtype);
+
+}  // namespace sftbench

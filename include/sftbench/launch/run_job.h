@@ -1,0 +1,48 @@
+// Trains one job in this process under measurement and says how it ended, as a Measurement with one
+// of the three outcomes. The path of a run: run_job -> Engine::train -> events -> observers ->
+// measured_properties.
+#pragma once
+
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sftbench/engine/engine.h"
+#include "sftbench/measure/mfu.h"
+#include "sftbench/measure/nvml.h"
+#include "sftbench/results/measurement.h"
+
+namespace sftbench {
+
+// Thrown when the user ended the run: there is no outcome then, and nothing is kept.
+class Interrupted : public std::exception {
+ public:
+  const char* what() const noexcept override { return "interrupted"; }
+};
+
+struct RunSettings {
+  std::vector<TrainObserver*> observers;  // besides those that measure
+  std::function<bool()> interrupted = [] { return false; };
+  std::function<DevicePeak(const std::string& dtype)> peak = [](const std::string&) {
+    return DevicePeak{{}, "no catalogue of devices was given"};
+  };
+  const Nvml* nvml = nullptr;  // needed when the job uses GPUs
+  std::string log;             // path that a reason names
+  std::string command;         // that repeats the measurement
+};
+
+// Never throws for what ends a measurement (that becomes its reason); throws Interrupted.
+// `load` is called once, inside: an engine that cannot be loaded is a failed measurement.
+Measurement run_job(const TrainingJob& job, const std::function<Engine&()>& load,
+                    const RunSettings& settings);
+
+// A measurement of `job` that has not begun: names, inputs, command, program, host, start time.
+Measurement begin_measurement(const TrainingJob& job, const RunSettings& settings);
+
+// What the figures were taken with and on: program, libraries, host. `engine` is what
+// Engine::environment() said, or {} when none was loaded; what it does not say is null.
+Json environment_json(const Json& engine, const Nvml* nvml);
+
+}  // namespace sftbench

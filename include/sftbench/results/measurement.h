@@ -1,0 +1,62 @@
+// One measurement: what was asked, how it ended, what came out. As JSON it is the contract with
+// scripts and with `report`; config/measurement.schema.json describes it field by field.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/json.h"
+#include "sftbench/results/table.h"
+
+namespace sftbench {
+
+inline constexpr const char* kMeasurementSchema = "sftbench.measurement/1";
+
+enum class Status {
+  kValid,    // every property, is_valid 1
+  kInvalid,  // is_valid 0 and nothing else; never measured again
+  kFailed,   // no property at all; may be repeated
+};
+std::string_view to_string(Status status);
+
+// Exit status of `sftbench run`: 0 valid, 3 invalid, 4 failed.
+int exit_code(Status status);
+
+// Why a measurement has no properties. Stands in the same file as the outcome, always.
+struct Reason {
+  ReasonCode code = ReasonCode::kInternal;
+  std::string message;
+  std::string evidence;  // the raw line that proves it; may be empty
+  std::string log;       // path of the run's log; empty when none was written
+};
+
+struct Measurement {
+  std::string experiment;
+  std::string experiment_id;
+  std::string entity_id;
+  Status status = Status::kFailed;
+  std::optional<Reason> reason;  // none exactly when valid
+  Json inputs = Json::object();
+  Json measured = Json::object();
+  Json extra = Json::object();  // {} unless training began
+  Json environment = Json::object();
+  std::string started_at;  // UTC, ISO 8601
+  std::string finished_at;
+  std::string command;  // repeats this measurement
+};
+
+Json to_json(const Measurement& measurement);
+
+// InputError naming the key when one is missing or of the wrong type.
+Measurement measurement_from_json(const Json& json, const std::string& origin);
+
+// Sets an invalid or failed outcome, with the properties that belong to it.
+void set_outcome(Measurement& measurement, Status status, Reason reason);
+
+// What `run` prints. As a table for people: property, value, unit, with a head that says what was
+// measured and how it ended. As csv and md: one row with ids, status, reason and properties.
+// As json and jsonl: the whole measurement.
+std::string render(const Measurement& measurement, OutputFormat format);
+
+}  // namespace sftbench

@@ -1,0 +1,32 @@
+// Where measurements are kept: DIR/<experiment>/<key>.json, the log of the run beside it. A file is
+// written whole or not at all, so that which files exist is all that there is to know.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "sftbench/results/measurement.h"
+
+namespace sftbench {
+
+class ResultStore {
+ public:
+  explicit ResultStore(std::filesystem::path directory);
+
+  std::filesystem::path result_path(const std::string& experiment, const std::string& key) const;
+  std::filesystem::path log_path(const std::string& experiment, const std::string& key) const;
+
+  // Tries what a measurement will do at its end: makes the folder, writes and syncs a file of a
+  // result's size, and removes it. InputError (path and the system's reason) when that fails, so
+  // that an hour of training does not end at a full disk. Leaves no new folder behind when it
+  // fails.
+  void probe(const std::string& experiment) const;
+
+  // Writes the file; returns its path. InputError when it cannot be written; nothing is left then.
+  std::filesystem::path write(const Measurement& measurement, const std::string& key) const;
+
+ private:
+  std::filesystem::path directory_;
+};
+
+}  // namespace sftbench

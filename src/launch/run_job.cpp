@@ -1,0 +1,171 @@
+#include "sftbench/launch/run_job.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include "sftbench/base/clock.h"
+#include "sftbench/launch/build_info.h"
+#include "sftbench/launch/classify_error.h"
+#include "sftbench/measure/host_info.h"
+#include "sftbench/measure/measured_properties.h"
+#include "sftbench/measure/run_record.h"
+#include "sftbench/measure/stop_rules.h"
+#include "sftbench/measure/system_sampler.h"
+
+namespace sftbench {
+namespace {
+
+template <typename Number>
+Json series(const RunRecord& record, Number number) {
+  Json values = Json::array();
+  for (const StepEvent& step : record.steps) values.push_back(number(step));
+  return values;
+}
+
+Json tokens_json(const TokenCounts& tokens) {
+  return {{"padded", tokens.padded},
+          {"dataset", tokens.dataset},
+          {"loss_bearing", tokens.loss_bearing}};
+}
+
+Json extra_json(const RunRecord& record, const MeasuredSpan& span, int64_t warmup_steps,
+                const std::vector<SystemReading>& samples, int devices, const DevicePeak& peak) {
+  const TrainBegin& begin = record.begin;
+  return {
+      {"tokens", tokens_json(span.tokens)},
+      {"token_rates", token_rates(span, devices)},
+      {"warmup_steps", warmup_steps},
+      {"loss", series(record, [](const StepEvent& s) { return s.loss; })},
+      {"grad_norm", series(record, [](const StepEvent& s) { return s.grad_norm; })},
+      {"learning_rate", series(record, [](const StepEvent& s) { return s.learning_rate; })},
+      {"step_seconds", series(record, [](const StepEvent& s) { return s.end_s - s.begin_s; })},
+      {"parameters",
+       {{"total", begin.parameters_total}, {"trainable", begin.parameters_trainable}}},
+      {"compute_dtype", begin.compute_dtype},
+      {"padding", begin.padding},
+      {"tokenizer", begin.tokenizer},
+      {"mfu", model_flops_utilization(begin, span, devices, peak)},
+      {"memory_bytes",
+       {{"device_peak_allocated", record.end.device_peak_allocated_bytes},
+        {"device_peak_reserved", record.end.device_peak_reserved_bytes},
+        {"host_peak_rss", record.end.host_peak_rss_bytes}}},
+      {"gpu_energy_joules", gpu_energy_joules(samples)},
+      {"system_samples", samples.size()},
+      {"startup_seconds",
+       {{"weights", begin.weights_seconds},
+        {"tokenize", begin.tokenize_seconds},
+        {"first_step", record.first_step_process_age_s}}},
+  };
+}
+
+// Who started this process, by the environment that each launcher leaves.
+std::string launcher() {
+  constexpr std::pair<const char*, const char*> kSigns[] = {
+      {"TORCHELASTIC_RUN_ID", "torchrun"},
+      {"OMPI_COMM_WORLD_RANK", "mpi"},
+      {"PMI_RANK", "mpi"},
+      {"SLURM_PROCID", "slurm"},
+      {"KUBERNETES_SERVICE_HOST", "kubernetes"}};
+  for (const auto& [variable, name] : kSigns) {
+    if (std::getenv(variable) != nullptr) return name;
+  }
+  return "none";
+}
+
+// Trains, and fills in what a valid measurement has.
+void train(const TrainingJob& job, Engine& engine, const RunSettings& settings,
+           Measurement& measurement) {
+  const int gpus = job.device.kind == "cuda" ? static_cast<int>(job.device.ranks) : 0;
+  const int local_gpus = gpus / static_cast<int>(std::max<int64_t>(1, job.device.nodes));
+  const std::unique_ptr<SystemSource> source = make_system_source(settings.nvml, local_gpus);
+  SystemSampler sampler(*source, job.sample_period_s);
+  RunRecorder recorder;
+  StopRules rules(job.batches.stop_after_seconds, job.batches.auto_stop_method,
+                  [&sampler] { sampler.sample_now(); });
+  std::vector<TrainObserver*> observers = {&recorder, &rules, &sampler};
+  observers.insert(observers.end(), settings.observers.begin(), settings.observers.end());
+
+  engine.train(job, observers, settings.interrupted);
+
+  const RunRecord& record = recorder.record();
+  if (!record.complete || record.steps.empty()) {
+    throw RunError(ReasonCode::kInternal, "the engine ended without having trained a step");
+  }
+  const int64_t warmup_steps = rules.warmup_steps();
+  const MeasuredSpan span = measured_span(record, warmup_steps);
+  std::vector<SystemReading> samples = sampler.samples();
+  if (warmup_steps > 0) samples = samples_since(samples, span.begin_s);
+  measurement.measured =
+      measured_properties(span, samples, gpus, job.batches.stop_after_seconds > 0);
+  measurement.extra =
+      extra_json(record, span, warmup_steps, samples, static_cast<int>(job.device.ranks),
+                 settings.peak(record.begin.compute_dtype));
+  measurement.status = Status::kValid;
+}
+
+}  // namespace
+
+Json environment_json(const Json& engine, const Nvml* nvml) {
+  const BuildInfo& build = build_info();
+  const HostInfo host = read_host_info();
+  Json environment = {{"version", build.version},
+                      {"commit", build.commit},
+                      {"build_type", build.build_type},
+                      {"compiler", build.compiler},
+                      {"sanitizers", build.sanitizers.empty() ? Json() : Json(build.sanitizers)},
+                      {"libtorch", nullptr},
+                      {"blas", nullptr},
+                      {"cuda", nullptr},
+                      {"nccl", nullptr},
+                      {"driver", nvml != nullptr ? Json(nvml->driver_version()) : Json()},
+                      {"gpus", Json::array()},
+                      {"threads", nullptr},
+                      {"cpu", host.cpu},
+                      {"cores", host.cores},
+                      {"memory_bytes", host.memory_bytes},
+                      {"kernel", host.kernel},
+                      {"host", host.name},
+                      {"launcher", launcher()}};
+  for (const auto& [key, value] : engine.items()) {
+    if (!value.is_null()) environment[key] = value;
+  }
+  return environment;
+}
+
+Measurement begin_measurement(const TrainingJob& job, const RunSettings& settings) {
+  Measurement measurement;
+  measurement.experiment = job.experiment;
+  measurement.experiment_id = job.experiment_id;
+  measurement.entity_id = job.entity_id;
+  measurement.inputs = job.inputs;
+  measurement.command = settings.command;
+  measurement.environment = environment_json(Json::object(), settings.nvml);
+  measurement.started_at = utc_now_iso8601();
+  return measurement;
+}
+
+Measurement run_job(const TrainingJob& job, const std::function<Engine&()>& load,
+                    const RunSettings& settings) {
+  Measurement measurement = begin_measurement(job, settings);
+  const auto end_with = [&](const ErrorClass& error) {
+    const Status status = makes_invalid(error.code) ? Status::kInvalid : Status::kFailed;
+    set_outcome(measurement, status, {error.code, error.message, error.evidence, settings.log});
+  };
+  try {
+    Engine& engine = load();
+    // Asked again after training: only then are CUDA, its libraries and the threads what they were.
+    measurement.environment = environment_json(engine.environment(), settings.nvml);
+    train(job, engine, settings, measurement);
+    measurement.environment = environment_json(engine.environment(), settings.nvml);
+  } catch (const std::exception& error) {
+    if (settings.interrupted()) throw Interrupted();
+    end_with(classify_exception(error, job));
+  } catch (...) {
+    end_with({ReasonCode::kInternal, "the run ended with an exception of unknown type", {}});
+  }
+  measurement.finished_at = utc_now_iso8601();
+  return measurement;
+}
+
+}  // namespace sftbench

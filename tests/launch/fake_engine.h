@@ -1,0 +1,93 @@
+// An engine without libtorch: it trains nothing and tells its observers what a run would. How it
+// ends is chosen by the environment variable FAKE_ENGINE: "" (well), cuda-oom, illegal-access,
+// nccl, bad-alloc, internal, not-an-exception, no-steps, slow (until it is interrupted), stuck
+// (never asks whether it is).
+#pragma once
+
+#include <chrono>
+#include <cstdlib>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "sftbench/base/clock.h"
+#include "sftbench/base/error.h"
+#include "sftbench/engine/engine.h"
+
+namespace sftbench {
+
+class FakeEngine : public Engine {
+ public:
+  void train(const TrainingJob& job, const std::vector<TrainObserver*>& observers,
+             const std::function<bool()>& interrupted) override {
+    const char* variable = std::getenv("FAKE_ENGINE");
+    const std::string mode = variable != nullptr ? variable : "";
+    const bool endless = mode == "slow" || mode == "stuck";
+    const int64_t steps = endless ? 100000 : job.batches.max_steps > 0 ? job.batches.max_steps : 3;
+
+    TrainBegin begin;
+    begin.total_steps = steps;
+    begin.parameters_total = 1000;
+    begin.parameters_trainable = 1000;
+    begin.parameters_embedding = 100;
+    begin.compute_dtype = job.precision.torch_dtype;
+    begin.padding = job.data.padding;
+    begin.tokenizer = "builtin";
+    begin.weights_seconds = 0.25;
+    begin.tokenize_seconds = 0.125;
+    for (TrainObserver* observer : observers) observer->on_train_begin(begin);
+    if (mode == "no-steps") return;
+    TrainControl control;
+    int64_t done = 0;
+    while (done < steps && !control.stop) {
+      const StepEvent event = step(++done, job);
+      for (TrainObserver* observer : observers) observer->on_step_end(event, control);
+      fail_if_asked(mode);
+      if (mode != "stuck" && interrupted()) throw RunError(ReasonCode::kKilled, "interrupted");
+    }
+    TrainEnd end;
+    end.steps = done;
+    end.host_peak_rss_bytes = {123456789};
+    for (TrainObserver* observer : observers) observer->on_train_end(end);
+  }
+
+  Json environment() const override {
+    return {{"libtorch", "0.0-fake"}, {"blas", "none"},  {"threads", 1},
+            {"cuda", nullptr},        {"nccl", nullptr}, {"gpus", Json::array()}};
+  }
+
+ private:
+  static StepEvent step(int64_t number, const TrainingJob& job) {
+    StepEvent event;
+    event.step = number;
+    event.begin_s = steady_seconds();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    event.end_s = steady_seconds();
+    event.loss = 10.0 / static_cast<double>(number);
+    event.grad_norm = 1.5;
+    event.learning_rate = 1e-5;
+    event.micro_batches = job.batches.gradient_accumulation_steps;
+    event.samples = job.batches.per_device_batch_size * event.micro_batches;
+    const int64_t positions = event.samples * job.data.model_max_length;
+    event.tokens = {.padded = positions, .dataset = positions - 8, .loss_bearing = positions - 16};
+    event.attention_flops = 5000;
+    return event;
+  }
+
+  static void fail_if_asked(const std::string& mode) {
+    if (mode == "cuda-oom") {
+      throw std::runtime_error(
+          "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 is full.\nframe");
+    }
+    if (mode == "illegal-access") {
+      throw std::runtime_error("CUDA error: an illegal memory access was encountered\nframe");
+    }
+    if (mode == "nccl") throw std::runtime_error("NCCL Error 2: unhandled system error");
+    if (mode == "bad-alloc") throw std::bad_alloc();
+    if (mode == "internal") throw std::runtime_error("shapes do not match\nframe #0");
+    if (mode == "not-an-exception") throw 42;
+  }
+};
+
+}  // namespace sftbench

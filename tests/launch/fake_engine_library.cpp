@@ -1,0 +1,15 @@
+// The fake engine as a library, for tests that load one.
+#include "launch/fake_engine.h"
+
+extern "C" {
+
+sftbench::Engine* sftbench_create_engine() {
+  return new sftbench::FakeEngine;
+}
+
+const char* sftbench_engine_version() {
+  const char* other = std::getenv("FAKE_ENGINE_VERSION");
+  return other != nullptr ? other : SFTBENCH_VERSION;
+}
+
+}  // extern "C"

@@ -1,0 +1,154 @@
+#include "sftbench/launch/run_job.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "launch/fake_engine.h"
+#include "sftbench/measure/measured_properties.h"
+
+namespace sftbench {
+namespace {
+
+TrainingJob job_of_steps(int64_t steps) {
+  TrainingJob job;
+  job.experiment = "finetune_full_benchmark-v1.0.0";
+  job.experiment_id = "SFTTrainer.finetune_full_benchmark-v1.0.0";
+  job.entity_id = "model_name.m-batch_size.2";
+  job.inputs = {
+      {"batch_size", 2}, {"model_max_length", 64}, {"model_name", "m"}, {"number_gpus", 0}};
+  job.data.model_max_length = 64;
+  job.batches.per_device_batch_size = 2;
+  job.batches.max_steps = steps;
+  return job;
+}
+
+Measurement run_with(const std::string& mode, const TrainingJob& job, RunSettings settings = {}) {
+  setenv("FAKE_ENGINE", mode.c_str(), 1);
+  FakeEngine engine;
+  settings.log = "run.log";
+  settings.command = "sftbench run";
+  const Measurement measurement = run_job(
+      job, [&]() -> Engine& { return engine; }, settings);
+  unsetenv("FAKE_ENGINE");
+  return measurement;
+}
+
+TEST(RunJobTest, AValidRunHasEveryPropertyAndAllItsSteps) {
+  const Measurement m = run_with("", job_of_steps(5));
+  EXPECT_EQ(m.status, Status::kValid);
+  EXPECT_FALSE(m.reason.has_value());
+  EXPECT_EQ(m.measured.size(), kMeasuredProperties.size());
+  EXPECT_EQ(m.measured["is_valid"], 1);
+  EXPECT_EQ(m.extra["loss"], Json::parse("[10.0, 5.0, 3.3333333333333335, 2.5, 2.0]"));
+  EXPECT_EQ(m.extra["step_seconds"].size(), 5u);
+  EXPECT_EQ(m.extra["tokens"],
+            Json::parse(R"({"padded": 640, "dataset": 600, "loss_bearing": 560})"));
+  EXPECT_EQ(m.extra["memory_bytes"]["host_peak_rss"], Json::parse("[123456789]"));
+  EXPECT_DOUBLE_EQ(m.extra["mfu"]["model_flops_per_token"], 6 * 900 + 3 * 5000 / 128.0);
+  EXPECT_TRUE(m.extra["mfu"]["value"].is_null());
+  EXPECT_EQ(m.extra["warmup_steps"], 0);
+  EXPECT_GE(m.extra["system_samples"], 2);
+  EXPECT_EQ(m.environment["libtorch"], "0.0-fake");
+  EXPECT_EQ(m.inputs, job_of_steps(5).inputs);
+  EXPECT_NEAR(m.measured["train_samples_per_second"].get<double>() *
+                  m.measured["train_runtime"].get<double>(),
+              10, 1e-9);
+}
+
+TEST(RunJobTest, TimeStopsARunAfterItsStep) {
+  TrainingJob job = job_of_steps(100000);
+  job.batches.stop_after_seconds = 0.05;
+  const Measurement m = run_with("", job);
+  EXPECT_EQ(m.status, Status::kValid);
+  EXPECT_GE(m.measured["train_runtime"], 0.05);
+  EXPECT_FALSE(m.measured.contains("train_tokens_per_second"));
+  EXPECT_LE(m.extra["loss"].size(), 25u);  // steps of 2 ms and more
+}
+
+struct Ending {
+  const char* mode;
+  Status status;
+  const char* code;
+  const char* evidence;
+};
+
+class RunJobEndingTest : public testing::TestWithParam<Ending> {};
+
+TEST_P(RunJobEndingTest, HasItsOutcomeCodeAndEvidence) {
+  const Measurement m = run_with(GetParam().mode, job_of_steps(3));
+  EXPECT_EQ(m.status, GetParam().status);
+  ASSERT_TRUE(m.reason.has_value());
+  EXPECT_EQ(to_string(m.reason->code), GetParam().code);
+  EXPECT_EQ(m.reason->evidence, GetParam().evidence);
+  EXPECT_EQ(m.reason->log, "run.log");
+  const Json invalid = {{"is_valid", 0}};
+  EXPECT_EQ(m.measured, m.status == Status::kInvalid ? invalid : Json(Json::object()));
+  EXPECT_EQ(m.extra, Json::object());
+  EXPECT_EQ(m.environment["libtorch"], "0.0-fake");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Modes, RunJobEndingTest,
+    testing::Values(Ending{"cuda-oom", Status::kInvalid, "OOM_GPU",
+                           "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 is full."},
+                    Ending{"illegal-access", Status::kInvalid, "OOM_GPU",
+                           "CUDA error: an illegal memory access was encountered"},
+                    Ending{"nccl", Status::kFailed, "NCCL", "NCCL Error 2: unhandled system error"},
+                    Ending{"bad-alloc", Status::kFailed, "OOM_HOST", "std::bad_alloc"},
+                    Ending{"internal", Status::kFailed, "INTERNAL", "shapes do not match"},
+                    Ending{"not-an-exception", Status::kFailed, "INTERNAL", ""},
+                    Ending{"no-steps", Status::kFailed, "INTERNAL", ""}),
+    [](const auto& test) {
+      std::string name = test.param.mode;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
+
+TEST(RunJobTest, AnEngineThatCannotBeLoadedIsAFailedMeasurement) {
+  const auto load = []() -> Engine& {
+    throw RunError(ReasonCode::kUnsupported, "there is no engine");
+  };
+  const Measurement m = run_job(job_of_steps(1), load, {});
+  EXPECT_EQ(m.status, Status::kFailed);
+  EXPECT_EQ(m.reason->code, ReasonCode::kUnsupported);
+  EXPECT_EQ(m.reason->message, "there is no engine");
+  EXPECT_TRUE(m.environment["libtorch"].is_null());
+}
+
+TEST(RunJobTest, AnInterruptedRunHasNoOutcome) {
+  RunSettings settings;
+  settings.interrupted = [] { return true; };
+  setenv("FAKE_ENGINE", "slow", 1);
+  FakeEngine engine;
+  EXPECT_THROW(run_job(
+                   job_of_steps(3), [&]() -> Engine& { return engine; }, settings),
+               Interrupted);
+  unsetenv("FAKE_ENGINE");
+}
+
+TEST(RunJobTest, ThePeakIsAskedForTheDtypeThatGemmsRanIn) {
+  RunSettings settings;
+  std::string asked;
+  settings.peak = [&asked](const std::string& dtype) {
+    asked = dtype;
+    return DevicePeak{1e12, {}};
+  };
+  TrainingJob job = job_of_steps(2);
+  job.precision.torch_dtype = "float32";
+  const Measurement m = run_with("", job, settings);
+  EXPECT_EQ(asked, "float32");
+  EXPECT_DOUBLE_EQ(m.extra["mfu"]["peak_flops_per_device"], 1e12);
+  EXPECT_GT(m.extra["mfu"]["value"], 0);
+}
+
+TEST(EnvironmentTest, WhatNoEngineSaidIsNull) {
+  const Json environment = environment_json(Json::object(), nullptr);
+  for (const char* key : {"libtorch", "blas", "cuda", "nccl", "driver", "threads"}) {
+    EXPECT_TRUE(environment.at(key).is_null()) << key;
+  }
+  EXPECT_GE(environment["cores"], 1);
+}
+
+}  // namespace
+}  // namespace sftbench

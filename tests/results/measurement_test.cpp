@@ -1,0 +1,96 @@
+#include "sftbench/results/measurement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "results/sample_measurement.h"
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+TEST(MeasurementTest, SurvivesTheWayThroughJson) {
+  for (const Measurement& m : {sample_valid(), sample_invalid(), sample_failed()}) {
+    const Json json = to_json(m);
+    EXPECT_EQ(to_json(measurement_from_json(Json::parse(json.dump()), "file")), json);
+  }
+}
+
+TEST(MeasurementTest, EachOutcomeHasItsExitStatusAndProperties) {
+  EXPECT_EQ(exit_code(Status::kValid), 0);
+  EXPECT_EQ(exit_code(Status::kInvalid), 3);
+  EXPECT_EQ(exit_code(Status::kFailed), 4);
+  EXPECT_EQ(sample_invalid().measured, Json::parse(R"({"is_valid": 0})"));
+  EXPECT_EQ(sample_failed().measured, Json::object());
+  Measurement m;
+  EXPECT_THROW(set_outcome(m, Status::kValid, {}), std::logic_error);
+}
+
+std::string error_of(Json json) {
+  try {
+    measurement_from_json(json, "r.json");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(MeasurementTest, ADefectiveFileIsNamedByItsKey) {
+  Json json = to_json(sample_failed());
+  json.erase("entity_id");
+  EXPECT_EQ(error_of(json), "r.json: entity_id: the key is missing");
+  json = to_json(sample_failed());
+  json["schema"] = "sftbench.measurement/9";
+  EXPECT_EQ(error_of(json),
+            "r.json: schema: found 'sftbench.measurement/9'; expected 'sftbench.measurement/1'");
+  json = to_json(sample_failed());
+  json["reason"]["code"] = "BAD_LUCK";
+  EXPECT_EQ(error_of(json), "r.json: reason.code: unknown value 'BAD_LUCK'");
+  json = to_json(sample_failed());
+  json["inputs"] = 7;
+  EXPECT_EQ(error_of(json), "r.json: inputs: found 7; expected an object");
+  json = to_json(sample_failed());
+  json["command"] = nullptr;
+  EXPECT_EQ(error_of(json), "r.json: command: found null; expected a text");
+}
+
+TEST(MeasurementTest, PeopleReadPropertiesWithUnits) {
+  const std::string text = render(sample_valid(), OutputFormat::kTable);
+  EXPECT_THAT(text, StartsWith("experiment  SFTTrainer.finetune_full_benchmark-v1.0.0\n"
+                               "entity      model_name.m-number_gpus.0\n"
+                               "status      valid\n\n"
+                               "property"));
+  EXPECT_THAT(text, testing::ContainsRegex("train_runtime +12\\.5  s\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("train_tokens_per_second +1024  tokens/s\n"));
+}
+
+TEST(MeasurementTest, PeopleReadWhyThereAreNoProperties) {
+  EXPECT_EQ(render(sample_failed(), OutputFormat::kTable),
+            "experiment  SFTTrainer.finetune_full_benchmark-v1.0.0\n"
+            "entity      model_name.m-number_gpus.0\n"
+            "status      failed: NCCL: communication between GPUs failed\n"
+            "evidence    NCCL Error 2\n"
+            "log         results/x.log\n");
+}
+
+TEST(MeasurementTest, CsvHasOneRowWithAColumnForEveryProperty) {
+  const std::string text = render(sample_invalid(), OutputFormat::kCsv);
+  EXPECT_THAT(text,
+              StartsWith("experiment_id,entity_id,status,reason,gpu_compute_utilization_min,"));
+  EXPECT_THAT(text, HasSubstr("\nSFTTrainer.finetune_full_benchmark-v1.0.0,"
+                              "model_name.m-number_gpus.0,invalid,OOM_GPU,,"));
+  EXPECT_THAT(text, testing::EndsWith(",,0\n"));
+}
+
+TEST(MeasurementTest, JsonIsTheWholeMeasurement) {
+  EXPECT_EQ(Json::parse(render(sample_valid(), OutputFormat::kJson)), to_json(sample_valid()));
+  const std::string line = render(sample_valid(), OutputFormat::kJsonLines);
+  EXPECT_EQ(line.find('\n'), line.size() - 1);
+  EXPECT_EQ(Json::parse(line), to_json(sample_valid()));
+}
+
+}  // namespace
+}  // namespace sftbench

@@ -1,0 +1,67 @@
+// Measurements as a run would leave them, with figures that are easy to recognise.
+#pragma once
+
+#include "sftbench/measure/measured_properties.h"
+#include "sftbench/results/measurement.h"
+
+namespace sftbench {
+
+inline Measurement sample_begun() {
+  Measurement m;
+  m.experiment = "finetune_full_benchmark-v1.0.0";
+  m.experiment_id = "SFTTrainer.finetune_full_benchmark-v1.0.0";
+  m.entity_id = "model_name.m-number_gpus.0";
+  m.inputs = {{"batch_size", 1},
+              {"fast_kernels", nullptr},
+              {"model_max_length", 512},
+              {"model_name", "m"},
+              {"number_gpus", 0}};
+  m.environment = Json::parse(R"({
+    "version": "0.1.0", "commit": "abc", "build_type": "Release", "compiler": "GCC 12.2.0",
+    "sanitizers": null, "libtorch": "1.13.1", "blas": "OpenBLAS", "cuda": null, "nccl": null,
+    "driver": null, "gpus": [], "threads": 2, "cpu": "Xeon", "cores": 2, "memory_bytes": 8000000000,
+    "kernel": "Linux 6.1", "host": "h", "launcher": "none"})");
+  m.started_at = "2026-11-21T07:38:02.123Z";
+  m.finished_at = "2026-11-21T07:38:22.456Z";
+  m.command = "sftbench run space.yaml";
+  return m;
+}
+
+inline Measurement sample_valid() {
+  Measurement m = sample_begun();
+  m.status = Status::kValid;
+  for (const std::string_view name : kMeasuredProperties) m.measured[std::string(name)] = 0.0;
+  m.measured["train_runtime"] = 12.5;
+  m.measured["train_tokens_per_second"] = 1024.0;
+  m.measured["is_valid"] = 1;
+  m.extra = Json::parse(R"({
+    "tokens": {"padded": 12800, "dataset": 12000, "loss_bearing": 11000},
+    "token_rates": {"padded_tokens_per_second": 1024.0, "dataset_tokens_per_second": 960.0,
+                    "loss_bearing_tokens_per_second": 880.0, "padded_tokens_per_second_per_device": 1024.0},
+    "warmup_steps": 0, "loss": [3.0, null], "grad_norm": [1.0, 2.0], "learning_rate": [0.0, 1e-5],
+    "step_seconds": [6.0, 6.5], "parameters": {"total": 10, "trainable": 10},
+    "compute_dtype": "bfloat16", "padding": "longest", "tokenizer": "builtin",
+    "mfu": {"value": null, "model_flops_per_token": 60.0, "peak_flops_per_device": null,
+            "achieved_flops_per_device": 61440.0, "llmforge_value": null, "reason": "CPU"},
+    "memory_bytes": {"device_peak_allocated": [], "device_peak_reserved": [], "host_peak_rss": [1000]},
+    "gpu_energy_joules": [], "system_samples": 14,
+    "startup_seconds": {"weights": 0.5, "tokenize": 0.1, "first_step": 7.5}})");
+  return m;
+}
+
+inline Measurement sample_invalid() {
+  Measurement m = sample_begun();
+  set_outcome(m, Status::kInvalid,
+              {ReasonCode::kOomGpu, "the GPU's memory does not suffice", "CUDA out of memory", ""});
+  return m;
+}
+
+inline Measurement sample_failed() {
+  Measurement m = sample_begun();
+  set_outcome(
+      m, Status::kFailed,
+      {ReasonCode::kNccl, "communication between GPUs failed", "NCCL Error 2", "results/x.log"});
+  return m;
+}
+
+}  // namespace sftbench

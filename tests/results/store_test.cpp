@@ -1,0 +1,115 @@
+#include "sftbench/results/store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "results/sample_measurement.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+fs::path fresh_directory(const std::string& name) {
+  const fs::path directory = fs::path(testing::TempDir()) / ("store_test_" + name);
+  fs::remove_all(directory);
+  return directory;
+}
+
+size_t files_below(const fs::path& directory) {
+  if (!fs::exists(directory)) return 0;
+  const fs::recursive_directory_iterator all(directory);
+  return static_cast<size_t>(std::distance(fs::begin(all), fs::end(all)));
+}
+
+TEST(ResultStoreTest, WritesOneFilePerMeasurementUnderItsExperiment) {
+  const fs::path directory = fresh_directory("write");
+  const ResultStore store(directory);
+  const fs::path path = store.write(sample_valid(), "abc123");
+  EXPECT_EQ(path, directory / "finetune_full_benchmark-v1.0.0" / "abc123.json");
+  EXPECT_EQ(store.log_path("e", "k"), directory / "e" / "k.log");
+  EXPECT_EQ(read_json_file(path), to_json(sample_valid()));
+  store.write(sample_failed(), "abc123");  // a repetition replaces
+  EXPECT_EQ(read_json_file(path), to_json(sample_failed()));
+  EXPECT_EQ(files_below(directory), 2u);
+}
+
+TEST(ResultStoreTest, AProbeThatSucceedsLeavesNoFile) {
+  const fs::path directory = fresh_directory("probe");
+  ResultStore(directory).probe("e");
+  EXPECT_EQ(files_below(directory), 1u);  // the experiment's folder
+}
+
+TEST(ResultStoreTest, AFolderThatCannotBeMadeIsFoundByTheProbe) {
+  const fs::path file = fresh_directory("file");
+  std::ofstream(file) << "not a folder";
+  try {
+    ResultStore(file / "results").probe("e");
+    FAIL() << "no error";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.what(), (file / "results").string() +
+                                ": --output: cannot make the folder: Not a directory; expected a "
+                                "folder that results can be written to");
+  }
+}
+
+// Runs `body` where no file may grow beyond 4 KiB, as on a full disk; returns its words.
+std::string on_a_full_disk(const std::function<void()>& body) {
+  int ends[2];
+  if (pipe(ends) != 0) return "no pipe";
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit = {4096, 4096};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    std::string words = "no error";
+    try {
+      body();
+    } catch (const InputError& error) {
+      words = error.what();
+    }
+    if (write(ends[1], words.data(), words.size()) < 0) _exit(1);
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string words(4096, '\0');
+  const ssize_t got = read(ends[0], words.data(), words.size());
+  words.resize(static_cast<size_t>(std::max<ssize_t>(0, got)));
+  close(ends[0]);
+  waitpid(child, nullptr, 0);
+  return words;
+}
+
+TEST(ResultStoreTest, AFullDiskIsFoundByTheProbeAndNothingIsLeft) {
+  const fs::path directory = fresh_directory("full");
+  EXPECT_EQ(on_a_full_disk([&] { ResultStore(directory).probe("e"); }),
+            directory.string() +
+                ": --output: cannot write: File too large; expected a folder that results can be "
+                "written to");
+  EXPECT_FALSE(fs::exists(directory));
+}
+
+TEST(ResultStoreTest, ADiskThatFillsDuringTheRunKeepsTheOldFile) {
+  const fs::path directory = fresh_directory("fills");
+  const ResultStore store(directory);
+  const fs::path path = store.write(sample_failed(), "k");
+  Measurement large = sample_valid();
+  for (int i = 0; i < 1000; ++i) large.extra["loss"].push_back(1.0 / 3);
+  EXPECT_EQ(on_a_full_disk([&] { store.write(large, "k"); }),
+            path.string() + ": cannot write: File too large");
+  EXPECT_EQ(read_json_file(path), to_json(sample_failed()));
+  EXPECT_EQ(files_below(directory), 2u);
+}
+
+}  // namespace
+}  // namespace sftbench
