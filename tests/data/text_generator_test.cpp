@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <csignal>
 
 #include "data/golden.h"
 #include "sftbench/base/digest.h"
@@ -126,6 +128,41 @@ TEST_F(TextGeneratorTest, ProgressEndsWithEverything) {
   EXPECT_EQ(last_entries, 200);
   EXPECT_EQ(last_bytes, static_cast<int64_t>(fs::file_size(folder_ / "set.jsonl")));
   EXPECT_EQ(last_bytes, generator.total_bytes());
+}
+
+// The kernel refuses to let files grow beyond a limit, as it does when the disk is full.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limited{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limited);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, SIG_DFL);
+  }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(TextGeneratorTest, DiskThatFillsUpLeavesNothingBehind) {
+  TextGeneratorOptions options;
+  options.entries = 200;
+  const TextGenerator generator("some words to repeat", "seed.txt", options);
+  std::string message = "no error";
+  {
+    const FileSizeLimit limit(10'000'000);
+    try {
+      write_text_dataset(generator, folder_ / "set.jsonl", {});
+    } catch (const InputError& error) {
+      message = error.what();
+    }
+  }
+  EXPECT_EQ(message, (folder_ / "set.jsonl").string() + ": cannot write: File too large");
+  EXPECT_TRUE(fs::is_empty(folder_));
 }
 
 TEST_F(TextGeneratorTest, FolderThatCannotBeWrittenIsNamed) {
