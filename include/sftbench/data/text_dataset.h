@@ -30,10 +30,9 @@ struct TextDatasetOptions {
 // Labels are not stored: the label of position i is input_ids[i] where i >= loss_begin, else -100.
 struct EncodedEntry {
   std::vector<int32_t> input_ids;
-  int32_t loss_begin = 0;  // == input_ids.size() when the template does not occur
-  int32_t dataset_tokens =
-      0;  // min(tokens of the field, model_max_length, the tokenizer's own maximum)
-  bool has_response = false;  // the template occurs (also when nothing stands behind it)
+  int32_t loss_begin = -1;     // == input_ids.size() when none bears loss; -1: not encoded yet
+  int32_t dataset_tokens = 0;  // of the text: at most model_max_length and the tokenizer's maximum
+  bool has_response = false;   // the template occurs (also when nothing stands behind it)
 };
 
 class TextDataset {
@@ -55,8 +54,7 @@ class TextDataset {
   // REQUIRES: encode() was asked for it.
   const EncodedEntry& entry(int64_t index) const;
 
-  // Among the encoded entries: they bear no loss, which a caller says once per run when it is not
-  // 0.
+  // Among the encoded entries. They bear no loss: a caller says so once per run.
   int64_t entries_without_response() const { return entries_without_response_; }
 
  private:
