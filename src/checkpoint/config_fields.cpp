@@ -32,10 +32,12 @@ int64_t ConfigFields::extent(const std::string& key) {
 int64_t ConfigFields::extent(const std::string& key, int64_t otherwise) {
   const Json* value = find(key);
   if (value == nullptr) return otherwise;
-  if (value->is_number_unsigned()) {
-    const auto number = value->get<uint64_t>();
-    if (number > 0 && number < static_cast<uint64_t>(kMaxExtent))
-      return static_cast<int64_t>(number);
+  // Parsed text gives unsigned numbers, a value built in the program a signed one.
+  const bool fits_signed = value->is_number_integer() &&
+                           !(value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX);
+  if (fits_signed) {
+    const auto number = value->get<int64_t>();
+    if (number > 0 && number < kMaxExtent) return number;
   }
   add(key, "found " + shown(*value), "a positive integer below 2^31");
   return otherwise;

@@ -82,7 +82,7 @@ TEST_P(HuggingFaceTest, AutocastToBfloat16) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, HuggingFaceTest, ::testing::ValuesIn(all_cases()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& test) { return test.param; });
 
 TEST(HuggingFaceCases, CoverEveryFamilyAndRopeType) {
   EXPECT_THAT(all_cases(), ::testing::IsSupersetOf(

@@ -1,0 +1,203 @@
+#include "sftbench/checkpoint/model_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "checkpoint/safetensors_builder.h"
+#include "sftbench/base/error.h"
+
+namespace sftbench::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// The least that a config.json has to say; `fields` replaces and adds, null included.
+Json config_with(const Json& fields) {
+  Json config = {{"model_type", "llama"},    {"vocab_size", 100},      {"hidden_size", 64},
+                 {"intermediate_size", 128}, {"num_hidden_layers", 2}, {"num_attention_heads", 4}};
+  for (const auto& [key, value] : fields.items()) config[key] = value;
+  return config;
+}
+
+ModelConfig parse(const Json& fields) {
+  return parse_model_config(config_with(fields));
+}
+
+std::string error_of(const Json& fields) {
+  return message_of<InputError>([&] { parse(fields); });
+}
+
+TEST(ModelConfig, FillsInTheDefaultsOfTheFamily) {
+  const ModelConfig llama = parse(Json::object());
+  EXPECT_EQ(llama.family, ModelFamily::kLlama);
+  EXPECT_EQ(llama.num_key_value_heads, 4);
+  EXPECT_EQ(llama.head_dim, 16);
+  EXPECT_EQ(llama.max_position_embeddings, 2048);
+  EXPECT_DOUBLE_EQ(llama.rms_norm_eps, 1e-6);
+  EXPECT_DOUBLE_EQ(llama.rope.theta, 10000.0);
+  EXPECT_EQ(llama.rope.type, RopeType::kDefault);
+  EXPECT_FALSE(llama.tie_word_embeddings);
+
+  const ModelConfig mistral = parse({{"model_type", "mistral"}, {"num_attention_heads", 16}});
+  EXPECT_EQ(mistral.num_key_value_heads, 8);
+  EXPECT_EQ(mistral.sliding_window, 4096);
+  EXPECT_EQ(mistral.max_position_embeddings, 131072);
+
+  const ModelConfig granite = parse({{"model_type", "granite"}});
+  EXPECT_DOUBLE_EQ(granite.attention_multiplier, 1.0);
+}
+
+TEST(ModelConfig, NullMeansNotSet) {
+  const ModelConfig config = parse({{"model_type", "mistral"},
+                                    {"num_key_value_heads", nullptr},
+                                    {"sliding_window", nullptr},
+                                    {"head_dim", nullptr},
+                                    {"pad_token_id", nullptr},
+                                    {"rope_scaling", nullptr}});
+  EXPECT_EQ(config.num_key_value_heads, 4);
+  EXPECT_EQ(config.sliding_window, 0);
+  EXPECT_EQ(config.head_dim, 16);
+  EXPECT_FALSE(config.pad_token_id.has_value());
+}
+
+TEST(ModelConfig, OldAndNewSpellingOfRopeAgree) {
+  const Json scaling = {{"factor", 8.0},
+                        {"low_freq_factor", 1.0},
+                        {"high_freq_factor", 4.0},
+                        {"original_max_position_embeddings", 8192}};
+  Json old_scaling = scaling, new_scaling = scaling;
+  old_scaling["type"] = "llama3";
+  new_scaling["rope_type"] = "llama3";
+  new_scaling["rope_theta"] = 500000.0;
+  for (const ModelConfig& config :
+       {parse({{"rope_theta", 500000.0}, {"rope_scaling", old_scaling}}),
+        parse({{"rope_parameters", new_scaling}})}) {
+    EXPECT_EQ(config.rope.type, RopeType::kLlama3);
+    EXPECT_DOUBLE_EQ(config.rope.theta, 500000.0);
+    EXPECT_DOUBLE_EQ(config.rope.factor, 8.0);
+    EXPECT_EQ(config.rope.original_max_position_embeddings, 8192);
+  }
+}
+
+TEST(ModelConfig, YarnWithoutFactorTakesTheRatioOfLengths) {
+  const ModelConfig config =
+      parse({{"max_position_embeddings", 4096},
+             {"rope_scaling", {{"type", "yarn"}, {"original_max_position_embeddings", 1024}}}});
+  EXPECT_DOUBLE_EQ(config.rope.factor, 4.0);
+}
+
+TEST(ModelConfig, ReportsWhatItDoesNotBuildAsData) {
+  const ModelConfig config =
+      parse({{"attention_dropout", 0.1}, {"torch_dtype", "bfloat16"}, {"pretraining_tp", 2}});
+  EXPECT_DOUBLE_EQ(config.attention_dropout, 0.1);
+  EXPECT_EQ(config.dtype, "bfloat16");
+  EXPECT_EQ(parse({{"dtype", "float32"}, {"torch_dtype", "float16"}}).dtype, "float32");
+}
+
+TEST(ModelConfig, ArchitectureAloneIsEnough) {
+  EXPECT_EQ(parse({{"model_type", nullptr}, {"architectures", {"GraniteForCausalLM"}}}).family,
+            ModelFamily::kGranite);
+}
+
+TEST(ModelConfig, UnknownModelTypeListsTheKnownOnes) {
+  EXPECT_EQ(error_of({{"model_type", "lama"}}),
+            "config.json: model_type: unknown model type \"lama\"; expected one of granite, llama, "
+            "mistral; did you mean "
+            "'llama'?");
+  EXPECT_EQ(error_of({{"model_type", nullptr}}),
+            "config.json: model_type: missing; expected one of granite, llama, mistral");
+}
+
+TEST(ModelConfig, UnknownArchitectureListsTheKnownOnes) {
+  EXPECT_EQ(error_of({{"architectures", {"LlamaForCausalML"}}}),
+            "config.json: architectures: unknown architecture \"LlamaForCausalML\"; expected one "
+            "of GraniteForCausalLM, "
+            "LlamaForCausalLM, MistralForCausalLM; did you mean 'LlamaForCausalLM'?");
+  EXPECT_EQ(error_of({{"architectures", {"MistralForCausalLM"}}}),
+            "config.json: architectures: found MistralForCausalLM; expected LlamaForCausalLM for "
+            "model_type llama");
+  EXPECT_EQ(
+      error_of({{"architectures", "LlamaForCausalLM"}}),
+      "config.json: architectures: found \"LlamaForCausalLM\"; expected a list of class names");
+}
+
+TEST(ModelConfig, AllFindingsAtOnce) {
+  EXPECT_EQ(error_of({{"hidden_size", 65},
+                      {"vocab_size", "many"},
+                      {"num_hidden_layers", -1},
+                      {"intermediate_size", nullptr},
+                      {"rms_norm_eps", 0},
+                      {"hidden_act", "gelu"},
+                      {"mlp_bias", 1},
+                      {"attention_dropout", 1.0},
+                      {"quantization_config", {{"quant_method", "gptq"}}}}),
+            "config.json: intermediate_size: missing; expected a positive integer\n"
+            "config.json: num_hidden_layers: found -1; expected a positive integer below 2^31\n"
+            "config.json: rms_norm_eps: found 0; expected a number above 0\n"
+            "config.json: attention_dropout: found 1.0; expected a number from 0 to below 1\n"
+            "config.json: vocab_size: found \"many\"; expected a positive integer below 2^31\n"
+            "config.json: hidden_size: found 65; expected a multiple of num_attention_heads (4)\n"
+            "config.json: mlp_bias: found 1; expected true or false\n"
+            "config.json: hidden_act: found \"gelu\"; expected \"silu\"\n"
+            "config.json: quantization_config: a quantised checkpoint; expected weights in "
+            "float32, float16 or bfloat16");
+}
+
+TEST(ModelConfig, ImpossibleHeads) {
+  EXPECT_EQ(
+      error_of({{"num_key_value_heads", 3}}),
+      "config.json: num_key_value_heads: found 3; expected a divisor of num_attention_heads (4)");
+  EXPECT_EQ(
+      error_of({{"head_dim", 15}}),
+      "config.json: head_dim: found 15; expected an even number: rotary embeddings turn pairs");
+}
+
+TEST(ModelConfig, PaddingRowCountsFromTheEndWhenNegative) {
+  EXPECT_EQ(parse({{"pad_token_id", -1}}).pad_token_id, 99);
+  EXPECT_EQ(
+      error_of({{"pad_token_id", 100}}),
+      "config.json: pad_token_id: found 100; expected a row of the embedding (vocab_size is 100)");
+}
+
+TEST(ModelConfig, RopeThatIsNotBuilt) {
+  EXPECT_EQ(error_of({{"rope_scaling", {{"type", "longrope"}}}}),
+            "config.json: rope_scaling.rope_type: unknown type \"longrope\"; expected one of "
+            "default, linear, dynamic, "
+            "llama3, yarn");
+  EXPECT_THAT(error_of({{"rope_parameters", {{"rope_type", "yran"}}}}),
+              HasSubstr("did you mean 'yarn'?"));
+  EXPECT_EQ(error_of({{"rope_parameters", {{"full_attention", {{"rope_type", "default"}}}}}}),
+            "config.json: rope_parameters.full_attention: different rotary embeddings by layer "
+            "type; expected one rotary "
+            "embedding for all layers");
+  EXPECT_EQ(error_of({{"partial_rotary_factor", 0.5}}),
+            "config.json: rope_parameters.partial_rotary_factor: found 0.5; expected 1: heads are "
+            "rotated whole");
+  EXPECT_EQ(error_of({{"rope_scaling", 7}}),
+            "config.json: rope_scaling: found 7; expected an object");
+}
+
+TEST(ModelConfig, RopeWithImpossibleFields) {
+  EXPECT_EQ(error_of({{"rope_scaling", {{"type", "linear"}}}}),
+            "config.json: rope_scaling.factor: missing; expected a number above 0");
+  EXPECT_EQ(error_of({{"rope_theta", 1.0}}),
+            "config.json: rope_parameters.rope_theta: found 1.0; expected more than 1");
+  EXPECT_EQ(
+      error_of(
+          {{"rope_scaling",
+            {{"type", "llama3"}, {"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 4}}}}),
+      "config.json: rope_scaling.high_freq_factor: found 4; expected more than low_freq_factor "
+      "(4)");
+  EXPECT_EQ(error_of({{"head_dim", 2}, {"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}}),
+            "config.json: head_dim: found 2; expected more than 2 for dynamic RoPE: its exponent "
+            "divides by head_dim - 2");
+}
+
+TEST(ModelConfig, NotAnObject) {
+  EXPECT_EQ(message_of<InputError>([] { parse_model_config(Json::array(), "m/config.json"); }),
+            "m/config.json: not a JSON object");
+}
+
+}  // namespace
+}  // namespace sftbench::testing
