@@ -140,6 +140,37 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
+RandomAccessFile::RandomAccessFile(fs::path path)
+    : path_(std::move(path)), fd_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (fd_ < 0) fail(path_, "cannot open");
+}
+
+RandomAccessFile::~RandomAccessFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+RandomAccessFile::RandomAccessFile(RandomAccessFile&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+
+RandomAccessFile& RandomAccessFile::operator=(RandomAccessFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+size_t RandomAccessFile::read_at(uint64_t offset_bytes, char* buffer, size_t size_bytes) const {
+  size_t done = 0;
+  while (done < size_bytes) {
+    const ssize_t got =
+        ::pread(fd_, buffer + done, size_bytes - done, static_cast<off_t>(offset_bytes + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(path_, "cannot read");
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return done;
+}
+
 fs::path resource_directory() {
   std::string tried;
   const auto usable = [&tried](const fs::path& candidate) {

@@ -1,7 +1,6 @@
 #include "sftbench/data/jsonl.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "sftbench/base/json.h"
@@ -104,56 +103,97 @@ Diagnostic describe(const FieldReader& reader, bool parsed, std::string_view fie
   return error;
 }
 
-bool is_blank(std::string_view line) {
-  return line.find_first_not_of(" \t\r") == std::string_view::npos;
-}
-
 }  // namespace
 
-JsonlFile::JsonlFile(const std::filesystem::path& path)
-    : file_(path), content_(file_->text()), path_(path.string()) {
-  index_lines();
+// Finds the lines of a text that arrives in pieces.
+class JsonlFile::Indexer {
+ public:
+  explicit Indexer(std::vector<Line>& lines) : lines_(lines) {}
+
+  void add(std::string_view piece) {
+    size_t at = 0;
+    while (at < piece.size()) {
+      if (blank_) blank_ = skip_blanks(piece, at);
+      const size_t end = std::min(piece.find('\n', at), piece.size());
+      if (end < piece.size()) end_line(offset_ + end);
+      at = end + 1;
+    }
+    offset_ += piece.size();
+  }
+
+  void finish() { end_line(offset_); }
+
+ private:
+  // Moves `at` to the first character of the line that is not blank, or to its end. True: none
+  // here.
+  static bool skip_blanks(std::string_view piece, size_t& at) {
+    at = std::min(piece.find_first_not_of(" \t\r", at), piece.size());
+    return at == piece.size() || piece[at] == '\n';
+  }
+
+  void end_line(uint64_t end) {
+    ++number_;
+    if (!blank_) lines_.push_back({begin_, end, number_});
+    begin_ = end + 1;
+    blank_ = true;
+  }
+
+  std::vector<Line>& lines_;
+  uint64_t offset_ = 0;  // of the next piece
+  uint64_t begin_ = 0;   // of the current line
+  int number_ = 0;       // of the last line that ended
+  bool blank_ = true;    // the current line, so far
+};
+
+JsonlFile::JsonlFile(const std::filesystem::path& path) : file_(path), path_(path.string()) {
+  Indexer indexer(lines_);
+  std::string piece(1 << 20, '\0');
+  uint64_t offset = 0;
+  for (size_t got = piece.size(); got == piece.size(); offset += got) {
+    got = file_->read_at(offset, piece.data(), piece.size());
+    indexer.add(std::string_view(piece).substr(0, got));
+  }
+  indexer.finish();
+  require_entries(offset == 0);
 }
 
 JsonlFile::JsonlFile(std::string_view content, std::string origin)
     : content_(content), path_(std::move(origin)) {
-  index_lines();
+  Indexer indexer(lines_);
+  indexer.add(content);
+  indexer.finish();
+  require_entries(content.empty());
 }
 
-void JsonlFile::index_lines() {
-  size_t begin = 0;
-  while (begin < content_.size()) {
-    const size_t end = std::min(content_.find('\n', begin), content_.size());
-    if (!is_blank(content_.substr(begin, end - begin))) begins_.push_back(begin);
-    begin = end + 1;
-  }
-  if (begins_.empty()) {
-    throw InputError(
-        {{.file = path_,
-          .line = 0,
-          .key = {},
-          .message = content_.empty() ? "the file is empty" : "the file has blank lines only",
-          .expected = "one JSON object per line",
-          .nearest = {}}});
-  }
+void JsonlFile::require_entries(bool file_is_empty) const {
+  if (!lines_.empty()) return;
+  throw InputError(
+      {{.file = path_,
+        .line = 0,
+        .key = {},
+        .message = file_is_empty ? "the file is empty" : "the file has blank lines only",
+        .expected = "one JSON object per line",
+        .nearest = {}}});
 }
 
-std::string_view JsonlFile::line(int64_t entry) const {
-  const size_t begin = begins_.at(static_cast<size_t>(entry));
-  const size_t end = std::min(content_.find('\n', begin), content_.size());
-  return content_.substr(begin, end - begin);
+std::string JsonlFile::line(int64_t entry) const {
+  const Line& line = lines_.at(static_cast<size_t>(entry));
+  const size_t size_bytes = line.end_bytes - line.begin_bytes;
+  if (!file_) return std::string(content_.substr(line.begin_bytes, size_bytes));
+  std::string text(size_bytes, '\0');
+  text.resize(file_->read_at(line.begin_bytes, text.data(), size_bytes));
+  return text;
 }
 
 int JsonlFile::line_number(int64_t entry) const {
-  const auto begin = static_cast<std::ptrdiff_t>(begins_.at(static_cast<size_t>(entry)));
-  return static_cast<int>(std::count(content_.begin(), content_.begin() + begin, '\n')) + 1;
+  return lines_.at(static_cast<size_t>(entry)).number;
 }
 
 bool JsonlFile::read_text(int64_t entry, std::string_view field, std::string& text,
                           Diagnostic& error) const {
   FieldReader reader(field);
-  const std::string_view json = line(entry);
-  const bool parsed = Json::sax_parse(json.begin(), json.end(), &reader);
+  const std::string json = line(entry);
+  const bool parsed = Json::sax_parse(json.data(), json.data() + json.size(), &reader);
   if (parsed && reader.found) {
     text.swap(reader.value);
     return true;

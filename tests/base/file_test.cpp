@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
 #include "sftbench/base/text.h"
@@ -66,6 +67,25 @@ TEST_F(FileTest, MappedFileEqualsItsContentAndMayBeEmpty) {
   write_file_atomic(folder_ / "e", "");
   EXPECT_EQ(MappedFile(folder_ / "m").text(), "mapped");
   EXPECT_EQ(MappedFile(folder_ / "e").text(), "");
+}
+
+TEST_F(FileTest, PiecesAreReadFromAnywhereAndEndWithTheFile) {
+  write_file_atomic(folder_ / "p", "0123456789");
+  const RandomAccessFile file(folder_ / "p");
+  char buffer[8] = {};
+  EXPECT_EQ(file.read_at(3, buffer, 4), 4u);
+  EXPECT_EQ(std::string(buffer, 4), "3456");
+  EXPECT_EQ(file.read_at(8, buffer, 4), 2u);
+  EXPECT_EQ(file.read_at(100, buffer, 4), 0u);
+  EXPECT_THROW(RandomAccessFile(folder_ / "none"), InputError);
+}
+
+TEST_F(FileTest, DigestOfAFileEqualsThatOfItsContent) {
+  const std::string content(3'000'000, 'x');
+  write_file_atomic(folder_ / "d", content);
+  EXPECT_EQ(digest_file(folder_ / "d"), digest(content));
+  EXPECT_EQ(digest("").size(), 32u);
+  EXPECT_EQ(digest("a"), "a96faf705af16834e6c632b61e964e1f");  // XXH3-128 of "a", as xxhsum gives it
 }
 
 TEST_F(FileTest, JsonErrorNamesFileAndLine) {

@@ -107,14 +107,39 @@ TEST(Jsonl, MissingFileIsNamedWithTheReason) {
   }
 }
 
-TEST(Jsonl, MappedFileSurvivesAMove) {
-  const std::filesystem::path path =
-      std::filesystem::path(::testing::TempDir()) / "sftbench-move.jsonl";
-  std::ofstream(path) << "{\"output\": \"one\"}\n{\"output\": \"two\"}\n";
+TEST(Jsonl, FileLargerThanAPieceReadsLikeItsContentAlsoAfterAMove) {
+  // Lines of many lengths around the megabyte in which files are read, some blank.
+  std::string content;
+  for (size_t i = 0; content.size() < 3'000'000; ++i) {
+    content +=
+        "{\"output\": \"" + std::to_string(i) + std::string(i * 7919 % 30'000, 'x') + "\"}\n";
+    if (i % 5 == 0) content += std::string(i % 3, ' ') + "\r\n";
+  }
+  const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / "sftbench.jsonl";
+  std::ofstream(path) << content;
   JsonlFile first(path);
-  const JsonlFile second(std::move(first));
-  EXPECT_EQ(second.text(1, "output"), "two");
-  EXPECT_EQ(second.path(), path.string());
+  const JsonlFile file(std::move(first));
+  const JsonlFile expected(content, "content");
+  ASSERT_EQ(file.size(), expected.size());
+  for (int64_t i = 0; i < file.size(); ++i) {
+    EXPECT_EQ(file.text(i, "output"), expected.text(i, "output"));
+    EXPECT_EQ(file.line_number(i), expected.line_number(i));
+  }
+  EXPECT_EQ(file.path(), path.string());
+}
+
+TEST(Jsonl, FileThatIsShortenedMeanwhileIsAnError) {
+  const std::filesystem::path path =
+      std::filesystem::path(::testing::TempDir()) / "sftbench-short.jsonl";
+  std::ofstream(path) << "{\"output\": \"one\"}\n";
+  const JsonlFile file(path);
+  std::filesystem::resize_file(path, 9);
+  try {
+    file.text(0, "output");
+    FAIL() << "no error";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr(path.string() + ":1: not JSON at column 10: syntax error"));
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -52,6 +53,27 @@ class MappedFile {
  private:
   const std::byte* data_ = nullptr;
   size_t size_bytes_ = 0;
+};
+
+// A file read piece by piece. Unlike a map, what was read does not count as this process's memory, and a
+// file that somebody shortens meanwhile gives an error instead of a fault. Safe to read from many threads.
+class RandomAccessFile {
+ public:
+  // InputError when it cannot be opened.
+  explicit RandomAccessFile(std::filesystem::path path);
+  ~RandomAccessFile();
+  RandomAccessFile(RandomAccessFile&& other) noexcept;
+  RandomAccessFile& operator=(RandomAccessFile&& other) noexcept;
+  RandomAccessFile(const RandomAccessFile&) = delete;
+  RandomAccessFile& operator=(const RandomAccessFile&) = delete;
+
+  // Reads up to `size_bytes` bytes from `offset_bytes` on; fewer only at the end of the file.
+  // InputError when it cannot be read.
+  size_t read_at(uint64_t offset_bytes, char* buffer, size_t size_bytes) const;
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;
 };
 
 // Where the files that ship with the program are found (`experiments/`, `config/`, `datasets/`):

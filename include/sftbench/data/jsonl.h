@@ -1,5 +1,5 @@
-// JSON Lines, memory-mapped: opening a file finds where its lines begin and parses none of them; an
-// entry is parsed when it is asked for. Memory is 8 bytes per entry whatever the entries hold.
+// JSON Lines: opening a file finds where its lines begin and parses none of them; an entry is read
+// and parsed when it is asked for. Memory is 24 bytes per entry whatever the entries hold.
 //
 // As Python reads it: one JSON object per line, blank lines skipped, the last of two equal keys
 // counts, invalid UTF-8 is an error. All errors name file, line number, what was found and what was
@@ -27,7 +27,7 @@ class JsonlFile {
   // outlive the object.
   JsonlFile(std::string_view content, std::string origin);
 
-  int64_t size() const { return static_cast<int64_t>(begins_.size()); }  // entries
+  int64_t size() const { return static_cast<int64_t>(lines_.size()); }  // entries
   const std::string& path() const { return path_; }
 
   // The string under the top-level key `field` of an entry, unescaped, as UTF-8.
@@ -39,16 +39,22 @@ class JsonlFile {
   bool read_text(int64_t entry, std::string_view field, std::string& text, Diagnostic& error) const;
 
   // The line as it stands in the file, without its line end.
-  std::string_view line(int64_t entry) const;
+  std::string line(int64_t entry) const;
   int line_number(int64_t entry) const;  // 1-based, blank lines counted
 
  private:
-  void index_lines();
+  struct Line {
+    uint64_t begin_bytes = 0;
+    uint64_t end_bytes = 0;
+    int number = 0;
+  };
+  class Indexer;
+  void require_entries(bool file_is_empty) const;
 
-  std::optional<MappedFile> file_;
+  std::optional<RandomAccessFile> file_;  // none: `content_`
   std::string_view content_;
   std::string path_;
-  std::vector<uint64_t> begins_;  // byte offset of each line that is not blank
+  std::vector<Line> lines_;  // those that are not blank
 };
 
 }  // namespace sftbench
