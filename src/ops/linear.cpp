@@ -4,6 +4,7 @@
 
 #include "ops/checks.h"
 #include "ops/gemm.h"
+#include "ops/torch_version.h"
 #include "sftbench/ops/grad_accumulation.h"
 
 namespace sftbench::ops {
@@ -19,6 +20,11 @@ std::vector<int64_t> with_last(const Tensor& tensor, int64_t last) {
   return sizes;
 }
 
+// Autograd functions of libtorch 1.13 take no undefined tensors.
+OptionalTensor optional(const Tensor& tensor) {
+  return tensor.defined() ? OptionalTensor(tensor) : OptionalTensor();
+}
+
 Tensor rows(const Tensor& tensor) {
   return tensor.reshape({-1, tensor.size(-1)}).contiguous();
 }
@@ -30,7 +36,8 @@ Tensor forward_rows(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 class Linear : public torch::autograd::Function<Linear> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
-                        const Tensor& bias) {
+                        const OptionalTensor& optional_bias) {
+    const Tensor bias = optional_bias ? *optional_bias : Tensor();
     // The input is needed for the weight's gradient only: frozen weights keep nothing.
     ctx->save_for_backward({weight.requires_grad() ? x : Tensor(), weight, bias});
     ctx->saved_data["x_requires_grad"] = x.requires_grad();
@@ -77,7 +84,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const bool differentiable =
       torch::GradMode::is_enabled() &&
       (x.requires_grad() || weight.requires_grad() || (bias.defined() && bias.requires_grad()));
-  return differentiable ? Linear::apply(x, weight, bias) : forward_rows(x, weight, bias);
+  return differentiable ? Linear::apply(x, weight, optional(bias)) : forward_rows(x, weight, bias);
 }
 
 }  // namespace sftbench::ops

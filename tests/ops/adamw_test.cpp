@@ -1,0 +1,144 @@
+#include "sftbench/ops/adamw.h"
+
+#include <cmath>
+
+#include "ops/op_test_support.h"
+
+namespace sftbench::ops {
+namespace {
+
+const std::vector<std::vector<int64_t>> kShapes = {{1}, {3, 5},  {64, 33}, {1000},
+                                                   {0}, {70000}, {7}};
+
+struct State {
+  std::vector<Tensor> parameters, gradients, first, second;
+
+  explicit State(torch::Dtype dtype) {
+    for (size_t i = 0; i < kShapes.size(); ++i) {
+      parameters.push_back(random_tensor(kShapes[i], dtype, 10 * i + 1));
+      gradients.push_back(random_tensor(kShapes[i], dtype, 10 * i + 2));
+      first.push_back(torch::zeros(kShapes[i], dtype));
+      second.push_back(torch::zeros(kShapes[i], dtype));
+    }
+  }
+  void step(const AdamWStep& step) { adamw_step(parameters, gradients, first, second, step); }
+};
+
+const AdamWStep kStep{1e-2, 0.9, 0.999, 1e-8, 0.1, 1};
+
+// torch::optim::AdamW in float64 on the same numbers.
+std::vector<Tensor> reference(const State& state, int steps, double gradient_scale) {
+  std::vector<Tensor> parameters;
+  for (const Tensor& p : state.parameters) parameters.push_back(leaf(p, torch::kFloat64));
+  torch::optim::AdamW optimizer(parameters, torch::optim::AdamWOptions(kStep.learning_rate)
+                                                .betas({kStep.beta1, kStep.beta2})
+                                                .eps(kStep.epsilon)
+                                                .weight_decay(kStep.weight_decay));
+  for (int i = 0; i < steps; ++i) {
+    for (size_t j = 0; j < parameters.size(); ++j) {
+      parameters[j].mutable_grad() = state.gradients[j].to(torch::kFloat64) * gradient_scale;
+    }
+    optimizer.step();
+  }
+  return parameters;
+}
+
+TEST(AdamW, MatchesTorchInFloat64) {
+  for (const auto dtype : kDtypes) {
+    State state(dtype);
+    const std::vector<Tensor> expected = reference(state, 5, 0.25);
+    for (int64_t i = 1; i <= 5; ++i) {
+      AdamWStep step = kStep;
+      step.step = i;
+      step.gradient_scale = 0.25;
+      state.step(step);
+    }
+    for (size_t i = 0; i < expected.size(); ++i) {
+      // Five roundings of a parameter, one a step.
+      expect_close("parameter " + std::to_string(i), state.parameters[i], expected[i], 2.0);
+    }
+  }
+}
+
+TEST(AdamW, OneStepRoundsOnce) {
+  State state(torch::kBFloat16);
+  const std::vector<Tensor> expected = reference(state, 1, 1.0);
+  state.step(kStep);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const Tensor rounded = expected[i].to(torch::kFloat32).to(torch::kBFloat16);
+    const double equal =
+        kShapes[i] == std::vector<int64_t>{0}
+            ? 1.0
+            : (state.parameters[i] == rounded).to(torch::kFloat64).mean().item<double>();
+    EXPECT_GT(equal, 0.999) << i;  // float32 arithmetic may cross a tie of the float64 result
+  }
+}
+
+TEST(AdamW, GradientsAreNotWritten) {
+  State state(torch::kFloat32);
+  const Tensor before = state.gradients[2].clone();
+  AdamWStep step = kStep;
+  step.gradient_scale = 0.5;
+  state.step(step);
+  EXPECT_TRUE(state.gradients[2].equal(before));
+}
+
+TEST(AdamW, UpdatesTheElementsOfATransposedParameter) {
+  State state(torch::kFloat32);
+  Tensor transposed = state.parameters[2].clone().t(), m = torch::zeros({33, 64}),
+         v = torch::zeros({33, 64});
+  adamw_step({transposed}, {state.gradients[2].t()}, {m}, {v}, kStep);
+  state.step(kStep);
+  EXPECT_TRUE(transposed.t().equal(state.parameters[2]));
+}
+
+TEST(AdamW, ListsThatDoNotMatchAreRefused) {
+  const Tensor p = torch::zeros({3});
+  try {
+    adamw_step({p}, {}, {p}, {p}, kStep);
+    FAIL() << "no exception";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(), "adamw_step: gradients must be 1 tensors, got 0");
+  }
+  try {
+    adamw_step({p}, {torch::zeros({4})}, {p}, {p}, kStep);
+    FAIL() << "no exception";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(),
+                 "adamw_step: gradients must be float32 [3] on cpu, got float32 [4] on cpu");
+  }
+}
+
+TEST(GlobalNorm, MatchesFloat64) {
+  for (const auto dtype : kDtypes) {
+    const State state(dtype);
+    double sum = 0.0;
+    for (const Tensor& g : state.gradients)
+      sum += g.to(torch::kFloat64).square().sum().item<double>();
+    EXPECT_NEAR(global_norm(state.gradients) / std::sqrt(sum), 1.0, 1e-6);
+  }
+}
+
+TEST(GlobalNorm, DoesNotDependOnTheNumberOfThreads) {
+  const std::vector<Tensor> tensors = {random_tensor({300001}, torch::kFloat32, 1),
+                                       random_tensor({5}, torch::kFloat32, 2)};
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);
+  const double alone = global_norm(tensors);
+  at::set_num_threads(3);
+  EXPECT_EQ(global_norm(tensors), alone);
+  at::set_num_threads(threads);
+}
+
+TEST(GlobalNorm, NothingHasNormZero) {
+  EXPECT_EQ(global_norm({}), 0.0);
+  EXPECT_EQ(global_norm({torch::zeros({0})}), 0.0);
+}
+
+TEST(GlobalNorm, NanAndInfinityShow) {
+  EXPECT_TRUE(std::isnan(global_norm({torch::ones({5}), torch::full({1}, NAN)})));
+  EXPECT_TRUE(std::isinf(global_norm({torch::ones({5}), torch::full({1}, INFINITY)})));
+}
+
+}  // namespace
+}  // namespace sftbench::ops

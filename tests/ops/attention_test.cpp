@@ -1,0 +1,130 @@
+#include "sftbench/ops/attention.h"
+
+#include <cmath>
+#include <limits>
+
+#include "ops/op_test_support.h"
+
+namespace sftbench::ops {
+namespace {
+
+struct Case {
+  int64_t batch, length, heads, kv_heads, head_dim, window;
+};
+
+const std::vector<Case> kCases = {
+    {1, 1, 1, 1, 8, 0},      {1, 2, 2, 1, 64, 0},    {2, 17, 4, 2, 16, 0},  {1, 64, 9, 3, 64, 0},
+    {2, 65, 3, 3, 64, 0},    {1, 130, 6, 2, 20, 0},  {1, 200, 2, 1, 33, 0}, {1, 300, 4, 1, 64, 0},
+    {1, 97, 4, 2, 128, 0},   {2, 65, 4, 2, 64, 1},   {1, 150, 2, 2, 64, 7}, {1, 257, 2, 1, 64, 64},
+    {1, 300, 3, 1, 32, 129}, {1, 40, 2, 1, 64, 1000}};
+
+// eager_attention_forward of Hugging Face: repeat_kv, scores, mask, softmax, values.
+Tensor reference(const Tensor& q, const Tensor& k, const Tensor& v, double scale, int64_t window) {
+  const int64_t length = q.size(1), groups = q.size(2) / k.size(2);
+  const auto heads_first = [](const Tensor& x) { return x.transpose(1, 2); };
+  const Tensor keys = heads_first(k).repeat_interleave(groups, 1),
+               values = heads_first(v).repeat_interleave(groups, 1);
+  Tensor scores = torch::matmul(heads_first(q), keys.transpose(2, 3)) * scale;
+  const Tensor i = torch::arange(length).unsqueeze(1), j = torch::arange(length).unsqueeze(0);
+  Tensor visible = j <= i;
+  if (window > 0) visible = visible & (i - j < window);
+  scores = scores.masked_fill(~visible, -std::numeric_limits<double>::infinity());
+  return torch::matmul(torch::softmax(scores, -1), values).transpose(1, 2);
+}
+
+std::vector<Tensor> inputs(const Case& c, torch::Dtype dtype) {
+  return {random_tensor({c.batch, c.length, c.heads, c.head_dim}, dtype, 1),
+          random_tensor({c.batch, c.length, c.kv_heads, c.head_dim}, dtype, 2),
+          random_tensor({c.batch, c.length, c.kv_heads, c.head_dim}, dtype, 3)};
+}
+
+std::string label(const Case& c) {
+  return "attention S=" + std::to_string(c.length) + " H=" + std::to_string(c.heads) + "/" +
+         std::to_string(c.kv_heads) + " D=" + std::to_string(c.head_dim) +
+         " window=" + std::to_string(c.window);
+}
+
+TEST(CausalAttention, MatchesFloat64ForwardAndBackward) {
+  for (const auto dtype : kDtypes) {
+    for (const Case& c : kCases) {
+      const double scale = 1.0 / std::sqrt(static_cast<double>(c.head_dim));
+      // Rounded probabilities and score gradients meet in sums: twice a single rounding.
+      expect_op_matches(
+          label(c),
+          [&](const auto& in) { return causal_attention(in[0], in[1], in[2], scale, c.window); },
+          [&](const auto& in) { return reference(in[0], in[1], in[2], scale, c.window); },
+          inputs(c, dtype), 2.0);
+    }
+  }
+}
+
+TEST(CausalAttention, MatchesForHeadsFirstViews) {
+  const Case c{2, 70, 4, 2, 32, 0};
+  for (const auto dtype : kDtypes) {
+    const auto view = [](const Tensor& x) {
+      return x.transpose(1, 2).contiguous().transpose(1, 2);
+    };
+    expect_op_matches(
+        "heads first",
+        [&](const auto& in) {
+          return causal_attention(view(in[0]), view(in[1]), view(in[2]), 0.2);
+        },
+        [&](const auto& in) { return reference(in[0], in[1], in[2], 0.2, 0); }, inputs(c, dtype),
+        2.0);
+  }
+}
+
+TEST(CausalAttention, LargeScoresDoNotOverflow) {
+  const Case c{1, 80, 2, 1, 64, 0};
+  for (const auto dtype : kDtypes) {
+    const auto in = inputs(c, dtype);
+    const Tensor y = causal_attention(in[0] * 30, in[1] * 30, in[2], 1.0);
+    EXPECT_TRUE(y.isfinite().all().item<bool>());
+    // Position 0 sees itself only.
+    EXPECT_TRUE(y[0][0][1].equal(in[2][0][0][0]));
+  }
+}
+
+TEST(CausalAttention, NoPositionSeesALaterOne) {
+  const Case c{1, 200, 2, 1, 64, 0};
+  for (const auto dtype : kDtypes) {
+    auto in = inputs(c, dtype);
+    const Tensor before = causal_attention(in[0], in[1], in[2], 0.125).slice(1, 0, 77).clone();
+    for (int i = 1; i < 3; ++i) in[i].slice(1, 77, 200).fill_(1e4);
+    EXPECT_TRUE(causal_attention(in[0], in[1], in[2], 0.125).slice(1, 0, 77).equal(before));
+  }
+}
+
+TEST(CausalAttention, SameInputGivesTheSameBits) {
+  const Case c{2, 300, 4, 2, 64, 0};
+  for (const auto dtype : kDtypes) {
+    Tensor first;
+    for (int repetition = 0; repetition < 3; ++repetition) {
+      auto in = inputs(c, dtype);
+      for (Tensor& x : in) x.requires_grad_();
+      causal_attention(in[0], in[1], in[2], 0.125).sum().backward();
+      const Tensor all =
+          torch::cat({in[0].grad().flatten(), in[1].grad().flatten(), in[2].grad().flatten()});
+      if (repetition == 0) first = all;
+      EXPECT_TRUE(all.equal(first));
+    }
+  }
+}
+
+TEST(CausalAttention, WrongShapesAreRefused) {
+  const Tensor q = torch::zeros({1, 4, 6, 8});
+  try {
+    causal_attention(q, torch::zeros({1, 4, 4, 8}), torch::zeros({1, 4, 4, 8}), 1.0);
+    FAIL() << "no exception";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "causal_attention: the number of key/value heads must divide the 6 query heads, got 4");
+  }
+  EXPECT_THROW(causal_attention(q, torch::zeros({1, 5, 6, 8}), torch::zeros({1, 5, 6, 8}), 1.0),
+               std::invalid_argument);
+  EXPECT_THROW(causal_attention(q, q, q, 1.0, -1), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace sftbench::ops

@@ -1,0 +1,100 @@
+#include "sftbench/ops/rms_norm.h"
+
+#include <cmath>
+
+#include "ops/op_test_support.h"
+
+namespace sftbench::ops {
+namespace {
+
+// LlamaRMSNorm.forward of Hugging Face.
+Tensor reference(const Tensor& x, const Tensor& weight, double epsilon) {
+  const Tensor variance = x.pow(2).mean(-1, /*keepdim=*/true);
+  return weight * (x * torch::rsqrt(variance + epsilon));
+}
+
+struct Case {
+  std::vector<int64_t> sizes;
+};
+
+const std::vector<Case> kCases = {{{1, 2}},       {{1, 64}},    {{3, 576}}, {{2, 5, 17}},
+                                  {{4, 33, 128}}, {{257, 100}}, {{7}}};
+
+TEST(RmsNorm, MatchesFloat64ForwardAndBackward) {
+  for (const auto dtype : kDtypes) {
+    for (const Case& c : kCases) {
+      expect_op_matches(
+          "rms_norm", [](const auto& in) { return rms_norm(in[0], in[1], 1e-5); },
+          [](const auto& in) { return reference(in[0], in[1], 1e-5); },
+          {random_tensor(c.sizes, dtype, 1), random_tensor({c.sizes.back()}, dtype, 2)});
+    }
+  }
+}
+
+TEST(RmsNorm, MatchesForNonContiguousInput) {
+  for (const auto dtype : kDtypes) {
+    expect_op_matches(
+        "rms_norm transposed",
+        [](const auto& in) { return rms_norm(in[0].transpose(0, 1), in[1], 1e-6); },
+        [](const auto& in) { return reference(in[0].transpose(0, 1), in[1], 1e-6); },
+        {random_tensor({5, 3, 40}, dtype, 1), random_tensor({40}, dtype, 2)});
+  }
+}
+
+TEST(RmsNorm, RoundsTheNormalisedValueBeforeTheWeightAsHuggingFaceDoes) {
+  const Tensor x = random_tensor({64, 576}, torch::kBFloat16, 3);
+  const Tensor weight = random_tensor({576}, torch::kBFloat16, 4);
+  const Tensor wide = x.to(torch::kFloat32);
+  const Tensor normalised = wide * torch::rsqrt(wide.pow(2).mean(-1, true) + 1e-5);
+  const Tensor expected = weight * normalised.to(torch::kBFloat16);
+  // The statistics are summed in another order, so a value in a few thousand falls on the other
+  // side of a tie.
+  const double equal =
+      (rms_norm(x, weight, 1e-5) == expected).to(torch::kFloat64).mean().item<double>();
+  EXPECT_GT(equal, 0.999);
+}
+
+TEST(RmsNorm, AddsToTheWeightGradientThatIsThere) {
+  const Tensor x = leaf(random_tensor({9, 32}, torch::kFloat32, 1));
+  const Tensor weight = leaf(random_tensor({32}, torch::kFloat32, 2));
+  rms_norm(x, weight, 1e-5).sum().backward();
+  const Tensor once = weight.grad().clone();
+  void* const storage = weight.grad().data_ptr();
+  rms_norm(x, weight, 1e-5).sum().backward();
+  expect_close("twice", weight.grad(), 2 * once);
+  EXPECT_EQ(weight.grad().data_ptr(), storage);
+}
+
+TEST(RmsNorm, FrozenWeightGetsNoGradient) {
+  const Tensor x = leaf(random_tensor({9, 32}, torch::kFloat32, 1));
+  const Tensor weight = random_tensor({32}, torch::kFloat32, 2);
+  rms_norm(x, weight, 1e-5).sum().backward();
+  EXPECT_TRUE(x.grad().defined());
+  EXPECT_FALSE(weight.grad().defined());
+}
+
+TEST(RmsNorm, NanAndInfinityStayInTheirRow) {
+  for (const auto dtype : kDtypes) {
+    Tensor x = random_tensor({3, 65}, dtype, 1);
+    x[0][64] = std::nan("");
+    x[1][0] = INFINITY;
+    const Tensor y = rms_norm(x, torch::ones({65}, dtype), 1e-5);
+    EXPECT_TRUE(y[0].isnan().all().item<bool>());
+    EXPECT_TRUE(y[1][0].isnan().item<bool>());
+    EXPECT_TRUE(y[2].isfinite().all().item<bool>());
+  }
+}
+
+TEST(RmsNorm, WrongWeightIsRefused) {
+  const Tensor x = torch::zeros({2, 8});
+  try {
+    rms_norm(x, torch::zeros({7}, torch::kBFloat16), 1e-5);
+    FAIL() << "no exception";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(),
+                 "rms_norm: weight must be float32 [8] on cpu, got bfloat16 [7] on cpu");
+  }
+}
+
+}  // namespace
+}  // namespace sftbench::ops

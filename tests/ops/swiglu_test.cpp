@@ -1,0 +1,73 @@
+#include "sftbench/ops/swiglu.h"
+
+#include <cmath>
+
+#include "ops/op_test_support.h"
+
+namespace sftbench::ops {
+namespace {
+
+const std::vector<std::vector<int64_t>> kShapes = {{1},     {3, 1},      {2, 3, 1536},
+                                                   {5, 17}, {7, 31, 33}, {40000}};
+
+Tensor reference(const Tensor& gate, const Tensor& up) {
+  return torch::silu(gate) * up;
+}
+
+TEST(Swiglu, MatchesFloat64ForwardAndBackward) {
+  for (const auto dtype : kDtypes) {
+    for (const auto& shape : kShapes) {
+      expect_op_matches(
+          "swiglu", [](const auto& in) { return swiglu(in[0], in[1]); },
+          [](const auto& in) { return reference(in[0], in[1]); },
+          {random_tensor(shape, dtype, 1), random_tensor(shape, dtype, 2)});
+    }
+  }
+}
+
+TEST(Swiglu, MatchesForHalvesOfOneTensor) {
+  for (const auto dtype : kDtypes) {
+    const auto halves = [](const Tensor& x) { return x.chunk(2, -1); };
+    expect_op_matches(
+        "swiglu halves", [&](const auto& in) { return swiglu(halves(in[0])[0], halves(in[0])[1]); },
+        [&](const auto& in) { return reference(halves(in[0])[0], halves(in[0])[1]); },
+        {random_tensor({6, 70}, dtype, 1)});
+  }
+}
+
+TEST(Swiglu, ExtremeGatesSaturateWithoutNan) {
+  for (const auto dtype : kDtypes) {
+    const Tensor gate = leaf(torch::tensor({-1e4, -100.0, -88.5, 0.0, 88.5, 100.0, 1e4}, dtype));
+    const Tensor up = leaf(torch::ones({7}, dtype));
+    const Tensor y = swiglu(gate, up);
+    expect_close("saturated", y, torch::silu(gate.detach().to(torch::kFloat64)));
+    y.sum().backward();
+    EXPECT_TRUE(gate.grad().isfinite().all().item<bool>());
+    EXPECT_EQ(gate.grad()[0].item<double>(), 0.0);
+    EXPECT_EQ(gate.grad()[6].item<double>(), 1.0);
+  }
+}
+
+TEST(Swiglu, NanPropagates) {
+  for (const auto dtype : kDtypes) {
+    const Tensor gate = torch::tensor({std::nan(""), 1.0, 2.0}, dtype);
+    const Tensor up = torch::tensor({1.0, std::nan(""), 2.0}, dtype);
+    const Tensor y = swiglu(gate, up);
+    EXPECT_TRUE(y[0].isnan().item<bool>());
+    EXPECT_TRUE(y[1].isnan().item<bool>());
+    EXPECT_TRUE(y[2].isfinite().item<bool>());
+  }
+}
+
+TEST(Swiglu, DifferentShapesAreRefused) {
+  try {
+    swiglu(torch::zeros({2, 8}), torch::zeros({2, 7}));
+    FAIL() << "no exception";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(),
+                 "swiglu: up must be float32 [2, 8] on cpu, got float32 [2, 7] on cpu");
+  }
+}
+
+}  // namespace
+}  // namespace sftbench::ops
