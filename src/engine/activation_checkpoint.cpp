@@ -1,0 +1,134 @@
+#include "sftbench/engine/activation_checkpoint.h"
+
+#include <torch/torch.h>
+
+#include <utility>
+#include <vector>
+
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// The same values as a leaf that collects its gradient: where one piece of graph ends and the next
+// begins.
+torch::Tensor leaf_of(const torch::Tensor& hidden) {
+  return hidden.detach().set_requires_grad(true);
+}
+
+class KeepActivations : public ActivationPolicy {
+ public:
+  void backward(const torch::Tensor& loss) override { loss.backward(); }
+};
+
+// --- reentrant
+// ------------------------------------------------------------------------------------
+
+struct LayerCapsule : torch::CustomClassHolder {
+  explicit LayerCapsule(LayerRunner::Layer run_layer) : run(std::move(run_layer)) {}
+  LayerRunner::Layer run;
+};
+
+class CheckpointFunction : public torch::autograd::Function<CheckpointFunction> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& hidden,
+                               const c10::intrusive_ptr<LayerCapsule>& layer) {
+    context->save_for_backward({hidden});
+    context->saved_data["layer"] = c10::IValue::make_capsule(layer);
+    return layer->run(hidden);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& output_gradients) {
+    const torch::Tensor input = leaf_of(context->get_saved_variables()[0]);
+    const auto capsule = context->saved_data["layer"].toCapsule();
+    const torch::AutoGradMode recording(true);
+    const torch::Tensor output = static_cast<LayerCapsule&>(*capsule).run(input);
+    torch::autograd::backward({output}, {output_gradients[0]});
+    return {input.grad(), torch::Tensor()};
+  }
+};
+
+class ReentrantCheckpoint : public ActivationPolicy {
+ public:
+  explicit ReentrantCheckpoint(int64_t layer_count) : last_layer_(layer_count - 1) {}
+
+  torch::Tensor run(int64_t layer_index, const Layer& layer, const torch::Tensor& hidden) override {
+    if (layer_index == last_layer_) return layer(hidden);
+    // Without this, frozen embeddings would hide the trained layers behind them from autograd.
+    const torch::Tensor input = hidden.requires_grad() ? hidden : leaf_of(hidden);
+    return CheckpointFunction::apply(input, c10::make_intrusive<LayerCapsule>(layer));
+  }
+
+  void backward(const torch::Tensor& loss) override { loss.backward(); }
+
+ private:
+  int64_t last_layer_;
+};
+
+// --- segments
+// -------------------------------------------------------------------------------------
+
+class SegmentCheckpoint : public ActivationPolicy {
+ public:
+  explicit SegmentCheckpoint(int64_t layer_count) : last_layer_(layer_count - 1) {}
+
+  torch::Tensor run(int64_t layer_index, const Layer& layer, const torch::Tensor& hidden) override {
+    if (layer_index == 0) {
+      segments_.clear();
+      embedded_ = hidden;
+    }
+    const torch::Tensor input = leaf_of(hidden);
+    segments_.push_back({layer, input});
+    if (layer_index == last_layer_) return layer(input);
+    const torch::NoGradGuard not_recording;
+    return layer(input);
+  }
+
+  void backward(const torch::Tensor& loss) override {
+    check(!segments_.empty(), "a backward pass follows the forward pass through its runner");
+    loss.backward();
+    torch::Tensor gradient = take_input_gradient();
+    while (!segments_.empty()) {
+      const torch::Tensor output = segments_.back().layer(segments_.back().input);
+      torch::autograd::backward({output}, {gradient});
+      gradient = take_input_gradient();
+    }
+    if (embedded_.requires_grad()) torch::autograd::backward({embedded_}, {gradient});
+    embedded_.reset();
+  }
+
+ private:
+  struct Segment {
+    Layer layer;
+    torch::Tensor input;
+  };
+
+  torch::Tensor take_input_gradient() {
+    torch::Tensor gradient = segments_.back().input.grad();
+    segments_.pop_back();
+    return gradient;
+  }
+
+  int64_t last_layer_;
+  std::vector<Segment> segments_;
+  torch::Tensor embedded_;
+};
+
+}  // namespace
+
+std::unique_ptr<ActivationPolicy> keep_activations() {
+  return std::make_unique<KeepActivations>();
+}
+
+std::unique_ptr<ActivationPolicy> checkpoint_reentrant(int64_t layer_count) {
+  return std::make_unique<ReentrantCheckpoint>(layer_count);
+}
+
+std::unique_ptr<ActivationPolicy> checkpoint_segments(int64_t layer_count) {
+  return std::make_unique<SegmentCheckpoint>(layer_count);
+}
+
+}  // namespace sftbench

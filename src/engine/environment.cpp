@@ -1,0 +1,66 @@
+#include "engine/environment.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <dlfcn.h>
+#include <torch/torch.h>
+#include <torch/version.h>
+
+#include <filesystem>
+#include <sstream>
+#include <string>
+
+#include "sftbench/measure/nvml.h"
+
+namespace sftbench {
+namespace {
+
+// The library that the single-precision GEMM comes from. Two BLAS can be loaded at once, so what
+// counts is the file in which the dynamic linker finds the symbol, not which libraries are there.
+Json blas_in_use() {
+  if (at::hasMKL()) return "MKL";
+  void* gemm = dlsym(RTLD_DEFAULT, "sgemm_");
+  Dl_info info{};
+  if (gemm == nullptr || dladdr(gemm, &info) == 0 || info.dli_fname == nullptr) return nullptr;
+  std::error_code error;
+  const auto file = std::filesystem::canonical(info.dli_fname, error);
+  const std::string path = error ? std::string(info.dli_fname) : file.string();
+  if (path.find("openblas") == std::string::npos) {
+    return path.find("/blas/") != std::string::npos ? "reference BLAS (" + path + ")" : path;
+  }
+  using ConfigFunction = const char* (*)();
+  const auto config = reinterpret_cast<ConfigFunction>(dlsym(RTLD_DEFAULT, "openblas_get_config"));
+  return config != nullptr ? std::string(config()) : "OpenBLAS (" + path + ")";
+}
+
+// One line of at::show_config() after `label`: the versions that libtorch was built with.
+Json build_line(const std::string& label) {
+  std::istringstream lines(at::show_config());
+  for (std::string line; std::getline(lines, line);) {
+    const size_t at = line.find(label);
+    if (at != std::string::npos) return line.substr(at + label.size());
+  }
+  return nullptr;
+}
+
+Json gpu_names(const Nvml& nvml) {
+  Json names = Json::array();
+  for (const GpuIdentity& gpu : nvml.gpus()) names.push_back(gpu.name);
+  return names;
+}
+
+}  // namespace
+
+Json engine_environment() {
+  const std::unique_ptr<Nvml> nvml = Nvml::load();
+  return {{"libtorch", TORCH_VERSION},
+          {"blas", blas_in_use()},
+          {"onednn", build_line("Intel(R) MKL-DNN ")},
+          {"threads", at::get_num_threads()},
+          {"cuda", build_line("CUDA Runtime ")},
+          {"nccl", build_line("NCCL ")},
+          {"driver", nvml ? Json(nvml->driver_version()) : Json()},
+          {"gpus", nvml ? gpu_names(*nvml) : Json::array()}};
+}
+
+}  // namespace sftbench

@@ -1,0 +1,138 @@
+#include <torch/torch.h>
+
+#include <future>
+#include <utility>
+
+#include "engine/prepare_data.h"
+#include "engine/training_run.h"
+#include "sftbench/base/clock.h"
+#include "sftbench/base/error.h"
+#include "sftbench/tuning/tuning.h"
+
+namespace sftbench {
+namespace {
+
+torch::Dtype parse_dtype(const std::string& name) {
+  if (name == "bfloat16") return torch::kBFloat16;
+  if (name == "float16") return torch::kFloat16;
+  if (name == "float32") return torch::kFloat32;
+  throw unsupported_choice("torch_dtype", name, {"bfloat16", "float16", "float32"});
+}
+
+const char* name_of(torch::Dtype dtype) {
+  if (dtype == torch::kBFloat16) return "bfloat16";
+  return dtype == torch::kFloat16 ? "float16" : "float32";
+}
+
+// The dtype that GEMMs are asked to run in: autocast's, else the parameters'.
+torch::Dtype requested_compute_dtype(const PrecisionPlan& precision) {
+  if (precision.autocast == "no") return parse_dtype(precision.torch_dtype);
+  if (precision.autocast == "bf16") return torch::kBFloat16;
+  if (precision.autocast == "fp16") return torch::kFloat16;
+  throw unsupported_choice("autocast", precision.autocast, {"bf16", "fp16", "no"});
+}
+
+std::unique_ptr<CausalLm> build_model(const TrainingJob& job, const torch::Device& device) {
+  std::unique_ptr<CausalLm> model =
+      make_causal_lm(job.model.hf_config, parse_dtype(job.precision.torch_dtype), device);
+  if (job.model.weights_directory.empty()) {
+    initialise_randomly(*model, job.model.hf_config, job.seed);
+  } else {
+    load_weights(*model, job.model.weights_directory);
+  }
+  return model;
+}
+
+std::unique_ptr<ActivationPolicy> choose_activations(const ActivationPlan& plan, int64_t layers) {
+  if (!plan.gradient_checkpointing) return keep_activations();
+  return plan.use_reentrant ? checkpoint_reentrant(layers) : checkpoint_segments(layers);
+}
+
+AttentionShape attention_shape(const ModelConfig& config) {
+  return {config.num_hidden_layers, config.num_attention_heads, config.head_dim,
+          config.sliding_window};
+}
+
+int64_t count_elements(const std::vector<NamedParameter>& parameters) {
+  int64_t elements = 0;
+  for (const NamedParameter& parameter : parameters) elements += parameter.tensor->numel();
+  return elements;
+}
+
+// Rows that are looked up and multiplied with nothing; a tied embedding is multiplied as output
+// projection.
+int64_t count_lookup_elements(CausalLm& model) {
+  return model.config().tie_word_embeddings ? 0 : model.parameters().front().tensor->numel();
+}
+
+std::vector<TrainableTensor> with_names(const std::vector<NamedParameter>& parameters) {
+  std::vector<TrainableTensor> tensors;
+  for (const NamedParameter& parameter : parameters) {
+    tensors.push_back({parameter.name, *parameter.tensor});
+  }
+  return tensors;
+}
+
+std::unique_ptr<LossScaler> choose_loss_scaler(const PrecisionPlan& precision) {
+  return precision.autocast == "fp16" ? make_dynamic_loss_scaler() : make_unit_loss_scaler();
+}
+
+void choose_optimizer(TrainingRun& run, const OptimizerPlan& plan,
+                      const std::vector<NamedParameter>& trained) {
+  for (const NamedParameter& parameter : trained) run.trained.push_back(*parameter.tensor);
+  run.optimizer = make_optimizer(plan.name, group_by_decay(with_names(trained), plan.weight_decay),
+                                 {.betas = plan.betas, .epsilon = plan.epsilon});
+  run.schedule = make_schedule(plan.schedule, run.begin.total_steps, plan.warmup_ratio);
+  run.learning_rate = plan.learning_rate;
+  run.max_grad_norm = plan.max_grad_norm;
+}
+
+struct TimedData {
+  TrainingData data;
+  double seconds;
+};
+
+}  // namespace
+
+TrainingRun prepare_run(const TrainingJob& job) {
+  const std::unique_ptr<Tuning> tuning = make_tuning(job.tuning);
+  const torch::Dtype compute_dtype = requested_compute_dtype(job.precision);
+  TrainingRun run;
+  run.device = make_training_device(job.device);
+  run.communicator = make_local_communicator();
+  const torch::Device device = run.device->device();
+
+  // Text is tokenised while weights load: neither needs the other.
+  const Tokenizer tokenizer = prepare_tokenizer(job.model);
+  std::future<TimedData> tokenised = std::async(std::launch::async, [&] {
+    const double begin_s = steady_seconds();
+    TrainingData data = prepare_data(job, tokenizer, at::get_num_threads(), 0);
+    return TimedData{std::move(data), steady_seconds() - begin_s};
+  });
+  const double begin_s = steady_seconds();
+  run.model = build_model(job, device);
+  resize_vocabulary(*run.model, tokenizer.vocabulary_size());
+  if (job.precision.autocast != "no") run.model->set_compute_dtype(compute_dtype);
+  run.begin.weights_seconds = steady_seconds() - begin_s;
+  TimedData timed = tokenised.get();
+
+  run.begin.tokenize_seconds = timed.seconds;
+  run.begin.tokenizer = tokenizer_origin(job.model);
+  run.begin.total_steps = timed.data.plan.total_steps();
+  run.begin.padding = job.data.padding;
+  run.begin.compute_dtype = name_of(gemm_dtype(compute_dtype, device));
+
+  const std::vector<NamedParameter> trained = tuning->apply(*run.model);
+  run.begin.parameters_total = count_elements(run.model->parameters());
+  run.begin.parameters_trainable = count_elements(trained);
+  run.begin.parameters_embedding = count_lookup_elements(*run.model);
+
+  run.batches = std::make_unique<BatchSource>(
+      std::move(timed.data), attention_shape(run.model->config()), device, *run.communicator);
+  run.activations = choose_activations(job.activations, run.model->layer_count());
+  run.loss_scaler = choose_loss_scaler(job.precision);
+  choose_optimizer(run, job.optimizer, trained);
+  return run;
+}
+
+}  // namespace sftbench

@@ -1,0 +1,76 @@
+#include "engine/prepare_data.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "sftbench/base/digest.h"
+#include "sftbench/base/error.h"
+#include "sftbench/data/jsonl.h"
+#include "sftbench/data/token_cache.h"
+
+namespace sftbench {
+namespace {
+
+Padding parse_padding(const std::string& padding) {
+  if (padding == "longest") return Padding::kLongest;
+  if (padding == "max_length") return Padding::kMaxLength;
+  throw unsupported_choice("padding", padding, {"longest", "max_length"});
+}
+
+StepPlan plan_steps(const TrainingJob& job, int64_t entries) {
+  return StepPlan({.entries = entries,
+                   .per_device_batch_size = job.batches.per_device_batch_size,
+                   .gradient_accumulation_steps = job.batches.gradient_accumulation_steps,
+                   .max_steps = job.batches.max_steps,
+                   .num_train_epochs = job.batches.num_train_epochs,
+                   .ranks = job.device.ranks,
+                   .seed = job.seed});
+}
+
+int64_t pad_id_of(const Tokenizer& tokenizer) {
+  const std::optional<int32_t> id = tokenizer.token_id(tokenizer.special_tokens().pad);
+  check(id.has_value(), "a completed tokenizer has a pad token");
+  return *id;
+}
+
+// Tokenises, remembering the counts in the job's cache when it has one.
+void encode(TextDataset& dataset, const std::vector<int64_t>& entries, const TrainingJob& job,
+            int threads) {
+  if (job.data.token_cache_directory.empty()) return dataset.encode(entries, threads);
+  TokenCountCache counts(job.data.token_cache_directory,
+                         {.tokenizer_digest = tokenizer_digest(job.model.tokenizer_directory),
+                          .dataset_digest = digest_file(job.data.path),
+                          .text_field = job.data.text_field,
+                          .entries = dataset.size()});
+  dataset.encode(entries, threads, &counts);
+  counts.save();
+}
+
+}  // namespace
+
+Tokenizer prepare_tokenizer(const ModelSource& model) {
+  Tokenizer tokenizer = model.tokenizer_directory.empty()
+                            ? Tokenizer::builtin()
+                            : Tokenizer::from_directory(model.tokenizer_directory);
+  complete_special_tokens(tokenizer);
+  return tokenizer;
+}
+
+std::string tokenizer_origin(const ModelSource& model) {
+  return model.tokenizer_directory.empty() ? "builtin" : model.tokenizer_directory;
+}
+
+TrainingData prepare_data(const TrainingJob& job, const Tokenizer& tokenizer, int threads,
+                          int64_t rank) {
+  const Padding padding = parse_padding(job.data.padding);
+  TextDataset dataset(JsonlFile(job.data.path), tokenizer,
+                      {.text_field = job.data.text_field,
+                       .response_template = job.data.response_template,
+                       .model_max_length = job.data.model_max_length});
+  StepPlan plan = plan_steps(job, dataset.size());
+  encode(dataset, plan.entries_used(rank, plan.total_steps()), job, threads);
+  return {std::move(dataset), std::move(plan), padding, pad_id_of(tokenizer)};
+}
+
+}  // namespace sftbench

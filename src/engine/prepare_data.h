@@ -1,0 +1,23 @@
+// Tokenizer and text of a job, tokenised ahead of the timed span.
+#pragma once
+
+#include <string>
+
+#include "engine/step_batches.h"
+#include "sftbench/data/tokenizer.h"
+#include "sftbench/plan/training_job.h"
+
+namespace sftbench {
+
+// The model's tokenizer, or the one that ships, with whatever special tokens it lacks.
+Tokenizer prepare_tokenizer(const ModelSource& model);
+
+// Where the tokenizer came from, as results say it.
+std::string tokenizer_origin(const ModelSource& model);
+
+// The dataset with every entry encoded that this rank will read. InputError: what is wrong with the
+// file.
+TrainingData prepare_data(const TrainingJob& job, const Tokenizer& tokenizer, int threads,
+                          int64_t rank);
+
+}  // namespace sftbench

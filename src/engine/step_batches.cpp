@@ -1,0 +1,69 @@
+#include "engine/step_batches.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace sftbench {
+namespace {
+
+torch::Tensor to_device(std::vector<int64_t>& values, const MicroBatch& batch,
+                        const torch::Device& device) {
+  return torch::from_blob(values.data(), {batch.batch, batch.length}, torch::kInt64)
+      .to(device, torch::kInt64, /*non_blocking=*/false, /*copy=*/true);
+}
+
+// Counts of this rank become counts of all of them.
+void sum_over_ranks(StepBatches& batches, Communicator& communicator, const torch::Device& device) {
+  TokenCounts& tokens = batches.tokens;
+  torch::Tensor sums =
+      torch::tensor({static_cast<double>(batches.samples), static_cast<double>(tokens.padded),
+                     static_cast<double>(tokens.dataset), static_cast<double>(tokens.loss_bearing),
+                     batches.attention_flops},
+                    torch::kFloat64)
+          .to(device);
+  communicator.all_reduce(sums);
+  sums = sums.cpu();
+  const double* sum = sums.data_ptr<double>();
+  batches.samples = static_cast<int64_t>(sum[0]);
+  tokens.padded = static_cast<int64_t>(sum[1]);
+  tokens.dataset = static_cast<int64_t>(sum[2]);
+  tokens.loss_bearing = static_cast<int64_t>(sum[3]);
+  batches.attention_flops = sum[4];
+}
+
+}  // namespace
+
+double causal_attention_flops(int64_t length, const AttentionShape& shape) {
+  const int64_t reach = shape.window > 0 ? std::min(shape.window, length) : length;
+  const double pairs = static_cast<double>(reach) * static_cast<double>(reach + 1) / 2 +
+                       static_cast<double>(length - reach) * static_cast<double>(reach);
+  constexpr double kFlopsPerPairAndElement =
+      4;  // two products, each a multiplication and an addition
+  return kFlopsPerPairAndElement * pairs *
+         static_cast<double>(shape.layers * shape.heads * shape.head_dim);
+}
+
+BatchSource::BatchSource(TrainingData data, const AttentionShape& attention, torch::Device device,
+                         Communicator& communicator)
+    : data_(std::move(data)), attention_(attention), device_(device), communicator_(communicator) {}
+
+StepBatches BatchSource::step(int64_t step) {
+  const StepEntries entries = data_.plan.step(step, communicator_.rank());
+  StepBatches batches;
+  batches.epoch = entries.epoch_fraction;
+  for (const std::vector<int64_t>& rows : entries.micro_batches) {
+    MicroBatch batch = make_micro_batch(data_.dataset, rows, data_.padding, data_.pad_id);
+    batches.samples += batch.batch;
+    batches.tokens += {batch.padded_tokens, batch.dataset_tokens, batch.loss_tokens};
+    batches.attention_flops +=
+        static_cast<double>(batch.batch) * causal_attention_flops(batch.length, attention_);
+    batches.micro_batches.push_back(
+        {to_device(batch.input_ids, batch, device_), to_device(batch.labels, batch, device_)});
+  }
+  sum_over_ranks(batches, communicator_, device_);
+  return batches;
+}
+
+}  // namespace sftbench

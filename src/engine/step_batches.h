@@ -1,0 +1,65 @@
+// The batches of one optimisation step, as tensors on the device, with what there is to count in
+// them.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "sftbench/data/micro_batch.h"
+#include "sftbench/data/step_plan.h"
+#include "sftbench/data/text_dataset.h"
+#include "sftbench/measure/events.h"
+#include "sftbench/parallel/communicator.h"
+#include "sftbench/plan/training_job.h"
+
+namespace sftbench {
+
+struct DeviceBatch {
+  torch::Tensor input_ids, labels;  // [B, S] int64
+};
+
+struct StepBatches {
+  std::vector<DeviceBatch> micro_batches;  // this rank's
+  double epoch = 0;                        // epochs done after this step
+  int64_t samples = 0;                     // over all ranks, as everything below
+  TokenCounts tokens;
+  double attention_flops = 0;
+};
+
+// What a run reads: encoded entries, and which of them stand in which batch.
+struct TrainingData {
+  TextDataset dataset;  // every entry of the plan is encoded
+  StepPlan plan;
+  Padding padding = Padding::kLongest;
+  int64_t pad_id = 0;
+};
+
+// Of the model that will read the batches.
+struct AttentionShape {
+  int64_t layers = 0, heads = 0, head_dim = 0;
+  int64_t window = 0;  // keys that a query sees; 0: all before it
+};
+
+// FLOPs of causal attention's two matrix products in one forward pass over one sequence, all
+// layers.
+double causal_attention_flops(int64_t length, const AttentionShape& shape);
+
+class BatchSource {
+ public:
+  BatchSource(TrainingData data, const AttentionShape& attention, torch::Device device,
+              Communicator& communicator);
+
+  // step is 0-based.
+  StepBatches step(int64_t step);
+
+ private:
+  TrainingData data_;
+  AttentionShape attention_;
+  torch::Device device_;
+  Communicator& communicator_;
+};
+
+}  // namespace sftbench

@@ -1,0 +1,118 @@
+#include "engine/train.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+#include <string>
+
+#include "sftbench/base/clock.h"
+#include "sftbench/base/error.h"
+#include "sftbench/measure/proc.h"
+#include "sftbench/ops/adamw.h"
+
+namespace sftbench {
+namespace {
+
+void stop_if(bool interrupted, int64_t step) {
+  if (!interrupted) return;
+  throw RunError(ReasonCode::kKilled, "interrupted in step " + std::to_string(step));
+}
+
+void require_loss_positions(const StepBatches& batches, int64_t step) {
+  if (batches.tokens.loss_bearing > 0) return;
+  throw RunError(
+      ReasonCode::kData,
+      "none of the " + std::to_string(batches.tokens.padded) + " positions of step " +
+          std::to_string(step) +
+          " bears loss: the response template does not occur in its texts, or stands behind "
+          "model_max_length");
+}
+
+void require_finite(double value, const char* what, int64_t step) {
+  if (std::isfinite(value)) return;
+  throw RunError(ReasonCode::kInternal, "the " + std::string(what) + " of step " +
+                                            std::to_string(step) + " is " + std::to_string(value));
+}
+
+std::vector<torch::Tensor> gradients_of(const std::vector<torch::Tensor>& parameters) {
+  std::vector<torch::Tensor> gradients;
+  for (const torch::Tensor& parameter : parameters) {
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  }
+  return gradients;
+}
+
+// The memory is free for the next forward pass, and its first backward writes instead of adding.
+void drop_gradients(const std::vector<torch::Tensor>& parameters) {
+  for (const torch::Tensor& parameter : parameters) parameter.mutable_grad().reset();
+}
+
+TrainEnd train_end(const TrainingRun& run, int64_t steps) {
+  return {.steps = steps,
+          .device_peak_allocated_bytes = run.device->peak_allocated_bytes(),
+          .device_peak_reserved_bytes = run.device->peak_reserved_bytes(),
+          .host_peak_rss_bytes = {peak_rss_bytes()}};
+}
+
+}  // namespace
+
+void train(TrainingRun& run, const std::vector<TrainObserver*>& observers,
+           const std::function<bool()>& interrupted) {
+  for (TrainObserver* observer : observers) observer->on_train_begin(run.begin);
+  TrainControl control;
+  int64_t step = 0, updates = 0;  // they differ when loss scaling skips an update
+  while (step < run.begin.total_steps && !control.stop) {
+    StepEvent event;
+    event.begin_s = steady_seconds();
+
+    // --- next micro-batches
+    const StepBatches batches = run.batches->step(step++);
+    require_loss_positions(batches, step);
+
+    // --- forward and backward: the mean over all positions of the step that bear loss
+    const double scale = run.loss_scaler->scale();
+    const double denominator = static_cast<double>(batches.tokens.loss_bearing) / scale;
+    torch::Tensor loss = torch::zeros({}, run.device->device());
+    for (const DeviceBatch& batch : batches.micro_batches) {
+      stop_if(interrupted(), step);
+      const torch::Tensor micro_loss =
+          run.model->loss(batch.input_ids, batch.labels, denominator, *run.activations);
+      run.activations->backward(micro_loss);
+      loss += micro_loss.detach();
+    }
+
+    // --- reduce
+    std::vector<torch::Tensor> gradients = gradients_of(run.trained);
+    for (torch::Tensor& gradient : gradients) run.communicator->all_reduce(gradient);
+    run.communicator->all_reduce(loss);
+    event.loss = loss.item<double>() / scale;
+    require_finite(event.loss, "loss", step);
+
+    // --- clip and step, both in one pass over the gradients
+    event.grad_norm = ops::global_norm(gradients) / scale;
+    event.learning_rate = run.learning_rate * run.schedule(updates);
+    if (run.loss_scaler->accept(std::isfinite(event.grad_norm))) {
+      require_finite(event.grad_norm, "gradient norm", step);
+      const double clip = clip_factor(event.grad_norm, run.max_grad_norm);
+      run.optimizer->step(event.learning_rate, clip / scale);
+      ++updates;
+    }
+    drop_gradients(run.trained);
+    run.device->synchronize();
+
+    // --- notify
+    event.end_s = steady_seconds();
+    event.step = step;
+    event.epoch = batches.epoch;
+    event.samples = batches.samples;
+    event.micro_batches = static_cast<int64_t>(batches.micro_batches.size());
+    event.tokens = batches.tokens;
+    event.attention_flops = batches.attention_flops;
+    event.device_allocated_bytes = run.device->allocated_bytes();
+    for (TrainObserver* observer : observers) observer->on_step_end(event, control);
+    stop_if(interrupted(), step);
+  }
+  for (TrainObserver* observer : observers) observer->on_train_end(train_end(run, step));
+}
+
+}  // namespace sftbench

@@ -1,0 +1,32 @@
+// The device that a rank trains on: where tensors live, when its work is done, what it holds.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "sftbench/plan/training_job.h"
+
+namespace sftbench {
+
+class TrainingDevice {
+ public:
+  virtual ~TrainingDevice() = default;
+  virtual torch::Device device() const = 0;
+  virtual void synchronize() const = 0;  // returns when everything that was launched is done
+  virtual int64_t allocated_bytes() const = 0;
+  // Since the device was made. Nothing on CPUs: the host's peak is counted by process.
+  virtual std::vector<int64_t> peak_allocated_bytes() const = 0;
+  virtual std::vector<int64_t> peak_reserved_bytes() const = 0;
+};
+
+// The dtype that GEMMs of tensors of `dtype` really run in on `device`.
+torch::Dtype gemm_dtype(torch::Dtype dtype, const torch::Device& device);
+
+// Chooses the device, sets the number of threads, installs the allocator.
+// RunError(kUnsupported): more than one rank; a GPU where this build or machine has none.
+std::unique_ptr<TrainingDevice> make_training_device(const DevicePlan& plan);
+
+}  // namespace sftbench

@@ -1,0 +1,43 @@
+// Everything that a run is made of, chosen once from the job: the step loop calls each part's verb
+// and knows no variant of any.
+#pragma once
+
+#include <torch/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/step_batches.h"
+#include "engine/training_device.h"
+#include "sftbench/engine/activation_checkpoint.h"
+#include "sftbench/measure/events.h"
+#include "sftbench/model/causal_lm.h"
+#include "sftbench/optim/gradient_scaling.h"
+#include "sftbench/optim/optimizer.h"
+#include "sftbench/optim/schedule.h"
+#include "sftbench/parallel/communicator.h"
+#include "sftbench/plan/training_job.h"
+
+namespace sftbench {
+
+struct TrainingRun {
+  std::unique_ptr<TrainingDevice> device;
+  std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<CausalLm> model;
+  std::unique_ptr<BatchSource> batches;
+  std::unique_ptr<ActivationPolicy> activations;
+  std::unique_ptr<LossScaler> loss_scaler;
+  std::unique_ptr<Optimizer> optimizer;
+  Schedule schedule;
+  double learning_rate = 0;  // the schedule's factor is on this
+  double max_grad_norm = 0;
+  std::vector<torch::Tensor> trained;
+  TrainBegin begin;
+};
+
+// Builds all of it: device, model with its weights, tokenised data, tuning, optimiser.
+// Errors as Engine::train() says.
+TrainingRun prepare_run(const TrainingJob& job);
+
+}  // namespace sftbench
