@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,10 @@ struct LoadedSpace {
 
 // Reads the actuator's settings and the space. InputError with everything that is wrong.
 LoadedSpace load_space(const Selection& selection);
+
+// The index that --entity names; nothing when it is not given. InputError when there is no such
+// entity.
+std::optional<int64_t> chosen_entity(const Space& space, const Selection& selection);
 
 // The one measurement that `run` measures. InputError when several are left, naming the first ones
 // and how to choose (--entity N|ID, --experiment ID).

@@ -1,0 +1,54 @@
+#include "cli/definition_list.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace sftbench {
+
+std::vector<std::string> wrap(const std::string& text, size_t columns) {
+  std::vector<std::string> lines;
+  std::istringstream paragraphs(text);
+  std::string paragraph;
+  while (std::getline(paragraphs, paragraph)) {
+    std::istringstream words(paragraph);
+    std::string word;
+    std::string line;
+    while (words >> word) {
+      if (!line.empty() && line.size() + 1 + word.size() > columns) {
+        lines.push_back(line);
+        line.clear();
+      }
+      line += (line.empty() ? "" : " ") + word;
+    }
+    lines.push_back(line);
+  }
+  if (lines.empty()) lines.emplace_back();
+  return lines;
+}
+
+std::string definition_list(const Definitions& definitions) {
+  constexpr size_t kColumns = 100;
+  constexpr size_t kLongestTerm = 36;
+  constexpr size_t kIndent = 2;
+  size_t terms = 0;
+  for (const auto& definition : definitions) {
+    if (definition.first.size() <= kLongestTerm) terms = std::max(terms, definition.first.size());
+  }
+  const size_t column = kIndent + terms + 2;
+  std::string text;
+  for (const auto& [term, meaning] : definitions) {
+    std::string line = std::string(kIndent, ' ') + term;
+    for (const std::string& part : wrap(meaning, kColumns - column)) {
+      if (line.size() + 2 > column) {  // a long term has a line of its own
+        text += line + "\n";
+        line.clear();
+      }
+      line.resize(column, ' ');
+      text += line + part + "\n";
+      line.clear();
+    }
+  }
+  return text;
+}
+
+}  // namespace sftbench

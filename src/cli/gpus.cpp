@@ -1,0 +1,108 @@
+#include "sftbench/cli/gpus.h"
+
+#include <array>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "cli/definition_list.h"
+#include "cli/record.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
+#include "sftbench/catalog/catalog.h"
+#include "sftbench/results/table.h"
+
+namespace sftbench {
+namespace {
+
+constexpr double kTera = 1e12;
+constexpr double kGiga = 1e9;
+constexpr std::array<const char*, 5> kDtypes = {"float32", "tf32", "bfloat16", "float16", "fp8"};
+
+Json memory_gib(const GpuFacts& gpu) {
+  return gpu.memory_bytes >> 30;
+}
+
+Table overview(const GpuCatalog& catalog) {
+  Table table{{"gpu", "architecture", "memory_GiB", "GB/s"}, {}};
+  for (const char* dtype : kDtypes) table.columns.push_back(std::string(dtype) + "_TFLOP/s");
+  for (const GpuFacts& gpu : catalog.gpus()) {
+    std::vector<Json> row = {gpu.name, gpu.architecture, memory_gib(gpu),
+                             gpu.memory_bandwidth_bytes_per_s / kGiga};
+    for (const char* dtype : kDtypes) {
+      const std::optional<double> peak = gpu.peak_flops(dtype);
+      row.push_back(peak ? Json(*peak / kTera) : Json(nullptr));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Json as_json(const GpuFacts& gpu) {
+  return {{"name", gpu.name},
+          {"aliases", gpu.aliases},
+          {"architecture", gpu.architecture},
+          {"compute_capability", gpu.compute_capability},
+          {"peak_flops_per_s", gpu.peak_flops_per_s},
+          {"memory_bandwidth_bytes_per_s", gpu.memory_bandwidth_bytes_per_s},
+          {"memory_bytes", gpu.memory_bytes},
+          {"price_usd_per_hour",
+           gpu.price_usd_per_hour ? Json(*gpu.price_usd_per_hour) : Json(nullptr)},
+          {"source", gpu.source},
+          {"note", gpu.note}};
+}
+
+std::string in_full(const GpuFacts& gpu) {
+  Definitions facts = {
+      {"architecture", gpu.architecture + ", compute capability " + gpu.compute_capability}};
+  if (!gpu.aliases.empty()) facts.emplace_back("also named", join(gpu.aliases));
+  facts.emplace_back("memory", cell_text(memory_gib(gpu)) + " GiB");
+  facts.emplace_back("memory bandwidth",
+                     cell_text(gpu.memory_bandwidth_bytes_per_s / kGiga) + " GB/s");
+  for (const char* dtype : kDtypes) {
+    if (const std::optional<double> peak = gpu.peak_flops(dtype)) {
+      facts.emplace_back(std::string("peak ") + dtype,
+                         cell_text(*peak / kTera) + " TFLOP/s, dense");
+    }
+  }
+  if (gpu.price_usd_per_hour)
+    facts.emplace_back("price", cell_text(*gpu.price_usd_per_hour) + " USD/h");
+  facts.emplace_back("source", gpu.source);
+  if (!gpu.note.empty()) facts.emplace_back("note", gpu.note);
+  return gpu.name + "\n" + definition_list(facts);
+}
+
+void print_one(const GpuCatalog& catalog, const std::string& name, OutputFormat format) {
+  const GpuFacts* gpu = catalog.find(name);
+  if (gpu == nullptr) {
+    throw InputError({{{},
+                       0,
+                       {},
+                       "unknown GPU '" + name + "'",
+                       "a product of `sftbench gpus`",
+                       nearest_spelling(name, catalog.names())}});
+  }
+  print_record(in_full(*gpu), as_json(*gpu), format);
+}
+
+}  // namespace
+
+void add_gpus_command(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("gpus", "the GPU products that are known, or one in full");
+  const auto name = std::make_shared<std::string>();
+  const auto format = std::make_shared<std::string>("table");
+  command->add_option("NAME", *name, "GPU to show in full");
+  command->add_option("--format", *format, "table, json, jsonl, csv or md")->capture_default_str();
+  command->callback([name, format, &exit_code] {
+    const OutputFormat output = output_format(*format);
+    const GpuCatalog& catalog = Catalog::shipped().gpus;
+    if (name->empty()) {
+      std::cout << render(overview(catalog), output);
+    } else {
+      print_one(catalog, *name, output);
+    }
+    exit_code = 0;
+  });
+}
+
+}  // namespace sftbench

@@ -1,0 +1,164 @@
+#include "sftbench/cli/models.h"
+
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "cli/definition_list.h"
+#include "cli/record.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
+#include "sftbench/catalog/catalog.h"
+#include "sftbench/results/table.h"
+
+namespace sftbench {
+namespace {
+
+// The first of these keys that a config has: families spell the same size differently.
+Json first_of(const Json& config, std::initializer_list<const char*> keys) {
+  const Json& text =
+      config.is_object() && config.contains("text_config") ? config["text_config"] : config;
+  for (const char* key : keys) {
+    if (text.is_object() && text.contains(key)) return text[key];
+  }
+  return nullptr;
+}
+
+Json layers(const Json& config) {
+  return first_of(config, {"num_hidden_layers", "n_layer"});
+}
+Json hidden(const Json& config) {
+  return first_of(config, {"hidden_size", "n_embd"});
+}
+Json heads(const Json& config) {
+  return first_of(config, {"num_attention_heads", "n_head"});
+}
+
+Json parameters(const ModelFacts& model) {
+  return model.hf_config.is_null() ? Json(nullptr) : Json(parameter_count(model.hf_config));
+}
+
+// 8030261248 -> "8.03 B"
+std::string in_billions(int64_t count) {
+  char text[32];
+  const double value = static_cast<double>(count);
+  if (count >= 1'000'000'000) {
+    std::snprintf(text, sizeof text, "%.4g B", value / 1e9);
+  } else {
+    std::snprintf(text, sizeof text, count >= 1'000'000 ? "%.4g M" : "%.4g K",
+                  value / (count >= 1'000'000 ? 1e6 : 1e3));
+  }
+  return text;
+}
+
+// The hub id where there is one, since a path of ado's cluster is rarely at hand.
+std::string main_place(const ModelFacts& model) {
+  const auto vanilla = model.weights.find("Vanilla");
+  return vanilla == model.weights.end() ? std::string() : vanilla->second.back();
+}
+
+Table overview(const ModelCatalog& catalog, bool people) {
+  Table table{{"model", "family", "layers", "hidden", "heads", "parameters", "facts", "weights"},
+              {}};
+  for (const ModelFacts& model : catalog.models()) {
+    const Json count = parameters(model);
+    table.rows.push_back(
+        {model.name, model.family, layers(model.hf_config), hidden(model.hf_config),
+         heads(model.hf_config),
+         people && count.is_number() ? Json(in_billions(count.get<int64_t>())) : count,
+         to_string(model.confidence), main_place(model)});
+  }
+  return table;
+}
+
+Json as_json(const ModelFacts& model) {
+  Json less_sure = Json::object();
+  for (const auto& [key, level] : model.less_sure) less_sure[key] = to_string(level);
+  Json json = {{"name", model.name},
+               {"family", model.family},
+               {"in_entity_space", model.in_entity_space},
+               {"parameters", parameters(model)},
+               {"published", nullptr},
+               {"weights", model.weights},
+               {"lora_targets", model.lora_targets},
+               {"gptq_lora_targets", model.gptq_lora_targets},
+               {"facts", to_string(model.confidence)},
+               {"less_sure", less_sure},
+               {"sources", model.sources},
+               {"note", model.note},
+               {"config", model.hf_config}};
+  if (model.published) {
+    json["published"] = {{"parameters", model.published->text},
+                         {"mark", to_string(model.published->confidence)},
+                         {"source", model.published->source}};
+  }
+  return json;
+}
+
+std::string in_full(const ModelFacts& model) {
+  Definitions facts = {{"family", model.family}};
+  if (!model.hf_config.is_null()) {
+    const int64_t count = parameter_count(model.hf_config);
+    facts.emplace_back("parameters", std::to_string(count) + " (" + in_billions(count) + ")");
+  }
+  if (model.published) {
+    facts.emplace_back("published count", model.published->text + ", " +
+                                              std::string(to_string(model.published->confidence)) +
+                                              " in: " + model.published->source);
+  }
+  for (const auto& [format, places] : model.weights) facts.emplace_back(format, join(places, "\n"));
+  if (!model.lora_targets.empty()) facts.emplace_back("LoRA targets", join(model.lora_targets));
+  if (!model.gptq_lora_targets.empty())
+    facts.emplace_back("GPTQ-LoRA targets", join(model.gptq_lora_targets));
+  if (!model.in_entity_space) facts.emplace_back("listed", "not in the experiments' entity spaces");
+  facts.emplace_back(
+      "facts", std::string(to_string(model.confidence)) + " in:\n" + join(model.sources, "\n"));
+  if (!model.note.empty()) facts.emplace_back("note", model.note);
+
+  std::string text = model.name + "\n" + definition_list(facts);
+  if (model.hf_config.is_null()) return text;
+  Definitions config;
+  for (const auto& [key, value] : model.hf_config.items()) {
+    const auto mark = model.less_sure.find(key);
+    const std::string doubt =
+        mark == model.less_sure.end() ? "" : "  (" + std::string(to_string(mark->second)) + ")";
+    config.emplace_back(key, (value.is_string() ? value.get<std::string>() : value.dump()) + doubt);
+  }
+  return text + "\nconfig.json\n" + definition_list(config);
+}
+
+void print_one(const ModelCatalog& catalog, const std::string& name, OutputFormat format) {
+  const ModelFacts* model = catalog.find(name);
+  if (model == nullptr) {
+    throw InputError({{{},
+                       0,
+                       {},
+                       "unknown model '" + name + "'",
+                       "a model of `sftbench models`",
+                       nearest_spelling(name, catalog.names())}});
+  }
+  print_record(in_full(*model), as_json(*model), format);
+}
+
+}  // namespace
+
+void add_models_command(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("models", "the models that are known, or one in full");
+  const auto name = std::make_shared<std::string>();
+  const auto format = std::make_shared<std::string>("table");
+  command->add_option("NAME", *name, "model to show in full, with the source of each fact");
+  command->add_option("--format", *format, "table, json, jsonl, csv or md")->capture_default_str();
+  command->callback([name, format, &exit_code] {
+    const OutputFormat output = output_format(*format);
+    const ModelCatalog& catalog = Catalog::shipped().models;
+    const bool people = output == OutputFormat::kTable || output == OutputFormat::kMarkdown;
+    if (name->empty()) {
+      std::cout << render(overview(catalog, people), output);
+    } else {
+      print_one(catalog, *name, output);
+    }
+    exit_code = 0;
+  });
+}
+
+}  // namespace sftbench

@@ -1,0 +1,21 @@
+#include "cli/record.h"
+
+#include <iostream>
+
+namespace sftbench {
+
+void print_record(const std::string& prose, const Json& object, OutputFormat format) {
+  if (format == OutputFormat::kTable) {
+    std::cout << prose;
+  } else if (format == OutputFormat::kJson) {
+    std::cout << object.dump(2) << '\n';
+  } else if (format == OutputFormat::kJsonLines) {
+    std::cout << object.dump() << '\n';
+  } else {
+    Table table{{"key", "value"}, {}};
+    for (const auto& [key, value] : object.items()) table.rows.push_back({key, value});
+    std::cout << render(table, format);
+  }
+}
+
+}  // namespace sftbench

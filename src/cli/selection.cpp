@@ -1,0 +1,149 @@
+#include "sftbench/cli/selection.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
+
+namespace sftbench {
+namespace {
+
+constexpr int64_t kShown = 5;  // entities that an error message lists
+
+[[noreturn]] void fail(std::string key, std::string message, std::string expected = {},
+                       std::string nearest = {}) {
+  throw InputError(
+      {{{}, 0, std::move(key), std::move(message), std::move(expected), std::move(nearest)}});
+}
+
+// A plain number is an index; everything else an id (an id never is a number: it starts with a
+// property).
+std::optional<int64_t> as_index(const std::string& text) {
+  int64_t index = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
+  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  return index;
+}
+
+std::string first_entities(const Space& space) {
+  std::string list;
+  const int64_t count = space.entity_count();
+  for (int64_t i = 0; i < std::min(count, kShown); ++i) {
+    list += "\n  --entity " + std::to_string(i) + "  (" + entity_id(space.entity(i)) + ")";
+  }
+  if (count > kShown) list += "\n  ... all of them: sftbench expand " + space.origin;
+  return list;
+}
+
+std::string choose(const std::string& key, const std::string& given, const std::string& from_file,
+                   const std::string& otherwise, const std::vector<std::string>& known) {
+  if (given.empty()) return from_file.empty() ? otherwise : from_file;
+  if (std::find(known.begin(), known.end(), given) != known.end()) return given;
+  fail(key, "unknown value '" + given + "'", join(known, " or "), nearest_spelling(given, known));
+}
+
+}  // namespace
+
+void add_selection_options(CLI::App& command, Selection& selection) {
+  command.add_option("SPACE", selection.space_path, "Discovery space file (ado's format)")
+      ->type_name("FILE");
+  command
+      .add_option("--set", selection.assignments,
+                  "property=value; replaces a domain or a parameterization")
+      ->type_name("PROPERTY=VALUE")
+      ->allow_extra_args(false);
+  command
+      .add_option("--experiment", selection.experiment,
+                  "Experiment to measure with; with --set, no SPACE is needed")
+      ->type_name("ID");
+  command
+      .add_option("--entity", selection.entity, "One entity of the space: its index (from 0) or id")
+      ->type_name("N|ID");
+  command.add_option("--config", selection.config_path, "Actuator configuration (ado's format)")
+      ->type_name("FILE");
+  command
+      .add_option("--weights", selection.weights,
+                  "auto: the model's files; random: drawn from the seed")
+      ->type_name("auto|random");
+  command
+      .add_option("--padding", selection.padding,
+                  "Pad to the longest entry of a micro-batch or to model_max_length")
+      ->type_name("longest|max_length");
+  command.add_option("--ranks", selection.ranks, "CPU ranks when number_gpus is 0")->type_name("N");
+  command.add_option("--threads", selection.threads, "Threads per rank; 0: all cores")
+      ->type_name("N");
+}
+
+LoadedSpace load_space(const Selection& selection) {
+  const Catalog& catalog = Catalog::shipped();
+  LoadedSpace loaded;
+  // The models that --config adds are part of the space's domains; those of the space itself it
+  // adds on its own.
+  std::vector<Diagnostic> unused;
+  SpaceOptions options{
+      selection.assignments, selection.experiment,
+      read_actuator_settings(selection.config_path, nullptr, {}, unused).model_names()};
+  if (!selection.space_path.empty()) {
+    loaded.space = read_space_file(selection.space_path, catalog, options);
+  } else if (!selection.experiment.empty()) {
+    loaded.space = space_from_assignments(catalog, options);
+  } else {
+    fail({}, "no space is given", "a SPACE file, or --experiment ID with --set property=value");
+  }
+  loaded.warnings = loaded.space.warnings;
+  const auto& inline_parameters = loaded.space.actuator_configuration;
+  loaded.settings = read_actuator_settings(selection.config_path,
+                                           inline_parameters ? &*inline_parameters : nullptr,
+                                           loaded.space.origin, loaded.warnings);
+  return loaded;
+}
+
+std::optional<int64_t> chosen_entity(const Space& space, const Selection& selection) {
+  if (selection.entity.empty()) return std::nullopt;
+  const int64_t count = space.entity_count();
+  if (const std::optional<int64_t> index = as_index(selection.entity)) {
+    if (*index >= 0 && *index < count) return index;
+    fail("--entity", "there is no entity " + selection.entity, "0 to " + std::to_string(count - 1));
+  }
+  if (const std::optional<int64_t> index = space.find(selection.entity)) return index;
+  fail("--entity", "no entity has the id '" + selection.entity + "'",
+       "one of" + first_entities(space));
+}
+
+MeasurementRequest choose_request(const Space& space, const Selection& selection) {
+  const int64_t count = space.entity_count();
+  const std::optional<int64_t> chosen = chosen_entity(space, selection);
+  if (!chosen && count > 1) {
+    fail({}, "the space has " + std::to_string(count) + " entities and one is measured",
+         "a choice:" + first_entities(space));
+  }
+  if (space.experiments.size() > 1) {
+    std::string list;
+    for (const ExperimentReference& reference : space.experiments) {
+      list += "\n  --experiment " + experiment_id(reference);
+    }
+    fail({},
+         "the space has " + std::to_string(space.experiments.size()) +
+             " experiments and one is measured",
+         "a choice:" + list);
+  }
+  return make_request(space.entity(chosen.value_or(0)), space.experiments.front());
+}
+
+ResolveOptions resolve_options(const Space& space, const Selection& selection) {
+  ResolveOptions options;
+  options.weights =
+      choose("--weights", selection.weights, space.weights, options.weights, {"auto", "random"});
+  options.padding = choose("--padding", selection.padding, space.padding, options.padding,
+                           {"longest", "max_length"});
+  if (selection.ranks < 1)
+    fail("--ranks", "found " + std::to_string(selection.ranks), "at least 1");
+  if (selection.threads < 0)
+    fail("--threads", "found " + std::to_string(selection.threads), "0 or more");
+  options.cpu_ranks = selection.ranks;
+  options.threads = selection.threads;
+  return options;
+}
+
+}  // namespace sftbench

@@ -1,0 +1,133 @@
+#include "sftbench/plan/actuator.h"
+
+#include <cstdlib>
+
+#include "sftbench/base/file.h"
+#include "sftbench/base/text.h"
+#include "sftbench/catalog/fields.h"
+
+namespace sftbench {
+namespace {
+
+const std::vector<std::string> kWeightFormats = {"Vanilla", "GPTQ-Quantized"};
+
+// Lays the parameters of one source over the settings; what the source does not name stays.
+class ParameterReader {
+ public:
+  ParameterReader(const YamlNode& node, const std::string& path, Diagnostics& diagnostics,
+                  ActuatorSettings& settings)
+      : node_(node),
+        fields_(node, path, diagnostics),
+        diagnostics_(diagnostics),
+        settings_(settings) {}
+
+  void read() {
+    settings_.match_exact_dependencies =
+        fields_.boolean("match_exact_dependencies", settings_.match_exact_dependencies);
+    if (const std::string text = fields_.text("output_dir", Presence::kOptional); !text.empty()) {
+      settings_.output_dir = text;
+    }
+    optional_text("data_directory", settings_.data_directory);
+    optional_text("aim_db", settings_.aim_db);
+    optional_text("aim_dashboard_url", settings_.aim_dashboard_url);
+    optional_text("hf_home", settings_.hf_home);
+    optional_text("num_tokens_cache_directory", settings_.num_tokens_cache_directory);
+    if (const YamlNode* map = fields_.mapping("model_map", Presence::kOptional))
+      read_model_map(*map);
+    if (const YamlNode* cache = fields_.any("cache", Presence::kOptional)) {
+      diagnostics_.warning(cache->line, fields_.path("cache"),
+                           "is no parameter of the actuator, not used (as in ado)", {},
+                           "num_tokens_cache_directory");
+    }
+    fields_.reject_unknown();
+  }
+
+ private:
+  // A null that is written down takes a default away.
+  void optional_text(const std::string& key, std::optional<std::string>& value) {
+    const YamlNode* member = node_.find(key);
+    const std::string text = fields_.text(key, Presence::kOptional);
+    if (member == nullptr) return;
+    value = text.empty() ? std::nullopt : std::optional(text);
+  }
+
+  void read_model_map(const YamlNode& map) {
+    for (const auto& [name, places] : map.members) {
+      const std::string path = fields_.path("model_map." + name);
+      if (places.is_scalar() && !places.is_null()) {
+        settings_.model_map[name]["Vanilla"] = places.text;
+        continue;
+      }
+      Fields formats(places, path, diagnostics_);
+      for (const std::string& format : kWeightFormats) {
+        const std::string place = formats.text(format, Presence::kOptional);
+        if (!place.empty()) settings_.model_map[name][format] = place;
+      }
+      formats.reject_unknown();
+    }
+  }
+
+  const YamlNode& node_;
+  Fields fields_;
+  Diagnostics& diagnostics_;
+  ActuatorSettings& settings_;
+};
+
+// Parameters alone, an actuatorconfiguration around them, or the resource in which ado stores that.
+void read_source(const YamlNode& root, Diagnostics& diagnostics, ActuatorSettings& settings) {
+  const YamlNode* node = &root;
+  std::string path;
+  if (root.find("kind") != nullptr && root.find("config") != nullptr) {
+    node = root.find("config");
+    path = "config";
+  }
+  if (node->find("actuatorIdentifier") == nullptr && node->find("parameters") == nullptr) {
+    ParameterReader(*node, path, diagnostics, settings).read();
+    return;
+  }
+  Fields fields(*node, path, diagnostics);
+  const std::string actuator = fields.text("actuatorIdentifier");
+  if (!actuator.empty() && actuator != "SFTTrainer") {
+    diagnostics.error(*node->find("actuatorIdentifier"), fields.path("actuatorIdentifier"),
+                      "unknown actuator '" + actuator + "'", "SFTTrainer",
+                      nearest_spelling(actuator, {"SFTTrainer"}));
+  }
+  fields.any("metadata", Presence::kOptional);
+  if (const YamlNode* parameters = fields.mapping("parameters", Presence::kOptional)) {
+    ParameterReader(*parameters, fields.path("parameters"), diagnostics, settings).read();
+  }
+  fields.reject_unknown();
+}
+
+void overlay(const YamlNode& root, const std::string& origin, ActuatorSettings& settings,
+             std::vector<Diagnostic>& warnings) {
+  Diagnostics diagnostics(origin);
+  read_source(root, diagnostics, settings);
+  diagnostics.throw_if_failed();
+  warnings.insert(warnings.end(), diagnostics.warnings().begin(), diagnostics.warnings().end());
+}
+
+}  // namespace
+
+std::vector<std::string> ActuatorSettings::model_names() const {
+  std::vector<std::string> names;
+  for (const auto& entry : model_map) names.push_back(entry.first);
+  return names;
+}
+
+ActuatorSettings read_actuator_settings(const std::string& path, const YamlNode* inline_parameters,
+                                        const std::string& inline_origin,
+                                        std::vector<Diagnostic>& warnings) {
+  ActuatorSettings settings;
+  const std::string defaults = (resource_directory() / "config" / "actuator.yaml").string();
+  overlay(read_yaml_file(defaults), defaults, settings, warnings);
+  if (inline_parameters != nullptr) overlay(*inline_parameters, inline_origin, settings, warnings);
+  if (!path.empty()) overlay(read_yaml_file(path), path, settings, warnings);
+  if (const char* file = std::getenv("SFTTRAINER_PARAMETERS_FILE");
+      file != nullptr && *file != '\0') {
+    overlay(read_yaml_file(file), file, settings, warnings);
+  }
+  return settings;
+}
+
+}  // namespace sftbench

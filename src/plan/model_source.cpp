@@ -1,0 +1,141 @@
+#include "plan/model_source.h"
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "plan/hub_cache.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has_weights(const fs::path& folder) {
+  std::error_code error;
+  return fs::exists(folder / "model.safetensors", error) ||
+         fs::exists(folder / "model.safetensors.index.json", error);
+}
+
+// Looks through the places of one model, remembering what each one lacks.
+class PlaceSearch {
+ public:
+  PlaceSearch(std::vector<std::string> places, const ActuatorSettings& settings)
+      : places_(std::move(places)), cache_(hub_cache_directory(settings.hf_home)) {}
+
+  // The first place that has config.json and, when asked for, weights and a tokenizer.
+  std::optional<fs::path> find(bool with_weights) {
+    for (const std::string& place : places_) {
+      const std::optional<fs::path> folder = folder_of(place);
+      if (!folder) continue;
+      std::error_code error;
+      if (!fs::exists(*folder / "config.json", error)) {
+        tried_.push_back(folder->string() + " (no config.json)");
+      } else if (with_weights && !has_weights(*folder)) {
+        tried_.push_back(folder->string() +
+                         " (no model.safetensors, no model.safetensors.index.json)");
+      } else if (with_weights && !fs::exists(*folder / "tokenizer.json", error)) {
+        tried_.push_back(folder->string() + " (no tokenizer.json)");
+      } else {
+        return folder;
+      }
+    }
+    return std::nullopt;
+  }
+
+  // "huggingface-cli download ORG/NAME", when one of the places is on the hub.
+  std::string fetch_command() const {
+    for (const std::string& place : places_) {
+      if (is_hub_id(place)) {
+        return "HF_HUB_CACHE=" + cache_.string() + " huggingface-cli download " + place;
+      }
+    }
+    return {};
+  }
+
+  std::string tried() const { return join(tried_, "; "); }
+
+ private:
+  std::optional<fs::path> folder_of(const std::string& place) {
+    std::error_code error;
+    if (fs::is_directory(place, error)) return fs::path(place);
+    if (!is_hub_id(place)) {
+      tried_.push_back(place + " (no such folder)");
+      return std::nullopt;
+    }
+    const std::optional<fs::path> snapshot = hub_snapshot(cache_, place);
+    if (!snapshot) tried_.push_back(place + " (not in " + cache_.string() + ")");
+    return snapshot;
+  }
+
+  std::vector<std::string> places_;
+  fs::path cache_;
+  std::vector<std::string> tried_;
+};
+
+std::vector<std::string> places_of(const std::string& name, const ActuatorSettings& settings,
+                                   const ModelFacts* facts) {
+  if (const auto mapped = settings.model_map.find(name); mapped != settings.model_map.end()) {
+    const auto vanilla = mapped->second.find("Vanilla");
+    if (vanilla != mapped->second.end()) return {vanilla->second};
+  }
+  if (facts == nullptr || facts->weights.count("Vanilla") == 0) return {};
+  return facts->weights.at("Vanilla");
+}
+
+[[noreturn]] void not_at_hand(const std::string& name, const PlaceSearch& search) {
+  std::string message = "the weights of " + name + " are not at hand";
+  if (const std::string command = search.fetch_command(); !command.empty())
+    message += "; fetch them: " + command;
+  message +=
+      "; or name their folder under model_map in --config; or train without them: --weights random";
+  throw RunError(ReasonCode::kWeights, message, "looked at " + search.tried());
+}
+
+ModelSource from_files(const std::string& name, PlaceSearch search) {
+  const std::optional<fs::path> folder = search.find(true);
+  if (!folder) not_at_hand(name, search);
+  ModelSource source;
+  source.name = name;
+  source.hf_config = read_json_file((*folder / "config.json").string());
+  source.weights_directory = folder->string();
+  source.tokenizer_directory = folder->string();
+  return source;
+}
+
+ModelSource from_architecture(const std::string& name, PlaceSearch search, const ModelFacts* facts,
+                              bool mapped) {
+  const std::optional<fs::path> folder = search.find(false);
+  ModelSource source;
+  source.name = name;
+  if (folder && (mapped || facts == nullptr || facts->hf_config.is_null())) {
+    source.hf_config = read_json_file((*folder / "config.json").string());
+  } else if (facts != nullptr && !facts->hf_config.is_null()) {
+    source.hf_config = facts->hf_config;
+  } else {
+    throw RunError(ReasonCode::kWeights,
+                   "the architecture of " + name +
+                       " is not published, so random weights cannot be made for it; name a folder "
+                       "that has its "
+                       "config.json under model_map in --config",
+                   "looked at " + search.tried());
+  }
+  std::error_code error;
+  if (folder && fs::exists(*folder / "tokenizer.json", error))
+    source.tokenizer_directory = folder->string();
+  return source;
+}
+
+}  // namespace
+
+ModelSource find_model(const std::string& name, const ActuatorSettings& settings,
+                       const std::string& weights, const ModelCatalog& models) {
+  const ModelFacts* facts = models.find(name);
+  PlaceSearch search(places_of(name, settings, facts), settings);
+  if (weights != "random") return from_files(name, std::move(search));
+  return from_architecture(name, std::move(search), facts, settings.model_map.count(name) > 0);
+}
+
+}  // namespace sftbench

@@ -1,0 +1,18 @@
+// Finds a model's files, or builds its description from the catalogue.
+#pragma once
+
+#include "sftbench/catalog/models.h"
+#include "sftbench/plan/actuator.h"
+#include "sftbench/plan/resolve.h"
+
+namespace sftbench {
+
+// weights "auto": the folder that the actuator's model_map names for the model, else the first of
+// the catalogue's places that is at hand; RunError(kWeights) with the command that fetches it when
+// there is none. weights "random": the catalogue's architecture; the folder's config.json where
+// model_map names the model or the architecture is unpublished. RunError(kWeights) when neither is
+// known.
+ModelSource find_model(const std::string& name, const ActuatorSettings& settings,
+                       const std::string& weights, const ModelCatalog& models);
+
+}  // namespace sftbench

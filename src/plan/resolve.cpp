@@ -1,0 +1,282 @@
+#include "sftbench/plan/resolve.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "plan/model_source.h"
+#include "sftbench/base/digest.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+#include "sftbench/base/text.h"
+#include "sftbench/checkpoint/model_config.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_or_empty(const Json& value) {
+  return value.is_null() ? std::string() : value.get<std::string>();
+}
+
+// Turns the inputs of one request into a job, part by part.
+class Resolver {
+ public:
+  Resolver(const MeasurementRequest& request, const ActuatorSettings& settings,
+           const ResolveOptions& options, const Catalog& catalog)
+      : request_(request),
+        inputs_(request.inputs),
+        settings_(settings),
+        options_(options),
+        catalog_(catalog),
+        experiment_(*catalog.experiment(request.experiment)) {}
+
+  Resolution resolve() {
+    refuse_unsupported();
+    TrainingJob& job = resolution_.job;
+    job.experiment = request_.experiment;
+    job.experiment_id = request_.experiment_id;
+    job.entity_id = request_.entity_id;
+    job.inputs = effective_inputs(request_, options_);
+    job.tuning = experiment_.tuning;
+    job.sample_period_s = options_.sample_period_s;
+    job.seed = experiment_.hardcoded.at("seed").get<uint64_t>();
+    job.device = device();
+    job.batches = batches(job.device);
+    job.precision = precision();
+    job.optimizer = optimizer();
+    job.activations = {flag("gradient_checkpointing"),
+                       flag("gradient_checkpointing_use_reentrant")};
+    job.kernels = kernels();
+    refuse_unknown_family(catalogue_family());
+    job.model = find_model(text("model_name"), settings_, options_.weights, catalog_.models);
+    refuse_unknown_family(config_family());
+    job.data = data();
+    note_what_has_no_effect();
+    return std::move(resolution_);
+  }
+
+ private:
+  std::string text(const char* property) const { return text_or_empty(inputs_.at(property)); }
+  int64_t integer(const char* property) const { return inputs_.at(property).get<int64_t>(); }
+  bool flag(const char* property) const { return inputs_.at(property).get<bool>(); }
+
+  // --- what this version cannot do, all of it in one message -------------------------------------
+  void refuse_unsupported() const {
+    std::vector<std::string> reasons;
+    if (integer("number_gpus") > 1) {
+      reasons.push_back("number_gpus " + std::to_string(integer("number_gpus")) +
+                        ": this version trains on one device; number_gpus 0 or 1 works");
+    }
+    if (options_.cpu_ranks > 1) {
+      reasons.push_back("--ranks " + std::to_string(options_.cpu_ranks) +
+                        ": this version trains in one process; --ranks 1 works");
+    }
+    if (integer("fast_moe") > 0) {
+      reasons.push_back("fast_moe " + std::to_string(integer("fast_moe")) +
+                        ": this version has no expert parallelism; fast_moe 0 works");
+    }
+    static const std::vector<std::string> kOptimizers = {"adamw_torch", "adamw_torch_fused",
+                                                         "adamw_hf"};
+    if (std::find(kOptimizers.begin(), kOptimizers.end(), text("optim")) == kOptimizers.end()) {
+      reasons.push_back("optim " + text("optim") + ": this version has " + join(kOptimizers));
+    }
+    if (text("accelerate_config_mixed_precision") == "fp8") {
+      reasons.emplace_back(
+          "accelerate_config_mixed_precision fp8: this version has no, bf16, fp16");
+    }
+    if (flag("bf16") && text("accelerate_config_mixed_precision") == "fp16") {
+      reasons.emplace_back(
+          "bf16 true contradicts accelerate_config_mixed_precision fp16; set one of them");
+    }
+    if (text("dataset_id").rfind("vision-", 0) == 0) {
+      reasons.push_back("dataset_id " + text("dataset_id") +
+                        ": this version trains on text; a news- dataset works");
+    }
+    if (flag("dataset_kwargs_skip_prepare_dataset")) {
+      reasons.emplace_back(
+          "dataset_kwargs_skip_prepare_dataset true: text has to be tokenised; false works");
+    }
+    if (!reasons.empty()) throw RunError(ReasonCode::kUnsupported, join(reasons, "; "));
+  }
+
+  // The catalogue's family before files are looked for, so that nobody fetches what cannot be
+  // trained; the family of config.json after it. A config.json that names none is left to its
+  // reader, which says more.
+  void refuse_unknown_family(const std::string& family) const {
+    const std::vector<std::string>& known = known_model_types();
+    if (family.empty() || std::find(known.begin(), known.end(), family) != known.end()) return;
+    throw RunError(ReasonCode::kUnsupported,
+                   "model_name " + text("model_name") + ": its family, " + family +
+                       ", is not one that this version trains: " + join(known));
+  }
+
+  std::string catalogue_family() const {
+    const ModelFacts* facts = catalog_.models.find(text("model_name"));
+    return facts == nullptr || settings_.model_map.count(facts->name) > 0 ? std::string()
+                                                                          : facts->family;
+  }
+
+  std::string config_family() const {
+    const Json& config = resolution_.job.model.hf_config;
+    const auto found = config.find("model_type");
+    return found != config.end() && found->is_string() ? found->get<std::string>() : std::string();
+  }
+
+  // --- parts of the job --------------------------------------------------------------------------
+  DevicePlan device() const {
+    DevicePlan plan;
+    plan.threads = options_.threads;
+    plan.nodes = integer("number_nodes");
+    plan.ranks = std::max<int64_t>(1, options_.cpu_ranks);
+    if (integer("number_gpus") == 0) return plan;
+    plan.kind = "cuda";
+    plan.ranks = integer("number_gpus");
+    plan.gpu_model = text("gpu_model");
+    return plan;
+  }
+
+  BatchPlan batches(const DevicePlan& plan) const {
+    BatchPlan batches;
+    batches.per_device_batch_size = integer("batch_size") / plan.ranks;
+    batches.gradient_accumulation_steps = integer("gradient_accumulation_steps");
+    batches.max_steps = integer("max_steps");
+    batches.num_train_epochs = inputs_.at("num_train_epochs").get<double>();
+    batches.stop_after_seconds = inputs_.at("stop_after_seconds").get<double>();
+    batches.auto_stop_method = text("auto_stop_method");
+    return batches;
+  }
+
+  PrecisionPlan precision() const {
+    PrecisionPlan plan;
+    plan.torch_dtype = text("torch_dtype");
+    plan.autocast = flag("bf16") ? "bf16" : text("accelerate_config_mixed_precision");
+    return plan;
+  }
+
+  OptimizerPlan optimizer() const {
+    const Json& fixed = experiment_.hardcoded;
+    OptimizerPlan plan;
+    plan.name = text("optim");
+    plan.learning_rate = fixed.at("learning_rate").get<double>();
+    plan.weight_decay = fixed.at("weight_decay").get<double>();
+    plan.betas = {fixed.at("adam_beta1").get<double>(), fixed.at("adam_beta2").get<double>()};
+    plan.epsilon = fixed.at("adam_epsilon").get<double>();
+    plan.max_grad_norm = fixed.at("max_grad_norm").get<double>();
+    plan.schedule = fixed.at("lr_scheduler_type").get<std::string>();
+    plan.warmup_ratio = fixed.at("warmup_ratio").get<double>();
+    return plan;
+  }
+
+  // fast_kernels None leaves the choice to the program, which takes the fused forms.
+  KernelPlan kernels() const {
+    KernelPlan plan;
+    plan.flash_attention = flag("flash_attn");
+    const Json& fast = inputs_.at("fast_kernels");
+    if (fast.is_null()) return plan;
+    plan.fused_loss = fast.at(0) == "True";
+    plan.fused_rms_norm = fast.at(1) == "True";
+    plan.fused_rope = fast.at(2) == "True";
+    return plan;
+  }
+
+  DataSource data() {
+    DataSource source;
+    source.dataset_id = text("dataset_id");
+    source.response_template = experiment_.hardcoded.at("response_template").get<std::string>();
+    source.model_max_length = integer("model_max_length");
+    source.padding = options_.padding;
+    if (const std::string field = text("dataset_text_field"); !field.empty())
+      source.text_field = field;
+    const fs::path directory = settings_.data_directory ? fs::path(*settings_.data_directory)
+                                                        : user_data_directory() / "datasets";
+    const fs::path file = directory / (source.dataset_id + ".jsonl");
+    source.path = file.string();
+    resolution_.generate_dataset = !settings_.data_directory;
+    std::error_code error;
+    if (settings_.data_directory && !fs::exists(file, error)) {
+      throw RunError(ReasonCode::kData,
+                     "the dataset " + source.dataset_id +
+                         " is not in data_directory; make it: sftbench dataset text " +
+                         source.dataset_id + " -o " + source.path,
+                     "no such file: " + source.path);
+    }
+    if (const auto& cache = settings_.num_tokens_cache_directory) {
+      source.token_cache_directory =
+          (directory / *cache).string();  // an absolute one stands for itself
+    }
+    return source;
+  }
+
+  // --- settings that change nothing here ---------------------------------------------------------
+  void note_what_has_no_effect() {
+    if (integer("number_gpus") < 2) {
+      note_unless_default(
+          {"distributed_backend", "fsdp_sharding_strategy", "fsdp_state_dict_type",
+           "fsdp_use_orig_params", "accelerate_config_fsdp_transformer_layer_cls_to_wrap"},
+          "no effect below two GPUs");
+    }
+    if (integer("number_nodes") < 2) note_unless_default({"enable_roce"}, "no effect on one node");
+    note_unless_default({"dataset_image_field", "remove_unused_columns"},
+                        "no effect on text datasets");
+    if (integer("number_gpus") == 0) note_unless_default({"gpu_model"}, "no effect without GPUs");
+    if (integer("max_steps") > 0)
+      note_unless_default({"num_train_epochs"}, "no effect since max_steps is above 0");
+    const Json& config = resolution_.job.model.hf_config;
+    const auto dropout = config.find("attention_dropout");
+    if (dropout != config.end() && dropout->is_number() && dropout->get<double>() > 0) {
+      resolution_.notes.push_back("the model's attention_dropout " + dropout->dump() +
+                                  " is not applied: attention probabilities are never dropped");
+    }
+  }
+
+  void note_unless_default(const std::vector<std::string>& properties, const std::string& effect) {
+    for (const std::string& property : properties) {
+      const PropertySpec* spec = experiment_.find(property);
+      if (spec == nullptr || inputs_.at(property) == spec->default_value) continue;
+      resolution_.notes.push_back(property + " " + inputs_.at(property).dump() + " has " + effect);
+    }
+  }
+
+  const MeasurementRequest& request_;
+  const Json& inputs_;
+  const ActuatorSettings& settings_;
+  const ResolveOptions& options_;
+  const Catalog& catalog_;
+  const Experiment& experiment_;
+  Resolution resolution_;
+};
+
+Json sorted(const Json& object) {
+  std::map<std::string, Json> members;
+  for (const auto& [key, value] : object.items()) members[key] = value;
+  Json result = Json::object();
+  for (auto& [key, value] : members) result[key] = std::move(value);
+  return result;
+}
+
+}  // namespace
+
+Resolution resolve(const MeasurementRequest& request, const ActuatorSettings& settings,
+                   const ResolveOptions& options, const Catalog& catalog) {
+  check(catalog.experiment(request.experiment) != nullptr,
+        "the request's experiment is in the catalogue");
+  return Resolver(request, settings, options, catalog).resolve();
+}
+
+Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& options) {
+  const ResolveOptions defaults;
+  Json inputs = request.inputs;
+  if (options.cpu_ranks != defaults.cpu_ranks) inputs["cpu_ranks"] = options.cpu_ranks;
+  if (options.weights != defaults.weights) inputs["weights"] = options.weights;
+  if (options.padding != defaults.padding) inputs["padding"] = options.padding;
+  return sorted(inputs);
+}
+
+std::string measurement_key(const std::string& experiment, const Json& inputs) {
+  const Json canonical = {{"experiment", experiment}, {"inputs", sorted(inputs)}};
+  return digest(canonical.dump());
+}
+
+}  // namespace sftbench
