@@ -1,0 +1,45 @@
+// config.json: whatever the bytes, either an InputError or a configuration that a model can be
+// built from.
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/json.h"
+#include "sftbench/checkpoint/model_config.h"
+
+namespace {
+
+void require(bool promise) {
+  if (!promise) std::abort();
+}
+
+void check_promises(const sftbench::ModelConfig& config) {
+  for (const int64_t extent :
+       {config.vocab_size, config.hidden_size, config.intermediate_size, config.num_hidden_layers,
+        config.num_attention_heads, config.num_key_value_heads, config.head_dim,
+        config.max_position_embeddings}) {
+    require(extent > 0 && extent < int64_t{1} << 31);
+  }
+  require(config.num_attention_heads % config.num_key_value_heads == 0);
+  require(config.head_dim % 2 == 0 && config.sliding_window >= 0);
+  require(!config.pad_token_id ||
+          (*config.pad_token_id >= 0 && *config.pad_token_id < config.vocab_size));
+  require(std::isfinite(config.rope.theta) && config.rope.theta > 1 && config.rope.factor > 0);
+  require(config.attention_dropout >= 0 && config.attention_dropout < 1);
+  require(config.logits_scaling > 0);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  try {
+    const std::string_view text(reinterpret_cast<const char*>(data), size);
+    check_promises(sftbench::parse_model_config(sftbench::parse_json(text, "fuzz"), "fuzz"));
+  } catch (const sftbench::InputError& error) {
+    require(!error.diagnostics().empty());
+  }
+  return 0;
+}
