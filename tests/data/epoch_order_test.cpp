@@ -21,7 +21,7 @@ TEST(EpochOrder, EqualsTheOrderInWhichTrainerReads) {
     } else {
       const std::string_view bytes(reinterpret_cast<const char*>(order.data()),
                                    order.size() * sizeof(int64_t));
-      EXPECT_EQ(digest(bytes), one["digest"]);
+      EXPECT_EQ(digest(bytes), one["digest"].get<std::string>());
     }
   }
 }
