@@ -20,17 +20,16 @@ std::vector<std::vector<int64_t>> shard_batches(const std::vector<int64_t>& orde
                                                 int64_t batch_size, int64_t ranks, int64_t rank) {
   const auto entries = static_cast<int64_t>(order.size());
   const int64_t round = batch_size * ranks;  // entries that all ranks read together
-  // One rank keeps a short last batch. Several are filled from the entries of the first round, over
-  // and over, until the last round is whole.
+  // One rank keeps a short last batch. With several, the epoch's order starts over until the last
+  // round is whole.
   const int64_t padded_entries = ranks == 1 ? entries : ceil_divide(entries, round) * round;
-  const int64_t repeated = std::min(entries, round);
 
   std::vector<std::vector<int64_t>> batches;
   for (int64_t begin = rank * batch_size; begin < padded_entries; begin += round) {
     const int64_t end = std::min(begin + batch_size, padded_entries);
     std::vector<int64_t>& batch = batches.emplace_back();
     for (int64_t i = begin; i < end; ++i) {
-      batch.push_back(order[static_cast<size_t>(i < entries ? i : (i - entries) % repeated)]);
+      batch.push_back(order[static_cast<size_t>(i % entries)]);
     }
   }
   return batches;
