@@ -116,6 +116,7 @@ Json environment_json(const Json& engine, const Nvml* nvml) {
                       {"sanitizers", build.sanitizers.empty() ? Json() : Json(build.sanitizers)},
                       {"libtorch", nullptr},
                       {"blas", nullptr},
+                      {"onednn", nullptr},
                       {"cuda", nullptr},
                       {"nccl", nullptr},
                       {"driver", nvml != nullptr ? Json(nvml->driver_version()) : Json()},

@@ -144,7 +144,7 @@ TEST(RunJobTest, ThePeakIsAskedForTheDtypeThatGemmsRanIn) {
 
 TEST(EnvironmentTest, WhatNoEngineSaidIsNull) {
   const Json environment = environment_json(Json::object(), nullptr);
-  for (const char* key : {"libtorch", "blas", "cuda", "nccl", "driver", "threads"}) {
+  for (const char* key : {"libtorch", "blas", "onednn", "cuda", "nccl", "driver", "threads"}) {
     EXPECT_TRUE(environment.at(key).is_null()) << key;
   }
   EXPECT_GE(environment["cores"], 1);

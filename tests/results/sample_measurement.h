@@ -18,7 +18,7 @@ inline Measurement sample_begun() {
               {"number_gpus", 0}};
   m.environment = Json::parse(R"({
     "version": "0.1.0", "commit": "abc", "build_type": "Release", "compiler": "GCC 12.2.0",
-    "sanitizers": null, "libtorch": "1.13.1", "blas": "OpenBLAS", "cuda": null, "nccl": null,
+    "sanitizers": null, "libtorch": "1.13.1", "blas": "OpenBLAS", "onednn": "v2.6.0", "cuda": null, "nccl": null,
     "driver": null, "gpus": [], "threads": 2, "cpu": "Xeon", "cores": 2, "memory_bytes": 8000000000,
     "kernel": "Linux 6.1", "host": "h", "launcher": "none"})");
   m.started_at = "2026-11-21T07:38:02.123Z";

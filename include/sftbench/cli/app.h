@@ -7,12 +7,23 @@
 namespace sftbench {
 
 inline constexpr int kUsageExitCode = 2;
+inline constexpr int kFailedExitCode = 4;
 
-// The app with every subcommand; a subcommand's callback sets `exit_code`. Also what completion and
-// the nearest spelling of a mistyped word are made from.
-void build_app(CLI::App& app, int& exit_code);
+// Options that stand before or behind any subcommand.
+struct CommonOptions {
+  std::string log_level = "info";
+  bool no_progress = false;
+};
 
-// Parses, runs, reports: the whole program. Returns the exit status (cli.md): 0, 2, 3, 4, 130.
+// The whole program: an app with every subcommand. A subcommand's callback does its work, prints
+// data to stdout and everything else to stderr, and sets `exit_code`. `common` outlives the app.
+void build_app(CLI::App& app, CommonOptions& common, int& exit_code);
+
+// Parses, runs, reports. Returns the exit status: 0, 2, 3, 4 or 130.
 int run_app(int argc, char** argv);
+
+// What is wrong with a word that the app does not know, with the nearest one that it does. Empty
+// when all words are known.
+std::string unknown_word_message(const CLI::App& app);
 
 }  // namespace sftbench

@@ -1,0 +1,33 @@
+// sftbench doctor: what this machine can run and what is missing, with the command that mends it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "sftbench/base/json.h"
+
+namespace sftbench {
+
+// Registers the subcommand; its callback prints the findings to stdout and sets `exit_code`:
+// 0 this machine can train (on a CPU at least), 4 it cannot.
+void add_doctor_command(CLI::App& app, int& exit_code);
+
+struct Finding {
+  std::string subject;
+  std::string state;  // "ok", "warn": works, but slower or less; "missing": does not work;
+                      // "none": not there, nor needed for a run on the CPU
+  std::string found;
+  std::string advice;  // empty when there is nothing to do
+};
+
+// Each takes what it judges, so that it can be tested without a machine that has it.
+Finding judge_blas(const Json& environment);
+Finding judge_cpu_flags(const std::vector<std::string>& flags);
+Finding judge_cuda(const Json& environment, size_t gpus);
+Finding judge_nccl(const Json& environment, size_t gpus);
+Finding find_rdma(const std::filesystem::path& class_directory);  // /sys/class/infiniband
+Finding find_disk(const std::string& subject, const std::filesystem::path& directory);
+
+}  // namespace sftbench

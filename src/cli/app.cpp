@@ -1,0 +1,163 @@
+#include "sftbench/cli/app.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <vector>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
+#include "sftbench/cli/completion.h"
+#include "sftbench/cli/dataset.h"
+#include "sftbench/cli/doctor.h"
+#include "sftbench/cli/expand.h"
+#include "sftbench/cli/experiments.h"
+#include "sftbench/cli/gpus.h"
+#include "sftbench/cli/models.h"
+#include "sftbench/cli/run.h"
+#include "sftbench/launch/build_info.h"
+
+namespace sftbench {
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  sftbench doctor                                  what this machine can run
+  sftbench expand space.yaml                       the entities of a space, with verdicts
+  sftbench run space.yaml --entity 3               measure one of them
+  sftbench run --experiment finetune_full_benchmark-v1.0.0 --weights random \
+    --set model_name=smollm2-135m --set number_gpus=0 \
+    --set model_max_length=512 --set batch_size=1  measure without a file
+
+Exit status: 0 measured, valid; 2 usage or input error; 3 invalid; 4 failed; 130 interrupted.)";
+
+void set_up_logging() {
+  auto logger = spdlog::stderr_logger_mt("sftbench");
+  logger->set_pattern("%H:%M:%S %l: %v");
+  logger->flush_on(spdlog::level::trace);
+  spdlog::set_default_logger(std::move(logger));
+}
+
+// "run" of "sftbench run SPACE": the innermost subcommand that was chosen.
+const CLI::App* chosen_command(const CLI::App& app) {
+  const CLI::App* command = &app;
+  for (auto subcommands = command->get_subcommands(); !subcommands.empty();
+       subcommands = command->get_subcommands()) {
+    command = subcommands.front();
+  }
+  return command;
+}
+
+std::string full_name(const CLI::App* command) {
+  if (command->get_parent() == nullptr) return command->get_name();
+  return full_name(command->get_parent()) + " " + command->get_name();
+}
+
+std::vector<std::string> option_names(const CLI::App* command) {
+  std::vector<std::string> names;
+  for (; command != nullptr; command = command->get_parent()) {
+    for (const CLI::Option* option : command->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+  }
+  return names;
+}
+
+std::vector<std::string> subcommand_names(const CLI::App* command) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : command->get_subcommands(nullptr)) names.push_back(sub->get_name());
+  return names;
+}
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& candidates) {
+  const std::string nearest = nearest_spelling(word, candidates);
+  return nearest.empty() ? "" : "; did you mean '" + nearest + "'?";
+}
+
+int usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string name = full_name(chosen_command(app));
+  const std::string unknown = unknown_word_message(app);
+  std::fprintf(stderr, "%s: %s\n%s --help shows what there is\n", name.c_str(),
+               unknown.empty() ? error.what() : unknown.c_str(), name.c_str());
+  return kUsageExitCode;
+}
+
+}  // namespace
+
+std::string unknown_word_message(const CLI::App& app) {
+  const std::vector<std::string> unknown = app.remaining(true);
+  if (unknown.empty()) return {};
+  const CLI::App* command = chosen_command(app);
+  const std::string& word = unknown.front();
+  if (word.size() > 1 && word.front() == '-') {
+    const std::string option = word.substr(0, word.find('='));
+    return "unknown option '" + option + "'" + did_you_mean(option, option_names(command));
+  }
+  const std::vector<std::string> subcommands = subcommand_names(command);
+  if (subcommands.empty()) return "unexpected argument '" + word + "'";
+  return "unknown command '" + word + "'" + did_you_mean(word, subcommands);
+}
+
+void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
+  app.description(
+      "Measures what it costs to fine-tune a language model a given way on given devices.");
+  app.name("sftbench");
+  app.set_version_flag("--version", version_text(),
+                       "Print version, commit, build type and compiler");
+  app.add_option("--log-level", common.log_level, "What goes to stderr")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}))
+      ->capture_default_str();
+  app.add_flag("--no-progress", common.no_progress, "No progress on stderr");
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.footer(kExamples);
+  app.get_formatter()->column_width(36);
+  app.parse_complete_callback(
+      [&common] { spdlog::set_level(spdlog::level::from_str(common.log_level)); });
+
+  add_run_command(app, common, exit_code);
+  add_expand_command(app, exit_code);
+  add_experiments_command(app, exit_code);
+  add_models_command(app, exit_code);
+  add_gpus_command(app, exit_code);
+  add_dataset_command(app, exit_code);
+  add_doctor_command(app, exit_code);
+  add_completion_command(app, exit_code);
+}
+
+int run_app(int argc, char** argv) {
+  int exit_code = 0;
+  CommonOptions common;
+  CLI::App app;
+  build_app(app, common, exit_code);
+  set_up_logging();
+  try {
+    if (argc == 1) {
+      std::fputs(app.help().c_str(), stderr);
+      return kUsageExitCode;
+    }
+    app.parse(argc, argv);
+    return exit_code;
+  } catch (const CLI::Success& success) {  // --help, --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return usage_error(app, error);
+  } catch (const InputError& error) {
+    for (const Diagnostic& diagnostic : error.diagnostics()) {
+      std::fprintf(stderr, "sftbench: %s\n", to_string(diagnostic).c_str());
+    }
+    return kUsageExitCode;
+  } catch (const RunError& error) {
+    std::fprintf(stderr, "sftbench: %s: %s\n", std::string(to_string(error.code())).c_str(),
+                 error.what());
+    return kFailedExitCode;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "sftbench: a bug, please report it with the command: %s\n", error.what());
+    return kFailedExitCode;
+  }
+}
+
+}  // namespace sftbench

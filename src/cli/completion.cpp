@@ -1,0 +1,269 @@
+#include "sftbench/cli/completion.h"
+
+#include <iostream>
+#include <memory>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
+#include "sftbench/results/table.h"
+
+namespace sftbench {
+namespace {
+
+const std::vector<std::string> kShells = {"bash", "zsh", "fish"};
+
+struct OptionWords {
+  std::vector<std::string> names;  // with dashes
+  std::string help;
+  bool takes_value = false;
+  std::vector<std::string> values;  // that are legal; empty: anything, files are offered
+};
+
+struct CommandWords {
+  std::string path;  // "sftbench dataset text"
+  std::vector<const CLI::App*> subcommands;
+  std::vector<OptionWords> options;      // those of its parents included
+  std::vector<std::string> positionals;  // legal values of positional arguments
+};
+
+// "{a,b,c}" at the end of a type's name, as CLI::IsMember writes it: the legal values.
+std::vector<std::string> values_of(const CLI::Option& option) {
+  if (option.check_lname("format")) return output_format_names();
+  const std::string type = option.get_type_name();
+  const size_t open = type.rfind('{');
+  if (open == std::string::npos || type.back() != '}') return {};
+  std::vector<std::string> values;
+  std::string value;
+  for (const char c : type.substr(open + 1)) {
+    if (c != ',' && c != '}') {
+      value += c;
+      continue;
+    }
+    values.push_back(std::move(value));
+    value.clear();
+  }
+  return values;
+}
+
+OptionWords words_of(const CLI::Option& option) {
+  OptionWords words;
+  for (const std::string& name : option.get_snames()) words.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) words.names.push_back("--" + name);
+  words.help = option.get_description();
+  words.takes_value = option.get_items_expected_max() > 0;
+  if (words.takes_value) words.values = values_of(option);
+  return words;
+}
+
+void collect(const CLI::App& command, const std::string& path, std::vector<OptionWords> inherited,
+             std::vector<CommandWords>& all) {
+  CommandWords words;
+  words.path = path;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_positional()) {
+      for (const std::string& value : values_of(*option)) words.positionals.push_back(value);
+    } else {
+      words.options.push_back(words_of(*option));
+    }
+  }
+  // Options of the parents are legal behind a subcommand; --help is every command's own.
+  for (OptionWords& option : inherited) {
+    if (option.names.back() != "--help") words.options.push_back(option);
+  }
+  for (const CLI::App* sub : command.get_subcommands(nullptr)) words.subcommands.push_back(sub);
+  all.push_back(words);
+  for (const CLI::App* sub : words.subcommands) {
+    collect(*sub, path + " " + sub->get_name(), words.options, all);
+  }
+}
+
+std::vector<std::string> candidates(const CommandWords& command) {
+  std::vector<std::string> words = command.positionals;
+  for (const CLI::App* sub : command.subcommands) words.push_back(sub->get_name());
+  for (const OptionWords& option : command.options) {
+    words.insert(words.end(), option.names.begin(), option.names.end());
+  }
+  return words;
+}
+
+std::string quoted(const std::string& text) {
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+// The branches of a `case` that follow the words typed so far into subcommands (bash and zsh).
+std::string descent_cases(const std::vector<CommandWords>& commands) {
+  std::string text;
+  for (const CommandWords& command : commands) {
+    for (const CLI::App* sub : command.subcommands) {
+      const std::string path = command.path + " " + sub->get_name();
+      text += "      " + quoted(path) + ") at=" + quoted(path) + " ;;\n";
+    }
+  }
+  return text;
+}
+
+// `offer` turns an option's values into a command; a value without a list is left to file names.
+template <typename Offer>
+std::string value_cases(const std::vector<CommandWords>& commands, const Offer& offer) {
+  std::string text;
+  for (const CommandWords& command : commands) {
+    for (const OptionWords& option : command.options) {
+      if (!option.takes_value) continue;
+      std::vector<std::string> patterns;
+      for (const std::string& name : option.names) {
+        patterns.push_back(quoted(command.path + " " + name));
+      }
+      text += "    " + join(patterns, "|") + ") " + offer(option) + " ;;\n";
+    }
+  }
+  return text;
+}
+
+std::string bash_script(const std::vector<CommandWords>& commands) {
+  std::string text =
+      R"(# bash completion for sftbench. Load it with: source <(sftbench completion bash)
+_sftbench() {
+  local at=sftbench word words= cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
+  COMPREPLY=()
+  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    case "$at $word" in
+)" + descent_cases(commands) +
+      R"(    esac
+  done
+  case "$at $prev" in
+)" + value_cases(commands, [](const OptionWords& option) {
+        if (option.values.empty()) return std::string("return");
+        return "COMPREPLY=($(compgen -W " + quoted(join(option.values, " ")) +
+               " -- \"$cur\")); return";
+      });
+  text += "  esac\n  case \"$at\" in\n";
+  for (const CommandWords& command : commands) {
+    text += "    " + quoted(command.path) + ") words=" + quoted(join(candidates(command), " ")) +
+            " ;;\n";
+  }
+  return text + R"(  esac
+  COMPREPLY=($(compgen -W "$words" -- "$cur"))
+}
+complete -o default -F _sftbench sftbench
+)";
+}
+
+// zsh separates a candidate from its description by a colon.
+std::string described(const std::string& word, const std::string& help) {
+  std::string escaped;
+  for (const char c : word) escaped += c == ':' ? std::string("\\:") : std::string(1, c);
+  return quoted(escaped + ":" + help);
+}
+
+std::string zsh_script(const std::vector<CommandWords>& commands) {
+  std::string text = R"(#compdef sftbench
+# zsh completion for sftbench. Load it with: source <(sftbench completion zsh)
+_sftbench() {
+  local at=sftbench word
+  local -a found
+  for word in "${(@)words[2,CURRENT-1]}"; do
+    case "$at $word" in
+)" + descent_cases(commands) +
+                     R"(    esac
+  done
+  case "$at ${words[CURRENT-1]}" in
+)" + value_cases(commands, [](const OptionWords& option) {
+                       if (option.values.empty()) return std::string("_files; return");
+                       std::vector<std::string> values;
+                       for (const std::string& value : option.values)
+                         values.push_back(quoted(value));
+                       return "compadd -- " + join(values, " ") + "; return";
+                     });
+  text += "  esac\n  case \"$at\" in\n";
+  for (const CommandWords& command : commands) {
+    text += "    " + quoted(command.path) + ") found=(";
+    for (const std::string& value : command.positionals) text += "\n      " + described(value, "");
+    for (const CLI::App* sub : command.subcommands) {
+      text += "\n      " + described(sub->get_name(), sub->get_description());
+    }
+    for (const OptionWords& option : command.options) {
+      for (const std::string& name : option.names) {
+        text += "\n      " + described(name, option.help);
+      }
+    }
+    text += ") ;;\n";
+  }
+  return text + R"(  esac
+  _describe 'sftbench' found
+  _files
+}
+compdef _sftbench sftbench
+)";
+}
+
+std::string fish_script(const std::vector<CommandWords>& commands) {
+  std::string text =
+      "# fish completion for sftbench. Load it with: sftbench completion fish | source\n";
+  for (const CommandWords& command : commands) {
+    // The condition: all subcommands of the path are typed, and none below it.
+    std::vector<std::string> conditions;
+    std::string rest = command.path.substr(std::string("sftbench").size());
+    for (size_t at = 0; at < rest.size();) {
+      const size_t end = std::min(rest.find(' ', at + 1), rest.size());
+      conditions.push_back("__fish_seen_subcommand_from" + rest.substr(at, end - at));
+      at = end;
+    }
+    std::vector<std::string> below;
+    for (const CLI::App* sub : command.subcommands) below.push_back(sub->get_name());
+    if (!below.empty()) {
+      conditions.push_back("not __fish_seen_subcommand_from " + join(below, " "));
+    }
+    const std::string head =
+        "complete -c sftbench" +
+        (conditions.empty() ? std::string() : " -n " + quoted(join(conditions, "; and ")));
+    for (const CLI::App* sub : command.subcommands) {
+      text += head + " -a " + sub->get_name() + " -d " + quoted(sub->get_description()) + "\n";
+    }
+    if (!command.positionals.empty()) {
+      text += head + " -a " + quoted(join(command.positionals, " ")) + "\n";
+    }
+    for (const OptionWords& option : command.options) {
+      text += head;
+      for (const std::string& name : option.names) {
+        text += name.size() == 2 ? " -s " + name.substr(1) : " -l " + name.substr(2);
+      }
+      if (option.takes_value) text += " -r";
+      if (!option.values.empty()) text += " -f -a " + quoted(join(option.values, " "));
+      text += " -d " + quoted(option.help) + "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string completion_script(const CLI::App& app, const std::string& shell) {
+  std::vector<CommandWords> commands;
+  collect(app, "sftbench", {}, commands);
+  if (shell == "bash") return bash_script(commands);
+  if (shell == "zsh") return zsh_script(commands);
+  if (shell == "fish") return fish_script(commands);
+  throw InputError({{.file = {},
+                     .line = 0,
+                     .key = "completion",
+                     .message = "unknown shell '" + shell + "'",
+                     .expected = "one of " + join(kShells),
+                     .nearest = nearest_spelling(shell, kShells)}});
+}
+
+void add_completion_command(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("completion", "Print a shell's completion script");
+  const auto shell = std::make_shared<std::string>();
+  command->add_option("shell", *shell, "The shell that it is for")
+      ->type_name("{" + join(kShells, ",") + "}")
+      ->required();
+  command->footer("\nExample, in ~/.bashrc:\n  source <(sftbench completion bash)");
+  command->callback([&app, shell, &exit_code] {
+    std::cout << completion_script(app, *shell);
+    exit_code = 0;
+  });
+}
+
+}  // namespace sftbench

@@ -1,0 +1,223 @@
+#include "sftbench/cli/doctor.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+
+#include "cli/engine_probe.h"
+#include "sftbench/base/file.h"
+#include "sftbench/base/text.h"
+#include "sftbench/catalog/catalog.h"
+#include "sftbench/cli/app.h"
+#include "sftbench/cli/progress.h"
+#include "sftbench/data/dataset_catalog.h"
+#include "sftbench/launch/build_info.h"
+#include "sftbench/measure/host_info.h"
+#include "sftbench/measure/nvml.h"
+#include "sftbench/results/table.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kScarceDiskBytes = 2e9;  // a generated dataset of the documents takes about 0.5 GB
+
+std::string text_of(const Json& environment, const char* key) {
+  const Json value = environment.value(key, Json());
+  if (value.is_null()) return {};
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::vector<std::string> entries_of(const fs::path& directory) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    names.push_back(it->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Finding find_program() {
+  const std::string unfit = unfit_for_measuring();
+  return {"program", unfit.empty() ? "ok" : "warn", version_text(),
+          unfit.empty() ? "" : "measure with a release build: cmake --preset release"};
+}
+
+Finding find_engine(const EngineProbe& probe) {
+  if (probe.problem.empty()) {
+    return {"libtorch", "ok", text_of(probe.environment, "libtorch"), ""};
+  }
+  return {"libtorch", "missing", probe.problem,
+          "install it (Debian: apt-get install libtorch-dev) and build the engine: "
+          "experiments/setup.sh"};
+}
+
+Finding find_memory(const HostInfo& host) {
+  return {"memory", "ok", bytes_text(static_cast<double>(host.memory_bytes)), ""};
+}
+
+Finding find_cpu(const HostInfo& host) {
+  return {"cpu", "ok", host.cpu + ", " + std::to_string(host.cores) + " cores to use", ""};
+}
+
+Finding find_threads(const HostInfo& host, const Json& environment) {
+  const Json threads = environment.value("threads", Json());
+  if (!threads.is_number_integer()) return {"threads", "none", "not known without libtorch", ""};
+  const bool all = threads.get<int>() == host.cores;
+  return {"threads", all ? "ok" : "warn", threads.dump() + " of " + std::to_string(host.cores),
+          all ? "" : "OMP_NUM_THREADS limits them; --threads sets them for a run"};
+}
+
+Finding find_driver(const Nvml* nvml, const std::string& no_nvml) {
+  if (nvml == nullptr) return {"nvidia driver", "none", no_nvml, ""};
+  return {"nvidia driver", "ok", nvml->driver_version(), ""};
+}
+
+std::vector<Finding> find_gpus(const Nvml* nvml) {
+  std::vector<Finding> findings;
+  const size_t count = nvml != nullptr ? nvml->gpus().size() : 0;
+  for (size_t i = 0; i < count; ++i) {
+    const GpuIdentity& gpu = nvml->gpus()[i];
+    const GpuFacts* facts = Catalog::shipped().gpus.find(gpu.name);
+    const std::string size = ", " + bytes_text(static_cast<double>(gpu.memory_bytes));
+    findings.push_back(
+        {"gpu " + std::to_string(i), facts != nullptr ? "ok" : "warn", gpu.name + size,
+         facts != nullptr ? "gpu_model: " + facts->name
+                          : "not in config/gpus.yaml: MFU will be null until its peaks are added"});
+  }
+  if (findings.empty()) findings.push_back({"gpus", "none", "none to use", ""});
+  return findings;
+}
+
+Finding find_datasets() {
+  size_t present = 0;
+  for (const NamedDataset& dataset : named_datasets()) {
+    if (fs::exists(default_dataset_path(dataset))) ++present;
+  }
+  return {"datasets", "ok",
+          std::to_string(present) + " of " + std::to_string(named_datasets().size()) + " in " +
+              (user_data_directory() / "datasets").string(),
+          present > 0 ? "" : "text datasets are made when a run first needs them"};
+}
+
+Finding find_hub_cache() {
+  const char* home = std::getenv("HF_HOME");
+  const char* user = std::getenv("HOME");
+  const fs::path hub = (home != nullptr && *home != '\0'
+                            ? fs::path(home)
+                            : fs::path(user != nullptr ? user : "/") / ".cache/huggingface") /
+                       "hub";
+  const std::vector<std::string> names = entries_of(hub);
+  const auto models = std::count_if(names.begin(), names.end(), [](const std::string& name) {
+    return name.rfind("models--", 0) == 0;
+  });
+  return {"hugging face cache", models > 0 ? "ok" : "none",
+          std::to_string(models) + " models in " + hub.string(),
+          models > 0 ? "" : "--weights random needs none"};
+}
+
+std::vector<Finding> examine() {
+  const EngineProbe probe = probe_engine();  // forks: before anything that may start threads
+  const HostInfo host = read_host_info();
+  std::string no_nvml;
+  const std::unique_ptr<Nvml> nvml = Nvml::load(&no_nvml);
+  const size_t gpus = nvml != nullptr ? nvml->gpus().size() : 0;
+  std::vector<Finding> findings = {find_program(),
+                                   find_cpu(host),
+                                   judge_cpu_flags(host.cpu_flags),
+                                   find_memory(host),
+                                   find_engine(probe),
+                                   judge_blas(probe.environment),
+                                   find_threads(host, probe.environment),
+                                   find_driver(nvml.get(), no_nvml)};
+  for (Finding& finding : find_gpus(nvml.get())) findings.push_back(std::move(finding));
+  findings.push_back(judge_cuda(probe.environment, gpus));
+  findings.push_back(judge_nccl(probe.environment, gpus));
+  findings.push_back(find_rdma("/sys/class/infiniband"));
+  findings.push_back(find_disk("disk for datasets", user_data_directory()));
+  findings.push_back(find_disk("disk for results", "results"));
+  findings.push_back(find_datasets());
+  findings.push_back(find_hub_cache());
+  return findings;
+}
+
+}  // namespace
+
+Finding judge_blas(const Json& environment) {
+  const std::string blas = text_of(environment, "blas");
+  if (blas.empty()) return {"blas", "none", "not known without libtorch", ""};
+  if (blas.find("reference") == std::string::npos) return {"blas", "ok", blas, ""};
+  return {"blas", "warn", blas, "far slower than OpenBLAS: apt-get install libopenblas0-openmp"};
+}
+
+Finding judge_cpu_flags(const std::vector<std::string>& flags) {
+  std::vector<std::string> wide;
+  for (const char* flag : {"avx2", "avx512f", "avx512_bf16", "amx_bf16"}) {
+    if (std::find(flags.begin(), flags.end(), flag) != flags.end()) wide.emplace_back(flag);
+  }
+  const bool bf16 = std::any_of(wide.begin(), wide.end(), [](const std::string& flag) {
+    return flag.find("bf16") != std::string::npos;
+  });
+  return {"cpu instructions", bf16 ? "ok" : "warn", wide.empty() ? "no AVX2" : join(wide),
+          bf16 ? "" : "no bfloat16 arithmetic: torch_dtype float32 may be faster on this CPU"};
+}
+
+Finding judge_cuda(const Json& environment, size_t gpus) {
+  const std::string cuda = text_of(environment, "cuda");
+  if (!cuda.empty()) return {"cuda", "ok", cuda, ""};
+  if (gpus == 0) return {"cuda", "none", "this libtorch is for CPUs, and there is no GPU", ""};
+  return {"cuda", "missing", "there are GPUs, but this libtorch is for CPUs",
+          "build with a CUDA libtorch 2.x: cmake --preset cuda (README)"};
+}
+
+Finding judge_nccl(const Json& environment, size_t gpus) {
+  const std::string nccl = text_of(environment, "nccl");
+  if (!nccl.empty()) return {"nccl", "ok", nccl, ""};
+  return {"nccl", gpus > 1 ? "missing" : "none", "not in this libtorch",
+          gpus > 1 ? "several GPUs need it: use a CUDA libtorch, which brings it" : ""};
+}
+
+Finding find_rdma(const fs::path& class_directory) {
+  const std::vector<std::string> devices = entries_of(class_directory);
+  return {"rdma devices", devices.empty() ? "none" : "ok",
+          devices.empty() ? "none in " + class_directory.string() : join(devices), ""};
+}
+
+Finding find_disk(const std::string& subject, const fs::path& directory) {
+  // The folder may not be there yet: its nearest ancestor says which disk it would be on.
+  std::error_code error;
+  fs::path existing = fs::absolute(directory, error);
+  while (!fs::exists(existing, error) && existing != existing.root_path()) {
+    existing = existing.parent_path();
+  }
+  const fs::space_info space = fs::space(existing, error);
+  if (error) return {subject, "missing", directory.string() + ": " + error.message(), ""};
+  const bool scarce = static_cast<double>(space.available) < kScarceDiskBytes;
+  return {subject, scarce ? "warn" : "ok",
+          bytes_text(static_cast<double>(space.available)) + " free for " + directory.string(),
+          scarce ? "the largest datasets of the documents may not fit" : ""};
+}
+
+void add_doctor_command(CLI::App& app, int& exit_code) {
+  CLI::App* command =
+      app.add_subcommand("doctor", "Tell what this machine can run, what is missing");
+  const auto format = std::make_shared<std::string>("table");
+  command->add_option("--format", *format, "How the findings are printed")
+      ->type_name("{" + join(output_format_names(), ",") + "}")
+      ->capture_default_str();
+  command->callback([format, &exit_code] {
+    const OutputFormat output = output_format(*format);
+    Table table{{"subject", "state", "found", "advice"}, {}};
+    exit_code = 0;
+    for (const Finding& f : examine()) {
+      table.rows.push_back({f.subject, f.state, f.found, f.advice});
+      if (f.subject == "libtorch" && f.state == "missing") exit_code = kFailedExitCode;
+    }
+    std::cout << render(table, output);
+  });
+}
+
+}  // namespace sftbench

@@ -1,0 +1,72 @@
+#include "cli/engine_probe.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+
+#include "sftbench/base/clock.h"
+#include "sftbench/base/error.h"
+#include "sftbench/launch/engine_library.h"
+
+namespace sftbench {
+namespace {
+
+[[noreturn]] void answer(int pipe_end) {
+  Json reply;
+  try {
+    reply = {{"environment", load_engine()->environment()}};
+  } catch (const std::exception& error) {
+    reply = {{"problem", error.what()}};
+  }
+  const std::string text = reply.dump();
+  [[maybe_unused]] const ssize_t written = ::write(pipe_end, text.data(), text.size());
+  _exit(0);
+}
+
+std::string read_until_closed(int pipe_end, double timeout_s) {
+  std::string text;
+  std::array<char, 4096> buffer{};
+  const double end_s = steady_seconds() + timeout_s;
+  for (;;) {
+    pollfd poll_one = {pipe_end, POLLIN, 0};
+    const int left_ms = static_cast<int>((end_s - steady_seconds()) * 1000);
+    if (left_ms <= 0 || ::poll(&poll_one, 1, left_ms) <= 0) return text;
+    const ssize_t got = ::read(pipe_end, buffer.data(), buffer.size());
+    if (got <= 0) return text;
+    text.append(buffer.data(), static_cast<size_t>(got));
+  }
+}
+
+}  // namespace
+
+EngineProbe probe_engine(double timeout_s) {
+  std::array<int, 2> ends{};
+  if (::pipe(ends.data()) != 0) return {Json::object(), "no pipe to a child process"};
+  const pid_t child = ::fork();
+  if (child < 0) return {Json::object(), "no child process"};
+  if (child == 0) {
+    ::close(ends[0]);
+    answer(ends[1]);
+  }
+  ::close(ends[1]);
+  const std::string text = read_until_closed(ends[0], timeout_s);
+  ::close(ends[0]);
+  ::kill(child, SIGKILL);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  const Json reply = Json::parse(text, nullptr, false);
+  if (reply.is_object()) {
+    return {reply.value("environment", Json(Json::object())),
+            reply.value("problem", std::string())};
+  }
+  const bool crashed = WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL;
+  return {Json::object(),
+          crashed ? std::string("loading it ends with signal ") + strsignal(WTERMSIG(status))
+                  : "it does not answer"};
+}
+
+}  // namespace sftbench

@@ -1,0 +1,19 @@
+// Loads the engine in a child process and asks what it runs on: a library that crashes while it is
+// loaded (built for another CPU, for example) then costs doctor a line, not its life.
+#pragma once
+
+#include <string>
+
+#include "sftbench/base/json.h"
+
+namespace sftbench {
+
+struct EngineProbe {
+  Json environment;     // of Engine::environment(); {} when it could not be loaded
+  std::string problem;  // why not; empty when it could
+};
+
+// Gives up after `timeout_s`.
+EngineProbe probe_engine(double timeout_s = 60);
+
+}  // namespace sftbench

@@ -1,0 +1,139 @@
+#include "sftbench/cli/progress.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <ostream>
+#include <utility>
+
+#include "sftbench/measure/proc.h"
+#include "sftbench/measure/stop_rules.h"
+
+namespace sftbench {
+namespace {
+
+constexpr double kTerminalPeriodSeconds = 0.1;
+constexpr double kLinePeriodSeconds = 5;
+constexpr int kBarColumns = 24;
+
+std::string formatted(const char* format, double value) {
+  std::array<char, 48> text{};
+  std::snprintf(text.data(), text.size(), format, value);
+  return text.data();
+}
+
+// Three significant digits.
+std::string scaled(double value, double base, const std::vector<const char*>& units) {
+  size_t unit = 0;
+  for (; std::fabs(value) >= base && unit + 1 < units.size(); ++unit) value /= base;
+  const int decimals = unit == 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2;
+  std::array<char, 48> text{};
+  std::snprintf(text.data(), text.size(), "%.*f%s", decimals, value, units[unit]);
+  return text.data();
+}
+
+double resident_bytes() {
+  std::ifstream file("/proc/self/status");
+  const std::string status{std::istreambuf_iterator<char>(file), {}};
+  return static_cast<double>(kilobyte_field_bytes(status, "VmRSS").value_or(0));
+}
+
+}  // namespace
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<long long>(std::max(0.0, std::round(seconds)));
+  std::array<char, 48> text{};
+  if (whole >= 3600) {
+    std::snprintf(text.data(), text.size(), "%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60,
+                  whole % 60);
+  } else {
+    std::snprintf(text.data(), text.size(), "%lld:%02lld", whole / 60, whole % 60);
+  }
+  return text.data();
+}
+
+std::string bytes_text(double bytes) {
+  return scaled(bytes, 1024, {" B", " KiB", " MiB", " GiB", " TiB"});
+}
+
+std::string quantity_text(double value) {
+  return scaled(value, 1000, {"", " k", " M", " G", " T", " P"});
+}
+
+Progress::Progress(std::ostream& out, bool terminal, const TrainingJob& job, Peak peak)
+    : out_(out),
+      terminal_(terminal),
+      devices_(static_cast<int>(std::max<int64_t>(1, job.device.ranks))),
+      stop_after_s_(job.batches.stop_after_seconds),
+      peak_of_(std::move(peak)) {
+  // The automatic rule ends most runs after its two phases; steps that are long take longer.
+  if (job.batches.auto_stop_method == kAutoStopMethod) stop_after_s_ = 180;
+}
+
+void Progress::on_train_begin(const TrainBegin& begin) {
+  begin_ = begin;
+  span_ = {};
+  shown_ = false;
+  peak_ = peak_of_(begin.compute_dtype);
+}
+
+void Progress::on_step_end(const StepEvent& event, TrainControl&) {
+  if (span_.steps.empty()) span_.begin_s = event.begin_s;
+  span_.end_s = event.end_s;
+  span_.steps.assign(1, event);  // the last one alone is kept
+  span_.tokens += event.tokens;
+  span_.attention_flops += event.attention_flops;
+  const double period_s = terminal_ ? kTerminalPeriodSeconds : kLinePeriodSeconds;
+  if (shown_ && event.step < begin_.total_steps && event.end_s - shown_s_ < period_s) return;
+  shown_ = true;
+  shown_s_ = event.end_s;
+  if (terminal_) {
+    out_ << "\r" << bar() << " " << line(event) << "\x1b[K" << std::flush;
+  } else {
+    out_ << line(event) << "\n" << std::flush;
+  }
+}
+
+void Progress::on_train_end(const TrainEnd&) {
+  if (terminal_ && shown_) out_ << "\n" << std::flush;
+}
+
+double Progress::seconds_left(const StepEvent& event) const {
+  const double elapsed_s = span_.seconds();
+  const auto done = static_cast<double>(event.step);
+  const double left_s = elapsed_s / done * (static_cast<double>(begin_.total_steps) - done);
+  if (stop_after_s_ <= 0) return left_s;
+  return std::min(left_s, std::max(0.0, stop_after_s_ - elapsed_s));
+}
+
+std::string Progress::bar() const {
+  const StepEvent& event = span_.steps.front();
+  const double by_steps =
+      static_cast<double>(event.step) / std::max(1.0, static_cast<double>(begin_.total_steps));
+  const double by_time = stop_after_s_ > 0 ? span_.seconds() / stop_after_s_ : 0;
+  const double done = std::clamp(std::max(by_steps, by_time), 0.0, 1.0);
+  const int filled = static_cast<int>(done * kBarColumns);
+  return "[" + std::string(static_cast<size_t>(filled), '#') +
+         std::string(static_cast<size_t>(kBarColumns - filled), '.') + "]";
+}
+
+std::string Progress::line(const StepEvent& event) const {
+  std::string text = "step " + std::to_string(event.step) + "/" +
+                     std::to_string(begin_.total_steps) + formatted(", loss %.4g", event.loss);
+  if (span_.seconds() > 0 && span_.tokens.padded > 0) {
+    const Json mfu = model_flops_utilization(begin_, span_, devices_, peak_);
+    text += ", " + quantity_text(static_cast<double>(span_.tokens.padded) / span_.seconds()) +
+            " tokens/s, ";
+    text += mfu["value"].is_null()
+                ? quantity_text(mfu["achieved_flops_per_device"]) + "FLOP/s per device"
+                : formatted("MFU %.1f %%", 100 * mfu["value"].get<double>());
+  }
+  const double bytes = event.device_allocated_bytes > 0
+                           ? static_cast<double>(event.device_allocated_bytes)
+                           : resident_bytes();
+  return text + ", " + bytes_text(bytes) + ", " + duration_text(seconds_left(event)) + " left";
+}
+
+}  // namespace sftbench

@@ -1,0 +1,239 @@
+#include "sftbench/cli/run.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "cli/repeat_command.h"
+#include "cli/run_log.h"
+#include "sftbench/base/clock.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
+#include "sftbench/catalog/catalog.h"
+#include "sftbench/cli/progress.h"
+#include "sftbench/cli/selection.h"
+#include "sftbench/data/dataset_catalog.h"
+#include "sftbench/launch/build_info.h"
+#include "sftbench/launch/classify_error.h"
+#include "sftbench/launch/devices.h"
+#include "sftbench/launch/engine_library.h"
+#include "sftbench/launch/interrupt.h"
+#include "sftbench/launch/run_job.h"
+#include "sftbench/results/store.h"
+#include "sftbench/space/validity.h"
+
+namespace sftbench {
+namespace {
+
+struct RunArguments {
+  Selection selection;
+  std::string job_path;
+  std::string output = "results";
+  std::string format = "table";
+  double sample_period_s = 1.0;
+  bool dry_run = false;
+};
+
+// What is to be measured, or why that is settled already.
+struct Plan {
+  TrainingJob job;  // names and inputs are always there
+  bool generate_dataset = false;
+  std::optional<ErrorClass> ending;  // of a measurement that cannot begin
+};
+
+void warn(const std::vector<Diagnostic>& diagnostics) {
+  for (const Diagnostic& diagnostic : diagnostics) spdlog::warn("{}", to_string(diagnostic));
+}
+
+Plan plan_from_space(const RunArguments& arguments) {
+  const Catalog& catalog = Catalog::shipped();
+  const LoadedSpace loaded = load_space(arguments.selection);
+  warn(loaded.warnings);
+  const MeasurementRequest request = choose_request(loaded.space, arguments.selection);
+  ResolveOptions options = resolve_options(loaded.space, arguments.selection);
+  options.sample_period_s = arguments.sample_period_s;
+
+  Plan plan;
+  plan.job.experiment = request.experiment;
+  plan.job.experiment_id = request.experiment_id;
+  plan.job.entity_id = request.entity_id;
+  plan.job.inputs = effective_inputs(request, options);
+  const std::vector<Violation> violations = validate(request.inputs, catalog.models);
+  for (const Violation& violation : violations) {
+    spdlog::warn("{}: {}", to_string(violation.code), violation.message);
+  }
+  if (!violations.empty()) {
+    plan.ending = ErrorClass{violations.front().code, violations.front().message, {}};
+    return plan;
+  }
+  try {
+    Resolution resolution = resolve(request, loaded.settings, options, catalog);
+    for (const std::string& note : resolution.notes) spdlog::info("{}", note);
+    plan.job = std::move(resolution.job);
+    plan.generate_dataset = resolution.generate_dataset;
+  } catch (const RunError& error) {
+    plan.ending = classify_exception(error, plan.job);
+  }
+  return plan;
+}
+
+Plan plan_from_job(const std::string& path) {
+  Plan plan;
+  plan.job = training_job_from_json(read_json_file(path), path);
+  return plan;
+}
+
+// Everything that a measurement needs and that lives as long as it.
+class Session {
+ public:
+  Session(const RunArguments& arguments, const CommonOptions& common, Plan plan)
+      : common_(common),
+        plan_(std::move(plan)),
+        store_(arguments.output),
+        key_(measurement_key(plan_.job.experiment, plan_.job.inputs)),
+        nvml_(Nvml::load(&no_nvml_)) {
+    store_.probe(plan_.job.experiment);
+    settings_.nvml = nvml_.get();
+    settings_.command = repeat_command();
+    settings_.interrupted = [this] { return watcher_.requested(); };
+    settings_.peak = [this](const std::string& dtype) {
+      return device_peak(plan_.job, nvml_.get(), Catalog::shipped().gpus, dtype);
+    };
+  }
+
+  // Throws Interrupted.
+  Measurement measure() {
+    if (plan_.ending) return ended(*plan_.ending);
+    try {
+      check_devices(plan_.job, nvml_.get(), no_nvml_, Catalog::shipped().gpus);
+      if (plan_.generate_dataset) generate_dataset();
+    } catch (const RunError& error) {
+      return ended(classify_exception(error, plan_.job));
+    }
+    return train();
+  }
+
+  std::filesystem::path write(const Measurement& measurement) const {
+    return store_.write(measurement, key_);
+  }
+
+  void remove_files() { watcher_.remove_files(); }
+
+ private:
+  Measurement ended(const ErrorClass& error) {
+    Measurement measurement = begin_measurement(plan_.job, settings_);
+    set_outcome(measurement, makes_invalid(error.code) ? Status::kInvalid : Status::kFailed,
+                {error.code, error.message, error.evidence, {}});
+    measurement.finished_at = utc_now_iso8601();
+    return measurement;
+  }
+
+  void generate_dataset() const {
+    ensure_named_dataset(named_dataset(plan_.job.data.dataset_id), plan_.job.data.path,
+                         [](const std::string& line) { spdlog::info("{}", line); });
+  }
+
+  Measurement train() {
+    const std::filesystem::path log_path = store_.log_path(plan_.job.experiment, key_);
+    watcher_.remove_when_interrupted(log_path);
+    const RunLog log(log_path);
+    StepLog step_log(log);
+    settings_.log = log_path.string();
+    settings_.observers = {&step_log};
+    std::optional<Progress> progress;
+    if (!common_.no_progress && spdlog::should_log(spdlog::level::info)) {
+      progress.emplace(std::cerr, ::isatty(STDERR_FILENO) != 0, plan_.job, settings_.peak);
+      settings_.observers.push_back(&*progress);
+    }
+    spdlog::info("measuring {} with {}", plan_.job.entity_id, plan_.job.experiment_id);
+    watcher_.set_graceful(true);
+    Measurement measurement = run_job(
+        plan_.job, [this]() -> Engine& { return engine(); }, settings_);
+    watcher_.set_graceful(false);
+    if (watcher_.requested()) throw Interrupted();
+    if (measurement.reason) {
+      log.line("error", std::string(to_string(measurement.reason->code)) + ": " +
+                            measurement.reason->message + "\n" + measurement.reason->evidence);
+    }
+    return measurement;
+  }
+
+  Engine& engine() {
+    engine_ = load_engine();
+    return *engine_;
+  }
+
+  const CommonOptions& common_;
+  Plan plan_;
+  ResultStore store_;
+  std::string key_;
+  InterruptWatcher watcher_;  // before all that starts threads
+  std::string no_nvml_;
+  std::unique_ptr<Nvml> nvml_;
+  std::unique_ptr<Engine> engine_;
+  RunSettings settings_;
+};
+
+int print_job(const Plan& plan) {
+  if (!plan.ending) {
+    std::cout << to_json(plan.job).dump(2) << "\n";
+    return 0;
+  }
+  spdlog::error("{}: {}", to_string(plan.ending->code), plan.ending->message);
+  return exit_code(makes_invalid(plan.ending->code) ? Status::kInvalid : Status::kFailed);
+}
+
+int run(const RunArguments& arguments, const CommonOptions& common) {
+  const OutputFormat format = output_format(arguments.format);
+  Plan plan =
+      arguments.job_path.empty() ? plan_from_space(arguments) : plan_from_job(arguments.job_path);
+  if (arguments.dry_run) return print_job(plan);
+  if (const std::string unfit = unfit_for_measuring(); !unfit.empty()) {
+    spdlog::warn("this sftbench was {}: its figures say nothing about a release build", unfit);
+  }
+  Session session(arguments, common, std::move(plan));
+  try {
+    const Measurement measurement = session.measure();
+    std::cout << render(measurement, format) << std::flush;
+    spdlog::info("wrote {}", session.write(measurement).string());
+    return exit_code(measurement.status);
+  } catch (const Interrupted&) {
+    session.remove_files();
+    spdlog::error("interrupted; nothing was kept");
+    return kInterruptedExitCode;
+  }
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
+  CLI::App* command = app.add_subcommand("run", "Measure one entity and print its properties");
+  const auto arguments = std::make_shared<RunArguments>();
+  add_selection_options(*command, arguments->selection);
+  command->add_option("--job", arguments->job_path, "Repeat a training job that --dry-run printed")
+      ->type_name("FILE");
+  command->add_flag("--dry-run", arguments->dry_run, "Print the training job as JSON and stop");
+  command->add_option("-o,--output", arguments->output, "Folder of the results")
+      ->type_name("DIR")
+      ->capture_default_str();
+  command->add_option("--format", arguments->format, "How the result is printed to stdout")
+      ->type_name("{" + join(output_format_names(), ",") + "}")
+      ->capture_default_str();
+  command
+      ->add_option("--sample-period", arguments->sample_period_s,
+                   "Seconds between samples of GPUs, CPU and memory")
+      ->type_name("S")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
+  command->footer(R"(
+Examples:
+  sftbench run experiments/spaces/quickstart.yaml
+  sftbench run space.yaml --entity 3 --set max_steps=8 --format json
+  sftbench run space.yaml --entity 3 --dry-run >job.json && sftbench run --job job.json)");
+  command->callback([arguments, &common, &exit_code] { exit_code = run(*arguments, common); });
+}
+
+}  // namespace sftbench

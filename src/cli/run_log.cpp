@@ -1,0 +1,51 @@
+#include "cli/run_log.h"
+
+#include <spdlog/sinks/basic_file_sink.h>
+
+#include <algorithm>
+
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+
+RunLog::RunLog(const std::filesystem::path& path) {
+  try {
+    file_ = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string(), true);
+  } catch (const spdlog::spdlog_ex& error) {
+    throw InputError(path.string() + ": cannot write the log: " + error.what());
+  }
+  logger_ = std::make_unique<spdlog::logger>("run", file_);
+  logger_->set_pattern("%Y-%m-%dT%H:%M:%S.%e %v");
+  logger_->flush_on(spdlog::level::trace);
+  spdlog::default_logger()->sinks().push_back(file_);
+}
+
+RunLog::~RunLog() {
+  auto& sinks = spdlog::default_logger()->sinks();
+  sinks.erase(std::remove(sinks.begin(), sinks.end(), file_), sinks.end());
+}
+
+void RunLog::line(const std::string& kind, const std::string& text) const {
+  logger_->info("{}: {}", kind, text);
+}
+
+void StepLog::on_train_begin(const TrainBegin& begin) {
+  log_.line("begin",
+            fmt::format("{} steps, {} parameters ({} trained), {}, padding {}, tokenizer {}",
+                        begin.total_steps, begin.parameters_total, begin.parameters_trainable,
+                        begin.compute_dtype, begin.padding, begin.tokenizer));
+}
+
+void StepLog::on_step_end(const StepEvent& event, TrainControl&) {
+  log_.line("step",
+            fmt::format("{} epoch {:.4f} loss {:.6f} grad_norm {:.6f} learning_rate {:.4e} "
+                        "seconds {:.4f} padded_tokens {} dataset_tokens {}",
+                        event.step, event.epoch, event.loss, event.grad_norm, event.learning_rate,
+                        event.end_s - event.begin_s, event.tokens.padded, event.tokens.dataset));
+}
+
+void StepLog::on_train_end(const TrainEnd& end) {
+  log_.line("end", fmt::format("{} steps", end.steps));
+}
+
+}  // namespace sftbench

@@ -1,0 +1,41 @@
+// The log of one run: all that goes to stderr meanwhile, and a line for each optimisation step.
+// Written line by line, so that it tells how far a run came that did not end by itself.
+#pragma once
+
+#include <spdlog/spdlog.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "sftbench/measure/events.h"
+
+namespace sftbench {
+
+class RunLog {
+ public:
+  // Replaces the file; messages of the default logger go there, too, until destruction.
+  explicit RunLog(const std::filesystem::path& path);
+  ~RunLog();
+  RunLog(const RunLog&) = delete;
+  RunLog& operator=(const RunLog&) = delete;
+
+  void line(const std::string& kind, const std::string& text) const;
+
+ private:
+  spdlog::sink_ptr file_;
+  std::unique_ptr<spdlog::logger> logger_;  // to the file alone
+};
+
+class StepLog : public TrainObserver {
+ public:
+  explicit StepLog(const RunLog& log) : log_(log) {}
+  void on_train_begin(const TrainBegin& begin) override;
+  void on_step_end(const StepEvent& event, TrainControl& control) override;
+  void on_train_end(const TrainEnd& end) override;
+
+ private:
+  const RunLog& log_;
+};
+
+}  // namespace sftbench
