@@ -51,7 +51,7 @@ void PieceCache::insert(std::string_view piece, std::span<const int32_t> ids) {
   push_front(&long_[(slot.hash & (kLongSets - 1)) * kWays], kWays, slot);
 }
 
-bool PieceCache::find_long(std::string_view piece, std::vector<int32_t>& ids) const {
+bool PieceCache::find_long(std::string_view piece, IdBuffer& ids) const {
   const uint64_t hash = XXH3_64bits(piece.data(), piece.size());
   const LongSlot* set = &long_[(hash & (kLongSets - 1)) * kWays];
   for (size_t way = 0; way < kWays; ++way) {

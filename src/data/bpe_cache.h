@@ -4,6 +4,7 @@
 // make it grow or slow. Short pieces (nearly all) stand whole in their 32-byte slots.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -12,24 +13,55 @@
 
 namespace sftbench {
 
+// Token ids that are written without asking for room each time.
+class IdBuffer {
+ public:
+  void clear() { count_ = 0; }
+  std::span<const int32_t> ids() const { return {ids_.data(), count_}; }
+
+  // Room for `more` ids behind those that are there.
+  void reserve(size_t more) {
+    if (count_ + more > ids_.size()) ids_.resize(std::max(count_ + more, ids_.size() * 2));
+  }
+  void push(int32_t id) {
+    reserve(1);
+    ids_[count_++] = id;
+  }
+  void append(std::span<const int32_t> ids) {
+    reserve(ids.size());
+    std::copy(ids.begin(), ids.end(), end());
+    count_ += ids.size();
+  }
+  int32_t* end() { return ids_.data() + count_; }
+  void advance(size_t count) { count_ += count; }
+
+ private:
+  std::vector<int32_t> ids_ = std::vector<int32_t>(1024);
+  size_t count_ = 0;
+};
+
 class PieceCache {
  public:
   PieceCache();
 
+  static constexpr size_t kInlineIds = 3;
+
   static constexpr size_t kLongestPiece_bytes = 256;
 
   // Appends the ids of `piece` and returns true, or returns false.
-  // REQUIRES: 16 readable bytes from piece.data() on; not empty; at most kLongestPiece_bytes.
-  bool find(std::string_view piece, std::vector<int32_t>& ids) const {
+  // REQUIRES: 16 readable bytes from piece.data() on; not empty; at most kLongestPiece_bytes; room
+  // for kInlineIds in `ids`.
+  bool find(std::string_view piece, IdBuffer& ids) const {
     return piece.size() <= kInline_bytes ? find_short(piece, ids) : find_long(piece, ids);
   }
+  // What find() needs for a batch of `pieces`; a piece with many ids makes room again.
+  static constexpr size_t kReserve = 64 * kInlineIds;
   // Remembers the ids of a piece that find() did not know.
   void insert(std::string_view piece, std::span<const int32_t> ids);
   void clear();
 
  private:
   static constexpr size_t kInline_bytes = 15;
-  static constexpr size_t kInlineIds = 3;
   static constexpr size_t kWays = 4;
   static constexpr size_t kShortSets = size_t{1} << 14;
   static constexpr size_t kLongSets = size_t{1} << 11;
@@ -65,7 +97,7 @@ class PieceCache {
     return static_cast<size_t>(hash >> 40) & (kShortSets - 1);
   }
 
-  bool find_short(std::string_view piece, std::vector<int32_t>& ids) const {
+  bool find_short(std::string_view piece, IdBuffer& ids) const {
     uint64_t low = 0, high = 0;
     key_of(piece, low, high);
     const ShortSlot* set = &short_[short_set(low, high) * kWays];
@@ -77,13 +109,17 @@ class PieceCache {
     }
     return false;
   }
-  bool find_long(std::string_view piece, std::vector<int32_t>& ids) const;
+  bool find_long(std::string_view piece, IdBuffer& ids) const;
 
-  void append(const Ids& found, std::vector<int32_t>& ids) const {
-    const int32_t* from = found.count <= kInlineIds
-                              ? found.inlined
-                              : arena_.data() + static_cast<size_t>(found.inlined[0]);
-    ids.insert(ids.end(), from, from + found.count);
+  void append(const Ids& found, IdBuffer& ids) const {
+    if (found.count > kInlineIds) {
+      const auto begin = arena_.begin() + found.inlined[0];
+      ids.append({begin, begin + found.count});
+      ids.reserve(kReserve);
+      return;
+    }
+    std::memcpy(ids.end(), found.inlined, sizeof(found.inlined));
+    ids.advance(found.count);
   }
   Ids store(std::span<const int32_t> ids);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include "data/bpe_cache.h"
 #include "data/tokenizer_config.h"
@@ -19,20 +20,19 @@ class Encoder final : public PieceSink {
   explicit Encoder(const TokenizerParts& parts)
       : model_(*parts.model), bytes_(parts.pre_tokenizer.ends_in_bytes()) {}
 
-  void set_output(std::vector<int32_t>& ids) { ids_ = &ids; }
-
   void take(std::span<const std::string_view> pieces, bool) override {
+    ids.reserve(PieceCache::kReserve);
     for (const std::string_view piece : pieces) {
-      if (piece.size() > PieceCache::kLongestPiece_bytes) {
-        model_.encode(piece, bytes_, scratch_, *ids_);
-      } else if (!cache_.find(piece, *ids_)) {
-        const size_t first = ids_->size();
-        model_.encode(piece, bytes_, scratch_, *ids_);
-        cache_.insert(piece, std::span<const int32_t>(*ids_).subspan(first));
-      }
+      if (piece.size() <= PieceCache::kLongestPiece_bytes && cache_.find(piece, ids)) continue;
+      missed_.clear();
+      model_.encode(piece, bytes_, scratch_, missed_);
+      if (piece.size() <= PieceCache::kLongestPiece_bytes) cache_.insert(piece, missed_);
+      ids.append(missed_);
+      ids.reserve(PieceCache::kReserve);
     }
   }
 
+  IdBuffer ids;      // of the text being encoded
   std::string text;  // the text being encoded, valid UTF-8 and padded
 
  private:
@@ -40,7 +40,7 @@ class Encoder final : public PieceSink {
   bool bytes_;
   PieceCache cache_;
   BpeScratch scratch_;
-  std::vector<int32_t>* ids_ = nullptr;
+  std::vector<int32_t> missed_;
 };
 
 }  // namespace
@@ -49,8 +49,8 @@ struct Tokenizer::Impl {
   explicit Impl(std::shared_ptr<const TokenizerParts> tokenizer_parts)
       : parts(std::move(tokenizer_parts)), encoder(*parts) {}
 
-  void encode_piece(std::string_view piece, bool at_text_start, std::vector<int32_t>& ids);
-  void encode_normalized(std::string_view piece, bool at_text_start, std::vector<int32_t>& ids);
+  void encode_piece(std::string_view piece, bool at_text_start);
+  void encode_normalized(std::string_view piece, bool at_text_start);
   void add_tokens(std::vector<AddedToken> tokens);
   void apply(TokenizerConfig config);
 
@@ -61,27 +61,25 @@ struct Tokenizer::Impl {
   int64_t model_max_length = std::numeric_limits<int64_t>::max();
 };
 
-void Tokenizer::Impl::encode_normalized(std::string_view piece, bool at_text_start,
-                                        std::vector<int32_t>& ids) {
+void Tokenizer::Impl::encode_normalized(std::string_view piece, bool at_text_start) {
   parts->added.after_normalization().split(
       piece,
       [&](size_t begin, size_t end) {
         parts->pre_tokenizer.run(piece.substr(begin, end - begin), at_text_start && begin == 0,
                                  encoder);
       },
-      [&](int32_t id) { ids.push_back(id); });
+      [&](int32_t id) { encoder.ids.push(id); });
 }
 
-void Tokenizer::Impl::encode_piece(std::string_view piece, bool at_text_start,
-                                   std::vector<int32_t>& ids) {
-  if (parts->normalizer.empty()) return encode_normalized(piece, at_text_start, ids);
+void Tokenizer::Impl::encode_piece(std::string_view piece, bool at_text_start) {
+  if (parts->normalizer.empty()) return encode_normalized(piece, at_text_start);
   std::string normalized;
   normalized.reserve(piece.size() + piece.size() / 2 + kTextPadding_bytes);
   normalized = piece;
   parts->normalizer.run(normalized);
   const size_t size = normalized.size();
   normalized.append(kTextPadding_bytes, '\0');
-  encode_normalized({normalized.data(), size}, at_text_start, ids);
+  encode_normalized({normalized.data(), size}, at_text_start);
 }
 
 // Tokenizers share their parts; one that gains tokens gets parts of its own.
@@ -146,7 +144,7 @@ void Tokenizer::encode(std::string_view text, bool add_special_tokens,
   Impl& impl = *impl_;
   const TokenizerParts& parts = *impl.parts;
   const PostProcessor& post = parts.post_processor;
-  impl.encoder.set_output(ids);
+  impl.encoder.ids.clear();
   std::string& valid = impl.encoder.text;
   valid.clear();
   append_sanitized(valid, text);
@@ -155,13 +153,15 @@ void Tokenizer::encode(std::string_view text, bool add_special_tokens,
   const std::string_view whole(valid.data(), size);
 
   if (add_special_tokens) ids.insert(ids.end(), post.before.begin(), post.before.end());
-  const size_t first = ids.size();
   parts.added.before_normalization().split(
       whole,
       [&](size_t begin, size_t end) {
-        impl.encode_piece(whole.substr(begin, end - begin), begin == 0, ids);
+        impl.encode_piece(whole.substr(begin, end - begin), begin == 0);
       },
-      [&](int32_t id) { ids.push_back(id); });
+      [&](int32_t id) { impl.encoder.ids.push(id); });
+  const size_t first = ids.size();
+  const std::span<const int32_t> found = impl.encoder.ids.ids();
+  ids.insert(ids.end(), found.begin(), found.end());
   parts.truncation.run(ids, first, add_special_tokens ? post.before.size() + post.after.size() : 0);
   if (add_special_tokens) ids.insert(ids.end(), post.after.begin(), post.after.end());
 }

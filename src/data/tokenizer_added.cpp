@@ -1,8 +1,9 @@
 #include "data/tokenizer_added.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cctype>
 #include <limits>
+#include <utility>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -50,21 +51,49 @@ void TokenFinder::build(std::vector<Entry> entries) {
     if (!entries_.empty() && entries_.back().text == entry.text) entries_.pop_back();
     entries_.push_back(std::move(entry));
   }
-  first_bytes_.clear();
-  std::fill(std::begin(is_first_byte_), std::end(is_first_byte_), false);
-  for (const Entry& entry : entries_) {
-    bool& seen = is_first_byte_[static_cast<unsigned char>(entry.text.front())];
-    if (!seen) first_bytes_ += entry.text.front();
-    seen = true;
+  choose_anchor();
+}
+
+// The place in the tokens whose bytes are the rarest in text: few, and neither letters nor the
+// bytes that begin most characters and words.
+void TokenFinder::choose_anchor() {
+  const auto commonness = [](unsigned char byte) {
+    if (byte == ' ' || (byte >= 'a' && byte <= 'z')) return 100;
+    return byte >= 0x80 ? 50 : std::isalnum(byte) ? 20 : 1;
+  };
+  constexpr size_t kFurthest = 8;
+  size_t shortest = entries_.empty() ? 0 : kFurthest;
+  for (const Entry& entry : entries_) shortest = std::min(shortest, entry.text.size());
+  int best = std::numeric_limits<int>::max();
+  for (size_t place = 0; place < shortest; ++place) {
+    bool seen[256] = {};
+    std::string bytes;
+    int cost = 0;
+    for (const Entry& entry : entries_) {
+      const char byte = entry.text[place];
+      if (std::exchange(seen[static_cast<unsigned char>(byte)], true)) continue;
+      bytes += byte;
+      cost += commonness(static_cast<unsigned char>(byte));
+    }
+    if (cost >= best) continue;
+    best = cost;
+    anchor_ = place;
+    anchor_bytes_ = bytes;
+    std::copy(std::begin(seen), std::end(seen), is_anchor_byte_);
   }
 }
 
 size_t TokenFinder::candidate(std::string_view text, size_t from) const {
+  from += anchor_;
+  if (from >= text.size()) return text.size();
 #if defined(__SSE2__)
-  if (first_bytes_.size() <= 4) return find_any_of(text, from, first_bytes_);
+  if (anchor_bytes_.size() <= 4) {
+    const size_t found = find_any_of(text, from, anchor_bytes_);
+    return found == text.size() ? found : found - anchor_;
+  }
 #endif
-  while (from < text.size() && !is_first_byte_[static_cast<unsigned char>(text[from])]) ++from;
-  return from;
+  while (from < text.size() && !is_anchor_byte_[static_cast<unsigned char>(text[from])]) ++from;
+  return from == text.size() ? from : from - anchor_;
 }
 
 const TokenFinder::Entry* TokenFinder::longest_at(std::string_view text, size_t at) const {

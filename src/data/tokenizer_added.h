@@ -71,9 +71,14 @@ class TokenFinder {
   static bool accepts(const Entry& entry, std::string_view text, size_t start, size_t& begin,
                       size_t& end, SpaceRun& spaces);
 
+  void choose_anchor();
+
   std::vector<Entry> entries_;  // sorted by text
-  std::string first_bytes_;
-  bool is_first_byte_[256] = {};
+  // Candidates are found by the bytes that stand `anchor_` bytes into the tokens: "<" in "▁<s>",
+  // "▁</s>".
+  size_t anchor_ = 0;
+  std::string anchor_bytes_;
+  bool is_anchor_byte_[256] = {};
 };
 
 class AddedVocabulary {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstring>
 #include <memory>
 
 #include "data/tokenizer_pattern.h"
@@ -56,15 +58,24 @@ void strip_marks(std::string& text) {
 void replace_byte(std::string& text, char byte, const std::string& content) {
   const auto count = static_cast<size_t>(std::count(text.begin(), text.end(), byte));
   if (count == 0) return;
-  std::string result(text.size() - count + count * content.size(), '\0');
+  constexpr size_t kUnit_bytes = sizeof(uint32_t);  // what one step stores, wanted or not
+  std::string result(text.size() - count + count * content.size() + kUnit_bytes, '\0');
   char* out = result.data();
-  for (const char c : text) {
-    if (c == byte) {
-      out = std::copy(content.begin(), content.end(), out);
-    } else {
-      *out++ = c;
+  if (content.size() <=
+      kUnit_bytes) {  // without branches, for words end where nobody can foresee it
+    uint32_t unit = 0;
+    std::copy(content.begin(), content.end(), reinterpret_cast<char*>(&unit));
+    for (const char c : text) {
+      const bool matches = c == byte;
+      const uint32_t stored = matches ? unit : static_cast<unsigned char>(c);
+      std::memcpy(out, &stored, sizeof(stored));
+      out += matches ? content.size() : 1;
     }
+  } else {
+    for (const char c : text)
+      out = c == byte ? std::copy(content.begin(), content.end(), out) : (*out = c, out + 1);
   }
+  result.resize(result.size() - kUnit_bytes);
   text.swap(result);
 }
 

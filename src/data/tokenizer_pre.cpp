@@ -184,8 +184,8 @@ void PreTokenizerChain::append(const Json& object, const std::string& path, int 
   if (stage) stages_.push_back(std::move(stage));
 }
 
-void PreTokenizerChain::append_word_split(std::string mark) {
-  stages_.push_back(std::make_unique<WordSplit>(std::move(mark)));
+void PreTokenizerChain::append_word_split(const std::string& mark) {
+  stages_.push_back(std::make_unique<WordSplit>(mark));
 }
 
 void PreTokenizerChain::run(std::string_view piece, bool at_text_start, PieceSink& sink) const {

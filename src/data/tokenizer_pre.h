@@ -70,8 +70,8 @@ class PreTokenizerChain {
   // bytes.
   bool ends_in_bytes() const { return ends_in_bytes_; }
 
-  // Cuts before every run of `mark` at the end of the chain.
-  void append_word_split(std::string mark);
+  // Cuts before every run of `mark` (one character) at the end of the chain.
+  void append_word_split(const std::string& mark);
 
   // The pattern that a Split of `regex` would run, always through PCRE2; for tests.
   static std::unique_ptr<PreTokenizer> general_split(const std::string& regex);

@@ -1,6 +1,8 @@
 #include "data/tokenizer_pre_stages.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 #include "data/tokenizer_normalizer.h"
 #include "data/unicode.h"
@@ -52,6 +54,20 @@ class BehaviorFold {
   const char* end_ = nullptr;
   bool previous_ = false;
 };
+
+#if defined(__SSE2__)
+// The first byte at or behind `p` that is an ASCII digit or not ASCII; may lie behind the text.
+const char* skip_no_digits(const char* p, const char* end) {
+  for (; p < end; p += 16) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    const __m128i beyond = _mm_subs_epu8(_mm_sub_epi8(bytes, _mm_set1_epi8('0')), _mm_set1_epi8(9));
+    const __m128i digit = _mm_cmpeq_epi8(beyond, _mm_setzero_si128());
+    const auto mask = static_cast<uint32_t>(_mm_movemask_epi8(_mm_or_si128(digit, bytes)));
+    if (mask != 0) return p + std::countr_zero(mask);
+  }
+  return p;
+}
+#endif
 
 std::string padded(std::string text, size_t& size) {
   size = text.size();
@@ -105,6 +121,9 @@ void DigitSplit::split(std::string_view piece, bool at_text_start, PieceSink& si
   const char* begin = piece.data();
   bool in_digits = false;
   for (const char* p = begin; p < end;) {
+#if defined(__SSE2__)
+    if (!in_digits && (p = skip_no_digits(p, end)) >= end) break;
+#endif
     const auto byte = static_cast<unsigned char>(*p);
     const DecodedChar c = byte < 0x80 ? DecodedChar{byte, 1} : decode_utf8(p);
     const bool digit = byte < 0x80 ? static_cast<unsigned>(byte) - '0' <= 9
@@ -144,15 +163,17 @@ void WordSplit::split(std::string_view piece, bool at_text_start, PieceSink& sin
   PieceBatch batch(sink, at_text_start);
   const char* const end = piece.data() + piece.size();
   const char* begin = piece.data();
-  const char* behind_mark = nullptr;
-  for (size_t at = piece.find(mark_); at != std::string_view::npos;) {
-    const char* mark = piece.data() + at;
-    if (mark != behind_mark) {
-      batch.add(begin, mark);
-      begin = mark;
+  for (const char* p = begin; p < end;) {
+    if (!marks(p)) {
+      p = static_cast<const char*>(std::memchr(p + 1, first_, static_cast<size_t>(end - p - 1)));
+      if (p == nullptr) break;
+      continue;
     }
-    behind_mark = mark + mark_.size();
-    at = piece.find(mark_, at + mark_.size());
+    batch.add(begin, p);
+    begin = p;
+    do {
+      p += size_;
+    } while (p < end && marks(p));
   }
   batch.add(begin, end);
   batch.flush();

@@ -1,6 +1,8 @@
 // The stages that pre-tokenizers are made of; see tokenizer_pre.h.
 #pragma once
 
+#include <cstring>
+
 #include "data/tokenizer_pattern.h"
 #include "data/tokenizer_pre.h"
 #include "data/tokenizer_scanner.h"
@@ -71,14 +73,24 @@ class WhitespaceSplit final : public PreTokenizer {
   void split(std::string_view piece, bool at_text_start, PieceSink& sink) const override;
 };
 
-// Before every run of `mark`.
+// Before every run of `mark`, one character.
 class WordSplit final : public PreTokenizer {
  public:
-  explicit WordSplit(std::string mark) : mark_(std::move(mark)) {}
+  explicit WordSplit(const std::string& mark) : size_(mark.size()), first_(mark.front()) {
+    std::memcpy(&bits_, mark.data(), size_);
+    std::memset(&mask_, 0xFF, size_);
+  }
   void split(std::string_view piece, bool at_text_start, PieceSink& sink) const override;
 
  private:
-  std::string mark_;
+  bool marks(const char* p) const {  // reads into the padding
+    uint32_t bits;
+    std::memcpy(&bits, p, sizeof(bits));
+    return (bits & mask_) == bits_;
+  }
+  size_t size_;
+  char first_;
+  uint32_t bits_ = 0, mask_ = 0;
 };
 
 // Spaces become `mark`, one more stands before the text, and (with `split`) every mark begins a
