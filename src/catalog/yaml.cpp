@@ -6,6 +6,7 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -126,13 +127,16 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   // Mappings named by `<<` lend the members that the mapping itself does not have; earlier ones
-  // win.
+  // win. They come first, as in PyYAML.
   static void merge(Open& frame) {
+    std::vector<std::pair<std::string, YamlNode>> lent;
     for (YamlNode& source : frame.merges) {
       for (auto& member : source.members) {
-        if (frame.seen.insert(member.first).second) frame.node.members.push_back(std::move(member));
+        if (frame.seen.insert(member.first).second) lent.push_back(std::move(member));
       }
     }
+    frame.node.members.insert(frame.node.members.begin(), std::make_move_iterator(lent.begin()),
+                              std::make_move_iterator(lent.end()));
   }
 
   void add(YamlNode node, YAML::anchor_t anchor) {

@@ -79,7 +79,7 @@ void print_one(const GpuCatalog& catalog, const std::string& name, OutputFormat 
                        0,
                        {},
                        "unknown GPU '" + name + "'",
-                       "a product of `sftbench gpus`",
+                       "one of " + join(catalog.names()),
                        nearest_spelling(name, catalog.names())}});
   }
   print_record(in_full(*gpu), as_json(*gpu), format);

@@ -52,9 +52,12 @@ std::string in_billions(int64_t count) {
 }
 
 // The hub id where there is one, since a path of ado's cluster is rarely at hand.
-std::string main_place(const ModelFacts& model) {
+std::string main_place(const ModelFacts& model, bool people) {
+  constexpr size_t kColumns = 50;
   const auto vanilla = model.weights.find("Vanilla");
-  return vanilla == model.weights.end() ? std::string() : vanilla->second.back();
+  if (vanilla == model.weights.end()) return {};
+  const std::string& place = vanilla->second.back();
+  return people && place.size() > kColumns ? place.substr(0, kColumns - 3) + "..." : place;
 }
 
 Table overview(const ModelCatalog& catalog, bool people) {
@@ -66,7 +69,7 @@ Table overview(const ModelCatalog& catalog, bool people) {
         {model.name, model.family, layers(model.hf_config), hidden(model.hf_config),
          heads(model.hf_config),
          people && count.is_number() ? Json(in_billions(count.get<int64_t>())) : count,
-         to_string(model.confidence), main_place(model)});
+         to_string(model.confidence), main_place(model, people)});
   }
   return table;
 }

@@ -74,9 +74,9 @@ class ParameterReader {
 };
 
 // Parameters alone, an actuatorconfiguration around them, or the resource in which ado stores that.
-void read_source(const YamlNode& root, Diagnostics& diagnostics, ActuatorSettings& settings) {
+void read_source(const YamlNode& root, std::string path, Diagnostics& diagnostics,
+                 ActuatorSettings& settings) {
   const YamlNode* node = &root;
-  std::string path;
   if (root.find("kind") != nullptr && root.find("config") != nullptr) {
     node = root.find("config");
     path = "config";
@@ -86,7 +86,7 @@ void read_source(const YamlNode& root, Diagnostics& diagnostics, ActuatorSetting
     return;
   }
   Fields fields(*node, path, diagnostics);
-  const std::string actuator = fields.text("actuatorIdentifier");
+  const std::string actuator = fields.text("actuatorIdentifier", Presence::kOptional);
   if (!actuator.empty() && actuator != "SFTTrainer") {
     diagnostics.error(*node->find("actuatorIdentifier"), fields.path("actuatorIdentifier"),
                       "unknown actuator '" + actuator + "'", "SFTTrainer",
@@ -99,10 +99,10 @@ void read_source(const YamlNode& root, Diagnostics& diagnostics, ActuatorSetting
   fields.reject_unknown();
 }
 
-void overlay(const YamlNode& root, const std::string& origin, ActuatorSettings& settings,
-             std::vector<Diagnostic>& warnings) {
+void overlay(const YamlNode& root, const std::string& origin, const std::string& path,
+             ActuatorSettings& settings, std::vector<Diagnostic>& warnings) {
   Diagnostics diagnostics(origin);
-  read_source(root, diagnostics, settings);
+  read_source(root, path, diagnostics, settings);
   diagnostics.throw_if_failed();
   warnings.insert(warnings.end(), diagnostics.warnings().begin(), diagnostics.warnings().end());
 }
@@ -120,12 +120,13 @@ ActuatorSettings read_actuator_settings(const std::string& path, const YamlNode*
                                         std::vector<Diagnostic>& warnings) {
   ActuatorSettings settings;
   const std::string defaults = (resource_directory() / "config" / "actuator.yaml").string();
-  overlay(read_yaml_file(defaults), defaults, settings, warnings);
-  if (inline_parameters != nullptr) overlay(*inline_parameters, inline_origin, settings, warnings);
-  if (!path.empty()) overlay(read_yaml_file(path), path, settings, warnings);
+  overlay(read_yaml_file(defaults), defaults, {}, settings, warnings);
+  if (inline_parameters != nullptr)
+    overlay(*inline_parameters, inline_origin, "actuatorConfiguration", settings, warnings);
+  if (!path.empty()) overlay(read_yaml_file(path), path, {}, settings, warnings);
   if (const char* file = std::getenv("SFTTRAINER_PARAMETERS_FILE");
       file != nullptr && *file != '\0') {
-    overlay(read_yaml_file(file), file, settings, warnings);
+    overlay(read_yaml_file(file), file, {}, settings, warnings);
   }
   return settings;
 }

@@ -223,6 +223,11 @@ class Resolver {
     if (integer("number_gpus") == 0) note_unless_default({"gpu_model"}, "no effect without GPUs");
     if (integer("max_steps") > 0)
       note_unless_default({"num_train_epochs"}, "no effect since max_steps is above 0");
+    if (text("optim") == "adamw_hf") {
+      resolution_.notes.emplace_back(
+          "optim adamw_hf is computed as adamw_torch: the two differ only in where epsilon is "
+          "added");
+    }
     const Json& config = resolution_.job.model.hf_config;
     const auto dropout = config.find("attention_dropout");
     if (dropout != config.end() && dropout->is_number() && dropout->get<double>() > 0) {

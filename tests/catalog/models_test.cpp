@@ -5,13 +5,19 @@
 
 #include <cmath>
 
-#include "sftbench/base/file.h"
+#include "catalog_files.h"
+#include "sftbench/base/json.h"
 #include "sftbench/catalog/catalog.h"
 
 namespace sftbench {
 namespace {
 
-const ModelCatalog& shipped() { return Catalog::shipped().models; }
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const ModelCatalog& shipped() {
+  return Catalog::shipped().models;
+}
 
 TEST(ModelCatalogTest, CountOfTheFactsEqualsThePublishedCount) {
   int exact = 0;
@@ -20,11 +26,103 @@ TEST(ModelCatalogTest, CountOfTheFactsEqualsThePublishedCount) {
     if (!model.published || model.hf_config.is_null()) continue;
     const auto counted = static_cast<double>(parameter_count(model.hf_config));
     EXPECT_LE(std::abs(counted - model.published->parameters), model.published->tolerance)
-        << model.name << " has " << static_cast<int64_t>(counted) << ", published " << model.published->text;
+        << model.name << " has " << static_cast<int64_t>(counted) << ", published "
+        << model.published->text;
     (model.published->tolerance == 0 ? exact : rounded)++;
   }
   EXPECT_GE(exact, 20);
   EXPECT_GE(rounded, 10);
+}
+
+TEST(ModelCatalogTest, CountOfTheFactsEqualsWhatTransformersBuilds) {
+  const Json golden = read_json_file(SFTBENCH_TEST_DATA "/space/parameter_counts.json");
+  size_t known = 0;
+  for (const ModelFacts& model : shipped().models()) known += model.hf_config.is_null() ? 0 : 1;
+  ASSERT_EQ(golden.size(), known)
+      << "run tests/reference/space.py after a change of config/models.yaml";
+  for (const Json& row : golden) {
+    const ModelFacts* model = shipped().find(row["model"].get<std::string>());
+    ASSERT_NE(model, nullptr) << row;
+    EXPECT_EQ(parameter_count(model->hf_config), row["parameters"].get<int64_t>()) << model->name;
+  }
+}
+
+TEST(ModelCatalogTest, HasTheModelsOfTheDocuments) {
+  int listed = 0;
+  for (const ModelFacts& model : shipped().models()) listed += model.in_entity_space ? 1 : 0;
+  EXPECT_EQ(listed, 36);
+  for (const char* name :
+       {"llama3.2-1b", "llama3.2-3b", "granite-3.0-1b-a400m-base", "granite-8b-code-instruct"}) {
+    ASSERT_NE(shipped().find(name), nullptr) << name;
+    EXPECT_FALSE(shipped().find(name)->in_entity_space) << name;
+  }
+}
+
+TEST(ModelCatalogTest, UnpublishedModelsHaveNoNumbers) {
+  for (const char* name : {"granite-8b-japanese", "allam-1-13b", "granite-3b-1.5"}) {
+    const ModelFacts& model = *shipped().find(name);
+    EXPECT_EQ(model.confidence, Confidence::kUnpublished) << name;
+    EXPECT_TRUE(model.hf_config.is_null()) << name;
+    EXPECT_FALSE(model.published.has_value()) << name;
+    EXPECT_FALSE(model.experts().has_value()) << name;
+    EXPECT_FALSE(model.note.empty()) << name;
+  }
+}
+
+TEST(ModelCatalogTest, EveryModelHasWeightsAndSources) {
+  for (const ModelFacts& model : shipped().models()) {
+    EXPECT_FALSE(model.weights.empty()) << model.name;
+    EXPECT_FALSE(model.sources.empty()) << model.name;
+    EXPECT_FALSE(model.family.empty()) << model.name;
+  }
+}
+
+TEST(ModelCatalogTest, KnowsExpertsTargetsAndPlaces) {
+  EXPECT_EQ(shipped().find("mixtral-8x7b-instruct-v0.1")->experts(), 8);
+  EXPECT_EQ(shipped().find("granite-3.1-3b-a800m-instruct")->experts(), 40);
+  EXPECT_EQ(shipped().find("llama3.1-8b")->experts(), 0);
+  EXPECT_THAT(shipped().find("llama-7b")->lora_targets, ElementsAre("q_proj", "k_proj"));
+  EXPECT_THAT(shipped().find("granite-20b-v2")->gptq_lora_targets, ElementsAre("c_attn", "c_proj"));
+  EXPECT_THAT(shipped().find("llama3.1-8b")->weights.at("Vanilla"),
+              ElementsAre("/hf-models-pvc/LLaMa/models/hf/llama3.1-8b", "meta-llama/Llama-3.1-8B"));
+  EXPECT_EQ(shipped().find("no-such-model"), nullptr);
+}
+
+TEST(ParameterCountTest, NamesWhatItCannotCount) {
+  const auto error_of = [](const char* config) {
+    try {
+      parameter_count(Json::parse(config));
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_THAT(
+      error_of(R"({"model_type": "mamba"})"),
+      HasSubstr("config.json: model_type: unknown family 'mamba'; expected one of bloom, "));
+  EXPECT_EQ(error_of(R"({"model_type": "llama"})"),
+            "config.json: hidden_size: missing; expected an integer");
+  EXPECT_EQ(error_of(R"({"model_type": "llava_next"})"),
+            "config.json: text_config: missing; expected an object");
+}
+
+TEST(ModelCatalogTest, ListsAllThatIsWrongWithAFile) {
+  EXPECT_EQ(catalog_error<ModelCatalog>(R"(
+sources: {here: somewhere}
+models:
+  one: {weights: {Vanila: [x]}, config: {model_type: llama}, facts: guessed, sources: [there], recalled: [layers]}
+  two: {weights: {}, facts: read, sources: [here], published: {parameters: many, mark: read, source: here}}
+)"),
+            "FILE:4: models.one.weights.Vanila: unknown key; expected one of Vanilla, "
+            "GPTQ-Quantized; did you mean "
+            "'Vanilla'?\n"
+            "FILE: models.one.facts: found 'guessed'; expected one of read, recalled, inferred, "
+            "unpublished\n"
+            "FILE:4: models.one.recalled: 'layers' is no key of config\n"
+            "FILE:4: models.one: unknown source 'there'; expected a key of the table `sources`\n"
+            "FILE:5: models.two.config: missing\n"
+            "FILE:5: models.two.published.parameters: no count; expected an integer or a figure "
+            "like 3.4B");
 }
 
 }  // namespace

@@ -1,0 +1,162 @@
+#include "sftbench/catalog/experiment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "catalog_files.h"
+#include "sftbench/catalog/catalog.h"
+
+namespace sftbench {
+namespace {
+
+const Experiment& full() {
+  return *Catalog::shipped().experiment("finetune_full_benchmark-v1.0.0");
+}
+
+std::optional<Json> accepted(const char* property, const std::string& yaml) {
+  return full().find(property)->accept(parse_yaml(yaml, "x"));
+}
+
+TEST(ExperimentTest, HasTheDocumentsPropertiesAndDefaults) {
+  const Experiment& experiment = full();
+  EXPECT_EQ(experiment.actuator, "SFTTrainer");
+  EXPECT_EQ(experiment.properties.size(), 32U);
+  std::vector<std::string> required;
+  for (const PropertySpec& spec : experiment.properties) {
+    if (spec.required) required.push_back(spec.identifier);
+  }
+  EXPECT_THAT(required, ::testing::ElementsAre("model_name", "model_max_length", "batch_size",
+                                               "number_gpus"));
+  EXPECT_EQ(experiment.find("gradient_accumulation_steps")->default_value, 4);
+  EXPECT_EQ(experiment.find("torch_dtype")->default_value, "bfloat16");
+  EXPECT_EQ(experiment.find("num_train_epochs")->default_value, 1.0);
+  EXPECT_EQ(experiment.find("gradient_checkpointing")->default_value, true);
+  EXPECT_TRUE(experiment.find("auto_stop_method")->default_value.is_null());
+  EXPECT_EQ(experiment.find("accelerate_config_mixed_precision")->default_value, "no");
+  EXPECT_EQ(experiment.find("optim")->values.size(), 38U);
+}
+
+TEST(ExperimentTest, HasTheMeasuredPropertiesInAdosOrder) {
+  std::vector<std::string> names;
+  for (const MeasuredProperty& property : full().measured) names.push_back(property.identifier);
+  EXPECT_THAT(
+      names,
+      ::testing::ElementsAre(
+          "gpu_compute_utilization_min", "gpu_compute_utilization_avg",
+          "gpu_compute_utilization_max", "gpu_memory_utilization_min", "gpu_memory_utilization_avg",
+          "gpu_memory_utilization_max", "gpu_memory_utilization_peak", "gpu_power_watts_min",
+          "gpu_power_watts_avg", "gpu_power_watts_max", "gpu_power_percent_min",
+          "gpu_power_percent_avg", "gpu_power_percent_max", "cpu_compute_utilization",
+          "cpu_memory_utilization", "train_runtime", "train_samples_per_second",
+          "train_steps_per_second", "train_tokens_per_second", "train_tokens_per_gpu_per_second",
+          "dataset_tokens_per_second", "dataset_tokens_per_second_per_gpu", "is_valid"));
+}
+
+TEST(ExperimentTest, FixesTheDocumentsParameters) {
+  const Json& fixed = full().hardcoded;
+  EXPECT_EQ(fixed["learning_rate"], 1e-5);
+  EXPECT_EQ(fixed["weight_decay"], 0.0);
+  EXPECT_EQ(fixed["warmup_ratio"], 0.03);
+  EXPECT_EQ(fixed["lr_scheduler_type"], "cosine");
+  EXPECT_EQ(fixed["packing"], false);
+  EXPECT_EQ(fixed["response_template"], "\n### Response:");
+}
+
+TEST(PropertySpecTest, DomainsHaveTheDocumentsBounds) {
+  const auto bounds = [](const char* property, int64_t low, int64_t high) {
+    EXPECT_TRUE(accepted(property, std::to_string(low))) << property;
+    EXPECT_FALSE(accepted(property, std::to_string(low - 1))) << property;
+    EXPECT_TRUE(accepted(property, std::to_string(high))) << property;
+    EXPECT_FALSE(accepted(property, std::to_string(high + 1))) << property;
+  };
+  bounds("number_gpus", 0, 32);
+  bounds("batch_size", 1, 4096);
+  bounds("model_max_length", 1, 131072);
+  bounds("gradient_accumulation_steps", 1, 32);
+  bounds("number_nodes", 1, 8);
+  bounds("fast_moe", 0, 32);
+  bounds("max_steps", -1, 10000);
+  bounds("num_train_epochs", 1, 10000);
+  bounds("stop_after_seconds", -1, 1000000);
+}
+
+TEST(PropertySpecTest, NumbersKeepTheTypeThatTheyWereWrittenWith) {
+  EXPECT_TRUE(accepted("batch_size", "8")->is_number_integer());
+  EXPECT_TRUE(accepted("batch_size", "8.0")->is_number_float());
+  EXPECT_EQ(full().find("batch_size")->canonical(8.0), Json(8));
+  EXPECT_TRUE(full().find("num_train_epochs")->canonical(2).is_number_float());
+  EXPECT_EQ(accepted("stop_after_seconds", "1e3"), Json(1000.0));
+  EXPECT_FALSE(accepted("stop_after_seconds", "'1e3'"));
+  EXPECT_FALSE(accepted("num_train_epochs", "0.5"));
+  EXPECT_FALSE(accepted("num_train_epochs", "1.5"));
+  EXPECT_FALSE(accepted("batch_size", "1.5"));
+  EXPECT_FALSE(accepted("batch_size", "true"));
+  EXPECT_FALSE(accepted("stop_after_seconds", ".inf"));
+  EXPECT_FALSE(accepted("stop_after_seconds", ".nan"));
+}
+
+TEST(PropertySpecTest, BooleansMayBeZeroAndOne) {
+  const PropertySpec& spec = *full().find("bf16");
+  EXPECT_EQ(spec.canonical(*accepted("bf16", "yes")), true);
+  EXPECT_EQ(spec.canonical(*accepted("bf16", "0")), false);
+  EXPECT_EQ(spec.canonical(*accepted("bf16", "1")), true);
+  EXPECT_FALSE(accepted("bf16", "2"));
+  EXPECT_FALSE(accepted("bf16", "'true'"));
+}
+
+TEST(PropertySpecTest, TextThatYamlReadsAsSomethingElseIsTakenAsWritten) {
+  EXPECT_EQ(accepted("accelerate_config_mixed_precision", "no"), Json("no"));
+  EXPECT_EQ(accepted("accelerate_config_mixed_precision", "'no'"), Json("no"));
+  EXPECT_FALSE(accepted("accelerate_config_mixed_precision", "off"));
+  EXPECT_FALSE(accepted("torch_dtype", "float8"));
+}
+
+TEST(PropertySpecTest, NoneInEverySpellingIsNull) {
+  const PropertySpec& spec = *full().find("distributed_backend");
+  for (const char* text : {"None", "null", "~", "''"}) {
+    ASSERT_TRUE(accepted("distributed_backend", text)) << text;
+    EXPECT_TRUE(spec.canonical(*accepted("distributed_backend", text)).is_null()) << text;
+  }
+  EXPECT_FALSE(accepted("torch_dtype", "None"));
+  EXPECT_FALSE(accepted("torch_dtype", "null"));
+}
+
+TEST(PropertySpecTest, UnknownGpusAreLegalUnknownModelsAreNot) {
+  EXPECT_TRUE(accepted("gpu_model", "NVIDIA-GeForce-RTX-4090"));
+  EXPECT_FALSE(accepted("model_name", "gpt-17"));
+}
+
+TEST(PropertySpecTest, StringListsTakeThreeTruthValues) {
+  const PropertySpec& spec = *full().find("fast_kernels");
+  EXPECT_EQ(spec.canonical(*accepted("fast_kernels", "[True, 'False', true]")),
+            Json({"True", "False", "True"}));
+  EXPECT_FALSE(accepted("fast_kernels", "[True, True]"));
+  EXPECT_FALSE(accepted("fast_kernels", "[True, True, maybe]"));
+  EXPECT_TRUE(spec.canonical(*accepted("fast_kernels", "None")).is_null());
+}
+
+TEST(ExperimentTest, ListsAllThatIsWrongWithAFile) {
+  const std::string text = R"(identifier: e
+actuator: SFTTrainer
+tuning: full
+summary: s
+required:
+  a: {kind: text, help: h}
+optional:
+  b: {kind: integer, range: [1, 5], default: 9, help: h, defualt: 3}
+  a: {kind: string, open: true, default: x, help: h}
+hardcoded: {}
+measured: []
+)";
+  EXPECT_EQ(error_of_file(text, [](const std::string& path) { read_experiment(path, {}, {}); }),
+            "FILE:6: a.kind: found 'text'; expected one of string, integer, number, boolean, "
+            "string_list\n"
+            "FILE:8: optional.b.default: found 9; expected an integer from 1 to 4\n"
+            "FILE:8: optional.b.defualt: unknown key; expected one of kind, nullable, open, "
+            "values, values_from, length, "
+            "range, interval, unit, help, default; did you mean 'default'?\n"
+            "FILE:9: a: described twice");
+}
+
+}  // namespace
+}  // namespace sftbench

@@ -1,0 +1,123 @@
+#include "sftbench/catalog/yaml.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "sftbench/base/file.h"
+
+namespace sftbench {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string error_of(const std::string& text) {
+  try {
+    parse_yaml(text, "x.yaml");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(YamlScalarTest, ReadsWhatPyYamlReads) {
+  const Json golden = read_json_file(SFTBENCH_TEST_DATA "/space/yaml_scalars.json");
+  ASSERT_GT(golden.size(), 90U);
+  for (const Json& row : golden) {
+    const std::string text = row["text"];
+    const Json value = resolve_yaml_scalar(text);
+    const std::string type = row["type"];
+    if (type == "nonfinite") {
+      ASSERT_TRUE(value.is_number_float()) << text;
+      EXPECT_FALSE(std::isfinite(value.get<double>())) << text;
+    } else {
+      EXPECT_EQ(value, row["value"]) << text;
+      EXPECT_EQ(value.is_number_float(), type == "float") << text;
+    }
+  }
+}
+
+TEST(YamlTest, KnowsLinesKindsAndTheTextAsWritten) {
+  const YamlNode root = parse_yaml("a: 1e-5\nb: [no, 'no', \"2\"]\nc: {d: }\n", "x.yaml");
+  EXPECT_EQ(root.find("a")->value, "1e-5");
+  EXPECT_TRUE(root.find("a")->plain);
+  const YamlNode& list = *root.find("b");
+  EXPECT_EQ(list.line, 2);
+  EXPECT_EQ(to_json(list), Json::parse(R"([false, "no", "2"])"));
+  EXPECT_EQ(list.items[0].text, "no");
+  EXPECT_FALSE(list.items[1].plain);
+  EXPECT_TRUE(root.find("c")->find("d")->is_null());
+  EXPECT_EQ(root.find("z"), nullptr);
+}
+
+TEST(YamlTest, TagsOverrideWhatAPlainScalarMeans) {
+  EXPECT_EQ(parse_yaml("!!str 12", "x").value, "12");
+  EXPECT_THAT(error_of("a: !!python/object:os.system {}"), HasSubstr("is not supported"));
+}
+
+TEST(YamlTest, AliasesCopyAndMergesLend) {
+  const YamlNode root = parse_yaml(
+      "base: &b {x: 1, y: 2}\nown: {<<: *b, y: 3}\nboth: {<<: [*b, {z: 4}]}\nlist: *b\n", "x");
+  EXPECT_EQ(to_json(*root.find("own")), Json::parse(R"({"x": 1, "y": 3})"));
+  EXPECT_EQ(to_json(*root.find("both")), Json::parse(R"({"x": 1, "y": 2, "z": 4})"));
+  EXPECT_EQ(to_json(*root.find("list")), Json::parse(R"({"x": 1, "y": 2})"));
+  EXPECT_EQ(error_of("a: {<<: 3}"), "x.yaml:1: '<<' merges mappings, not 3");
+}
+
+TEST(YamlTest, SyntaxErrorNamesItsLine) {
+  EXPECT_THAT(error_of("a: 1\nb: [1, 2\n"), HasSubstr("x.yaml:3: not YAML: "));
+}
+
+TEST(YamlTest, KeyThatStandsTwiceIsAnError) {
+  EXPECT_EQ(error_of("a: 1\nb: 2\na: 3\n"), "x.yaml:3: a: this key stands twice in one mapping");
+}
+
+TEST(YamlTest, SeveralDocumentsAreAnError) {
+  EXPECT_EQ(error_of("a: 1\n---\nb: 2\n"), "x.yaml: several YAML documents; expected one");
+}
+
+TEST(YamlTest, BombIsAnErrorAndNotAHang) {
+  std::string bomb = "a: &a [x, x, x, x, x, x, x, x, x, x]\n";
+  for (char name = 'b'; name < 'p'; ++name) {
+    const char before = static_cast<char>(name - 1);
+    bomb += std::string(1, name) + ": &" + name + " [";
+    for (int i = 0; i < 10; ++i) bomb += std::string(i == 0 ? "*" : ", *") + before;
+    bomb += "]\n";
+  }
+  EXPECT_THAT(error_of(bomb), HasSubstr("more than 1000000 nodes, copies by alias included"));
+}
+
+TEST(YamlTest, AliasOfItselfIsAnError) {
+  EXPECT_THAT(error_of("a: &a [1, *a]"),
+              HasSubstr("an alias stands inside the node that it names"));
+}
+
+TEST(YamlTest, DeepNestingIsAnError) {
+  EXPECT_THAT(error_of(std::string(150, '[') + std::string(150, ']')),
+              HasSubstr("nested deeper than 100 levels"));
+  EXPECT_THAT(error_of(std::string(100000, '[')), HasSubstr("x.yaml:1: "));
+}
+
+TEST(YamlTest, HugeFileIsRefused) {
+  EXPECT_EQ(error_of(std::string(17U << 20, 'a')), "x.yaml: larger than 16 MiB");
+}
+
+TEST(YamlTest, KeyThatIsNoTextIsAnError) {
+  EXPECT_THAT(error_of("{[1]: 2}"), HasSubstr("a key is a list or a mapping; expected text"));
+}
+
+TEST(DiagnosticsTest, ErrorsBeyondAHundredAreCounted) {
+  Diagnostics diagnostics("x.yaml");
+  for (int i = 1; i <= 130; ++i) diagnostics.error(i, "k", "bad");
+  try {
+    diagnostics.throw_if_failed();
+    FAIL() << "no error";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.diagnostics().size(), 101U);
+    EXPECT_THAT(error.what(), HasSubstr("x.yaml: and 30 more errors"));
+  }
+}
+
+}  // namespace
+}  // namespace sftbench
