@@ -47,10 +47,22 @@ struct Golden {
   const torch::Tensor& input_ids() const { return expected.at("input_ids"); }
   const torch::Tensor& labels() const { return expected.at("labels"); }
 
+  // At real positions: [N, V].
+  torch::Tensor logits() { return at_real_positions(model->logits(input_ids())); }
+  torch::Tensor expected_logits(const std::string& name) const {
+    return at_real_positions(expected.at(name));
+  }
+
   // The mean loss, as the golden file has it.
   torch::Tensor loss(LayerRunner& runner) {
     const auto predicted = (labels().slice(1, 1) != -100).sum().item<double>();
     return model->loss(input_ids(), labels(), predicted, runner);
+  }
+
+  // Hugging Face hides padding from padded queries, too; causality alone hides it from real ones.
+  torch::Tensor at_real_positions(const torch::Tensor& values) const {
+    return values.flatten(0, 1).index_select(
+        0, expected.at("attention_mask").flatten().nonzero().squeeze(1));
   }
 
   std::filesystem::path folder;
@@ -61,6 +73,12 @@ struct Golden {
 
 inline double max_difference(const torch::Tensor& a, const torch::Tensor& b) {
   return (a.to(torch::kFloat64) - b.to(torch::kFloat64)).abs().max().item<double>();
+}
+
+// Root mean square of the difference, relative to that of the expectation.
+inline double rms_difference(const torch::Tensor& found, const torch::Tensor& expected) {
+  const torch::Tensor reference = expected.to(torch::kFloat64);
+  return ((found.to(torch::kFloat64) - reference).norm() / reference.norm()).item<double>();
 }
 
 // Largest difference, relative to the expectation's largest value.

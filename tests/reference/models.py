@@ -6,6 +6,7 @@ usage: python3 tests/reference/models.py [OUTPUT_FOLDER]
 Writes one folder per case with config.json and weights as save_pretrained writes them, and golden.safetensors with
   input_ids, labels         [B, S] int64, right-padded, labels masked at the start and on padding
   loss                      mean cross-entropy in float32 arithmetic
+  attention_mask            [B, S] int64, 0 on padding, where logits mean nothing
   logits                    [B, S, V] float32
   grad.<parameter name>     gradient of the loss
   autocast.loss, autocast.logits   the same model in float32 under torch.autocast("cpu", bfloat16)
@@ -106,7 +107,7 @@ def make_case(folder, name, seed):
     model = cls.from_pretrained(folder, dtype=torch.float32).eval()
 
     ids, mask, labels = make_batch(config.vocab_size, length, seed)
-    golden = {"input_ids": ids, "labels": labels}
+    golden = {"input_ids": ids, "attention_mask": mask, "labels": labels}
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
         golden["autocast.loss"], golden["autocast.logits"] = run(model, ids, mask, labels)
     out = model(input_ids=ids, attention_mask=mask, labels=labels, use_cache=False)
