@@ -19,6 +19,13 @@ Json parse_json(std::string_view text, const std::string& origin) {
                        .message = std::string("not JSON: ") + error.what(),
                        .expected = {},
                        .nearest = {}}});
+  } catch (const Json::out_of_range& error) {  // a number such as 1e999; it comes without a position
+    throw InputError({{.file = origin,
+                       .line = 0,
+                       .key = {},
+                       .message = std::string("not usable JSON: ") + error.what(),
+                       .expected = {},
+                       .nearest = {}}});
   }
 }
 

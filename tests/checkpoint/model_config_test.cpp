@@ -194,6 +194,13 @@ TEST(ModelConfig, RopeWithImpossibleFields) {
             "divides by head_dim - 2");
 }
 
+TEST(ModelConfig, NumberTooLargeForAnyType) {
+  EXPECT_EQ(
+      message_of<InputError>([] { parse_json("{\"rope_theta\": 1e999}", "m/config.json"); }),
+      "m/config.json: not usable JSON: [json.exception.out_of_range.406] number overflow parsing "
+      "'1e999'");
+}
+
 TEST(ModelConfig, NotAnObject) {
   EXPECT_EQ(message_of<InputError>([] { parse_model_config(Json::array(), "m/config.json"); }),
             "m/config.json: not a JSON object");
