@@ -1,10 +1,10 @@
 #include "sftbench/cli/dataset.h"
 
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -28,35 +28,43 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "<done> of <total> <what>" on stderr: one line that renews itself on a terminal, else one every
+// Common options of the program, wherever this command hangs in it.
+bool shows_progress(const CLI::App& app) {
+  const CLI::Option* off = app.get_option_no_throw("--no-progress");
+  return (off == nullptr || off->count() == 0) && spdlog::should_log(spdlog::level::info);
+}
+
+// "<what>: <done> of <total>" on stderr: one line that renews itself on a terminal, else one every
 // few seconds.
 class ProgressLine {
  public:
-  ProgressLine(std::string what, int64_t total)
+  ProgressLine(std::string what, int64_t total, bool shown)
       : what_(std::move(what)),
         total_(total),
+        shown_(shown),
         terminal_(::isatty(STDERR_FILENO) != 0),
+        period_s_(terminal_ ? 0.1 : 3.0),
         last_s_(steady_seconds()) {}
 
   void update(int64_t done) {
     const double now_s = steady_seconds();
-    if (done < total_ && now_s - last_s_ < (terminal_ ? 0.1 : 3.0)) return;
-    if (done == total_ && !terminal_) return;
+    const bool last = done == total_ && terminal_;
+    if (!shown_ || (now_s - last_s_ < period_s_ && !last)) return;
     last_s_ = now_s;
-    std::fprintf(stderr, terminal_ ? "\r%s: %lld of %lld" : "%s: %lld of %lld\n", what_.c_str(),
-                 static_cast<long long>(done), static_cast<long long>(total_));
-    if (terminal_ && done == total_) std::fputc('\n', stderr);
+    std::cerr << (terminal_ ? "\r" : "") << what_ << ": " << done << " of " << total_
+              << (terminal_ && !last ? "" : "\n") << std::flush;
   }
 
  private:
   std::string what_;
   int64_t total_;
+  bool shown_;
   bool terminal_;
+  double period_s_;
   double last_s_;
 };
 
-// --- dataset text
-// ---------------------------------------------------------------------------------------
+// --- dataset text ----------------------------------------------------------------------------
 
 struct TextArguments {
   std::string id, output, seed_path;
@@ -99,48 +107,53 @@ fs::path output_of(const TextArguments& arguments) {
         .nearest = {}}});
 }
 
-void run_text(const TextArguments& arguments) {
+void run_text(const TextArguments& arguments, bool progress_shown) {
   const fs::path output = output_of(arguments);
   TextGenerator generator = generator_of(arguments);
   const int64_t entries = generator.options().entries;
-  const double begin_s = steady_seconds();
-  ProgressLine progress("entries written", entries);
   const int64_t bytes = generator.total_bytes();
+  const double begin_s = steady_seconds();
+  ProgressLine progress("entries written", entries, progress_shown);
   write_text_dataset(std::move(generator), output,
                      [&](int64_t done, int64_t) { progress.update(done); });
-  std::fprintf(stderr, "%lld entries, %.1f MB, %.2f s\n", static_cast<long long>(entries),
-               static_cast<double>(bytes) / 1e6, steady_seconds() - begin_s);
+  spdlog::info("{} entries, {:.1f} MB, {:.2f} s", entries, static_cast<double>(bytes) / 1e6,
+               steady_seconds() - begin_s);
   std::cout << output.string() << "\n";
 }
 
-void add_text(CLI::App& parent, int& exit_code) {
+void add_text(CLI::App& parent, const CLI::App& app, int& exit_code) {
   CLI::App* command = parent.add_subcommand("text", "generate a synthetic text dataset");
   const auto arguments = std::make_shared<TextArguments>();
   TextGeneratorOptions& generator = arguments->generator;
-  command->add_option("id", arguments->id, "a named dataset, byte for byte the same each time");
+  command->add_option("ID", arguments->id, "a named dataset, byte for byte the same each time");
   command->add_option(
       "-o,--output", arguments->output,
       "JSONL file to write (default for a named dataset: in the user's data directory)");
   const auto own = [&](const char* names, auto& value, const char* help) {
-    arguments->own.push_back(command->add_option(names, value, help)->capture_default_str());
+    CLI::Option* option = command->add_option(names, value, help)->capture_default_str();
+    arguments->own.push_back(option);
+    return option;
   };
   own("-i,--input", arguments->seed_path, "seed text (default: the one that ships)");
   own("--tokens-input", generator.input_tokens, "tokens of each entry's input, about");
   own("--tokens-output", generator.output_tokens, "tokens of each entry's output, about");
-  own("--response-delimiter", generator.response_delimiter, "text between input and output");
-  own("--prompt", generator.prompt, "text before the input");
+  own("--response-delimiter", generator.response_delimiter, "text between input and output")
+      ->default_str(R"("\n\n### Response:")");
+  own("--prompt", generator.prompt, "text before the input")->default_str(R"("### Input:\n")");
   own("--words-per-token", generator.words_per_token, "words that stand for one token");
-  own("--num-max-gpus", arguments->gpus, "entries = GPUs x batch size x accumulation steps");
-  own("--num-max-batch-size", arguments->batch_size, "per GPU");
-  own("--num-gradient-accumulation-steps", arguments->accumulation, "micro-batches per step");
-  command->callback([arguments, &exit_code] {
-    run_text(*arguments);
+  const CLI::Range counts(1, 100'000);
+  own("--num-max-gpus", arguments->gpus, "entries = GPUs x batch size x accumulation steps")
+      ->check(counts);
+  own("--num-max-batch-size", arguments->batch_size, "per GPU")->check(counts);
+  own("--num-gradient-accumulation-steps", arguments->accumulation, "micro-batches per step")
+      ->check(counts);
+  command->callback([arguments, &app, &exit_code] {
+    run_text(*arguments, shows_progress(app));
     exit_code = 0;
   });
 }
 
-// --- dataset list
-// ---------------------------------------------------------------------------------------
+// --- dataset list ----------------------------------------------------------------------------
 
 Table named_dataset_table() {
   Table table{{"dataset", "entries", "bytes", "path", "present"}, {}};
@@ -163,8 +176,7 @@ void add_list(CLI::App& parent, int& exit_code) {
   });
 }
 
-// --- dataset count
-// --------------------------------------------------------------------------------------
+// --- dataset count ---------------------------------------------------------------------------
 
 struct CountArguments {
   std::string dataset, tokenizer, text_field = "output", cache, format = "table";
@@ -183,7 +195,7 @@ fs::path dataset_file(const std::string& dataset) {
   return path;
 }
 
-Table count_table(const CountArguments& arguments) {
+Table count_table(const CountArguments& arguments, bool progress_shown) {
   const fs::path path = dataset_file(arguments.dataset);
   const JsonlFile file(path);
   Tokenizer tokenizer = arguments.tokenizer.empty()
@@ -196,7 +208,7 @@ Table count_table(const CountArguments& arguments) {
                                           .dataset_digest = digest_file(path),
                                           .text_field = arguments.text_field,
                                           .entries = file.size()});
-  ProgressLine progress("entries counted", file.size());
+  ProgressLine progress("entries counted", file.size(), progress_shown);
   std::vector<int64_t> counts =
       count_tokens(file, arguments.text_field, tokenizer, arguments.threads, cache,
                    [&](int64_t done) { progress.update(done); });
@@ -213,7 +225,7 @@ Table count_table(const CountArguments& arguments) {
             cache.path().string()}}};
 }
 
-void add_count(CLI::App& parent, int& exit_code) {
+void add_count(CLI::App& parent, const CLI::App& app, int& exit_code) {
   CLI::App* command =
       parent.add_subcommand("count", "count the tokens of a JSONL dataset and cache the counts");
   const auto arguments = std::make_shared<CountArguments>();
@@ -236,9 +248,9 @@ void add_count(CLI::App& parent, int& exit_code) {
       ->capture_default_str();
   command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
       ->capture_default_str();
-  command->callback([arguments, &exit_code] {
+  command->callback([arguments, &app, &exit_code] {
     const OutputFormat format = output_format(arguments->format);
-    std::cout << render(count_table(*arguments), format);
+    std::cout << render(count_table(*arguments, shows_progress(app)), format);
     exit_code = 0;
   });
 }
@@ -248,9 +260,9 @@ void add_count(CLI::App& parent, int& exit_code) {
 void add_dataset_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("dataset", "make and count datasets");
   command->require_subcommand(1);
-  add_text(*command, exit_code);
+  add_text(*command, app, exit_code);
   add_list(*command, exit_code);
-  add_count(*command, exit_code);
+  add_count(*command, app, exit_code);
 }
 
 }  // namespace sftbench
