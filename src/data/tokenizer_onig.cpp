@@ -12,7 +12,9 @@ namespace sftbench {
 namespace {
 
 constexpr int kDeepestClass = 8;
-constexpr const char* kWordClass = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+// Oniguruma counts the superscripts and fractions of Latin-1 to \w, and no others.
+constexpr const char* kWordClass =
+    "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}";
 
 bool compiles(const std::string& pattern) {
   int error = 0;

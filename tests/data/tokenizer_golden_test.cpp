@@ -18,17 +18,6 @@ std::string golden_path(const std::string& file) {
   return std::string(SFTBENCH_TEST_DATA) + "/tokenizers/" + file;
 }
 
-// CRC-32 of ISO 3309, as Python's zlib.crc32.
-uint32_t crc32(const std::vector<int32_t>& ids) {
-  uint32_t crc = 0xFFFFFFFF;
-  const auto* bytes = reinterpret_cast<const unsigned char*>(ids.data());
-  for (size_t i = 0; i < ids.size() * sizeof(int32_t); ++i) {
-    crc ^= bytes[i];
-    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320U : 0);
-  }
-  return ~crc;
-}
-
 void expect_golden(const Tokenizer& tokenizer, const std::string& name) {
   const std::string hashes = read_file(golden_path(name + ".ids"));
   const Json sample = read_json_file(golden_path(name + ".sample.json"));
@@ -47,7 +36,9 @@ void expect_golden(const Tokenizer& tokenizer, const std::string& name) {
     }
     uint32_t expected = 0;
     std::memcpy(&expected, hashes.data() + i * sizeof(expected), sizeof(expected));
-    if (crc32(ids) == expected) continue;
+    if (testing::crc32({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)}) ==
+        expected)
+      continue;
     ++wrong;
     if (wrong <= 3) {
       ADD_FAILURE()

@@ -4,12 +4,29 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/unicode.h"
 #include "sftbench/base/json.h"
 
 namespace sftbench::testing {
+
+// CRC-32 of ISO 3309, as Python's zlib.crc32.
+inline uint32_t crc32(std::string_view bytes, uint32_t crc = 0) {
+  static const std::vector<uint32_t> table = [] {
+    std::vector<uint32_t> entries(256);
+    for (uint32_t i = 0; i < 256; ++i) {
+      entries[i] = i;
+      for (int bit = 0; bit < 8; ++bit)
+        entries[i] = entries[i] >> 1 ^ (entries[i] & 1 ? 0xEDB88320U : 0);
+    }
+    return entries;
+  }();
+  crc = ~crc;
+  for (const char c : bytes) crc = crc >> 8 ^ table[(crc ^ static_cast<unsigned char>(c)) & 0xFF];
+  return ~crc;
+}
 
 class TestStrings {
  public:

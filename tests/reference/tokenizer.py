@@ -6,6 +6,7 @@
   tokenizer.py golden [SHARED]           .ids (CRC-32 of each string's ids) and .sample.json (ids in full) for the
                                           trained ones, and for every tokenizer under the folder SHARED
   tokenizer.py builtin                   datasets/tokenizer/: the byte-level BPE that ships with the program
+  tokenizer.py unicode                    unicode.json: normal forms and splits over every code point, as CRC-32
   tokenizer.py special SHARED            what transformers makes of fms-hf-tuning's special tokens
 
 The 10,000 strings are not stored: `Strings` below and in tests/data/tokenizer_golden_test.cpp draw the same ones.
@@ -276,6 +277,27 @@ def builtin():
     print("builtin", t.get_vocab_size(), (folder / "tokenizer.json").stat().st_size)
 
 
+def unicode():
+    """CRCs over all code points: of the normalized texts, and of the lengths of the pieces."""
+    chars = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+    result = {"normalizers": {}, "splits": {}}
+    for name in ["NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents"]:
+        run, crc = getattr(normalizers, name)().normalize_str, 0
+        for c in chars:
+            # Marks of two combining classes: their order with c shows c's own class.
+            crc = zlib.crc32(run(f"a{c}\u0316\u0334{c}\u0301").encode(), crc)
+        result["normalizers"][name] = crc
+    for name, pattern in {"gpt2": GPT2, "llama3": LLAMA3, "qwen2": QWEN2, "bloom": BLOOM, "o200k": O200K,
+                          "han": HAN}.items():
+        split, crc = pre_tokenizers.Split(Regex(pattern), "isolated"), 0
+        for start in range(0, len(chars), 64):
+            text = "".join(f"{c}a {c}1'{c}s{c}{c} !{c}\n" for c in chars[start : start + 64])
+            for piece, _ in split.pre_tokenize_str(text):
+                crc = zlib.crc32(struct.pack("<I", len(piece.encode())), crc)
+        result["splits"][name] = {"pattern": pattern, "crc": crc}
+    (HERE / "unicode.json").write_text(json.dumps(result, indent=1) + "\n")
+
+
 def special(shared):
     """fms-hf-tuning's dictionary, added by transformers to the tokenizers of SHARED: roles, ids, a text's ids."""
     from transformers import PreTrainedTokenizerFast
@@ -310,6 +332,8 @@ def main():
         golden(Tokenizer.from_file(str(ROOT / "datasets" / "tokenizer" / "tokenizer.json")), "builtin")
     elif what == "builtin":
         builtin()
+    elif what == "unicode":
+        unicode()
     elif what == "special":
         special(shared)
 
