@@ -1,0 +1,100 @@
+#include "sftbench/engine/activation_checkpoint.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "engine/step_batches.h"
+
+namespace sftbench {
+namespace {
+
+// tanh(x W_i) over three layers between an embedding and a sum, counting how often each layer runs.
+struct ToyModel {
+  torch::Tensor embedding = torch::linspace(-1, 1, 12).view({3, 4}).clone();
+  std::vector<torch::Tensor> weights;
+  std::vector<int> runs = {0, 0, 0};
+
+  ToyModel() {
+    for (int i = 0; i < 3; ++i) {
+      weights.push_back(torch::sin(torch::arange(16.0f) + i).view({4, 4}).requires_grad_(true));
+    }
+  }
+
+  torch::Tensor loss(LayerRunner& runner) {
+    torch::Tensor x = embedding * 1.5;
+    for (int64_t i = 0; i < 3; ++i) {
+      x = runner.run(
+          i,
+          [this, i](const torch::Tensor& h) {
+            ++runs[static_cast<size_t>(i)];
+            return h + torch::tanh(h.matmul(weights[static_cast<size_t>(i)]));
+          },
+          x);
+    }
+    return (x * x).sum();
+  }
+};
+
+void expect_equal_gradients(ToyModel& model, const ToyModel& expected) {
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(torch::equal(model.weights[i].grad(), expected.weights[i].grad())) << "layer " << i;
+  }
+  EXPECT_EQ(model.embedding.grad().defined(), expected.embedding.grad().defined());
+  if (expected.embedding.grad().defined()) {
+    EXPECT_TRUE(torch::equal(model.embedding.grad(), expected.embedding.grad()));
+  }
+}
+
+using MakePolicy = std::unique_ptr<ActivationPolicy> (*)(int64_t);
+
+class Checkpointing : public testing::TestWithParam<MakePolicy> {
+ protected:
+  // Two backward passes, so that accumulation is seen.
+  static ToyModel trained(ActivationPolicy& policy, bool train_embedding) {
+    ToyModel model;
+    model.embedding.requires_grad_(train_embedding);
+    for (int i = 0; i < 2; ++i) policy.backward(model.loss(policy));
+    return model;
+  }
+};
+
+TEST_P(Checkpointing, GivesTheGradientsOfKeptActivations) {
+  for (const bool train_embedding : {true, false}) {
+    const auto policy = GetParam()(3), keep = keep_activations();
+    const ToyModel expected = trained(*keep, train_embedding);
+    ToyModel model = trained(*policy, train_embedding);
+    expect_equal_gradients(model, expected);
+  }
+}
+
+TEST_P(Checkpointing, RunsEveryLayerButTheLastTwice) {
+  const auto policy = GetParam()(3);
+  ToyModel model;
+  policy->backward(model.loss(*policy));
+  EXPECT_EQ(model.runs, (std::vector<int>{2, 2, 1}));
+}
+
+TEST_P(Checkpointing, SurvivesAForwardPassWithoutBackward) {
+  const auto policy = GetParam()(3), keep = keep_activations();
+  ToyModel model, expected;
+  model.loss(*policy);
+  policy->backward(model.loss(*policy));
+  keep->backward(expected.loss(*keep));
+  expect_equal_gradients(model, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, Checkpointing,
+                         testing::Values(checkpoint_reentrant, checkpoint_segments));
+
+TEST(CausalAttentionFlops, CountEveryPairThatMeets) {
+  const AttentionShape shape = {.layers = 2, .heads = 3, .head_dim = 4, .window = 0};
+  EXPECT_DOUBLE_EQ(causal_attention_flops(3, shape), 4.0 * (1 + 2 + 3) * 2 * 3 * 4);
+}
+
+TEST(CausalAttentionFlops, RespectTheWindow) {
+  const AttentionShape shape = {.layers = 1, .heads = 1, .head_dim = 1, .window = 2};
+  EXPECT_DOUBLE_EQ(causal_attention_flops(5, shape), 4.0 * (1 + 2 + 2 + 2 + 2));
+}
+
+}  // namespace
+}  // namespace sftbench

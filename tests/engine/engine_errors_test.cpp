@@ -1,0 +1,140 @@
+// What ends a run without a result, and what it says.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "engine/training_fixture.h"
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+TrainingJob small_job() {
+  return job_of(golden_run("llama-float32"));
+}
+
+void expect_error(
+    const TrainingJob& job, ReasonCode code, const testing::Matcher<std::string>& text,
+    const std::function<bool()>& interrupted = [] { return false; }) {
+  try {
+    make_engine()->train(job, {}, interrupted);
+    FAIL() << "no error";
+  } catch (const RunError& error) {
+    EXPECT_EQ(to_string(error.code()), to_string(code));
+    EXPECT_THAT(std::string(error.what()), text);
+  }
+}
+
+TEST(EngineErrors, MoreThanOneRank) {
+  TrainingJob job = small_job();
+  job.device.ranks = 4;
+  expect_error(job, ReasonCode::kUnsupported, "training on 4 ranks is not implemented; 1 rank is");
+}
+
+TEST(EngineErrors, GpuWhereThereIsNone) {
+  TrainingJob job = small_job();
+  job.device.kind = "cuda";
+#if SFTBENCH_CUDA
+  if (torch::cuda::is_available()) GTEST_SKIP() << "this machine has a GPU";
+  expect_error(job, ReasonCode::kUnsupported, "a GPU is asked for, but CUDA finds none");
+#else
+  expect_error(job, ReasonCode::kUnsupported,
+               "a GPU is asked for, but this build of sftbench is for CPUs; the README says how to "
+               "build for CUDA");
+#endif
+}
+
+TEST(EngineErrors, UnknownNamesOfTheJob) {
+  TrainingJob job = small_job();
+  job.optimizer.name = "sgd";
+  expect_error(job, ReasonCode::kUnsupported, StartsWith("optimizer 'sgd' is not implemented"));
+  job = small_job();
+  job.optimizer.schedule = "polynomial";
+  expect_error(job, ReasonCode::kUnsupported,
+               StartsWith("learning-rate schedule 'polynomial' is not implemented"));
+  job = small_job();
+  job.tuning = "lora";
+  expect_error(job, ReasonCode::kUnsupported,
+               StartsWith("tuning method 'lora' is not implemented"));
+  job = small_job();
+  job.precision.torch_dtype = "float8";
+  expect_error(job, ReasonCode::kUnsupported,
+               "torch_dtype 'float8' is not implemented; there are bfloat16, float16, float32; did "
+               "you mean 'float16'?");
+  job = small_job();
+  job.precision.autocast = "fp8";
+  expect_error(job, ReasonCode::kUnsupported, StartsWith("autocast 'fp8' is not implemented"));
+  job = small_job();
+  job.data.padding = "shortest";
+  expect_error(job, ReasonCode::kUnsupported,
+               "padding 'shortest' is not implemented; there are longest, max_length; did you mean "
+               "'longest'?");
+  job = small_job();
+  job.device.kind = "tpu";
+  expect_error(job, ReasonCode::kUnsupported, StartsWith("device 'tpu' is not implemented"));
+}
+
+TEST(EngineErrors, InterruptionEndsTheRunWithoutEndEvent) {
+  Recorder recorder;
+  int asked = 0;
+  try {
+    make_engine()->train(small_job(), {&recorder}, [&asked] { return ++asked > 4; });
+    FAIL() << "no error";
+  } catch (const RunError& error) {
+    EXPECT_EQ(error.code(), ReasonCode::kKilled);
+    EXPECT_STREQ(error.what(), "interrupted in step 2");
+  }
+  EXPECT_EQ(recorder.steps.size(), 1u) << "two micro-batches and the step's end each ask once";
+  EXPECT_TRUE(recorder.ends.empty());
+}
+
+TEST(EngineErrors, NothingBearsLoss) {
+  TrainingJob job = small_job();
+  job.data.response_template = "\n### Nowhere in the texts:";
+  expect_error(
+      job, ReasonCode::kData,
+      testing::AllOf(StartsWith("none of the "),
+                     HasSubstr(" positions of step 1 bears loss: the response template does "
+                               "not occur in its texts")));
+}
+
+TEST(EngineErrors, LossThatIsNotFinite) {
+  TrainingJob job = small_job();
+  job.optimizer.learning_rate = 1e30;
+  job.optimizer.warmup_ratio = 0.0;
+  expect_error(job, ReasonCode::kInternal,
+               testing::MatchesRegex("the (loss|gradient norm) of step [2-9] is -?(nan|inf)"));
+}
+
+TEST(EngineErrors, MissingDatasetNamesTheFile) {
+  TrainingJob job = small_job();
+  job.data.path = "/nonexistent/news.jsonl";
+  EXPECT_THROW(
+      {
+        try {
+          make_engine()->train(job, {}, [] { return false; });
+        } catch (const InputError& error) {
+          EXPECT_THAT(std::string(error.what()), HasSubstr("/nonexistent/news.jsonl"));
+          throw;
+        }
+      },
+      InputError);
+}
+
+TEST(EngineEnvironment, NamesTheLibrariesInUse) {
+  const Json environment = make_engine()->environment();
+  EXPECT_THAT(environment["libtorch"].get<std::string>(),
+              testing::MatchesRegex("[0-9]+\\.[0-9]+.*"));
+  EXPECT_GT(environment["threads"].get<int>(), 0);
+  EXPECT_TRUE(environment["blas"].is_string());
+  EXPECT_TRUE(environment["gpus"].is_array());
+  for (const char* key : {"onednn", "cuda", "nccl", "driver"})
+    EXPECT_TRUE(environment.contains(key));
+}
+
+}  // namespace
+}  // namespace sftbench

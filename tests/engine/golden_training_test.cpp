@@ -1,0 +1,179 @@
+// Whole runs through Engine::train() against the same runs of Hugging Face Trainer
+// (tests/reference/training.py): tokenizer, masking, sampler order, accumulation, padding,
+// checkpointing, loss, clipping, schedule, AdamW.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/training_fixture.h"
+
+namespace sftbench {
+namespace {
+
+struct Tolerance {
+  double loss;       // absolute
+  double grad_norm;  // relative
+};
+
+constexpr Tolerance kFloat32 = {1e-4, 1e-3};
+// Parameters, activations and gradients carry 8 bits of mantissa (2^-9 relative rounding error
+// each), and Trainer's norm is itself rounded to bfloat16.
+constexpr Tolerance kBFloat16 = {2e-2, 3e-2};
+constexpr Tolerance kAutocast = {1e-2, 2e-2};
+
+Tolerance tolerance_of(const Json& golden) {
+  if (golden["autocast"] != "no") return kAutocast;
+  return golden["torch_dtype"] == "float32" ? kFloat32 : kBFloat16;
+}
+
+void expect_run(const Recorder& run, const Json& golden, const Tolerance& tolerance) {
+  ASSERT_EQ(run.steps.size(), golden["steps"].size());
+  for (size_t i = 0; i < run.steps.size(); ++i) {
+    const Json& expected = golden["steps"][i];
+    const double norm = expected["grad_norm"];
+    EXPECT_NEAR(run.steps[i].loss, expected["loss"].get<double>(), tolerance.loss)
+        << "step " << i + 1;
+    EXPECT_NEAR(run.steps[i].grad_norm, norm, tolerance.grad_norm * norm) << "step " << i + 1;
+    EXPECT_NEAR(run.steps[i].learning_rate, expected["learning_rate"].get<double>(), 1e-15);
+  }
+}
+
+class GoldenTraining : public testing::TestWithParam<const char*> {};
+
+TEST_P(GoldenTraining, ReproducesTrainerStepByStep) {
+  const Json golden = golden_run(GetParam());
+  expect_run(train(job_of(golden)), golden, tolerance_of(golden));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, GoldenTraining,
+                         testing::Values("llama-float32", "llama_all-float32", "mistral-float32",
+                                         "granite-float32", "llama-bfloat16", "granite-bfloat16",
+                                         "llama-autocast_bf16"),
+                         [](const auto& tested) {
+                           std::string name = tested.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+class TrainingVariants : public testing::TestWithParam<const char*> {
+ protected:
+  Json golden_ = golden_run(GetParam());
+  TrainingJob job_ = job_of(golden_);
+};
+
+TEST_P(TrainingVariants, WithoutCheckpointingGivesTheSameNumbers) {
+  job_.activations.gradient_checkpointing = false;
+  expect_run(train(job_), golden_, kFloat32);
+}
+
+TEST_P(TrainingVariants, ReentrantCheckpointingGivesTheSameNumbers) {
+  job_.activations.use_reentrant = true;
+  expect_run(train(job_), golden_, kFloat32);
+}
+
+TEST_P(TrainingVariants, PaddingToTheMaximumLengthGivesTheSameNumbers) {
+  job_.data.padding = "max_length";
+  const Recorder run = train(job_);
+  expect_run(run, golden_, kFloat32);
+  for (const StepEvent& step : run.steps) {
+    EXPECT_EQ(step.tokens.padded, step.samples * job_.data.model_max_length);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, TrainingVariants,
+                         testing::Values("llama-float32", "mistral-float32", "granite-float32"),
+                         [](const auto& tested) {
+                           const std::string name = tested.param;
+                           return name.substr(0, name.find('-'));
+                         });
+
+TEST(TrainingEvents, SayWhatWasTrained) {
+  const TrainingJob job = job_of(golden_run("mistral-float32"));
+  const Recorder run = train(job);
+  EXPECT_EQ(run.begin.total_steps, 10);
+  EXPECT_EQ(run.begin.compute_dtype, "float32");
+  EXPECT_EQ(run.begin.padding, "longest");
+  EXPECT_EQ(run.begin.tokenizer, job.model.tokenizer_directory);
+  EXPECT_EQ(run.begin.ranks, 1);
+  const Json& config = job.model.hf_config;
+  const int64_t V = config["vocab_size"], H = config["hidden_size"],
+                I = config["intermediate_size"];
+  const int64_t layer =
+      2 * H * H + 2 * H * (H / 2) + 3 * H * I + 2 * H;  // two key/value heads of four
+  EXPECT_EQ(run.begin.parameters_total, 2 * V * H + 3 * layer + H);
+  EXPECT_EQ(run.begin.parameters_trainable, run.begin.parameters_total);
+  EXPECT_EQ(run.begin.parameters_embedding, V * H);
+  EXPECT_EQ(train(job_of(golden_run("llama-float32")), 1).begin.parameters_embedding, 0)
+      << "a tied embedding is multiplied as output projection";
+
+  ASSERT_EQ(run.ends.size(), 1u);
+  EXPECT_EQ(run.ends[0].steps, 10);
+  EXPECT_EQ(run.ends[0].host_peak_rss_bytes.size(), 1u);
+  EXPECT_TRUE(run.ends[0].device_peak_allocated_bytes.empty()) << "on a CPU";
+}
+
+TEST(TrainingEvents, CountStepsSamplesAndTokens) {
+  const Recorder run = train(job_of(golden_run("llama-float32")));
+  // 26 entries, 3 a batch: 9 batches, so the fifth step of each epoch has one, of 2 entries.
+  const std::vector<int64_t> samples = {6, 6, 6, 6, 2, 6, 6, 6, 6, 2};
+  for (size_t i = 0; i < run.steps.size(); ++i) {
+    const StepEvent& step = run.steps[i];
+    EXPECT_EQ(step.step, static_cast<int64_t>(i) + 1);
+    EXPECT_EQ(step.samples, samples[i]);
+    EXPECT_EQ(step.micro_batches, samples[i] == 2 ? 1 : 2);
+    EXPECT_LE(step.tokens.loss_bearing, step.tokens.dataset);
+    EXPECT_LE(step.tokens.dataset, step.tokens.padded);
+    EXPECT_GT(step.tokens.loss_bearing, 0);
+    EXPECT_LT(step.begin_s, step.end_s);
+    EXPECT_GT(step.device_allocated_bytes, 0);
+  }
+  EXPECT_DOUBLE_EQ(run.steps[4].epoch, 1.0);
+  EXPECT_DOUBLE_EQ(run.steps[5].epoch, 1.0 + 2.0 / 9.0);
+  EXPECT_DOUBLE_EQ(run.steps[9].epoch, 2.0);
+}
+
+TEST(TrainingControl, AnObserverStopsTheRunAfterAStep) {
+  const Recorder run = train(job_of(golden_run("llama-float32")), 3);
+  EXPECT_EQ(run.steps.size(), 3u);
+  ASSERT_EQ(run.ends.size(), 1u);
+  EXPECT_EQ(run.ends[0].steps, 3);
+}
+
+TEST(TrainingSteps, MaxStepsOverridesEpochsAndWrapsOverTheData) {
+  TrainingJob job = job_of(golden_run("llama-float32"));
+  job.batches.max_steps = 12;
+  const Recorder run = train(job);
+  EXPECT_EQ(run.steps.size(), 12u);
+  EXPECT_GT(run.steps.back().epoch, 2.0);
+}
+
+TEST(RandomWeights, StartAtTheLossOfAUniformGuess) {
+  TrainingJob job = job_of(golden_run("llama-float32"));
+  job.model.weights_directory.clear();
+  job.model.hf_config["initializer_range"] = 0.02;
+  const Recorder run = train(job, 1);
+  EXPECT_NEAR(run.steps[0].loss, std::log(job.model.hf_config["vocab_size"].get<double>()), 0.1);
+}
+
+TEST(LossScaling, Float16AutocastSkipsOverflowingUpdatesAndThenTrains) {
+  TrainingJob job = job_of(golden_run("llama-float32"));
+  job.precision.autocast = "fp16";
+  const Json golden = golden_run("llama-float32");
+  const Recorder run = train(job);
+  ASSERT_EQ(run.steps.size(), 10u);
+  EXPECT_EQ(run.begin.compute_dtype, "float32") << "CPUs have no half-precision GEMM here";
+  EXPECT_NEAR(run.steps[0].loss, golden["steps"][0]["loss"].get<double>(), 1e-2);
+  EXPECT_LT(run.steps[9].loss, run.steps[0].loss);
+}
+
+TEST(PureFloat16, TrainsWithItsTensorsInHalfPrecision) {
+  TrainingJob job = job_of(golden_run("llama-float32"));
+  job.precision.torch_dtype = "float16";
+  const Recorder run = train(job, 1);
+  EXPECT_EQ(run.begin.compute_dtype, "float32");
+  EXPECT_NEAR(run.steps[0].loss, golden_run("llama-float32")["steps"][0]["loss"].get<double>(),
+              1e-2);
+}
+
+}  // namespace
+}  // namespace sftbench

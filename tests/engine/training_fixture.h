@@ -1,0 +1,67 @@
+// A job over the golden runs' files, and an observer that keeps what it is told.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "sftbench/base/json.h"
+#include "sftbench/engine/make_engine.h"
+
+namespace sftbench {
+
+inline std::string training_folder() {
+  return std::string(SFTBENCH_TEST_DATA) + "/training";
+}
+
+class Recorder : public TrainObserver {
+ public:
+  void on_train_begin(const TrainBegin& event) override { begin = event; }
+  void on_step_end(const StepEvent& event, TrainControl& control) override {
+    steps.push_back(event);
+    control.stop = static_cast<int64_t>(steps.size()) == stop_after_steps;
+  }
+  void on_train_end(const TrainEnd& event) override { ends.push_back(event); }
+
+  TrainBegin begin;
+  std::vector<StepEvent> steps;
+  std::vector<TrainEnd> ends;
+  int64_t stop_after_steps = -1;
+};
+
+// What tests/reference/training.py gave to Trainer, as a job. `golden` is the content of its case's
+// file.
+inline TrainingJob job_of(const Json& golden) {
+  const Json& settings = golden["settings"];
+  const std::string model = golden["model"];
+  TrainingJob job;
+  job.model.name = model;
+  job.model.weights_directory = training_folder() + "/" + model;
+  job.model.hf_config = read_json_file(job.model.weights_directory + "/config.json");
+  job.model.tokenizer_directory = training_folder() + "/tokenizer";
+  job.data.path = training_folder() + "/dataset.jsonl";
+  job.data.model_max_length = golden["model_max_length"];
+  job.batches.per_device_batch_size = settings["per_device_train_batch_size"];
+  job.batches.gradient_accumulation_steps = settings["gradient_accumulation_steps"];
+  job.batches.num_train_epochs = settings["num_train_epochs"];
+  job.precision = {.torch_dtype = golden["torch_dtype"], .autocast = golden["autocast"]};
+  job.optimizer.name = "adamw_torch_fused";
+  job.optimizer.learning_rate = settings["learning_rate"];
+  job.optimizer.max_grad_norm = settings["max_grad_norm"];
+  job.optimizer.warmup_ratio = settings["warmup_steps"];
+  job.seed = settings["seed"];
+  return job;
+}
+
+inline Json golden_run(const std::string& name) {
+  return read_json_file(training_folder() + "/" + name + ".json");
+}
+
+inline Recorder train(const TrainingJob& job, int64_t stop_after_steps = -1) {
+  Recorder recorder;
+  recorder.stop_after_steps = stop_after_steps;
+  make_engine()->train(job, {&recorder}, [] { return false; });
+  return recorder;
+}
+
+}  // namespace sftbench

@@ -1,0 +1,142 @@
+// Optimiser, schedules, clipping, loss scaling and decay groups against what torch and transformers
+// do (tests/reference/training.py, parts.json).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <limits>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/json.h"
+#include "sftbench/ops/adamw.h"
+#include "sftbench/optim/gradient_scaling.h"
+#include "sftbench/optim/optimizer.h"
+#include "sftbench/optim/schedule.h"
+
+namespace sftbench {
+namespace {
+
+const Json& parts() {
+  static const Json kParts =
+      read_json_file(std::string(SFTBENCH_TEST_DATA) + "/training/parts.json");
+  return kParts;
+}
+
+torch::Tensor tensor_of(const Json& json) {
+  if (!json.front().is_array()) return torch::tensor(json.get<std::vector<float>>());
+  std::vector<torch::Tensor> rows;
+  for (const Json& row : json) rows.push_back(tensor_of(row));
+  return torch::stack(rows);
+}
+
+double difference(const torch::Tensor& a, const torch::Tensor& b) {
+  return (a.detach() - b).abs().max().item<double>();
+}
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const RunError& error) {
+    EXPECT_EQ(error.code(), ReasonCode::kUnsupported);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Schedule, FollowsTransformersStepByStep) {
+  for (const Json& golden : parts()["schedules"]) {
+    const auto name = golden["name"].get<std::string>();
+    const Schedule schedule = make_schedule(name, golden["total_steps"], golden["warmup_ratio"]);
+    int64_t step = 0;
+    for (const Json& factor : golden["factors"]) {
+      EXPECT_NEAR(schedule(step), factor.get<double>(), 1e-15) << name << " step " << step;
+      ++step;
+    }
+  }
+}
+
+TEST(Schedule, UnknownNameOffersTheNearest) {
+  EXPECT_EQ(message_of([] { make_schedule("cosin", 10, 0); }),
+            "learning-rate schedule 'cosin' is not implemented; there are constant, "
+            "constant_with_warmup, cosine, linear; did you mean 'cosine'?");
+}
+
+class AdamWNames : public testing::TestWithParam<const char*> {};
+
+TEST_P(AdamWNames, UpdatesAsTorchFusedAdamWUnderClipping) {
+  const Json& golden = parts()["adamw"];
+  const torch::Tensor weight = tensor_of(golden["weight"]).requires_grad_(true);
+  const torch::Tensor bias = tensor_of(golden["bias"]).requires_grad_(true);
+  const auto optimizer = make_optimizer(GetParam(),
+                                        group_by_decay({{"x.weight", weight}, {"x.bias", bias}},
+                                                       golden["weight_decay"].get<double>()),
+                                        {});
+  for (const Json& step : golden["steps"]) {
+    weight.mutable_grad() = tensor_of(step["weight_grad"]);
+    bias.mutable_grad() = tensor_of(step["bias_grad"]);
+    const double norm = ops::global_norm({weight.grad(), bias.grad()});
+    EXPECT_NEAR(norm, step["norm"].get<double>(), 1e-5);
+    optimizer->step(step["learning_rate"], clip_factor(norm, golden["max_norm"]));
+    EXPECT_LT(difference(weight, tensor_of(step["weight"])), 2e-7);
+    EXPECT_LT(difference(bias, tensor_of(step["bias"])), 2e-7);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Spellings, AdamWNames,
+                         testing::Values("adamw_torch", "adamw_torch_fused", "adamw_hf"));
+
+TEST(Optimizer, LeavesParametersWithoutGradientAlone) {
+  const torch::Tensor used = torch::ones({2}).requires_grad_(true);
+  const torch::Tensor unused = torch::ones({2}).requires_grad_(true);
+  const auto optimizer = make_optimizer("adamw_torch", {{{used, unused}, 0.5}}, {});
+  used.mutable_grad() = torch::ones({2});
+  optimizer->step(0.1, 1.0);
+  EXPECT_EQ(difference(unused, torch::ones({2})), 0.0);
+  EXPECT_GT(difference(used, torch::ones({2})), 0.05);
+}
+
+TEST(Optimizer, UnknownNameOffersTheNearest) {
+  EXPECT_EQ(message_of([] { make_optimizer("adamw_torh", {}, {}); }),
+            "optimizer 'adamw_torh' is not implemented; there are adamw_hf, adamw_torch, "
+            "adamw_torch_fused; did you mean 'adamw_torch'?");
+}
+
+TEST(ParameterGroups, DecayWhatTransformersDecays) {
+  for (const auto& [name, decays] : parts()["decays"].items()) {
+    const auto groups = group_by_decay({{name, torch::zeros({1})}}, 0.25);
+    const auto& group = groups[groups[0].parameters.empty() ? 1 : 0];
+    EXPECT_EQ(group.parameters.size(), 1u);
+    EXPECT_EQ(group.weight_decay, decays.get<bool>() ? 0.25 : 0.0) << name;
+  }
+}
+
+TEST(ClipFactor, IsTorchsClipCoefficient) {
+  EXPECT_DOUBLE_EQ(clip_factor(4.0, 1.0), 1.0 / (4.0 + 1e-6));
+  EXPECT_EQ(clip_factor(0.5, 1.0), 1.0);
+  EXPECT_EQ(clip_factor(1e9, 0.0), 1.0) << "no clipping was asked for";
+}
+
+TEST(LossScaler, GrowsAndBacksOffAsTorchsGradScaler) {
+  const Json& golden = parts()["loss_scaling"];
+  const auto overflows = golden["overflows"].get<std::vector<int64_t>>();
+  const auto scaler = make_dynamic_loss_scaler();
+  Json changes = Json::array();
+  for (int64_t update = 0; update < golden["updates"].get<int64_t>(); ++update) {
+    if (changes.empty() || changes.back()["scale"] != scaler->scale()) {
+      changes.push_back({{"update", update}, {"scale", scaler->scale()}});
+    }
+    const bool overflow = std::find(overflows.begin(), overflows.end(), update) != overflows.end();
+    EXPECT_EQ(scaler->accept(!overflow), !overflow);
+  }
+  EXPECT_EQ(changes, golden["changes"]);
+}
+
+TEST(LossScaler, UnitScaleAcceptsEverything) {
+  const auto scaler = make_unit_loss_scaler();
+  EXPECT_TRUE(scaler->accept(false));
+  EXPECT_EQ(scaler->scale(), 1.0);
+}
+
+}  // namespace
+}  // namespace sftbench

@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""Golden training runs: ten optimisation steps of the real Hugging Face Trainer on tiny random models.
+
+Writes training/: a tokenizer, a dataset, and per case a checkpoint and what Trainer logged (loss, grad_norm,
+learning_rate of each step, norms of the final parameters). Entries are encoded, masked and padded as
+fms-hf-tuning does it; sampling order, accumulation, loss, clipping, schedule and AdamW are Trainer's own.
+parts.json holds what optimiser, schedules, clipping, loss scaling and decay groups do on their own.
+
+Made with transformers 5.23, torch 2.15, tokenizers 0.23:  python training.py
+"""
+import json
+import random
+import shutil
+from pathlib import Path
+
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import (AutoModelForCausalLM, GraniteConfig, LlamaConfig, MistralConfig, PreTrainedTokenizerFast,
+                          Trainer, TrainerCallback, TrainingArguments)
+
+FOLDER = Path(__file__).parent / "training"
+TEMPLATE = "\n### Response:"
+ENTRIES, MAX_LENGTH = 26, 48
+
+SETTINGS = dict(per_device_train_batch_size=3, gradient_accumulation_steps=2, num_train_epochs=2, learning_rate=2e-3,
+                warmup_steps=0.25, lr_scheduler_type="cosine", max_grad_norm=0.25, weight_decay=0.0, seed=42)
+
+COMMON = dict(vocab_size=384, hidden_size=32, intermediate_size=56, num_hidden_layers=3, num_attention_heads=4,
+              num_key_value_heads=2, max_position_embeddings=128, initializer_range=0.15, bos_token_id=0,
+              eos_token_id=1, pad_token_id=None)
+
+CONFIGS = {
+    "llama": LlamaConfig(**COMMON, tie_word_embeddings=True),
+    "llama_all": LlamaConfig(**{**COMMON, "num_key_value_heads": 1, "num_attention_heads": 2}, attention_bias=True,
+                             mlp_bias=True, tie_word_embeddings=False, head_dim=24,
+                             rope_parameters=dict(rope_type="llama3", rope_theta=10000.0, factor=4.0,
+                                                  low_freq_factor=1.0, high_freq_factor=4.0,
+                                                  original_max_position_embeddings=32)),
+    "mistral": MistralConfig(**COMMON, sliding_window=16),
+    "granite": GraniteConfig(**COMMON, embedding_multiplier=6.0, attention_multiplier=0.08, residual_multiplier=0.4,
+                             logits_scaling=3.0, attention_bias=True, tie_word_embeddings=True),
+}
+
+# name: model, dtype of the parameters, autocast
+CASES = {
+    "llama-float32": ("llama", "float32", False),
+    "llama_all-float32": ("llama_all", "float32", False),
+    "mistral-float32": ("mistral", "float32", False),
+    "granite-float32": ("granite", "float32", False),
+    "llama-bfloat16": ("llama", "bfloat16", False),
+    "granite-bfloat16": ("granite", "bfloat16", False),
+    "llama-autocast_bf16": ("llama", "float32", True),
+}
+
+
+def make_texts():
+    rng = random.Random(7)
+    words = ("river stone bridge early market copper signal harvest window paper train garden silver morning "
+             "engine letter number valley winter captain").split()
+    pick = lambda low, high: " ".join(rng.choice(words) for _ in range(rng.randint(low, high)))
+    texts = [f"### Input:\n{pick(2, 6)}\n{TEMPLATE} {pick(3, 30)}" for _ in range(ENTRIES)]
+    texts[5] = f"### Input:\n{pick(4, 6)} without an answer"  # no template: bears no loss
+    return texts
+
+
+def make_tokenizer(texts):
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    bpe.train_from_iterator(texts, trainers.BpeTrainer(
+        vocab_size=COMMON["vocab_size"], special_tokens=["<s>", "</s>", "<unk>", "<pad>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    bpe.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    return PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token="<s>", eos_token="</s>", unk_token="<unk>",
+                                   pad_token="<pad>")
+
+
+def encode(tokenizer, text):
+    ids = tokenizer(text + tokenizer.eos_token)["input_ids"][:MAX_LENGTH]
+    template = tokenizer.encode(TEMPLATE, add_special_tokens=False)[2:]
+    starts = [i for i in range(len(ids)) if ids[i:i + len(template)] == template]
+    begin = starts[-1] + len(template) if starts else len(ids)
+    return {"input_ids": ids, "labels": [-100] * begin + ids[begin:]}
+
+
+def make_collator(pad_id):
+    def collate(entries):
+        width = max(len(e["input_ids"]) for e in entries)
+        pad = lambda values, filler: values + [filler] * (width - len(values))
+        batch = {"input_ids": [pad(e["input_ids"], pad_id) for e in entries],
+                 "labels": [pad(e["labels"], -100) for e in entries],
+                 "attention_mask": [pad([1] * len(e["input_ids"]), 0) for e in entries]}
+        return {name: torch.tensor(values) for name, values in batch.items()}
+    return collate
+
+
+class Recorder(TrainerCallback):
+    def __init__(self):
+        self.steps = []
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        if "loss" in logs:
+            self.steps.append({name: float(logs[name]) for name in ("loss", "grad_norm", "learning_rate")})
+
+
+def train(model_name, dtype, autocast, entries, pad_id):
+    model = AutoModelForCausalLM.from_pretrained(FOLDER / model_name, dtype=getattr(torch, dtype))
+    recorder = Recorder()
+    arguments = TrainingArguments(output_dir="unused", use_cpu=True, optim="adamw_torch_fused", logging_steps=1,
+                                  save_strategy="no", report_to="none", disable_tqdm=True, gradient_checkpointing=True,
+                                  gradient_checkpointing_kwargs={"use_reentrant": False},
+                                  remove_unused_columns=False, bf16=autocast, **SETTINGS)
+    Trainer(model=model, args=arguments, train_dataset=entries, data_collator=make_collator(pad_id),
+            callbacks=[recorder]).train()
+    assert len(recorder.steps) == 10 and all(s["grad_norm"] > SETTINGS["max_grad_norm"] for s in recorder.steps)
+    return {"model": model_name, "torch_dtype": dtype, "autocast": "bf16" if autocast else "no",
+            "settings": SETTINGS, "model_max_length": MAX_LENGTH, "steps": recorder.steps,
+            "final_norms": {name: parameter.detach().double().norm().item()
+                            for name, parameter in model.named_parameters()},
+            "made_with": {"transformers": transformers.__version__, "torch": torch.__version__}}
+
+
+def schedule_factors(name, total_steps, ratio):
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    warmup = TrainingArguments(output_dir="unused", warmup_steps=ratio, use_cpu=True).get_warmup_steps(total_steps)
+    scheduler = transformers.get_scheduler(name, optimizer, warmup, total_steps)
+    factors = []
+    for _ in range(total_steps):
+        factors.append(scheduler.get_last_lr()[0])
+        optimizer.step()
+        scheduler.step()
+    return {"name": name, "total_steps": total_steps, "warmup_ratio": ratio, "factors": factors}
+
+
+def adamw_trace(steps=4, decay=0.1):
+    torch.manual_seed(3)
+    weight, bias = torch.nn.Parameter(torch.randn(3, 4)), torch.nn.Parameter(torch.randn(4))
+    trace = {"weight": weight.tolist(), "bias": bias.tolist(), "weight_decay": decay, "max_norm": 0.5, "steps": []}
+    optimizer = torch.optim.AdamW([{"params": [weight], "weight_decay": decay},
+                                   {"params": [bias], "weight_decay": 0.0}], fused=True)
+    for step in range(steps):
+        weight.grad, bias.grad = torch.randn(3, 4), torch.randn(4)
+        row = {"learning_rate": 1e-2 / (step + 1), "weight_grad": weight.grad.tolist(), "bias_grad": bias.grad.tolist()}
+        row["norm"] = torch.nn.utils.clip_grad_norm_([weight, bias], trace["max_norm"]).item()
+        for group in optimizer.param_groups:
+            group["lr"] = row["learning_rate"]
+        optimizer.step()
+        trace["steps"].append({**row, "weight": weight.tolist(), "bias": bias.tolist()})
+    return trace
+
+
+def scaler_trace():
+    """Scale before each update, for updates 0 to 4010 of which three overflow."""
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimizer, scaler = torch.optim.SGD([parameter], lr=0.0), torch.amp.GradScaler("cpu")
+    overflows, changes = [0, 5, 2020], []
+    for update in range(4100):
+        scaler.scale(torch.zeros(1))  # makes the scale exist
+        if not changes or changes[-1]["scale"] != scaler.get_scale():
+            changes.append({"update": update, "scale": scaler.get_scale()})
+        parameter.grad = torch.full((1,), float("inf") if update in overflows else 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+    return {"updates": 4100, "overflows": overflows, "changes": changes}
+
+
+def decay_names():
+    model = AutoModelForCausalLM.from_pretrained(FOLDER / "llama_all")
+    decaying = set(Trainer.get_decay_parameter_names(None, model))
+    return {name: name in decaying for name, _ in model.named_parameters()}
+
+
+def write_parts():
+    schedules = [schedule_factors(name, total, ratio)
+                 for name in ("cosine", "linear", "constant", "constant_with_warmup")
+                 for total, ratio in ((10, 0.25), (7, 0.03), (40, 0.0), (1, 0.03))]
+    parts = {"schedules": schedules, "adamw": adamw_trace(), "loss_scaling": scaler_trace(),
+             "decays": decay_names()}
+    (FOLDER / "parts.json").write_text(json.dumps(parts, indent=1) + "\n")
+
+
+def main():
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir()
+    texts = make_texts()
+    (FOLDER / "dataset.jsonl").write_text("".join(json.dumps({"output": text}) + "\n" for text in texts))
+    tokenizer = make_tokenizer(texts)
+    tokenizer.save_pretrained(FOLDER / "tokenizer")
+    for name, config in CONFIGS.items():
+        torch.manual_seed(1)
+        model = AutoModelForCausalLM.from_config(config)
+        with torch.no_grad():
+            for parameter_name, parameter in model.named_parameters():
+                if "norm" in parameter_name or "bias" in parameter_name:
+                    parameter.add_(0.1 * torch.randn_like(parameter))
+        model.save_pretrained(FOLDER / name)
+        (FOLDER / name / "generation_config.json").unlink(missing_ok=True)
+    entries = [encode(tokenizer, text) for text in texts]
+    for name, (model_name, dtype, autocast) in CASES.items():
+        golden = train(model_name, dtype, autocast, entries, tokenizer.pad_token_id)
+        (FOLDER / f"{name}.json").write_text(json.dumps(golden, indent=1) + "\n")
+    write_parts()
+
+
+if __name__ == "__main__":
+    main()
