@@ -1,0 +1,195 @@
+#include "sftbench/cli/dataset.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+#include "sftbench/base/json.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+// The commands in folders of their own instead of the user's.
+class DatasetCommandTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+        "tests", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
+    ::setenv("XDG_DATA_HOME", (folder_ / "data").c_str(), 1);
+    ::setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1);
+  }
+  void TearDown() override {
+    ::unsetenv("XDG_DATA_HOME");
+    ::unsetenv("XDG_CACHE_HOME");
+    fs::remove_all(folder_);
+  }
+
+  // What the command prints to stdout.
+  std::string run(std::vector<std::string> words) {
+    CLI::App app;
+    int exit_code = -1;
+    add_dataset_command(app, exit_code);
+    words.insert(words.begin(), "dataset");
+    std::reverse(words.begin(), words.end());  // as CLI11 wants them
+    ::testing::internal::CaptureStdout();
+    try {
+      app.parse(words);
+    } catch (...) {
+      ::testing::internal::GetCapturedStdout();
+      throw;
+    }
+    EXPECT_EQ(exit_code, 0);
+    return ::testing::internal::GetCapturedStdout();
+  }
+
+  std::string error_of(const std::vector<std::string>& words) {
+    try {
+      run(words);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  fs::path folder_ =
+      fs::path(::testing::TempDir()) / ("sftbench-dataset-" + std::to_string(::getpid()));
+};
+
+TEST_F(DatasetCommandTest, NamedDatasetGoesToTheUsersDataAndItsPathToStdout) {
+  const fs::path path = folder_ / "data/sftbench/datasets/news-chars-512-entries-256.jsonl";
+  EXPECT_EQ(run({"text", "news-chars-512-entries-256"}), path.string() + "\n");
+  const std::string content = read_file(path);
+  EXPECT_EQ(std::count(content.begin(), content.end(), '\n'), 256);
+
+  const fs::path elsewhere = folder_ / "elsewhere.jsonl";
+  run({"text", "news-chars-512-entries-256", "-o", elsewhere.string()});
+  EXPECT_EQ(read_file(elsewhere), content);
+}
+
+TEST_F(DatasetCommandTest, OptionsDescribeADatasetOfOnesOwn) {
+  const fs::path seed = folder_ / "seed.txt", output = folder_ / "own.jsonl";
+  write_file_atomic(seed, "one two three four five");
+  run({"text",
+       "-i",
+       seed.string(),
+       "-o",
+       output.string(),
+       "--tokens-input",
+       "2",
+       "--tokens-output",
+       "4",
+       "--words-per-token",
+       "0.5",
+       "--prompt",
+       "P:",
+       "--response-delimiter",
+       "R:",
+       "--num-max-gpus",
+       "1",
+       "--num-max-batch-size",
+       "3",
+       "--num-gradient-accumulation-steps",
+       "1"});
+  EXPECT_EQ(read_file(output),
+            "{\"output\": \"P: one R: two three\"}\n"
+            "{\"output\": \"P: four R: five one\"}\n"
+            "{\"output\": \"P: two R: three four\"}\n");
+}
+
+TEST_F(DatasetCommandTest, NamedDatasetTakesNoOptionsOfOnesOwn) {
+  EXPECT_EQ(error_of({"text", "news-chars-512-entries-256", "--prompt", "x"}),
+            "--prompt: the named dataset 'news-chars-512-entries-256' is always made the same way; "
+            "expected either a dataset's name or options of your own");
+}
+
+TEST_F(DatasetCommandTest, WithoutANameAnOutputIsNeeded) {
+  EXPECT_EQ(error_of({"text", "--tokens-input", "3"}),
+            "--output: nothing says where the dataset goes; expected a file to write, or the name "
+            "of a dataset ('sftbench dataset list')");
+}
+
+TEST_F(DatasetCommandTest, UnknownNameGetsTheNearest) {
+  EXPECT_THAT(error_of({"text", "news-chars-512-entries-257"}),
+              HasSubstr("did you mean 'news-chars-512-entries-256'?"));
+  EXPECT_THAT(error_of({"count", "news-chars-512-entries-257"}),
+              HasSubstr("did you mean 'news-chars-512-entries-256'?"));
+}
+
+TEST_F(DatasetCommandTest, EntriesHaveALimit) {
+  EXPECT_THROW(run({"text", "-o", "x", "--num-max-gpus", "0"}), CLI::ValidationError);
+  EXPECT_THAT(
+      error_of({"text", "-o", "x", "--num-max-gpus", "100000", "--num-max-batch-size", "100000"}),
+      HasSubstr("entries: found 4e+10; expected a number from 1 to 100000000"));
+}
+
+TEST_F(DatasetCommandTest, ListSaysWhatIsThere) {
+  run({"text", "news-chars-512-entries-256"});
+  const Json rows = parse_json(run({"list", "--format", "json"}), "stdout");
+  ASSERT_EQ(rows.size(), 14u);
+  for (const Json& row : rows) {
+    EXPECT_EQ(row["present"].get<bool>(), row["dataset"] == "news-chars-512-entries-256");
+    if (row["present"].get<bool>()) {
+      EXPECT_EQ(row["bytes"].get<uintmax_t>(), fs::file_size(row["path"].get<std::string>()));
+    }
+  }
+}
+
+TEST_F(DatasetCommandTest, CountingTwiceReadsTheCacheAndRepairsIt) {
+  run({"text", "news-chars-512-entries-256"});
+  const std::vector<std::string> count = {
+      "count",
+      "news-chars-512-entries-256",
+      "--format",
+      "json",
+      "--threads",
+      "2",
+      "--tokenizer",
+      (fs::path(SFTBENCH_TEST_DATA) / "data" / "tokenizers" / "sentence_piece").string()};
+  const Json first = parse_json(run(count), "stdout")[0];
+  EXPECT_EQ(first["entries"], 256);
+  EXPECT_GT(first["min"].get<int64_t>(), 100);
+  const fs::path cache = first["cache"].get<std::string>();
+  EXPECT_EQ(cache.parent_path(), folder_ / "cache/sftbench/tokens");
+  EXPECT_EQ(parse_json(run(count), "stdout")[0], first);
+
+  write_file_atomic(cache, "{\"schema\": \"something else\"}");
+  EXPECT_EQ(parse_json(run(count), "stdout")[0], first);
+}
+
+TEST_F(DatasetCommandTest, CountsMayBeCutAtAMaximum) {
+  const fs::path path = folder_ / "x.jsonl";
+  write_file_atomic(path, "{\"text\": \"a\"}\n{\"text\": \"a a a a a a a a a a a a a a a a\"}\n");
+  const Json row =
+      parse_json(run({"count", path.string(), "--text-field", "text", "--model-max-length", "5",
+                      "--format", "json", "--tokenizer",
+                      (fs::path(SFTBENCH_TEST_DATA) / "data/tokenizers/byte_level").string()}),
+                 "stdout")[0];
+  EXPECT_EQ(row["min"], 1);
+  EXPECT_EQ(row["max"], 5);
+  EXPECT_EQ(row["tokens"], 6);
+}
+
+TEST_F(DatasetCommandTest, DatasetThatWasNotMadeNamesTheCommandThatMakesIt) {
+  EXPECT_EQ(error_of({"count", "news-chars-512-entries-256"}),
+            "dataset 'news-chars-512-entries-256' is not at " +
+                (folder_ / "data/sftbench/datasets/news-chars-512-entries-256.jsonl").string() +
+                "; make it with: sftbench dataset text news-chars-512-entries-256");
+  EXPECT_THAT(error_of({"count", "/nowhere/x.jsonl"}),
+              HasSubstr("/nowhere/x.jsonl: cannot open: No such file or directory"));
+}
+
+}  // namespace
+}  // namespace sftbench
