@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""The engine beside Hugging Face Trainer on the same work: SmolLM2-135M's shapes, random weights, batch 1 x 512,
+AdamW (fused), clipping, no checkpointing, SDPA attention.
+
+  bench/peers/compare.py PYTHON STEP_BENCH [--dtype bfloat16] [--rounds 3] [--steps 4]
+
+PYTHON is an interpreter that has torch and transformers, STEP_BENCH the built bench/step program. Each measurement is
+a process of its own and the two kinds take turns. The first step of each process warms up and is left out of the
+tokens per second; it is what the start-up time ends with.
+"""
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+
+def run(command):
+    # Trainer logs to stdout as well; the result is the last line.
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)} ended with status {done.returncode}:\n{done.stderr}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def quartiles(values):
+    ordered = sorted(values)
+    return [ordered[round(q * (len(ordered) - 1))] for q in (0.25, 0.5, 0.75)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("python")
+    parser.add_argument("step_bench")
+    parser.add_argument("--dtype", default="bfloat16", choices=["bfloat16", "float32"])
+    parser.add_argument("--length", type=int, default=512)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=4)
+    options = parser.parse_args()
+
+    shared = ["--dtype", options.dtype, "--length", str(options.length), "--steps", str(options.steps)]
+    commands = {
+        "sftbench": [str(Path(options.step_bench).resolve()), "--child", "engine", *shared],
+        "HF Trainer": [options.python, str(Path(__file__).resolve().parent / "hf_trainer.py"), *shared],
+    }
+    results = {name: [] for name in commands}
+    for _ in range(options.rounds):
+        for name, command in commands.items():
+            results[name].append(run(command))
+
+    print(f"SmolLM2-135M shapes, batch 1x{options.length}, {options.dtype}, {options.rounds} processes of each in turn")
+    print(f"{'':12}{'tokens/s p25':>13}{'median':>9}{'p75':>9}{'start to 1st step s':>21}{'peak MiB':>10}")
+    figures = {}
+    for name, runs in results.items():
+        rates = [r["tokens_per_step"] / s for r in runs for s in r["step_seconds"][1:]]
+        start = statistics.median(r["first_step_process_age_s"] for r in runs)
+        peak = max(r["peak_rss_bytes"] for r in runs) / 2**20
+        low, middle, high = quartiles(rates)
+        figures[name] = (middle, start, peak)
+        print(f"{name:12}{low:13.1f}{middle:9.1f}{high:9.1f}{start:21.2f}{peak:10.0f}")
+    ours, theirs = figures["sftbench"], figures["HF Trainer"]
+    print(f"sftbench / HF Trainer: speed {ours[0] / theirs[0]:.2f}, start-up {ours[1] / theirs[1]:.3f}, "
+          f"memory {ours[2] / theirs[2]:.2f}")
+    print(f"HF Trainer ran on torch {results['HF Trainer'][0]['torch']}, "
+          f"{results['HF Trainer'][0]['threads']} threads")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""SmolLM2-135M's shapes with random weights under Hugging Face Trainer: one process of compare.py.
+
+Prints one JSON line: seconds of each optimisation step, age of the process when the first had ended, peak memory.
+"""
+import argparse
+import json
+import os
+import time
+
+
+def process_age_s():
+    with open("/proc/self/stat") as stat:
+        start_ticks = int(stat.read().rsplit(")", 1)[1].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - start_ticks / os.sysconf("SC_CLK_TCK")
+
+
+def peak_rss_bytes():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--length", type=int, default=512)
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--checkpointing", action="store_true")
+    options = parser.parse_args()
+
+    import torch
+    from transformers import AutoModelForCausalLM, LlamaConfig, Trainer, TrainerCallback, TrainingArguments
+
+    config = LlamaConfig(vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30,
+                         num_attention_heads=9, num_key_value_heads=3, max_position_embeddings=8192,
+                         rms_norm_eps=1e-5, rope_theta=100000.0, tie_word_embeddings=True, use_cache=False)
+    model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, options.dtype), attn_implementation="sdpa")
+    generator = torch.Generator().manual_seed(42)
+    ids = torch.randint(4, config.vocab_size, (options.steps, options.length), generator=generator)
+    entries = [{"input_ids": row, "labels": row, "attention_mask": torch.ones_like(row)} for row in ids]
+
+    class Clock(TrainerCallback):
+        seconds, first_step_process_age_s = [], 0.0
+
+        def on_step_begin(self, args, state, control, **kwargs):
+            self.begin = time.monotonic()
+
+        def on_step_end(self, args, state, control, **kwargs):
+            self.seconds.append(time.monotonic() - self.begin)
+            self.first_step_process_age_s = self.first_step_process_age_s or process_age_s()
+
+    clock = Clock()
+    arguments = TrainingArguments(
+        output_dir="unused", use_cpu=True, per_device_train_batch_size=1, max_steps=options.steps, learning_rate=1e-5,
+        warmup_steps=0.03, lr_scheduler_type="cosine", optim="adamw_torch_fused", max_grad_norm=1.0, weight_decay=0.0,
+        seed=42, logging_steps=1, save_strategy="no", report_to="none", disable_tqdm=True,
+        gradient_checkpointing=options.checkpointing)
+    Trainer(model=model, args=arguments, train_dataset=entries, callbacks=[clock]).train()
+    print(json.dumps({"step_seconds": clock.seconds, "tokens_per_step": options.length,
+                      "first_step_process_age_s": clock.first_step_process_age_s,
+                      "peak_rss_bytes": peak_rss_bytes(), "torch": torch.__version__,
+                      "threads": torch.get_num_threads()}))
+
+
+if __name__ == "__main__":
+    main()

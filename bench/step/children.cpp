@@ -1,0 +1,150 @@
+#include "step/children.h"
+
+#include <torch/torch.h>
+
+#include <fstream>
+#include <random>
+#include <vector>
+
+#include "engine/training_run.h"
+#include "sftbench/base/clock.h"
+#include "sftbench/base/json.h"
+#include "sftbench/engine/host_memory.h"
+#include "sftbench/engine/make_engine.h"
+#include "sftbench/measure/host_info.h"
+#include "sftbench/measure/proc.h"
+#include "step/plain_model.h"
+
+namespace sftbench::bench {
+namespace {
+
+Json smollm2_config() {
+  return {{"model_type", "llama"},
+          {"architectures", {"LlamaForCausalLM"}},
+          {"vocab_size", 49152},
+          {"hidden_size", 576},
+          {"intermediate_size", 1536},
+          {"num_hidden_layers", 30},
+          {"num_attention_heads", 9},
+          {"num_key_value_heads", 3},
+          {"max_position_embeddings", 8192},
+          {"rms_norm_eps", 1e-5},
+          {"rope_theta", 100000.0},
+          {"initializer_range", 0.02},
+          {"hidden_act", "silu"},
+          {"tie_word_embeddings", true}};
+}
+
+// Random words, at least two tokens each under any byte-level vocabulary that does not know them.
+void write_texts(const std::string& path, int64_t entries, int64_t words) {
+  std::ofstream file(path);
+  std::mt19937 random(42);
+  for (int64_t entry = 0; entry < entries; ++entry) {
+    std::string text = "### Input:\nx\n\n### Response:";
+    for (int64_t word = 0; word < words; ++word) {
+      text += ' ';
+      for (int letter = 0; letter < 5; ++letter) text += static_cast<char>('a' + random() % 26);
+    }
+    file << Json{{"output", text}}.dump() << '\n';
+  }
+}
+
+class StepTimes : public TrainObserver {
+ public:
+  void on_step_end(const StepEvent& event, TrainControl&) override {
+    if (seconds.empty()) first_step_age_s = process_age_seconds();
+    seconds.push_back(event.end_s - event.begin_s);
+    losses.push_back(event.loss);
+    padded_tokens += event.tokens.padded;
+  }
+
+  std::string text() const {
+    return Json{{"step_seconds", seconds},
+                {"losses", losses},
+                {"tokens_per_step", padded_tokens / static_cast<int64_t>(seconds.size())},
+                {"first_step_process_age_s", first_step_age_s},
+                {"peak_rss_bytes", peak_rss_bytes()}}
+        .dump();
+  }
+
+  std::vector<double> seconds, losses;
+  double first_step_age_s = 0;
+  int64_t padded_tokens = 0;
+};
+
+int64_t peak_beyond_gradients(TrainingRun& run, ActivationPolicy& policy) {
+  const StepBatches batches = run.batches->step(0);
+  const int64_t resting = host_memory_statistics().allocated_bytes;
+  reset_host_memory_peak();
+  const DeviceBatch& batch = batches.micro_batches.front();
+  policy.backward(run.model->loss(batch.input_ids, batch.labels,
+                                  static_cast<double>(batches.tokens.loss_bearing), policy));
+  int64_t gradient_bytes = 0;
+  for (const torch::Tensor& parameter : run.trained) {
+    gradient_bytes += static_cast<int64_t>(parameter.grad().nbytes());
+    parameter.mutable_grad().reset();
+  }
+  return host_memory_statistics().peak_allocated_bytes - resting - gradient_bytes;
+}
+
+}  // namespace
+
+TrainingJob smollm2_job(const std::string& dtype, int64_t length, int64_t steps, bool checkpointing,
+                        const std::string& dataset_path) {
+  write_texts(dataset_path, steps, length);
+  TrainingJob job;
+  job.model.name = "smollm2-135m";
+  job.model.hf_config = smollm2_config();
+  job.data.path = dataset_path;
+  job.data.model_max_length = length;
+  job.batches.max_steps = steps;
+  job.precision.torch_dtype = dtype;
+  job.activations.gradient_checkpointing = checkpointing;
+  return job;
+}
+
+std::string run_engine(const TrainingJob& job) {
+  StepTimes times;
+  make_engine()->train(job, {&times}, [] { return false; });
+  return times.text();
+}
+
+std::string run_plain(const std::string& dtype, int64_t length, int64_t steps) {
+  at::set_num_threads(read_host_info().cores);
+  torch::manual_seed(42);
+  const LlamaShape shape;
+  const PlainLlama model(shape, dtype == "float32" ? torch::kFloat32 : torch::kBFloat16);
+  const std::vector<torch::Tensor> parameters = model.parameters();
+  torch::optim::AdamW optimizer(parameters, torch::optim::AdamWOptions(1e-5).weight_decay(0));
+  StepTimes times;
+  for (int64_t step = 1; step <= steps; ++step) {
+    const torch::Tensor ids = torch::randint(0, shape.vocabulary, {1, length}, torch::kInt64);
+    StepEvent event;
+    event.begin_s = steady_seconds();
+    const torch::Tensor loss = model.loss(ids, ids);
+    loss.backward();
+    torch::nn::utils::clip_grad_norm_(parameters, 1.0);
+    optimizer.step();
+    optimizer.zero_grad();
+    event.loss = loss.item<double>();
+    event.end_s = steady_seconds();
+    event.tokens.padded = length;
+    TrainControl control;
+    times.on_step_end(event, control);
+  }
+  return times.text();
+}
+
+std::string measure_activations(const std::string& dtype, int64_t length,
+                                const std::string& dataset_path) {
+  TrainingRun run = prepare_run(smollm2_job(dtype, length, 2, true, dataset_path));
+  const auto keep = keep_activations();
+  const auto segments = checkpoint_segments(run.model->layer_count());
+  const auto reentrant = checkpoint_reentrant(run.model->layer_count());
+  return Json{{"kept", peak_beyond_gradients(run, *keep)},
+              {"checkpointed", peak_beyond_gradients(run, *segments)},
+              {"checkpointed_reentrant", peak_beyond_gradients(run, *reentrant)}}
+      .dump();
+}
+
+}  // namespace sftbench::bench
