@@ -129,10 +129,10 @@ class TreeBuilder : public YAML::EventHandler {
   // Mappings named by `<<` lend the members that the mapping itself does not have; earlier ones
   // win. They come first, as in PyYAML.
   static void merge(Open& frame) {
-    std::vector<std::pair<std::string, YamlNode>> lent;
+    std::vector<YamlMember> lent;
     for (YamlNode& source : frame.merges) {
       for (auto& member : source.members) {
-        if (frame.seen.insert(member.first).second) lent.push_back(std::move(member));
+        if (frame.seen.insert(member.key).second) lent.push_back(std::move(member));
       }
     }
     frame.node.members.insert(frame.node.members.begin(), std::make_move_iterator(lent.begin()),
@@ -164,7 +164,7 @@ class TreeBuilder : public YAML::EventHandler {
       if (key.text == "<<" && key.plain) {
         add_merge(frame, std::move(node));
       } else if (frame.seen.insert(key.text).second) {
-        frame.node.members.emplace_back(key.text, std::move(node));
+        frame.node.members.push_back({key.text, std::move(node)});
       } else {
         diagnostics_.error(key, key.text, "this key stands twice in one mapping");
       }
@@ -188,7 +188,7 @@ class TreeBuilder : public YAML::EventHandler {
       throw Fatal{line, "nested deeper than " + std::to_string(kMaxDepth) + " levels"};
     if (++spent_ > kMaxNodes) too_many(line);
     for (const YamlNode& item : node.items) spend(item, line, depth + 1);
-    for (const auto& member : node.members) spend(member.second, line, depth + 1);
+    for (const auto& member : node.members) spend(member.node, line, depth + 1);
   }
 
   [[noreturn]] static void too_many(int line) {
@@ -220,7 +220,7 @@ const YamlNode* YamlNode::find(std::string_view key) const {
 
 std::vector<std::string> YamlNode::keys() const {
   std::vector<std::string> names;
-  for (const auto& member : members) names.push_back(member.first);
+  for (const auto& member : members) names.push_back(member.key);
   return names;
 }
 

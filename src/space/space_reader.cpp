@@ -381,7 +381,7 @@ class SpaceReader {
           continue;
         named_.push_back(spec.identifier);
         diagnostics_.error(
-            line_, prefix_ + "entitySpace",
+            line_, space_.origin.empty() ? std::string() : prefix_ + "entitySpace",
             "the required property '" + spec.identifier + "' is missing",
             spec.expectation() +
                 (space_.origin.empty() ? " (--set " + spec.identifier + "=...)" : ""));

@@ -15,6 +15,8 @@
 
 namespace sftbench {
 
+struct YamlMember;
+
 struct YamlNode {
   enum class Kind { kScalar, kSequence, kMapping };
 
@@ -24,8 +26,8 @@ struct YamlNode {
   std::string text;  // scalars: as written
   bool plain =
       false;  // scalars: not quoted, so that `no` or 1e3 may mean something else than their text
-  std::vector<YamlNode> items;                            // sequences
-  std::vector<std::pair<std::string, YamlNode>> members;  // mappings, in file order
+  std::vector<YamlNode> items;      // sequences
+  std::vector<YamlMember> members;  // mappings, in file order
 
   bool is_scalar() const { return kind == Kind::kScalar; }
   bool is_sequence() const { return kind == Kind::kSequence; }
@@ -35,6 +37,11 @@ struct YamlNode {
   // The member of this name; nullptr when there is none or this is no mapping.
   const YamlNode* find(std::string_view key) const;
   std::vector<std::string> keys() const;
+};
+
+struct YamlMember {
+  std::string key;
+  YamlNode node;
 };
 
 // "text 'abc'", "the list [1, 2]", "nothing": how error messages name what was found (shortened).

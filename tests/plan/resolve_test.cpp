@@ -1,0 +1,332 @@
+#include "sftbench/plan/resolve.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "plan_files.h"
+
+namespace sftbench {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class ResolveTest : public PlanTest {
+ protected:
+  ResolveTest() { options_.weights = "random"; }
+
+  Resolution resolved(const std::vector<std::string>& assignments = {}) {
+    return resolve(request(assignments), settings_, options_, Catalog::shipped());
+  }
+  std::string failure(const std::vector<std::string>& assignments = {}) {
+    return error_of([&] { resolved(assignments); });
+  }
+
+  // A snapshot in the layout of Hugging Face's cache.
+  std::string snapshot(const std::string& hub, const std::string& model,
+                       const std::string& commit) {
+    return model_folder(hub + "/" + model + "/snapshots/" + commit);
+  }
+
+  ActuatorSettings settings_;
+  ResolveOptions options_;
+};
+
+// --- the job
+// ----------------------------------------------------------------------------------------
+TEST_F(ResolveTest, DefaultsBecomeTheDocumentsTrainingParameters) {
+  const TrainingJob job = resolved().job;
+  EXPECT_EQ(job.experiment_id, "SFTTrainer.finetune_full_benchmark-v1.0.0");
+  EXPECT_EQ(job.tuning, "full");
+  EXPECT_EQ(job.seed, 42U);
+  EXPECT_EQ(job.batches.per_device_batch_size, 6);
+  EXPECT_EQ(job.batches.gradient_accumulation_steps, 4);
+  EXPECT_EQ(job.batches.max_steps, -1);
+  EXPECT_EQ(job.batches.num_train_epochs, 1.0);
+  EXPECT_EQ(job.batches.stop_after_seconds, -1.0);
+  EXPECT_EQ(job.batches.auto_stop_method, "");
+  EXPECT_EQ(job.precision.torch_dtype, "bfloat16");
+  EXPECT_EQ(job.precision.autocast, "no");
+  EXPECT_EQ(job.optimizer.name, "adamw_torch");
+  EXPECT_EQ(job.optimizer.learning_rate, 1e-5);
+  EXPECT_EQ(job.optimizer.weight_decay, 0.0);
+  EXPECT_EQ(job.optimizer.betas[0], 0.9);
+  EXPECT_EQ(job.optimizer.betas[1], 0.999);
+  EXPECT_EQ(job.optimizer.epsilon, 1e-8);
+  EXPECT_EQ(job.optimizer.max_grad_norm, 1.0);
+  EXPECT_EQ(job.optimizer.schedule, "cosine");
+  EXPECT_EQ(job.optimizer.warmup_ratio, 0.03);
+  EXPECT_EQ(job.device.kind, "cpu");
+  EXPECT_EQ(job.device.ranks, 1);
+  EXPECT_TRUE(job.activations.gradient_checkpointing);
+  EXPECT_FALSE(job.activations.use_reentrant);
+  EXPECT_TRUE(job.kernels.flash_attention);
+  EXPECT_EQ(job.data.response_template, "\n### Response:");
+  EXPECT_EQ(job.data.text_field, "output");
+  EXPECT_EQ(job.data.model_max_length, 512);
+  EXPECT_EQ(job.data.padding, "longest");
+}
+
+TEST_F(ResolveTest, PropertiesReachTheJob) {
+  options_.padding = "max_length";
+  options_.threads = 3;
+  const TrainingJob job =
+      resolved({"number_gpus=1", "gpu_model=L40S", "bf16=true", "fast_kernels=[True, False, True]",
+                "flash_attn=false", "torch_dtype=float32", "max_steps=7",
+                "gradient_checkpointing=false", "dataset_text_field=text",
+                "auto_stop_method=WARMUP_60S_STABLE_120S_OR_10_STEPS",
+                "gradient_checkpointing_use_reentrant=true"})
+          .job;
+  EXPECT_EQ(job.device.kind, "cuda");
+  EXPECT_EQ(job.device.gpu_model, "L40S");
+  EXPECT_EQ(job.device.threads, 3);
+  EXPECT_EQ(job.precision.torch_dtype, "float32");
+  EXPECT_EQ(job.precision.autocast, "bf16");
+  EXPECT_FALSE(job.kernels.flash_attention);
+  EXPECT_TRUE(job.kernels.fused_loss);
+  EXPECT_FALSE(job.kernels.fused_rms_norm);
+  EXPECT_TRUE(job.kernels.fused_rope);
+  EXPECT_FALSE(job.activations.gradient_checkpointing);
+  EXPECT_TRUE(job.activations.use_reentrant);
+  EXPECT_EQ(job.batches.max_steps, 7);
+  EXPECT_EQ(job.batches.auto_stop_method, "WARMUP_60S_STABLE_120S_OR_10_STEPS");
+  EXPECT_EQ(job.data.text_field, "text");
+  EXPECT_EQ(job.data.padding, "max_length");
+}
+
+TEST_F(ResolveTest, AccelerateMixedPrecisionIsAutocast) {
+  EXPECT_EQ(resolved({"accelerate_config_mixed_precision=fp16"}).job.precision.autocast, "fp16");
+  EXPECT_EQ(resolved({"accelerate_config_mixed_precision=bf16"}).job.precision.autocast, "bf16");
+  EXPECT_EQ(resolved({"accelerate_config_mixed_precision=no"}).job.precision.autocast, "no");
+}
+
+// --- what this version cannot do
+// --------------------------------------------------------------------
+TEST_F(ResolveTest, WhatThisVersionCannotDoIsRefusedByName) {
+  EXPECT_EQ(
+      failure({"optim=lion_8bit"}),
+      "UNSUPPORTED: optim lion_8bit: this version has adamw_torch, adamw_torch_fused, adamw_hf");
+  EXPECT_EQ(
+      failure({"number_gpus=2", "gpu_model=L40S"}),
+      "UNSUPPORTED: number_gpus 2: this version trains on one device; number_gpus 0 or 1 works");
+  EXPECT_EQ(failure({"accelerate_config_mixed_precision=fp8"}),
+            "UNSUPPORTED: accelerate_config_mixed_precision fp8: this version has no, bf16, fp16");
+  EXPECT_EQ(
+      failure({"accelerate_config_mixed_precision=fp16", "bf16=true"}),
+      "UNSUPPORTED: bf16 true contradicts accelerate_config_mixed_precision fp16; set one of them");
+  EXPECT_EQ(failure({"fast_moe=1"}),
+            "UNSUPPORTED: fast_moe 1: this version has no expert parallelism; fast_moe 0 works");
+  EXPECT_EQ(failure({"dataset_id=vision-384x384-16384plus-entries-4096"}),
+            "UNSUPPORTED: dataset_id vision-384x384-16384plus-entries-4096: this version trains on "
+            "text; a news- dataset "
+            "works");
+  EXPECT_EQ(failure({"dataset_kwargs_skip_prepare_dataset=true"}),
+            "UNSUPPORTED: dataset_kwargs_skip_prepare_dataset true: text has to be tokenised; "
+            "false works");
+  options_.cpu_ranks = 2;
+  EXPECT_EQ(failure({"optim=sgd"}),
+            "UNSUPPORTED: --ranks 2: this version trains in one process; --ranks 1 works; optim "
+            "sgd: this version has "
+            "adamw_torch, adamw_torch_fused, adamw_hf");
+}
+
+TEST_F(ResolveTest, FamiliesThatAreNotBuiltAreRefusedBeforeAnythingIsFetched) {
+  options_.weights = "auto";
+  EXPECT_THAT(failure({"model_name=mixtral-8x7b-instruct-v0.1"}),
+              HasSubstr("UNSUPPORTED: model_name mixtral-8x7b-instruct-v0.1: its family, mixtral, "
+                        "is not one that this "
+                        "version trains: "));
+  settings_.model_map["my-3b"]["Vanilla"] = model_folder("odd", "mamba");
+  EXPECT_THAT(failure({"model_name=my-3b"}),
+              HasSubstr("UNSUPPORTED: model_name my-3b: its family, mamba, is not one"));
+}
+
+// --- weights
+// ----------------------------------------------------------------------------------------
+TEST_F(ResolveTest, RandomWeightsTakeTheCataloguesArchitecture) {
+  const ModelSource model = resolved().job.model;
+  EXPECT_EQ(model.hf_config["hidden_size"], 576);
+  EXPECT_EQ(model.hf_config["architectures"], Json({"LlamaForCausalLM"}));
+  EXPECT_EQ(model.weights_directory, "");
+  EXPECT_EQ(model.tokenizer_directory, "");
+}
+
+TEST_F(ResolveTest, RandomWeightsTakeTheModelsOwnTokenizerWhereItIsAtHand) {
+  const std::string folder =
+      snapshot(".cache/huggingface/hub", "models--HuggingFaceTB--SmolLM2-135M", "abc");
+  const ModelSource model = resolved().job.model;
+  EXPECT_EQ(model.tokenizer_directory, folder);
+  EXPECT_EQ(model.weights_directory, "");
+  EXPECT_EQ(model.hf_config["hidden_size"], 576);
+}
+
+TEST_F(ResolveTest, RandomWeightsOfAMappedModelTakeItsConfig) {
+  settings_.model_map["my-3b"]["Vanilla"] = model_folder("mine");
+  EXPECT_EQ(resolved({"model_name=my-3b"}).job.model.hf_config["hidden_size"], 8);
+  settings_.model_map["my-3b"]["Vanilla"] = "/no/folder";
+  EXPECT_EQ(failure({"model_name=my-3b"}),
+            "WEIGHTS: the architecture of my-3b is not published, so random weights cannot be made "
+            "for it; name a folder "
+            "that has its config.json under model_map in --config [looked at /no/folder (no such "
+            "folder)]");
+}
+
+TEST_F(ResolveTest, UnpublishedArchitecturesAreSaidToBe) {
+  EXPECT_THAT(failure({"model_name=allam-1-13b"}),
+              HasSubstr("WEIGHTS: the architecture of allam-1-13b is not published"));
+}
+
+TEST_F(ResolveTest, WeightsThatAreNotAtHandNameTheCommandThatFetchesThem) {
+  options_.weights = "auto";
+  const std::string hub = (folder_ / ".cache/huggingface/hub").string();
+  EXPECT_EQ(
+      failure(),
+      "WEIGHTS: the weights of smollm2-135m are not at hand; fetch them: HF_HUB_CACHE=" + hub +
+          " huggingface-cli download HuggingFaceTB/SmolLM2-135M; or name their folder under "
+          "model_map "
+          "in --config; or train without them: --weights random [looked at "
+          "HuggingFaceTB/SmolLM2-135M "
+          "(not in " +
+          hub + ")]");
+}
+
+TEST_F(ResolveTest, HubIdsAreFoundInTheCacheThatTheSettingsName) {
+  options_.weights = "auto";
+  const std::string model = "models--HuggingFaceTB--SmolLM2-135M";
+  const std::string usual = snapshot(".cache/huggingface/hub", model, "one");
+  EXPECT_EQ(resolved().job.model.weights_directory, usual);
+  EXPECT_EQ(resolved().job.model.tokenizer_directory, usual);
+  EXPECT_EQ(resolved().job.model.hf_config["hidden_size"], 8);
+
+  const std::string by_cache_home = snapshot("xdg/huggingface/hub", model, "two");
+  set("XDG_CACHE_HOME", (folder_ / "xdg").c_str());
+  EXPECT_EQ(resolved().job.model.weights_directory, by_cache_home);
+  const std::string by_home = snapshot("home/hub", model, "three");
+  set("HF_HOME", (folder_ / "home").c_str());
+  EXPECT_EQ(resolved().job.model.weights_directory, by_home);
+  const std::string by_hub = snapshot("cache", model, "four");
+  set("HF_HUB_CACHE", (folder_ / "cache").c_str());
+  EXPECT_EQ(resolved().job.model.weights_directory, by_hub);
+  const std::string by_setting = snapshot("setting/hub", model, "five");
+  settings_.hf_home = (folder_ / "setting").string();
+  EXPECT_EQ(resolved().job.model.weights_directory, by_setting);
+}
+
+TEST_F(ResolveTest, TheSnapshotOfMainIsTaken) {
+  options_.weights = "auto";
+  const std::string model = ".cache/huggingface/hub/models--HuggingFaceTB--SmolLM2-135M";
+  const std::string wanted = model_folder(model + "/snapshots/aaa");
+  model_folder(model + "/snapshots/bbb");
+  EXPECT_THAT(failure(), HasSubstr("(not in "));  // two snapshots and nothing that says which
+  file(model + "/refs/main", "aaa\n");
+  EXPECT_EQ(resolved().job.model.weights_directory, wanted);
+  file(model + "/refs/main", "../../..");
+  EXPECT_THAT(failure(), HasSubstr("(not in "));
+}
+
+TEST_F(ResolveTest, FoldersThatLackSomethingSaySo) {
+  options_.weights = "auto";
+  const std::string folder = model_folder("mine");
+  settings_.model_map["my-3b"]["Vanilla"] = folder;
+  EXPECT_EQ(resolved({"model_name=my-3b"}).job.model.weights_directory, folder);
+  for (const auto& [name, lack] :
+       {std::pair<const char*, const char*>{"tokenizer.json", "(no tokenizer.json)"},
+        {"model.safetensors", "(no model.safetensors, no model.safetensors.index.json)"},
+        {"config.json", "(no config.json)"}}) {
+    std::filesystem::remove(std::filesystem::path(folder) / name);
+    EXPECT_THAT(failure({"model_name=my-3b"}), HasSubstr(folder + " " + lack));
+  }
+}
+
+TEST_F(ResolveTest, ModelMapGoesBeforeTheCatalogue) {
+  options_.weights = "auto";
+  snapshot(".cache/huggingface/hub", "models--HuggingFaceTB--SmolLM2-135M", "abc");
+  settings_.model_map["smollm2-135m"]["Vanilla"] = model_folder("own");
+  EXPECT_EQ(resolved().job.model.weights_directory, (folder_ / "own").string());
+}
+
+// --- data
+// -------------------------------------------------------------------------------------------
+TEST_F(ResolveTest, WithoutADataDirectoryTheDatasetIsGeneratedInTheUsersFolder) {
+  const Resolution resolution = resolved({"dataset_id=news-chars-512-entries-256"});
+  EXPECT_TRUE(resolution.generate_dataset);
+  const std::filesystem::path datasets = folder_ / ".local/share/sftbench/datasets";
+  EXPECT_EQ(resolution.job.data.path, datasets / "news-chars-512-entries-256.jsonl");
+}
+
+TEST_F(ResolveTest, WithADataDirectoryNothingIsGeneratedUnasked) {
+  settings_.data_directory = folder_.string();
+  settings_.num_tokens_cache_directory = "tok";
+  const std::string path = (folder_ / "news-chars-512-entries-256.jsonl").string();
+  EXPECT_EQ(failure({"dataset_id=news-chars-512-entries-256"}),
+            "DATA: the dataset news-chars-512-entries-256 is not in data_directory; make it: "
+            "sftbench dataset text "
+            "news-chars-512-entries-256 -o " +
+                path + " [no such file: " + path + "]");
+  file("news-chars-512-entries-256.jsonl", "{}");
+  const Resolution resolution = resolved({"dataset_id=news-chars-512-entries-256"});
+  EXPECT_FALSE(resolution.generate_dataset);
+  EXPECT_EQ(resolution.job.data.path, path);
+  EXPECT_EQ(resolution.job.data.token_cache_directory, folder_ / "tok");
+  settings_.num_tokens_cache_directory = "/elsewhere";
+  EXPECT_EQ(resolved({"dataset_id=news-chars-512-entries-256"}).job.data.token_cache_directory,
+            "/elsewhere");
+  settings_.num_tokens_cache_directory = std::nullopt;
+  EXPECT_EQ(resolved({"dataset_id=news-chars-512-entries-256"}).job.data.token_cache_directory, "");
+}
+
+// --- notes and keys
+// ---------------------------------------------------------------------------------
+TEST_F(ResolveTest, SettingsWithoutEffectAreNoted) {
+  EXPECT_THAT(resolved().notes, IsEmpty());
+  EXPECT_THAT(resolved({"distributed_backend=DDP", "enable_roce=true", "gpu_model=L40S",
+                        "remove_unused_columns=false", "max_steps=3", "num_train_epochs=2",
+                        "optim=adamw_hf"})
+                  .notes,
+              ElementsAre("distributed_backend \"DDP\" has no effect below two GPUs",
+                          "enable_roce true has no effect on one node",
+                          "remove_unused_columns false has no effect on text datasets",
+                          "gpu_model \"L40S\" has no effect without GPUs",
+                          "num_train_epochs 2.0 has no effect since max_steps is above 0",
+                          "optim adamw_hf is computed as adamw_torch: the two differ only in where "
+                          "epsilon is added"));
+  EXPECT_THAT(resolved({"model_name=granite-3.1-2b"}).notes,
+              ElementsAre("the model's attention_dropout 0.1 is not applied: attention "
+                          "probabilities are never dropped"));
+}
+
+TEST_F(ResolveTest, InputsHaveEveryPropertySortedAndWhatTheCommandLineAdds) {
+  options_.weights = "auto";
+  const MeasurementRequest plain = request();
+  const Json inputs = effective_inputs(plain, options_);
+  EXPECT_EQ(inputs.size(), plain.inputs.size());
+  std::vector<std::string> names;
+  for (const auto& entry : inputs.items()) names.push_back(entry.key());
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+  options_.weights = "random";
+  options_.cpu_ranks = 4;
+  options_.padding = "max_length";
+  const Json more = effective_inputs(plain, options_);
+  EXPECT_EQ(more["weights"], "random");
+  EXPECT_EQ(more["cpu_ranks"], 4);
+  EXPECT_EQ(more["padding"], "max_length");
+}
+
+TEST_F(ResolveTest, KeyDependsOnExperimentAndInputsAndNotOnTheirOrderOrSpelling) {
+  const auto key = [&](const std::vector<std::string>& assignments) {
+    return measurement_key("e", effective_inputs(request(assignments), options_));
+  };
+  const std::string base = key({});
+  EXPECT_EQ(base.size(), 32U);
+  EXPECT_EQ(key({"batch_size=6.0", "max_steps=-1"}), base);
+  EXPECT_EQ(key({"number_gpus=0", "batch_size=6", "gpu_model=None", "bf16=0"}), base);
+  EXPECT_NE(key({"batch_size=5"}), base);
+  EXPECT_NE(measurement_key("f", effective_inputs(request(), options_)), base);
+  options_.weights = "auto";
+  EXPECT_NE(key({}), base);
+}
+
+}  // namespace
+}  // namespace sftbench

@@ -1,0 +1,85 @@
+#include "sftbench/plan/training_job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+namespace {
+
+// No field has the value that it starts with, so that a field that is not carried shows.
+TrainingJob unusual_job() {
+  TrainingJob job;
+  job.experiment = "e";
+  job.experiment_id = "A.e";
+  job.entity_id = "x.1";
+  job.inputs = {{"batch_size", 8}};
+  job.tuning = "lora";
+  job.model = {"m", {{"model_type", "llama"}}, "/w", "/t"};
+  job.data = {"d", "/d.jsonl", "text", "\n### R:", 77, "max_length", "/cache"};
+  job.batches = {3, 5, 7, 2.0, 9.5, "WARMUP_60S_STABLE_120S_OR_10_STEPS"};
+  job.precision = {"float32", "bf16"};
+  job.optimizer = {"sgd", 1e-3, 0.1, {0.8, 0.95}, 1e-6, 2.0, "linear", 0.5};
+  job.device = {"cuda", "L40S", 4, 2, 6};
+  job.activations = {false, true};
+  job.kernels = {false, false, false, false};
+  job.sample_period_s = 0.25;
+  job.seed = 18446744073709551615U;
+  return job;
+}
+
+std::string error_of(const Json& json) {
+  try {
+    training_job_from_json(json, "job.json");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(TrainingJobTest, ReadsBackEveryFieldThatItWrites) {
+  const Json json = to_json(unusual_job());
+  const Json again = to_json(training_job_from_json(Json::parse(json.dump()), "job.json"));
+  EXPECT_EQ(again, json);
+  const Json defaults = to_json(TrainingJob{});
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_object() || key == "inputs") {
+      EXPECT_NE(value, defaults[key]) << key;
+      continue;
+    }
+    for (const auto& [inner, inner_value] : value.items())
+      EXPECT_NE(inner_value, defaults[key][inner]) << inner;
+  }
+}
+
+TEST(TrainingJobTest, AllThatIsWrongIsListedWithItsKey) {
+  Json json = to_json(unusual_job());
+  json["model"].erase("name");
+  json["batches"]["max_steps"] = "eight";
+  json["batches"]["max_step"] = 8;
+  json["device"] = 3;
+  json["seed"] = -1;
+  json["kernels"]["fused_loss"] = 1;
+  json["precision"]["torch_dtype"] = nullptr;
+  json["inputs"] = Json::array();
+  EXPECT_EQ(error_of(json),
+            "job.json: seed: found -1; expected an integer of at least 0\n"
+            "job.json: model.name: missing\n"
+            "job.json: batches.max_steps: found \"eight\"; expected an integer\n"
+            "job.json: batches.max_step: unknown key; expected one of per_device_batch_size, "
+            "gradient_accumulation_steps, max_steps, num_train_epochs, stop_after_seconds, "
+            "auto_stop_method; did you "
+            "mean 'max_steps'?\n"
+            "job.json: precision.torch_dtype: found null; expected text\n"
+            "job.json: device: found 3; expected an object\n"
+            "job.json: kernels.fused_loss: found 1; expected true or false\n"
+            "job.json: inputs: found []; expected an object");
+}
+
+TEST(TrainingJobTest, WhatIsNoObjectIsNoJob) {
+  EXPECT_EQ(error_of(Json::array()), "job.json: not an object; expected a training job");
+}
+
+}  // namespace
+}  // namespace sftbench
