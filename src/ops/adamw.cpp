@@ -2,9 +2,12 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "ops/adamw_impl.h"
 #include "ops/checks.h"
+#include "ops/cpu_dispatch.h"
 
 namespace sftbench::ops {
 namespace {
@@ -21,19 +24,10 @@ void check_lists(const std::vector<Tensor>& parameters, const std::vector<Tensor
   }
 }
 
-void step_one(const Tensor& parameter, const Tensor& gradient, const Tensor& first,
-              const Tensor& second, const AdamWStep& step) {
-  const auto wide = parameter.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
-  const double correction1 = 1.0 - std::pow(step.beta1, step.step);
-  const double correction2 = 1.0 - std::pow(step.beta2, step.step);
-  const Tensor g = gradient.to(wide) * step.gradient_scale;
-  const Tensor m = first.to(wide) * step.beta1 + g * (1.0 - step.beta1);
-  const Tensor v = second.to(wide) * step.beta2 + g * g * (1.0 - step.beta2);
-  const Tensor denominator = v.sqrt() / std::sqrt(correction2) + step.epsilon;
-  const Tensor p = parameter.to(wide) * (1.0 - step.learning_rate * step.weight_decay);
-  parameter.copy_(p - m / denominator * (step.learning_rate / correction1));
-  first.copy_(m);
-  second.copy_(v);
+bool all_contiguous_on_cpu(const std::vector<Tensor>& tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [](const Tensor& tensor) {
+    return has_cpu_kernels(tensor) && tensor.is_contiguous();
+  });
 }
 
 }  // namespace
@@ -46,20 +40,18 @@ void adamw_step(const std::vector<Tensor>& parameters, const std::vector<Tensor>
   check_lists(parameters, gradients, "gradients");
   check_lists(parameters, first_moments, "first_moments");
   check_lists(parameters, second_moments, "second_moments");
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    step_one(parameters[i], gradients[i], first_moments[i], second_moments[i], step);
-  }
+  const bool kernels = all_contiguous_on_cpu(parameters) && all_contiguous_on_cpu(gradients) &&
+                       all_contiguous_on_cpu(first_moments) &&
+                       all_contiguous_on_cpu(second_moments);
+  (kernels ? adamw_step_cpu : adamw_step_aten)(parameters, gradients, first_moments, second_moments,
+                                               step);
 }
 
 double global_norm(const std::vector<Tensor>& tensors) {
-  double sum = 0.0;
-  for (const Tensor& tensor : tensors) {
-    sum += std::pow(
-        tensor.norm(2, tensor.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32)
-            .item<double>(),
-        2);
-  }
-  return std::sqrt(sum);
+  const torch::NoGradGuard no_grad;
+  for (const Tensor& tensor : tensors) require_float(tensor, "global_norm", "tensors");
+  return std::sqrt(
+      (all_contiguous_on_cpu(tensors) ? sum_of_squares_cpu : sum_of_squares_aten)(tensors));
 }
 
 }  // namespace sftbench::ops

@@ -4,6 +4,7 @@
 
 #include "ops/attention_impl.h"
 #include "ops/checks.h"
+#include "ops/cpu_dispatch.h"
 
 namespace sftbench::ops {
 namespace {
@@ -12,8 +13,8 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-const AttentionImpl& implementation(const Tensor&) {
-  return kAttentionAten;
+const AttentionImpl& implementation(const Tensor& x) {
+  return has_cpu_kernels(x) ? kAttentionCpu : kAttentionAten;
 }
 
 class CausalAttention : public torch::autograd::Function<CausalAttention> {

@@ -22,6 +22,7 @@ struct AttentionImpl {
                                            const torch::Tensor& lse, double scale, int64_t window);
 };
 
+extern const AttentionImpl kAttentionCpu;
 extern const AttentionImpl kAttentionAten;  // any device and dtype, from stock operators
 
 }  // namespace sftbench::ops

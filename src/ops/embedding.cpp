@@ -3,6 +3,8 @@
 #include <torch/torch.h>
 
 #include "ops/checks.h"
+#include "ops/cpu_dispatch.h"
+#include "ops/embedding_impl.h"
 #include "sftbench/ops/grad_accumulation.h"
 
 namespace sftbench::ops {
@@ -16,6 +18,11 @@ Tensor lookup(const Tensor& ids, const Tensor& weight) {
   return at::embedding(weight, ids);
 }
 
+AddRowsByToken implementation(const Tensor& weight) {
+  return has_cpu_kernels(weight) && weight.is_contiguous() ? add_rows_by_token_cpu
+                                                           : add_rows_by_token_aten;
+}
+
 class Embedding : public torch::autograd::Function<Embedding> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& ids, const Tensor& weight) {
@@ -27,10 +34,10 @@ class Embedding : public torch::autograd::Function<Embedding> {
     const variable_list saved = ctx->get_saved_variables();
     const Tensor& weight = saved[1];
     const Tensor ids = saved[0].reshape(-1);
-    const Tensor rows = output_gradients[0].reshape({-1, weight.size(1)});
+    const Tensor rows = output_gradients[0].reshape({-1, weight.size(1)}).contiguous();
     return {Tensor(), accumulate_gradient(weight, [&](Tensor& target, double beta) {
               if (beta == 0.0) target.zero_();
-              target.index_add_(0, ids, rows);
+              implementation(target)(target, ids, rows);
             })};
   }
 };

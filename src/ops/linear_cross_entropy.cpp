@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "ops/checks.h"
+#include "ops/cpu_dispatch.h"
+#include "ops/cross_entropy_impl.h"
 #include "ops/gemm.h"
 #include "sftbench/ops/grad_accumulation.h"
 
@@ -15,67 +17,68 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+constexpr const char* kOp = "linear_cross_entropy";
 constexpr int64_t kChunkBytes = int64_t{32} << 20;
 
-// Turns a chunk's logits [n, V] into its summed loss and, if wanted, overwrites them with their
-// gradient.
-Tensor loss_of_chunk(Tensor& logits, const Tensor& labels, double logit_scale, double denominator,
-                     bool gradient) {
-  if (logit_scale != 1.0) logits.mul_(logit_scale);
-  const auto wide = logits.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
-  const Tensor log_probabilities = at::log_softmax(logits, -1, wide);
-  const Tensor column = labels.unsqueeze(-1);
-  const Tensor loss = log_probabilities.gather(-1, column).sum().neg() / denominator;
-  if (gradient) {
-    Tensor d = log_probabilities.exp();
-    d.scatter_add_(-1, column, torch::full_like(column, -1.0, d.options()));
-    logits.copy_(d.mul_(logit_scale / denominator));
-  }
-  return loss;
+// The positions that have a label; the others have neither loss nor gradient and are left out.
+struct Labelled {
+  Tensor hidden, labels;
+  Tensor positions;  // undefined if all positions are labelled
+};
+
+Labelled labelled_only(const Tensor& hidden, const Tensor& labels) {
+  const Tensor positions = (labels != kIgnoredLabel).nonzero().squeeze(-1);
+  if (positions.numel() == labels.numel()) return {hidden, labels.contiguous(), Tensor()};
+  return {hidden.index_select(0, positions), labels.index_select(0, positions), positions};
+}
+
+void check_labels(const Tensor& labels, int64_t vocabulary) {
+  if (labels.numel() == 0) return;
+  const int64_t lowest = labels.min().item<int64_t>(), highest = labels.max().item<int64_t>();
+  require(lowest >= 0 && highest < vocabulary, kOp,
+          "labels must be " + std::to_string(kIgnoredLabel) + " or in [0, " +
+              std::to_string(vocabulary) + ")",
+          std::to_string(lowest < 0 ? lowest : highest));
 }
 
 struct Result {
   Tensor loss;
-  Tensor hidden_gradient;  // [N, H]
-  Tensor weight_gradient;  // [V, H], or undefined where it went into weight.grad()
+  Tensor hidden_gradient;  // [N, H], if wanted
+  Tensor weight_gradient;  // [V, H], if wanted; undefined where it went into weight.grad()
 };
 
 Result compute(const Tensor& hidden, const Tensor& weight, const Tensor& labels, double logit_scale,
                double denominator, bool hidden_too, bool weight_too) {
   const torch::NoGradGuard no_grad;
-  const auto wide = hidden.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
-  Result result;
-  result.loss = torch::zeros({}, hidden.options().dtype(wide));
-  // Positions without a label have neither loss nor gradient: they are left out.
-  const Tensor positions = (labels != kIgnoredLabel).nonzero().squeeze(-1);
-  const int64_t count = positions.numel(), vocabulary = weight.size(0);
-  const bool compact = count < hidden.size(0);
-  const Tensor x = compact ? hidden.index_select(0, positions) : hidden;
-  const Tensor y = compact ? labels.index_select(0, positions) : labels;
-  const int64_t rows = std::max<int64_t>(1, kChunkBytes / (vocabulary * hidden.element_size()));
-  const int64_t chunks = (count + rows - 1) / rows;
-  Tensor dx = hidden_too ? torch::empty_like(x) : Tensor();
-  Tensor logits_buffer = torch::empty({std::min(rows, count), vocabulary}, hidden.options());
+  const Labelled in = labelled_only(hidden, labels);
+  check_labels(in.labels, weight.size(0));
+  const int64_t count = in.labels.numel(), vocabulary = weight.size(0);
+  const int64_t most_rows =
+      std::max<int64_t>(1, kChunkBytes / (vocabulary * hidden.element_size()));
+  const int64_t chunks = (count + most_rows - 1) / most_rows;
+  const Tensor buffer =
+      torch::empty({chunks == 0 ? 0 : (count + chunks - 1) / chunks, vocabulary}, hidden.options());
+  const auto cross_entropy = has_cpu_kernels(hidden) ? cross_entropy_cpu : cross_entropy_aten;
+  const double gradient_scale = hidden_too || weight_too ? 1.0 / denominator : 0.0;
+
   const bool add_to_grad = weight_too && accumulates_in_place(weight) && weight.grad().defined();
-  Tensor dw = !weight_too   ? Tensor()
-              : add_to_grad ? weight.mutable_grad()
-                            : torch::empty_like(weight);
-  if (weight_too && !add_to_grad && count == 0) dw.zero_();
+  Tensor dw = add_to_grad ? weight.grad() : weight_too ? torch::empty_like(weight) : Tensor();
+  if (weight_too && !add_to_grad && chunks == 0) dw.zero_();
+  Tensor dx = hidden_too ? torch::empty_like(in.hidden) : Tensor();
+  Tensor loss = torch::zeros({}, hidden.options().dtype(torch::kFloat64));
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     const int64_t begin = count * chunk / chunks, end = count * (chunk + 1) / chunks;
-    Tensor logits = logits_buffer.narrow(0, 0, end - begin);
-    const Tensor x_chunk = x.slice(0, begin, end);
-    matmul_nt_into(logits, x_chunk, weight);
-    result.loss += loss_of_chunk(logits, y.slice(0, begin, end), logit_scale, denominator,
-                                 hidden_too || weight_too);
+    const Tensor x = in.hidden.slice(0, begin, end);
+    Tensor logits = buffer.narrow(0, 0, end - begin);
+    matmul_nt_into(logits, x, weight);
+    loss += cross_entropy(logits, in.labels.slice(0, begin, end), logit_scale, gradient_scale);
     if (hidden_too) matmul_nn_into(dx.slice(0, begin, end), logits, weight);
-    if (weight_too) matmul_tn_into(dw, logits, x_chunk, add_to_grad || chunk > 0 ? 1.0 : 0.0);
+    if (weight_too) matmul_tn_into(dw, logits, x, add_to_grad || chunk > 0 ? 1.0 : 0.0);
   }
-  if (hidden_too) {
-    result.hidden_gradient = compact ? torch::zeros_like(hidden).index_copy_(0, positions, dx) : dx;
-  }
-  if (!add_to_grad) result.weight_gradient = dw;
-  return result;
+  const auto wide = hidden.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+  if (hidden_too && in.positions.defined())
+    dx = torch::zeros_like(hidden).index_copy_(0, in.positions, dx);
+  return {(loss / denominator).to(wide), dx, add_to_grad ? Tensor() : dw};
 }
 
 class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> {
@@ -106,12 +109,9 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
       if (weight_gradient.defined()) weight_gradient = weight_gradient * upstream;
     }
     if (weight_gradient.defined() && accumulates_in_place(weight)) {
-      torch::Tensor& grad = weight.mutable_grad();
-      if (grad.defined()) {
-        grad.add_(weight_gradient);
-      } else {
-        grad = weight_gradient;
-      }
+      // A tied embedding, or another loss, may have made the gradient meanwhile.
+      Tensor& grad = weight.mutable_grad();
+      grad = grad.defined() ? grad.add_(weight_gradient) : weight_gradient;
       weight_gradient = Tensor();
     }
     return {hidden_gradient, weight_gradient, Tensor(), Tensor(), Tensor()};
@@ -122,7 +122,6 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
 
 Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
                             double logit_scale, double denominator) {
-  constexpr const char* kOp = "linear_cross_entropy";
   require_float(hidden, kOp, "hidden");
   require(hidden.dim() == 2, kOp, "hidden must be [N, H]", describe(hidden));
   require_like(weight, kOp, "weight", {-1, hidden.size(1)}, hidden);

@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include "ops/checks.h"
+#include "ops/cpu_dispatch.h"
 #include "ops/rms_norm_impl.h"
 #include "sftbench/ops/grad_accumulation.h"
 
@@ -13,8 +14,8 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-const RmsNormImpl& implementation(const Tensor&) {
-  return kRmsNormAten;
+const RmsNormImpl& implementation(const Tensor& x) {
+  return has_cpu_kernels(x) ? kRmsNormCpu : kRmsNormAten;
 }
 
 Tensor rows(const Tensor& tensor) {

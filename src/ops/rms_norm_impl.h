@@ -19,6 +19,7 @@ struct RmsNormImpl {
                                bool weight_too);
 };
 
+extern const RmsNormImpl kRmsNormCpu;
 extern const RmsNormImpl kRmsNormAten;  // any device and dtype, from stock operators
 
 }  // namespace sftbench::ops

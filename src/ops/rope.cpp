@@ -3,6 +3,8 @@
 #include <torch/torch.h>
 
 #include "ops/checks.h"
+#include "ops/cpu_dispatch.h"
+#include "ops/rope_impl.h"
 
 namespace sftbench::ops {
 namespace {
@@ -14,15 +16,7 @@ using torch::autograd::variable_list;
 // The inverse of a rotation is the rotation by the negative angle: the backward is the forward with
 // -sin.
 Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, bool inverse) {
-  const auto wide = x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
-  const Tensor c = cos.to(wide).unsqueeze(-2);
-  const Tensor s = (inverse ? -sin.to(wide) : sin.to(wide)).unsqueeze(-2);
-  const auto halves = x.to(wide).chunk(2, -1);
-  Tensor y = torch::empty_like(x, torch::MemoryFormat::Contiguous);
-  const auto out = y.chunk(2, -1);
-  out[0].copy_(halves[0] * c - halves[1] * s);
-  out[1].copy_(halves[1] * c + halves[0] * s);
-  return y;
+  return has_cpu_kernels(x) ? rotate_cpu(x, cos, sin, inverse) : rotate_aten(x, cos, sin, inverse);
 }
 
 class Rope : public torch::autograd::Function<Rope> {

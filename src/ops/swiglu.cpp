@@ -3,6 +3,8 @@
 #include <torch/torch.h>
 
 #include "ops/checks.h"
+#include "ops/cpu_dispatch.h"
+#include "ops/swiglu_impl.h"
 
 namespace sftbench::ops {
 namespace {
@@ -11,31 +13,22 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-torch::Dtype wide_dtype(const Tensor& x) {
-  return x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
-}
-
-Tensor forward_all(const Tensor& gate, const Tensor& up) {
-  const auto wide = wide_dtype(gate);
-  return (at::silu(gate.to(wide)) * up.to(wide)).to(gate.scalar_type());
+const SwigluImpl& implementation(const Tensor& x) {
+  return has_cpu_kernels(x) ? kSwigluCpu : kSwigluAten;
 }
 
 class Swiglu : public torch::autograd::Function<Swiglu> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& gate, const Tensor& up) {
     ctx->save_for_backward({gate, up});
-    return forward_all(gate, up);
+    return implementation(gate).forward(gate, up);
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list output_gradients) {
     const variable_list saved = ctx->get_saved_variables();
-    const auto dtype = saved[0].scalar_type();
-    const auto wide = wide_dtype(saved[0]);
-    const Tensor gate = saved[0].to(wide);
-    const Tensor dy = output_gradients[0].to(wide);
-    const Tensor sigmoid = gate.sigmoid();
-    const Tensor d_gate = dy * saved[1].to(wide) * sigmoid * (1 + gate * (1 - sigmoid));
-    return {d_gate.to(dtype), (dy * gate * sigmoid).to(dtype)};
+    const auto [d_gate, d_up] =
+        implementation(saved[0]).backward(output_gradients[0].contiguous(), saved[0], saved[1]);
+    return {d_gate, d_up};
   }
 };
 
@@ -46,7 +39,8 @@ Tensor swiglu(const Tensor& gate, const Tensor& up) {
   require_like(up, "swiglu", "up", gate.sizes().vec(), gate);
   const bool differentiable =
       torch::GradMode::is_enabled() && (gate.requires_grad() || up.requires_grad());
-  return differentiable ? Swiglu::apply(gate, up) : forward_all(gate, up);
+  const Tensor g = gate.contiguous(), u = up.contiguous();
+  return differentiable ? Swiglu::apply(g, u) : implementation(g).forward(g, u);
 }
 
 }  // namespace sftbench::ops

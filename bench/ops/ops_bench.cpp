@@ -1,0 +1,256 @@
+// Each operator at the shapes of SmolLM2-135M (batch 1 x 512), forward and backward, beside the
+// sequence of stock operators that it replaces: names end in /ours or /stock. Run with
+//   ops_bench --benchmark_repetitions=5 --benchmark_enable_random_interleaving=true
+//             --benchmark_report_aggregates_only=true
+// so that both see the same machine; compare medians.
+#include <benchmark/benchmark.h>
+#include <malloc.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <functional>
+
+#include "sftbench/ops/ops.h"
+
+namespace {
+
+using torch::Tensor;
+
+constexpr int64_t kTokens = 512, kHidden = 576, kHeads = 9, kKvHeads = 3, kHeadDim = 64,
+                  kIntermediate = 1536, kVocabulary = 49152;
+
+Tensor random_leaf(at::IntArrayRef sizes, torch::Dtype dtype) {
+  return torch::randn(sizes).to(dtype).requires_grad_();
+}
+
+using Forward = std::function<Tensor(const std::vector<Tensor>&)>;
+
+// Forward and backward; gradients of the inputs are dropped after each iteration, as a training
+// step drops them.
+void run(benchmark::State& state, const std::vector<Tensor>& inputs, const Forward& forward,
+         double flops) {
+  const Tensor upstream = torch::ones_like(forward(inputs).detach());
+  for (auto _ : state) {
+    forward(inputs).backward(upstream);
+    for (const Tensor& input : inputs) input.mutable_grad().reset();
+  }
+  if (flops > 0) {
+    state.counters["FLOP/s"] =
+        benchmark::Counter(flops, benchmark::Counter::kIsIterationInvariantRate);
+  }
+}
+
+void add(const std::string& name, torch::Dtype dtype,
+         const std::function<std::vector<Tensor>(torch::Dtype)>& inputs, const Forward& ours,
+         const Forward& stock, double flops = 0) {
+  const std::string prefix = name + (dtype == torch::kBFloat16 ? "/bf16" : "/fp32");
+  for (const auto& [suffix, forward] : {std::pair("/ours", ours), std::pair("/stock", stock)}) {
+    benchmark::RegisterBenchmark(
+        (prefix + suffix).c_str(),
+        [=, op = forward](benchmark::State& state) { run(state, inputs(dtype), op, flops); })
+        ->Unit(benchmark::kMillisecond)
+        ->UseRealTime();
+  }
+}
+
+// --- the operator sequences of Hugging Face
+// -------------------------------------------------------
+Tensor stock_rms_norm(const Tensor& x, const Tensor& weight) {
+  const Tensor wide = x.to(torch::kFloat32);
+  return weight * (wide * torch::rsqrt(wide.pow(2).mean(-1, true) + 1e-5)).to(x.scalar_type());
+}
+
+Tensor stock_rope(const Tensor& x, const Tensor& cos, const Tensor& sin) {
+  const auto halves = x.chunk(2, -1);
+  const Tensor c = torch::cat({cos, cos}, -1).unsqueeze(-2),
+               s = torch::cat({sin, sin}, -1).unsqueeze(-2);
+  return x * c + torch::cat({-halves[1], halves[0]}, -1) * s;
+}
+
+Tensor stock_attention(const Tensor& q, const Tensor& k, const Tensor& v) {
+  const int64_t length = q.size(1), groups = q.size(2) / k.size(2);
+  const Tensor keys = k.transpose(1, 2).repeat_interleave(groups, 1);
+  const Tensor values = v.transpose(1, 2).repeat_interleave(groups, 1);
+  const Tensor mask = torch::full({length, length}, -INFINITY).triu(1).to(q.scalar_type());
+  const Tensor scores = torch::matmul(q.transpose(1, 2), keys.transpose(2, 3)) * 0.125 + mask;
+  const Tensor p = torch::softmax(scores, -1, torch::kFloat32).to(q.scalar_type());
+  return torch::matmul(p, values).transpose(1, 2).contiguous();
+}
+
+Tensor stock_loss(const Tensor& hidden, const Tensor& weight, const Tensor& labels) {
+  return at::cross_entropy_loss(torch::matmul(hidden, weight.t()).to(torch::kFloat32), labels, {},
+                                at::Reduction::Sum) /
+         static_cast<double>(labels.numel());
+}
+
+void register_operators(torch::Dtype dtype) {
+  namespace ops = sftbench::ops;
+  add(
+      "rms_norm", dtype,
+      [](auto type) {
+        return std::vector{random_leaf({1, kTokens, kHidden}, type), random_leaf({kHidden}, type)};
+      },
+      [](const auto& in) { return ops::rms_norm(in[0], in[1], 1e-5); },
+      [](const auto& in) { return stock_rms_norm(in[0], in[1]); });
+  const Tensor angle = torch::randn({kTokens, kHeadDim / 2});
+  const Tensor cos = angle.cos().to(dtype), sin = angle.sin().to(dtype);
+  add(
+      "rope", dtype,
+      [](auto type) {
+        return std::vector{random_leaf({1, kTokens, kHeads, kHeadDim}, type)};
+      },
+      [=](const auto& in) {
+        return std::get<0>(ops::apply_rope(in[0], in[0].detach().narrow(2, 0, kKvHeads), cos, sin));
+      },
+      [=](const auto& in) { return stock_rope(in[0], cos, sin); });
+  add(
+      "swiglu", dtype,
+      [](auto type) {
+        return std::vector{random_leaf({kTokens, kIntermediate}, type),
+                           random_leaf({kTokens, kIntermediate}, type)};
+      },
+      [](const auto& in) { return ops::swiglu(in[0], in[1]); },
+      [](const auto& in) { return torch::silu(in[0]) * in[1]; });
+  // 7 causal products of S^2/2 D per head: 2 forward, 5 backward.
+  add(
+      "attention", dtype,
+      [](auto type) {
+        return std::vector{random_leaf({1, kTokens, kHeads, kHeadDim}, type),
+                           random_leaf({1, kTokens, kKvHeads, kHeadDim}, type),
+                           random_leaf({1, kTokens, kKvHeads, kHeadDim}, type)};
+      },
+      [](const auto& in) { return ops::causal_attention(in[0], in[1], in[2], 0.125); },
+      [](const auto& in) { return stock_attention(in[0], in[1], in[2]); },
+      7.0 * kTokens * kTokens * kHeadDim * kHeads);
+  for (const auto& [in_width, out_width] : {std::pair(kHidden, kHidden),
+                                            {kHidden, kKvHeads * kHeadDim},
+                                            {kHidden, kIntermediate},
+                                            {kIntermediate, kHidden}}) {
+    add(
+        "linear_" + std::to_string(in_width) + "x" + std::to_string(out_width), dtype,
+        [=, i = in_width, o = out_width](auto type) {
+          return std::vector{random_leaf({kTokens, i}, type), random_leaf({o, i}, type)};
+        },
+        [](const auto& in) { return ops::linear(in[0], in[1]); },
+        [](const auto& in) { return torch::matmul(in[0], in[1].t()); },
+        6.0 * kTokens * in_width * out_width);
+  }
+  const Tensor ids = torch::randint(kVocabulary, {1, kTokens}, torch::kInt64);
+  add(
+      "embedding", dtype,
+      [](auto type) {
+        return std::vector{random_leaf({kVocabulary, kHidden}, type)};
+      },
+      [=](const auto& in) { return ops::embedding(ids, in[0]); },
+      [=](const auto& in) { return torch::embedding(in[0], ids); });
+  add(
+      "linear_cross_entropy", dtype,
+      [](auto type) {
+        return std::vector{
+            random_leaf({kTokens, kHidden}, type),
+            (random_leaf({kVocabulary, kHidden}, type) * 0.02).detach().requires_grad_()};
+      },
+      [=](const auto& in) {
+        return ops::linear_cross_entropy(in[0], in[1], ids.view({-1}), 1.0, kTokens);
+      },
+      [=](const auto& in) { return stock_loss(in[0], in[1], ids.view({-1})); },
+      6.0 * kTokens * kHidden * kVocabulary);
+}
+
+// --- optimiser: bytes are those that a step must move
+// ---------------------------------------------
+constexpr int64_t kOptimizerTensors = 30, kOptimizerNumel = 1 << 20;
+
+struct OptimizerState {
+  std::vector<Tensor> parameters, gradients, first, second;
+  explicit OptimizerState(torch::Dtype dtype) {
+    for (int64_t i = 0; i < kOptimizerTensors; ++i) {
+      parameters.push_back(torch::randn({kOptimizerNumel}).to(dtype));
+      gradients.push_back(torch::randn({kOptimizerNumel}).to(dtype));
+      first.push_back(torch::zeros({kOptimizerNumel}, dtype));
+      second.push_back(torch::zeros({kOptimizerNumel}, dtype));
+    }
+  }
+  int64_t numel() const { return kOptimizerTensors * kOptimizerNumel; }
+};
+
+void count_bytes(benchmark::State& state, int64_t bytes) {
+  state.counters["B/s"] =
+      benchmark::Counter(static_cast<double>(bytes), benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void adamw_ours(benchmark::State& state, torch::Dtype dtype) {
+  OptimizerState s(dtype);
+  sftbench::ops::AdamWStep step{1e-5, 0.9, 0.999, 1e-8, 0.0, 0};
+  for (auto _ : state) {
+    ++step.step;
+    sftbench::ops::adamw_step(s.parameters, s.gradients, s.first, s.second, step);
+  }
+  count_bytes(state, 7 * s.numel() * s.parameters[0].element_size());
+}
+
+void adamw_stock(benchmark::State& state, torch::Dtype dtype) {
+  OptimizerState s(dtype);
+  torch::optim::AdamW optimizer(s.parameters, torch::optim::AdamWOptions(1e-5).weight_decay(0.0));
+  for (size_t i = 0; i < s.parameters.size(); ++i) s.parameters[i].mutable_grad() = s.gradients[i];
+  for (auto _ : state) optimizer.step();
+  count_bytes(state, 7 * s.numel() * s.parameters[0].element_size());
+}
+
+void norm_ours(benchmark::State& state, torch::Dtype dtype) {
+  const OptimizerState s(dtype);
+  for (auto _ : state) benchmark::DoNotOptimize(sftbench::ops::global_norm(s.gradients));
+  count_bytes(state, s.numel() * s.parameters[0].element_size());
+}
+
+void norm_stock(benchmark::State& state, torch::Dtype dtype) {
+  const OptimizerState s(dtype);
+  for (auto _ : state) {
+    std::vector<Tensor> norms;
+    for (const Tensor& gradient : s.gradients) norms.push_back(gradient.norm(2));
+    benchmark::DoNotOptimize(torch::stack(norms).norm(2).item<double>());
+  }
+  count_bytes(state, s.numel() * s.parameters[0].element_size());
+}
+
+// The yardstick of both: reading and writing the same memory.
+void copy(benchmark::State& state, torch::Dtype dtype) {
+  const OptimizerState s(dtype);
+  for (auto _ : state) {
+    for (int64_t i = 0; i < kOptimizerTensors; ++i) s.first[i].copy_(s.gradients[i]);
+  }
+  count_bytes(state, 2 * s.numel() * s.parameters[0].element_size());
+}
+
+void register_optimizer(torch::Dtype dtype) {
+  const std::string suffix = dtype == torch::kBFloat16 ? "/bf16" : "/fp32";
+  const auto add_one = [&](const std::string& name,
+                           void (*function)(benchmark::State&, torch::Dtype)) {
+    benchmark::RegisterBenchmark(name.c_str(), function, dtype)
+        ->Unit(benchmark::kMillisecond)
+        ->UseRealTime();
+  };
+  add_one("adamw" + suffix + "/ours", adamw_ours);
+  add_one("adamw" + suffix + "/stock", adamw_stock);
+  add_one("global_norm" + suffix + "/ours", norm_ours);
+  add_one("global_norm" + suffix + "/stock", norm_stock);
+  add_one("copy" + suffix, copy);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // As the engine does: large tensors stay in the process instead of being faulted in again each
+  // iteration. Both sides profit.
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 2'000'000'000);
+  torch::manual_seed(0);
+  for (const auto dtype : {torch::kBFloat16, torch::kFloat32}) {
+    register_operators(dtype);
+    register_optimizer(dtype);
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

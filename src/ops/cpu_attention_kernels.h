@@ -1,0 +1,436 @@
+// Causal attention on tiles of 64 queries x 64 keys, forward and backward (Dao 2023,
+// FlashAttention-2). The products run on 32-bit units: a float each, or, where the processor
+// multiplies bfloat16, a pair of neighbours along the contraction. Both kinds share every line but
+// `multiply_add` and the packing. See cpu_simd.h for how this file is compiled.
+#pragma once
+
+#include "ops/cpu_kernels.h"
+#include "ops/cpu_simd.h"
+
+namespace sftbench::ops::SFTBENCH_ISA {
+
+constexpr int64_t kTile = AttentionProblem::kTile;
+constexpr float kInfinity = __builtin_inff();
+
+// One float a unit.
+struct FloatUnits {
+  static constexpr int64_t kPer = 1;  // elements in a unit
+  static SFTBENCH_INLINE F multiply_add(F sum, uint32_t a, F b) {
+    float factor;
+    __builtin_memcpy(&factor, &a, sizeof factor);
+    return sum + factor * b;
+  }
+};
+
+#ifdef SFTBENCH_HAS_BF16_PRODUCTS
+// Two bfloat16 a unit, multiplied and added in float32.
+struct PairUnits {
+  static constexpr int64_t kPer = 2;
+  static SFTBENCH_INLINE F multiply_add(F sum, uint32_t a, F b) {
+    return (F)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(static_cast<int>(a)),
+                               (__m512bh)b);
+  }
+};
+#endif
+
+// Element (i, k) of a left operand is data[i * row + k * unit]: the transposed product needs no
+// copy.
+struct LeftOperand {
+  const uint32_t* data;
+  int64_t row, unit;
+};
+
+template <class Units, int kRows, int kVectors>
+SFTBENCH_INLINE void multiply_block(LeftOperand a, const uint32_t* b, int64_t b_stride,
+                                    int64_t units, float* c, int64_t c_stride, bool accumulate) {
+  F sums[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+    for (int j = 0; j < kVectors; ++j) {
+      sums[i][j] = accumulate ? load(c + i * c_stride + j * kLanes) : splat(0);
+    }
+  }
+  for (int64_t k = 0; k < units; ++k) {
+    F right[kVectors];
+#pragma GCC unroll 8
+    for (int j = 0; j < kVectors; ++j) {
+      right[j] = load(reinterpret_cast<const float*>(b + k * b_stride) + j * kLanes);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) {
+      const uint32_t left = a.data[i * a.row + k * a.unit];
+#pragma GCC unroll 8
+      for (int j = 0; j < kVectors; ++j)
+        sums[i][j] = Units::multiply_add(sums[i][j], left, right[j]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+    for (int j = 0; j < kVectors; ++j) store(c + i * c_stride + j * kLanes, sums[i][j]);
+  }
+}
+
+// c [kTile, columns] (+)= a [kTile, units] b [units, columns]; columns is a multiple of kLanes.
+template <class Units>
+void multiply(LeftOperand a, const uint32_t* b, int64_t columns, int64_t units, float* c,
+              bool accumulate) {
+  constexpr int kRows = SFTBENCH_BLOCK_ROWS, kVectors = SFTBENCH_BLOCK_VECTORS;
+  int64_t j = 0;
+  for (; j + kVectors * kLanes <= columns; j += kVectors * kLanes) {
+    for (int64_t i = 0; i < kTile; i += kRows) {
+      multiply_block<Units, kRows, kVectors>({a.data + i * a.row, a.row, a.unit}, b + j, columns,
+                                             units, c + i * columns + j, columns, accumulate);
+    }
+  }
+  for (; j < columns; j += kLanes) {
+    for (int64_t i = 0; i < kTile; i += kRows) {
+      multiply_block<Units, kRows, 1>({a.data + i * a.row, a.row, a.unit}, b + j, columns, units,
+                                      c + i * columns + j, columns, accumulate);
+    }
+  }
+}
+
+// --- packing
+// -------------------------------------------------------------------------------------- A tile of
+// a [.., S, heads, D] tensor: rows of one head, `count` of them inside the sequence.
+template <class T>
+struct Rows {
+  const T* data;
+  int64_t stride, count, dim, padded_dim;
+
+  SFTBENCH_INLINE F at(int64_t row, int64_t i) const {
+    if (row >= count || i >= dim) return splat(0);
+    const T* p = data + row * stride + i;
+    return i + kLanes <= dim ? load(p) : load(p, dim - i);
+  }
+};
+
+template <class Units>
+SFTBENCH_INLINE void put_units(uint32_t* out, F v) {
+  if constexpr (Units::kPer == 1) {
+    store(reinterpret_cast<float*>(out), v);
+  } else {
+    store(reinterpret_cast<BFloat16*>(out), v);
+  }
+}
+
+// Two rows of values as one row of pairs (first in the lower half), or as two rows of floats.
+template <class Units>
+SFTBENCH_INLINE void put_two_rows(uint32_t* out, int64_t stride, F first, F second) {
+  if constexpr (Units::kPer == 1) {
+    store(reinterpret_cast<float*>(out), first);
+    store(reinterpret_cast<float*>(out + stride), second);
+  } else {
+    const U pairs = (round_to_bfloat16(first) >> 16) | (round_to_bfloat16(second) & 0xffff0000u);
+    __builtin_memcpy(out, &pairs, sizeof pairs);
+  }
+}
+
+// [kTile, units of D]: the left operand of products over the head.
+template <class Units, class T>
+void pack_rows(const Rows<T>& x, uint32_t* out) {
+  for (int64_t row = 0; row < kTile; ++row) {
+    for (int64_t i = 0; i < x.padded_dim; i += kLanes) {
+      put_units<Units>(out + (row * x.padded_dim + i) / Units::kPer, x.at(row, i));
+    }
+  }
+}
+
+// [units of kTile, D]: the right operand of products over positions.
+template <class Units, class T>
+void pack_natural(const Rows<T>& x, uint32_t* out) {
+  for (int64_t row = 0; row < kTile; row += 2) {
+    for (int64_t i = 0; i < x.padded_dim; i += kLanes) {
+      put_two_rows<Units>(out + row / Units::kPer * x.padded_dim + i, x.padded_dim, x.at(row, i),
+                          x.at(row + 1, i));
+    }
+  }
+}
+
+// [units of D, kTile]: the right operand of products over the head.
+template <class Units, class T>
+void pack_transposed(const Rows<T>& x, uint32_t* out) {
+  uint32_t units[kLanes];
+  for (int64_t row = 0; row < kTile; ++row) {
+    for (int64_t i = 0; i < x.padded_dim; i += kLanes) {
+      put_units<Units>(units, x.at(row, i));
+      for (int64_t u = 0; u < kLanes / Units::kPer; ++u)
+        out[(i / Units::kPer + u) * kTile + row] = units[u];
+    }
+  }
+}
+
+// --- geometry
+// -------------------------------------------------------------------------------------
+SFTBENCH_INLINE int64_t smaller(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+SFTBENCH_INLINE int64_t larger(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+
+// Where one key/value head of one sequence lies.
+struct Head {
+  const AttentionProblem& problem;
+  int64_t sequence, kv_head;
+
+  Head(const AttentionProblem& p, int64_t kv_head_index)
+      : problem(p), sequence(kv_head_index / p.kv_heads), kv_head(kv_head_index % p.kv_heads) {}
+
+  int64_t group() const { return problem.heads / problem.kv_heads; }
+  int64_t count(int64_t tile) const { return smaller(kTile, problem.length - tile * kTile); }
+  int64_t first_key_tile(int64_t tile) const {
+    return problem.window == 0 ? 0 : larger(0, tile * kTile - problem.window + 1) / kTile;
+  }
+  int64_t offset(int64_t tile, int64_t heads, int64_t head) const {
+    return ((sequence * problem.length + tile * kTile) * heads + head) * problem.dim;
+  }
+  template <class T>
+  Rows<T> rows(const void* tensor, int64_t tile, int64_t heads, int64_t head) const {
+    return {static_cast<const T*>(tensor) + offset(tile, heads, head), heads * problem.dim,
+            count(tile), problem.dim, problem.padded_dim()};
+  }
+  template <class Units>
+  static int64_t packed(const AttentionProblem& p) {
+    return kTile * p.padded_dim() / Units::kPer;  // units of a tile
+  }
+};
+
+// Scores of keys that the query does not see become -infinity.
+SFTBENCH_INLINE void hide_keys(const AttentionProblem& p, int64_t query, int64_t key_tile,
+                               float* scores) {
+  const int64_t first = p.window == 0 ? 0 : query - p.window + 1 - key_tile * kTile;
+  const int64_t end = query + 1 - key_tile * kTile;
+  for (int64_t j = 0; j < smaller(first, kTile); ++j) scores[j] = -kInfinity;
+  for (int64_t j = larger(end, 0); j < kTile; ++j) scores[j] = -kInfinity;
+}
+
+// Writes rows [tile rows, D] of floats times a factor per row into the tensor.
+template <class T>
+void write_rows(const Head& head, void* tensor, int64_t tile, int64_t heads, int64_t index,
+                const float* values, const float* factors) {
+  T* out = static_cast<T*>(tensor) + head.offset(tile, heads, index);
+  const AttentionProblem& p = head.problem;
+  for (int64_t row = 0; row < head.count(tile); ++row) {
+    const float factor = factors == nullptr ? 1.0f : factors[row];
+    sweep(
+        p.dim, [&](int64_t i, auto n) __attribute__((always_inline)) {
+          store(out + row * heads * p.dim + i, load(values + row * p.padded_dim() + i, n) * factor,
+                n);
+        });
+  }
+}
+
+template <class Units, class T>
+void attention_pack(const AttentionProblem& p, int64_t kv_head_index, int64_t tile) {
+  const Head head(p, kv_head_index);
+  const int64_t at = (kv_head_index * p.tiles() + tile) * Head::packed<Units>(p);
+  const Rows<T> k = head.rows<T>(p.k, tile, p.kv_heads, head.kv_head);
+  const Rows<T> v = head.rows<T>(p.v, tile, p.kv_heads, head.kv_head);
+  pack_transposed<Units>(k, p.k_transposed + at);
+  if (p.k_natural != nullptr) pack_natural<Units>(k, p.k_natural + at);
+  if (p.v_natural != nullptr) pack_natural<Units>(v, p.v_natural + at);
+  if (p.v_transposed != nullptr) pack_transposed<Units>(v, p.v_transposed + at);
+}
+
+// --- forward
+// --------------------------------------------------------------------------------------
+struct RunningSoftmax {
+  float top[kTile];
+  F total[kTile];  // by lane, added up at the end
+};
+
+// Turns a tile of scores into probabilities relative to the running maximum; rescales what was
+// summed before.
+template <class Units>
+void soften(const Head& head, int64_t tile, int64_t key_tile, float* scores,
+            uint32_t* probabilities, RunningSoftmax& running, float* output) {
+  const AttentionProblem& p = head.problem;
+  const bool cut = key_tile == tile || (p.window != 0 && (tile - key_tile + 1) * kTile > p.window);
+  for (int64_t row = 0; row < kTile; ++row) {
+    float* s = scores + row * kTile;
+    if (cut) hide_keys(p, tile * kTile + row, key_tile, s);
+    F v[kTile / kLanes];
+    F largest = splat(-kInfinity);
+    for (int64_t j = 0; j < kTile / kLanes; ++j) {
+      v[j] = load(s + j * kLanes) * p.scale;
+      largest = maximum(largest, v[j]);
+    }
+    float top = maximum(largest);
+    top = top > running.top[row] ? top : running.top[row];
+    const float base = top == -kInfinity ? 0.0f : top;
+    const float correction = exponential(splat(running.top[row] - base))[0];
+    running.top[row] = top;
+    running.total[row] *= correction;
+    for (int64_t j = 0; j < kTile / kLanes; ++j) {
+      v[j] = exponential(v[j] - base);
+      running.total[row] += v[j];
+      put_units<Units>(probabilities + (row * kTile + j * kLanes) / Units::kPer, v[j]);
+    }
+    if (correction == 1.0f) continue;
+    float* o = output + row * p.padded_dim();
+    for (int64_t i = 0; i < p.padded_dim(); i += kLanes) store(o + i, load(o + i) * correction);
+  }
+}
+
+template <class Units, class T>
+void attention_forward(const AttentionProblem& p, int64_t kv_head_index, int64_t tile,
+                       float* scratch) {
+  const Head head(p, kv_head_index);
+  const int64_t dim = p.padded_dim(), packed = Head::packed<Units>(p);
+  uint32_t* q = reinterpret_cast<uint32_t*>(scratch);
+  uint32_t* probabilities = q + kTile * dim;
+  float* scores = scratch + kTile * dim + kTile * kTile;
+  float* output = scores + kTile * kTile;
+  RunningSoftmax running;
+  for (int64_t member = 0; member < head.group(); ++member) {
+    const int64_t query_head = head.kv_head * head.group() + member;
+    pack_rows<Units>(head.rows<T>(p.q, tile, p.heads, query_head), q);
+    for (int64_t row = 0; row < kTile; ++row) {
+      running.top[row] = -kInfinity;
+      running.total[row] = splat(0);
+    }
+    for (int64_t i = 0; i < kTile * dim; i += kLanes) store(output + i, splat(0));
+    for (int64_t key_tile = head.first_key_tile(tile); key_tile <= tile; ++key_tile) {
+      const int64_t at = (kv_head_index * p.tiles() + key_tile) * packed;
+      multiply<Units>({q, dim / Units::kPer, 1}, p.k_transposed + at, kTile, dim / Units::kPer,
+                      scores, false);
+      soften<Units>(head, tile, key_tile, scores, probabilities, running, output);
+      multiply<Units>({probabilities, kTile / Units::kPer, 1}, p.v_natural + at, dim,
+                      kTile / Units::kPer, output, true);
+    }
+    float inverse[kTile];
+    float* lse = p.lse + (head.sequence * p.heads + query_head) * p.length + tile * kTile;
+    for (int64_t row = 0; row < head.count(tile); ++row) {
+      const float total = sum(running.total[row]);
+      inverse[row] = 1.0f / total;
+      lse[row] = running.top[row] + __builtin_logf(total);
+    }
+    write_rows<T>(head, p.output, tile, p.heads, query_head, output, inverse);
+  }
+}
+
+// --- backward
+// ------------------------------------------------------------------------------------- Recomputes
+// the probabilities of a tile from the log-sum-exp and forms the gradient of the scores; each in
+// the layout of its product.
+struct ScoreTiles {
+  float *scores, *d_probabilities;
+  uint32_t *probabilities_pairs, *d_scores_pairs;  // units along queries
+  uint32_t* d_scores_rows;                         // units along keys
+};
+
+template <class Units>
+void differentiate(const Head& head, int64_t tile, int64_t key_tile, const float* lse,
+                   const float* delta, const ScoreTiles& t) {
+  const AttentionProblem& p = head.problem;
+  const bool cut = key_tile == tile || (p.window != 0 && (tile - key_tile + 1) * kTile > p.window);
+  for (int64_t row = 0; row < kTile; row += 2) {
+    if (cut) {
+      hide_keys(p, tile * kTile + row, key_tile, t.scores + row * kTile);
+      hide_keys(p, tile * kTile + row + 1, key_tile, t.scores + (row + 1) * kTile);
+    }
+    for (int64_t j = 0; j < kTile; j += kLanes) {
+      F probability[2], d_score[2];
+      for (int64_t r = 0; r < 2; ++r) {
+        const int64_t at = (row + r) * kTile + j;
+        probability[r] = exponential(load(t.scores + at) * p.scale - lse[row + r]);
+        d_score[r] = probability[r] * (load(t.d_probabilities + at) - delta[row + r]) * p.scale;
+        if constexpr (Units::kPer == 2) put_units<Units>(t.d_scores_rows + at / 2, d_score[r]);
+      }
+      const int64_t at = row / Units::kPer * kTile + j;
+      put_two_rows<Units>(t.probabilities_pairs + at, kTile, probability[0], probability[1]);
+      put_two_rows<Units>(t.d_scores_pairs + at, kTile, d_score[0], d_score[1]);
+    }
+  }
+}
+
+// delta = sum(output * its gradient) per query: what the softmax's backward subtracts.
+template <class T>
+void row_statistics(const Head& head, int64_t tile, int64_t query_head, float* lse, float* delta) {
+  const AttentionProblem& p = head.problem;
+  const Rows<T> out = head.rows<T>(p.output, tile, p.heads, query_head);
+  const Rows<T> gradient = head.rows<T>(p.output_gradient, tile, p.heads, query_head);
+  const float* from = p.lse + (head.sequence * p.heads + query_head) * p.length + tile * kTile;
+  for (int64_t row = 0; row < kTile; ++row) {
+    F total = splat(0);
+    for (int64_t i = 0; i < p.padded_dim(); i += kLanes)
+      total += out.at(row, i) * gradient.at(row, i);
+    delta[row] = sum(total);
+    lse[row] = row < head.count(tile) ? from[row] : kInfinity;  // rows past the end: probability 0
+  }
+}
+
+template <class Units, class T>
+void attention_backward(const AttentionProblem& p, int64_t kv_head_index, int64_t part,
+                        float* scratch) {
+  const Head head(p, kv_head_index);
+  const int64_t dim = p.padded_dim(), packed = Head::packed<Units>(p), tile_numel = kTile * dim;
+  const int64_t dim_units = dim / Units::kPer, tile_units = kTile / Units::kPer;
+  uint32_t* q_rows = reinterpret_cast<uint32_t*>(scratch);
+  uint32_t* q_natural = q_rows + tile_numel;
+  uint32_t* gradient_rows = q_natural + tile_numel;
+  uint32_t* gradient_natural = gradient_rows + tile_numel;
+  float* dq = scratch + 4 * tile_numel;
+  float* tiles = dq + tile_numel;
+  float* lse = tiles + 5 * kTile * kTile;
+  float* delta = lse + kTile;
+  ScoreTiles t{tiles, tiles + kTile * kTile, reinterpret_cast<uint32_t*>(tiles + 2 * kTile * kTile),
+               reinterpret_cast<uint32_t*>(tiles + 3 * kTile * kTile),
+               reinterpret_cast<uint32_t*>(tiles + 4 * kTile * kTile)};
+  // The transposed left operand over queries; over keys the same tile in floats, a second copy in
+  // pairs.
+  const LeftOperand d_scores = Units::kPer == 1 ? LeftOperand{t.d_scores_pairs, kTile, 1}
+                                                : LeftOperand{t.d_scores_rows, tile_units, 1};
+  const int64_t part_at = (kv_head_index * p.parts + part) * p.tiles() * tile_numel;
+  for (int64_t tile = part; tile < p.tiles(); tile += p.parts) {
+    for (int64_t member = 0; member < head.group(); ++member) {
+      const int64_t query_head = head.kv_head * head.group() + member;
+      const Rows<T> q = head.rows<T>(p.q, tile, p.heads, query_head);
+      const Rows<T> gradient = head.rows<T>(p.output_gradient, tile, p.heads, query_head);
+      pack_rows<Units>(q, q_rows);
+      pack_natural<Units>(q, q_natural);
+      pack_rows<Units>(gradient, gradient_rows);
+      pack_natural<Units>(gradient, gradient_natural);
+      row_statistics<T>(head, tile, query_head, lse, delta);
+      const int64_t first = head.first_key_tile(tile);
+      for (int64_t key_tile = first; key_tile <= tile; ++key_tile) {
+        const int64_t at = (kv_head_index * p.tiles() + key_tile) * packed;
+        float* dk = p.dk_parts + part_at + key_tile * tile_numel;
+        float* dv = p.dv_parts + part_at + key_tile * tile_numel;
+        multiply<Units>({q_rows, dim_units, 1}, p.k_transposed + at, kTile, dim_units, t.scores,
+                        false);
+        multiply<Units>({gradient_rows, dim_units, 1}, p.v_transposed + at, kTile, dim_units,
+                        t.d_probabilities, false);
+        differentiate<Units>(head, tile, key_tile, lse, delta, t);
+        multiply<Units>({t.probabilities_pairs, 1, kTile}, gradient_natural, dim, tile_units, dv,
+                        true);
+        multiply<Units>({t.d_scores_pairs, 1, kTile}, q_natural, dim, tile_units, dk, true);
+        multiply<Units>(d_scores, p.k_natural + at, dim, tile_units, dq, key_tile > first);
+      }
+      write_rows<T>(head, p.dq, tile, p.heads, query_head, dq, nullptr);
+    }
+  }
+}
+
+// Adds up the parts of the gradients of a tile of keys and values.
+template <class T>
+void attention_reduce(const AttentionProblem& p, int64_t kv_head_index, int64_t tile) {
+  const Head head(p, kv_head_index);
+  const int64_t tile_numel = kTile * p.padded_dim(), part_numel = p.tiles() * tile_numel;
+  const int64_t at = kv_head_index * p.parts * part_numel + tile * tile_numel;
+  float* const both[2] = {p.dk_parts + at, p.dv_parts + at};
+  for (float* parts : both) {
+    for (int64_t i = 0; i < tile_numel; i += kLanes) {
+      F total = load(parts + i);
+      for (int64_t part = 1; part < p.parts; ++part) total += load(parts + part * part_numel + i);
+      store(parts + i, total);
+    }
+  }
+  write_rows<T>(head, p.dk, tile, p.kv_heads, head.kv_head, p.dk_parts + at, nullptr);
+  write_rows<T>(head, p.dv, tile, p.kv_heads, head.kv_head, p.dv_parts + at, nullptr);
+}
+
+}  // namespace sftbench::ops::SFTBENCH_ISA

@@ -1,0 +1,87 @@
+// The loops of the CPU operators, compiled once per instruction set (cpu_kernels_*.cpp) and chosen
+// once at run time, so that one binary runs on any x86-64 at the speed of the machine it finds.
+// Kernels work on contiguous ranges and know nothing of threads or tensors; pointers are to
+// elements of the dtype that the table was asked for.
+#pragma once
+
+#include <cstdint>
+
+namespace sftbench::ops {
+
+struct AdamWConstants {
+  float gradient_scale, decay, beta1, one_minus_beta1, beta2, one_minus_beta2,
+      inverse_root_correction2, epsilon, step_size;
+};
+
+// One call of causal attention; the layouts are those of attention.h. Everything is padded to tiles
+// of kTile positions and to kLanes elements of a head, and packed into 32-bit units: a float32
+// each, or a pair of bfloat16 that the processor multiplies and adds at once.
+struct AttentionProblem {
+  static constexpr int64_t kTile = 64;
+  static constexpr int64_t kLanes = 16;
+
+  int64_t batch, length, heads, kv_heads, dim, window;
+  float scale;
+  int64_t parts;  // backward: the query tiles of a key/value head are dealt to this many tasks
+  const void *q, *k, *v;
+  void* output;
+  float* lse;  // [B, H, S]
+  const void* output_gradient;
+  void *dq, *dk, *dv;
+  // Packed copies per key/value head: transposed for products over the head, natural for products
+  // over positions.
+  uint32_t *k_transposed, *v_transposed, *k_natural, *v_natural;  // unused ones are null
+  float *dk_parts, *dv_parts;  // [B, K, parts, padded S, padded D], zeroed
+
+  int64_t tiles() const { return (length + kTile - 1) / kTile; }
+  int64_t padded_dim() const { return (dim + kLanes - 1) / kLanes * kLanes; }
+  int64_t packed_numel() const {
+    return tiles() * kTile * padded_dim();
+  }  // upper bound per key/value head
+};
+
+struct CpuKernels {
+  void (*rms_norm_forward)(const void* x, const void* weight, void* y, float* rstd, int64_t rows,
+                           int64_t width, float epsilon);
+  // weight_gradient [width] is added to; null where it is not wanted.
+  void (*rms_norm_backward)(const void* dy, const void* x, const void* weight, const float* rstd,
+                            void* dx, float* weight_gradient, int64_t rows, int64_t width);
+  // Rotates the heads of one position; sign -1 rotates back.
+  void (*rope)(const void* x, const void* cos, const void* sin, void* y, int64_t heads, int64_t dim,
+               float sign);
+  void (*swiglu_forward)(const void* gate, const void* up, void* y, int64_t n);
+  void (*swiglu_backward)(const void* dy, const void* gate, const void* up, void* d_gate,
+                          void* d_up, int64_t n);
+  // target += sum of rows[positions[i]], added up in float32 and rounded once.
+  void (*add_rows)(void* target, const void* rows, const int64_t* positions, int64_t count,
+                   int64_t width);
+  // Cross-entropy of one row of logits times logit_scale; overwrites the logits with their gradient
+  // times gradient_scale unless that is 0.
+  float (*cross_entropy)(void* logits, int64_t width, int64_t label, float logit_scale,
+                         float gradient_scale);
+  void (*adamw)(void* parameter, const void* gradient, void* first, void* second, int64_t n,
+                const AdamWConstants& constants);
+  float (*sum_of_squares)(const void* x, int64_t n);
+
+  // Attention. Scratch: attention_scratch_numel() floats per thread.
+  void (*attention_pack)(const AttentionProblem& problem, int64_t kv_head_index, int64_t tile);
+  void (*attention_forward)(const AttentionProblem& problem, int64_t kv_head_index, int64_t tile,
+                            float* scratch);
+  void (*attention_backward)(const AttentionProblem& problem, int64_t kv_head_index, int64_t part,
+                             float* scratch);
+  void (*attention_reduce)(const AttentionProblem& problem, int64_t kv_head_index, int64_t tile);
+};
+
+inline int64_t attention_scratch_numel(const AttentionProblem& problem) {
+  const int64_t tile = AttentionProblem::kTile;
+  return 5 * tile * tile + 6 * tile * problem.padded_dim();
+}
+
+enum class CpuType { kFloat32, kBFloat16, kFloat16 };
+
+// The best table for this processor. SFTBENCH_ISA=baseline|avx2|avx512|avx512_bf16 in the
+// environment asks for a lesser one (for tests and comparisons); one that the processor does not
+// have is ignored.
+const CpuKernels& cpu_kernels(CpuType type);
+
+}  // namespace sftbench::ops

@@ -1,0 +1,10 @@
+// CPU kernels for AVX2 and FMA (Haswell, Zen and later).
+#include <immintrin.h>
+
+#include "ops/cpu_kernels.h"
+
+#pragma GCC target("avx2,fma,bmi,bmi2,f16c")
+#define SFTBENCH_ISA avx2
+#define SFTBENCH_BLOCK_ROWS 4
+#define SFTBENCH_BLOCK_VECTORS 1
+#include "ops/cpu_kernel_table.h"

@@ -1,0 +1,9 @@
+// CPU kernels for any x86-64.
+#include <immintrin.h>
+
+#include "ops/cpu_kernels.h"
+
+#define SFTBENCH_ISA baseline
+#define SFTBENCH_BLOCK_ROWS 2
+#define SFTBENCH_BLOCK_VECTORS 1
+#include "ops/cpu_kernel_table.h"

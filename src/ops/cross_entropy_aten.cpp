@@ -1,0 +1,24 @@
+#include <torch/torch.h>
+
+#include "ops/cross_entropy_impl.h"
+
+namespace sftbench::ops {
+
+using torch::Tensor;
+
+Tensor cross_entropy_aten(Tensor& logits, const Tensor& labels, double logit_scale,
+                          double gradient_scale) {
+  if (logit_scale != 1.0) logits.mul_(logit_scale);
+  const auto wide = logits.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+  Tensor log_probabilities = at::log_softmax(logits, -1, wide);
+  const Tensor column = labels.unsqueeze(-1);
+  const Tensor loss = log_probabilities.gather(-1, column).sum(torch::kFloat64).neg();
+  if (gradient_scale != 0.0) {
+    Tensor gradient = log_probabilities.exp_();
+    gradient.scatter_add_(-1, column, torch::full(column.sizes(), -1.0, gradient.options()));
+    logits.copy_(gradient.mul_(logit_scale * gradient_scale));
+  }
+  return loss;
+}
+
+}  // namespace sftbench::ops

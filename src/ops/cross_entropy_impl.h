@@ -1,0 +1,16 @@
+// Cross-entropy of contiguous logits [N, V] times logit_scale (the product rounded to the logits'
+// dtype) against labels [N], all inside the vocabulary. Returns the sum over rows in float64, a
+// scalar on the logits' device. Unless gradient_scale is 0 the logits are overwritten with their
+// gradient times gradient_scale.
+#pragma once
+
+#include <torch/types.h>
+
+namespace sftbench::ops {
+
+torch::Tensor cross_entropy_cpu(torch::Tensor& logits, const torch::Tensor& labels,
+                                double logit_scale, double gradient_scale);
+torch::Tensor cross_entropy_aten(torch::Tensor& logits, const torch::Tensor& labels,
+                                 double logit_scale, double gradient_scale);
+
+}  // namespace sftbench::ops

@@ -1,0 +1,21 @@
+// What an implementation of SwiGLU gives, on contiguous tensors.
+#pragma once
+
+#include <torch/types.h>
+
+#include <utility>
+
+namespace sftbench::ops {
+
+struct SwigluImpl {
+  torch::Tensor (*forward)(const torch::Tensor& gate, const torch::Tensor& up);
+  // {gradient of gate, gradient of up}
+  std::pair<torch::Tensor, torch::Tensor> (*backward)(const torch::Tensor& y_gradient,
+                                                      const torch::Tensor& gate,
+                                                      const torch::Tensor& up);
+};
+
+extern const SwigluImpl kSwigluCpu;
+extern const SwigluImpl kSwigluAten;  // any device and dtype, from stock operators
+
+}  // namespace sftbench::ops
