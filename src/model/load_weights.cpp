@@ -4,13 +4,13 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "model/huge_pages.h"
+#include "model/parallel_tasks.h"
 #include "sftbench/base/error.h"
 #include "sftbench/checkpoint/checkpoint.h"
 #include "sftbench/model/causal_lm.h"
@@ -135,59 +135,65 @@ std::vector<Assignment> match(CausalLm& model, const std::filesystem::path& dire
   return assignments;
 }
 
-// Bytes that go as they are from the file to a parameter in memory.
+// A part of a tensor, for one thread: elements [begin, end) of parameter and source.
 struct Piece {
-  std::byte* to;
-  const std::byte* from;
-  size_t size_bytes;
+  const Assignment* assignment;
+  int64_t begin;
+  int64_t end;
 };
 
-bool copies_as_is(const Assignment& assignment) {
-  const torch::Tensor& parameter = *assignment.parameter.tensor;
-  return parameter.is_cpu() && parameter.is_contiguous() &&
-         parameter.scalar_type() == torch_dtype(assignment.source.tensor->dtype);
+bool is_in_host_memory(const torch::Tensor& parameter) {
+  return parameter.is_cpu() && parameter.is_contiguous();
 }
 
 // Pieces end at huge pages of the destination, so that no two threads fault the same one in.
 void append_pieces(const Assignment& assignment, std::vector<Piece>& pieces) {
-  auto* to = static_cast<std::byte*>(assignment.parameter.tensor->data_ptr());
-  const std::byte* from = assignment.source.bytes();
-  size_t rest = assignment.source.tensor->size_bytes;
-  while (rest > 0) {
-    const size_t to_boundary = kHugePageBytes - reinterpret_cast<uintptr_t>(to) % kHugePageBytes;
-    const size_t size = std::min(rest, to_boundary);
-    pieces.push_back({to, from, size});
-    to += size;
-    from += size;
-    rest -= size;
+  const torch::Tensor& parameter = *assignment.parameter.tensor;
+  const auto address = reinterpret_cast<uintptr_t>(parameter.data_ptr());
+  const auto element_bytes = static_cast<uintptr_t>(parameter.element_size());
+  for (int64_t begin = 0; begin < parameter.numel();) {
+    const uintptr_t place = address + static_cast<uintptr_t>(begin) * element_bytes;
+    const uintptr_t to_boundary = kHugePageBytes - place % kHugePageBytes;
+    const int64_t end =
+        std::min(parameter.numel(), begin + static_cast<int64_t>(to_boundary / element_bytes));
+    pieces.push_back({&assignment, begin, end});
+    begin = end;
   }
 }
 
-void copy_pieces(const std::vector<Piece>& pieces) {
-  std::atomic<size_t> next{0};
-  at::parallel_for(0, at::get_num_threads(), 1, [&](int64_t, int64_t) {
-    for (size_t i = next++; i < pieces.size(); i = next++) {
-      std::memcpy(pieces[i].to, pieces[i].from, pieces[i].size_bytes);
-    }
-  });
+// The stored elements as a tensor. The format allows any offset, vectorised conversion wants whole
+// elements: misaligned ones are copied first.
+torch::Tensor stored_elements(const Source& source, int64_t begin, int64_t end) {
+  const auto element_bytes = element_size_bytes(source.tensor->dtype);
+  const torch::Dtype dtype = *torch_dtype(source.tensor->dtype);
+  auto* bytes = const_cast<std::byte*>(source.bytes() + begin * element_bytes);
+  if (reinterpret_cast<uintptr_t>(bytes) % static_cast<uintptr_t>(element_bytes) == 0) {
+    return torch::from_blob(bytes, {end - begin}, dtype);
+  }
+  torch::Tensor aligned = torch::empty({end - begin}, dtype);
+  std::memcpy(aligned.data_ptr(), bytes, static_cast<size_t>((end - begin) * element_bytes));
+  return aligned;
 }
 
-// Through libtorch's own (parallel) copy, which converts and moves between devices.
-void convert(const Assignment& assignment) {
+void copy_piece(const Piece& piece) {
+  const Source& source = piece.assignment->source;
+  const torch::Tensor& parameter = *piece.assignment->parameter.tensor;
+  if (parameter.scalar_type() != torch_dtype(source.tensor->dtype)) {
+    parameter.view(-1)
+        .slice(0, piece.begin, piece.end)
+        .copy_(stored_elements(source, piece.begin, piece.end));
+    return;
+  }
+  const auto element_bytes = static_cast<int64_t>(parameter.element_size());
+  std::memcpy(static_cast<std::byte*>(parameter.data_ptr()) + piece.begin * element_bytes,
+              source.bytes() + piece.begin * element_bytes,
+              static_cast<size_t>((piece.end - piece.begin) * element_bytes));
+}
+
+void copy_to_device(const Assignment& assignment) {
   const StoredTensor& stored = *assignment.source.tensor;
-  if (stored.size_bytes == 0) return;
-  const torch::Dtype dtype = *torch_dtype(stored.dtype);
-  auto* bytes = const_cast<std::byte*>(assignment.source.bytes());
-  torch::Tensor aligned;
-  // The format allows any offset; vectorised conversion wants whole elements.
-  if (reinterpret_cast<uintptr_t>(bytes) %
-          static_cast<uintptr_t>(element_size_bytes(stored.dtype)) !=
-      0) {
-    aligned = torch::empty({static_cast<int64_t>(stored.size_bytes)}, torch::kUInt8);
-    std::memcpy(aligned.data_ptr(), bytes, stored.size_bytes);
-    bytes = static_cast<std::byte*>(aligned.data_ptr());
-  }
-  assignment.parameter.tensor->copy_(torch::from_blob(bytes, stored.shape, dtype));
+  const torch::Tensor elements = stored_elements(assignment.source, 0, stored.numel());
+  assignment.parameter.tensor->copy_(elements.view(stored.shape));
 }
 
 }  // namespace
@@ -200,13 +206,13 @@ void load_weights(CausalLm& model, const std::string& directory) {
 
   std::vector<Piece> pieces;
   for (const Assignment& assignment : assignments) {
-    if (copies_as_is(assignment)) {
+    if (is_in_host_memory(*assignment.parameter.tensor)) {
       append_pieces(assignment, pieces);
     } else {
-      convert(assignment);
+      copy_to_device(assignment);
     }
   }
-  copy_pieces(pieces);
+  run_parallel_tasks(pieces.size(), [&](size_t i) { copy_piece(pieces[i]); });
 }
 
 }  // namespace sftbench

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <vector>
 
 #include "model/huge_pages.h"
+#include "model/parallel_tasks.h"
 #include "model/philox_normal.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/model/causal_lm.h"
@@ -21,32 +23,58 @@ uint64_t stream_key(uint64_t seed, const std::string& name) {
   return std::stoull(digest(std::to_string(seed) + ":" + name).substr(0, 16), nullptr, 16);
 }
 
-void fill_chunk(torch::Tensor& flat, int64_t begin, int64_t end, uint64_t key, float stddev) {
+// Numbers [begin, end) of a parameter's stream, into the same places of the parameter.
+struct Chunk {
+  const torch::Tensor* flat;
+  uint64_t key;
+  int64_t begin;
+  int64_t end;
+};
+
+void fill_chunk(const Chunk& chunk, float stddev) {
   alignas(64) std::array<float, kChunk> numbers;
-  const int64_t wanted = end - begin;
+  const int64_t wanted = chunk.end - chunk.begin;
   const int64_t drawn = (wanted + kNormalBlock - 1) / kNormalBlock * kNormalBlock;
-  fill_standard_normal(key, static_cast<uint64_t>(begin), numbers.data(), drawn);
+  fill_standard_normal(chunk.key, static_cast<uint64_t>(chunk.begin), numbers.data(), drawn);
   for (int64_t i = 0; i < drawn; ++i) numbers[static_cast<size_t>(i)] *= stddev;
-  flat.narrow(0, begin, wanted).copy_(torch::from_blob(numbers.data(), {wanted}, torch::kFloat32));
+  const torch::Tensor source = torch::from_blob(numbers.data(), {wanted}, torch::kFloat32);
+  chunk.flat->slice(0, chunk.begin, chunk.end).copy_(source);
 }
 
-// normal(0, stddev). Drawn on the CPU also for other devices, so that they start from the same
-// values.
-void fill_normal(torch::Tensor& parameter, uint64_t key, double stddev) {
-  torch::Tensor values =
-      parameter.is_cpu() && parameter.is_contiguous()
-          ? parameter
-          : torch::empty(parameter.sizes(), parameter.options().device(torch::kCPU));
-  torch::Tensor flat = values.view(-1);
-  const int64_t numel = flat.numel(), chunks = (numel + kChunk - 1) / kChunk;
-  at::parallel_for(0, chunks, 1, [&](int64_t begin, int64_t end) {
-    const torch::NoGradGuard no_grad;  // the guard is per thread
-    for (int64_t chunk = begin; chunk < end; ++chunk) {
-      fill_chunk(flat, chunk * kChunk, std::min((chunk + 1) * kChunk, numel), key,
-                 static_cast<float>(stddev));
+struct RandomParameter {
+  torch::Tensor* tensor;
+  uint64_t key;
+};
+
+// normal(0, stddev) for parameters in contiguous host memory.
+void fill_normal_on_host(const std::vector<RandomParameter>& parameters, float stddev) {
+  std::vector<torch::Tensor> flat;
+  for (const RandomParameter& parameter : parameters) flat.push_back(parameter.tensor->view(-1));
+  std::vector<Chunk> chunks;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    for (int64_t begin = 0; begin < flat[i].numel(); begin += kChunk) {
+      chunks.push_back(
+          {&flat[i], parameters[i].key, begin, std::min(begin + kChunk, flat[i].numel())});
     }
-  });
-  if (!values.is_same(parameter)) parameter.copy_(values);
+  }
+  run_parallel_tasks(chunks.size(), [&](size_t i) { fill_chunk(chunks[i], stddev); });
+}
+
+// Drawn on the CPU also for other devices, one parameter at a time, so that they start from the
+// same values.
+void fill_normal(const std::vector<RandomParameter>& parameters, float stddev) {
+  std::vector<RandomParameter> on_host;
+  for (const RandomParameter& parameter : parameters) {
+    if (parameter.tensor->is_cpu() && parameter.tensor->is_contiguous()) {
+      on_host.push_back(parameter);
+      continue;
+    }
+    torch::Tensor values =
+        torch::empty(parameter.tensor->sizes(), parameter.tensor->options().device(torch::kCPU));
+    fill_normal_on_host({{&values, parameter.key}}, stddev);
+    parameter.tensor->copy_(values);
+  }
+  fill_normal_on_host(on_host, stddev);
 }
 
 bool is_bias(const std::string& name) {
@@ -63,20 +91,20 @@ bool is_norm(const std::string& name) {
 void initialise_randomly(CausalLm& model, const Json& hf_config, uint64_t seed) {
   const torch::NoGradGuard no_grad;
   const ModelConfig config = parse_model_config(hf_config);
-  const std::vector<NamedParameter> parameters = model.parameters();
-  for (const NamedParameter& parameter : parameters) advise_huge_pages(*parameter.tensor);
-  for (const NamedParameter& parameter : parameters) {
+  std::vector<RandomParameter> random;
+  for (const NamedParameter& parameter : model.parameters()) {
     if (is_norm(parameter.name)) {
       parameter.tensor->fill_(1.0);
     } else if (is_bias(parameter.name)) {
       parameter.tensor->zero_();
     } else {
-      fill_normal(*parameter.tensor, stream_key(seed, parameter.name), config.initializer_range);
-    }
-    if (parameter.name == "model.embed_tokens.weight" && config.pad_token_id) {
-      parameter.tensor->select(0, *config.pad_token_id).zero_();
+      advise_huge_pages(*parameter.tensor);
+      random.push_back({parameter.tensor, stream_key(seed, parameter.name)});
     }
   }
+  fill_normal(random, static_cast<float>(config.initializer_range));
+  if (config.pad_token_id)
+    model.parameters().front().tensor->select(0, *config.pad_token_id).zero_();
 }
 
 }  // namespace sftbench
