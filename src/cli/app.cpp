@@ -106,11 +106,13 @@ void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
       "Measures what it costs to fine-tune a language model a given way on given devices.");
   app.name("sftbench");
   app.set_version_flag("--version", version_text(),
-                       "Print version, commit, build type and compiler");
-  app.add_option("--log-level", common.log_level, "What goes to stderr")
+                       "print version, commit, build type and compiler");
+  app.set_help_flag("-h,--help", "print this help");
+  app.add_option("--log-level", common.log_level,
+                 "least that goes to stderr: trace, debug, info, warn, error, off")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}))
-      ->capture_default_str();
-  app.add_flag("--no-progress", common.no_progress, "No progress on stderr");
+      ->option_text("LEVEL=" + common.log_level);
+  app.add_flag("--no-progress", common.no_progress, "no progress on stderr");
   app.require_subcommand(1);
   app.fallthrough();
   app.footer(kExamples);

@@ -1,5 +1,7 @@
 #include "sftbench/cli/completion.h"
 
+#include <algorithm>
+#include <cctype>
 #include <iostream>
 #include <memory>
 
@@ -26,23 +28,32 @@ struct CommandWords {
   std::vector<std::string> positionals;  // legal values of positional arguments
 };
 
-// "{a,b,c}" at the end of a type's name, as CLI::IsMember writes it: the legal values.
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == separator) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+// The legal values, where the type's name lists them: "auto|random", or "TEXT:{a,b,c}" as
+// CLI::IsMember writes it. Names in capitals ("N|ID") stand for values of any kind.
 std::vector<std::string> values_of(const CLI::Option& option) {
   if (option.check_lname("format")) return output_format_names();
   const std::string type = option.get_type_name();
+  if (type.empty()) return {};
   const size_t open = type.rfind('{');
-  if (open == std::string::npos || type.back() != '}') return {};
-  std::vector<std::string> values;
-  std::string value;
-  for (const char c : type.substr(open + 1)) {
-    if (c != ',' && c != '}') {
-      value += c;
-      continue;
-    }
-    values.push_back(std::move(value));
-    value.clear();
+  if (open != std::string::npos && type.back() == '}') {
+    return split(type.substr(open + 1, type.size() - open - 2), ',');
   }
-  return values;
+  const bool lower =
+      std::none_of(type.begin(), type.end(), [](unsigned char c) { return std::isupper(c) != 0; });
+  return lower && type.find('|') != std::string::npos ? split(type, '|')
+                                                      : std::vector<std::string>{};
 }
 
 OptionWords words_of(const CLI::Option& option) {
@@ -254,9 +265,9 @@ std::string completion_script(const CLI::App& app, const std::string& shell) {
 }
 
 void add_completion_command(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("completion", "Print a shell's completion script");
+  CLI::App* command = app.add_subcommand("completion", "print a shell's completion script");
   const auto shell = std::make_shared<std::string>();
-  command->add_option("shell", *shell, "The shell that it is for")
+  command->add_option("shell", *shell, "the shell that it is for")
       ->type_name("{" + join(kShells, ",") + "}")
       ->required();
   command->footer("\nExample, in ~/.bashrc:\n  source <(sftbench completion bash)");

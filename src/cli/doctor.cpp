@@ -203,11 +203,9 @@ Finding find_disk(const std::string& subject, const fs::path& directory) {
 
 void add_doctor_command(CLI::App& app, int& exit_code) {
   CLI::App* command =
-      app.add_subcommand("doctor", "Tell what this machine can run, what is missing");
+      app.add_subcommand("doctor", "tell what this machine can run and what is missing");
   const auto format = std::make_shared<std::string>("table");
-  command->add_option("--format", *format, "How the findings are printed")
-      ->type_name("{" + join(output_format_names(), ",") + "}")
-      ->capture_default_str();
+  command->add_option("--format", *format, "table, json, jsonl, csv or md")->capture_default_str();
   command->callback([format, &exit_code] {
     const OutputFormat output = output_format(*format);
     Table table{{"subject", "state", "found", "advice"}, {}};

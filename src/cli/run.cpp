@@ -11,7 +11,6 @@
 #include "cli/run_log.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
-#include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/cli/progress.h"
 #include "sftbench/cli/selection.h"
@@ -210,24 +209,22 @@ int run(const RunArguments& arguments, const CommonOptions& common) {
 }  // namespace
 
 void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
-  CLI::App* command = app.add_subcommand("run", "Measure one entity and print its properties");
+  CLI::App* command = app.add_subcommand("run", "measure one entity and print its properties");
   const auto arguments = std::make_shared<RunArguments>();
   add_selection_options(*command, arguments->selection);
-  command->add_option("--job", arguments->job_path, "Repeat a training job that --dry-run printed")
+  command->add_option("--job", arguments->job_path, "repeat a training job that --dry-run printed")
       ->type_name("FILE");
-  command->add_flag("--dry-run", arguments->dry_run, "Print the training job as JSON and stop");
-  command->add_option("-o,--output", arguments->output, "Folder of the results")
+  command->add_flag("--dry-run", arguments->dry_run, "print the training job as JSON and stop");
+  command->add_option("-o,--output", arguments->output, "folder of the results")
       ->type_name("DIR")
       ->capture_default_str();
-  command->add_option("--format", arguments->format, "How the result is printed to stdout")
-      ->type_name("{" + join(output_format_names(), ",") + "}")
+  command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
       ->capture_default_str();
   command
       ->add_option("--sample-period", arguments->sample_period_s,
-                   "Seconds between samples of GPUs, CPU and memory")
-      ->type_name("S")
+                   "seconds between samples of GPUs, CPU and memory")
       ->check(CLI::Range(0.01, 3600.0))
-      ->capture_default_str();
+      ->option_text("S=1");
   command->footer(R"(
 Examples:
   sftbench run experiments/spaces/quickstart.yaml

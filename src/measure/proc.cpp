@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -30,19 +31,27 @@ std::vector<pid_t> children(pid_t process) {
   return found;
 }
 
+// Of all its threads. The kernel's clock of the process is finer than the ticks of its stat file.
+double own_cpu_seconds(pid_t process) {
+  clockid_t clock{};
+  timespec time{};
+  if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+}
+
 }  // namespace
 
-int64_t cpu_ticks_of_stat(std::string_view stat) {
+int64_t waited_children_ticks(std::string_view stat) {
   // Field 2 is the program's name in brackets and may hold anything; fields are counted behind it.
   const size_t name_end = stat.rfind(')');
   if (name_end == std::string_view::npos) return 0;
   std::istringstream fields{std::string(stat.substr(name_end + 1))};
   std::string skipped;
-  for (int field = 3; field <= 13; ++field) fields >> skipped;
-  int64_t ticks = 0;
-  int64_t value = 0;
-  for (int field = 14; field <= 17 && fields >> value; ++field) ticks += value;  // u/s, cu/cs time
-  return ticks;
+  for (int field = 3; field <= 15; ++field) fields >> skipped;
+  int64_t user = 0;
+  int64_t system = 0;
+  fields >> user >> system;  // fields 16 and 17
+  return user + system;
 }
 
 std::optional<int64_t> kilobyte_field_bytes(std::string_view text, std::string_view name) {
@@ -74,15 +83,17 @@ double memory_percent_of_meminfo(std::string_view meminfo) {
 
 double process_tree_cpu_seconds(pid_t root) {
   static const double kTicksPerSecond = static_cast<double>(sysconf(_SC_CLK_TCK));
-  int64_t ticks = 0;
+  double seconds = 0;
   std::vector<pid_t> open = {root};
   while (!open.empty()) {
     const pid_t process = open.back();
     open.pop_back();
-    ticks += cpu_ticks_of_stat(proc_text("/proc/" + std::to_string(process) + "/stat"));
+    const std::string stat = proc_text("/proc/" + std::to_string(process) + "/stat");
+    seconds += own_cpu_seconds(process) +
+               static_cast<double>(waited_children_ticks(stat)) / kTicksPerSecond;
     for (const pid_t child : children(process)) open.push_back(child);
   }
-  return static_cast<double>(ticks) / kTicksPerSecond;
+  return seconds;
 }
 
 int64_t peak_rss_bytes() {

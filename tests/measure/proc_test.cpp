@@ -18,11 +18,33 @@
 namespace sftbench {
 namespace {
 
-TEST(ProcTest, CpuTicksAreUserAndSystemTimeOfProcessAndWaitedChildren) {
+TEST(ProcTest, TicksOfWaitedChildrenAreCountedBehindTheProgramsName) {
   EXPECT_EQ(
-      cpu_ticks_of_stat("17 (a (b) c) S 1 17 17 0 -1 4194560 900 0 3 0 120 30 7 5 20 0 1 0 99"),
-      162);
-  EXPECT_EQ(cpu_ticks_of_stat(""), 0);  // the process has ended
+      waited_children_ticks("17 (a (b) c) S 1 17 17 0 -1 4194560 900 0 3 0 120 30 7 5 20 0 1 0 99"),
+      12);
+  EXPECT_EQ(waited_children_ticks(""), 0);  // the process has ended
+}
+
+TEST(ProcTest, CpuTimeOfThisProcessIsFinerThanATick) {
+  const double before = process_tree_cpu_seconds(getpid());
+  const double begin = steady_seconds();
+  while (steady_seconds() - begin < 0.002) {
+  }
+  const double used = process_tree_cpu_seconds(getpid()) - before;
+  EXPECT_GT(used, 0);
+  EXPECT_LT(used, 0.5);
+}
+
+TEST(ProcTest, CpuTimeOfAnEndedChildStaysCounted) {
+  const double before = process_tree_cpu_seconds(getpid());
+  const pid_t child = fork();
+  if (child == 0) {
+    std::atomic<unsigned> spin = 0;
+    while (process_tree_cpu_seconds(getpid()) < 0.1) ++spin;
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  EXPECT_GE(process_tree_cpu_seconds(getpid()) - before, 0.08);  // ticks are 10 ms
 }
 
 TEST(ProcTest, MemoryPercentIsPsutilsUsedOverTotal) {

@@ -12,9 +12,8 @@
 
 namespace sftbench {
 
-// User and system time of the one process that a /proc/<pid>/stat text describes, in clock ticks:
-// of all its threads, and of its children that it has waited for.
-int64_t cpu_ticks_of_stat(std::string_view stat);
+// CPU time of the ended children that the process of a /proc/<pid>/stat text has waited for, ticks.
+int64_t waited_children_ticks(std::string_view stat);
 
 // Percent of the memory in use: (MemTotal - MemFree - Buffers - Cached - SReclaimable) / MemTotal,
 // which is psutil's `used / total` that AIM records as memory_percent.
@@ -24,8 +23,8 @@ double memory_percent_of_meminfo(std::string_view meminfo);
 // absent.
 std::optional<int64_t> kilobyte_field_bytes(std::string_view text, std::string_view name);
 
-// CPU time of the process and of all its living descendants (ranks), seconds. A descendant that
-// ends between two calls is counted by the parent that waited for it.
+// CPU time of the process and of all its living descendants (ranks), seconds, to the nanosecond. A
+// descendant that ends between two calls is counted by the parent that waited for it (to 10 ms).
 double process_tree_cpu_seconds(pid_t root);
 
 // Largest resident set that this process has had (VmHWM), bytes.

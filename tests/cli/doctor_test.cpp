@@ -1,0 +1,106 @@
+#include "sftbench/cli/doctor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "cli/program.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+// subject -> finding, of `sftbench doctor --format json`.
+std::map<std::string, Json> findings(const std::map<std::string, std::string>& environment,
+                                     int expected_status = 0) {
+  const ProgramResult result = run_program({"doctor", "--format", "json"}, environment);
+  EXPECT_EQ(result.status, expected_status) << result.err;
+  std::map<std::string, Json> by_subject;
+  for (Json finding : Json::parse(result.out)) by_subject[finding["subject"]] = finding;
+  return by_subject;
+}
+
+TEST(DoctorTest, TellsAboutEveryPartOfTheMachine) {
+  const auto found = findings({});
+  for (const char* subject :
+       {"program", "cpu", "cpu instructions", "memory", "libtorch", "blas", "threads",
+        "nvidia driver", "gpus", "cuda", "nccl", "rdma devices", "disk for datasets",
+        "disk for results", "datasets", "hugging face cache"}) {
+    EXPECT_EQ(found.count(subject), 1u) << subject;
+  }
+  EXPECT_EQ(found.at("libtorch")["found"], "0.0-fake");
+  EXPECT_EQ(found.at("datasets")["found"].get<std::string>().rfind("0 of ", 0), 0u);
+}
+
+TEST(DoctorTest, AnEngineThatIsMissingIsTheReasonForStatusFour) {
+  const auto found = findings({{"SFTBENCH_ENGINE", "/nowhere/engine.so"}}, 4);
+  EXPECT_EQ(found.at("libtorch")["state"], "missing");
+  EXPECT_THAT(found.at("libtorch")["found"].get<std::string>(), HasSubstr("/nowhere/engine.so"));
+  EXPECT_THAT(found.at("libtorch")["advice"].get<std::string>(), HasSubstr("libtorch-dev"));
+}
+
+TEST(DoctorTest, ListsGpusAndWhetherTheirPeaksAreKnown) {
+  const auto found = findings({{"LD_LIBRARY_PATH", fs::path(SFTBENCH_FAKE_NVML).parent_path()},
+                               {"FAKE_NVML_GPUS", "NVIDIA H100 80GB HBM3;Future GPU 9000"}});
+  EXPECT_EQ(found.at("nvidia driver")["found"], "570.00");
+  EXPECT_EQ(found.at("gpu 0")["found"], "NVIDIA H100 80GB HBM3, 80.0 GiB");
+  EXPECT_EQ(found.at("gpu 0")["advice"], "gpu_model: NVIDIA-H100-80GB-HBM3");
+  EXPECT_EQ(found.at("gpu 1")["state"], "warn");
+  EXPECT_EQ(found.at("cuda")["state"], "missing");  // the fake engine's libtorch is for CPUs
+  EXPECT_EQ(found.at("nccl")["state"], "missing");
+}
+
+TEST(DoctorTest, ThreadsThatLeaveCoresIdleAreAWarning) {
+  // The fake engine always has one thread.
+  const auto found = findings({});
+  const std::string text = found.at("threads")["found"];
+  EXPECT_EQ(found.at("threads")["state"], text == "1 of 1" ? "ok" : "warn");
+}
+
+TEST(JudgeTest, ReferenceBlasIsAWarningWithTheCure) {
+  EXPECT_EQ(judge_blas({{"blas", "OpenBLAS 0.3.21"}}).state, "ok");
+  const Finding slow = judge_blas({{"blas", "reference BLAS (/usr/lib/blas/libblas.so.3)"}});
+  EXPECT_EQ(slow.state, "warn");
+  EXPECT_THAT(slow.advice, HasSubstr("apt-get install libopenblas0-openmp"));
+  EXPECT_EQ(judge_blas(Json::object()).state, "none");
+}
+
+TEST(JudgeTest, BfloatArithmeticIsLookedForAmongTheCpusFlags) {
+  EXPECT_EQ(judge_cpu_flags({"fpu", "avx2", "avx512f", "avx512_bf16"}).state, "ok");
+  EXPECT_EQ(judge_cpu_flags({"amx_bf16"}).found, "amx_bf16");
+  const Finding old = judge_cpu_flags({"avx2"});
+  EXPECT_EQ(old.state, "warn");
+  EXPECT_EQ(old.found, "avx2");
+  EXPECT_THAT(old.advice, HasSubstr("float32"));
+}
+
+TEST(JudgeTest, CudaAndNcclAreMissingOnlyWhereGpusWouldNeedThem) {
+  EXPECT_EQ(judge_cuda(Json::object(), 0).state, "none");
+  EXPECT_EQ(judge_cuda(Json::object(), 1).state, "missing");
+  EXPECT_EQ(judge_cuda({{"cuda", "13.0"}}, 1).state, "ok");
+  EXPECT_EQ(judge_nccl(Json::object(), 1).state, "none");
+  EXPECT_EQ(judge_nccl(Json::object(), 2).state, "missing");
+  EXPECT_EQ(judge_nccl({{"nccl", "2.27"}}, 2).state, "ok");
+}
+
+TEST(FindTest, RdmaDevicesAreTheFoldersOfTheirClass) {
+  const fs::path folder = fresh_folder("rdma");
+  EXPECT_EQ(find_rdma(folder / "absent").state, "none");
+  fs::create_directory(folder / "mlx5_1");
+  fs::create_directory(folder / "mlx5_0");
+  EXPECT_EQ(find_rdma(folder).found, "mlx5_0, mlx5_1");
+}
+
+TEST(FindTest, DiskSpaceIsThatOfTheNearestFolderThatExists) {
+  const fs::path folder = fresh_folder("disk");
+  const Finding there = find_disk("disk", folder);
+  const Finding not_there = find_disk("disk", folder / "a/b/c");
+  EXPECT_THAT(there.found, HasSubstr(" free for " + folder.string()));
+  EXPECT_EQ(there.state, not_there.state);
+}
+
+}  // namespace
+}  // namespace sftbench

@@ -1,0 +1,55 @@
+// Runs the built executable as a user would: its own process, environment, standard streams.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace sftbench {
+
+struct ProgramResult {
+  int status = -1;  // exit status; -signal when a signal ended it
+  std::string out;
+  std::string err;
+  double wall_s = 0;
+  long peak_rss_kib = 0;
+};
+
+class Program {
+ public:
+  // A program with `arguments`, in `directory`, that sees the fake engine and no GPU unless
+  // `environment` says otherwise ("" removes a variable).
+  explicit Program(std::vector<std::string> arguments,
+                   std::map<std::string, std::string> environment = {},
+                   std::filesystem::path directory = {});
+
+  void start();
+  pid_t pid() const { return pid_; }
+  std::string read_err_until(const std::string& text);  // waits for it; what came so far
+  ProgramResult finish();
+
+ private:
+  std::vector<std::string> arguments_;
+  std::map<std::string, std::string> environment_;
+  std::filesystem::path directory_;
+  pid_t pid_ = -1;
+  int out_ = -1;
+  int err_ = -1;
+  double begin_s_ = 0;
+  std::string err_text_;
+};
+
+// start() and finish().
+ProgramResult run_program(std::vector<std::string> arguments,
+                          std::map<std::string, std::string> environment = {},
+                          const std::filesystem::path& directory = {});
+
+// A folder that is empty, under the tests' temporary one.
+std::filesystem::path fresh_folder(const std::string& name);
+
+std::vector<std::string> file_names_below(const std::filesystem::path& folder);
+
+}  // namespace sftbench

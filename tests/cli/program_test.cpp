@@ -1,0 +1,210 @@
+// The driver of the other tests, and what holds for the executable as a whole.
+#include "cli/program.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "sftbench/base/clock.h"
+
+namespace sftbench {
+
+namespace fs = std::filesystem;
+
+Program::Program(std::vector<std::string> arguments, std::map<std::string, std::string> environment,
+                 fs::path directory)
+    : arguments_(std::move(arguments)), directory_(std::move(directory)) {
+  environment_ = {{"SFTBENCH_ENGINE", SFTBENCH_FAKE_ENGINE},
+                  {"SFTBENCH_HOME", SFTBENCH_SOURCE_DIR},
+                  {"XDG_DATA_HOME", testing::TempDir() + "/cli_data"},
+                  {"XDG_CACHE_HOME", testing::TempDir() + "/cli_cache"},
+                  {"HF_HOME", testing::TempDir() + "/cli_hub"},
+                  {"FAKE_NVML_GPUS", ""},
+                  {"SFTTRAINER_PARAMETERS_FILE", ""},
+                  {"CUDA_VISIBLE_DEVICES", ""}};
+  for (auto& [name, value] : environment) environment_[name] = value;
+}
+
+void Program::start() {
+  std::array<int, 2> out{};
+  std::array<int, 2> err{};
+  if (pipe(out.data()) != 0 || pipe(err.data()) != 0) return;
+  begin_s_ = steady_seconds();
+  pid_ = fork();
+  if (pid_ == 0) {
+    dup2(out[1], STDOUT_FILENO);
+    dup2(err[1], STDERR_FILENO);
+    for (const int end : {out[0], out[1], err[0], err[1]}) close(end);
+    for (const auto& [name, value] : environment_) {
+      value.empty() ? unsetenv(name.c_str()) : setenv(name.c_str(), value.c_str(), 1);
+    }
+    if (!directory_.empty() && chdir(directory_.c_str()) != 0) _exit(126);
+    std::string executable = SFTBENCH_EXECUTABLE;
+    std::vector<char*> words = {executable.data()};
+    for (std::string& argument : arguments_) words.push_back(argument.data());
+    words.push_back(nullptr);
+    execv(executable.c_str(), words.data());
+    _exit(127);
+  }
+  close(out[1]);
+  close(err[1]);
+  out_ = out[0];
+  err_ = err[0];
+}
+
+std::string Program::read_err_until(const std::string& text) {
+  std::array<char, 4096> buffer{};
+  while (err_text_.find(text) == std::string::npos) {
+    const ssize_t got = read(err_, buffer.data(), buffer.size());
+    if (got <= 0) break;
+    err_text_.append(buffer.data(), static_cast<size_t>(got));
+  }
+  return err_text_;
+}
+
+ProgramResult Program::finish() {
+  ProgramResult result;
+  std::array<pollfd, 2> ends = {pollfd{out_, POLLIN, 0}, pollfd{err_, POLLIN, 0}};
+  const std::array<std::string*, 2> texts = {&result.out, &err_text_};
+  std::array<char, 65536> buffer{};
+  while (ends[0].fd >= 0 || ends[1].fd >= 0) {
+    poll(ends.data(), ends.size(), -1);
+    for (size_t i = 0; i < ends.size(); ++i) {
+      if (ends[i].fd < 0 || ends[i].revents == 0) continue;
+      const ssize_t got = read(ends[i].fd, buffer.data(), buffer.size());
+      if (got > 0) {
+        texts[i]->append(buffer.data(), static_cast<size_t>(got));
+      } else {
+        close(ends[i].fd);
+        ends[i].fd = -1;
+      }
+    }
+  }
+  int status = 0;
+  rusage usage{};
+  wait4(pid_, &status, 0, &usage);
+  result.wall_s = steady_seconds() - begin_s_;
+  result.peak_rss_kib = usage.ru_maxrss;
+  result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  result.err = err_text_;
+  return result;
+}
+
+ProgramResult run_program(std::vector<std::string> arguments,
+                          std::map<std::string, std::string> environment,
+                          const fs::path& directory) {
+  Program program(std::move(arguments), std::move(environment), directory);
+  program.start();
+  return program.finish();
+}
+
+fs::path fresh_folder(const std::string& name) {
+  const fs::path folder = fs::path(testing::TempDir()) / ("cli_test_" + name);
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  return folder;
+}
+
+std::vector<std::string> file_names_below(const fs::path& folder) {
+  std::vector<std::string> names;
+  if (!fs::exists(folder)) return names;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (!entry.is_directory()) names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+TEST(ProgramTest, HelpIsFastAndSmallBecauseItLoadsNoLibtorch) {
+  double best_wall_s = 1e9;
+  long best_rss_kib = 1 << 30;
+  for (int i = 0; i < 10; ++i) {  // the machine that runs the tests may be busy
+    const ProgramResult help = run_program({"--help"});
+    ASSERT_EQ(help.status, 0);
+    best_wall_s = std::min(best_wall_s, help.wall_s);
+    best_rss_kib = std::min(best_rss_kib, help.peak_rss_kib);
+  }
+#if !defined(__SANITIZE_ADDRESS__)
+  EXPECT_LE(best_wall_s, 0.050);
+  EXPECT_LE(best_rss_kib, 20 * 1024);
+#endif
+}
+
+TEST(ProgramTest, HelpNamesEveryCommandAndShowsExamples) {
+  const ProgramResult help = run_program({"--help"});
+  for (const char* command :
+       {"run", "expand", "experiments", "models", "gpus", "dataset", "doctor", "completion"}) {
+    EXPECT_THAT(help.out, HasSubstr(std::string("\n  ") + command + " ")) << command;
+  }
+  EXPECT_THAT(help.out, HasSubstr("Examples:"));
+  EXPECT_EQ(help.err, "");
+}
+
+TEST(ProgramTest, VersionSaysWhatTheProgramIs) {
+  const ProgramResult version = run_program({"--version"});
+  EXPECT_EQ(version.status, 0);
+  EXPECT_THAT(version.out, testing::ContainsRegex("^sftbench [0-9.]+ \\(commit [0-9a-z-]+, .*GCC"));
+}
+
+TEST(ProgramTest, WithoutACommandItShowsHelpAndIsAUsageError) {
+  const ProgramResult result = run_program({});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("Usage: sftbench"));
+}
+
+struct UsageError {
+  std::vector<std::string> words;
+  const char* message;
+};
+
+class UsageErrorTest : public testing::TestWithParam<UsageError> {};
+
+TEST_P(UsageErrorTest, NamesTheWordAndTheNearestOne) {
+  const ProgramResult result = run_program(GetParam().words);
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, StartsWith(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Words, UsageErrorTest,
+    testing::Values(
+        UsageError{{"rnu"}, "sftbench: unknown command 'rnu'; did you mean 'run'?\n"},
+        UsageError{{"frobnicate"}, "sftbench: unknown command 'frobnicate'\n"},
+        UsageError{{"dataset", "txet"},
+                   "sftbench dataset: unknown command 'txet'; did you mean 'text'?\n"},
+        UsageError{{"run", "--ouput", "x"},
+                   "sftbench run: unknown option '--ouput'; did you mean '--output'?\n"},
+        UsageError{{"run", "--no-progres"},
+                   "sftbench run: unknown option '--no-progres'; did you mean '--no-progress'?\n"},
+        UsageError{{"run", "--wieghts=random"},
+                   "sftbench run: unknown option '--wieghts'; did you mean '--weights'?\n"},
+        UsageError{{"--hlep"}, "sftbench: unknown option '--hlep'; did you mean '--help'?\n"},
+        UsageError{{"run", "a.yaml", "b.yaml"}, "sftbench run: unexpected argument 'b.yaml'\n"},
+        UsageError{{"--log-level", "chatty", "doctor"},
+                   "sftbench doctor: --log-level: chatty not in"},
+        UsageError{
+            {"doctor", "--format", "tabel"},
+            "sftbench: --format: unknown format 'tabel'; expected one of table, json, jsonl, "
+            "csv, md; did you mean 'table'?\n"},
+        UsageError{
+            {"completion", "bsh"},
+            "sftbench: completion: unknown shell 'bsh'; expected one of bash, zsh, fish; did "
+            "you mean 'bash'?\n"}));
+
+}  // namespace
+}  // namespace sftbench

@@ -1,0 +1,100 @@
+#include "sftbench/cli/progress.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "cli/repeat_command.h"
+#include "sftbench/measure/stop_rules.h"
+
+namespace sftbench {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+// Steps of `step_s` seconds with 1000 tokens each; the model needs 6e9 FLOPs per token.
+class ProgressTest : public testing::Test {
+ protected:
+  std::string shown(bool terminal, int steps, int total, double step_s,
+                    DevicePeak peak = {{}, "unknown"}) {
+    std::ostringstream out;
+    Progress progress(out, terminal, job_, [peak](const std::string&) { return peak; });
+    TrainBegin begin;
+    begin.total_steps = total;
+    begin.parameters_total = begin.parameters_trainable = 1'000'000'000;
+    progress.on_train_begin(begin);
+    for (int i = 1; i <= steps; ++i) {
+      StepEvent event;
+      event.step = i;
+      event.begin_s = 100 + (i - 1) * step_s;
+      event.end_s = 100 + i * step_s;
+      event.loss = 2.5;
+      event.tokens.padded = 1000;
+      event.device_allocated_bytes = int64_t{3} << 30;
+      TrainControl control;
+      progress.on_step_end(event, control);
+    }
+    progress.on_train_end({});
+    return out.str();
+  }
+
+  TrainingJob job_;
+};
+
+TEST_F(ProgressTest, ALineTellsLossRateMemoryAndTimeLeft) {
+  EXPECT_EQ(shown(false, 1, 4, 10),
+            "step 1/4, loss 2.5, 100 tokens/s, 600 GFLOP/s per device, 3.00 GiB, 0:30 left\n");
+}
+
+TEST_F(ProgressTest, AKnownPeakGivesMfu) {
+  EXPECT_THAT(shown(false, 1, 4, 10, {1.2e12, {}}), HasSubstr(", MFU 50.0 %, "));
+}
+
+TEST_F(ProgressTest, LinesComeEveryFewSecondsAndAtTheEnd) {
+  const std::string text = shown(false, 20, 20, 1);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 5);  // steps 1, 6, 11, 16 and 20
+  EXPECT_THAT(text, HasSubstr("step 20/20, "));
+  EXPECT_THAT(text, Not(HasSubstr("step 2/20, ")));
+}
+
+TEST_F(ProgressTest, ATerminalGetsOneLineThatRenewsItself) {
+  const std::string text = shown(true, 2, 4, 10);
+  EXPECT_THAT(text, StartsWith("\r[######..................] step 1/4, "));
+  EXPECT_THAT(text, HasSubstr("\r[############............] step 2/4, "));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+}
+
+TEST_F(ProgressTest, StopRulesShortenTheTimeLeft) {
+  job_.batches.stop_after_seconds = 15;
+  EXPECT_THAT(shown(false, 1, 1000, 10), HasSubstr(", 0:05 left"));
+  job_.batches.stop_after_seconds = -1;
+  job_.batches.auto_stop_method = kAutoStopMethod;
+  EXPECT_THAT(shown(false, 1, 1000, 10), HasSubstr(", 2:50 left"));
+}
+
+TEST(TextTest, DurationsBytesAndQuantitiesAreShort) {
+  EXPECT_EQ(duration_text(7.4), "0:07");
+  EXPECT_EQ(duration_text(754), "12:34");
+  EXPECT_EQ(duration_text(3723), "1:02:03");
+  EXPECT_EQ(duration_text(-1), "0:00");
+  EXPECT_EQ(bytes_text(512), "512 B");
+  EXPECT_EQ(bytes_text(1536), "1.50 KiB");
+  EXPECT_EQ(bytes_text(12.5 * 1024 * 1024 * 1024), "12.5 GiB");
+  EXPECT_EQ(quantity_text(950), "950");
+  EXPECT_EQ(quantity_text(12345), "12.3 k");
+  EXPECT_EQ(quantity_text(4.56e12), "4.56 T");
+}
+
+TEST(RepeatCommandTest, WordsAreQuotedWhereAShellNeedsIt) {
+  EXPECT_EQ(shell_quoted("model_name=smollm2-135m"), "model_name=smollm2-135m");
+  EXPECT_EQ(shell_quoted("two words"), "'two words'");
+  EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_quoted(""), "''");
+  EXPECT_EQ(shell_quoted("['True']"), "'['\\''True'\\'']'");
+}
+
+}  // namespace
+}  // namespace sftbench

@@ -1,0 +1,295 @@
+// sftbench run, with the fake engine: options to outcome, files and exit status.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "cli/program.h"
+#include "results/schema_check.h"
+#include "sftbench/base/file.h"
+#include "sftbench/base/json.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+constexpr const char* kExperiment = "finetune_full_benchmark-v1.0.0";
+
+class RunTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fresh_folder(testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directory(folder_ / "data");
+    std::ofstream(folder_ / "data/news-tokens-16384plus-entries-4096.jsonl")
+        << R"({"output": "some text"})"
+        << "\n";
+    std::ofstream(folder_ / "config.yaml")
+        << "actuatorIdentifier: SFTTrainer\nparameters: {data_directory: "
+        << (folder_ / "data").string() << "}\n";
+  }
+
+  // One entity on the CPU. `extra` are more words; what they set replaces the default of the same
+  // name.
+  std::vector<std::string> arguments(const std::vector<std::string>& extra = {}) const {
+    const auto given = [&extra](const std::string& beginning) {
+      return std::any_of(extra.begin(), extra.end(), [&beginning](const std::string& word) {
+        return word.rfind(beginning, 0) == 0;
+      });
+    };
+    std::vector<std::string> words = {"run", "--experiment", kExperiment, "--config",
+                                      (folder_ / "config.yaml").string()};
+    if (!given("--weights")) words.insert(words.end(), {"--weights", "random"});
+    if (!given("--output")) words.insert(words.end(), {"--output", results()});
+    for (const auto& [name, value] :
+         {std::pair<std::string, std::string>{"model_name", "smollm2-135m"},
+          {"number_gpus", "0"},
+          {"model_max_length", "64"},
+          {"batch_size", "2"},
+          {"max_steps", "3"}}) {
+      if (!given(name + "=")) words.insert(words.end(), {"--set", name + "=" + value});
+    }
+    words.insert(words.end(), extra.begin(), extra.end());
+    return words;
+  }
+
+  std::string results() const { return (folder_ / "results").string(); }
+
+  // The one result file.
+  fs::path result_file() const {
+    std::vector<fs::path> found;
+    if (fs::exists(results())) {
+      for (const auto& entry : fs::recursive_directory_iterator(results())) {
+        if (entry.path().extension() == ".json") found.push_back(entry.path());
+      }
+    }
+    EXPECT_EQ(found.size(), 1u);
+    return found.empty() ? fs::path() : found.front();
+  }
+
+  Json result() const { return read_json_file(result_file().string()); }
+
+  fs::path folder_;
+};
+
+TEST_F(RunTest, AValidRunPrintsItsPropertiesAndWritesOneFileAndItsLog) {
+  const ProgramResult run = run_program(arguments());
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("status      valid\n"));
+  EXPECT_THAT(run.out, testing::ContainsRegex("train_runtime +[0-9.]+  s\n"));
+  const fs::path file = result_file();
+  EXPECT_EQ(file.parent_path().filename(), kExperiment);
+  const std::string key = file.stem().string();
+  EXPECT_THAT(file_names_below(results()), ElementsAre(key + ".json", key + ".log"));
+  EXPECT_EQ(schema_violation(file), "");
+  Json json = result();
+  EXPECT_EQ(json["inputs"]["model_max_length"], 64);
+  EXPECT_EQ(json["inputs"]["weights"], "random");
+  EXPECT_EQ(json["inputs"]["torch_dtype"], "bfloat16");  // a default
+  EXPECT_EQ(json["environment"]["libtorch"], "0.0-fake");
+  EXPECT_THAT(json["command"].get<std::string>(), StartsWith("sftbench run --experiment "));
+  const std::string log = read_file(file.parent_path() / (key + ".log"));
+  EXPECT_THAT(log, HasSubstr(" step: 3 epoch "));
+  EXPECT_THAT(log, HasSubstr(" end: 3 steps"));
+}
+
+TEST_F(RunTest, StdoutCarriesDataOnlyInEachFormat) {
+  const ProgramResult json = run_program(arguments({"--format", "json"}));
+  EXPECT_EQ(Json::parse(json.out), result());
+  const ProgramResult line = run_program(arguments({"--format", "jsonl"}));
+  EXPECT_EQ(Json::parse(line.out)["status"], "valid");
+  EXPECT_EQ(std::count(line.out.begin(), line.out.end(), '\n'), 1);
+  const ProgramResult csv = run_program(arguments({"--format", "csv"}));
+  EXPECT_EQ(std::count(csv.out.begin(), csv.out.end(), '\n'), 2);
+  const ProgramResult md = run_program(arguments({"--format", "md"}));
+  EXPECT_THAT(md.out, StartsWith("| experiment_id"));
+}
+
+TEST_F(RunTest, ProgressGoesToStderrAndCanBeSwitchedOff) {
+  const ProgramResult with = run_program(arguments());
+  EXPECT_THAT(with.err, HasSubstr("step 3/3, loss 3.333, "));
+  EXPECT_THAT(with.err, testing::Not(HasSubstr("\r")));  // not a terminal: lines, no bar
+  const ProgramResult without = run_program(arguments({"--no-progress"}));
+  EXPECT_THAT(without.err, testing::Not(HasSubstr("step 3/3")));
+  const ProgramResult silent = run_program(arguments({"--log-level", "off"}));
+  EXPECT_EQ(silent.err, "");
+}
+
+TEST_F(RunTest, TheSameInputsGiveTheSameKeyAndOthersAnother) {
+  run_program(arguments());
+  const std::string key = result_file().stem();
+  run_program(arguments());
+  EXPECT_EQ(result_file().stem(), key);
+  run_program(arguments({"--set", "torch_dtype=float32", "--output", results() + "2"}));
+  EXPECT_THAT(file_names_below(results() + "2"), testing::Not(testing::Contains(key + ".json")));
+}
+
+TEST_F(RunTest, AJobFileRepeatsTheRun) {
+  const ProgramResult dry = run_program(arguments({"--dry-run"}));
+  EXPECT_EQ(dry.status, 0) << dry.err;
+  EXPECT_THAT(file_names_below(results()), IsEmpty());
+  std::ofstream(folder_ / "job.json") << dry.out;
+  run_program(arguments());
+  Json direct = result();
+  fs::remove_all(results());
+  const ProgramResult repeated = run_program(
+      {"run", "--job", (folder_ / "job.json").string(), "--output", results(), "--format", "json"});
+  EXPECT_EQ(repeated.status, 0) << repeated.err;
+  EXPECT_EQ(result()["inputs"], direct["inputs"]);
+  EXPECT_EQ(result()["entity_id"], direct["entity_id"]);
+  EXPECT_EQ(result()["extra"]["loss"], direct["extra"]["loss"]);
+}
+
+struct Ending {
+  const char* engine;
+  int status;
+  const char* outcome;
+  const char* code;
+};
+
+class RunEndingTest : public RunTest, public testing::WithParamInterface<Ending> {};
+
+TEST_P(RunEndingTest, HasItsExitStatusAndReason) {
+  const ProgramResult run = run_program(arguments(), {{"FAKE_ENGINE", GetParam().engine}});
+  EXPECT_EQ(run.status, GetParam().status) << run.err;
+  Json json = result();
+  EXPECT_EQ(json["status"], GetParam().outcome);
+  EXPECT_EQ(json["reason"]["code"], GetParam().code);
+  EXPECT_THAT(json["reason"]["log"].get<std::string>(), EndsWith(".log"));
+  EXPECT_TRUE(fs::exists(json["reason"]["log"].get<std::string>()));
+  EXPECT_EQ(schema_violation(result_file()), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Endings, RunEndingTest,
+                         testing::Values(Ending{"cuda-oom", 3, "invalid", "OOM_GPU"},
+                                         Ending{"illegal-access", 3, "invalid", "OOM_GPU"},
+                                         Ending{"nccl", 4, "failed", "NCCL"},
+                                         Ending{"bad-alloc", 4, "failed", "OOM_HOST"},
+                                         Ending{"internal", 4, "failed", "INTERNAL"}));
+
+// --- what is decided before training ------------------------------------------------------------
+
+TEST_F(RunTest, ABrokenRuleIsInvalidAndTrainsNothing) {
+  const ProgramResult run =
+      run_program(arguments({"--set", "number_gpus=2", "--set", "gpu_model=NVIDIA-H100-80GB-HBM3",
+                             "--set", "batch_size=3"}));
+  EXPECT_EQ(run.status, 3) << run.err;
+  EXPECT_EQ(result()["status"], "invalid");
+  EXPECT_EQ(result()["reason"]["code"], "RULE_1");
+  EXPECT_TRUE(result()["reason"]["log"].is_null());
+  EXPECT_EQ(result()["measured"], Json::parse(R"({"is_valid": 0})"));
+  EXPECT_EQ(schema_violation(result_file()), "");
+}
+
+TEST_F(RunTest, AskingForAGpuWhereThereIsNoneFails) {
+  const ProgramResult run =
+      run_program(arguments({"--set", "number_gpus=1", "--set", "gpu_model=NVIDIA-H100-80GB-HBM3"}),
+                  {{"LD_LIBRARY_PATH", fs::path(SFTBENCH_FAKE_NVML).parent_path()}});
+  EXPECT_EQ(run.status, 4) << run.err;
+  EXPECT_EQ(result()["status"], "failed");
+  EXPECT_EQ(result()["reason"]["code"], "UNSUPPORTED");
+  EXPECT_EQ(result()["reason"]["message"],
+            "number_gpus asks for 1 GPU on this machine, which has no NVIDIA driver");
+  EXPECT_EQ(result()["reason"]["evidence"], "libnvidia-ml.so.1: Driver Not Loaded");
+  EXPECT_EQ(result()["measured"], Json::object());
+  EXPECT_EQ(schema_violation(result_file()), "");
+}
+
+TEST_F(RunTest, AnotherGpuModelThanTheMachinesFailsAndNamesBoth) {
+  const ProgramResult run =
+      run_program(arguments({"--set", "number_gpus=1", "--set", "gpu_model=NVIDIA-H100-80GB-HBM3"}),
+                  {{"LD_LIBRARY_PATH", fs::path(SFTBENCH_FAKE_NVML).parent_path()},
+                   {"FAKE_NVML_GPUS", "Tesla T4"}});
+  EXPECT_EQ(run.status, 4) << run.err;
+  EXPECT_EQ(result()["reason"]["message"],
+            "gpu_model asks for 'NVIDIA-H100-80GB-HBM3', but GPU 0 of this machine is 'Tesla T4'");
+}
+
+TEST_F(RunTest, AGpuRunHasGpuFiguresAndMfu) {
+  const ProgramResult run =
+      run_program(arguments({"--set", "number_gpus=1", "--set", "gpu_model=NVIDIA-H100-80GB-HBM3"}),
+                  {{"LD_LIBRARY_PATH", fs::path(SFTBENCH_FAKE_NVML).parent_path()},
+                   {"FAKE_NVML_GPUS", "NVIDIA H100 80GB HBM3;NVIDIA H100 80GB HBM3"}});
+  EXPECT_EQ(run.status, 0) << run.err;
+  Json json = result();
+  EXPECT_DOUBLE_EQ(json["measured"]["gpu_compute_utilization_avg"], 50);
+  EXPECT_DOUBLE_EQ(json["measured"]["gpu_memory_utilization_peak"], 25);
+  EXPECT_DOUBLE_EQ(json["measured"]["gpu_power_watts_max"], 350);
+  EXPECT_DOUBLE_EQ(json["measured"]["gpu_power_percent_min"], 50);
+  EXPECT_GT(json["extra"]["mfu"]["value"], 0);
+  EXPECT_EQ(json["environment"]["driver"], "570.00");
+  EXPECT_EQ(schema_violation(result_file()), "");
+}
+
+TEST_F(RunTest, AMissingDatasetFailsWithTheCommandThatMakesIt) {
+  fs::remove(folder_ / "data/news-tokens-16384plus-entries-4096.jsonl");
+  const ProgramResult run = run_program(arguments());
+  EXPECT_EQ(run.status, 4) << run.err;
+  EXPECT_EQ(result()["reason"]["code"], "DATA");
+  EXPECT_THAT(result()["reason"]["message"].get<std::string>(), HasSubstr("sftbench dataset text"));
+}
+
+TEST_F(RunTest, MissingWeightsFailWithTheCommandThatFetchesThem) {
+  const ProgramResult run = run_program(arguments({"--weights", "auto"}));
+  EXPECT_EQ(run.status, 4) << run.err;
+  EXPECT_EQ(result()["reason"]["code"], "WEIGHTS");
+  EXPECT_THAT(result()["reason"]["message"].get<std::string>(), HasSubstr("smollm2-135m"));
+}
+
+TEST_F(RunTest, AnEngineThatIsNotThereFails) {
+  const ProgramResult run = run_program(arguments(), {{"SFTBENCH_ENGINE", "/nowhere/engine.so"}});
+  EXPECT_EQ(run.status, 4);
+  EXPECT_EQ(result()["reason"]["code"], "UNSUPPORTED");
+  EXPECT_THAT(result()["reason"]["message"].get<std::string>(), HasSubstr("/nowhere/engine.so"));
+}
+
+TEST_F(RunTest, AnOutputFolderThatCannotBeMadeIsFoundBeforeTraining) {
+  std::ofstream(folder_ / "file") << "";
+  const ProgramResult run =
+      run_program(arguments({"--output", (folder_ / "file/results").string()}));
+  EXPECT_EQ(run.status, 2);
+  EXPECT_EQ(run.out, "");
+  EXPECT_THAT(run.err, HasSubstr("file/results: --output: cannot make the folder: Not a directory; "
+                                 "expected a folder that results can be written to"));
+  EXPECT_THAT(run.err, testing::Not(HasSubstr("measuring")));
+}
+
+// --- interrupts ---------------------------------------------------------------------------------
+
+TEST_F(RunTest, CtrlCDuringTrainingLeavesNothingBehind) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    Program program(arguments(), {{"FAKE_ENGINE", "slow"}});
+    program.start();
+    program.read_err_until("step 1/");
+    kill(program.pid(), signal);
+    const ProgramResult run = program.finish();
+    EXPECT_EQ(run.status, 130) << run.err;
+    EXPECT_EQ(run.out, "");
+    EXPECT_THAT(run.err, HasSubstr("interrupted; nothing was kept"));
+    EXPECT_THAT(file_names_below(results()), IsEmpty());
+  }
+}
+
+TEST_F(RunTest, ASecondCtrlCEndsAnEngineThatDoesNotListen) {
+  Program program(arguments(), {{"FAKE_ENGINE", "stuck"}});
+  program.start();
+  program.read_err_until("step 1/");
+  kill(program.pid(), SIGINT);
+  program.read_err_until("once more to end at once");
+  kill(program.pid(), SIGINT);
+  const ProgramResult run = program.finish();
+  EXPECT_EQ(run.status, 130) << run.err;
+  EXPECT_THAT(file_names_below(results()), IsEmpty());
+}
+
+}  // namespace
+}  // namespace sftbench
