@@ -29,6 +29,24 @@ int line_of(const YAML::Mark& mark) {
   return mark.is_null() ? 0 : mark.line + 1;
 }
 
+// The parser passes bytes through; everything behind it (JSON, terminals) expects UTF-8.
+bool is_utf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const size_t length = lead < 0x80 ? 1 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+    if ((lead >= 0x80 && lead < 0xC2) || lead > 0xF4 || i + length > text.size()) return false;
+    for (size_t k = 1; k < length; ++k) {
+      if ((static_cast<unsigned char>(text[i + k]) & 0xC0) != 0x80) return false;
+    }
+    // Longer forms than needed, surrogates, and what lies beyond U+10FFFF show in the second byte.
+    const auto second = length > 1 ? static_cast<unsigned char>(text[i + 1]) : 0;
+    if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second >= 0xA0)) return false;
+    if ((lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second >= 0x90)) return false;
+    i += length;
+  }
+  return true;
+}
+
 // Where the parser gives up: one error that ends the reading.
 struct Fatal {
   int line;
@@ -61,6 +79,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
+    if (!is_utf8(value)) throw Fatal{line_of(mark), "a text is not UTF-8"};
     YamlNode node;
     node.line = line_of(mark);
     node.text = value;

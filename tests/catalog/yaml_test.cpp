@@ -73,6 +73,15 @@ TEST(YamlTest, KeyThatStandsTwiceIsAnError) {
   EXPECT_EQ(error_of("a: 1\nb: 2\na: 3\n"), "x.yaml:3: a: this key stands twice in one mapping");
 }
 
+TEST(YamlTest, TextThatIsNotUtf8IsAnError) {
+  for (const char* bytes : {"\x80", "\xC0\xAF", "\xE0\x80\xAF", "\xED\xA0\x80", "\xF4\x90\x80\x80",
+                            "\xF5", "a\xE2\x82"}) {
+    EXPECT_THAT(error_of("a: 1\nb: '" + std::string(bytes) + "'\n"), HasSubstr("x.yaml:2: "))
+        << bytes;
+  }
+  EXPECT_EQ(error_of("a: '\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80'"), "no error");
+}
+
 TEST(YamlTest, SeveralDocumentsAreAnError) {
   EXPECT_EQ(error_of("a: 1\n---\nb: 2\n"), "x.yaml: several YAML documents; expected one");
 }

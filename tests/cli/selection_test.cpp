@@ -1,0 +1,128 @@
+#include "sftbench/cli/selection.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kTwelve = SFTBENCH_SOURCE_DIR "/experiments/spaces/cpu_smoke.yaml";
+const std::string kTwoExperiments = SFTBENCH_SOURCE_DIR "/experiments/spaces/gpu_batch_sizes.yaml";
+
+// The request that a command line chooses; its id or the error.
+std::string chosen(std::vector<std::string> arguments) {
+  CLI::App app;
+  Selection selection;
+  add_selection_options(app, selection);
+  std::reverse(arguments.begin(), arguments.end());
+  app.parse(arguments);
+  try {
+    const LoadedSpace loaded = load_space(selection);
+    resolve_options(loaded.space, selection);
+    return choose_request(loaded.space, selection).entity_id;
+  } catch (const InputError& error) {
+    return error.what();
+  }
+}
+
+TEST(SelectionTest, SeveralEntitiesNeedAChoiceThatIsShown) {
+  EXPECT_EQ(chosen({kTwelve}),
+            "the space has 12 entities and one is measured; expected a choice:\n"
+            "  --entity 0  "
+            "(model_name.smollm2-135m-number_gpus.0-model_max_length.256-batch_size.1-gradient_"
+            "checkpointing.0)\n"
+            "  --entity 1  "
+            "(model_name.smollm2-135m-number_gpus.0-model_max_length.256-batch_size.1-gradient_"
+            "checkpointing.1)\n"
+            "  --entity 2  "
+            "(model_name.smollm2-135m-number_gpus.0-model_max_length.256-batch_size.3-gradient_"
+            "checkpointing.0)\n"
+            "  --entity 3  "
+            "(model_name.smollm2-135m-number_gpus.0-model_max_length.256-batch_size.3-gradient_"
+            "checkpointing.1)\n"
+            "  --entity 4  "
+            "(model_name.smollm2-135m-number_gpus.0-model_max_length.256-batch_size.5-gradient_"
+            "checkpointing.0)\n"
+            "  ... all of them: sftbench expand " +
+                kTwelve);
+}
+
+TEST(SelectionTest, AnEntityIsChosenByIndexOrId) {
+  const std::string third =
+      "model_name.smollm2-135m-number_gpus.0-model_max_length.256-batch_size.3-gradient_"
+      "checkpointing.0";
+  EXPECT_EQ(chosen({kTwelve, "--entity", "2"}), third);
+  EXPECT_EQ(chosen({kTwelve, "--entity", third}), third);
+  EXPECT_EQ(chosen({kTwelve, "--entity", "12"}),
+            "--entity: there is no entity 12; expected 0 to 11");
+  EXPECT_EQ(chosen({kTwelve, "--entity=-1"}), "--entity: there is no entity -1; expected 0 to 11");
+  EXPECT_THAT(
+      chosen({kTwelve, "--entity", "model_name.x"}),
+      HasSubstr("--entity: no entity has the id 'model_name.x'; expected one of\n  --entity 0  ("));
+}
+
+TEST(SelectionTest, SettingEveryDimensionToOneValueIsAChoice) {
+  EXPECT_EQ(chosen({kTwelve, "--set", "batch_size=3", "--set", "model_max_length=256", "--set",
+                    "gradient_checkpointing=false"}),
+            "model_name.smollm2-135m-number_gpus.0-model_max_length.256-batch_size.3-gradient_"
+            "checkpointing.0");
+}
+
+TEST(SelectionTest, SeveralExperimentsNeedAChoiceThatIsShown) {
+  const std::string id =
+      "SFTTrainer.finetune_full_benchmark-v1.0.0-auto_stop_method.WARMUP_60S_STABLE_120S_OR_10_"
+      "STEPS";
+  EXPECT_THAT(
+      chosen({kTwoExperiments, "--entity", "0"}),
+      HasSubstr("the space has 2 experiments and one is measured; expected a choice:\n"
+                "  --experiment "
+                "SFTTrainer.finetune_full_benchmark-v1.0.0-gradient_accumulation_steps.1-"));
+  EXPECT_THAT(chosen({kTwoExperiments, "--entity", "0", "--experiment", id}),
+              HasSubstr("-batch_size.8"));
+}
+
+TEST(SelectionTest, ASpaceIsNeeded) {
+  EXPECT_EQ(
+      chosen({}),
+      "no space is given; expected a SPACE file, or --experiment ID with --set property=value");
+  EXPECT_EQ(
+      chosen({"--experiment", "finetune_full_benchmark-v1.0.0", "--set", "model_name=smollm2-135m",
+              "--set", "number_gpus=0", "--set", "model_max_length=8", "--set", "batch_size=1"}),
+      "model_name.smollm2-135m-number_gpus.0-model_max_length.8-batch_size.1");
+  EXPECT_THAT(chosen({"no-such-space.yaml"}),
+              HasSubstr("no-such-space.yaml: cannot open: No such file"));
+}
+
+TEST(SelectionTest, OptionsAreChecked) {
+  EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--weights", "rndom"}),
+            "--weights: unknown value 'rndom'; expected auto or random; did you mean 'random'?");
+  EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--padding", "long"}),
+            "--padding: unknown value 'long'; expected longest or max_length");
+  EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--ranks", "0"}),
+            "--ranks: found 0; expected at least 1");
+  EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--threads", "-1"}),
+            "--threads: found -1; expected 0 or more");
+}
+
+TEST(SelectionTest, TheCommandLineGoesOverTheSpaceFile) {
+  CLI::App app;
+  Selection selection;
+  add_selection_options(app, selection);
+  selection.space_path = SFTBENCH_SOURCE_DIR "/experiments/spaces/quickstart.yaml";
+  const Space space = load_space(selection).space;
+  EXPECT_EQ(resolve_options(space, selection).weights, "random");
+  EXPECT_EQ(resolve_options(space, selection).padding, "longest");
+  selection.weights = "auto";
+  selection.ranks = 2;
+  selection.threads = 3;
+  EXPECT_EQ(resolve_options(space, selection).weights, "auto");
+  EXPECT_EQ(resolve_options(space, selection).cpu_ranks, 2);
+  EXPECT_EQ(resolve_options(space, selection).threads, 3);
+}
+
+}  // namespace
+}  // namespace sftbench
