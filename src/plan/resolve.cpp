@@ -54,6 +54,7 @@ class Resolver {
     refuse_unknown_family(config_family());
     job.data = data();
     note_what_has_no_effect();
+    note_unknown_gpu();
     return std::move(resolution_);
   }
 
@@ -234,6 +235,15 @@ class Resolver {
       resolution_.notes.push_back("the model's attention_dropout " + dropout->dump() +
                                   " is not applied: attention probabilities are never dropped");
     }
+  }
+
+  void note_unknown_gpu() {
+    const std::string& name = resolution_.job.device.gpu_model;
+    if (name.empty() || catalog_.gpus.find(name) != nullptr) return;
+    const std::string nearest = nearest_spelling(name, catalog_.gpus.names());
+    resolution_.notes.push_back("gpu_model " + name +
+                                " is not in config/gpus.yaml, so its MFU is not known" +
+                                (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
   }
 
   void note_unless_default(const std::vector<std::string>& properties, const std::string& effect) {

@@ -121,7 +121,7 @@ TEST(ModelsTest, ListsAndDescribesWithSources) {
   EXPECT_TRUE(json["parameters"].is_null());
   EXPECT_EQ(output_of({"models", "granite-31-2b"}),
             "unknown model 'granite-31-2b'; expected a model of `sftbench models`; did you mean "
-            "'llama3.1-8b'?");
+            "'granite-3.1-2b'?");
 }
 
 TEST(GpusTest, ListsAndDescribes) {

@@ -297,6 +297,14 @@ TEST_F(ResolveTest, SettingsWithoutEffectAreNoted) {
                           "probabilities are never dropped"));
 }
 
+TEST_F(ResolveTest, GpusThatAreNotListedAreNotedWithTheNearest) {
+  EXPECT_THAT(resolved({"number_gpus=1", "gpu_model=NVIDIA-H100-PCI"}).notes,
+              ElementsAre("gpu_model NVIDIA-H100-PCI is not in config/gpus.yaml, so its MFU is not "
+                          "known; did you mean "
+                          "'NVIDIA-H100-PCIe'?"));
+  EXPECT_THAT(resolved({"number_gpus=1", "gpu_model=NVIDIA H100 PCIe"}).notes, IsEmpty());
+}
+
 TEST_F(ResolveTest, InputsHaveEveryPropertySortedAndWhatTheCommandLineAdds) {
   options_.weights = "auto";
   const MeasurementRequest plain = request();
