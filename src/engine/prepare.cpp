@@ -87,6 +87,34 @@ void choose_optimizer(TrainingRun& run, const OptimizerPlan& plan,
   run.max_grad_norm = plan.max_grad_norm;
 }
 
+// Settings that would change what is measured are refused, not ignored.
+void require_supported(const KernelPlan& kernels) {
+  const std::pair<bool, const char*> wanted[] = {{kernels.flash_attention, "flash_attention"},
+                                                 {kernels.fused_loss, "fused_loss"},
+                                                 {kernels.fused_rms_norm, "fused_rms_norm"},
+                                                 {kernels.fused_rope, "fused_rope"}};
+  for (const auto& [fused, name] : wanted) {
+    if (fused) continue;
+    throw RunError(ReasonCode::kUnsupported,
+                   std::string("training without the kernel '") + name +
+                       "' is not implemented; every operator here is the fused one");
+  }
+}
+
+std::vector<std::string> warnings_about(const CausalLm& model, const BatchSource& batches) {
+  std::vector<std::string> warnings;
+  if (const double rate = model.config().attention_dropout; rate > 0) {
+    warnings.push_back("the model's attention_dropout of " + std::to_string(rate) +
+                       " is not applied");
+  }
+  if (const int64_t entries = batches.entries_without_response(); entries > 0) {
+    warnings.push_back(
+        std::to_string(entries) +
+        " entries lack the response template within model_max_length and bear no loss");
+  }
+  return warnings;
+}
+
 struct TimedData {
   TrainingData data;
   double seconds;
@@ -95,6 +123,7 @@ struct TimedData {
 }  // namespace
 
 TrainingRun prepare_run(const TrainingJob& job) {
+  require_supported(job.kernels);
   const std::unique_ptr<Tuning> tuning = make_tuning(job.tuning);
   const torch::Dtype compute_dtype = requested_compute_dtype(job.precision);
   TrainingRun run;
@@ -132,6 +161,7 @@ TrainingRun prepare_run(const TrainingJob& job) {
   run.activations = choose_activations(job.activations, run.model->layer_count());
   run.loss_scaler = choose_loss_scaler(job.precision);
   choose_optimizer(run, job.optimizer, trained);
+  run.begin.warnings = warnings_about(*run.model, *run.batches);
   return run;
 }
 

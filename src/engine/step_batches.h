@@ -52,6 +52,8 @@ class BatchSource {
   BatchSource(TrainingData data, const AttentionShape& attention, torch::Device device,
               Communicator& communicator);
 
+  int64_t entries_without_response() const { return data_.dataset.entries_without_response(); }
+
   // step is 0-based.
   StepBatches step(int64_t step);
 

@@ -69,13 +69,21 @@ TEST(EngineErrors, UnknownNamesOfTheJob) {
   job.precision.autocast = "fp8";
   expect_error(job, ReasonCode::kUnsupported, StartsWith("autocast 'fp8' is not implemented"));
   job = small_job();
-  job.data.padding = "shortest";
+  job.data.padding = "longst";
   expect_error(job, ReasonCode::kUnsupported,
-               "padding 'shortest' is not implemented; there are longest, max_length; did you mean "
+               "padding 'longst' is not implemented; there are longest, max_length; did you mean "
                "'longest'?");
   job = small_job();
   job.device.kind = "tpu";
   expect_error(job, ReasonCode::kUnsupported, StartsWith("device 'tpu' is not implemented"));
+}
+
+TEST(EngineErrors, KernelsThatCannotBeSwitchedOff) {
+  TrainingJob job = small_job();
+  job.kernels.flash_attention = false;
+  expect_error(job, ReasonCode::kUnsupported,
+               "training without the kernel 'flash_attention' is not implemented; every operator "
+               "here is the fused one");
 }
 
 TEST(EngineErrors, InterruptionEndsTheRunWithoutEndEvent) {

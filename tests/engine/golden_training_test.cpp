@@ -3,7 +3,9 @@
 // checkpointing, loss, clipping, schedule, AdamW.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iostream>
 
 #include "engine/training_fixture.h"
 
@@ -28,14 +30,19 @@ Tolerance tolerance_of(const Json& golden) {
 
 void expect_run(const Recorder& run, const Json& golden, const Tolerance& tolerance) {
   ASSERT_EQ(run.steps.size(), golden["steps"].size());
+  double worst_loss = 0, worst_norm = 0;
   for (size_t i = 0; i < run.steps.size(); ++i) {
     const Json& expected = golden["steps"][i];
     const double norm = expected["grad_norm"];
+    worst_loss = std::max(worst_loss, std::abs(run.steps[i].loss - expected["loss"].get<double>()));
+    worst_norm = std::max(worst_norm, std::abs(run.steps[i].grad_norm / norm - 1));
     EXPECT_NEAR(run.steps[i].loss, expected["loss"].get<double>(), tolerance.loss)
         << "step " << i + 1;
     EXPECT_NEAR(run.steps[i].grad_norm, norm, tolerance.grad_norm * norm) << "step " << i + 1;
     EXPECT_NEAR(run.steps[i].learning_rate, expected["learning_rate"].get<double>(), 1e-15);
   }
+  std::cout << "largest difference: loss " << worst_loss << ", grad norm " << worst_norm
+            << " relative\n";
 }
 
 class GoldenTraining : public testing::TestWithParam<const char*> {};
@@ -130,6 +137,15 @@ TEST(TrainingEvents, CountStepsSamplesAndTokens) {
   EXPECT_DOUBLE_EQ(run.steps[4].epoch, 1.0);
   EXPECT_DOUBLE_EQ(run.steps[5].epoch, 1.0 + 2.0 / 9.0);
   EXPECT_DOUBLE_EQ(run.steps[9].epoch, 2.0);
+}
+
+TEST(TrainingEvents, WarnOnceAboutWhatIsNotAsAsked) {
+  TrainingJob job = job_of(golden_run("llama-float32"));
+  job.model.hf_config["attention_dropout"] = 0.25;
+  const std::vector<std::string> expected = {
+      "the model's attention_dropout of 0.250000 is not applied",
+      "1 entries lack the response template within model_max_length and bear no loss"};
+  EXPECT_EQ(train(job, 1).begin.warnings, expected);
 }
 
 TEST(TrainingControl, AnObserverStopsTheRunAfterAStep) {

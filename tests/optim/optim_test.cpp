@@ -78,8 +78,8 @@ TEST_P(AdamWNames, UpdatesAsTorchFusedAdamWUnderClipping) {
     const double norm = ops::global_norm({weight.grad(), bias.grad()});
     EXPECT_NEAR(norm, step["norm"].get<double>(), 1e-5);
     optimizer->step(step["learning_rate"], clip_factor(norm, golden["max_norm"]));
-    EXPECT_LT(difference(weight, tensor_of(step["weight"])), 2e-7);
-    EXPECT_LT(difference(bias, tensor_of(step["bias"])), 2e-7);
+    EXPECT_LT(difference(weight, tensor_of(step["weight"])), 5e-7);
+    EXPECT_LT(difference(bias, tensor_of(step["bias"])), 5e-7);
   }
 }
 

@@ -34,6 +34,7 @@ struct TrainBegin {
   double weights_seconds = 0;        // building and loading the model
   double tokenize_seconds = 0;
   int ranks = 1;
+  std::vector<std::string> warnings;  // where the run differs from what was asked, a sentence each
 };
 
 // After each optimisation step, once the optimizer has written the parameters (device synchronised).
