@@ -34,6 +34,7 @@ void StepLog::on_train_begin(const TrainBegin& begin) {
             fmt::format("{} steps, {} parameters ({} trained), {}, padding {}, tokenizer {}",
                         begin.total_steps, begin.parameters_total, begin.parameters_trainable,
                         begin.compute_dtype, begin.padding, begin.tokenizer));
+  for (const std::string& warning : begin.warnings) spdlog::warn("{}", warning);
 }
 
 void StepLog::on_step_end(const StepEvent& event, TrainControl&) {

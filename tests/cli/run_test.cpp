@@ -117,6 +117,7 @@ TEST_F(RunTest, StdoutCarriesDataOnlyInEachFormat) {
 TEST_F(RunTest, ProgressGoesToStderrAndCanBeSwitchedOff) {
   const ProgramResult with = run_program(arguments());
   EXPECT_THAT(with.err, HasSubstr("step 3/3, loss 3.333, "));
+  EXPECT_THAT(with.err, HasSubstr("warning: the fake engine trains nothing"));
   EXPECT_THAT(with.err, testing::Not(HasSubstr("\r")));  // not a terminal: lines, no bar
   const ProgramResult without = run_program(arguments({"--no-progress"}));
   EXPECT_THAT(without.err, testing::Not(HasSubstr("step 3/3")));

@@ -34,6 +34,7 @@ class FakeEngine : public Engine {
     begin.compute_dtype = job.precision.torch_dtype;
     begin.padding = job.data.padding;
     begin.tokenizer = "builtin";
+    begin.warnings = {"the fake engine trains nothing"};
     begin.weights_seconds = 0.25;
     begin.tokenize_seconds = 0.125;
     for (TrainObserver* observer : observers) observer->on_train_begin(begin);

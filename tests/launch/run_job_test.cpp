@@ -48,6 +48,7 @@ TEST(RunJobTest, AValidRunHasEveryPropertyAndAllItsSteps) {
   EXPECT_DOUBLE_EQ(m.extra["mfu"]["model_flops_per_token"], 6 * 900 + 3 * 5000 / 128.0);
   EXPECT_TRUE(m.extra["mfu"]["value"].is_null());
   EXPECT_EQ(m.extra["warmup_steps"], 0);
+  EXPECT_EQ(m.extra["warnings"], Json::parse(R"(["the fake engine trains nothing"])"));
   EXPECT_GE(m.extra["system_samples"], 2);
   EXPECT_EQ(m.environment["libtorch"], "0.0-fake");
   EXPECT_EQ(m.inputs, job_of_steps(5).inputs);

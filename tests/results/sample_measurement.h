@@ -40,7 +40,7 @@ inline Measurement sample_valid() {
                     "loss_bearing_tokens_per_second": 880.0, "padded_tokens_per_second_per_device": 1024.0},
     "warmup_steps": 0, "loss": [3.0, null], "grad_norm": [1.0, 2.0], "learning_rate": [0.0, 1e-5],
     "step_seconds": [6.0, 6.5], "parameters": {"total": 10, "trainable": 10},
-    "compute_dtype": "bfloat16", "padding": "longest", "tokenizer": "builtin",
+    "compute_dtype": "bfloat16", "padding": "longest", "warnings": [], "tokenizer": "builtin",
     "mfu": {"value": null, "model_flops_per_token": 60.0, "peak_flops_per_device": null,
             "achieved_flops_per_device": 61440.0, "llmforge_value": null, "reason": "CPU"},
     "memory_bytes": {"device_peak_allocated": [], "device_peak_reserved": [], "host_peak_rss": [1000]},
