@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Tokenizer throughput beside Hugging Face `tokenizers`: one thread each, one interleaved run, same texts.
 
-  compare.py TOKENIZER_BENCH TOKENIZER.json [--dataset ID] [--entries N] [--pairs N]
+  cmake --preset bench && cmake --build --preset bench --target tokenizer_bench
+
+  compare.py build/bench/bin/tokenizer_bench TOKENIZER.json [--dataset ID] [--entries N] [--pairs N]
 
 Each pair encodes all texts with a fresh tokenizer on both sides. Hugging Face is given the faster of encode (one text
-at a time) and encode_batch. Reported: medians over the pairs, and whether the token counts are the same.
+at a time) and encode_batch. Times are processor seconds on both sides. Reported: medians over the pairs, and whether the token counts are the same.
 """
 import argparse
 import json
@@ -21,19 +23,24 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 from tokenizers import Tokenizer  # noqa: E402  (reads the environment)
 
 
+def cpu_model():
+    names = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
+    return f"{len(names)} x {names[0]}" if names else platform.machine()
+
+
 def hugging_face(path, texts):
     """Seconds to load, seconds to encode (the faster way), tokens."""
     seconds = []
     for batch in (False, True):
-        begin = time.perf_counter()
+        begin = time.process_time()
         tokenizer = Tokenizer.from_file(path)
-        load = time.perf_counter() - begin
-        begin = time.perf_counter()
+        load = time.process_time() - begin
+        begin = time.process_time()
         if batch:
             tokens = sum(len(e.ids) for e in tokenizer.encode_batch(texts))
         else:
             tokens = sum(len(tokenizer.encode(text).ids) for text in texts)
-        seconds.append(time.perf_counter() - begin)
+        seconds.append(time.process_time() - begin)
     return load, min(seconds), tokens
 
 
@@ -66,7 +73,7 @@ def main():
         "ratio": round(statistics.median(ratios), 1), "ratio_range": [round(min(ratios), 1), round(max(ratios), 1)],
         "sftbench_load_s": round(statistics.median(run["load_s"] for run in ours), 3),
         "hugging_face_load_s": round(statistics.median(run[0] for run in theirs), 3),
-        "machine": platform.processor() or platform.machine()}))
+        "machine": cpu_model()}))
 
 
 if __name__ == "__main__":

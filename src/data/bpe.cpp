@@ -106,14 +106,6 @@ BpeModel::BpeModel(TokenTable vocabulary, BpeConfig config)
   all_bytes_ &= config_.continuing_subword_prefix.empty() && config_.end_of_word_suffix.empty();
 }
 
-void BpeModel::prefetch_merge(std::string_view left, std::string_view right) const {
-  vocabulary_.prefetch(left);
-  vocabulary_.prefetch(right);
-  std::string merged(left);
-  merged += right.substr(std::min(right.size(), config_.continuing_subword_prefix.size()));
-  vocabulary_.prefetch(merged);
-}
-
 std::optional<std::string> BpeModel::add_merge(std::string_view left, std::string_view right) {
   const auto missing = [](std::string_view token) {
     return "token '" + std::string(token) + "' is not in the vocabulary";

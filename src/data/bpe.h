@@ -47,8 +47,6 @@ class BpeModel {
 
   // Adds the merge of the next rank; a message when one of its tokens is not in the vocabulary.
   std::optional<std::string> add_merge(std::string_view left, std::string_view right);
-  // Fetches what add_merge of this pair will look at.
-  void prefetch_merge(std::string_view left, std::string_view right) const;
   void reserve_merges(size_t count) { merges_.reserve(count); }
 
   // Appends the ids of `piece` (valid UTF-8 when it is not bytes). `bytes`: the vocabulary writes

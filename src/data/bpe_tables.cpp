@@ -49,11 +49,6 @@ int32_t TokenTable::find(std::string_view text) const {
   return slots_[place(text, XXH3_64bits(text.data(), text.size()))].id;
 }
 
-void TokenTable::prefetch(std::string_view text) const {
-  if (count_ > 0)
-    __builtin_prefetch(&slots_[XXH3_64bits(text.data(), text.size()) & (slots_.size() - 1)]);
-}
-
 int32_t TokenTable::largest_id() const {
   int32_t largest = -1;
   for (const Slot& slot : slots_) largest = std::max(largest, slot.id);

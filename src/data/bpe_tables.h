@@ -15,8 +15,6 @@ class TokenTable {
   void reserve(size_t tokens);
   void insert(std::string_view text, int32_t id);
   int32_t find(std::string_view text) const;  // -1: not there
-  // Fetches what find(text) will look at first: look-ups in a large table mostly wait for memory.
-  void prefetch(std::string_view text) const;
   size_t size() const { return count_; }
   int32_t largest_id() const;
 

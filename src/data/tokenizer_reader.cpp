@@ -44,11 +44,7 @@ std::shared_ptr<const BpeModel> read_model(TokenizerJson& json, TokenizerProblem
 
   auto bpe = std::make_shared<BpeModel>(std::move(json.vocabulary), std::move(config));
   bpe->reserve_merges(json.merge_pairs.size() / 2);
-  constexpr size_t kAhead = 16;
   for (size_t i = 0; i + 1 < json.merge_pairs.size(); i += 2) {
-    if (i + kAhead + 1 < json.merge_pairs.size()) {
-      bpe->prefetch_merge(json.merge_pairs[i + kAhead], json.merge_pairs[i + kAhead + 1]);
-    }
     if (const auto problem = bpe->add_merge(json.merge_pairs[i], json.merge_pairs[i + 1])) {
       problems.add("model.merges[" + std::to_string(i / 2) + "]", *problem);
     }
