@@ -24,8 +24,9 @@ struct ResolveOptions {
 
 struct Resolution {
   TrainingJob job;
-  bool generate_dataset =
-      false;  // job.data.path is a known synthetic dataset that is not there yet
+  // job.data.path is in the user's data directory: make it first unless it is there
+  // (ensure_named_dataset of data/dataset_catalog.h).
+  bool generate_dataset = false;
   std::vector<std::string> notes;  // settings that have no effect in this entity
 };
 
