@@ -1,5 +1,7 @@
 #include "sftbench/cli/doctor.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
@@ -63,12 +65,13 @@ Finding find_cpu(const HostInfo& host) {
   return {"cpu", "ok", host.cpu + ", " + std::to_string(host.cores) + " cores to use", ""};
 }
 
-Finding find_threads(const HostInfo& host, const Json& environment) {
-  const Json threads = environment.value("threads", Json());
-  if (!threads.is_number_integer()) return {"threads", "none", "not known without libtorch", ""};
-  const bool all = threads.get<int>() == host.cores;
-  return {"threads", all ? "ok" : "warn", threads.dump() + " of " + std::to_string(host.cores),
-          all ? "" : "OMP_NUM_THREADS limits them; --threads sets them for a run"};
+// A run uses all cores that this process may use, unless --threads says otherwise.
+Finding find_threads(const HostInfo& host) {
+  const long online = sysconf(_SC_NPROCESSORS_ONLN);
+  const bool all = host.cores >= online;
+  return {"threads", all ? "ok" : "warn",
+          std::to_string(host.cores) + " of " + std::to_string(online) + " cores",
+          all ? "" : "an affinity mask (taskset, cgroup, batch system) keeps the others away"};
 }
 
 Finding find_driver(const Nvml* nvml, const std::string& no_nvml) {
@@ -131,7 +134,7 @@ std::vector<Finding> examine() {
                                    find_memory(host),
                                    find_engine(probe),
                                    judge_blas(probe.environment),
-                                   find_threads(host, probe.environment),
+                                   find_threads(host),
                                    find_driver(nvml.get(), no_nvml)};
   for (Finding& finding : find_gpus(nvml.get())) findings.push_back(std::move(finding));
   findings.push_back(judge_cuda(probe.environment, gpus));

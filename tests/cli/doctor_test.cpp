@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -53,11 +55,21 @@ TEST(DoctorTest, ListsGpusAndWhetherTheirPeaksAreKnown) {
   EXPECT_EQ(found.at("nccl")["state"], "missing");
 }
 
-TEST(DoctorTest, ThreadsThatLeaveCoresIdleAreAWarning) {
-  // The fake engine always has one thread.
+TEST(DoctorTest, CoresThatAnAffinityMaskKeepsAwayAreAWarning) {
+  const long online = sysconf(_SC_NPROCESSORS_ONLN);
+  if (online < 2) GTEST_SKIP() << "this machine has one core: no mask can keep any away";
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++core) {
+    if (CPU_ISSET(core, &before)) CPU_SET(core, &one);
+  }
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);  // children inherit it
   const auto found = findings({});
-  const std::string text = found.at("threads")["found"];
-  EXPECT_EQ(found.at("threads")["state"], text == "1 of 1" ? "ok" : "warn");
+  sched_setaffinity(0, sizeof before, &before);
+  EXPECT_EQ(found.at("threads")["state"], "warn");
+  EXPECT_EQ(found.at("threads")["found"], "1 of " + std::to_string(online) + " cores");
 }
 
 TEST(JudgeTest, ReferenceBlasIsAWarningWithTheCure) {
