@@ -5,6 +5,7 @@
 #include "ops/attention_impl.h"
 #include "ops/checks.h"
 #include "ops/cpu_dispatch.h"
+#include "ops/torch_version.h"
 
 namespace sftbench::ops {
 namespace {
@@ -54,6 +55,7 @@ void check_shapes(const Tensor& q, const Tensor& k, const Tensor& v, int64_t win
 Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
                         int64_t window) {
   check_shapes(q, k, v, window);
+  if (has_library_attention(q, window)) return library_attention(q, k, v, scale);
   const Tensor qc = q.contiguous(), kc = k.contiguous(), vc = v.contiguous();
   const bool differentiable = torch::GradMode::is_enabled() &&
                               (q.requires_grad() || k.requires_grad() || v.requires_grad());
