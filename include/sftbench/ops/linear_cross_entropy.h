@@ -15,6 +15,9 @@ inline constexpr int64_t kIgnoredLabel = -100;
 // float32 scalar: sum over positions of cross-entropy(logits, label) / denominator, with
 // logits = (hidden weight^T) * logit_scale rounded to hidden's dtype, then float32, as Hugging Face computes them.
 // Positions are used as given: the caller has shifted the labels. Differentiable in hidden and weight, once.
+// The gradient of a leaf weight that has one already is added to in the forward pass, for an upstream gradient of 1:
+// make the loss the root of backward() and put a loss scale into the denominator (std::logic_error otherwise).
+// std::invalid_argument for labels outside the vocabulary.
 // Extra memory: one chunk of logits (at most 32 MiB), hidden's gradient, and weight's gradient if it has none yet.
 torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Tensor& weight,
                                    const torch::Tensor& labels, double logit_scale, double denominator);
