@@ -19,6 +19,9 @@ namespace {
 // sum.
 constexpr size_t kSmall_bytes = 4096;
 
+// glibc refuses a larger one (HEAP_MAX_SIZE / 2).
+constexpr int kLargestMmapThreshold_bytes = 32 << 20;
+
 size_t physical_memory_bytes() {
   return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
@@ -82,7 +85,7 @@ void install_host_memory() {
   static const bool installed = [] {
     static ArenaAllocator allocator;
     c10::SetCPUAllocator(&allocator, /*priority=*/1);
-    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_MMAP_THRESHOLD, kLargestMmapThreshold_bytes);
     mallopt(M_TRIM_THRESHOLD, -1);
     return true;
   }();

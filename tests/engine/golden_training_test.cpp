@@ -20,8 +20,8 @@ struct Tolerance {
 constexpr Tolerance kFloat32 = {1e-4, 1e-3};
 // Parameters, activations and gradients carry 8 bits of mantissa (2^-9 relative rounding error
 // each), and Trainer's norm is itself rounded to bfloat16.
-constexpr Tolerance kBFloat16 = {2e-2, 3e-2};
-constexpr Tolerance kAutocast = {1e-2, 2e-2};
+constexpr Tolerance kBFloat16 = {6e-3, 1e-2};
+constexpr Tolerance kAutocast = {6e-3, 1e-2};
 
 Tolerance tolerance_of(const Json& golden) {
   if (golden["autocast"] != "no") return kAutocast;
