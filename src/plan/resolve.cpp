@@ -173,7 +173,8 @@ class Resolver {
   // fast_kernels None leaves the choice to the program, which takes the fused forms.
   KernelPlan kernels() const {
     KernelPlan plan;
-    plan.flash_attention = flag("flash_attn");
+    // flash-attn is a library for GPUs: on CPUs Hugging Face's attention is the same either way.
+    plan.flash_attention = flag("flash_attn") || integer("number_gpus") == 0;
     const Json& fast = inputs_.at("fast_kernels");
     if (fast.is_null()) return plan;
     plan.fused_loss = fast.at(0) == "True";
@@ -221,7 +222,8 @@ class Resolver {
     if (integer("number_nodes") < 2) note_unless_default({"enable_roce"}, "no effect on one node");
     note_unless_default({"dataset_image_field", "remove_unused_columns"},
                         "no effect on text datasets");
-    if (integer("number_gpus") == 0) note_unless_default({"gpu_model"}, "no effect without GPUs");
+    if (integer("number_gpus") == 0)
+      note_unless_default({"gpu_model", "flash_attn"}, "no effect without GPUs");
     if (integer("max_steps") > 0)
       note_unless_default({"num_train_epochs"}, "no effect since max_steps is above 0");
     if (text("optim") == "adamw_hf") {

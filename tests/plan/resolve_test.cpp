@@ -279,9 +279,15 @@ TEST_F(ResolveTest, WithADataDirectoryNothingIsGeneratedUnasked) {
 
 // --- notes and keys
 // ---------------------------------------------------------------------------------
+TEST_F(ResolveTest, FlashAttentionIsAQuestionOfGpus) {
+  EXPECT_TRUE(resolved({"flash_attn=false"}).job.kernels.flash_attention);
+  EXPECT_FALSE(
+      resolved({"flash_attn=false", "number_gpus=1", "gpu_model=L40S"}).job.kernels.flash_attention);
+}
+
 TEST_F(ResolveTest, SettingsWithoutEffectAreNoted) {
   EXPECT_THAT(resolved().notes, IsEmpty());
-  EXPECT_THAT(resolved({"distributed_backend=DDP", "enable_roce=true", "gpu_model=L40S",
+  EXPECT_THAT(resolved({"distributed_backend=DDP", "enable_roce=true", "gpu_model=L40S", "flash_attn=false",
                         "remove_unused_columns=false", "max_steps=3", "num_train_epochs=2",
                         "optim=adamw_hf"})
                   .notes,
@@ -289,6 +295,7 @@ TEST_F(ResolveTest, SettingsWithoutEffectAreNoted) {
                           "enable_roce true has no effect on one node",
                           "remove_unused_columns false has no effect on text datasets",
                           "gpu_model \"L40S\" has no effect without GPUs",
+                          "flash_attn false has no effect without GPUs",
                           "num_train_epochs 2.0 has no effect since max_steps is above 0",
                           "optim adamw_hf is computed as adamw_torch: the two differ only in where "
                           "epsilon is added"));

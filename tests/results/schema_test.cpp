@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <filesystem>
 #include <functional>
 
 #include "results/sample_measurement.h"
@@ -12,9 +15,12 @@ namespace sftbench {
 namespace {
 
 std::string violation_of(const Json& json) {
-  const std::string path = testing::TempDir() + "/schema_test.json";
+  // Tests run side by side, each in a process of its own.
+  const std::string path = testing::TempDir() + "/schema_test_" + std::to_string(::getpid()) + ".json";
   write_file_atomic(path, json.dump());
-  return schema_violation(path);
+  std::string violation = schema_violation(path);
+  std::filesystem::remove(path);
+  return violation;
 }
 
 TEST(SchemaTest, AcceptsEveryOutcome) {
