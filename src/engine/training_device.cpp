@@ -40,7 +40,9 @@ class CudaDevice : public TrainingDevice {
  private:
   static constexpr c10::DeviceIndex kIndex = 0;
 
-  static auto statistics() { return c10::cuda::CUDACachingAllocator::getDeviceStats(kIndex); }
+  static c10::CachingDeviceAllocator::DeviceStats statistics() {
+    return c10::cuda::CUDACachingAllocator::getDeviceStats(kIndex);
+  }
 };
 #endif
 
