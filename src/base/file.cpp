@@ -120,6 +120,10 @@ MappedFile::MappedFile(const fs::path& path) {
   if (file.fd < 0) fail(path, "cannot open");
   struct stat status {};
   if (::fstat(file.fd, &status) != 0) fail(path, "cannot read");
+  if (S_ISDIR(status.st_mode)) {
+    errno = EISDIR;  // what reading it would say; mapping it says less
+    fail(path, "cannot read");
+  }
   size_bytes_ = static_cast<size_t>(status.st_size);
   if (size_bytes_ == 0) return;
   void* address = ::mmap(nullptr, size_bytes_, PROT_READ, MAP_PRIVATE, file.fd, 0);

@@ -7,23 +7,38 @@
 
 namespace sftbench {
 
+std::string json_problem(const Json::exception& error) {
+  // "[json.exception.parse_error.101] parse error at line 1, column 7: <problem>", some without the place.
+  const std::string_view text = error.what();
+  const size_t place = text.find("] parse error at ");
+  const size_t end = place == std::string_view::npos ? text.find("] ") : text.find(": ", place);
+  return std::string(end == std::string_view::npos ? text : text.substr(end + 2));
+}
+
+Diagnostic json_diagnostic(const std::string& origin, std::string_view text, size_t position,
+                           const Json::exception& error) {
+  const std::string_view before = text.substr(0, position == 0 ? 0 : position - 1);
+  const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+  const size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
+  return {.file = origin,
+          .line = static_cast<int>(line),
+          .key = {},
+          .message = "not JSON at column " + std::to_string(before.size() - line_begin + 1) + ": " +
+                     json_problem(error),
+          .expected = {},
+          .nearest = {}};
+}
+
 Json parse_json(std::string_view text, const std::string& origin) {
   try {
     return Json::parse(text.begin(), text.end());
   } catch (const Json::parse_error& error) {
-    const size_t position = std::min(text.size(), error.byte);
-    const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(position), '\n') + 1;
-    throw InputError({{.file = origin,
-                       .line = static_cast<int>(line),
-                       .key = {},
-                       .message = std::string("not JSON: ") + error.what(),
-                       .expected = {},
-                       .nearest = {}}});
+    throw InputError({json_diagnostic(origin, text, error.byte, error)});
   } catch (const Json::out_of_range& error) {  // a number such as 1e999; it comes without a position
     throw InputError({{.file = origin,
                        .line = 0,
                        .key = {},
-                       .message = std::string("not usable JSON: ") + error.what(),
+                       .message = "not usable JSON: " + json_problem(error),
                        .expected = {},
                        .nearest = {}}});
   }

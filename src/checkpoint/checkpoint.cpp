@@ -77,6 +77,14 @@ WeightMap read_index(const fs::path& path) {
                             std::string(kSingleFile) + " or " + kIndexFile)});
 }
 
+// A shard that the index names but the folder lacks, as after a download that was cut off.
+Diagnostic absent_shard(const fs::path& path, size_t tensors) {
+  return finding(path, {},
+                 std::string("no such file, although ") + kIndexFile + " places " +
+                     std::to_string(tensors) + (tensors == 1 ? " tensor" : " tensors") + " in it",
+                 "every shard of the index; fetch the model again");
+}
+
 // Opens one shard; what is wrong with it joins `findings`.
 std::optional<CheckpointShard> open_shard(const fs::path& path, std::vector<Diagnostic>& findings) {
   try {
@@ -128,6 +136,10 @@ std::vector<CheckpointShard> open_checkpoint(const fs::path& directory) {
   std::vector<Diagnostic> findings;
   std::vector<CheckpointShard> shards;
   for (const auto& [name, promised] : files) {
+    if (!promised.empty() && !fs::exists(directory / name)) {
+      findings.push_back(absent_shard(directory / name, promised.size()));
+      continue;
+    }
     auto shard = open_shard(directory / name, findings);
     if (!shard) continue;
     check_against_index(*shard, promised, findings);

@@ -53,11 +53,16 @@ class Findings {
                      .expected = std::move(expected),
                      .nearest = std::move(nearest)});
   }
+  // A tensor outside of the file. A truncated file cuts off hundreds: the first speaks for them.
+  void add_outside(const std::string& key, std::string message, std::string expected) {
+    if (outside_++ == 0) add(key, std::move(message), std::move(expected));
+  }
   [[noreturn]] void fail(std::string message, std::string expected = {}) {
     add({}, std::move(message), std::move(expected));
     raise();
   }
-  void raise_if_any() const {
+  void raise_if_any() {
+    if (outside_ > 1) add({}, std::to_string(outside_ - 1) + " more tensors lie outside of it");
     if (!list_.empty()) raise();
   }
 
@@ -66,6 +71,7 @@ class Findings {
 
   std::string origin_;
   std::vector<Diagnostic> list_;
+  size_t outside_ = 0;
 };
 
 uint64_t header_length(std::string_view file, Findings& findings) {
@@ -104,7 +110,7 @@ Json parse_header(std::string_view header, Findings& findings) {
     if (!json.is_object()) findings.fail("the header is not a JSON object");
     return json;
   } catch (const Json::exception& error) {
-    findings.fail(std::string("the header is not JSON: ") + error.what());
+    findings.fail("the header is not JSON: " + json_problem(error));
   }
 }
 
@@ -165,7 +171,7 @@ std::optional<StoredTensor> parse_entry(const std::string& name, const Json& ent
   }
   const uint64_t begin = (*offsets)[0], end = (*offsets)[1];
   if (begin > end || end > data_size) {
-    findings.add(
+    findings.add_outside(
         name,
         "data_offsets [" + std::to_string(begin) + ", " + std::to_string(end) +
             "] lie outside of the file's " + std::to_string(data_size) + " bytes of data",

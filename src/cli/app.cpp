@@ -3,6 +3,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -136,6 +137,8 @@ int run_app(int argc, char** argv) {
   CLI::App app;
   build_app(app, common, exit_code);
   set_up_logging();
+  std::signal(SIGXFSZ,
+              SIG_IGN);  // a file that may not grow (ulimit -f) is an error like a full disk
   try {
     if (argc == 1) {
       std::fputs(app.help().c_str(), stderr);

@@ -43,6 +43,11 @@ struct Plan {
   std::optional<ErrorClass> ending;  // of a measurement that cannot begin
 };
 
+std::string reason_text(ReasonCode code, const std::string& message, const std::string& evidence) {
+  return std::string(to_string(code)) + ": " + message +
+         (evidence.empty() ? "" : "\nevidence: " + evidence);
+}
+
 void warn(const std::vector<Diagnostic>& diagnostics) {
   for (const Diagnostic& diagnostic : diagnostics) spdlog::warn("{}", to_string(diagnostic));
 }
@@ -94,7 +99,9 @@ class Session {
         store_(arguments.output),
         key_(measurement_key(plan_.job.experiment, plan_.job.inputs)),
         nvml_(Nvml::load(&no_nvml_)) {
-    store_.probe(plan_.job.experiment);
+    for (const std::filesystem::path& folder : store_.probe(plan_.job.experiment)) {
+      watcher_.remove_when_interrupted(folder);
+    }
     settings_.nvml = nvml_.get();
     settings_.command = repeat_command();
     settings_.interrupted = [this] { return watcher_.requested(); };
@@ -115,11 +122,19 @@ class Session {
     return train();
   }
 
-  std::filesystem::path write(const Measurement& measurement) const {
-    return store_.write(measurement, key_);
+  // False, and nothing is left of it, when the measurement cannot be written.
+  bool keep(const Measurement& measurement) {
+    try {
+      spdlog::info("wrote {}", store_.write(measurement, key_).string());
+      return true;
+    } catch (const InputError& error) {
+      discard();
+      spdlog::error("{}; the measurement is printed, but not kept", error.what());
+      return false;
+    }
   }
 
-  void remove_files() { watcher_.remove_files(); }
+  void discard() { watcher_.remove_files(); }
 
  private:
   Measurement ended(const ErrorClass& error) {
@@ -136,11 +151,11 @@ class Session {
   }
 
   Measurement train() {
-    const std::filesystem::path log_path = store_.log_path(plan_.job.experiment, key_);
+    const std::filesystem::path log_path = store_.growing_log_path(plan_.job.experiment, key_);
     watcher_.remove_when_interrupted(log_path);
     const RunLog log(log_path);
     StepLog step_log(log);
-    settings_.log = log_path.string();
+    settings_.log = store_.log_path(plan_.job.experiment, key_).string();
     settings_.observers = {&step_log};
     std::optional<Progress> progress;
     if (!common_.no_progress && spdlog::should_log(spdlog::level::info)) {
@@ -154,8 +169,8 @@ class Session {
     watcher_.set_graceful(false);
     if (watcher_.requested()) throw Interrupted();
     if (measurement.reason) {
-      log.line("error", std::string(to_string(measurement.reason->code)) + ": " +
-                            measurement.reason->message + "\n" + measurement.reason->evidence);
+      log.line("error", reason_text(measurement.reason->code, measurement.reason->message,
+                                    measurement.reason->evidence));
     }
     return measurement;
   }
@@ -181,7 +196,7 @@ int print_job(const Plan& plan) {
     std::cout << to_json(plan.job).dump(2) << "\n";
     return 0;
   }
-  spdlog::error("{}: {}", to_string(plan.ending->code), plan.ending->message);
+  spdlog::error("{}", reason_text(plan.ending->code, plan.ending->message, plan.ending->evidence));
   return exit_code(makes_invalid(plan.ending->code) ? Status::kInvalid : Status::kFailed);
 }
 
@@ -196,13 +211,20 @@ int run(const RunArguments& arguments, const CommonOptions& common) {
   Session session(arguments, common, std::move(plan));
   try {
     const Measurement measurement = session.measure();
+    if (const auto& reason = measurement.reason; reason && format != OutputFormat::kTable) {
+      spdlog::error("{}", reason_text(reason->code, reason->message, reason->evidence));
+    }
+    // Kept before it is printed: who reads the standard output may be gone.
+    const bool kept = session.keep(measurement);
     std::cout << render(measurement, format) << std::flush;
-    spdlog::info("wrote {}", session.write(measurement).string());
-    return exit_code(measurement.status);
+    return kept ? exit_code(measurement.status) : kFailedExitCode;
   } catch (const Interrupted&) {
-    session.remove_files();
+    session.discard();
     spdlog::error("interrupted; nothing was kept");
     return kInterruptedExitCode;
+  } catch (const InputError&) {
+    session.discard();
+    throw;
   }
 }
 

@@ -18,14 +18,21 @@ class EntryErrors {
   void add(int64_t entry, Diagnostic error) {
     const std::lock_guard lock(mutex_);
     errors_.emplace(entry, std::move(error));
+    ++count_;
     if (errors_.size() > kReported) errors_.erase(std::prev(errors_.end()));
   }
 
-  // Throws InputError with the first of them unless there are none.
+  // Throws InputError with the first of them, and how many more there are, unless there are none.
   void throw_if_any() {
     if (errors_.empty()) return;
     std::vector<Diagnostic> reported;
     for (auto& [entry, error] : errors_) reported.push_back(std::move(error));
+    if (const size_t more = count_ - reported.size(); more > 0) {
+      Diagnostic rest;
+      rest.file = reported.front().file;
+      rest.message = std::to_string(more) + " more lines are wrong";
+      reported.push_back(std::move(rest));
+    }
     throw InputError(std::move(reported));
   }
 
@@ -33,7 +40,8 @@ class EntryErrors {
   static constexpr size_t kReported = 20;
 
   std::mutex mutex_;
-  std::map<int64_t, Diagnostic> errors_;
+  std::map<int64_t, Diagnostic> errors_;  // the first kReported
+  size_t count_ = 0;                      // of all
 };
 
 }  // namespace sftbench

@@ -56,10 +56,7 @@ class FieldReader : public nlohmann::json_sax<Json> {
   }
   bool parse_error(size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
-    // "[json.exception.parse_error.101] parse error at line 1, column 7: <what>"
-    const std::string_view text = error.what();
-    const size_t where = text.find(": ");
-    problem = where == std::string_view::npos ? text : text.substr(where + 2);
+    problem = json_problem(error);
     column = position;
     return false;
   }

@@ -107,14 +107,7 @@ class Events final : public nlohmann::json_sax<Json> {
 
   bool parse_error(size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
-    const auto end = text_.begin() + static_cast<std::ptrdiff_t>(std::min(position, text_.size()));
-    const auto line = std::count(text_.begin(), end, '\n') + 1;
-    throw InputError({{.file = problems_.file(),
-                       .line = static_cast<int>(line),
-                       .key = {},
-                       .message = std::string("not JSON: ") + error.what(),
-                       .expected = {},
-                       .nearest = {}}});
+    throw InputError({json_diagnostic(problems_.file(), text_, position, error)});
   }
 
  private:

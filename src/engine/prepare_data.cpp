@@ -6,6 +6,7 @@
 
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/json.h"
 #include "sftbench/data/jsonl.h"
 #include "sftbench/data/token_cache.h"
 
@@ -26,6 +27,18 @@ StepPlan plan_steps(const TrainingJob& job, int64_t entries) {
                    .num_train_epochs = job.batches.num_train_epochs,
                    .ranks = job.device.ranks,
                    .seed = job.seed});
+}
+
+// One step without loss ends a run when it comes to it; a run that has nothing else need not begin.
+void require_responses(const TextDataset& dataset, size_t entries, const DataSource& data) {
+  if (static_cast<size_t>(dataset.entries_without_response()) < entries) return;
+  throw RunError(ReasonCode::kData,
+                 data.path + ": none of the " + std::to_string(entries) +
+                     " entries that this run uses has the response template " +
+                     Json(data.response_template).dump() + " among its first " +
+                     std::to_string(data.model_max_length) +
+                     " tokens (model_max_length), so no position bears loss; expected it in front "
+                     "of each entry's response");
 }
 
 int64_t pad_id_of(const Tokenizer& tokenizer) {
@@ -69,7 +82,9 @@ TrainingData prepare_data(const TrainingJob& job, const Tokenizer& tokenizer, in
                        .response_template = job.data.response_template,
                        .model_max_length = job.data.model_max_length});
   StepPlan plan = plan_steps(job, dataset.size());
-  encode(dataset, plan.entries_used(rank, plan.total_steps()), job, threads);
+  const std::vector<int64_t> entries = plan.entries_used(rank, plan.total_steps());
+  encode(dataset, entries, job, threads);
+  require_responses(dataset, entries.size(), job.data);
   return {std::move(dataset), std::move(plan), padding, pad_id_of(tokenizer)};
 }
 

@@ -51,7 +51,9 @@ void InterruptWatcher::remove_when_interrupted(const std::filesystem::path& file
 void InterruptWatcher::remove_files() {
   const std::lock_guard lock(mutex_);
   std::error_code ignored;
-  for (const std::filesystem::path& file : files_) std::filesystem::remove(file, ignored);
+  for (auto file = files_.rbegin(); file != files_.rend(); ++file) {
+    std::filesystem::remove(*file, ignored);
+  }
   files_.clear();
 }
 

@@ -1,5 +1,6 @@
 #include "plan/model_source.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "plan/hub_cache.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
+#include "sftbench/checkpoint/model_config.h"
 
 namespace sftbench {
 namespace {
@@ -85,12 +87,31 @@ std::vector<std::string> places_of(const std::string& name, const ActuatorSettin
   return facts->weights.at("Vanilla");
 }
 
+bool names_unknown_family(const Json& config) {
+  const auto type = config.find("model_type");
+  if (type == config.end() || !type->is_string()) return false;
+  const std::vector<std::string>& known = known_model_types();
+  return std::find(known.begin(), known.end(), type->get<std::string>()) == known.end();
+}
+
+// The folder's config.json, with every finding about it. That of an unknown family is only read:
+// who resolves the entity refuses it by its name.
+Json read_config(const fs::path& folder) {
+  const std::string path = (folder / "config.json").string();
+  try {
+    Json config = read_json_file(path);
+    if (!names_unknown_family(config)) parse_model_config(config, path);
+    return config;
+  } catch (const InputError& error) {
+    throw RunError(ReasonCode::kWeights, error.what());
+  }
+}
+
 [[noreturn]] void not_at_hand(const std::string& name, const PlaceSearch& search) {
   std::string message = "the weights of " + name + " are not at hand";
-  if (const std::string command = search.fetch_command(); !command.empty())
-    message += "; fetch them: " + command;
-  message +=
-      "; or name their folder under model_map in --config; or train without them: --weights random";
+  const std::string command = search.fetch_command();
+  message += command.empty() ? "; name" : "; fetch them: " + command + "; or name";
+  message += " their folder under model_map in --config; or train without them: --weights random";
   throw RunError(ReasonCode::kWeights, message, "looked at " + search.tried());
 }
 
@@ -99,7 +120,7 @@ ModelSource from_files(const std::string& name, PlaceSearch search) {
   if (!folder) not_at_hand(name, search);
   ModelSource source;
   source.name = name;
-  source.hf_config = read_json_file((*folder / "config.json").string());
+  source.hf_config = read_config(*folder);
   source.weights_directory = folder->string();
   source.tokenizer_directory = folder->string();
   return source;
@@ -111,7 +132,7 @@ ModelSource from_architecture(const std::string& name, PlaceSearch search, const
   ModelSource source;
   source.name = name;
   if (folder && (mapped || facts == nullptr || facts->hf_config.is_null())) {
-    source.hf_config = read_json_file((*folder / "config.json").string());
+    source.hf_config = read_config(*folder);
   } else if (facts != nullptr && !facts->hf_config.is_null()) {
     source.hf_config = facts->hf_config;
   } else {

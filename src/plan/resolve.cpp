@@ -51,7 +51,7 @@ class Resolver {
     job.kernels = kernels();
     refuse_unknown_family(catalogue_family());
     job.model = find_model(text("model_name"), settings_, options_.weights, catalog_.models);
-    refuse_unknown_family(config_family());
+    refuse_unknown_family(config_family(), config_place());
     job.data = data();
     note_what_has_no_effect();
     note_unknown_gpu();
@@ -105,12 +105,13 @@ class Resolver {
   // The catalogue's family before files are looked for, so that nobody fetches what cannot be
   // trained; the family of config.json after it. A config.json that names none is left to its
   // reader, which says more.
-  void refuse_unknown_family(const std::string& family) const {
+  void refuse_unknown_family(const std::string& family, const std::string& place = {}) const {
     const std::vector<std::string>& known = known_model_types();
     if (family.empty() || std::find(known.begin(), known.end(), family) != known.end()) return;
     throw RunError(ReasonCode::kUnsupported,
                    "model_name " + text("model_name") + ": its family, " + family +
-                       ", is not one that this version trains: " + join(known));
+                       ", is not one that this version trains: " + join(known),
+                   place.empty() ? "" : place + ": model_type: " + family);
   }
 
   std::string catalogue_family() const {
@@ -123,6 +124,11 @@ class Resolver {
     const Json& config = resolution_.job.model.hf_config;
     const auto found = config.find("model_type");
     return found != config.end() && found->is_string() ? found->get<std::string>() : std::string();
+  }
+
+  std::string config_place() const {
+    const std::string& folder = resolution_.job.model.weights_directory;
+    return folder.empty() ? folder : (fs::path(folder) / "config.json").string();
   }
 
   // --- parts of the job --------------------------------------------------------------------------

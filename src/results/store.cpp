@@ -13,6 +13,16 @@ namespace fs = std::filesystem;
 // A result with ten thousand steps has four lists of as many numbers of about 20 characters.
 constexpr size_t kLargeResultBytes = size_t{1} << 20;
 
+// `folder` and the folders around it that do not exist, the outermost first.
+std::vector<fs::path> absent_folders(fs::path folder) {
+  std::vector<fs::path> absent;
+  std::error_code error;
+  for (; !folder.empty() && !fs::exists(folder, error); folder = folder.parent_path()) {
+    absent.insert(absent.begin(), folder);
+  }
+  return absent;
+}
+
 }  // namespace
 
 ResultStore::ResultStore(fs::path directory) : directory_(std::move(directory)) {}
@@ -25,18 +35,22 @@ fs::path ResultStore::log_path(const std::string& experiment, const std::string&
   return directory_ / experiment / (key + ".log");
 }
 
-void ResultStore::probe(const std::string& experiment) const {
+fs::path ResultStore::growing_log_path(const std::string& experiment,
+                                       const std::string& key) const {
+  return directory_ / experiment / (key + ".growing.log");
+}
+
+std::vector<fs::path> ResultStore::probe(const std::string& experiment) const {
   const fs::path folder = directory_ / experiment;
-  std::error_code ignored;
-  const bool folder_was_there = fs::exists(folder, ignored);
-  const bool directory_was_there = fs::exists(directory_, ignored);
+  const std::vector<fs::path> absent = absent_folders(folder);
   try {
     // Never committed: it leaves nothing, even if the process is killed meanwhile.
     AtomicFile file(folder / "probe");
     file.append(std::string(kLargeResultBytes, ' '));
+    return absent;
   } catch (const InputError& error) {
-    if (!folder_was_there) fs::remove(folder, ignored);
-    if (!directory_was_there) fs::remove(directory_, ignored);
+    std::error_code ignored;
+    for (auto made = absent.rbegin(); made != absent.rend(); ++made) fs::remove(*made, ignored);
     Diagnostic diagnostic = error.diagnostics().front();
     diagnostic.file = directory_.string();
     diagnostic.key = "--output";
@@ -48,6 +62,9 @@ void ResultStore::probe(const std::string& experiment) const {
 fs::path ResultStore::write(const Measurement& measurement, const std::string& key) const {
   const fs::path path = result_path(measurement.experiment, key);
   write_file_atomic(path, to_json(measurement).dump(2) + "\n");
+  std::error_code no_log;  // what was settled before training has none
+  fs::rename(growing_log_path(measurement.experiment, key), log_path(measurement.experiment, key),
+             no_log);
   return path;
 }
 

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ class Program {
                    std::map<std::string, std::string> environment = {},
                    std::filesystem::path directory = {});
 
+  // No file that it writes may grow beyond this, as on a disk that is full there.
+  void limit_file_bytes(unsigned long bytes) { file_limit_bytes_ = bytes; }
+
   void start();
   pid_t pid() const { return pid_; }
   std::string read_err_until(const std::string& text);  // waits for it; what came so far
@@ -35,6 +39,7 @@ class Program {
   std::vector<std::string> arguments_;
   std::map<std::string, std::string> environment_;
   std::filesystem::path directory_;
+  std::optional<unsigned long> file_limit_bytes_;
   pid_t pid_ = -1;
   int out_ = -1;
   int err_ = -1;

@@ -47,6 +47,10 @@ void Program::start() {
       value.empty() ? unsetenv(name.c_str()) : setenv(name.c_str(), value.c_str(), 1);
     }
     if (!directory_.empty() && chdir(directory_.c_str()) != 0) _exit(126);
+    if (file_limit_bytes_) {
+      const rlimit limit = {*file_limit_bytes_, *file_limit_bytes_};
+      setrlimit(RLIMIT_FSIZE, &limit);
+    }
     std::string executable = SFTBENCH_EXECUTABLE;
     std::vector<char*> words = {executable.data()};
     for (std::string& argument : arguments_) words.push_back(argument.data());

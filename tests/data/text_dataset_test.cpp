@@ -167,8 +167,9 @@ TEST_F(TextDatasetTest, OfManyBadEntriesTheFirstTwentyAreReported) {
     dataset.encode(all_of(100), 2);
     FAIL() << "no error";
   } catch (const InputError& error) {
-    ASSERT_EQ(error.diagnostics().size(), 20u);
-    EXPECT_EQ(error.diagnostics().back().line, 20);
+    ASSERT_EQ(error.diagnostics().size(), 21u);
+    EXPECT_EQ(error.diagnostics()[19].line, 20);
+    EXPECT_EQ(to_string(error.diagnostics().back()), "x.jsonl: 80 more lines are wrong");
   }
 }
 

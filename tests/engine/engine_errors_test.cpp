@@ -103,11 +103,10 @@ TEST(EngineErrors, InterruptionEndsTheRunWithoutEndEvent) {
 TEST(EngineErrors, NothingBearsLoss) {
   TrainingJob job = small_job();
   job.data.response_template = "\n### Nowhere in the texts:";
-  expect_error(
-      job, ReasonCode::kData,
-      testing::AllOf(StartsWith("none of the "),
-                     HasSubstr(" positions of step 1 bears loss: the response template does "
-                               "not occur in its texts")));
+  expect_error(job, ReasonCode::kData,
+               testing::AllOf(StartsWith(job.data.path + ": none of the "),
+                              HasSubstr(" entries that this run uses has the response template "
+                                        "\"\\n### Nowhere in the texts:\" among its first ")));
 }
 
 TEST(EngineErrors, LossThatIsNotFinite) {

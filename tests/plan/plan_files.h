@@ -52,7 +52,8 @@ class PlanTest : public ::testing::Test {
 
   // A model folder as Hugging Face saves it.
   std::string model_folder(const std::string& name, const std::string& model_type = "llama") {
-    file(name + "/config.json", R"({"model_type": ")" + model_type + R"(", "hidden_size": 8})");
+    file(name + "/config.json", R"({"model_type": ")" + model_type + R"(", "hidden_size": 8,
+         "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16, "vocab_size": 9})");
     file(name + "/model.safetensors", "");
     file(name + "/tokenizer.json", "{}");
     return (folder_ / name).string();

@@ -1,8 +1,7 @@
 // Ctrl-C and SIGTERM. A thread waits for the signal, so that what it does then is ordinary code:
 //   before and after training  the process ends at once;
 //   while a job trains         the step loop is asked to end at its next micro-batch, and the
-//   process
-//                              ends at once after a second signal or a grace period.
+//                              process ends at once after a second signal or a grace period.
 // Either way what was registered for removal is removed and the exit status is 130. Atomic files
 // need no registration: until they are whole they have no name.
 #pragma once
@@ -31,6 +30,7 @@ class InterruptWatcher {
   // While true, the first signal asks instead of ending. Whoever asks requested() says so.
   void set_graceful(bool graceful) { graceful_ = graceful; }
 
+  // A file, or a folder if it is empty then. The last that was named goes first.
   void remove_when_interrupted(const std::filesystem::path& file);
   void remove_files();  // those; for the graceful end
 

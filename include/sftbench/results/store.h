@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "sftbench/results/measurement.h"
 
@@ -15,14 +16,20 @@ class ResultStore {
 
   std::filesystem::path result_path(const std::string& experiment, const std::string& key) const;
   std::filesystem::path log_path(const std::string& experiment, const std::string& key) const;
+  // Where the log grows while the job runs: an earlier measurement keeps its own until this one
+  // ends.
+  std::filesystem::path growing_log_path(const std::string& experiment,
+                                         const std::string& key) const;
 
   // Tries what a measurement will do at its end: makes the folder, writes and syncs a file of a
   // result's size, and removes it. InputError (path and the system's reason) when that fails, so
-  // that an hour of training does not end at a full disk. Leaves no new folder behind when it
-  // fails.
-  void probe(const std::string& experiment) const;
+  // that an hour of training does not end at a full disk. Returns the folders that it made, each
+  // before those in it; leaves none of them behind when it fails.
+  std::vector<std::filesystem::path> probe(const std::string& experiment) const;
 
-  // Writes the file; returns its path. InputError when it cannot be written; nothing is left then.
+  // Writes the file, and gives the log that grew beside it, if one did, its name; returns the
+  // file's path. InputError when it cannot be written: whatever stood there before stands there
+  // still.
   std::filesystem::path write(const Measurement& measurement, const std::string& key) const;
 
  private:
