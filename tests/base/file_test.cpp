@@ -93,7 +93,27 @@ TEST_F(FileTest, JsonErrorNamesFileAndLine) {
     parse_json("{\n\"a\": 1,\n oops}", "x.json");
     FAIL() << "no error";
   } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("x.json:3: not JSON"));
+    EXPECT_STREQ(error.what(),
+                 "x.json:3: not JSON at column 2: syntax error while parsing object key - invalid literal; last "
+                 "read: '1,<U+000A> o'; expected string literal");
+  }
+}
+
+TEST_F(FileTest, JsonErrorAtALineEndCountsTheLineThatItEnds) {
+  try {
+    parse_json("{\"a\": \"open\n}", "x.json");
+    FAIL() << "no error";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("x.json:1: not JSON at column 12: "));
+  }
+}
+
+TEST_F(FileTest, MappingAFolderSaysThatItIsOne) {
+  try {
+    const MappedFile file(folder_);
+    FAIL() << "no error";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.what(), folder_.string() + ": cannot read: Is a directory");
   }
 }
 

@@ -195,10 +195,9 @@ TEST(ModelConfig, RopeWithImpossibleFields) {
 }
 
 TEST(ModelConfig, NumberTooLargeForAnyType) {
-  EXPECT_EQ(
-      message_of<InputError>([] { parse_json("{\"rope_theta\": 1e999}", "m/config.json"); }),
-      "m/config.json: not usable JSON: [json.exception.out_of_range.406] number overflow parsing "
-      "'1e999'");
+  EXPECT_EQ(message_of<InputError>([] { parse_json("{\"rope_theta\": 1e999}", "m/config.json"); }),
+            "m/config.json: not usable JSON: number overflow parsing "
+            "'1e999'");
 }
 
 TEST(ModelConfig, NotAnObject) {

@@ -240,6 +240,21 @@ TEST_F(ResolveTest, FoldersThatLackSomethingSaySo) {
   }
 }
 
+TEST_F(ResolveTest, AConfigThatBuildsNoModelFailsWithEachFinding) {
+  const std::string folder = model_folder("mine");
+  settings_.model_map["my-3b"]["Vanilla"] = folder;
+  for (const char* weights : {"auto", "random"}) {
+    options_.weights = weights;
+    file("mine/config.json", R"({"model_type": "llama",)");
+    EXPECT_THAT(failure({"model_name=my-3b"}),
+                HasSubstr("WEIGHTS: " + folder + "/config.json:1: not JSON at column "));
+    file("mine/config.json", R"({"model_type": "llama", "hidden_size": -1})");
+    EXPECT_THAT(failure({"model_name=my-3b"}),
+                AllOf(HasSubstr("WEIGHTS: " + folder + "/config.json: hidden_size: found -1; "),
+                      HasSubstr("\n" + folder + "/config.json: vocab_size: missing; ")));
+  }
+}
+
 TEST_F(ResolveTest, ModelMapGoesBeforeTheCatalogue) {
   options_.weights = "auto";
   snapshot(".cache/huggingface/hub", "models--HuggingFaceTB--SmolLM2-135M", "abc");
@@ -281,15 +296,15 @@ TEST_F(ResolveTest, WithADataDirectoryNothingIsGeneratedUnasked) {
 // ---------------------------------------------------------------------------------
 TEST_F(ResolveTest, FlashAttentionIsAQuestionOfGpus) {
   EXPECT_TRUE(resolved({"flash_attn=false"}).job.kernels.flash_attention);
-  EXPECT_FALSE(
-      resolved({"flash_attn=false", "number_gpus=1", "gpu_model=L40S"}).job.kernels.flash_attention);
+  EXPECT_FALSE(resolved({"flash_attn=false", "number_gpus=1", "gpu_model=L40S"})
+                   .job.kernels.flash_attention);
 }
 
 TEST_F(ResolveTest, SettingsWithoutEffectAreNoted) {
   EXPECT_THAT(resolved().notes, IsEmpty());
-  EXPECT_THAT(resolved({"distributed_backend=DDP", "enable_roce=true", "gpu_model=L40S", "flash_attn=false",
-                        "remove_unused_columns=false", "max_steps=3", "num_train_epochs=2",
-                        "optim=adamw_hf"})
+  EXPECT_THAT(resolved({"distributed_backend=DDP", "enable_roce=true", "gpu_model=L40S",
+                        "flash_attn=false", "remove_unused_columns=false", "max_steps=3",
+                        "num_train_epochs=2", "optim=adamw_hf"})
                   .notes,
               ElementsAre("distributed_backend \"DDP\" has no effect below two GPUs",
                           "enable_roce true has no effect on one node",

@@ -50,6 +50,25 @@ TEST(ResultStoreTest, AProbeThatSucceedsLeavesNoFile) {
   EXPECT_EQ(files_below(directory), 1u);  // the experiment's folder
 }
 
+TEST(ResultStoreTest, TheProbeNamesTheFoldersThatItMade) {
+  const fs::path directory = fresh_directory("made");
+  const std::vector<fs::path> made = {directory, directory / "inner", directory / "inner/e"};
+  EXPECT_EQ(ResultStore(directory / "inner").probe("e"), made);
+  EXPECT_EQ(ResultStore(directory / "inner").probe("e"), std::vector<fs::path>());
+}
+
+TEST(ResultStoreTest, AGrowingLogGetsItsNameWhenTheMeasurementIsWritten) {
+  const fs::path directory = fresh_directory("log");
+  const ResultStore store(directory);
+  const std::string experiment = sample_valid().experiment;
+  store.write(sample_valid(), "abc");
+  EXPECT_FALSE(fs::exists(store.log_path(experiment, "abc")));  // none grew
+  std::ofstream(store.growing_log_path(experiment, "abc")) << "steps";
+  store.write(sample_valid(), "abc");
+  EXPECT_EQ(read_file(store.log_path(experiment, "abc")), "steps");
+  EXPECT_FALSE(fs::exists(store.growing_log_path(experiment, "abc")));
+}
+
 TEST(ResultStoreTest, AFolderThatCannotBeMadeIsFoundByTheProbe) {
   const fs::path file = fresh_directory("file");
   std::ofstream(file) << "not a folder";
