@@ -9,7 +9,7 @@ echo "$(nproc) cores, $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), 
 for shape in smollm2-135m llama3.2-1b; do
   echo "--- $shape, bfloat16 file"
   "$bench" write "$shape.json" bfloat16 "$scratch/$shape"
-  echo -n "into bfloat16: " && "$bench" compare bfloat16 "$scratch/$shape"
-  echo -n "into float32:  " && "$bench" compare float32 "$scratch/$shape"
+  echo "into bfloat16:" && "$bench" compare bfloat16 "$scratch/$shape"
+  echo "into float32:" && "$bench" compare float32 "$scratch/$shape"
   rm -r "${scratch:?}/$shape"
 done

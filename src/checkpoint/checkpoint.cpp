@@ -88,9 +88,9 @@ Diagnostic absent_shard(const fs::path& path, size_t tensors) {
 // Opens one shard; what is wrong with it joins `findings`.
 std::optional<CheckpointShard> open_shard(const fs::path& path, std::vector<Diagnostic>& findings) {
   try {
-    MappedFile file(path);
-    std::vector<StoredTensor> tensors = read_safetensors_header(file.text(), path.string());
-    return CheckpointShard{path, std::move(file), std::move(tensors)};
+    std::vector<StoredTensor> tensors =
+        read_safetensors_header(MappedFile(path).text(), path.string());
+    return CheckpointShard{path, RandomAccessFile(path), std::move(tensors)};
   } catch (const InputError& error) {
     findings.insert(findings.end(), error.diagnostics().begin(), error.diagnostics().end());
     return std::nullopt;
@@ -122,6 +122,15 @@ void check_unique(const std::vector<CheckpointShard>& shards, std::vector<Diagno
 }
 
 }  // namespace
+
+void CheckpointShard::read(const StoredTensor& tensor, uint64_t begin_bytes, void* buffer,
+                           size_t size_bytes) const {
+  const size_t got =
+      file.read_at(tensor.offset_bytes + begin_bytes, static_cast<char*>(buffer), size_bytes);
+  if (got < size_bytes) {
+    throw InputError({finding(path, tensor.name, "the file became shorter while it was read")});
+  }
+}
 
 std::vector<CheckpointShard> open_checkpoint(const fs::path& directory) {
   WeightMap files;

@@ -1,6 +1,6 @@
 // Weights from a checkpoint folder into a model. Names need no table: the models name their
 // parameters as Hugging Face does. What is stored in a model's dtype is copied once, from the page
-// cache to where it stays, by all threads.
+// cache to where it stays, by all threads; what is not passes a buffer that stays in a core's cache.
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -25,7 +25,9 @@ struct Source {
   const CheckpointShard* shard;
   const StoredTensor* tensor;
 
-  const std::byte* bytes() const { return shard->bytes(*tensor); }
+  void read(uint64_t begin_bytes, void* buffer, size_t size_bytes) const {
+    shard->read(*tensor, begin_bytes, buffer, size_bytes);
+  }
 };
 
 struct Assignment {
@@ -73,6 +75,20 @@ bool is_leftover(const std::string& name) {
   return name.ends_with("rotary_emb.inv_freq");
 }
 
+constexpr size_t kBufferBytes = size_t{1} << 20;
+
+bool is_equal(const Source& a, const Source& b) {
+  if (a.tensor->dtype != b.tensor->dtype || a.tensor->shape != b.tensor->shape) return false;
+  std::vector<char> left(kBufferBytes), right(kBufferBytes);
+  for (uint64_t begin = 0; begin < a.tensor->size_bytes; begin += kBufferBytes) {
+    const size_t size = std::min<uint64_t>(kBufferBytes, a.tensor->size_bytes - begin);
+    a.read(begin, left.data(), size);
+    b.read(begin, right.data(), size);
+    if (std::memcmp(left.data(), right.data(), size) != 0) return false;
+  }
+  return true;
+}
+
 // A tied model's checkpoint may hold the shared matrix under either name, or under both.
 void resolve_tied_output(const ModelConfig& config, Sources& sources,
                          std::vector<Diagnostic>& findings) {
@@ -80,10 +96,7 @@ void resolve_tied_output(const ModelConfig& config, Sources& sources,
   if (!config.tie_word_embeddings || output == sources.end()) return;
   const auto [embedding, was_missing] = sources.emplace(kEmbedding, output->second);
   const Source a = embedding->second, b = output->second;
-  const bool equal =
-      was_missing || (a.tensor->dtype == b.tensor->dtype && a.tensor->shape == b.tensor->shape &&
-                      std::memcmp(a.bytes(), b.bytes(), a.tensor->size_bytes) == 0);
-  if (!equal) {
+  if (!was_missing && !is_equal(a, b)) {
     findings.push_back(finding(b.shard->path, kOutput, std::string("differs from ") + kEmbedding,
                                "equal matrices, or \"tie_word_embeddings\": false in config.json"));
   }
@@ -135,18 +148,19 @@ std::vector<Assignment> match(CausalLm& model, const std::filesystem::path& dire
   return assignments;
 }
 
-// A part of a tensor, for one thread: elements [begin, end) of parameter and source.
+// A part of a tensor, for one thread: elements [begin, end) of parameter and source. It lies within
+// one huge page of the destination.
 struct Piece {
   const Assignment* assignment;
   int64_t begin;
   int64_t end;
+  uintptr_t huge_page;
 };
 
 bool is_in_host_memory(const torch::Tensor& parameter) {
   return parameter.is_cpu() && parameter.is_contiguous();
 }
 
-// Pieces end at huge pages of the destination, so that no two threads fault the same one in.
 void append_pieces(const Assignment& assignment, std::vector<Piece>& pieces) {
   const torch::Tensor& parameter = *assignment.parameter.tensor;
   const auto address = reinterpret_cast<uintptr_t>(parameter.data_ptr());
@@ -156,44 +170,55 @@ void append_pieces(const Assignment& assignment, std::vector<Piece>& pieces) {
     const uintptr_t to_boundary = kHugePageBytes - place % kHugePageBytes;
     const int64_t end =
         std::min(parameter.numel(), begin + static_cast<int64_t>(to_boundary / element_bytes));
-    pieces.push_back({&assignment, begin, end});
+    pieces.push_back({&assignment, begin, end, place / kHugePageBytes});
     begin = end;
   }
 }
 
-// The stored elements as a tensor. The format allows any offset, vectorised conversion wants whole
-// elements: misaligned ones are copied first.
-torch::Tensor stored_elements(const Source& source, int64_t begin, int64_t end) {
-  const auto element_bytes = element_size_bytes(source.tensor->dtype);
-  const torch::Dtype dtype = *torch_dtype(source.tensor->dtype);
-  auto* bytes = const_cast<std::byte*>(source.bytes() + begin * element_bytes);
-  if (reinterpret_cast<uintptr_t>(bytes) % static_cast<uintptr_t>(element_bytes) == 0) {
-    return torch::from_blob(bytes, {end - begin}, dtype);
+// Sorts the pieces and returns where each huge page's begin, and their end. One thread fills a whole
+// page: of two that write to it for the first time at once, both would clear one.
+std::vector<size_t> huge_page_starts(std::vector<Piece>& pieces) {
+  std::stable_sort(pieces.begin(), pieces.end(),
+                   [](const Piece& a, const Piece& b) { return a.huge_page < b.huge_page; });
+  std::vector<size_t> starts;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (i == 0 || pieces[i].huge_page != pieces[i - 1].huge_page) starts.push_back(i);
   }
-  torch::Tensor aligned = torch::empty({end - begin}, dtype);
-  std::memcpy(aligned.data_ptr(), bytes, static_cast<size_t>((end - begin) * element_bytes));
-  return aligned;
+  starts.push_back(pieces.size());
+  return starts;
+}
+
+// As many elements as the buffer holds, read and converted at a time.
+void convert_piece(const Piece& piece) {
+  const Source& source = piece.assignment->source;
+  const auto element_bytes = element_size_bytes(source.tensor->dtype);
+  const int64_t most = static_cast<int64_t>(kBufferBytes) / element_bytes;
+  const torch::Tensor buffer = torch::empty({most}, *torch_dtype(source.tensor->dtype));
+  const torch::Tensor target = piece.assignment->parameter.tensor->view(-1);
+  for (int64_t begin = piece.begin; begin < piece.end; begin += most) {
+    const int64_t end = std::min(begin + most, piece.end);
+    source.read(static_cast<uint64_t>(begin * element_bytes), buffer.data_ptr(),
+                static_cast<size_t>((end - begin) * element_bytes));
+    target.slice(0, begin, end).copy_(buffer.slice(0, 0, end - begin));
+  }
 }
 
 void copy_piece(const Piece& piece) {
   const Source& source = piece.assignment->source;
   const torch::Tensor& parameter = *piece.assignment->parameter.tensor;
-  if (parameter.scalar_type() != torch_dtype(source.tensor->dtype)) {
-    parameter.view(-1)
-        .slice(0, piece.begin, piece.end)
-        .copy_(stored_elements(source, piece.begin, piece.end));
-    return;
-  }
+  if (parameter.scalar_type() != torch_dtype(source.tensor->dtype)) return convert_piece(piece);
   const auto element_bytes = static_cast<int64_t>(parameter.element_size());
-  std::memcpy(static_cast<std::byte*>(parameter.data_ptr()) + piece.begin * element_bytes,
-              source.bytes() + piece.begin * element_bytes,
+  const int64_t begin_bytes = piece.begin * element_bytes;
+  source.read(static_cast<uint64_t>(begin_bytes),
+              static_cast<std::byte*>(parameter.data_ptr()) + begin_bytes,
               static_cast<size_t>((piece.end - piece.begin) * element_bytes));
 }
 
 void copy_to_device(const Assignment& assignment) {
   const StoredTensor& stored = *assignment.source.tensor;
-  const torch::Tensor elements = stored_elements(assignment.source, 0, stored.numel());
-  assignment.parameter.tensor->copy_(elements.view(stored.shape));
+  const torch::Tensor on_host = torch::empty(stored.shape, *torch_dtype(stored.dtype));
+  assignment.source.read(0, on_host.data_ptr(), stored.size_bytes);
+  assignment.parameter.tensor->copy_(on_host);
 }
 
 }  // namespace
@@ -212,7 +237,10 @@ void load_weights(CausalLm& model, const std::string& directory) {
       copy_to_device(assignment);
     }
   }
-  run_parallel_tasks(pieces.size(), [&](size_t i) { copy_piece(pieces[i]); });
+  const std::vector<size_t> starts = huge_page_starts(pieces);
+  run_parallel_tasks(starts.size() - 1, [&](size_t task) {
+    for (size_t i = starts[task]; i < starts[task + 1]; ++i) copy_piece(pieces[i]);
+  });
 }
 
 }  // namespace sftbench

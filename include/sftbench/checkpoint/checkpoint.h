@@ -1,6 +1,7 @@
 // A folder of weights as Hugging Face saves it: model.safetensors, or the shards that
-// model.safetensors.index.json names. Opening maps the files and reads their headers; the tensors'
-// bytes are touched by whoever copies them.
+// model.safetensors.index.json names. Opening reads the headers; tensors are read where they are
+// wanted. They are read, not mapped: copying out of a map faults every page in first and counts the
+// file as memory of this process.
 #pragma once
 
 #include <filesystem>
@@ -14,12 +15,13 @@ namespace sftbench {
 
 struct CheckpointShard {
   std::filesystem::path path;
-  MappedFile file;
+  RandomAccessFile file;
   std::vector<StoredTensor> tensors;
 
-  const std::byte* bytes(const StoredTensor& tensor) const {
-    return file.data() + tensor.offset_bytes;
-  }
+  // Bytes [begin, begin + size) of `tensor`, which is of this shard. InputError when the file does
+  // not have them any more. Safe to call from many threads.
+  void read(const StoredTensor& tensor, uint64_t begin_bytes, void* buffer,
+            size_t size_bytes) const;
 };
 
 // InputError, all findings at once: no weights in `directory` (other formats found there are
