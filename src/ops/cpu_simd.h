@@ -148,34 +148,66 @@ SFTBENCH_INLINE float maximum(F v) {
       v, [](F a, F b) __attribute__((always_inline)) { return maximum(a, b); });
 }
 
-// e^x to about 2 ulp; 0 below -87.3 (no subnormals), infinity above 88.7, NaN for NaN.
-SFTBENCH_INLINE F exponential(F x) {
-  const F low = splat(-87.33654f), high = splat(88.72283f);
-  F clamped = x < low ? low : x;
-  clamped = clamped > high ? high : clamped;
-  const F magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
-  const F shifted = clamped * 1.44269504f + magic;
-  const F n = shifted - magic;
-  F r = clamped - n * 0.693145752f;
-  r = r - n * 1.42860677e-6f;
+#ifdef SFTBENCH_HAS_AVX512
+// Masked forms with all lanes on: the plain ones read an uninitialised register in GCC 12's headers
+// (GCC bug 105593).
+constexpr __mmask16 kAllLanes = 0xffff;
+
+// Where one operand is NaN, the instructions return the second.
+SFTBENCH_INLINE F maximum_or_nan(F bound, F v) {
+  return (F)_mm512_maskz_max_ps(kAllLanes, (__m512)bound, (__m512)v);
+}
+SFTBENCH_INLINE F minimum_or_nan(F bound, F v) {
+  return (F)_mm512_maskz_min_ps(kAllLanes, (__m512)bound, (__m512)v);
+}
+#endif
+
+// e^r for |r| <= ln(2)/2.
+SFTBENCH_INLINE F exponential_near_zero(F r) {
   F p = splat(1.0f / 720);
   p = p * r + 1.0f / 120;
   p = p * r + 1.0f / 24;
   p = p * r + 1.0f / 6;
   p = p * r + 0.5f;
   p = p * r + 1.0f;
-  p = p * r + 1.0f;
+  return p * r + 1.0f;
+}
+
+// x - n ln(2), with ln(2) in two parts.
+SFTBENCH_INLINE F without_powers_of_two(F x, F n) {
+  const F r = x - n * 0.693145752f;
+  return r - n * 1.42860677e-6f;
+}
+
+// e^x to about 2 ulp; 0 below -104 at the latest (above it, subnormals may be 0), infinity above
+// 88.73, NaN for NaN.
+SFTBENCH_INLINE F exponential(F x) {
+#ifdef SFTBENCH_HAS_AVX512
+  // The scaling takes care of what leaves the range of float.
+  const F bounded = maximum_or_nan(splat(-105.0f), minimum_or_nan(splat(89.0f), x));
+  const F n = (F)_mm512_maskz_roundscale_ps(kAllLanes, (__m512)(bounded * 1.44269504f),
+                                            _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const F p = exponential_near_zero(without_powers_of_two(bounded, n));
+  return (F)_mm512_maskz_scalef_ps(kAllLanes, (__m512)p, (__m512)n);
+#else
+  const F low = splat(-87.33654f), high = splat(88.72283f);
+  F clamped = x < low ? low : x;
+  clamped = clamped > high ? high : clamped;
+  const F magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
+  const F shifted = clamped * 1.44269504f + magic;
+  const F p = exponential_near_zero(without_powers_of_two(clamped, shifted - magic));
   // 2^n in two factors: n may be 128.
   const I exponent = (I)shifted - 0x4b400000;
   const I half = exponent >> 1;
   F y = p * (F)((half + 127) << 23) * (F)((exponent - half + 127) << 23);
   y = x < low ? splat(0.0f) : y;
   return x > high ? splat(__builtin_inff()) : y;
+#endif
 }
 
 SFTBENCH_INLINE F square_root(F v) {
 #ifdef SFTBENCH_HAS_AVX512
-  return (F)_mm512_maskz_sqrt_ps(0xffff, (__m512)v);
+  return (F)_mm512_maskz_sqrt_ps(kAllLanes, (__m512)v);
 #else
   // Four at a time on any x86-64; the vector extension has no square root of its own.
   for (int i = 0; i < kLanes; i += 4) {

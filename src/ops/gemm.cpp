@@ -2,60 +2,63 @@
 
 #include <torch/torch.h>
 
+#include "ops/gemm_onednn.h"
+
 namespace sftbench::ops {
 namespace {
 
+using torch::Tensor;
+
 // libtorch 1.13 multiplies no float16 matrices on CPUs: they are computed in float32 and stored in
 // float16.
-bool computes_in_float32(const torch::Tensor& tensor) {
+bool computes_in_float32(const Tensor& tensor) {
   return tensor.scalar_type() == torch::kFloat16 && tensor.device().is_cpu();
 }
 
-torch::Tensor operand(const torch::Tensor& tensor) {
-  return computes_in_float32(tensor) ? tensor.to(torch::kFloat32) : tensor;
+// out = a b + bias, or out += a b where beta is 1 and there is no bias.
+void multiply_into(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias, double beta) {
+  if (out.numel() == 0) return;
+  if (a.size(1) > 0 && onednn_multiplies(a)) {
+    onednn_multiply(out, a, b, bias, beta);
+  } else if (computes_in_float32(a)) {
+    Tensor product = at::mm(a.to(torch::kFloat32), b.to(torch::kFloat32));
+    if (bias.defined()) product += bias;
+    out.copy_(beta == 0.0 ? product : product + out);
+  } else if (bias.defined()) {
+    at::addmm_out(out, bias, a, b);
+  } else if (beta == 0.0) {
+    at::mm_out(out, a, b);
+  } else {
+    at::addmm_out(out, out, a, b);
+  }
+}
+
+Tensor multiply(const Tensor& a, const Tensor& b, const Tensor& bias) {
+  Tensor out = torch::empty({a.size(0), b.size(1)}, a.options());
+  multiply_into(out, a, b, bias, 0.0);
+  return out;
 }
 
 }  // namespace
 
-torch::Tensor matmul_nt(const torch::Tensor& x, const torch::Tensor& w, const torch::Tensor& bias) {
-  if (computes_in_float32(x)) {
-    torch::Tensor y = at::mm(operand(x), operand(w).t());
-    if (bias.defined()) y += bias;
-    return y.to(x.scalar_type());
-  }
-  return bias.defined() ? at::addmm(bias, x, w.t()) : at::mm(x, w.t());
+Tensor matmul_nt(const Tensor& x, const Tensor& w, const Tensor& bias) {
+  return multiply(x, w.t(), bias);
 }
 
-void matmul_nt_into(torch::Tensor out, const torch::Tensor& x, const torch::Tensor& w) {
-  if (computes_in_float32(x)) {
-    out.copy_(at::mm(operand(x), operand(w).t()));
-  } else {
-    at::mm_out(out, x, w.t());
-  }
+void matmul_nt_into(Tensor out, const Tensor& x, const Tensor& w) {
+  multiply_into(out, x, w.t(), {}, 0.0);
 }
 
-torch::Tensor matmul_nn(const torch::Tensor& y, const torch::Tensor& w) {
-  return at::mm(operand(y), operand(w)).to(y.scalar_type());
+Tensor matmul_nn(const Tensor& y, const Tensor& w) {
+  return multiply(y, w, {});
 }
 
-void matmul_nn_into(torch::Tensor out, const torch::Tensor& y, const torch::Tensor& w) {
-  if (computes_in_float32(y)) {
-    out.copy_(at::mm(operand(y), operand(w)));
-  } else {
-    at::mm_out(out, y, w);
-  }
+void matmul_nn_into(Tensor out, const Tensor& y, const Tensor& w) {
+  multiply_into(out, y, w, {}, 0.0);
 }
 
-void matmul_tn_into(torch::Tensor out, const torch::Tensor& y, const torch::Tensor& x,
-                    double beta) {
-  if (computes_in_float32(y)) {
-    const torch::Tensor product = at::mm(operand(y).t(), operand(x));
-    out.copy_(beta == 0.0 ? product : product + out);
-  } else if (beta == 0.0) {
-    at::mm_out(out, y.t(), x);
-  } else {
-    at::addmm_out(out, out, y.t(), x);
-  }
+void matmul_tn_into(Tensor out, const Tensor& y, const Tensor& x, double beta) {
+  multiply_into(out, y.t(), x, {}, beta);
 }
 
 }  // namespace sftbench::ops

@@ -9,12 +9,11 @@
 namespace sftbench {
 namespace {
 
-// The moments come into being with a parameter's first gradient, as in torch: until then the memory
-// is free for the first forward pass.
+// The moments are there before the first step, which is then the only one that meets fresh memory.
 class AdamW : public Optimizer {
  public:
   AdamW(std::vector<ParameterGroup> groups, const OptimizerOptions& options) : options_(options) {
-    for (ParameterGroup& group : groups) states_.push_back({std::move(group), {}, {}});
+    for (ParameterGroup& group : groups) states_.emplace_back(std::move(group));
   }
 
   void step(double learning_rate, double gradient_scale) override {
@@ -22,7 +21,6 @@ class AdamW : public Optimizer {
     ++step_;
     for (GroupState& state : states_) {
       std::vector<torch::Tensor> parameters, gradients, first, second;
-      if (state.first_moments.empty()) state.allocate();
       for (size_t i = 0; i < state.group.parameters.size(); ++i) {
         const torch::Tensor& parameter = state.group.parameters[i];
         if (!parameter.grad().defined()) continue;
@@ -48,7 +46,8 @@ class AdamW : public Optimizer {
     ParameterGroup group;
     std::vector<torch::Tensor> first_moments, second_moments;
 
-    void allocate() {
+    explicit GroupState(ParameterGroup the_group) : group(std::move(the_group)) {
+      const torch::NoGradGuard no_grad;
       for (const torch::Tensor& parameter : group.parameters) {
         first_moments.push_back(torch::zeros_like(parameter));
         second_moments.push_back(torch::zeros_like(parameter));

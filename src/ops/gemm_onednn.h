@@ -1,0 +1,20 @@
+// Matrix products by oneDNN, called directly: libtorch 1.13 gives it bfloat16 only, and at the
+// sizes of language models its float32 kernels are a fifth to a third faster than OpenBLAS's
+// (bench/RESULTS.md). Part of the build with libtorch 1.13 and oneDNN's headers; libtorch 2.x has
+// another oneDNN inside that would clash.
+#pragma once
+
+#include <torch/types.h>
+
+namespace sftbench::ops {
+
+// True where onednn_multiply takes matrices of this dtype and device and has fast kernels for them.
+bool onednn_multiplies(const torch::Tensor& matrix);
+
+// out = a b + bias + beta * out with beta 0 or 1, rounded once. a [M, K], b [K, N], out [M, N];
+// each row-major or a transposed view of such; bias [N] or undefined. REQUIRES:
+// onednn_multiplies(a).
+void onednn_multiply(torch::Tensor& out, const torch::Tensor& a, const torch::Tensor& b,
+                     const torch::Tensor& bias, double beta);
+
+}  // namespace sftbench::ops
