@@ -10,6 +10,7 @@
 #include <cmath>
 #include <functional>
 
+#include "sftbench/measure/host_info.h"
 #include "sftbench/ops/ops.h"
 
 namespace {
@@ -244,6 +245,7 @@ int main(int argc, char** argv) {
   // iteration. Both sides profit.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 2'000'000'000);
+  at::set_num_threads(sftbench::read_host_info().cores);
   torch::manual_seed(0);
   for (const auto dtype : {torch::kBFloat16, torch::kFloat32}) {
     register_operators(dtype);

@@ -72,19 +72,21 @@ class StepTimes : public TrainObserver {
   int64_t padded_tokens = 0;
 };
 
-int64_t peak_beyond_gradients(TrainingRun& run, ActivationPolicy& policy) {
+// What the second of two accumulated micro-batches adds to the memory in use: the gradients are
+// there already, so all of it is activations and working memory.
+int64_t activation_peak_bytes(TrainingRun& run, ActivationPolicy& policy) {
   const StepBatches batches = run.batches->step(0);
-  const int64_t resting = host_memory_statistics().allocated_bytes;
-  reset_host_memory_peak();
   const DeviceBatch& batch = batches.micro_batches.front();
-  policy.backward(run.model->loss(batch.input_ids, batch.labels,
-                                  static_cast<double>(batches.tokens.loss_bearing), policy));
-  int64_t gradient_bytes = 0;
-  for (const torch::Tensor& parameter : run.trained) {
-    gradient_bytes += static_cast<int64_t>(parameter.grad().nbytes());
-    parameter.mutable_grad().reset();
+  int64_t resting = 0;
+  for (int pass = 0; pass < 2; ++pass) {
+    resting = host_memory_statistics().allocated_bytes;
+    reset_host_memory_peak();
+    policy.backward(run.model->loss(batch.input_ids, batch.labels,
+                                    static_cast<double>(batches.tokens.loss_bearing), policy));
   }
-  return host_memory_statistics().peak_allocated_bytes - resting - gradient_bytes;
+  const int64_t peak = host_memory_statistics().peak_allocated_bytes;
+  for (const torch::Tensor& parameter : run.trained) parameter.mutable_grad().reset();
+  return peak - resting;
 }
 
 }  // namespace
@@ -141,9 +143,9 @@ std::string measure_activations(const std::string& dtype, int64_t length,
   const auto keep = keep_activations();
   const auto segments = checkpoint_segments(run.model->layer_count());
   const auto reentrant = checkpoint_reentrant(run.model->layer_count());
-  return Json{{"kept", peak_beyond_gradients(run, *keep)},
-              {"checkpointed", peak_beyond_gradients(run, *segments)},
-              {"checkpointed_reentrant", peak_beyond_gradients(run, *reentrant)}}
+  return Json{{"kept", activation_peak_bytes(run, *keep)},
+              {"checkpointed", activation_peak_bytes(run, *segments)},
+              {"checkpointed_reentrant", activation_peak_bytes(run, *reentrant)}}
       .dump();
 }
 

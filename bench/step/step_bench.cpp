@@ -129,7 +129,8 @@ int compare_memory(const std::string& program, const Options& options) {
   const Json bytes = start_child(program, "memory", options);
   const auto mib = [&bytes](const char* key) { return bytes[key].get<double>() / 1048576; };
   std::printf(
-      "SmolLM2-135M shapes, batch 1x%ld, %s: peak of one pass beyond parameters and gradients\n",
+      "SmolLM2-135M shapes, batch 1x%ld, %s: peak of one pass beyond parameters, gradients and "
+      "optimiser state\n",
       options.length, options.dtype.c_str());
   for (const char* key : {"kept", "checkpointed", "checkpointed_reentrant"}) {
     std::printf("%-24s %8.1f MiB  %.2f of kept\n", key, mib(key), mib(key) / mib("kept"));

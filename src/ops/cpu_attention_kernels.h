@@ -23,12 +23,26 @@ struct FloatUnits {
 };
 
 #ifdef SFTBENCH_HAS_BF16_PRODUCTS
-// Two bfloat16 a unit, multiplied and added in float32.
+// Two bfloat16 a unit, multiplied and added in float32. The processor's rounding, to nearest even,
+// takes subnormals for 0, as its products do.
 struct PairUnits {
   static constexpr int64_t kPer = 2;
   static SFTBENCH_INLINE F multiply_add(F sum, uint32_t a, F b) {
     return (F)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(static_cast<int>(a)),
                                (__m512bh)b);
+  }
+  static SFTBENCH_INLINE void put(uint32_t* out, F v) {
+    const __m256bh rounded = _mm512_cvtneps_pbh((__m512)v);
+    __builtin_memcpy(out, &rounded, sizeof rounded);
+  }
+  // Lane by lane a pair, `first` in its lower half.
+  static SFTBENCH_INLINE void put_pairs(uint32_t* out, F first, F second) {
+    using Words = uint16_t __attribute__((vector_size(64)));
+    const Words rounded = (Words)_mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
+    const Words pairs = __builtin_shufflevector(rounded, rounded, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20,
+                                                5, 21, 6, 22, 7, 23, 8, 24, 9, 25, 10, 26, 11, 27,
+                                                12, 28, 13, 29, 14, 30, 15, 31);
+    __builtin_memcpy(out, &pairs, sizeof pairs);
   }
 };
 #endif
@@ -112,7 +126,7 @@ SFTBENCH_INLINE void put_units(uint32_t* out, F v) {
   if constexpr (Units::kPer == 1) {
     store(reinterpret_cast<float*>(out), v);
   } else {
-    store(reinterpret_cast<BFloat16*>(out), v);
+    Units::put(out, v);
   }
 }
 
@@ -123,8 +137,7 @@ SFTBENCH_INLINE void put_two_rows(uint32_t* out, int64_t stride, F first, F seco
     store(reinterpret_cast<float*>(out), first);
     store(reinterpret_cast<float*>(out + stride), second);
   } else {
-    const U pairs = (round_to_bfloat16(first) >> 16) | (round_to_bfloat16(second) & 0xffff0000u);
-    __builtin_memcpy(out, &pairs, sizeof pairs);
+    Units::put_pairs(out, first, second);
   }
 }
 
