@@ -3,6 +3,7 @@
   yaml_scalars.json      plain YAML scalars as PyYAML's safe loader reads them
   python_str.json        str() of numbers, as ado's identifiers show them
   ranges.json            ranges in exact decimal arithmetic: the values below the upper bound
+  shuffles.json          places in random walks, by a second implementation of src/space/shuffle.h
   parameter_counts.json  parameters of config/models.yaml as transformers builds them (on the meta device)
 
 Needs PyYAML, torch and transformers. usage: python tests/reference/space.py
@@ -82,6 +83,36 @@ def ranges():
     return rows
 
 
+def shuffled(index, count, seed):
+    word = (1 << 64) - 1
+
+    def mixed(value):
+        value = (value + 0x9E3779B97F4A7C15) & word
+        value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9 & word
+        value = (value ^ (value >> 27)) * 0x94D049BB133111EB & word
+        return value ^ (value >> 31)
+
+    bits = max(2, (count - 1).bit_length())
+    half = (bits + 1) // 2
+    while True:
+        left, right = index >> half, index & ((1 << half) - 1)
+        for step in range(8):
+            left, right = right, left ^ (mixed(right ^ mixed(seed + step)) & ((1 << half) - 1))
+        index = left << half | right
+        if index < count:
+            return index
+
+
+def shuffles():
+    random.seed(13)
+    rows = []
+    for count in (1, 2, 3, 12, 64, 65, 4097, 10**9 + 7, 2**61, 2**62 - 1):
+        for _ in range(5):
+            index, seed = random.randrange(count), random.getrandbits(40)
+            rows.append({"index": index, "count": count, "seed": seed, "image": shuffled(index, count, seed)})
+    return rows
+
+
 def parameter_counts():
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
@@ -106,4 +137,5 @@ if __name__ == "__main__":
     write("yaml_scalars.json", yaml_scalars())
     write("python_str.json", python_str())
     write("ranges.json", ranges())
+    write("shuffles.json", shuffles())
     write("parameter_counts.json", parameter_counts())
