@@ -5,10 +5,10 @@
 #include <optional>
 #include <vector>
 
-#include "plan/hub_cache.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/checkpoint/model_config.h"
+#include "sftbench/hub/cache.h"
 
 namespace sftbench {
 namespace {
