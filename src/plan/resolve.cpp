@@ -33,7 +33,7 @@ class Resolver {
         experiment_(*catalog.experiment(request.experiment)) {}
 
   Resolution resolve() {
-    refuse_unsupported();
+    if (!simulated()) refuse_unsupported();
     TrainingJob& job = resolution_.job;
     job.experiment = request_.experiment;
     job.experiment_id = request_.experiment_id;
@@ -49,9 +49,10 @@ class Resolver {
     job.activations = {flag("gradient_checkpointing"),
                        flag("gradient_checkpointing_use_reentrant")};
     job.kernels = kernels();
-    refuse_unknown_family(catalogue_family());
-    job.model = find_model(text("model_name"), settings_, options_.weights, catalog_.models);
-    refuse_unknown_family(config_family(), config_place());
+    if (!simulated()) refuse_unknown_family(catalogue_family());
+    job.model = find_model(text("model_name"), settings_,
+                           simulated() ? "random" : options_.weights, catalog_.models);
+    if (!simulated()) refuse_unknown_family(config_family(), config_place());
     job.data = data();
     note_what_has_no_effect();
     note_unknown_gpu();
@@ -62,6 +63,7 @@ class Resolver {
   std::string text(const char* property) const { return text_or_empty(inputs_.at(property)); }
   int64_t integer(const char* property) const { return inputs_.at(property).get<int64_t>(); }
   bool flag(const char* property) const { return inputs_.at(property).get<bool>(); }
+  bool simulated() const { return options_.backend == kBackendSimulate; }
 
   // --- what this version cannot do, all of it in one message -------------------------------------
   void refuse_unsupported() const {
@@ -201,7 +203,7 @@ class Resolver {
                                                         : user_data_directory() / "datasets";
     const fs::path file = directory / (source.dataset_id + ".jsonl");
     source.path = file.string();
-    resolution_.generate_dataset = !settings_.data_directory;
+    resolution_.generate_dataset = !settings_.data_directory && !simulated();
     std::error_code error;
     if (settings_.data_directory && !fs::exists(file, error)) {
       throw RunError(ReasonCode::kData,
@@ -294,6 +296,7 @@ Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& o
   if (options.cpu_ranks != defaults.cpu_ranks) inputs["cpu_ranks"] = options.cpu_ranks;
   if (options.weights != defaults.weights) inputs["weights"] = options.weights;
   if (options.padding != defaults.padding) inputs["padding"] = options.padding;
+  if (options.backend != defaults.backend) inputs["backend"] = options.backend;
   return sorted(inputs);
 }
 

@@ -24,9 +24,6 @@
 
 namespace sftbench {
 
-inline constexpr const char* kBackendLibtorch = "libtorch";
-inline constexpr const char* kBackendSimulate = "simulate";
-
 struct ChildSpec {
   TrainingJob job;
   bool generate_dataset = false;  // as in Resolution: the child makes the dataset first

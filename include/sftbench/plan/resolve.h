@@ -20,6 +20,9 @@ struct ResolveOptions {
   int64_t cpu_ranks = 1;            // processes when number_gpus is 0
   int64_t threads = 0;              // per rank; 0: all cores this process may use
   double sample_period_s = 1.0;
+  // kBackendSimulate refuses nothing that this version cannot train, and needs neither weights nor
+  // a generated dataset.
+  std::string backend = kBackendLibtorch;
 };
 
 struct Resolution {
@@ -37,7 +40,7 @@ Resolution resolve(const MeasurementRequest& request, const ActuatorSettings& se
                    const ResolveOptions& options, const Catalog& catalog);
 
 // The inputs that a result records: request.inputs, and what the command line adds to them when it
-// differs from the default: cpu_ranks, weights, padding. Sorted by name.
+// differs from the default: cpu_ranks, weights, padding, backend. Sorted by name.
 Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& options);
 
 // Name of a measurement's files: a digest of experiment and effective inputs in canonical order.

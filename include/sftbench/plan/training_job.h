@@ -11,6 +11,10 @@
 
 namespace sftbench {
 
+// What trains a job. A simulated run is marked as such in every result (simulate/engine.h).
+inline constexpr const char* kBackendLibtorch = "libtorch";
+inline constexpr const char* kBackendSimulate = "simulate";
+
 // Where weights and shapes come from.
 struct ModelSource {
   std::string name;             // as in the entity: "smollm2-135m"
