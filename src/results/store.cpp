@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "results/result_reader.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 
@@ -23,21 +24,46 @@ std::vector<fs::path> absent_folders(fs::path folder) {
   return absent;
 }
 
+std::string sample_name(const std::string& key, int sample) {
+  check(sample >= 1, "samples are counted from 1");
+  return sample == 1 ? key : key + "." + std::to_string(sample);
+}
+
+// Whatever stands at `path` and is no measurement gets a name that nothing else has or overwrites.
+void keep_aside_unless_measurement(const fs::path& path) {
+  try {
+    read_status(path);
+    return;
+  } catch (const InputError&) {
+    // Its cause is of no use here: who asked for the status was told.
+  }
+  fs::path aside = path;
+  aside += ".aside";
+  for (int i = 2; fs::exists(aside); ++i) {
+    aside = path;
+    aside += ".aside." + std::to_string(i);
+  }
+  std::error_code error;  // an InputError of the writing that follows says more
+  fs::rename(path, aside, error);
+}
+
 }  // namespace
 
 ResultStore::ResultStore(fs::path directory) : directory_(std::move(directory)) {}
 
-fs::path ResultStore::result_path(const std::string& experiment, const std::string& key) const {
-  return directory_ / experiment / (key + ".json");
+fs::path ResultStore::result_path(const std::string& experiment, const std::string& key,
+                                  int sample) const {
+  return directory_ / experiment / (sample_name(key, sample) + ".json");
 }
 
-fs::path ResultStore::log_path(const std::string& experiment, const std::string& key) const {
-  return directory_ / experiment / (key + ".log");
+fs::path ResultStore::log_path(const std::string& experiment, const std::string& key,
+                               int sample) const {
+  return directory_ / experiment / (sample_name(key, sample) + ".log");
 }
 
-fs::path ResultStore::growing_log_path(const std::string& experiment,
-                                       const std::string& key) const {
-  return directory_ / experiment / (key + ".growing.log");
+fs::path ResultStore::growing_log_path(const std::string& experiment, const std::string& key,
+                                       int sample) const {
+  return directory_ / experiment / (sample_name(key, sample) + ".growing.log");
 }
 
 std::vector<fs::path> ResultStore::probe(const std::string& experiment) const {
@@ -59,13 +85,24 @@ std::vector<fs::path> ResultStore::probe(const std::string& experiment) const {
   }
 }
 
-fs::path ResultStore::write(const Measurement& measurement, const std::string& key) const {
-  const fs::path path = result_path(measurement.experiment, key);
+fs::path ResultStore::write(const Measurement& measurement, const std::string& key,
+                            int sample) const {
+  const fs::path path = result_path(measurement.experiment, key, sample);
+  keep_aside_unless_measurement(path);
   write_file_atomic(path, to_json(measurement).dump(2) + "\n");
   std::error_code no_log;  // what was settled before training has none
-  fs::rename(growing_log_path(measurement.experiment, key), log_path(measurement.experiment, key),
-             no_log);
+  fs::rename(growing_log_path(measurement.experiment, key, sample),
+             log_path(measurement.experiment, key, sample), no_log);
   return path;
+}
+
+std::optional<Status> ResultStore::status_of(const std::string& experiment, const std::string& key,
+                                             int sample) const {
+  return read_status(result_path(experiment, key, sample));
+}
+
+StoreScan ResultStore::scan() const {
+  return scan_results(directory_);
 }
 
 }  // namespace sftbench

@@ -1,12 +1,16 @@
-// Where measurements are kept: DIR/<experiment>/<key>.json, the log of the run beside it. A file is
-// written whole or not at all, so that which files exist is all that there is to know.
+// Where measurements are kept: DIR/<experiment>/<key>.json, further samples of the same key in
+// <key>.2.json, <key>.3.json, ...; the log of the run beside it. A file is written whole or not at
+// all, so that which files exist is all that there is to know. Many processes may use one
+// directory, also over NFS; who measures which key is not this class's business.
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sftbench/results/measurement.h"
+#include "sftbench/results/scan.h"
 
 namespace sftbench {
 
@@ -14,12 +18,15 @@ class ResultStore {
  public:
   explicit ResultStore(std::filesystem::path directory);
 
-  std::filesystem::path result_path(const std::string& experiment, const std::string& key) const;
-  std::filesystem::path log_path(const std::string& experiment, const std::string& key) const;
+  const std::filesystem::path& directory() const { return directory_; }
+  std::filesystem::path result_path(const std::string& experiment, const std::string& key,
+                                    int sample = 1) const;
+  std::filesystem::path log_path(const std::string& experiment, const std::string& key,
+                                 int sample = 1) const;
   // Where the log grows while the job runs: an earlier measurement keeps its own until this one
   // ends.
-  std::filesystem::path growing_log_path(const std::string& experiment,
-                                         const std::string& key) const;
+  std::filesystem::path growing_log_path(const std::string& experiment, const std::string& key,
+                                         int sample = 1) const;
 
   // Tries what a measurement will do at its end: makes the folder, writes and syncs a file of a
   // result's size, and removes it. InputError (path and the system's reason) when that fails, so
@@ -28,9 +35,20 @@ class ResultStore {
   std::vector<std::filesystem::path> probe(const std::string& experiment) const;
 
   // Writes the file, and gives the log that grew beside it, if one did, its name; returns the
-  // file's path. InputError when it cannot be written: whatever stood there before stands there
-  // still.
-  std::filesystem::path write(const Measurement& measurement, const std::string& key) const;
+  // file's path. An earlier measurement is replaced; a file that is none (foreign, cut off, of a
+  // newer schema) is kept under the name <file>.aside, .aside.2, ... InputError when it cannot be
+  // written: whatever stood there before stands there still.
+  std::filesystem::path write(const Measurement& measurement, const std::string& key,
+                              int sample = 1) const;
+
+  // How that sample ended; nothing when there is no file. Takes microseconds. InputError, with path
+  // and cause, when what stands there is no measurement that this program can read.
+  std::optional<Status> status_of(const std::string& experiment, const std::string& key,
+                                  int sample = 1) const;
+
+  // Everything below the directory, read on all cores. InputError only when the directory itself
+  // cannot be listed.
+  StoreScan scan() const;
 
  private:
   std::filesystem::path directory_;

@@ -1,0 +1,345 @@
+#include "results/result_reader.h"
+
+#include <fcntl.h>
+#include <simdjson.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+namespace sftbench {
+namespace {
+
+namespace dom = simdjson::dom;
+
+// Ten thousand steps take about a megabyte; what is larger than this was not written here.
+constexpr size_t kMaxFileBytes = size_t{256} << 20;
+
+[[noreturn]] void fail(const std::string& cause) {
+  throw InputError(cause);
+}
+
+Diagnostic with_path(const std::filesystem::path& path, const InputError& error) {
+  Diagnostic diagnostic = error.diagnostics().front();
+  diagnostic.file = path.string();
+  return diagnostic;
+}
+
+std::string_view text_at(dom::object object, const char* key) {
+  std::string_view text;
+  const auto error = object[key].get(text);
+  if (error == simdjson::NO_SUCH_FIELD) fail(std::string("the key ") + key + " is missing");
+  if (error) fail(std::string(key) + ": not a text");
+  return text;
+}
+
+dom::object object_at(dom::object object, const char* key) {
+  dom::object inner;
+  const auto error = object[key].get(inner);
+  if (error == simdjson::NO_SUCH_FIELD) fail(std::string("the key ") + key + " is missing");
+  if (error) fail(std::string(key) + ": not an object");
+  return inner;
+}
+
+// Numbers that only an unsigned integer holds are rounded; every reader of JSON would.
+Scalar number_scalar(dom::element element) {
+  switch (element.type()) {
+    case dom::element_type::INT64:
+      return Scalar::integer(int64_t(element));
+    case dom::element_type::UINT64:
+      return Scalar::number(static_cast<double>(uint64_t(element)));
+    default:
+      return Scalar::number(double(element));
+  }
+}
+
+std::string python_repr(dom::element element) {
+  if (element.is_string()) return "'" + std::string(std::string_view(element)) + "'";
+  if (element.is_bool()) return bool(element) ? "True" : "False";
+  if (element.is_null()) return "None";
+  if (!element.is_number()) return simdjson::minify(element);
+  std::string text;
+  append_python_str(text, number_scalar(element));
+  return text;
+}
+
+std::string python_list(dom::array list) {
+  std::string text = "[";
+  for (const dom::element item : list) text += (text.size() > 1 ? ", " : "") + python_repr(item);
+  return text + "]";
+}
+
+Scalar scalar_of(dom::element element, TextPool& texts) {
+  switch (element.type()) {
+    case dom::element_type::NULL_VALUE:
+      return {};
+    case dom::element_type::BOOL:
+      return Scalar::boolean(bool(element));
+    case dom::element_type::STRING:
+      return Scalar::text(texts.keep(std::string_view(element)));
+    case dom::element_type::ARRAY:
+      return Scalar::text(texts.keep(python_list(element)));
+    case dom::element_type::OBJECT:
+      return Scalar::text(texts.keep(std::string(simdjson::minify(element))));
+    default:
+      return number_scalar(element);
+  }
+}
+
+std::vector<double> numbers_of(dom::array list) {
+  std::vector<double> numbers;
+  for (const dom::element item : list) {
+    double number = 0;  // null: a step that was not finite
+    if (item.get(number) == simdjson::SUCCESS) numbers.push_back(number);
+  }
+  return numbers;
+}
+
+// "NVIDIA-H200 x 8, NVIDIA-A100-SXM4-80GB": equal texts are counted.
+std::string joined(dom::array list) {
+  std::map<std::string, int> counts;
+  for (const dom::element item : list) {
+    std::string_view text;
+    if (item.get(text) == simdjson::SUCCESS) ++counts[std::string(text)];
+  }
+  std::string all;
+  for (const auto& [text, count] : counts) {
+    all += (all.empty() ? "" : ", ") + text;
+    if (count > 1) all += " x " + std::to_string(count);
+  }
+  return all;
+}
+
+Scalar figure(dom::element element, FigureSpec::Take take, TextPool& texts) {
+  using Take = FigureSpec::Take;
+  dom::array list;
+  if (take == Take::kItself || element.get(list) != simdjson::SUCCESS) {
+    return scalar_of(element, texts);
+  }
+  if (take == Take::kCount) return Scalar::integer(static_cast<int64_t>(list.size()));
+  if (take == Take::kJoined) {
+    const std::string text = joined(list);
+    return text.empty() ? Scalar() : Scalar::text(texts.keep(text));
+  }
+  if (list.size() == 0) return {};
+  if (take == Take::kFirst) return scalar_of(list.at(0), texts);
+  if (take == Take::kLast) return scalar_of(list.at(list.size() - 1), texts);
+  std::optional<double> total;
+  bool whole = true;
+  for (const dom::element item : list) {
+    double number = 0;
+    if (item.get(number) != simdjson::SUCCESS) return {};  // of one device it is not known
+    whole = whole && !item.is_double();
+    total = !total ? number : take == Take::kMax ? std::max(*total, number) : *total + number;
+  }
+  return whole ? Scalar::integer(static_cast<int64_t>(*total)) : Scalar::number(*total);
+}
+
+StepTimes step_times(dom::object extra) {
+  dom::array list;
+  if (extra["step_seconds"].get(list) != simdjson::SUCCESS) return {};
+  std::vector<double> seconds = numbers_of(list);
+  int64_t warmup = 0;
+  if (extra["warmup_steps"].get(warmup) != simdjson::SUCCESS) warmup = 0;
+  warmup = std::clamp<int64_t>(warmup, 0, static_cast<int64_t>(seconds.size()));
+  seconds.erase(seconds.begin(), seconds.begin() + warmup);
+
+  StepTimes times;
+  times.count = static_cast<int64_t>(seconds.size());
+  if (seconds.empty()) return times;
+  for (const double s : seconds) times.mean_s += s / static_cast<double>(seconds.size());
+  double squares = 0;
+  double neighbours = 0;
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    const double off = seconds[i] - times.mean_s;
+    squares += off * off;
+    if (i > 0) neighbours += off * (seconds[i - 1] - times.mean_s);
+  }
+  if (times.count > 1)
+    times.deviation_s = std::sqrt(squares / static_cast<double>(times.count - 1));
+  if (times.count > 2 && squares > 0) times.autocorrelation = neighbours / squares;
+  return times;
+}
+
+// The record of `object`, as `scalar` sees its members.
+template <typename Function>
+Record record_of(dom::object object, TextPool& texts, const Record::Names*& latest,
+                 const Function& scalar) {
+  std::vector<Scalar> values;
+  values.reserve(object.size());
+  bool same = latest != nullptr;  // as those of the file before, which is the rule
+  size_t index = 0;
+  for (const dom::key_value_pair member : object) {
+    same = same && index < latest->size() && (*latest)[index] == member.key;
+    values.push_back(scalar(member));
+    ++index;
+  }
+  if (!same || index != latest->size()) {
+    Record::Names names;
+    for (const dom::key_value_pair member : object) names.push_back(texts.keep(member.key));
+    latest = texts.keep(names);
+  }
+  return {latest, std::move(values)};
+}
+
+Scalar measured_number(const dom::key_value_pair& member) {
+  if (member.value.is_null()) return {};
+  if (!member.value.is_number()) fail("measured." + std::string(member.key) + ": not a number");
+  return number_scalar(member.value);
+}
+
+ReasonCode reason_code(std::string_view name) {
+  for (int i = 0; i <= static_cast<int>(ReasonCode::kInternal); ++i) {
+    if (to_string(static_cast<ReasonCode>(i)) == name) return static_cast<ReasonCode>(i);
+  }
+  fail("reason.code: unknown code '" + std::string(name) + "'");
+}
+
+std::optional<Reason> reason_of(dom::object file) {
+  dom::element element;
+  if (file["reason"].get(element)) fail("the key reason is missing");
+  if (element.is_null()) return std::nullopt;
+  const dom::object reason = object_at(file, "reason");
+  const auto text = [&](const char* key) {
+    dom::element value;
+    if (reason[key].get(value) == simdjson::NO_SUCH_FIELD || value.is_null()) return std::string();
+    return std::string(text_at(reason, key));
+  };
+  return Reason{reason_code(text_at(reason, "code")), std::string(text_at(reason, "message")),
+                text("evidence"), text("log")};
+}
+
+Status status_of(dom::object file) {
+  const std::string_view name = text_at(file, "status");
+  for (const Status status : {Status::kValid, Status::kInvalid, Status::kFailed}) {
+    if (to_string(status) == name) return status;
+  }
+  fail("status: unknown value '" + std::string(name) + "'");
+}
+
+void check_schema(dom::object file) {
+  std::string_view schema;
+  if (file["schema"].get(schema)) fail("no measurement of sftbench: it names no schema");
+  if (schema == kMeasurementSchema) return;
+  const std::string_view family = std::string_view(kMeasurementSchema).substr(0, 21);
+  fail(schema.substr(0, family.size()) == family
+           ? "written by a newer sftbench: schema '" + std::string(schema) + "', this one reads '" +
+                 kMeasurementSchema + "'"
+           : "no measurement of sftbench: schema '" + std::string(schema) + "'");
+}
+
+}  // namespace
+
+std::string_view TextPool::keep(std::string_view text) {
+  const auto found = texts_.find(text);
+  return found != texts_.end() ? *found : *texts_.emplace(text).first;
+}
+
+const Record::Names* TextPool::keep(const Record::Names& names) {
+  return &*names_.insert(names).first;
+}
+
+struct ResultReader::Parser {
+  dom::parser parser;
+  const Record::Names* inputs = nullptr;  // of the file before
+  const Record::Names* measured = nullptr;
+
+  dom::object parse(const std::string& content, size_t size_bytes) {
+    dom::element root;
+    const auto error = parser.parse(content.data(), size_bytes, false).get(root);
+    const std::string_view text(content.data(), size_bytes);
+    const size_t last = text.find_last_not_of(" \t\r\n");
+    if (last == std::string_view::npos) fail("empty");
+    if (error && text.front() == '{' && text[last] != '}') {
+      fail("cut off after " + std::to_string(size_bytes) + " bytes");
+    }
+    if (error) fail(std::string("not JSON: ") + simdjson::error_message(error));
+    dom::object file;
+    if (root.get(file)) fail("no measurement of sftbench: not an object");
+    check_schema(file);
+    return file;
+  }
+};
+
+ResultReader::ResultReader() : parser_(std::make_unique<Parser>()) {}
+ResultReader::~ResultReader() = default;
+
+bool ResultReader::load(int folder, const char* name) {
+  // Not blocking: somebody may have put a pipe there.
+  const int fd = ::openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0 && errno == ENOENT) return false;
+  if (fd < 0) fail(std::string("cannot open: ") + std::strerror(errno));
+  struct Closer {
+    int fd;
+    ~Closer() { ::close(fd); }
+  } closer{fd};
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) fail(std::string("cannot read: ") + std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) fail("not a regular file");
+  const auto expected_bytes = static_cast<size_t>(status.st_size);
+  if (expected_bytes > kMaxFileBytes) fail("larger than 256 MiB");
+  if (content_.size() < expected_bytes + simdjson::SIMDJSON_PADDING) {
+    content_.resize(expected_bytes + simdjson::SIMDJSON_PADDING);
+  }
+  size_bytes_ = 0;
+  while (size_bytes_ < expected_bytes) {
+    const ssize_t got = ::read(fd, content_.data() + size_bytes_, expected_bytes - size_bytes_);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(std::string("cannot read: ") + std::strerror(errno));
+    if (got == 0) break;  // shortened meanwhile
+    size_bytes_ += static_cast<size_t>(got);
+  }
+  return true;
+}
+
+StoredResult ResultReader::parse(TextPool& texts) {
+  const dom::object file = parser_->parse(content_, size_bytes_);
+  const auto text = [&](const char* key) { return texts.keep(text_at(file, key)); };
+  StoredResult result;
+  result.experiment = text("experiment");
+  result.experiment_id = text("experiment_id");
+  result.entity_id = text("entity_id");
+  result.status = status_of(file);
+  result.reason = reason_of(file);
+  result.started_at = text("started_at");
+  result.finished_at = text("finished_at");
+  result.command = text("command");
+  result.inputs = record_of(object_at(file, "inputs"), texts, parser_->inputs,
+                            [&](const auto& m) { return scalar_of(m.value, texts); });
+  result.measured = record_of(object_at(file, "measured"), texts, parser_->measured,
+                              [](const auto& m) { return measured_number(m); });
+  const dom::object extra = object_at(file, "extra");
+  const dom::object environment = object_at(file, "environment");
+  std::vector<Scalar> figures;
+  figures.reserve(figure_specs().size());
+  for (const FigureSpec& spec : figure_specs()) {
+    dom::element element;
+    const dom::object& section = spec.section == "extra" ? extra : environment;
+    const bool there = section.at_pointer(spec.path).get(element) == simdjson::SUCCESS;
+    figures.push_back(there ? figure(element, spec.take, texts) : Scalar());
+  }
+  result.figures = {figure_names(), std::move(figures)};
+  result.steps = step_times(extra);
+  return result;
+}
+
+Status ResultReader::parse_status() {
+  return status_of(parser_->parse(content_, size_bytes_));
+}
+
+std::optional<Status> read_status(const std::filesystem::path& path) {
+  thread_local ResultReader reader;
+  try {
+    if (!reader.load(AT_FDCWD, path.c_str())) return std::nullopt;
+    return reader.parse_status();
+  } catch (const InputError& error) {
+    throw InputError({with_path(path, error)});
+  }
+}
+
+}  // namespace sftbench

@@ -1,0 +1,209 @@
+#include "sftbench/results/scan.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <thread>
+#include <tuple>
+
+#include "results/result_reader.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A result file by its name: "<folder>/<key>.json" or "<folder>/<key>.<sample>.json".
+struct Candidate {
+  std::string folder, file, key;
+  int sample = 1;
+
+  std::string path() const { return folder.empty() ? file : folder + "/" + file; }
+  auto order() const { return std::tie(folder, key, sample, file); }
+};
+
+// What became of it. Neither: it vanished.
+struct Outcome {
+  std::optional<StoredResult> result;
+  std::optional<std::string> problem;
+};
+
+Candidate candidate(const std::string& folder, const std::string& file) {
+  Candidate named{folder, file, file.substr(0, file.size() - std::strlen(".json")), 1};
+  const size_t dot = named.key.rfind('.');
+  if (dot == std::string::npos) return named;
+  const char* begin = named.key.data() + dot + 1;
+  const char* end = named.key.data() + named.key.size();
+  int sample = 0;
+  const auto [stopped, error] = std::from_chars(begin, end, sample);
+  if (error == std::errc() && stopped == end && sample >= 2 && *begin != '0') {
+    named.sample = sample;
+    named.key.resize(dot);
+  }
+  return named;
+}
+
+class Directory {
+ public:
+  explicit Directory(const fs::path& path) : stream_(::opendir(path.c_str())) {}
+  ~Directory() {
+    if (stream_ != nullptr) ::closedir(stream_);
+  }
+  Directory(const Directory&) = delete;
+  Directory& operator=(const Directory&) = delete;
+
+  bool opened() const { return stream_ != nullptr; }
+  int descriptor() const { return ::dirfd(stream_); }
+
+  // The names that do not begin with a dot; those are temporary files of a write that goes on.
+  std::vector<std::string> names() {
+    std::vector<std::string> names;
+    while (const dirent* entry = ::readdir(stream_)) {
+      if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+ private:
+  DIR* stream_;
+};
+
+class Scanner {
+ public:
+  explicit Scanner(const fs::path& directory) : directory_(directory) {}
+
+  StoreScan scan() {
+    find_candidates();
+    std::sort(candidates_.begin(), candidates_.end(),
+              [](const Candidate& a, const Candidate& b) { return a.order() < b.order(); });
+    outcomes_.resize(candidates_.size());
+    read_all();
+    return collect();
+  }
+
+ private:
+  void find_candidates() {
+    Directory top(directory_);
+    if (!top.opened()) {
+      throw InputError({{.file = directory_.string(),
+                         .line = 0,
+                         .key = {},
+                         .message = std::string("cannot list: ") + std::strerror(errno),
+                         .expected = "a directory of results",
+                         .nearest = {}}});
+    }
+    for (const std::string& name : top.names()) {
+      std::error_code error;
+      if (fs::is_directory(directory_ / name, error)) {
+        list(name);
+      } else if (fs::path(name).extension() == ".json") {
+        scan_.skipped.push_back({name, "not in the folder of an experiment"});
+      }
+    }
+  }
+
+  void list(const std::string& folder) {
+    Directory inner(directory_ / folder);
+    if (!inner.opened()) {
+      scan_.skipped.push_back({folder, std::string("cannot list: ") + std::strerror(errno)});
+      return;
+    }
+    for (const std::string& name : inner.names()) {
+      if (fs::path(name).extension() == ".json") candidates_.push_back(candidate(folder, name));
+    }
+  }
+
+  void read_all() {
+    // Threads that would have but a few files each cost more than they bring.
+    constexpr size_t kFilesPerThread = 64;
+    const size_t threads = std::clamp<size_t>(candidates_.size() / kFilesPerThread, 1,
+                                              std::max(1U, std::thread::hardware_concurrency()));
+    std::vector<std::shared_ptr<TextPool>> pools;
+    for (size_t i = 0; i < threads; ++i) pools.push_back(std::make_shared<TextPool>());
+    std::vector<std::thread> helpers;
+    for (size_t i = 1; i < threads; ++i) {
+      helpers.emplace_back([this, pool = pools[i].get()] { read_some(*pool); });
+    }
+    read_some(*pools[0]);
+    for (std::thread& helper : helpers) helper.join();
+    scan_.texts.assign(pools.begin(), pools.end());
+  }
+
+  void read_some(TextPool& texts) {
+    constexpr size_t kBlock = 32;
+    ResultReader reader;
+    std::string folder;
+    std::unique_ptr<Directory> opened;  // of `folder`: names are looked up there, not from the root
+    for (size_t begin; (begin = next_.fetch_add(kBlock)) < candidates_.size();) {
+      for (size_t i = begin; i < std::min(begin + kBlock, candidates_.size()); ++i) {
+        if (!opened || folder != candidates_[i].folder) {
+          folder = candidates_[i].folder;
+          opened = std::make_unique<Directory>(directory_ / folder);
+        }
+        if (opened->opened())
+          read(candidates_[i], opened->descriptor(), reader, texts, outcomes_[i]);
+      }
+    }
+  }
+
+  static void read(const Candidate& candidate, int folder, ResultReader& reader, TextPool& texts,
+                   Outcome& outcome) {
+    try {
+      if (!reader.load(folder, candidate.file.c_str())) return;
+      outcome.result = reader.parse(texts);
+      outcome.result->file = texts.keep(candidate.path());
+      outcome.result->key = texts.keep(candidate.key);
+      outcome.result->sample = candidate.sample;
+    } catch (const InputError& error) {
+      outcome.problem = error.what();
+    }
+  }
+
+  StoreScan collect() {
+    scan_.results.reserve(outcomes_.size());
+    for (size_t i = 0; i < outcomes_.size(); ++i) {
+      Outcome& outcome = outcomes_[i];
+      if (outcome.result) scan_.results.push_back(std::move(*outcome.result));
+      if (outcome.problem) scan_.skipped.push_back({candidates_[i].path(), *outcome.problem});
+    }
+    return std::move(scan_);
+  }
+
+  fs::path directory_;
+  std::vector<Candidate> candidates_;
+  std::vector<Outcome> outcomes_;
+  std::atomic<size_t> next_ = 0;
+  StoreScan scan_;
+};
+
+}  // namespace
+
+Record::Record() : names_(nullptr) {}
+
+const Scalar& Record::operator[](std::string_view name) const {
+  static const Scalar kNothing;
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if ((*names_)[i] == name) return values_[i];
+  }
+  return kNothing;
+}
+
+bool StoredResult::simulated() const {
+  const auto says_so = [](const Scalar& backend) {
+    return backend.is_text() && backend.as_text() == "simulate";
+  };
+  return says_so(inputs["backend"]) || says_so(figures["backend"]);
+}
+
+StoreScan scan_results(const fs::path& directory) {
+  return Scanner(directory).scan();
+}
+
+}  // namespace sftbench
