@@ -1,0 +1,61 @@
+// One cell of a sweep: an entity under an experiment, by name (which files it has) and as a plan
+// (the job, or why there will be none). Naming is cheap and done for every cell; planning looks at
+// files and is done only for cells that the store does not hold.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sftbench/catalog/catalog.h"
+#include "sftbench/launch/classify_error.h"
+#include "sftbench/plan/resolve.h"
+#include "sftbench/space/operation.h"
+#include "sftbench/space/space.h"
+#include "sftbench/sweep/machine.h"
+
+namespace sftbench {
+
+struct CellPlan {
+  TrainingJob job;  // names and inputs are always there
+  bool generate_dataset = false;
+  std::vector<std::string> notes;     // settings that have no effect in this cell
+  std::optional<ErrorClass> settled;  // how it ends without a child: a rule, weights, data, ...
+};
+
+struct Cell {
+  MeasurementRequest request;
+  Json inputs;           // effective ones
+  std::string key;       // of experiment and inputs
+  int sample = 1;        // the one to measure next
+  int samples = 1;       // that are wanted
+  int attempt = 1;       // of this sample, in this sweep
+  bool put_off = false;  // another sweep measured it when its turn came
+};
+
+class CellPlanner {
+ public:
+  // All arguments outlive the planner.
+  CellPlanner(const Space& space, const ActuatorSettings& settings, const ResolveOptions& options,
+              const Catalog& catalog)
+      : space_(space), settings_(settings), options_(options), catalog_(catalog) {}
+
+  Cell name(const WalkStep& step) const;
+
+  // Static rules first, then everything that can be known before training. Never throws RunError.
+  CellPlan plan(const Cell& cell) const;
+
+  // Ranks, threads and GPUs that a planned job needs on this machine.
+  Demand demand(const TrainingJob& job) const;
+
+  const Space& space() const { return space_; }
+  const Catalog& catalog() const { return catalog_; }
+
+ private:
+  const Space& space_;
+  const ActuatorSettings& settings_;
+  const ResolveOptions& options_;
+  const Catalog& catalog_;
+};
+
+}  // namespace sftbench

@@ -1,0 +1,121 @@
+// Measures what an operation asks for of a space: each measurement in a child process, as many at a
+// time as the machine has room for, every outcome in the store before the next one is looked at.
+//
+// The store is all the memory that a sweep has. What it holds as valid or invalid is settled;
+// failed is tried again; nothing is measured without the key's lock (key_lock.h), and after a lock
+// is taken the store is asked again. So a sweep that is killed at any instant is resumed by
+// starting it again, and sweeps that share a directory share the work.
+//
+// One thread, one poll(): children's heartbeats and ends, Ctrl-C, and the next deadline.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sftbench/launch/child_measurement.h"
+#include "sftbench/measure/nvml.h"
+#include "sftbench/results/store.h"
+#include "sftbench/sweep/cell.h"
+
+namespace sftbench {
+
+struct SweepOptions {
+  int64_t jobs = 1;                // measurements at a time; 0: as many as have room
+  int64_t limit = 0;               // cells that are measured before the sweep ends; 0: all
+  int repeats = 1;                 // samples of each cell; only what is valid is repeated
+  int64_t max_retries = 0;         // of a failed sample, at the end of the sweep
+  bool retry_failed = true;        // what the store held as failed when the sweep began
+  bool single_measurement = true;  // false: `repeats` samples are added to those in the store
+  double timeout_s = 0;            // of one measurement; 0: none
+  double stall_timeout_s = 0;      // without a step; 0: none
+  int64_t host_memory_bytes = 0;   // of one measurement; 0: no limit
+  int64_t breaker_failures = 10;   // circuit_breaker.h
+  double breaker_quick_s = 10;
+  std::string backend = kBackendLibtorch;
+  std::vector<std::string> simulate;  // as in ChildSpec
+  std::function<std::string(const Cell&)> command = [](const Cell&) { return std::string(); };
+  std::filesystem::path executable = "/proc/self/exe";
+  const Nvml* nvml = nullptr;  // without it there are no GPUs, for the reason in `no_nvml`
+  std::string no_nvml;
+};
+
+// How a cell, or one of its samples, ended.
+struct Outcome {
+  Status status = Status::kFailed;
+  const Measurement* measurement =
+      nullptr;         // none when the store held it before; valid during the call
+  double seconds = 0;  // that its child took; 0 without one
+};
+
+struct RunningCell {
+  const Cell* cell;
+  const Heartbeat* heartbeat;
+  double elapsed_s;
+};
+
+// Where a sweep stands.
+struct SweepState {
+  int64_t cells_at_most = 0;         // exact unless a filter leaves some out
+  std::map<Status, int64_t> before;  // settled cells that the store held
+  std::map<Status, int64_t> now;     // settled by this sweep
+  int64_t retries = 0;               // that wait for their turn
+  int64_t busy = 0;                  // that another sweep measures
+  double elapsed_s = 0;
+  std::optional<double> seconds_left;  // once something was measured
+  std::vector<RunningCell> running;
+
+  int64_t settled() const;
+};
+
+enum class SweepEnd {
+  kComplete,     // everything asked for is settled
+  kLimit,        // so many cells as were asked for
+  kInterrupted,  // by the user
+  kTripped,      // by the circuit breaker
+  kStoreFailed,  // a result could not be written
+};
+
+// Told what happens, in order. `state` is valid during the call.
+class SweepObserver {
+ public:
+  virtual ~SweepObserver() = default;
+  virtual void on_begin(const SweepState&) {}
+  virtual void on_start(const Cell&, const Share&) {}
+  virtual void on_settled(const Cell&, const Outcome&) {}
+  virtual void on_sample(const Cell&, const Outcome&) {}  // one of several; the cell goes on
+  virtual void on_retry(const Cell&, const Outcome&) {}  // this attempt failed; another will follow
+  virtual void on_busy(const Cell&, const std::string& /*holder*/) {}
+  virtual void on_note(const std::string&) {}
+  // Whenever something moved, and at least every tick_s() seconds.
+  virtual void on_tick(const SweepState&) {}
+  virtual double tick_s() const { return 1; }
+};
+
+class Sweep {
+ public:
+  // All references outlive the sweep. `interrupt_fd` (-1: none) is a signalfd: at the first signal
+  // children are asked to end, at the second they are killed.
+  Sweep(Walk& walk, const CellPlanner& planner, const ResultStore& store, SweepOptions options,
+        SweepObserver& observer, int interrupt_fd = -1);
+  ~Sweep();
+  Sweep(const Sweep&) = delete;
+  Sweep& operator=(const Sweep&) = delete;
+
+  // Once.
+  SweepEnd run();
+
+  const SweepState& state() const;
+  const std::string& message() const;  // why it tripped, or what could not be written
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sftbench

@@ -1,0 +1,45 @@
+// Where a sweep's cells come from: the walk; when it has ended, what failed and is tried again;
+// and, looked at again from time to time, what another sweep measures.
+#pragma once
+
+#include <deque>
+#include <optional>
+
+#include "sftbench/space/operation.h"
+#include "sftbench/sweep/cell.h"
+
+namespace sftbench {
+
+class CellQueue {
+ public:
+  // Both outlive the queue.
+  CellQueue(Walk& walk, const CellPlanner& planner) : walk_(walk), planner_(planner) {}
+
+  // Nothing when there is none now; next_at_s() says when to ask again.
+  std::optional<Cell> next(double now_s);
+
+  // steady_seconds(); infinity when nothing is left.
+  double next_at_s(double now_s) const;
+
+  void retry(Cell cell) { retries_.push_back(std::move(cell)); }
+  void put_off(Cell cell, double now_s);  // another sweep has its lock
+
+  void keep_only_retries();  // of what was begun already
+
+  size_t retries() const { return retries_.size(); }
+  size_t put_off_count() const { return busy_.size(); }
+
+ private:
+  struct Busy {
+    Cell cell;
+    double look_again_s;
+  };
+
+  Walk& walk_;
+  const CellPlanner& planner_;
+  bool walk_ended_ = false;
+  std::deque<Cell> retries_;
+  std::deque<Busy> busy_;  // the one to look at first in front
+};
+
+}  // namespace sftbench

@@ -1,0 +1,61 @@
+#include "sweep/leftovers.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sftbench/base/error.h"
+#include "sftbench/sweep/key_lock.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+bool begins_with(std::string_view text, std::string_view begin) {
+  return text.substr(0, begin.size()) == begin;
+}
+
+// Logs that grew, and results that had only their temporary name (base/file.h: AtomicFile).
+bool unfinished(std::string_view name, const std::string& key) {
+  return (begins_with(name, key + ".") && ends_with(name, ".growing.log")) ||
+         (begins_with(name, "." + key + ".") && ends_with(name, ".tmp"));
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  return names;
+}
+
+}  // namespace
+
+void remove_leftovers(const fs::path& folder) {
+  const std::vector<std::string> names = names_in(folder);
+  for (const std::string& lock_name : names) {
+    if (!ends_with(lock_name, ".lock")) continue;
+    try {
+      // Its destructor removes the lock file itself.
+      const std::optional<KeyLock> lock = KeyLock::try_acquire(folder / lock_name);
+      if (!lock) continue;
+      const std::string key = fs::path(lock_name).stem().string();
+      std::error_code ignored;
+      for (const std::string& name : names) {
+        if (unfinished(name, key)) fs::remove(folder / name, ignored);
+      }
+    } catch (const InputError&) {
+      continue;  // somebody else's file: not ours to judge
+    }
+  }
+}
+
+}  // namespace sftbench

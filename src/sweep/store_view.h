@@ -1,0 +1,38 @@
+// What a store says about a cell: which sample is to be measured next, or how the cell has ended.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "sftbench/results/store.h"
+#include "sftbench/sweep/cell.h"
+#include "sftbench/sweep/sweep.h"
+
+namespace sftbench {
+
+class StoreView {
+ public:
+  StoreView(const ResultStore& store, const SweepOptions& options);
+
+  // Sets how many samples are wanted in all. Once per cell.
+  void count_samples(Cell& cell);
+
+  // How the cell has ended; or nothing, and cell.sample is the one to measure.
+  std::optional<Status> settled(Cell& cell);
+
+  // What could not be read as a measurement since the last call; each file once.
+  std::set<std::string> take_problems();
+
+ private:
+  std::optional<Status> status_of(const Cell& cell, int sample);
+  bool tried_again(const Cell& cell, int sample) const;
+
+  const ResultStore& store_;
+  const SweepOptions& options_;
+  std::filesystem::file_time_type began_;
+  std::set<std::string> reported_, problems_;
+};
+
+}  // namespace sftbench

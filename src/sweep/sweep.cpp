@@ -1,0 +1,426 @@
+#include "sftbench/sweep/sweep.h"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <list>
+#include <set>
+#include <utility>
+
+#include "sftbench/base/clock.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
+#include "sftbench/launch/devices.h"
+#include "sftbench/launch/run_job.h"
+#include "sftbench/sweep/circuit_breaker.h"
+#include "sftbench/sweep/key_lock.h"
+#include "sftbench/sweep/machine.h"
+#include "sweep/cell_queue.h"
+#include "sweep/leftovers.h"
+#include "sweep/store_view.h"
+
+namespace sftbench {
+namespace {
+
+// A million cells that are settled already must not keep children or Ctrl-C waiting.
+constexpr int kLooksPerTurn = 64;
+
+struct Running {
+  Cell cell;
+  CellPlan plan;
+  KeyLock lock;  // given back after the child has ended, with the results written
+  Share share;
+  ChildMeasurement child;
+};
+
+// A cell whose turn it is.
+struct Candidate {
+  Cell cell;
+  std::optional<CellPlan> plan;
+};
+
+bool cut_short(const Measurement& measurement) {
+  return measurement.reason && measurement.reason->code == ReasonCode::kKilled;
+}
+
+std::vector<GpuIdentity> gpus_of(const Nvml* nvml) {
+  return nvml == nullptr ? std::vector<GpuIdentity>() : nvml->gpus();
+}
+
+}  // namespace
+
+int64_t SweepState::settled() const {
+  int64_t sum = 0;
+  for (const auto& [status, count] : before) sum += count;
+  for (const auto& [status, count] : now) sum += count;
+  return sum;
+}
+
+class Sweep::Impl {
+ public:
+  Impl(Walk& walk, const CellPlanner& planner, const ResultStore& store, SweepOptions options,
+       SweepObserver& observer, int interrupt_fd)
+      : planner_(planner),
+        store_(store),
+        options_(std::move(options)),
+        observer_(observer),
+        interrupt_fd_(interrupt_fd),
+        queue_(walk, planner),
+        stored_(store, options_),
+        machine_(affinity_cores(), gpus_of(options_.nvml), planner.catalog().gpus, options_.jobs),
+        breaker_(options_.breaker_failures, options_.breaker_quick_s) {
+    state_.cells_at_most =
+        walk.entities_left_at_most() * static_cast<int64_t>(planner.space().experiments.size());
+  }
+
+  SweepEnd run() {
+    began_s_ = steady_seconds();
+    for (const ExperimentReference& reference : planner_.space().experiments) {
+      remove_leftovers(store_.directory() / reference.experiment->identifier);
+    }
+    observer_.on_begin(state_);
+    while (true) {
+      const bool looked_at_all = start_what_fits();
+      tick();
+      if (running_.empty() && (end_ || (looked_at_all && nothing_left()))) break;
+      wait(looked_at_all);
+      collect();
+    }
+    tick();
+    return end_.value_or(limit_reached_ ? SweepEnd::kLimit : SweepEnd::kComplete);
+  }
+
+  SweepState state_;
+  std::string message_;
+
+ private:
+  bool nothing_left() const {
+    return !candidate_ && std::isinf(queue_.next_at_s(steady_seconds()));
+  }
+
+  // --- what is started
+  // ----------------------------------------------------------------------------
+
+  // False when there may be more to look at right away.
+  bool start_what_fits() {
+    for (int looks = 0; looks < kLooksPerTurn && !end_; ++looks) {
+      if (!candidate_ && !next_candidate()) return true;
+      if (!handle(*candidate_)) return true;
+      candidate_.reset();
+    }
+    return end_.has_value();
+  }
+
+  bool next_candidate() {
+    std::optional<Cell> cell = queue_.next(steady_seconds());
+    if (!cell) return false;
+    if (cell->attempt == 1 && !cell->put_off) stored_.count_samples(*cell);
+    candidate_ = Candidate{std::move(*cell), {}};
+    return true;
+  }
+
+  // False when it must wait for room; else it runs, is settled or stands in the queue again.
+  bool handle(Candidate& candidate) {
+    Cell& cell = candidate.cell;
+    if (settled_in_store(cell)) return true;
+    if (options_.limit > 0 && cells_begun_ >= options_.limit && cell.attempt == 1) {
+      limit_reached_ = true;
+      queue_.keep_only_retries();
+      return true;
+    }
+    if (!candidate.plan) candidate.plan = plan(cell);
+    const Demand demand = planner_.demand(candidate.plan->job);
+    if (!candidate.plan->settled && !machine_.has_room(demand)) return false;
+    std::optional<KeyLock> lock = acquire(cell);
+    if (!lock) return true;
+    cells_begun_ += cell.attempt == 1;
+    if (candidate.plan->settled) {
+      record_without_child(cell, *candidate.plan);
+    } else {
+      start(std::move(cell), std::move(*candidate.plan), std::move(*lock), machine_.take(demand));
+    }
+    return true;
+  }
+
+  bool settled_in_store(Cell& cell) {
+    const std::optional<Status> status = stored_.settled(cell);
+    for (const std::string& problem : stored_.take_problems()) {
+      observer_.on_note(problem + "; it is measured anew, the file is kept aside");
+    }
+    if (!status) return false;
+    ++state_.before[*status];
+    observer_.on_settled(cell, {*status, nullptr, 0});
+    return true;
+  }
+
+  // Nothing when another sweep has it, or has ended it meanwhile, or no lock can be made.
+  std::optional<KeyLock> acquire(Cell& cell) {
+    std::string holder;
+    std::optional<KeyLock> lock;
+    try {
+      lock = KeyLock::try_acquire(lock_path(cell), &holder);
+    } catch (const InputError& error) {
+      store_failed(error);
+      return std::nullopt;
+    }
+    if (!lock) {
+      if (!std::exchange(cell.put_off, true)) observer_.on_busy(cell, holder);
+      queue_.put_off(cell, steady_seconds());
+      return std::nullopt;
+    }
+    if (settled_in_store(cell)) return std::nullopt;
+    return lock;
+  }
+
+  std::filesystem::path lock_path(const Cell& cell) const {
+    return store_.result_path(cell.request.experiment, cell.key).replace_extension(".lock");
+  }
+
+  CellPlan plan(const Cell& cell) {
+    CellPlan plan = planner_.plan(cell);
+    for (const std::string& note : plan.notes) {
+      if (notes_.insert(note).second) observer_.on_note(note);
+    }
+    if (plan.settled || machine_.fits(planner_.demand(plan.job))) return plan;
+    try {
+      check_devices(plan.job, options_.nvml, options_.no_nvml, planner_.catalog().gpus);
+      throw RunError(ReasonCode::kUnsupported, "its ranks and threads need more than the " +
+                                                   std::to_string(machine_.cores()) +
+                                                   " cores that this process may use");
+    } catch (const RunError& error) {
+      plan.settled = classify_exception(error, plan.job);
+    }
+    return plan;
+  }
+
+  void record_without_child(const Cell& cell, const CellPlan& plan) {
+    RunSettings settings;
+    settings.nvml = options_.nvml;
+    settings.command = options_.command(cell);
+    Measurement measurement = begin_measurement(plan.job, settings);
+    const ErrorClass& error = *plan.settled;
+    set_outcome(measurement, makes_invalid(error.code) ? Status::kInvalid : Status::kFailed,
+                {error.code, error.message, error.evidence, {}});
+    measurement.finished_at = utc_now_iso8601();
+    if (written(measurement, cell)) settle(cell, {measurement.status, &measurement, 0});
+  }
+
+  void start(Cell cell, CellPlan plan, KeyLock lock, Share share) {
+    if (!share.cores.empty()) {
+      const auto ranks = static_cast<size_t>(planner_.demand(plan.job).ranks);
+      plan.job.device.threads =
+          static_cast<int64_t>(std::max<size_t>(1, share.cores.size() / ranks));
+    }
+    observer_.on_start(cell, share);
+    try {
+      ChildMeasurement child(spec(cell, plan, lock, share));
+      running_.push_back(
+          {std::move(cell), std::move(plan), std::move(lock), std::move(share), std::move(child)});
+    } catch (const InputError& error) {
+      store_failed(error);
+    }
+  }
+
+  ChildSpec spec(const Cell& cell, const CellPlan& plan, const KeyLock& lock,
+                 const Share& share) const {
+    ChildSpec spec;
+    spec.job = plan.job;
+    spec.generate_dataset = plan.generate_dataset;
+    spec.command = options_.command(cell);
+    spec.backend = options_.backend;
+    spec.simulate = options_.simulate;
+    spec.sample = cell.sample;
+    spec.attempt = cell.attempt;
+    const std::string& experiment = cell.request.experiment;
+    spec.log = store_.growing_log_path(experiment, cell.key, cell.sample);
+    spec.final_log = store_.log_path(experiment, cell.key, cell.sample).string();
+    // Whoever has no GPU of its own must not see one either.
+    spec.environment = {{"CUDA_VISIBLE_DEVICES", join(share.gpus, ",")}};
+    spec.cpus = share.cores;
+    spec.host_memory_bytes = options_.host_memory_bytes;
+    spec.timeout_s = options_.timeout_s;
+    spec.stall_timeout_s = options_.stall_timeout_s;
+    spec.inherited_fds = {lock.fd()};
+    spec.executable = options_.executable;
+    return spec;
+  }
+
+  // --- what ends
+  // ----------------------------------------------------------------------------------
+
+  void collect() {
+    for (auto running = running_.begin(); running != running_.end();) {
+      const bool ended = running->child.advance() && !next_sample(*running);
+      running = ended ? running_.erase(running) : std::next(running);
+    }
+  }
+
+  // Writes what the child came to. True when the next sample runs in its place.
+  bool next_sample(Running& running) {
+    const Measurement& measurement = running.child.result();
+    Cell& cell = running.cell;
+    const bool kept = keep(running, measurement);
+    if (!kept || end_ || measurement.status != Status::kValid || cell.sample >= cell.samples) {
+      machine_.give_back(running.share);
+      return false;
+    }
+    ++cell.sample;
+    cell.attempt = 1;
+    try {
+      running.child = ChildMeasurement(spec(cell, running.plan, running.lock, running.share));
+    } catch (const InputError& error) {
+      store_failed(error);
+      return false;
+    }
+    return true;
+  }
+
+  // True when the result stands in the store.
+  bool keep(Running& running, const Measurement& measurement) {
+    Cell& cell = running.cell;
+    if (unwanted(measurement) || !written(measurement, cell)) {
+      std::error_code ignored;
+      std::filesystem::remove(running.child.spec().log, ignored);
+      return false;
+    }
+    const Outcome outcome{measurement.status, &measurement, running.child.elapsed_s()};
+    breaker_.ended(measurement, outcome.seconds);
+    if (breaker_.tripped() && !end_) {
+      end_ = SweepEnd::kTripped;
+      message_ = breaker_.message();
+    }
+    if (measurement.status == Status::kFailed && cell.attempt <= options_.max_retries && !end_) {
+      observer_.on_retry(cell, outcome);
+      Cell again = cell;
+      ++again.attempt;
+      queue_.retry(std::move(again));
+    } else if (measurement.status == Status::kValid && cell.sample < cell.samples) {
+      observer_.on_sample(cell, outcome);
+    } else {
+      settle(cell, outcome);
+    }
+    return true;
+  }
+
+  // What was ended from here says nothing about the cell.
+  bool unwanted(const Measurement& measurement) const {
+    return (end_ == SweepEnd::kInterrupted || end_ == SweepEnd::kStoreFailed) &&
+           cut_short(measurement);
+  }
+
+  bool written(const Measurement& measurement, const Cell& cell) {
+    try {
+      store_.write(measurement, cell.key, cell.sample);
+      return true;
+    } catch (const InputError& error) {
+      store_failed(error);
+      return false;
+    }
+  }
+
+  void store_failed(const InputError& error) {
+    if (end_ == SweepEnd::kStoreFailed) return;
+    message_ = error.what();
+    end_children(SweepEnd::kStoreFailed);
+  }
+
+  void settle(const Cell& cell, const Outcome& outcome) {
+    ++state_.now[outcome.status];
+    observer_.on_settled(cell, outcome);
+  }
+
+  void end_children(SweepEnd end) {
+    end_ = end;
+    for (Running& running : running_) {
+      running.child.end(ReasonCode::kKilled, "the sweep was ended");
+    }
+  }
+
+  // --- waiting
+  // ------------------------------------------------------------------------------------
+
+  void wait(bool looked_at_all) {
+    std::vector<pollfd> fds = {{interrupt_fd_, POLLIN, 0}};
+    for (const Running& running : running_) running.child.add_poll_fds(fds);
+    const double wait_s = looked_at_all ? std::max(0.0, next_deadline_s() - steady_seconds()) : 0;
+    ::poll(fds.data(), fds.size(), static_cast<int>(std::ceil(std::min(wait_s, 3600.0) * 1000)));
+    if ((fds.front().revents & POLLIN) != 0) interrupted();
+  }
+
+  double next_deadline_s() const {
+    const double now_s = steady_seconds();
+    double next_s = now_s + observer_.tick_s();
+    for (const Running& running : running_) next_s = std::min(next_s, running.child.deadline_s());
+    const bool for_room = candidate_ || end_;
+    return for_room ? next_s : std::min(next_s, queue_.next_at_s(now_s));
+  }
+
+  void interrupted() {
+    signalfd_siginfo signal;
+    if (::read(interrupt_fd_, &signal, sizeof signal) < 0) return;
+    end_children(SweepEnd::kInterrupted);
+  }
+
+  void tick() {
+    state_.elapsed_s = steady_seconds() - began_s_;
+    state_.retries = static_cast<int64_t>(queue_.retries());
+    state_.busy = static_cast<int64_t>(queue_.put_off_count());
+    state_.running.clear();
+    double parts = 0;  // of running cells that are done
+    for (const Running& running : running_) {
+      const Heartbeat& heartbeat = running.child.heartbeat();
+      state_.running.push_back({&running.cell, &heartbeat, running.child.elapsed_s()});
+      if (heartbeat.total_steps > 0) {
+        parts += static_cast<double>(heartbeat.step) / static_cast<double>(heartbeat.total_steps);
+      }
+    }
+    double done = parts;
+    for (const auto& [status, count] : state_.now) done += static_cast<double>(count);
+    const auto left = static_cast<double>(state_.cells_at_most - state_.settled()) - parts;
+    state_.seconds_left.reset();
+    if (done > 0) state_.seconds_left = state_.elapsed_s / done * std::max(0.0, left);
+    observer_.on_tick(state_);
+  }
+
+  const CellPlanner& planner_;
+  const ResultStore& store_;
+  const SweepOptions options_;
+  SweepObserver& observer_;
+  int interrupt_fd_;
+
+  CellQueue queue_;
+  StoreView stored_;
+  Machine machine_;
+  CircuitBreaker breaker_;
+  std::optional<Candidate> candidate_;  // waits for room
+  std::list<Running> running_;
+  std::optional<SweepEnd> end_;  // set: nothing is started any more
+  bool limit_reached_ = false;
+  std::set<std::string> notes_;  // that were said
+  int64_t cells_begun_ = 0;
+  double began_s_ = 0;
+};
+
+Sweep::Sweep(Walk& walk, const CellPlanner& planner, const ResultStore& store, SweepOptions options,
+             SweepObserver& observer, int interrupt_fd)
+    : impl_(std::make_unique<Impl>(walk, planner, store, std::move(options), observer,
+                                   interrupt_fd)) {}
+
+Sweep::~Sweep() = default;
+
+SweepEnd Sweep::run() {
+  return impl_->run();
+}
+
+const SweepState& Sweep::state() const {
+  return impl_->state_;
+}
+
+const std::string& Sweep::message() const {
+  return impl_->message_;
+}
+
+}  // namespace sftbench
