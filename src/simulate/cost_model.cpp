@@ -1,0 +1,145 @@
+#include "simulate/cost_model.h"
+
+#include <algorithm>
+#include <charconv>
+#include <initializer_list>
+
+#include "sftbench/catalog/models.h"
+#include "sftbench/data/step_plan.h"
+
+namespace sftbench {
+namespace {
+
+constexpr int64_t kEntries = 4096;  // of a dataset whose id does not say
+constexpr int64_t kCharactersPerToken = 5;
+constexpr int64_t kPromptTokens = 24;      // that bear no loss
+constexpr double kProcessBytes = 1 << 30;  // what a process holds besides the model
+
+// The number behind `word` in a dataset's id ("-entries-256"); nothing there gives `otherwise`.
+int64_t number_behind(const std::string& id, const std::string& word, int64_t otherwise) {
+  const size_t found = id.find(word);
+  if (found == std::string::npos) return otherwise;
+  std::from_chars(id.data() + found + word.size(), id.data() + id.size(), otherwise);
+  return otherwise;
+}
+
+// Tokens of every entry, before truncation: input and output of news-chars-N have N characters
+// each.
+int64_t entry_tokens(const std::string& dataset_id) {
+  const int64_t characters = number_behind(dataset_id, "chars-", 0);
+  if (characters > 0) return std::max<int64_t>(1, 2 * characters / kCharactersPerToken);
+  const int64_t tokens = number_behind(dataset_id, "tokens-", 1 << 14);
+  return dataset_id.find("tokens-128k") != std::string::npos ? 1 << 17 : tokens;
+}
+
+// The families spell their sizes differently; a vision model keeps those of its text half apart.
+class Shape {
+ public:
+  explicit Shape(const Json& config)
+      : config_(config.contains("text_config") ? config.at("text_config") : config) {}
+
+  int64_t layers() const { return any({"num_hidden_layers", "n_layer", "num_layers"}); }
+  int64_t hidden() const { return any({"hidden_size", "n_embd", "n_embed"}); }
+  int64_t vocabulary() const { return any({"vocab_size"}); }
+  bool tied() const { return config_.value("tie_word_embeddings", true); }
+
+ private:
+  int64_t any(std::initializer_list<const char*> keys) const {
+    for (const char* key : keys) {
+      const auto found = config_.find(key);
+      if (found != config_.end() && found->is_number_integer()) return found->get<int64_t>();
+    }
+    return 1;
+  }
+
+  const Json& config_;
+};
+
+int64_t trained_parameters(const TrainingJob& job, const Shape& shape, int64_t total) {
+  if (job.tuning == "full") return total;
+  // Two factors of rank r for two square projections of each layer.
+  const int64_t rank = std::max<int64_t>(1, job.inputs.value("r", int64_t{4}));
+  return std::min(total, 4 * rank * shape.hidden() * shape.layers());
+}
+
+TrainBegin begin_of(const TrainingJob& job, const Shape& shape) {
+  TrainBegin begin;
+  begin.total_steps =
+      StepPlan({.entries = number_behind(job.data.dataset_id, "entries-", kEntries),
+                .per_device_batch_size = job.batches.per_device_batch_size,
+                .gradient_accumulation_steps = job.batches.gradient_accumulation_steps,
+                .max_steps = job.batches.max_steps,
+                .num_train_epochs = job.batches.num_train_epochs,
+                .ranks = job.device.ranks,
+                .seed = job.seed})
+          .total_steps();
+  begin.parameters_total = parameter_count(job.model.hf_config);
+  begin.parameters_trainable = trained_parameters(job, shape, begin.parameters_total);
+  begin.parameters_embedding = shape.tied() ? 0 : shape.vocabulary() * shape.hidden();
+  begin.compute_dtype = job.precision.autocast == "bf16"   ? "bfloat16"
+                        : job.precision.autocast == "fp16" ? "float16"
+                                                           : job.precision.torch_dtype;
+  begin.padding = job.data.padding;
+  begin.tokenizer = "none: simulated";
+  begin.ranks = static_cast<int>(job.device.ranks);
+  begin.warnings = {"simulated: nothing was trained, no figure of this result was measured"};
+  return begin;
+}
+
+void add_tokens(const TrainingJob& job, JobCost& cost) {
+  const int64_t length = std::min(entry_tokens(job.data.dataset_id), job.data.model_max_length);
+  const int64_t padded = job.data.padding == "max_length" ? job.data.model_max_length : length;
+  cost.samples = job.batches.per_device_batch_size * job.device.ranks *
+                 job.batches.gradient_accumulation_steps;
+  cost.tokens = {.padded = cost.samples * padded,
+                 .dataset = cost.samples * length,
+                 .loss_bearing = cost.samples * std::max<int64_t>(1, length - kPromptTokens)};
+}
+
+void add_flops(const TrainingJob& job, const Shape& shape, JobCost& cost) {
+  const auto positions = static_cast<double>(cost.tokens.padded);
+  const double length = positions / static_cast<double>(cost.samples);
+  const double multiplied =
+      static_cast<double>(cost.begin.parameters_total - cost.begin.parameters_embedding);
+  const double trained = std::min(multiplied, static_cast<double>(cost.begin.parameters_trainable));
+  cost.attention_flops =
+      2 * positions * length * static_cast<double>(shape.hidden() * shape.layers());
+  const double forward = 2 * multiplied * positions + cost.attention_flops;
+  double flops = 2 * forward + cost.attention_flops + 2 * trained * positions;
+  if (job.activations.gradient_checkpointing) flops += forward;
+  cost.flops_per_device = flops / static_cast<double>(job.device.ranks);
+}
+
+void add_memory(const TrainingJob& job, const Shape& shape, JobCost& cost) {
+  const double element_bytes = job.precision.torch_dtype == "float32" ? 4 : 2;
+  const auto ranks = static_cast<double>(job.device.ranks);
+  const double state = (static_cast<double>(cost.begin.parameters_total) +
+                        3 * static_cast<double>(cost.begin.parameters_trainable)) *
+                       element_bytes / ranks;
+  const double micro_batch_positions =
+      static_cast<double>(cost.tokens.padded) /
+      (ranks * static_cast<double>(job.batches.gradient_accumulation_steps));
+  const auto hidden = static_cast<double>(shape.hidden());
+  const auto layers = static_cast<double>(shape.layers());
+  // 17 values per position, layer and hidden unit; one where the layer is recomputed.
+  const double kept = job.activations.gradient_checkpointing ? layers + 17 : 17 * layers;
+  const double activations = micro_batch_positions * hidden * kept * element_bytes;
+  const double logits = micro_batch_positions * static_cast<double>(shape.vocabulary()) * 4;
+  cost.device_bytes = state + activations + logits;
+  cost.host_bytes = ranks * (kProcessBytes + (job.device.kind == "cuda" ? 0 : cost.device_bytes));
+}
+
+}  // namespace
+
+JobCost cost_of(const TrainingJob& job) {
+  const Shape shape(job.model.hf_config);
+  JobCost cost;
+  cost.begin = begin_of(job, shape);
+  cost.vocabulary = shape.vocabulary();
+  add_tokens(job, cost);
+  add_flops(job, shape, cost);
+  add_memory(job, shape, cost);
+  return cost;
+}
+
+}  // namespace sftbench
