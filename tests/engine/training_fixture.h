@@ -1,6 +1,7 @@
 // A job over the golden runs' files, and an observer that keeps what it is told.
 #pragma once
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -50,6 +51,7 @@ inline TrainingJob job_of(const Json& golden) {
   job.optimizer.max_grad_norm = settings["max_grad_norm"];
   job.optimizer.warmup_ratio = settings["warmup_steps"];
   job.seed = settings["seed"];
+  if (const char* device = std::getenv("SFTBENCH_TEST_DEVICE")) job.device.kind = device;
   return job;
 }
 

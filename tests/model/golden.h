@@ -11,6 +11,7 @@
 #include "sftbench/base/json.h"
 #include "sftbench/checkpoint/checkpoint.h"
 #include "sftbench/model/causal_lm.h"
+#include "test_device.h"
 
 namespace sftbench::testing {
 
@@ -29,7 +30,7 @@ inline Tensors read_tensors(const std::filesystem::path& path) {
   for (const StoredTensor& stored : read_safetensors_header(file.text(), path.string())) {
     torch::Tensor tensor = torch::empty(stored.shape, dtypes.at(stored.dtype));
     std::memcpy(tensor.data_ptr(), file.data() + stored.offset_bytes, stored.size_bytes);
-    tensors[stored.name] = tensor;
+    tensors[stored.name] = tensor.to(test_device());
   }
   return tensors;
 }
@@ -40,7 +41,7 @@ struct Golden {
       : folder(case_folder(name)),
         config(read_json_file((folder / "config.json").string())),
         expected(read_tensors(folder / "golden.safetensors")),
-        model(make_causal_lm(config, dtype, torch::kCPU)) {
+        model(make_causal_lm(config, dtype, test_device())) {
     load_weights(*model, folder.string());
   }
 

@@ -1,7 +1,9 @@
 #include "sftbench/ops/attention.h"
 
 #include <cmath>
+#include <fstream>
 #include <limits>
+#include <stdexcept>
 
 #include "ops/op_test_support.h"
 
@@ -13,10 +15,12 @@ struct Case {
 };
 
 const std::vector<Case> kCases = {
-    {1, 1, 1, 1, 8, 0},      {1, 2, 2, 1, 64, 0},    {2, 17, 4, 2, 16, 0},  {1, 64, 9, 3, 64, 0},
-    {2, 65, 3, 3, 64, 0},    {1, 130, 6, 2, 20, 0},  {1, 200, 2, 1, 33, 0}, {1, 300, 4, 1, 64, 0},
-    {1, 97, 4, 2, 128, 0},   {2, 65, 4, 2, 64, 1},   {1, 150, 2, 2, 64, 7}, {1, 257, 2, 1, 64, 64},
-    {1, 300, 3, 1, 32, 129}, {1, 40, 2, 1, 64, 1000}};
+    {1, 1, 1, 1, 8, 0},      {1, 2, 2, 1, 64, 0},     {2, 17, 4, 2, 16, 0},
+    {1, 64, 9, 3, 64, 0},    {2, 65, 3, 3, 64, 0},    {1, 130, 6, 2, 20, 0},
+    {1, 200, 2, 1, 33, 0},   {1, 300, 4, 1, 64, 0},   {1, 97, 4, 2, 128, 0},
+    {2, 65, 4, 2, 64, 1},    {1, 150, 2, 2, 64, 7},   {1, 257, 2, 1, 64, 64},
+    {1, 300, 3, 1, 32, 129}, {1, 40, 2, 1, 64, 1000}, {1, 1025, 3, 1, 64, 0},
+    {1, 900, 2, 2, 64, 511}};
 
 // eager_attention_forward of Hugging Face: repeat_kv, scores, mask, softmax, values.
 Tensor reference(const Tensor& q, const Tensor& k, const Tensor& v, double scale, int64_t window) {
@@ -25,7 +29,8 @@ Tensor reference(const Tensor& q, const Tensor& k, const Tensor& v, double scale
   const Tensor keys = heads_first(k).repeat_interleave(groups, 1),
                values = heads_first(v).repeat_interleave(groups, 1);
   Tensor scores = torch::matmul(heads_first(q), keys.transpose(2, 3)) * scale;
-  const Tensor i = torch::arange(length).unsqueeze(1), j = torch::arange(length).unsqueeze(0);
+  const Tensor position = torch::arange(length).to(q.device());
+  const Tensor i = position.unsqueeze(1), j = position.unsqueeze(0);
   Tensor visible = j <= i;
   if (window > 0) visible = visible & (i - j < window);
   scores = scores.masked_fill(~visible, -std::numeric_limits<double>::infinity());
@@ -109,6 +114,34 @@ TEST(CausalAttention, SameInputGivesTheSameBits) {
       EXPECT_TRUE(all.equal(first));
     }
   }
+}
+
+// Most bytes that this process has held in memory since the last reset.
+class PeakMemory {
+ public:
+  static void reset() { std::ofstream("/proc/self/clear_refs") << "5"; }
+  static int64_t bytes() {
+    std::ifstream status("/proc/self/status");
+    for (std::string word; status >> word;) {
+      int64_t kib = 0;
+      if (word == "VmHWM:" && status >> kib) return kib << 10;
+    }
+    throw std::runtime_error("no VmHWM in /proc/self/status");
+  }
+};
+
+TEST(CausalAttention, NeverHoldsTheScoresOfAllHeads) {
+  if (test_device() != torch::kCPU) GTEST_SKIP() << "host memory says nothing about a GPU";
+  const Case c{1, 3072, 8, 8, 64, 0};
+  auto in = inputs(c, torch::kFloat32);
+  for (Tensor& x : in) x.requires_grad_();
+  PeakMemory::reset();
+  const int64_t before = PeakMemory::bytes();
+  causal_attention(in[0], in[1], in[2], 0.125).sum().backward();
+  const int64_t one_head_bytes = c.length * c.length * 4;
+  const int64_t inputs_bytes = 3 * c.length * c.heads * c.head_dim * 4;
+  // Output, its gradient, the inputs' gradients and what each thread works in.
+  EXPECT_LT(PeakMemory::bytes() - before, 3 * inputs_bytes + one_head_bytes);
 }
 
 TEST(CausalAttention, WrongShapesAreRefused) {

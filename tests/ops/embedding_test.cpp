@@ -45,8 +45,8 @@ TEST(Embedding, AddsToTheGradientThatIsThere) {
 
 TEST(Embedding, ARepeatedTokenLosesNoPrecisionInBfloat16) {
   // 512 ones added one by one in bfloat16 would stop at 256.
-  const Tensor weight = leaf(torch::zeros({3, 4}, torch::kBFloat16));
-  ops::embedding(torch::ones({1, 512}, torch::kInt64), weight).sum().backward();
+  const Tensor weight = leaf(torch::zeros({3, 4}, torch::kBFloat16).to(test_device()));
+  ops::embedding(torch::ones({1, 512}, torch::kInt64).to(test_device()), weight).sum().backward();
   EXPECT_EQ(weight.grad()[1][0].item<double>(), 512.0);
   EXPECT_EQ(weight.grad()[0][0].item<double>(), 0.0);
 }

@@ -22,7 +22,12 @@ Tensor some_labels(const Case& c) {
   const auto int64 = torch::TensorOptions(torch::kInt64);
   const Tensor labels = at::randint(0, c.vocabulary, {c.positions}, generator, int64);
   const Tensor draw = at::rand({c.positions}, generator, torch::TensorOptions(torch::kFloat64));
-  return labels.masked_fill(draw < c.ignored, kIgnoredLabel);
+  return labels.masked_fill(draw < c.ignored, kIgnoredLabel).to(test_device());
+}
+
+// The labels 0 to 5.
+Tensor first_labels() {
+  return torch::arange(6).to(test_device());
 }
 
 // ForCausalLMLoss of Hugging Face without the shift: sum of the cross-entropies over
@@ -91,7 +96,7 @@ TEST(LinearCrossEntropy, AddsToTheGradientThatIsThere) {
 TEST(LinearCrossEntropy, AnUpstreamGradientScalesTheFirstGradient) {
   const Tensor hidden = leaf(random_tensor({6, 8}, torch::kFloat64, 1)),
                weight = leaf(random_tensor({9, 8}, torch::kFloat64, 2));
-  const Tensor labels = torch::arange(6);
+  const Tensor labels = first_labels();
   (linear_cross_entropy(hidden, weight, labels, 1.0, 1.0) * 3.0).backward();
   const Tensor hidden3 = hidden.grad().clone(), weight3 = weight.grad().clone();
   hidden.mutable_grad().reset();
@@ -104,8 +109,8 @@ TEST(LinearCrossEntropy, AnUpstreamGradientScalesTheFirstGradient) {
 TEST(LinearCrossEntropy, AnUpstreamGradientAfterAccumulationIsRefused) {
   const Tensor hidden = leaf(random_tensor({6, 8}, torch::kFloat32, 1)),
                weight = leaf(random_tensor({9, 8}, torch::kFloat32, 2));
-  linear_cross_entropy(hidden, weight, torch::arange(6), 1.0, 1.0).backward();
-  const Tensor scaled = linear_cross_entropy(hidden, weight, torch::arange(6), 1.0, 1.0) * 3.0;
+  linear_cross_entropy(hidden, weight, first_labels(), 1.0, 1.0).backward();
+  const Tensor scaled = linear_cross_entropy(hidden, weight, first_labels(), 1.0, 1.0) * 3.0;
   EXPECT_THROW(scaled.backward(), std::logic_error);
 }
 
@@ -113,11 +118,10 @@ TEST(LinearCrossEntropy, GradientOfACastWeightReachesTheParameter) {
   const Tensor master = leaf(random_tensor({9, 8}, torch::kFloat32, 2));
   const Tensor hidden = random_tensor({6, 8}, torch::kBFloat16, 1);
   for (int i = 0; i < 2; ++i) {
-    linear_cross_entropy(hidden, master.to(torch::kBFloat16), torch::arange(6), 1.0, 6.0)
-        .backward();
+    linear_cross_entropy(hidden, master.to(torch::kBFloat16), first_labels(), 1.0, 6.0).backward();
   }
   const Tensor wide = leaf(master.to(torch::kBFloat16), torch::kFloat64);
-  (2 * reference(hidden.to(torch::kFloat64), wide, torch::arange(6), {6, 8, 9, 1.0, 0.0}, 6.0))
+  (2 * reference(hidden.to(torch::kFloat64), wide, first_labels(), {6, 8, 9, 1.0, 0.0}, 6.0))
       .backward();
   EXPECT_LE(relative_error(master.grad(), wide.grad()), 2 * tolerance(torch::kBFloat16));
 }
@@ -126,7 +130,7 @@ TEST(LinearCrossEntropy, AllLabelsIgnoredGivesZeroLossAndZeroGradients) {
   for (const auto dtype : kDtypes) {
     const Tensor hidden = leaf(random_tensor({6, 8}, dtype, 1)),
                  weight = leaf(random_tensor({9, 8}, dtype, 2));
-    const Tensor labels = torch::full({6}, kIgnoredLabel, torch::kInt64);
+    const Tensor labels = torch::full_like(first_labels(), kIgnoredLabel);
     const Tensor loss = linear_cross_entropy(hidden, weight, labels, 1.0, 1.0);
     EXPECT_EQ(loss.item<double>(), 0.0);
     loss.backward();
@@ -138,7 +142,7 @@ TEST(LinearCrossEntropy, AllLabelsIgnoredGivesZeroLossAndZeroGradients) {
 TEST(LinearCrossEntropy, IgnoredPositionsDoNotTouchTheResult) {
   Tensor hidden = random_tensor({6, 8}, torch::kFloat32, 1);
   const Tensor weight = random_tensor({9, 8}, torch::kFloat32, 2);
-  Tensor labels = torch::arange(6);
+  Tensor labels = first_labels();
   labels[2] = kIgnoredLabel;
   const double before = linear_cross_entropy(hidden, weight, labels, 1.0, 1.0).item<double>();
   hidden[2] = std::nan("");
@@ -150,7 +154,7 @@ TEST(LinearCrossEntropy, NanReachesTheLoss) {
   hidden[5][7] = std::nan("");
   const Tensor weight = random_tensor({9, 8}, torch::kBFloat16, 2);
   EXPECT_TRUE(
-      std::isnan(linear_cross_entropy(hidden, weight, torch::arange(6), 1.0, 1.0).item<double>()));
+      std::isnan(linear_cross_entropy(hidden, weight, first_labels(), 1.0, 1.0).item<double>()));
 }
 
 TEST(LinearCrossEntropy, WithoutGradientModeTheLossIsTheSame) {

@@ -11,14 +11,17 @@
 #include <string>
 #include <vector>
 
+#include "test_device.h"
+
 namespace sftbench::ops {
 
+using testing::test_device;
 using torch::Tensor;
 
 inline const std::vector<torch::Dtype> kDtypes = {torch::kFloat64, torch::kFloat32,
                                                   torch::kBFloat16, torch::kFloat16};
 
-// Normal numbers of the dtype; the same for the same seed.
+// Normal numbers of the dtype on the test device; the same for the same seed, on every device.
 Tensor random_tensor(at::IntArrayRef sizes, torch::Dtype dtype, uint64_t seed);
 
 // A leaf that requires a gradient: a copy of `tensor` in `dtype`.

@@ -78,7 +78,7 @@ TEST(RmsNorm, NanAndInfinityStayInTheirRow) {
     Tensor x = random_tensor({3, 65}, dtype, 1);
     x[0][64] = std::nan("");
     x[1][0] = INFINITY;
-    const Tensor y = rms_norm(x, torch::ones({65}, dtype), 1e-5);
+    const Tensor y = rms_norm(x, torch::ones({65}, x.options()), 1e-5);
     EXPECT_TRUE(y[0].isnan().all().item<bool>());
     EXPECT_TRUE(y[1][0].isnan().item<bool>());
     EXPECT_TRUE(y[2].isfinite().all().item<bool>());

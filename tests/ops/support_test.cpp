@@ -6,7 +6,8 @@ namespace sftbench::ops {
 
 Tensor random_tensor(at::IntArrayRef sizes, torch::Dtype dtype, uint64_t seed) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  return at::normal(0.0, 1.0, sizes, generator, torch::TensorOptions(torch::kFloat64)).to(dtype);
+  return at::normal(0.0, 1.0, sizes, generator, torch::TensorOptions(torch::kFloat64))
+      .to(test_device(), dtype);
 }
 
 Tensor leaf(const Tensor& tensor, torch::Dtype dtype) {

@@ -37,8 +37,9 @@ TEST(Swiglu, MatchesForHalvesOfOneTensor) {
 
 TEST(Swiglu, ExtremeGatesSaturateWithoutNan) {
   for (const auto dtype : kDtypes) {
-    const Tensor gate = leaf(torch::tensor({-1e4, -100.0, -88.5, 0.0, 88.5, 100.0, 1e4}, dtype));
-    const Tensor up = leaf(torch::ones({7}, dtype));
+    const Tensor gate =
+        leaf(torch::tensor({-1e4, -100.0, -88.5, 0.0, 88.5, 100.0, 1e4}, dtype).to(test_device()));
+    const Tensor up = leaf(torch::ones_like(gate));
     const Tensor y = swiglu(gate, up);
     expect_close("saturated", y, torch::silu(gate.detach().to(torch::kFloat64)));
     y.sum().backward();
@@ -50,8 +51,8 @@ TEST(Swiglu, ExtremeGatesSaturateWithoutNan) {
 
 TEST(Swiglu, NanPropagates) {
   for (const auto dtype : kDtypes) {
-    const Tensor gate = torch::tensor({std::nan(""), 1.0, 2.0}, dtype);
-    const Tensor up = torch::tensor({1.0, std::nan(""), 2.0}, dtype);
+    const Tensor gate = torch::tensor({std::nan(""), 1.0, 2.0}, dtype).to(test_device());
+    const Tensor up = torch::tensor({1.0, std::nan(""), 2.0}, dtype).to(test_device());
     const Tensor y = swiglu(gate, up);
     EXPECT_TRUE(y[0].isnan().item<bool>());
     EXPECT_TRUE(y[1].isnan().item<bool>());

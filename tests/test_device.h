@@ -1,0 +1,16 @@
+// The device that tests of tensors run on: SFTBENCH_TEST_DEVICE ("cpu" when it is not set, or
+// "cuda"). Inputs are always drawn on the CPU, so that every device is given the same numbers.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdlib>
+
+namespace sftbench::testing {
+
+inline torch::Device test_device() {
+  const char* name = std::getenv("SFTBENCH_TEST_DEVICE");
+  return {name == nullptr ? "cpu" : name};
+}
+
+}  // namespace sftbench::testing
