@@ -179,8 +179,10 @@ TEST_F(TextGeneratorTest, SeedWithoutWordsOrNotUtf8IsNamed) {
   EXPECT_EQ(error_of("caf\xe9", {}), "seed.txt: the seed text is not UTF-8; expected UTF-8");
   TextGeneratorOptions options;
   options.prompt = "\xff";
-  EXPECT_EQ(error_of("words", options),
-            "prompt or response delimiter is not UTF-8; expected UTF-8");
+  EXPECT_EQ(error_of("words", options), "the prompt is not UTF-8; expected UTF-8");
+  options = {};
+  options.response_delimiter = "\xff";
+  EXPECT_EQ(error_of("words", options), "the response delimiter is not UTF-8; expected UTF-8");
 }
 
 TEST_F(TextGeneratorTest, AllOptionsThatAreOutOfRangeAreNamedAtOnce) {
@@ -194,6 +196,20 @@ TEST_F(TextGeneratorTest, AllOptionsThatAreOutOfRangeAreNamedAtOnce) {
             "words-per-token: found 0; expected a number from 0.001 to 1000\n"
             "tokens-input: found -1; expected a number from 0 to 100000000\n"
             "tokens-output: found 1e+08; expected a number from 0 to 100000000");
+}
+
+TEST_F(TextGeneratorTest, EntryThatMemoryCannotHoldIsRefused) {
+  TextGeneratorOptions options;
+  options.output_tokens = 100'000'000;
+  options.words_per_token = 1000;
+  EXPECT_EQ(
+      error_of("words", options),
+      "tokens-output: one entry would have more than 1000000000 bytes; expected fewer tokens, "
+      "or fewer words per token");
+  options.words_per_token = 1;
+  EXPECT_EQ(error_of("longer words than this", options),
+            "no error");  // 100 million words of 5.75 bytes
+  EXPECT_THAT(error_of("unusuallylongwords", options), HasSubstr("one entry would have more than"));
 }
 
 TEST(DatasetCatalog, UnknownNameGetsTheNearest) {

@@ -1,5 +1,4 @@
-// Synthetic text datasets: entries cut from an endless, round-robin stream of a seed text's words.
-// The place in the stream carries over from entry to entry, so that neighbours differ.
+// Synthetic text datasets: entries cut from the stream of a seed text's words (word_stream.h).
 //
 // Words (ado's sfttrainer_generate_dataset_text):  <prompt> <input words> <delimiter> <output
 // words>, joined by single spaces; words = int(tokens * words per token + 0.5). Characters (the
@@ -12,11 +11,10 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "sftbench/data/word_stream.h"
 
 namespace sftbench {
-
-enum class TextUnit { kWords, kCharacters };
 
 struct TextGeneratorOptions {
   TextUnit unit = TextUnit::kWords;
@@ -29,7 +27,6 @@ struct TextGeneratorOptions {
   int64_t entries = 8 * 128 * 4;  // GPUs x batch per GPU x accumulation
 };
 
-// The seed text's words, escaped once, behind one another; entries are slices of it.
 class TextGenerator {
  public:
   // `origin` names the seed text in errors. InputError when it has no word or is not UTF-8, or an
@@ -46,17 +43,13 @@ class TextGenerator {
   int64_t total_bytes() const;
 
  private:
-  void fill_stream(std::string_view seed_text);
   void append_units(int64_t units, std::string& lines);
 
   TextGeneratorOptions options_;
+  WordStream stream_;
   int64_t input_units_ = 0;  // words or characters of each entry
   int64_t output_units_ = 0;
   std::string head_, middle_;  // of a line: up to the input, from there to the output
-  std::string stream_;         // escaped seed text, one space behind each word
-  std::vector<uint64_t>
-      unit_begins_;       // where each word (or character) begins in stream_, and its end
-  int64_t position_ = 0;  // of the next unit
 };
 
 // Streams all entries to `path`: constant memory, and the whole file or nothing. `progress` gets
