@@ -1,5 +1,7 @@
-"""SmolLM2-135M's shapes with random weights under Hugging Face Trainer: one process of compare.py.
+"""Random weights of a model's shapes under Hugging Face Trainer: one process of compare.py or of bench/gpu/run.sh.
 
+The work is SmolLM2-135M's, or that of a job that `sftbench run --dry-run` printed (--job): same shapes, dtype, entries
+per step, length, checkpointing and number of steps. Entries are random tokens of full length.
 Prints one JSON line: seconds of each optimisation step, age of the process when the first had ended, peak memory.
 """
 import argparse
@@ -19,46 +21,82 @@ def peak_rss_bytes():
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
 
 
-def main():
+SMOLLM2_135M = {"model_type": "llama", "vocab_size": 49152, "hidden_size": 576, "intermediate_size": 1536,
+                "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3,
+                "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "rope_theta": 100000.0,
+                "tie_word_embeddings": True}
+
+
+def options_from(arguments):
+    """The command line; --job replaces what it says."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--length", type=int, default=512)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--checkpointing", action="store_true")
-    options = parser.parse_args()
+    parser.add_argument("--job")
+    options = parser.parse_args(arguments)
+    options.config, options.batch_size, options.accumulation, options.device = SMOLLM2_135M, 1, 1, "cpu"
+    if options.job:
+        with open(options.job) as file:
+            job = json.load(file)
+        options.config = job["model"]["hf_config"]
+        options.dtype = job["precision"]["torch_dtype"]
+        options.length = job["data"]["model_max_length"]
+        options.steps = job["batches"]["max_steps"]
+        options.batch_size = job["batches"]["per_device_batch_size"]
+        options.accumulation = job["batches"]["gradient_accumulation_steps"]
+        options.checkpointing = job["activations"]["gradient_checkpointing"]
+        options.device = job["device"]["kind"]
+    return options
+
+
+def main():
+    options = options_from(None)
 
     import torch
-    from transformers import AutoModelForCausalLM, LlamaConfig, Trainer, TrainerCallback, TrainingArguments
+    from transformers import AutoConfig, AutoModelForCausalLM, Trainer, TrainerCallback, TrainingArguments
 
-    config = LlamaConfig(vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30,
-                         num_attention_heads=9, num_key_value_heads=3, max_position_embeddings=8192,
-                         rms_norm_eps=1e-5, rope_theta=100000.0, tie_word_embeddings=True, use_cache=False)
-    model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, options.dtype), attn_implementation="sdpa")
+    settings = {key: value for key, value in options.config.items() if key != "model_type"}
+    config = AutoConfig.for_model(options.config["model_type"], **settings)
+    config.use_cache = False
+    cuda = options.device == "cuda"
+    with torch.device(options.device):
+        model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, options.dtype),
+                                                 attn_implementation="sdpa")
     generator = torch.Generator().manual_seed(42)
-    ids = torch.randint(4, config.vocab_size, (options.steps, options.length), generator=generator)
+    entries_per_step = options.batch_size * options.accumulation
+    ids = torch.randint(4, config.vocab_size, (options.steps * entries_per_step, options.length), generator=generator)
     entries = [{"input_ids": row, "labels": row, "attention_mask": torch.ones_like(row)} for row in ids]
 
     class Clock(TrainerCallback):
         seconds, first_step_process_age_s = [], 0.0
 
+        def synchronize(self):
+            if cuda:
+                torch.cuda.synchronize()
+
         def on_step_begin(self, args, state, control, **kwargs):
+            self.synchronize()
             self.begin = time.monotonic()
 
         def on_step_end(self, args, state, control, **kwargs):
+            self.synchronize()
             self.seconds.append(time.monotonic() - self.begin)
             self.first_step_process_age_s = self.first_step_process_age_s or process_age_s()
 
     clock = Clock()
     arguments = TrainingArguments(
-        output_dir="unused", use_cpu=True, per_device_train_batch_size=1, max_steps=options.steps, learning_rate=1e-5,
+        output_dir="unused", use_cpu=not cuda, per_device_train_batch_size=options.batch_size,
+        gradient_accumulation_steps=options.accumulation, max_steps=options.steps, learning_rate=1e-5,
         warmup_steps=0.03, lr_scheduler_type="cosine", optim="adamw_torch_fused", max_grad_norm=1.0, weight_decay=0.0,
         seed=42, logging_steps=1, save_strategy="no", report_to="none", disable_tqdm=True,
         gradient_checkpointing=options.checkpointing)
     Trainer(model=model, args=arguments, train_dataset=entries, callbacks=[clock]).train()
-    print(json.dumps({"step_seconds": clock.seconds, "tokens_per_step": options.length,
-                      "first_step_process_age_s": clock.first_step_process_age_s,
-                      "peak_rss_bytes": peak_rss_bytes(), "torch": torch.__version__,
-                      "threads": torch.get_num_threads()}))
+    print(json.dumps({"step_seconds": clock.seconds, "tokens_per_step": options.length * entries_per_step,
+                      "first_step_process_age_s": clock.first_step_process_age_s, "peak_rss_bytes": peak_rss_bytes(),
+                      "device_peak_allocated_bytes": torch.cuda.max_memory_allocated() if cuda else None,
+                      "torch": torch.__version__, "threads": torch.get_num_threads()}))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-600}
+if ! [[ $seconds =~ ^[1-9][0-9]*$ ]]; then
+  echo "usage: tests/fuzz/run.sh [SECONDS] [TARGET...]" >&2
+  exit 2
+fi
 shift || true
 
 if ! command -v clang++ >/dev/null || ! ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer* >/dev/null 2>&1; then
