@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <utility>
 
 #include "sftbench/base/text.h"
@@ -98,34 +99,81 @@ class ExperimentReader {
  public:
   ExperimentReader(const std::string& path, const std::vector<std::string>& models,
                    const std::vector<std::string>& gpus)
-      : diagnostics_(path), models_(models), gpus_(gpus) {}
+      : path_(path), diagnostics_(path), models_(models), gpus_(gpus) {}
 
   Experiment read(const YamlNode& root) {
     Fields fields(root, {}, diagnostics_);
-    Experiment experiment;
+    Experiment experiment = based_on(fields);
+    const bool whole = experiment.identifier.empty();
     experiment.identifier = fields.text("identifier");
     experiment.actuator = fields.text("actuator");
     experiment.tuning = fields.text("tuning");
     experiment.summary = fields.text("summary");
     experiment.aliases = fields.texts("aliases", Presence::kOptional);
-    properties(fields, "required", experiment);
-    properties(fields, "optional", experiment);
-    if (const YamlNode* hardcoded = fields.mapping("hardcoded"))
-      experiment.hardcoded = to_json(*hardcoded);
-    measured(fields, experiment);
+    experiment.runs = fields.integer("runs", Presence::kOptional).value_or(1);
+    without(fields, experiment);
+    const Presence presence = whole ? Presence::kRequired : Presence::kOptional;
+    properties(fields, "required", presence, experiment);
+    properties(fields, "optional", presence, experiment);
+    if (const YamlNode* hardcoded = fields.mapping("hardcoded", presence))
+      experiment.hardcoded.update(to_json(*hardcoded));
+    measured(fields, presence, experiment);
     fields.reject_unknown();
     diagnostics_.throw_if_failed();
     return experiment;
   }
 
  private:
-  void properties(Fields& fields, const std::string& section, Experiment& experiment) {
-    const YamlNode* table = fields.mapping(section);
+  // One level only: a table that is scattered over three files is no longer one to read.
+  Experiment based_on(Fields& fields) {
+    Experiment nothing;
+    nothing.hardcoded = Json::object();
+    const YamlNode* base = fields.any("based_on", Presence::kOptional);
+    if (base == nullptr) return nothing;
+    const std::filesystem::path file =
+        std::filesystem::path(path_).parent_path() / (base->text + ".yaml");
+    const YamlNode root = read_yaml_file(file.string());
+    if (root.find("based_on") != nullptr) {
+      diagnostics_.error(*base, "based_on", "'" + base->text + "' is itself based on another one",
+                         "an experiment that says everything");
+      diagnostics_.throw_if_failed();
+    }
+    return ExperimentReader(file.string(), models_, gpus_).read(root);
+  }
+
+  void without(Fields& fields, Experiment& experiment) {
+    for (const std::string& identifier : fields.texts("without", Presence::kOptional)) {
+      auto& specs = experiment.properties;
+      const auto left = std::remove_if(specs.begin(), specs.end(), [&](const PropertySpec& spec) {
+        return spec.identifier == identifier;
+      });
+      if (left == specs.end()) {
+        diagnostics_.error(0, "without", "'" + identifier + "' is no property of based_on", {},
+                           nearest_spelling(identifier, experiment.property_names()));
+      }
+      specs.erase(left, specs.end());
+    }
+  }
+
+  // A property of the base is replaced in its place, a new one follows at the end.
+  void properties(Fields& fields, const std::string& section, Presence presence,
+                  Experiment& experiment) {
+    const YamlNode* table = fields.mapping(section, presence);
     if (table == nullptr) return;
     for (const auto& [identifier, node] : table->members) {
-      if (experiment.find(identifier) != nullptr)
+      if (std::find(described_.begin(), described_.end(), identifier) != described_.end())
         diagnostics_.error(node, identifier, "described twice");
-      experiment.properties.push_back(property(identifier, section, node));
+      described_.push_back(identifier);
+      PropertySpec spec = property(identifier, section, node);
+      auto& specs = experiment.properties;
+      const auto old = std::find_if(specs.begin(), specs.end(), [&](const PropertySpec& other) {
+        return other.identifier == spec.identifier;
+      });
+      if (old == specs.end()) {
+        specs.push_back(std::move(spec));
+      } else {
+        *old = std::move(spec);
+      }
     }
   }
 
@@ -188,9 +236,10 @@ class ExperimentReader {
     }
   }
 
-  void measured(Fields& fields, Experiment& experiment) {
-    const YamlNode* list = fields.sequence("measured");
+  void measured(Fields& fields, Presence presence, Experiment& experiment) {
+    const YamlNode* list = fields.sequence("measured", presence);
     if (list == nullptr) return;
+    experiment.measured.clear();
     for (size_t i = 0; i < list->items.size(); ++i) {
       Fields members(list->items[i], "measured[" + std::to_string(i) + "]", diagnostics_);
       experiment.measured.push_back(
@@ -199,9 +248,11 @@ class ExperimentReader {
     }
   }
 
+  std::string path_;
   Diagnostics diagnostics_;
   const std::vector<std::string>& models_;
   const std::vector<std::string>& gpus_;
+  std::vector<std::string> described_;  // properties of this file
 };
 
 }  // namespace

@@ -45,6 +45,8 @@ Json as_json(const Experiment& experiment) {
                {"actuator", experiment.actuator},
                {"tuning", experiment.tuning},
                {"summary", experiment.summary},
+               {"aliases", experiment.aliases},
+               {"runs", experiment.runs},
                {"properties", Json::array()},
                {"hardcoded", experiment.hardcoded},
                {"measured", Json::array()}};
@@ -92,10 +94,12 @@ std::string in_full(const Experiment& experiment) {
         property.identifier,
         property.help + (property.unit.empty() ? "" : " [" + property.unit + "]"));
   }
-  return experiment.identifier + " (" + experiment.actuator + ")\n" + experiment.summary +
-         "\n\nRequired properties\n" + definition_list(required) + "\nOptional properties\n" +
-         definition_list(optional) + "\nFixed by the experiment\n" + definition_list(fixed) +
-         "\nMeasured properties\n" + definition_list(measured);
+  std::string head =
+      experiment.identifier + " (" + experiment.actuator + ")\n" + experiment.summary;
+  if (!experiment.aliases.empty()) head += "\nAlso spelled " + join(experiment.aliases);
+  return head + "\n\nRequired properties\n" + definition_list(required) +
+         "\nOptional properties\n" + definition_list(optional) + "\nFixed by the experiment\n" +
+         definition_list(fixed) + "\nMeasured properties\n" + definition_list(measured);
 }
 
 void print_one(const Catalog& catalog, const std::string& identifier, OutputFormat format) {

@@ -33,6 +33,7 @@ class Resolver {
         experiment_(*catalog.experiment(request.experiment)) {}
 
   Resolution resolve() {
+    refuse_several_runs();
     if (!simulated()) refuse_unsupported();
     TrainingJob& job = resolution_.job;
     job.experiment = request_.experiment;
@@ -50,8 +51,8 @@ class Resolver {
                        flag("gradient_checkpointing_use_reentrant")};
     job.kernels = kernels();
     if (!simulated()) refuse_unknown_family(catalogue_family());
-    job.model = find_model(text("model_name"), settings_,
-                           simulated() ? "random" : options_.weights, catalog_.models);
+    job.model = find_model(text("model_name"), settings_, simulated() ? "random" : options_.weights,
+                           catalog_.models);
     if (!simulated()) refuse_unknown_family(config_family(), config_place());
     job.data = data();
     note_what_has_no_effect();
@@ -66,8 +67,21 @@ class Resolver {
   bool simulated() const { return options_.backend == kBackendSimulate; }
 
   // --- what this version cannot do, all of it in one message -------------------------------------
+  // Of no backend: a job is one run.
+  void refuse_several_runs() const {
+    if (experiment_.runs == 1) return;
+    throw RunError(ReasonCode::kUnsupported,
+                   experiment_.identifier + ": " + std::to_string(experiment_.runs) +
+                       " runs make up one measurement and this version measures single runs; "
+                       "finetune_full_benchmark-v1.0.0 works");
+  }
+
   void refuse_unsupported() const {
     std::vector<std::string> reasons;
+    if (experiment_.tuning != "full") {
+      reasons.push_back(experiment_.identifier + ": this version has no " + experiment_.tuning +
+                        " tuning, it trains all parameters; finetune_full_benchmark-v1.0.0 works");
+    }
     if (integer("number_gpus") > 1) {
       reasons.push_back("number_gpus " + std::to_string(integer("number_gpus")) +
                         ": this version trains on one device; number_gpus 0 or 1 works");

@@ -135,6 +135,101 @@ TEST(PropertySpecTest, StringListsTakeThreeTruthValues) {
   EXPECT_TRUE(spec.canonical(*accepted("fast_kernels", "None")).is_null());
 }
 
+// --- the other four experiments
+// ----------------------------------------------------------------------
+
+const Experiment& experiment(const char* identifier) {
+  return *Catalog::shipped().experiment(identifier);
+}
+
+// The identifiers of the first one's properties that the second one does not have.
+std::vector<std::string> only_in(const Experiment& first, const Experiment& second) {
+  std::vector<std::string> names;
+  for (const PropertySpec& spec : first.properties) {
+    if (second.find(spec.identifier) == nullptr) names.push_back(spec.identifier);
+  }
+  return names;
+}
+
+TEST(ExperimentTest, FiveExperimentsShip) {
+  EXPECT_THAT(Catalog::shipped().experiment_names(),
+              ::testing::UnorderedElementsAre(
+                  "finetune_full_benchmark-v1.0.0", "finetune_full_stability-v1.0.0",
+                  "finetune_lora_benchmark-v1.0.0", "finetune_pt_benchmark-v1.0.0",
+                  "finetune_gptq-lora_benchmark-v1.0.0"));
+  for (const Experiment& one : Catalog::shipped().experiments) {
+    EXPECT_EQ(one.actuator, "SFTTrainer");
+    EXPECT_EQ(one.hardcoded["learning_rate"], 1e-5) << one.identifier;
+    EXPECT_EQ(one.measured.back().identifier, "is_valid") << one.identifier;
+  }
+}
+
+TEST(ExperimentTest, LoraAddsRankAndAlpha) {
+  const Experiment& lora = experiment("finetune_lora_benchmark-v1.0.0");
+  EXPECT_EQ(lora.tuning, "lora");
+  EXPECT_THAT(only_in(lora, full()), ::testing::ElementsAre("r", "lora_alpha"));
+  EXPECT_THAT(only_in(full(), lora), ::testing::IsEmpty());
+  EXPECT_EQ(lora.find("r")->default_value, 4);
+  EXPECT_EQ(lora.find("lora_alpha")->default_value, 16);
+  for (const char* property : {"r", "lora_alpha"}) {
+    EXPECT_TRUE(lora.find(property)->accept(parse_yaml("1", "x")));
+    EXPECT_FALSE(lora.find(property)->accept(parse_yaml("0", "x")));
+    EXPECT_TRUE(lora.find(property)->accept(parse_yaml("32", "x")));
+    EXPECT_FALSE(lora.find(property)->accept(parse_yaml("33", "x")));
+  }
+  EXPECT_EQ(lora.hardcoded["peft_method"], "lora");
+  EXPECT_EQ(lora.hardcoded["lora_dropout"], 0.05);
+  EXPECT_EQ(lora.measured.size(), 23U);
+}
+
+TEST(ExperimentTest, GptqLoraKnowsOnlyFloat16AndBothSpellings) {
+  const Experiment& gptq = experiment("finetune_gptq-lora_benchmark-v1.0.0");
+  EXPECT_EQ(&gptq, &experiment("finetune_gtpq-lora_benchmark-v1.0.0"));
+  EXPECT_EQ(gptq.tuning, "gptq-lora");
+  EXPECT_EQ(gptq.find("torch_dtype")->default_value, "float16");
+  EXPECT_TRUE(gptq.find("torch_dtype")->accept(parse_yaml("float16", "x")));
+  EXPECT_FALSE(gptq.find("torch_dtype")->accept(parse_yaml("bfloat16", "x")));
+  EXPECT_EQ(gptq.find("fast_kernels")->default_value, Json({"True", "True", "True"}));
+  EXPECT_THAT(only_in(gptq, full()), ::testing::ElementsAre("r", "lora_alpha"));
+  EXPECT_EQ(gptq.hardcoded["auto_gptq"], "triton_v2");
+}
+
+TEST(ExperimentTest, PromptTuningHasTheFullExperimentsProperties) {
+  const Experiment& prompt = experiment("finetune_pt_benchmark-v1.0.0");
+  EXPECT_EQ(prompt.tuning, "pt");
+  EXPECT_EQ(prompt.property_names(), full().property_names());
+  EXPECT_EQ(prompt.hardcoded["peft_method"], "pt");
+  EXPECT_EQ(prompt.hardcoded["num_virtual_tokens"], 8);
+}
+
+TEST(ExperimentTest, StabilityIsFiveRunsOfFiveStepsAndMeasuresFractions) {
+  const Experiment& stability = experiment("finetune_full_stability-v1.0.0");
+  EXPECT_EQ(stability.runs, 5);
+  EXPECT_EQ(full().runs, 1);
+  EXPECT_EQ(stability.hardcoded["max_steps"], 5);
+  EXPECT_THAT(only_in(full(), stability), ::testing::ElementsAre("max_steps"));
+  std::vector<std::string> names;
+  for (const MeasuredProperty& property : stability.measured) names.push_back(property.identifier);
+  EXPECT_THAT(names,
+              ::testing::ElementsAre("f_gpu_oom", "f_other_error", "f_no_error", "is_valid"));
+}
+
+TEST(ExperimentTest, TellsWhatIsWrongWithWhatItIsBasedOn) {
+  const auto read = [](const std::string& path) { read_experiment(path, {}, {}); };
+  const std::string folder = SFTBENCH_SOURCE_DIR "/experiments/";
+  const std::string head = "identifier: e\nactuator: SFTTrainer\ntuning: full\nsummary: s\n";
+  EXPECT_THAT(error_of_file(head + "based_on: nowhere\n", read),
+              ::testing::HasSubstr("nowhere.yaml: cannot open: No such file or directory"));
+  EXPECT_EQ(error_of_file(head + "based_on: " + folder + "finetune_lora_benchmark-v1.0.0\n", read),
+            "FILE:5: based_on: '" + folder +
+                "finetune_lora_benchmark-v1.0.0' is itself based on another one; expected an "
+                "experiment that says everything");
+  EXPECT_EQ(error_of_file(head + "based_on: " + folder +
+                              "finetune_full_benchmark-v1.0.0\nwithout: [max_stepss]\n",
+                          read),
+            "FILE: without: 'max_stepss' is no property of based_on; did you mean 'max_steps'?");
+}
+
 TEST(ExperimentTest, ListsAllThatIsWrongWithAFile) {
   const std::string text = R"(identifier: e
 actuator: SFTTrainer

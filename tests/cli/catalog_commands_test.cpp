@@ -105,8 +105,11 @@ TEST(ExperimentsTest, ListsAndDescribes) {
   EXPECT_EQ(json["measured"].size(), 23U);
   EXPECT_EQ(output_of({"experiments", "finetune_full_benchmrk-v1.0.0"}),
             "unknown experiment 'finetune_full_benchmrk-v1.0.0'; expected one of "
-            "finetune_full_benchmark-v1.0.0; did you "
-            "mean 'finetune_full_benchmark-v1.0.0'?");
+            "finetune_full_benchmark-v1.0.0, finetune_full_stability-v1.0.0, "
+            "finetune_gptq-lora_benchmark-v1.0.0, finetune_lora_benchmark-v1.0.0, "
+            "finetune_pt_benchmark-v1.0.0; did you mean 'finetune_full_benchmark-v1.0.0'?");
+  EXPECT_THAT(output_of({"experiments", "finetune_gtpq-lora_benchmark-v1.0.0"}),
+              HasSubstr("\nAlso spelled finetune_gtpq-lora_benchmark-v1.0.0\n"));
 }
 
 TEST(ModelsTest, ListsAndDescribesWithSources) {

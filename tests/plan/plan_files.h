@@ -73,9 +73,11 @@ class PlanTest : public ::testing::Test {
     return "no error";
   }
 
-  static MeasurementRequest request(const std::vector<std::string>& more = {}) {
+  static MeasurementRequest request(
+      const std::vector<std::string>& more = {},
+      const std::string& experiment = "finetune_full_benchmark-v1.0.0") {
     SpaceOptions options;
-    options.experiment = "finetune_full_benchmark-v1.0.0";
+    options.experiment = experiment;
     options.extra_models = {"my-3b"};
     options.assignments = more;
     for (const char* required :

@@ -132,6 +132,25 @@ TEST_F(ResolveTest, WhatThisVersionCannotDoIsRefusedByName) {
             "adamw_torch, adamw_torch_fused, adamw_hf");
 }
 
+TEST_F(ResolveTest, ExperimentsThatAreNotBuiltAreRefusedByName) {
+  const auto failure_of = [this](const std::string& experiment) {
+    return error_of(
+        [&] { resolve(request({}, experiment), settings_, options_, Catalog::shipped()); });
+  };
+  EXPECT_EQ(failure_of("finetune_lora_benchmark-v1.0.0"),
+            "UNSUPPORTED: finetune_lora_benchmark-v1.0.0: this version has no lora tuning, it "
+            "trains all parameters; finetune_full_benchmark-v1.0.0 works");
+  EXPECT_THAT(failure_of("finetune_gtpq-lora_benchmark-v1.0.0"), HasSubstr("no gptq-lora tuning"));
+  EXPECT_THAT(failure_of("finetune_pt_benchmark-v1.0.0"), HasSubstr("no pt tuning"));
+  const std::string stability =
+      "UNSUPPORTED: finetune_full_stability-v1.0.0: 5 runs make up one measurement and this "
+      "version measures single runs; finetune_full_benchmark-v1.0.0 works";
+  EXPECT_EQ(failure_of("finetune_full_stability-v1.0.0"), stability);
+  options_.backend = kBackendSimulate;
+  EXPECT_EQ(failure_of("finetune_full_stability-v1.0.0"), stability);
+  EXPECT_EQ(failure_of("finetune_lora_benchmark-v1.0.0"), "no error");
+}
+
 TEST_F(ResolveTest, FamiliesThatAreNotBuiltAreRefusedBeforeAnythingIsFetched) {
   options_.weights = "auto";
   EXPECT_THAT(failure({"model_name=mixtral-8x7b-instruct-v0.1"}),

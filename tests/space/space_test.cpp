@@ -304,7 +304,9 @@ TEST(SpaceErrorTest, UnknownExperimentNamesTheNearest) {
                "actuatorIdentifier: SFTTrainer}]"),
       "s.yaml:1: experiments[0].experimentIdentifier: unknown experiment "
       "'finetune_full_benchmark-v1.0'; expected "
-      "one of finetune_full_benchmark-v1.0.0; did you mean 'finetune_full_benchmark-v1.0.0'?");
+      "one of finetune_full_benchmark-v1.0.0, finetune_full_stability-v1.0.0, "
+      "finetune_gptq-lora_benchmark-v1.0.0, finetune_lora_benchmark-v1.0.0, "
+      "finetune_pt_benchmark-v1.0.0; did you mean 'finetune_full_benchmark-v1.0.0'?");
 }
 
 TEST(SpaceErrorTest, FilesThatAreNoSpacesSaySo) {

@@ -1,7 +1,7 @@
 // An experiment as data: the table of its properties, what it hard-codes and what it measures.
 // The property table of experiments/<id>.yaml is the only place where a property is described:
-// parsing,
-// --set, help, validation, expansion and JSON output all read it.
+// parsing, --set, help, validation, expansion and JSON output all read it. A file that is `based_on`
+// another one says only what differs.
 #pragma once
 
 #include <cstdint>
@@ -62,6 +62,7 @@ struct Experiment {
   std::string actuator;    // SFTTrainer
   std::string tuning;      // full, lora, pt, gptq-lora
   std::string summary;
+  int64_t runs = 1;                        // training runs that make up one measurement
   std::vector<std::string> aliases;        // other spellings that the documents use
   std::vector<PropertySpec> properties;    // required ones first, in the documents' order
   Json hardcoded;                          // name -> value
@@ -72,7 +73,7 @@ struct Experiment {
   std::vector<std::string> property_names() const;
 };
 
-// experiments/<id>.yaml. `model_names` and `gpu_names` are the values of properties that say
+// experiments/<id>.yaml, and beside it the file that it is based on. `model_names` and `gpu_names` are the values of properties that say
 // `values_from`. InputError with everything that is wrong with the file.
 Experiment read_experiment(const std::string& path, const std::vector<std::string>& model_names,
                            const std::vector<std::string>& gpu_names);
