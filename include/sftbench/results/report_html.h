@@ -1,6 +1,6 @@
-// A report as one page: a file that needs no network and no server, opens in any browser of 2023 or
-// later, and holds every measurement that it was given. The page itself (src/results/html/) filters,
-// sorts and draws; what is written here is its data, column by column, compressed.
+// A report as one page: a file that needs no network and no server, opens in any browser of 2024 or
+// later, and holds every measurement that it was given. The page itself (src/results/html/)
+// filters, sorts and draws; what is written here is its data, column by column, compressed.
 //
 // Nothing of a measurement reaches the page as markup: the data is base64 inside a data block, and
 // the page puts texts into the document as texts.
@@ -23,9 +23,9 @@ struct HtmlOptions {
   std::map<std::string, double> usd_per_gpu_hour;
 };
 
-// The whole page. Measurements stand in it in the order of the scan; files that the scan skipped are
-// listed with their reasons. Numbers that take more than a few thousand different values in a column
-// are kept to 7 significant digits, and the page says so.
+// The whole page. Measurements stand in it in the order of the scan; files that the scan skipped
+// are listed with their reasons. Numbers that take more than a few thousand different values in a
+// column are kept to 7 significant digits, and the page says so.
 std::string render_html(const StoreScan& scan, const HtmlOptions& options);
 
 }  // namespace sftbench

@@ -1,0 +1,98 @@
+// What the reader looks at: the filters, the rows that pass them, and the figure that throughput and cost
+// are reckoned in. Every part of the page draws itself again when this changes.
+
+// Rates name their denominator: padding counts as tokens in the first two only.
+const kRates = ['dataset_tokens_per_second', 'dataset_tokens_per_second_per_gpu', 'train_tokens_per_second',
+  'train_tokens_per_gpu_per_second', 'train_samples_per_second'];
+
+class View {
+  constructor(data) {
+    this.data = data;
+    this.filters = new Map();  // column key -> {values: Set} | {min, max} | {contains}
+    this.search = '';
+    this.watchers = [];
+    this.rates = kRates.filter(name => data.column(`measured.${name}`));
+    this.rate = this.rates[0] ?? kRates[0];
+    this.update();
+  }
+
+  watch(draw) { this.watchers.push(draw); }
+
+  setFilter(key, filter) {
+    if (filter) this.filters.set(key, filter);
+    else this.filters.delete(key);
+    this.changed();
+  }
+
+  clear() {
+    this.filters.clear();
+    this.search = '';
+    this.changed();
+  }
+
+  changed() {
+    this.update();
+    for (const draw of this.watchers) draw();
+  }
+
+  get rateNumbers() { return this.data.column(`measured.${this.rate}`)?.numbers; }
+  get filtered() { return this.filters.size > 0 || this.search !== ''; }
+
+  update() { this.rows = this.passing(); }
+
+  // The rows that pass every filter but the one on column `except`.
+  passing(except) {
+    const tests = [...this.filters].filter(([key]) => key !== except)
+      .map(([key, filter]) => rowTest(this.data.column(key), filter));
+    if (this.search) tests.push(searchTest(this.data, this.search));
+    const rows = new Uint32Array(this.data.rows);
+    let kept = 0;
+    for (let row = 0; row < this.data.rows; ++row) {
+      if (tests.every(test => test(row))) rows[kept++] = row;
+    }
+    return rows.subarray(0, kept);
+  }
+
+  // Valid ones of the rows that are looked at.
+  get validRows() {
+    const status = this.data.column('outcome.status');
+    const valid = status ? status.values.indexOf('valid') : -1;
+    return this.rows.filter(row => status.codes[row] === valid);
+  }
+}
+
+function rowTest(column, filter) {
+  if (filter.values) {
+    const passes = column.values.map(value => filter.values.has(value));
+    return row => passes[column.codes[row]];
+  }
+  if (filter.contains !== undefined) return codeTest(column, filter.contains);
+  const {min, max} = filter;
+  return row => column.numbers[row] >= min && column.numbers[row] <= max;
+}
+
+// Whether the row's text has `needle` in it, case ignored: asked once per distinct text.
+function codeTest(column, needle) {
+  const wanted = needle.toLowerCase();
+  const passes = column.values.map(value => value !== null && String(value).toLowerCase().includes(wanted));
+  return row => passes[column.codes[row]];
+}
+
+function searchTest(data, needle) {
+  const tests = data.columns.filter(c => !c.numeric && !c.constant && c.key !== 'outcome.command')
+    .map(column => codeTest(column, needle));
+  return row => tests.some(test => test(row));
+}
+
+// "batch_size: 4, 8", as chips and aria labels say it.
+function filterText(column, filter) {
+  if (filter.contains !== undefined) return `${column.label} contains “${filter.contains}”`;
+  if (filter.values) {
+    const names = [...filter.values].sort(ordered).map(value => value === null ? '(none)' : formatted(value));
+    const shown = names.slice(0, 4).join(', ');
+    return `${column.label}: ${shown}${names.length > 4 ? ` and ${names.length - 4} more` : ''}`;
+  }
+  const from = filter.min > -Infinity ? `${formatted(filter.min)} ≤ ` : '';
+  const to = filter.max < Infinity ? ` ≤ ${formatted(filter.max)}` : '';
+  return `${from}${column.label}${to}`;
+}
