@@ -8,7 +8,7 @@ packages=(
   g++ cmake ninja-build ccache pkg-config git ca-certificates
   libtorch-dev libopenblas0-openmp libdnnl-dev libgloo-dev   # tensors, GEMMs, collectives
   nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libspdlog-dev libpcre2-dev libutf8proc-dev libxxhash-dev
-  libsimdjson-dev                                            # reading a hundred thousand results
+  libsimdjson-dev zlib1g-dev                                 # reading a hundred thousand results; the page of them
   libcurl4-openssl-dev libssl-dev                              # fetching weights, their hashes
   libgtest-dev libgmock-dev libbenchmark-dev python3-jsonschema  # tests and micro-benchmarks
 )
