@@ -1,4 +1,4 @@
-#include "sweep/store_view.h"
+#include "sftbench/sweep/store_view.h"
 
 #include <utility>
 

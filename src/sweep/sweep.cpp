@@ -13,14 +13,13 @@
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
-#include "sftbench/launch/devices.h"
 #include "sftbench/launch/run_job.h"
 #include "sftbench/sweep/circuit_breaker.h"
 #include "sftbench/sweep/key_lock.h"
 #include "sftbench/sweep/machine.h"
+#include "sftbench/sweep/store_view.h"
 #include "sweep/cell_queue.h"
 #include "sweep/leftovers.h"
-#include "sweep/store_view.h"
 
 namespace sftbench {
 namespace {
@@ -46,23 +45,23 @@ bool cut_short(const Measurement& measurement) {
   return measurement.reason && measurement.reason->code == ReasonCode::kKilled;
 }
 
-std::vector<GpuIdentity> gpus_of(const Nvml* nvml) {
-  return nvml == nullptr ? std::vector<GpuIdentity>() : nvml->gpus();
-}
-
 }  // namespace
 
-int64_t SweepState::settled() const {
+int64_t SweepState::settled(Status status) const {
   int64_t sum = 0;
-  for (const auto& [status, count] : before) sum += count;
-  for (const auto& [status, count] : now) sum += count;
+  for (const auto& [held, count] : before) sum += held == status ? count : 0;
+  for (const auto& [kind, count] : now) sum += kind.first == status ? count : 0;
   return sum;
+}
+
+int64_t SweepState::settled() const {
+  return settled(Status::kValid) + settled(Status::kInvalid) + settled(Status::kFailed);
 }
 
 class Sweep::Impl {
  public:
-  Impl(Walk& walk, const CellPlanner& planner, const ResultStore& store, SweepOptions options,
-       SweepObserver& observer, int interrupt_fd)
+  Impl(Walk& walk, const CellPlanner& planner, Machine& machine, const ResultStore& store,
+       SweepOptions options, SweepObserver& observer, int interrupt_fd)
       : planner_(planner),
         store_(store),
         options_(std::move(options)),
@@ -70,15 +69,14 @@ class Sweep::Impl {
         interrupt_fd_(interrupt_fd),
         queue_(walk, planner),
         stored_(store, options_),
-        machine_(affinity_cores(), gpus_of(options_.nvml), planner.catalog().gpus, options_.jobs),
+        machine_(machine),
         breaker_(options_.breaker_failures, options_.breaker_quick_s) {
-    state_.cells_at_most =
-        walk.entities_left_at_most() * static_cast<int64_t>(planner.space().experiments.size());
+    state_.cells_at_most = planner.cells(walk.entities_left_at_most());
   }
 
   SweepEnd run() {
     began_s_ = steady_seconds();
-    for (const ExperimentReference& reference : planner_.space().experiments) {
+    for (const ExperimentReference& reference : planner_.context().space.experiments) {
       remove_leftovers(store_.directory() / reference.experiment->identifier);
     }
     observer_.on_begin(state_);
@@ -184,21 +182,12 @@ class Sweep::Impl {
     for (const std::string& note : plan.notes) {
       if (notes_.insert(note).second) observer_.on_note(note);
     }
-    if (plan.settled || machine_.fits(planner_.demand(plan.job))) return plan;
-    try {
-      check_devices(plan.job, options_.nvml, options_.no_nvml, planner_.catalog().gpus);
-      throw RunError(ReasonCode::kUnsupported, "its ranks and threads need more than the " +
-                                                   std::to_string(machine_.cores()) +
-                                                   " cores that this process may use");
-    } catch (const RunError& error) {
-      plan.settled = classify_exception(error, plan.job);
-    }
     return plan;
   }
 
   void record_without_child(const Cell& cell, const CellPlan& plan) {
     RunSettings settings;
-    settings.nvml = options_.nvml;
+    settings.nvml = planner_.context().nvml;
     settings.command = options_.command(cell);
     Measurement measurement = begin_measurement(plan.job, settings);
     const ErrorClass& error = *plan.settled;
@@ -328,7 +317,8 @@ class Sweep::Impl {
   }
 
   void settle(const Cell& cell, const Outcome& outcome) {
-    ++state_.now[outcome.status];
+    const std::optional<Reason>& reason = outcome.measurement->reason;
+    ++state_.now[{outcome.status, reason ? std::optional(reason->code) : std::nullopt}];
     observer_.on_settled(cell, outcome);
   }
 
@@ -378,7 +368,7 @@ class Sweep::Impl {
       }
     }
     double done = parts;
-    for (const auto& [status, count] : state_.now) done += static_cast<double>(count);
+    for (const auto& [kind, count] : state_.now) done += static_cast<double>(count);
     const auto left = static_cast<double>(state_.cells_at_most - state_.settled()) - parts;
     state_.seconds_left.reset();
     if (done > 0) state_.seconds_left = state_.elapsed_s / done * std::max(0.0, left);
@@ -393,7 +383,7 @@ class Sweep::Impl {
 
   CellQueue queue_;
   StoreView stored_;
-  Machine machine_;
+  Machine& machine_;
   CircuitBreaker breaker_;
   std::optional<Candidate> candidate_;  // waits for room
   std::list<Running> running_;
@@ -404,9 +394,9 @@ class Sweep::Impl {
   double began_s_ = 0;
 };
 
-Sweep::Sweep(Walk& walk, const CellPlanner& planner, const ResultStore& store, SweepOptions options,
-             SweepObserver& observer, int interrupt_fd)
-    : impl_(std::make_unique<Impl>(walk, planner, store, std::move(options), observer,
+Sweep::Sweep(Walk& walk, const CellPlanner& planner, Machine& machine, const ResultStore& store,
+             SweepOptions options, SweepObserver& observer, int interrupt_fd)
+    : impl_(std::make_unique<Impl>(walk, planner, machine, store, std::move(options), observer,
                                    interrupt_fd)) {}
 
 Sweep::~Sweep() = default;

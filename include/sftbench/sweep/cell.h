@@ -33,29 +33,39 @@ struct Cell {
   bool put_off = false;  // another sweep measured it when its turn came
 };
 
+// What cells are named and planned from. Everything outlives the planner.
+struct PlanContext {
+  const Space& space;
+  const ActuatorSettings& settings;
+  const ResolveOptions& options;
+  const Catalog& catalog;
+  const Machine& machine;
+  const Nvml* nvml = nullptr;  // without it there are no GPUs, for the reason in `no_nvml`
+  std::string no_nvml;
+};
+
 class CellPlanner {
  public:
-  // All arguments outlive the planner.
-  CellPlanner(const Space& space, const ActuatorSettings& settings, const ResolveOptions& options,
-              const Catalog& catalog)
-      : space_(space), settings_(settings), options_(options), catalog_(catalog) {}
+  explicit CellPlanner(PlanContext context) : context_(std::move(context)) {}
 
   Cell name(const WalkStep& step) const;
 
-  // Static rules first, then everything that can be known before training. Never throws RunError.
+  // Static rules first, then everything else that can be known before training, the devices of this
+  // machine included. Never throws RunError.
   CellPlan plan(const Cell& cell) const;
 
   // Ranks, threads and GPUs that a planned job needs on this machine.
   Demand demand(const TrainingJob& job) const;
 
-  const Space& space() const { return space_; }
-  const Catalog& catalog() const { return catalog_; }
+  // Cells of a walk through so many entities.
+  int64_t cells(int64_t entities) const;
+
+  const PlanContext& context() const { return context_; }
 
  private:
-  const Space& space_;
-  const ActuatorSettings& settings_;
-  const ResolveOptions& options_;
-  const Catalog& catalog_;
+  void refuse_what_does_not_fit(const TrainingJob& job) const;
+
+  PlanContext context_;
 };
 
 }  // namespace sftbench

@@ -16,10 +16,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sftbench/launch/child_measurement.h"
-#include "sftbench/measure/nvml.h"
 #include "sftbench/results/store.h"
 #include "sftbench/sweep/cell.h"
 
@@ -41,8 +41,6 @@ struct SweepOptions {
   std::vector<std::string> simulate;  // as in ChildSpec
   std::function<std::string(const Cell&)> command = [](const Cell&) { return std::string(); };
   std::filesystem::path executable = "/proc/self/exe";
-  const Nvml* nvml = nullptr;  // without it there are no GPUs, for the reason in `no_nvml`
-  std::string no_nvml;
 };
 
 // How a cell, or one of its samples, ended.
@@ -59,18 +57,22 @@ struct RunningCell {
   double elapsed_s;
 };
 
+// The status, and the reason's code when there is one.
+using OutcomeKind = std::pair<Status, std::optional<ReasonCode>>;
+
 // Where a sweep stands.
 struct SweepState {
-  int64_t cells_at_most = 0;         // exact unless a filter leaves some out
-  std::map<Status, int64_t> before;  // settled cells that the store held
-  std::map<Status, int64_t> now;     // settled by this sweep
-  int64_t retries = 0;               // that wait for their turn
-  int64_t busy = 0;                  // that another sweep measures
+  int64_t cells_at_most = 0;           // exact unless a filter leaves some out
+  std::map<Status, int64_t> before;    // settled cells that the store held
+  std::map<OutcomeKind, int64_t> now;  // settled by this sweep
+  int64_t retries = 0;                 // that wait for their turn
+  int64_t busy = 0;                    // that another sweep measures
   double elapsed_s = 0;
   std::optional<double> seconds_left;  // once something was measured
   std::vector<RunningCell> running;
 
   int64_t settled() const;
+  int64_t settled(Status status) const;
 };
 
 enum class SweepEnd {
@@ -101,8 +103,8 @@ class Sweep {
  public:
   // All references outlive the sweep. `interrupt_fd` (-1: none) is a signalfd: at the first signal
   // children are asked to end, at the second they are killed.
-  Sweep(Walk& walk, const CellPlanner& planner, const ResultStore& store, SweepOptions options,
-        SweepObserver& observer, int interrupt_fd = -1);
+  Sweep(Walk& walk, const CellPlanner& planner, Machine& machine, const ResultStore& store,
+        SweepOptions options, SweepObserver& observer, int interrupt_fd = -1);
   ~Sweep();
   Sweep(const Sweep&) = delete;
   Sweep& operator=(const Sweep&) = delete;

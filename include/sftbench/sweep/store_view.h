@@ -25,8 +25,10 @@ class StoreView {
   // What could not be read as a measurement since the last call; each file once.
   std::set<std::string> take_problems();
 
- private:
+  // Of one sample; nothing when there is none, or none that can be read.
   std::optional<Status> status_of(const Cell& cell, int sample);
+
+ private:
   bool tried_again(const Cell& cell, int sample) const;
 
   const ResultStore& store_;

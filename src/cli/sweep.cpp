@@ -1,0 +1,369 @@
+#include "sftbench/cli/sweep.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <random>
+
+#include "cli/repeat_command.h"
+#include "cli/sweep_view.h"
+#include "sftbench/base/error.h"
+#include "sftbench/catalog/catalog.h"
+#include "sftbench/cli/progress.h"
+#include "sftbench/cli/selection.h"
+#include "sftbench/launch/build_info.h"
+#include "sftbench/launch/interrupt.h"
+#include "sftbench/measure/nvml.h"
+#include "sftbench/simulate/settings.h"
+#include "sftbench/space/operation.h"
+#include "sftbench/sweep/interrupt_signals.h"
+#include "sftbench/sweep/store_view.h"
+#include "sftbench/sweep/sweep.h"
+
+namespace sftbench {
+namespace {
+
+struct SweepArguments {
+  Selection selection;
+  SweepOptions options;
+  std::string operation_path;
+  std::optional<uint64_t> seed;
+  std::string jobs;                    // empty: the operation says
+  std::optional<int64_t> max_retries;  // else the operation's
+  bool dry_run = false;
+  std::string output = "results";
+  std::string format = "table";
+};
+
+constexpr const char* kJobsExpected = "a number of measurements at a time, or auto";
+
+int64_t jobs_at_a_time(const SweepArguments& arguments, const Operation& operation,
+                       const Space& space) {
+  if (arguments.jobs == "auto") return 0;
+  if (arguments.jobs.empty()) {
+    // As ado counts: batchSize entities at a time, each under every experiment.
+    return operation.batch_size * static_cast<int64_t>(space.experiments.size());
+  }
+  int64_t jobs = 0;
+  if (CLI::detail::lexical_cast(arguments.jobs, jobs) && jobs > 0) return jobs;
+  throw InputError({{{}, 0, "--jobs", "found '" + arguments.jobs + "'", kJobsExpected, {}}});
+}
+
+// The space of one entity of it.
+void narrow(Space& space, int64_t index) {
+  const Entity entity = space.entity(index);
+  for (size_t i = 0; i < space.dimensions.size(); ++i) {
+    space.dimensions[i] = Dimension(&space.dimensions[i].property(), {entity.values[i].second});
+  }
+}
+
+// `sftbench run` with everything that makes this measurement what it is.
+std::string run_command(const SweepArguments& arguments, const Cell& cell) {
+  const Selection& selection = arguments.selection;
+  std::vector<std::string> words = {"sftbench", "run"};
+  if (!selection.space_path.empty()) words.push_back(selection.space_path);
+  const auto add = [&words](const char* option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  for (const std::string& assignment : selection.assignments) add("--set", assignment);
+  const bool by_experiment_alone = selection.space_path.empty();
+  add("--experiment", by_experiment_alone ? selection.experiment : cell.request.experiment_id);
+  add("--entity", cell.request.entity_id);
+  add("--config", selection.config_path);
+  add("--weights", selection.weights);
+  add("--padding", selection.padding);
+  if (selection.ranks != 1) add("--ranks", std::to_string(selection.ranks));
+  if (selection.threads != 0) add("--threads", std::to_string(selection.threads));
+  if (arguments.options.backend != kBackendLibtorch) add("--backend", arguments.options.backend);
+  for (const std::string& assignment : arguments.options.simulate) add("--simulate", assignment);
+  std::string command;
+  for (const std::string& word : words)
+    command += (command.empty() ? "" : " ") + shell_quoted(word);
+  return command;
+}
+
+void warn(const std::vector<Diagnostic>& diagnostics) {
+  for (const Diagnostic& diagnostic : diagnostics) spdlog::warn("{}", to_string(diagnostic));
+}
+
+Json code_of(const std::optional<ReasonCode>& code) {
+  return code ? Json(to_string(*code)) : Json();
+}
+
+Table outcome_table(const SweepState& state) {
+  Table table;
+  table.columns = {"status", "reason", "measured_now", "measured_before"};
+  for (const auto& [kind, count] : state.now) {
+    table.rows.push_back({to_string(kind.first), code_of(kind.second), count, 0});
+  }
+  for (const auto& [status, count] : state.before) {
+    table.rows.push_back({to_string(status), Json(), 0, count});
+  }
+  return table;
+}
+
+// Everything that a sweep is made of, in the order in which it can be made.
+class Campaign {
+ public:
+  explicit Campaign(const SweepArguments& arguments)
+      : arguments_(arguments),
+        loaded_(load(arguments.selection)),
+        operation_(read_operation(arguments)),
+        resolve_options_(resolving(loaded_.space, arguments)),
+        nvml_(Nvml::load(&no_nvml_)),
+        machine_(affinity_cores(), nvml_ ? nvml_->gpus() : std::vector<GpuIdentity>(),
+                 Catalog::shipped().gpus, jobs_at_a_time(arguments, operation_, loaded_.space)),
+        store_(arguments.output),
+        planner_({loaded_.space, loaded_.settings, resolve_options_, Catalog::shipped(), machine_,
+                  nvml_.get(), no_nvml_}),
+        options_(sweeping(arguments, operation_)),
+        stored_(store_, options_),
+        walk_(loaded_.space, operation_, seed(arguments, operation_),
+              [this](int64_t entity, size_t experiment) {
+                return recorded({entity, experiment});
+              }) {}
+
+  // Prints what a sweep would do.
+  int preview(OutputFormat format) {
+    Table table;
+    table.columns = {"action", "reason", "sample", "entity_id", "experiment_id", "key"};
+    int64_t begun = 0;
+    while (const std::optional<WalkStep> step = walk_.next()) {
+      Cell cell = planner_.name(*step);
+      stored_.count_samples(cell);
+      const std::optional<Status> status = stored_.settled(cell);
+      if (!status && options_.limit > 0 && begun++ == options_.limit) break;
+      table.rows.push_back(preview_row(cell, status));
+    }
+    for (const std::string& problem : stored_.take_problems()) spdlog::warn("{}", problem);
+    std::cout << render(table, format) << std::flush;
+    return 0;
+  }
+
+  int sweep(OutputFormat format, bool quiet) {
+    for (const ExperimentReference& reference : loaded_.space.experiments) {
+      store_.probe(reference.experiment->identifier);
+    }
+    const InterruptSignals signals;
+    SweepObserver silent;
+    SweepView view(std::cerr, ::isatty(STDERR_FILENO) != 0,
+                   [this](const Cell& cell) { return cell_label(loaded_.space, cell); });
+    Sweep sweep(walk_, planner_, machine_, store_, options_,
+                quiet ? silent : static_cast<SweepObserver&>(view), signals.fd());
+    const SweepEnd end = sweep.run();
+    view.close();
+    say_how_it_ended(end, sweep);
+    std::cout << render(outcome_table(sweep.state()), format) << std::flush;
+    if (end == SweepEnd::kInterrupted) return kInterruptedExitCode;
+    const bool cut_off = end == SweepEnd::kTripped || end == SweepEnd::kStoreFailed;
+    return cut_off || sweep.state().settled(Status::kFailed) > 0 ? kFailedExitCode : 0;
+  }
+
+ private:
+  static LoadedSpace load(const Selection& selection) {
+    LoadedSpace loaded = load_space(selection);
+    warn(loaded.warnings);
+    if (const auto chosen = chosen_entity(loaded.space, selection)) narrow(loaded.space, *chosen);
+    return loaded;
+  }
+
+  static Operation read_operation(const SweepArguments& arguments) {
+    if (arguments.operation_path.empty()) return {};
+    Operation operation = read_operation_file(arguments.operation_path);
+    warn(operation.warnings);
+    return operation;
+  }
+
+  static ResolveOptions resolving(const Space& space, const SweepArguments& arguments) {
+    ResolveOptions options = resolve_options(space, arguments.selection);
+    options.backend = arguments.options.backend;
+    return options;
+  }
+
+  static SweepOptions sweeping(const SweepArguments& arguments, const Operation& operation) {
+    SweepOptions options = arguments.options;
+    options.max_retries = arguments.max_retries.value_or(operation.max_retries);
+    options.single_measurement = operation.single_measurement;
+    options.command = [&arguments](const Cell& cell) { return run_command(arguments, cell); };
+    return options;
+  }
+
+  // A random order that nobody can repeat would be no record of what was done.
+  static uint64_t seed(const SweepArguments& arguments, const Operation& operation) {
+    if (arguments.seed) return *arguments.seed;
+    const bool random =
+        operation.order == WalkOrder::kRandom || operation.order == WalkOrder::kRandomGrouped;
+    if (!random) return 0;
+    const uint64_t drawn = std::random_device()();
+    spdlog::info("random order; --seed {} repeats it", drawn);
+    return drawn;
+  }
+
+  Recorded recorded(const WalkStep& step) {
+    Cell cell = planner_.name(step);
+    const auto status = stored_.status_of(cell, 1);
+    if (!status) return Recorded::kNothing;
+    return *status == Status::kFailed ? Recorded::kFailed : Recorded::kFinal;
+  }
+
+  std::vector<Json> preview_row(const Cell& cell, const std::optional<Status>& status) const {
+    std::string action = status ? std::string(to_string(*status)) : "measure";
+    Json reason;
+    if (!status) {
+      const CellPlan plan = planner_.plan(cell);
+      if (plan.settled) {
+        action = makes_invalid(plan.settled->code) ? "record as invalid" : "record as failed";
+        reason = std::string(to_string(plan.settled->code)) + ": " + plan.settled->message;
+      }
+    }
+    return {action,  reason, cell.sample, cell.request.entity_id, cell.request.experiment_id,
+            cell.key};
+  }
+
+  void say_how_it_ended(SweepEnd end, const Sweep& sweep) const {
+    const SweepState& state = sweep.state();
+    const std::string settled = std::to_string(state.settled()) + " of " +
+                                std::to_string(state.cells_at_most) + " cells are settled in " +
+                                arguments_.output;
+    switch (end) {
+      case SweepEnd::kComplete:
+        spdlog::info("{}, in {}", settled, duration_text(state.elapsed_s));
+        break;
+      case SweepEnd::kLimit:
+        spdlog::info("{}; the limit of {} is reached", settled, options_.limit);
+        break;
+      case SweepEnd::kInterrupted:
+        spdlog::error("interrupted; {}; the same command goes on from there", settled);
+        break;
+      case SweepEnd::kTripped:
+        spdlog::error("stopped: {}; {}; the same command goes on from there", sweep.message(),
+                      settled);
+        break;
+      case SweepEnd::kStoreFailed:
+        spdlog::error("stopped: {}; {}; the same command goes on from there", sweep.message(),
+                      settled);
+        break;
+    }
+  }
+
+  const SweepArguments& arguments_;
+  LoadedSpace loaded_;
+  Operation operation_;
+  ResolveOptions resolve_options_;
+  std::string no_nvml_;
+  std::unique_ptr<Nvml> nvml_;
+  Machine machine_;
+  ResultStore store_;
+  CellPlanner planner_;
+  SweepOptions options_;
+  StoreView stored_;
+  Walk walk_;
+};
+
+int sweep(const SweepArguments& arguments, const CommonOptions& common) {
+  const OutputFormat format = output_format(arguments.format);
+  parse_simulation(arguments.options.simulate);
+  Campaign campaign(arguments);
+  if (arguments.dry_run) return campaign.preview(format);
+  if (arguments.options.backend == kBackendSimulate) {
+    spdlog::warn("simulated: nothing is trained, every result says so");
+  } else if (const std::string unfit = unfit_for_measuring(); !unfit.empty()) {
+    spdlog::warn("this sftbench was {}: its figures say nothing about a release build", unfit);
+  }
+  return campaign.sweep(format, common.no_progress || !spdlog::should_log(spdlog::level::info));
+}
+
+void add_work_options(CLI::App& command, SweepArguments& arguments) {
+  SweepOptions& options = arguments.options;
+  command
+      .add_option("--operation", arguments.operation_path,
+                  "which entities, in which order (ado's random_walk)")
+      ->type_name("FILE");
+  command.add_option("--seed", arguments.seed, "of random orders; else it is drawn and said")
+      ->type_name("N");
+  command
+      .add_option("--jobs", arguments.jobs,
+                  "measurements at a time, between which cores are divided; auto: as many as "
+                  "have GPUs or cores of their own; default: 1, or the operation's batchSize")
+      ->type_name("N|auto");
+  command.add_option("--limit", options.limit, "cells to measure before the sweep ends; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N");
+  command.add_option("--repeats", options.repeats, "samples of each cell that is valid")
+      ->check(CLI::Range(1, 1000))
+      ->option_text("N=1");
+  command.add_flag("--dry-run", arguments.dry_run,
+                   "list what would be measured and what is there, and stop");
+  command.add_option("-o,--output", arguments.output, "folder of the results")
+      ->type_name("DIR")
+      ->capture_default_str();
+  command.add_option("--format", arguments.format, "table, json, jsonl, csv or md")
+      ->capture_default_str();
+}
+
+void add_failure_options(CLI::App& command, SweepArguments& arguments) {
+  SweepOptions& options = arguments.options;
+  command.add_option("--timeout", options.timeout_s, "seconds that a measurement may take; 0: any")
+      ->check(CLI::NonNegativeNumber)
+      ->option_text("S=86400");
+  command
+      .add_option("--stall-timeout", options.stall_timeout_s,
+                  "seconds that it may go without a step; 0: any")
+      ->check(CLI::NonNegativeNumber)
+      ->option_text("S=3600");
+  command
+      .add_option("--host-memory", options.host_memory_bytes,
+                  "private memory that a measurement may take (64GiB); more ends as OOM_HOST")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("BYTES");
+  command
+      .add_option("--max-retries", arguments.max_retries,
+                  "of a failed measurement, at the end of the sweep")
+      ->check(CLI::Range(0, 1000))
+      ->option_text("N=0");
+  command.add_flag("!--no-retry-failed", options.retry_failed,
+                   "leave alone what failed in an earlier sweep");
+  command
+      .add_option("--max-quick-failures", options.breaker_failures,
+                  "failures in a row, each within --quick-failure seconds, that stop the sweep; "
+                  "0: never")
+      ->check(CLI::NonNegativeNumber)
+      ->option_text("N=10");
+  command.add_option("--quick-failure", options.breaker_quick_s, "seconds")
+      ->check(CLI::NonNegativeNumber)
+      ->option_text("S=10");
+  command.add_option("--backend", options.backend, "libtorch, or simulate: trains nothing")
+      ->check(CLI::IsMember({kBackendLibtorch, kBackendSimulate}))
+      ->option_text("NAME=libtorch");
+  command.add_option("--simulate", options.simulate, "what the simulated machine is like")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
+}
+
+}  // namespace
+
+void add_sweep_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
+  CLI::App* command = app.add_subcommand("sweep", "measure every entity of a space, resumable");
+  const auto arguments = std::make_shared<SweepArguments>();
+  add_selection_options(*command, arguments->selection);
+  add_work_options(*command, *arguments);
+  add_failure_options(*command, *arguments);
+  command->footer(R"(
+Each measurement runs in a child process and ends valid, invalid or failed; its file is written before
+the next one starts. The same command again goes on where this one stopped. Several sweeps may work on one
+folder, also over NFS.
+
+Examples:
+  sftbench sweep space.yaml --dry-run
+  sftbench sweep space.yaml -o results --jobs auto
+  sftbench sweep space.yaml --backend simulate --simulate crash_probability=0.1
+
+Exit status: 0 all is measured, valid or invalid; 2 usage or input error; 4 something failed, or the sweep
+had to stop; 130 interrupted.)");
+  command->callback([arguments, &common, &exit_code] { exit_code = sweep(*arguments, common); });
+}
+
+}  // namespace sftbench
