@@ -328,6 +328,14 @@ StoredResult ResultReader::parse(TextPool& texts) {
   return result;
 }
 
+std::string ResultReader::minified() const {
+  std::string text(size_bytes_ + simdjson::SIMDJSON_PADDING, '\0');
+  size_t size_bytes = 0;
+  if (simdjson::minify(content_.data(), size_bytes_, text.data(), size_bytes)) fail("not JSON");
+  text.resize(size_bytes);
+  return text;
+}
+
 Status ResultReader::parse_status() {
   return status_of(parser_->parse(content_, size_bytes_));
 }

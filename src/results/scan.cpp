@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "results/result_reader.h"
+#include "sftbench/results/report.h"
 
 namespace sftbench {
 namespace {
@@ -200,6 +201,23 @@ bool StoredResult::simulated() const {
     return backend.is_text() && backend.as_text() == "simulate";
   };
   return says_so(inputs["backend"]) || says_so(figures["backend"]);
+}
+
+void write_measurements(const fs::path& directory, const StoreScan& scan, bool lines,
+                        const std::function<void(std::string_view)>& write) {
+  ResultReader reader;
+  std::string piece = lines ? "" : "[\n";
+  for (size_t i = 0; i < scan.results.size(); ++i) {
+    const fs::path file = directory / scan.results[i].file;
+    if (!reader.load(AT_FDCWD, file.c_str())) throw InputError(file.string() + ": is gone");
+    piece += reader.minified();
+    piece += lines || i + 1 == scan.results.size() ? "\n" : ",\n";
+    if (piece.size() > size_t{1} << 20) {
+      write(piece);
+      piece.clear();
+    }
+  }
+  write(piece + (lines ? "" : "]\n"));
 }
 
 StoreScan scan_results(const fs::path& directory) {

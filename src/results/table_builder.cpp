@@ -1,0 +1,132 @@
+#include "results/table_builder.h"
+
+#include <numeric>
+#include <set>
+
+#include "sftbench/measure/measured_properties.h"
+
+namespace sftbench {
+namespace {
+
+// Negative, zero, positive: nothing before numbers before texts.
+int compare(const Scalar& a, const Scalar& b) {
+  const auto rank = [](const Scalar& value) {
+    return value.is_null() ? 0 : value.is_text() ? 2 : 1;
+  };
+  if (rank(a) != rank(b)) return rank(a) - rank(b);
+  if (a.is_text()) return a.as_text().compare(b.as_text());
+  const double difference = a.as_number().value_or(0) - b.as_number().value_or(0);
+  return difference < 0 ? -1 : difference > 0 ? 1 : 0;
+}
+
+// Calls `use` with each list of names that `record` has in any row.
+template <typename Function>
+void for_each_list(const std::vector<Repeats>& rows, Record StoredResult::*record,
+                   const Function& use) {
+  std::set<const Record::Names*> seen;
+  for (const Repeats& row : rows) {
+    const Record::Names* names = (row.first().*record).names();
+    if (names != nullptr && seen.insert(names).second) use(*names);
+  }
+}
+
+}  // namespace
+
+SortedRows::SortedRows(std::vector<Repeats> rows)
+    : rows_(std::move(rows)), entities_(rows_), order_(rows_.size()) {
+  std::iota(order_.begin(), order_.end(), size_t{0});
+  std::sort(order_.begin(), order_.end(), [this](size_t a, size_t b) { return before(a, b); });
+}
+
+bool SortedRows::before(size_t a, size_t b) const {
+  for (size_t i = 0; i < entities_.names().size(); ++i) {
+    const int sign = compare(entities_.row(a)[i], entities_.row(b)[i]);
+    if (sign != 0) return sign < 0;
+  }
+  const int sign = rows_[a].first().experiment_id.compare(rows_[b].first().experiment_id);
+  return sign != 0 ? sign < 0 : a < b;  // the scan's order: by key
+}
+
+std::vector<std::string_view> SortedRows::input_names() const {
+  std::set<std::string_view> all;
+  for_each_list(rows_, &StoredResult::inputs,
+                [&](const Record::Names& names) { all.insert(names.begin(), names.end()); });
+  return {all.begin(), all.end()};
+}
+
+std::vector<std::string_view> SortedRows::measured_names() const {
+  std::vector<std::string_view> all(kMeasuredProperties.begin(), kMeasuredProperties.end() - 1);
+  const std::string_view last = kMeasuredProperties.back();
+  for_each_list(rows_, &StoredResult::measured, [&](const Record::Names& names) {
+    for (const std::string_view name : names) {
+      const bool known = std::find(all.begin(), all.end(), name) != all.end();
+      if (!known && name != last) all.push_back(name);
+    }
+  });
+  all.push_back(last);
+  return all;
+}
+
+const std::vector<Scalar>& Samples::operator()(const Repeats& row) {
+  values_.clear();
+  for (const StoredResult* sample : row.samples) {
+    const Scalar& value = pick_(sample->*record_);
+    if (!value.is_null()) values_.push_back(value);
+  }
+  return values_;
+}
+
+bool TableBuilder::has(std::string_view name) const {
+  return std::any_of(table_.columns.begin(), table_.columns.end(),
+                     [&](const ReportColumn& column) { return column.name == name; });
+}
+
+void TableBuilder::entity_columns() {
+  for (size_t k = 0; k < rows_.entity_names().size(); ++k) {
+    ReportColumn& column = table_.columns.emplace_back();
+    column.name = rows_.entity_names()[k];
+    column.cells.reserve(rows_.size());
+    for (size_t i = 0; i < rows_.size(); ++i) column.cells.push_back(rows_.entity_cell(i, k));
+  }
+}
+
+void TableBuilder::telling_inputs() {
+  std::vector<std::string_view> names = rows_.entity_names();  // the space's order first
+  for (const std::string_view name : rows_.input_names()) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  const size_t columns_before = table_.columns.size();
+  for (const std::string_view name : names) {
+    Picker pick(name);
+    const auto input = [&](const Repeats& row) { return pick(row.first().inputs); };
+    bool differs = false;
+    for (size_t i = 1; i < rows_.size() && !differs; ++i) {
+      const Scalar first = input(rows_.row(0));
+      differs = !(input(rows_.row(i)) == first);
+    }
+    if (differs) column(std::string(name), input);
+  }
+  if (table_.columns.size() == columns_before) entity_columns();
+}
+
+void TableBuilder::count_column() {
+  column("n", [](const Repeats& row) {
+    return Scalar::integer(static_cast<int64_t>(row.samples.size()));
+  });
+}
+
+void TableBuilder::spread_column() {
+  Samples tokens("dataset_tokens_per_second", &StoredResult::measured);
+  Samples entries("train_samples_per_second", &StoredResult::measured);
+  column("spread_percent", [&](const Repeats& row) {
+    const std::vector<Scalar>& rates = tokens(row).empty() ? entries(row) : tokens(row);
+    const std::optional<double> spread = spread_percent(rates);
+    return spread ? Scalar::number(*spread) : Scalar();
+  });
+}
+
+Scalar text_or_null(std::string_view text) {
+  return text.empty() ? Scalar() : Scalar::text(text);
+}
+
+}  // namespace sftbench

@@ -1,0 +1,92 @@
+// What the layouts of a report are made from: rows in their order, and columns filled row by row.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "results/entity_columns.h"
+#include "sftbench/results/repeats.h"
+#include "sftbench/results/report_table.h"
+
+namespace sftbench {
+
+// Rows with their entities' properties, sorted by these, then by experiment.
+class SortedRows {
+ public:
+  explicit SortedRows(std::vector<Repeats> rows);
+
+  size_t size() const { return order_.size(); }
+  const Repeats& row(size_t index) const { return rows_[order_[index]]; }
+  const std::vector<std::string_view>& entity_names() const { return entities_.names(); }
+  const Scalar& entity_cell(size_t index, size_t column) const {
+    return entities_.row(order_[index])[column];
+  }
+
+  // The names that any row has among its inputs, sorted.
+  std::vector<std::string_view> input_names() const;
+  // What any row measured: ado's properties in ado's order whether measured or not, others behind
+  // them (the stability experiment's), is_valid last.
+  std::vector<std::string_view> measured_names() const;
+
+ private:
+  bool before(size_t a, size_t b) const;
+
+  std::vector<Repeats> rows_;
+  EntityColumns entities_;
+  std::vector<size_t> order_;
+};
+
+// The values that a row's samples have for a name; absent ones are left out.
+class Samples {
+ public:
+  Samples(std::string_view name, Record StoredResult::*record) : pick_(name), record_(record) {}
+  const std::vector<Scalar>& operator()(const Repeats& row);
+
+ private:
+  Picker pick_;
+  Record StoredResult::*record_;
+  std::vector<Scalar> values_;
+};
+
+// Builds columns row by row.
+class TableBuilder {
+ public:
+  explicit TableBuilder(SortedRows rows) : rows_(std::move(rows)) { table_.rows = rows_.size(); }
+
+  const SortedRows& rows() const { return rows_; }
+  bool has(std::string_view name) const;
+
+  // `cell` is called for each row: Scalar(const Repeats&).
+  template <typename Function>
+  void column(std::string name, const Function& cell) {
+    ReportColumn& column = table_.columns.emplace_back();
+    column.name = std::move(name);
+    column.cells.reserve(rows_.size());
+    for (size_t i = 0; i < rows_.size(); ++i) column.cells.push_back(cell(rows_.row(i)));
+  }
+
+  void entity_columns();
+  // The inputs that tell rows apart; where none does (there is but one row), the entity's properties.
+  void telling_inputs();
+  void count_column();   // n: how many samples a row has
+  void spread_column();  // spread_percent: how far their rates lie apart
+
+  // Keeps a text for cells.
+  Scalar text(std::string text) { return table_.text(std::move(text)); }
+  // Those that hold something.
+  ReportTable table() {
+    table_.drop_empty_columns();
+    return std::move(table_);
+  }
+
+ private:
+  SortedRows rows_;
+  ReportTable table_;
+};
+
+Scalar text_or_null(std::string_view text);
+
+}  // namespace sftbench
