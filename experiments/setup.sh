@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Installs what sftbench is built from (Debian 12 packages, as root) and builds it into build/release.
 # usage: experiments/setup.sh [--packages-only] [ninja targets...]
+# Targets `all` and `sftbench_parquet` also get Apache Arrow, for the vision datasets: Debian 12 has no package
+# of it, so it comes out of the pyarrow wheel, put into build/pyarrow.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,8 +12,16 @@ packages=(
   nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libspdlog-dev libpcre2-dev libutf8proc-dev libxxhash-dev
   libsimdjson-dev zlib1g-dev                                 # reading a hundred thousand results; the page of them
   libcurl4-openssl-dev libssl-dev                              # fetching weights, their hashes
+  libturbojpeg0-dev                                          # pictures of the vision datasets
   libgtest-dev libgmock-dev libbenchmark-dev python3-jsonschema  # tests and micro-benchmarks
 )
+
+pyarrow=26.0.1
+wants_parquet=
+for target in "${@:-all}"; do
+  case $target in all | sftbench_parquet) wants_parquet=yes ;; esac
+done
+[ -n "$wants_parquet" ] && packages+=(python3-pip)
 
 missing=()
 for package in "${packages[@]}"; do
@@ -28,6 +38,18 @@ if [ ${#missing[@]} -gt 0 ]; then
   apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 [ "${1:-}" = --packages-only ] && exit 0
+
+if [ -n "$wants_parquet" ] && [ ! -d "build/pyarrow/pyarrow-$pyarrow.dist-info" ]; then
+  echo "Installing pyarrow $pyarrow into build/pyarrow"
+  rm -rf build/pyarrow build/pyarrow.part
+  # Whole or not at all; without it everything but the vision datasets works, and their tests say that they skip.
+  if /usr/bin/python3 -m pip install -q --disable-pip-version-check --root-user-action=ignore --no-deps \
+      --target build/pyarrow.part "pyarrow==$pyarrow"; then
+    mv build/pyarrow.part build/pyarrow
+  else
+    echo "setup.sh: pyarrow could not be installed: no vision datasets, and their tests are skipped" >&2
+  fi
+fi
 
 cmake --preset release >build-configure.log 2>&1 || { cat build-configure.log >&2; exit 1; }
 rm -f build-configure.log

@@ -1,0 +1,76 @@
+// Parquet files, through Apache Arrow's C++ library. Arrow is 60 MB that only two commands need and
+// that not every machine has: it is linked into a library of its own, libsftbench_parquet.so, which
+// is loaded when Parquet is read or written.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+
+// Writes the rows of a vision dataset (vision_generator.h says what is in one), compressed by zstd,
+// with the schema metadata by which Hugging Face datasets knows the column `images` for an Image.
+// The same rows give the same bytes under the same version of Arrow.
+class VisionParquetWriter {
+ public:
+  virtual ~VisionParquetWriter() = default;
+
+  virtual void append(std::string_view question, std::string_view answer) = 0;
+
+  // Writes what is still held, and the file's footer. Without it there is no readable file.
+  virtual void finish() = 0;
+};
+
+// The texts of one column, in the order of the rows. Reads a few rows at a time, however the file
+// is made. Not safe for concurrent calls.
+class ParquetTexts {
+ public:
+  virtual ~ParquetTexts() = default;
+
+  virtual int64_t size() const = 0;  // entries
+  virtual const std::string& path() const = 0;
+
+  // The next entry's text: true and `text`, or false and `error` (the entry is null).
+  // InputError when the file cannot be read further. REQUIRES: called at most size() times.
+  virtual bool read_next(std::string& text, Diagnostic& error) = 0;
+};
+
+class ParquetLibrary {
+ public:
+  virtual ~ParquetLibrary() = default;
+
+  // `write` takes the file's bytes as they come; what it throws is thrown on by the writer.
+  virtual std::unique_ptr<VisionParquetWriter> write_vision(
+      std::string image_jpeg, std::function<void(std::string_view)> write) = 0;
+
+  // A column of strings, or of chats as vision datasets have them: the text of a chat is its text
+  // parts, one per line, without images and chat template.
+  // InputError when the file cannot be read, has no entry, lacks the column or has something else
+  // there.
+  virtual std::unique_ptr<ParquetTexts> read_texts(const std::filesystem::path& path,
+                                                   const std::string& column) = 0;
+};
+
+// Where the library is looked for: SFTBENCH_PARQUET (a file) if it is set, else beside the
+// executable (build tree), else in ../lib/sftbench (installed).
+std::vector<std::filesystem::path> parquet_library_candidates();
+
+// Loads the first candidate that exists and never unloads it. RunError(kUnsupported) with the
+// command that builds it when there is none, with the loader's own words when it cannot be loaded,
+// with both versions when it belongs to another version of the program.
+std::unique_ptr<ParquetLibrary> load_parquet_library();
+
+// What the library exports.
+using ParquetVersionFunction = const char* (*)();
+using CreateParquetLibraryFunction = ParquetLibrary* (*)();
+inline constexpr const char* kParquetVersionSymbol = "sftbench_parquet_version";
+inline constexpr const char* kCreateParquetLibrarySymbol = "sftbench_create_parquet_library";
+
+}  // namespace sftbench

@@ -1,0 +1,30 @@
+// What libsftbench_parquet.so exports: parquet_library.h says how it is loaded.
+#include "data/parquet/text_reader.h"
+#include "data/parquet/vision_writer.h"
+#include "sftbench/data/parquet_library.h"
+
+namespace sftbench {
+namespace {
+
+class ArrowParquetLibrary : public ParquetLibrary {
+ public:
+  std::unique_ptr<VisionParquetWriter> write_vision(
+      std::string image_jpeg, std::function<void(std::string_view)> write) override {
+    return make_vision_writer(std::move(image_jpeg), std::move(write));
+  }
+  std::unique_ptr<ParquetTexts> read_texts(const std::filesystem::path& path,
+                                           const std::string& column) override {
+    return make_text_reader(path, column);
+  }
+};
+
+}  // namespace
+}  // namespace sftbench
+
+extern "C" const char* sftbench_parquet_version() {
+  return SFTBENCH_VERSION;
+}
+
+extern "C" sftbench::ParquetLibrary* sftbench_create_parquet_library() {
+  return new sftbench::ArrowParquetLibrary();
+}
