@@ -17,9 +17,13 @@
 #include "sftbench/cli/expand.h"
 #include "sftbench/cli/experiments.h"
 #include "sftbench/cli/gpus.h"
+#include "sftbench/cli/measure.h"
 #include "sftbench/cli/models.h"
+#include "sftbench/cli/report.h"
 #include "sftbench/cli/run.h"
+#include "sftbench/cli/weights.h"
 #include "sftbench/launch/build_info.h"
+#include "sftbench/launch/child_request.h"
 
 namespace sftbench {
 namespace {
@@ -123,15 +127,18 @@ void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
 
   add_run_command(app, common, exit_code);
   add_expand_command(app, exit_code);
+  add_report_command(app, exit_code);
   add_experiments_command(app, exit_code);
   add_models_command(app, exit_code);
   add_gpus_command(app, exit_code);
   add_dataset_command(app, exit_code);
+  add_weights_command(app, common, exit_code);
   add_doctor_command(app, exit_code);
   add_completion_command(app, exit_code);
 }
 
 int run_app(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == kMeasureCommand) return measure_for_parent();
   int exit_code = 0;
   CommonOptions common;
   CLI::App app;

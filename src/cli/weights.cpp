@@ -1,0 +1,301 @@
+#include "sftbench/cli/weights.h"
+
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cli/fetch_view.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
+#include "sftbench/catalog/catalog.h"
+#include "sftbench/cli/progress.h"
+#include "sftbench/hub/cache.h"
+#include "sftbench/hub/check.h"
+#include "sftbench/hub/endpoint.h"
+#include "sftbench/hub/fetch.h"
+#include "sftbench/hub/model_list.h"
+#include "sftbench/launch/interrupt.h"
+#include "sftbench/results/table.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kShortCommit = 12;
+
+std::optional<std::string> given(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
+bool is_for_people(OutputFormat format) {
+  return format == OutputFormat::kTable || format == OutputFormat::kMarkdown;
+}
+
+Json size_cell(uint64_t size_bytes, bool people) {
+  return people ? Json(bytes_text(static_cast<double>(size_bytes))) : Json(size_bytes);
+}
+
+// The first Ctrl-C or SIGTERM asks the transfer to end, which leaves everything such that the same
+// command goes on; the second ends the process.
+class StopSignals {
+ public:
+  StopSignals() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { asked_ = true; };
+    action.sa_flags = SA_RESETHAND | SA_RESTART;
+    ::sigaction(SIGINT, &action, &before_int_);
+    ::sigaction(SIGTERM, &action, &before_term_);
+  }
+  ~StopSignals() {
+    ::sigaction(SIGINT, &before_int_, nullptr);
+    ::sigaction(SIGTERM, &before_term_, nullptr);
+  }
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  static bool asked() { return asked_; }
+
+ private:
+  static inline std::atomic<bool> asked_ = false;
+  struct sigaction before_int_ {};
+  struct sigaction before_term_ {};
+};
+
+// --- weights fetch -------------------------------------------------------------------------------
+
+struct FetchArguments {
+  std::string list, hf_home, endpoint, format = "table";
+  std::vector<std::string> names;
+  int connections = FetchSettings().connections;
+  int retries = FetchSettings().retries;
+};
+
+std::vector<FetchRequest> requests_of(const FetchArguments& arguments) {
+  if (arguments.list.empty()) {
+    if (!arguments.names.empty()) return find_models(arguments.names, Catalog::shipped().models);
+    throw InputError({{.file = {},
+                       .line = 0,
+                       .key = {},
+                       .message = "nothing says which models to fetch",
+                       .expected = "names of `sftbench models`, hub ids, or -i models.yaml",
+                       .nearest = {}}});
+  }
+  std::vector<std::string> notes;
+  const std::vector<FetchRequest> listed = read_model_list(arguments.list, notes);
+  for (const std::string& note : notes) spdlog::info("{}: {}", arguments.list, note);
+  return choose_models(listed, arguments.names, arguments.list);
+}
+
+void warn_of_plain_http(const HubEndpoint& endpoint) {
+  const bool local = endpoint.url.rfind("http://127.0.0.1", 0) == 0 ||
+                     endpoint.url.rfind("http://localhost", 0) == 0;
+  if (endpoint.token.empty() || local || endpoint.url.rfind("http://", 0) != 0) return;
+  spdlog::warn("{} is not encrypted: the token of {} can be read on the way",
+               shown_url(endpoint.url), endpoint.token_origin);
+}
+
+Table fetched_table(const std::vector<FetchedModel>& models, bool people) {
+  Table table{
+      {"model", "hub_id", "commit", "files", "bytes", "fetched_bytes", "status", "snapshot"}, {}};
+  if (!people) table.columns.push_back("problem");
+  for (const FetchedModel& model : models) {
+    table.rows.push_back({model.request.name, model.request.hub_id,
+                          people ? model.commit.substr(0, kShortCommit) : model.commit, model.files,
+                          model.size_bytes, model.transferred_bytes,
+                          model.problem.empty() ? "complete" : "incomplete",
+                          model.snapshot.string()});
+    if (!people) table.rows.back().push_back(model.problem.empty() ? Json() : Json(model.problem));
+  }
+  return table;
+}
+
+int fetch_weights(const FetchArguments& arguments, const CommonOptions& common) {
+  const OutputFormat format = output_format(arguments.format);
+  const std::vector<FetchRequest> requests = requests_of(arguments);
+  FetchView view(std::cerr, !common.no_progress && spdlog::should_log(spdlog::level::info),
+                 ::isatty(STDERR_FILENO) != 0);
+  FetchSettings settings;
+  settings.endpoint = find_hub_endpoint(arguments.endpoint, given(arguments.hf_home));
+  settings.cache = hub_cache_directory(given(arguments.hf_home));
+  settings.connections = arguments.connections;
+  settings.retries = arguments.retries;
+  settings.cancelled = [] { return StopSignals::asked(); };
+  settings.log = [&view](FetchLog level, const std::string& text) { view.log(level, text); };
+  settings.progress = [&view](const FetchProgress& progress) { view.show(progress); };
+  warn_of_plain_http(settings.endpoint);
+
+  const StopSignals signals;
+  const FetchOutcome outcome = fetch_models(requests, settings);
+  view.finish();
+  bool whole = true;
+  for (const FetchedModel& model : outcome.models) {
+    if (model.problem.empty()) continue;
+    whole = false;
+    spdlog::error("{}: {}", model.request.name, model.problem);
+  }
+  std::cout << render(fetched_table(outcome.models, is_for_people(format)), format) << std::flush;
+  if (outcome.interrupted) return kInterruptedExitCode;
+  return whole ? 0 : kFailedExitCode;
+}
+
+void add_fetch(CLI::App& parent, const CommonOptions& common, int& exit_code) {
+  CLI::App* command =
+      parent.add_subcommand("fetch", "download models into a Hugging Face cache directory");
+  const auto arguments = std::make_shared<FetchArguments>();
+  command->add_option("NAME", arguments->names,
+                      "model of `sftbench models`, hub id or ORG/NAME@REVISION; with -i: those "
+                      "of the file");
+  command->add_option("-i,--input", arguments->list, "models.yaml: name -> {Vanilla: ORG/NAME}")
+      ->type_name("FILE");
+  command
+      ->add_option("-o,--output", arguments->hf_home,
+                   "Hugging Face home (default: HF_HOME, else ~/.cache/huggingface)")
+      ->type_name("HF_HOME");
+  command
+      ->add_option("--endpoint", arguments->endpoint,
+                   "hub to fetch from (default: HF_ENDPOINT, else https://huggingface.co)")
+      ->type_name("URL");
+  command->add_option("--connections", arguments->connections, "files that come at the same time")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command
+      ->add_option("--retries", arguments->retries, "of a request that fails, with growing waits")
+      ->check(CLI::Range(0, 100))
+      ->capture_default_str();
+  command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
+      ->capture_default_str();
+  command->footer(R"(
+A token, for models that are gated or private, is read from HF_TOKEN, the file that HF_TOKEN_PATH
+names, or HF_HOME/token. What was interrupted is continued by the same command.
+
+Examples:
+  sftbench weights fetch smollm2-135m
+  sftbench weights fetch -i models.yaml -o /my/hf_home
+  sftbench weights fetch ibm-granite/granite-3.1-2b-base@main
+
+Exit status: 0 all models are whole; 2 usage or input error; 4 some are not; 130 interrupted.)");
+  command->callback(
+      [arguments, &common, &exit_code] { exit_code = fetch_weights(*arguments, common); });
+}
+
+// --- weights check -------------------------------------------------------------------------------
+
+struct CheckArguments {
+  std::string hf_home, format = "table";
+  std::vector<std::string> names;
+  int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  bool remove = false;
+};
+
+std::vector<std::pair<std::string, std::string>> models_to_check(const CheckArguments& arguments,
+                                                                 const fs::path& cache) {
+  std::vector<std::pair<std::string, std::string>> models;
+  if (arguments.names.empty()) {
+    for (const std::string& id : cached_models(cache)) models.emplace_back(id, id);
+    if (models.empty()) throw InputError("no models are in " + cache.string());
+    return models;
+  }
+  for (const FetchRequest& request : find_models(arguments.names, Catalog::shipped().models)) {
+    if (request.revision != "main") {
+      throw InputError("'" + request.hub_id + "@" + request.revision +
+                       "': what is checked is the snapshot that a run would use; leave out '@" +
+                       request.revision + "'");
+    }
+    models.emplace_back(request.name, request.hub_id);
+  }
+  return models;
+}
+
+Table checked_table(const std::vector<CheckedModel>& models, bool people) {
+  Table table{{"model", "hub_id", "files", "bytes", "status", "snapshot"}, {}};
+  if (!people) table.columns.push_back("problems");
+  for (const CheckedModel& model : models) {
+    const char* status = model.problems.empty()   ? "right"
+                         : model.snapshot.empty() ? "absent"
+                                                  : "wrong";
+    table.rows.push_back({model.name, model.hub_id, model.files,
+                          size_cell(model.size_bytes, people), status, model.snapshot.string()});
+    if (!people) table.rows.back().push_back(join(model.problems, "; "));
+  }
+  return table;
+}
+
+void remove_spoilt(const CheckedModel& model) {
+  for (const fs::path& blob : model.spoilt) {
+    std::error_code error;
+    fs::remove(blob, error);
+    if (error) {
+      spdlog::error("cannot remove {}: {}", blob.string(), error.message());
+    } else {
+      spdlog::info("removed {}; get it again with: sftbench weights fetch {}", blob.string(),
+                   model.hub_id);
+    }
+  }
+}
+
+int check_weights(const CheckArguments& arguments, const CommonOptions& common) {
+  const OutputFormat format = output_format(arguments.format);
+  const fs::path cache = hub_cache_directory(given(arguments.hf_home));
+  FetchView view(std::cerr, !common.no_progress && spdlog::should_log(spdlog::level::info),
+                 ::isatty(STDERR_FILENO) != 0);
+  const std::vector<CheckedModel> models = check_models(
+      models_to_check(arguments, cache), cache, arguments.threads,
+      [&view](const CheckProgress& p) { view.show("verified", p.done_bytes, p.total_bytes); });
+  view.finish();
+  bool right = true;
+  bool spoilt = false;
+  for (const CheckedModel& model : models) {
+    for (const std::string& problem : model.problems) spdlog::error("{}: {}", model.name, problem);
+    right = right && model.problems.empty();
+    spoilt = spoilt || !model.spoilt.empty();
+    if (arguments.remove) remove_spoilt(model);
+  }
+  if (spoilt && !arguments.remove)
+    spdlog::info(
+        "--remove takes away the files whose hash is wrong, so that fetch gets them again");
+  std::cout << render(checked_table(models, is_for_people(format)), format) << std::flush;
+  return right ? 0 : kFailedExitCode;
+}
+
+void add_check(CLI::App& parent, const CommonOptions& common, int& exit_code) {
+  CLI::App* command =
+      parent.add_subcommand("check", "verify what a Hugging Face cache directory has, offline");
+  const auto arguments = std::make_shared<CheckArguments>();
+  command->add_option("NAME", arguments->names,
+                      "model of `sftbench models` or hub id (default: all that are there)");
+  command
+      ->add_option("-o,--output", arguments->hf_home,
+                   "Hugging Face home (default: HF_HOME, else ~/.cache/huggingface)")
+      ->type_name("HF_HOME");
+  command->add_flag("--remove", arguments->remove, "remove files whose hash is wrong");
+  command->add_option("--threads", arguments->threads, "files that are hashed at the same time")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
+      ->capture_default_str();
+  command->footer(R"(
+Exit status: 0 all models are whole and right; 2 usage or input error; 4 some are not.)");
+  command->callback(
+      [arguments, &common, &exit_code] { exit_code = check_weights(*arguments, common); });
+}
+
+}  // namespace
+
+void add_weights_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
+  CLI::App* command = app.add_subcommand("weights", "fetch and verify the weights of models");
+  command->require_subcommand(1);
+  add_fetch(*command, common, exit_code);
+  add_check(*command, common, exit_code);
+}
+
+}  // namespace sftbench

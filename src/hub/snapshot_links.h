@@ -1,0 +1,24 @@
+// A snapshot: the links that show a commit's blobs under their names, and the name of the commit.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hub/listing.h"
+#include "sftbench/hub/cache.h"
+
+namespace sftbench {
+
+// True when `file` can be read through the snapshot already: a link to its blob or, where somebody
+// copied the cache without links, a file of the right size.
+bool is_linked(const HubRepository& repository, const std::string& commit, const HubFile& file);
+
+// Makes what is_linked() misses, then refs/<revision> = commit. REQUIRES: the blobs are there.
+// Each step is whole or not done at all. RunError(kWeights) when the file system refuses.
+void write_snapshot(const HubRepository& repository, const std::string& revision,
+                    const std::string& commit, const std::vector<HubFile>& files);
+
+// Tells backup programs that this folder can be had again (bford.info/cachedir); best effort.
+void tag_cache_folder(const std::filesystem::path& cache);
+
+}  // namespace sftbench
