@@ -27,14 +27,28 @@ NamedDataset by_characters(int64_t characters, int64_t entries) {
   options.entries = entries;
   const std::string id =
       "news-chars-" + std::to_string(characters) + "-entries-" + std::to_string(entries);
-  return {id, id + ".jsonl", options};
+  return {id, id + ".jsonl", options, {}};
 }
 
 NamedDataset by_tokens(const std::string& id, int64_t output_tokens, int64_t entries) {
   TextGeneratorOptions options;
   options.output_tokens = output_tokens;
   options.entries = entries;
-  return {id, id + ".jsonl", options};
+  return {id, id + ".jsonl", options, {}};
+}
+
+NamedDataset with_images(int64_t width, int64_t height) {
+  VisionGeneratorOptions options;
+  options.image_width = width;
+  options.image_height = height;
+  const std::string id = "vision-" + std::to_string(width) + "x" + std::to_string(height) +
+                         "-16384plus-entries-" + std::to_string(options.entries);
+  return {id, id + ".parquet", {}, options};
+}
+
+InputError other_kind(const NamedDataset& dataset, const std::string& what) {
+  return InputError("dataset '" + dataset.id + "' holds " + what +
+                    "; it is made with: " + making_command(dataset));
 }
 
 std::vector<NamedDataset> make_catalog() {
@@ -49,10 +63,7 @@ std::vector<NamedDataset> make_catalog() {
   datasets.push_back(by_tokens("news-tokens-16384plus-entries-4096", tokens_16k, 4096));
   datasets.push_back(by_tokens("news-tokens-128kplus-entries-320", tokens_128k, 320));
   datasets.push_back(by_tokens("news-tokens-128kplus-entries-4096", tokens_128k, 4096));
-  for (const char* id :
-       {"vision-384x384-16384plus-entries-4096", "vision-384x768-16384plus-entries-4096"}) {
-    datasets.push_back({id, std::string(id) + ".parquet", std::nullopt});
-  }
+  for (const int64_t height : {384, 768}) datasets.push_back(with_images(384, height));
   return datasets;
 }
 
@@ -81,13 +92,20 @@ std::filesystem::path default_dataset_path(const NamedDataset& dataset) {
   return user_data_directory() / "datasets" / dataset.file_name;
 }
 
+std::string making_command(const NamedDataset& dataset) {
+  return std::string("sftbench dataset ") + (dataset.text ? "text " : "vision ") + dataset.id;
+}
+
 TextGenerator named_text_generator(const NamedDataset& dataset) {
-  if (!dataset.text) {
-    throw InputError("dataset '" + dataset.id +
-                     "' holds images, which this version cannot generate");
-  }
+  if (!dataset.text) throw other_kind(dataset, "images");
   const std::filesystem::path seed = default_seed_path();
   return TextGenerator(read_file(seed), seed.string(), *dataset.text);
+}
+
+VisionGenerator named_vision_generator(const NamedDataset& dataset) {
+  if (!dataset.vision) throw other_kind(dataset, "no images");
+  const std::filesystem::path seed = default_seed_path();
+  return VisionGenerator(read_file(seed), seed.string(), *dataset.vision);
 }
 
 bool ensure_named_dataset(const NamedDataset& dataset, const std::filesystem::path& path,

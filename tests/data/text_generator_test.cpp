@@ -224,7 +224,7 @@ TEST(DatasetCatalog, UnknownNameGetsTheNearest) {
   }
 }
 
-TEST(DatasetCatalog, DatasetsOfImagesAreKnownButNotGenerated) {
+TEST(DatasetCatalog, DatasetsOfImagesAreNotGeneratedUnasked) {
   const NamedDataset& dataset = named_dataset("vision-384x768-16384plus-entries-4096");
   EXPECT_EQ(dataset.file_name, "vision-384x768-16384plus-entries-4096.parquet");
   try {
@@ -232,8 +232,8 @@ TEST(DatasetCatalog, DatasetsOfImagesAreKnownButNotGenerated) {
     FAIL() << "no error";
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(),
-                 "dataset 'vision-384x768-16384plus-entries-4096' holds images, which this version "
-                 "cannot generate");
+                 "dataset 'vision-384x768-16384plus-entries-4096' holds images; it is made with: "
+                 "sftbench dataset vision vision-384x768-16384plus-entries-4096");
   }
 }
 

@@ -9,14 +9,15 @@
 #include <vector>
 
 #include "sftbench/data/text_generator.h"
+#include "sftbench/data/vision_generator.h"
 
 namespace sftbench {
 
 struct NamedDataset {
   std::string id;
-  std::string file_name;  // <id>.jsonl, <id>.parquet
-  std::optional<TextGeneratorOptions>
-      text;  // none: images and text, which this version cannot generate
+  std::string file_name;                         // <id>.jsonl, <id>.parquet
+  std::optional<TextGeneratorOptions> text;      // one of the two is there
+  std::optional<VisionGeneratorOptions> vision;  // images and text
 };
 
 // All of them, in a stable order.
@@ -28,13 +29,16 @@ const NamedDataset& named_dataset(const std::string& id);
 // The default place of a named dataset: user_data_directory()/datasets/<file name>.
 std::filesystem::path default_dataset_path(const NamedDataset& dataset);
 
-// What generates it, from the seed text that ships. InputError for datasets that cannot be
-// generated.
+// "sftbench dataset text ID": what makes it at its default place.
+std::string making_command(const NamedDataset& dataset);
+
+// What generates it, from the seed text that ships. InputError for the other kind of dataset.
 TextGenerator named_text_generator(const NamedDataset& dataset);
+VisionGenerator named_vision_generator(const NamedDataset& dataset);
 
 // Makes the file at `path` unless it stands there with the size that this version would write.
-// `announce` gets one line before the work starts. InputError for datasets that cannot be
-// generated. Returns true when it was generated.
+// `announce` gets one line before the work starts. InputError for vision
+// datasets, which are generated only when asked for. Returns true when it was generated.
 bool ensure_named_dataset(const NamedDataset& dataset, const std::filesystem::path& path,
                           const std::function<void(const std::string&)>& announce);
 

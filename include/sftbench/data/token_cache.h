@@ -30,6 +30,7 @@ class TokenCountCache {
 
   std::optional<int64_t> tokens(int64_t entry) const;
   void set(int64_t entry, int64_t tokens);
+  int64_t known() const { return known_; }  // entries
   bool complete() const { return known_ == static_cast<int64_t>(tokens_.size()); }
 
   // Writes the file if something was learned since it was read. InputError when it cannot be
