@@ -3,122 +3,90 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "cli/entity_rows.h"
 #include "sftbench/cli/selection.h"
-#include "sftbench/results/table.h"
-#include "sftbench/space/validity.h"
+#include "sftbench/space/expansion.h"
 
 namespace sftbench {
 namespace {
 
-// Rows are rendered and written in blocks, so that a space of millions needs no memory and starts
-// at once.
-constexpr size_t kBlockRows = 5000;
+// More than anybody reads and a disk may hold: a mistake in a range, most of the time.
+constexpr int64_t kMostRowsUnasked = 10'000'000;
 
-// Writes blocks of rows as one document.
-class TableStream {
- public:
-  explicit TableStream(OutputFormat format) : format_(format) {}
-
-  void write(const Table& block) {
-    std::string text = render(block, format_);
-    if (format_ == OutputFormat::kJson) {
-      // "[\n" rows "\n]\n": the brackets belong to the whole document.
-      text = text.substr(2, text.size() - 5);
-      text.insert(0, blocks_ == 0 ? "[\n" : ",\n");
-    } else if (format_ == OutputFormat::kCsv && blocks_ > 0) {
-      text.erase(0, text.find('\n') + 1);
-    }
-    ++blocks_;
-    std::fwrite(text.data(), 1, text.size(), stdout);
-  }
-
-  void finish() const {
-    if (format_ == OutputFormat::kJson) std::fputs("\n]\n", stdout);
-  }
-
- private:
-  OutputFormat format_;
-  size_t blocks_ = 0;
+struct ExpandArguments {
+  Selection selection;
+  std::string format = "table";
+  std::optional<int64_t> limit;  // entities
+  bool count = false;
 };
 
-class Expansion {
- public:
-  Expansion(const Space& space, OutputFormat format)
-      : space_(space), format_(format), stream_(format) {
-    several_experiments_ = space.experiments.size() > 1;
-    people_ = format == OutputFormat::kTable || format == OutputFormat::kMarkdown;
-    block_.columns = {"index", "verdict", "entity_id", "reason"};
-    if (!people_) block_.columns = {"index", "verdict", "entity_id", "experiment_id", "reason"};
-    if (people_ && several_experiments_)
-      block_.columns.insert(block_.columns.begin() + 3, "experiment_id");
-  }
-
-  void add(const Entity& entity) {
-    for (const ExperimentReference& reference : space_.experiments) {
-      const MeasurementRequest request = make_request(entity, reference);
-      const std::vector<Violation> violations = validate(request.inputs, Catalog::shipped().models);
-      std::vector<Json> row = {entity.index, violations.empty() ? "valid" : "invalid",
-                               request.entity_id};
-      if (!people_ || several_experiments_) row.emplace_back(request.experiment_id);
-      row.push_back(reason(violations));
-      block_.rows.push_back(std::move(row));
-      (violations.empty() ? valid_ : invalid_)++;
-    }
-    if (block_.rows.size() >= kBlockRows) flush();
-  }
-
-  void finish() {
-    if (!block_.rows.empty()) flush();
-    stream_.finish();
-    spdlog::info("{} valid, {} invalid", valid_, invalid_);
-  }
-
- private:
-  // All violations; the first one is the reason that a result file would give.
-  Json reason(const std::vector<Violation>& violations) const {
-    const bool structured = format_ == OutputFormat::kJson || format_ == OutputFormat::kJsonLines;
-    if (structured) {
-      Json list = Json::array();
-      for (const Violation& v : violations)
-        list.push_back({{"code", to_string(v.code)}, {"message", v.message}});
-      return list;
-    }
-    std::string text;
-    for (const Violation& v : violations) {
-      text += (text.empty() ? "" : "; ") + std::string(to_string(v.code)) + ": " + v.message;
-    }
-    return text;
-  }
-
-  void flush() {
-    stream_.write(block_);
-    block_.rows.clear();
-  }
-
-  const Space& space_;
-  OutputFormat format_;
-  TableStream stream_;
-  Table block_;
-  bool several_experiments_ = false;
-  bool people_ = false;
-  int64_t valid_ = 0;
-  int64_t invalid_ = 0;
+struct Part {
+  int64_t first = 0;
+  int64_t count = 0;
 };
 
-void expand(const Selection& selection, const std::string& format) {
-  const OutputFormat output = output_format(format);
-  const LoadedSpace loaded = load_space(selection);
+// The entities that are asked for. InputError, with the count, for more than kMostRowsUnasked.
+Part chosen_part(const Space& space, const ExpandArguments& arguments) {
+  const int64_t count = space.entity_count();
+  const auto experiments = static_cast<int64_t>(space.experiments.size());
+  if (const std::optional<int64_t> chosen = chosen_entity(space, arguments.selection))
+    return {*chosen, 1};
+  if (arguments.limit) return {0, std::min(count, *arguments.limit)};
+  if (count <= kMostRowsUnasked / experiments) return {0, count};
+  throw InputError(
+      {{space.origin,
+        0,
+        "entitySpace",
+        "has " + std::to_string(count) + " entities under " + std::to_string(experiments) +
+            " experiment" + (experiments == 1 ? "" : "s"),
+        "at most " + std::to_string(kMostRowsUnasked) +
+            " rows, or --limit N for the first N entities",
+        {}}});
+}
+
+void print_count(const Space& space, OutputFormat format) {
+  const int64_t entities = space.entity_count();
+  const auto experiments = static_cast<int64_t>(space.experiments.size());
+  std::cout << render({{"entities", "experiments", "measurements"},
+                       {{entities, experiments, entities * experiments}}},
+                      format);
+}
+
+void print_rows(const Space& space, const Part& part, OutputFormat format) {
+  std::vector<std::string> experiment_ids;
+  for (const ExperimentReference& reference : space.experiments)
+    experiment_ids.push_back(experiment_id(reference));
+  const auto rows = entity_rows(format, experiment_ids.size() > 1);
+  Expansion expansion(space, Catalog::shipped().models, part.first);
+  int64_t valid = 0;
+  for (int64_t i = 0; i < part.count; ++i) {
+    for (size_t k = 0; k < experiment_ids.size(); ++k) {
+      const EntityRow row = {expansion.index(), expansion.entity_id(), experiment_ids[k],
+                             expansion.violations(k)};
+      rows->add(row);
+      valid += row.violations.empty() ? 1 : 0;
+    }
+    if (i + 1 < part.count) expansion.advance();
+  }
+  rows->finish();
+  const int64_t all = part.count * static_cast<int64_t>(experiment_ids.size());
+  spdlog::info("{} valid, {} invalid", valid, all - valid);
+}
+
+void expand(const ExpandArguments& arguments) {
+  const OutputFormat format = output_format(arguments.format);
+  const LoadedSpace loaded = load_space(arguments.selection);
   for (const Diagnostic& warning : loaded.warnings) spdlog::warn("{}", to_string(warning));
-  const std::optional<int64_t> chosen = chosen_entity(loaded.space, selection);
-  Expansion expansion(loaded.space, output);
-  const int64_t first = chosen.value_or(0);
-  const int64_t end = chosen ? *chosen + 1 : loaded.space.entity_count();
-  for (int64_t i = first; i < end; ++i) expansion.add(loaded.space.entity(i));
-  expansion.finish();
+  if (arguments.count) {
+    print_count(loaded.space, format);
+  } else {
+    print_rows(loaded.space, chosen_part(loaded.space, arguments), format);
+  }
 }
 
 }  // namespace
@@ -126,12 +94,16 @@ void expand(const Selection& selection, const std::string& format) {
 void add_expand_command(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("expand", "list the entities of a space with verdict and reason");
-  const auto selection = std::make_shared<Selection>();
-  const auto format = std::make_shared<std::string>("table");
-  add_selection_options(*command, *selection);
-  command->add_option("--format", *format, "table, json, jsonl, csv or md")->capture_default_str();
-  command->callback([selection, format, &exit_code] {
-    expand(*selection, *format);
+  const auto arguments = std::make_shared<ExpandArguments>();
+  add_selection_options(*command, arguments->selection);
+  command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
+      ->capture_default_str();
+  command->add_option("--limit", arguments->limit, "only the first N entities")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--count", arguments->count, "only how many there are");
+  command->callback([arguments, &exit_code] {
+    expand(*arguments);
     exit_code = 0;
   });
 }

@@ -62,6 +62,9 @@ std::string python_str(const Json& value) {
       return "None";
     case Json::value_t::boolean:
       return value.get<bool>() ? "1" : "0";
+    case Json::value_t::number_integer:
+    case Json::value_t::number_unsigned:
+      return std::to_string(value.get<int64_t>());
     case Json::value_t::number_float:
       return float_repr(value.get<double>());
     case Json::value_t::string:

@@ -1,11 +1,27 @@
 #include "sftbench/space/space.h"
 
+#include <charconv>
 #include <cmath>
+#include <system_error>
 #include <utility>
 
 #include "sftbench/base/error.h"
 
 namespace sftbench {
+namespace {
+
+// As Python's round() does it: through the decimal text. Scaling by 1e10 would cost large numbers
+// their last digits.
+double rounded_to_ten_decimals(double value) {
+  char text[400];
+  const auto [end, error] =
+      std::to_chars(text, text + sizeof text, value, std::chars_format::fixed, 10);
+  double rounded = value;
+  if (error == std::errc()) std::from_chars(text, end, rounded);
+  return rounded;
+}
+
+}  // namespace
 
 Dimension::Dimension(const PropertySpec* property, std::vector<Json> values)
     : property_(property),
@@ -21,8 +37,23 @@ Json Dimension::value(int64_t index) const {
   if (!values_.empty()) return values_[static_cast<size_t>(index)];
   const double value = first_ + static_cast<double>(index) * step_;
   if (integral_) return static_cast<int64_t>(value);
-  constexpr double kTenDecimals = 1e10;
-  return std::nearbyint(value * kTenDecimals) / kTenDecimals;
+  return rounded_to_ten_decimals(value);
+}
+
+std::optional<int64_t> Dimension::index_of(std::string_view text) const {
+  if (!values_.empty()) {
+    for (size_t i = 0; i < values_.size(); ++i) {
+      if (python_str(values_[i]) == text) return static_cast<int64_t>(i);
+    }
+    return std::nullopt;
+  }
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  const double index = std::round((number - first_) / step_);
+  if (!(index >= 0 && index < static_cast<double>(count_))) return std::nullopt;
+  const auto found = static_cast<int64_t>(index);
+  return python_str(value(found)) == text ? std::optional(found) : std::nullopt;
 }
 
 int64_t Space::entity_count() const {
@@ -44,32 +75,33 @@ Entity Space::entity(int64_t index) const {
   return entity;
 }
 
-// Identifiers cannot be split (names and values hold '-' and '.'), but each dimension contributes a
-// prefix that is known: the search follows only the values that the text still allows.
+// Identifiers cannot be split by themselves (names and values hold '-' and '.'), but a part ends
+// where the next dimension's name begins, or the text does: every such place is tried.
 std::optional<int64_t> Space::find(const std::string& wanted) const {
   struct Place {
     size_t dimension;
-    size_t position;
-    int64_t index;
+    size_t position;  // where the dimension's part begins
+    int64_t index;    // of the dimensions before it
+  };
+  const auto prefix_of = [this](size_t i) {
+    return (i == 0 ? "" : "-") + dimensions[i].property().identifier + ".";
   };
   std::vector<Place> open = {{0, 0, 0}};
   while (!open.empty()) {
     const Place place = open.back();
     open.pop_back();
-    if (place.dimension == dimensions.size()) {
-      if (place.position == wanted.size()) return place.index;
-      continue;
-    }
+    if (place.dimension == dimensions.size()) return place.index;
     const Dimension& dimension = dimensions[place.dimension];
-    const std::string prefix =
-        (place.dimension == 0 ? "" : "-") + dimension.property().identifier + ".";
+    const std::string prefix = prefix_of(place.dimension);
     if (wanted.compare(place.position, prefix.size(), prefix) != 0) continue;
-    for (int64_t i = 0; i < dimension.size(); ++i) {
-      const std::string text = python_str(dimension.value(i));
-      const size_t start = place.position + prefix.size();
-      if (wanted.compare(start, text.size(), text) != 0) continue;
-      open.push_back(
-          {place.dimension + 1, start + text.size(), place.index * dimension.size() + i});
+    const size_t start = place.position + prefix.size();
+    const bool last = place.dimension + 1 == dimensions.size();
+    const std::string next = last ? std::string() : prefix_of(place.dimension + 1);
+    for (size_t end = last ? wanted.size() : wanted.find(next, start); end != std::string::npos;
+         end = last ? std::string::npos : wanted.find(next, end + 1)) {
+      const auto digit = dimension.index_of({wanted.data() + start, end - start});
+      if (digit)
+        open.push_back({place.dimension + 1, end, place.index * dimension.size() + *digit});
     }
   }
   return std::nullopt;

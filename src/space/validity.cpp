@@ -2,38 +2,20 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 namespace sftbench {
 namespace {
 
-// The rules read these inputs again and again; one look-up each.
-struct Facts {
-  int64_t batch_size;
-  int64_t number_gpus;
-  int64_t number_nodes;
-  int64_t fast_moe;
-  std::string gpu_model;
-  std::string model_name;
-  std::string version;
-
-  explicit Facts(const Json& inputs)
-      : batch_size(integer(inputs, "batch_size", 1)),
-        number_gpus(integer(inputs, "number_gpus", 0)),
-        number_nodes(integer(inputs, "number_nodes", 1)),
-        fast_moe(integer(inputs, "fast_moe", 0)),
-        gpu_model(text(inputs, "gpu_model")),
-        model_name(text(inputs, "model_name")),
-        version(text(inputs, "fms_hf_tuning_version")) {}
-
-  static int64_t integer(const Json& inputs, const char* key, int64_t otherwise) {
-    const auto found = inputs.find(key);
-    return found != inputs.end() && found->is_number() ? found->get<int64_t>() : otherwise;
-  }
-  static std::string text(const Json& inputs, const char* key) {
-    const auto found = inputs.find(key);
-    return found != inputs.end() && found->is_string() ? found->get<std::string>() : std::string();
-  }
-};
+constexpr std::pair<std::string_view, int64_t RuleInputs::*> kIntegers[] = {
+    {"batch_size", &RuleInputs::batch_size},
+    {"number_gpus", &RuleInputs::number_gpus},
+    {"number_nodes", &RuleInputs::number_nodes},
+    {"fast_moe", &RuleInputs::fast_moe}};
+constexpr std::pair<std::string_view, std::string RuleInputs::*> kTexts[] = {
+    {"gpu_model", &RuleInputs::gpu_model},
+    {"model_name", &RuleInputs::model_name},
+    {"fms_hf_tuning_version", &RuleInputs::fms_hf_tuning_version}};
 
 std::string named(const char* property, int64_t value) {
   return std::string(property) + " " + std::to_string(value);
@@ -49,57 +31,76 @@ bool is_before_2_4(const std::string& version) {
 
 }  // namespace
 
-std::vector<Violation> validate(const Json& inputs, const ModelCatalog& models) {
-  const Facts facts(inputs);
-  const int64_t devices = std::max<int64_t>(1, facts.number_gpus);
+bool RuleInputs::set(std::string_view property, const Json& value) {
+  for (const auto& [name, member] : kIntegers) {
+    if (property != name) continue;
+    if (value.is_number()) this->*member = value.get<int64_t>();
+    return true;
+  }
+  for (const auto& [name, member] : kTexts) {
+    if (property != name) continue;
+    this->*member = value.is_string() ? value.get_ref<const std::string&>() : std::string();
+    return true;
+  }
+  return false;
+}
+
+std::vector<Violation> validate(const RuleInputs& inputs, const ModelCatalog& models) {
+  const int64_t devices = std::max<int64_t>(1, inputs.number_gpus);
   std::vector<Violation> violations;
   const auto broken = [&violations](ReasonCode code, const std::string& message) {
     violations.push_back({code, message});
   };
 
-  if (facts.batch_size % devices != 0) {
-    broken(ReasonCode::kRule1, named("batch_size", facts.batch_size) +
+  if (inputs.batch_size % devices != 0) {
+    broken(ReasonCode::kRule1, named("batch_size", inputs.batch_size) +
                                    " cannot be divided evenly by " +
-                                   named("number_gpus", facts.number_gpus));
+                                   named("number_gpus", inputs.number_gpus));
   }
-  if (facts.number_nodes > 0 && devices % facts.number_nodes != 0) {
-    broken(ReasonCode::kRule2, named("number_gpus", facts.number_gpus) +
+  if (inputs.number_nodes > 0 && devices % inputs.number_nodes != 0) {
+    broken(ReasonCode::kRule2, named("number_gpus", inputs.number_gpus) +
                                    " cannot be divided evenly by " +
-                                   named("number_nodes", facts.number_nodes));
+                                   named("number_nodes", inputs.number_nodes));
   }
-  if (facts.number_nodes <= 0) {
+  if (inputs.number_nodes <= 0) {
     broken(ReasonCode::kRule3,
-           named("number_nodes", facts.number_nodes) + " is not greater than 0");
+           named("number_nodes", inputs.number_nodes) + " is not greater than 0");
   }
-  if (facts.batch_size <= 0) {
-    broken(ReasonCode::kRule4, named("batch_size", facts.batch_size) + " is not greater than 0");
+  if (inputs.batch_size <= 0) {
+    broken(ReasonCode::kRule4, named("batch_size", inputs.batch_size) + " is not greater than 0");
   }
-  if (facts.number_gpus > 0 && facts.gpu_model.empty()) {
+  if (inputs.number_gpus > 0 && inputs.gpu_model.empty()) {
     broken(ReasonCode::kRule5, "gpu_model is not given although " +
-                                   named("number_gpus", facts.number_gpus) + " is greater than 0");
+                                   named("number_gpus", inputs.number_gpus) + " is greater than 0");
   }
-  if (facts.fast_moe <= 0) return violations;
+  if (inputs.fast_moe <= 0) return violations;
 
-  if (facts.number_gpus % facts.fast_moe != 0) {
-    broken(ReasonCode::kRule6, named("number_gpus", facts.number_gpus) +
+  if (inputs.number_gpus % inputs.fast_moe != 0) {
+    broken(ReasonCode::kRule6, named("number_gpus", inputs.number_gpus) +
                                    " cannot be divided evenly by " +
-                                   named("fast_moe", facts.fast_moe));
+                                   named("fast_moe", inputs.fast_moe));
   }
   // The documents state this one in a note, without a number of its own; it belongs to the rules of
   // fast_moe.
-  if (is_before_2_4(facts.version)) {
-    broken(ReasonCode::kRule6, named("fast_moe", facts.fast_moe) +
+  if (is_before_2_4(inputs.fms_hf_tuning_version)) {
+    broken(ReasonCode::kRule6, named("fast_moe", inputs.fast_moe) +
                                    " needs fms_hf_tuning_version 2.4.0 or later, not " +
-                                   facts.version);
+                                   inputs.fms_hf_tuning_version);
   }
-  const ModelFacts* model = models.find(facts.model_name);
+  const ModelFacts* model = models.find(inputs.model_name);
   const int64_t experts = model == nullptr ? 0 : model->experts().value_or(0);
-  if (experts % facts.fast_moe != 0) {
+  if (experts % inputs.fast_moe != 0) {
     broken(ReasonCode::kRule7, "num_local_experts " + std::to_string(experts) + " of " +
-                                   facts.model_name + " cannot be divided evenly by " +
-                                   named("fast_moe", facts.fast_moe));
+                                   inputs.model_name + " cannot be divided evenly by " +
+                                   named("fast_moe", inputs.fast_moe));
   }
   return violations;
+}
+
+std::vector<Violation> validate(const Json& inputs, const ModelCatalog& models) {
+  RuleInputs read;
+  for (const auto& [property, value] : inputs.items()) read.set(property, value);
+  return validate(read, models);
 }
 
 }  // namespace sftbench

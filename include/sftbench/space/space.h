@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sftbench/catalog/catalog.h"
@@ -26,6 +27,8 @@ class Dimension {
   const PropertySpec& property() const { return *property_; }
   int64_t size() const { return count_; }
   Json value(int64_t index) const;
+  std::optional<int64_t> index_of(std::string_view text) const;  // of the value that prints so
+  const std::vector<Json>& listed() const { return values_; }    // empty: counted from a range
 
  private:
   const PropertySpec* property_;

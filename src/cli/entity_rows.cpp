@@ -1,0 +1,166 @@
+// JSON is put together from quoted texts here, against the habit of leaving it to the library: a
+// Json object per row costs ten times what the rest of an expansion does. A test reads all of it
+// back.
+#include "cli/entity_rows.h"
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/json.h"
+
+namespace sftbench {
+namespace {
+
+constexpr size_t kBlockBytes = size_t{256} << 10;
+constexpr size_t kBlockRows = 2000;  // of a table, whose columns are as wide as the block needs
+
+void write_out(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return;
+  throw InputError(std::string("the standard output takes no more: ") + std::strerror(errno));
+}
+
+std::string_view verdict(const EntityRow& row) {
+  return row.violations.empty() ? "valid" : "invalid";
+}
+
+std::string reason_text(const std::vector<Violation>& violations) {
+  std::string text;
+  for (const Violation& violation : violations) {
+    if (!text.empty()) text += "; ";
+    text.append(to_string(violation.code)).append(": ").append(violation.message);
+  }
+  return text;
+}
+
+void append_number(std::string& out, int64_t number) {
+  char digits[24];
+  out.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+}
+
+void append_json(std::string& out, std::string_view text) {
+  bool plain = true;  // no branch in the loop: it runs over every byte that is written
+  for (const char c : text)
+    plain &= static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\' && c != 0x7F;
+  if (plain) {
+    out.append(1, '"').append(text).append(1, '"');
+  } else {
+    out += Json(text).dump();
+  }
+}
+
+void append_csv(std::string& out, std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
+    out += text;
+    return;
+  }
+  out += '"';
+  for (const char c : text) out.append(c == '"' ? 2 : 1, c);
+  out += '"';
+}
+
+void append_json_row(std::string& out, const EntityRow& row) {
+  out += "{\"index\":";
+  append_number(out, row.index);
+  out.append(",\"verdict\":\"").append(verdict(row)).append("\",\"entity_id\":");
+  append_json(out, row.entity_id);
+  out += ",\"experiment_id\":";
+  append_json(out, row.experiment_id);
+  out += ",\"reason\":[";
+  for (const Violation& violation : row.violations) {
+    if (out.back() != '[') out += ',';
+    out.append("{\"code\":\"").append(to_string(violation.code)).append("\",\"message\":");
+    append_json(out, violation.message);
+    out += '}';
+  }
+  out += "]}";
+}
+
+void append_csv_row(std::string& out, const EntityRow& row) {
+  append_number(out, row.index);
+  out.append(1, ',').append(verdict(row)).append(1, ',');
+  append_csv(out, row.entity_id);
+  out += ',';
+  append_csv(out, row.experiment_id);
+  out += ',';
+  append_csv(out, reason_text(row.violations));
+}
+
+// For programs: json (an array, one row per line), jsonl, csv.
+class TextRows : public EntityRows {
+ public:
+  explicit TextRows(OutputFormat format) : format_(format) {
+    if (format == OutputFormat::kCsv) text_ = "index,verdict,entity_id,experiment_id,reason\n";
+    if (format == OutputFormat::kJson) text_ = "[";
+    text_.reserve(kBlockBytes + 4096);
+  }
+
+  void add(const EntityRow& row) override {
+    if (format_ == OutputFormat::kJson) text_ += first_ ? "\n" : ",\n";
+    first_ = false;
+    if (format_ == OutputFormat::kCsv) {
+      append_csv_row(text_, row);
+    } else {
+      append_json_row(text_, row);
+    }
+    if (format_ != OutputFormat::kJson) text_ += '\n';
+    if (text_.size() < kBlockBytes) return;
+    write_out(text_);
+    text_.clear();
+  }
+
+  void finish() override {
+    if (format_ == OutputFormat::kJson) text_ += "\n]\n";
+    write_out(text_);
+  }
+
+ private:
+  OutputFormat format_;
+  std::string text_;
+  bool first_ = true;
+};
+
+// For people: table, md.
+class TableRows : public EntityRows {
+ public:
+  TableRows(OutputFormat format, bool with_experiment)
+      : format_(format), with_experiment_(with_experiment) {
+    block_.columns = {"index", "verdict", "entity_id", "reason"};
+    if (with_experiment)
+      block_.columns = {"index", "verdict", "entity_id", "experiment_id", "reason"};
+  }
+
+  void add(const EntityRow& row) override {
+    std::vector<Json> cells = {row.index, verdict(row), row.entity_id};
+    if (with_experiment_) cells.emplace_back(row.experiment_id);
+    cells.emplace_back(reason_text(row.violations));
+    block_.rows.push_back(std::move(cells));
+    if (block_.rows.size() == kBlockRows) flush();
+  }
+
+  void finish() override {
+    if (!block_.rows.empty()) flush();
+  }
+
+ private:
+  void flush() {
+    write_out(render(block_, format_));
+    block_.rows.clear();
+  }
+
+  OutputFormat format_;
+  bool with_experiment_;
+  Table block_;
+};
+
+}  // namespace
+
+std::unique_ptr<EntityRows> entity_rows(OutputFormat format, bool with_experiment) {
+  if (format == OutputFormat::kTable || format == OutputFormat::kMarkdown)
+    return std::make_unique<TableRows>(format, with_experiment);
+  return std::make_unique<TextRows>(format);
+}
+
+}  // namespace sftbench
