@@ -21,6 +21,7 @@
 #include "sftbench/cli/models.h"
 #include "sftbench/cli/report.h"
 #include "sftbench/cli/run.h"
+#include "sftbench/cli/sweep.h"
 #include "sftbench/cli/weights.h"
 #include "sftbench/launch/build_info.h"
 #include "sftbench/launch/child_request.h"
@@ -33,6 +34,7 @@ Examples:
   sftbench doctor                                  what this machine can run
   sftbench expand space.yaml                       the entities of a space, with verdicts
   sftbench run space.yaml --entity 3               measure one of them
+  sftbench sweep space.yaml                        measure all of them, resumable
   sftbench run --experiment finetune_full_benchmark-v1.0.0 --weights random \
     --set model_name=smollm2-135m --set number_gpus=0 \
     --set model_max_length=512 --set batch_size=1  measure without a file
@@ -126,6 +128,7 @@ void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
       [&common] { spdlog::set_level(spdlog::level::from_str(common.log_level)); });
 
   add_run_command(app, common, exit_code);
+  add_sweep_command(app, common, exit_code);
   add_expand_command(app, exit_code);
   add_report_command(app, exit_code);
   add_experiments_command(app, exit_code);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 
+#include "cli/backend_options.h"
 #include "cli/repeat_command.h"
 #include "cli/sweep_view.h"
 #include "sftbench/base/error.h"
@@ -17,7 +18,6 @@
 #include "sftbench/launch/build_info.h"
 #include "sftbench/launch/interrupt.h"
 #include "sftbench/measure/nvml.h"
-#include "sftbench/simulate/settings.h"
 #include "sftbench/space/operation.h"
 #include "sftbench/sweep/interrupt_signals.h"
 #include "sftbench/sweep/store_view.h"
@@ -28,7 +28,8 @@ namespace {
 
 struct SweepArguments {
   Selection selection;
-  SweepOptions options;
+  BackendOptions backend;
+  SweepOptions options;  // its backend and simulate are set from `backend`
   std::string operation_path;
   std::optional<uint64_t> seed;
   std::string jobs;                    // empty: the operation says
@@ -50,6 +51,19 @@ int64_t jobs_at_a_time(const SweepArguments& arguments, const Operation& operati
   int64_t jobs = 0;
   if (CLI::detail::lexical_cast(arguments.jobs, jobs) && jobs > 0) return jobs;
   throw InputError({{{}, 0, "--jobs", "found '" + arguments.jobs + "'", kJobsExpected, {}}});
+}
+
+void check_threads(const ResolveOptions& options, size_t cores) {
+  const int64_t wanted = options.threads * options.cpu_ranks;
+  if (wanted <= static_cast<int64_t>(cores)) return;
+  throw InputError({{{},
+                     0,
+                     "--threads",
+                     "found " + std::to_string(options.threads) + " for each of " +
+                         std::to_string(options.cpu_ranks) + " ranks",
+                     "no more than the " + std::to_string(cores) +
+                         " cores that this process may use: a sweep never gives one core to two",
+                     {}}});
 }
 
 // The space of one entity of it.
@@ -77,8 +91,8 @@ std::string run_command(const SweepArguments& arguments, const Cell& cell) {
   add("--padding", selection.padding);
   if (selection.ranks != 1) add("--ranks", std::to_string(selection.ranks));
   if (selection.threads != 0) add("--threads", std::to_string(selection.threads));
-  if (arguments.options.backend != kBackendLibtorch) add("--backend", arguments.options.backend);
-  for (const std::string& assignment : arguments.options.simulate) add("--simulate", assignment);
+  add("--backend", arguments.backend.backend);
+  for (const std::string& assignment : arguments.backend.simulate) add("--simulate", assignment);
   std::string command;
   for (const std::string& word : words)
     command += (command.empty() ? "" : " ") + shell_quoted(word);
@@ -124,7 +138,9 @@ class Campaign {
         walk_(loaded_.space, operation_, seed(arguments, operation_),
               [this](int64_t entity, size_t experiment) {
                 return recorded({entity, experiment});
-              }) {}
+              }) {
+    check_threads(resolve_options_, machine_.cores());
+  }
 
   // Prints what a sweep would do.
   int preview(OutputFormat format) {
@@ -179,12 +195,14 @@ class Campaign {
 
   static ResolveOptions resolving(const Space& space, const SweepArguments& arguments) {
     ResolveOptions options = resolve_options(space, arguments.selection);
-    options.backend = arguments.options.backend;
+    options.backend = arguments.backend.name();
     return options;
   }
 
   static SweepOptions sweeping(const SweepArguments& arguments, const Operation& operation) {
     SweepOptions options = arguments.options;
+    options.backend = arguments.backend.name();
+    options.simulate = arguments.backend.simulate;
     options.max_retries = arguments.max_retries.value_or(operation.max_retries);
     options.single_measurement = operation.single_measurement;
     options.command = [&arguments](const Cell& cell) { return run_command(arguments, cell); };
@@ -265,10 +283,10 @@ class Campaign {
 
 int sweep(const SweepArguments& arguments, const CommonOptions& common) {
   const OutputFormat format = output_format(arguments.format);
-  parse_simulation(arguments.options.simulate);
+  check_backend(arguments.backend);
   Campaign campaign(arguments);
   if (arguments.dry_run) return campaign.preview(format);
-  if (arguments.options.backend == kBackendSimulate) {
+  if (arguments.backend.name() == kBackendSimulate) {
     spdlog::warn("simulated: nothing is trained, every result says so");
   } else if (const std::string unfit = unfit_for_measuring(); !unfit.empty()) {
     spdlog::warn("this sftbench was {}: its figures say nothing about a release build", unfit);
@@ -335,12 +353,6 @@ void add_failure_options(CLI::App& command, SweepArguments& arguments) {
   command.add_option("--quick-failure", options.breaker_quick_s, "seconds")
       ->check(CLI::NonNegativeNumber)
       ->option_text("S=10");
-  command.add_option("--backend", options.backend, "libtorch, or simulate: trains nothing")
-      ->check(CLI::IsMember({kBackendLibtorch, kBackendSimulate}))
-      ->option_text("NAME=libtorch");
-  command.add_option("--simulate", options.simulate, "what the simulated machine is like")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
 }
 
 }  // namespace
@@ -351,6 +363,7 @@ void add_sweep_command(CLI::App& app, const CommonOptions& common, int& exit_cod
   add_selection_options(*command, arguments->selection);
   add_work_options(*command, *arguments);
   add_failure_options(*command, *arguments);
+  add_backend_options(*command, arguments->backend);
   command->footer(R"(
 Each measurement runs in a child process and ends valid, invalid or failed; its file is written before
 the next one starts. The same command again goes on where this one stopped. Several sweeps may work on one

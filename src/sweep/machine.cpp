@@ -38,7 +38,8 @@ size_t Machine::core_count(const Demand& demand) const {
         cores_ * static_cast<size_t>(demand.gpus) / std::max<size_t>(1, gpus_.size());
     return std::max<size_t>(1, part);
   }
-  return std::max<size_t>(1, cores_ / static_cast<size_t>(std::max<int64_t>(1, jobs_)));
+  const size_t part = cores_ / static_cast<size_t>(std::max<int64_t>(1, jobs_));
+  return std::max(static_cast<size_t>(demand.ranks), part);
 }
 
 bool Machine::matches(const Gpu& gpu, const Demand& demand) const {

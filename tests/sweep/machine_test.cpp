@@ -63,6 +63,12 @@ TEST(MachineTest, MoreJobsThanCoresNeverShareACore) {
   EXPECT_FALSE(two.has_room(on_cpu()));
 }
 
+TEST(MachineTest, EveryRankHasACore) {
+  Machine four = machine({0, 1, 2, 3}, 4);
+  EXPECT_THAT(four.take(on_cpu(3)).cores, ElementsAre(0, 1, 2));
+  EXPECT_FALSE(four.fits(on_cpu(5)));
+}
+
 TEST(MachineTest, AutoGivesACpuMeasurementAllCoresUnlessItNamesThreads) {
   Machine whole = machine({0, 1, 2, 3}, 0);
   EXPECT_THAT(whole.take(on_cpu()).cores, ElementsAre(0, 1, 2, 3));

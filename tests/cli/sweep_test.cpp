@@ -1,0 +1,476 @@
+// sftbench sweep, on simulated cells and, where a real child matters, with the fake engine.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <thread>
+
+#include "cli/program.h"
+#include "results/schema_check.h"
+#include "sftbench/base/file.h"
+#include "sftbench/base/json.h"
+#include "sftbench/sweep/key_lock.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+using testing::UnorderedElementsAre;
+
+constexpr const char* kExperiment = "finetune_full_benchmark-v1.0.0";
+
+size_t occurrences(const std::string& text, const std::string& word) {
+  size_t count = 0;
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++count;
+  return count;
+}
+
+class SweepTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fresh_folder(testing::UnitTest::GetInstance()->current_test_info()->name());
+    write_space("[64, 128, 256]", "[1, 2]");
+  }
+
+  // Cells: model_max_length x batch_size on two GPUs; an odd batch size breaks rule 1.
+  void write_space(const std::string& lengths, const std::string& batches) {
+    std::ofstream(space()) << "experiments:\n- {experimentIdentifier: " << kExperiment
+                           << ", actuatorIdentifier: SFTTrainer, parameterization: [{property: "
+                              "{identifier: max_steps}, value: 3}]}\n"
+                              "entitySpace:\n"
+                              "- {identifier: model_name, propertyDomain: {values: [smollm2-135m]}}\n"
+                              "- {identifier: number_gpus, propertyDomain: {values: [2]}}\n"
+                              "- {identifier: gpu_model, propertyDomain: {values: [NVIDIA-H100-PCIe]}}\n"
+                           << "- {identifier: model_max_length, propertyDomain: {values: " << lengths
+                           << "}}\n- {identifier: batch_size, propertyDomain: {values: " << batches
+                           << "}}\n";
+  }
+
+  std::vector<std::string> arguments(const std::vector<std::string>& extra = {}) const {
+    std::vector<std::string> words = {"sweep", space(), "-o", results().string(), "--backend",
+                                      "simulate"};
+    words.insert(words.end(), extra.begin(), extra.end());
+    return words;
+  }
+
+  ProgramResult sweep(const std::vector<std::string>& extra = {}) const {
+    return run_program(arguments(extra));
+  }
+
+  std::string space() const { return (folder_ / "space.yaml").string(); }
+  fs::path results() const { return folder_ / "results"; }
+
+  std::vector<Json> measurements() const {
+    std::vector<Json> all;
+    for (const fs::path& file : files(".json")) all.push_back(read_json_file(file.string()));
+    return all;
+  }
+
+  std::vector<fs::path> files(const std::string& extension) const {
+    std::vector<fs::path> found;
+    if (!fs::exists(results())) return found;
+    for (const auto& entry : fs::recursive_directory_iterator(results())) {
+      if (entry.path().extension() == extension) found.push_back(entry.path());
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+
+  std::map<std::string, int> statuses() const {
+    std::map<std::string, int> counts;
+    for (const Json& measurement : measurements()) {
+      const Json& reason = measurement.at("reason");
+      const std::string code = reason.is_null() ? "" : " " + reason.at("code").get<std::string>();
+      ++counts[measurement.at("status").get<std::string>() + code];
+    }
+    return counts;
+  }
+
+  // Everything but results and logs.
+  std::vector<std::string> litter() const {
+    std::vector<std::string> names = file_names_below(results());
+    names.erase(std::remove_if(names.begin(), names.end(),
+                               [](const std::string& name) {
+                                 const bool growing = name.find(".growing.") != std::string::npos;
+                                 const fs::path extension = fs::path(name).extension();
+                                 return !growing && (extension == ".json" || extension == ".log");
+                               }),
+                names.end());
+    return names;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(SweepTest, MeasuresEveryCellAndTheNextOneMeasuresNothing) {
+  const ProgramResult first = sweep({"--format", "csv"});
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_EQ(first.out,
+            "status,reason,measured_now,measured_before\nvalid,,3,0\ninvalid,RULE_1,3,0\n");
+  EXPECT_THAT(statuses(), UnorderedElementsAre(std::pair("valid", 3), std::pair("invalid RULE_1", 3)));
+  EXPECT_THAT(litter(), IsEmpty());
+  const ProgramResult second = sweep({"--format", "csv"});
+  EXPECT_EQ(second.status, 0);
+  EXPECT_EQ(second.out, "status,reason,measured_now,measured_before\nvalid,,0,3\ninvalid,,0,3\n");
+}
+
+TEST_F(SweepTest, EveryResultKeepsToTheSchemaAndSaysWhatItIs) {
+  write_space("[64]", "[1, 2]");
+  sweep();
+  ASSERT_THAT(files(".json"), SizeIs(2));
+  for (const fs::path& file : files(".json")) {
+    EXPECT_EQ(schema_violation(file), "");
+    const Json measurement = read_json_file(file.string());
+    EXPECT_EQ(measurement.at("inputs").at("backend"), "simulate");
+    EXPECT_THAT(measurement.at("command").get<std::string>(),
+                HasSubstr("--entity " + measurement.at("entity_id").get<std::string>()));
+  }
+}
+
+TEST_F(SweepTest, TheCommandOfAResultRepeatsIt) {
+  sweep();
+  for (const Json& measurement : measurements()) {
+    if (measurement.at("status") != "valid") continue;
+    std::vector<std::string> words;
+    std::istringstream command(measurement.at("command").get<std::string>());
+    for (std::string word; command >> word;) words.push_back(word);
+    words.erase(words.begin());  // sftbench
+    words.insert(words.end(), {"-o", (folder_ / "again").string(), "--format", "json"});
+    const ProgramResult again = run_program(words);
+    ASSERT_EQ(again.status, 0) << again.err;
+    EXPECT_EQ(parse_json(again.out, "stdout").at("inputs"), measurement.at("inputs"));
+    EXPECT_EQ(parse_json(again.out, "stdout").at("measured").at("train_runtime"),
+              measurement.at("measured").at("train_runtime"));
+  }
+}
+
+TEST_F(SweepTest, OneLinePerEventWhenStderrIsNoTerminal) {
+  const ProgramResult result = sweep();
+  EXPECT_THAT(result.err, HasSubstr("sweep of 6 cells\n"));
+  EXPECT_THAT(result.err, HasSubstr("start    model_max_length=64 batch_size=2\n"));
+  EXPECT_EQ(occurrences(result.err, "start "), 3u);
+  EXPECT_EQ(occurrences(result.err, "] valid "), 3u);
+  EXPECT_THAT(result.err, HasSubstr("[6/6]"));
+  EXPECT_THAT(result.err, HasSubstr("invalid  model_max_length=256 batch_size=1: RULE_1: "));
+  EXPECT_THAT(result.err, HasSubstr("6 of 6 cells are settled in "));
+}
+
+TEST_F(SweepTest, WhatFailsIsTriedAgainByTheNextSweepUnlessAskedNotTo) {
+  const ProgramResult failing = sweep({"--simulate", "fail=INTERNAL"});
+  EXPECT_EQ(failing.status, 4);
+  EXPECT_THAT(statuses(), UnorderedElementsAre(std::pair("failed INTERNAL", 3), std::pair("invalid RULE_1", 3)));
+  const ProgramResult left_alone = sweep({"--no-retry-failed", "--format", "csv"});
+  EXPECT_EQ(left_alone.status, 4);
+  EXPECT_THAT(left_alone.out, HasSubstr("failed,,0,3\n"));
+  const ProgramResult mended = sweep();
+  EXPECT_EQ(mended.status, 0);
+  EXPECT_THAT(statuses(), UnorderedElementsAre(std::pair("valid", 3), std::pair("invalid RULE_1", 3)));
+}
+
+TEST_F(SweepTest, RetriesWithinOneSweepAreCounted) {
+  const ProgramResult result = sweep({"--simulate", "fail=NCCL", "--max-retries", "2"});
+  EXPECT_EQ(result.status, 4);
+  EXPECT_EQ(occurrences(result.err, "start "), 9u);
+  EXPECT_EQ(occurrences(result.err, "; will be tried again"), 6u);
+  EXPECT_EQ(occurrences(result.err, "] failed "), 3u);
+}
+
+TEST_F(SweepTest, GpuMemoryMakesACellInvalidForGood) {
+  EXPECT_EQ(sweep({"--simulate", "oom_gpu_above_gib=0.001"}).status, 0);
+  EXPECT_THAT(statuses(), UnorderedElementsAre(std::pair("invalid OOM_GPU", 3), std::pair("invalid RULE_1", 3)));
+  EXPECT_THAT(sweep({"--format", "csv"}).out, HasSubstr("invalid,,0,6\n"));
+}
+
+TEST_F(SweepTest, RepeatsKeepEverySampleOfWhatIsValid) {
+  EXPECT_EQ(sweep({"--repeats", "3"}).status, 0);
+  EXPECT_THAT(files(".json"), SizeIs(3 * 3 + 3));
+  std::map<std::string, std::vector<double>> runtimes;
+  for (const Json& measurement : measurements()) {
+    if (measurement.at("status") != "valid") continue;
+    runtimes[measurement.at("entity_id")].push_back(measurement.at("measured").at("train_runtime"));
+  }
+  for (const auto& [entity, samples] : runtimes) {
+    EXPECT_THAT(samples, SizeIs(3));
+    EXPECT_NE(samples[0], samples[1]) << "a sample is a measurement of its own";
+  }
+  const ProgramResult again = sweep({"--repeats", "4"});
+  EXPECT_EQ(occurrences(again.err, "start "), 3u);
+  EXPECT_THAT(files(".json"), SizeIs(4 * 3 + 3));
+}
+
+TEST_F(SweepTest, LimitEndsTheSweepAfterSoManyCells) {
+  const ProgramResult result = sweep({"--limit", "2"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(files(".json"), SizeIs(2));
+  EXPECT_THAT(result.err, HasSubstr("the limit of 2 is reached"));
+  sweep({"--limit", "2"});
+  EXPECT_THAT(files(".json"), SizeIs(4));
+  EXPECT_THAT(sweep({"--limit", "2"}).err, Not(HasSubstr("limit of")));
+}
+
+TEST_F(SweepTest, DryRunSaysWhatWouldHappenAndWritesNothing) {
+  const ProgramResult before = sweep({"--dry-run", "--format", "jsonl"});
+  EXPECT_EQ(before.status, 0);
+  EXPECT_FALSE(fs::exists(results()));
+  EXPECT_EQ(occurrences(before.out, R"("action":"measure")"), 3u);
+  EXPECT_EQ(occurrences(before.out, R"("action":"record as invalid","reason":"RULE_1: )"), 3u);
+  sweep({"--limit", "3"});
+  const ProgramResult after = sweep({"--dry-run", "--format", "jsonl"});
+  EXPECT_EQ(occurrences(after.out, R"("action":"measure")") +
+                occurrences(after.out, R"("action":"record as invalid")"),
+            3u);
+}
+
+TEST_F(SweepTest, OneEntityOfASpace) {
+  EXPECT_EQ(sweep({"--entity", "3"}).status, 0);
+  ASSERT_THAT(measurements(), SizeIs(1));
+  EXPECT_THAT(measurements().front().at("entity_id").get<std::string>(),
+              EndsWith("model_max_length.128-batch_size.2"));
+}
+
+TEST_F(SweepTest, AnOperationSaysWhichEntitiesInWhichOrder) {
+  std::ofstream(folder_ / "walk.yaml")
+      << "spaces: [any]\noperation:\n  module: {operatorName: random_walk, operationType: search}\n"
+         "  parameters: {numberEntities: 4, batchSize: 2, maxRetries: 1, singleMeasurement: true, "
+         "samplerConfig: {samplerType: generator, mode: random}}\n";
+  const std::vector<std::string> words = {"--operation", (folder_ / "walk.yaml").string(), "--seed", "7"};
+  const ProgramResult result = sweep(words);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("sweep of 4 cells\n"));
+  EXPECT_THAT(files(".json"), SizeIs(4));
+  const ProgramResult again = sweep(words);
+  EXPECT_EQ(occurrences(again.err, "start "), 0u) << "a seed repeats the choice";
+}
+
+TEST_F(SweepTest, TheBreakerStopsASweepOnABrokenMachine) {
+  write_space("[64, 128, 256, 512, 1024]", "[2, 4, 6, 8]");
+  const ProgramResult result = sweep({"--simulate", "exit_at_step=1", "--max-quick-failures", "4"});
+  EXPECT_EQ(result.status, 4);
+  EXPECT_THAT(files(".json"), SizeIs(4));
+  EXPECT_THAT(result.err, HasSubstr("stopped: 4 measurements in a row failed, each within 10 s"));
+  EXPECT_EQ(sweep().status, 0);
+  EXPECT_THAT(files(".json"), SizeIs(20));
+}
+
+TEST_F(SweepTest, TheFirstInterruptEndsChildrenAndTheNextSweepGoesOn) {
+  Program program(arguments({"--simulate", "sleep_s=0.3", "--jobs", "2"}));
+  program.start();
+  program.read_err_until("batch_size=2: ");  // one has ended, another runs
+  ::kill(program.pid(), SIGINT);
+  const ProgramResult result = program.finish();
+  EXPECT_EQ(result.status, 130) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("the same command goes on from there"));
+  EXPECT_THAT(litter(), IsEmpty());
+  EXPECT_LT(files(".json").size(), 6u);
+  for (const auto& [status, count] : statuses()) EXPECT_THAT(status, Not(HasSubstr("KILLED")));
+  EXPECT_EQ(sweep().status, 0);
+  EXPECT_THAT(files(".json"), SizeIs(6));
+}
+
+TEST_F(SweepTest, TheSecondInterruptEndsChildrenThatDoNotListen) {
+  Program program(arguments({"--simulate", "hang_at_step=1"}));
+  program.start();
+  program.read_err_until("start ");
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  ::kill(program.pid(), SIGINT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  ::kill(program.pid(), SIGINT);
+  const ProgramResult result = program.finish();
+  EXPECT_EQ(result.status, 130);
+  EXPECT_LT(result.wall_s, 3);
+  EXPECT_THAT(litter(), IsEmpty());
+}
+
+TEST_F(SweepTest, AHangIsEndedByTheStallTimeoutAndARunThatIsTooLongByTheTimeout) {
+  write_space("[64]", "[2]");
+  EXPECT_EQ(sweep({"--simulate", "hang_at_step=1", "--stall-timeout", "0.3"}).status, 4);
+  EXPECT_THAT(statuses(), ElementsAre(std::pair("failed HANG", 1)));
+  EXPECT_EQ(sweep({"--simulate", "sleep_s=10", "--timeout", "0.3"}).status, 4);
+  EXPECT_THAT(statuses(), ElementsAre(std::pair("failed TIMEOUT", 1)));
+}
+
+TEST_F(SweepTest, ACrashCostsOneMeasurement) {
+  EXPECT_EQ(sweep({"--simulate", "crash_at_step=2"}).status, 4);
+  EXPECT_THAT(statuses(), UnorderedElementsAre(std::pair("failed INTERNAL", 3), std::pair("invalid RULE_1", 3)));
+}
+
+TEST_F(SweepTest, TwoSweepsOnOneFolderShareTheWork) {
+  write_space("[64, 128, 256, 512]", "[2, 4, 6]");
+  Program first(arguments({"--simulate", "sleep_s=0.02"}));
+  Program second(arguments({"--simulate", "sleep_s=0.02"}));
+  first.start();
+  second.start();
+  const ProgramResult one = first.finish(), two = second.finish();
+  EXPECT_EQ(one.status, 0) << one.err;
+  EXPECT_EQ(two.status, 0) << two.err;
+  EXPECT_EQ(occurrences(one.err, "start ") + occurrences(two.err, "start "), 12u);
+  EXPECT_GT(occurrences(one.err, "start "), 0u);
+  EXPECT_GT(occurrences(two.err, "start "), 0u);
+  EXPECT_THAT(statuses(), ElementsAre(std::pair("valid", 12)));
+  EXPECT_THAT(litter(), IsEmpty());
+}
+
+TEST_F(SweepTest, WhatFailsInOneOfTwoSweepsIsNotMeasuredByBoth) {
+  Program first(arguments({"--simulate", "sleep_s=0.05", "--simulate", "crash_at_step=3"}));
+  Program second(arguments({"--simulate", "sleep_s=0.05", "--simulate", "crash_at_step=3"}));
+  first.start();
+  second.start();
+  const ProgramResult one = first.finish(), two = second.finish();
+  EXPECT_EQ(one.status, 4);
+  EXPECT_EQ(two.status, 4);
+  EXPECT_EQ(occurrences(one.err, "start ") + occurrences(two.err, "start "), 3u);
+}
+
+TEST_F(SweepTest, ACellThatSomebodyElseMeasuresIsWaitedForAndTheHolderIsNamed) {
+  write_space("[64, 128]", "[2]");
+  const std::string key = parse_json(sweep({"--dry-run", "--format", "json"}).out, "stdout")[0].at("key");
+  fs::create_directories(results() / kExperiment);
+  auto lock = KeyLock::try_acquire(results() / kExperiment / (key + ".lock"));
+  ASSERT_TRUE(lock);
+  Program program(arguments());
+  program.start();
+  const std::string seen = program.read_err_until("[1/2] valid");
+  EXPECT_THAT(seen, HasSubstr("process " + std::to_string(::getpid()) + "; looked at again at the end"));
+  lock.reset();
+  EXPECT_EQ(program.finish().status, 0);
+  EXPECT_THAT(statuses(), ElementsAre(std::pair("valid", 2)));
+}
+
+// A short form of tests/sweep/kill.sh.
+TEST_F(SweepTest, KilledAtAnyInstantItGoesOnAndLosesNothing) {
+  write_space("[64, 128, 256, 512, 1024]", "[2, 4, 6, 8]");
+  std::map<fs::path, std::string> final_files;
+  for (int i = 0; i < 8; ++i) {
+    Program program(arguments({"--simulate", "sleep_s=0.01", "--jobs", "2"}));
+    program.start();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20 + 13 * i));
+    ::kill(program.pid(), SIGKILL);
+    program.finish();
+    for (const fs::path& file : files(".json")) {
+      const std::string text = read_file(file);
+      EXPECT_EQ(parse_json(text, file.string()).at("status"), "valid");
+      const auto [known, is_new] = final_files.emplace(file, text);
+      EXPECT_EQ(known->second, text) << "a result was written twice";
+    }
+  }
+  EXPECT_EQ(sweep().status, 0);
+  EXPECT_THAT(statuses(), ElementsAre(std::pair("valid", 20)));
+  EXPECT_THAT(litter(), IsEmpty());
+}
+
+TEST_F(SweepTest, AResultThatCannotBeWrittenStopsItAndLosesNothing) {
+  write_space("[64, 128, 256]", "[2]");
+  ASSERT_EQ(sweep({"--limit", "1"}).status, 0);
+  const std::string finished = read_file(files(".json").front());
+  fs::remove_all(folder_ / "elsewhere");
+  Program program(arguments());
+  program.limit_file_bytes(1000);
+  program.start();
+  const ProgramResult result = program.finish();
+  EXPECT_EQ(result.status, 2) << "the probe finds it before anything is measured";
+  EXPECT_THAT(result.err, HasSubstr("File too large"));
+  EXPECT_EQ(read_file(files(".json").front()), finished);
+}
+
+TEST_F(SweepTest, AFileThatIsNoMeasurementIsNamedAndKeptAside) {
+  write_space("[64]", "[2]");
+  sweep();
+  const fs::path file = files(".json").front();
+  std::ofstream(file) << "{\"torn";
+  const ProgramResult result = sweep();
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr(file.string()));
+  EXPECT_THAT(result.err, HasSubstr("it is measured anew, the file is kept aside"));
+  EXPECT_EQ(read_file(file.string() + ".aside"), "{\"torn");
+  EXPECT_EQ(read_json_file(file.string()).at("status"), "valid");
+}
+
+TEST_F(SweepTest, ManyCellsAtATimeOnSimulatedDevices) {
+  write_space("[64, 128, 256, 512]", "[2, 4]");
+  const ProgramResult result = sweep({"--jobs", "8", "--simulate", "sleep_s=0.2"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_LT(result.wall_s, 8 * 0.6) << "8 cells of 0.6 s";
+}
+
+// --- real children, fake engine -------------------------------------------------------------------
+
+class RealSweepTest : public SweepTest {
+ protected:
+  void SetUp() override {
+    SweepTest::SetUp();
+    fs::create_directory(folder_ / "data");
+    std::ofstream(folder_ / "data/news-tokens-16384plus-entries-4096.jsonl")
+        << R"({"output": "some text"})"
+        << "\n";
+    std::ofstream(folder_ / "config.yaml")
+        << "actuatorIdentifier: SFTTrainer\nparameters: {data_directory: "
+        << (folder_ / "data").string() << "}\n";
+  }
+
+  std::vector<std::string> words(const std::vector<std::string>& extra) const {
+    std::vector<std::string> words = {"sweep", "--experiment", kExperiment, "-o",
+                                      results().string(), "--weights", "random", "--config",
+                                      (folder_ / "config.yaml").string()};
+    for (const char* assignment : {"model_name=smollm2-135m", "number_gpus=0", "batch_size=2",
+                                   "model_max_length=64", "max_steps=3"}) {
+      words.insert(words.end(), {"--set", assignment});
+    }
+    words.insert(words.end(), extra.begin(), extra.end());
+    return words;
+  }
+};
+
+TEST_F(RealSweepTest, WhatIsMissingOrCannotBeDoneFailsByNameAndStartsNoChild) {
+  const ProgramResult result = run_program(words({"--set", "dataset_id=news-chars-512-entries-256"}));
+  EXPECT_EQ(result.status, 4);
+  EXPECT_THAT(statuses(), ElementsAre(std::pair("failed DATA", 1)));
+  EXPECT_EQ(occurrences(result.err, "start "), 0u);
+}
+
+TEST_F(RealSweepTest, AMachineWithoutTheGpusFailsTheCellAsUnsupported) {
+  const ProgramResult result =
+      run_program(words({"--set", "number_gpus=1", "--set", "gpu_model=NVIDIA-H100-PCIe"}));
+  EXPECT_EQ(result.status, 4);
+  EXPECT_THAT(statuses(), ElementsAre(std::pair("failed UNSUPPORTED", 1)));
+  EXPECT_EQ(occurrences(result.err, "start "), 0u);
+}
+
+TEST_F(RealSweepTest, AChildHasItsOwnCoresAndThreads) {
+  const ProgramResult result = run_program(words({"--threads", "1"}));
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr(" on core "));
+  ASSERT_THAT(measurements(), SizeIs(1));
+  EXPECT_EQ(measurements().front().at("environment").at("cores"), 1);
+}
+
+TEST_F(RealSweepTest, BadOptionsAreNamedBeforeAnythingIsMeasured) {
+  const auto error = [this](const std::vector<std::string>& extra) {
+    const ProgramResult result = run_program(words(extra));
+    EXPECT_EQ(result.status, 2) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(error({"--jobs", "many"}), HasSubstr("--jobs: found 'many'; expected a number of measurements"));
+  EXPECT_THAT(error({"--jobs", "0"}), HasSubstr("--jobs: found '0'"));
+  EXPECT_THAT(error({"--threads", "100000"}), HasSubstr("--threads: found 100000 for each of 1 ranks"));
+  EXPECT_THAT(error({"--repeats", "0"}), HasSubstr("--repeats"));
+  EXPECT_THAT(error({"--host-memory", "much"}), HasSubstr("--host-memory"));
+  EXPECT_THAT(error({"--operation", "absent.yaml"}), HasSubstr("absent.yaml"));
+  EXPECT_THAT(error({"--simulate", "steps=2"}), HasSubstr("--simulate: nothing is simulated"));
+  EXPECT_FALSE(fs::exists(results()));
+}
+
+}  // namespace
+}  // namespace sftbench
