@@ -1,5 +1,5 @@
-// sftbench dataset text [ID] | list | count: makes the synthetic text datasets, names them, counts
-// the tokens of any JSONL dataset and caches the counts.
+// sftbench dataset text [ID] | vision [ID] | list | count: makes the synthetic datasets, names
+// them, counts the tokens of any JSONL or Parquet dataset and caches the counts.
 #pragma once
 
 #include <CLI/CLI.hpp>

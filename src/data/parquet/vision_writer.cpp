@@ -99,7 +99,9 @@ class ArrowVisionWriter : public VisionParquetWriter {
         stream_(std::make_shared<FunctionStream>(std::move(write))) {
     auto opened = parquet::arrow::FileWriter::Open(
         *schema_, arrow::default_memory_pool(), stream_,
-        writer_properties(static_cast<int64_t>(image_jpeg_.size())));
+        writer_properties(static_cast<int64_t>(image_jpeg_.size())),
+        // With the schema goes its metadata.
+        parquet::ArrowWriterProperties::Builder().store_schema()->build());
     require(opened.status());
     writer_ = std::move(opened).ValueUnsafe();
     auto builder = arrow::RecordBatchBuilder::Make(schema_, arrow::default_memory_pool());

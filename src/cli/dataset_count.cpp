@@ -1,0 +1,158 @@
+// sftbench dataset count DATASET: the tokens of a JSONL or Parquet file, and the cache of them.
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "cli/dataset_commands.h"
+#include "sftbench/base/digest.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+#include "sftbench/data/dataset_catalog.h"
+#include "sftbench/data/token_count.h"
+#include "sftbench/results/table.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct CountArguments {
+  std::string dataset, tokenizer, text_field = "output", cache, format = "table";
+  int64_t model_max_length = 0;  // 0: not truncated
+  int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+};
+
+// A file, or the name of a dataset that has been made.
+fs::path dataset_file(const std::string& dataset) {
+  if (fs::exists(dataset) || dataset.find_first_of("/.") != std::string::npos) return dataset;
+  const NamedDataset& named = named_dataset(dataset);
+  const fs::path path = default_dataset_path(named);
+  if (!fs::exists(path)) {
+    throw InputError("dataset '" + dataset + "' is not at " + path.string() +
+                     "; make it with: " + making_command(named));
+  }
+  return path;
+}
+
+// By name or by its first bytes.
+bool is_parquet(const fs::path& path) {
+  constexpr std::string_view kMagic = "PAR1";
+  std::array<char, kMagic.size()> begin{};
+  const size_t got = RandomAccessFile(path).read_at(0, begin.data(), begin.size());
+  return path.extension() == ".parquet" || std::string_view(begin.data(), got) == kMagic;
+}
+
+// A dataset file of either kind, opened.
+class CountedFile {
+ public:
+  CountedFile(const fs::path& path, std::string text_field) : text_field_(std::move(text_field)) {
+    if (!is_parquet(path)) {
+      jsonl_.emplace(path);
+    } else {
+      library_ = load_parquet_library();
+      parquet_ = library_->read_texts(path, text_field_);
+    }
+  }
+
+  int64_t size() const { return jsonl_ ? jsonl_->size() : parquet_->size(); }
+
+  std::vector<int64_t> count(const Tokenizer& tokenizer, int threads, TokenCountCache& cache,
+                             const std::function<void(int64_t)>& progress) {
+    return jsonl_ ? count_tokens(*jsonl_, text_field_, tokenizer, threads, cache, progress)
+                  : count_tokens(*parquet_, tokenizer, threads, cache, progress);
+  }
+
+ private:
+  std::string text_field_;
+  std::optional<JsonlFile> jsonl_;  // one of the two is there
+  std::unique_ptr<ParquetLibrary> library_;
+  std::unique_ptr<ParquetTexts> parquet_;
+};
+
+// The counts are the answer also where they cannot be kept.
+bool save(TokenCountCache& cache) {
+  try {
+    cache.save();
+    return true;
+  } catch (const InputError& error) {
+    spdlog::warn("the counts are not kept: {}", error.what());
+    return false;
+  }
+}
+
+Table count_table(const CountArguments& arguments, bool progress_shown,
+                  const InterruptNote& interrupts) {
+  const fs::path path = dataset_file(arguments.dataset);
+  CountedFile file(path, arguments.text_field);
+  Tokenizer tokenizer = arguments.tokenizer.empty()
+                            ? Tokenizer::builtin()
+                            : Tokenizer::from_directory(arguments.tokenizer);
+  complete_special_tokens(tokenizer);
+  const fs::path cache_directory =
+      arguments.cache.empty() ? user_cache_directory() / "tokens" : fs::path(arguments.cache);
+  TokenCountCache cache(cache_directory, {.tokenizer_digest = tokenizer_digest(arguments.tokenizer),
+                                          .dataset_digest = digest_file(path),
+                                          .text_field = arguments.text_field,
+                                          .entries = file.size()});
+  std::vector<int64_t> counts;
+  try {
+    counts = file.count(
+        tokenizer, arguments.threads, cache,
+        watched(interrupts, progress_shown, "entries counted", file.size(), cache.known()));
+  } catch (const Interrupted&) {
+    save(cache);
+    throw;
+  }
+  const bool kept = save(cache);
+
+  if (arguments.model_max_length > 0) {
+    for (int64_t& count : counts) count = std::min(count, arguments.model_max_length);
+  }
+  const int64_t tokens = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+  const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+  return {{"dataset", "entries", "tokens", "min", "mean", "max", "cache"},
+          {{path.string(), file.size(), tokens, *least,
+            static_cast<double>(tokens) / static_cast<double>(file.size()), *most,
+            kept ? Json(cache.path().string()) : Json()}}};
+}
+
+}  // namespace
+
+void add_count_command(CLI::App& parent, const CLI::App& app, int& exit_code) {
+  CLI::App* command = parent.add_subcommand(
+      "count", "count the tokens of a JSONL or Parquet dataset and cache the counts");
+  const auto arguments = std::make_shared<CountArguments>();
+  command
+      ->add_option("dataset", arguments->dataset,
+                   "a JSONL or Parquet file, or the name of a generated dataset")
+      ->required();
+  command->add_option("--tokenizer", arguments->tokenizer,
+                      "directory with tokenizer.json (default: the tokenizer that ships)");
+  command
+      ->add_option("--text-field", arguments->text_field,
+                   "field with the text; of a chat, the text of its messages is counted")
+      ->capture_default_str();
+  command
+      ->add_option("--model-max-length", arguments->model_max_length,
+                   "count each entry up to this many tokens")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--cache", arguments->cache,
+                      "directory of the counts (default: in the user's cache directory)");
+  command->add_option("--threads", arguments->threads, "threads")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
+      ->capture_default_str();
+  command->callback([arguments, &app, &exit_code] {
+    const OutputFormat format = output_format(arguments->format);
+    exit_code = run_interruptibly("what was counted is kept", [&](const InterruptNote& interrupts) {
+      std::cout << render(count_table(*arguments, shows_progress(app), interrupts), format);
+    });
+  });
+}
+
+}  // namespace sftbench
