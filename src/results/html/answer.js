@@ -1,21 +1,12 @@
 // The question on top: which configuration trains a model at the least cost. Cost is the price of the
 // devices over the rate; without a price, the rate per device stands for it.
 
-const kHost = 'host without GPUs';
 const kFewAnswers = 24;
-
-// What the run was rented on: the GPU product, or the bare host.
-function deviceOf(data, row) {
-  if (!(data.number('input.number_gpus', row) > 0)) return kHost;
-  return data.text('input.gpu_model', row) || data.text('environment.gpus', row) || 'unknown GPU';
-}
-
-const devicesOf = (data, row) => Math.max(1, data.number('input.number_gpus', row) || 0);
 
 // Per device and second, whichever rate is chosen.
 function ratePerDevice(view, row) {
   const rate = view.rateNumbers?.[row] ?? NaN;
-  return /_per_gpu/.test(view.rate) ? rate : rate / devicesOf(view.data, row);
+  return /_per_gpu/.test(view.rate) ? rate : rate / view.data.deviceCount(row);
 }
 
 class Prices {
@@ -23,7 +14,7 @@ class Prices {
     this.view = view;
     const {data} = view;
     const known = data.head.usd_per_gpu_hour;
-    this.devices = Array.from({length: data.rows}, (_, row) => deviceOf(data, row));
+    this.devices = Array.from({length: data.rows}, (_, row) => data.device(row));
     this.usdPerHour = new Map([...new Set(this.devices)].sort(ordered).map(device => [device, known[device] ?? NaN]));
     this.column = derivedColumn('usd_per_million', '', new Float64Array(data.rows));
     data.add(this.column);
@@ -63,12 +54,12 @@ function drawAnswer(view, prices) {
   const varied = data.column('outcome.experiment')?.constant === false;
   const state = {per: 'input.model_name', all: false};
   byId('answer-controls').replaceChildren(rateChoice(view), choice('One answer per', [
-    ['input.model_name', 'model'], ['input.model_max_length', 'model and sequence length'], ['device', 'model and device'],
-    ['input.number_gpus', 'model and number of GPUs']], state.per, value => { state.per = value; draw(); }));
+    ['input.model_name', 'model'], ['input.model_max_length', 'model and sequence length'], ['derived.devices', 'model and devices'],
+    ['input.gpu_model', 'model and GPU product']], state.per, value => { state.per = value; draw(); }));
   prices.draw(byId('prices').querySelector('div'));
 
   const key = row => [data.text('input.model_name', row), varied ? tuningName(data.text('outcome.experiment', row)) : '',
-    state.per === 'device' ? prices.devices[row] : state.per === 'input.model_name' ? '' : `${state.per.slice(6)} ${data.text(state.per, row)}`]
+    state.per === 'input.model_name' ? '' : `${state.per.split('.')[1]} ${data.text(state.per, row) || 'none'}`]
     .filter(Boolean).join(' · ');
   const draw = () => {
     const groups = [...grouped(view.rows, key)].sort((a, b) => ordered(a[0], b[0]));
@@ -88,7 +79,7 @@ function drawAnswer(view, prices) {
 function answerTable(view, prices, groups) {
   const unit = view.data.column(`measured.${view.rate}`)?.unit || view.rate;
   const heads = [['Model'], [`USD per million ${prices.counted}`, 1], [unit, 1], ['per device', 1], ['Peak GiB', 1], ['Devices'], ['Configuration'],
-    ['Tried', 1], ['Ran', 1], ['Out of memory', 1], ['']];
+    [''], ['Tried', 1], ['Ran', 1], ['Out of memory', 1]];
   return h('table', null,
     h('thead', null, h('tr', null, heads.map(([label, numeric]) => h('th', {scope: 'col', class: numeric && 'number'}, label)))),
     h('tbody', null, groups.flatMap(([name, rows]) => answerRows(view, prices, name, rows))));
@@ -98,31 +89,28 @@ function answerTable(view, prices, groups) {
 function answerRows(view, prices, name, rows) {
   const {data} = view;
   const valid = rows.filter(row => data.text('outcome.status', row) === 'valid' && view.rateNumbers?.[row] > 0);
-  const configurations = [...grouped(valid, row => data.text('outcome.key', row) || row).values()].map(repeats => ({repeats,
+  const configurations = [...grouped(valid, row => data.text('derived.key', row) || row).values()].map(repeats => ({repeats,
     cost: median(repeats.map(row => prices.column.numbers_[row])), rate: median(repeats.map(row => view.rateNumbers[row])),
     perDevice: median(repeats.map(row => ratePerDevice(view, row)))}));
   const best = (entries, better) => entries.length === 0 ? [] : [entries.reduce((a, b) => better(b, a) ? b : a)];
   const priced = best(configurations.filter(c => !Number.isNaN(c.cost)), (a, b) => a.cost < b.cost);
   const unpriced = best(configurations.filter(c => Number.isNaN(c.cost)), (a, b) => a.perDevice > b.perDevice);
   const out = rows.filter(row => kOutOfMemory.has(data.text('outcome.reason', row))).length;
-  const counts = [rows.length, valid.length, out].map(n => h('td', {class: 'number'}, count(n)));
+  const answers = Math.max(1, priced.length + unpriced.length);
+  const counts = [rows.length, valid.length, out].map(n => h('td', {class: 'number', rowspan: answers}, count(n)));
   const number = text => h('td', {class: 'number'}, text);
   if (configurations.length === 0) {
-    return [h('tr', null, h('th', {scope: 'row'}, name), h('td', {colspan: 6, class: 'status-failed'}, 'no configuration ran'), counts, h('td'))];
+    return [h('tr', null, h('th', {scope: 'row'}, name), h('td', {colspan: 7, class: 'status-failed'}, 'no configuration ran'), counts)];
   }
-  return [...priced, ...unpriced].map(({repeats, cost, rate, perDevice}) => h('tr', {'data-key': data.text('outcome.key', repeats[0])},
-    h('th', {scope: 'row'}, name),
+  return [...priced, ...unpriced].map(({repeats, cost, rate, perDevice}, place) => h('tr', {'data-key': data.text('derived.key', repeats[0])},
+    place === 0 ? h('th', {scope: 'rowgroup', rowspan: answers}, name) : null,
     Number.isNaN(cost) ? h('td', {class: 'number quiet'}, 'no price') : number(h('strong', null, brief(cost))),
     number(brief(rate)), number(brief(perDevice)), number(brief(data.number('derived.peak_memory', repeats[0]))),
-    h('td', null, deviceText(data, prices, repeats[0])),
+    h('td', null, data.text('derived.devices', repeats[0])),
     h('td', {class: 'wrap'}, answerConfiguration(data, repeats[0]) + (repeats.length > 1 ? ` (${repeats.length} repeats)` : '')),
-    counts, h('td', null, h('button', {type: 'button', 'aria-label': `Details of the cheapest configuration of ${name}`,
-      onclick: () => openDetails(data, repeats[0])}, 'Details'))));
-}
-
-function deviceText(data, prices, row) {
-  const device = prices.devices[row];
-  return device === kHost ? device : `${devicesOf(data, row)} × ${device}`;
+    h('td', null, h('button', {type: 'button', 'aria-label': `Details of the configuration for ${name}`,
+      onclick: () => openDetails(data, repeats[0])}, 'Details')),
+    place === 0 ? counts : null));
 }
 
 const answerConfiguration = (data, row) => data.columns

@@ -140,9 +140,9 @@ function showTooltip(target) {
 
 const hideTooltip = () => { byId('tooltip').hidden = true; };
 
-// Entries are {label, color, shape}.
-function legend(entries) {
-  return h('ul', {class: 'legend', 'aria-label': 'Legend'}, entries.map(({label, color, shape: name}) =>
+// Entries are {label, color, shape}; `of` says what the labels are values of.
+function legend(of, entries) {
+  return h('ul', {class: 'legend', 'aria-label': 'Legend'}, h('li', null, of), entries.map(({label, color, shape: name}) =>
     h('li', null, s('svg', {viewBox: '0 0 14 14', 'aria-hidden': 'true'}, shape(name, 7, 7, 4.5, {fill: color})), label)));
 }
 

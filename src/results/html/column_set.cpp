@@ -24,6 +24,10 @@ void Column::set_text(size_t row, std::string_view text) {
 
 void Column::set_number(size_t row, double number) {
   if (!std::isfinite(number)) return;
+  if (code_of_number_.size() > kMostExactNumbers) {
+    values_.push_back({.number = number});
+    return append(row, static_cast<uint32_t>(values_.size()));
+  }
   const uint64_t bits = std::bit_cast<uint64_t>(number == 0 ? 0.0 : number);
   const auto [found, is_new] =
       code_of_number_.try_emplace(bits, static_cast<uint32_t>(values_.size() + 1));

@@ -16,6 +16,10 @@
 
 namespace sftbench::html {
 
+// A column with more different numbers is not worth codes: from then on every number is a new value,
+// equal or not, and the page gets them as 32-bit floats.
+inline constexpr size_t kMostExactNumbers = 4096;
+
 class Column {
  public:
   Column(std::string_view group, std::string_view name) : group_(group), name_(name) {}
@@ -28,6 +32,7 @@ class Column {
   const std::string& name() const { return name_; }
   // No text among the values.
   bool numeric() const { return code_of_text_.empty(); }
+  // How many different values there are; beyond kMostExactNumbers at least as many.
   size_t distinct() const { return values_.size(); }
 
   // The value of code `i + 1` at place i; in a column with texts, numbers are texts, too.

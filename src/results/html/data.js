@@ -3,6 +3,7 @@
 
 const kStores = {u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, f32: Float32Array};
 const kGiB = 2 ** 30;
+const kHost = 'host without GPUs';
 const kUnits = {model_max_length: 'tokens', batch_size: 'samples', stop_after_seconds: 's'};
 
 // "32 GiB" where the file says bytes: a name, a unit and the factor between them.
@@ -55,6 +56,14 @@ function derivedColumn(name, unit, numbers) {
       constant: numbers.every(Number.isNaN), numbers_: numbers});
 }
 
+function derivedTexts(name, texts) {
+  const values = [null, ...new Set(texts)];
+  const codeOf = new Map(values.map((value, code) => [value, code]));
+  return Object.assign(Object.create(Column.prototype),
+    {key: `derived.${name}`, group: 'derived', label: name, unit: '', factor: 1, numeric: false, exact: true,
+      constant: values.length <= 2, values, codes: Uint32Array.from(texts, text => codeOf.get(text))});
+}
+
 // Six significant digits; nothing for no value.
 function formatted(value) {
   if (value === null || value === undefined) return '';
@@ -95,7 +104,10 @@ class Data {
       new Column(head, head.offset === undefined ? null : new kStores[head.store](buffer, 4 + size + head.offset, this.rows),
         this.rows));
     this.byKey = new Map(this.columns.map(column => [column.key, column]));
+    const rows = Array.from({length: this.rows}, (_, row) => row);
     this.add(derivedColumn('peak_memory', 'GiB', this.peakMemory()));
+    this.add(derivedTexts('key', rows.map(row => this.text('outcome.file', row).replace(/(\.\d+)?\.json$/, ''))));
+    this.add(derivedTexts('devices', rows.map(row => this.devicesText(row))));
   }
 
   add(column) {
@@ -107,6 +119,16 @@ class Data {
   column(key) { return this.byKey.get(key); }
   text(key, row) { return this.byKey.get(key)?.text(row) ?? ''; }
   number(key, row) { return this.byKey.get(key)?.numbers[row] ?? NaN; }
+
+  // What the run was rented on: the GPU product, or the bare host.
+  device(row) {
+    if (!(this.number('input.number_gpus', row) > 0)) return kHost;
+    return this.text('input.gpu_model', row) || this.text('environment.gpus', row) || 'unknown GPU';
+  }
+
+  deviceCount(row) { return Math.max(1, this.number('input.number_gpus', row) || 0); }
+
+  devicesText(row) { return this.device(row) === kHost ? kHost : `${this.deviceCount(row)} × ${this.device(row)}`; }
 
   // What the fullest rank needed: of a GPU what its allocator took, without GPUs the process's memory.
   peakMemory() {

@@ -6,14 +6,15 @@ const kOutOfMemory = new Set(['OOM_GPU', 'OOM_HOST']);
 
 function drawMemory(view) {
   const {data} = view;
+  byId('memory-controls').replaceChildren(deviceChoice(view));
   const draw = () => {
     const byPanel = panelKey(data, data.column('outcome.experiment')?.constant === false ? 'both' : 'input.model_name');
     const batch = data.column('input.batch_size');
     const length = data.column('input.model_max_length');
-    const rows = batch && length ? [...view.rows] : [];
+    const rows = batch && length ? view.chartRows(view.rows) : [];
     const panels = [...grouped(rows, byPanel)].sort((a, b) => b[1].length - a[1].length || ordered(a[0], b[0]));
     const peak = Math.max(0, extremes(rows.map(row => data.number('derived.peak_memory', row)))[1]);
-    byId('memory-note').textContent = 'Median of the peak memory of the fullest rank (GiB): of a GPU what its allocator took, ' +
+    byId('memory-note').textContent = `${plural(rows.length, 'measurement')} on ${view.devicesShown}. Median of the peak memory of the fullest rank (GiB): of a GPU what its allocator took, ` +
       'without GPUs the memory of the process. Hatched: memory ran out, in some of the measurements or (OOM) in all. ' +
       `Colours reach from 0 to ${brief(peak)} GiB in every panel.`;
     drawPanels(byId('chart-memory'), panels, 6, ([name, members]) => memoryPanel(view, name, members, batch, length, peak));
@@ -72,13 +73,13 @@ function memoryCell(name, cell, box, xs, ys, peak) {
   const fits = cell.memory !== null;
   const all = cell.rows.length;
   const text = fits ? brief(cell.memory) : cell.out > 0 ? 'OOM' : '–';
-  const style = fits ? (step >= 4 ? 'on-dark' : 'on-light') : 'on-light bad';
+  const style = fits ? (step >= 5 ? 'on-dark' : 'on-light') : cell.out > 0 ? 'on-light bad' : 'on-light';
   const lines = [`${name}: ${fits ? `${formatted(cell.memory)} GiB` : cell.out > 0 ? 'out of memory' : 'no memory figure'}`,
     `batch_size ${xs.label(cell.x)}, model_max_length ${ys.label(cell.y)}`,
     `${count(cell.valid)} of ${plural(all, 'measurement')} valid, ${count(cell.out)} out of memory`,
     fits && cell.span[1] > cell.span[0] ? `${formatted(cell.span[0])} to ${formatted(cell.span[1])} GiB` : ''];
   return mark(lines.filter(Boolean), cell.rows, {'data-group': cell.y, 'data-place': xs.all.indexOf(cell.x)},
-    s('rect', {class: `cell shape${fits ? '' : ' none'}`, x: box.x, y: box.y, width: box.w, height: box.tall, rx: 3,
+    s('rect', {class: `cell shape${fits ? '' : cell.out > 0 ? ' out' : ' none'}`, x: box.x, y: box.y, width: box.w, height: box.tall, rx: 3,
       style: fits ? `fill: var(--q${step})` : undefined}),
     cell.out > 0 ? s('rect', {class: 'hatch', x: box.x + 1, y: box.y + 1, width: box.w - 2, height: box.tall - 2, rx: 2}) : null,
     s('text', {class: style, x: box.x + box.w / 2, y: box.y + box.tall / 2 + 4}, text));

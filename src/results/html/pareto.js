@@ -2,7 +2,7 @@
 // front per colour. The front is exact; of the rest, what falls into one cell of a fine grid is one mark.
 
 const kGrid = {columns: 96, rows: 60};
-const kMostColors = 7;
+const kColors = 8;
 
 function drawPareto(view) {
   const {data} = view;
@@ -22,7 +22,7 @@ function drawPareto(view) {
       return;
     }
     const groups = colorGroups(data, rows, state.colors);
-    const chart = paretoChart(view, groups, rates, memory);
+    const chart = paretoChart(view, state.colors, groups, rates, memory);
     container.replaceChildren(h('div', {class: 'panels wide'}, chart.figure));
     byId('pareto-note').textContent = `${plural(rows.length, 'measurement')} as ${plural(chart.marks, 'mark')}: ` +
       `${plural(chart.front, 'measurement')} on a front, each for itself, and the rest pooled where they fall into one cell of a ` +
@@ -35,7 +35,7 @@ function drawPareto(view) {
 // The values with the most rows get a colour each, all others share one.
 function colorGroups(data, rows, key) {
   const all = [...grouped(rows, row => data.text(key, row) || '(none)')];
-  const kept = fewest(all, kMostColors);
+  const kept = fewest(all, all.length <= kColors ? kColors : kColors - 1);
   const rest = all.filter(group => !kept.includes(group));
   const named = kept.sort((a, b) => ordered(a[0], b[0])).map(([label, members], index) =>
     ({label, rows: members, color: `var(--s${index})`, shape: kShapes[index]}));
@@ -60,7 +60,7 @@ function roomy(rows, numbers) {
   return low === high ? [low / 2, high * 2] : [low / 1.1, high * 1.1];
 }
 
-function paretoChart(view, groups, rates, memory) {
+function paretoChart(view, key, groups, rates, memory) {
   const frame = {left: 56, right: 884, top: 26, bottom: 400};
   const rows = groups.flatMap(group => group.rows);
   const x = logScale(...roomy(rows, memory), frame.left, frame.right);
@@ -84,7 +84,7 @@ function paretoChart(view, groups, rates, memory) {
   const front = groups.reduce((sum, group) => sum + group.front.length, 0);
   const figure = h('figure', null,
     chartSvg(900, 444, `${unit} against peak memory`, axes(frame, x, y, 'peak memory of the fullest rank (GiB)', unit), clouds, fronts),
-    legend(groups),
+    legend(view.data.column(key).label, groups),
     alternative([{label: 'front of'}, {label: 'peak memory (GiB)', numeric: true}, {label: view.rate, numeric: true}, {label: 'configuration'}],
       () => groups.flatMap(group => group.front.map(row =>
         [group.label, formatted(memory[row]), formatted(rates[row]), configurationLines(view.data, row).join(', ')]))));

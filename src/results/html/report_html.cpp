@@ -20,9 +20,6 @@ namespace {
 using html::Column;
 using html::ColumnSet;
 
-// From this many different numbers on, a column is kept as 32-bit floats instead of codes.
-constexpr size_t kMostExactNumbers = 4096;
-
 // In the order in which the page shows them.
 constexpr std::array<std::string_view, 5> kGroups = {"outcome", "input", "measured", "extra",
                                                      "environment"};
@@ -63,7 +60,6 @@ void add_result(ColumnSet& columns, const StoredResult& result) {
   add_text(columns, "experiment", result.experiment);
   add_text(columns, "experiment_id", result.experiment_id);
   add_text(columns, "entity_id", result.entity_id);
-  add_text(columns, "key", result.key);
   columns.number("outcome", "sample", result.sample);
   add_text(columns, "file", result.file);
   add_text(columns, "started_at", result.started_at);
@@ -95,7 +91,7 @@ class Payload {
 Json pack(const Column& column, size_t rows, Payload& payload) {
   Json json = {{"group", column.group()}, {"name", column.name()}, {"numeric", column.numeric()}};
   if (column.group() == "measured") json["unit"] = measured_unit(column.name());
-  if (column.numeric() && column.distinct() > kMostExactNumbers) {
+  if (column.numeric() && column.distinct() > html::kMostExactNumbers) {
     json["store"] = "f32";
     json["offset"] = payload.add<float>(column.numbers(rows));
     return json;

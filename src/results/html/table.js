@@ -12,7 +12,9 @@ class Table {
   constructor(view) {
     this.view = view;
     this.data = view.data;
-    this.sorting = [];  // {key, descending}, the first decides
+    // {key, descending}, the first decides
+    this.sorting = [{key: 'input.model_name', descending: false}, {key: `measured.${view.rate}`, descending: true}]
+      .filter(({key}) => this.data.column(key));
     this.selection = null;  // {rows, title} behind a mark
     this.active = -1;
     this.visible = new Set(this.usualColumns());
@@ -110,7 +112,10 @@ class Table {
   }
 
   head() {
-    const width = column => Math.min(34, Math.max(8, column.label.length / 2 + 3, ...this.sample().map(row => column.text(row).length))) * 8 + 12;
+    const sample = this.sample();
+    const texts = column => column.exact && column.values.length <= 200 ? column.values.map(formatted) : sample.map(row => column.text(row));
+    const width = column => 8 * Math.min(34, Math.max(column.exact ? 6 : 9, Math.min(30, column.label.length) / 2 + 3,
+      ...column.label.split('_').map(part => part.length + 2), ...texts(column).map(text => text.length))) + 14;
     const cells = this.shown.map((column, i) => {
       const place = this.sorting.findIndex(entry => entry.key === column.key);
       const direction = place < 0 ? 'none' : this.sorting[place].descending ? 'descending' : 'ascending';

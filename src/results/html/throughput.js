@@ -11,7 +11,7 @@ const kStatistics = {
 // Columns whose values make panels and lines: inputs and outcomes that vary, but not in every row.
 function groupingColumns(data) {
   return data.columns.filter(c => !c.constant && c.exact && c.values.length <= 200 &&
-    (c.group === 'input' || c.key === 'outcome.experiment' || c.key === 'environment.host'));
+    (c.group === 'input' || c.key === 'derived.devices' || c.key === 'outcome.experiment' || c.key === 'environment.host'));
 }
 
 // Many different numbers become powers of two; few stay what they are.
@@ -35,7 +35,7 @@ function drawThroughput(view) {
   const state = {panels: data.column('outcome.experiment')?.constant === false ? 'both' : 'input.model_name',
     lines: 'usual', statistic: 'best'};
   byId('throughput-controls').replaceChildren(
-    rateChoice(view),
+    rateChoice(view), deviceChoice(view),
     choice('A mark is the', Object.entries(kStatistics).map(([key, {label}]) => [key, label]), state.statistic,
       value => { state.statistic = value; draw(); }),
     choice('Panels by', [['input.model_name', 'model_name'], ['both', 'model_name and experiment'],
@@ -45,10 +45,10 @@ function drawThroughput(view) {
 
   const draw = () => {
     const rates = view.rateNumbers;
-    const rows = rates ? [...view.validRows].filter(row => rates[row] > 0) : [];
-    byId('throughput-note').textContent = `${plural(rows.length, 'valid measurement')} with ${view.rate}. ` +
-      `A mark is the ${kStatistics[state.statistic].label} of the measurements behind it, its whisker their range; ` +
-      'what they differ in stands in its description. Enter or a click lists them in the table below.';
+    const rows = rates ? view.chartRows(view.validRows).filter(row => rates[row] > 0) : [];
+    byId('throughput-note').textContent = `${plural(rows.length, 'valid measurement')} on ${view.devicesShown}. ` +
+      `A mark is the ${kStatistics[state.statistic].label} of the measurements behind it; what they differ in stands in its description, ` +
+      'and a whisker spans repeats of one configuration. Enter or a click lists them in the table below.';
     const charts = [['chart-batch', 'input.batch_size', 'input.model_max_length'],
       ['chart-length', 'input.model_max_length', 'input.batch_size']];
     for (const [id, x, lines] of charts) {
@@ -65,6 +65,15 @@ function rateChoice(view) {
   const select = choice('Rate', view.rates.map(name => [name, name]), view.rate,
     value => { view.rate = value; view.changed(); });
   view.watch(() => { select.querySelector('select').value = view.rate; });
+  return select;
+}
+
+// Measurements on other devices do not compare: the charts show one kind at a time, unless asked for all.
+function deviceChoice(view) {
+  const devices = view.data.column('derived.devices').values.slice(1).sort(ordered);
+  const select = choice('Devices', [['', 'most measured'], ['*', 'all together'], ...devices.map(d => [d, d])], view.devices,
+    value => { view.devices = value; view.changed(); });
+  view.watch(() => { select.querySelector('select').value = view.devices; });
   return select;
 }
 
@@ -93,7 +102,7 @@ function ratePanel(view, name, rows, by) {
   return h('figure', {'data-panel': name},
     h('figcaption', null, name),
     rateSvg(view, name, points, xs, `${by.x.label}${by.x.unit ? ` (${by.x.unit})` : ''}`, unit || view.rate, by.line.label),
-    legend(points.map(line => ({...line, label: `${by.line.label} ${line.label}`}))),
+    legend(by.line.label, points),
     notes.filter(Boolean).map(note => h('p', {class: 'note'}, note)),
     alternative([{label: by.line.label, numeric: by.line.numeric}, {label: by.x.label, numeric: true}, {label: view.rate, numeric: true},
       {label: 'least', numeric: true}, {label: 'greatest', numeric: true}, {label: 'measurements', numeric: true}],
@@ -121,7 +130,7 @@ function linePoints(view, rows, xs, by) {
 
 function rateSvg(view, name, lines, xs, xTitle, yTitle, lineLabel) {
   const frame = {left: 52, right: 408, top: 24, bottom: 220};
-  const [, top] = extremes(lines.flatMap(line => line.marks.map(m => m.greatest)));
+  const [, top] = extremes(lines.flatMap(line => line.marks.map(m => repeated(view.data, m.rows) ? m.greatest : m.y)));
   const y = linearScale(0, top * 1.04, frame.bottom, frame.top);
   const positive = xs.all[0] > 0;
   const inner = [frame.left + 14, frame.right - 14];
@@ -133,7 +142,7 @@ function rateSvg(view, name, lines, xs, xTitle, yTitle, lineLabel) {
     s('polyline', {class: 'line', stroke: line.color, points: line.marks.map(m => `${x(m.x).toFixed(1)},${y(m.y).toFixed(1)}`).join(' ')}),
     line.marks.map((m, place) => mark(rateLines(view, name, line, m, xs, xTitle, yTitle, lineLabel), m.rows,
       {'data-group': index, 'data-place': place},
-      s('line', {class: 'whisker', stroke: line.color, x1: x(m.x), x2: x(m.x), y1: y(m.least), y2: y(m.greatest)}),
+      repeated(view.data, m.rows) && s('line', {class: 'whisker', stroke: line.color, x1: x(m.x), x2: x(m.x), y1: y(m.least), y2: y(m.greatest)}),
       shape(line.shape, x(m.x), y(m.y), 4.5, {fill: line.color})))));
   return chartSvg(420, 262, `${name}: ${yTitle} against ${xTitle}`, axes(frame, x, y, xTitle, yTitle), drawn);
 }
@@ -144,6 +153,8 @@ function rateLines(view, name, line, m, xs, xTitle, yTitle, lineLabel) {
     m.rows.length <= 5000 ? differenceText(differing(view.data, m.rows)) : ''];
   return [`${name}: ${formatted(m.y)} ${yTitle}`, `${xTitle} ${xs.label(m.x)}, ${lineLabel} ${line.label}`, ...behind.filter(Boolean)];
 }
+
+const repeated = (data, rows) => rows.length > 1 && rows.every(row => data.text('derived.key', row) === data.text('derived.key', rows[0]));
 
 const differenceText = names => names.length === 0 ? 'repeats of one configuration' : `they differ in ${names.join(', ')}`;
 

@@ -10,6 +10,7 @@ class View {
     this.data = data;
     this.filters = new Map();  // column key -> {values: Set} | {min, max} | {contains}
     this.search = '';
+    this.devices = '';  // of the charts: '' those most measured, '*' all
     this.watchers = [];
     this.rates = kRates.filter(name => data.column(`measured.${name}`));
     this.rate = this.rates[0] ?? kRates[0];
@@ -39,6 +40,22 @@ class View {
   get filtered() { return this.filters.size > 0 || this.search !== ''; }
 
   update() { this.rows = this.passing(); }
+
+  // Of `rows` those on the devices that the charts show.
+  chartRows(rows) {
+    const column = this.data.column('derived.devices');
+    const shown = this.devicesShown;
+    return [...rows].filter(row => this.devices === '*' || column.text(row) === shown);
+  }
+
+  get devicesShown() {
+    if (this.devices === '*') return 'all devices';
+    if (this.devices) return this.devices;
+    const column = this.data.column('derived.devices');
+    const counts = new Uint32Array(column.values.length);
+    for (const row of this.validRows) ++counts[column.codes[row]];
+    return column.values[counts.indexOf(extremes(counts)[1])] ?? column.values[1] ?? kHost;
+  }
 
   // The rows that pass every filter but the one on column `except`.
   passing(except) {
