@@ -1,0 +1,290 @@
+#include "sftbench/cli/report.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "sftbench/base/clock.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+#include "sftbench/base/text.h"
+#include "sftbench/catalog/catalog.h"
+#include "sftbench/launch/build_info.h"
+#include "sftbench/results/compare.h"
+#include "sftbench/results/report.h"
+#include "sftbench/results/report_html.h"
+#include "sftbench/results/store.h"
+
+namespace sftbench {
+namespace {
+
+struct ReportArguments {
+  std::string directory;
+  std::string format = "table";
+  std::string output;
+  std::string compare;
+  std::string property;
+  std::string property_format = "target";
+  std::string aggregate;
+  std::vector<std::string> experiments;
+  std::vector<std::string> statuses;
+  bool wide = false;
+  bool simulated = false;
+
+  bool html() const { return format == "html"; }
+  bool whole() const { return format == "json" || format == "jsonl"; }
+  bool observed() const { return property_format == "observed"; }
+};
+
+// Where the report goes: the standard output, or a file that is there whole or not at all.
+class Sink {
+ public:
+  explicit Sink(const std::string& path) {
+    if (!path.empty()) file_.emplace(path);
+  }
+
+  void write(std::string_view text) {
+    if (file_) return file_->append(text);
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) fail();
+  }
+
+  void finish() {
+    if (file_) return file_->commit();
+    if (std::fflush(stdout) != 0) fail();
+  }
+
+ private:
+  [[noreturn]] static void fail() {
+    throw InputError(std::string("cannot write to the standard output: ") + std::strerror(errno));
+  }
+
+  std::optional<AtomicFile> file_;
+};
+
+[[noreturn]] void usage(const std::string& option, const std::string& message) {
+  throw InputError(
+      {{.file = {}, .line = 0, .key = option, .message = message, .expected = {}, .nearest = {}}});
+}
+
+std::vector<std::string> format_names() {
+  std::vector<std::string> names = output_format_names();
+  names.push_back("html");
+  return names;
+}
+
+// A word of a list; InputError with the nearest spelling.
+size_t position(const std::string& option, const std::string& word,
+                const std::vector<std::string>& words) {
+  const auto found = std::find(words.begin(), words.end(), word);
+  if (found == words.end()) {
+    throw InputError({{.file = {},
+                       .line = 0,
+                       .key = option,
+                       .message = "unknown value '" + word + "'",
+                       .expected = "one of " + join(words),
+                       .nearest = nearest_spelling(word, words)}});
+  }
+  return static_cast<size_t>(found - words.begin());
+}
+
+// An option that would change nothing is an error: whoever gave it expects something of it.
+void refuse_idle_options(const ReportArguments& a) {
+  position("--format", a.format, format_names());
+  position("--property-format", a.property_format, {"target", "observed"});
+  const bool ado = a.format == "csv" || a.wide;
+  const std::string whole = "has no effect on --format " + a.format + ", which ";
+  if (!a.compare.empty()) {
+    if (a.html())
+      usage("--compare", "a page of two directories is not there; table, md, csv, json, jsonl are");
+    for (const auto& [given, option] : {std::pair{a.wide, "--wide"},
+                                        {!a.aggregate.empty(), "--aggregate"},
+                                        {a.observed(), "--property-format"}}) {
+      if (given) usage(option, "has no effect with --compare");
+    }
+    return;
+  }
+  if (!a.property.empty()) usage("--property", "says what --compare compares, which is not given");
+  if (a.wide && a.html()) usage("--wide", whole + "always has everything");
+  if (a.wide && a.whole()) usage("--wide", whole + "has the measurements whole");
+  if (a.wide && a.observed()) usage("--wide", "has no effect with --property-format observed");
+  if (!a.aggregate.empty() && !ado) usage("--aggregate", "belongs to --format csv or --wide");
+  if (a.observed() && !ado) usage("--property-format", "observed belongs to --format csv");
+}
+
+std::string plural(size_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+void name_skipped(const StoreScan& scan, const std::string& directory) {
+  constexpr size_t kNamed = 20;
+  for (size_t i = 0; i < scan.skipped.size(); ++i) {
+    const auto level = i < kNamed ? spdlog::level::warn : spdlog::level::debug;
+    spdlog::log(level, "skipped {}/{}: {}", directory, scan.skipped[i].file,
+                scan.skipped[i].reason);
+  }
+  if (scan.skipped.size() > kNamed) {
+    spdlog::warn("skipped {} more; --log-level debug names them", scan.skipped.size() - kNamed);
+  }
+}
+
+ReportFilter filter_of(const ReportArguments& arguments) {
+  ReportFilter filter;
+  filter.experiments = arguments.experiments;
+  filter.simulated = arguments.simulated;
+  for (const std::string& word : arguments.statuses) {
+    filter.statuses.push_back(
+        static_cast<Status>(position("--status", word, {"valid", "invalid", "failed"})));
+  }
+  return filter;
+}
+
+// Reads a directory, leaves what is asked for, and says on stderr what that is and what it is not.
+StoreScan load(const std::string& directory, const ReportArguments& arguments) {
+  StoreScan scan = ResultStore(directory).scan();
+  name_skipped(scan, directory);
+  const size_t found = scan.results.size();
+  const size_t simulated = select_results(scan, filter_of(arguments));
+  if (simulated > 0) {
+    spdlog::warn("left out {}, no evidence about any machine; --include-simulated shows them",
+                 plural(simulated, "simulated result"));
+  }
+  std::array<size_t, 3> counts{};
+  for (const StoredResult& result : scan.results) ++counts[static_cast<size_t>(result.status)];
+  std::string line = plural(scan.results.size(), "result") + ": " + std::to_string(counts[0]) +
+                     " valid, " + std::to_string(counts[1]) + " invalid, " +
+                     std::to_string(counts[2]) + " failed";
+  if (found > scan.results.size() + simulated) line += " (of " + std::to_string(found) + ")";
+  if (!scan.skipped.empty()) line += "; " + plural(scan.skipped.size(), "file") + " skipped";
+  spdlog::info("{}: {}", directory, line);
+  return scan;
+}
+
+void write_table(const ReportTable& table, const std::string& format, Sink& sink) {
+  if (format == "csv") return write_csv(table, [&](std::string_view text) { sink.write(text); });
+  sink.write(render(to_table(table), output_format(format)));
+}
+
+void write_ado(const StoreScan& scan, const ReportArguments& arguments, Sink& sink) {
+  AdoLayout layout;
+  layout.observed = arguments.observed();
+  layout.wide = arguments.wide;
+  if (!arguments.aggregate.empty()) {
+    layout.method =
+        static_cast<Aggregate>(position("--aggregate", arguments.aggregate, aggregate_names()));
+  }
+  const auto failed = static_cast<size_t>(
+      std::count_if(scan.results.begin(), scan.results.end(),
+                    [](const StoredResult& result) { return result.status == Status::kFailed; }));
+  if (failed > 0 && !arguments.wide) {
+    spdlog::info("{} without a row, as in ado; --wide shows them",
+                 plural(failed, "failed measurement"));
+  }
+  write_table(ado_table(scan, layout), arguments.format, sink);
+}
+
+void write_page(const StoreScan& scan, const ReportArguments& arguments, Sink& sink) {
+  HtmlOptions options;
+  options.source = arguments.directory;
+  options.created_by = version_text();
+  options.created_at = utc_now_iso8601();
+  for (const GpuFacts& gpu : Catalog::shipped().gpus.gpus()) {
+    if (gpu.price_usd_per_hour) options.usd_per_gpu_hour[gpu.name] = *gpu.price_usd_per_hour;
+  }
+  sink.write(render_html(scan, options));
+}
+
+void write_comparison(const StoreScan& scan, const ReportArguments& arguments, Sink& sink) {
+  const StoreScan other = load(arguments.compare, arguments);
+  CompareOptions options;
+  if (!arguments.property.empty()) options.property = arguments.property;
+  options.with_ids = arguments.format != "table" && arguments.format != "md";
+  const Comparison comparison = compare_results(scan, other, options);
+  spdlog::info("{} in both, {} only in {}, {} only in {}", plural(comparison.both, "configuration"),
+               comparison.only_here, arguments.directory, comparison.only_other, arguments.compare);
+  if (comparison.judged > 0) {
+    spdlog::info(
+        "{} of {} differ beyond the noise: {} higher, {} lower in {} (95 % intervals: {:.1f} would "
+        "without any difference); mean ratio {:.4f}",
+        comparison.higher + comparison.lower, comparison.judged, comparison.higher,
+        comparison.lower, arguments.directory, 0.05 * static_cast<double>(comparison.judged),
+        comparison.mean_ratio);
+  }
+  write_table(comparison.table, arguments.format, sink);
+}
+
+void report(const ReportArguments& arguments) {
+  refuse_idle_options(arguments);
+  const StoreScan scan = load(arguments.directory, arguments);
+  Sink sink(arguments.output);
+  if (!arguments.compare.empty()) {
+    write_comparison(scan, arguments, sink);
+  } else if (arguments.html()) {
+    write_page(scan, arguments, sink);
+  } else if (arguments.whole()) {
+    write_measurements(arguments.directory, scan, arguments.format == "jsonl",
+                       [&](std::string_view text) { sink.write(text); });
+  } else if (arguments.format == "csv" || arguments.wide) {
+    write_ado(scan, arguments, sink);
+  } else {
+    write_table(short_table(scan), arguments.format, sink);
+  }
+  sink.finish();
+  if (!arguments.output.empty()) spdlog::info("wrote {}", arguments.output);
+}
+
+}  // namespace
+
+void add_report_command(CLI::App& app, int& exit_code) {
+  CLI::App* command =
+      app.add_subcommand("report", "tables, CSV and a page of the measurements in a directory");
+  const auto arguments = std::make_shared<ReportArguments>();
+  command->add_option("DIR", arguments->directory, "directory of results")->required();
+  command->add_option("--format", arguments->format, "table, json, jsonl, csv, md or html")
+      ->type_name("table|json|jsonl|csv|md|html")
+      ->capture_default_str();
+  command->add_flag("--wide", arguments->wide,
+                    "behind ado's columns: outcome, repeats, figures, all inputs, provenance");
+  command->add_option("-o,--output", arguments->output, "file to write, instead of stdout")
+      ->type_name("FILE");
+  command->add_option("--experiment", arguments->experiments, "only this experiment (repeatable)")
+      ->type_name("ID");
+  command->add_option("--status", arguments->statuses, "only these outcomes, comma between them")
+      ->delimiter(',')
+      ->type_name("valid|invalid|failed");
+  command->add_flag("--include-simulated", arguments->simulated,
+                    "also what --backend simulate made up");
+  command
+      ->add_option("--aggregate", arguments->aggregate,
+                   "repeats in csv: median (the default, under the property's own name), or ado's "
+                   "columns <property>-<method>; list: ado's list in a cell")
+      ->type_name(join(aggregate_names(), "|"));
+  command
+      ->add_option("--property-format", arguments->property_format,
+                   "ado's layouts of csv: a row per entity and experiment, or one per entity")
+      ->type_name("target|observed")
+      ->capture_default_str();
+  command
+      ->add_option("--compare", arguments->compare,
+                   "join with another directory; says whether differences exceed the noise")
+      ->type_name("DIR");
+  command->add_option("--property", arguments->property, "what --compare compares")
+      ->option_text("NAME=dataset_tokens_per_second");
+  command->footer(R"(
+Examples:
+  sftbench report results                          what came out, for people
+  sftbench report results --format csv             ado's columns, for pandas
+  sftbench report results --format html -o report.html
+  sftbench report after --compare before           did it get faster?)");
+  command->callback([arguments, &exit_code] {
+    report(*arguments);
+    exit_code = 0;
+  });
+}
+
+}  // namespace sftbench
