@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <ostream>
 #include <utility>
 
@@ -32,12 +31,6 @@ std::string scaled(double value, double base, const std::vector<const char*>& un
   std::array<char, 48> text{};
   std::snprintf(text.data(), text.size(), "%.*f%s", decimals, value, units[unit]);
   return text.data();
-}
-
-double resident_bytes() {
-  std::ifstream file("/proc/self/status");
-  const std::string status{std::istreambuf_iterator<char>(file), {}};
-  return static_cast<double>(kilobyte_field_bytes(status, "VmRSS").value_or(0));
 }
 
 }  // namespace
@@ -132,7 +125,7 @@ std::string Progress::line(const StepEvent& event) const {
   }
   const double bytes = event.device_allocated_bytes > 0
                            ? static_cast<double>(event.device_allocated_bytes)
-                           : resident_bytes();
+                           : static_cast<double>(resident_bytes());
   return text + ", " + bytes_text(bytes) + ", " + duration_text(seconds_left(event)) + " left";
 }
 

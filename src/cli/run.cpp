@@ -7,20 +7,17 @@
 #include <memory>
 #include <optional>
 
+#include "cli/backend_options.h"
+#include "cli/measuring_session.h"
 #include "cli/repeat_command.h"
 #include "cli/run_log.h"
-#include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/cli/progress.h"
 #include "sftbench/cli/selection.h"
-#include "sftbench/data/dataset_catalog.h"
 #include "sftbench/launch/build_info.h"
 #include "sftbench/launch/classify_error.h"
-#include "sftbench/launch/devices.h"
-#include "sftbench/launch/engine_library.h"
 #include "sftbench/launch/interrupt.h"
-#include "sftbench/launch/run_job.h"
 #include "sftbench/results/store.h"
 #include "sftbench/space/validity.h"
 
@@ -29,6 +26,7 @@ namespace {
 
 struct RunArguments {
   Selection selection;
+  BackendOptions backend;
   std::string job_path;
   std::string output = "results";
   std::string format = "table";
@@ -43,11 +41,6 @@ struct Plan {
   std::optional<ErrorClass> ending;  // of a measurement that cannot begin
 };
 
-std::string reason_text(ReasonCode code, const std::string& message, const std::string& evidence) {
-  return std::string(to_string(code)) + ": " + message +
-         (evidence.empty() ? "" : "\nevidence: " + evidence);
-}
-
 void warn(const std::vector<Diagnostic>& diagnostics) {
   for (const Diagnostic& diagnostic : diagnostics) spdlog::warn("{}", to_string(diagnostic));
 }
@@ -59,6 +52,7 @@ Plan plan_from_space(const RunArguments& arguments) {
   const MeasurementRequest request = choose_request(loaded.space, arguments.selection);
   ResolveOptions options = resolve_options(loaded.space, arguments.selection);
   options.sample_period_s = arguments.sample_period_s;
+  options.backend = arguments.backend.name();
 
   Plan plan;
   plan.job.experiment = request.experiment;
@@ -84,13 +78,23 @@ Plan plan_from_space(const RunArguments& arguments) {
   return plan;
 }
 
-Plan plan_from_job(const std::string& path) {
+Plan plan_from_job(const RunArguments& arguments) {
   Plan plan;
-  plan.job = training_job_from_json(read_json_file(path), path);
+  plan.job = training_job_from_json(read_json_file(arguments.job_path), arguments.job_path);
+  const std::string& asked = arguments.backend.backend;
+  const std::string made_for = plan.job.inputs.value("backend", kBackendLibtorch);
+  if (!asked.empty() && asked != made_for) {
+    throw InputError({{{},
+                       0,
+                       "--backend",
+                       arguments.job_path + " was made for " + made_for,
+                       "no --backend, or a job that --backend " + asked + " --dry-run printed",
+                       {}}});
+  }
   return plan;
 }
 
-// Everything that a measurement needs and that lives as long as it.
+// A measurement with its files, log and progress.
 class Session {
  public:
   Session(const RunArguments& arguments, const CommonOptions& common, Plan plan)
@@ -98,26 +102,23 @@ class Session {
         plan_(std::move(plan)),
         store_(arguments.output),
         key_(measurement_key(plan_.job.experiment, plan_.job.inputs)),
-        nvml_(Nvml::load(&no_nvml_)) {
+        measuring_(plan_.job, {plan_.job.inputs.value("backend", kBackendLibtorch),
+                               arguments.backend.simulate}) {
     for (const std::filesystem::path& folder : store_.probe(plan_.job.experiment)) {
       watcher_.remove_when_interrupted(folder);
     }
-    settings_.nvml = nvml_.get();
-    settings_.command = repeat_command();
-    settings_.interrupted = [this] { return watcher_.requested(); };
-    settings_.peak = [this](const std::string& dtype) {
-      return device_peak(plan_.job, nvml_.get(), Catalog::shipped().gpus, dtype);
-    };
+    measuring_.settings().command = repeat_command();
+    measuring_.settings().interrupted = [this] { return watcher_.requested(); };
   }
 
   // Throws Interrupted.
   Measurement measure() {
-    if (plan_.ending) return ended(*plan_.ending);
+    if (plan_.ending) return measuring_.ended(*plan_.ending);
     try {
-      check_devices(plan_.job, nvml_.get(), no_nvml_, Catalog::shipped().gpus);
-      if (plan_.generate_dataset) generate_dataset();
+      measuring_.prepare(plan_.generate_dataset,
+                         [](const std::string& line) { spdlog::info("{}", line); });
     } catch (const RunError& error) {
-      return ended(classify_exception(error, plan_.job));
+      return measuring_.ended(classify_exception(error, plan_.job));
     }
     return train();
   }
@@ -137,35 +138,22 @@ class Session {
   void discard() { watcher_.remove_files(); }
 
  private:
-  Measurement ended(const ErrorClass& error) {
-    Measurement measurement = begin_measurement(plan_.job, settings_);
-    set_outcome(measurement, makes_invalid(error.code) ? Status::kInvalid : Status::kFailed,
-                {error.code, error.message, error.evidence, {}});
-    measurement.finished_at = utc_now_iso8601();
-    return measurement;
-  }
-
-  void generate_dataset() const {
-    ensure_named_dataset(named_dataset(plan_.job.data.dataset_id), plan_.job.data.path,
-                         [](const std::string& line) { spdlog::info("{}", line); });
-  }
-
   Measurement train() {
     const std::filesystem::path log_path = store_.growing_log_path(plan_.job.experiment, key_);
     watcher_.remove_when_interrupted(log_path);
     const RunLog log(log_path);
     StepLog step_log(log);
-    settings_.log = store_.log_path(plan_.job.experiment, key_).string();
-    settings_.observers = {&step_log};
+    RunSettings& settings = measuring_.settings();
+    settings.log = store_.log_path(plan_.job.experiment, key_).string();
+    settings.observers = {&step_log};
     std::optional<Progress> progress;
     if (!common_.no_progress && spdlog::should_log(spdlog::level::info)) {
-      progress.emplace(std::cerr, ::isatty(STDERR_FILENO) != 0, plan_.job, settings_.peak);
-      settings_.observers.push_back(&*progress);
+      progress.emplace(std::cerr, ::isatty(STDERR_FILENO) != 0, plan_.job, settings.peak);
+      settings.observers.push_back(&*progress);
     }
     spdlog::info("measuring {} with {}", plan_.job.entity_id, plan_.job.experiment_id);
     watcher_.set_graceful(true);
-    Measurement measurement = run_job(
-        plan_.job, [this]() -> Engine& { return engine(); }, settings_);
+    Measurement measurement = measuring_.train();
     watcher_.set_graceful(false);
     if (watcher_.requested()) throw Interrupted();
     if (measurement.reason) {
@@ -175,20 +163,12 @@ class Session {
     return measurement;
   }
 
-  Engine& engine() {
-    engine_ = load_engine();
-    return *engine_;
-  }
-
   const CommonOptions& common_;
   Plan plan_;
   ResultStore store_;
   std::string key_;
   InterruptWatcher watcher_;  // before all that starts threads
-  std::string no_nvml_;
-  std::unique_ptr<Nvml> nvml_;
-  std::unique_ptr<Engine> engine_;
-  RunSettings settings_;
+  MeasuringSession measuring_;
 };
 
 int print_job(const Plan& plan) {
@@ -202,8 +182,8 @@ int print_job(const Plan& plan) {
 
 int run(const RunArguments& arguments, const CommonOptions& common) {
   const OutputFormat format = output_format(arguments.format);
-  Plan plan =
-      arguments.job_path.empty() ? plan_from_space(arguments) : plan_from_job(arguments.job_path);
+  check_backend(arguments.backend);
+  Plan plan = arguments.job_path.empty() ? plan_from_space(arguments) : plan_from_job(arguments);
   if (arguments.dry_run) return print_job(plan);
   if (const std::string unfit = unfit_for_measuring(); !unfit.empty()) {
     spdlog::warn("this sftbench was {}: its figures say nothing about a release build", unfit);
@@ -234,6 +214,7 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
   CLI::App* command = app.add_subcommand("run", "measure one entity and print its properties");
   const auto arguments = std::make_shared<RunArguments>();
   add_selection_options(*command, arguments->selection);
+  add_backend_options(*command, arguments->backend);
   command->add_option("--job", arguments->job_path, "repeat a training job that --dry-run printed")
       ->type_name("FILE");
   command->add_flag("--dry-run", arguments->dry_run, "print the training job as JSON and stop");

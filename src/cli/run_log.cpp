@@ -1,23 +1,38 @@
 #include "cli/run_log.h"
 
 #include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "sftbench/base/error.h"
 
 namespace sftbench {
+namespace {
 
-RunLog::RunLog(const std::filesystem::path& path) {
+spdlog::sink_ptr file_sink(const std::filesystem::path& path) {
   try {
-    file_ = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string(), true);
+    return std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string(), true);
   } catch (const spdlog::spdlog_ex& error) {
     throw InputError(path.string() + ": cannot write the log: " + error.what());
   }
-  logger_ = std::make_unique<spdlog::logger>("run", file_);
+}
+
+}  // namespace
+
+RunLog::RunLog(const std::filesystem::path& path) : RunLog(file_sink(path)) {
+  spdlog::default_logger()->sinks().push_back(file_);
+}
+
+RunLog::RunLog() : RunLog(std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
+  spdlog::default_logger()->sinks() = {file_};
+}
+
+RunLog::RunLog(spdlog::sink_ptr sink)
+    : file_(std::move(sink)), logger_(std::make_unique<spdlog::logger>("run", file_)) {
   logger_->set_pattern("%Y-%m-%dT%H:%M:%S.%e %v");
   logger_->flush_on(spdlog::level::trace);
-  spdlog::default_logger()->sinks().push_back(file_);
 }
 
 RunLog::~RunLog() {

@@ -16,6 +16,8 @@ class RunLog {
  public:
   // Replaces the file; messages of the default logger go there, too, until destruction.
   explicit RunLog(const std::filesystem::path& path);
+  // Standard error is the log: that of a child whose parent has opened the file.
+  RunLog();
   ~RunLog();
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
@@ -23,6 +25,8 @@ class RunLog {
   void line(const std::string& kind, const std::string& text) const;
 
  private:
+  explicit RunLog(spdlog::sink_ptr sink);
+
   spdlog::sink_ptr file_;
   std::unique_ptr<spdlog::logger> logger_;  // to the file alone
 };

@@ -79,7 +79,9 @@ void train(const TrainingJob& job, Engine& engine, const RunSettings& settings,
            Measurement& measurement) {
   const int gpus = job.device.kind == "cuda" ? static_cast<int>(job.device.ranks) : 0;
   const int local_gpus = gpus / static_cast<int>(std::max<int64_t>(1, job.device.nodes));
-  const std::unique_ptr<SystemSource> source = make_system_source(settings.nvml, local_gpus);
+  const std::unique_ptr<SystemSource> source = settings.system_source
+                                                   ? settings.system_source(local_gpus)
+                                                   : make_system_source(settings.nvml, local_gpus);
   SystemSampler sampler(*source, job.sample_period_s);
   RunRecorder recorder;
   StopRules rules(job.batches.stop_after_seconds, job.batches.auto_stop_method,
@@ -109,12 +111,13 @@ void train(const TrainingJob& job, Engine& engine, const RunSettings& settings,
 
 Json environment_json(const Json& engine, const Nvml* nvml) {
   const BuildInfo& build = build_info();
-  const HostInfo host = read_host_info();
+  static const HostInfo kHost = read_host_info();
   Json environment = {{"version", build.version},
                       {"commit", build.commit},
                       {"build_type", build.build_type},
                       {"compiler", build.compiler},
                       {"sanitizers", build.sanitizers.empty() ? Json() : Json(build.sanitizers)},
+                      {"backend", kBackendLibtorch},
                       {"libtorch", nullptr},
                       {"blas", nullptr},
                       {"onednn", nullptr},
@@ -123,11 +126,11 @@ Json environment_json(const Json& engine, const Nvml* nvml) {
                       {"driver", nvml != nullptr ? Json(nvml->driver_version()) : Json()},
                       {"gpus", Json::array()},
                       {"threads", nullptr},
-                      {"cpu", host.cpu},
-                      {"cores", host.cores},
-                      {"memory_bytes", host.memory_bytes},
-                      {"kernel", host.kernel},
-                      {"host", host.name},
+                      {"cpu", kHost.cpu},
+                      {"cores", kHost.cores},
+                      {"memory_bytes", kHost.memory_bytes},
+                      {"kernel", kHost.kernel},
+                      {"host", kHost.name},
                       {"launcher", launcher()}};
   for (const auto& [key, value] : engine.items()) {
     if (!value.is_null()) environment[key] = value;
@@ -142,7 +145,7 @@ Measurement begin_measurement(const TrainingJob& job, const RunSettings& setting
   measurement.entity_id = job.entity_id;
   measurement.inputs = job.inputs;
   measurement.command = settings.command;
-  measurement.environment = environment_json(Json::object(), settings.nvml);
+  measurement.environment = environment_json({{"backend", settings.backend}}, settings.nvml);
   measurement.started_at = utc_now_iso8601();
   return measurement;
 }
@@ -158,6 +161,7 @@ Measurement run_job(const TrainingJob& job, const std::function<Engine&()>& load
     Engine& engine = load();
     // Asked again after training: only then are CUDA, its libraries and the threads what they were.
     measurement.environment = environment_json(engine.environment(), settings.nvml);
+    settings.begun(measurement);
     train(job, engine, settings, measurement);
     measurement.environment = environment_json(engine.environment(), settings.nvml);
   } catch (const std::exception& error) {

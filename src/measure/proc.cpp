@@ -100,4 +100,8 @@ int64_t peak_rss_bytes() {
   return kilobyte_field_bytes(proc_text("/proc/self/status"), "VmHWM").value_or(0);
 }
 
+int64_t resident_bytes() {
+  return kilobyte_field_bytes(proc_text("/proc/self/status"), "VmRSS").value_or(0);
+}
+
 }  // namespace sftbench

@@ -13,12 +13,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "sftbench/launch/child_reply.h"
 #include "sftbench/plan/training_job.h"
 #include "sftbench/results/measurement.h"
 
@@ -46,18 +46,6 @@ struct ChildSpec {
   std::vector<int> inherited_fds;  // stay open in the child, as long as it lives: locks
 
   std::filesystem::path executable = "/proc/self/exe";  // tests name the built one
-};
-
-// The child's last sign of life.
-struct Heartbeat {
-  std::string phase = "starting";  // then: dataset, engine, training, ended
-  int64_t step = 0;                // optimisation steps that are done, of the slowest rank
-  int64_t total_steps = 0;         // 0: not known yet
-  double loss = 0;                 // of the last step
-  double tokens_per_s = 0;         // padded, over the steps so far
-  int64_t memory_bytes = 0;        // of the device; on CPUs resident
-  double received_s = 0;           // steady_seconds()
-  std::map<int, int64_t> steps_by_rank;
 };
 
 // REQUIRES of the thread that makes one: nothing; of the process: that it does not wait for

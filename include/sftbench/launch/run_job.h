@@ -6,12 +6,14 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "sftbench/engine/engine.h"
 #include "sftbench/measure/mfu.h"
 #include "sftbench/measure/nvml.h"
+#include "sftbench/measure/system_source.h"
 #include "sftbench/results/measurement.h"
 
 namespace sftbench {
@@ -31,6 +33,11 @@ struct RunSettings {
   const Nvml* nvml = nullptr;  // needed when the job uses GPUs
   std::string log;             // path that a reason names
   std::string command;         // that repeats the measurement
+  std::string backend = kBackendLibtorch;
+  // Where readings of the machine come from; none: of this machine, and `nvml`.
+  std::function<std::unique_ptr<SystemSource>(int gpus)> system_source;
+  // The engine stands and training begins; the measurement has no outcome yet.
+  std::function<void(const Measurement&)> begun = [](const Measurement&) {};
 };
 
 // Never throws for what ends a measurement (that becomes its reason); throws Interrupted.

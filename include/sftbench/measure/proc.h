@@ -30,4 +30,7 @@ double process_tree_cpu_seconds(pid_t root);
 // Largest resident set that this process has had (VmHWM), bytes.
 int64_t peak_rss_bytes();
 
+// What it has now (VmRSS).
+int64_t resident_bytes();
+
 }  // namespace sftbench

@@ -1,0 +1,39 @@
+#include "cli/backend_options.h"
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
+#include "sftbench/simulate/settings.h"
+
+namespace sftbench {
+
+void add_backend_options(CLI::App& command, BackendOptions& options) {
+  command
+      .add_option("--backend", options.backend,
+                  "libtorch trains; simulate only pretends to, for trying things out")
+      ->type_name("libtorch|simulate");
+  command
+      .add_option("--simulate", options.simulate,
+                  "what the simulated machine is like, and what goes wrong on it; "
+                  "--simulate help lists the keys")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+void check_backend(const BackendOptions& options) {
+  const std::vector<std::string> known = {kBackendLibtorch, kBackendSimulate};
+  if (options.name() != known[0] && options.name() != known[1]) {
+    throw InputError({{{},
+                       0,
+                       "--backend",
+                       "unknown value '" + options.backend + "'",
+                       join(known, " or "),
+                       nearest_spelling(options.backend, known)}});
+  }
+  if (!options.simulate.empty() && options.name() != kBackendSimulate) {
+    throw InputError(
+        {{{}, 0, "--simulate", "nothing is simulated", "--backend simulate with it", {}}});
+  }
+  parse_simulation(options.simulate);
+}
+
+}  // namespace sftbench

@@ -1,0 +1,71 @@
+#include "cli/measuring_session.h"
+
+#include <utility>
+
+#include "sftbench/base/clock.h"
+#include "sftbench/catalog/catalog.h"
+#include "sftbench/data/dataset_catalog.h"
+#include "sftbench/launch/devices.h"
+#include "sftbench/launch/engine_library.h"
+
+namespace sftbench {
+
+std::string reason_text(ReasonCode code, const std::string& message, const std::string& evidence) {
+  return std::string(to_string(code)) + ": " + message +
+         (evidence.empty() ? "" : "\nevidence: " + evidence);
+}
+
+MeasuringSession::MeasuringSession(const TrainingJob& job, BackendChoice backend)
+    : job_(job), backend_(std::move(backend)) {
+  settings_.backend = backend_.name;
+  if (simulated()) {
+    auto engine =
+        std::make_unique<SimulatedEngine>(backend_.simulate, backend_.sample, backend_.attempt);
+    settings_.system_source = [simulation = engine.get()](int gpus) {
+      return simulation->system_source(gpus);
+    };
+    settings_.peak = [](const std::string&) {
+      return DevicePeak{{}, "simulated: no device computed"};
+    };
+    engine_ = std::move(engine);
+    return;
+  }
+  nvml_ = Nvml::load(&no_nvml_);
+  settings_.nvml = nvml_.get();
+  settings_.peak = [this](const std::string& dtype) {
+    // The catalogue is read only for devices that it knows.
+    static const GpuCatalog kNone;
+    const bool gpus = job_.device.kind == "cuda";
+    return device_peak(job_, nvml_.get(), gpus ? Catalog::shipped().gpus : kNone, dtype);
+  };
+}
+
+void MeasuringSession::prepare(bool generate_dataset,
+                               const std::function<void(const std::string&)>& announce) {
+  if (!simulated() && job_.device.kind == "cuda") {
+    check_devices(job_, nvml_.get(), no_nvml_, Catalog::shipped().gpus);
+  }
+  if (generate_dataset) {
+    ensure_named_dataset(named_dataset(job_.data.dataset_id), job_.data.path, announce);
+  }
+}
+
+Measurement MeasuringSession::train() {
+  return run_job(
+      job_, [this]() -> Engine& { return engine(); }, settings_);
+}
+
+Measurement MeasuringSession::ended(const ErrorClass& error) const {
+  Measurement measurement = begin_measurement(job_, settings_);
+  set_outcome(measurement, makes_invalid(error.code) ? Status::kInvalid : Status::kFailed,
+              {error.code, error.message, error.evidence, settings_.log});
+  measurement.finished_at = utc_now_iso8601();
+  return measurement;
+}
+
+Engine& MeasuringSession::engine() {
+  if (!engine_) engine_ = load_engine();
+  return *engine_;
+}
+
+}  // namespace sftbench

@@ -1,0 +1,56 @@
+// One measurement in this process, from a TrainingJob on: what `run` and the child of a sweep
+// share. It holds what lives as long as the measurement: the driver's library and the engine.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sftbench/launch/classify_error.h"
+#include "sftbench/launch/run_job.h"
+#include "sftbench/simulate/engine.h"
+
+namespace sftbench {
+
+struct BackendChoice {
+  std::string name = kBackendLibtorch;
+  std::vector<std::string> simulate;  // REQUIRES: checked by check_backend
+  int sample = 1;
+  int attempt = 1;
+};
+
+// "CODE: message", and the evidence in a line of its own.
+std::string reason_text(ReasonCode code, const std::string& message, const std::string& evidence);
+
+class MeasuringSession {
+ public:
+  // `job` outlives it.
+  MeasuringSession(const TrainingJob& job, BackendChoice backend);
+
+  // To be completed before train(): observers, interrupted, begun, log, command.
+  RunSettings& settings() { return settings_; }
+
+  // RunError when the devices are not there or others; then makes the dataset, if asked to and it
+  // is not there: `announce` gets a line before. InputError when it cannot be written.
+  void prepare(bool generate_dataset, const std::function<void(const std::string&)>& announce);
+
+  // Throws Interrupted.
+  Measurement train();
+
+  // That of a measurement that did not come so far.
+  Measurement ended(const ErrorClass& error) const;
+
+ private:
+  bool simulated() const { return backend_.name == kBackendSimulate; }
+  Engine& engine();
+
+  const TrainingJob& job_;
+  BackendChoice backend_;
+  std::string no_nvml_;
+  std::unique_ptr<Nvml> nvml_;
+  std::unique_ptr<Engine> engine_;
+  RunSettings settings_;
+};
+
+}  // namespace sftbench
