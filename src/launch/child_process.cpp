@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -102,7 +102,9 @@ ChildProcess::ChildProcess(const ProcessSpec& spec) {
   require(posix_spawn(&pid_, spec.executable.c_str(), &actions.value, &attributes.value,
                       pointers(arguments).data(), pointers(environment).data()),
           spec.executable.c_str());
-  pidfd_ = OwnedFd(::pidfd_open(pid_, 0));  // nobody has waited for it yet: it is that process
+  // Nobody has waited for it yet, so the number is that process's. (glibc 2.36 declares pidfd_open
+  // without C linkage.)
+  pidfd_ = OwnedFd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
 }
 
 ChildProcess::~ChildProcess() {
