@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "hub/fake_hub.h"
+#include "hub/test_folder.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
@@ -29,9 +30,6 @@ constexpr const char* kCommit = "1234567890abcdef1234567890abcdef12345678";
 class FetchTest : public testing::Test {
  protected:
   FetchTest() {
-    folder_ = fs::path(testing::TempDir()) /
-              (std::string("hub_") + testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(folder_);
     hub_.models[kId] = small_model();
     settings_.cache = folder_ / "hub";
     settings_.endpoint.url = hub_.url();
@@ -72,7 +70,7 @@ class FetchTest : public testing::Test {
     };
   }
 
-  fs::path folder_;
+  fs::path folder_ = test_folder();
   FakeHub hub_;
   FetchSettings settings_;
   std::string log_;
