@@ -17,9 +17,18 @@ namespace {
 constexpr size_t kBlockBytes = size_t{256} << 10;
 constexpr size_t kBlockRows = 2000;  // of a table, whose columns are as wide as the block needs
 
-void write_out(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return;
+void check_output(bool written) {
+  if (written) return;
   throw InputError(std::string("the standard output takes no more: ") + std::strerror(errno));
+}
+
+void write_out(const std::string& text) {
+  check_output(std::fwrite(text.data(), 1, text.size(), stdout) == text.size());
+}
+
+void write_rest(const std::string& text) {
+  write_out(text);
+  check_output(std::fflush(stdout) == 0);
 }
 
 std::string_view verdict(const EntityRow& row) {
@@ -113,7 +122,7 @@ class TextRows : public EntityRows {
 
   void finish() override {
     if (format_ == OutputFormat::kJson) text_ += "\n]\n";
-    write_out(text_);
+    write_rest(text_);
   }
 
  private:
@@ -137,19 +146,16 @@ class TableRows : public EntityRows {
     if (with_experiment_) cells.emplace_back(row.experiment_id);
     cells.emplace_back(reason_text(row.violations));
     block_.rows.push_back(std::move(cells));
-    if (block_.rows.size() == kBlockRows) flush();
-  }
-
-  void finish() override {
-    if (!block_.rows.empty()) flush();
-  }
-
- private:
-  void flush() {
+    if (block_.rows.size() < kBlockRows) return;
     write_out(render(block_, format_));
     block_.rows.clear();
   }
 
+  void finish() override {
+    write_rest(block_.rows.empty() ? std::string() : render(block_, format_));
+  }
+
+ private:
   OutputFormat format_;
   bool with_experiment_;
   Table block_;

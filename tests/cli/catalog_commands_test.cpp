@@ -94,7 +94,7 @@ TEST(ExpandTest, BlocksOfALargeSpaceMakeOneDocument) {
 
 TEST(ExperimentsTest, ListsAndDescribes) {
   EXPECT_THAT(output_of({"experiments"}),
-              HasSubstr("finetune_full_benchmark-v1.0.0  full           4        28"));
+              HasSubstr("finetune_full_benchmark-v1.0.0       full              4        28"));
   const std::string full = output_of({"experiments", "finetune_full_benchmark-v1.0.0"});
   EXPECT_THAT(full, HasSubstr("\nRequired properties\n  model_name "));
   EXPECT_THAT(full, HasSubstr("an integer from 1 to 4096 [entries]"));
