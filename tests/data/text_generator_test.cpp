@@ -2,11 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
-#include <csignal>
 
+#include "data/file_size_limit.h"
 #include "data/golden.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
@@ -129,24 +128,6 @@ TEST_F(TextGeneratorTest, ProgressEndsWithEverything) {
   EXPECT_EQ(last_bytes, static_cast<int64_t>(fs::file_size(folder_ / "set.jsonl")));
   EXPECT_EQ(last_bytes, generator.total_bytes());
 }
-
-// The kernel refuses to let files grow beyond a limit, as it does when the disk is full.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    std::signal(SIGXFSZ, SIG_IGN);
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limited{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limited);
-  }
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, SIG_DFL);
-  }
-
- private:
-  rlimit before_{};
-};
 
 TEST_F(TextGeneratorTest, DiskThatFillsUpLeavesNothingBehind) {
   TextGeneratorOptions options;
