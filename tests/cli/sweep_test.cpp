@@ -47,21 +47,21 @@ class SweepTest : public testing::Test {
 
   // Cells: model_max_length x batch_size on two GPUs; an odd batch size breaks rule 1.
   void write_space(const std::string& lengths, const std::string& batches) {
-    std::ofstream(space()) << "experiments:\n- {experimentIdentifier: " << kExperiment
-                           << ", actuatorIdentifier: SFTTrainer, parameterization: [{property: "
-                              "{identifier: max_steps}, value: 3}]}\n"
-                              "entitySpace:\n"
-                              "- {identifier: model_name, propertyDomain: {values: [smollm2-135m]}}\n"
-                              "- {identifier: number_gpus, propertyDomain: {values: [2]}}\n"
-                              "- {identifier: gpu_model, propertyDomain: {values: [NVIDIA-H100-PCIe]}}\n"
-                           << "- {identifier: model_max_length, propertyDomain: {values: " << lengths
-                           << "}}\n- {identifier: batch_size, propertyDomain: {values: " << batches
-                           << "}}\n";
+    std::ofstream(space())
+        << "experiments:\n- {experimentIdentifier: " << kExperiment
+        << ", actuatorIdentifier: SFTTrainer, parameterization: [{property: "
+           "{identifier: max_steps}, value: 3}]}\n"
+           "entitySpace:\n"
+           "- {identifier: model_name, propertyDomain: {values: [smollm2-135m]}}\n"
+           "- {identifier: number_gpus, propertyDomain: {values: [2]}}\n"
+           "- {identifier: gpu_model, propertyDomain: {values: [NVIDIA-H100-PCIe]}}\n"
+        << "- {identifier: model_max_length, propertyDomain: {values: " << lengths
+        << "}}\n- {identifier: batch_size, propertyDomain: {values: " << batches << "}}\n";
   }
 
   std::vector<std::string> arguments(const std::vector<std::string>& extra = {}) const {
-    std::vector<std::string> words = {"sweep", space(), "-o", results().string(), "--backend",
-                                      "simulate"};
+    std::vector<std::string> words = {"sweep",     space(),   "-o", results().string(),
+                                      "--backend", "simulate"};
     words.insert(words.end(), extra.begin(), extra.end());
     return words;
   }
@@ -120,7 +120,8 @@ TEST_F(SweepTest, MeasuresEveryCellAndTheNextOneMeasuresNothing) {
   EXPECT_EQ(first.status, 0) << first.err;
   EXPECT_EQ(first.out,
             "status,reason,measured_now,measured_before\nvalid,,3,0\ninvalid,RULE_1,3,0\n");
-  EXPECT_THAT(statuses(), UnorderedElementsAre(std::pair("valid", 3), std::pair("invalid RULE_1", 3)));
+  EXPECT_THAT(statuses(),
+              UnorderedElementsAre(std::pair("valid", 3), std::pair("invalid RULE_1", 3)));
   EXPECT_THAT(litter(), IsEmpty());
   const ProgramResult second = sweep({"--format", "csv"});
   EXPECT_EQ(second.status, 0);
@@ -171,13 +172,15 @@ TEST_F(SweepTest, OneLinePerEventWhenStderrIsNoTerminal) {
 TEST_F(SweepTest, WhatFailsIsTriedAgainByTheNextSweepUnlessAskedNotTo) {
   const ProgramResult failing = sweep({"--simulate", "fail=INTERNAL"});
   EXPECT_EQ(failing.status, 4);
-  EXPECT_THAT(statuses(), UnorderedElementsAre(std::pair("failed INTERNAL", 3), std::pair("invalid RULE_1", 3)));
+  EXPECT_THAT(statuses(), UnorderedElementsAre(std::pair("failed INTERNAL", 3),
+                                               std::pair("invalid RULE_1", 3)));
   const ProgramResult left_alone = sweep({"--no-retry-failed", "--format", "csv"});
   EXPECT_EQ(left_alone.status, 4);
   EXPECT_THAT(left_alone.out, HasSubstr("failed,,0,3\n"));
   const ProgramResult mended = sweep();
   EXPECT_EQ(mended.status, 0);
-  EXPECT_THAT(statuses(), UnorderedElementsAre(std::pair("valid", 3), std::pair("invalid RULE_1", 3)));
+  EXPECT_THAT(statuses(),
+              UnorderedElementsAre(std::pair("valid", 3), std::pair("invalid RULE_1", 3)));
 }
 
 TEST_F(SweepTest, RetriesWithinOneSweepAreCounted) {
@@ -190,7 +193,8 @@ TEST_F(SweepTest, RetriesWithinOneSweepAreCounted) {
 
 TEST_F(SweepTest, GpuMemoryMakesACellInvalidForGood) {
   EXPECT_EQ(sweep({"--simulate", "oom_gpu_above_gib=0.001"}).status, 0);
-  EXPECT_THAT(statuses(), UnorderedElementsAre(std::pair("invalid OOM_GPU", 3), std::pair("invalid RULE_1", 3)));
+  EXPECT_THAT(statuses(), UnorderedElementsAre(std::pair("invalid OOM_GPU", 3),
+                                               std::pair("invalid RULE_1", 3)));
   EXPECT_THAT(sweep({"--format", "csv"}).out, HasSubstr("invalid,,0,6\n"));
 }
 
@@ -246,7 +250,8 @@ TEST_F(SweepTest, AnOperationSaysWhichEntitiesInWhichOrder) {
       << "spaces: [any]\noperation:\n  module: {operatorName: random_walk, operationType: search}\n"
          "  parameters: {numberEntities: 4, batchSize: 2, maxRetries: 1, singleMeasurement: true, "
          "samplerConfig: {samplerType: generator, mode: random}}\n";
-  const std::vector<std::string> words = {"--operation", (folder_ / "walk.yaml").string(), "--seed", "7"};
+  const std::vector<std::string> words = {"--operation", (folder_ / "walk.yaml").string(), "--seed",
+                                          "7"};
   const ProgramResult result = sweep(words);
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("sweep of 4 cells\n"));
@@ -304,7 +309,8 @@ TEST_F(SweepTest, AHangIsEndedByTheStallTimeoutAndARunThatIsTooLongByTheTimeout)
 
 TEST_F(SweepTest, ACrashCostsOneMeasurement) {
   EXPECT_EQ(sweep({"--simulate", "crash_at_step=2"}).status, 4);
-  EXPECT_THAT(statuses(), UnorderedElementsAre(std::pair("failed INTERNAL", 3), std::pair("invalid RULE_1", 3)));
+  EXPECT_THAT(statuses(), UnorderedElementsAre(std::pair("failed INTERNAL", 3),
+                                               std::pair("invalid RULE_1", 3)));
 }
 
 TEST_F(SweepTest, TwoSweepsOnOneFolderShareTheWork) {
@@ -336,14 +342,16 @@ TEST_F(SweepTest, WhatFailsInOneOfTwoSweepsIsNotMeasuredByBoth) {
 
 TEST_F(SweepTest, ACellThatSomebodyElseMeasuresIsWaitedForAndTheHolderIsNamed) {
   write_space("[64, 128]", "[2]");
-  const std::string key = parse_json(sweep({"--dry-run", "--format", "json"}).out, "stdout")[0].at("key");
+  const std::string key =
+      parse_json(sweep({"--dry-run", "--format", "json"}).out, "stdout")[0].at("key");
   fs::create_directories(results() / kExperiment);
   auto lock = KeyLock::try_acquire(results() / kExperiment / (key + ".lock"));
   ASSERT_TRUE(lock);
   Program program(arguments());
   program.start();
   const std::string seen = program.read_err_until("[1/2] valid");
-  EXPECT_THAT(seen, HasSubstr("process " + std::to_string(::getpid()) + "; looked at again at the end"));
+  EXPECT_THAT(seen,
+              HasSubstr("process " + std::to_string(::getpid()) + "; looked at again at the end"));
   lock.reset();
   EXPECT_EQ(program.finish().status, 0);
   EXPECT_THAT(statuses(), ElementsAre(std::pair("valid", 2)));
@@ -405,7 +413,8 @@ TEST_F(SweepTest, ManyCellsAtATimeOnSimulatedDevices) {
   EXPECT_LT(result.wall_s, 8 * 0.6) << "8 cells of 0.6 s";
 }
 
-// --- real children, fake engine -------------------------------------------------------------------
+// --- real children, fake engine
+// -------------------------------------------------------------------
 
 class RealSweepTest : public SweepTest {
  protected:
@@ -421,28 +430,33 @@ class RealSweepTest : public SweepTest {
   }
 
   std::vector<std::string> words(const std::vector<std::string>& extra) const {
-    std::vector<std::string> words = {"sweep", "--experiment", kExperiment, "-o",
-                                      results().string(), "--weights", "random", "--config",
-                                      (folder_ / "config.yaml").string()};
-    for (const char* assignment : {"model_name=smollm2-135m", "number_gpus=0", "batch_size=2",
-                                   "model_max_length=64", "max_steps=3"}) {
+    std::vector<std::string> words = {
+        "sweep",  "--experiment",     kExperiment,
+        "-o",     results().string(), "--weights",
+        "random", "--config",         (folder_ / "config.yaml").string()};
+    for (const char* assignment :
+         {"model_name=smollm2-135m", "batch_size=2", "model_max_length=64", "max_steps=3"}) {
       words.insert(words.end(), {"--set", assignment});
     }
+    words.insert(words.end(), {"--set", "number_gpus=" + number_gpus_});
     words.insert(words.end(), extra.begin(), extra.end());
     return words;
   }
+
+  std::string number_gpus_ = "0";
 };
 
 TEST_F(RealSweepTest, WhatIsMissingOrCannotBeDoneFailsByNameAndStartsNoChild) {
-  const ProgramResult result = run_program(words({"--set", "dataset_id=news-chars-512-entries-256"}));
+  const ProgramResult result =
+      run_program(words({"--set", "dataset_id=news-chars-512-entries-256"}));
   EXPECT_EQ(result.status, 4);
   EXPECT_THAT(statuses(), ElementsAre(std::pair("failed DATA", 1)));
   EXPECT_EQ(occurrences(result.err, "start "), 0u);
 }
 
 TEST_F(RealSweepTest, AMachineWithoutTheGpusFailsTheCellAsUnsupported) {
-  const ProgramResult result =
-      run_program(words({"--set", "number_gpus=1", "--set", "gpu_model=NVIDIA-H100-PCIe"}));
+  number_gpus_ = "1";
+  const ProgramResult result = run_program(words({"--set", "gpu_model=NVIDIA-H100-PCIe"}));
   EXPECT_EQ(result.status, 4);
   EXPECT_THAT(statuses(), ElementsAre(std::pair("failed UNSUPPORTED", 1)));
   EXPECT_EQ(occurrences(result.err, "start "), 0u);
@@ -462,9 +476,11 @@ TEST_F(RealSweepTest, BadOptionsAreNamedBeforeAnythingIsMeasured) {
     EXPECT_EQ(result.status, 2) << result.err;
     return result.err;
   };
-  EXPECT_THAT(error({"--jobs", "many"}), HasSubstr("--jobs: found 'many'; expected a number of measurements"));
+  EXPECT_THAT(error({"--jobs", "many"}),
+              HasSubstr("--jobs: found 'many'; expected a number of measurements"));
   EXPECT_THAT(error({"--jobs", "0"}), HasSubstr("--jobs: found '0'"));
-  EXPECT_THAT(error({"--threads", "100000"}), HasSubstr("--threads: found 100000 for each of 1 ranks"));
+  EXPECT_THAT(error({"--threads", "100000"}),
+              HasSubstr("--threads: found 100000 for each of 1 ranks"));
   EXPECT_THAT(error({"--repeats", "0"}), HasSubstr("--repeats"));
   EXPECT_THAT(error({"--host-memory", "much"}), HasSubstr("--host-memory"));
   EXPECT_THAT(error({"--operation", "absent.yaml"}), HasSubstr("absent.yaml"));
