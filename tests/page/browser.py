@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -28,11 +29,11 @@ class Browser:
         self.process = subprocess.Popen(
             [program, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--remote-allow-origins=*",
              f"--user-data-dir={self.profile.name}", "about:blank"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         try:
             self.socket = websocket.create_connection(self._page_address(), timeout=120)
         except BaseException:
-            self.process.kill()
+            self._end()
             raise
         self.number = 0
         self.errors = []    # what the console got as error or warning, and what was thrown
@@ -45,7 +46,11 @@ class Browser:
 
     def __exit__(self, *_):
         self.socket.close()
-        self.process.terminate()
+        self._end()
+
+    def _end(self):
+        # Debian's program is a script that waits for the browser: the signal has to reach its whole session.
+        os.killpg(self.process.pid, signal.SIGTERM)
         self.process.wait()
         self.profile.cleanup()
 

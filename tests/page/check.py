@@ -215,12 +215,12 @@ class Table(PageCase):
         for shown, rate in zip(column, reversed(rates)):
             self.assertAlmostEqual(shown, rate, delta=1e-5 * rate)
         self.assertEqual(self.js(f"document.querySelector('{key}').closest('th').ariaSort"), "ascending")
-        self.js("document.getElementById('grid-scroll').focus()")
+        self.js("document.querySelector('#grid table').focus()")
         self.browser.key("End")
         self.assertEqual(set(self.column("measured.dataset_tokens_per_second")), {""})
 
     def test_draws_only_the_rows_in_sight_and_reaches_the_last(self):
-        self.js("document.getElementById('grid-scroll').focus()")
+        self.js("document.querySelector('#grid table').focus()")
         self.browser.key("End")
         self.assertLess(self.js("document.querySelectorAll('#grid tbody tr').length"), 120)
         self.assertEqual(self.js("document.querySelector('#grid [aria-selected=true]').ariaRowIndex"), str(len(self.rows) + 1))
@@ -229,11 +229,16 @@ class Table(PageCase):
         self.assertEqual(self.js("document.querySelector('#grid [aria-selected=true]').ariaRowIndex"), "3")
 
     def test_enter_opens_a_measurement_with_its_command(self):
-        self.js("document.getElementById('grid-scroll').focus()")
+        self.js("document.querySelector('#grid table').focus()")
         for key in ("Home", "ArrowDown", "Enter"):  # the first row is a hostile one
             self.browser.key(key)
         self.assertTrue(self.js("document.getElementById('dialog').open"))
         self.assertIn("sftbench run --backend simulate", self.texts("#dialog pre")[0])
+        names, values = self.texts("#dialog dt"), self.texts("#dialog dd")
+        self.assertEqual(len(names), len(values))
+        details = dict(zip(names, values))
+        self.assertEqual((details["status"], details["optim"]), ("valid", "adamw_torch"))
+        self.assertEqual(details["model_name"], self.column("input.model_name")[1])
         self.browser.key("Escape")
         self.assertFalse(self.js("document.getElementById('dialog').open"))
 

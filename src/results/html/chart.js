@@ -104,7 +104,10 @@ function chartSvg(width, height, title, ...children) {
     const from = markOf(event);
     const to = from && {ArrowRight: nextMark(marks, from, 1), ArrowLeft: nextMark(marks, from, -1), Home: marks[0],
       End: marks.at(-1), ArrowUp: otherGroup(marks, from, -1), ArrowDown: otherGroup(marks, from, 1)}[event.key];
-    if (from && event.key === 'Enter') open(from);
+    if (from && event.key === 'Enter') {
+      event.preventDefault();
+      open(from);
+    }
     if (event.key === 'Escape') hideTooltip();
     if (!to) return;
     event.preventDefault();
@@ -139,6 +142,10 @@ function showTooltip(target) {
 }
 
 const hideTooltip = () => { byId('tooltip').hidden = true; };
+
+// A tooltip goes with the mark that has the focus, and away with the pointer's.
+addEventListener('scroll', () => document.activeElement.matches('.mark') ? showTooltip(document.activeElement) : hideTooltip(),
+  {passive: true});
 
 // Entries are {label, color, shape}; `of` says what the labels are values of.
 function legend(of, entries) {

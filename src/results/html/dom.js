@@ -24,7 +24,8 @@ function choice(label, options, value, changed) {
 
 function openDialog(title, ...content) {
   const dialog = byId('dialog');
-  dialog.replaceChildren(h('h2', {id: 'dialog-title'}, title), ...content);
+  dialog.replaceChildren();
+  assigned(dialog, null, [h('h2', {id: 'dialog-title'}, title), content]);
   dialog.showModal();
   dialog.scrollTop = 0;
   return dialog;

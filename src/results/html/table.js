@@ -3,7 +3,7 @@
 
 const kRowHeight = 28;
 const kTallest = 12e6;  // px; browsers draw nothing far beyond that
-const kPrintedRows = 200;
+const kPrintedRows = 60;
 const kUsualColumns = ['outcome.status', 'outcome.reason', 'outcome.evidence_of', 'outcome.sample', 'derived.usd_per_million',
   'measured.dataset_tokens_per_second', 'measured.train_tokens_per_second', 'measured.train_tokens_per_gpu_per_second', 'derived.peak_memory',
   'measured.gpu_memory_utilization_peak', 'measured.train_runtime', 'extra.mfu', 'outcome.message'];
@@ -38,11 +38,9 @@ class Table {
 
   build() {
     this.body = h('tbody');
-    this.table = h('table', {role: 'grid', 'aria-label': 'Measurements'});
-    this.scroller = h('div', {id: 'grid-scroll', tabindex: 0, role: 'region', 'aria-label': 'Table of measurements: arrow keys move, Enter opens'},
-      this.table);
-    this.scroller.addEventListener('scroll', () => this.paint());
-    this.scroller.addEventListener('keydown', event => this.key(event));
+    this.table = h('table', {role: 'grid', tabindex: 0, 'aria-label': 'Measurements: arrow keys move, Enter opens one',
+      onkeydown: event => this.key(event)});
+    this.scroller = h('div', {id: 'grid-scroll', onscroll: () => this.paint()}, this.table);
     byId('grid').replaceChildren(this.scroller);
     byId('table-controls').replaceChildren(
       h('button', {type: 'button', onclick: () => this.chooseColumns()}, 'Columns …'),
@@ -114,8 +112,8 @@ class Table {
   head() {
     const sample = this.sample();
     const texts = column => column.exact && column.values.length <= 200 ? column.values.map(formatted) : sample.map(row => column.text(row));
-    const width = column => 8 * Math.min(34, Math.max(column.exact ? 6 : 9, Math.min(30, column.label.length) / 2 + 3,
-      ...column.label.split('_').map(part => part.length + 2), ...texts(column).map(text => text.length))) + 14;
+    const width = column => 9 * Math.min(32, Math.max(column.exact ? 6 : 9, Math.min(30, column.label.length) / 2 + 3,
+      ...column.label.split('_').map(part => part.length + 2), ...texts(column).map(text => text.length))) + 18;
     const cells = this.shown.map((column, i) => {
       const place = this.sorting.findIndex(entry => entry.key === column.key);
       const direction = place < 0 ? 'none' : this.sorting[place].descending ? 'descending' : 'ascending';
@@ -187,17 +185,17 @@ class Table {
     if (top < this.scroller.scrollTop) this.scroller.scrollTop = top;
     else if (top > this.scroller.scrollTop + height) this.scroller.scrollTop = top - height;
     this.paint();
-    this.scroller.setAttribute('aria-activedescendant', `row-${this.active}`);
+    this.table.setAttribute('aria-activedescendant', `row-${this.active}`);
   }
 
   key(event) {
-    if (event.target !== this.scroller) return;
+    if (event.target !== this.table) return;
     const page = Math.floor(this.scroller.clientHeight / kRowHeight) - 2;
     const to = {ArrowDown: this.active + 1, ArrowUp: this.active - 1, PageDown: this.active + page, PageUp: this.active - page,
       Home: 0, End: this.order.length - 1}[event.key];
-    if (event.key === 'Enter' && this.active >= 0) openDetails(this.data, this.order[this.active]);
-    if (to === undefined || this.order.length === 0) return;
-    event.preventDefault();
+    if (to === undefined && event.key !== 'Enter' || this.order.length === 0) return;
+    event.preventDefault();  // or Enter would press the button that the dialog focuses
+    if (event.key === 'Enter') return this.active >= 0 && openDetails(this.data, this.order[this.active]);
     this.move(to);
   }
 
@@ -205,7 +203,7 @@ class Table {
     this.selection = {rows, title};
     this.refresh();
     byId('table').scrollIntoView();
-    this.scroller.focus({preventScroll: true});
+    this.table.focus({preventScroll: true});
   }
 
   download() {
