@@ -1,19 +1,11 @@
 #include "cli/repeat_command.h"
 
+#include <string_view>
+
 #include "sftbench/base/file.h"
+#include "sftbench/base/text.h"
 
 namespace sftbench {
-
-std::string shell_quoted(std::string_view word) {
-  constexpr std::string_view kPlain =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+./:,@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) {
-    return std::string(word);
-  }
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
 
 std::string repeat_command() {
   const std::string words = read_file("/proc/self/cmdline");  // each ends with a zero byte

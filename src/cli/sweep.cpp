@@ -12,6 +12,7 @@
 #include "cli/repeat_command.h"
 #include "cli/sweep_view.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/cli/progress.h"
 #include "sftbench/cli/selection.h"

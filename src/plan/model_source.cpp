@@ -25,7 +25,9 @@ bool has_weights(const fs::path& folder) {
 class PlaceSearch {
  public:
   PlaceSearch(std::vector<std::string> places, const ActuatorSettings& settings)
-      : places_(std::move(places)), cache_(hub_cache_directory(settings.hf_home)) {}
+      : places_(std::move(places)),
+        hf_home_(settings.hf_home),
+        cache_(hub_cache_directory(settings.hf_home)) {}
 
   // The first place that has config.json and, when asked for, weights and a tokenizer.
   std::optional<fs::path> find(bool with_weights) {
@@ -47,14 +49,11 @@ class PlaceSearch {
     return std::nullopt;
   }
 
-  // "huggingface-cli download ORG/NAME", when one of the places is on the hub.
+  // "sftbench weights fetch ORG/NAME", when one of the places is on the hub.
   std::string fetch_command() const {
-    for (const std::string& place : places_) {
-      if (is_hub_id(place)) {
-        return "HF_HUB_CACHE=" + cache_.string() + " huggingface-cli download " + place;
-      }
-    }
-    return {};
+    const auto place = std::find_if(places_.begin(), places_.end(), is_hub_id);
+    if (place == places_.end()) return {};
+    return "sftbench weights fetch " + *place + (hf_home_ ? " -o " + shell_quoted(*hf_home_) : "");
   }
 
   std::string tried() const { return join(tried_, "; "); }
@@ -73,6 +72,7 @@ class PlaceSearch {
   }
 
   std::vector<std::string> places_;
+  std::optional<std::string> hf_home_;
   fs::path cache_;
   std::vector<std::string> tried_;
 };

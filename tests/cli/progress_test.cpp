@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "cli/repeat_command.h"
+#include "sftbench/base/text.h"
 #include "sftbench/measure/stop_rules.h"
 
 namespace sftbench {

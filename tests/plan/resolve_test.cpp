@@ -200,15 +200,18 @@ TEST_F(ResolveTest, UnpublishedArchitecturesAreSaidToBe) {
 TEST_F(ResolveTest, WeightsThatAreNotAtHandNameTheCommandThatFetchesThem) {
   options_.weights = "auto";
   const std::string hub = (folder_ / ".cache/huggingface/hub").string();
-  EXPECT_EQ(
-      failure(),
-      "WEIGHTS: the weights of smollm2-135m are not at hand; fetch them: HF_HUB_CACHE=" + hub +
-          " huggingface-cli download HuggingFaceTB/SmolLM2-135M; or name their folder under "
-          "model_map "
-          "in --config; or train without them: --weights random [looked at "
-          "HuggingFaceTB/SmolLM2-135M "
-          "(not in " +
-          hub + ")]");
+  const std::string rest =
+      "; or name their folder under model_map in --config; or train without them: --weights random "
+      "[looked at HuggingFaceTB/SmolLM2-135M (not in ";
+  EXPECT_EQ(failure(),
+            "WEIGHTS: the weights of smollm2-135m are not at hand; fetch them: sftbench weights "
+            "fetch HuggingFaceTB/SmolLM2-135M" +
+                rest + (folder_ / ".cache/huggingface/hub").string() + ")]");
+  settings_.hf_home = "/a home";
+  EXPECT_EQ(failure(),
+            "WEIGHTS: the weights of smollm2-135m are not at hand; fetch them: sftbench weights "
+            "fetch HuggingFaceTB/SmolLM2-135M -o '/a home'" +
+                rest + "/a home/hub)]");
 }
 
 TEST_F(ResolveTest, HubIdsAreFoundInTheCacheThatTheSettingsName) {

@@ -1,4 +1,4 @@
-// Small text helpers: nearest spelling for error messages, joining.
+// Small text helpers: nearest spelling for error messages, joining, quoting.
 #pragma once
 
 #include <string>
@@ -13,5 +13,8 @@ std::string nearest_spelling(std::string_view word, const std::vector<std::strin
 
 // "a, b, c"
 std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");
+
+// One word, in single quotes where a shell would otherwise see more than a word in it.
+std::string shell_quoted(std::string_view word);
 
 }  // namespace sftbench
