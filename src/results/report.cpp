@@ -56,25 +56,40 @@ void outcome_columns(TableBuilder& builder) {
   reason_text("log", &Reason::log);
 }
 
+void figure_columns(TableBuilder& builder) {
+  const std::vector<std::string_view> inputs = builder.rows().input_names();
+  std::vector<std::string> names;
+  std::vector<Samples> samples;
+  for (const FigureSpec& spec : figure_specs()) {
+    if (std::find(inputs.begin(), inputs.end(), spec.name) != inputs.end()) continue;
+    names.emplace_back(spec.name);
+    samples.emplace_back(spec.name, &StoredResult::figures);
+  }
+  builder.columns(names, [&](const Repeats& row, size_t k) {
+    const std::vector<Scalar>& values = samples[k](row);
+    if (values.empty()) return Scalar();
+    return values.front().is_text() ? values.front() : typical_value(values);
+  });
+}
+
+// Those that are no columns of the entity.
+void input_columns(TableBuilder& builder) {
+  std::vector<std::string> names;
+  std::vector<Picker> pick;
+  for (const std::string_view name : builder.rows().input_names()) {
+    if (builder.has(name)) continue;
+    names.emplace_back(name);
+    pick.emplace_back(name);
+  }
+  builder.columns(names, [&](const Repeats& row, size_t k) { return pick[k](row.first().inputs); });
+}
+
 void wide_columns(TableBuilder& builder) {
   outcome_columns(builder);
   builder.count_column();
   builder.spread_column();
-  const std::vector<std::string_view> inputs = builder.rows().input_names();
-  for (const FigureSpec& spec : figure_specs()) {
-    if (std::find(inputs.begin(), inputs.end(), spec.name) != inputs.end()) continue;
-    Samples samples(spec.name, &StoredResult::figures);
-    builder.column(std::string(spec.name), [&](const Repeats& row) {
-      const std::vector<Scalar>& values = samples(row);
-      if (values.empty()) return Scalar();
-      return values.front().is_text() ? values.front() : typical_value(values);
-    });
-  }
-  for (const std::string_view name : inputs) {
-    if (builder.has(name)) continue;  // of the entity
-    Picker pick(name);
-    builder.column(std::string(name), [&](const Repeats& row) { return pick(row.first().inputs); });
-  }
+  figure_columns(builder);
+  input_columns(builder);
   builder.column("started_at",
                  [](const Repeats& row) { return text_or_null(row.first().started_at); });
   builder.column("finished_at",
@@ -91,12 +106,15 @@ ReportTable target_table(SortedRows rows, const AdoLayout& layout) {
   builder.column("experiment_id",
                  [](const Repeats& row) { return Scalar::text(row.first().experiment_id); });
   builder.entity_columns();
+  std::vector<std::string> names;
+  std::vector<Samples> samples;
   for (const std::string_view name : builder.rows().measured_names()) {
-    Samples samples(name, &StoredResult::measured);
-    builder.column(column_name(name, layout.method), [&](const Repeats& row) {
-      return one_cell(samples(row), layout.method, builder);
-    });
+    names.push_back(column_name(name, layout.method));
+    samples.emplace_back(name, &StoredResult::measured);
   }
+  builder.columns(names, [&](const Repeats& row, size_t k) {
+    return one_cell(samples[k](row), layout.method, builder);
+  });
   if (layout.wide) wide_columns(builder);
   return builder.table();
 }
@@ -105,6 +123,19 @@ ReportTable target_table(SortedRows rows, const AdoLayout& layout) {
 // first dot.
 std::string_view without_actuator(std::string_view experiment_id) {
   return experiment_id.substr(experiment_id.find('.') + 1);
+}
+
+// A column of integers of which some are missing is one of floats in pandas: 1.0.
+void float_like_pandas(ReportColumn& column) {
+  bool missing = false;
+  for (const Scalar& cell : column.cells) {
+    missing = missing || cell.is_null();
+    if (!cell.is_null() && !cell.as_number()) return;  // objects stay what they are
+  }
+  if (!missing) return;
+  for (Scalar& cell : column.cells) {
+    if (const std::optional<double> number = cell.as_number()) cell = Scalar::number(*number);
+  }
 }
 
 // One row per entity: the rows of `sorted` that belong to it are all its experiments' samples.
@@ -139,6 +170,7 @@ ReportTable observed_table(const SortedRows& sorted, std::optional<Aggregate> me
       for (const std::vector<Scalar>& cell : values) {
         column.cells.push_back(one_cell(cell, method, table));
       }
+      float_like_pandas(column);
     }
   }
   const auto entity_column = [&](std::string_view name, const auto& cell) {

@@ -81,11 +81,11 @@ Scalar scalar_of(dom::element element, TextPool& texts) {
     case dom::element_type::BOOL:
       return Scalar::boolean(bool(element));
     case dom::element_type::STRING:
-      return Scalar::text(texts.keep(std::string_view(element)));
+      return Scalar::text(texts.share(std::string_view(element)));
     case dom::element_type::ARRAY:
-      return Scalar::text(texts.keep(python_list(element)));
+      return Scalar::text(texts.share(python_list(element)));
     case dom::element_type::OBJECT:
-      return Scalar::text(texts.keep(std::string(simdjson::minify(element))));
+      return Scalar::text(texts.share(std::string(simdjson::minify(element))));
     default:
       return number_scalar(element);
   }
@@ -124,7 +124,7 @@ Scalar figure(dom::element element, FigureSpec::Take take, TextPool& texts) {
   if (take == Take::kCount) return Scalar::integer(static_cast<int64_t>(list.size()));
   if (take == Take::kJoined) {
     const std::string text = joined(list);
-    return text.empty() ? Scalar() : Scalar::text(texts.keep(text));
+    return text.empty() ? Scalar() : Scalar::text(texts.share(text));
   }
   if (list.size() == 0) return {};
   if (take == Take::kFirst) return scalar_of(list.at(0), texts);
@@ -181,10 +181,10 @@ Record record_of(dom::object object, TextPool& texts, const Record::Names*& late
   }
   if (!same || index != latest->size()) {
     Record::Names names;
-    for (const dom::key_value_pair member : object) names.push_back(texts.keep(member.key));
-    latest = texts.keep(names);
+    for (const dom::key_value_pair member : object) names.push_back(texts.share(member.key));
+    latest = texts.share(names);
   }
-  return {latest, std::move(values)};
+  return {latest, texts.store(values)};
 }
 
 Scalar measured_number(const dom::key_value_pair& member) {
@@ -234,15 +234,6 @@ void check_schema(dom::object file) {
 }
 
 }  // namespace
-
-std::string_view TextPool::keep(std::string_view text) {
-  const auto found = texts_.find(text);
-  return found != texts_.end() ? *found : *texts_.emplace(text).first;
-}
-
-const Record::Names* TextPool::keep(const Record::Names& names) {
-  return &*names_.insert(names).first;
-}
 
 struct ResultReader::Parser {
   dom::parser parser;
@@ -299,16 +290,17 @@ bool ResultReader::load(int folder, const char* name) {
 
 StoredResult ResultReader::parse(TextPool& texts) {
   const dom::object file = parser_->parse(content_, size_bytes_);
-  const auto text = [&](const char* key) { return texts.keep(text_at(file, key)); };
+  const auto own_text = [&](const char* key) { return texts.store(text_at(file, key)); };
+  const auto text = [&](const char* key) { return texts.share(text_at(file, key)); };
   StoredResult result;
   result.experiment = text("experiment");
   result.experiment_id = text("experiment_id");
-  result.entity_id = text("entity_id");
+  result.entity_id = own_text("entity_id");
   result.status = status_of(file);
   result.reason = reason_of(file);
-  result.started_at = text("started_at");
-  result.finished_at = text("finished_at");
-  result.command = text("command");
+  result.started_at = own_text("started_at");
+  result.finished_at = own_text("finished_at");
+  result.command = own_text("command");
   result.inputs = record_of(object_at(file, "inputs"), texts, parser_->inputs,
                             [&](const auto& m) { return scalar_of(m.value, texts); });
   result.measured = record_of(object_at(file, "measured"), texts, parser_->measured,
@@ -323,7 +315,7 @@ StoredResult ResultReader::parse(TextPool& texts) {
     const bool there = section.at_pointer(spec.path).get(element) == simdjson::SUCCESS;
     figures.push_back(there ? figure(element, spec.take, texts) : Scalar());
   }
-  result.figures = {figure_names(), std::move(figures)};
+  result.figures = {figure_names(), texts.store(figures)};
   result.steps = step_times(extra);
   return result;
 }

@@ -5,30 +5,12 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <string_view>
-#include <unordered_set>
 
+#include "results/text_pool.h"
 #include "sftbench/results/scan.h"
 
 namespace sftbench {
-
-// Texts, each kept once, at addresses that stay.
-class TextPool {
- public:
-  std::string_view keep(std::string_view text);
-  // The same list for the same names.
-  const Record::Names* keep(const Record::Names& names);
-
- private:
-  struct Hash {
-    using is_transparent = void;
-    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
-  };
-  std::unordered_set<std::string, Hash, std::equal_to<>> texts_;
-  std::set<Record::Names> names_;
-};
 
 // The names of figure_specs().
 const Record::Names* figure_names();

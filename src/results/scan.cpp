@@ -159,8 +159,8 @@ class Scanner {
     try {
       if (!reader.load(folder, candidate.file.c_str())) return;
       outcome.result = reader.parse(texts);
-      outcome.result->file = texts.keep(candidate.path());
-      outcome.result->key = texts.keep(candidate.key);
+      outcome.result->file = texts.store(candidate.path());
+      outcome.result->key = texts.store(candidate.key);
       outcome.result->sample = candidate.sample;
     } catch (const InputError& error) {
       outcome.problem = error.what();
@@ -186,11 +186,9 @@ class Scanner {
 
 }  // namespace
 
-Record::Record() : names_(nullptr) {}
-
 const Scalar& Record::operator[](std::string_view name) const {
   static const Scalar kNothing;
-  for (size_t i = 0; i < values_.size(); ++i) {
+  for (size_t i = 0; i < size(); ++i) {
     if ((*names_)[i] == name) return values_[i];
   }
   return kNothing;

@@ -68,8 +68,24 @@ class TableBuilder {
     for (size_t i = 0; i < rows_.size(); ++i) column.cells.push_back(cell(rows_.row(i)));
   }
 
+  // Several columns in one pass over the rows: `cell(row, k)` is called for the k-th name. Many
+  // times faster than one pass each once the results exceed the cache.
+  template <typename Function>
+  void columns(const std::vector<std::string>& names, const Function& cell) {
+    const size_t first = table_.columns.size();
+    for (const std::string& name : names) {
+      table_.columns.push_back({name, std::vector<Scalar>(rows_.size())});
+    }
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      for (size_t k = 0; k < names.size(); ++k) {
+        table_.columns[first + k].cells[i] = cell(rows_.row(i), k);
+      }
+    }
+  }
+
   void entity_columns();
-  // The inputs that tell rows apart; where none does (there is but one row), the entity's properties.
+  // The inputs that tell rows apart; where none does (there is but one row), the entity's
+  // properties.
   void telling_inputs();
   void count_column();   // n: how many samples a row has
   void spread_column();  // spread_percent: how far their rates lie apart

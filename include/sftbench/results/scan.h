@@ -11,7 +11,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "sftbench/results/measurement.h"
@@ -24,11 +23,11 @@ class Record {
  public:
   using Names = std::vector<std::string_view>;
 
-  Record();
-  Record(const Names* names, std::vector<Scalar> values)
-      : names_(names), values_(std::move(values)) {}
+  Record() = default;
+  // REQUIRES: as many values as names; both live as long as the record.
+  Record(const Names* names, const Scalar* values) : names_(names), values_(values) {}
 
-  size_t size() const { return values_.size(); }
+  size_t size() const { return names_ == nullptr ? 0 : names_->size(); }
   std::string_view name(size_t index) const { return (*names_)[index]; }
   const Scalar& value(size_t index) const { return values_[index]; }
 
@@ -39,8 +38,8 @@ class Record {
   const Names* names() const { return names_; }
 
  private:
-  const Names* names_;
-  std::vector<Scalar> values_;
+  const Names* names_ = nullptr;
+  const Scalar* values_ = nullptr;
 };
 
 // How long the measured steps took (extra.step_seconds without the warm-up steps).
