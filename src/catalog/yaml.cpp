@@ -305,6 +305,12 @@ void Diagnostics::warning(int line, std::string key, std::string message, std::s
       {file_, line, std::move(key), std::move(message), std::move(expected), std::move(nearest)});
 }
 
+void Diagnostics::add_errors(const Diagnostics& other) {
+  for (const Diagnostic& found : other.errors_)
+    error(found.line, found.key, found.message, found.expected, found.nearest);
+  dropped_ += other.dropped_;
+}
+
 void Diagnostics::unknown_keys(const YamlNode& mapping, const std::string& path,
                                const std::vector<std::string>& known) {
   for (const auto& [key, node] : mapping.members) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <unordered_set>
 #include <utility>
 
@@ -54,7 +55,10 @@ class DomainReader {
     }
     check_numbers();
     if (diagnostics_.errors().size() != errors_before) return std::nullopt;
-    return expand();
+    const size_t warnings_before = diagnostics_.warnings().size();
+    std::optional<Dimension> dimension = expand();
+    if (dimension && diagnostics_.warnings().size() == warnings_before) note_what_ado_refuses();
+    return dimension;
   }
 
  private:
@@ -70,12 +74,45 @@ class DomainReader {
     if (function == nullptr) return;
     Fields members(*function, fields.path("probabilityFunction"), diagnostics_);
     const std::string identifier = members.text("identifier", Presence::kOptional);
-    members.mapping("parameters", Presence::kOptional);
+    const YamlNode* parameters = members.mapping("parameters", Presence::kOptional);
     members.reject_unknown();
+    if (identifier == "normal" || parameters != nullptr) {  // uniform is what ado writes unasked
+      diagnostics_.warning(function->line, fields.path("probabilityFunction"),
+                           "not used: a grid has no probabilities (as in ado)");
+    }
     if (!identifier.empty() && identifier != "uniform" && identifier != "normal") {
       error("probabilityFunction", "unknown function '" + identifier + "'", "uniform or normal",
             nearest_spelling(identifier, {"uniform", "normal"}));
     }
+  }
+
+  // ado compares the variable types of the two domains before their values.
+  void note_what_ado_refuses() {
+    static const std::map<PropertyKind, std::string> kTypes = {
+        {PropertyKind::kString, "CATEGORICAL_VARIABLE_TYPE"},
+        {PropertyKind::kStringList, "CATEGORICAL_VARIABLE_TYPE"},
+        {PropertyKind::kInteger, "DISCRETE_VARIABLE_TYPE"},
+        {PropertyKind::kNumber, "DISCRETE_VARIABLE_TYPE"},
+        {PropertyKind::kBoolean, "BINARY_VARIABLE_TYPE"}};
+    const std::string& expected = kTypes.at(accepts_.kind);
+    const std::string found = inferred_type();
+    if (found != expected) {
+      diagnostics_.warning(node_.line, path_, "is of " + found + " to ado, which would refuse this",
+                           expected);
+    } else if (accepts_.kind == PropertyKind::kStringList) {
+      diagnostics_.warning(node_.line, path_, "ado would refuse lists as values");
+    }
+  }
+
+  // As ado infers it; truth values are numbers there.
+  std::string inferred_type() const {
+    if (type_ != "UNKNOWN_VARIABLE_TYPE") return type_;
+    const bool numbers =
+        values_ == nullptr ||
+        std::all_of(values_->items.begin(), values_->items.end(), [](const YamlNode& item) {
+          return item.value.is_number() || item.value.is_boolean();
+        });
+    return numbers ? "DISCRETE_VARIABLE_TYPE" : "CATEGORICAL_VARIABLE_TYPE";
   }
 
   void check_numbers() {
@@ -117,8 +154,10 @@ class DomainReader {
 
   // ado expands it to [false, true] and does not look at `values`.
   std::optional<Dimension> binary() {
-    if (values_ != nullptr) {
-      diagnostics_.warning(values_->line, path_ + ".values",
+    for (const char* key : {"values", "domainRange", "interval"}) {
+      const YamlNode* member = node_.find(key);
+      if (member == nullptr || member->is_null()) continue;
+      diagnostics_.warning(member->line, path_ + "." + key,
                            "a binary domain is always [false, true]; not used");
     }
     return read_values({scalar(false, node_.line), scalar(true, node_.line)}, node_.line, path_,

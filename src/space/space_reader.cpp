@@ -134,16 +134,16 @@ class SpaceReader {
     const std::string identifier = fields.text(key);
     const std::string actuator = fields.text("actuatorIdentifier");
     const YamlNode* parameterization = fields.sequence("parameterization", Presence::kOptional);
-    if (!full) {
-      for (const std::string& other : node.keys()) {
-        if (other == key || other == "actuatorIdentifier" || other == "parameterization") continue;
-        diagnostics_.warning(node.line, path + "." + other, "unknown key, not used (as in ado)");
-      }
-    }
+    if (!full) note_unused(node, path, {key, "actuatorIdentifier", "parameterization"});
     if (!node.is_mapping() || identifier.empty()) return;
     ExperimentReference reference;
     reference.experiment = known_experiment(identifier, node.find(key), path + "." + key);
     if (reference.experiment == nullptr) return;
+    if (identifier != reference.experiment->identifier) {
+      diagnostics_.warning(
+          node.find(key)->line, path + "." + key,
+          "taken as '" + reference.experiment->identifier + "', which is how ado's code spells it");
+    }
     if (!actuator.empty() && actuator != reference.experiment->actuator) {
       diagnostics_.error(*node.find("actuatorIdentifier"), path + ".actuatorIdentifier",
                          "unknown actuator '" + actuator + "'", reference.experiment->actuator,
@@ -157,6 +157,14 @@ class SpaceReader {
       return;
     }
     space_.experiments.push_back(std::move(reference));
+  }
+
+  void note_unused(const YamlNode& node, const std::string& path,
+                   const std::vector<std::string>& known) {
+    for (const auto& [key, member] : node.members) {
+      if (std::find(known.begin(), known.end(), key) == known.end())
+        diagnostics_.warning(member.line, path + "." + key, "unknown key, not used (as in ado)");
+    }
   }
 
   const Experiment* known_experiment(const std::string& identifier, const YamlNode* node,
@@ -179,8 +187,7 @@ class SpaceReader {
       Fields fields(node, path, diagnostics_);
       const YamlNode* property = fields.mapping("property");
       const YamlNode* value = fields.any("value");
-      fields.any("valueType", Presence::kOptional);
-      fields.any("uncertainty", Presence::kOptional);
+      note_unused(node, path, {"property", "value", "valueType", "uncertainty"});
       if (property == nullptr || value == nullptr) continue;
       Fields members(*property, path + ".property", diagnostics_);
       const std::string identifier = members.text("identifier");
@@ -257,7 +264,7 @@ class SpaceReader {
       }
     }
     if (assignments_.has(identifier)) {  // --set replaces the domain, whatever it says
-      add_assigned(identifier, *spec);
+      add_assigned(identifier);
       return;
     }
     if (domain == nullptr) {
@@ -265,15 +272,53 @@ class SpaceReader {
                          "values, or domainRange and interval");
       return;
     }
-    auto dimension =
-        read_domain(*domain, path + ".propertyDomain", widened(*spec), spec, diagnostics_);
+    note_where_missing(identifier, node.line, path, experiments);
+    add_dimension(identifier, experiments, [&](const PropertySpec& accepts, bool again) {
+      Diagnostics scratch(diagnostics_.file());  // what is worth a warning was said the first time
+      auto dimension = read_domain(*domain, path + ".propertyDomain", accepts, spec,
+                                   again ? scratch : diagnostics_);
+      if (again) diagnostics_.add_errors(scratch);
+      return dimension;
+    });
+  }
+
+  // A domain has to lie within the property's own under every experiment; `read(accepts, again)`
+  // checks it against one of them. The first that it does not fit ends the matter.
+  template <typename Read>
+  void add_dimension(const std::string& identifier,
+                     const std::vector<const Experiment*>& experiments, Read read) {
+    std::optional<Dimension> dimension;
+    for (const Experiment* experiment : experiments) {
+      const PropertySpec* spec = experiment->find(identifier);
+      if (spec == nullptr) continue;
+      PropertySpec accepts = widened(*spec);
+      if (experiments.size() > 1) accepts.identifier += " of " + experiment->identifier;
+      std::optional<Dimension> accepted = read(accepts, dimension.has_value());
+      if (!accepted) return;
+      if (!dimension) dimension = std::move(accepted);
+    }
     if (dimension) space_.dimensions.push_back(std::move(*dimension));
   }
 
+  void note_where_missing(const std::string& identifier, int line, const std::string& path,
+                          const std::vector<const Experiment*>& experiments) {
+    for (const Experiment* experiment : experiments) {
+      if (experiment->find(identifier) != nullptr) continue;
+      diagnostics_.warning(line, path,
+                           experiment->identifier + " has no '" + identifier +
+                               "', entities that differ in it alone are one there; ado would "
+                               "refuse this");
+    }
+  }
+
+  // Each once, however often it is parameterised.
   std::vector<const Experiment*> all_experiments() const {
     std::vector<const Experiment*> experiments;
-    for (const ExperimentReference& reference : space_.experiments)
-      experiments.push_back(reference.experiment);
+    for (const ExperimentReference& reference : space_.experiments) {
+      if (std::find(experiments.begin(), experiments.end(), reference.experiment) ==
+          experiments.end())
+        experiments.push_back(reference.experiment);
+    }
     return experiments;
   }
 
@@ -301,9 +346,13 @@ class SpaceReader {
   }
 
   // --- command line ------------------------------------------------------------------------------
-  void add_assigned(const std::string& identifier, const PropertySpec& spec) {
-    auto dimension = assignments_.dimension(identifier, widened(spec), &spec);
-    if (dimension) space_.dimensions.push_back(std::move(*dimension));
+  void add_assigned(const std::string& identifier) {
+    const std::vector<const Experiment*> experiments = all_experiments();
+    const PropertySpec* spec = known_property(identifier, 0, "--set " + identifier, experiments);
+    note_where_missing(identifier, 0, "--set " + identifier, experiments);
+    add_dimension(identifier, experiments, [&](const PropertySpec& accepts, bool) {
+      return assignments_.dimension(identifier, accepts, spec);
+    });
   }
 
   // One value replaces a parameter in its place; several make it a dimension.
@@ -335,7 +384,7 @@ class SpaceReader {
       const PropertySpec* spec = known_property(identifier, 0, "--set " + identifier, experiments);
       if (spec == nullptr || replace_parameter(identifier, *spec)) continue;
       named_.push_back(identifier);
-      add_assigned(identifier, *spec);
+      add_assigned(identifier);
     }
     drop_equal_experiments();
   }
@@ -390,7 +439,7 @@ class SpaceReader {
   }
 
   void check_size() {
-    double count = 1;
+    double count = static_cast<double>(space_.experiments.size());
     for (const Dimension& dimension : space_.dimensions)
       count *= static_cast<double>(dimension.size());
     if (count > static_cast<double>(kMaxEntities)) {

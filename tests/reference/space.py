@@ -3,6 +3,7 @@
   yaml_scalars.json      plain YAML scalars as PyYAML's safe loader reads them
   python_str.json        str() of numbers, as ado's identifiers show them
   ranges.json            ranges in exact decimal arithmetic: the values below the upper bound
+  range_values.json      single values of ranges with fractions, rounded as ado rounds them
   shuffles.json          places in random walks, by a second implementation of src/space/shuffle.h
   parameter_counts.json  parameters of config/models.yaml as transformers builds them (on the meta device)
 
@@ -83,6 +84,17 @@ def ranges():
     return rows
 
 
+def range_values():
+    random.seed(17)
+    rows = []
+    for _ in range(150):
+        low = random.choice([0.0, 0.1, -1.0, 1e-7, 123456.7, 999999.3])
+        step = random.choice([0.1, 0.3, 0.7, 1e-3, 1 / 3, 2.5, 1.0])
+        index = random.randrange(10 ** random.randint(1, 7))
+        rows.append({"lower": low, "interval": step, "index": index, "str": str(round(low + index * step, 10))})
+    return rows
+
+
 def shuffled(index, count, seed):
     word = (1 << 64) - 1
 
@@ -137,5 +149,6 @@ if __name__ == "__main__":
     write("yaml_scalars.json", yaml_scalars())
     write("python_str.json", python_str())
     write("ranges.json", ranges())
+    write("range_values.json", range_values())
     write("shuffles.json", shuffles())
     write("parameter_counts.json", parameter_counts())

@@ -168,6 +168,17 @@ TEST(DomainTest, RangesEndBelowTheirUpperBoundInExactArithmetic) {
   }
 }
 
+TEST(DomainTest, FractionsAreRoundedAsPythonRounds) {
+  const Json golden = read_json_file(SFTBENCH_TEST_DATA "/space/range_values.json");
+  ASSERT_EQ(golden.size(), 150U);
+  for (const Json& row : golden) {
+    const Dimension dimension(nullptr, row["lower"], row["interval"], 10'000'000, false);
+    const int64_t index = row["index"];
+    EXPECT_EQ(python_str(dimension.value(index)), row["str"]) << row;
+    EXPECT_EQ(dimension.index_of(row["str"].get<std::string>()), index) << row;
+  }
+}
+
 TEST(DomainTest, ImpossibleDomainsAreErrors) {
   const std::string at = "s.yaml:7: entitySpace[4].propertyDomain";
   EXPECT_EQ(domain_error("max_steps", "{}"),
@@ -299,14 +310,13 @@ TEST(SpaceErrorTest, AllErrorsOfAFileAreListedAtOnceWithLines) {
 }
 
 TEST(SpaceErrorTest, UnknownExperimentNamesTheNearest) {
-  EXPECT_EQ(
-      error_of("experiments: [{experimentIdentifier: finetune_full_benchmark-v1.0, "
-               "actuatorIdentifier: SFTTrainer}]"),
-      "s.yaml:1: experiments[0].experimentIdentifier: unknown experiment "
-      "'finetune_full_benchmark-v1.0'; expected "
-      "one of finetune_full_benchmark-v1.0.0, finetune_full_stability-v1.0.0, "
-      "finetune_gptq-lora_benchmark-v1.0.0, finetune_lora_benchmark-v1.0.0, "
-      "finetune_pt_benchmark-v1.0.0; did you mean 'finetune_full_benchmark-v1.0.0'?");
+  EXPECT_EQ(error_of("experiments: [{experimentIdentifier: finetune_full_benchmark-v1.0, "
+                     "actuatorIdentifier: SFTTrainer}]"),
+            "s.yaml:1: experiments[0].experimentIdentifier: unknown experiment "
+            "'finetune_full_benchmark-v1.0'; expected "
+            "one of finetune_full_benchmark-v1.0.0, finetune_full_stability-v1.0.0, "
+            "finetune_gptq-lora_benchmark-v1.0.0, finetune_lora_benchmark-v1.0.0, "
+            "finetune_pt_benchmark-v1.0.0; did you mean 'finetune_full_benchmark-v1.0.0'?");
 }
 
 TEST(SpaceErrorTest, FilesThatAreNoSpacesSaySo) {

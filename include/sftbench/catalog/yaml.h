@@ -76,6 +76,9 @@ class Diagnostics {
   void unknown_keys(const YamlNode& mapping, const std::string& path,
                     const std::vector<std::string>& known);
 
+  // Those of `other`, as if they had been found here.
+  void add_errors(const Diagnostics& other);
+
   const std::string& file() const { return file_; }
   bool failed() const { return !errors_.empty(); }
   // Enough is enough: errors and warnings beyond the first hundred are counted, not kept.
