@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "sftbench/base/error.h"
+#include "sftbench/space/expansion.h"
 #include "sftbench/space/space.h"
 #include "sftbench/space/validity.h"
 
@@ -20,6 +21,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size_bytes) {
       for (const ExperimentReference& reference : space.experiments) {
         validate(make_request(entity, reference).inputs, catalog.models);
       }
+      Expansion expansion(space, catalog.models, index);
+      check(expansion.entity_id() == entity_id(entity), "both ways give one id");
+      for (size_t k = 0; k < space.experiments.size(); ++k) expansion.violations(k);
+      expansion.advance();
     }
   } catch (const InputError&) {
   }
