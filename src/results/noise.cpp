@@ -103,7 +103,7 @@ double student_t(double confidence, double degrees) {
   for (int i = 0; i < 100; ++i) {
     const double step = (confidence - area) / density(angle);
     if (step < 1e-12) break;
-    constexpr int kStretches = 16;  // Simpson's rule
+    constexpr int kStretches = 64;  // Simpson's rule
     const double h = step / kStretches;
     double sum = density(angle) + density(angle + step);
     for (int k = 1; k < kStretches; ++k) sum += density(angle + k * h) * (k % 2 == 1 ? 4 : 2);

@@ -140,15 +140,12 @@ void float_like_pandas(ReportColumn& column) {
 
 // One row per entity: the rows of `sorted` that belong to it are all its experiments' samples.
 ReportTable observed_table(const SortedRows& sorted, std::optional<Aggregate> method) {
-  std::vector<std::string_view> experiments;
+  std::set<std::string_view> experiments;
   std::map<std::string_view, size_t> row_of;  // by entity
   std::vector<size_t> first;                  // of each entity, a row of `sorted`
   for (size_t i = 0; i < sorted.size(); ++i) {
     const StoredResult& result = sorted.row(i).first();
-    if (std::find(experiments.begin(), experiments.end(), result.experiment_id) ==
-        experiments.end()) {
-      experiments.push_back(result.experiment_id);
-    }
+    experiments.insert(result.experiment_id);
     if (row_of.emplace(result.entity_id, first.size()).second) first.push_back(i);
   }
 

@@ -134,7 +134,7 @@ Scalar figure(dom::element element, FigureSpec::Take take, TextPool& texts) {
   for (const dom::element item : list) {
     double number = 0;
     if (item.get(number) != simdjson::SUCCESS) return {};  // of one device it is not known
-    whole = whole && !item.is_double();
+    whole = whole && item.type() != dom::element_type::DOUBLE;
     total = !total ? number : take == Take::kMax ? std::max(*total, number) : *total + number;
   }
   return whole ? Scalar::integer(static_cast<int64_t>(*total)) : Scalar::number(*total);

@@ -127,7 +127,7 @@ def target(method, name):
 def observed(name):
     rows = {}
     columns = {}
-    for entity, experiment, parameterization, samples in ENTITIES:
+    for entity, experiment, parameterization, samples in sorted(ENTITIES, key=lambda e: experiment_id(e[1], e[2])):
         results = outcomes(samples)
         if results:
             row = rows.setdefault(entity, {**dict(zip(DIMENSIONS, entity)), "identifier": identifier(entity),
