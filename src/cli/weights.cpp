@@ -109,11 +109,11 @@ Table fetched_table(const std::vector<FetchedModel>& models, bool people) {
       {"model", "hub_id", "commit", "files", "bytes", "fetched_bytes", "status", "snapshot"}, {}};
   if (!people) table.columns.push_back("problem");
   for (const FetchedModel& model : models) {
-    table.rows.push_back({model.request.name, model.request.hub_id,
-                          people ? model.commit.substr(0, kShortCommit) : model.commit, model.files,
-                          model.size_bytes, model.transferred_bytes,
-                          model.problem.empty() ? "complete" : "incomplete",
-                          model.snapshot.string()});
+    table.rows.push_back(
+        {model.request.name, model.request.hub_id,
+         people ? model.commit.substr(0, kShortCommit) : model.commit, model.files,
+         size_cell(model.size_bytes, people), size_cell(model.transferred_bytes, people),
+         model.problem.empty() ? "complete" : "incomplete", model.snapshot.string()});
     if (!people) table.rows.back().push_back(model.problem.empty() ? Json() : Json(model.problem));
   }
   return table;
