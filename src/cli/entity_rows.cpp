@@ -49,19 +49,28 @@ void append_number(std::string& out, int64_t number) {
   out.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
 }
 
-void append_json(std::string& out, std::string_view text) {
-  bool plain = true;  // no branch in the loop: it runs over every byte that is written
+// Whether `test` holds for any byte. All of them are looked at, without a branch, in whole vectors:
+// nearly every text that is written is plain.
+template <typename Test>
+bool any_byte(std::string_view text, Test test) {
+  unsigned char found = 0;
   for (const char c : text)
-    plain &= static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\' && c != 0x7F;
-  if (plain) {
-    out.append(1, '"').append(text).append(1, '"');
-  } else {
+    found = static_cast<unsigned char>(found | test(static_cast<unsigned char>(c)));
+  return found != 0;
+}
+
+void append_json(std::string& out, std::string_view text) {
+  if (any_byte(text, [](unsigned char c) { return (c < 0x20) | (c == '"') | (c == '\\'); })) {
     out += Json(text).dump();
+  } else {
+    out.append(1, '"').append(text).append(1, '"');
   }
 }
 
 void append_csv(std::string& out, std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
+  if (!any_byte(text, [](unsigned char c) {
+        return (c == ',') | (c == '"') | (c == '\r') | (c == '\n');
+      })) {
     out += text;
     return;
   }
