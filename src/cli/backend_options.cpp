@@ -1,5 +1,7 @@
 #include "cli/backend_options.h"
 
+#include <iostream>
+
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/simulate/settings.h"
@@ -20,6 +22,10 @@ void add_backend_options(CLI::App& command, BackendOptions& options) {
 }
 
 void check_backend(const BackendOptions& options) {
+  if (options.simulate == std::vector<std::string>{"help"}) {
+    std::cout << simulation_help();
+    throw CLI::Success();
+  }
   const std::vector<std::string> known = {kBackendLibtorch, kBackendSimulate};
   if (options.name() != known[0] && options.name() != known[1]) {
     throw InputError({{{},

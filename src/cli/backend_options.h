@@ -18,7 +18,8 @@ struct BackendOptions {
 
 void add_backend_options(CLI::App& command, BackendOptions& options);
 
-// InputError with all that is wrong: an unknown backend or setting, a setting without the backend.
+// `--simulate help` prints the keys to stdout and ends the program well (CLI::Success). InputError
+// with all that is wrong: an unknown backend or setting, a setting without the backend.
 void check_backend(const BackendOptions& options);
 
 }  // namespace sftbench

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <spdlog/spdlog.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -17,10 +18,13 @@
 #include "cli/measuring_session.h"
 #include "cli/run_log.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
 #include "sftbench/cli/app.h"
+#include "sftbench/cli/progress.h"
 #include "sftbench/launch/build_info.h"
 #include "sftbench/launch/child_reply.h"
 #include "sftbench/launch/child_request.h"
+#include "sftbench/measure/proc.h"
 
 namespace sftbench {
 namespace {
@@ -57,13 +61,23 @@ void end_with_parent(int heartbeat_fd) {
 }
 
 // Private memory beyond the limit is refused: an error with a name, where the kernel's own way of
-// making room would be SIGKILL for whoever is largest.
-void limit_memory(int64_t bytes) {
-  if (bytes <= 0) return;
-  const auto most = static_cast<rlim_t>(bytes);
+// making room would be SIGKILL for whoever is largest. Set only once libtorch is loaded: there are
+// BLAS libraries that try for ever to get the buffers that they want at their start.
+void limit_memory(int64_t limit_bytes) {
+  if (limit_bytes <= 0) return;
+  const int64_t taken_bytes =
+      kilobyte_field_bytes(read_file("/proc/self/status"), "VmData").value_or(0);
+  if (taken_bytes >= limit_bytes) {
+    throw RunError(ReasonCode::kOomHost,
+                   "the memory limit of " + bytes_text(static_cast<double>(limit_bytes)) +
+                       " is below the " + bytes_text(static_cast<double>(taken_bytes)) +
+                       " that the program takes before it trains");
+  }
+  const auto most = static_cast<rlim_t>(limit_bytes);
   const rlimit limit = {most, most};
   if (::setrlimit(RLIMIT_DATA, &limit) != 0) {
-    spdlog::warn("the memory limit of {} bytes cannot be set: {}", bytes, std::strerror(errno));
+    throw RunError(ReasonCode::kInternal,
+                   std::string("the memory limit cannot be set: ") + std::strerror(errno));
   }
 }
 
@@ -97,6 +111,7 @@ Measurement measure(const ChildRequest& request, const RunLog& log) {
   session.settings().log = request.final_log;
   session.settings().begun = [&](const Measurement& begun) {
     send_begun(request.result_fd, begun);
+    limit_memory(request.host_memory_bytes);
     heartbeats.phase("preparing");
   };
   const auto logged = [&log](Measurement measurement) {
@@ -119,6 +134,7 @@ Measurement measure(const ChildRequest& request, const RunLog& log) {
 }  // namespace
 
 int measure_for_parent() {
+  ::prctl(PR_SET_NAME, "sftbench");  // else the name of the link /proc/self/exe
   // A parent that is gone is noticed by its pipe (end_with_parent), a full disk by the write.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
@@ -130,7 +146,6 @@ int measure_for_parent() {
     end_with_parent(request.heartbeat_fd);
     prefer_to_be_killed();
     keep_to_cores(request.cpus);
-    limit_memory(request.host_memory_bytes);
     send_result(request.result_fd, measure(request, log));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "sftbench %s is what a sweep starts for each measurement: %s\n",
