@@ -98,6 +98,8 @@ Table count_table(const CountArguments& arguments, bool progress_shown,
                                           .dataset_digest = digest_file(path),
                                           .text_field = arguments.text_field,
                                           .entries = file.size()});
+  spdlog::info("counting {} entries of {}, {} of them counted before", file.size(), path.string(),
+               cache.known());
   std::vector<int64_t> counts;
   try {
     counts = file.count(

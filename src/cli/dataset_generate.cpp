@@ -117,6 +117,10 @@ Generator generator_of(const Arguments& arguments,
   return Generator(read_file(seed), seed.string(), options);
 }
 
+void announce(const fs::path& output, int64_t entries) {
+  spdlog::info("writing {} entries to {}", entries, output.string());
+}
+
 void report(const fs::path& output, int64_t entries, double begin_s) {
   spdlog::info("{} entries, {}B, {:.2f} s", entries,
                quantity_text(static_cast<double>(fs::file_size(output))),
@@ -129,6 +133,7 @@ void run_text(const TextArguments& arguments, bool progress_shown,
   const fs::path output = output_of(arguments);
   TextGenerator generator = generator_of<TextGenerator>(arguments, named_text_generator);
   const int64_t entries = generator.options().entries;
+  announce(output, entries);
   const double begin_s = steady_seconds();
   const auto progress = watched(interrupts, progress_shown, "entries written", entries);
   write_text_dataset(std::move(generator), output, [&](int64_t done, int64_t) { progress(done); });
@@ -141,6 +146,7 @@ void run_vision(const VisionArguments& arguments, bool progress_shown,
   VisionGenerator generator = generator_of<VisionGenerator>(arguments, named_vision_generator);
   const std::unique_ptr<ParquetLibrary> parquet = load_parquet_library();
   const int64_t entries = generator.options().entries;
+  announce(output, entries);
   const double begin_s = steady_seconds();
   write_vision_dataset(std::move(generator), output, *parquet,
                        watched(interrupts, progress_shown, "entries written", entries));
