@@ -9,7 +9,6 @@
 #include <random>
 
 #include "cli/backend_options.h"
-#include "cli/repeat_command.h"
 #include "cli/sweep_view.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <list>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -20,6 +21,7 @@
 #include "sftbench/sweep/store_view.h"
 #include "sweep/cell_queue.h"
 #include "sweep/leftovers.h"
+#include "sweep/result_writer.h"
 
 namespace sftbench {
 namespace {
@@ -30,7 +32,7 @@ constexpr int kLooksPerTurn = 64;
 struct Running {
   Cell cell;
   CellPlan plan;
-  KeyLock lock;  // given back after the child has ended, with the results written
+  std::shared_ptr<KeyLock> lock;  // given back when the child has ended and its result is written
   Share share;
   ChildMeasurement child;
 };
@@ -70,6 +72,7 @@ class Sweep::Impl {
         queue_(walk, planner),
         stored_(store, options_),
         machine_(machine),
+        writer_(store),
         breaker_(options_.breaker_failures, options_.breaker_quick_s) {
     state_.cells_at_most = planner.cells(walk.entities_left_at_most());
   }
@@ -83,9 +86,11 @@ class Sweep::Impl {
     while (true) {
       const bool looked_at_all = start_what_fits();
       tick();
-      if (running_.empty() && (end_ || (looked_at_all && nothing_left()))) break;
+      const bool idle = running_.empty() && writer_.idle();
+      if (idle && (end_ || (looked_at_all && nothing_left()))) break;
       wait(looked_at_all);
       collect();
+      settle_written();
     }
     tick();
     return end_.value_or(limit_reached_ ? SweepEnd::kLimit : SweepEnd::kComplete);
@@ -99,12 +104,12 @@ class Sweep::Impl {
     return !candidate_ && std::isinf(queue_.next_at_s(steady_seconds()));
   }
 
-  // --- what is started
-  // ----------------------------------------------------------------------------
+  // --- what is started ---
 
   // False when there may be more to look at right away.
   bool start_what_fits() {
     for (int looks = 0; looks < kLooksPerTurn && !end_; ++looks) {
+      if (writer_.busy()) return true;
       if (!candidate_ && !next_candidate()) return true;
       if (!handle(*candidate_)) return true;
       candidate_.reset();
@@ -123,6 +128,7 @@ class Sweep::Impl {
   // False when it must wait for room; else it runs, is settled or stands in the queue again.
   bool handle(Candidate& candidate) {
     Cell& cell = candidate.cell;
+    if (candidate.plan && !has_room(*candidate.plan)) return false;
     if (settled_in_store(cell)) return true;
     if (options_.limit > 0 && cells_begun_ >= options_.limit && cell.attempt == 1) {
       limit_reached_ = true;
@@ -130,17 +136,21 @@ class Sweep::Impl {
       return true;
     }
     if (!candidate.plan) candidate.plan = plan(cell);
-    const Demand demand = planner_.demand(candidate.plan->job);
-    if (!candidate.plan->settled && !machine_.has_room(demand)) return false;
-    std::optional<KeyLock> lock = acquire(cell);
+    if (!has_room(*candidate.plan)) return false;
+    std::shared_ptr<KeyLock> lock = acquire(cell);
     if (!lock) return true;
     cells_begun_ += cell.attempt == 1;
     if (candidate.plan->settled) {
-      record_without_child(cell, *candidate.plan);
+      record_without_child(cell, *candidate.plan, std::move(lock));
     } else {
-      start(std::move(cell), std::move(*candidate.plan), std::move(*lock), machine_.take(demand));
+      const Demand demand = planner_.demand(candidate.plan->job);
+      start(std::move(cell), std::move(*candidate.plan), std::move(lock), machine_.take(demand));
     }
     return true;
+  }
+
+  bool has_room(const CellPlan& plan) const {
+    return plan.settled || machine_.has_room(planner_.demand(plan.job));
   }
 
   bool settled_in_store(Cell& cell) {
@@ -155,22 +165,22 @@ class Sweep::Impl {
   }
 
   // Nothing when another sweep has it, or has ended it meanwhile, or no lock can be made.
-  std::optional<KeyLock> acquire(Cell& cell) {
+  std::shared_ptr<KeyLock> acquire(Cell& cell) {
     std::string holder;
     std::optional<KeyLock> lock;
     try {
       lock = KeyLock::try_acquire(lock_path(cell), &holder);
     } catch (const InputError& error) {
-      store_failed(error);
-      return std::nullopt;
+      store_failed(error.what());
+      return nullptr;
     }
     if (!lock) {
       if (!std::exchange(cell.put_off, true)) observer_.on_busy(cell, holder);
       queue_.put_off(cell, steady_seconds());
-      return std::nullopt;
+      return nullptr;
     }
-    if (settled_in_store(cell)) return std::nullopt;
-    return lock;
+    if (settled_in_store(cell)) return nullptr;
+    return std::make_shared<KeyLock>(std::move(*lock));
   }
 
   std::filesystem::path lock_path(const Cell& cell) const {
@@ -185,7 +195,7 @@ class Sweep::Impl {
     return plan;
   }
 
-  void record_without_child(const Cell& cell, const CellPlan& plan) {
+  void record_without_child(const Cell& cell, const CellPlan& plan, std::shared_ptr<KeyLock> lock) {
     RunSettings settings;
     settings.nvml = planner_.context().nvml;
     settings.command = options_.command(cell);
@@ -194,10 +204,10 @@ class Sweep::Impl {
     set_outcome(measurement, makes_invalid(error.code) ? Status::kInvalid : Status::kFailed,
                 {error.code, error.message, error.evidence, {}});
     measurement.finished_at = utc_now_iso8601();
-    if (written(measurement, cell)) settle(cell, {measurement.status, &measurement, 0});
+    writer_.write({cell, std::move(measurement), std::move(lock), 0, {}});
   }
 
-  void start(Cell cell, CellPlan plan, KeyLock lock, Share share) {
+  void start(Cell cell, CellPlan plan, std::shared_ptr<KeyLock> lock, Share share) {
     if (!share.cores.empty()) {
       const auto ranks = static_cast<size_t>(planner_.demand(plan.job).ranks);
       plan.job.device.threads =
@@ -205,11 +215,11 @@ class Sweep::Impl {
     }
     observer_.on_start(cell, share);
     try {
-      ChildMeasurement child(spec(cell, plan, lock, share));
+      ChildMeasurement child(spec(cell, plan, *lock, share));
       running_.push_back(
           {std::move(cell), std::move(plan), std::move(lock), std::move(share), std::move(child)});
     } catch (const InputError& error) {
-      store_failed(error);
+      store_failed(error.what());
     }
   }
 
@@ -237,8 +247,7 @@ class Sweep::Impl {
     return spec;
   }
 
-  // --- what ends
-  // ----------------------------------------------------------------------------------
+  // --- what ends ---
 
   void collect() {
     for (auto running = running_.begin(); running != running_.end();) {
@@ -247,51 +256,75 @@ class Sweep::Impl {
     }
   }
 
-  // Writes what the child came to. True when the next sample runs in its place.
+  // Hands on what the child came to. True when the next sample runs in its place.
   bool next_sample(Running& running) {
-    const Measurement& measurement = running.child.result();
+    const Measurement measurement = running.child.result();
     Cell& cell = running.cell;
-    const bool kept = keep(running, measurement);
-    if (!kept || end_ || measurement.status != Status::kValid || cell.sample >= cell.samples) {
-      machine_.give_back(running.share);
-      return false;
+    if (unwanted(measurement)) {
+      remove_log(cell);
+    } else {
+      const double seconds = running.child.elapsed_s();
+      breaker_.ended(measurement, seconds);
+      if (breaker_.tripped() && !end_) {
+        end_ = SweepEnd::kTripped;
+        message_ = breaker_.message();
+      }
+      writer_.write({cell, measurement, running.lock, seconds, {}});
     }
-    ++cell.sample;
-    cell.attempt = 1;
-    try {
-      running.child = ChildMeasurement(spec(cell, running.plan, running.lock, running.share));
-    } catch (const InputError& error) {
-      store_failed(error);
-      return false;
+    if (!end_ && measurement.status == Status::kValid && cell.sample < cell.samples) {
+      ++cell.sample;
+      cell.attempt = 1;
+      if (restart(running)) return true;
     }
-    return true;
+    machine_.give_back(running.share);
+    return false;
   }
 
-  // True when the result stands in the store.
-  bool keep(Running& running, const Measurement& measurement) {
-    Cell& cell = running.cell;
-    if (unwanted(measurement) || !written(measurement, cell)) {
-      std::error_code ignored;
-      std::filesystem::remove(running.child.spec().log, ignored);
+  bool restart(Running& running) {
+    try {
+      running.child =
+          ChildMeasurement(spec(running.cell, running.plan, *running.lock, running.share));
+      return true;
+    } catch (const InputError& error) {
+      store_failed(error.what());
       return false;
     }
-    const Outcome outcome{measurement.status, &measurement, running.child.elapsed_s()};
-    breaker_.ended(measurement, outcome.seconds);
-    if (breaker_.tripped() && !end_) {
-      end_ = SweepEnd::kTripped;
-      message_ = breaker_.message();
+  }
+
+  void settle_written() {
+    for (const Ended& ended : writer_.take_written()) {
+      if (!ended.problem.empty()) {
+        remove_log(ended.cell);
+        store_failed(ended.problem);
+      } else {
+        settle(ended);
+      }
     }
-    if (measurement.status == Status::kFailed && cell.attempt <= options_.max_retries && !end_) {
+  }
+
+  void settle(const Ended& ended) {
+    const Cell& cell = ended.cell;
+    const Outcome outcome{ended.measurement.status, &ended.measurement, ended.seconds};
+    const bool by_child = ended.seconds > 0;
+    if (by_child && outcome.status == Status::kFailed && cell.attempt <= options_.max_retries &&
+        !end_) {
       observer_.on_retry(cell, outcome);
       Cell again = cell;
       ++again.attempt;
       queue_.retry(std::move(again));
-    } else if (measurement.status == Status::kValid && cell.sample < cell.samples) {
+    } else if (outcome.status == Status::kValid && cell.sample < cell.samples) {
       observer_.on_sample(cell, outcome);
     } else {
-      settle(cell, outcome);
+      const std::optional<Reason>& reason = ended.measurement.reason;
+      ++state_.now[{outcome.status, reason ? std::optional(reason->code) : std::nullopt}];
+      observer_.on_settled(cell, outcome);
     }
-    return true;
+  }
+
+  void remove_log(const Cell& cell) const {
+    std::error_code ignored;
+    std::filesystem::remove(store_.growing_log_path(cell.request.experiment, cell.key, cell.sample),
+                            ignored);
   }
 
   // What was ended from here says nothing about the cell.
@@ -300,26 +333,10 @@ class Sweep::Impl {
            cut_short(measurement);
   }
 
-  bool written(const Measurement& measurement, const Cell& cell) {
-    try {
-      store_.write(measurement, cell.key, cell.sample);
-      return true;
-    } catch (const InputError& error) {
-      store_failed(error);
-      return false;
-    }
-  }
-
-  void store_failed(const InputError& error) {
+  void store_failed(const std::string& problem) {
     if (end_ == SweepEnd::kStoreFailed) return;
-    message_ = error.what();
+    message_ = problem;
     end_children(SweepEnd::kStoreFailed);
-  }
-
-  void settle(const Cell& cell, const Outcome& outcome) {
-    const std::optional<Reason>& reason = outcome.measurement->reason;
-    ++state_.now[{outcome.status, reason ? std::optional(reason->code) : std::nullopt}];
-    observer_.on_settled(cell, outcome);
   }
 
   void end_children(SweepEnd end) {
@@ -329,11 +346,10 @@ class Sweep::Impl {
     }
   }
 
-  // --- waiting
-  // ------------------------------------------------------------------------------------
+  // --- waiting ---
 
   void wait(bool looked_at_all) {
-    std::vector<pollfd> fds = {{interrupt_fd_, POLLIN, 0}};
+    std::vector<pollfd> fds = {{interrupt_fd_, POLLIN, 0}, {writer_.fd(), POLLIN, 0}};
     for (const Running& running : running_) running.child.add_poll_fds(fds);
     const double wait_s = looked_at_all ? std::max(0.0, next_deadline_s() - steady_seconds()) : 0;
     ::poll(fds.data(), fds.size(), static_cast<int>(std::ceil(std::min(wait_s, 3600.0) * 1000)));
@@ -344,7 +360,7 @@ class Sweep::Impl {
     const double now_s = steady_seconds();
     double next_s = now_s + observer_.tick_s();
     for (const Running& running : running_) next_s = std::min(next_s, running.child.deadline_s());
-    const bool for_room = candidate_ || end_;
+    const bool for_room = candidate_ || end_ || writer_.busy();
     return for_room ? next_s : std::min(next_s, queue_.next_at_s(now_s));
   }
 
@@ -384,6 +400,7 @@ class Sweep::Impl {
   CellQueue queue_;
   StoreView stored_;
   Machine& machine_;
+  ResultWriter writer_;
   CircuitBreaker breaker_;
   std::optional<Candidate> candidate_;  // waits for room
   std::list<Running> running_;

@@ -1,12 +1,12 @@
 // Measures what an operation asks for of a space: each measurement in a child process, as many at a
-// time as the machine has room for, every outcome in the store before the next one is looked at.
+// time as the machine has room for; every outcome goes into the store as soon as there is one.
 //
 // The store is all the memory that a sweep has. What it holds as valid or invalid is settled;
 // failed is tried again; nothing is measured without the key's lock (key_lock.h), and after a lock
 // is taken the store is asked again. So a sweep that is killed at any instant is resumed by
 // starting it again, and sweeps that share a directory share the work.
 //
-// One thread, one poll(): children's heartbeats and ends, Ctrl-C, and the next deadline.
+// One loop, one poll(): children's heartbeats and ends, written results, Ctrl-C, the next deadline.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,62 @@
+#include "sweep/result_writer.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+namespace {
+
+constexpr size_t kBusyWrites = 8;
+
+}  // namespace
+
+ResultWriter::ResultWriter(const ResultStore& store)
+    : store_(store), fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+
+ResultWriter::~ResultWriter() {
+  for (Pending& pending : pending_) pending.thread.join();
+  ::close(fd_);
+}
+
+void ResultWriter::write(Ended ended) {
+  Pending& pending = pending_.emplace_back();
+  pending.ended = std::move(ended);
+  pending.thread = std::thread([this, &pending] { write_now(pending); });
+}
+
+void ResultWriter::write_now(Pending& pending) const {
+  Ended& ended = pending.ended;
+  try {
+    store_.write(ended.measurement, ended.cell.key, ended.cell.sample);
+  } catch (const InputError& error) {
+    ended.problem = error.what();
+  }
+  pending.written = true;
+  ::eventfd_write(fd_, 1);
+}
+
+std::vector<Ended> ResultWriter::take_written() {
+  eventfd_t ignored = 0;
+  ::eventfd_read(fd_, &ignored);  // before the look: what is written after it wakes the loop again
+  std::vector<Ended> written;
+  for (auto pending = pending_.begin(); pending != pending_.end();) {
+    if (!pending->written) {
+      ++pending;
+      continue;
+    }
+    pending->thread.join();
+    written.push_back(std::move(pending->ended));
+    pending = pending_.erase(pending);
+  }
+  return written;
+}
+
+bool ResultWriter::busy() const {
+  return pending_.size() >= kBusyWrites;
+}
+
+}  // namespace sftbench

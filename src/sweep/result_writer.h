@@ -1,0 +1,58 @@
+// Writes results beside the loop that measures. A disk takes milliseconds to make a result durable,
+// a network file system more: neither devices nor heartbeats shall wait for that, and writes that
+// are under way together share the disk's work.
+#pragma once
+
+#include <atomic>
+#include <list>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sftbench/results/store.h"
+#include "sftbench/sweep/cell.h"
+#include "sftbench/sweep/key_lock.h"
+
+namespace sftbench {
+
+// A measurement that has ended. The key stays locked until it is written.
+struct Ended {
+  Cell cell;
+  Measurement measurement;
+  std::shared_ptr<KeyLock> lock;
+  double seconds = 0;   // that its child took; 0 without one
+  std::string problem;  // why it could not be written; empty: it stands in the store
+};
+
+class ResultWriter {
+ public:
+  explicit ResultWriter(const ResultStore& store);  // outlives the writer
+  ~ResultWriter();                                  // waits for all writes
+  ResultWriter(const ResultWriter&) = delete;
+  ResultWriter& operator=(const ResultWriter&) = delete;
+
+  void write(Ended ended);
+
+  // Those that are written, or could not be.
+  std::vector<Ended> take_written();
+
+  bool idle() const { return pending_.empty(); }
+  bool busy() const;              // better to wait before more is started
+  int fd() const { return fd_; }  // readable when a write has ended (eventfd)
+
+ private:
+  struct Pending {
+    Ended ended;
+    std::atomic<bool> written = false;
+    std::thread thread;
+  };
+
+  void write_now(Pending& pending) const;
+
+  const ResultStore& store_;
+  int fd_;
+  std::list<Pending> pending_;
+};
+
+}  // namespace sftbench
