@@ -3,10 +3,10 @@
 
     bench/data/compare.py SFTBENCH [--python PYTHON] [--tokenizer FOLDER] [--rounds 3]
 
-SFTBENCH is the executable; PYTHON one that has pandas, pyarrow, Pillow and tokenizers (without it, our side alone).
+SFTBENCH is the executable; PYTHON one that has pandas, pyarrow, Pillow and xxhash (without it, our side alone).
 Each figure is the median over rounds of a process of its own, from its start to its end, file on disk included.
 The Python side makes the same entries as ado's generators do: whole in memory, then json.dumps line by line, or
-pandas.to_parquet; it counts with Hugging Face tokenizers, encode_batch over 64 entries. Run it on a quiet machine.
+pandas.to_parquet. (Tokenizers are compared in bench/tokenizer.) Run it on a quiet machine.
 """
 
 import argparse
@@ -58,14 +58,6 @@ def python_vision(output):
     pandas.DataFrame({"images": [{"bytes": image, "path": None}] * len(chats), "output": chats}).to_parquet(output)
 
 
-def python_count(path, tokenizer):
-    import tokenizers
-    tokenizer = tokenizers.Tokenizer.from_file(f"{tokenizer}/tokenizer.json")
-    texts = [json.loads(line)["output"] for line in open(path)]
-    counts = [len(entry.ids) for i in range(0, len(texts), 64) for entry in tokenizer.encode_batch(texts[i:i + 64])]
-    print(sum(counts))
-
-
 def measure(command):
     """Wall seconds, processor seconds, peak MiB of a process."""
     begin = time.monotonic()
@@ -115,11 +107,10 @@ def main():
         if options.python:
             report("text, Python", python("text", text), options.rounds)
             report("vision, Python", python("vision", vision), options.rounds)
-            report("count text, Python", python("count", text, options.tokenizer), 1)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--work"]:
-        {"text": python_text, "vision": python_vision, "count": python_count}[sys.argv[2]](*sys.argv[3:])
+        {"text": python_text, "vision": python_vision}[sys.argv[2]](*sys.argv[3:])
     else:
         main()
