@@ -1,0 +1,199 @@
+// sftbench report: what it prints where, and what it refuses.
+#include "sftbench/cli/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "results/result_files.h"
+#include "results/sample_measurement.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+// One command line: what went to stdout, what to the log, and the text of its error.
+struct Report {
+  std::string out, log, error;
+
+  explicit Report(std::vector<std::string> arguments) {
+    std::ostringstream lines;
+    const auto before = spdlog::default_logger();
+    auto logger = std::make_shared<spdlog::logger>(
+        "report_test", std::make_shared<spdlog::sinks::ostream_sink_mt>(lines));
+    logger->set_pattern("%l: %v");
+    spdlog::set_default_logger(logger);
+    CLI::App app;
+    int exit_code = -1;
+    add_report_command(app, exit_code);
+    arguments.insert(arguments.begin(), "report");
+    std::reverse(arguments.begin(), arguments.end());
+    testing::internal::CaptureStdout();
+    try {
+      app.parse(arguments);
+      EXPECT_EQ(exit_code, 0);
+    } catch (const InputError& input_error) {
+      error = input_error.what();
+    }
+    std::fflush(stdout);
+    out = testing::internal::GetCapturedStdout();
+    log = lines.str();
+    spdlog::set_default_logger(before);
+  }
+};
+
+class ReportTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    put(directory_, sample_valid(), "a");
+    put(directory_, sample_invalid(), "b");
+    put(directory_, sample_failed(), "c");
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  const fs::path directory_ = fresh_results("cli_report");
+  const std::string dir_ = directory_.string();
+};
+
+TEST_F(ReportTest, TheTableIsOnStdoutAndWhatItIsOfInTheLog) {
+  const Report report({dir_});
+  EXPECT_EQ(report.error, "");
+  EXPECT_THAT(report.out, testing::StartsWith("model_name  number_gpus  status   reason"));
+  EXPECT_EQ(std::count(report.out.begin(), report.out.end(), '\n'), 4);
+  EXPECT_EQ(report.log, "info: " + dir_ + ": 3 results: 1 valid, 1 invalid, 1 failed\n");
+  EXPECT_THAT(Report({dir_, "--format", "md"}).out, testing::StartsWith("| model_name |"));
+}
+
+TEST_F(ReportTest, CsvIsAdosAndSaysWhatItLeavesOut) {
+  const Report report({dir_, "--format", "csv"});
+  EXPECT_THAT(report.out, testing::StartsWith(
+                              ",identifier,generatorid,experiment_id,model_name,number_gpus,gpu_"));
+  EXPECT_EQ(std::count(report.out.begin(), report.out.end(), '\n'), 3);
+  EXPECT_THAT(report.log, HasSubstr("1 failed measurement without a row, as in ado; --wide shows"));
+  const Report wide({dir_, "--format", "csv", "--wide"});
+  EXPECT_EQ(std::count(wide.out.begin(), wide.out.end(), '\n'), 4);
+  EXPECT_THAT(wide.out, HasSubstr(",is_valid,status,reason_code,"));
+  EXPECT_THAT(Report({dir_, "--format", "csv", "--aggregate", "mean"}).out,
+              HasSubstr(",train_runtime-mean,"));
+  EXPECT_THAT(Report({dir_, "--format", "csv", "--property-format", "observed"}).out,
+              testing::StartsWith(",finetune_full_benchmark-v1.0.0-gpu_compute_utilization_min,"));
+}
+
+TEST_F(ReportTest, JsonHasTheMeasurementsWhole) {
+  const Json all = Json::parse(Report({dir_, "--format", "json"}).out);
+  EXPECT_EQ(all,
+            Json({to_json(sample_valid()), to_json(sample_invalid()), to_json(sample_failed())}));
+  const std::string lines = Report({dir_, "--format", "jsonl", "--status", "invalid,failed"}).out;
+  EXPECT_EQ(lines,
+            to_json(sample_invalid()).dump() + "\n" + to_json(sample_failed()).dump() + "\n");
+}
+
+TEST_F(ReportTest, HtmlIsAPageAndGoesToAFileWhole) {
+  const fs::path page = directory_ / "report.html";
+  const Report report({dir_, "--format", "html", "-o", page.string()});
+  EXPECT_EQ(report.out, "");
+  EXPECT_THAT(report.log, HasSubstr("wrote " + page.string()));
+  EXPECT_THAT(read_file(page), testing::StartsWith("<!DOCTYPE html>"));
+}
+
+TEST_F(ReportTest, AFileThatCannotBeWrittenIsAnInputError) {
+  put(directory_, "file", "");
+  const Report report({dir_, "-o", dir_ + "/file/report.txt"});
+  EXPECT_THAT(report.error, HasSubstr(dir_ + "/file"));
+  EXPECT_EQ(report.out, "");
+}
+
+TEST_F(ReportTest, SimulatedResultsAreNoEvidenceUnlessAskedFor) {
+  Measurement m = sample_valid();
+  m.inputs["backend"] = "simulate";
+  put(directory_, m, "s");
+  const Report report({dir_, "--format", "jsonl"});
+  EXPECT_THAT(report.out, Not(HasSubstr("simulate")));
+  EXPECT_THAT(report.log, HasSubstr("warning: left out 1 simulated result, no evidence about any "
+                                    "machine; --include-simulated shows them"));
+  const Report all({dir_, "--format", "jsonl", "--include-simulated"});
+  EXPECT_THAT(all.out, HasSubstr("simulate"));
+  EXPECT_THAT(all.log, HasSubstr("4 results"));
+}
+
+TEST_F(ReportTest, SkippedFilesAreNamedAndCounted) {
+  put(directory_, "e/cut.json", "{\"schema\": \"sftbench");
+  for (int i = 0; i < 30; ++i) put(directory_, "e/" + std::to_string(100 + i) + ".json", "");
+  const Report report({dir_, "--format", "csv"});
+  EXPECT_EQ(std::count(report.out.begin(), report.out.end(), '\n'), 3);
+  EXPECT_THAT(report.log, HasSubstr("warning: skipped " + dir_ + "/e/100.json: empty\n"));
+  EXPECT_THAT(report.log, Not(HasSubstr("129.json")));
+  EXPECT_THAT(report.log, HasSubstr("skipped 11 more; --log-level debug names them"));
+  EXPECT_THAT(report.log, HasSubstr("1 failed; 31 files skipped\n"));
+}
+
+TEST_F(ReportTest, CompareJoinsWithAnotherDirectory) {
+  const fs::path other = fresh_results("cli_report_other");
+  Measurement m = sample_valid();
+  put(other, m, "a");
+  const Report table({dir_, "--compare", other.string(), "--property", "train_runtime"});
+  EXPECT_EQ(table.error, "");
+  EXPECT_THAT(table.out, HasSubstr("noise unknown"));  // two steps
+  m.extra["step_seconds"] = {6.0, 6.5, 6.2};
+  put(directory_, m, "a");
+  put(other, m, "a");
+  const Report csv({dir_, "--compare", other.string(), "--property", "train_runtime", "--format",
+                    "csv", "--status", "valid"});
+  EXPECT_THAT(csv.out, HasSubstr(",12.5,12.5,1.0,"));
+  EXPECT_THAT(csv.out, HasSubstr(",1,1,steps,no difference\n"));
+  EXPECT_THAT(csv.log, HasSubstr("1 configuration in both, 0 only in " + dir_ + ", 0 only in " +
+                                 other.string()));
+  EXPECT_THAT(csv.log, HasSubstr("0 of 1 differ beyond the noise"));
+  fs::remove_all(other);
+}
+
+TEST_F(ReportTest, OptionsThatWouldChangeNothingAreErrors) {
+  const auto error = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), dir_);
+    const Report report(std::move(arguments));
+    EXPECT_EQ(report.out, "");
+    return report.error;
+  };
+  EXPECT_EQ(error({"--format", "json", "--wide"}),
+            "--wide: has no effect on --format json, which has the measurements whole");
+  EXPECT_EQ(error({"--format", "html", "--wide"}),
+            "--wide: has no effect on --format html, which always has everything");
+  EXPECT_EQ(error({"--format", "csv", "--wide", "--property-format", "observed"}),
+            "--wide: has no effect with --property-format observed");
+  EXPECT_EQ(error({"--aggregate", "mean"}), "--aggregate: belongs to --format csv or --wide");
+  EXPECT_EQ(error({"--property-format", "observed"}),
+            "--property-format: observed belongs to --format csv");
+  EXPECT_EQ(error({"--property", "mfu"}),
+            "--property: says what --compare compares, which is not given");
+  EXPECT_EQ(error({"--compare", dir_, "--wide"}), "--wide: has no effect with --compare");
+  EXPECT_EQ(error({"--compare", dir_, "--format", "html"}),
+            "--compare: a page of two directories is not there; table, md, csv, json, jsonl are");
+}
+
+TEST_F(ReportTest, UnknownWordsGetTheNearestSpelling) {
+  EXPECT_EQ(
+      Report({dir_, "--format", "htlm"}).error,
+      "--format: unknown value 'htlm'; expected one of table, json, jsonl, csv, md, html; did "
+      "you mean 'html'?");
+  EXPECT_EQ(Report({dir_, "--format", "csv", "--aggregate", "meen"}).error,
+            "--aggregate: unknown value 'meen'; expected one of median, mean, variance, std, min, "
+            "max, list; did you mean 'mean'?");
+  EXPECT_EQ(Report({dir_, "--status", "faild"}).error,
+            "--status: unknown value 'faild'; expected one of valid, invalid, failed; did you mean "
+            "'failed'?");
+  EXPECT_EQ(Report({dir_, "--format", "csv", "--property-format", "targets"}).error,
+            "--property-format: unknown value 'targets'; expected one of target, observed; did you "
+            "mean 'target'?");
+}
+
+}  // namespace
+}  // namespace sftbench
