@@ -2,6 +2,7 @@
 
 Needs Debian's chromium-headless-shell (or any Chromium in $CHROMIUM) and python3-websocket.
 """
+
 import base64
 import json
 import os
@@ -22,21 +23,36 @@ class PageError(Exception):
 
 class Browser:
     def __init__(self):
-        program = os.environ.get("CHROMIUM") or shutil.which("chromium-headless-shell") or shutil.which("chromium")
+        program = (
+            os.environ.get("CHROMIUM")
+            or shutil.which("chromium-headless-shell")
+            or shutil.which("chromium")
+        )
         if not program:
             raise PageError("no Chromium: install chromium-headless-shell or name one in $CHROMIUM")
         self.profile = tempfile.TemporaryDirectory(prefix="sftbench-page-", ignore_cleanup_errors=True)
         self.process = subprocess.Popen(
-            [program, "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--remote-allow-origins=*",
-             f"--user-data-dir={self.profile.name}", "about:blank"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+            [
+                program,
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--remote-debugging-port=0",
+                "--remote-allow-origins=*",
+                f"--user-data-dir={self.profile.name}",
+                "about:blank",
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         try:
             self.socket = websocket.create_connection(self._page_address(), timeout=120)
         except BaseException:
             self._end()
             raise
         self.number = 0
-        self.errors = []    # what the console got as error or warning, and what was thrown
+        self.errors = []  # what the console got as error or warning, and what was thrown
         self.requests = []  # addresses that the page asked for
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
@@ -101,8 +117,17 @@ class Browser:
 
     def open(self, path, width=1280, height=900, dark=False, within_s=60):
         """Opens a report and waits until it has drawn itself; returns how long that took, in seconds."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        self.call(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
+        )
         begin = time.monotonic()
         self.call("Page.navigate", url=pathlib.Path(path).absolute().as_uri())
         while time.monotonic() - begin < within_s:
@@ -116,11 +141,28 @@ class Browser:
     def key(self, name):
         for kind in ("keyDown", "keyUp"):
             text = {"text": "\r"} if name == "Enter" and kind == "keyDown" else {}
-            self.call("Input.dispatchKeyEvent", type=kind, key=name, code=name, windowsVirtualKeyCode=KEYS[name], **text)
+            self.call(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=name,
+                code=name,
+                windowsVirtualKeyCode=KEYS[name],
+                **text,
+            )
 
     def screenshot(self, path, whole=True):
         image = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         pathlib.Path(path).write_bytes(base64.b64decode(image["data"]))
 
 
-KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
+KEYS = {
+    "Tab": 9,
+    "Enter": 13,
+    "Escape": 27,
+    "End": 35,
+    "Home": 36,
+    "ArrowLeft": 37,
+    "ArrowUp": 38,
+    "ArrowRight": 39,
+    "ArrowDown": 40,
+}

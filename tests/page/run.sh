@@ -20,5 +20,8 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 program="${SFTBENCH:-build/release/bin/sftbench}"
-[ -x "$program" ] || { echo "tests/page/run.sh: no $program; build first, or name one in \$SFTBENCH" >&2; exit 2; }
+if [ ! -x "$program" ]; then
+  echo "tests/page/run.sh: no $program; build first, or name one in \$SFTBENCH" >&2
+  exit 2
+fi
 exec /usr/bin/python3 tests/page/check.py "$(realpath "$program")" "$@"

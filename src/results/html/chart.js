@@ -9,7 +9,8 @@ const kCorners = {
   diamond: [[0, -1.2], [1.2, 0], [0, 1.2], [-1.2, 0]],
   triangle: [[0, -1.15], [1.1, .85], [-1.1, .85]],
   down: [[0, 1.15], [1.1, -.85], [-1.1, -.85]],
-  cross: [[-.4, -1.1], [.4, -1.1], [.4, -.4], [1.1, -.4], [1.1, .4], [.4, .4], [.4, 1.1], [-.4, 1.1], [-.4, .4], [-1.1, .4],
+  cross: [[-.4, -1.1], [.4, -1.1], [.4, -.4], [1.1, -.4], [1.1, .4], [.4, .4], [.4, 1.1], [-.4, 1.1],
+    [-.4, .4], [-1.1, .4],
     [-1.1, -.4], [-.4, -.4]],
   pentagon: regular(5, 1.1),
   star: regular(10, 1.25, .55),
@@ -25,16 +26,22 @@ function regular(corners, radius, inner = radius) {
 
 function shape(name, x, y, radius, attributes) {
   if (!kCorners[name]) return s('circle', {cx: x, cy: y, r: radius, class: 'shape', ...attributes});
-  const points = kCorners[name].map(([dx, dy]) => `${(x + dx * radius).toFixed(1)},${(y + dy * radius).toFixed(1)}`);
+  const points = kCorners[name].map(([dx, dy]) =>
+    `${(x + dx * radius).toFixed(1)},${(y + dy * radius).toFixed(1)}`);
   return s('polygon', {points: points.join(' '), class: 'shape', ...attributes});
 }
 
 function linearScale(low, high, from, to) {
   const scale = value => from + (value - low) / (high - low || 1) * (to - from);
-  const step = niceStep((high - low) / 5);
-  scale.ticks = [];
-  for (let tick = Math.ceil(low / step) * step; tick <= high * (1 + 1e-9); tick += step) scale.ticks.push(tick);
+  scale.ticks = evenTicks(low, high);
   return scale;
+}
+
+function evenTicks(low, high) {
+  const step = niceStep((high - low) / 5);
+  const ticks = [];
+  for (let tick = Math.ceil(low / step); tick * step <= high * (1 + 1e-9); ++tick) ticks.push(tick * step);
+  return ticks;
 }
 
 function logScale(low, high, from, to, ticks) {
@@ -49,7 +56,7 @@ function niceStep(rough) {
   return size * ([1, 2, 5].find(factor => factor * size >= rough) ?? 10);
 }
 
-// 1, 2, 5, 10, ... or, over many decades, 1, 10, 100, ...
+// 1, 2, 5, 10, ... or, over many decades, 1, 10, 100, ...; where these are too far apart, even steps.
 function logTicks(low, high) {
   const factors = Math.log10(high / low) > 3 ? [1] : [1, 2, 5];
   const ticks = [];
@@ -59,7 +66,7 @@ function logTicks(low, high) {
       if (tick >= low * .999 && tick <= high * 1.001) ticks.push(tick);
     }
   }
-  return ticks;
+  return ticks.length > 2 ? ticks : evenTicks(low, high);
 }
 
 // Lines, labels and titles of both axes. `frame` is {left, right, top, bottom}: the plotting area.
@@ -73,14 +80,16 @@ function axes(frame, x, y, xTitle, yTitle) {
       s('line', {class: 'grid', x1: x(tick), x2: x(tick), y1: bottom, y2: bottom + 4}),
       s('text', {x: x(tick), y: bottom + 17, 'text-anchor': 'middle'}, x.label?.(tick) ?? brief(tick))]),
     s('line', {class: 'grid', x1: left, x2: right, y1: bottom, y2: bottom}),
-    s('text', {class: 'axis-title', x: (left + right) / 2, y: bottom + 34, 'text-anchor': 'middle'}, xTitle),
+    s('text', {class: 'axis-title', x: (left + right) / 2, y: bottom + 34, 'text-anchor': 'middle'},
+      xTitle),
     s('text', {class: 'axis-title', x: left - 42, y: top - 10}, yTitle));
 }
 
 // A place that has a text alternative: `lines` is what the tooltip says, the first of them its title;
 // `rows` are the measurements behind it. dataset.group and dataset.place tell the arrow keys the way.
 function mark(lines, rows, attributes, ...shapes) {
-  const element = s('g', {class: 'mark', role: 'img', tabindex: -1, 'aria-label': lines.join('; '), ...attributes}, shapes);
+  const element = s('g', {class: 'mark', role: 'img', tabindex: -1, 'aria-label': lines.join('; '),
+    ...attributes}, shapes);
   element.lines = lines;
   element.rows = rows;
   return element;
@@ -88,7 +97,8 @@ function mark(lines, rows, attributes, ...shapes) {
 
 // The svg itself. Tab goes to the chart, arrow keys from mark to mark, Enter to the measurements.
 function chartSvg(width, height, title, ...children) {
-  const svg = s('svg', {viewBox: `0 0 ${width} ${height}`, role: 'group', 'aria-label': `${title}. Arrow keys go from mark to mark.`},
+  const svg = s('svg', {viewBox: `0 0 ${width} ${height}`, role: 'group',
+    'aria-label': `${title}. Arrow keys go from mark to mark.`},
     children);
   const marks = [...svg.querySelectorAll('.mark')];
   marks[0]?.setAttribute('tabindex', 0);
@@ -102,8 +112,9 @@ function chartSvg(width, height, title, ...children) {
   svg.addEventListener('click', event => open(markOf(event)));
   svg.addEventListener('keydown', event => {
     const from = markOf(event);
-    const to = from && {ArrowRight: nextMark(marks, from, 1), ArrowLeft: nextMark(marks, from, -1), Home: marks[0],
-      End: marks.at(-1), ArrowUp: otherGroup(marks, from, -1), ArrowDown: otherGroup(marks, from, 1)}[event.key];
+    const to = from && {ArrowRight: nextMark(marks, from, 1), ArrowLeft: nextMark(marks, from, -1),
+      ArrowUp: otherGroup(marks, from, -1), ArrowDown: otherGroup(marks, from, 1),
+      Home: marks[0], End: marks.at(-1)}[event.key];
     if (from && event.key === 'Enter') {
       event.preventDefault();
       open(from);
@@ -144,13 +155,16 @@ function showTooltip(target) {
 const hideTooltip = () => { byId('tooltip').hidden = true; };
 
 // A tooltip goes with the mark that has the focus, and away with the pointer's.
-addEventListener('scroll', () => document.activeElement.matches('.mark') ? showTooltip(document.activeElement) : hideTooltip(),
+addEventListener('scroll', () => document.activeElement.matches('.mark')
+  ? showTooltip(document.activeElement) : hideTooltip(),
   {passive: true});
 
 // Entries are {label, color, shape}; `of` says what the labels are values of.
 function legend(of, entries) {
-  return h('ul', {class: 'legend', 'aria-label': 'Legend'}, h('li', null, of), entries.map(({label, color, shape: name}) =>
-    h('li', null, s('svg', {viewBox: '0 0 14 14', 'aria-hidden': 'true'}, shape(name, 7, 7, 4.5, {fill: color})), label)));
+  return h('ul', {class: 'legend', 'aria-label': 'Legend'}, h('li', null, of),
+    entries.map(({label, color, shape: name}) =>
+    h('li', null, s('svg', {viewBox: '0 0 14 14', 'aria-hidden': 'true'},
+      shape(name, 7, 7, 4.5, {fill: color})), label)));
 }
 
 // The same figures as a table, made when it is opened.
@@ -158,7 +172,8 @@ function alternative(columns, rows) {
   const details = h('details', {class: 'alternative'}, h('summary', null, 'As a table'));
   details.addEventListener('toggle', () => {
     if (details.open && details.childElementCount === 1) {
-      details.append(h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Figures of the chart'},
+      details.append(h('div', {class: 'scroll', tabindex: 0, role: 'region',
+        'aria-label': 'Figures of the chart'},
         plainTable(columns, rows())));
     }
   });
@@ -169,9 +184,11 @@ function alternative(columns, rows) {
 function drawPanels(container, entries, few, draw) {
   const grid = h('div', {class: 'panels'}, entries.slice(0, few).map(draw));
   const rest = entries.slice(few);
-  container.replaceChildren(entries.length > 0 ? grid : h('p', {class: 'note'}, 'Nothing to draw among the measurements that are shown.'));
+  container.replaceChildren(entries.length > 0 ? grid : h('p', {class: 'note'},
+    'Nothing to draw among the measurements that are shown.'));
   if (rest.length === 0) return;
-  const more = h('button', {type: 'button', onclick: () => { grid.append(...rest.map(draw)); more.remove(); }},
+  const more = h('button', {type: 'button',
+    onclick: () => { grid.append(...rest.map(draw)); more.remove(); }},
     `Draw the other ${rest.length}`);
   container.append(h('p', {class: 'button-row'}, more));
 }

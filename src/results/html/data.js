@@ -60,7 +60,8 @@ function derivedTexts(name, texts) {
   const values = [null, ...new Set(texts)];
   const codeOf = new Map(values.map((value, code) => [value, code]));
   return Object.assign(Object.create(Column.prototype),
-    {key: `derived.${name}`, group: 'derived', label: name, unit: '', factor: 1, numeric: false, exact: true,
+    {key: `derived.${name}`, group: 'derived', label: name, unit: '', factor: 1, numeric: false,
+      exact: true,
       constant: values.length <= 2, values, codes: Uint32Array.from(texts, text => codeOf.get(text))});
 }
 
@@ -101,12 +102,13 @@ class Data {
     this.head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));
     this.rows = this.head.rows;
     this.columns = this.head.columns.map(head =>
-      new Column(head, head.offset === undefined ? null : new kStores[head.store](buffer, 4 + size + head.offset, this.rows),
-        this.rows));
+      new Column(head, head.offset === undefined ? null
+        : new kStores[head.store](buffer, 4 + size + head.offset, this.rows), this.rows));
     this.byKey = new Map(this.columns.map(column => [column.key, column]));
     const rows = Array.from({length: this.rows}, (_, row) => row);
     this.add(derivedColumn('peak_memory', 'GiB', this.peakMemory()));
-    this.add(derivedTexts('key', rows.map(row => this.text('outcome.file', row).replace(/(\.\d+)?\.json$/, ''))));
+    this.add(derivedTexts('key', rows.map(row =>
+      this.text('outcome.file', row).replace(/(\.\d+)?\.json$/, ''))));
     this.add(derivedTexts('devices', rows.map(row => this.devicesText(row))));
   }
 
@@ -128,13 +130,17 @@ class Data {
 
   deviceCount(row) { return Math.max(1, this.number('input.number_gpus', row) || 0); }
 
-  devicesText(row) { return this.device(row) === kHost ? kHost : `${this.deviceCount(row)} × ${this.device(row)}`; }
+  devicesText(row) {
+    const device = this.device(row);
+    return device === kHost ? kHost : `${this.deviceCount(row)} × ${device}`;
+  }
 
   // What the fullest rank needed: of a GPU what its allocator took, without GPUs the process's memory.
   peakMemory() {
     const device = this.byKey.get('extra.device_peak_reserved_bytes')?.numbers;
     const host = this.byKey.get('extra.host_peak_rss_bytes')?.numbers;
-    return Float64Array.from({length: this.rows}, (_, row) => device?.[row] > 0 ? device[row] : host?.[row] ?? NaN);
+    return Float64Array.from({length: this.rows}, (_, row) =>
+      device?.[row] > 0 ? device[row] : host?.[row] ?? NaN);
   }
 }
 
@@ -162,7 +168,8 @@ function median(numbers) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-// [least, greatest], of any number of numbers (spreading them into Math.max() has a limit); NaN is passed over.
+// [least, greatest], of any number of numbers (spreading them into Math.max() has a limit); NaN is passed
+// over.
 function extremes(numbers) {
   let [least, greatest] = [Infinity, -Infinity];
   for (const number of numbers) {

@@ -6,7 +6,8 @@ function assigned(element, attributes, children) {
     if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? '' : value);
   }
-  element.append(...children.flat(Infinity).filter(child => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat(Infinity).filter(child => child !== null && child !== undefined
+    && child !== false));
   return element;
 }
 
@@ -32,7 +33,8 @@ function openDialog(title, ...content) {
 }
 
 // Names beside values, those without a value left out.
-const definitions = pairs => pairs.filter(([, value]) => value !== '' && value !== null && value !== undefined)
+const definitions = pairs => pairs.filter(([, value]) => value !== '' && value !== null
+  && value !== undefined)
   .flatMap(([name, value]) => [h('dt', null, name), h('dd', null, value)]);
 
 // Rows of cells, numbers to the right: `columns` are {label, numeric}.
@@ -40,5 +42,6 @@ function plainTable(columns, rows) {
   const kind = column => column.numeric ? 'number' : undefined;
   return h('table', null,
     h('thead', null, h('tr', null, columns.map(c => h('th', {scope: 'col', class: kind(c)}, c.label)))),
-    h('tbody', null, rows.map(row => h('tr', null, row.map((cell, i) => h('td', {class: kind(columns[i])}, cell))))));
+    h('tbody', null, rows.map(row => h('tr', null,
+      row.map((cell, i) => h('td', {class: kind(columns[i])}, cell))))));
 }

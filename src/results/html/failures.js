@@ -15,17 +15,21 @@ const kMeanings = {
   INTERNAL: 'Something unexpected: the log says more.',
 };
 const meaning = code => kMeanings[code] ?? (/^RULE_/.test(code)
-  ? 'A static rule of the experiment forbids this combination. Final: counted as invalid, nothing was trained.' : '');
+  ? 'A static rule of the experiment forbids this combination. Final: counted as invalid, nothing was ' +
+    'trained.' : '');
 
 function drawFailures(view) {
   const {data} = view;
   const draw = () => {
     const rows = view.rows.filter(row => data.text('outcome.status', row) !== 'valid');
-    const groups = [...grouped(rows, row => `${data.text('outcome.reason', row) || 'no reason'} ${data.text('outcome.status', row)}`)]
+    const groups = [...grouped(rows,
+      row => `${data.text('outcome.reason', row) || 'no reason'} ${data.text('outcome.status', row)}`)]
       .sort((a, b) => b[1].length - a[1].length);
     byId('failures-note').textContent = rows.length === 0 ? 'Every measurement that is shown is valid.'
-      : `${count(rows.length)} of ${plural(view.rows.length, 'measurement')} that are shown. Invalid ones are settled; failed ones may be repeated.`;
-    byId('failure-groups').replaceChildren(...groups.map(([key, members]) => reasonBox(view, key, members)));
+      : `${count(rows.length)} of ${plural(view.rows.length, 'measurement')} that are shown. Invalid ` +
+        `ones are settled; failed ones may be repeated.`;
+    byId('failure-groups').replaceChildren(
+      ...groups.map(([key, members]) => reasonBox(view, key, members)));
   };
   view.watch(draw);
   draw();
@@ -36,13 +40,17 @@ function reasonBox(view, key, rows) {
   const {data} = view;
   const patterns = [...grouped(rows, row => data.text('outcome.message', row).replace(/\d+(\.\d+)?/g, '#'))]
     .sort((a, b) => b[1].length - a[1].length);
-  const list = h('ul', null, patterns.slice(0, kFewPatterns).map(([, members]) => patternItem(data, members)));
+  const items = some => some.map(([, members]) => patternItem(data, members));
+  const list = h('ul', null, items(patterns.slice(0, kFewPatterns)));
   const rest = patterns.slice(kFewPatterns);
-  const more = h('button', {type: 'button', onclick: () => { list.append(...rest.map(([, members]) => patternItem(data, members))); more.remove(); }},
+  const more = h('button', {type: 'button',
+    onclick: () => { list.append(...items(rest)); more.remove(); }},
     `Show ${plural(rest.length, 'other message')}`);
   return h('div', {class: `reason status-${status}`, 'data-reason': code},
-    h('h3', null, `${code} `, h('span', {class: 'quiet'}, `${status}, ${plural(rows.length, 'measurement')}`)),
-    h('div', {class: 'share', role: 'presentation'}, h('span', {style: `width: ${100 * rows.length / view.rows.length}%`})),
+    h('h3', null, `${code} `, h('span', {class: 'quiet'},
+      `${status}, ${plural(rows.length, 'measurement')}`)),
+    h('div', {class: 'share', role: 'presentation'},
+      h('span', {style: `width: ${100 * rows.length / view.rows.length}%`})),
     h('p', {class: 'note'}, meaning(code)), list, rest.length > 0 ? more : null);
 }
 
@@ -55,6 +63,7 @@ function patternItem(data, rows) {
     evidence ? h('pre', {class: 'mono'}, evidence) : null,
     h('div', {class: 'note'}, log ? ['Log: ', h('code', null, log), ' '] : 'No log. ',
       rows.length > 1 ? `and ${count(rows.length - 1)} more like it ` : '',
-      h('button', {type: 'button', class: 'plain', style: 'color: var(--link)', 'aria-label': `List the measurements with ${title}`,
+      h('button', {type: 'button', class: 'plain', style: 'color: var(--link)',
+        'aria-label': `List the measurements with ${title}`,
         onclick: () => showBehind(rows, title)}, 'list')));
 }

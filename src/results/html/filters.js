@@ -1,6 +1,7 @@
 // The bar of filters on top, and the dialog that filters one column by its values, by range or by text.
 
-const kFirstFilters = ['outcome.status', 'outcome.reason', 'outcome.experiment', 'input.model_name', 'input.gpu_model',
+const kFirstFilters = ['outcome.status', 'outcome.reason', 'outcome.experiment', 'input.model_name',
+  'input.gpu_model',
   'input.number_gpus', 'input.model_max_length', 'input.batch_size'];
 const kMostListedValues = 400;
 
@@ -10,7 +11,8 @@ function drawFilters(view) {
   const first = kFirstFilters.map(key => data.column(key)).filter(column => column && !column.constant);
   const button = column => h('button', {type: 'button', 'data-filter': column.key,
     onclick: () => openFilter(view, column)}, `${column.label} ▾`);
-  const search = h('input', {type: 'search', placeholder: 'Search all texts', 'aria-label': 'Search all texts'});
+  const search = h('input', {type: 'search', placeholder: 'Search all texts',
+    'aria-label': 'Search all texts'});
   let waiting;
   search.addEventListener('input', () => {
     clearTimeout(waiting);
@@ -20,17 +22,21 @@ function drawFilters(view) {
     const column = data.column(others.value);
     others.value = '';
     openFilter(view, column);
-  }}, h('option', {value: ''}, 'Filter by …'), columnOptions(varying.filter(column => !first.includes(column))));
+  }}, h('option', {value: ''}, 'Filter by …'),
+    columnOptions(varying.filter(column => !first.includes(column))));
   const chips = h('span', {id: 'chips', class: 'controls'});
   const shown = h('output', {id: 'shown'});
   byId('filters').replaceChildren(search, ...first.map(button), others, chips, shown);
 
   const draw = () => {
-    const active = [...view.filters].map(([key, filter]) => [filterText(data.column(key), filter), () => view.setFilter(key)]);
+    const active = [...view.filters].map(([key, filter]) => [filterText(data.column(key), filter),
+      () => view.setFilter(key)]);
     chips.replaceChildren(
-      ...active.map(([text, remove]) => h('button', {type: 'button', class: 'chip', 'aria-label': `Remove filter ${text}`,
+      ...active.map(([text, remove]) => h('button', {type: 'button', class: 'chip',
+        'aria-label': `Remove filter ${text}`,
         onclick: remove}, `${text} ×`)),
-      ...(view.filtered ? [h('button', {type: 'button', onclick: () => { search.value = ''; view.clear(); }}, 'Clear all')] : []));
+      ...(view.filtered ? [h('button',
+        {type: 'button', onclick: () => { search.value = ''; view.clear(); }}, 'Clear all')] : []));
     shown.textContent = view.filtered ? `${count(view.rows.length)} of ${plural(data.rows, 'measurement')}`
       : plural(data.rows, 'measurement');
     for (const element of byId('filters').querySelectorAll('[data-filter]')) {
@@ -54,7 +60,8 @@ function openFilter(view, column) {
   if (column.numeric) parts.push(rangePart(column, rows, current));
   if (column.exact && column.values.length <= 4096) parts.push(valuesPart(column, rows, current));
   else if (!column.numeric) parts.push(containsPart(current));
-  const close = filter => { byId('dialog').close(); if (filter !== undefined) view.setFilter(column.key, filter); };
+  const close = filter => { byId('dialog').close(); if (filter !== undefined) view.setFilter(column.key,
+    filter); };
   const apply = () => close(parts.map(part => part.filter()).find(filter => filter) ?? null);
   const form = h('form', {method: 'dialog', onsubmit: event => { event.preventDefault(); apply(); }},
     parts.map(part => part.element),
@@ -74,7 +81,8 @@ function rangePart(column, rows, current) {
   return {
     element: h('p', {class: 'controls'}, h('label', null, 'From', from), h('label', null, 'to', to)),
     filter: () => from.value === '' && to.value === '' ? null
-      : {min: from.value === '' ? -Infinity : Number(from.value), max: to.value === '' ? Infinity : Number(to.value)},
+      : {min: from.value === '' ? -Infinity : Number(from.value), max: to.value === '' ? Infinity
+        : Number(to.value)},
   };
 }
 
@@ -95,7 +103,8 @@ function valuesPart(column, rows, current) {
     .filter(entry => entry.count > 0 || chosen.has(entry.value))
     .sort((a, b) => (a.value === null) - (b.value === null) || ordered(a.value, b.value));
   const list = h('div', {class: 'values', role: 'group', 'aria-label': 'Values'});
-  const needle = h('input', {type: 'search', placeholder: 'Find a value', 'aria-label': 'Find a value', oninput: () => fill()});
+  const needle = h('input', {type: 'search', placeholder: 'Find a value', 'aria-label': 'Find a value',
+    oninput: () => fill()});
   const fill = () => {
     const wanted = needle.value.toLowerCase();
     const matching = listed.filter(({value}) => formatted(value).toLowerCase().includes(wanted));
@@ -103,9 +112,11 @@ function valuesPart(column, rows, current) {
       ...matching.slice(0, kMostListedValues).map(({value, count: n}) => {
         const box = h('input', {type: 'checkbox', checked: chosen.has(value),
           onchange: () => box.checked ? chosen.add(value) : chosen.delete(value)});
-        return h('label', null, box, value === null ? '(none)' : formatted(value), h('span', {class: 'count'}, count(n)));
+        return h('label', null, box, value === null ? '(none)' : formatted(value),
+          h('span', {class: 'count'}, count(n)));
       }),
-      ...(matching.length > kMostListedValues ? [`${matching.length - kMostListedValues} more: find them by name`] : []));
+      ...(matching.length > kMostListedValues
+        ? [`${matching.length - kMostListedValues} more: find them by name`] : []));
   };
   fill();
   return {

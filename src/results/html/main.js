@@ -6,11 +6,13 @@ function followTheme() {
   const choices = ['system', 'light', 'dark'];
   let chosen = 'system';
   const apply = () => {
-    document.documentElement.dataset.theme = chosen === 'system' ? (dark.matches ? 'dark' : 'light') : chosen;
+    document.documentElement.dataset.theme = chosen === 'system' ? (dark.matches ? 'dark' : 'light')
+      : chosen;
     byId('theme').textContent = `Theme: ${chosen}`;
     byId('theme').setAttribute('aria-label', `Colours: ${chosen === 'system' ? 'as the system' : chosen}`);
   };
-  byId('theme').addEventListener('click', () => { chosen = choices[(choices.indexOf(chosen) + 1) % choices.length]; apply(); });
+  byId('theme').addEventListener('click',
+    () => { chosen = choices[(choices.indexOf(chosen) + 1) % choices.length]; apply(); });
   dark.addEventListener('change', apply);
   apply();
 }

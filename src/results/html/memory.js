@@ -8,16 +8,21 @@ function drawMemory(view) {
   const {data} = view;
   byId('memory-controls').replaceChildren(deviceChoice(view));
   const draw = () => {
-    const byPanel = panelKey(data, data.column('outcome.experiment')?.constant === false ? 'both' : 'input.model_name');
+    const byPanel =
+      panelKey(data, data.column('outcome.experiment')?.constant === false ? 'both' : 'input.model_name');
     const batch = data.column('input.batch_size');
     const length = data.column('input.model_max_length');
     const rows = batch && length ? view.chartRows(view.rows) : [];
-    const panels = [...grouped(rows, byPanel)].sort((a, b) => b[1].length - a[1].length || ordered(a[0], b[0]));
+    const panels = [...grouped(rows, byPanel)].sort(mostFirst);
     const peak = Math.max(0, extremes(rows.map(row => data.number('derived.peak_memory', row)))[1]);
-    byId('memory-note').textContent = `${plural(rows.length, 'measurement')} on ${view.devicesShown}. Median of the peak memory of the fullest rank (GiB): of a GPU what its allocator took, ` +
-      'without GPUs the memory of the process. Hatched: memory ran out, in some of the measurements or (OOM) in all. ' +
+    byId('memory-note').textContent =
+      `${plural(rows.length, 'measurement')} on ${view.devicesShown}. Median of the peak memory of the ` +
+      `fullest rank (GiB): of a GPU what its allocator took, ` +
+      'without GPUs the memory of the process. Hatched: memory ran out, in some of the measurements or ' +
+        '(OOM) in all. ' +
       `Colours reach from 0 to ${brief(peak)} GiB in every panel.`;
-    drawPanels(byId('chart-memory'), panels, 6, ([name, members]) => memoryPanel(view, name, members, batch, length, peak));
+    drawPanels(byId('chart-memory'), panels, 6, ([name, members]) =>
+      memoryPanel(view, name, members, batch, length, peak));
   };
   view.watch(draw);
   draw();
@@ -26,7 +31,8 @@ function drawMemory(view) {
 function memoryPanel(view, name, rows, batch, length, peak) {
   const xs = places(rows.map(row => batch.numbers[row]), kMostCells);
   const ys = places(rows.map(row => length.numbers[row]), kMostCells);
-  const cells = [...grouped(rows, row => `${xs.of(batch.numbers[row])} ${ys.of(length.numbers[row])}`)].map(([key, members]) => {
+  const cells = [...grouped(rows,
+    row => `${xs.of(batch.numbers[row])} ${ys.of(length.numbers[row])}`)].map(([key, members]) => {
     const [x, y] = key.split(' ').map(Number);
     return {x, y, rows: members, ...cellFigures(view.data, members)};
   }).sort((a, b) => b.y - a.y || a.x - b.x);
@@ -34,13 +40,17 @@ function memoryPanel(view, name, rows, batch, length, peak) {
     h('figcaption', null, name),
     memorySvg(name, cells, xs, ys, peak),
     xs.binned || ys.binned ? h('p', {class: 'note'}, 'Many values: in powers of two') : null,
-    alternative([{label: 'batch_size', numeric: true}, {label: 'model_max_length', numeric: true}, {label: 'peak memory (GiB)', numeric: true},
-      {label: 'valid', numeric: true}, {label: 'out of memory', numeric: true}, {label: 'measurements', numeric: true}],
-    () => cells.map(c => [xs.label(c.x), ys.label(c.y), formatted(c.memory), count(c.valid), count(c.out), count(c.rows.length)])));
+    alternative([{label: 'batch_size', numeric: true}, {label: 'model_max_length', numeric: true},
+      {label: 'peak memory (GiB)', numeric: true},
+      {label: 'valid', numeric: true}, {label: 'out of memory', numeric: true}, {label: 'measurements',
+        numeric: true}],
+    () => cells.map(c => [xs.label(c.x), ys.label(c.y), formatted(c.memory), count(c.valid), count(c.out),
+      count(c.rows.length)])));
 }
 
 function cellFigures(data, rows) {
-  const memory = rows.map(row => data.number('derived.peak_memory', row)).filter(number => !Number.isNaN(number));
+  const memory = rows.map(row => data.number('derived.peak_memory', row)).filter(number =>
+    !Number.isNaN(number));
   return {
     valid: rows.filter(row => data.text('outcome.status', row) === 'valid').length,
     out: rows.filter(row => kOutOfMemory.has(data.text('outcome.reason', row))).length,
@@ -50,20 +60,25 @@ function cellFigures(data, rows) {
 }
 
 function memorySvg(name, cells, xs, ys, peak) {
-  const [left, top, width, height] = [64, 24, 344, Math.max(60, Math.min(34, 300 / ys.all.length) * ys.all.length)];
+  const [left, top, width, height] = [64, 24, 344,
+    Math.max(60, Math.min(34, 300 / ys.all.length) * ys.all.length)];
   const w = width / xs.all.length;
   const tall = height / ys.all.length;
   const xOf = value => left + xs.all.indexOf(value) * w;
   const yOf = value => top + height - (ys.all.indexOf(value) + 1) * tall;
-  const marks = cells.map(cell => memoryCell(name, cell, {x: xOf(cell.x), y: yOf(cell.y), w, tall}, xs, ys, peak));
+  const marks = cells.map(cell => memoryCell(name, cell, {x: xOf(cell.x), y: yOf(cell.y), w, tall}, xs, ys,
+    peak));
   return chartSvg(420, top + height + 44, `${name}: peak memory by batch size and sequence length`,
-    s('defs', null, s('pattern', {id: 'hatch', width: 6, height: 6, patternUnits: 'userSpaceOnUse', patternTransform: 'rotate(45)'},
+    s('defs', null, s('pattern', {id: 'hatch', width: 6, height: 6, patternUnits: 'userSpaceOnUse',
+      patternTransform: 'rotate(45)'},
       s('line', {id: 'hatch-line', x1: 0, x2: 0, y1: 0, y2: 6, 'stroke-width': 2, 'stroke-opacity': .55}))),
     s('g', {'aria-hidden': 'true'},
-      ys.all.map(value => s('text', {x: left - 6, y: yOf(value) + tall / 2 + 4, 'text-anchor': 'end'}, ys.binned ? `${value}+` : formatted(value))),
+      ys.all.map(value => s('text', {x: left - 6, y: yOf(value) + tall / 2 + 4, 'text-anchor': 'end'},
+        ys.binned ? `${value}+` : formatted(value))),
       xs.all.map(value => s('text', {x: xOf(value) + w / 2, y: top + height + 15, 'text-anchor': 'middle'},
         xs.binned ? `${value}+` : formatted(value))),
-      s('text', {class: 'axis-title', x: left + width / 2, y: top + height + 34, 'text-anchor': 'middle'}, 'batch_size (samples)'),
+      s('text', {class: 'axis-title', x: left + width / 2, y: top + height + 34, 'text-anchor': 'middle'},
+        'batch_size (samples)'),
       s('text', {class: 'axis-title', x: 6, y: top - 10}, 'model_max_length (tokens)')),
     marks);
 }
@@ -74,13 +89,19 @@ function memoryCell(name, cell, box, xs, ys, peak) {
   const all = cell.rows.length;
   const text = fits ? brief(cell.memory) : cell.out > 0 ? 'OOM' : '–';
   const style = fits ? (step >= 5 ? 'on-dark' : 'on-light') : cell.out > 0 ? 'on-light bad' : 'on-light';
-  const lines = [`${name}: ${fits ? `${formatted(cell.memory)} GiB` : cell.out > 0 ? 'out of memory' : 'no memory figure'}`,
+  const outcome =
+    fits ? `${formatted(cell.memory)} GiB` : cell.out > 0 ? 'out of memory' : 'no memory figure';
+  const lines = [`${name}: ${outcome}`,
     `batch_size ${xs.label(cell.x)}, model_max_length ${ys.label(cell.y)}`,
     `${count(cell.valid)} of ${plural(all, 'measurement')} valid, ${count(cell.out)} out of memory`,
-    fits && cell.span[1] > cell.span[0] ? `${formatted(cell.span[0])} to ${formatted(cell.span[1])} GiB` : ''];
-  return mark(lines.filter(Boolean), cell.rows, {'data-group': cell.y, 'data-place': xs.all.indexOf(cell.x)},
-    s('rect', {class: `cell shape${fits ? '' : cell.out > 0 ? ' out' : ' none'}`, x: box.x, y: box.y, width: box.w, height: box.tall, rx: 3,
+    fits && cell.span[1] > cell.span[0] ? `${formatted(cell.span[0])} to ${formatted(cell.span[1])} GiB`
+      : ''];
+  return mark(lines.filter(Boolean), cell.rows, {'data-group': cell.y,
+    'data-place': xs.all.indexOf(cell.x)},
+    s('rect', {class: `cell shape${fits ? '' : cell.out > 0 ? ' out' : ' none'}`, x: box.x, y: box.y,
+      width: box.w, height: box.tall, rx: 3,
       style: fits ? `fill: var(--q${step})` : undefined}),
-    cell.out > 0 ? s('rect', {class: 'hatch', x: box.x + 1, y: box.y + 1, width: box.w - 2, height: box.tall - 2, rx: 2}) : null,
+    cell.out > 0 ? s('rect', {class: 'hatch', x: box.x + 1, y: box.y + 1, width: box.w - 2,
+      height: box.tall - 2, rx: 2}) : null,
     s('text', {class: style, x: box.x + box.w / 2, y: box.y + box.tall / 2 + 4}, text));
 }

@@ -9,7 +9,8 @@ function drawPareto(view) {
   const state = {colors: 'input.model_name'};
   const others = groupingColumns(data).filter(column => column.key !== 'input.model_name');
   byId('pareto-controls').replaceChildren(rateChoice(view),
-    choice('Colours by', [['input.model_name', 'model_name'], ...others.map(c => [c.key, c.label])], state.colors,
+    choice('Colours by', [['input.model_name', 'model_name'], ...others.map(c => [c.key, c.label])],
+      state.colors,
       value => { state.colors = value; draw(); }));
   const draw = () => {
     const rates = view.rateNumbers;
@@ -17,16 +18,20 @@ function drawPareto(view) {
     const rows = rates ? [...view.validRows].filter(row => rates[row] > 0 && memory[row] > 0) : [];
     const container = byId('chart-pareto');
     if (rows.length === 0) {
-      container.replaceChildren(h('p', {class: 'note'}, 'No valid measurement with both figures among those that are shown.'));
+      container.replaceChildren(h('p', {class: 'note'},
+        'No valid measurement with both figures among those that are shown.'));
       byId('pareto-note').textContent = '';
       return;
     }
     const groups = colorGroups(data, rows, state.colors);
     const chart = paretoChart(view, state.colors, groups, rates, memory);
     container.replaceChildren(h('div', {class: 'panels wide'}, chart.figure));
-    byId('pareto-note').textContent = `${plural(rows.length, 'measurement')} as ${plural(chart.marks, 'mark')}: ` +
-      `${plural(chart.front, 'measurement')} on a front, each for itself, and the rest pooled where they fall into one cell of a ` +
-      `${kGrid.columns} × ${kGrid.rows} grid. Up and to the left is better. The keyboard walks along the fronts.`;
+    byId('pareto-note').textContent =
+      `${plural(rows.length, 'measurement')} as ${plural(chart.marks, 'mark')}: ` +
+      `${plural(chart.front, 'measurement')} on a front, each for itself, and the rest pooled where ` +
+        `they fall into one cell of a ` +
+      `${kGrid.columns} × ${kGrid.rows} grid. Up and to the left is better. The keyboard walks along ` +
+        `the fronts.`;
   };
   view.watch(draw);
   draw();
@@ -40,7 +45,8 @@ function colorGroups(data, rows, key) {
   const named = kept.sort((a, b) => ordered(a[0], b[0])).map(([label, members], index) =>
     ({label, rows: members, color: `var(--s${index})`, shape: kShapes[index]}));
   if (rest.length > 0) {
-    named.push({label: `${plural(rest.length, 'other')}`, rows: rest.flatMap(group => group[1]), color: 'var(--s7)', shape: kShapes[7]});
+    named.push({label: `${plural(rest.length, 'other')}`, rows: rest.flatMap(group => group[1]),
+      color: 'var(--s7)', shape: kShapes[7]});
   }
   return named;
 }
@@ -69,30 +75,41 @@ function paretoChart(view, key, groups, rates, memory) {
   for (const group of groups) {
     group.front = paretoFront(group.rows, rates, memory);
     const onFront = new Set(group.front);
-    group.pooled = pooled(group.rows.filter(row => !onFront.has(row)), row => x(memory[row]), row => y(rates[row]), frame);
+    group.pooled = pooled(group.rows.filter(row => !onFront.has(row)), row => x(memory[row]),
+      row => y(rates[row]), frame);
   }
-  const describe = (group, row) => [`${group.label}: ${formatted(rates[row])} ${unit}, ${formatted(memory[row])} GiB`,
+  const describe = (group, row) =>
+    [`${group.label}: ${formatted(rates[row])} ${unit}, ${formatted(memory[row])} GiB`,
     'on the front', ...configurationLines(view.data, row)];
   const clouds = groups.map(group => s('g', {opacity: .45}, group.pooled.map(cell => {
-    const dot = shape(group.shape, cell.x, cell.y, Math.min(6, 2.2 + Math.log10(cell.rows.length) * 1.4), {fill: group.color});
-    return s('g', {class: 'pooled'}, s('title', null, `${group.label}: ${plural(cell.rows.length, 'measurement')}`), dot);
+    const dot = shape(group.shape, cell.x, cell.y, Math.min(6, 2.2 + Math.log10(cell.rows.length) * 1.4),
+      {fill: group.color});
+    return s('g', {class: 'pooled'},
+      s('title', null, `${group.label}: ${plural(cell.rows.length, 'measurement')}`), dot);
   })));
   const fronts = groups.map((group, index) => s('g', null,
-    s('polyline', {class: 'line', stroke: group.color, points: stairs(group.front.map(row => [x(memory[row]), y(rates[row])]))}),
-    group.front.map((row, place) => mark(describe(group, row), [row], {'data-group': index, 'data-place': place},
-      shape(group.shape, x(memory[row]), y(rates[row]), 5.5, {fill: group.color, stroke: 'var(--panel)', 'stroke-width': 1.5})))));
+    s('polyline', {class: 'line', stroke: group.color,
+      points: stairs(group.front.map(row => [x(memory[row]), y(rates[row])]))}),
+    group.front.map((row, place) => mark(describe(group, row), [row], {'data-group': index,
+      'data-place': place},
+      shape(group.shape, x(memory[row]), y(rates[row]), 5.5, {fill: group.color, stroke: 'var(--panel)',
+        'stroke-width': 1.5})))));
   const front = groups.reduce((sum, group) => sum + group.front.length, 0);
   const figure = h('figure', null,
-    chartSvg(900, 444, `${unit} against peak memory`, axes(frame, x, y, 'peak memory of the fullest rank (GiB)', unit), clouds, fronts),
+    chartSvg(900, 444, `${unit} against peak memory`,
+      axes(frame, x, y, 'peak memory of the fullest rank (GiB)', unit), clouds, fronts),
     legend(view.data.column(key).label, groups),
-    alternative([{label: 'front of'}, {label: 'peak memory (GiB)', numeric: true}, {label: view.rate, numeric: true}, {label: 'configuration'}],
+    alternative([{label: 'front of'}, {label: 'peak memory (GiB)', numeric: true},
+      {label: view.rate, numeric: true}, {label: 'configuration'}],
       () => groups.flatMap(group => group.front.map(row =>
-        [group.label, formatted(memory[row]), formatted(rates[row]), configurationLines(view.data, row).join(', ')]))));
+        [group.label, formatted(memory[row]), formatted(rates[row]), configurationLines(view.data,
+          row).join(', ')]))));
   return {figure, front, marks: front + groups.reduce((sum, group) => sum + group.pooled.length, 0)};
 }
 
 // A front is a staircase: until the next step, nothing faster is to be had.
-const stairs = points => points.flatMap(([px, py], i) => i === 0 ? [[px, py]] : [[px, points[i - 1][1]], [px, py]])
+const stairs = points => points.flatMap(([px, py], i) => i === 0 ? [[px, py]] : [[px, points[i - 1][1]],
+  [px, py]])
   .map(([px, py]) => `${px.toFixed(1)},${py.toFixed(1)}`).join(' ');
 
 // One mark per cell of the grid, at the mean place of its rows.
@@ -108,11 +125,13 @@ function pooled(rows, x, y, frame) {
     cell.rows.push(row);
     cells.set(key, cell);
   }
-  return [...cells.values()].map(cell => ({x: cell.x / cell.rows.length, y: cell.y / cell.rows.length, rows: cell.rows}));
+  return [...cells.values()].map(cell => ({x: cell.x / cell.rows.length, y: cell.y / cell.rows.length,
+    rows: cell.rows}));
 }
 
 // The inputs that vary on the page, as one reads them: "batch_size 8".
 function configurationLines(data, row) {
-  return data.columns.filter(column => column.group === 'input' && !column.constant && column.value(row) !== null)
+  return data.columns.filter(column => column.group === 'input' && !column.constant
+    && column.value(row) !== null)
     .map(column => `${column.label} ${column.text(row)}`);
 }

@@ -4,14 +4,18 @@ const kFewValues = 8;
 
 function openDetails(data, row) {
   const command = data.text('outcome.command', row);
-  const groups = [...Map.groupBy(data.columns.filter(c => c.key !== 'outcome.command'), column => column.group)];
+  const others = data.columns.filter(column => column.key !== 'outcome.command');
+  const groups = [...Map.groupBy(others, column => column.group)];
   const pre = h('pre', {class: 'mono'}, command);
   openDialog(data.text('input.model_name', row) || data.text('outcome.entity_id', row),
-    command ? h('p', {class: 'controls'}, 'The command that repeats it', h('button', {type: 'button', onclick: event => copy(command, pre, event.target)}, 'Copy')) : null,
+    command ? h('p', {class: 'controls'}, 'The command that repeats it',
+      h('button', {type: 'button', onclick: event => copy(command, pre, event.target)}, 'Copy')) : null,
     command ? pre : null,
     groups.map(([group, columns]) => [h('h3', null, group), h('dl', null, definitions(columns.map(column =>
-      [column.label, column.value(row) === null ? '' : `${column.text(row)}${column.unit ? ` ${column.unit}` : ''}`])))]),
-    h('footer', null, h('button', {type: 'button', class: 'active', onclick: () => byId('dialog').close()}, 'Close')));
+      [column.label, column.value(row) === null ? ''
+        : `${column.text(row)}${column.unit ? ` ${column.unit}` : ''}`])))]),
+    h('footer', null, h('button', {type: 'button', class: 'active', onclick: () => byId('dialog').close()},
+      'Close')));
 }
 
 // Where the browser keeps the clipboard from pages, the text is selected instead.
@@ -28,9 +32,12 @@ async function copy(text, shown, button) {
 // "valid 12, invalid 3": the most frequent values first.
 function tally(column, rows) {
   if (!column) return '';
-  const counts = [...grouped(rows, row => column.text(row) || '(none)')].sort((a, b) => b[1].length - a[1].length);
-  const shown = counts.slice(0, kFewValues).map(([value, members]) => counts.length > 1 ? `${value} (${count(members.length)})` : value);
-  return shown.join('\n') + (counts.length > kFewValues ? `\n… ${count(counts.length - kFewValues)} more` : '');
+  const counts = [...grouped(rows, row => column.text(row) || '(none)')].sort((a, b) =>
+    b[1].length - a[1].length);
+  const shown = counts.slice(0, kFewValues).map(([value, members]) => counts.length > 1
+    ? `${value} (${count(members.length)})` : value);
+  return shown.join('\n') + (counts.length > kFewValues ? `\n… ${count(counts.length - kFewValues)} more`
+    : '');
 }
 
 function timeSpan(data) {
@@ -50,23 +57,30 @@ function drawProvenance(data) {
     ['measured', timeSpan(data).join(' to ')], ['status', tally(data.column('outcome.status'), rows)],
     ['experiment', tally(data.column('outcome.experiment'), rows)], ...environment]));
   if (head.skipped.length === 0) return;
-  byId('skipped').replaceChildren(h('h3', null, `${plural(head.skipped.length, 'file')} that could not be used`),
-    h('ul', null, head.skipped.slice(0, 1000).map(({file, reason}) => h('li', null, h('code', null, file), `: ${reason}`))),
-    head.skipped.length > 1000 ? h('p', {class: 'note'}, `… ${count(head.skipped.length - 1000)} more`) : '');
+  byId('skipped').replaceChildren(h('h3', null,
+    `${plural(head.skipped.length, 'file')} that could not be used`),
+    h('ul', null, head.skipped.slice(0, 1000).map(({file, reason}) => h('li', null, h('code', null, file),
+      `: ${reason}`))),
+    head.skipped.length > 1000 ? h('p', {class: 'note'}, `… ${count(head.skipped.length - 1000)} more`)
+      : '');
 }
 
 function drawSummary(data) {
   const status = data.column('outcome.status');
   const rows = Array.from({length: data.rows}, (_, row) => row);
-  const counts = ['valid', 'invalid', 'failed'].map(name => `${count(rows.filter(row => status?.text(row) === name).length)} ${name}`);
+  const counts = ['valid', 'invalid', 'failed'].map(name =>
+    `${count(rows.filter(row => status?.text(row) === name).length)} ${name}`);
   const span = timeSpan(data);
   const hosts = data.column('environment.host')?.values.length - 1;
-  byId('summary').textContent = `${plural(data.rows, 'measurement')}: ${counts.join(', ')}. ` + (span.length ? `${span.join(' to ')}` : '') +
+  byId('summary').textContent = `${plural(data.rows, 'measurement')}: ${counts.join(', ')}. ` +
+    (span.length ? `${span.join(' to ')}` : '') +
     (hosts > 0 ? `, on ${plural(hosts, 'host')}. ` : '. ') +
-    (data.head.skipped.length ? `${plural(data.head.skipped.length, 'file')} skipped. ` : '') + `From ${data.head.source}.`;
+    (data.head.skipped.length ? `${plural(data.head.skipped.length, 'file')} skipped. ` : '') +
+      `From ${data.head.source}.`;
   const simulated = rows.filter(row => data.text('outcome.evidence_of', row) === 'simulation').length;
   const warning = byId('simulated');
   warning.hidden = simulated === 0;
-  warning.textContent = `${count(simulated)} of ${plural(data.rows, 'measurement')} come from the simulated backend: they say nothing about any machine.`;
+  warning.textContent = `${count(simulated)} of ${plural(data.rows, 'measurement')} come from the ` +
+    `simulated backend: they say nothing about any machine.`;
   document.title = `sftbench report: ${data.head.source}`;
 }

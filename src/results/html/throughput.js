@@ -11,7 +11,8 @@ const kStatistics = {
 // Columns whose values make panels and lines: inputs and outcomes that vary, but not in every row.
 function groupingColumns(data) {
   return data.columns.filter(c => !c.constant && c.exact && c.values.length <= 200 &&
-    (c.group === 'input' || c.key === 'derived.devices' || c.key === 'outcome.experiment' || c.key === 'environment.host'));
+    (c.group === 'input' || c.key === 'derived.devices' || c.key === 'outcome.experiment'
+      || c.key === 'environment.host'));
 }
 
 // Many different numbers become powers of two; few stay what they are.
@@ -32,28 +33,34 @@ function differing(data, rows) {
 function drawThroughput(view) {
   const {data} = view;
   const options = groupingColumns(data).map(column => [column.key, column.label]);
-  const state = {panels: data.column('outcome.experiment')?.constant === false ? 'both' : 'input.model_name',
+  const state = {panels: data.column('outcome.experiment')?.constant === false ? 'both'
+    : 'input.model_name',
     lines: 'usual', statistic: 'best'};
   byId('throughput-controls').replaceChildren(
     rateChoice(view), deviceChoice(view),
-    choice('A mark is the', Object.entries(kStatistics).map(([key, {label}]) => [key, label]), state.statistic,
+    choice('A mark is the', Object.entries(kStatistics).map(([key, {label}]) => [key, label]),
+      state.statistic,
       value => { state.statistic = value; draw(); }),
     choice('Panels by', [['input.model_name', 'model_name'], ['both', 'model_name and experiment'],
-      ...options.filter(([key]) => key !== 'input.model_name')], state.panels, value => { state.panels = value; draw(); }),
+      ...options.filter(([key]) => key !== 'input.model_name')], state.panels,
+        value => { state.panels = value; draw(); }),
     choice('Lines by', [['usual', 'the other of batch size and length'], ...options], state.lines,
       value => { state.lines = value; draw(); }));
 
   const draw = () => {
     const rates = view.rateNumbers;
     const rows = rates ? view.chartRows(view.validRows).filter(row => rates[row] > 0) : [];
-    byId('throughput-note').textContent = `${plural(rows.length, 'valid measurement')} on ${view.devicesShown}. ` +
-      `A mark is the ${kStatistics[state.statistic].label} of the measurements behind it; what they differ in stands in its description, ` +
+    byId('throughput-note').textContent =
+      `${plural(rows.length, 'valid measurement')} on ${view.devicesShown}. ` +
+      `A mark is the ${kStatistics[state.statistic].label} of the measurements behind it; what they ` +
+        `differ in stands in its description, ` +
       'and a whisker spans repeats of one configuration. Enter or a click lists them in the table below.';
     const charts = [['chart-batch', 'input.batch_size', 'input.model_max_length'],
       ['chart-length', 'input.model_max_length', 'input.batch_size']];
     for (const [id, x, lines] of charts) {
       const lineKey = state.lines === 'usual' ? lines : state.lines;
-      drawRatePanels(view, byId(id), rows, {x: data.column(x), line: data.column(lineKey), panel: panelKey(data, state.panels),
+      drawRatePanels(view, byId(id), rows, {x: data.column(x), line: data.column(lineKey),
+        panel: panelKey(data, state.panels),
         statistic: kStatistics[state.statistic].of});
     }
   };
@@ -71,7 +78,8 @@ function rateChoice(view) {
 // Measurements on other devices do not compare: the charts show one kind at a time, unless asked for all.
 function deviceChoice(view) {
   const devices = view.data.column('derived.devices').values.slice(1).sort(ordered);
-  const select = choice('Devices', [['', 'most measured'], ['*', 'all together'], ...devices.map(d => [d, d])], view.devices,
+  const select = choice('Devices', [['', 'most measured'], ['*', 'all together'],
+    ...devices.map(d => [d, d])], view.devices,
     value => { view.devices = value; view.changed(); });
   view.watch(() => { select.querySelector('select').value = view.devices; });
   return select;
@@ -82,10 +90,14 @@ const panelKey = (data, key) => key === 'both'
   : row => data.text(key, row) || '(none)';
 
 // "finetune_lora_benchmark-v1.0.0" -> "lora"
-const tuningName = experiment => experiment.replace(/^finetune[_-]/, '').replace(/[_-]benchmark/, '').replace(/-v[\d.]+$/, '');
+const tuningName = experiment =>
+  experiment.replace(/^finetune[_-]/, '').replace(/[_-]benchmark/, '').replace(/-v[\d.]+$/, '');
+
+// Groups with many rows before those with few.
+const mostFirst = (a, b) => b[1].length - a[1].length || ordered(a[0], b[0]);
 
 function drawRatePanels(view, container, rows, by) {
-  const panels = [...grouped(rows, by.panel)].sort((a, b) => b[1].length - a[1].length || ordered(a[0], b[0]));
+  const panels = [...grouped(rows, by.panel)].sort(mostFirst);
   drawPanels(container, panels, 6, ([name, members]) => ratePanel(view, name, members, by));
 }
 
@@ -98,16 +110,22 @@ function ratePanel(view, name, rows, by) {
     shape: kShapes[index], marks: linePoints(view, members, xs, by)}));
   const unit = view.data.column(`measured.${view.rate}`).unit;
   const notes = [xs.binned ? `${by.x.label} in powers of two` : '',
-    all.length > lines.length ? `${all.length - lines.length} of ${all.length} lines left out, those with the fewest measurements` : ''];
+    all.length > lines.length
+      ? `${all.length - lines.length} of ${all.length} lines left out, those with the fewest measurements`
+      : ''];
   return h('figure', {'data-panel': name},
     h('figcaption', null, name),
-    rateSvg(view, name, points, xs, `${by.x.label}${by.x.unit ? ` (${by.x.unit})` : ''}`, unit || view.rate, by.line.label),
+    rateSvg(view, name, points, xs, `${by.x.label}${by.x.unit ? ` (${by.x.unit})` : ''}`,
+      unit || view.rate, by.line.label),
     legend(by.line.label, points),
     notes.filter(Boolean).map(note => h('p', {class: 'note'}, note)),
-    alternative([{label: by.line.label, numeric: by.line.numeric}, {label: by.x.label, numeric: true}, {label: view.rate, numeric: true},
-      {label: 'least', numeric: true}, {label: 'greatest', numeric: true}, {label: 'measurements', numeric: true}],
+    alternative([{label: by.line.label, numeric: by.line.numeric}, {label: by.x.label, numeric: true},
+      {label: view.rate, numeric: true},
+      {label: 'least', numeric: true}, {label: 'greatest', numeric: true}, {label: 'measurements',
+        numeric: true}],
     () => points.flatMap(line => line.marks.map(m =>
-      [line.label, xs.label(m.x), formatted(m.y), formatted(m.least), formatted(m.greatest), count(m.rows.length)]))));
+      [line.label, xs.label(m.x), formatted(m.y), formatted(m.least), formatted(m.greatest),
+        count(m.rows.length)]))));
 }
 
 // Lines have an order (lengths, batch sizes), and so have their colours.
@@ -121,7 +139,8 @@ function fewest(groups, most) {
 
 function linePoints(view, rows, xs, by) {
   const rates = view.rateNumbers;
-  return [...grouped(rows, row => xs.of(by.x.numbers[row]))].sort((a, b) => a[0] - b[0]).map(([x, members]) => {
+  return [...grouped(rows, row => xs.of(by.x.numbers[row]))].sort((a, b) =>
+    a[0] - b[0]).map(([x, members]) => {
     const numbers = members.map(row => rates[row]);
     const [least, greatest] = extremes(numbers);
     return {x, y: by.statistic(numbers), least, greatest, rows: members};
@@ -130,33 +149,41 @@ function linePoints(view, rows, xs, by) {
 
 function rateSvg(view, name, lines, xs, xTitle, yTitle, lineLabel) {
   const frame = {left: 52, right: 408, top: 24, bottom: 220};
-  const [, top] = extremes(lines.flatMap(line => line.marks.map(m => repeated(view.data, m.rows) ? m.greatest : m.y)));
+  const [, top] = extremes(lines.flatMap(line => line.marks.map(m => repeated(view.data, m.rows)
+    ? m.greatest : m.y)));
   const y = linearScale(0, top * 1.04, frame.bottom, frame.top);
   const positive = xs.all[0] > 0;
   const inner = [frame.left + 14, frame.right - 14];
   const ticks = thinned(xs.all, 8);
-  const x = positive ? logScale(xs.all[0], xs.all.at(-1), ...inner, ticks) : linearScale(xs.all[0], xs.all.at(-1), ...inner);
+  const x = positive ? logScale(xs.all[0], xs.all.at(-1), ...inner, ticks) : linearScale(xs.all[0],
+    xs.all.at(-1), ...inner);
   if (xs.all.length === 1) x.ticks = xs.all;
   x.label = xs.binned ? low => `${low}+` : formatted;
   const drawn = lines.map((line, index) => s('g', null,
-    s('polyline', {class: 'line', stroke: line.color, points: line.marks.map(m => `${x(m.x).toFixed(1)},${y(m.y).toFixed(1)}`).join(' ')}),
+    s('polyline', {class: 'line', stroke: line.color,
+      points: line.marks.map(m => `${x(m.x).toFixed(1)},${y(m.y).toFixed(1)}`).join(' ')}),
     line.marks.map((m, place) => mark(rateLines(view, name, line, m, xs, xTitle, yTitle, lineLabel), m.rows,
       {'data-group': index, 'data-place': place},
-      repeated(view.data, m.rows) && s('line', {class: 'whisker', stroke: line.color, x1: x(m.x), x2: x(m.x), y1: y(m.least), y2: y(m.greatest)}),
+      repeated(view.data, m.rows) && s('line', {class: 'whisker', stroke: line.color, x1: x(m.x),
+        x2: x(m.x), y1: y(m.least), y2: y(m.greatest)}),
       shape(line.shape, x(m.x), y(m.y), 4.5, {fill: line.color})))));
-  return chartSvg(420, 262, `${name}: ${yTitle} against ${xTitle}`, axes(frame, x, y, xTitle, yTitle), drawn);
+  return chartSvg(420, 262, `${name}: ${yTitle} against ${xTitle}`, axes(frame, x, y, xTitle, yTitle),
+    drawn);
 }
 
 function rateLines(view, name, line, m, xs, xTitle, yTitle, lineLabel) {
   const behind = m.rows.length === 1 ? ['one measurement'] : [
     `${plural(m.rows.length, 'measurement')}, ${formatted(m.least)} to ${formatted(m.greatest)}`,
     m.rows.length <= 5000 ? differenceText(differing(view.data, m.rows)) : ''];
-  return [`${name}: ${formatted(m.y)} ${yTitle}`, `${xTitle} ${xs.label(m.x)}, ${lineLabel} ${line.label}`, ...behind.filter(Boolean)];
+  return [`${name}: ${formatted(m.y)} ${yTitle}`, `${xTitle} ${xs.label(m.x)}, ${lineLabel} ${line.label}`,
+    ...behind.filter(Boolean)];
 }
 
-const repeated = (data, rows) => rows.length > 1 && rows.every(row => data.text('derived.key', row) === data.text('derived.key', rows[0]));
+const repeated = (data, rows) => rows.length > 1 && rows.every(row => data.text('derived.key',
+  row) === data.text('derived.key', rows[0]));
 
-const differenceText = names => names.length === 0 ? 'repeats of one configuration' : `they differ in ${names.join(', ')}`;
+const differenceText = names => names.length === 0 ? 'repeats of one configuration'
+  : `they differ in ${names.join(', ')}`;
 
 // At most `most` of the values, evenly spaced, the first and the last among them.
 function thinned(values, most) {

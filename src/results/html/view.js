@@ -39,7 +39,10 @@ class View {
   get rateNumbers() { return this.data.column(`measured.${this.rate}`)?.numbers; }
   get filtered() { return this.filters.size > 0 || this.search !== ''; }
 
-  update() { this.rows = this.passing(); }
+  update() {
+    this.rows = this.passing();
+    this.validRows = this.validOf(this.rows);
+  }
 
   // Of `rows` those on the devices that the charts show.
   chartRows(rows) {
@@ -70,11 +73,10 @@ class View {
     return rows.subarray(0, kept);
   }
 
-  // Valid ones of the rows that are looked at.
-  get validRows() {
+  validOf(rows) {
     const status = this.data.column('outcome.status');
     const valid = status ? status.values.indexOf('valid') : -1;
-    return this.rows.filter(row => status.codes[row] === valid);
+    return rows.filter(row => status.codes[row] === valid);
   }
 }
 
@@ -105,7 +107,8 @@ function searchTest(data, needle) {
 function filterText(column, filter) {
   if (filter.contains !== undefined) return `${column.label} contains “${filter.contains}”`;
   if (filter.values) {
-    const names = [...filter.values].sort(ordered).map(value => value === null ? '(none)' : formatted(value));
+    const names = [...filter.values].sort(ordered).map(value => value === null ? '(none)'
+      : formatted(value));
     const shown = names.slice(0, 4).join(', ');
     return `${column.label}: ${shown}${names.length > 4 ? ` and ${names.length - 4} more` : ''}`;
   }
