@@ -1,0 +1,163 @@
+#include "sftbench/simulate/engine.h"
+
+#include <gtest/gtest.h>
+
+#include "simulate/simulated_job.h"
+
+namespace sftbench {
+namespace {
+
+std::vector<double> seconds(const Told& told) {
+  std::vector<double> values;
+  for (const StepEvent& step : told.steps) values.push_back(step.end_s - step.begin_s);
+  return values;
+}
+
+TrainingJob gpu_job(int64_t ranks) {
+  TrainingJob job = simulated_job();
+  job.device.kind = "cuda";
+  job.device.ranks = ranks;
+  return job;
+}
+
+double device_gib(const TrainingJob& job) {
+  return static_cast<double>(told_by(job).end.device_peak_allocated_bytes.at(0)) / (1 << 30);
+}
+
+TEST(SimulatedEngineTest, TheSameJobGivesTheSameFigures) {
+  EXPECT_EQ(seconds(told_by(simulated_job())), seconds(told_by(simulated_job())));
+  EXPECT_EQ(told_by(simulated_job()).steps.back().loss, told_by(simulated_job()).steps.back().loss);
+}
+
+TEST(SimulatedEngineTest, JobsSamplesAndSeedsDifferInTheirNoiseAttemptsDoNot) {
+  TrainingJob other = simulated_job();
+  other.inputs["model_name"] = "n";
+  const std::vector<double> first = seconds(told_by(simulated_job()));
+  EXPECT_NE(seconds(told_by(other)), first);
+  EXPECT_NE(seconds(told_by(simulated_job(), {}, 2)), first);
+  EXPECT_NE(seconds(told_by(simulated_job(), {"seed=7"})), first);
+  EXPECT_EQ(seconds(told_by(simulated_job(), {}, 1, 2)), first);
+}
+
+TEST(SimulatedEngineTest, StepsTakeWhatTheyAreToldTo) {
+  const Told told = told_by(simulated_job(), {"step_s=0.5", "noise=0", "steps=6"});
+  EXPECT_EQ(seconds(told), std::vector<double>(6, 0.5));
+  EXPECT_EQ(told.begin.total_steps, 6);
+  EXPECT_EQ(told.end.steps, 6);
+}
+
+TEST(SimulatedEngineTest, OtherwiseTimeIsFlopsOverSpeed) {
+  TrainingJob job = simulated_job();
+  job.activations.gradient_checkpointing = false;
+  const Told told = told_by(job, {"flops_per_s=1e12", "noise=0"});
+  // 2 entries of 512 tokens: 6 N per token and three times causal attention, 2 L^2 H per layer.
+  const double flops = 6.0 * 134515008 * 1024 + 3 * 2.0 * (2 * 512 * 512) * 576 * 30;
+  EXPECT_EQ(told.begin.parameters_total, 134515008);
+  EXPECT_NEAR(seconds(told)[0], flops / 1e12, 1e-9);
+  job.activations.gradient_checkpointing = true;  // one forward pass more
+  EXPECT_NEAR(seconds(told_by(job, {"flops_per_s=1e12", "noise=0"}))[0], flops / 1e12 * 4 / 3,
+              1e-9);
+}
+
+TEST(SimulatedEngineTest, TokensAreCountedAsTheJobsBatchesHaveThem) {
+  TrainingJob job = gpu_job(4);
+  job.data.dataset_id = "news-chars-512-entries-256";  // about 205 tokens each
+  job.data.padding = "max_length";
+  job.batches.gradient_accumulation_steps = 3;
+  job.batches.max_steps = -1;
+  const Told told = told_by(job);
+  const StepEvent& step = told.steps.front();
+  EXPECT_EQ(step.samples, 2 * 4 * 3);
+  EXPECT_EQ(step.tokens.padded, 24 * 512);
+  EXPECT_LT(step.tokens.dataset, step.tokens.padded);
+  EXPECT_LT(step.tokens.loss_bearing, step.tokens.dataset);
+  EXPECT_EQ(told.begin.total_steps, 11);  // 256 entries, 32 batches of 8, groups of 3
+}
+
+TEST(SimulatedEngineTest, MemoryGrowsWithTheBatchAndShrinksWithCheckpointingAndShards) {
+  TrainingJob large = gpu_job(1);
+  large.batches.per_device_batch_size = 8;
+  TrainingJob kept = gpu_job(1);
+  kept.activations.gradient_checkpointing = false;
+  EXPECT_GT(device_gib(large), device_gib(gpu_job(1)));
+  EXPECT_GT(device_gib(kept), device_gib(gpu_job(1)));
+  EXPECT_LT(device_gib(gpu_job(4)), device_gib(gpu_job(1)));
+}
+
+TEST(SimulatedEngineTest, MemoryAboveItsThresholdEndsAsLibtorchWouldEnd) {
+  const auto message = [](const TrainingJob& job, const std::string& setting) -> std::string {
+    try {
+      told_by(job, {setting});
+      return "";
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(message(gpu_job(1), "oom_gpu_above_gib=0.5").substr(0, 38),
+            "CUDA out of memory. Tried to allocate ");
+  EXPECT_EQ(message(gpu_job(1), "oom_gpu_above_gib=80"), "");
+  EXPECT_EQ(message(simulated_job(), "oom_gpu_above_gib=0.5"), "");  // it has no GPU
+  EXPECT_EQ(message(simulated_job(), "oom_host_above_gib=1").substr(0, 43),
+            "DefaultCPUAllocator: can't allocate memory:");
+}
+
+TEST(SimulatedEngineTest, ChancesComeTrueAsOftenAsTheySayAndDifferFromAttemptToAttempt) {
+  int failed = 0, failed_twice = 0;
+  for (int i = 0; i < 1000; ++i) {
+    TrainingJob job = simulated_job();
+    job.batches.max_steps = 1;
+    job.inputs["model_name"] = std::to_string(i);
+    const auto fails = [&job](int attempt) {
+      try {
+        told_by(job, {"fail_probability=0.3", "fail=NCCL"}, 1, attempt);
+        return false;
+      } catch (const RunError& error) {
+        EXPECT_EQ(error.code(), ReasonCode::kNccl);
+        return true;
+      }
+    };
+    if (!fails(1)) continue;
+    ++failed;
+    if (fails(2)) ++failed_twice;
+  }
+  EXPECT_NEAR(failed, 300, 60);  // four standard deviations
+  EXPECT_NEAR(failed_twice, 0.3 * failed, 35);
+}
+
+TEST(SimulatedEngineTest, ReadingsStandOnItsOwnClock) {
+  SimulatedEngine engine({"step_s=2", "noise=0"});
+  const std::unique_ptr<SystemSource> source = engine.system_source(2);
+  Told told;
+  engine.train(gpu_job(2), {&told}, [] { return false; });
+  const SystemReading reading = source->read();
+  EXPECT_EQ(reading.time_s, 8);  // 4 steps
+  EXPECT_EQ(reading.cpu_seconds, 8);
+  ASSERT_EQ(reading.gpus.size(), 2u);
+  EXPECT_DOUBLE_EQ(*reading.gpus[1].energy_joules, 8 * *reading.gpus[1].power_watts);
+}
+
+TEST(SimulatedEngineTest, EveryResultSaysThatItIsSimulated) {
+  const SimulatedEngine engine({"noise=0", "steps=3"});
+  EXPECT_EQ(engine.environment(),
+            Json::parse(R"({"backend": "simulate", "simulation": ["noise=0", "steps=3"]})"));
+  EXPECT_EQ(told_by(simulated_job()).begin.warnings.at(0),
+            "simulated: nothing was trained, no figure of this result was measured");
+}
+
+TEST(SimulatedEngineTest, AStopRuleAndAnInterruptEndItAfterTheirStep) {
+  struct StopsAtTwo : Told {
+    void on_step_end(const StepEvent& event, TrainControl& control) override {
+      Told::on_step_end(event, control);
+      control.stop = event.step == 2;
+    }
+  } stops;
+  SimulatedEngine({}).train(simulated_job(), {&stops}, [] { return false; });
+  EXPECT_EQ(stops.end.steps, 2);
+  Told interrupted;
+  EXPECT_THROW(SimulatedEngine({}).train(simulated_job(), {&interrupted}, [] { return true; }),
+               RunError);
+  EXPECT_EQ(interrupted.steps.size(), 1u);
+}
+
+}  // namespace
+}  // namespace sftbench

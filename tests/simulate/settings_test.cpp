@@ -1,0 +1,68 @@
+#include "sftbench/simulate/settings.h"
+
+#include <gtest/gtest.h>
+
+namespace sftbench {
+namespace {
+
+std::string problem(const std::vector<std::string>& assignments) {
+  try {
+    parse_simulation(assignments);
+    return "none";
+  } catch (const InputError& error) {
+    return error.what();
+  }
+}
+
+TEST(SimulationSettingsTest, EveryKindOfValueIsRead) {
+  const SimulationSettings settings =
+      parse_simulation({"steps=12", "step_s=0.25", "noise=0", "fail=OOM_HOST", "crash_at_step=3",
+                        "crash_signal=ABRT", "oom_gpu_above_gib=1.5", "crash_probability=1"});
+  EXPECT_EQ(settings.steps, 12);
+  EXPECT_EQ(settings.step_s, 0.25);
+  EXPECT_EQ(settings.noise, 0);
+  EXPECT_EQ(settings.fail, ReasonCode::kOomHost);
+  EXPECT_EQ(settings.crash_at_step, 3);
+  EXPECT_EQ(settings.crash_signal, SIGABRT);
+  EXPECT_EQ(settings.oom_gpu_above_gib, 1.5);
+  EXPECT_EQ(settings.crash_probability, 1);
+  EXPECT_FALSE(settings.oom_host_above_gib.has_value());
+}
+
+TEST(SimulationSettingsTest, EveryWrongAssignmentIsNamed) {
+  const std::string all = problem({"nois=1", "noise=2", "steps=1.5"});
+  EXPECT_NE(all.find("--simulate: unknown setting 'nois'"), std::string::npos) << all;
+  EXPECT_NE(all.find("did you mean 'noise'?"), std::string::npos) << all;
+  EXPECT_NE(all.find("--simulate noise: found '2'; expected a number from 0 to 1"),
+            std::string::npos)
+      << all;
+  EXPECT_NE(all.find("--simulate steps: found '1.5'; expected an integer of at least 0"),
+            std::string::npos)
+      << all;
+}
+
+TEST(SimulationSettingsTest, EachMessageSaysWhatWouldBeRight) {
+  EXPECT_EQ(problem({"seed"}), "--simulate: 'seed' has no value; expected seed=VALUE");
+  EXPECT_EQ(problem({"step_s=0"}), "--simulate step_s: found '0'; expected a number above 0");
+  EXPECT_EQ(problem({"sleep_s=nan"}),
+            "--simulate sleep_s: found 'nan'; expected a number of at least 0");
+  EXPECT_EQ(problem({"crash_signal=FOO"}),
+            "--simulate crash_signal: found 'FOO'; expected one of SEGV, ABRT, BUS, FPE, ILL, "
+            "KILL, TERM");
+  EXPECT_EQ(problem({"fail=OOM"}),
+            "--simulate fail: found 'OOM'; expected one of OOM_GPU, OOM_HOST, HANG, NCCL, RULE_1, "
+            "RULE_2, "
+            "RULE_3, RULE_4, RULE_5, RULE_6, RULE_7, DATA, WEIGHTS, UNSUPPORTED, TIMEOUT, KILLED, "
+            "INTERNAL");
+}
+
+TEST(SimulationSettingsTest, TheHelpNamesEveryKey) {
+  const std::string help = simulation_help();
+  for (const char* key : {"steps", "step_s", "noise", "seed", "sleep_s", "fail", "hang_at_step",
+                          "crash_signal", "crash_probability"}) {
+    EXPECT_NE(help.find(std::string("  ") + key + " "), std::string::npos) << key;
+  }
+}
+
+}  // namespace
+}  // namespace sftbench
