@@ -1,11 +1,16 @@
 // An engine without libtorch: it trains nothing and tells its observers what a run would. How it
 // ends is chosen by the environment variable FAKE_ENGINE: "" (well), cuda-oom, illegal-access,
 // nccl, bad-alloc, internal, not-an-exception, no-steps, slow (until it is interrupted), stuck
-// (never asks whether it is).
+// (never asks whether it is), family (stuck, with a child of its own; both ignore SIGTERM, and the
+// child's number stands in the file FAKE_ENGINE_FILE), orphan (ends well, leaving that child).
 #pragma once
 
+#include <unistd.h>
+
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -23,7 +28,8 @@ class FakeEngine : public Engine {
              const std::function<bool()>& interrupted) override {
     const char* variable = std::getenv("FAKE_ENGINE");
     const std::string mode = variable != nullptr ? variable : "";
-    const bool endless = mode == "slow" || mode == "stuck";
+    if (mode == "family" || mode == "orphan") start_child();
+    const bool endless = mode == "slow" || mode == "stuck" || mode == "family";
     const int64_t steps = endless ? 100000 : job.batches.max_steps > 0 ? job.batches.max_steps : 3;
 
     TrainBegin begin;
@@ -45,7 +51,8 @@ class FakeEngine : public Engine {
       const StepEvent event = step(++done, job);
       for (TrainObserver* observer : observers) observer->on_step_end(event, control);
       fail_if_asked(mode);
-      if (mode != "stuck" && interrupted()) throw RunError(ReasonCode::kKilled, "interrupted");
+      if (mode != "stuck" && mode != "family" && interrupted())
+        throw RunError(ReasonCode::kKilled, "interrupted");
     }
     TrainEnd end;
     end.steps = done;
@@ -74,6 +81,13 @@ class FakeEngine : public Engine {
     event.tokens = {.padded = positions, .dataset = positions - 8, .loss_bearing = positions - 16};
     event.attention_flops = 5000;
     return event;
+  }
+
+  static void start_child() {
+    std::signal(SIGTERM, SIG_IGN);
+    const pid_t child = ::fork();
+    for (; child == 0;) ::pause();
+    std::ofstream(std::getenv("FAKE_ENGINE_FILE")) << child << std::endl;
   }
 
   static void fail_if_asked(const std::string& mode) {
