@@ -12,6 +12,7 @@
 #include "sftbench/base/clock.h"
 #include "sftbench/base/text.h"
 #include "sftbench/cli/progress.h"
+#include "sftbench/results/table.h"
 
 namespace sftbench {
 namespace {
@@ -134,7 +135,7 @@ std::string cell_label(const Space& space, const Cell& cell) {
   for (const Dimension& dimension : space.dimensions) {
     const std::string& name = dimension.property().identifier;
     if (dimension.size() > 1)
-      parts.push_back(name + "=" + python_str(cell.request.inputs.at(name)));
+      parts.push_back(name + "=" + cell_text(cell.request.inputs.at(name)));
   }
   if (space.experiments.size() > 1) parts.push_back(cell.request.experiment_id);
   if (parts.empty()) parts.push_back(cell.request.entity_id);

@@ -462,6 +462,23 @@ TEST_F(RealSweepTest, AMachineWithoutTheGpusFailsTheCellAsUnsupported) {
   EXPECT_EQ(occurrences(result.err, "start "), 0u);
 }
 
+TEST_F(RealSweepTest, EachMeasurementSeesItsOwnGpuAlone) {
+  number_gpus_ = "1";
+  const ProgramResult result =
+      run_program(words({"--set", "gpu_model=Tesla-T4", "--set",
+                         "gradient_accumulation_steps=[1,2]", "--jobs", "auto"}),
+                  {{"LD_LIBRARY_PATH", fs::path(SFTBENCH_FAKE_NVML).parent_path()},
+                   {"FAKE_NVML_GPUS", "Tesla T4;Tesla T4"}});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(statuses(), ElementsAre(std::pair("valid", 2)));
+  EXPECT_EQ(occurrences(result.err, " on GPU-"), 2u);
+  std::vector<double> watts;  // the fake driver's readings tell one device from the other
+  for (const Json& measurement : measurements()) {
+    watts.push_back(measurement.at("measured").at("gpu_power_watts_avg"));
+  }
+  EXPECT_NE(watts[0], watts[1]);
+}
+
 TEST_F(RealSweepTest, AChildHasItsOwnCoresAndThreads) {
   const ProgramResult result = run_program(words({"--threads", "1"}));
   EXPECT_EQ(result.status, 0) << result.err;

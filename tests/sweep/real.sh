@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Real training inside a sweep, on the CPU: a space over sequence length, batch size and checkpointing in which one
 # cell does not fit into the memory that it may take, and two more experiments of which one breaks a rule and one
-# lacks its dataset. usage: tests/sweep/real.sh SFTBENCH [HOST_MEMORY=3GiB]
+# lacks its dataset. usage: tests/sweep/real.sh SFTBENCH [HOST_MEMORY=1700MiB]
 set -euo pipefail
 program=$(realpath "${1:?usage: real.sh SFTBENCH [HOST_MEMORY]}")
-memory=${2:-3GiB}
+memory=${2:-1700MiB}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 dataset=news-tokens-16384plus-entries-4096
@@ -12,35 +12,34 @@ dataset=news-tokens-16384plus-entries-4096
 "$program" --no-progress dataset text -o "$work/data/$dataset.jsonl" \
   --num-max-gpus 1 --num-max-batch-size 64 --num-gradient-accumulation-steps 4 --tokens-output 400
 
-experiment() {  # a further property and its value
+experiment() {  # what it fixes besides: a property and its value, or nothing
   cat <<YAML
 - experimentIdentifier: finetune_full_benchmark-v1.0.0
   actuatorIdentifier: SFTTrainer
   parameterization:
   - {property: {identifier: max_steps}, value: 1}
   - {property: {identifier: gradient_accumulation_steps}, value: 1}
-  - {property: {identifier: dataset_id}, value: $1}
-  - {property: {identifier: number_nodes}, value: $2}
 YAML
+  if (($# == 2)); then echo "  - {property: {identifier: $1}, value: $2}"; fi
 }
-entities() {  # lengths, batch sizes, checkpointing
+entities() {  # lengths, batch sizes, domain of checkpointing
   cat <<YAML
 entitySpace:
 - {identifier: model_name, propertyDomain: {values: [smollm2-135m]}}
 - {identifier: number_gpus, propertyDomain: {values: [0]}}
 - {identifier: model_max_length, propertyDomain: {values: $1}}
 - {identifier: batch_size, propertyDomain: {values: $2}}
-- {identifier: gradient_checkpointing, propertyDomain: {values: $3}}
+- {identifier: gradient_checkpointing, propertyDomain: $3}
 actuatorConfiguration: {actuatorIdentifier: SFTTrainer, parameters: {data_directory: $work/data}}
 YAML
 }
 head="sampleStoreIdentifier: real
 weights: random
 experiments:"
-{ echo "$head"; experiment "$dataset" 1; entities "[32, 64, 128]" "[1, 16]" "[true, false]"; } \
+{ echo "$head"; experiment; entities "[32, 64, 128]" "[1, 16]" "{variableType: BINARY_VARIABLE_TYPE}"; } \
   >"$work/space.yaml"
-{ echo "$head"; experiment "$dataset" 2; experiment news-chars-1024-entries-256 1
-  entities "[32]" "[1]" "[true]"; } >"$work/faults.yaml"
+{ echo "$head"; experiment number_nodes 2; experiment dataset_id news-chars-1024-entries-256
+  entities "[32]" "[1]" "{values: [1], variableType: BINARY_VARIABLE_TYPE}"; } >"$work/faults.yaml"
 
 sweep() {  # space, options: sets `status` and `seconds`
   local begin=$EPOCHREALTIME
