@@ -54,7 +54,20 @@ std::optional<Json> accept_boolean(const YamlNode& found) {
   return std::nullopt;
 }
 
+// Also the C1 controls, U+0080 to U+009F, which some terminals obey.
+bool has_control_character(const std::string& text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte < 0x20 || byte == 0x7F) return true;
+    if (byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0)
+      return true;
+  }
+  return false;
+}
+
+// Names go into identifiers, tables and logs; none has a line end or an escape sequence in it.
 bool is_legal_text(const PropertySpec& spec, const std::string& text) {
+  if (has_control_character(text)) return false;
   if (std::find(spec.values.begin(), spec.values.end(), text) != spec.values.end()) return true;
   return spec.open && !text.empty();
 }
@@ -320,7 +333,8 @@ std::string PropertySpec::expectation() const {
       break;
     case PropertyKind::kString:
       if (open) {
-        text = values_from == "gpus" ? "the product name of a GPU (`sftbench gpus`)" : "a text";
+        text = values_from == "gpus" ? "the product name of a GPU (`sftbench gpus`)"
+                                     : "a text without control characters";
       } else if (values_from == "models") {
         text = "a model (`sftbench models`)";
       } else if (values.size() > kListed) {

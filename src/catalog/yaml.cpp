@@ -222,11 +222,21 @@ class TreeBuilder : public YAML::EventHandler {
   size_t spent_ = 0;
 };
 
-std::string shorten(const std::string& text) {
-  std::string shown;
-  for (char c : text.substr(0, 60)) shown += static_cast<unsigned char>(c) < 32 ? ' ' : c;
-  return text.size() > 60 ? shown + "..." : shown;
+// For messages: of one line, without what a terminal would obey, and no longer than `most` bytes.
+std::string shown(const std::string& text, size_t most) {
+  std::string line;
+  for (char c : text.substr(0, most)) {
+    const auto byte = static_cast<unsigned char>(c);
+    line += byte < 0x20 || byte == 0x7F ? ' ' : c;
+  }
+  if (text.size() <= most) return line;
+  while (!line.empty() && (static_cast<unsigned char>(text[line.size()]) & 0xC0) == 0x80)
+    line.pop_back();  // not within a character
+  return line + "...";
 }
+
+constexpr size_t kShownValue = 60;
+constexpr size_t kShownMessage = 400;
 
 }  // namespace
 
@@ -249,8 +259,8 @@ std::string describe(const YamlNode& node) {
     return node.items.empty() ? "an empty list" : "a list of " + std::to_string(node.items.size());
   }
   if (node.value.is_null()) return "nothing";
-  if (node.value.is_string()) return "'" + shorten(node.text) + "'";
-  return shorten(node.text);
+  if (node.value.is_string()) return "'" + shown(node.text, kShownValue) + "'";
+  return shown(node.text, kShownValue);
 }
 
 Json to_json(const YamlNode& node) {
@@ -288,21 +298,21 @@ YamlNode read_yaml_file(const std::string& path) {
   return parse_yaml(read_file(path), path);
 }
 
-void Diagnostics::error(int line, std::string key, std::string message, std::string expected,
-                        std::string nearest) {
+void Diagnostics::error(int line, const std::string& key, const std::string& message,
+                        std::string expected, std::string nearest) {
   if (full()) {
     ++dropped_;
     return;
   }
-  errors_.push_back(
-      {file_, line, std::move(key), std::move(message), std::move(expected), std::move(nearest)});
+  errors_.push_back({file_, line, shown(key, kShownMessage), shown(message, kShownMessage),
+                     std::move(expected), std::move(nearest)});
 }
 
-void Diagnostics::warning(int line, std::string key, std::string message, std::string expected,
-                          std::string nearest) {
+void Diagnostics::warning(int line, const std::string& key, const std::string& message,
+                          std::string expected, std::string nearest) {
   if (warnings_.size() >= kMaxKept) return;
-  warnings_.push_back(
-      {file_, line, std::move(key), std::move(message), std::move(expected), std::move(nearest)});
+  warnings_.push_back({file_, line, shown(key, kShownMessage), shown(message, kShownMessage),
+                       std::move(expected), std::move(nearest)});
 }
 
 void Diagnostics::add_errors(const Diagnostics& other) {

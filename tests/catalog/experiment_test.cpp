@@ -124,6 +124,9 @@ TEST(PropertySpecTest, NoneInEverySpellingIsNull) {
 TEST(PropertySpecTest, UnknownGpusAreLegalUnknownModelsAreNot) {
   EXPECT_TRUE(accepted("gpu_model", "NVIDIA-GeForce-RTX-4090"));
   EXPECT_FALSE(accepted("model_name", "gpt-17"));
+  EXPECT_TRUE(accepted("gpu_model", "\"\\u00fc\""));
+  for (const char* text : {"\"a\\nb\"", "\"\\e[31m\"", "\"\\x7f\"", "\"\\u009b\""})
+    EXPECT_FALSE(accepted("gpu_model", text)) << text;
 }
 
 TEST(PropertySpecTest, StringListsTakeThreeTruthValues) {

@@ -63,14 +63,15 @@ class Diagnostics {
  public:
   explicit Diagnostics(std::string file) : file_(std::move(file)) {}
 
-  void error(int line, std::string key, std::string message, std::string expected = {},
-             std::string nearest = {});
-  void error(const YamlNode& node, std::string key, std::string message, std::string expected = {},
-             std::string nearest = {}) {
-    error(node.line, std::move(key), std::move(message), std::move(expected), std::move(nearest));
+  // Keys and messages may hold what a stranger wrote: they are kept on one line and shortened.
+  void error(int line, const std::string& key, const std::string& message,
+             std::string expected = {}, std::string nearest = {});
+  void error(const YamlNode& node, const std::string& key, const std::string& message,
+             std::string expected = {}, std::string nearest = {}) {
+    error(node.line, key, message, std::move(expected), std::move(nearest));
   }
-  void warning(int line, std::string key, std::string message, std::string expected = {},
-               std::string nearest = {});
+  void warning(int line, const std::string& key, const std::string& message,
+               std::string expected = {}, std::string nearest = {});
 
   // An error for each member of `mapping` that is not among `known`.
   void unknown_keys(const YamlNode& mapping, const std::string& path,
