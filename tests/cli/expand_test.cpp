@@ -213,7 +213,7 @@ TEST(HostileSpaceTest, LongNamesAreShownShortened) {
                                std::string(100000, 'z') + "\n: 1\n");
   EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err, HasSubstr("unknown property 'yyy"));
-  EXPECT_THAT(result.err, HasSubstr("space.yaml:9: zzz"));
+  EXPECT_THAT(result.err, HasSubstr("space.yaml:10: zzz"));
   EXPECT_LT(result.err.size(), 4000U);
 }
 
