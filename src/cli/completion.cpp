@@ -43,17 +43,15 @@ std::vector<std::string> split(const std::string& text, char separator) {
 // The legal values, where the type's name lists them: "auto|random", or "TEXT:{a,b,c}" as
 // CLI::IsMember writes it. Names in capitals ("N|ID") stand for values of any kind.
 std::vector<std::string> values_of(const CLI::Option& option) {
-  if (option.check_lname("format")) return output_format_names();
   const std::string type = option.get_type_name();
-  if (type.empty()) return {};
   const size_t open = type.rfind('{');
   if (open != std::string::npos && type.back() == '}') {
     return split(type.substr(open + 1, type.size() - open - 2), ',');
   }
   const bool lower =
       std::none_of(type.begin(), type.end(), [](unsigned char c) { return std::isupper(c) != 0; });
-  return lower && type.find('|') != std::string::npos ? split(type, '|')
-                                                      : std::vector<std::string>{};
+  if (lower && type.find('|') != std::string::npos) return split(type, '|');
+  return option.check_lname("format") ? output_format_names() : std::vector<std::string>{};
 }
 
 OptionWords words_of(const CLI::Option& option) {
