@@ -18,9 +18,11 @@
 #include "launch/child_process.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
 #include "sftbench/launch/child_end.h"
 #include "sftbench/launch/child_request.h"
 #include "sftbench/launch/run_job.h"
+#include "sftbench/measure/proc.h"
 
 namespace sftbench {
 namespace {
@@ -30,6 +32,12 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // giving back a device.
 constexpr double kLingerSeconds = 5;
 constexpr double kLookAgainSeconds = 0.01;
+// At a memory limit libraries may wait for ever for a thread (its stack: 8 MiB) or a buffer
+// (OpenBLAS: 128 MiB) that they did not get. Without progress and with less than this left, memory
+// is the reason.
+constexpr int64_t kThreadBytes = int64_t{16} << 20;
+constexpr int64_t kBufferBytes = int64_t{192} << 20;
+constexpr double kMemoryLookSeconds = 30;
 
 OwnedFd anonymous_file(const char* name, const std::string& content = {}) {
   OwnedFd file(::memfd_create(name, MFD_CLOEXEC));
@@ -111,7 +119,7 @@ class ChildMeasurement::Impl {
     const double timeout_s = spec_.timeout_s > 0 ? begin_s_ + spec_.timeout_s : kNever;
     const double stall_s =
         spec_.stall_timeout_s > 0 ? heartbeat_.received_s + spec_.stall_timeout_s : kNever;
-    return std::min(timeout_s, stall_s);
+    return std::min({timeout_s, stall_s, spec_.host_memory_bytes > 0 ? look_at_memory_s_ : kNever});
   }
 
   bool advance() {
@@ -213,8 +221,30 @@ class ChildMeasurement::Impl {
                                     progress_text(heartbeat_));
     } else if (spec_.stall_timeout_s > 0 &&
                now_s >= heartbeat_.received_s + spec_.stall_timeout_s) {
-      end(ReasonCode::kHang, "no sign of progress for " + seconds_text(spec_.stall_timeout_s) +
-                                 ": " + progress_text(heartbeat_));
+      end_stalled(spec_.stall_timeout_s, memory_left_bytes() < kBufferBytes);
+    } else if (spec_.host_memory_bytes > 0 && now_s >= look_at_memory_s_) {
+      look_at_memory_s_ = now_s + kMemoryLookSeconds;
+      if (now_s >= heartbeat_.received_s + kMemoryLookSeconds &&
+          memory_left_bytes() < kThreadBytes) {
+        end_stalled(kMemoryLookSeconds, true);
+      }
+    }
+  }
+
+  void end_stalled(double seconds, bool for_memory) {
+    const std::string message = "no sign of progress for " + seconds_text(seconds);
+    end(for_memory ? ReasonCode::kOomHost : ReasonCode::kHang,
+        message + (for_memory ? " at the memory limit: " : ": ") + progress_text(heartbeat_));
+  }
+
+  // Below the limit that the child was given; a great deal when there is none.
+  int64_t memory_left_bytes() const {
+    if (spec_.host_memory_bytes <= 0) return std::numeric_limits<int64_t>::max();
+    try {
+      const std::string status = read_file("/proc/" + std::to_string(process_->pid()) + "/status");
+      return spec_.host_memory_bytes - kilobyte_field_bytes(status, "VmData").value_or(0);
+    } catch (const InputError&) {  // it has just ended
+      return std::numeric_limits<int64_t>::max();
     }
   }
 
@@ -280,6 +310,7 @@ class ChildMeasurement::Impl {
 
   std::optional<ErrorClass> asked_;
   double kill_at_s_ = kNever;
+  double look_at_memory_s_ = begin_s_ + kMemoryLookSeconds;
   bool leader_ended_ = false;
   double linger_until_s_ = kNever;
   std::optional<int64_t> oom_kills_before_;
