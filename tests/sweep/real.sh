@@ -22,24 +22,24 @@ experiment() {  # what it fixes besides: a property and its value, or nothing
 YAML
   if (($# == 2)); then echo "  - {property: {identifier: $1}, value: $2}"; fi
 }
-entities() {  # lengths, batch sizes, domain of checkpointing
+entities() {  # lengths, batch sizes, further dimensions
   cat <<YAML
 entitySpace:
 - {identifier: model_name, propertyDomain: {values: [smollm2-135m]}}
 - {identifier: number_gpus, propertyDomain: {values: [0]}}
 - {identifier: model_max_length, propertyDomain: {values: $1}}
 - {identifier: batch_size, propertyDomain: {values: $2}}
-- {identifier: gradient_checkpointing, propertyDomain: $3}
+$3
 actuatorConfiguration: {actuatorIdentifier: SFTTrainer, parameters: {data_directory: $work/data}}
 YAML
 }
 head="sampleStoreIdentifier: real
 weights: random
 experiments:"
-{ echo "$head"; experiment; entities "[32, 64, 128]" "[1, 16]" "{variableType: BINARY_VARIABLE_TYPE}"; } \
-  >"$work/space.yaml"
+checkpointing="- {identifier: gradient_checkpointing, propertyDomain: {variableType: BINARY_VARIABLE_TYPE}}"
+{ echo "$head"; experiment; entities "[32, 64, 128]" "[1, 16]" "$checkpointing"; } >"$work/space.yaml"
 { echo "$head"; experiment number_nodes 2; experiment dataset_id news-chars-1024-entries-256
-  entities "[32]" "[1]" "{values: [1], variableType: BINARY_VARIABLE_TYPE}"; } >"$work/faults.yaml"
+  entities "[32]" "[1]" ""; } >"$work/faults.yaml"
 
 sweep() {  # space, options: sets `status` and `seconds`
   local begin=$EPOCHREALTIME
