@@ -90,6 +90,14 @@ void refuse_own_options(const GeneratorArguments& arguments) {
 }
 
 fs::path output_of(const GeneratorArguments& arguments) {
+  if (fs::is_directory(arguments.output)) {  // not when all the work is done
+    throw InputError({{.file = {},
+                       .line = 0,
+                       .key = "--output",
+                       .message = arguments.output + " is a folder",
+                       .expected = "a file to write",
+                       .nearest = {}}});
+  }
   if (!arguments.output.empty()) return arguments.output;
   if (!arguments.id.empty()) return default_dataset_path(named_dataset(arguments.id));
   throw InputError(

@@ -121,6 +121,8 @@ TEST_F(DatasetBadInputTest, EachKindOfDatasetNamesTheOthersCommand) {
 TEST_F(DatasetBadInputTest, VisionRefusesWhatCannotBe) {
   EXPECT_THAT(error_of({"vision", "vision-384x767-16384plus-entries-4096"}),
               HasSubstr("did you mean 'vision-384x768-16384plus-entries-4096'?"));
+  EXPECT_EQ(error_of({"vision", "-o", "/tmp"}),
+            "--output: /tmp is a folder; expected a file to write");
   EXPECT_EQ(error_of({"vision", "--image-width", "9"}),
             "--output: nothing says where the dataset goes; expected a file to write, or the name "
             "of a dataset ('sftbench dataset list')");

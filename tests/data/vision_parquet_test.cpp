@@ -60,7 +60,7 @@ VisionGeneratorOptions small_options() {
   options.input_tokens = 4;
   options.output_tokens = 7;
   options.words_per_token = 0.5;
-  options.entries = 300;
+  options.entries = 1500;
   options.image_width = 101;
   options.image_height = 57;
   return options;
@@ -126,10 +126,10 @@ TEST_F(ForeignParquetTest, PythonReadsTheRowsThatThePythonGeneratorMakes) {
   int status = 0;
   const Json file =
       parse_json(python("read '" + at("vision.parquet") + "'", status), "parquet_files.py");
-  ASSERT_EQ(file["rows"].size(), 300u);
+  ASSERT_EQ(file["rows"].size(), 1500u);
   const Json chats = golden("vision.json")["small"]["chats"];
   const std::string jpeg = vision_image_jpeg(101, 57);
-  for (size_t i = 0; i < 300; ++i) {
+  for (size_t i = 0; i < 1500; ++i) {
     const Json& row = file["rows"][i];
     EXPECT_EQ(row["images"]["bytes"].get<std::string>().size(), 2 * jpeg.size());
     EXPECT_TRUE(row["images"]["path"].is_null());
@@ -138,7 +138,7 @@ TEST_F(ForeignParquetTest, PythonReadsTheRowsThatThePythonGeneratorMakes) {
   for (size_t i = 0; i < chats.size(); ++i) EXPECT_EQ(file["rows"][i]["output"], chats[i]);
   EXPECT_EQ(file["types"]["images"], "struct<bytes: binary, path: string>");
   EXPECT_EQ(file["compression"], "ZSTD");
-  EXPECT_EQ(file["row_groups"], 3);
+  EXPECT_EQ(file["row_groups"], 2);
 }
 
 TEST_F(ForeignParquetTest, MetadataTellsHuggingFaceThatThereAreImages) {
@@ -175,7 +175,7 @@ TEST_F(VisionParquetTest, AnEntryMayBeLargerThanWhatIsHeld) {
 TEST_F(VisionParquetTest, TextOfAChatIsItsTextParts) {
   write(folder_ / "vision.parquet");
   const std::vector<std::string> found = texts(folder_ / "vision.parquet");
-  ASSERT_EQ(found.size(), 300u);
+  ASSERT_EQ(found.size(), 1500u);
   const Json chats = golden("vision.json")["small"]["chats"];
   for (size_t i = 0; i < chats.size(); ++i) {
     EXPECT_EQ(found[i], chats[i][0]["content"][0]["text"].get<std::string>() + "\n" +
@@ -208,14 +208,14 @@ TEST_F(VisionParquetTest, DiskThatFillsUpLeavesNothingBehind) {
 TEST_F(VisionParquetTest, TokensAreCountedAndCached) {
   write(folder_ / "vision.parquet");
   const Tokenizer tokenizer = Tokenizer::builtin();
-  const TokenCacheKey key{"tokenizer", "dataset", "output", 300};
+  const TokenCacheKey key{"tokenizer", "dataset", "output", 1500};
   TokenCountCache cache(folder_, key);
   cache.set(7, 12345);  // known already: not counted again
   const auto reader = library_->read_texts(folder_ / "vision.parquet", "output");
   int64_t last_done = 0;
   const std::vector<int64_t> counts =
       count_tokens(*reader, tokenizer, 2, cache, [&](int64_t done) { last_done = done; });
-  EXPECT_EQ(last_done, 300);
+  EXPECT_EQ(last_done, 1500);
   const std::vector<std::string> found = texts(folder_ / "vision.parquet");
   ASSERT_EQ(counts.size(), found.size());
   for (size_t i = 0; i < counts.size(); ++i) {

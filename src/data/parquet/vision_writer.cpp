@@ -15,8 +15,10 @@
 namespace sftbench {
 namespace {
 
-// What is held before it is written as one row group.
-constexpr int64_t kGroupRows = 128;
+// What is held before it is written as one row group: of usual entries about 170 rows, of small
+// ones so many that the picture, which each group has once, and the group's own entry in the footer
+// are few.
+constexpr int64_t kGroupRows = 1024;
 constexpr int64_t kGroup_bytes = 16 << 20;
 
 // Ten times as small as level 1 on texts whose words come round again, at nearly its speed.
