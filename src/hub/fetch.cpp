@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "hub/blob_download.h"
@@ -156,36 +157,38 @@ class Transfer {
   void work() {
     HttpSession session(settings_);
     for (size_t i = next_++; i < tasks_.size() && !cancelled_; i = next_++) {
-      const SharedTask& task = tasks_[i];
-      if (nobody_waits(task)) continue;
+      if (nobody_waits(tasks_[i])) continue;
       try {
-        fetch(session, task);
+        fetch(session, i);
       } catch (const FetchCancelled&) {
         cancelled_ = true;
       } catch (const std::exception& error) {
-        fail(task, error.what());
+        fail(i, error.what());
       }
     }
     const std::lock_guard lock(mutex_);
     if (--running_ == 0) ended_.notify_one();
   }
 
-  void fetch(HttpSession& session, const SharedTask& task) {
+  void fetch(HttpSession& session, size_t index) {
+    const SharedTask& task = tasks_[index];
     {
       const std::lock_guard lock(mutex_);
-      now_ = task.blob.file.path;
+      under_way_.insert(index);
     }
     const uint64_t came_bytes = fetch_blob(session, task.blob, settings_, [this](int64_t bytes) {
       done_bytes_.fetch_add(bytes, std::memory_order_relaxed);
     });
     const std::lock_guard lock(mutex_);
+    under_way_.erase(index);
     ++done_files_;
     models_[task.models.front()].result.transferred_bytes += came_bytes;
   }
 
-  void fail(const SharedTask& task, const std::string& problem) {
+  void fail(size_t index, const std::string& problem) {
     const std::lock_guard lock(mutex_);
-    for (size_t i : task.models) {
+    under_way_.erase(index);
+    for (size_t i : tasks_[index].models) {
       if (models_[i].result.problem.empty()) models_[i].result.problem = problem;
     }
   }
@@ -200,7 +203,8 @@ class Transfer {
   void show(std::unique_lock<std::mutex>& lock) {
     const FetchProgress progress{
         static_cast<uint64_t>(std::max<int64_t>(0, done_bytes_.load(std::memory_order_relaxed))),
-        total_bytes_, done_files_, static_cast<int>(tasks_.size()), now_};
+        total_bytes_, done_files_, static_cast<int>(tasks_.size()),
+        under_way_.empty() ? "" : tasks_[*under_way_.begin()].blob.file.path};
     lock.unlock();
     settings_.progress(progress);
     lock.lock();
@@ -217,7 +221,7 @@ class Transfer {
   std::condition_variable ended_;
   size_t running_ = 0;
   int done_files_ = 0;
-  std::string now_;
+  std::set<size_t> under_way_;  // tasks; the first is the largest
 };
 
 // Runs `step` for each model that has had no problem; false when it was cancelled.

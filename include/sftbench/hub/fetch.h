@@ -26,7 +26,7 @@ struct FetchProgress {
   uint64_t total_bytes = 0;
   int done_files = 0;
   int total_files = 0;
-  std::string now;  // one of the files that are on their way; may be empty
+  std::string now;  // the largest file that is on its way; may be empty
 };
 
 enum class FetchLog { kTrace, kInfo, kWarning };
