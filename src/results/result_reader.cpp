@@ -237,8 +237,6 @@ void check_schema(dom::object file) {
 
 struct ResultReader::Parser {
   dom::parser parser;
-  const Record::Names* inputs = nullptr;  // of the file before
-  const Record::Names* measured = nullptr;
 
   dom::object parse(const std::string& content, size_t size_bytes) {
     dom::element root;
@@ -301,9 +299,9 @@ StoredResult ResultReader::parse(TextPool& texts) {
   result.started_at = own_text("started_at");
   result.finished_at = own_text("finished_at");
   result.command = own_text("command");
-  result.inputs = record_of(object_at(file, "inputs"), texts, parser_->inputs,
+  result.inputs = record_of(object_at(file, "inputs"), texts, texts.latest_inputs,
                             [&](const auto& m) { return scalar_of(m.value, texts); });
-  result.measured = record_of(object_at(file, "measured"), texts, parser_->measured,
+  result.measured = record_of(object_at(file, "measured"), texts, texts.latest_measured,
                               [](const auto& m) { return measured_number(m); });
   const dom::object extra = object_at(file, "extra");
   const dom::object environment = object_at(file, "environment");

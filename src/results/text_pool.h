@@ -46,6 +46,10 @@ class TextPool {
   const Record::Names* share(const Record::Names& names);
   const Scalar* store(const std::vector<Scalar>& values);
 
+  // The names of the file before, which most files repeat: a guess that saves a search.
+  const Record::Names* latest_inputs = nullptr;
+  const Record::Names* latest_measured = nullptr;
+
  private:
   Arena<char> characters_;
   Arena<Scalar> values_;
