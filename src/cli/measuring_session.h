@@ -35,7 +35,7 @@ class MeasuringSession {
   // is not there: `announce` gets a line before. InputError when it cannot be written.
   void prepare(bool generate_dataset, const std::function<void(const std::string&)>& announce);
 
-  // Throws Interrupted.
+  // Throws RunInterrupted.
   Measurement train();
 
   // That of a measurement that did not come so far.

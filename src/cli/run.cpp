@@ -111,7 +111,7 @@ class Session {
     measuring_.settings().interrupted = [this] { return watcher_.requested(); };
   }
 
-  // Throws Interrupted.
+  // Throws RunInterrupted.
   Measurement measure() {
     if (plan_.ending) return measuring_.ended(*plan_.ending);
     try {
@@ -155,7 +155,7 @@ class Session {
     watcher_.set_graceful(true);
     Measurement measurement = measuring_.train();
     watcher_.set_graceful(false);
-    if (watcher_.requested()) throw Interrupted();
+    if (watcher_.requested()) throw RunInterrupted();
     if (measurement.reason) {
       log.line("error", reason_text(measurement.reason->code, measurement.reason->message,
                                     measurement.reason->evidence));
@@ -198,7 +198,7 @@ int run(const RunArguments& arguments, const CommonOptions& common) {
     const bool kept = session.keep(measurement);
     std::cout << render(measurement, format) << std::flush;
     return kept ? exit_code(measurement.status) : kFailedExitCode;
-  } catch (const Interrupted&) {
+  } catch (const RunInterrupted&) {
     session.discard();
     spdlog::error("interrupted; nothing was kept");
     return kInterruptedExitCode;

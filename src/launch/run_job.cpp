@@ -165,7 +165,7 @@ Measurement run_job(const TrainingJob& job, const std::function<Engine&()>& load
     train(job, engine, settings, measurement);
     measurement.environment = environment_json(engine.environment(), settings.nvml);
   } catch (const std::exception& error) {
-    if (settings.interrupted()) throw Interrupted();
+    if (settings.interrupted()) throw RunInterrupted();
     end_with(classify_exception(error, job));
   } catch (...) {
     end_with({ReasonCode::kInternal, "the run ended with an exception of unknown type", {}});

@@ -9,6 +9,7 @@
 
 #include "sftbench/base/file.h"
 #include "sftbench/launch/child_reply.h"
+#include "sftbench/launch/child_request.h"
 
 namespace sftbench {
 namespace {
@@ -146,6 +147,23 @@ TEST(HeartbeatTest, AFullPipeNeverHoldsTheTrainingUp) {
   EXPECT_GT(heartbeat.step, 100);
   close(ends[0]);
   close(ends[1]);
+}
+
+TEST(ChildRequestTest, WhatIsNoRequestIsAnInputErrorThatSaysWhy) {
+  ChildRequest request;
+  request.job.model.hf_config = Json::object();
+  request.job.inputs = Json::object();
+  request.cpus = {3, 5};
+  Json json = to_json(request);
+  EXPECT_EQ(to_json(child_request_from_json(json, "x")), json);
+  json.erase("result_fd");
+  try {
+    child_request_from_json(json, "standard input");
+    FAIL() << "no error";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(),
+                 "standard input: not a request for a measurement: key 'result_fd' not found");
+  }
 }
 
 TEST(ChildReplyTest, ALineThatWasCutOffCountsForNothing) {

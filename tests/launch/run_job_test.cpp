@@ -124,7 +124,7 @@ TEST(RunJobTest, AnInterruptedRunHasNoOutcome) {
   FakeEngine engine;
   EXPECT_THROW(run_job(
                    job_of_steps(3), [&]() -> Engine& { return engine; }, settings),
-               Interrupted);
+               RunInterrupted);
   unsetenv("FAKE_ENGINE");
 }
 

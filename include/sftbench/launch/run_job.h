@@ -19,7 +19,7 @@
 namespace sftbench {
 
 // Thrown when the user ended the run: there is no outcome then, and nothing is kept.
-class Interrupted : public std::exception {
+class RunInterrupted : public std::exception {
  public:
   const char* what() const noexcept override { return "interrupted"; }
 };
@@ -40,7 +40,7 @@ struct RunSettings {
   std::function<void(const Measurement&)> begun = [](const Measurement&) {};
 };
 
-// Never throws for what ends a measurement (that becomes its reason); throws Interrupted.
+// Never throws for what ends a measurement (that becomes its reason); throws RunInterrupted.
 // `load` is called once, inside: an engine that cannot be loaded is a failed measurement.
 Measurement run_job(const TrainingJob& job, const std::function<Engine&()>& load,
                     const RunSettings& settings);
