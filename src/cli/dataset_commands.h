@@ -26,7 +26,8 @@ inline bool shows_progress(const CLI::App& app) {
   return (off == nullptr || off->count() == 0) && spdlog::should_log(spdlog::level::info);
 }
 
-// To be called after each entry: shows how far things are, if `shown`, and throws Interrupted.
+// To be called after each entry: shows how far things are, if `shown`, and throws
+// DatasetInterrupted.
 inline std::function<void(int64_t done)> watched(const InterruptNote& interrupts, bool shown,
                                                  std::string what, int64_t total,
                                                  int64_t already = 0) {
@@ -48,7 +49,7 @@ inline int run_interruptibly(const std::string& kept,
   try {
     work(interrupts);
     return 0;
-  } catch (const Interrupted&) {
+  } catch (const DatasetInterrupted&) {
     std::cerr << "sftbench: interrupted; " << kept << "\n";
     return kInterruptedExitCode;
   }

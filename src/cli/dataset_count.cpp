@@ -105,7 +105,7 @@ Table count_table(const CountArguments& arguments, bool progress_shown,
     counts = file.count(
         tokenizer, arguments.threads, cache,
         watched(interrupts, progress_shown, "entries counted", file.size(), cache.known()));
-  } catch (const Interrupted&) {
+  } catch (const DatasetInterrupted&) {
     save(cache);
     throw;
   }

@@ -79,7 +79,7 @@ InterruptNote::~InterruptNote() {
 }
 
 void InterruptNote::throw_if_interrupted() const {
-  if (interrupted) throw Interrupted();
+  if (interrupted) throw DatasetInterrupted();
 }
 
 }  // namespace sftbench

@@ -38,9 +38,9 @@ class DatasetProgress {
   bool open_ = false;  // a line on a terminal that is not ended
 };
 
-class Interrupted : public std::runtime_error {
+class DatasetInterrupted : public std::runtime_error {
  public:
-  Interrupted() : std::runtime_error("interrupted") {}
+  DatasetInterrupted() : std::runtime_error("interrupted") {}
 };
 
 // While one lives, the first SIGINT or SIGTERM is only noted; a second one ends the process. At
