@@ -57,12 +57,12 @@ TEST(InterruptNoteTest, ASignalIsNotedOnceAndThenForgotten) {
     const InterruptNote interrupts;
     EXPECT_NO_THROW(interrupts.throw_if_interrupted());
     std::raise(SIGINT);
-    EXPECT_THROW(interrupts.throw_if_interrupted(), Interrupted);
+    EXPECT_THROW(interrupts.throw_if_interrupted(), DatasetInterrupted);
   }
   const InterruptNote another;
   EXPECT_NO_THROW(another.throw_if_interrupted());
   std::raise(SIGTERM);
-  EXPECT_THROW(another.throw_if_interrupted(), Interrupted);
+  EXPECT_THROW(another.throw_if_interrupted(), DatasetInterrupted);
 }
 
 TEST(InterruptNoteTest, ASecondSignalEndsTheProcess) {
