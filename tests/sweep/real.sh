@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Real training inside a sweep, on the CPU: a space over sequence length, batch size and checkpointing in which one
 # cell does not fit into the memory that it may take, and two more experiments of which one breaks a rule and one
-# lacks its dataset. usage: tests/sweep/real.sh SFTBENCH [HOST_MEMORY=1700MiB]
+# lacks its dataset. usage: tests/sweep/real.sh SFTBENCH [HOST_MEMORY=2000MiB]
 set -euo pipefail
 program=$(realpath "${1:?usage: real.sh SFTBENCH [HOST_MEMORY]}")
-memory=${2:-1700MiB}
+memory=${2:-2000MiB}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 dataset=news-tokens-16384plus-entries-4096
