@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds and runs the tests of the modules without libtorch under the address and undefined-behaviour sanitizers.
+# Builds and runs tests of modules without libtorch under the address and undefined-behaviour sanitizers: those that read
+# what comes from outside.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
