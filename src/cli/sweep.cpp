@@ -367,7 +367,7 @@ void add_sweep_command(CLI::App& app, const CommonOptions& common, int& exit_cod
   command->footer(R"(
 Each measurement runs in a child process and ends valid, invalid or failed; its file is written before
 the next one starts. The same command again goes on where this one stopped. Several sweeps may work on one
-folder, also over NFS.
+folder.
 
 Examples:
   sftbench sweep space.yaml --dry-run

@@ -32,21 +32,22 @@ TEST(EngineLibraryTest, LoadsTheFirstCandidateThatExists) {
 
 TEST(EngineLibraryTest, AMissingLibraryNamesThePlaces) {
   EXPECT_EQ(message_of_load({"/nowhere/a.so", "/nowhere/b.so"}),
-            "the training engine libsftbench_engine.so was not found; looked for /nowhere/a.so, "
-            "/nowhere/b.so");
+            "training needs libsftbench_engine.so, which was not found; looked for /nowhere/a.so, "
+            "/nowhere/b.so; `sftbench doctor` tells what is missing");
 }
 
 TEST(EngineLibraryTest, ALibraryThatCannotBeLoadedGivesTheLoadersReason) {
   const std::string source = std::string(SFTBENCH_SOURCE_DIR) + "/CMakeLists.txt";
   const std::string message = message_of_load({source});
-  EXPECT_THAT(message, StartsWith("the training engine cannot be loaded: " + source + ": "));
+  EXPECT_THAT(message, StartsWith("training cannot load its library: " + source + ": "));
   EXPECT_THAT(message, HasSubstr("sftbench doctor"));
 }
 
 TEST(EngineLibraryTest, ALibraryThatIsNoEngineIsNamed) {
   EXPECT_EQ(message_of_load({SFTBENCH_FAKE_NVML}),
             std::string(SFTBENCH_FAKE_NVML) +
-                " is not an engine of sftbench: it has no function sftbench_engine_version");
+                " is no libsftbench_engine.so of sftbench: it has no function "
+                "sftbench_engine_version");
 }
 
 TEST(EngineLibraryTest, AnotherVersionNamesBoth) {

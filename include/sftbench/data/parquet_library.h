@@ -58,17 +58,14 @@ class ParquetLibrary {
                                                    const std::string& column) = 0;
 };
 
-// Where the library is looked for: SFTBENCH_PARQUET (a file) if it is set, else beside the
-// executable (build tree), else in ../lib/sftbench (installed).
+// Where the library is looked for (companion_library.h); SFTBENCH_PARQUET names another file.
 std::vector<std::filesystem::path> parquet_library_candidates();
 
-// Loads the first candidate that exists and never unloads it. RunError(kUnsupported) with the
-// command that builds it when there is none, with the loader's own words when it cannot be loaded,
-// with both versions when it belongs to another version of the program.
+// The first candidate that exists. RunError(kUnsupported) with the command that builds it when there
+// is none, when it cannot be loaded or belongs to another version of the program.
 std::unique_ptr<ParquetLibrary> load_parquet_library();
 
 // What the library exports.
-using ParquetVersionFunction = const char* (*)();
 using CreateParquetLibraryFunction = ParquetLibrary* (*)();
 inline constexpr const char* kParquetVersionSymbol = "sftbench_parquet_version";
 inline constexpr const char* kCreateParquetLibrarySymbol = "sftbench_create_parquet_library";

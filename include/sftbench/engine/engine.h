@@ -29,7 +29,6 @@ class Engine {
 // Exported by the engine library under this name; the version must equal the executable's.
 extern "C" {
 using CreateEngineFunction = Engine* (*)();
-using EngineVersionFunction = const char* (*)();
 }
 inline constexpr const char* kCreateEngineSymbol = "sftbench_create_engine";
 inline constexpr const char* kEngineVersionSymbol = "sftbench_engine_version";

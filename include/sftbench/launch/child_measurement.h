@@ -3,7 +3,7 @@
 // parent needs no libtorch, no thread and no temporary file: the request and the result travel
 // through anonymous memory, heartbeats through a pipe, all else that the child says into its log.
 //
-// Every ending becomes a Measurement with a reason code and an evidence line (child_outcome.h).
+// Every ending becomes a Measurement with a reason code and an evidence line (child_end.h).
 // When it stands, nothing of the group is alive. If the parent dies, however, the group dies with
 // it.
 #pragma once

@@ -11,14 +11,11 @@
 
 namespace sftbench {
 
-// Where the library is looked for: SFTBENCH_ENGINE (a file) if it is set, else beside the
-// executable (build tree), else in ../lib/sftbench (installed).
+// Where the library is looked for (companion_library.h); SFTBENCH_ENGINE names another file.
 std::vector<std::filesystem::path> engine_library_candidates();
 
-// The first candidate that exists. RunError(kUnsupported) naming the places when there is none, the
-// loader's own words when it cannot be loaded (a libtorch that is missing), both versions when it
-// belongs to another version of the program. The library is never unloaded: libtorch's threads and
-// static objects live until the process ends.
+// The first candidate that exists. RunError(kUnsupported) when there is none, when it cannot be
+// loaded (a libtorch that is missing) or belongs to another version of the program.
 std::unique_ptr<Engine> load_engine();
 std::unique_ptr<Engine> load_engine(const std::vector<std::filesystem::path>& candidates);
 

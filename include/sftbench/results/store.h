@@ -1,7 +1,7 @@
 // Where measurements are kept: DIR/<experiment>/<key>.json, further samples of the same key in
 // <key>.2.json, <key>.3.json, ...; the log of the run beside it. A file is written whole or not at
 // all, so that which files exist is all that there is to know. Many processes may use one
-// directory, also over NFS; who measures which key is not this class's business.
+// directory; who measures which key is not this class's business.
 #pragma once
 
 #include <filesystem>

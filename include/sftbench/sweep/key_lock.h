@@ -1,6 +1,6 @@
 // One lock per measurement key: no two sweeps measure one key at a time, be they on one machine or
-// on several that share the folder (an open-file-description lock, which NFSv4 passes on to its
-// server). The lock belongs to the open file, so a child that inherits the descriptor keeps it even
+// on several that share the folder (an open-file-description lock, which NFSv4 is specified to pass
+// on to its server). The lock belongs to the open file, so a child that inherits the descriptor keeps it even
 // when its parent is killed, and the kernel gives it back when the last holder ends: there are no
 // stale locks to judge. The file has a name only as long as somebody needs it; its content, host
 // and process, is for people.
