@@ -82,7 +82,13 @@ void choose_optimizer(TrainingRun& run, const OptimizerPlan& plan,
   for (const NamedParameter& parameter : trained) run.trained.push_back(*parameter.tensor);
   run.optimizer = make_optimizer(plan.name, group_by_decay(with_names(trained), plan.weight_decay),
                                  {.betas = plan.betas, .epsilon = plan.epsilon});
-  run.schedule = make_schedule(plan.schedule, run.begin.total_steps, plan.warmup_ratio);
+  run.schedule = make_schedule(
+      {.name = plan.schedule,
+       .total_steps = run.begin.total_steps,
+       .warmup_steps =
+           count_warmup_steps(run.begin.total_steps, plan.warmup_steps, plan.warmup_ratio),
+       .learning_rate = plan.learning_rate,
+       .options = parse_schedule_options(plan.schedule, plan.schedule_options)});
   run.learning_rate = plan.learning_rate;
   run.max_grad_norm = plan.max_grad_norm;
 }

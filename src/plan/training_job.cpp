@@ -56,7 +56,9 @@ void visit(TrainingJob& job, Visitor& visitor) {
     visitor.field("epsilon", job.optimizer.epsilon);
     visitor.field("max_grad_norm", job.optimizer.max_grad_norm);
     visitor.field("schedule", job.optimizer.schedule);
+    visitor.object("schedule_options", job.optimizer.schedule_options);
     visitor.field("warmup_ratio", job.optimizer.warmup_ratio);
+    visitor.field("warmup_steps", job.optimizer.warmup_steps);
   });
   visitor.section("device", [&] {
     visitor.field("kind", job.device.kind);

@@ -53,9 +53,9 @@ TEST(EngineErrors, UnknownNamesOfTheJob) {
   job.optimizer.name = "sgd";
   expect_error(job, ReasonCode::kUnsupported, StartsWith("optimizer 'sgd' is not implemented"));
   job = small_job();
-  job.optimizer.schedule = "polynomial";
+  job.optimizer.schedule = "polynomal";
   expect_error(job, ReasonCode::kUnsupported,
-               StartsWith("learning-rate schedule 'polynomial' is not implemented"));
+               StartsWith("learning-rate schedule 'polynomal' is not implemented"));
   job = small_job();
   job.tuning = "lora";
   expect_error(job, ReasonCode::kUnsupported,

@@ -1,4 +1,4 @@
-// Optimiser, schedules, clipping, loss scaling and decay groups against what torch and transformers
+// Optimiser, clipping, loss scaling and decay groups against what torch and transformers
 // do (tests/reference/training.py, parts.json).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,6 @@
 #include "sftbench/ops/adamw.h"
 #include "sftbench/optim/gradient_scaling.h"
 #include "sftbench/optim/optimizer.h"
-#include "sftbench/optim/schedule.h"
 
 namespace sftbench {
 namespace {
@@ -44,24 +43,6 @@ std::string message_of(const std::function<void()>& action) {
   return "no error";
 }
 
-TEST(Schedule, FollowsTransformersStepByStep) {
-  for (const Json& golden : parts()["schedules"]) {
-    const auto name = golden["name"].get<std::string>();
-    const Schedule schedule = make_schedule(name, golden["total_steps"], golden["warmup_ratio"]);
-    int64_t step = 0;
-    for (const Json& factor : golden["factors"]) {
-      EXPECT_NEAR(schedule(step), factor.get<double>(), 1e-15) << name << " step " << step;
-      ++step;
-    }
-  }
-}
-
-TEST(Schedule, UnknownNameOffersTheNearest) {
-  EXPECT_EQ(message_of([] { make_schedule("cosin", 10, 0); }),
-            "learning-rate schedule 'cosin' is not implemented; there are constant, "
-            "constant_with_warmup, cosine, linear; did you mean 'cosine'?");
-}
-
 class AdamWNames : public testing::TestWithParam<const char*> {};
 
 TEST_P(AdamWNames, UpdatesAsTorchFusedAdamWUnderClipping) {
@@ -89,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(Spellings, AdamWNames,
 TEST(Optimizer, LeavesParametersWithoutGradientAlone) {
   const torch::Tensor used = torch::ones({2}).requires_grad_(true);
   const torch::Tensor unused = torch::ones({2}).requires_grad_(true);
-  const auto optimizer = make_optimizer("adamw_torch", {{{used, unused}, 0.5}}, {});
+  const auto optimizer = make_optimizer("adamw_torch", {{{{"used", used}, {"unused", unused}}, 0.5}}, {});
   used.mutable_grad() = torch::ones({2});
   optimizer->step(0.1, 1.0);
   EXPECT_EQ(difference(unused, torch::ones({2})), 0.0);

@@ -55,8 +55,10 @@ struct OptimizerPlan {
   std::array<double, 2> betas = {0.9, 0.999};
   double epsilon = 1e-8;
   double max_grad_norm = 1.0;  // <= 0: no clipping
-  std::string schedule = "cosine";
-  double warmup_ratio = 0.03;  // of the total number of optimisation steps
+  std::string schedule = "cosine";  // lr_scheduler_type; optim/schedule.h has all of them
+  Json schedule_options = Json::object();  // lr_scheduler_kwargs
+  double warmup_ratio = 0.03;  // of the total number of optimisation steps, where warmup_steps is 0
+  int64_t warmup_steps = 0;
 };
 
 struct DevicePlan {
