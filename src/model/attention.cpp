@@ -23,37 +23,50 @@ std::tuple<torch::Tensor, torch::Tensor> rotate(const torch::Tensor& q, const to
   return {q_wide.to(dtype), k_wide.to(dtype)};
 }
 
+int64_t query_width(const ModelConfig& config) {
+  return config.num_attention_heads * config.head_dim;
+}
+
+int64_t key_width(const ModelConfig& config) {
+  return config.num_key_value_heads * config.head_dim;
+}
+
 }  // namespace
 
 SelfAttention::SelfAttention(const ModelConfig& config, double scale, int64_t window,
                              torch::TensorOptions options)
-    : head_dim_(config.head_dim), scale_(scale), window_(window) {
-  const int64_t hidden = config.hidden_size;
-  const int64_t query_width = config.num_attention_heads * head_dim_;
-  const int64_t key_width = config.num_key_value_heads * head_dim_;
-  const bool bias = config.attention_bias;
-  q_proj_ = std::make_unique<DenseLinear>(hidden, query_width, bias, options);
-  k_proj_ = std::make_unique<DenseLinear>(hidden, key_width, bias, options);
-  v_proj_ = std::make_unique<DenseLinear>(hidden, key_width, bias, options);
-  o_proj_ = std::make_unique<DenseLinear>(query_width, hidden, bias, options);
-}
+    : head_dim_(config.head_dim),
+      scale_(scale),
+      window_(window),
+      qkv_(make_dense_group(config.hidden_size,
+                            {{"q_proj", query_width(config)},
+                             {"k_proj", key_width(config)},
+                             {"v_proj", key_width(config)}},
+                            config.attention_bias, options)),
+      o_(make_dense_group(query_width(config), {{"o_proj", config.hidden_size}},
+                          config.attention_bias, options)) {}
 
 torch::Tensor SelfAttention::forward(const torch::Tensor& x_BSH, const RotaryTables& rope) const {
   const int64_t B = x_BSH.size(0), S = x_BSH.size(1);
-  const torch::Tensor q_BSND = q_proj_->forward(x_BSH).view({B, S, -1, head_dim_});
-  const torch::Tensor k_BSKD = k_proj_->forward(x_BSH).view({B, S, -1, head_dim_});
-  const torch::Tensor v_BSKD = v_proj_->forward(x_BSH).view({B, S, -1, head_dim_});
+  const std::vector<torch::Tensor> qkv = qkv_.forward(x_BSH);
+  const torch::Tensor q_BSND = qkv[0].view({B, S, -1, head_dim_});
+  const torch::Tensor k_BSKD = qkv[1].view({B, S, -1, head_dim_});
+  const torch::Tensor v_BSKD = qkv[2].view({B, S, -1, head_dim_});
   const auto [q_rotated, k_rotated] = rotate(q_BSND, k_BSKD, rope);
   const torch::Tensor mixed_BSND =
-      ops::causal_attention(q_rotated, k_rotated, v_BSKD, scale_, window_);
-  return o_proj_->forward(mixed_BSND.reshape({B, S, -1}));
+      ops::causal_attention(q_rotated, k_rotated, v_BSKD, scale_, window_, rope.packed);
+  return o_.forward(mixed_BSND.reshape({B, S, -1}))[0];
 }
 
-void SelfAttention::append_linears(const std::string& name, std::vector<NamedLinear>& linears) {
-  linears.push_back({name + ".q_proj", &q_proj_});
-  linears.push_back({name + ".k_proj", &k_proj_});
-  linears.push_back({name + ".v_proj", &v_proj_});
-  linears.push_back({name + ".o_proj", &o_proj_});
+void SelfAttention::append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) {
+  groups.push_back({&qkv_, qkv_.named_linears(name)});
+  groups.push_back({&o_, o_.named_linears(name)});
+}
+
+void SelfAttention::append_parameters(const std::string& name,
+                                      std::vector<NamedParameter>& parameters) {
+  qkv_.append_parameters(name, parameters);
+  o_.append_parameters(name, parameters);
 }
 
 }  // namespace sftbench

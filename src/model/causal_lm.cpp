@@ -22,6 +22,14 @@ torch::Tensor shift_left(const torch::Tensor& labels_BS) {
   return shifted;
 }
 
+// Virtual tokens have no label; the last of them predicts the first token.
+torch::Tensor behind_virtual_tokens(const torch::Tensor& labels_BS, int64_t virtual_tokens) {
+  if (virtual_tokens == 0) return labels_BS;
+  const torch::Tensor none =
+      torch::full({labels_BS.size(0), virtual_tokens}, ops::kIgnoredLabel, labels_BS.options());
+  return torch::cat({none, labels_BS}, 1);
+}
+
 // `weight` with rows appended, each the mean of the old ones (taken in float32).
 torch::Tensor with_mean_rows(const torch::Tensor& weight, int64_t rows) {
   const torch::Tensor mean =
@@ -32,19 +40,24 @@ torch::Tensor with_mean_rows(const torch::Tensor& weight, int64_t rows) {
 
 }  // namespace
 
-torch::Tensor CausalLm::loss(const torch::Tensor& input_ids, const torch::Tensor& labels,
-                             double denominator, LayerRunner& runner) {
-  torch::Tensor hidden = hidden_states(input_ids, runner).flatten(0, 1);
+torch::Tensor CausalLm::loss(const TokenRows& rows, const torch::Tensor& labels, double denominator,
+                             LayerRunner& runner) {
+  pass_ = {pass_.number + 1, /*training=*/true};
+  const torch::Tensor hidden_BSH = hidden_states(rows, runner);
+  const torch::Tensor labels_BS =
+      behind_virtual_tokens(labels, hidden_BSH.size(1) - labels.size(1));
+  torch::Tensor hidden = hidden_BSH.flatten(0, 1);
   torch::Tensor weight = output_weight();
   if (compute_dtype_) {
     hidden = hidden.to(*compute_dtype_);
     weight = weight.to(*compute_dtype_);
   }
-  return ops::linear_cross_entropy(hidden, weight, shift_left(labels).flatten(), logit_scale(),
+  return ops::linear_cross_entropy(hidden, weight, shift_left(labels_BS).flatten(), logit_scale(),
                                    denominator);
 }
 
 torch::Tensor CausalLm::logits(const torch::Tensor& input_ids) {
+  pass_.training = false;
   LayerRunner runner;
   torch::Tensor hidden = hidden_states(input_ids, runner);
   torch::Tensor weight = output_weight();
@@ -53,6 +66,13 @@ torch::Tensor CausalLm::logits(const torch::Tensor& input_ids) {
     weight = weight.to(*compute_dtype_);
   }
   return ops::linear(hidden, weight) * logit_scale();
+}
+
+std::vector<NamedLinear> CausalLm::linears() {
+  std::vector<NamedLinear> linears;
+  for (const NamedLinearGroup& group : linear_groups())
+    linears.insert(linears.end(), group.linears.begin(), group.linears.end());
+  return linears;
 }
 
 void CausalLm::set_compute_dtype(torch::Dtype dtype) {

@@ -11,7 +11,7 @@ class Granite : public Decoder {
  public:
   Granite(const ModelConfig& config, torch::TensorOptions options);
 
-  torch::Tensor hidden_states(const torch::Tensor& input_ids, LayerRunner& runner) override;
+  torch::Tensor hidden_states(const TokenRows& rows, LayerRunner& runner) override;
   double logit_scale() const override { return 1.0 / config().logits_scaling; }
 };
 

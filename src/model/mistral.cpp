@@ -17,9 +17,10 @@ Mistral::Mistral(const ModelConfig& config, torch::TensorOptions options)
     : Decoder(config, 1.0 / std::sqrt(static_cast<double>(config.head_dim)), config.sliding_window,
               options) {}
 
-torch::Tensor Mistral::hidden_states(const torch::Tensor& input_ids, LayerRunner& runner) {
-  torch::Tensor x_BSH = embed_tokens_.forward(input_ids);
-  const RotaryTables rope = rotary_emb_.tables(input_ids.size(1), x_BSH.scalar_type());
+torch::Tensor Mistral::hidden_states(const TokenRows& rows, LayerRunner& runner) {
+  torch::Tensor x_BSH = embed(rows.input_ids);
+  const RotaryTables rope =
+      rotary_emb_.tables(x_BSH.size(1), x_BSH.scalar_type(), rows.packed);
   for (size_t i = 0; i < layers_.size(); ++i) {
     const DecoderLayer& layer = layers_[i];
     // The tables are captured by value: a recomputed layer runs again during the backward pass.

@@ -10,7 +10,7 @@ class Mistral : public Decoder {
  public:
   Mistral(const ModelConfig& config, torch::TensorOptions options);
 
-  torch::Tensor hidden_states(const torch::Tensor& input_ids, LayerRunner& runner) override;
+  torch::Tensor hidden_states(const TokenRows& rows, LayerRunner& runner) override;
 };
 
 }  // namespace sftbench

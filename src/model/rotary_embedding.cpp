@@ -85,6 +85,15 @@ double attention_factor(const RopeConfig& rope) {
   return yarn_mscale(rope.factor, 1.0);
 }
 
+// 0, 1, ... from the first token of each sequence on.
+Tensor positions_of(const ops::PackedSequences& packed) {
+  Tensor positions = torch::arange(packed.offsets.back());
+  for (size_t i = 0; i + 1 < packed.offsets.size(); ++i) {
+    positions.slice(0, packed.offsets[i], packed.offsets[i + 1]).sub_(packed.offsets[i]);
+  }
+  return positions;
+}
+
 }  // namespace
 
 Tensor rotary_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t max_position_embeddings,
@@ -115,13 +124,19 @@ RotaryEmbedding::RotaryEmbedding(const ModelConfig& config, torch::Device device
       attention_factor_(attention_factor(rope_)),
       dynamic_length_(max_position_embeddings_) {}
 
-RotaryTables RotaryEmbedding::tables(int64_t sequence_length, torch::Dtype dtype) {
+RotaryTables RotaryEmbedding::tables(int64_t row_length, torch::Dtype dtype,
+                                     const ops::PackedSequences& packed) {
   const torch::NoGradGuard no_grad;
+  const int64_t sequence_length = packed.empty() ? row_length : packed.longest;
   if (rope_.type == RopeType::kDynamic) follow_length(sequence_length);
   const bool usable = kept_.cos.defined() && kept_.cos.size(0) >= sequence_length &&
                       kept_.cos.scalar_type() == dtype;
   if (!usable) rebuild(sequence_length, dtype);
-  return {kept_.cos.narrow(0, 0, sequence_length), kept_.sin.narrow(0, 0, sequence_length)};
+  if (packed.empty()) {
+    return {kept_.cos.narrow(0, 0, row_length), kept_.sin.narrow(0, 0, row_length), {}};
+  }
+  const Tensor positions = positions_of(packed).to(device_);
+  return {kept_.cos.index_select(0, positions), kept_.sin.index_select(0, positions), packed};
 }
 
 void RotaryEmbedding::follow_length(int64_t sequence_length) {
@@ -140,7 +155,7 @@ void RotaryEmbedding::rebuild(int64_t length, torch::Dtype dtype) {
   const auto finish = [&](const Tensor& values) {
     return (values * attention_factor_).to(device_, dtype);
   };
-  kept_ = {finish(angles.cos()), finish(angles.sin())};
+  kept_ = {finish(angles.cos()), finish(angles.sin()), {}};
 }
 
 }  // namespace sftbench

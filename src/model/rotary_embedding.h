@@ -8,23 +8,27 @@
 #include <cstdint>
 
 #include "sftbench/checkpoint/model_config.h"
+#include "sftbench/ops/attention.h"
 
 namespace sftbench {
 
-// Cosines and sines for positions 0 .. S - 1.
+// Cosines and sines of the positions of a row of S tokens: 0 .. S - 1, or, in a packed row, from 0
+// on in each of its sequences.
 struct RotaryTables {
   torch::Tensor cos;  // [S, D/2]
   torch::Tensor sin;  // [S, D/2]
+  ops::PackedSequences packed;
 };
 
 class RotaryEmbedding {
  public:
   RotaryEmbedding(const ModelConfig& config, torch::Device device);
 
-  // Tables in `dtype`, views of ones that are kept for the longest sequence so far. Dynamic RoPE
+  // Tables in `dtype`, taken from ones that are kept for the longest sequence so far. Dynamic RoPE
   // remembers the longest sequence beyond the model's maximum, until one comes that is shorter than
   // the maximum.
-  RotaryTables tables(int64_t sequence_length, torch::Dtype dtype);
+  RotaryTables tables(int64_t row_length, torch::Dtype dtype,
+                      const ops::PackedSequences& packed = {});
 
  private:
   void follow_length(int64_t sequence_length);

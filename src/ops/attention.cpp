@@ -2,10 +2,12 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+
 #include "ops/attention_impl.h"
 #include "ops/checks.h"
 #include "ops/cpu_dispatch.h"
-#include "ops/torch_version.h"
+#include "ops/library_attention.h"
 
 namespace sftbench::ops {
 namespace {
@@ -21,11 +23,12 @@ const AttentionImpl& implementation(const Tensor& x) {
 class CausalAttention : public torch::autograd::Function<CausalAttention> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
-                        double scale, int64_t window) {
-    const auto [output, lse] = implementation(q).forward(q, k, v, scale, window);
+                        double scale, int64_t window, const std::vector<int64_t>& offsets) {
+    const auto [output, lse] = implementation(q).forward(q, k, v, scale, window, offsets);
     ctx->save_for_backward({q, k, v, output, lse});
     ctx->saved_data["scale"] = scale;
     ctx->saved_data["window"] = window;
+    ctx->saved_data["offsets"] = offsets;
     return output;
   }
 
@@ -33,8 +36,9 @@ class CausalAttention : public torch::autograd::Function<CausalAttention> {
     const variable_list saved = ctx->get_saved_variables();
     const auto [q, k, v] = implementation(saved[0]).backward(
         output_gradients[0].contiguous(), saved[0], saved[1], saved[2], saved[3], saved[4],
-        ctx->saved_data["scale"].toDouble(), ctx->saved_data["window"].toInt());
-    return {q, k, v, Tensor(), Tensor()};
+        ctx->saved_data["scale"].toDouble(), ctx->saved_data["window"].toInt(),
+        ctx->saved_data["offsets"].toIntVector());
+    return {q, k, v, Tensor(), Tensor(), Tensor()};
   }
 };
 
@@ -50,17 +54,42 @@ void check_shapes(const Tensor& q, const Tensor& k, const Tensor& v, int64_t win
   require(window >= 0, "causal_attention", "window must be 0 or more", std::to_string(window));
 }
 
+void check_sequences(const Tensor& q, const PackedSequences& packed) {
+  if (packed.empty()) return;
+  require(q.size(0) == 1 && packed.offsets.front() == 0 && packed.offsets.back() == q.size(1),
+          "causal_attention",
+          "packed sequences of " + std::to_string(packed.offsets.back()) +
+              " positions must fill q's only row",
+          describe(q));
+}
+
 }  // namespace
 
+PackedSequences packed_sequences(const std::vector<int64_t>& lengths, torch::Device device) {
+  PackedSequences packed;
+  if (lengths.empty()) return packed;
+  packed.offsets = {0};
+  for (const int64_t length : lengths) {
+    require(length > 0, "packed_sequences", "every length must be above 0", std::to_string(length));
+    packed.offsets.push_back(packed.offsets.back() + length);
+    packed.longest = std::max(packed.longest, length);
+  }
+  packed.cumulative = torch::tensor(packed.offsets, torch::kInt32).to(device);
+  return packed;
+}
+
 Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
-                        int64_t window) {
+                        int64_t window, const PackedSequences& packed) {
   check_shapes(q, k, v, window);
-  if (has_library_attention(q, window)) return library_attention(q, k, v, scale);
+  check_sequences(q, packed);
+  if (has_library_attention(q, window, packed))
+    return library_attention(q, k, v, scale, window, packed);
   const Tensor qc = q.contiguous(), kc = k.contiguous(), vc = v.contiguous();
   const bool differentiable = torch::GradMode::is_enabled() &&
                               (q.requires_grad() || k.requires_grad() || v.requires_grad());
-  return differentiable ? CausalAttention::apply(qc, kc, vc, scale, window)
-                        : implementation(q).forward(qc, kc, vc, scale, window).first;
+  return differentiable
+             ? CausalAttention::apply(qc, kc, vc, scale, window, packed.offsets)
+             : implementation(q).forward(qc, kc, vc, scale, window, packed.offsets).first;
 }
 
 }  // namespace sftbench::ops

@@ -52,8 +52,8 @@ Tensor scores_of(const Tensor& q_tile, const Tensor& k_tile, const Tile& tile, d
                              -std::numeric_limits<double>::infinity());
 }
 
-std::pair<Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
-                                  int64_t window) {
+std::pair<Tensor, Tensor> forward_rows(const Tensor& q, const Tensor& k, const Tensor& v,
+                                       double scale, int64_t window) {
   const int64_t length = q.size(1);
   const Tensor qs = grouped(q, k.size(2)), ks = grouped(k, k.size(2)), vs = grouped(v, k.size(2));
   Tensor output = torch::empty(qs.sizes(), qs.options());
@@ -71,9 +71,9 @@ std::pair<Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor
   return {ungrouped(output, q.scalar_type()), lse.flatten(1, 2)};
 }
 
-std::array<Tensor, 3> backward(const Tensor& output_gradient, const Tensor& q, const Tensor& k,
-                               const Tensor& v, const Tensor& output, const Tensor& lse,
-                               double scale, int64_t window) {
+std::array<Tensor, 3> backward_rows(const Tensor& output_gradient, const Tensor& q, const Tensor& k,
+                                    const Tensor& v, const Tensor& output, const Tensor& lse,
+                                    double scale, int64_t window) {
   const int64_t length = q.size(1), kv_heads = k.size(2);
   const Tensor qs = grouped(q, kv_heads), ks = grouped(k, kv_heads), vs = grouped(v, kv_heads);
   const Tensor d_out = grouped(output_gradient, kv_heads);
@@ -97,6 +97,37 @@ std::array<Tensor, 3> backward(const Tensor& output_gradient, const Tensor& q, c
   }
   const auto dtype = q.scalar_type();
   return {ungrouped(dq, dtype), ungrouped(dk, dtype), ungrouped(dv, dtype)};
+}
+
+// --- packed sequences: each is a row of its own ---
+std::pair<Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
+                                  int64_t window, const std::vector<int64_t>& offsets) {
+  if (offsets.empty()) return forward_rows(q, k, v, scale, window);
+  std::vector<Tensor> outputs, lses;
+  for (size_t i = 0; i + 1 < offsets.size(); ++i) {
+    const auto sequence = [&](const Tensor& x) { return x.slice(1, offsets[i], offsets[i + 1]); };
+    const auto [output, lse] = forward_rows(sequence(q), sequence(k), sequence(v), scale, window);
+    outputs.push_back(output);
+    lses.push_back(lse);
+  }
+  return {torch::cat(outputs, 1), torch::cat(lses, 2)};
+}
+
+std::array<Tensor, 3> backward(const Tensor& output_gradient, const Tensor& q, const Tensor& k,
+                               const Tensor& v, const Tensor& output, const Tensor& lse,
+                               double scale, int64_t window, const std::vector<int64_t>& offsets) {
+  if (offsets.empty()) return backward_rows(output_gradient, q, k, v, output, lse, scale, window);
+  std::array<std::vector<Tensor>, 3> gradients;
+  for (size_t i = 0; i + 1 < offsets.size(); ++i) {
+    const auto sequence = [&](const Tensor& x, int64_t dim = 1) {
+      return x.slice(dim, offsets[i], offsets[i + 1]);
+    };
+    const auto of_sequence =
+        backward_rows(sequence(output_gradient), sequence(q), sequence(k), sequence(v),
+                      sequence(output), sequence(lse, 2), scale, window);
+    for (size_t j = 0; j < gradients.size(); ++j) gradients[j].push_back(of_sequence[j]);
+  }
+  return {torch::cat(gradients[0], 1), torch::cat(gradients[1], 1), torch::cat(gradients[2], 1)};
 }
 
 }  // namespace

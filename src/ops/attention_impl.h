@@ -1,12 +1,14 @@
-// What an implementation of causal attention gives. Shapes as in attention.h; lse [B, H, S] is each
-// query's log(sum(exp(score))) in float32 (float64 for float64 inputs), from which the backward
-// recomputes the probabilities.
+// What an implementation of causal attention gives. Shapes as in attention.h; `offsets` are those
+// of PackedSequences. lse holds each query's log(sum(exp(score))), from which the backward
+// recomputes the probabilities: one float32 (float64 for float64 inputs) per query and head, in an
+// order that only the implementation knows.
 #pragma once
 
 #include <torch/types.h>
 
 #include <array>
 #include <utility>
+#include <vector>
 
 namespace sftbench::ops {
 
@@ -14,12 +16,14 @@ struct AttentionImpl {
   // {output [B, S, H, D], lse}
   std::pair<torch::Tensor, torch::Tensor> (*forward)(const torch::Tensor& q, const torch::Tensor& k,
                                                      const torch::Tensor& v, double scale,
-                                                     int64_t window);
+                                                     int64_t window,
+                                                     const std::vector<int64_t>& offsets);
   // Gradients of q, k and v.
   std::array<torch::Tensor, 3> (*backward)(const torch::Tensor& output_gradient,
                                            const torch::Tensor& q, const torch::Tensor& k,
                                            const torch::Tensor& v, const torch::Tensor& output,
-                                           const torch::Tensor& lse, double scale, int64_t window);
+                                           const torch::Tensor& lse, double scale, int64_t window,
+                                           const std::vector<int64_t>& offsets);
 };
 
 extern const AttentionImpl kAttentionCpu;

@@ -16,6 +16,7 @@
 #include "sftbench/base/json.h"
 #include "sftbench/checkpoint/model_config.h"
 #include "sftbench/model/linear.h"
+#include "sftbench/ops/attention.h"
 
 namespace sftbench {
 
@@ -32,6 +33,23 @@ class LayerRunner {
   }
 };
 
+// What a forward pass reads: ids [B, S] int64, and, where the one row holds several sequences, which. Positions
+// begin anew with each of them, and none attends to another.
+struct TokenRows {
+  TokenRows(torch::Tensor ids, ops::PackedSequences sequences = {})  // NOLINT: plain ids are rows, too
+      : input_ids(std::move(ids)), packed(std::move(sequences)) {}
+
+  torch::Tensor input_ids;
+  ops::PackedSequences packed;
+};
+
+// Which forward pass runs: what dropout draws from. A layer that is recomputed in the backward pass finds the number of
+// the forward pass that it belongs to.
+struct ForwardPass {
+  int64_t number = 0;     // counts calls of loss()
+  bool training = false;  // logits() are computed without dropout
+};
+
 class CausalLm {
  public:
   explicit CausalLm(ModelConfig config) : config_(std::move(config)) {}
@@ -39,18 +57,18 @@ class CausalLm {
 
   const ModelConfig& config() const { return config_; }
 
-  // input_ids [B, S] int64 -> last hidden states [B, S, H], after the final norm.
-  virtual torch::Tensor hidden_states(const torch::Tensor& input_ids, LayerRunner& runner) = 0;
+  // -> last hidden states [B, P + S, H], after the final norm. P virtual tokens (prompt()) stand in front and shift
+  // the positions of what follows.
+  virtual torch::Tensor hidden_states(const TokenRows& rows, LayerRunner& runner) = 0;
 
   // [V, H]: the output projection (the embedding itself when tied), and the factor on the logits
   // (1 / logits_scaling for Granite, else 1).
   virtual const torch::Tensor& output_weight() const = 0;
   virtual double logit_scale() const { return 1.0; }
 
-  // input_ids, labels [B, S] int64 (labels not shifted, -100 ignored) -> float32 scalar:
-  // sum of the next-token cross-entropies / denominator.
-  torch::Tensor loss(const torch::Tensor& input_ids, const torch::Tensor& labels, double denominator,
-                     LayerRunner& runner);
+  // labels [B, S] int64 (not shifted, -100 ignored) -> float32 scalar: sum of the next-token cross-entropies /
+  // denominator. REQUIRES: the label of each packed sequence's first position is -100 (nothing predicts it).
+  torch::Tensor loss(const TokenRows& rows, const torch::Tensor& labels, double denominator, LayerRunner& runner);
 
   // input_ids [B, S] -> logits [B, S, V]; for tests and small inputs: holds all of them.
   torch::Tensor logits(const torch::Tensor& input_ids);
@@ -58,8 +76,16 @@ class CausalLm {
   // Every parameter once (a tied output projection is not listed), in forward order: embedding, layers, norm, head.
   virtual std::vector<NamedParameter> parameters() = 0;
 
-  // The linear projections of the layers (not the output projection), in forward order: what adapters wrap.
-  virtual std::vector<NamedLinear> linears() = 0;
+  // The linear projections of the layers (not the output projection), in forward order, grouped by what they read:
+  // where adapters go. linears() is the same without the groups.
+  virtual std::vector<NamedLinearGroup> linear_groups() = 0;
+  std::vector<NamedLinear> linears();
+
+  // Prompt tuning's virtual tokens [P, H] in front of every row, of any float dtype; undefined without. A parameter
+  // named "prompt_embeddings" once it is set.
+  virtual torch::Tensor& prompt() = 0;
+
+  const ForwardPass& pass() const { return pass_; }
 
   // The transformer layers: the units of sharding and of checkpointing. Parameters of layer i are named
   // "model.layers.<i>.".
@@ -71,6 +97,7 @@ class CausalLm {
 
  private:
   ModelConfig config_;
+  ForwardPass pass_;
   std::optional<torch::Dtype> compute_dtype_;
 };
 

@@ -1,19 +1,34 @@
 // Causal grouped-query attention that never holds the S x S scores of all heads: tiles of queries and keys with a
-// running softmax (Dao et al. 2022). Softmax in float32, as in Hugging Face's attention.
+// running softmax (Dao et al. 2022). Softmax in float32, as in Hugging Face's attention. A row may hold several
+// sequences one behind the other (packed batches): none sees another, and what it costs is the sum of their squares.
 #pragma once
 
 #include <torch/types.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace sftbench::ops {
 
+// The sequences of a packed row, in order. Without any, every row is one sequence.
+struct PackedSequences {
+  std::vector<int64_t> offsets;  // [n + 1] 0, first position of each further sequence, S
+  torch::Tensor cumulative;      // the same, int32, on the device that attention runs on
+  int64_t longest = 0;           // positions of the longest
+
+  bool empty() const { return offsets.empty(); }
+};
+
+// Of the lengths of the sequences, all above 0. No lengths: no packed row.
+PackedSequences packed_sequences(const std::vector<int64_t>& lengths, torch::Device device);
+
 // q [B, S, H, D]; k, v [B, S, K, D] with K dividing H: query head h reads key/value head h / (H / K).
 // scale: factor on the scores. window: number of keys that a query sees, itself included (Mistral's sliding
-// window); 0 means all. Position i sees positions j with j <= i and i - j < window. Returns [B, S, H, D].
+// window); 0 means all. Position i sees positions j of its sequence with j <= i and i - j < window.
+// Returns [B, S, H, D]. REQUIRES, with packed sequences: B == 1.
 // No padding mask: with right padding and causality no real position sees a padded one.
 // Differentiable in q, k, v. Keeps q, k, v, the output and one float32 (log-sum-exp) per query and head.
 torch::Tensor causal_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v, double scale,
-                               int64_t window = 0);
+                               int64_t window = 0, const PackedSequences& packed = {});
 
 }  // namespace sftbench::ops
