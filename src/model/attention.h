@@ -24,13 +24,14 @@ class SelfAttention {
 
   // x [B, S, H] -> [B, S, H]
   torch::Tensor forward(const torch::Tensor& x_BSH, const RotaryTables& rope) const;
-  void append_linears(const std::string& name, std::vector<NamedLinear>& linears);
+  void append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups);
+  void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters);
 
  private:
   int64_t head_dim_;
   double scale_;
   int64_t window_;
-  std::unique_ptr<Linear> q_proj_, k_proj_, v_proj_, o_proj_;
+  LinearGroup qkv_, o_;
 };
 
 }  // namespace sftbench

@@ -9,21 +9,12 @@ std::string layer_name(size_t index) {
   return "model.layers." + std::to_string(index);
 }
 
-void append_layer_linears(const std::string& name, DecoderLayer& layer,
-                          std::vector<NamedLinear>& linears) {
-  layer.self_attn.append_linears(name + ".self_attn", linears);
-  layer.mlp.append_linears(name + ".mlp", linears);
-}
-
 void append_layer_parameters(const std::string& name, DecoderLayer& layer,
                              std::vector<NamedParameter>& parameters) {
-  std::vector<NamedLinear> attention, mlp;
-  layer.self_attn.append_linears(name + ".self_attn", attention);
-  layer.mlp.append_linears(name + ".mlp", mlp);
   layer.input_layernorm.append_parameters(name + ".input_layernorm", parameters);
-  append_parameters_of(attention, parameters);
+  layer.self_attn.append_parameters(name + ".self_attn", parameters);
   layer.post_attention_layernorm.append_parameters(name + ".post_attention_layernorm", parameters);
-  append_parameters_of(mlp, parameters);
+  layer.mlp.append_parameters(name + ".mlp", parameters);
 }
 
 }  // namespace
@@ -45,6 +36,14 @@ Decoder::Decoder(const ModelConfig& config, double attention_scale, int64_t wind
     lm_head_ = torch::empty({config.vocab_size, config.hidden_size}, options);
 }
 
+torch::Tensor Decoder::embed(const torch::Tensor& input_ids) const {
+  const torch::Tensor tokens_BSH = embed_tokens_.forward(input_ids);
+  if (!prompt_.defined()) return tokens_BSH;
+  const torch::Tensor prompt_BPH =
+      prompt_.to(tokens_BSH.scalar_type()).expand({input_ids.size(0), -1, -1});
+  return torch::cat({prompt_BPH, tokens_BSH}, 1);
+}
+
 const torch::Tensor& Decoder::output_weight() const {
   return lm_head_.defined() ? lm_head_ : embed_tokens_.weight();
 }
@@ -56,14 +55,17 @@ std::vector<NamedParameter> Decoder::parameters() {
     append_layer_parameters(layer_name(i), layers_[i], parameters);
   norm_.append_parameters("model.norm", parameters);
   if (lm_head_.defined()) parameters.push_back({"lm_head.weight", &lm_head_});
+  if (prompt_.defined()) parameters.push_back({"prompt_embeddings", &prompt_});
   return parameters;
 }
 
-std::vector<NamedLinear> Decoder::linears() {
-  std::vector<NamedLinear> linears;
-  for (size_t i = 0; i < layers_.size(); ++i)
-    append_layer_linears(layer_name(i), layers_[i], linears);
-  return linears;
+std::vector<NamedLinearGroup> Decoder::linear_groups() {
+  std::vector<NamedLinearGroup> groups;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    layers_[i].self_attn.append_groups(layer_name(i) + ".self_attn", groups);
+    layers_[i].mlp.append_groups(layer_name(i) + ".mlp", groups);
+  }
+  return groups;
 }
 
 }  // namespace sftbench

@@ -28,14 +28,19 @@ class Decoder : public CausalLm {
 
   const torch::Tensor& output_weight() const override;
   std::vector<NamedParameter> parameters() override;
-  std::vector<NamedLinear> linears() override;
+  std::vector<NamedLinearGroup> linear_groups() override;
+  torch::Tensor& prompt() override { return prompt_; }
 
  protected:
+  // input_ids [B, S] -> [B, P + S, H]: the virtual tokens, where there are any, then the tokens.
+  torch::Tensor embed(const torch::Tensor& input_ids) const;
+
   TokenEmbedding embed_tokens_;
   std::vector<DecoderLayer> layers_;
   RmsNorm norm_;
   torch::Tensor lm_head_;  // [V, H]; undefined when tied to the embedding
   RotaryEmbedding rotary_emb_;
+  torch::Tensor prompt_;  // [P, H], or undefined
 };
 
 }  // namespace sftbench

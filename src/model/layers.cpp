@@ -51,24 +51,36 @@ void TokenEmbedding::append_parameters(const std::string& name,
 
 GatedMlp::GatedMlp(int64_t hidden_size, int64_t intermediate_size, bool bias,
                    torch::TensorOptions options)
-    : gate_proj_(std::make_unique<DenseLinear>(hidden_size, intermediate_size, bias, options)),
-      up_proj_(std::make_unique<DenseLinear>(hidden_size, intermediate_size, bias, options)),
-      down_proj_(std::make_unique<DenseLinear>(intermediate_size, hidden_size, bias, options)) {}
+    : gate_up_(make_dense_group(hidden_size,
+                                {{"gate_proj", intermediate_size}, {"up_proj", intermediate_size}},
+                                bias, options)),
+      down_(make_dense_group(intermediate_size, {{"down_proj", hidden_size}}, bias, options)) {}
 
 torch::Tensor GatedMlp::forward(const torch::Tensor& x) const {
-  return down_proj_->forward(ops::swiglu(gate_proj_->forward(x), up_proj_->forward(x)));
+  const std::vector<torch::Tensor> gate_and_up = gate_up_.forward(x);
+  return down_.forward(ops::swiglu(gate_and_up[0], gate_and_up[1]))[0];
 }
 
-void GatedMlp::append_linears(const std::string& name, std::vector<NamedLinear>& linears) {
-  linears.push_back({name + ".gate_proj", &gate_proj_});
-  linears.push_back({name + ".up_proj", &up_proj_});
-  linears.push_back({name + ".down_proj", &down_proj_});
+void GatedMlp::append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) {
+  groups.push_back({&gate_up_, gate_up_.named_linears(name)});
+  groups.push_back({&down_, down_.named_linears(name)});
 }
 
-void append_parameters_of(const std::vector<NamedLinear>& linears,
-                          std::vector<NamedParameter>& parameters) {
-  for (const NamedLinear& linear : linears)
-    (*linear.slot)->append_parameters(linear.name, parameters);
+void GatedMlp::append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) {
+  gate_up_.append_parameters(name, parameters);
+  down_.append_parameters(name, parameters);
+}
+
+LinearGroup make_dense_group(int64_t in_features, const std::vector<LinearOutput>& outputs,
+                             bool bias, torch::TensorOptions options) {
+  std::vector<std::string> names;
+  std::vector<std::unique_ptr<Linear>> linears;
+  for (const LinearOutput& output : outputs) {
+    names.push_back(output.name);
+    linears.push_back(
+        std::make_unique<DenseLinear>(in_features, output.out_features, bias, options));
+  }
+  return {std::move(names), std::move(linears)};
 }
 
 }  // namespace sftbench

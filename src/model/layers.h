@@ -20,6 +20,8 @@ class DenseLinear : public Linear {
   DenseLinear(int64_t in_features, int64_t out_features, bool bias, torch::TensorOptions options);
 
   torch::Tensor forward(const torch::Tensor& x) override;
+  int64_t in_features() const override { return weight_.size(1); }
+  int64_t out_features() const override { return weight_.size(0); }
   void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) override;
   void set_compute_dtype(torch::Dtype dtype) override { compute_dtype_ = dtype; }
 
@@ -65,14 +67,20 @@ class GatedMlp {
   GatedMlp(int64_t hidden_size, int64_t intermediate_size, bool bias, torch::TensorOptions options);
 
   torch::Tensor forward(const torch::Tensor& x) const;
-  void append_linears(const std::string& name, std::vector<NamedLinear>& linears);
+  void append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups);
+  void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters);
 
  private:
-  std::unique_ptr<Linear> gate_proj_, up_proj_, down_proj_;
+  LinearGroup gate_up_, down_;
 };
 
-// The parameters of all `linears`, in their order.
-void append_parameters_of(const std::vector<NamedLinear>& linears,
-                          std::vector<NamedParameter>& parameters);
+// Dense linears that read the same input of width `in_features`. outputs: leaf name and width of
+// each.
+struct LinearOutput {
+  std::string name;
+  int64_t out_features;
+};
+LinearGroup make_dense_group(int64_t in_features, const std::vector<LinearOutput>& outputs,
+                             bool bias, torch::TensorOptions options);
 
 }  // namespace sftbench

@@ -15,6 +15,11 @@ bool computes_in_float32(const Tensor& tensor) {
   return tensor.scalar_type() == torch::kFloat16 && tensor.device().is_cpu();
 }
 
+// Products of narrower matrices that are wanted in float32; only oneDNN gives them so.
+bool is_wider(const Tensor& out, const Tensor& a) {
+  return out.scalar_type() != a.scalar_type();
+}
+
 // out = a b + bias, or out += a b where beta is 1 and there is no bias.
 void multiply_into(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias, double beta) {
   if (out.numel() == 0) return;
@@ -24,6 +29,9 @@ void multiply_into(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& 
     Tensor product = at::mm(a.to(torch::kFloat32), b.to(torch::kFloat32));
     if (bias.defined()) product += bias;
     out.copy_(beta == 0.0 ? product : product + out);
+  } else if (is_wider(out, a)) {
+    const Tensor product = at::mm(a, b);
+    beta == 0.0 ? out.copy_(product) : out.add_(product);
   } else if (bias.defined()) {
     at::addmm_out(out, bias, a, b);
   } else if (beta == 0.0) {
@@ -45,8 +53,12 @@ Tensor matmul_nt(const Tensor& x, const Tensor& w, const Tensor& bias) {
   return multiply(x, w.t(), bias);
 }
 
-void matmul_nt_into(Tensor out, const Tensor& x, const Tensor& w) {
-  multiply_into(out, x, w.t(), {}, 0.0);
+void matmul_nt_into(Tensor out, const Tensor& x, const Tensor& w, const Tensor& bias) {
+  multiply_into(out, x, w.t(), bias, 0.0);
+}
+
+void add_matmul_nt(Tensor out, const Tensor& x, const Tensor& w) {
+  multiply_into(out, x, w.t(), {}, 1.0);
 }
 
 Tensor matmul_nn(const Tensor& y, const Tensor& w) {

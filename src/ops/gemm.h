@@ -1,5 +1,7 @@
 // The three matrix products of a linear layer, at the full rate of the library below (OpenBLAS in
-// float32, oneDNN in bfloat16, cuBLAS on GPUs). All matrices are 2-d, row-major and of one dtype.
+// float32, oneDNN in bfloat16, cuBLAS on GPUs). All matrices are 2-d and of one dtype; rows may be
+// farther apart than they are long. `beta` is 0 or 1 and multiplies what is in `out` already; the
+// sum is rounded once.
 #pragma once
 
 #include <torch/types.h>
@@ -11,13 +13,18 @@ torch::Tensor matmul_nt(const torch::Tensor& x, const torch::Tensor& w,
                         const torch::Tensor& bias = {});
 
 // The same into a tensor that exists.
-void matmul_nt_into(torch::Tensor out, const torch::Tensor& x, const torch::Tensor& w);
+void matmul_nt_into(torch::Tensor out, const torch::Tensor& x, const torch::Tensor& w,
+                    const torch::Tensor& bias = {});
+
+// out = out + x w^T.
+void add_matmul_nt(torch::Tensor out, const torch::Tensor& x, const torch::Tensor& w);
 
 // y [M, N], w [N, K] -> y w [M, K].
 torch::Tensor matmul_nn(const torch::Tensor& y, const torch::Tensor& w);
 void matmul_nn_into(torch::Tensor out, const torch::Tensor& y, const torch::Tensor& w);
 
-// y [M, N], x [M, K]: out [N, K] = beta * out + y^T x, with beta 0 or 1; the sum is rounded once.
+// y [M, N], x [M, K]: out [N, K] = beta * out + y^T x. `out` may be float32 where y and x are
+// narrower: the gradient of a parameter that is wider than what it is computed with.
 void matmul_tn_into(torch::Tensor out, const torch::Tensor& y, const torch::Tensor& x, double beta);
 
 }  // namespace sftbench::ops

@@ -79,7 +79,8 @@ ProductKey key_of(const Tensor& out, const Tensor& a, const Tensor& b, const Ten
           b.stride(0),
           b.stride(1),
           out.stride(0),
-          (out.scalar_type() == torch::kFloat32 ? 4 : 0) + (bias.defined() ? 2 : 0) +
+          (a.scalar_type() == torch::kFloat32 ? 8 : 0) +
+              (out.scalar_type() == torch::kFloat32 ? 4 : 0) + (bias.defined() ? 2 : 0) +
               (beta != 0.0 ? 1 : 0)};
 }
 

@@ -11,9 +11,9 @@ namespace sftbench::ops {
 // True where onednn_multiply takes matrices of this dtype and device and has fast kernels for them.
 bool onednn_multiplies(const torch::Tensor& matrix);
 
-// out = a b + bias + beta * out with beta 0 or 1, rounded once. a [M, K], b [K, N], out [M, N];
-// each row-major or a transposed view of such; bias [N] or undefined. REQUIRES:
-// onednn_multiplies(a).
+// out = a b + bias + beta * out with beta 0 or 1, rounded once. a [M, K], b [K, N], out [M, N]
+// of a's dtype or float32; each row-major or a transposed view of such; bias [N] or undefined.
+// REQUIRES: onednn_multiplies(a).
 void onednn_multiply(torch::Tensor& out, const torch::Tensor& a, const torch::Tensor& b,
                      const torch::Tensor& bias, double beta);
 

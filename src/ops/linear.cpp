@@ -29,8 +29,11 @@ Tensor rows(const Tensor& tensor) {
   return tensor.reshape({-1, tensor.size(-1)}).contiguous();
 }
 
+// The result is no view, so that adapters may add to it in place.
 Tensor forward_rows(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  return matmul_nt(rows(x), weight, bias).view(with_last(x, weight.size(0)));
+  Tensor y = torch::empty(with_last(x, weight.size(0)), x.options());
+  matmul_nt_into(y.view({-1, y.size(-1)}), rows(x), weight, bias);
+  return y;
 }
 
 class Linear : public torch::autograd::Function<Linear> {

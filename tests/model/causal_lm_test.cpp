@@ -89,11 +89,13 @@ TEST(CausalLm, TiedOutputProjectionIsNotListed) {
             tied.model->output_weight().data_ptr());
 }
 
-// Stands for LoRA: adds to what the linear it holds computes.
+// Stands for another kind of linear: adds to what the one it holds computes.
 class PlusOne : public Linear {
  public:
   explicit PlusOne(std::unique_ptr<Linear> base) : base_(std::move(base)), one_(torch::ones({1})) {}
   torch::Tensor forward(const torch::Tensor& x) override { return base_->forward(x) + one_; }
+  int64_t in_features() const override { return base_->in_features(); }
+  int64_t out_features() const override { return base_->out_features(); }
   void append_parameters(const std::string& name,
                          std::vector<NamedParameter>& parameters) override {
     base_->append_parameters(name + ".base_layer", parameters);

@@ -1,5 +1,7 @@
-// A linear projection inside a model, as a part that tuning can replace or wrap from outside: LoRA
-// takes the Linear out of its slot and puts one in that holds it.
+// The linear projections inside a model, as parts that tuning can replace or add to from outside.
+// Linears that read the same input (q, k, v; gate, up; o and down alone) form a group: an adapter
+// belongs to a group, so that its linears' adapters can share what they do with that input, and it
+// knows nothing of what kind the linears are.
 #pragma once
 
 #include <torch/types.h>
@@ -21,8 +23,12 @@ class Linear {
  public:
   virtual ~Linear() = default;
 
-  // x [..., in] -> [..., out]
+  // x [..., in] -> [..., out], contiguous and neither a view nor kept: an adapter adds to it in
+  // place.
   virtual torch::Tensor forward(const torch::Tensor& x) = 0;
+
+  virtual int64_t in_features() const = 0;
+  virtual int64_t out_features() const = 0;
 
   // Appends its parameters as "<name>.weight", "<name>.bias", ...
   virtual void append_parameters(const std::string& name,
@@ -32,10 +38,49 @@ class Linear {
   virtual void set_compute_dtype(torch::Dtype dtype) = 0;
 };
 
+// What tuning adds to the outputs of a group.
+class Adapter {
+ public:
+  virtual ~Adapter() = default;
+
+  // outputs[i] is what linear i of the group made of x; it may be written to and is what is
+  // returned, whole or changed.
+  virtual std::vector<torch::Tensor> add_to(std::vector<torch::Tensor> outputs,
+                                            const torch::Tensor& x) = 0;
+
+  virtual void append_parameters(std::vector<NamedParameter>& parameters) = 0;
+};
+
 // Where a Linear sits. `slot` points into the model and is never null.
 struct NamedLinear {
   std::string name;  // model.layers.0.self_attn.q_proj
   std::unique_ptr<Linear>* slot;
+};
+
+// Linears that read the same input, and what is added to their outputs.
+class LinearGroup {
+ public:
+  // Leaf names of the linears ("q_proj"), in their order.
+  LinearGroup(std::vector<std::string> names, std::vector<std::unique_ptr<Linear>> linears);
+
+  // One output for each linear.
+  std::vector<torch::Tensor> forward(const torch::Tensor& x) const;
+
+  std::vector<NamedLinear> named_linears(const std::string& prefix);
+  void append_parameters(const std::string& prefix, std::vector<NamedParameter>& parameters);
+
+  void set_adapter(std::unique_ptr<Adapter> adapter) { adapter_ = std::move(adapter); }
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<std::unique_ptr<Linear>> linears_;
+  std::unique_ptr<Adapter> adapter_;
+};
+
+// Where a group sits.
+struct NamedLinearGroup {
+  LinearGroup* group;
+  std::vector<NamedLinear> linears;
 };
 
 }  // namespace sftbench

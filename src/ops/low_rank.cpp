@@ -1,0 +1,177 @@
+// Letters: M rows of x, n adapters, r rank. u [M, n r] is scale * drop(x) A^T, one product with the
+// A_i stacked; column block i of it belongs to adapter i.
+#include "sftbench/ops/low_rank.h"
+
+#include <torch/torch.h>
+
+#include "ops/checks.h"
+#include "ops/gemm.h"
+#include "sftbench/ops/grad_accumulation.h"
+
+namespace sftbench::ops {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr const char* kOp = "add_low_rank";
+
+Tensor rows(const Tensor& tensor) {
+  return tensor.reshape({-1, tensor.size(-1)}).contiguous();
+}
+
+// The factors among the tensors of a node: x, n outputs, n A, n B.
+std::vector<LowRankFactors> factors_of(at::TensorList a_then_b) {
+  const size_t n = a_then_b.size() / 2;
+  std::vector<LowRankFactors> factors(n);
+  for (size_t i = 0; i < n; ++i) factors[i] = {a_then_b[i], a_then_b[n + i]};
+  return factors;
+}
+
+// The A_i below one another, in the dtype that is computed in.
+Tensor stack_a(const std::vector<LowRankFactors>& factors, torch::Dtype dtype) {
+  std::vector<Tensor> parts;
+  for (const LowRankFactors& factor : factors) parts.push_back(factor.a.to(dtype));
+  return parts.size() == 1 ? parts[0] : at::cat(parts);
+}
+
+// Adapter i's columns of a matrix [M, n r], or rows of one [n r, in].
+Tensor block(const Tensor& stacked, int64_t dimension, size_t index, size_t count) {
+  const int64_t width = stacked.size(dimension) / static_cast<int64_t>(count);
+  return stacked.narrow(dimension, static_cast<int64_t>(index) * width, width);
+}
+
+// Adds to the outputs in place and returns u.
+Tensor add_products(const Tensor& kept, const std::vector<Tensor>& outputs,
+                    const std::vector<LowRankFactors>& factors, double scale) {
+  Tensor u = torch::empty(
+      {kept.size(0), factors[0].a.size(0) * static_cast<int64_t>(factors.size())}, kept.options());
+  matmul_nt_into(u, kept, stack_a(factors, kept.scalar_type()));
+  u.mul_(scale);
+  for (size_t i = 0; i < factors.size(); ++i) {
+    add_matmul_nt(outputs[i].view({-1, outputs[i].size(-1)}), block(u, 1, i, factors.size()),
+                  factors[i].b.to(kept.scalar_type()));
+  }
+  return u;
+}
+
+// scale * dy B, and the gradients of the B_i on the way.
+Tensor back_through_b(const std::vector<Tensor>& y_gradients, const Tensor& u,
+                      const std::vector<LowRankFactors>& factors, double scale,
+                      variable_list& b_gradients) {
+  const size_t n = factors.size();
+  Tensor u_gradient = torch::empty_like(u);
+  for (size_t i = 0; i < n; ++i) {
+    const Tensor target = block(u_gradient, 1, i, n);
+    if (!y_gradients[i].defined()) {  // nobody used this output
+      target.zero_();
+      b_gradients.emplace_back();
+      continue;
+    }
+    const Tensor dy = rows(y_gradients[i]);
+    matmul_nn_into(target, dy, factors[i].b.to(u.scalar_type()));
+    b_gradients.push_back(accumulate_gradient(factors[i].b, [&](Tensor& gradient, double beta) {
+      matmul_tn_into(gradient, dy, block(u, 1, i, n), beta);
+    }));
+  }
+  return u_gradient.mul_(scale);
+}
+
+void back_through_a(const Tensor& u_gradient, const Tensor& kept,
+                    const std::vector<LowRankFactors>& factors, variable_list& a_gradients) {
+  const Tensor& first = factors[0].a;
+  Tensor stacked = torch::empty({u_gradient.size(1), kept.size(1)}, first.options());
+  matmul_tn_into(stacked, u_gradient, kept, 0.0);
+  for (size_t i = 0; i < factors.size(); ++i) {
+    a_gradients.push_back(accumulate_gradient(factors[i].a, [&](Tensor& gradient, double beta) {
+      const Tensor part = block(stacked, 0, i, factors.size());
+      beta == 0.0 ? gradient.copy_(part) : gradient.add_(part);
+    }));
+  }
+}
+
+class AddLowRank : public torch::autograd::Function<AddLowRank> {
+ public:
+  static variable_list forward(AutogradContext* ctx, at::TensorList tensors, int64_t count,
+                               double scale, double probability, int64_t seed) {
+    const auto n = static_cast<size_t>(count);
+    const Tensor& x = tensors[0];
+    const variable_list outputs = tensors.slice(1, n).vec();
+    const std::vector<LowRankFactors> factors = factors_of(tensors.slice(1 + n));
+    const Dropout dropout{probability, static_cast<uint64_t>(seed)};
+    const double whole_scale = scale * kept_scale(x, dropout);
+
+    const Tensor kept = rows(zero_dropped(x, dropout));
+    variable_list saved = {kept, add_products(kept, outputs, factors, whole_scale)};
+    for (const Tensor& factor : tensors.slice(1 + n)) saved.push_back(factor);
+    ctx->save_for_backward(std::move(saved));
+    ctx->saved_data["scale"] = whole_scale;
+    ctx->saved_data["probability"] = probability;
+    ctx->saved_data["seed"] = seed;
+    ctx->saved_data["x_sizes"] = x.requires_grad() ? x.sizes().vec() : std::vector<int64_t>();
+    ctx->mark_dirty(outputs);
+    return outputs;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list y_gradients) {
+    const variable_list saved = ctx->get_saved_variables();
+    const Tensor &kept = saved[0], &u = saved[1];
+    const auto factors = factors_of(at::TensorList(saved).slice(2));
+    variable_list a_gradients, b_gradients;
+    const Tensor u_gradient =
+        back_through_b(y_gradients, u, factors, ctx->saved_data["scale"].toDouble(), b_gradients);
+    back_through_a(u_gradient, kept, factors, a_gradients);
+
+    variable_list gradients(1);
+    if (const auto sizes = ctx->saved_data["x_sizes"].toIntVector(); !sizes.empty()) {
+      const Dropout dropout{ctx->saved_data["probability"].toDouble(),
+                            static_cast<uint64_t>(ctx->saved_data["seed"].toInt())};
+      const Tensor dx = matmul_nn(u_gradient, stack_a(factors, kept.scalar_type()));
+      gradients[0] = zero_dropped(dx, dropout).view(sizes);
+    }
+    for (const variable_list* part : {&y_gradients, &a_gradients, &b_gradients}) {
+      gradients.insert(gradients.end(), part->begin(), part->end());
+    }
+    gradients.resize(gradients.size() + 4);  // count, scale, probability, seed
+    return gradients;
+  }
+};
+
+void check_shapes(const Tensor& x, const std::vector<Tensor>& y,
+                  const std::vector<LowRankFactors>& factors) {
+  require_float(x, kOp, "x");
+  require(!factors.empty() && y.size() == factors.size(), kOp,
+          "as many outputs as factors, at least one",
+          std::to_string(y.size()) + " and " + std::to_string(factors.size()));
+  const int64_t rank = factors[0].a.size(0);
+  for (size_t i = 0; i < factors.size(); ++i) {
+    const LowRankFactors& factor = factors[i];
+    require_like(factor.a, kOp, "a", {rank, x.size(-1)}, factors[0].a);
+    require_like(factor.b, kOp, "b", {-1, rank}, factors[0].a);
+    std::vector<int64_t> sizes = x.sizes().vec();
+    sizes.back() = factor.b.size(0);
+    require_like(y[i], kOp, "y", sizes, x);
+    require(y[i].is_contiguous(), kOp, "y must be contiguous", describe(y[i]));
+  }
+}
+
+}  // namespace
+
+std::vector<Tensor> add_low_rank(const Tensor& x, std::vector<Tensor> y,
+                                 const std::vector<LowRankFactors>& factors, double scale,
+                                 const Dropout& dropout) {
+  check_shapes(x, y, factors);
+  if (!torch::GradMode::is_enabled()) {
+    add_products(rows(zero_dropped(x, dropout)), y, factors, scale * kept_scale(x, dropout));
+    return y;
+  }
+  variable_list tensors = {x};
+  tensors.insert(tensors.end(), y.begin(), y.end());
+  for (const LowRankFactors& factor : factors) tensors.push_back(factor.a);
+  for (const LowRankFactors& factor : factors) tensors.push_back(factor.b);
+  return AddLowRank::apply(at::TensorList(tensors), static_cast<int64_t>(y.size()), scale,
+                           dropout.probability, static_cast<int64_t>(dropout.seed));
+}
+
+}  // namespace sftbench::ops

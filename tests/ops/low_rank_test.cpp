@@ -1,0 +1,143 @@
+#include "sftbench/ops/low_rank.h"
+
+#include "ops/op_test_support.h"
+
+namespace sftbench::ops {
+namespace {
+
+constexpr double kScale = 3.0;
+
+// The outputs as one tensor, so that one comparison covers all.
+Tensor joined(const std::vector<Tensor>& outputs) {
+  std::vector<Tensor> flat;
+  for (const Tensor& output : outputs) flat.push_back(output.reshape({-1, output.size(-1)}));
+  return torch::cat(flat, 1);
+}
+
+// x, y0, y1, a0, a1, b0, b1. What is written to in place is a copy.
+Tensor by_operator(const std::vector<Tensor>& in) {
+  return joined(add_low_rank(in[0], {in[1].clone(), in[2].clone()},
+                             {{in[3], in[5]}, {in[4], in[6]}}, kScale));
+}
+
+Tensor by_hand(const std::vector<Tensor>& in) {
+  const auto adapted = [&in](size_t y, size_t a, size_t b) {
+    return in[y] + kScale * torch::matmul(torch::matmul(in[0], in[a].t()), in[b].t());
+  };
+  return joined({adapted(1, 3, 5), adapted(2, 4, 6)});
+}
+
+std::vector<Tensor> inputs(torch::Dtype dtype) {
+  return {random_tensor({2, 5, 24}, dtype, 1),    random_tensor({2, 5, 16}, dtype, 2),
+          random_tensor({2, 5, 8}, dtype, 3),     random_tensor({3, 24}, dtype, 4) * 0.2,
+          random_tensor({3, 24}, dtype, 5) * 0.2, random_tensor({16, 3}, dtype, 6) * 0.2,
+          random_tensor({8, 3}, dtype, 7) * 0.2};
+}
+
+TEST(AddLowRank, MatchesFloat64ForwardAndBackward) {
+  for (const auto dtype : kDtypes) {
+    // The product with A is rounded once more than in the other operators.
+    expect_op_matches("add_low_rank", by_operator, by_hand, inputs(dtype), 3.0);
+  }
+}
+
+TEST(AddLowRank, WideFactorsGetWideGradients) {
+  const std::vector<Tensor> in = inputs(torch::kBFloat16);
+  std::vector<Tensor> factors;
+  for (size_t i = 3; i < 7; ++i) factors.push_back(leaf(in[i], torch::kFloat32));
+  const auto run = [&] {
+    add_low_rank(in[0], {in[1].clone(), in[2].clone()},
+                 {{factors[0], factors[2]}, {factors[1], factors[3]}}, kScale)[0]
+        .sum()
+        .backward();
+  };
+  run();
+  const Tensor once = factors[0].grad().clone();
+  ASSERT_EQ(once.scalar_type(), torch::kFloat32);
+  const Tensor du = kScale * torch::matmul(torch::ones({10, 16}, torch::kFloat64),
+                                           in[5].cpu().to(torch::kFloat64));
+  expect_close("a", once.cpu(),
+               torch::matmul(du.t(), in[0].cpu().to(torch::kFloat64).view({10, 24})),
+               3e5);  // float32's tolerance, but the factors above are rounded to bfloat16
+  run();
+  EXPECT_LE(relative_error(factors[0].grad(), 2 * once.to(torch::kFloat64)), 1e-6);
+  EXPECT_EQ(factors[3].grad().abs().max().item<double>(), 0.0) << "its output was not used";
+}
+
+TEST(AddLowRank, AddsInPlaceAndKeepsOnlyItsInput) {
+  const std::vector<Tensor> in = inputs(torch::kFloat32);
+  const Tensor a = leaf(in[3]), b = leaf(in[5]);
+  Tensor y = in[1].clone();
+  const void* storage = y.data_ptr();
+  const Tensor sum = add_low_rank(in[0], {y}, {{a, b}}, kScale)[0];
+  EXPECT_EQ(sum.data_ptr(), storage);
+  const torch::NoGradGuard no_grad;
+  const Tensor again = add_low_rank(in[0], {in[1].clone()}, {{a, b}}, kScale)[0];
+  EXPECT_FALSE(again.requires_grad());
+  EXPECT_TRUE(torch::equal(again, sum));
+}
+
+TEST(AddLowRank, InputThatNeedsNoGradientGetsNone) {
+  const std::vector<Tensor> in = inputs(torch::kFloat32);
+  const Tensor a = leaf(in[3]), b = leaf(in[5]);
+  add_low_rank(in[0], {in[1].clone()}, {{a, b}}, kScale)[0].sum().backward();
+  EXPECT_TRUE(a.grad().defined());
+  EXPECT_FALSE(in[0].grad().defined());
+}
+
+TEST(Dropout, KeepsTheExpectationAndTheScale) {
+  const Dropout dropout{0.05, 7};
+  for (const auto dtype : kDtypes) {
+    const Tensor ones =
+        torch::ones({1000, 1001}, torch::TensorOptions(dtype).device(test_device()));
+    const Tensor kept = zero_dropped(ones, dropout).to(torch::kFloat64);
+    EXPECT_TRUE(((kept == 0) | (kept == 1)).all().item<bool>());
+    // 1e6 draws: the standard deviation of their mean is 2.2e-4; this is five of them.
+    EXPECT_NEAR(kept.mean().item<double>(), 0.95, 1.1e-3);
+    EXPECT_NEAR(kept.mean().item<double>() * kept_scale(ones, dropout), 1.0, 1.2e-3);
+    // Neighbours are dropped independently of each other: 0.05 of those behind a dropped one.
+    const Tensor flat = kept.flatten();
+    for (const int64_t distance : {1, 2, 3, 4, 1001}) {
+      const Tensor behind_dropped =
+          flat.slice(0, distance).masked_select(flat.slice(0, 0, flat.numel() - distance) == 0);
+      EXPECT_NEAR(behind_dropped.mean().item<double>(), 0.95, 5e-3) << distance;
+    }
+  }
+}
+
+TEST(Dropout, IsAFunctionOfTheSeed) {
+  const Tensor x = random_tensor({64, 33}, torch::kBFloat16, 1);
+  EXPECT_TRUE(torch::equal(zero_dropped(x, {0.3, 5}), zero_dropped(x, {0.3, 5})));
+  EXPECT_FALSE(torch::equal(zero_dropped(x, {0.3, 5}), zero_dropped(x, {0.3, 6})));
+  EXPECT_TRUE(zero_dropped(x, {0.0, 5}).is_same(x));
+  EXPECT_EQ(kept_scale(x, {0.0, 5}), 1.0);
+}
+
+TEST(Dropout, TheBackwardPassDropsWhatTheForwardPassDropped) {
+  const Dropout dropout{0.4, 11};
+  const std::vector<Tensor> in = inputs(torch::kFloat64);
+  const Tensor x = leaf(in[0]), a = leaf(in[3]), b = leaf(in[5]);
+  add_low_rank(x, {in[1].clone()}, {{a, b}}, kScale, dropout)[0].sum().backward();
+
+  const Tensor mask =
+      (zero_dropped(torch::ones_like(x), dropout) * kept_scale(x, dropout)).detach();
+  const Tensor x2 = leaf(in[0]), a2 = leaf(in[3]), b2 = leaf(in[5]);
+  (kScale * torch::matmul(torch::matmul(x2 * mask, a2.t()), b2.t())).sum().backward();
+  EXPECT_LE(relative_error(x.grad(), x2.grad()), 1e-12);
+  EXPECT_LE(relative_error(a.grad(), a2.grad()), 1e-12);
+  EXPECT_LE(relative_error(b.grad(), b2.grad()), 1e-12);
+}
+
+TEST(AddLowRank, WrongShapesAreRefused) {
+  try {
+    add_low_rank(torch::zeros({2, 8}), {torch::zeros({2, 4})},
+                 {{torch::zeros({3, 7}), torch::zeros({4, 3})}}, 1.0);
+    FAIL() << "no exception";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(),
+                 "add_low_rank: a must be float32 [3, 8] on cpu, got float32 [3, 7] on cpu");
+  }
+}
+
+}  // namespace
+}  // namespace sftbench::ops
