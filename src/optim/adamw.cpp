@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "optim/state_tensors.h"
 #include "sftbench/ops/adamw.h"
 
 namespace sftbench {
@@ -22,7 +23,7 @@ class AdamW : public Optimizer {
     for (GroupState& state : states_) {
       std::vector<torch::Tensor> parameters, gradients, first, second;
       for (size_t i = 0; i < state.group.parameters.size(); ++i) {
-        const torch::Tensor& parameter = state.group.parameters[i];
+        const torch::Tensor& parameter = state.group.parameters[i].tensor;
         if (!parameter.grad().defined()) continue;
         parameters.push_back(parameter);
         gradients.push_back(parameter.grad());
@@ -41,6 +42,14 @@ class AdamW : public Optimizer {
     }
   }
 
+  int64_t state_bytes() const override {
+    int64_t bytes = 0;
+    for (const GroupState& state : states_) {
+      bytes += bytes_of(state.first_moments) + bytes_of(state.second_moments);
+    }
+    return bytes;
+  }
+
  private:
   struct GroupState {
     ParameterGroup group;
@@ -48,9 +57,9 @@ class AdamW : public Optimizer {
 
     explicit GroupState(ParameterGroup the_group) : group(std::move(the_group)) {
       const torch::NoGradGuard no_grad;
-      for (const torch::Tensor& parameter : group.parameters) {
-        first_moments.push_back(torch::zeros_like(parameter));
-        second_moments.push_back(torch::zeros_like(parameter));
+      for (const TrainableTensor& parameter : group.parameters) {
+        first_moments.push_back(torch::zeros_like(parameter.tensor));
+        second_moments.push_back(torch::zeros_like(parameter.tensor));
       }
     }
   };

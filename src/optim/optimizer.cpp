@@ -7,6 +7,7 @@
 
 #include "optim/adamw.h"
 #include "sftbench/base/error.h"
+#include "sftbench/ops/adamw.h"
 
 namespace sftbench {
 namespace {
@@ -45,16 +46,38 @@ bool never_decays(const std::string& name) {
   return false;
 }
 
+bool is_embedding(const std::string& name) {
+  return name.find("embed") != std::string::npos;
+}
+
 }  // namespace
+
+ParameterRole role_of(const TrainableTensor& trainable) {
+  if (is_embedding(trainable.name)) return ParameterRole::kEmbedding;
+  const bool matrix = trainable.tensor.dim() == 2;
+  return matrix ? ParameterRole::kLinearWeight : ParameterRole::kOther;
+}
+
+void Optimizer::begin_backward(double /*learning_rate*/, double /*gradient_scale*/) {}
+
+double Optimizer::gradient_norm(const std::vector<torch::Tensor>& gradients) {
+  return ops::global_norm(gradients);
+}
 
 std::vector<ParameterGroup> group_by_decay(const std::vector<TrainableTensor>& tensors,
                                            double weight_decay) {
   std::vector<ParameterGroup> groups(2);
   groups[0].weight_decay = weight_decay;
   for (const TrainableTensor& trainable : tensors) {
-    groups[never_decays(trainable.name) ? 1 : 0].parameters.push_back(trainable.tensor);
+    groups[never_decays(trainable.name) ? 1 : 0].parameters.push_back(trainable);
   }
   return groups;
+}
+
+std::vector<std::string> optimizer_names() {
+  std::vector<std::string> names;
+  for (const auto& row : optimizers()) names.push_back(row.first);
+  return names;
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
@@ -63,9 +86,7 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
   const auto found = optimizers().find(name);
   if (found != optimizers().end()) return found->second(std::move(groups), options);
 
-  std::vector<std::string> known;
-  for (const auto& row : optimizers()) known.push_back(row.first);
-  throw unsupported_choice("optimizer", name, known);
+  throw unsupported_choice("optimizer", name, optimizer_names());
 }
 
 }  // namespace sftbench

@@ -1,5 +1,6 @@
 // Optimisers behind one verb. An optimiser is one file in src/optim/ that implements Optimizer, and
-// one row in the table of optimizer.cpp; names are those of Hugging Face's `optim` argument.
+// one row in the table of optimizer.cpp; names are those of Hugging Face's `optim` argument. What
+// can be said of a name without libtorch stands in catalog/optimizers.h.
 #pragma once
 
 #include <torch/types.h>
@@ -12,16 +13,21 @@
 
 namespace sftbench {
 
-// Parameters that share a weight decay.
-struct ParameterGroup {
-  std::vector<torch::Tensor> parameters;
-  double weight_decay = 0;
-};
-
-// A trainable tensor under its Hugging Face name, which decides whether it decays.
+// A trainable tensor under its Hugging Face name, which decides whether it decays and what it is.
 struct TrainableTensor {
   std::string name;
   torch::Tensor tensor;
+};
+
+// Embeddings (an output projection that is tied to one too) keep 32-bit states where others have 8
+// bits; only the weights of linears are projected by GaLore.
+enum class ParameterRole { kEmbedding, kLinearWeight, kOther };
+ParameterRole role_of(const TrainableTensor& trainable);
+
+// Parameters that share a weight decay.
+struct ParameterGroup {
+  std::vector<TrainableTensor> parameters;
+  double weight_decay = 0;
 };
 
 // Two groups, either possibly empty: what decays, and biases and norm weights, which never do.
@@ -29,19 +35,39 @@ struct TrainableTensor {
 std::vector<ParameterGroup> group_by_decay(const std::vector<TrainableTensor>& tensors,
                                            double weight_decay);
 
+// One optimisation step is, for each micro-batch: begin_backward(), the backward pass,
+// end_backward(); then gradient_norm() and, unless loss scaling skips the update, step().
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
   // One update of every parameter that has a gradient, which is read times `gradient_scale` and not
-  // written: clipping and loss scaling cost no pass of their own.
+  // written: clipping and loss scaling cost no pass of their own. Kinds that update in the backward
+  // have nothing left to do.
   virtual void step(double learning_rate, double gradient_scale) = 0;
+
+  // What the tensors of the state hold, now: counted, not computed from a formula.
+  virtual int64_t state_bytes() const = 0;
+
+  // Kinds that update each parameter as soon as its gradient is complete, and free the gradient
+  // there and then (update_in_backward.h): no set of all gradients ever exists, so there is nothing
+  // to clip by its norm and no update to skip when loss scaling overflows.
+  virtual bool updates_in_backward() const { return false; }
+  virtual void begin_backward(double learning_rate, double gradient_scale);
+  virtual void end_backward() {}
+
+  // Of the step's gradients, before clipping. Kinds that update in the backward answer for those
+  // that they consumed since the last call.
+  virtual double gradient_norm(const std::vector<torch::Tensor>& gradients);
 };
 
 struct OptimizerOptions {
   std::array<double, 2> betas = {0.9, 0.999};
   double epsilon = 1e-8;
 };
+
+// Names in alphabetical order.
+std::vector<std::string> optimizer_names();
 
 // The optimiser of this name. RunError(kUnsupported) naming it, what there is and the nearest
 // spelling.

@@ -1,0 +1,30 @@
+// Helpers around the tensors of an optimiser's state.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace sftbench {
+
+inline int64_t bytes_of(const torch::Tensor& tensor) {
+  return tensor.defined() ? tensor.numel() * static_cast<int64_t>(tensor.element_size()) : 0;
+}
+
+inline int64_t bytes_of(const std::vector<torch::Tensor>& tensors) {
+  int64_t bytes = 0;
+  for (const torch::Tensor& tensor : tensors) bytes += bytes_of(tensor);
+  return bytes;
+}
+
+// Zeros of the parameter's shape, contiguous; torch's optimisers keep its dtype, bitsandbytes' and
+// apex's are float32 whatever the parameter is.
+inline torch::Tensor state_like(const torch::Tensor& parameter, torch::Dtype dtype) {
+  return torch::zeros(parameter.sizes(), parameter.options().dtype(dtype).requires_grad(false));
+}
+inline torch::Tensor state_like(const torch::Tensor& parameter) {
+  return state_like(parameter, parameter.scalar_type());
+}
+
+}  // namespace sftbench
