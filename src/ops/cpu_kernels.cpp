@@ -21,13 +21,14 @@ extern const CpuKernels kKernels[3];
 
 namespace {
 
-struct InstructionSet {
+struct Candidate {
   std::string_view name;
   bool available;
+  CpuInstructions instructions;
   const CpuKernels* kernels;
 };
 
-const CpuKernels* choose() {
+Candidate choose() {
   __builtin_cpu_init();
   const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                         __builtin_cpu_supports("bmi2");
@@ -35,25 +36,34 @@ const CpuKernels* choose() {
                           __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   const bool has_bf16 = has_avx512 && __builtin_cpu_supports("avx512bf16");
-  const InstructionSet sets[] = {{"avx512_bf16", has_bf16, avx512_bf16::kKernels},
-                                 {"avx512", has_avx512, avx512::kKernels},
-                                 {"avx2", has_avx2, avx2::kKernels},
-                                 {"baseline", true, baseline::kKernels}};
+  const Candidate sets[] = {
+      {"avx512_bf16", has_bf16, CpuInstructions::kAvx512Bf16, avx512_bf16::kKernels},
+      {"avx512", has_avx512, CpuInstructions::kAvx512, avx512::kKernels},
+      {"avx2", has_avx2, CpuInstructions::kAvx2, avx2::kKernels},
+      {"baseline", true, CpuInstructions::kBaseline, baseline::kKernels}};
   const char* wanted = std::getenv("SFTBENCH_ISA");
-  for (const InstructionSet& set : sets) {
-    if (wanted != nullptr && set.name == wanted && set.available) return set.kernels;
+  for (const Candidate& set : sets) {
+    if (wanted != nullptr && set.name == wanted && set.available) return set;
   }
-  for (const InstructionSet& set : sets) {
-    if (set.available) return set.kernels;
+  for (const Candidate& set : sets) {
+    if (set.available) return set;
   }
-  return baseline::kKernels;
+  return sets[3];
+}
+
+const Candidate& chosen() {
+  static const Candidate kChosen = choose();
+  return kChosen;
 }
 
 }  // namespace
 
+CpuInstructions cpu_instructions() {
+  return chosen().instructions;
+}
+
 const CpuKernels& cpu_kernels(CpuType type) {
-  static const CpuKernels* const kernels = choose();
-  return kernels[static_cast<int>(type)];
+  return chosen().kernels[static_cast<int>(type)];
 }
 
 }  // namespace sftbench::ops

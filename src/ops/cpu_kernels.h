@@ -84,4 +84,8 @@ enum class CpuType { kFloat32, kBFloat16, kFloat16 };
 // have is ignored.
 const CpuKernels& cpu_kernels(CpuType type);
 
+// The same choice, for kernels that stand in tables of their own.
+enum class CpuInstructions { kBaseline, kAvx2, kAvx512, kAvx512Bf16 };
+CpuInstructions cpu_instructions();
+
 }  // namespace sftbench::ops
