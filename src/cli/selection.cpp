@@ -67,9 +67,11 @@ void add_selection_options(CLI::App& command, Selection& selection) {
                   "auto: the model's files; random: drawn from the seed")
       ->type_name("auto|random");
   command
-      .add_option("--padding", selection.padding,
-                  "Pad to the longest entry of a micro-batch or to model_max_length")
-      ->type_name("longest|max_length");
+      .add_option(
+          "--padding", selection.padding,
+          "Pad to the longest entry of a micro-batch, to model_max_length, or not at all: entries "
+          "one behind the other, as they come or packed to fill model_max_length")
+      ->type_name("longest|max_length|none|packed");
   command.add_option("--ranks", selection.ranks, "CPU ranks when number_gpus is 0")->type_name("N");
   command.add_option("--threads", selection.threads, "Threads per rank; 0: all cores")
       ->type_name("N");
@@ -135,8 +137,8 @@ ResolveOptions resolve_options(const Space& space, const Selection& selection) {
   ResolveOptions options;
   options.weights =
       choose("--weights", selection.weights, space.weights, options.weights, {"auto", "random"});
-  options.padding = choose("--padding", selection.padding, space.padding, options.padding,
-                           {"longest", "max_length"});
+  options.padding =
+      choose("--padding", selection.padding, space.padding, options.padding, known_paddings());
   if (selection.ranks < 1)
     fail("--ranks", "found " + std::to_string(selection.ranks), "at least 1");
   if (selection.threads < 0)

@@ -15,33 +15,47 @@ void fill_row(const EncodedEntry& entry, int64_t pad_id, int64_t* input_ids, int
   }
 }
 
+void count_loss_tokens(MicroBatch& batch) {
+  for (int64_t row = 0; row < batch.batch; ++row) {
+    const int64_t* labels = batch.labels.data() + row * batch.length;
+    batch.loss_tokens +=
+        (batch.length - 1) - std::count(labels + 1, labels + batch.length, kIgnoredLabel);
+  }
+}
+
 }  // namespace
 
 MicroBatch make_micro_batch(const TextDataset& dataset, const std::vector<int64_t>& entries,
                             Padding padding, int64_t pad_id) {
   MicroBatch batch;
-  batch.batch = static_cast<int64_t>(entries.size());
-  batch.length = padding == Padding::kMaxLength ? dataset.options().model_max_length : 1;
+  batch.one_row = padding == Padding::kNone;
+  int64_t total = 0,
+          longest = padding == Padding::kMaxLength ? dataset.options().model_max_length : 1;
   for (const int64_t index : entries) {
     const EncodedEntry& entry = dataset.entry(index);
     const auto length = static_cast<int64_t>(entry.input_ids.size());
-    batch.length = std::max(batch.length, length);
+    if (batch.one_row && length == 0) continue;  // a row has no place for a sequence of nothing
     batch.lengths.push_back(length);
+    longest = std::max(longest, length);
+    total += length;
     batch.dataset_tokens += entry.dataset_tokens;
   }
+  batch.batch = batch.one_row ? 1 : static_cast<int64_t>(entries.size());
+  batch.length = batch.one_row ? std::max<int64_t>(1, total) : longest;
   batch.padded_tokens = batch.batch * batch.length;
+  batch.padding_tokens = batch.padded_tokens - total;
 
   batch.input_ids.assign(static_cast<size_t>(batch.padded_tokens), pad_id);
   batch.labels.assign(static_cast<size_t>(batch.padded_tokens), kIgnoredLabel);
-  int64_t* ids_row = batch.input_ids.data();
-  int64_t* labels_row = batch.labels.data();
+  int64_t at = 0;
   for (const int64_t index : entries) {
-    fill_row(dataset.entry(index), pad_id, ids_row, labels_row);
-    batch.loss_tokens +=
-        (batch.length - 1) - std::count(labels_row + 1, labels_row + batch.length, kIgnoredLabel);
-    ids_row += batch.length;
-    labels_row += batch.length;
+    const EncodedEntry& entry = dataset.entry(index);
+    fill_row(entry, pad_id, batch.input_ids.data() + at, batch.labels.data() + at);
+    if (batch.one_row && !entry.input_ids.empty())
+      batch.labels[static_cast<size_t>(at)] = kIgnoredLabel;
+    at += batch.one_row ? static_cast<int64_t>(entry.input_ids.size()) : batch.length;
   }
+  count_loss_tokens(batch);
   return batch;
 }
 

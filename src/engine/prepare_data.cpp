@@ -1,5 +1,6 @@
 #include "engine/prepare_data.h"
 
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -8,19 +9,24 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
 #include "sftbench/data/jsonl.h"
+#include "sftbench/data/packing.h"
 #include "sftbench/data/token_cache.h"
 
 namespace sftbench {
 namespace {
 
+constexpr const char* kPacked = "packed";
+
 Padding parse_padding(const std::string& padding) {
   if (padding == "longest") return Padding::kLongest;
   if (padding == "max_length") return Padding::kMaxLength;
-  throw unsupported_choice("padding", padding, {"longest", "max_length"});
+  if (padding == "none" || padding == kPacked) return Padding::kNone;
+  throw unsupported_choice("padding", padding, known_paddings());
 }
 
-StepPlan plan_steps(const TrainingJob& job, int64_t entries) {
-  return StepPlan({.entries = entries,
+// `units`: what batches are made of, entries or packs.
+StepPlan plan_steps(const TrainingJob& job, int64_t units) {
+  return StepPlan({.entries = units,
                    .per_device_batch_size = job.batches.per_device_batch_size,
                    .gradient_accumulation_steps = job.batches.gradient_accumulation_steps,
                    .max_steps = job.batches.max_steps,
@@ -60,6 +66,20 @@ void encode(TextDataset& dataset, const std::vector<int64_t>& entries, const Tra
   counts.save();
 }
 
+std::vector<int64_t> all_entries(const TextDataset& dataset) {
+  std::vector<int64_t> entries(static_cast<size_t>(dataset.size()));
+  std::iota(entries.begin(), entries.end(), 0);
+  return entries;
+}
+
+std::vector<std::vector<int64_t>> pack(const TextDataset& dataset) {
+  std::vector<int64_t> lengths;
+  for (const int64_t entry : all_entries(dataset)) {
+    lengths.push_back(static_cast<int64_t>(dataset.entry(entry).input_ids.size()));
+  }
+  return pack_entries(lengths, dataset.options().model_max_length);
+}
+
 }  // namespace
 
 Tokenizer prepare_tokenizer(const ModelSource& model) {
@@ -81,11 +101,20 @@ TrainingData prepare_data(const TrainingJob& job, const Tokenizer& tokenizer, in
                       {.text_field = job.data.text_field,
                        .response_template = job.data.response_template,
                        .model_max_length = job.data.model_max_length});
+  const int64_t pad_id = pad_id_of(tokenizer);
+  if (job.data.padding == kPacked) {
+    // Which entries share a row depends on the lengths of all.
+    encode(dataset, all_entries(dataset), job, threads);
+    require_responses(dataset, static_cast<size_t>(dataset.size()), job.data);
+    std::vector<std::vector<int64_t>> packs = pack(dataset);
+    StepPlan plan = plan_steps(job, static_cast<int64_t>(packs.size()));
+    return {std::move(dataset), std::move(plan), std::move(packs), padding, pad_id};
+  }
   StepPlan plan = plan_steps(job, dataset.size());
   const std::vector<int64_t> entries = plan.entries_used(rank, plan.total_steps());
   encode(dataset, entries, job, threads);
   require_responses(dataset, entries.size(), job.data);
-  return {std::move(dataset), std::move(plan), padding, pad_id_of(tokenizer)};
+  return {std::move(dataset), std::move(plan), {}, padding, pad_id};
 }
 
 }  // namespace sftbench

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "sftbench/data/packing.h"
+
 namespace sftbench {
 namespace {
 
@@ -20,7 +22,7 @@ void sum_over_ranks(StepBatches& batches, Communicator& communicator, const torc
   torch::Tensor sums =
       torch::tensor({static_cast<double>(batches.samples), static_cast<double>(tokens.padded),
                      static_cast<double>(tokens.dataset), static_cast<double>(tokens.loss_bearing),
-                     batches.attention_flops},
+                     static_cast<double>(tokens.padding), batches.attention_flops},
                     torch::kFloat64)
           .to(device);
   communicator.all_reduce(sums);
@@ -30,7 +32,18 @@ void sum_over_ranks(StepBatches& batches, Communicator& communicator, const torc
   tokens.padded = static_cast<int64_t>(sum[1]);
   tokens.dataset = static_cast<int64_t>(sum[2]);
   tokens.loss_bearing = static_cast<int64_t>(sum[3]);
-  batches.attention_flops = sum[4];
+  tokens.padding = static_cast<int64_t>(sum[4]);
+  batches.attention_flops = sum[5];
+}
+
+// None attends to another: each sequence of a row costs what it would alone.
+double causal_attention_flops(const MicroBatch& batch, const AttentionShape& shape) {
+  if (!batch.one_row) {
+    return static_cast<double>(batch.batch) * causal_attention_flops(batch.length, shape);
+  }
+  double flops = 0;
+  for (const int64_t length : batch.lengths) flops += causal_attention_flops(length, shape);
+  return flops;
 }
 
 }  // namespace
@@ -49,18 +62,24 @@ BatchSource::BatchSource(TrainingData data, const AttentionShape& attention, tor
                          Communicator& communicator)
     : data_(std::move(data)), attention_(attention), device_(device), communicator_(communicator) {}
 
+DeviceBatch BatchSource::add(const std::vector<int64_t>& entries, StepBatches& batches) const {
+  MicroBatch batch = make_micro_batch(data_.dataset, entries, data_.padding, data_.pad_id);
+  batches.samples += static_cast<int64_t>(entries.size());
+  batches.tokens +=
+      {batch.padded_tokens, batch.dataset_tokens, batch.loss_tokens, batch.padding_tokens};
+  batches.attention_flops += causal_attention_flops(batch, attention_);
+  DeviceBatch on_device{
+      to_device(batch.input_ids, batch, device_), to_device(batch.labels, batch, device_), {}};
+  if (batch.one_row) on_device.packed = ops::packed_sequences(batch.lengths, device_);
+  return on_device;
+}
+
 StepBatches BatchSource::step(int64_t step) {
   const StepEntries entries = data_.plan.step(step, communicator_.rank());
   StepBatches batches;
   batches.epoch = entries.epoch_fraction;
   for (const std::vector<int64_t>& rows : entries.micro_batches) {
-    MicroBatch batch = make_micro_batch(data_.dataset, rows, data_.padding, data_.pad_id);
-    batches.samples += batch.batch;
-    batches.tokens += {batch.padded_tokens, batch.dataset_tokens, batch.loss_tokens};
-    batches.attention_flops +=
-        static_cast<double>(batch.batch) * causal_attention_flops(batch.length, attention_);
-    batches.micro_batches.push_back(
-        {to_device(batch.input_ids, batch, device_), to_device(batch.labels, batch, device_)});
+    batches.micro_batches.push_back(add(unpacked(rows, data_.packs), batches));
   }
   sum_over_ranks(batches, communicator_, device_);
   return batches;

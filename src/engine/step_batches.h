@@ -12,6 +12,7 @@
 #include "sftbench/data/step_plan.h"
 #include "sftbench/data/text_dataset.h"
 #include "sftbench/measure/events.h"
+#include "sftbench/ops/attention.h"
 #include "sftbench/parallel/communicator.h"
 #include "sftbench/plan/training_job.h"
 
@@ -19,6 +20,7 @@ namespace sftbench {
 
 struct DeviceBatch {
   torch::Tensor input_ids, labels;  // [B, S] int64
+  ops::PackedSequences packed;      // of the one row, without padding
 };
 
 struct StepBatches {
@@ -32,7 +34,8 @@ struct StepBatches {
 // What a run reads: encoded entries, and which of them stand in which batch.
 struct TrainingData {
   TextDataset dataset;  // every entry of the plan is encoded
-  StepPlan plan;
+  StepPlan plan;        // of entries; of packs, where there are any
+  std::vector<std::vector<int64_t>> packs;
   Padding padding = Padding::kLongest;
   int64_t pad_id = 0;
 };
@@ -40,7 +43,8 @@ struct TrainingData {
 // Of the model that will read the batches.
 struct AttentionShape {
   int64_t layers = 0, heads = 0, head_dim = 0;
-  int64_t window = 0;  // keys that a query sees; 0: all before it
+  int64_t window = 0;          // keys that a query sees; 0: all before it
+  int64_t virtual_tokens = 0;  // prompt tuning's, in front of every row
 };
 
 // FLOPs of causal attention's two matrix products in one forward pass over one sequence, all
@@ -58,6 +62,8 @@ class BatchSource {
   StepBatches step(int64_t step);
 
  private:
+  DeviceBatch add(const std::vector<int64_t>& entries, StepBatches& batches) const;
+
   TrainingData data_;
   AttentionShape attention_;
   torch::Device device_;

@@ -75,8 +75,9 @@ void train(TrainingRun& run, const std::vector<TrainObserver*>& observers,
     torch::Tensor loss = torch::zeros({}, run.device->device());
     for (const DeviceBatch& batch : batches.micro_batches) {
       stop_if(interrupted(), step);
-      const torch::Tensor micro_loss =
-          run.model->loss(batch.input_ids, batch.labels, denominator, *run.activations);
+      const torch::Tensor micro_loss = run.model->loss({batch.input_ids, batch.packed},
+                                                       batch.labels, denominator, *run.activations);
+      run.optimizer->begin_backward(event.learning_rate, 1.0 / scale);
       run.activations->backward(micro_loss);
       loss += micro_loss.detach();
     }

@@ -44,6 +44,8 @@ Json extra_json(const RunRecord& record, const MeasuredSpan& span, int64_t warmu
        {{"total", begin.parameters_total}, {"trainable", begin.parameters_trainable}}},
       {"compute_dtype", begin.compute_dtype},
       {"padding", begin.padding},
+      {"padding_fraction",
+       static_cast<double>(span.tokens.padding) / static_cast<double>(span.tokens.padded)},
       {"warnings", begin.warnings},
       {"tokenizer", begin.tokenizer},
       {"mfu", model_flops_utilization(begin, span, devices, peak)},

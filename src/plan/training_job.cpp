@@ -214,4 +214,9 @@ TrainingJob training_job_from_json(const Json& json, const std::string& origin) 
   return job;
 }
 
+const std::vector<std::string>& known_paddings() {
+  static const std::vector<std::string> kPaddings = {"longest", "max_length", "none", "packed"};
+  return kPaddings;
+}
+
 }  // namespace sftbench

@@ -75,7 +75,7 @@ class SpaceReader {
     }
     fields.mapping("metadata", Presence::kOptional);
     space_.weights = choice(fields, "weights", {"auto", "random"});
-    space_.padding = choice(fields, "padding", {"longest", "max_length"});
+    space_.padding = choice(fields, "padding", {"longest", "max_length", "none", "packed"});
     if (const YamlNode* actuator = fields.mapping("actuatorConfiguration", Presence::kOptional)) {
       space_.actuator_configuration = *actuator;
       add_models_of(*actuator);

@@ -118,6 +118,8 @@ TEST_F(TextDatasetTest, PaddingToTheMaximumChangesNothingButTheShape) {
   EXPECT_EQ(maximum.loss_tokens, longest.loss_tokens);
   EXPECT_EQ(maximum.dataset_tokens, longest.dataset_tokens);
   EXPECT_THAT(maximum.lengths, ElementsAre(39, 5));
+  EXPECT_EQ(longest.padding_tokens, 39 - 5);
+  EXPECT_EQ(maximum.padding_tokens, 1024 - 39 - 5);
   for (int64_t row = 0; row < 2; ++row) {
     for (int64_t i = 0; i < 512; ++i) {
       const auto at = static_cast<size_t>(row * 512 + i), from = static_cast<size_t>(row * 39 + i);
@@ -125,6 +127,34 @@ TEST_F(TextDatasetTest, PaddingToTheMaximumChangesNothingButTheShape) {
       EXPECT_EQ(maximum.labels[at], i < 39 ? longest.labels[from] : kIgnoredLabel);
     }
   }
+}
+
+TEST_F(TextDatasetTest, WithoutPaddingEntriesStandInOneRowAndNoLabelLeadsFromOneToTheNext) {
+  TextDataset dataset(JsonlFile(lines_, "x.jsonl"), first_tokenizer(),
+                      {.response_template = "", .model_max_length = 512});
+  dataset.encode({0, 1, 2}, 1);
+  const int64_t pad_id = golden_["tokenizers"][0]["pad_id"];
+  const MicroBatch row = make_micro_batch(dataset, {2, 0, 1}, Padding::kNone, pad_id);
+  std::vector<int64_t> ids, labels;
+  int64_t loss_tokens = 0, dataset_tokens = 0;
+  for (const int64_t entry : {2, 0, 1}) {
+    const MicroBatch alone = make_micro_batch(dataset, {entry}, Padding::kLongest, pad_id);
+    ids.insert(ids.end(), alone.input_ids.begin(), alone.input_ids.end());
+    labels.insert(labels.end(), alone.labels.begin(), alone.labels.end());
+    labels[labels.size() - alone.labels.size()] = kIgnoredLabel;
+    loss_tokens += alone.loss_tokens;
+    dataset_tokens += alone.dataset_tokens;
+  }
+  EXPECT_TRUE(row.one_row);
+  EXPECT_EQ(row.batch, 1);
+  EXPECT_EQ(row.length, static_cast<int64_t>(ids.size()));
+  EXPECT_EQ(row.input_ids, ids);
+  EXPECT_EQ(row.labels, labels);
+  EXPECT_EQ(row.loss_tokens, loss_tokens) << "as many as the entries have alone";
+  EXPECT_EQ(row.dataset_tokens, dataset_tokens);
+  EXPECT_EQ(row.lengths.size(), 3u);
+  EXPECT_EQ(row.lengths[0], 5);
+  EXPECT_EQ(row.padding_tokens, 0);
 }
 
 TEST_F(TextDatasetTest, WithoutATemplateEveryTokenBearsLoss) {

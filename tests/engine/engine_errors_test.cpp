@@ -71,8 +71,8 @@ TEST(EngineErrors, UnknownNamesOfTheJob) {
   job = small_job();
   job.data.padding = "longst";
   expect_error(job, ReasonCode::kUnsupported,
-               "padding 'longst' is not implemented; there are longest, max_length; did you mean "
-               "'longest'?");
+               "padding 'longst' is not implemented; there are longest, max_length, none, packed; "
+               "did you mean 'longest'?");
   job = small_job();
   job.device.kind = "tpu";
   expect_error(job, ReasonCode::kUnsupported, StartsWith("device 'tpu' is not implemented"));

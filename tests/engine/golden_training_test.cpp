@@ -87,6 +87,23 @@ TEST_P(TrainingVariants, PaddingToTheMaximumLengthGivesTheSameNumbers) {
   }
 }
 
+TEST_P(TrainingVariants, EntriesInOneRowWithoutPaddingGiveTheSameNumbers) {
+  const Recorder padded = train(job_);
+  job_.data.padding = "none";
+  const Recorder run = train(job_);
+  expect_run(run, golden_, kFloat32);
+  for (size_t i = 0; i < run.steps.size(); ++i) {
+    const TokenCounts &tokens = run.steps[i].tokens, &with_padding = padded.steps[i].tokens;
+    EXPECT_GT(with_padding.padding, 0);
+    EXPECT_EQ(tokens.padding, 0);
+    EXPECT_EQ(tokens.padded, with_padding.padded - with_padding.padding);
+    EXPECT_EQ(tokens.dataset, with_padding.dataset);
+    EXPECT_EQ(tokens.loss_bearing, with_padding.loss_bearing);
+    EXPECT_EQ(run.steps[i].samples, padded.steps[i].samples);
+    EXPECT_LT(run.steps[i].attention_flops, padded.steps[i].attention_flops);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, TrainingVariants,
                          testing::Values("llama-float32", "mistral-float32", "granite-float32"),
                          [](const auto& tested) {
@@ -117,6 +134,27 @@ TEST(TrainingEvents, SayWhatWasTrained) {
   EXPECT_EQ(run.ends[0].steps, 10);
   EXPECT_EQ(run.ends[0].host_peak_rss_bytes.size(), 1u);
   EXPECT_TRUE(run.ends[0].device_peak_allocated_bytes.empty()) << "on a CPU";
+}
+
+TEST(TrainingEvents, PackedEpochsReadEveryEntryOnceInFewerSteps) {
+  TrainingJob job = job_of(golden_run("llama-float32"));
+  job.data.padding = "packed";
+  job.data.model_max_length = 96;  // entries have up to 48 tokens
+  job.batches.gradient_accumulation_steps = 1;
+  job.batches.per_device_batch_size = 1;
+  const Recorder run = train(job);
+  EXPECT_EQ(run.begin.padding, "packed");
+  const auto steps_per_epoch = run.steps.size() / 2;
+  ASSERT_LT(steps_per_epoch, 26u / 2) << "two entries or more share a row";
+  for (size_t epoch = 0; epoch < 2; ++epoch) {
+    int64_t samples = 0;
+    for (size_t i = epoch * steps_per_epoch; i < (epoch + 1) * steps_per_epoch; ++i) {
+      samples += run.steps[i].samples;
+      EXPECT_LE(run.steps[i].tokens.padded, 96);
+      EXPECT_EQ(run.steps[i].tokens.padding, 0);
+    }
+    EXPECT_EQ(samples, 26);
+  }
 }
 
 TEST(TrainingEvents, CountStepsSamplesAndTokens) {

@@ -79,6 +79,74 @@ TEST(CausalAttention, MatchesForHeadsFirstViews) {
   }
 }
 
+// Each sequence on its own, one behind the other.
+Tensor packed_reference(const std::vector<Tensor>& in, double scale, int64_t window,
+                        const std::vector<int64_t>& lengths) {
+  std::vector<Tensor> outputs;
+  int64_t begin = 0;
+  for (const int64_t length : lengths) {
+    const auto sequence = [&](const Tensor& x) { return x.slice(1, begin, begin + length); };
+    outputs.push_back(reference(sequence(in[0]), sequence(in[1]), sequence(in[2]), scale, window));
+    begin += length;
+  }
+  return torch::cat(outputs, 1);
+}
+
+struct PackedCase {
+  Case shape;
+  std::vector<int64_t> lengths;
+};
+
+const std::vector<PackedCase> kPackedCases = {{{1, 11, 2, 1, 8, 0}, {11}},
+                                              {{1, 130, 4, 2, 64, 0}, {1, 64, 65}},
+                                              {{1, 300, 3, 1, 33, 0}, {40, 7, 150, 1, 102}},
+                                              {{1, 200, 2, 2, 64, 9}, {5, 100, 95}}};
+
+TEST(PackedAttention, MatchesFloat64OfEachSequenceForwardAndBackward) {
+  for (const auto dtype : kDtypes) {
+    for (const PackedCase& c : kPackedCases) {
+      const PackedSequences packed = packed_sequences(c.lengths, test_device());
+      expect_op_matches(
+          "packed " + label(c.shape),
+          [&](const auto& in) {
+            return causal_attention(in[0], in[1], in[2], 0.2, c.shape.window, packed);
+          },
+          [&](const auto& in) { return packed_reference(in, 0.2, c.shape.window, c.lengths); },
+          inputs(c.shape, dtype), 2.0);
+    }
+  }
+}
+
+TEST(PackedAttention, NoSequenceSeesAnother) {
+  const Case c{1, 200, 2, 1, 64, 0};
+  for (const auto dtype : kDtypes) {
+    auto in = inputs(c, dtype);
+    const PackedSequences packed = packed_sequences({77, 23, 100}, test_device());
+    const Tensor before = causal_attention(in[0], in[1], in[2], 0.125, 0, packed).clone();
+    for (Tensor& x : in) x.slice(1, 77, 100).fill_(1e4);
+    const Tensor after = causal_attention(in[0], in[1], in[2], 0.125, 0, packed);
+    EXPECT_TRUE(after.slice(1, 0, 77).equal(before.slice(1, 0, 77)));
+    EXPECT_TRUE(after.slice(1, 100, 200).equal(before.slice(1, 100, 200)));
+  }
+}
+
+TEST(PackedAttention, SequencesThatDoNotFillTheRowAreRefused) {
+  const Tensor q = torch::zeros({1, 4, 2, 8});
+  try {
+    causal_attention(q, q, q, 1.0, 0, packed_sequences({2, 3}, torch::kCPU));
+    FAIL() << "no exception";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(),
+                 "causal_attention: packed sequences of 5 positions must fill q's only row, got "
+                 "float32 [1, 4, 2, 8] on cpu");
+  }
+  const Tensor rows = torch::zeros({2, 4, 2, 8});
+  EXPECT_THROW(causal_attention(rows, rows, rows, 1.0, 0, packed_sequences({4}, torch::kCPU)),
+               std::invalid_argument);
+  EXPECT_THROW(packed_sequences({3, 0}, torch::kCPU), std::invalid_argument);
+  EXPECT_TRUE(packed_sequences({}, torch::kCPU).empty());
+}
+
 TEST(CausalAttention, LargeScoresDoNotOverflow) {
   const Case c{1, 80, 2, 1, 64, 0};
   for (const auto dtype : kDtypes) {

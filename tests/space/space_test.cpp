@@ -376,7 +376,7 @@ TEST(SpaceErrorTest, TopLevelChoicesAreChecked) {
             "s.yaml:8: weights: found 'rnd'; expected auto or random");
   EXPECT_EQ(
       error_of(space_text(kRequired, "[]", "padding: longst\n")),
-      "s.yaml:8: padding: found 'longst'; expected longest or max_length; did you mean 'longest'?");
+      "s.yaml:8: padding: found 'longst'; expected longest or max_length or none or packed; did you mean 'longest'?");
 }
 
 TEST(SpaceTest, WhatAdoWouldRefuseIsAccepted) {

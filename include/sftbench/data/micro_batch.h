@@ -1,6 +1,6 @@
 // Entries as one rectangular batch: right-padded ids and labels, and what there is to count in it.
-// Source: the collator of Hugging Face (padding "longest") and the fixed shapes of a benchmark
-// ("max_length").
+// Source: the collator of Hugging Face (padding "longest"), the fixed shapes of a benchmark
+// ("max_length"), and DataCollatorWithFlattening, which lays entries one behind the other ("none").
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,18 @@
 
 namespace sftbench {
 
-enum class Padding { kLongest, kMaxLength };
+enum class Padding { kLongest, kMaxLength, kNone };
 
 struct MicroBatch {
-  int64_t batch = 0;               // rows
+  int64_t batch = 0;               // rows; 1 without padding: all entries in one
   int64_t length = 0;              // columns
   std::vector<int64_t> input_ids;  // [batch, length], row by row
   std::vector<int64_t> labels;     // [batch, length]; -100 bears no loss
-  std::vector<int64_t> lengths;    // [batch] tokens of each row before padding
+  std::vector<int64_t> lengths;    // tokens of each entry, in the order in which they stand
+  bool one_row = false;            // without padding: a row's sequences have these lengths
 
   int64_t padded_tokens = 0;   // batch * length
+  int64_t padding_tokens = 0;  // those of them that are no entry's
   int64_t dataset_tokens = 0;  // as EncodedEntry counts them
   // Labels that are not -100 from the second column on: position i predicts label i + 1. Trainer
   // sums it over the micro-batches (and ranks) of a step as num_items_in_batch, the divisor of the
@@ -28,7 +30,8 @@ struct MicroBatch {
 };
 
 // Labels are -100 wherever the id is `pad_id`, padding or not, as Hugging Face's collator makes
-// them. REQUIRES: the entries are encoded.
+// them, and on the first token of an entry that stands behind another: nothing predicts it.
+// REQUIRES: the entries are encoded.
 MicroBatch make_micro_batch(const TextDataset& dataset, const std::vector<int64_t>& entries,
                             Padding padding, int64_t pad_id);
 

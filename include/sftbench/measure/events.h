@@ -13,11 +13,13 @@ struct TokenCounts {
   int64_t padded = 0;        // positions that went through the model, padding included
   int64_t dataset = 0;       // sum over entries of min(tokens of the entry, model_max_length, tokenizer's maximum)
   int64_t loss_bearing = 0;  // positions whose label is not -100 after the shift
+  int64_t padding = 0;       // of the padded ones: those that are no entry's
 
   TokenCounts& operator+=(const TokenCounts& other) {
     padded += other.padded;
     dataset += other.dataset;
     loss_bearing += other.loss_bearing;
+    padding += other.padding;
     return *this;
   }
 };
@@ -29,7 +31,7 @@ struct TrainBegin {
   int64_t parameters_trainable = 0;
   int64_t parameters_embedding = 0;  // input embedding, when not tied to the output: does no GEMM
   std::string compute_dtype;         // dtype that GEMMs really run in: "bfloat16", "float32", ...
-  std::string padding;               // "longest" or "max_length"
+  std::string padding;               // "longest", "max_length", "none" or "packed"
   std::string tokenizer;             // where it came from
   double weights_seconds = 0;        // building and loading the model
   double tokenize_seconds = 0;

@@ -16,7 +16,7 @@ namespace sftbench {
 
 struct ResolveOptions {
   std::string weights = "auto";     // auto: files; random: drawn from the seed
-  std::string padding = "longest";  // or max_length
+  std::string padding = "longest";  // one of known_paddings()
   int64_t cpu_ranks = 1;            // processes when number_gpus is 0
   int64_t threads = 0;              // per rank; 0: all cores this process may use
   double sample_period_s = 1.0;

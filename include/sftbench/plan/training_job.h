@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "sftbench/base/json.h"
 
@@ -23,6 +24,11 @@ struct ModelSource {
   std::string tokenizer_directory;  // folder with tokenizer.json; empty: the byte-level BPE that ships
 };
 
+// How entries become rows: "longest" pads to the longest entry of a micro-batch, "max_length" to the model's
+// length; "none" lays the entries of a micro-batch one behind the other in one row; "packed" first puts entries
+// together that fill the model's length, and makes batches of those.
+const std::vector<std::string>& known_paddings();
+
 // Which text is trained on, and how it becomes batches.
 struct DataSource {
   std::string dataset_id;
@@ -30,7 +36,7 @@ struct DataSource {
   std::string text_field = "output";
   std::string response_template = "\n### Response:";
   int64_t model_max_length = 0;     // tokens; longer entries are truncated
-  std::string padding = "longest";  // "longest": to the longest entry of a micro-batch; "max_length"
+  std::string padding = "longest";  // one of known_paddings()
   std::string token_cache_directory;  // empty: token counts are not cached
 };
 

@@ -45,7 +45,7 @@ struct Space {
   std::vector<Dimension> dimensions;
   std::vector<ExperimentReference> experiments;
   std::string weights;  // top-level `weights`: auto, random; empty: not said
-  std::string padding;  // top-level `padding`: longest, max_length; empty: not said
+  std::string padding;  // top-level `padding`: longest, max_length, none, packed; empty: not said
   std::optional<YamlNode> actuator_configuration;  // top-level `actuatorConfiguration`
   std::vector<Diagnostic> warnings;                // things that ado would refuse or ignore
 
