@@ -15,11 +15,12 @@ namespace {
 // their GEMMs in half precision: Hugging Face then rotates in float32 and rounds once, on the way
 // into the attention.
 std::tuple<torch::Tensor, torch::Tensor> rotate(const torch::Tensor& q, const torch::Tensor& k,
-                                                const RotaryTables& rope) {
+                                                const RotaryTables& rope,
+                                                const ops::KernelChoice& kernels) {
   const torch::Dtype dtype = q.scalar_type(), table_dtype = rope.cos.scalar_type();
-  if (dtype == table_dtype) return ops::apply_rope(q, k, rope.cos, rope.sin);
+  if (dtype == table_dtype) return kernels.apply_rope(q, k, rope.cos, rope.sin);
   const auto [q_wide, k_wide] =
-      ops::apply_rope(q.to(table_dtype), k.to(table_dtype), rope.cos, rope.sin);
+      kernels.apply_rope(q.to(table_dtype), k.to(table_dtype), rope.cos, rope.sin);
   return {q_wide.to(dtype), k_wide.to(dtype)};
 }
 
@@ -34,10 +35,11 @@ int64_t key_width(const ModelConfig& config) {
 }  // namespace
 
 SelfAttention::SelfAttention(const ModelConfig& config, double scale, int64_t window,
-                             torch::TensorOptions options)
+                             const ops::KernelChoice& kernels, torch::TensorOptions options)
     : head_dim_(config.head_dim),
       scale_(scale),
       window_(window),
+      kernels_(kernels),
       qkv_(make_dense_group(config.hidden_size,
                             {{"q_proj", query_width(config)},
                              {"k_proj", key_width(config)},
@@ -52,9 +54,9 @@ torch::Tensor SelfAttention::forward(const torch::Tensor& x_BSH, const RotaryTab
   const torch::Tensor q_BSND = qkv[0].view({B, S, -1, head_dim_});
   const torch::Tensor k_BSKD = qkv[1].view({B, S, -1, head_dim_});
   const torch::Tensor v_BSKD = qkv[2].view({B, S, -1, head_dim_});
-  const auto [q_rotated, k_rotated] = rotate(q_BSND, k_BSKD, rope);
+  const auto [q_rotated, k_rotated] = rotate(q_BSND, k_BSKD, rope, kernels_);
   const torch::Tensor mixed_BSND =
-      ops::causal_attention(q_rotated, k_rotated, v_BSKD, scale_, window_, rope.packed);
+      kernels_.causal_attention(q_rotated, k_rotated, v_BSKD, scale_, window_, rope.packed);
   return o_.forward(mixed_BSND.reshape({B, S, -1}))[0];
 }
 

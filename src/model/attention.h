@@ -12,6 +12,7 @@
 #include "model/rotary_embedding.h"
 #include "sftbench/checkpoint/model_config.h"
 #include "sftbench/model/linear.h"
+#include "sftbench/ops/kernel_choice.h"
 
 namespace sftbench {
 
@@ -20,7 +21,7 @@ class SelfAttention {
   // scale: factor on the scores. window: keys that a query sees, itself included; 0 means all
   // before it.
   SelfAttention(const ModelConfig& config, double scale, int64_t window,
-                torch::TensorOptions options);
+                const ops::KernelChoice& kernels, torch::TensorOptions options);
 
   // x [B, S, H] -> [B, S, H]
   torch::Tensor forward(const torch::Tensor& x_BSH, const RotaryTables& rope) const;
@@ -31,6 +32,7 @@ class SelfAttention {
   int64_t head_dim_;
   double scale_;
   int64_t window_;
+  ops::KernelChoice kernels_;
   LinearGroup qkv_, o_;
 };
 

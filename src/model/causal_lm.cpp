@@ -52,8 +52,8 @@ torch::Tensor CausalLm::loss(const TokenRows& rows, const torch::Tensor& labels,
     hidden = hidden.to(*compute_dtype_);
     weight = weight.to(*compute_dtype_);
   }
-  return ops::linear_cross_entropy(hidden, weight, shift_left(labels_BS).flatten(), logit_scale(),
-                                   denominator);
+  return kernels_.linear_cross_entropy(hidden, weight, shift_left(labels_BS).flatten(),
+                                       logit_scale(), denominator);
 }
 
 torch::Tensor CausalLm::logits(const torch::Tensor& input_ids) {
@@ -80,17 +80,22 @@ void CausalLm::set_compute_dtype(torch::Dtype dtype) {
   for (const NamedLinear& linear : linears()) (*linear.slot)->set_compute_dtype(dtype);
 }
 
+void CausalLm::multiply_in_fp8() {
+  set_compute_dtype(torch::kBFloat16);
+  for (const NamedLinear& linear : linears()) (*linear.slot)->multiply_in_fp8(linear.name);
+}
+
 std::unique_ptr<CausalLm> make_causal_lm(const Json& hf_config, torch::Dtype dtype,
-                                         torch::Device device) {
+                                         torch::Device device, const ops::KernelChoice& kernels) {
   const ModelConfig config = parse_model_config(hf_config);
   const auto options = torch::TensorOptions().dtype(dtype).device(device);
   switch (config.family) {
     case ModelFamily::kLlama:
-      return std::make_unique<Llama>(config, options);
+      return std::make_unique<Llama>(config, kernels, options);
     case ModelFamily::kMistral:
-      return std::make_unique<Mistral>(config, options);
+      return std::make_unique<Mistral>(config, kernels, options);
     case ModelFamily::kGranite:
-      return std::make_unique<Granite>(config, options);
+      return std::make_unique<Granite>(config, kernels, options);
   }
   check(false, "every family has a model");
   return nullptr;

@@ -19,17 +19,17 @@ void append_layer_parameters(const std::string& name, DecoderLayer& layer,
 
 }  // namespace
 
-Decoder::Decoder(const ModelConfig& config, double attention_scale, int64_t window,
-                 torch::TensorOptions options)
-    : CausalLm(config),
+Decoder::Decoder(const ModelConfig& config, const ops::KernelChoice& kernels,
+                 double attention_scale, int64_t window, torch::TensorOptions options)
+    : CausalLm(config, kernels),
       embed_tokens_(config.vocab_size, config.hidden_size, config.pad_token_id, options),
-      norm_(config.hidden_size, config.rms_norm_eps, options),
+      norm_(config.hidden_size, config.rms_norm_eps, kernels, options),
       rotary_emb_(config, options.device()) {
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
     layers_.push_back(
-        {RmsNorm(config.hidden_size, config.rms_norm_eps, options),
-         SelfAttention(config, attention_scale, window, options),
-         RmsNorm(config.hidden_size, config.rms_norm_eps, options),
+        {RmsNorm(config.hidden_size, config.rms_norm_eps, kernels, options),
+         SelfAttention(config, attention_scale, window, kernels, options),
+         RmsNorm(config.hidden_size, config.rms_norm_eps, kernels, options),
          GatedMlp(config.hidden_size, config.intermediate_size, config.mlp_bias, options)});
   }
   if (!config.tie_word_embeddings)

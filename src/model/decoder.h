@@ -23,8 +23,8 @@ struct DecoderLayer {
 class Decoder : public CausalLm {
  public:
   // attention_scale: factor on the attention scores. window as in SelfAttention.
-  Decoder(const ModelConfig& config, double attention_scale, int64_t window,
-          torch::TensorOptions options);
+  Decoder(const ModelConfig& config, const ops::KernelChoice& kernels, double attention_scale,
+          int64_t window, torch::TensorOptions options);
 
   const torch::Tensor& output_weight() const override;
   std::vector<NamedParameter> parameters() override;

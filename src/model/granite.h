@@ -9,7 +9,8 @@ namespace sftbench {
 
 class Granite : public Decoder {
  public:
-  Granite(const ModelConfig& config, torch::TensorOptions options);
+  Granite(const ModelConfig& config, const ops::KernelChoice& kernels,
+          torch::TensorOptions options);
 
   torch::Tensor hidden_states(const TokenRows& rows, LayerRunner& runner) override;
   double logit_scale() const override { return 1.0 / config().logits_scaling; }

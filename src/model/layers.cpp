@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include "sftbench/base/error.h"
+#include "sftbench/ops/fp8_linear.h"
 #include "sftbench/ops/ops.h"
 
 namespace sftbench {
@@ -14,7 +16,19 @@ DenseLinear::DenseLinear(int64_t in_features, int64_t out_features, bool bias,
 torch::Tensor DenseLinear::forward(const torch::Tensor& x) {
   if (!compute_dtype_) return ops::linear(x, weight_, bias_);
   const torch::Dtype dtype = *compute_dtype_;
+  if (in_fp8_) return ops::fp8_linear(x.to(dtype), weight_, bias_);
   return ops::linear(x.to(dtype), weight_.to(dtype), bias_.defined() ? bias_.to(dtype) : bias_);
+}
+
+void DenseLinear::multiply_in_fp8(const std::string& name) {
+  if (in_features() % ops::kFp8Multiple != 0 || out_features() % ops::kFp8Multiple != 0) {
+    throw RunError(ReasonCode::kUnsupported, name + " maps " + std::to_string(in_features()) +
+                                                 " to " + std::to_string(out_features()) +
+                                                 " features; float8 products need multiples of " +
+                                                 std::to_string(ops::kFp8Multiple) +
+                                                 ", mixed precision bf16 does not");
+  }
+  in_fp8_ = true;
 }
 
 void DenseLinear::append_parameters(const std::string& name,
@@ -23,11 +37,14 @@ void DenseLinear::append_parameters(const std::string& name,
   if (bias_.defined()) parameters.push_back({name + ".bias", &bias_});
 }
 
-RmsNorm::RmsNorm(int64_t hidden_size, double epsilon, torch::TensorOptions options)
-    : weight_(torch::empty({hidden_size}, options)), epsilon_(epsilon) {}
+RmsNorm::RmsNorm(int64_t hidden_size, double epsilon, const ops::KernelChoice& kernels,
+                 torch::TensorOptions options)
+    : weight_(torch::empty({hidden_size}, options)),
+      epsilon_(epsilon),
+      rms_norm_(kernels.rms_norm) {}
 
 torch::Tensor RmsNorm::forward(const torch::Tensor& x) const {
-  return ops::rms_norm(x, weight_.to(x.scalar_type()), epsilon_);
+  return rms_norm_(x, weight_.to(x.scalar_type()), epsilon_);
 }
 
 void RmsNorm::append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sftbench/model/linear.h"
+#include "sftbench/ops/kernel_choice.h"
 
 namespace sftbench {
 
@@ -24,18 +25,21 @@ class DenseLinear : public Linear {
   int64_t out_features() const override { return weight_.size(0); }
   void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) override;
   void set_compute_dtype(torch::Dtype dtype) override { compute_dtype_ = dtype; }
+  void multiply_in_fp8(const std::string& name) override;
 
  private:
   torch::Tensor weight_;  // [out, in]
   torch::Tensor bias_;    // [out], or undefined
   std::optional<torch::Dtype> compute_dtype_;
+  bool in_fp8_ = false;
 };
 
 // LlamaRMSNorm. Under autocast the residual stream may be wider than the weight: the weight follows
 // it.
 class RmsNorm {
  public:
-  RmsNorm(int64_t hidden_size, double epsilon, torch::TensorOptions options);
+  RmsNorm(int64_t hidden_size, double epsilon, const ops::KernelChoice& kernels,
+          torch::TensorOptions options);
 
   torch::Tensor forward(const torch::Tensor& x) const;
   void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters);
@@ -43,6 +47,7 @@ class RmsNorm {
  private:
   torch::Tensor weight_;  // [H]
   double epsilon_;
+  decltype(ops::KernelChoice::rms_norm) rms_norm_;
 };
 
 // torch.nn.Embedding; the padding row, where there is one, gets no gradient through it.

@@ -1,8 +1,14 @@
 #include <torch/torch.h>
 
+#include "sftbench/base/error.h"
 #include "sftbench/model/linear.h"
 
 namespace sftbench {
+
+void Linear::multiply_in_fp8(const std::string& name) {
+  throw RunError(ReasonCode::kUnsupported,
+                 name + " is of a kind that has no float8 product; mixed precision bf16 works");
+}
 
 LinearGroup::LinearGroup(std::vector<std::string> names,
                          std::vector<std::unique_ptr<Linear>> linears)

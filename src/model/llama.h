@@ -8,7 +8,7 @@ namespace sftbench {
 
 class Llama : public Decoder {
  public:
-  Llama(const ModelConfig& config, torch::TensorOptions options);
+  Llama(const ModelConfig& config, const ops::KernelChoice& kernels, torch::TensorOptions options);
 
   torch::Tensor hidden_states(const TokenRows& rows, LayerRunner& runner) override;
 };

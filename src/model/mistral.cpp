@@ -13,14 +13,14 @@ torch::Tensor run_layer(const DecoderLayer& layer, const torch::Tensor& x,
 
 }  // namespace
 
-Mistral::Mistral(const ModelConfig& config, torch::TensorOptions options)
-    : Decoder(config, 1.0 / std::sqrt(static_cast<double>(config.head_dim)), config.sliding_window,
-              options) {}
+Mistral::Mistral(const ModelConfig& config, const ops::KernelChoice& kernels,
+                 torch::TensorOptions options)
+    : Decoder(config, kernels, 1.0 / std::sqrt(static_cast<double>(config.head_dim)),
+              config.sliding_window, options) {}
 
 torch::Tensor Mistral::hidden_states(const TokenRows& rows, LayerRunner& runner) {
   torch::Tensor x_BSH = embed(rows.input_ids);
-  const RotaryTables rope =
-      rotary_emb_.tables(x_BSH.size(1), x_BSH.scalar_type(), rows.packed);
+  const RotaryTables rope = rotary_emb_.tables(x_BSH.size(1), x_BSH.scalar_type(), rows.packed);
   for (size_t i = 0; i < layers_.size(); ++i) {
     const DecoderLayer& layer = layers_[i];
     // The tables are captured by value: a recomputed layer runs again during the backward pass.

@@ -8,7 +8,8 @@ namespace sftbench {
 
 class Mistral : public Decoder {
  public:
-  Mistral(const ModelConfig& config, torch::TensorOptions options);
+  Mistral(const ModelConfig& config, const ops::KernelChoice& kernels,
+          torch::TensorOptions options);
 
   torch::Tensor hidden_states(const TokenRows& rows, LayerRunner& runner) override;
 };

@@ -17,6 +17,7 @@
 #include "sftbench/checkpoint/model_config.h"
 #include "sftbench/model/linear.h"
 #include "sftbench/ops/attention.h"
+#include "sftbench/ops/kernel_choice.h"
 
 namespace sftbench {
 
@@ -52,7 +53,8 @@ struct ForwardPass {
 
 class CausalLm {
  public:
-  explicit CausalLm(ModelConfig config) : config_(std::move(config)) {}
+  CausalLm(ModelConfig config, const ops::KernelChoice& kernels)
+      : config_(std::move(config)), kernels_(kernels) {}
   virtual ~CausalLm() = default;
 
   const ModelConfig& config() const { return config_; }
@@ -95,15 +97,21 @@ class CausalLm {
   // have; norms and the residual stream keep theirs. Set after adapters are in place.
   void set_compute_dtype(torch::Dtype dtype);
 
+  // The linears of the layers multiply in float8, all else as set_compute_dtype(bfloat16) says: what accelerate's
+  // fp8 leaves to autocast. RunError(kUnsupported) naming the first linear that cannot.
+  void multiply_in_fp8();
+
  private:
   ModelConfig config_;
+  ops::KernelChoice kernels_;
   ForwardPass pass_;
   std::optional<torch::Dtype> compute_dtype_;
 };
 
 // Builds the model that a Hugging Face config.json describes, with uninitialised parameters that require no gradient.
 // InputError: unknown model_type or architecture (the known ones are listed), missing or impossible fields.
-std::unique_ptr<CausalLm> make_causal_lm(const Json& hf_config, torch::Dtype dtype, torch::Device device);
+std::unique_ptr<CausalLm> make_causal_lm(const Json& hf_config, torch::Dtype dtype, torch::Device device,
+                                         const ops::KernelChoice& kernels = {});
 
 // Hugging Face's initialiser: linears and embeddings normal(0, initializer_range), norms 1, biases 0; drawn parameter
 // by parameter from a generator seeded by (seed, name), so the values do not depend on order, device or ranks.

@@ -36,6 +36,10 @@ class Linear {
 
   // Computes in `dtype` from now on, casting input and parameters as torch.autocast does.
   virtual void set_compute_dtype(torch::Dtype dtype) = 0;
+
+  // Multiplies in float8 from now on (ops/fp8_linear.h) and gives its result in the compute dtype.
+  // RunError(kUnsupported) naming the linear, `name`, if its kind or its shape does not allow that.
+  virtual void multiply_in_fp8(const std::string& name);
 };
 
 // What tuning adds to the outputs of a group.
@@ -70,6 +74,7 @@ class LinearGroup {
   void append_parameters(const std::string& prefix, std::vector<NamedParameter>& parameters);
 
   void set_adapter(std::unique_ptr<Adapter> adapter) { adapter_ = std::move(adapter); }
+  std::unique_ptr<Adapter> take_adapter() { return std::move(adapter_); }  // null without
 
  private:
   std::vector<std::string> names_;

@@ -1,0 +1,131 @@
+// Written as Hugging Face's models write it, operator by operator: what a fused form saves is
+// measured against this.
+#include "sftbench/ops/plain.h"
+
+#include <torch/torch.h>
+
+#include <limits>
+
+#include "ops/checks.h"
+#include "sftbench/ops/linear.h"
+#include "sftbench/ops/linear_cross_entropy.h"
+
+namespace sftbench::ops::plain {
+namespace {
+
+using torch::Tensor;
+
+// float32; float64 stays what it is, for gradient checks.
+torch::Dtype wide_dtype(const Tensor& x) {
+  return x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+}
+
+// libtorch 1.13 multiplies no float16 matrices on CPUs.
+Tensor batched_matmul(const Tensor& a, const Tensor& b) {
+  if (a.scalar_type() != torch::kFloat16 || !a.device().is_cpu()) return at::matmul(a, b);
+  return at::matmul(a.to(torch::kFloat32), b.to(torch::kFloat32)).to(torch::kFloat16);
+}
+
+Tensor rotate_half(const Tensor& x) {
+  const auto halves = x.chunk(2, -1);
+  return torch::cat({-halves[1], halves[0]}, -1);
+}
+
+// [B, K, S, D] -> [B, K * times, S, D], a copy.
+Tensor repeat_kv(const Tensor& x, int64_t times) {
+  if (times == 1) return x;
+  const int64_t B = x.size(0), K = x.size(1), S = x.size(2), D = x.size(3);
+  return x.unsqueeze(2).expand({B, K, times, S, D}).reshape({B, K * times, S, D});
+}
+
+double lowest(torch::Dtype dtype) {
+  switch (dtype) {
+    case torch::kFloat16:
+      return std::numeric_limits<at::Half>::lowest();
+    case torch::kBFloat16:
+      return std::numeric_limits<at::BFloat16>::lowest();
+    case torch::kFloat32:
+      return std::numeric_limits<float>::lowest();
+    default:
+      return std::numeric_limits<double>::lowest();
+  }
+}
+
+// [S]: the number of the sequence that each position belongs to.
+Tensor sequence_of_positions(const PackedSequences& packed, torch::Device device) {
+  Tensor sequences = torch::zeros({packed.offsets.back()}, torch::kInt64);
+  for (size_t i = 1; i + 1 < packed.offsets.size(); ++i) {
+    sequences.slice(0, packed.offsets[i]) += 1;
+  }
+  return sequences.to(device);
+}
+
+// [S, S], added to the scores: 0 where the query sees the key, the lowest number where it does not.
+Tensor causal_mask(const Tensor& q, int64_t window, const PackedSequences& packed) {
+  const torch::NoGradGuard no_grad;
+  const int64_t S = q.size(1);
+  const double hidden_score = lowest(q.scalar_type());
+  Tensor mask = torch::full({S, S}, hidden_score, q.options()).triu_(1);
+  if (window > 0 && window < S) {
+    mask += torch::full({S, S}, hidden_score, q.options()).tril_(-window);
+  }
+  if (!packed.empty()) {
+    const Tensor sequences = sequence_of_positions(packed, q.device());
+    mask.masked_fill_(sequences.unsqueeze(1) != sequences.unsqueeze(0), hidden_score);
+  }
+  return mask;
+}
+
+}  // namespace
+
+Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
+                            double logit_scale, double denominator) {
+  constexpr const char* kOp = "plain::linear_cross_entropy";
+  require_float(hidden, kOp, "hidden");
+  require(hidden.dim() == 2, kOp, "hidden must be [N, H]", describe(hidden));
+  require_like(weight, kOp, "weight", {-1, hidden.size(1)}, hidden);
+  Tensor logits = ops::linear(hidden, weight);
+  if (logit_scale != 1.0) logits = logits * logit_scale;
+  const Tensor sum = at::cross_entropy_loss(logits.to(wide_dtype(logits)), labels, /*weight=*/{},
+                                            at::Reduction::Sum, kIgnoredLabel);
+  return sum / denominator;
+}
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double epsilon) {
+  require_float(x, "plain::rms_norm", "x");
+  require_like(weight, "plain::rms_norm", "weight", {x.size(-1)}, x);
+  const Tensor wide = x.to(wide_dtype(x));
+  const Tensor variance = wide.pow(2).mean(-1, /*keepdim=*/true);
+  return weight * (wide * torch::rsqrt(variance + epsilon)).to(x.scalar_type());
+}
+
+std::tuple<Tensor, Tensor> apply_rope(const Tensor& q, const Tensor& k, const Tensor& cos,
+                                      const Tensor& sin) {
+  require_float(q, "plain::apply_rope", "q");
+  require_like(k, "plain::apply_rope", "k", {q.size(0), q.size(1), -1, q.size(3)}, q);
+  const Tensor cosine = torch::cat({cos, cos}, -1).unsqueeze(-2);
+  const Tensor sine = torch::cat({sin, sin}, -1).unsqueeze(-2);
+  return {q * cosine + rotate_half(q) * sine, k * cosine + rotate_half(k) * sine};
+}
+
+Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
+                        int64_t window, const PackedSequences& packed) {
+  constexpr const char* kOp = "plain::causal_attention";
+  require_float(q, kOp, "q");
+  require_like(k, kOp, "k", {q.size(0), q.size(1), -1, q.size(3)}, q);
+  require_like(v, kOp, "v", k.sizes().vec(), q);
+  require(
+      k.size(2) > 0 && q.size(2) % k.size(2) == 0, kOp,
+      "the number of key/value heads must divide the " + std::to_string(q.size(2)) + " query heads",
+      std::to_string(k.size(2)));
+  const int64_t times = q.size(2) / k.size(2);
+  const Tensor queries = q.transpose(1, 2);
+  const Tensor keys = repeat_kv(k.transpose(1, 2), times);
+  const Tensor values = repeat_kv(v.transpose(1, 2), times);
+  Tensor scores = batched_matmul(queries, keys.transpose(2, 3)) * scale;
+  scores = scores + causal_mask(q, window, packed);
+  const Tensor probabilities = torch::softmax(scores, -1, wide_dtype(q)).to(q.scalar_type());
+  return batched_matmul(probabilities, values).transpose(1, 2).contiguous();
+}
+
+}  // namespace sftbench::ops::plain
