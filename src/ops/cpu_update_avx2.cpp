@@ -1,0 +1,8 @@
+// Loops of the optimisers for AVX2 and FMA.
+#include <immintrin.h>
+
+#include "ops/cpu_update.h"
+
+#pragma GCC target("avx2,fma,bmi,bmi2,f16c")
+#define SFTBENCH_ISA avx2
+#include "ops/cpu_update_kernels.h"

@@ -1,0 +1,7 @@
+// Loops of the optimisers for any x86-64.
+#include <immintrin.h>
+
+#include "ops/cpu_update.h"
+
+#define SFTBENCH_ISA baseline
+#include "ops/cpu_update_kernels.h"
