@@ -10,11 +10,13 @@ class FullTuning : public Tuning {
     for (const NamedParameter& parameter : parameters) parameter.tensor->requires_grad_(true);
     return parameters;
   }
+
+  Json peft_config() const override { return nullptr; }
 };
 
 }  // namespace
 
-std::unique_ptr<Tuning> make_full_tuning() {
+std::unique_ptr<Tuning> make_full_tuning(const TuningOptions&) {
   return std::make_unique<FullTuning>();
 }
 

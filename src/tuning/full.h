@@ -7,6 +7,6 @@
 
 namespace sftbench {
 
-std::unique_ptr<Tuning> make_full_tuning();
+std::unique_ptr<Tuning> make_full_tuning(const TuningOptions& options);
 
 }  // namespace sftbench

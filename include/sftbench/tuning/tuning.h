@@ -1,25 +1,60 @@
-// Tuning methods: which tensors of a model train, and (for adapters) how its linears are wrapped. A
-// method is one file in src/tuning/ and one row in the table of tuning.cpp; names are those of
+// Tuning methods: which tensors of a model train, and what is added to the model for them. A method
+// is one file in src/tuning/ and one row in the table of tuning.cpp; names are those of
 // TrainingJob::tuning.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "sftbench/base/json.h"
 #include "sftbench/model/causal_lm.h"
 
 namespace sftbench {
+
+// LoRA as peft's LoraConfig with bias "none": W x + alpha / rank * B A drop(x).
+struct LoraOptions {
+  int64_t rank = 4;
+  double alpha = 16;
+  double dropout = 0.05;
+  // Which linears: each entry is a linear's whole name or the end of it behind a dot ("q_proj",
+  // "mlp.up_proj"); the one entry "all-linear" is every linear of the layers.
+  std::vector<std::string> target_modules;
+};
+
+// Prompt tuning as peft's PromptTuningConfig.
+struct PromptOptions {
+  int64_t virtual_tokens = 8;
+  // Whose embeddings the virtual tokens start from, repeated or cut to their number; empty: from
+  // numbers of the standard normal distribution.
+  std::vector<int32_t> initial_ids;
+};
+
+struct TuningOptions {
+  LoraOptions lora;
+  PromptOptions prompt;
+  uint64_t seed = 42;
+};
 
 class Tuning {
  public:
   virtual ~Tuning() = default;
 
-  // Prepares the model for training and returns what trains, requires_grad set on exactly those.
+  // Prepares the model for training, once, and returns what trains: requires_grad is set on exactly
+  // those. What is added belongs to the model. RunError(kUnsupported) when the options do not fit
+  // it.
   virtual std::vector<NamedParameter> apply(CausalLm& model) const = 0;
+
+  // What adapter_config.json says of it (adapter_files.h); null for a method without adapters.
+  virtual Json peft_config() const = 0;
+
+  // Positions that stand in front of every row and are computed like any other.
+  virtual int64_t virtual_tokens() const { return 0; }
 };
 
-// "full". RunError(kUnsupported) naming the method, what there is and the nearest spelling.
-std::unique_ptr<Tuning> make_tuning(const std::string& name);
+// "full", "lora" or "pt". RunError(kUnsupported) naming the method, what there is and the nearest
+// spelling.
+std::unique_ptr<Tuning> make_tuning(const std::string& name, const TuningOptions& options = {});
 
 }  // namespace sftbench

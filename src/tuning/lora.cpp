@@ -1,0 +1,185 @@
+#include "tuning/lora.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
+#include "sftbench/ops/low_rank.h"
+#include "tuning/adapter_tensors.h"
+
+namespace sftbench {
+namespace {
+
+constexpr const char* kAllLinear = "all-linear";
+
+// The adapters of the linears of one group that have one.
+class LoraAdapter : public Adapter {
+ public:
+  struct Member {
+    size_t output;     // of the group
+    std::string name;  // of the linear
+    ops::LowRankFactors factors;
+  };
+
+  LoraAdapter(std::vector<Member> members, const LoraOptions& options, uint64_t stream,
+              const ForwardPass& pass)
+      : members_(std::move(members)),
+        scale_(options.alpha / static_cast<double>(options.rank)),
+        dropout_(options.dropout),
+        stream_(stream),
+        pass_(pass) {}
+
+  std::vector<torch::Tensor> add_to(std::vector<torch::Tensor> outputs,
+                                    const torch::Tensor& x) override {
+    std::vector<torch::Tensor> adapted;
+    std::vector<ops::LowRankFactors> factors;
+    for (const Member& member : members_) {
+      adapted.push_back(outputs[member.output]);
+      factors.push_back(member.factors);
+    }
+    // Under autocast the residual stream may be wider than what linears compute in.
+    adapted = ops::add_low_rank(x.to(adapted[0].scalar_type()), std::move(adapted), factors, scale_,
+                                dropout());
+    for (size_t i = 0; i < members_.size(); ++i) outputs[members_[i].output] = adapted[i];
+    return outputs;
+  }
+
+  void append_parameters(std::vector<NamedParameter>& parameters) override {
+    for (Member& member : members_) {
+      parameters.push_back({member.name + ".lora_A.weight", &member.factors.a});
+      parameters.push_back({member.name + ".lora_B.weight", &member.factors.b});
+    }
+  }
+
+ private:
+  ops::Dropout dropout() const {
+    if (!pass_.training) return {};
+    constexpr uint64_t kOdd =
+        0xD1B54A32D192ED03U;  // spreads the numbers of the passes over 64 bits
+    return {dropout_, stream_ ^ (static_cast<uint64_t>(pass_.number) * kOdd)};
+  }
+
+  std::vector<Member> members_;
+  double scale_, dropout_;
+  uint64_t stream_;
+  const ForwardPass& pass_;  // of the model that this belongs to
+};
+
+bool is_target(const std::string& name, const std::string& target) {
+  return target == kAllLinear || name == target || name.ends_with("." + target);
+}
+
+std::string leaf_name(const std::string& name) {
+  return name.substr(name.rfind('.') + 1);
+}
+
+// Every target must name something: a misspelt one would measure less than was asked for.
+void require_matches(const std::vector<NamedLinear>& linears,
+                     const std::vector<std::string>& targets) {
+  std::set<std::string> leaves;
+  for (const NamedLinear& linear : linears) leaves.insert(leaf_name(linear.name));
+  const std::vector<std::string> known(leaves.begin(), leaves.end());
+  if (targets.empty()) {
+    throw RunError(ReasonCode::kUnsupported, "target_modules is empty; the model has " +
+                                                 join(known) + ", or all-linear for all of them");
+  }
+  for (const std::string& target : targets) {
+    const bool found = std::any_of(linears.begin(), linears.end(), [&](const NamedLinear& linear) {
+      return is_target(linear.name, target);
+    });
+    if (found) continue;
+    const std::string nearest = nearest_spelling(target, known);
+    throw RunError(ReasonCode::kUnsupported,
+                   "target_modules '" + target + "' matches no linear of the model; it has " +
+                       join(known) + ", or all-linear for all of them" +
+                       (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+  }
+}
+
+void require_rank_fits(const NamedLinear& linear, int64_t rank) {
+  const int64_t in = (*linear.slot)->in_features(), out = (*linear.slot)->out_features();
+  if (rank >= 1 && rank <= std::min(in, out)) return;
+  throw RunError(ReasonCode::kUnsupported,
+                 "r " + std::to_string(rank) + " does not fit " + linear.name + ", which maps " +
+                     std::to_string(in) + " to " + std::to_string(out) +
+                     " features: a rank is between 1 and the smaller of the two");
+}
+
+class LoraTuning : public Tuning {
+ public:
+  explicit LoraTuning(const TuningOptions& options) : options_(options.lora), seed_(options.seed) {}
+
+  std::vector<NamedParameter> apply(CausalLm& model) const override {
+    require_matches(model.linears(), options_.target_modules);
+    const torch::TensorOptions tensors = adapter_options(model);
+    for (const NamedLinearGroup& group : model.linear_groups()) {
+      std::vector<LoraAdapter::Member> members = make_members(group, tensors);
+      if (members.empty()) continue;
+      const uint64_t stream = stream_seed(seed_, "dropout of " + members[0].name);
+      group.group->set_adapter(
+          std::make_unique<LoraAdapter>(std::move(members), options_, stream, model.pass()));
+    }
+    std::vector<NamedParameter> trained;
+    for (const NamedParameter& parameter : model.parameters()) {
+      if (parameter.tensor->requires_grad()) trained.push_back(parameter);
+    }
+    return trained;
+  }
+
+  Json peft_config() const override {
+    const bool all = options_.target_modules == std::vector<std::string>{kAllLinear};
+    return {{"peft_type", "LORA"},
+            {"task_type", "CAUSAL_LM"},
+            {"inference_mode", true},
+            {"r", options_.rank},
+            {"lora_alpha", options_.alpha},
+            {"lora_dropout", options_.dropout},
+            {"target_modules", all ? Json(kAllLinear) : Json(options_.target_modules)},
+            {"bias", "none"},
+            {"fan_in_fan_out", false},
+            {"init_lora_weights", true}};
+  }
+
+ private:
+  std::vector<LoraAdapter::Member> make_members(const NamedLinearGroup& group,
+                                                const torch::TensorOptions& tensors) const {
+    std::vector<LoraAdapter::Member> members;
+    for (size_t i = 0; i < group.linears.size(); ++i) {
+      const NamedLinear& linear = group.linears[i];
+      const auto& targets = options_.target_modules;
+      const bool wanted = std::any_of(targets.begin(), targets.end(), [&](const auto& target) {
+        return is_target(linear.name, target);
+      });
+      if (!wanted) continue;
+      require_rank_fits(linear, options_.rank);
+      members.push_back({i, linear.name, make_factors(linear, tensors)});
+    }
+    return members;
+  }
+
+  ops::LowRankFactors make_factors(const NamedLinear& linear,
+                                   const torch::TensorOptions& tensors) const {
+    const int64_t in = (*linear.slot)->in_features(), out = (*linear.slot)->out_features();
+    const double bound = 1.0 / std::sqrt(static_cast<double>(in));
+    const at::Generator generator = cpu_generator(seed_, linear.name + ".lora_A.weight");
+    torch::Tensor a = torch::empty({options_.rank, in}, torch::kFloat32);
+    a.uniform_(-bound, bound, generator);
+    return {a.to(tensors).requires_grad_(true),
+            torch::zeros({out, options_.rank}, tensors).requires_grad_(true)};
+  }
+
+  LoraOptions options_;
+  uint64_t seed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tuning> make_lora_tuning(const TuningOptions& options) {
+  return std::make_unique<LoraTuning>(options);
+}
+
+}  // namespace sftbench

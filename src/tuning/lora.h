@@ -1,0 +1,18 @@
+// LoRA (Hu et al. 2021) as peft does it. A starts uniform in +-1/sqrt(in) (Kaiming with a = sqrt
+// 5), B at zero, each A drawn from a stream of its own so that it does not depend on what else is
+// adapted. Over half-precision weights the adapters are float32 (peft's autocast_adapter_dtype) and
+// are rounded to half precision for their GEMMs, which peft does under autocast only; without it,
+// peft widens x to float32 and rounds the sum.
+//
+// Linears with the same input share A's GEMM and one dropout mask; peft draws a mask for each.
+#pragma once
+
+#include <memory>
+
+#include "sftbench/tuning/tuning.h"
+
+namespace sftbench {
+
+std::unique_ptr<Tuning> make_lora_tuning(const TuningOptions& options);
+
+}  // namespace sftbench
