@@ -19,6 +19,12 @@ torch::Tensor leaf_of(const torch::Tensor& hidden) {
   return hidden.detach().set_requires_grad(true);
 }
 
+// What a layer is recomputed from. Below the first trained tensor (a frozen embedding under LoRA)
+// nothing asks for a gradient, and none is computed.
+torch::Tensor input_of(const torch::Tensor& hidden, bool needs_gradient) {
+  return needs_gradient ? leaf_of(hidden) : hidden.detach();
+}
+
 class KeepActivations : public ActivationPolicy {
  public:
   void backward(const torch::Tensor& loss) override { loss.backward(); }
@@ -35,19 +41,21 @@ struct LayerCapsule : torch::CustomClassHolder {
 class CheckpointFunction : public torch::autograd::Function<CheckpointFunction> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& hidden,
-                               const c10::intrusive_ptr<LayerCapsule>& layer) {
+                               const c10::intrusive_ptr<LayerCapsule>& layer, bool needs_gradient) {
     context->save_for_backward({hidden});
+    context->saved_data["needs_gradient"] = needs_gradient;
     context->saved_data["layer"] = c10::IValue::make_capsule(layer);
     return layer->run(hidden);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& output_gradients) {
-    const torch::Tensor input = leaf_of(context->get_saved_variables()[0]);
+    const torch::Tensor input =
+        input_of(context->get_saved_variables()[0], context->saved_data["needs_gradient"].toBool());
     const auto capsule = context->saved_data["layer"].toCapsule();
     const torch::AutoGradMode recording(true);
     const torch::Tensor output = static_cast<LayerCapsule&>(*capsule).run(input);
-    torch::autograd::backward({output}, {output_gradients[0]});
-    return {input.grad(), torch::Tensor()};
+    if (output.requires_grad()) torch::autograd::backward({output}, {output_gradients[0]});
+    return {input.grad(), torch::Tensor(), torch::Tensor()};
   }
 };
 
@@ -59,7 +67,8 @@ class ReentrantCheckpoint : public ActivationPolicy {
     if (layer_index == last_layer_) return layer(hidden);
     // Without this, frozen embeddings would hide the trained layers behind them from autograd.
     const torch::Tensor input = hidden.requires_grad() ? hidden : leaf_of(hidden);
-    return CheckpointFunction::apply(input, c10::make_intrusive<LayerCapsule>(layer));
+    return CheckpointFunction::apply(input, c10::make_intrusive<LayerCapsule>(layer),
+                                     hidden.requires_grad());
   }
 
   void backward(const torch::Tensor& loss) override { loss.backward(); }
@@ -80,7 +89,7 @@ class SegmentCheckpoint : public ActivationPolicy {
       segments_.clear();
       embedded_ = hidden;
     }
-    const torch::Tensor input = leaf_of(hidden);
+    const torch::Tensor input = input_of(hidden, layer_index > 0 || hidden.requires_grad());
     segments_.push_back({layer, input});
     if (layer_index == last_layer_) return layer(input);
     const torch::NoGradGuard not_recording;
@@ -93,7 +102,7 @@ class SegmentCheckpoint : public ActivationPolicy {
     torch::Tensor gradient = take_input_gradient();
     while (!segments_.empty()) {
       const torch::Tensor output = segments_.back().layer(segments_.back().input);
-      torch::autograd::backward({output}, {gradient});
+      if (output.requires_grad()) torch::autograd::backward({output}, {gradient});
       gradient = take_input_gradient();
     }
     if (embedded_.requires_grad()) torch::autograd::backward({embedded_}, {gradient});

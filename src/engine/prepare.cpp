@@ -48,9 +48,40 @@ std::unique_ptr<ActivationPolicy> choose_activations(const ActivationPlan& plan,
   return plan.use_reentrant ? checkpoint_reentrant(layers) : checkpoint_segments(layers);
 }
 
-AttentionShape attention_shape(const ModelConfig& config) {
+// Virtual tokens start from the embeddings of a text or, with no ids, at random.
+std::vector<int32_t> initial_prompt(const PromptPlan& plan, const Tokenizer& tokenizer) {
+  if (plan.init == "RANDOM") return {};
+  if (plan.init != "TEXT") throw unsupported_choice("prompt.init", plan.init, {"RANDOM", "TEXT"});
+  std::vector<int32_t> ids = tokenizer.encode(plan.init_text);
+  if (!ids.empty()) return ids;
+  throw RunError(ReasonCode::kUnsupported,
+                 "prompt.init_text has no tokens; give a text, or \"init\": \"RANDOM\"");
+}
+
+// Virtual tokens stand in front of rows; of a row of several entries only the first would see them.
+void require_prompt_per_row(const std::string& padding) {
+  if (padding == "longest" || padding == "max_length") return;
+  throw RunError(ReasonCode::kUnsupported,
+                 "prompt tuning with padding " + padding +
+                     ": its virtual tokens stand in front of each row, so a row has to be one "
+                     "entry; longest or max_length works");
+}
+
+std::unique_ptr<Tuning> choose_tuning(const TrainingJob& job, const Tokenizer& tokenizer) {
+  TuningOptions options;
+  options.seed = job.seed;
+  options.lora = {job.lora.rank, job.lora.alpha, job.lora.dropout, job.lora.target_modules};
+  options.prompt.virtual_tokens = job.prompt.virtual_tokens;
+  if (job.tuning == "pt") {
+    require_prompt_per_row(job.data.padding);
+    options.prompt.initial_ids = initial_prompt(job.prompt, tokenizer);
+  }
+  return make_tuning(job.tuning, options);
+}
+
+AttentionShape attention_shape(const ModelConfig& config, int64_t virtual_tokens) {
   return {config.num_hidden_layers, config.num_attention_heads, config.head_dim,
-          config.sliding_window};
+          config.sliding_window, virtual_tokens};
 }
 
 int64_t count_elements(const std::vector<NamedParameter>& parameters) {
@@ -130,7 +161,6 @@ struct TimedData {
 
 TrainingRun prepare_run(const TrainingJob& job) {
   require_supported(job.kernels);
-  const std::unique_ptr<Tuning> tuning = make_tuning(job.tuning);
   const torch::Dtype compute_dtype = requested_compute_dtype(job.precision);
   TrainingRun run;
   run.device = make_training_device(job.device);
@@ -139,6 +169,7 @@ TrainingRun prepare_run(const TrainingJob& job) {
 
   // Text is tokenised while weights load: neither needs the other.
   const Tokenizer tokenizer = prepare_tokenizer(job.model);
+  const std::unique_ptr<Tuning> tuning = choose_tuning(job, tokenizer);
   std::future<TimedData> tokenised = std::async(std::launch::async, [&] {
     const double begin_s = steady_seconds();
     TrainingData data = prepare_data(job, tokenizer, at::get_num_threads(), 0);
@@ -163,7 +194,8 @@ TrainingRun prepare_run(const TrainingJob& job) {
   run.begin.parameters_embedding = count_lookup_elements(*run.model);
 
   run.batches = std::make_unique<BatchSource>(
-      std::move(timed.data), attention_shape(run.model->config()), device, *run.communicator);
+      std::move(timed.data), attention_shape(run.model->config(), tuning->virtual_tokens()), device,
+      *run.communicator);
   run.activations = choose_activations(job.activations, run.model->layer_count());
   run.loss_scaler = choose_loss_scaler(job.precision);
   choose_optimizer(run, job.optimizer, trained);

@@ -39,7 +39,8 @@ void sum_over_ranks(StepBatches& batches, Communicator& communicator, const torc
 // None attends to another: each sequence of a row costs what it would alone.
 double causal_attention_flops(const MicroBatch& batch, const AttentionShape& shape) {
   if (!batch.one_row) {
-    return static_cast<double>(batch.batch) * causal_attention_flops(batch.length, shape);
+    return static_cast<double>(batch.batch) *
+           causal_attention_flops(shape.virtual_tokens + batch.length, shape);
   }
   double flops = 0;
   for (const int64_t length : batch.lengths) flops += causal_attention_flops(length, shape);
@@ -65,8 +66,9 @@ BatchSource::BatchSource(TrainingData data, const AttentionShape& attention, tor
 DeviceBatch BatchSource::add(const std::vector<int64_t>& entries, StepBatches& batches) const {
   MicroBatch batch = make_micro_batch(data_.dataset, entries, data_.padding, data_.pad_id);
   batches.samples += static_cast<int64_t>(entries.size());
-  batches.tokens +=
-      {batch.padded_tokens, batch.dataset_tokens, batch.loss_tokens, batch.padding_tokens};
+  // Virtual tokens are computed like any other position.
+  batches.tokens += {batch.padded_tokens + batch.batch * attention_.virtual_tokens,
+                     batch.dataset_tokens, batch.loss_tokens, batch.padding_tokens};
   batches.attention_flops += causal_attention_flops(batch, attention_);
   DeviceBatch on_device{
       to_device(batch.input_ids, batch, device_), to_device(batch.labels, batch, device_), {}};

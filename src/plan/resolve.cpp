@@ -50,6 +50,8 @@ class Resolver {
     job.activations = {flag("gradient_checkpointing"),
                        flag("gradient_checkpointing_use_reentrant")};
     job.kernels = kernels();
+    if (job.tuning == "lora") job.lora = lora();
+    if (job.tuning == "pt") job.prompt = prompt();
     if (!simulated()) refuse_unknown_family(catalogue_family());
     job.model = find_model(text("model_name"), settings_, simulated() ? "random" : options_.weights,
                            catalog_.models);
@@ -78,9 +80,15 @@ class Resolver {
 
   void refuse_unsupported() const {
     std::vector<std::string> reasons;
-    if (experiment_.tuning != "full") {
-      reasons.push_back(experiment_.identifier + ": this version has no " + experiment_.tuning +
-                        " tuning, it trains all parameters; finetune_full_benchmark-v1.0.0 works");
+    if (experiment_.tuning == "gptq-lora") {
+      reasons.push_back(experiment_.identifier +
+                        ": this version has no gptq-lora tuning; "
+                        "finetune_lora_benchmark-v1.0.0 works");
+    }
+    if (experiment_.tuning == "lora" && lora_targets().empty()) {
+      reasons.push_back("model_name " + text("model_name") +
+                        " has no lora_targets in config/models.yaml; name its linears there, for "
+                        "example lora_targets: [q_proj, v_proj]");
     }
     if (integer("number_gpus") > 1) {
       reasons.push_back("number_gpus " + std::to_string(integer("number_gpus")) +
@@ -203,6 +211,25 @@ class Resolver {
     plan.fused_rms_norm = fast.at(1) == "True";
     plan.fused_rope = fast.at(2) == "True";
     return plan;
+  }
+
+  std::vector<std::string> lora_targets() const {
+    const ModelFacts* facts = catalog_.models.find(text("model_name"));
+    return facts == nullptr ? std::vector<std::string>() : facts->lora_targets;
+  }
+
+  LoraPlan lora() const {
+    return {.rank = integer("r"),
+            .alpha = inputs_.at("lora_alpha").get<double>(),
+            .dropout = experiment_.hardcoded.at("lora_dropout").get<double>(),
+            .target_modules = lora_targets()};
+  }
+
+  PromptPlan prompt() const {
+    const Json& fixed = experiment_.hardcoded;
+    return {.virtual_tokens = fixed.at("num_virtual_tokens").get<int64_t>(),
+            .init = fixed.at("prompt_tuning_init").get<std::string>(),
+            .init_text = fixed.at("prompt_tuning_init_text").get<std::string>()};
   }
 
   DataSource data() {

@@ -77,6 +77,17 @@ void visit(TrainingJob& job, Visitor& visitor) {
     visitor.field("fused_rms_norm", job.kernels.fused_rms_norm);
     visitor.field("fused_rope", job.kernels.fused_rope);
   });
+  visitor.section("lora", [&] {
+    visitor.field("rank", job.lora.rank);
+    visitor.field("alpha", job.lora.alpha);
+    visitor.field("dropout", job.lora.dropout);
+    visitor.field("target_modules", job.lora.target_modules);
+  });
+  visitor.section("prompt", [&] {
+    visitor.field("virtual_tokens", job.prompt.virtual_tokens);
+    visitor.field("init", job.prompt.init);
+    visitor.field("init_text", job.prompt.init_text);
+  });
   visitor.object("inputs", job.inputs);
 }
 
@@ -178,12 +189,17 @@ class Reader {
   }
 
   static bool matches(const Json& json, const std::string&) { return json.is_string(); }
+  static bool matches(const Json& json, const std::vector<std::string>&) {
+    return json.is_array() && std::all_of(json.begin(), json.end(),
+                                          [](const Json& element) { return element.is_string(); });
+  }
   static bool matches(const Json& json, bool) { return json.is_boolean(); }
   static bool matches(const Json& json, double) { return json.is_number(); }
   static bool matches(const Json& json, int64_t) { return json.is_number_integer(); }
   static bool matches(const Json& json, uint64_t) { return json.is_number_unsigned(); }
 
   static std::string expectation(const std::string&) { return "text"; }
+  static std::string expectation(const std::vector<std::string>&) { return "a list of texts"; }
   static std::string expectation(bool) { return "true or false"; }
   static std::string expectation(double) { return "a number"; }
   static std::string expectation(int64_t) { return "an integer"; }

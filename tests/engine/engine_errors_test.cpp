@@ -57,9 +57,10 @@ TEST(EngineErrors, UnknownNamesOfTheJob) {
   expect_error(job, ReasonCode::kUnsupported,
                StartsWith("learning-rate schedule 'polynomal' is not implemented"));
   job = small_job();
-  job.tuning = "lora";
+  job.tuning = "lroa";
   expect_error(job, ReasonCode::kUnsupported,
-               StartsWith("tuning method 'lora' is not implemented"));
+               "tuning method 'lroa' is not implemented; there are full, lora, pt; did you mean "
+               "'lora'?");
   job = small_job();
   job.precision.torch_dtype = "float8";
   expect_error(job, ReasonCode::kUnsupported,

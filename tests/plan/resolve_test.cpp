@@ -137,18 +137,58 @@ TEST_F(ResolveTest, ExperimentsThatAreNotBuiltAreRefusedByName) {
     return error_of(
         [&] { resolve(request({}, experiment), settings_, options_, Catalog::shipped()); });
   };
-  EXPECT_EQ(failure_of("finetune_lora_benchmark-v1.0.0"),
-            "UNSUPPORTED: finetune_lora_benchmark-v1.0.0: this version has no lora tuning, it "
-            "trains all parameters; finetune_full_benchmark-v1.0.0 works");
-  EXPECT_THAT(failure_of("finetune_gtpq-lora_benchmark-v1.0.0"), HasSubstr("no gptq-lora tuning"));
-  EXPECT_THAT(failure_of("finetune_pt_benchmark-v1.0.0"), HasSubstr("no pt tuning"));
+  EXPECT_EQ(failure_of("finetune_gtpq-lora_benchmark-v1.0.0"),
+            "UNSUPPORTED: finetune_gptq-lora_benchmark-v1.0.0: this version has no gptq-lora "
+            "tuning; finetune_lora_benchmark-v1.0.0 works");
   const std::string stability =
       "UNSUPPORTED: finetune_full_stability-v1.0.0: 5 runs make up one measurement and this "
       "version measures single runs; finetune_full_benchmark-v1.0.0 works";
   EXPECT_EQ(failure_of("finetune_full_stability-v1.0.0"), stability);
   options_.backend = kBackendSimulate;
   EXPECT_EQ(failure_of("finetune_full_stability-v1.0.0"), stability);
-  EXPECT_EQ(failure_of("finetune_lora_benchmark-v1.0.0"), "no error");
+  EXPECT_EQ(failure_of("finetune_gptq-lora_benchmark-v1.0.0"), "no error");
+}
+
+// --- adapters
+// -----------------------------------------------------------------------------------------
+TEST_F(ResolveTest, LoraTakesItsRankFromTheEntityAndItsTargetsFromTheCatalogue) {
+  const auto job_of = [this](const std::vector<std::string>& assignments) {
+    return resolve(request(assignments, "finetune_lora_benchmark-v1.0.0"), settings_, options_,
+                   Catalog::shipped())
+        .job;
+  };
+  const TrainingJob job = job_of({});
+  EXPECT_EQ(job.tuning, "lora");
+  EXPECT_EQ(job.lora.rank, 4);
+  EXPECT_EQ(job.lora.alpha, 16.0);
+  EXPECT_EQ(job.lora.dropout, 0.05);
+  EXPECT_THAT(job.lora.target_modules, ElementsAre("q_proj", "v_proj"));
+
+  const LoraPlan other = job_of({"r=8", "lora_alpha=32", "model_name=llama-7b"}).lora;
+  EXPECT_EQ(other.rank, 8);
+  EXPECT_EQ(other.alpha, 32.0);
+  EXPECT_THAT(other.target_modules, ElementsAre("q_proj", "k_proj"));
+}
+
+TEST_F(ResolveTest, PromptTuningTakesWhatTheExperimentFixes) {
+  const TrainingJob job =
+      resolve(request({}, "finetune_pt_benchmark-v1.0.0"), settings_, options_, Catalog::shipped())
+          .job;
+  EXPECT_EQ(job.tuning, "pt");
+  EXPECT_EQ(job.prompt.virtual_tokens, 8);
+  EXPECT_EQ(job.prompt.init, "TEXT");
+  EXPECT_EQ(job.prompt.init_text, "Classify if the tweet is a complaint or not:");
+}
+
+TEST_F(ResolveTest, LoraOfAModelWithoutTargetsSaysWhereTheyGo) {
+  settings_.model_map["my-3b"]["Vanilla"] = model_folder("mine", "llama");
+  const std::string failure = error_of([this] {
+    resolve(request({"model_name=my-3b"}, "finetune_lora_benchmark-v1.0.0"), settings_, options_,
+            Catalog::shipped());
+  });
+  EXPECT_EQ(failure,
+            "UNSUPPORTED: model_name my-3b has no lora_targets in config/models.yaml; name its "
+            "linears there, for example lora_targets: [q_proj, v_proj]");
 }
 
 TEST_F(ResolveTest, FamiliesThatAreNotBuiltAreRefusedBeforeAnythingIsFetched) {

@@ -24,6 +24,8 @@ TrainingJob unusual_job() {
   job.device = {"cuda", "L40S", 4, 2, 6};
   job.activations = {false, true};
   job.kernels = {false, false, false, false};
+  job.lora = {2, 3.5, 0.25, {"q_proj", "v_proj"}};
+  job.prompt = {5, "RANDOM", "a text"};
   job.sample_period_s = 0.25;
   job.seed = 18446744073709551615U;
   return job;
@@ -61,6 +63,7 @@ TEST(TrainingJobTest, AllThatIsWrongIsListedWithItsKey) {
   json["device"] = 3;
   json["seed"] = -1;
   json["kernels"]["fused_loss"] = 1;
+  json["lora"]["target_modules"] = {"q_proj", 3};
   json["precision"]["torch_dtype"] = nullptr;
   json["inputs"] = Json::array();
   EXPECT_EQ(error_of(json),
@@ -74,6 +77,7 @@ TEST(TrainingJobTest, AllThatIsWrongIsListedWithItsKey) {
             "job.json: precision.torch_dtype: found null; expected text\n"
             "job.json: device: found 3; expected an object\n"
             "job.json: kernels.fused_loss: found 1; expected true or false\n"
+            "job.json: lora.target_modules: found [\"q_proj\",3]; expected a list of texts\n"
             "job.json: inputs: found []; expected an object");
 }
 

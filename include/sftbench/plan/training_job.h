@@ -88,6 +88,21 @@ struct KernelPlan {
   bool fused_rope = true;
 };
 
+// Adapters of tuning "lora" (peft's LoraConfig).
+struct LoraPlan {
+  int64_t rank = 4;
+  double alpha = 16;
+  double dropout = 0.05;
+  std::vector<std::string> target_modules;  // names of linears or their ends; "all-linear": all of them
+};
+
+// Virtual tokens of tuning "pt" (peft's PromptTuningConfig).
+struct PromptPlan {
+  int64_t virtual_tokens = 8;
+  std::string init = "TEXT";  // "TEXT": from the embeddings of init_text; "RANDOM": standard normal
+  std::string init_text;
+};
+
 struct TrainingJob {
   std::string experiment;     // identifier as in the space: finetune_full_benchmark-v1.0.0
   std::string experiment_id;  // ado's id, byte for byte
@@ -103,6 +118,8 @@ struct TrainingJob {
   DevicePlan device;
   ActivationPlan activations;
   KernelPlan kernels;
+  LoraPlan lora;
+  PromptPlan prompt;
 
   double sample_period_s = 1.0;  // of the system samplers
   uint64_t seed = 42;

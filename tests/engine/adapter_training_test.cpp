@@ -1,0 +1,201 @@
+// Whole runs with adapters against the same runs of Hugging Face Trainer over peft
+// (tests/reference/adapters.py): LoRA from given adapters, prompt tuning from its text.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+
+#include "engine/train.h"
+#include "engine/training_fixture.h"
+#include "sftbench/tuning/adapter_files.h"
+
+namespace sftbench {
+namespace {
+
+std::string adapter_folder(const std::string& name) {
+  return std::string(SFTBENCH_TEST_DATA) + "/adapters/" + name;
+}
+
+bool is_prompt(const std::string& name) {
+  return name.find("prompt") != std::string::npos;
+}
+
+Json golden_of(const std::string& name) {
+  return read_json_file(adapter_folder(name) + "/golden.json");
+}
+
+TrainingJob adapter_job(const std::string& name) {
+  TrainingJob job = job_of(golden_of(name));
+  const Json config = read_json_file(adapter_folder(name) + "/initial/adapter_config.json");
+  if (is_prompt(name)) {
+    job.tuning = "pt";
+    job.prompt = {config["num_virtual_tokens"], config["prompt_tuning_init"],
+                  config["prompt_tuning_init_text"]};
+  } else {
+    job.tuning = "lora";
+    job.lora = {config["r"], config["lora_alpha"], config["lora_dropout"],
+                config["target_modules"]};
+  }
+  return job;
+}
+
+std::vector<NamedParameter> trained_of(const TrainingRun& run) {
+  std::vector<NamedParameter> trained;
+  for (const NamedParameter& parameter : run.model->parameters()) {
+    if (parameter.tensor->requires_grad()) trained.push_back(parameter);
+  }
+  return trained;
+}
+
+// Trains as Engine::train() does, from peft's LoRA adapters. Virtual tokens start from their text
+// and must be peft's without help.
+struct AdapterRun {
+  explicit AdapterRun(const TrainingJob& job, const std::string& name) : run(prepare_run(job)) {
+    if (!is_prompt(name)) load_adapter(adapter_folder(name) + "/initial", trained_of(run));
+    train(run, {&recorder}, [] { return false; });
+  }
+
+  TrainingRun run;
+  Recorder recorder;
+};
+
+struct Tolerance {
+  double loss;       // absolute
+  double grad_norm;  // relative
+  double values;     // of the final adapter, relative to its tensor's norm
+};
+
+constexpr Tolerance kFloat32 = {1e-4, 1e-3, 2e-3};
+// The base model's tensors and activations carry 8 bits of mantissa; adapters are float32 on both
+// sides, but are rounded for their GEMMs here.
+constexpr Tolerance kBFloat16 = {6e-3, 3e-2, 0.1};
+
+Tolerance tolerance_of(const Json& golden) {
+  return golden["torch_dtype"] == "float32" && golden["autocast"] == "no" ? kFloat32 : kBFloat16;
+}
+
+void expect_losses(const Recorder& recorder, const Json& golden, const Tolerance& tolerance) {
+  ASSERT_EQ(recorder.steps.size(), golden["steps"].size());
+  double worst_loss = 0, worst_norm = 0;
+  for (size_t i = 0; i < recorder.steps.size(); ++i) {
+    const Json& expected = golden["steps"][i];
+    const StepEvent& found = recorder.steps[i];
+    const double loss = expected["loss"], norm = expected["grad_norm"];
+    EXPECT_NEAR(found.loss, loss, tolerance.loss) << "step " << i + 1;
+    EXPECT_NEAR(found.grad_norm, norm, tolerance.grad_norm * norm) << "step " << i + 1;
+    worst_loss = std::max(worst_loss, std::abs(found.loss - loss));
+    worst_norm = std::max(worst_norm, std::abs(found.grad_norm / norm - 1));
+  }
+  std::cout << "largest difference: loss " << worst_loss << ", grad norm " << worst_norm
+            << " relative\n";
+}
+
+void expect_final_values(AdapterRun& ours, const TrainingJob& job, const std::string& name,
+                         double tolerance) {
+  const TrainingRun theirs = prepare_run(job);
+  const std::vector<NamedParameter> expected = trained_of(theirs), found = trained_of(ours.run);
+  load_adapter(adapter_folder(name) + "/final", expected);
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    const double distance = (*found[i].tensor - *expected[i].tensor).norm().item<double>();
+    EXPECT_LE(distance, tolerance * expected[i].tensor->norm().item<double>()) << found[i].name;
+  }
+}
+
+class GoldenAdapterTraining : public testing::TestWithParam<const char*> {};
+
+TEST_P(GoldenAdapterTraining, ReproducesTrainerOverPeftStepByStep) {
+  const Json golden = golden_of(GetParam());
+  TrainingJob job = adapter_job(GetParam());
+  AdapterRun run(job, GetParam());
+  expect_losses(run.recorder, golden, tolerance_of(golden));
+  expect_final_values(run, job, GetParam(), tolerance_of(golden).values);
+}
+
+TEST_P(GoldenAdapterTraining, CheckpointingOrNotGivesTheSameNumbers) {
+  const Json golden = golden_of(GetParam());
+  TrainingJob job = adapter_job(GetParam());
+  job.activations.gradient_checkpointing = false;
+  expect_losses(AdapterRun(job, GetParam()).recorder, golden, tolerance_of(golden));
+  job.activations = {.gradient_checkpointing = true, .use_reentrant = true};
+  expect_losses(AdapterRun(job, GetParam()).recorder, golden, tolerance_of(golden));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenAdapterTraining,
+                         testing::Values("llama-lora_qv", "llama-lora_all", "llama-prompt",
+                                         "mistral-lora_qv", "mistral-lora_all", "mistral-prompt",
+                                         "granite-lora_qv", "granite-lora_all", "granite-prompt",
+                                         "llama-lora_all-bfloat16", "llama-lora_qv-autocast_bf16",
+                                         "llama-prompt-bfloat16"),
+                         [](const auto& tested) {
+                           std::string name = tested.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(AdapterTraining, DropoutGivesTheSameLossesWithEveryKindOfCheckpointing) {
+  TrainingJob job = adapter_job("llama-lora_all");
+  job.lora.dropout = 0.2;
+  job.batches.max_steps = 3;
+  const auto losses = [&job](bool checkpointing, bool reentrant) {
+    job.activations = {.gradient_checkpointing = checkpointing, .use_reentrant = reentrant};
+    std::vector<double> values;
+    for (const StepEvent& step : AdapterRun(job, "llama-lora_all").recorder.steps)
+      values.push_back(step.loss);
+    return values;
+  };
+  const std::vector<double> kept = losses(false, false);
+  EXPECT_EQ(losses(true, false), kept);
+  EXPECT_EQ(losses(true, true), kept);
+  EXPECT_NE(kept[0], golden_of("llama-lora_all")["steps"][0]["loss"].get<double>());
+}
+
+TEST(AdapterTraining, SaysHowMuchIsTrained) {
+  const Recorder recorder = train(adapter_job("llama-lora_qv"), 1);
+  const int64_t H = 32, key_width = 16, rank = 4, layers = 3;
+  EXPECT_EQ(recorder.begin.parameters_trainable, layers * rank * (H + H + H + key_width));
+  const Recorder full = train(job_of(golden_run("llama-float32")), 1);
+  EXPECT_EQ(recorder.begin.parameters_total,
+            full.begin.parameters_total + recorder.begin.parameters_trainable);
+}
+
+TEST(AdapterTraining, VirtualTokensAreCountedWhereTheyAreComputed) {
+  TrainingJob job = adapter_job("llama-prompt");
+  const StepEvent prompted = train(job, 1).steps[0];
+  job.tuning = "full";
+  const StepEvent full = train(job, 1).steps[0];
+  EXPECT_EQ(prompted.tokens.padded, full.tokens.padded + 8 * prompted.samples);
+  EXPECT_EQ(prompted.tokens.dataset, full.tokens.dataset);
+  EXPECT_EQ(prompted.tokens.loss_bearing, full.tokens.loss_bearing);
+  EXPECT_GT(prompted.attention_flops, full.attention_flops);
+}
+
+TEST(AdapterTraining, PromptsStartFromATextOrAtRandom) {
+  TrainingJob job = adapter_job("llama-prompt");
+  job.prompt.init = "RANDOM";
+  EXPECT_EQ(train(job, 1).steps.size(), 1u);
+  const auto message = [&job] {
+    try {
+      train(job, 1);
+    } catch (const RunError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  job.prompt.init = "TXT";
+  EXPECT_EQ(message(),
+            "prompt.init 'TXT' is not implemented; there are RANDOM, TEXT; did you mean "
+            "'TEXT'?");
+  job.data.padding = "packed";
+  EXPECT_EQ(message(),
+            "prompt tuning with padding packed: its virtual tokens stand in front of each row, so "
+            "a row has to be one entry; longest or max_length works");
+  job.data.padding = "longest";
+  job.prompt = {.virtual_tokens = 0, .init = "TEXT", .init_text = "a"};
+  EXPECT_EQ(message(), "prompt tuning with 0 virtual tokens; it takes at least one");
+}
+
+}  // namespace
+}  // namespace sftbench
