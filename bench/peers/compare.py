@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The engine beside Hugging Face Trainer on the same work: SmolLM2-135M's shapes, random weights, batch 1 x 512,
-AdamW (fused), clipping, no checkpointing, SDPA attention.
+AdamW (fused), clipping, SDPA attention.
 
-  bench/peers/compare.py PYTHON STEP_BENCH [--dtype bfloat16] [--rounds 3] [--steps 4]
+  bench/peers/compare.py PYTHON STEP_BENCH [--dtype bfloat16] [--rounds 3] [--steps 4] [--tuning full|lora|pt]
+                         [--checkpointing]
 
 PYTHON is an interpreter that has torch and transformers, STEP_BENCH the built bench/step program. Each measurement is
 a process of its own and the two kinds take turns. The first step of each process warms up and is left out of the
@@ -39,19 +40,24 @@ def main():
     parser.add_argument("--length", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--tuning", default="full", choices=["full", "lora", "pt"])
+    parser.add_argument("--checkpointing", action="store_true")
     options = parser.parse_args()
 
     shared = ["--dtype", options.dtype, "--length", str(options.length), "--steps", str(options.steps)]
+    shared += ["--checkpointing"] if options.checkpointing else []
+    peft = {"full": "none"}.get(options.tuning, options.tuning)
     commands = {
-        "sftbench": [str(Path(options.step_bench).resolve()), "--child", "engine", *shared],
-        "HF Trainer": [options.python, str(Path(__file__).resolve().parent / "hf_trainer.py"), *shared],
+        "sftbench": [str(Path(options.step_bench).resolve()), "--child", options.tuning, *shared],
+        "HF Trainer": [options.python, str(Path(__file__).resolve().parent / "hf_trainer.py"), *shared, "--peft", peft],
     }
     results = {name: [] for name in commands}
     for _ in range(options.rounds):
         for name, command in commands.items():
             results[name].append(run(command))
 
-    print(f"SmolLM2-135M shapes, batch 1x{options.length}, {options.dtype}, {options.rounds} processes of each in turn")
+    print(f"SmolLM2-135M shapes, batch 1x{options.length}, {options.dtype}, tuning {options.tuning}, checkpointing "
+          f"{'on' if options.checkpointing else 'off'}, {options.rounds} processes of each in turn")
     print(f"{'':12}{'tokens/s p25':>13}{'median':>9}{'p75':>9}{'start to 1st step s':>21}{'peak MiB':>10}")
     figures = {}
     for name, runs in results.items():

@@ -1,7 +1,7 @@
 """Random weights of a model's shapes under Hugging Face Trainer: one process of compare.py or of bench/gpu/run.sh.
 
 The work is SmolLM2-135M's, or that of a job that `sftbench run --dry-run` printed (--job): same shapes, dtype, entries
-per step, length, checkpointing and number of steps. Entries are random tokens of full length.
+per step, length, checkpointing, number of steps and adapters. Entries are random tokens of full length.
 Prints one JSON line: seconds of each optimisation step, age of the process when the first had ended, peak memory.
 """
 import argparse
@@ -34,9 +34,13 @@ def options_from(arguments):
     parser.add_argument("--length", type=int, default=512)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--checkpointing", action="store_true")
+    parser.add_argument("--peft", choices=["none", "lora", "pt"], default="none",
+                        help="LoRA on q_proj and v_proj (r 4, alpha 16, dropout 0.05), or 8 virtual tokens")
     parser.add_argument("--job")
     options = parser.parse_args(arguments)
     options.config, options.batch_size, options.accumulation, options.device = SMOLLM2_135M, 1, 1, "cpu"
+    options.lora = {"rank": 4, "alpha": 16, "dropout": 0.05, "target_modules": ["q_proj", "v_proj"]}
+    options.virtual_tokens = 8
     if options.job:
         with open(options.job) as file:
             job = json.load(file)
@@ -48,7 +52,23 @@ def options_from(arguments):
         options.accumulation = job["batches"]["gradient_accumulation_steps"]
         options.checkpointing = job["activations"]["gradient_checkpointing"]
         options.device = job["device"]["kind"]
+        options.peft = {"full": "none"}.get(job["tuning"], job["tuning"])
+        options.lora, options.virtual_tokens = job["lora"], job["prompt"]["virtual_tokens"]
     return options
+
+
+def with_adapters(model, options):
+    """As fms-hf-tuning hands it to Trainer: peft's defaults, inputs that carry gradients under checkpointing."""
+    from peft import LoraConfig, PromptTuningConfig, get_peft_model
+    if options.peft == "lora":
+        plan = options.lora
+        config = LoraConfig(task_type="CAUSAL_LM", r=plan["rank"], lora_alpha=plan["alpha"],
+                            lora_dropout=plan["dropout"], target_modules=plan["target_modules"])
+    else:
+        config = PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=options.virtual_tokens)
+    if options.checkpointing:
+        model.enable_input_require_grads()
+    return get_peft_model(model, config)
 
 
 def main():
@@ -64,6 +84,8 @@ def main():
     with torch.device(options.device):
         model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, options.dtype),
                                                  attn_implementation="sdpa")
+    if options.peft != "none":
+        model = with_adapters(model, options)
     generator = torch.Generator().manual_seed(42)
     entries_per_step = options.batch_size * options.accumulation
     ids = torch.randint(4, config.vocab_size, (options.steps * entries_per_step, options.length), generator=generator)
@@ -93,7 +115,8 @@ def main():
         seed=42, logging_steps=1, save_strategy="no", report_to="none", disable_tqdm=True,
         gradient_checkpointing=options.checkpointing)
     Trainer(model=model, args=arguments, train_dataset=entries, callbacks=[clock]).train()
-    print(json.dumps({"step_seconds": clock.seconds, "tokens_per_step": options.length * entries_per_step,
+    positions = options.length + (options.virtual_tokens if options.peft == "pt" else 0)
+    print(json.dumps({"step_seconds": clock.seconds, "tokens_per_step": positions * entries_per_step,
                       "first_step_process_age_s": clock.first_step_process_age_s, "peak_rss_bytes": peak_rss_bytes(),
                       "device_peak_allocated_bytes": torch.cuda.max_memory_allocated() if cuda else None,
                       "torch": torch.__version__, "threads": torch.get_num_threads()}))

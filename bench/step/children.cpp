@@ -91,17 +91,20 @@ int64_t activation_peak_bytes(TrainingRun& run, ActivationPolicy& policy) {
 
 }  // namespace
 
-TrainingJob smollm2_job(const std::string& dtype, int64_t length, int64_t steps, bool checkpointing,
+TrainingJob smollm2_job(const std::string& tuning, const Work& work,
                         const std::string& dataset_path) {
-  write_texts(dataset_path, steps, length);
+  write_texts(dataset_path, work.steps, work.length);
   TrainingJob job;
   job.model.name = "smollm2-135m";
   job.model.hf_config = smollm2_config();
   job.data.path = dataset_path;
-  job.data.model_max_length = length;
-  job.batches.max_steps = steps;
-  job.precision.torch_dtype = dtype;
-  job.activations.gradient_checkpointing = checkpointing;
+  job.data.model_max_length = work.length;
+  job.batches.max_steps = work.steps;
+  job.precision.torch_dtype = work.dtype;
+  job.activations.gradient_checkpointing = work.checkpointing;
+  job.tuning = tuning;
+  job.lora.target_modules = {"q_proj", "v_proj"};
+  job.prompt.init = "RANDOM";
   return job;
 }
 
@@ -111,16 +114,16 @@ std::string run_engine(const TrainingJob& job) {
   return times.text();
 }
 
-std::string run_plain(const std::string& dtype, int64_t length, int64_t steps) {
+std::string run_plain(const Work& work) {
   at::set_num_threads(read_host_info().cores);
   torch::manual_seed(42);
   const LlamaShape shape;
-  const PlainLlama model(shape, dtype == "float32" ? torch::kFloat32 : torch::kBFloat16);
+  const PlainLlama model(shape, work.dtype == "float32" ? torch::kFloat32 : torch::kBFloat16);
   const std::vector<torch::Tensor> parameters = model.parameters();
   torch::optim::AdamW optimizer(parameters, torch::optim::AdamWOptions(1e-5).weight_decay(0));
   StepTimes times;
-  for (int64_t step = 1; step <= steps; ++step) {
-    const torch::Tensor ids = torch::randint(0, shape.vocabulary, {1, length}, torch::kInt64);
+  for (int64_t step = 1; step <= work.steps; ++step) {
+    const torch::Tensor ids = torch::randint(0, shape.vocabulary, {1, work.length}, torch::kInt64);
     StepEvent event;
     event.begin_s = steady_seconds();
     const torch::Tensor loss = model.loss(ids, ids);
@@ -130,16 +133,17 @@ std::string run_plain(const std::string& dtype, int64_t length, int64_t steps) {
     optimizer.zero_grad();
     event.loss = loss.item<double>();
     event.end_s = steady_seconds();
-    event.tokens.padded = length;
+    event.tokens.padded = work.length;
     TrainControl control;
     times.on_step_end(event, control);
   }
   return times.text();
 }
 
-std::string measure_activations(const std::string& dtype, int64_t length,
-                                const std::string& dataset_path) {
-  TrainingRun run = prepare_run(smollm2_job(dtype, length, 2, true, dataset_path));
+std::string measure_activations(const Work& work, const std::string& dataset_path) {
+  TrainingRun run = prepare_run(smollm2_job(
+      "full", {.dtype = work.dtype, .length = work.length, .steps = 2, .checkpointing = true},
+      dataset_path));
   const auto keep = keep_activations();
   const auto segments = checkpoint_segments(run.model->layer_count());
   const auto reentrant = checkpoint_reentrant(run.model->layer_count());

@@ -8,9 +8,16 @@
 
 namespace sftbench::bench {
 
-// SmolLM2-135M's shapes with random weights on `entries` synthetic texts, each at least `length`
-// tokens. Writes the texts to `dataset_path`.
-TrainingJob smollm2_job(const std::string& dtype, int64_t length, int64_t steps, bool checkpointing,
+struct Work {
+  std::string dtype = "bfloat16";
+  int64_t length = 512, steps = 4;
+  bool checkpointing = false;
+};
+
+// SmolLM2-135M's shapes with random weights on as many synthetic texts as steps, each at least
+// `length` tokens. Writes the texts to `dataset_path`. tuning: "full"; "lora" on q_proj and v_proj
+// (r 4, alpha 16, dropout 0.05); "pt" with 8 virtual tokens.
+TrainingJob smollm2_job(const std::string& tuning, const Work& work,
                         const std::string& dataset_path);
 
 // Trains with the engine, as `sftbench run` does. {step_seconds, losses, first_step_process_age_s,
@@ -18,11 +25,10 @@ TrainingJob smollm2_job(const std::string& dtype, int64_t length, int64_t steps,
 std::string run_engine(const TrainingJob& job);
 
 // The same work with stock operators, allocator and optimiser (plain_model.h). Same output.
-std::string run_plain(const std::string& dtype, int64_t length, int64_t steps);
+std::string run_plain(const Work& work);
 
 // One forward and backward pass with and without checkpointing, each alone:
 // {kept, checkpointed}: bytes at the peak beyond parameters and gradients.
-std::string measure_activations(const std::string& dtype, int64_t length,
-                                const std::string& dataset_path);
+std::string measure_activations(const Work& work, const std::string& dataset_path);
 
 }  // namespace sftbench::bench

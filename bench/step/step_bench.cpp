@@ -1,11 +1,11 @@
 // A whole optimisation step on SmolLM2-135M's shapes: the engine beside the same step written with
-// stock operators. Both run in processes of their own that take turns, so that a change of the
-// machine's mood meets both.
+// stock operators, or full fine-tuning beside LoRA and prompt tuning. Each runs in processes of its
+// own that take turns, so that a change of the machine's mood meets all.
 //
-//   step_bench [--dtype bfloat16|float32] [--length 512] [--rounds 5] [--steps 4]   speed, batch 1
-//   step_bench --memory [--length 2048]                                             activation
-//   memory step_bench --child engine|plain|memory --dtype D --length L --steps N           one
-//   process, JSON on stdout
+//   step_bench [--dtype bfloat16|float32] [--length 512] [--rounds 5] [--steps 4]     batch 1
+//   step_bench --tuning [--checkpointing] [...]               full, lora and pt in turn
+//   step_bench --memory [--length 2048]                       activation memory
+//   step_bench --child full|lora|pt|plain|memory [...]        one process, JSON on stdout
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -26,9 +26,10 @@ namespace {
 using sftbench::Json;
 
 struct Options {
-  std::string child, dtype = "bfloat16";
-  int64_t length = 512, rounds = 5, steps = 4;
-  bool memory = false;
+  std::string child;
+  sftbench::bench::Work work;
+  int64_t rounds = 5;
+  bool memory = false, tuning = false;
 };
 
 Options parse(int argc, char** argv) {
@@ -37,7 +38,11 @@ Options parse(int argc, char** argv) {
     const std::string name = argv[i];
     if (name == "--memory") {
       options.memory = true;
-      options.length = 2048;
+      options.work.length = 2048;
+      continue;
+    }
+    if (name == "--tuning" || name == "--checkpointing") {
+      (name == "--tuning" ? options.tuning : options.work.checkpointing) = true;
       continue;
     }
     if (i + 1 == argc) throw std::invalid_argument(name + " needs a value");
@@ -45,13 +50,13 @@ Options parse(int argc, char** argv) {
     if (name == "--child") {
       options.child = value;
     } else if (name == "--dtype") {
-      options.dtype = value;
+      options.work.dtype = value;
     } else if (name == "--length") {
-      options.length = std::stoll(value);
+      options.work.length = std::stoll(value);
     } else if (name == "--rounds") {
       options.rounds = std::stoll(value);
     } else if (name == "--steps") {
-      options.steps = std::stoll(value);
+      options.work.steps = std::stoll(value);
     } else {
       throw std::invalid_argument("unknown option " + name);
     }
@@ -65,21 +70,22 @@ std::string run_child(const Options& options) {
       std::filesystem::temp_directory_path() / ("step_bench." + std::to_string(getpid()));
   std::string result;
   if (options.child == "plain") {
-    result = run_plain(options.dtype, options.length, options.steps);
-  } else if (options.child == "engine") {
-    result = run_engine(
-        smollm2_job(options.dtype, options.length, options.steps, false, texts.string()));
+    result = run_plain(options.work);
+  } else if (options.child == "memory") {
+    result = measure_activations(options.work, texts.string());
   } else {
-    result = measure_activations(options.dtype, options.length, texts.string());
+    result = run_engine(smollm2_job(options.child, options.work, texts.string()));
   }
   std::filesystem::remove(texts);
   return result;
 }
 
 Json start_child(const std::string& program, const std::string& child, const Options& options) {
-  const std::string command = program + " --child " + child + " --dtype " + options.dtype +
-                              " --length " + std::to_string(options.length) + " --steps " +
-                              std::to_string(options.steps);
+  const sftbench::bench::Work& work = options.work;
+  const std::string command = program + " --child " + child + " --dtype " + work.dtype +
+                              " --length " + std::to_string(work.length) + " --steps " +
+                              std::to_string(work.steps) +
+                              (work.checkpointing ? " --checkpointing" : "");
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) throw std::runtime_error("cannot start " + command);
   std::string output;
@@ -97,31 +103,39 @@ double quantile(std::vector<double> values, double q) {
   return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1) + 0.5)];
 }
 
-// The first step of each process warms up and is left out.
-int compare_speed(const std::string& program, const Options& options) {
+// The first step of each process warms up and is left out. Ratios are to the first of `children`.
+int compare_speed(const std::string& program, const Options& options,
+                  const std::vector<std::string>& children) {
   std::map<std::string, std::vector<double>> seconds;
-  std::map<std::string, double> peak_mib;
+  std::map<std::string, double> peak_mib, tokens;
   for (int64_t round = 0; round < options.rounds; ++round) {
-    for (const char* child : {"plain", "engine"}) {
+    for (const std::string& child : children) {
       const Json result = start_child(program, child, options);
       const auto steps = result["step_seconds"].get<std::vector<double>>();
       seconds[child].insert(seconds[child].end(), steps.begin() + 1, steps.end());
+      tokens[child] = result["tokens_per_step"];
       peak_mib[child] = std::max(peak_mib[child], result["peak_rss_bytes"].get<double>() / 1048576);
     }
   }
-  std::printf("SmolLM2-135M shapes, batch 1x%ld, AdamW, %s, %ld processes of each kind in turn\n",
-              options.length, options.dtype.c_str(), options.rounds);
-  std::printf("%-7s %10s %10s %10s %10s %10s %10s\n", "step", "median s", "p25 s", "p75 s", "min s",
-              "tokens/s", "peak MiB");
-  for (const auto& [child, values] : seconds) {
-    const double median = quantile(values, 0.5);
-    std::printf("%-7s %10.3f %10.3f %10.3f %10.3f %10.1f %10.0f\n", child.c_str(), median,
-                quantile(values, 0.25), quantile(values, 0.75), quantile(values, 0),
-                static_cast<double>(options.length) / median, peak_mib[child]);
+  std::printf(
+      "SmolLM2-135M shapes, batch 1x%ld, AdamW, %s, checkpointing %s, %ld processes of each kind "
+      "in "
+      "turn\n",
+      options.work.length, options.work.dtype.c_str(), options.work.checkpointing ? "on" : "off",
+      options.rounds);
+  std::printf("%-7s %10s %10s %10s %10s %10s %10s %8s %8s\n", "step", "median s", "p25 s", "p75 s",
+              "min s", "tokens/s", "peak MiB", "speed", "memory");
+  const std::string& first = children.front();
+  const auto rate = [&](const std::string& child) {
+    return tokens[child] / quantile(seconds[child], 0.5);
+  };
+  for (const std::string& child : children) {
+    const std::vector<double>& values = seconds[child];
+    std::printf("%-7s %10.3f %10.3f %10.3f %10.3f %10.1f %10.0f %8.2f %8.2f\n", child.c_str(),
+                quantile(values, 0.5), quantile(values, 0.25), quantile(values, 0.75),
+                quantile(values, 0), rate(child), peak_mib[child], rate(child) / rate(first),
+                peak_mib[child] / peak_mib[first]);
   }
-  std::printf("plain / engine: median %.2f, min %.2f\n",
-              quantile(seconds["plain"], 0.5) / quantile(seconds["engine"], 0.5),
-              quantile(seconds["plain"], 0) / quantile(seconds["engine"], 0));
   return 0;
 }
 
@@ -131,7 +145,7 @@ int compare_memory(const std::string& program, const Options& options) {
   std::printf(
       "SmolLM2-135M shapes, batch 1x%ld, %s: peak of one pass beyond parameters, gradients and "
       "optimiser state\n",
-      options.length, options.dtype.c_str());
+      options.work.length, options.work.dtype.c_str());
   for (const char* key : {"kept", "checkpointed", "checkpointed_reentrant"}) {
     std::printf("%-24s %8.1f MiB  %.2f of kept\n", key, mib(key), mib(key) / mib("kept"));
   }
@@ -147,7 +161,9 @@ int main(int argc, char** argv) try {
     return 0;
   }
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
-  return options.memory ? compare_memory(program, options) : compare_speed(program, options);
+  if (options.memory) return compare_memory(program, options);
+  const std::vector<std::string> methods = {"full", "lora", "pt"}, written = {"plain", "full"};
+  return compare_speed(program, options, options.tuning ? methods : written);
 } catch (const std::exception& error) {
   std::cerr << "step_bench: " << error.what() << '\n';
   return 1;
