@@ -1,79 +1,64 @@
-#include "optim/adamw.h"
+// AdamW (Loshchilov and Hutter 2019) as torch, apex, torchdistx and transformers compute it. All of
+// them do the arithmetic in float32 here and round once, as torch's fused kernel does.
+#include <cmath>
 
-#include <torch/torch.h>
-
-#include <utility>
-
-#include "optim/state_tensors.h"
-#include "sftbench/ops/adamw.h"
+#include "optim/elementwise.h"
+#include "optim/kinds.h"
 
 namespace sftbench {
 namespace {
 
-// The moments are there before the first step, which is then the only one that meets fresh memory.
-class AdamW : public Optimizer {
- public:
-  AdamW(std::vector<ParameterGroup> groups, const OptimizerOptions& options) : options_(options) {
-    for (ParameterGroup& group : groups) states_.emplace_back(std::move(group));
-  }
+// torch.optim.AdamW. apex.optimizers.FusedAdam and torchdistx's AnyPrecisionAdamW (without Kahan
+// summation) are the same function.
+ops::RuleFactors<double> torch_factors(const OptimizerOptions& options, const StepInfo& info) {
+  const auto [beta1, beta2] = options.betas;
+  const auto t = static_cast<double>(info.step);
+  ops::RuleFactors<double> factors;
+  factors.decay = 1.0 - info.learning_rate * info.weight_decay;
+  factors.step_size = info.learning_rate / (1.0 - std::pow(beta1, t));
+  factors.beta1 = beta1;
+  factors.one_minus_beta1 = 1.0 - beta1;
+  factors.beta2 = beta2;
+  factors.one_minus_beta2 = 1.0 - beta2;
+  factors.root_factor = 1.0 / std::sqrt(1.0 - std::pow(beta2, t));
+  factors.epsilon = options.epsilon;
+  return factors;
+}
 
-  void step(double learning_rate, double gradient_scale) override {
-    const torch::NoGradGuard no_grad;
-    ++step_;
-    for (GroupState& state : states_) {
-      std::vector<torch::Tensor> parameters, gradients, first, second;
-      for (size_t i = 0; i < state.group.parameters.size(); ++i) {
-        const torch::Tensor& parameter = state.group.parameters[i].tensor;
-        if (!parameter.grad().defined()) continue;
-        parameters.push_back(parameter);
-        gradients.push_back(parameter.grad());
-        first.push_back(state.first_moments[i]);
-        second.push_back(state.second_moments[i]);
-      }
-      if (parameters.empty()) continue;
-      ops::adamw_step(parameters, gradients, first, second,
-                      {.learning_rate = learning_rate,
-                       .beta1 = options_.betas[0],
-                       .beta2 = options_.betas[1],
-                       .epsilon = options_.epsilon,
-                       .weight_decay = state.group.weight_decay,
-                       .step = step_,
-                       .gradient_scale = gradient_scale});
-    }
-  }
+// The AdamW that transformers had until 4.49: epsilon is added before the bias correction, so that
+// it weighs 31.6 times as much in the first step, and the decay comes after the update.
+ops::RuleFactors<double> hugging_face_factors(const OptimizerOptions& options,
+                                              const StepInfo& info) {
+  ops::RuleFactors<double> factors = torch_factors(options, info);
+  factors.step_size *= factors.decay / factors.root_factor;
+  factors.root_factor = 1.0;
+  return factors;
+}
 
-  int64_t state_bytes() const override {
-    int64_t bytes = 0;
-    for (const GroupState& state : states_) {
-      bytes += bytes_of(state.first_moments) + bytes_of(state.second_moments);
-    }
-    return bytes;
-  }
-
- private:
-  struct GroupState {
-    ParameterGroup group;
-    std::vector<torch::Tensor> first_moments, second_moments;
-
-    explicit GroupState(ParameterGroup the_group) : group(std::move(the_group)) {
-      const torch::NoGradGuard no_grad;
-      for (const TrainableTensor& parameter : group.parameters) {
-        first_moments.push_back(torch::zeros_like(parameter.tensor));
-        second_moments.push_back(torch::zeros_like(parameter.tensor));
-      }
-    }
-  };
-
-  OptimizerOptions options_;
-  std::vector<GroupState> states_;
-  int64_t step_ = 0;
-};
+template <class Factors>
+std::unique_ptr<Optimizer> adamw(std::vector<ParameterGroup> groups, StateDtype dtype,
+                                 const OptimizerOptions& options, Factors factors) {
+  return make_elementwise(
+      std::move(groups), {ops::UpdateRule::kAdamW, dtype, [options, factors](const StepInfo& info) {
+                            return factors(options, info);
+                          }});
+}
 
 }  // namespace
 
 std::unique_ptr<Optimizer> make_adamw(std::vector<ParameterGroup> groups,
                                       const OptimizerOptions& options) {
-  return std::make_unique<AdamW>(std::move(groups), options);
+  return adamw(std::move(groups), StateDtype::kAsParameter, options, torch_factors);
+}
+
+std::unique_ptr<Optimizer> make_adamw_hf(std::vector<ParameterGroup> groups,
+                                         const OptimizerOptions& options) {
+  return adamw(std::move(groups), StateDtype::kAsParameter, options, hugging_face_factors);
+}
+
+std::unique_ptr<Optimizer> make_adamw_float32(std::vector<ParameterGroup> groups,
+                                              const OptimizerOptions& options) {
+  return adamw(std::move(groups), StateDtype::kFloat32, options, torch_factors);
 }
 
 }  // namespace sftbench

@@ -5,22 +5,60 @@
 #include <map>
 #include <utility>
 
-#include "optim/adamw.h"
+#include "optim/kinds.h"
 #include "sftbench/base/error.h"
 #include "sftbench/ops/adamw.h"
 
 namespace sftbench {
 namespace {
 
-using Factory = std::unique_ptr<Optimizer> (*)(std::vector<ParameterGroup>,
-                                               const OptimizerOptions&);
+constexpr const char* kBnbRmspropNote =
+    "optim rmsprop_bnb: bitsandbytes' CUDA kernel for 32 bits refuses bfloat16 gradients; here "
+    "they "
+    "work";
+constexpr const char* kScheduleFreeNote =
+    "optim schedule_free: the configured learning-rate schedule runs on top, as under "
+    "transformers; "
+    "its authors advise a constant one";
 
-// The three spellings of AdamW differ in how their kernels are launched, not in the update.
-const std::map<std::string, Factory>& optimizers() {
-  static const std::map<std::string, Factory> kOptimizers = {
-      {"adamw_hf", make_adamw},
-      {"adamw_torch", make_adamw},
-      {"adamw_torch_fused", make_adamw},
+struct Kind {
+  OptimizerFactory* make;
+  const char* note = "";
+};
+
+// A new optimiser is one file and one row.
+const std::map<std::string, Kind>& optimizers() {
+  static const std::map<std::string, Kind> kOptimizers = {
+      {"adafactor", {make_adafactor}},
+      {"adagrad", {make_adagrad}},
+      {"adalomo", {make_adalomo}},
+      {"adamw_anyprecision",
+       {make_adamw_float32,
+        "optim adamw_anyprecision: transformers raises an error where torchdistx, last touched in "
+        "2023, is missing; here its rule runs with float32 states, as transformers "
+        "sets them"}},
+      {"adamw_apex_fused",
+       {make_adamw_float32,
+        "optim adamw_apex_fused: apex has CUDA kernels only; here its rule runs with float32 "
+        "states "
+        "on every device"}},
+      {"adamw_hf",
+       {make_adamw_hf,
+        "optim adamw_hf: transformers removed it in 4.50; here it is the rule that it had, in "
+        "which "
+        "epsilon is added before the bias correction"}},
+      {"adamw_torch", {make_adamw}},
+      {"adamw_torch_fused", {make_adamw}},
+      {"ademamix", {make_ademamix}},
+      {"grokadamw", {make_grokadamw}},
+      {"lion_32bit", {make_lion}},
+      {"lomo", {make_lomo}},
+      {"rmsprop", {make_rmsprop}},
+      {"rmsprop_bnb", {make_rmsprop_float32, kBnbRmspropNote}},
+      {"rmsprop_bnb_32bit", {make_rmsprop_float32, kBnbRmspropNote}},
+      {"schedule_free_adamw", {make_schedule_free_adamw, kScheduleFreeNote}},
+      {"schedule_free_sgd", {make_schedule_free_sgd, kScheduleFreeNote}},
+      {"sgd", {make_sgd}},
   };
   return kOptimizers;
 }
@@ -80,11 +118,16 @@ std::vector<std::string> optimizer_names() {
   return names;
 }
 
+std::string optimizer_note(const std::string& name) {
+  const auto found = optimizers().find(name);
+  return found == optimizers().end() ? "" : found->second.note;
+}
+
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
                                           std::vector<ParameterGroup> groups,
                                           const OptimizerOptions& options) {
   const auto found = optimizers().find(name);
-  if (found != optimizers().end()) return found->second(std::move(groups), options);
+  if (found != optimizers().end()) return found->second.make(std::move(groups), options);
 
   throw unsupported_choice("optimizer", name, optimizer_names());
 }

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "sftbench/ops/adafactor.h"
+
 namespace sftbench {
 
 inline int64_t bytes_of(const torch::Tensor& tensor) {
@@ -16,6 +18,10 @@ inline int64_t bytes_of(const std::vector<torch::Tensor>& tensors) {
   int64_t bytes = 0;
   for (const torch::Tensor& tensor : tensors) bytes += bytes_of(tensor);
   return bytes;
+}
+
+inline int64_t bytes_of(const ops::FactoredSquares& squares) {
+  return bytes_of(squares.rows) + bytes_of(squares.columns) + bytes_of(squares.whole);
 }
 
 // Zeros of the parameter's shape, contiguous; torch's optimisers keep its dtype, bitsandbytes' and

@@ -1,6 +1,5 @@
 // Optimisers behind one verb. An optimiser is one file in src/optim/ that implements Optimizer, and
-// one row in the table of optimizer.cpp; names are those of Hugging Face's `optim` argument. What
-// can be said of a name without libtorch stands in catalog/optimizers.h.
+// one row in the table of optimizer.cpp; names are those of Hugging Face's `optim` argument.
 #pragma once
 
 #include <torch/types.h>
@@ -68,6 +67,10 @@ struct OptimizerOptions {
 
 // Names in alphabetical order.
 std::vector<std::string> optimizer_names();
+
+// What a measurement has to say of this choice: where transformers, or the package that it takes
+// the optimiser from, would do something else, or nothing at all. Often empty.
+std::string optimizer_note(const std::string& name);
 
 // The optimiser of this name. RunError(kUnsupported) naming it, what there is and the nearest
 // spelling.

@@ -1,0 +1,75 @@
+#include "optim/elementwise.h"
+
+#include <torch/torch.h>
+
+#include <utility>
+
+#include "optim/state_tensors.h"
+
+namespace sftbench {
+namespace {
+
+class Elementwise : public Optimizer {
+ public:
+  Elementwise(std::vector<ParameterGroup> groups, ElementwiseKind kind) : kind_(std::move(kind)) {
+    const torch::NoGradGuard no_grad;
+    for (const ParameterGroup& group : groups) {
+      Group& own = groups_.emplace_back(Group{{}, group.weight_decay});
+      for (const TrainableTensor& trainable : group.parameters) {
+        own.tensors.push_back({trainable.tensor, {}, states_of(trainable.tensor)});
+      }
+    }
+  }
+
+  void step(double learning_rate, double gradient_scale) override {
+    ++step_;
+    for (const Group& group : groups_) {
+      std::vector<ops::UpdatedTensor> updated;
+      for (const ops::UpdatedTensor& tensor : group.tensors) {
+        if (!tensor.parameter.grad().defined()) continue;
+        updated.push_back({tensor.parameter, tensor.parameter.grad(), tensor.states});
+      }
+      if (updated.empty()) continue;
+      ops::RuleFactors<double> factors = kind_.factors({step_, learning_rate, group.weight_decay});
+      factors.gradient_scale = gradient_scale;
+      ops::update(kind_.rule, updated, factors);
+    }
+  }
+
+  int64_t state_bytes() const override {
+    int64_t bytes = 0;
+    for (const Group& group : groups_) {
+      for (const ops::UpdatedTensor& tensor : group.tensors) bytes += bytes_of(tensor.states);
+    }
+    return bytes;
+  }
+
+ private:
+  struct Group {
+    std::vector<ops::UpdatedTensor> tensors;  // without gradients, which come and go
+    double weight_decay;
+  };
+
+  std::vector<torch::Tensor> states_of(const torch::Tensor& parameter) const {
+    const bool wide = kind_.state_dtype == StateDtype::kFloat32;
+    std::vector<torch::Tensor> states;
+    for (int i = 0; i < ops::state_count(kind_.rule); ++i) {
+      states.push_back(wide ? state_like(parameter, torch::kFloat32) : state_like(parameter));
+    }
+    if (kind_.first_state_is_parameter) states[0].copy_(parameter);
+    return states;
+  }
+
+  ElementwiseKind kind_;
+  std::vector<Group> groups_;
+  int64_t step_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_elementwise(std::vector<ParameterGroup> groups,
+                                            ElementwiseKind kind) {
+  return std::make_unique<Elementwise>(std::move(groups), std::move(kind));
+}
+
+}  // namespace sftbench
