@@ -5,6 +5,7 @@
 #include <map>
 
 #include "plan/model_source.h"
+#include "plan/optimizer_limits.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
@@ -102,10 +103,9 @@ class Resolver {
       reasons.push_back("fast_moe " + std::to_string(integer("fast_moe")) +
                         ": this version has no expert parallelism; fast_moe 0 works");
     }
-    static const std::vector<std::string> kOptimizers = {"adamw_torch", "adamw_torch_fused",
-                                                         "adamw_hf"};
-    if (std::find(kOptimizers.begin(), kOptimizers.end(), text("optim")) == kOptimizers.end()) {
-      reasons.push_back("optim " + text("optim") + ": this version has " + join(kOptimizers));
+    for (std::string& reason : optimizer_refusals(
+             text("optim"), integer("gradient_accumulation_steps"), precision().autocast)) {
+      reasons.push_back(std::move(reason));
     }
     if (text("accelerate_config_mixed_precision") == "fp8") {
       reasons.emplace_back(
@@ -275,11 +275,6 @@ class Resolver {
       note_unless_default({"gpu_model", "flash_attn"}, "no effect without GPUs");
     if (integer("max_steps") > 0)
       note_unless_default({"num_train_epochs"}, "no effect since max_steps is above 0");
-    if (text("optim") == "adamw_hf") {
-      resolution_.notes.emplace_back(
-          "optim adamw_hf is computed as adamw_torch: the two differ only in where epsilon is "
-          "added");
-    }
     const Json& config = resolution_.job.model.hf_config;
     const auto dropout = config.find("attention_dropout");
     if (dropout != config.end() && dropout->is_number() && dropout->get<double>() > 0) {

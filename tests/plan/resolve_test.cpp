@@ -105,9 +105,20 @@ TEST_F(ResolveTest, AccelerateMixedPrecisionIsAutocast) {
 // --- what this version cannot do
 // --------------------------------------------------------------------
 TEST_F(ResolveTest, WhatThisVersionCannotDoIsRefusedByName) {
-  EXPECT_EQ(
-      failure({"optim=lion_8bit"}),
-      "UNSUPPORTED: optim lion_8bit: this version has adamw_torch, adamw_torch_fused, adamw_hf");
+  EXPECT_EQ(failure({"optim=adamw_torch_xla"}),
+            "UNSUPPORTED: optim adamw_torch_xla needs an XLA device (a TPU, through torch_xla), and "
+            "this program trains on CPUs and on NVIDIA GPUs; adamw_torch is the same update and "
+            "works");
+  EXPECT_EQ(failure({"optim=adamw_torch_npu_fused"}),
+            "UNSUPPORTED: optim adamw_torch_npu_fused needs an Ascend NPU (torch_npu), and this "
+            "program trains on CPUs and on NVIDIA GPUs; adamw_torch_fused is the same update and "
+            "works");
+  EXPECT_EQ(failure({"optim=galore_adamw_layerwise", "gradient_accumulation_steps=4"}),
+            "UNSUPPORTED: optim galore_adamw_layerwise updates each layer in the backward of one "
+            "micro-batch: gradient_accumulation_steps 4 is impossible, 1 works");
+  EXPECT_EQ(failure({"optim=lomo", "accelerate_config_mixed_precision=fp16"}),
+            "UNSUPPORTED: optim lomo updates in the backward, before loss scaling knows whether a "
+            "gradient overflowed: accelerate_config_mixed_precision fp16 is impossible, bf16 works");
   EXPECT_EQ(
       failure({"number_gpus=2", "gpu_model=L40S"}),
       "UNSUPPORTED: number_gpus 2: this version trains on one device; number_gpus 0 or 1 works");
@@ -126,10 +137,9 @@ TEST_F(ResolveTest, WhatThisVersionCannotDoIsRefusedByName) {
             "UNSUPPORTED: dataset_kwargs_skip_prepare_dataset true: text has to be tokenised; "
             "false works");
   options_.cpu_ranks = 2;
-  EXPECT_EQ(failure({"optim=sgd"}),
-            "UNSUPPORTED: --ranks 2: this version trains in one process; --ranks 1 works; optim "
-            "sgd: this version has "
-            "adamw_torch, adamw_torch_fused, adamw_hf");
+  EXPECT_EQ(failure({"fast_moe=1"}),
+            "UNSUPPORTED: --ranks 2: this version trains in one process; --ranks 1 works; fast_moe "
+            "1: this version has no expert parallelism; fast_moe 0 works");
 }
 
 TEST_F(ResolveTest, ExperimentsThatAreNotBuiltAreRefusedByName) {
@@ -366,16 +376,14 @@ TEST_F(ResolveTest, SettingsWithoutEffectAreNoted) {
   EXPECT_THAT(resolved().notes, IsEmpty());
   EXPECT_THAT(resolved({"distributed_backend=DDP", "enable_roce=true", "gpu_model=L40S",
                         "flash_attn=false", "remove_unused_columns=false", "max_steps=3",
-                        "num_train_epochs=2", "optim=adamw_hf"})
+                        "num_train_epochs=2"})
                   .notes,
               ElementsAre("distributed_backend \"DDP\" has no effect below two GPUs",
                           "enable_roce true has no effect on one node",
                           "remove_unused_columns false has no effect on text datasets",
                           "gpu_model \"L40S\" has no effect without GPUs",
                           "flash_attn false has no effect without GPUs",
-                          "num_train_epochs 2.0 has no effect since max_steps is above 0",
-                          "optim adamw_hf is computed as adamw_torch: the two differ only in where "
-                          "epsilon is added"));
+                          "num_train_epochs 2.0 has no effect since max_steps is above 0"));
   EXPECT_THAT(resolved({"model_name=granite-3.1-2b"}).notes,
               ElementsAre("the model's attention_dropout 0.1 is not applied: attention "
                           "probabilities are never dropped"));
