@@ -122,6 +122,23 @@ void choose_optimizer(TrainingRun& run, const OptimizerPlan& plan,
        .options = parse_schedule_options(plan.schedule, plan.schedule_options)});
   run.learning_rate = plan.learning_rate;
   run.max_grad_norm = plan.max_grad_norm;
+  if (run.optimizer->updates_in_backward() && run.loss_scaler->scale() != 1.0) {
+    throw RunError(ReasonCode::kUnsupported,
+                   "optimizer '" + plan.name +
+                       "' updates in the backward, before loss scaling knows whether a gradient "
+                       "overflowed; autocast bf16 or no works");
+  }
+}
+
+std::vector<std::string> notes_on(const Optimizer& optimizer, const OptimizerPlan& plan) {
+  std::vector<std::string> notes;
+  if (std::string note = optimizer_note(plan.name); !note.empty()) notes.push_back(std::move(note));
+  if (optimizer.updates_in_backward() && plan.max_grad_norm > 0) {
+    notes.push_back("optim " + plan.name +
+                    " updates each parameter as soon as its gradient is there: gradients are not "
+                    "clipped, and grad_norm is that of all micro-batches of a step");
+  }
+  return notes;
 }
 
 // Settings that would change what is measured are refused, not ignored.
@@ -200,6 +217,9 @@ TrainingRun prepare_run(const TrainingJob& job) {
   run.loss_scaler = choose_loss_scaler(job.precision);
   choose_optimizer(run, job.optimizer, trained);
   run.begin.warnings = warnings_about(*run.model, *run.batches);
+  for (std::string& note : notes_on(*run.optimizer, job.optimizer)) {
+    run.begin.warnings.push_back(std::move(note));
+  }
   return run;
 }
 

@@ -8,7 +8,6 @@
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/measure/proc.h"
-#include "sftbench/ops/adamw.h"
 
 namespace sftbench {
 namespace {
@@ -72,6 +71,7 @@ void train(TrainingRun& run, const std::vector<TrainObserver*>& observers,
     // --- forward and backward: the mean over all positions of the step that bear loss
     const double scale = run.loss_scaler->scale();
     const double denominator = static_cast<double>(batches.tokens.loss_bearing) / scale;
+    event.learning_rate = run.learning_rate * run.schedule(updates);
     torch::Tensor loss = torch::zeros({}, run.device->device());
     for (const DeviceBatch& batch : batches.micro_batches) {
       stop_if(interrupted(), step);
@@ -79,6 +79,7 @@ void train(TrainingRun& run, const std::vector<TrainObserver*>& observers,
                                                        batch.labels, denominator, *run.activations);
       run.optimizer->begin_backward(event.learning_rate, 1.0 / scale);
       run.activations->backward(micro_loss);
+      run.optimizer->end_backward();
       loss += micro_loss.detach();
     }
 
@@ -90,8 +91,7 @@ void train(TrainingRun& run, const std::vector<TrainObserver*>& observers,
     require_finite(event.loss, "loss", step);
 
     // --- clip and step, both in one pass over the gradients
-    event.grad_norm = ops::global_norm(gradients) / scale;
-    event.learning_rate = run.learning_rate * run.schedule(updates);
+    event.grad_norm = run.optimizer->gradient_norm(gradients) / scale;
     if (run.loss_scaler->accept(std::isfinite(event.grad_norm))) {
       require_finite(event.grad_norm, "gradient norm", step);
       const double clip = clip_factor(event.grad_norm, run.max_grad_norm);
