@@ -11,6 +11,7 @@
 #include "cli/measuring_session.h"
 #include "cli/repeat_command.h"
 #include "cli/run_log.h"
+#include "cli/series_view.h"
 #include "sftbench/base/error.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/cli/progress.h"
@@ -31,6 +32,8 @@ struct RunArguments {
   std::string output = "results";
   std::string format = "table";
   double sample_period_s = 1.0;
+  double timeout_s = 0;        // of each of several runs; 0: none
+  double stall_timeout_s = 0;  // the same, without a step
   bool dry_run = false;
 };
 
@@ -98,7 +101,8 @@ Plan plan_from_job(const RunArguments& arguments) {
 class Session {
  public:
   Session(const RunArguments& arguments, const CommonOptions& common, Plan plan)
-      : common_(common),
+      : arguments_(arguments),
+        common_(common),
         plan_(std::move(plan)),
         store_(arguments.output),
         key_(measurement_key(plan_.job.experiment, plan_.job.inputs)),
@@ -120,7 +124,7 @@ class Session {
     } catch (const RunError& error) {
       return measuring_.ended(classify_exception(error, plan_.job));
     }
-    return train();
+    return plan_.job.runs > 1 ? train_in_children() : train();
   }
 
   // False, and nothing is left of it, when the measurement cannot be written.
@@ -147,7 +151,7 @@ class Session {
     settings.log = store_.log_path(plan_.job.experiment, key_).string();
     settings.observers = {&step_log};
     std::optional<Progress> progress;
-    if (!common_.no_progress && spdlog::should_log(spdlog::level::info)) {
+    if (shows_progress()) {
       progress.emplace(std::cerr, ::isatty(STDERR_FILENO) != 0, plan_.job, settings.peak);
       settings.observers.push_back(&*progress);
     }
@@ -163,6 +167,37 @@ class Session {
     return measurement;
   }
 
+  // Several runs, each in a process of its own: whatever ends one does not end the others.
+  Measurement train_in_children() {
+    ChildSpec spec;
+    spec.job = plan_.job;
+    spec.command = measuring_.settings().command;
+    spec.backend = plan_.job.inputs.value("backend", kBackendLibtorch);
+    spec.simulate = arguments_.backend.simulate;
+    spec.log = store_.growing_log_path(plan_.job.experiment, key_);
+    spec.final_log = store_.log_path(plan_.job.experiment, key_).string();
+    spec.timeout_s = arguments_.timeout_s;
+    spec.stall_timeout_s = arguments_.stall_timeout_s;
+    watcher_.remove_when_interrupted(spec.log);
+    watcher_.remove_when_interrupted(log_of_run(spec.log));
+    spdlog::info("measuring {} with {}, {} runs", plan_.job.entity_id, plan_.job.experiment_id,
+                 plan_.job.runs);
+    const SeriesDisplay display = !shows_progress()              ? SeriesDisplay::kNothing
+                                  : ::isatty(STDERR_FILENO) != 0 ? SeriesDisplay::kTerminal
+                                                                 : SeriesDisplay::kLines;
+    watcher_.set_graceful(true);
+    Measurement measurement = measure_series(std::move(spec), std::cerr, display,
+                                             [this] { return watcher_.requested(); });
+    watcher_.set_graceful(false);
+    if (watcher_.requested()) throw RunInterrupted();
+    return measurement;
+  }
+
+  bool shows_progress() const {
+    return !common_.no_progress && spdlog::should_log(spdlog::level::info);
+  }
+
+  const RunArguments& arguments_;
   const CommonOptions& common_;
   Plan plan_;
   ResultStore store_;
@@ -187,6 +222,10 @@ int run(const RunArguments& arguments, const CommonOptions& common) {
   if (arguments.dry_run) return print_job(plan);
   if (const std::string unfit = unfit_for_measuring(); !unfit.empty()) {
     spdlog::warn("this sftbench was {}: its figures say nothing about a release build", unfit);
+  }
+  if (plan.job.runs == 1 && (arguments.timeout_s > 0 || arguments.stall_timeout_s > 0)) {
+    spdlog::warn("--timeout and --stall-timeout have no effect: {} is one run, in this process",
+                 plan.job.experiment);
   }
   Session session(arguments, common, std::move(plan));
   try {
@@ -228,6 +267,16 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
                    "seconds between samples of GPUs, CPU and memory")
       ->check(CLI::Range(0.01, 3600.0))
       ->option_text("S=1");
+  command
+      ->add_option("--timeout", arguments->timeout_s,
+                   "seconds that each run of a stability experiment may take; 0: any")
+      ->check(CLI::NonNegativeNumber)
+      ->option_text("S=0");
+  command
+      ->add_option("--stall-timeout", arguments->stall_timeout_s,
+                   "seconds that each run of a stability experiment may go without a step; 0: any")
+      ->check(CLI::NonNegativeNumber)
+      ->option_text("S=0");
   command->footer(R"(
 Examples:
   sftbench run experiments/spaces/quickstart.yaml

@@ -69,6 +69,9 @@ std::string overall_line(const SweepState& state) {
 std::string running_line(const std::string& label, const RunningCell& running) {
   const Heartbeat& heartbeat = *running.heartbeat;
   std::string line = "  " + label + ": ";
+  if (running.runs > 1) {
+    line += "run " + std::to_string(running.run) + "/" + std::to_string(running.runs) + ", ";
+  }
   if (heartbeat.total_steps == 0)
     return line + heartbeat.phase + ", " + duration_text(running.elapsed_s);
   line += "step " + std::to_string(heartbeat.step) + "/" + std::to_string(heartbeat.total_steps);
@@ -98,6 +101,12 @@ std::string cut(std::string line, int columns) {
 // Of what the measurement recorded, what people compare first.
 std::string figures(const Measurement& measurement) {
   std::vector<std::string> parts;
+  for (const auto& [fraction, words] :
+       {std::pair{"f_no_error", " ended well"}, std::pair{"f_gpu_oom", " out of GPU memory"},
+        std::pair{"f_other_error", " with another error"}}) {
+    const double value = measurement.measured.value(fraction, 0.0);
+    if (value > 0) parts.push_back(number_text(100 * value) + " %" + words);
+  }
   for (const char* rate : {"train_tokens_per_second", "dataset_tokens_per_second"}) {
     const auto found = measurement.measured.find(rate);
     if (found == measurement.measured.end() || !found->is_number()) continue;
@@ -134,8 +143,7 @@ std::string cell_label(const Space& space, const Cell& cell) {
   std::vector<std::string> parts;
   for (const Dimension& dimension : space.dimensions) {
     const std::string& name = dimension.property().identifier;
-    if (dimension.size() > 1)
-      parts.push_back(name + "=" + cell_text(cell.request.inputs.at(name)));
+    if (dimension.size() > 1) parts.push_back(name + "=" + cell_text(cell.request.inputs.at(name)));
   }
   if (space.experiments.size() > 1) parts.push_back(cell.request.experiment_id);
   if (parts.empty()) parts.push_back(cell.request.entity_id);

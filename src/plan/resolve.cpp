@@ -34,7 +34,6 @@ class Resolver {
         experiment_(*catalog.experiment(request.experiment)) {}
 
   Resolution resolve() {
-    refuse_several_runs();
     if (!simulated()) refuse_unsupported();
     TrainingJob& job = resolution_.job;
     job.experiment = request_.experiment;
@@ -42,6 +41,7 @@ class Resolver {
     job.entity_id = request_.entity_id;
     job.inputs = effective_inputs(request_, options_);
     job.tuning = experiment_.tuning;
+    job.runs = experiment_.runs;
     job.sample_period_s = options_.sample_period_s;
     job.seed = experiment_.hardcoded.at("seed").get<uint64_t>();
     job.device = device();
@@ -67,18 +67,15 @@ class Resolver {
   std::string text(const char* property) const { return text_or_empty(inputs_.at(property)); }
   int64_t integer(const char* property) const { return inputs_.at(property).get<int64_t>(); }
   bool flag(const char* property) const { return inputs_.at(property).get<bool>(); }
+  // Experiments of several runs fix it.
+  int64_t max_steps() const {
+    const Json& fixed = experiment_.hardcoded;
+    return fixed.contains("max_steps") ? fixed.at("max_steps").get<int64_t>()
+                                       : integer("max_steps");
+  }
   bool simulated() const { return options_.backend == kBackendSimulate; }
 
   // --- what this version cannot do, all of it in one message -------------------------------------
-  // Of no backend: a job is one run.
-  void refuse_several_runs() const {
-    if (experiment_.runs == 1) return;
-    throw RunError(ReasonCode::kUnsupported,
-                   experiment_.identifier + ": " + std::to_string(experiment_.runs) +
-                       " runs make up one measurement and this version measures single runs; "
-                       "finetune_full_benchmark-v1.0.0 works");
-  }
-
   void refuse_unsupported() const {
     std::vector<std::string> reasons;
     if (experiment_.tuning == "gptq-lora") {
@@ -172,7 +169,7 @@ class Resolver {
     BatchPlan batches;
     batches.per_device_batch_size = integer("batch_size") / plan.ranks;
     batches.gradient_accumulation_steps = integer("gradient_accumulation_steps");
-    batches.max_steps = integer("max_steps");
+    batches.max_steps = max_steps();
     batches.num_train_epochs = inputs_.at("num_train_epochs").get<double>();
     batches.stop_after_seconds = inputs_.at("stop_after_seconds").get<double>();
     batches.auto_stop_method = text("auto_stop_method");
@@ -272,8 +269,8 @@ class Resolver {
     note_unless_default({"dataset_image_field", "remove_unused_columns"},
                         "no effect on text datasets");
     if (integer("number_gpus") == 0)
-      note_unless_default({"gpu_model", "flash_attn"}, "no effect without GPUs");
-    if (integer("max_steps") > 0)
+      note_unless_default({"gpu_model"}, "no effect without GPUs");
+    if (max_steps() > 0)
       note_unless_default({"num_train_epochs"}, "no effect since max_steps is above 0");
     const Json& config = resolution_.job.model.hf_config;
     const auto dropout = config.find("attention_dropout");

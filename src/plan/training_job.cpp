@@ -18,6 +18,7 @@ void visit(TrainingJob& job, Visitor& visitor) {
   visitor.field("experiment_id", job.experiment_id);
   visitor.field("entity_id", job.entity_id);
   visitor.field("tuning", job.tuning);
+  visitor.field("runs", job.runs);
   visitor.field("seed", job.seed);
   visitor.field("sample_period_s", job.sample_period_s);
   visitor.section("model", [&] {

@@ -33,6 +33,8 @@ const std::vector<FigureSpec>& figure_specs() {
       {"parameters_trainable", "extra", "/parameters/trainable"},
       {"compute_dtype", "extra", "/compute_dtype"},
       {"padding_mode", "extra", "/padding"},
+      {"padding_fraction", "extra", "/padding_fraction"},
+      {"f_hang", "extra", "/f_hang"},
       {"tokenizer", "extra", "/tokenizer"},
       {"warnings", "extra", "/warnings", Take::kJoined},
       {"host", "environment", "/host"},

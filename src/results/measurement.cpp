@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "sftbench/catalog/catalog.h"
 #include "sftbench/measure/measured_properties.h"
 
 namespace sftbench {
@@ -66,9 +67,9 @@ Table one_row(const Measurement& m) {
   Table table{{"experiment_id", "entity_id", "status", "reason"}, {}};
   std::vector<Json> row = {m.experiment_id, m.entity_id, std::string(to_string(m.status)),
                            m.reason ? Json(to_string(m.reason->code)) : Json()};
-  for (const std::string_view name : kMeasuredProperties) {
-    table.columns.emplace_back(name);
-    row.push_back(m.measured.value(std::string(name), Json()));
+  for (const std::string& name : measured_names(m.experiment)) {
+    table.columns.push_back(name);
+    row.push_back(m.measured.value(name, Json()));
   }
   table.rows.push_back(std::move(row));
   return table;
@@ -88,6 +89,16 @@ std::string for_people(const Measurement& m) {
 }
 
 }  // namespace
+
+std::vector<std::string> measured_names(const std::string& experiment) {
+  std::vector<std::string> names;
+  if (const Experiment* known = Catalog::shipped().experiment(experiment)) {
+    for (const MeasuredProperty& property : known->measured) names.push_back(property.identifier);
+  } else {
+    names.assign(kMeasuredProperties.begin(), kMeasuredProperties.end());
+  }
+  return names;
+}
 
 std::string_view to_string(Status status) {
   return kStatusNames.at(static_cast<size_t>(status));

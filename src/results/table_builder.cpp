@@ -3,6 +3,7 @@
 #include <numeric>
 #include <set>
 
+#include "sftbench/catalog/catalog.h"
 #include "sftbench/measure/measured_properties.h"
 
 namespace sftbench {
@@ -55,13 +56,22 @@ std::vector<std::string_view> SortedRows::input_names() const {
 }
 
 std::vector<std::string_view> SortedRows::measured_names() const {
-  std::vector<std::string_view> all(kMeasuredProperties.begin(), kMeasuredProperties.end() - 1);
+  std::vector<std::string_view> all;
   const std::string_view last = kMeasuredProperties.back();
+  const auto add = [&](std::string_view name) {
+    const bool known = std::find(all.begin(), all.end(), name) != all.end();
+    if (!known && name != last) all.push_back(name);
+  };
+  std::set<std::string_view> experiments;
+  for (const Repeats& row : rows_) experiments.insert(row.first().experiment);
+  for (const std::string_view experiment : experiments) {
+    const Experiment* known = Catalog::shipped().experiment(std::string(experiment));
+    if (known == nullptr) continue;
+    for (const MeasuredProperty& property : known->measured) add(property.identifier);
+  }
+  if (all.empty()) all.assign(kMeasuredProperties.begin(), kMeasuredProperties.end() - 1);
   for_each_list(rows_, &StoredResult::measured, [&](const Record::Names& names) {
-    for (const std::string_view name : names) {
-      const bool known = std::find(all.begin(), all.end(), name) != all.end();
-      if (!known && name != last) all.push_back(name);
-    }
+    for (const std::string_view name : names) add(name);
   });
   all.push_back(last);
   return all;

@@ -62,10 +62,21 @@ int64_t trained_parameters(const TrainingJob& job, const Shape& shape, int64_t t
   return std::min(total, 4 * rank * shape.hidden() * shape.layers());
 }
 
+int64_t kept_tokens(const TrainingJob& job) {
+  return std::min(entry_tokens(job.data.dataset_id), job.data.model_max_length);
+}
+
+// Entries that share a row of the model's length; all are equally long.
+int64_t entries_per_pack(const TrainingJob& job) {
+  return job.data.padding == "packed" ? job.data.model_max_length / kept_tokens(job) : 1;
+}
+
 TrainBegin begin_of(const TrainingJob& job, const Shape& shape) {
   TrainBegin begin;
+  const int64_t entries = number_behind(job.data.dataset_id, "entries-", kEntries);
+  const int64_t per_pack = entries_per_pack(job);
   begin.total_steps =
-      StepPlan({.entries = number_behind(job.data.dataset_id, "entries-", kEntries),
+      StepPlan({.entries = (entries + per_pack - 1) / per_pack,
                 .per_device_batch_size = job.batches.per_device_batch_size,
                 .gradient_accumulation_steps = job.batches.gradient_accumulation_steps,
                 .max_steps = job.batches.max_steps,
@@ -87,13 +98,14 @@ TrainBegin begin_of(const TrainingJob& job, const Shape& shape) {
 }
 
 void add_tokens(const TrainingJob& job, JobCost& cost) {
-  const int64_t length = std::min(entry_tokens(job.data.dataset_id), job.data.model_max_length);
+  const int64_t length = kept_tokens(job);
   const int64_t padded = job.data.padding == "max_length" ? job.data.model_max_length : length;
   cost.samples = job.batches.per_device_batch_size * job.device.ranks *
-                 job.batches.gradient_accumulation_steps;
+                 job.batches.gradient_accumulation_steps * entries_per_pack(job);
   cost.tokens = {.padded = cost.samples * padded,
                  .dataset = cost.samples * length,
-                 .loss_bearing = cost.samples * std::max<int64_t>(1, length - kPromptTokens)};
+                 .loss_bearing = cost.samples * std::max<int64_t>(1, length - kPromptTokens),
+                 .padding = cost.samples * (padded - length)};
 }
 
 void add_flops(const TrainingJob& job, const Shape& shape, JobCost& cost) {

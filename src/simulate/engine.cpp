@@ -136,7 +136,7 @@ void SimulatedEngine::train(const TrainingJob& job, const std::vector<TrainObser
   if (settings_.steps > 0) cost.begin.total_steps = settings_.steps;
   std::mt19937_64 chances = generator_of(name + " attempt " + std::to_string(attempt_));
   const bool on_gpu = job.device.kind == "cuda";
-  const Faults faults(settings_, cost, on_gpu, chances);
+  const Faults faults(settings_of_attempt(settings_, attempt_), cost, on_gpu, chances);
   now_s_ = 0;
   memory_percent_ = on_gpu ? std::min(100.0, 100 * cost.device_bytes / kGpuBytes) : 0;
   const TrainBegin begin = cost.begin;

@@ -1,5 +1,6 @@
 #include "sftbench/simulate/settings.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <functional>
@@ -68,6 +69,23 @@ std::string take_signal(std::string_view text, SimulationSettings& settings) {
   return "one of " + join(names);
 }
 
+constexpr std::array<std::string_view, 6> kFaults = {"none", "oom_gpu", "fail",
+                                                     "hang", "crash",   "exit"};
+
+std::string take_faults(std::string_view text, SimulationSettings& settings) {
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view fault = text.substr(begin, end - begin);
+    if (std::find(kFaults.begin(), kFaults.end(), fault) == kFaults.end()) {
+      return "a list like oom_gpu,none,crash of " +
+             join(std::vector<std::string>(kFaults.begin(), kFaults.end()));
+    }
+    settings.faults.emplace_back(fault);
+    begin = end + 1;
+  }
+  return {};
+}
+
 std::string take_code(std::string_view text, SimulationSettings& settings) {
   std::vector<std::string> names;
   for (int i = 0; i <= static_cast<int>(ReasonCode::kInternal); ++i) {
@@ -104,6 +122,8 @@ const std::vector<Setting>& known_settings() {
       {"crash_signal", take_signal, "with this signal: SEGV, ABRT, BUS, FPE, ILL, KILL, TERM"},
       {"exit_at_step", number(&S::exit_at_step, 0),
        "step after which the process ends without a result"},
+      {"faults", take_faults,
+       "of the first attempt, the second, ...: none, oom_gpu, fail, hang, crash, exit"},
       {"oom_gpu_probability", chance(&S::oom_gpu_probability), "chance of OOM_GPU, 0 to 1"},
       {"fail_probability", chance(&S::fail_probability), "chance of failing with the code of fail"},
       {"hang_probability", chance(&S::hang_probability), "chance of a hang"},
@@ -149,6 +169,19 @@ SimulationSettings parse_simulation(const std::vector<std::string>& assignments)
   }
   if (!errors.empty()) throw InputError(std::move(errors));
   return settings;
+}
+
+SimulationSettings settings_of_attempt(const SimulationSettings& settings, int attempt) {
+  SimulationSettings of_attempt = settings;
+  const auto index = static_cast<size_t>(attempt - 1);
+  const std::string fault = index < settings.faults.size() ? settings.faults[index] : "none";
+  if (fault == "oom_gpu") of_attempt.oom_gpu_probability = 1;
+  if (!settings.faults.empty()) of_attempt.fail.reset();
+  if (fault == "fail") of_attempt.fail = settings.fail.value_or(ReasonCode::kInternal);
+  if (fault == "hang") of_attempt.hang_at_step = 1;
+  if (fault == "crash") of_attempt.crash_at_step = 1;
+  if (fault == "exit") of_attempt.exit_at_step = 1;
+  return of_attempt;
 }
 
 std::string simulation_help() {

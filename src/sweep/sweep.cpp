@@ -15,6 +15,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/launch/run_job.h"
+#include "sftbench/launch/run_series.h"
 #include "sftbench/sweep/circuit_breaker.h"
 #include "sftbench/sweep/key_lock.h"
 #include "sftbench/sweep/machine.h"
@@ -34,7 +35,7 @@ struct Running {
   CellPlan plan;
   std::shared_ptr<KeyLock> lock;  // given back when the child has ended and its result is written
   Share share;
-  ChildMeasurement child;
+  RunSeries child;
 };
 
 // A cell whose turn it is.
@@ -215,7 +216,7 @@ class Sweep::Impl {
     }
     observer_.on_start(cell, share);
     try {
-      ChildMeasurement child(spec(cell, plan, *lock, share));
+      RunSeries child(spec(cell, plan, *lock, share));
       running_.push_back(
           {std::move(cell), std::move(plan), std::move(lock), std::move(share), std::move(child)});
     } catch (const InputError& error) {
@@ -282,8 +283,7 @@ class Sweep::Impl {
 
   bool restart(Running& running) {
     try {
-      running.child =
-          ChildMeasurement(spec(running.cell, running.plan, *running.lock, running.share));
+      running.child = RunSeries(spec(running.cell, running.plan, *running.lock, running.share));
       return true;
     } catch (const InputError& error) {
       store_failed(error.what());
@@ -377,11 +377,10 @@ class Sweep::Impl {
     state_.running.clear();
     double parts = 0;  // of running cells that are done
     for (const Running& running : running_) {
-      const Heartbeat& heartbeat = running.child.heartbeat();
-      state_.running.push_back({&running.cell, &heartbeat, running.child.elapsed_s()});
-      if (heartbeat.total_steps > 0) {
-        parts += static_cast<double>(heartbeat.step) / static_cast<double>(heartbeat.total_steps);
-      }
+      const SeriesProgress& progress = running.child.progress();
+      state_.running.push_back({&running.cell, &progress.heartbeat, running.child.elapsed_s(),
+                                progress.run, progress.runs});
+      parts += progress.done();
     }
     double done = parts;
     for (const auto& [kind, count] : state_.now) done += static_cast<double>(count);

@@ -150,12 +150,7 @@ TEST_F(ResolveTest, ExperimentsThatAreNotBuiltAreRefusedByName) {
   EXPECT_EQ(failure_of("finetune_gtpq-lora_benchmark-v1.0.0"),
             "UNSUPPORTED: finetune_gptq-lora_benchmark-v1.0.0: this version has no gptq-lora "
             "tuning; finetune_lora_benchmark-v1.0.0 works");
-  const std::string stability =
-      "UNSUPPORTED: finetune_full_stability-v1.0.0: 5 runs make up one measurement and this "
-      "version measures single runs; finetune_full_benchmark-v1.0.0 works";
-  EXPECT_EQ(failure_of("finetune_full_stability-v1.0.0"), stability);
   options_.backend = kBackendSimulate;
-  EXPECT_EQ(failure_of("finetune_full_stability-v1.0.0"), stability);
   EXPECT_EQ(failure_of("finetune_gptq-lora_benchmark-v1.0.0"), "no error");
 }
 
@@ -164,6 +159,16 @@ TEST_F(ResolveTest, ExperimentsThatAreNotBuiltAreRefusedByName) {
 TEST_F(ResolveTest, LoraTakesItsRankFromTheEntityAndItsTargetsFromTheCatalogue) {
   const auto job_of = [this](const std::vector<std::string>& assignments) {
     return resolve(request(assignments, "finetune_lora_benchmark-v1.0.0"), settings_, options_,
+TEST_F(ResolveTest, StabilityIsFiveRunsOfFiveSteps) {
+  const TrainingJob job = resolve(request({}, "finetune_full_stability-v1.0.0"), settings_,
+                                  options_, Catalog::shipped())
+                              .job;
+  EXPECT_EQ(job.runs, 5);
+  EXPECT_EQ(job.batches.max_steps, 5);
+  EXPECT_EQ(job.tuning, "full");
+  EXPECT_EQ(resolve({}).job.runs, 1);
+}
+
                    Catalog::shipped())
         .job;
   };

@@ -49,6 +49,21 @@ inline Measurement sample_valid() {
   return m;
 }
 
+// Of several runs.
+inline Measurement sample_stability() {
+  Measurement m = sample_begun();
+  m.experiment = "finetune_full_stability-v1.0.0";
+  m.status = Status::kValid;
+  m.measured = {{"f_gpu_oom", 0.0}, {"f_other_error", 0.5}, {"f_no_error", 0.5}, {"is_valid", 1}};
+  m.extra = Json::parse(R"({"f_hang": 0.5, "runs": [
+    {"end": "no_error", "seconds": 3.5, "started_at": "2026-11-21T07:38:02.123Z", "reason": null,
+     "loss": [3.0], "step_seconds": [0.5],
+     "memory_bytes": {"device_peak_allocated": [], "device_peak_reserved": [], "host_peak_rss": [1000]}},
+    {"end": "other_error", "seconds": 60.0, "started_at": "2026-11-21T07:38:06.000Z",
+     "reason": {"code": "HANG", "message": "no sign of progress", "evidence": null, "log": "x.log"}}]})");
+  return m;
+}
+
 inline Measurement sample_invalid() {
   Measurement m = sample_begun();
   set_outcome(m, Status::kInvalid,

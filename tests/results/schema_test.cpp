@@ -16,7 +16,8 @@ namespace {
 
 std::string violation_of(const Json& json) {
   // Tests run side by side, each in a process of its own.
-  const std::string path = testing::TempDir() + "/schema_test_" + std::to_string(::getpid()) + ".json";
+  const std::string path =
+      testing::TempDir() + "/schema_test_" + std::to_string(::getpid()) + ".json";
   write_file_atomic(path, json.dump());
   std::string violation = schema_violation(path);
   std::filesystem::remove(path);
@@ -25,6 +26,7 @@ std::string violation_of(const Json& json) {
 
 TEST(SchemaTest, AcceptsEveryOutcome) {
   EXPECT_EQ(violation_of(to_json(sample_valid())), "");
+  EXPECT_EQ(violation_of(to_json(sample_stability())), "");
   EXPECT_EQ(violation_of(to_json(sample_invalid())), "");
   EXPECT_EQ(violation_of(to_json(sample_failed())), "");
 }
@@ -54,6 +56,12 @@ INSTANTIATE_TEST_SUITE_P(
                [](Json& j) { j["reason"] = to_json(sample_failed())["reason"]; }, "null"},
         Defect{"ValidWithoutRuntime", sample_valid,
                [](Json& j) { j["measured"].erase("train_runtime"); }, "train_runtime"},
+        Defect{"SeveralRunsWithoutAFraction", sample_stability,
+               [](Json& j) { j["measured"].erase("f_gpu_oom"); }, "f_gpu_oom"},
+        Defect{"SeveralRunsWithARate", sample_stability,
+               [](Json& j) { j["measured"]["train_runtime"] = 1.0; }, "train_runtime"},
+        Defect{"RunWithoutEnd", sample_stability,
+               [](Json& j) { j["extra"]["runs"][0].erase("end"); }, "end"},
         Defect{"ValidWithoutExtra", sample_valid, [](Json& j) { j["extra"] = Json::object(); },
                "tokens"},
         Defect{"InvalidWithProperties", sample_invalid,

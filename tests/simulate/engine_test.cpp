@@ -69,9 +69,24 @@ TEST(SimulatedEngineTest, TokensAreCountedAsTheJobsBatchesHaveThem) {
   const StepEvent& step = told.steps.front();
   EXPECT_EQ(step.samples, 2 * 4 * 3);
   EXPECT_EQ(step.tokens.padded, 24 * 512);
+  EXPECT_EQ(step.tokens.padding, 24 * (512 - 204));
   EXPECT_LT(step.tokens.dataset, step.tokens.padded);
   EXPECT_LT(step.tokens.loss_bearing, step.tokens.dataset);
   EXPECT_EQ(told.begin.total_steps, 11);  // 256 entries, 32 batches of 8, groups of 3
+}
+
+TEST(SimulatedEngineTest, PackedEntriesFillTheModelsLengthInFewerSteps) {
+  TrainingJob job = gpu_job(1);
+  job.data.dataset_id = "news-chars-512-entries-256";
+  job.data.padding = "packed";  // 204 tokens each: two of them share 512
+  job.batches.per_device_batch_size = 1;
+  job.batches.gradient_accumulation_steps = 1;
+  job.batches.max_steps = -1;
+  const Told told = told_by(job);
+  EXPECT_EQ(told.begin.total_steps, 128);
+  EXPECT_EQ(told.steps.front().samples, 2);
+  EXPECT_EQ(told.steps.front().tokens.padded, 2 * 204);
+  EXPECT_EQ(told.steps.front().tokens.padding, 0);
 }
 
 TEST(SimulatedEngineTest, MemoryGrowsWithTheBatchAndShrinksWithCheckpointingAndShards) {

@@ -56,6 +56,23 @@ TEST(SimulationSettingsTest, EachMessageSaysWhatWouldBeRight) {
             "INTERNAL");
 }
 
+TEST(SimulationSettingsTest, FaultsAreThoseOfEachAttemptInTurn) {
+  const SimulationSettings settings =
+      parse_simulation({"faults=oom_gpu,none,fail,hang,crash,exit", "fail=NCCL"});
+  const auto attempt = [&](int number) { return settings_of_attempt(settings, number); };
+  EXPECT_EQ(attempt(1).oom_gpu_probability, 1);
+  EXPECT_EQ(attempt(1).fail, std::nullopt) << "a code for the attempt that fails, not for all";
+  EXPECT_EQ(attempt(2).oom_gpu_probability, 0);
+  EXPECT_EQ(attempt(3).fail, ReasonCode::kNccl);
+  EXPECT_EQ(attempt(4).hang_at_step, 1);
+  EXPECT_EQ(attempt(5).crash_at_step, 1);
+  EXPECT_EQ(attempt(6).exit_at_step, 1);
+  EXPECT_EQ(attempt(7).exit_at_step, 0) << "those behind the list have none";
+  EXPECT_EQ(problem({"faults=oom_gpu,opps"}),
+            "--simulate faults: found 'oom_gpu,opps'; expected a list like oom_gpu,none,crash of "
+            "none, oom_gpu, fail, hang, crash, exit");
+}
+
 TEST(SimulationSettingsTest, TheHelpNamesEveryKey) {
   const std::string help = simulation_help();
   for (const char* key : {"steps", "step_s", "noise", "seed", "sleep_s", "fail", "hang_at_step",

@@ -109,6 +109,7 @@ struct TrainingJob {
   std::string entity_id;      // ado's id, byte for byte
   Json inputs;                // every effective property, defaults included
   std::string tuning = "full";
+  int64_t runs = 1;           // one after the other, each in a process of its own: launch/run_series.h
 
   ModelSource model;
   DataSource data;

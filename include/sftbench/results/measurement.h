@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
@@ -45,6 +46,10 @@ struct Measurement {
   std::string finished_at;
   std::string command;  // repeats this measurement
 };
+
+// The properties that an experiment measures, in ado's order; of one that is not known here, those of
+// the benchmarks.
+std::vector<std::string> measured_names(const std::string& experiment);
 
 Json to_json(const Measurement& measurement);
 

@@ -35,6 +35,10 @@ struct SimulationSettings {
   int crash_signal = SIGSEGV;
   int64_t exit_at_step = 0;  // status 7 and no result
 
+  // Of the first attempt, the second, ...: none, oom_gpu, fail, hang, crash or exit, after step 1. The
+  // runs that make up one measurement are attempts, too. Later attempts have none.
+  std::vector<std::string> faults;
+
   // --- the same by chance; the step is drawn, too
   double oom_gpu_probability = 0;
   double fail_probability = 0;  // with the code of `fail`, INTERNAL when there is none
@@ -45,6 +49,9 @@ struct SimulationSettings {
 // InputError with every assignment that is wrong: unknown key (with the nearest one), no number, a
 // value out of its range.
 SimulationSettings parse_simulation(const std::vector<std::string>& assignments);
+
+// The settings of one attempt, from 1: its own of `faults` is among those that hold.
+SimulationSettings settings_of_attempt(const SimulationSettings& settings, int attempt);
 
 // A line per key, with its meaning and default, for --help.
 std::string simulation_help();

@@ -53,8 +53,10 @@ struct Outcome {
 
 struct RunningCell {
   const Cell* cell;
-  const Heartbeat* heartbeat;
+  const Heartbeat* heartbeat;  // of the run under way
   double elapsed_s;
+  int64_t run = 1;  // of the runs that make up the measurement
+  int64_t runs = 1;
 };
 
 // The status, and the reason's code when there is one.

@@ -1,0 +1,275 @@
+#include "sftbench/launch/run_series.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <optional>
+#include <utility>
+
+#include "sftbench/base/clock.h"
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class RunEnd { kNoError, kGpuOom, kOtherError };
+
+RunEnd end_of(const Measurement& run) {
+  if (!run.reason) return RunEnd::kNoError;
+  return run.reason->code == ReasonCode::kOomGpu ? RunEnd::kGpuOom : RunEnd::kOtherError;
+}
+
+const char* name_of(RunEnd end) {
+  switch (end) {
+    case RunEnd::kNoError:
+      return "no_error";
+    case RunEnd::kGpuOom:
+      return "gpu_oom";
+    case RunEnd::kOtherError:
+      break;
+  }
+  return "other_error";
+}
+
+bool ended_by_watchdog(const Measurement& run) {
+  return run.reason &&
+         (run.reason->code == ReasonCode::kHang || run.reason->code == ReasonCode::kTimeout);
+}
+
+// Another run would find the same.
+bool concerns_all_runs(const Measurement& run) {
+  if (!run.reason) return false;
+  const ReasonCode code = run.reason->code;
+  return code == ReasonCode::kData || code == ReasonCode::kWeights ||
+         code == ReasonCode::kUnsupported;
+}
+
+std::string ending_text(const Measurement& run) {
+  std::string text = name_of(end_of(run));
+  if (run.reason)
+    text += ": " + std::string(to_string(run.reason->code)) + ": " + run.reason->message;
+  return text;
+}
+
+Json run_json(const Measurement& run, double seconds) {
+  Json json = {{"end", name_of(end_of(run))}, {"seconds", seconds}, {"reason", nullptr}};
+  json["started_at"] = run.started_at;
+  json["reason"] = to_json(run)["reason"];
+  for (const char* figure : {"loss", "step_seconds", "memory_bytes"}) {
+    if (run.extra.contains(figure)) json[figure] = run.extra[figure];
+  }
+  return json;
+}
+
+}  // namespace
+
+// "x.growing.log" -> "x.run.growing.log": what a sweep that is killed leaves behind is known by its
+// ending.
+fs::path log_of_run(const fs::path& log) {
+  return log.parent_path() / (log.stem().stem().string() + ".run.growing.log");
+}
+
+double SeriesProgress::done() const {
+  const double part = heartbeat.total_steps > 0 ? static_cast<double>(heartbeat.step) /
+                                                      static_cast<double>(heartbeat.total_steps)
+                                                : 0;
+  return (static_cast<double>(run - 1) + part) / static_cast<double>(runs);
+}
+
+Measurement measurement_of_runs(const std::vector<Measurement>& runs,
+                                const std::vector<double>& seconds) {
+  check(!runs.empty() && runs.size() == seconds.size(), "each run took its time");
+  // A run that ended well tells most of what it ran on: its libraries were loaded.
+  const auto whole = std::find_if(runs.rbegin(), runs.rend(), [](const Measurement& run) {
+    return run.status == Status::kValid;
+  });
+  Measurement measurement = whole != runs.rend() ? *whole : runs.back();
+  measurement.started_at = runs.front().started_at;
+  measurement.finished_at = runs.back().finished_at;
+
+  const auto fraction = [&](auto holds) {
+    return static_cast<double>(std::count_if(runs.begin(), runs.end(), holds)) /
+           static_cast<double>(runs.size());
+  };
+  const auto ending = [&](RunEnd end) {
+    return fraction([end](const Measurement& run) { return end_of(run) == end; });
+  };
+  measurement.status = Status::kValid;
+  measurement.reason.reset();
+  measurement.measured = {{"f_gpu_oom", ending(RunEnd::kGpuOom)},
+                          {"f_other_error", ending(RunEnd::kOtherError)},
+                          {"f_no_error", ending(RunEnd::kNoError)},
+                          {"is_valid", 1}};
+  Json described = Json::array();
+  for (size_t i = 0; i < runs.size(); ++i) described.push_back(run_json(runs[i], seconds[i]));
+  measurement.extra = {{"f_hang", fraction(ended_by_watchdog)}, {"runs", std::move(described)}};
+  return measurement;
+}
+
+class RunSeries::Impl {
+ public:
+  explicit Impl(ChildSpec spec) : spec_(std::move(spec)) {
+    progress_.runs = std::max<int64_t>(1, spec_.job.runs);
+    if (several()) open_log();
+    child_.emplace(spec_of_run());
+  }
+
+  ~Impl() {
+    child_.reset();
+    std::error_code ignored;
+    if (several()) fs::remove(log_of_run(spec_.log), ignored);
+  }
+
+  void add_poll_fds(std::vector<pollfd>& fds) const {
+    if (!done_) child_->add_poll_fds(fds);
+  }
+
+  double deadline_s() const { return child_->deadline_s(); }
+
+  bool advance() {
+    if (done_) return true;
+    const bool ended = child_->advance();
+    progress_.heartbeat = child_->heartbeat();
+    if (!ended) return false;
+    if (!several()) {
+      finish(child_->result());
+    } else {
+      take_run();
+    }
+    return done_;
+  }
+
+  void end(ReasonCode code, const std::string& message) {
+    if (done_) return;
+    if (!asked_) asked_ = Reason{code, message, {}, spec_.final_log};
+    child_->end(code, message);
+  }
+
+  double elapsed_s() const { return (done_ ? end_s_ : steady_seconds()) - begin_s_; }
+
+  SeriesProgress progress_;
+  std::optional<Measurement> result_;
+
+ private:
+  bool several() const { return progress_.runs > 1; }
+
+  void open_log() const {
+    std::ofstream log(spec_.log, std::ios::trunc);
+    if (log.is_open()) return;
+    throw InputError({{spec_.log.string(), 0, {}, "cannot write the log", {}, {}}});
+  }
+
+  ChildSpec spec_of_run() const {
+    ChildSpec spec = spec_;
+    if (!several()) return spec;
+    spec.job.runs = 1;
+    spec.log = log_of_run(spec_.log);
+    // Chances are drawn anew for each run, and noise is that of the sample.
+    spec.attempt = static_cast<int>((spec_.attempt - 1) * progress_.runs + progress_.run);
+    return spec;
+  }
+
+  void take_run() {
+    runs_.push_back(child_->result());
+    seconds_.push_back(child_->elapsed_s());
+    append_log();
+    const Measurement& run = runs_.back();
+    progress_.endings.push_back(ending_text(run));
+    if (asked_ && !(run.status == Status::kValid && progress_.run == progress_.runs)) {
+      settle(run, *asked_);
+    } else if (concerns_all_runs(run)) {
+      settle(run, *run.reason);
+    } else if (progress_.run == progress_.runs) {
+      finish(measurement_of_runs(runs_, seconds_));
+    } else {
+      start_next(run);
+    }
+  }
+
+  void start_next(const Measurement& before) {
+    ++progress_.run;
+    progress_.heartbeat = {};
+    try {
+      child_.emplace(spec_of_run());
+    } catch (const InputError& error) {
+      settle(before, {ReasonCode::kInternal, error.what(), {}, spec_.final_log});
+    }
+  }
+
+  // The measurement fails as a whole.
+  void settle(const Measurement& run, const Reason& reason) {
+    Measurement measurement = run;
+    measurement.started_at = runs_.front().started_at;
+    measurement.extra = Json::object();
+    set_outcome(measurement, Status::kFailed, reason);
+    finish(std::move(measurement));
+  }
+
+  void finish(Measurement measurement) {
+    result_ = std::move(measurement);
+    done_ = true;
+    end_s_ = steady_seconds();
+  }
+
+  void append_log() const {
+    std::ofstream log(spec_.log, std::ios::app);
+    log << "run " << progress_.run << " of " << progress_.runs << ": " << ending_text(runs_.back())
+        << "\n";
+    if (std::ifstream run(log_of_run(spec_.log)); run.peek() != std::ifstream::traits_type::eof()) {
+      log << run.rdbuf();
+    }
+    log << "\n";
+  }
+
+  ChildSpec spec_;
+  double begin_s_ = steady_seconds();
+  double end_s_ = 0;
+  bool done_ = false;
+  std::optional<ChildMeasurement> child_;
+  std::vector<Measurement> runs_;
+  std::vector<double> seconds_;
+  std::optional<Reason> asked_;
+};
+
+RunSeries::RunSeries(ChildSpec spec) : impl_(std::make_unique<Impl>(std::move(spec))) {}
+RunSeries::~RunSeries() = default;
+RunSeries::RunSeries(RunSeries&&) noexcept = default;
+RunSeries& RunSeries::operator=(RunSeries&&) noexcept = default;
+
+void RunSeries::add_poll_fds(std::vector<pollfd>& fds) const {
+  impl_->add_poll_fds(fds);
+}
+double RunSeries::deadline_s() const {
+  return impl_->deadline_s();
+}
+bool RunSeries::advance() {
+  return impl_->advance();
+}
+const SeriesProgress& RunSeries::progress() const {
+  return impl_->progress_;
+}
+double RunSeries::elapsed_s() const {
+  return impl_->elapsed_s();
+}
+void RunSeries::end(ReasonCode code, const std::string& message) {
+  impl_->end(code, message);
+}
+
+const Measurement& RunSeries::result() const {
+  check(impl_->result_.has_value(), "the last run has ended");
+  return *impl_->result_;
+}
+
+const Measurement& RunSeries::wait() {
+  while (!advance()) {
+    std::vector<pollfd> fds;
+    add_poll_fds(fds);
+    const double left_ms = std::ceil((deadline_s() - steady_seconds()) * 1000);
+    ::poll(fds.data(), fds.size(), static_cast<int>(std::clamp(left_ms, 0.0, 1000.0)));
+  }
+  return result();
+}
+
+}  // namespace sftbench
