@@ -104,9 +104,10 @@ class Resolver {
              text("optim"), integer("gradient_accumulation_steps"), precision().autocast)) {
       reasons.push_back(std::move(reason));
     }
-    if (text("accelerate_config_mixed_precision") == "fp8") {
+    if (text("accelerate_config_mixed_precision") == "fp8" && integer("number_gpus") == 0) {
       reasons.emplace_back(
-          "accelerate_config_mixed_precision fp8: this version has no, bf16, fp16");
+          "accelerate_config_mixed_precision fp8: CPUs have no float8 products; number_gpus 1 on a "
+          "GPU of compute capability 8.9 or newer (L40S, H100, H200, B200), or bf16 works");
     }
     if (flag("bf16") && text("accelerate_config_mixed_precision") == "fp16") {
       reasons.emplace_back(
@@ -179,7 +180,9 @@ class Resolver {
   PrecisionPlan precision() const {
     PrecisionPlan plan;
     plan.torch_dtype = text("torch_dtype");
-    plan.autocast = flag("bf16") ? "bf16" : text("accelerate_config_mixed_precision");
+    // What fp8 does not multiply in float8 it computes as bf16 does.
+    plan.autocast = text("accelerate_config_mixed_precision");
+    if (flag("bf16") && plan.autocast != "fp8") plan.autocast = "bf16";
     return plan;
   }
 
@@ -200,8 +203,8 @@ class Resolver {
   // fast_kernels None leaves the choice to the program, which takes the fused forms.
   KernelPlan kernels() const {
     KernelPlan plan;
-    // flash-attn is a library for GPUs: on CPUs Hugging Face's attention is the same either way.
-    plan.flash_attention = flag("flash_attn") || integer("number_gpus") == 0;
+    // On CPUs, too, where the flash-attn library itself does not run: what it stands for does.
+    plan.flash_attention = flag("flash_attn");
     const Json& fast = inputs_.at("fast_kernels");
     if (fast.is_null()) return plan;
     plan.fused_loss = fast.at(0) == "True";

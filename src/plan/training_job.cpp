@@ -215,6 +215,11 @@ class Reader {
 
 }  // namespace
 
+const std::vector<std::string>& known_paddings() {
+  static const std::vector<std::string> kPaddings = {"longest", "max_length", "none", "packed"};
+  return kPaddings;
+}
+
 Json to_json(const TrainingJob& job) {
   TrainingJob copy = job;  // one visitor serves both ways and takes references that can be written
   Writer writer;
@@ -229,11 +234,6 @@ TrainingJob training_job_from_json(const Json& json, const std::string& origin) 
   reader.reject_unknown();
   reader.throw_if_failed();
   return job;
-}
-
-const std::vector<std::string>& known_paddings() {
-  static const std::vector<std::string> kPaddings = {"longest", "max_length", "none", "packed"};
-  return kPaddings;
 }
 
 }  // namespace sftbench

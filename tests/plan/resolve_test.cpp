@@ -105,10 +105,11 @@ TEST_F(ResolveTest, AccelerateMixedPrecisionIsAutocast) {
 // --- what this version cannot do
 // --------------------------------------------------------------------
 TEST_F(ResolveTest, WhatThisVersionCannotDoIsRefusedByName) {
-  EXPECT_EQ(failure({"optim=adamw_torch_xla"}),
-            "UNSUPPORTED: optim adamw_torch_xla needs an XLA device (a TPU, through torch_xla), and "
-            "this program trains on CPUs and on NVIDIA GPUs; adamw_torch is the same update and "
-            "works");
+  EXPECT_EQ(
+      failure({"optim=adamw_torch_xla"}),
+      "UNSUPPORTED: optim adamw_torch_xla needs an XLA device (a TPU, through torch_xla), and "
+      "this program trains on CPUs and on NVIDIA GPUs; adamw_torch is the same update and "
+      "works");
   EXPECT_EQ(failure({"optim=adamw_torch_npu_fused"}),
             "UNSUPPORTED: optim adamw_torch_npu_fused needs an Ascend NPU (torch_npu), and this "
             "program trains on CPUs and on NVIDIA GPUs; adamw_torch_fused is the same update and "
@@ -116,14 +117,17 @@ TEST_F(ResolveTest, WhatThisVersionCannotDoIsRefusedByName) {
   EXPECT_EQ(failure({"optim=galore_adamw_layerwise", "gradient_accumulation_steps=4"}),
             "UNSUPPORTED: optim galore_adamw_layerwise updates each layer in the backward of one "
             "micro-batch: gradient_accumulation_steps 4 is impossible, 1 works");
-  EXPECT_EQ(failure({"optim=lomo", "accelerate_config_mixed_precision=fp16"}),
-            "UNSUPPORTED: optim lomo updates in the backward, before loss scaling knows whether a "
-            "gradient overflowed: accelerate_config_mixed_precision fp16 is impossible, bf16 works");
+  EXPECT_EQ(
+      failure({"optim=lomo", "accelerate_config_mixed_precision=fp16"}),
+      "UNSUPPORTED: optim lomo updates in the backward, before loss scaling knows whether a "
+      "gradient overflowed: accelerate_config_mixed_precision fp16 is impossible, bf16 works");
   EXPECT_EQ(
       failure({"number_gpus=2", "gpu_model=L40S"}),
       "UNSUPPORTED: number_gpus 2: this version trains on one device; number_gpus 0 or 1 works");
   EXPECT_EQ(failure({"accelerate_config_mixed_precision=fp8"}),
-            "UNSUPPORTED: accelerate_config_mixed_precision fp8: this version has no, bf16, fp16");
+            "UNSUPPORTED: accelerate_config_mixed_precision fp8: CPUs have no float8 products; "
+            "number_gpus 1 on a GPU of compute capability 8.9 or newer (L40S, H100, H200, B200), or "
+            "bf16 works");
   EXPECT_EQ(
       failure({"accelerate_config_mixed_precision=fp16", "bf16=true"}),
       "UNSUPPORTED: bf16 true contradicts accelerate_config_mixed_precision fp16; set one of them");
@@ -137,9 +141,10 @@ TEST_F(ResolveTest, WhatThisVersionCannotDoIsRefusedByName) {
             "UNSUPPORTED: dataset_kwargs_skip_prepare_dataset true: text has to be tokenised; "
             "false works");
   options_.cpu_ranks = 2;
-  EXPECT_EQ(failure({"fast_moe=1"}),
-            "UNSUPPORTED: --ranks 2: this version trains in one process; --ranks 1 works; fast_moe "
-            "1: this version has no expert parallelism; fast_moe 0 works");
+  EXPECT_EQ(
+      failure({"fast_moe=1"}),
+      "UNSUPPORTED: --ranks 2: this version trains in one process; --ranks 1 works; fast_moe 1: "
+      "this version has no expert parallelism; fast_moe 0 works");
 }
 
 TEST_F(ResolveTest, ExperimentsThatAreNotBuiltAreRefusedByName) {
@@ -154,11 +159,6 @@ TEST_F(ResolveTest, ExperimentsThatAreNotBuiltAreRefusedByName) {
   EXPECT_EQ(failure_of("finetune_gptq-lora_benchmark-v1.0.0"), "no error");
 }
 
-// --- adapters
-// -----------------------------------------------------------------------------------------
-TEST_F(ResolveTest, LoraTakesItsRankFromTheEntityAndItsTargetsFromTheCatalogue) {
-  const auto job_of = [this](const std::vector<std::string>& assignments) {
-    return resolve(request(assignments, "finetune_lora_benchmark-v1.0.0"), settings_, options_,
 TEST_F(ResolveTest, StabilityIsFiveRunsOfFiveSteps) {
   const TrainingJob job = resolve(request({}, "finetune_full_stability-v1.0.0"), settings_,
                                   options_, Catalog::shipped())
@@ -166,9 +166,14 @@ TEST_F(ResolveTest, StabilityIsFiveRunsOfFiveSteps) {
   EXPECT_EQ(job.runs, 5);
   EXPECT_EQ(job.batches.max_steps, 5);
   EXPECT_EQ(job.tuning, "full");
-  EXPECT_EQ(resolve({}).job.runs, 1);
+  EXPECT_EQ(resolved().job.runs, 1);
 }
 
+// --- adapters
+// -----------------------------------------------------------------------------------------
+TEST_F(ResolveTest, LoraTakesItsRankFromTheEntityAndItsTargetsFromTheCatalogue) {
+  const auto job_of = [this](const std::vector<std::string>& assignments) {
+    return resolve(request(assignments, "finetune_lora_benchmark-v1.0.0"), settings_, options_,
                    Catalog::shipped())
         .job;
   };
@@ -371,24 +376,25 @@ TEST_F(ResolveTest, WithADataDirectoryNothingIsGeneratedUnasked) {
 
 // --- notes and keys
 // ---------------------------------------------------------------------------------
-TEST_F(ResolveTest, FlashAttentionIsAQuestionOfGpus) {
-  EXPECT_TRUE(resolved({"flash_attn=false"}).job.kernels.flash_attention);
+TEST_F(ResolveTest, KernelsAreSwitchedOneByOne) {
+  EXPECT_TRUE(resolved().job.kernels.flash_attention);
+  EXPECT_FALSE(resolved({"flash_attn=false"}).job.kernels.flash_attention);
   EXPECT_FALSE(resolved({"flash_attn=false", "number_gpus=1", "gpu_model=L40S"})
                    .job.kernels.flash_attention);
 }
 
 TEST_F(ResolveTest, SettingsWithoutEffectAreNoted) {
   EXPECT_THAT(resolved().notes, IsEmpty());
-  EXPECT_THAT(resolved({"distributed_backend=DDP", "enable_roce=true", "gpu_model=L40S",
-                        "flash_attn=false", "remove_unused_columns=false", "max_steps=3",
-                        "num_train_epochs=2"})
-                  .notes,
-              ElementsAre("distributed_backend \"DDP\" has no effect below two GPUs",
-                          "enable_roce true has no effect on one node",
-                          "remove_unused_columns false has no effect on text datasets",
-                          "gpu_model \"L40S\" has no effect without GPUs",
-                          "flash_attn false has no effect without GPUs",
-                          "num_train_epochs 2.0 has no effect since max_steps is above 0"));
+  EXPECT_THAT(
+      resolved({"distributed_backend=DDP", "enable_roce=true", "gpu_model=L40S", "flash_attn=false",
+                "remove_unused_columns=false", "max_steps=3", "num_train_epochs=2"})
+          .notes,
+      ElementsAre("distributed_backend \"DDP\" has no effect below two GPUs",
+                  "enable_roce true has no effect on one node",
+                  "remove_unused_columns false has no effect on text datasets",
+                  "gpu_model \"L40S\" has no effect without GPUs",
+                  "flash_attn false has no effect without GPUs",
+                  "num_train_epochs 2.0 has no effect since max_steps is above 0"));
   EXPECT_THAT(resolved({"model_name=granite-3.1-2b"}).notes,
               ElementsAre("the model's attention_dropout 0.1 is not applied: attention "
                           "probabilities are never dropped"));
