@@ -88,6 +88,12 @@ class Resolver {
                         " has no lora_targets in config/models.yaml; name its linears there, for "
                         "example lora_targets: [q_proj, v_proj]");
     }
+    const bool one_row = options_.padding == "none" || options_.padding == "packed";
+    if (experiment_.tuning == "pt" && one_row) {
+      reasons.push_back("--padding " + options_.padding +
+                        ": prompt tuning puts its tokens in front of each row, which must then be "
+                        "one entry; --padding longest works");
+    }
     if (integer("number_gpus") > 1) {
       reasons.push_back("number_gpus " + std::to_string(integer("number_gpus")) +
                         ": this version trains on one device; number_gpus 0 or 1 works");

@@ -159,6 +159,19 @@ TEST_F(ResolveTest, ExperimentsThatAreNotBuiltAreRefusedByName) {
   EXPECT_EQ(failure_of("finetune_gptq-lora_benchmark-v1.0.0"), "no error");
 }
 
+TEST_F(ResolveTest, PromptTuningWantsARowForEachEntry) {
+  const auto failure_with = [this](const std::string& padding) {
+    options_.padding = padding;
+    return error_of([&] {
+      resolve(request({}, "finetune_pt_benchmark-v1.0.0"), settings_, options_, Catalog::shipped());
+    });
+  };
+  EXPECT_EQ(failure_with("packed"),
+            "UNSUPPORTED: --padding packed: prompt tuning puts its tokens in front of each row, "
+            "which must then be one entry; --padding longest works");
+  EXPECT_EQ(failure_with("max_length"), "no error");
+}
+
 TEST_F(ResolveTest, StabilityIsFiveRunsOfFiveSteps) {
   const TrainingJob job = resolve(request({}, "finetune_full_stability-v1.0.0"), settings_,
                                   options_, Catalog::shipped())
