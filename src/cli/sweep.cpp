@@ -365,8 +365,8 @@ void add_sweep_command(CLI::App& app, const CommonOptions& common, int& exit_cod
   add_failure_options(*command, *arguments);
   add_backend_options(*command, arguments->backend);
   command->footer(R"(
-Each measurement runs in a child process and ends valid, invalid or failed; its file is written before
-the next one starts. The same command again goes on where this one stopped. Several sweeps may work on one
+Each measurement runs in a child process and ends valid, invalid or failed; its file is written, whole or
+not at all, as soon as it has ended. The same command again goes on where this one stopped. Several sweeps may work on one
 folder.
 
 Examples:
