@@ -4,37 +4,28 @@
 #include <utility>
 
 #include "engine/prepare_data.h"
+#include "engine/prepare_precision.h"
 #include "engine/training_run.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
+#include "sftbench/ops/plain.h"
 #include "sftbench/tuning/tuning.h"
 
 namespace sftbench {
 namespace {
 
-torch::Dtype parse_dtype(const std::string& name) {
-  if (name == "bfloat16") return torch::kBFloat16;
-  if (name == "float16") return torch::kFloat16;
-  if (name == "float32") return torch::kFloat32;
-  throw unsupported_choice("torch_dtype", name, {"bfloat16", "float16", "float32"});
-}
-
-const char* name_of(torch::Dtype dtype) {
-  if (dtype == torch::kBFloat16) return "bfloat16";
-  return dtype == torch::kFloat16 ? "float16" : "float32";
-}
-
-// The dtype that GEMMs are asked to run in: autocast's, else the parameters'.
-torch::Dtype requested_compute_dtype(const PrecisionPlan& precision) {
-  if (precision.autocast == "no") return parse_dtype(precision.torch_dtype);
-  if (precision.autocast == "bf16") return torch::kBFloat16;
-  if (precision.autocast == "fp16") return torch::kFloat16;
-  throw unsupported_choice("autocast", precision.autocast, {"bf16", "fp16", "no"});
+ops::KernelChoice choose_kernels(const KernelPlan& plan) {
+  ops::KernelChoice kernels;
+  if (!plan.flash_attention) kernels.causal_attention = ops::plain::causal_attention;
+  if (!plan.fused_loss) kernels.linear_cross_entropy = ops::plain::linear_cross_entropy;
+  if (!plan.fused_rms_norm) kernels.rms_norm = ops::plain::rms_norm;
+  if (!plan.fused_rope) kernels.apply_rope = ops::plain::apply_rope;
+  return kernels;
 }
 
 std::unique_ptr<CausalLm> build_model(const TrainingJob& job, const torch::Device& device) {
-  std::unique_ptr<CausalLm> model =
-      make_causal_lm(job.model.hf_config, parse_dtype(job.precision.torch_dtype), device);
+  std::unique_ptr<CausalLm> model = make_causal_lm(
+      job.model.hf_config, parameter_dtype(job.precision), device, choose_kernels(job.kernels));
   if (job.model.weights_directory.empty()) {
     initialise_randomly(*model, job.model.hf_config, job.seed);
   } else {
@@ -104,22 +95,21 @@ std::vector<TrainableTensor> with_names(const std::vector<NamedParameter>& param
   return tensors;
 }
 
-std::unique_ptr<LossScaler> choose_loss_scaler(const PrecisionPlan& precision) {
-  return precision.autocast == "fp16" ? make_dynamic_loss_scaler() : make_unit_loss_scaler();
-}
-
 void choose_optimizer(TrainingRun& run, const OptimizerPlan& plan,
                       const std::vector<NamedParameter>& trained) {
-  for (const NamedParameter& parameter : trained) run.trained.push_back(*parameter.tensor);
+  for (const NamedParameter& parameter : trained) {
+    run.trained.push_back(*parameter.tensor);
+    run.trained_names.push_back(parameter.name);
+  }
   run.optimizer = make_optimizer(plan.name, group_by_decay(with_names(trained), plan.weight_decay),
                                  {.betas = plan.betas, .epsilon = plan.epsilon});
-  run.schedule = make_schedule(
-      {.name = plan.schedule,
-       .total_steps = run.begin.total_steps,
-       .warmup_steps =
-           count_warmup_steps(run.begin.total_steps, plan.warmup_steps, plan.warmup_ratio),
-       .learning_rate = plan.learning_rate,
-       .options = parse_schedule_options(plan.schedule, plan.schedule_options)});
+  run.schedule =
+      make_schedule({.name = plan.schedule,
+                     .total_steps = run.begin.total_steps,
+                     .warmup_steps = count_warmup_steps(run.begin.total_steps, plan.warmup_steps,
+                                                        plan.warmup_ratio),
+                     .learning_rate = plan.learning_rate,
+                     .options = parse_schedule_options(plan.schedule, plan.schedule_options)});
   run.learning_rate = plan.learning_rate;
   run.max_grad_norm = plan.max_grad_norm;
   if (run.optimizer->updates_in_backward() && run.loss_scaler->scale() != 1.0) {
@@ -139,20 +129,6 @@ std::vector<std::string> notes_on(const Optimizer& optimizer, const OptimizerPla
                     "clipped, and grad_norm is that of all micro-batches of a step");
   }
   return notes;
-}
-
-// Settings that would change what is measured are refused, not ignored.
-void require_supported(const KernelPlan& kernels) {
-  const std::pair<bool, const char*> wanted[] = {{kernels.flash_attention, "flash_attention"},
-                                                 {kernels.fused_loss, "fused_loss"},
-                                                 {kernels.fused_rms_norm, "fused_rms_norm"},
-                                                 {kernels.fused_rope, "fused_rope"}};
-  for (const auto& [fused, name] : wanted) {
-    if (fused) continue;
-    throw RunError(ReasonCode::kUnsupported,
-                   std::string("training without the kernel '") + name +
-                       "' is not implemented; every operator here is the fused one");
-  }
 }
 
 std::vector<std::string> warnings_about(const CausalLm& model, const BatchSource& batches) {
@@ -177,12 +153,11 @@ struct TimedData {
 }  // namespace
 
 TrainingRun prepare_run(const TrainingJob& job) {
-  require_supported(job.kernels);
-  const torch::Dtype compute_dtype = requested_compute_dtype(job.precision);
   TrainingRun run;
   run.device = make_training_device(job.device);
   run.communicator = make_local_communicator();
   const torch::Device device = run.device->device();
+  require_precision(job.precision, device);
 
   // Text is tokenised while weights load: neither needs the other.
   const Tokenizer tokenizer = prepare_tokenizer(job.model);
@@ -195,7 +170,7 @@ TrainingRun prepare_run(const TrainingJob& job) {
   const double begin_s = steady_seconds();
   run.model = build_model(job, device);
   resize_vocabulary(*run.model, tokenizer.vocabulary_size());
-  if (job.precision.autocast != "no") run.model->set_compute_dtype(compute_dtype);
+  run.begin.compute_dtype = apply_precision(*run.model, job.precision, device);
   run.begin.weights_seconds = steady_seconds() - begin_s;
   TimedData timed = tokenised.get();
 
@@ -203,7 +178,6 @@ TrainingRun prepare_run(const TrainingJob& job) {
   run.begin.tokenizer = tokenizer_origin(job.model);
   run.begin.total_steps = timed.data.plan.total_steps();
   run.begin.padding = job.data.padding;
-  run.begin.compute_dtype = name_of(gemm_dtype(compute_dtype, device));
 
   const std::vector<NamedParameter> trained = tuning->apply(*run.model);
   run.begin.parameters_total = count_elements(run.model->parameters());
@@ -214,7 +188,7 @@ TrainingRun prepare_run(const TrainingJob& job) {
       std::move(timed.data), attention_shape(run.model->config(), tuning->virtual_tokens()), device,
       *run.communicator);
   run.activations = choose_activations(job.activations, run.model->layer_count());
-  run.loss_scaler = choose_loss_scaler(job.precision);
+  run.loss_scaler = choose_loss_scaler(job.precision, trained);
   choose_optimizer(run, job.optimizer, trained);
   run.begin.warnings = warnings_about(*run.model, *run.batches);
   for (std::string& note : notes_on(*run.optimizer, job.optimizer)) {

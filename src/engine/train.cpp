@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include "engine/nonfinite.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/measure/proc.h"
@@ -27,10 +28,12 @@ void require_loss_positions(const StepBatches& batches, int64_t step) {
           "model_max_length");
 }
 
-void require_finite(double value, const char* what, int64_t step) {
-  if (std::isfinite(value)) return;
-  throw RunError(ReasonCode::kInternal, "the " + std::string(what) + " of step " +
-                                            std::to_string(step) + " is " + std::to_string(value));
+// Optimisers that update in the backward pass leave nothing to look for the cause in.
+void require_finite_before_update(TrainingRun& run, const StepBatches& batches,
+                                  const torch::Tensor& micro_loss, int64_t step) {
+  if (!run.optimizer->updates_in_backward()) return;
+  const double loss = micro_loss.item<double>();
+  if (!std::isfinite(loss)) throw nonfinite_loss(run, batches, loss, step);
 }
 
 std::vector<torch::Tensor> gradients_of(const std::vector<torch::Tensor>& parameters) {
@@ -77,6 +80,7 @@ void train(TrainingRun& run, const std::vector<TrainObserver*>& observers,
       stop_if(interrupted(), step);
       const torch::Tensor micro_loss = run.model->loss({batch.input_ids, batch.packed},
                                                        batch.labels, denominator, *run.activations);
+      require_finite_before_update(run, batches, micro_loss, step);
       run.optimizer->begin_backward(event.learning_rate, 1.0 / scale);
       run.activations->backward(micro_loss);
       run.optimizer->end_backward();
@@ -88,12 +92,14 @@ void train(TrainingRun& run, const std::vector<TrainObserver*>& observers,
     for (torch::Tensor& gradient : gradients) run.communicator->all_reduce(gradient);
     run.communicator->all_reduce(loss);
     event.loss = loss.item<double>() / scale;
-    require_finite(event.loss, "loss", step);
+    if (!std::isfinite(event.loss)) throw nonfinite_loss(run, batches, event.loss, step);
 
     // --- clip and step, both in one pass over the gradients
     event.grad_norm = run.optimizer->gradient_norm(gradients) / scale;
-    if (run.loss_scaler->accept(std::isfinite(event.grad_norm))) {
-      require_finite(event.grad_norm, "gradient norm", step);
+    const bool gradients_finite = std::isfinite(event.grad_norm);
+    event.update_skipped = !run.loss_scaler->accept(gradients_finite);
+    if (!event.update_skipped) {
+      if (!gradients_finite) throw nonfinite_gradient(run, event.grad_norm, step);
       const double clip = clip_factor(event.grad_norm, run.max_grad_norm);
       run.optimizer->step(event.learning_rate, clip / scale);
       ++updates;

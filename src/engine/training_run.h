@@ -33,6 +33,7 @@ struct TrainingRun {
   double learning_rate = 0;  // the schedule's factor is on this
   double max_grad_norm = 0;
   std::vector<torch::Tensor> trained;
+  std::vector<std::string> trained_names;  // of `trained`, in forward order
   TrainBegin begin;
 };
 

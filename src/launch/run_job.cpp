@@ -38,6 +38,8 @@ Json extra_json(const RunRecord& record, const MeasuredSpan& span, int64_t warmu
       {"warmup_steps", warmup_steps},
       {"loss", series(record, [](const StepEvent& s) { return s.loss; })},
       {"grad_norm", series(record, [](const StepEvent& s) { return s.grad_norm; })},
+      {"skipped_updates", std::count_if(record.steps.begin(), record.steps.end(),
+                                        [](const StepEvent& s) { return s.update_skipped; })},
       {"learning_rate", series(record, [](const StepEvent& s) { return s.learning_rate; })},
       {"step_seconds", series(record, [](const StepEvent& s) { return s.end_s - s.begin_s; })},
       {"parameters",

@@ -1,6 +1,10 @@
 #include "sftbench/optim/gradient_scaling.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "sftbench/base/error.h"
 
 namespace sftbench {
 namespace {
@@ -17,18 +21,26 @@ class DynamicLossScaler : public LossScaler {
 
   bool accept(bool gradients_finite) override {
     if (!gradients_finite) {
-      scale_ *= 0.5;
-      clean_updates_ = 0;
+      back_off();
     } else if (++clean_updates_ == kGrowthInterval) {
-      scale_ *= 2.0;
+      if (std::isfinite(scale_ * 2)) scale_ *= 2;
       clean_updates_ = 0;
     }
     return gradients_finite;
   }
 
  private:
+  void back_off() {
+    scale_ /= 2;
+    clean_updates_ = 0;
+    if (scale_ >= std::numeric_limits<float>::min()) return;
+    throw RunError(ReasonCode::kInternal,
+                   "loss scaling: the gradients are not finite under any scale from 65536 down to "
+                   "the smallest, so no update was made for that many steps");
+  }
+
   static constexpr int64_t kGrowthInterval = 2000;
-  double scale_ = 65536.0;
+  float scale_ = 65536.0F;  // as torch keeps it
   int64_t clean_updates_ = 0;
 };
 

@@ -65,12 +65,13 @@ TEST_P(AdamWNames, UpdatesAsTorchFusedAdamWUnderClipping) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Spellings, AdamWNames,
-                         testing::Values("adamw_torch", "adamw_torch_fused", "adamw_hf"));
+                         testing::Values("adamw_torch", "adamw_torch_fused"));
 
 TEST(Optimizer, LeavesParametersWithoutGradientAlone) {
   const torch::Tensor used = torch::ones({2}).requires_grad_(true);
   const torch::Tensor unused = torch::ones({2}).requires_grad_(true);
-  const auto optimizer = make_optimizer("adamw_torch", {{{{"used", used}, {"unused", unused}}, 0.5}}, {});
+  const auto optimizer =
+      make_optimizer("adamw_torch", {{{{"used", used}, {"unused", unused}}, 0.5}}, {});
   used.mutable_grad() = torch::ones({2});
   optimizer->step(0.1, 1.0);
   EXPECT_EQ(difference(unused, torch::ones({2})), 0.0);
@@ -78,9 +79,57 @@ TEST(Optimizer, LeavesParametersWithoutGradientAlone) {
 }
 
 TEST(Optimizer, UnknownNameOffersTheNearest) {
-  EXPECT_EQ(message_of([] { make_optimizer("adamw_torh", {}, {}); }),
-            "optimizer 'adamw_torh' is not implemented; there are adamw_hf, adamw_torch, "
-            "adamw_torch_fused; did you mean 'adamw_torch'?");
+  const std::string message = message_of([] { make_optimizer("adamw_torh", {}, {}); });
+  EXPECT_THAT(message,
+              testing::StartsWith("optimizer 'adamw_torh' is not implemented; there are "));
+  EXPECT_THAT(message, testing::HasSubstr("adamw_torch_fused, ademamix"));
+  EXPECT_THAT(message, testing::EndsWith("; did you mean 'adamw_torch'?"));
+}
+
+TEST(ParameterRole, FollowsFromNameAndShape) {
+  const torch::Tensor matrix = torch::zeros({2, 2}), vector = torch::zeros({2});
+  EXPECT_EQ(role_of({"model.embed_tokens.weight", matrix}), ParameterRole::kEmbedding);
+  EXPECT_EQ(role_of({"prompt_encoder.default.embedding.weight", matrix}),
+            ParameterRole::kEmbedding);
+  EXPECT_EQ(role_of({"lm_head.weight", matrix}), ParameterRole::kLinearWeight);
+  EXPECT_EQ(role_of({"model.layers.0.self_attn.q_proj.weight", matrix}),
+            ParameterRole::kLinearWeight);
+  EXPECT_EQ(role_of({"model.layers.0.self_attn.q_proj.bias", vector}), ParameterRole::kOther);
+  EXPECT_EQ(role_of({"model.norm.weight", vector}), ParameterRole::kOther);
+}
+
+// Bytes per parameter of a 64 x 32 matrix, from the packages' documentation of their states.
+TEST(Optimizer, StatesTakeWhatTheirDtypesSay) {
+  struct Row {
+    const char* name;
+    double float32, bfloat16;
+  };
+  constexpr double kFactored = 4.0 * (64 + 32) / (64 * 32);
+  const Row rows[] = {{"adamw_torch", 8, 4},
+                      {"adamw_hf", 8, 4},
+                      {"adamw_apex_fused", 8, 8},
+                      {"adamw_anyprecision", 8, 8},
+                      {"adafactor", kFactored, kFactored},
+                      {"adalomo", kFactored, kFactored},
+                      {"ademamix", 12, 12},
+                      {"sgd", 0, 0},
+                      {"lomo", 0, 0},
+                      {"adagrad", 4, 2},
+                      {"lion_32bit", 4, 4},
+                      {"rmsprop", 4, 2},
+                      {"rmsprop_bnb", 4, 4},
+                      {"rmsprop_bnb_32bit", 4, 4},
+                      {"grokadamw", 12, 6},
+                      {"schedule_free_adamw", 8, 4},
+                      {"schedule_free_sgd", 4, 2}};
+  for (const Row& row : rows) {
+    for (const auto& [dtype, bytes] :
+         {std::pair{torch::kFloat32, row.float32}, {torch::kBFloat16, row.bfloat16}}) {
+      const torch::Tensor weight = torch::ones({64, 32}, dtype).requires_grad_(true);
+      const auto optimizer = make_optimizer(row.name, {{{{"x.weight", weight}}, 0.0}}, {});
+      EXPECT_EQ(static_cast<double>(optimizer->state_bytes()) / 2048, bytes) << row.name;
+    }
+  }
 }
 
 TEST(ParameterGroups, DecayWhatTransformersDecays) {
@@ -111,6 +160,24 @@ TEST(LossScaler, GrowsAndBacksOffAsTorchsGradScaler) {
     EXPECT_EQ(scaler->accept(!overflow), !overflow);
   }
   EXPECT_EQ(changes, golden["changes"]);
+}
+
+TEST(LossScaler, StaysFiniteAndGivesUpWhereNoScaleHelps) {
+  const auto growing = make_dynamic_loss_scaler();
+  for (int64_t update = 0; update < 200 * 2000; ++update) growing->accept(true);
+  EXPECT_EQ(growing->scale(), std::ldexp(1.0, 127));
+
+  const auto shrinking = make_dynamic_loss_scaler();
+  for (int update = 0; update < 16 + 126; ++update) EXPECT_FALSE(shrinking->accept(false));
+  EXPECT_EQ(shrinking->scale(), std::ldexp(1.0, -126));
+  try {
+    shrinking->accept(false);
+    FAIL() << "no error";
+  } catch (const RunError& error) {
+    EXPECT_STREQ(error.what(),
+                 "loss scaling: the gradients are not finite under any scale from 65536 down to the "
+                 "smallest, so no update was made for that many steps");
+  }
 }
 
 TEST(LossScaler, UnitScaleAcceptsEverything) {

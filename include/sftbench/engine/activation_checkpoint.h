@@ -3,8 +3,13 @@
 // gradient is due first, is kept, and what surrounds the layers (embedding, loss) is never
 // recomputed.
 //
-// All three give the same gradients. Source: torch.utils.checkpoint under Hugging Face's
-// gradient_checkpointing.
+//                   while the forward pass runs           while the backward pass runs, besides
+//   keep            what every operator's backward reads  nothing
+//   reentrant       one [B, S, H] per layer, and the      what one layer's operators read: the
+//   segments        last layer's operators' inputs        layer whose turn it is
+//
+// A layer's input goes when its gradient is done. All three give the same gradients, bit for bit.
+// Source: torch.utils.checkpoint under Hugging Face's gradient_checkpointing.
 #pragma once
 
 #include <torch/types.h>
@@ -27,8 +32,8 @@ class ActivationPolicy : public LayerRunner {
 // Autograd keeps what it wants.
 std::unique_ptr<ActivationPolicy> keep_activations();
 
-// Each layer is a node of the graph whose backward runs the layer and the graph of that run
-// (use_reentrant=True).
+// Each layer is a node of the graph whose backward runs the layer and the graph of that run, one
+// autograd engine inside another (use_reentrant=True).
 std::unique_ptr<ActivationPolicy> checkpoint_reentrant(int64_t layer_count);
 
 // The graph is cut between layers; their backward passes follow one another, none inside another

@@ -46,7 +46,8 @@ struct StepEvent {
   double begin_s = 0;  // steady_seconds() around the whole step
   double end_s = 0;
   double loss = 0;       // as Hugging Face logs it
-  double grad_norm = 0;  // before clipping
+  double grad_norm = 0;  // before clipping; not finite if the update was skipped
+  bool update_skipped = false;  // scaled gradients overflowed: neither optimiser nor schedule moved
   double learning_rate = 0;  // that this step used
   int64_t samples = 0;
   int64_t micro_batches = 0;

@@ -1,0 +1,247 @@
+#include "engine/nonfinite.h"
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace sftbench {
+namespace {
+
+bool is_finite(const torch::Tensor& values) {
+  return torch::isfinite(values).all().item<bool>();
+}
+
+// What the forward pass is seen to compute, until the first value that is not finite.
+class Watch {
+ public:
+  // `where`: what made `values`; its parameters' names begin with `parameters`.
+  void see(const torch::Tensor& values, const std::string& where, const std::string& parameters) {
+    if (found_ || is_finite(values)) return;
+    found_ = Found{where, parameters};
+  }
+
+  struct Found {
+    std::string where, parameters;
+  };
+  const std::optional<Found>& found() const { return found_; }
+
+ private:
+  std::optional<Found> found_;
+};
+
+// "model.layers.3.mlp.down_proj" -> "model.layers.3"
+std::string layer_of(const std::string& name) {
+  const std::string prefix = "model.layers.";
+  return name.substr(0, name.find('.', prefix.size()));
+}
+
+// What stands between the linears of a layer, by the linear that reads it.
+std::string source_of_input(const std::string& linear) {
+  const std::string layer = layer_of(linear), leaf = linear.substr(layer.size() + 1);
+  if (leaf == "self_attn.o_proj") return layer + ".self_attn";
+  if (leaf == "mlp.down_proj") return layer + ".mlp.act_fn";
+  return layer +
+         (leaf.rfind("self_attn.", 0) == 0 ? ".input_layernorm" : ".post_attention_layernorm");
+}
+
+class WatchedLinear : public Linear {
+ public:
+  WatchedLinear(std::string name, std::unique_ptr<Linear> linear, Watch& watch)
+      : name_(std::move(name)), linear_(std::move(linear)), watch_(watch) {}
+
+  torch::Tensor forward(const torch::Tensor& x) override {
+    const std::string source = source_of_input(name_);
+    watch_.see(x, source, source + ".");
+    torch::Tensor y = linear_->forward(x);
+    watch_.see(y, name_, name_ + ".");
+    return y;
+  }
+
+  int64_t in_features() const override { return linear_->in_features(); }
+  int64_t out_features() const override { return linear_->out_features(); }
+  void append_parameters(const std::string& name,
+                         std::vector<NamedParameter>& parameters) override {
+    linear_->append_parameters(name, parameters);
+  }
+  void set_compute_dtype(torch::Dtype dtype) override { linear_->set_compute_dtype(dtype); }
+
+  std::unique_ptr<Linear> release() { return std::move(linear_); }
+
+ private:
+  std::string name_;
+  std::unique_ptr<Linear> linear_;
+  Watch& watch_;
+};
+
+class WatchedAdapter : public Adapter {
+ public:
+  WatchedAdapter(const std::vector<NamedLinear>& linears, std::unique_ptr<Adapter> adapter,
+                 Watch& watch)
+      : adapter_(std::move(adapter)), watch_(watch) {
+    for (const NamedLinear& linear : linears) names_.push_back(linear.name);
+  }
+
+  std::vector<torch::Tensor> add_to(std::vector<torch::Tensor> outputs,
+                                    const torch::Tensor& x) override {
+    outputs = adapter_->add_to(std::move(outputs), x);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      watch_.see(outputs[i], "the adapter of " + names_[i], names_[i] + ".lora_");
+    }
+    return outputs;
+  }
+
+  void append_parameters(std::vector<NamedParameter>& parameters) override {
+    adapter_->append_parameters(parameters);
+  }
+
+  std::unique_ptr<Adapter> release() { return std::move(adapter_); }
+
+ private:
+  std::vector<std::string> names_;
+  std::unique_ptr<Adapter> adapter_;
+  Watch& watch_;
+};
+
+// Puts watchers into the model's slots, and takes them out again.
+class WatchedModel {
+ public:
+  WatchedModel(CausalLm& model, Watch& watch) : groups_(model.linear_groups()) {
+    for (NamedLinearGroup& group : groups_) {
+      for (NamedLinear& linear : group.linears) {
+        *linear.slot = std::make_unique<WatchedLinear>(linear.name, std::move(*linear.slot), watch);
+      }
+      if (std::unique_ptr<Adapter> adapter = group.group->take_adapter()) {
+        group.group->set_adapter(
+            std::make_unique<WatchedAdapter>(group.linears, std::move(adapter), watch));
+      }
+    }
+  }
+
+  ~WatchedModel() {
+    for (NamedLinearGroup& group : groups_) {
+      for (NamedLinear& linear : group.linears) {
+        *linear.slot = static_cast<WatchedLinear&>(**linear.slot).release();
+      }
+      if (std::unique_ptr<Adapter> adapter = group.group->take_adapter()) {
+        group.group->set_adapter(static_cast<WatchedAdapter&>(*adapter).release());
+      }
+    }
+  }
+
+  WatchedModel(const WatchedModel&) = delete;
+  WatchedModel& operator=(const WatchedModel&) = delete;
+
+ private:
+  std::vector<NamedLinearGroup> groups_;
+};
+
+class WatchedLayers : public LayerRunner {
+ public:
+  explicit WatchedLayers(Watch& watch) : watch_(watch) {}
+
+  torch::Tensor run(int64_t layer_index, const Layer& layer, const torch::Tensor& hidden) override {
+    if (layer_index == 0) watch_.see(hidden, "model.embed_tokens", "model.embed_tokens.");
+    torch::Tensor result = layer(hidden);
+    // Its linears are finite, so the sum of the residual stream is not.
+    const std::string name = "model.layers." + std::to_string(layer_index);
+    watch_.see(result, name, name + ".");
+    return result;
+  }
+
+ private:
+  Watch& watch_;
+};
+
+std::string count_of(int64_t count, const char* one, const char* many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+// "model.norm.weight holds 3 values that are not finite", of the first such parameter.
+std::string blame_parameter(CausalLm& model, const std::string& prefix) {
+  const bool tied_head = prefix == "lm_head." && model.config().tie_word_embeddings;
+  const std::string names = tied_head ? "model.embed_tokens." : prefix;
+  for (const NamedParameter& parameter : model.parameters()) {
+    const bool asked = parameter.name.rfind(names, 0) == 0 ||
+                       (names == "model.embed_tokens." && parameter.name == "prompt_embeddings");
+    if (!asked || is_finite(*parameter.tensor)) continue;
+    const int64_t bad =
+        parameter.tensor->numel() - torch::isfinite(*parameter.tensor).sum().item<int64_t>();
+    return parameter.name + " holds " +
+           count_of(bad, "value that is not finite", "values that are not finite");
+  }
+  return {};
+}
+
+NonFiniteOrigin origin_of(CausalLm& model, const Watch::Found& found) {
+  std::string blamed = blame_parameter(model, found.parameters);
+  const bool of_parameter = !blamed.empty();
+  if (of_parameter) return {found.where, std::move(blamed), true};
+  // A norm's result is bounded: what it read, the residual stream behind the attention, is not.
+  const std::string norm = ".post_attention_layernorm";
+  const bool is_sum = found.where.size() > norm.size() && found.where.ends_with(norm);
+  return {is_sum ? layer_of(found.where) : found.where,
+          "no parameter is to blame, the result is beyond the range of its dtype", false};
+}
+
+std::string rank_of(const TrainingRun& run) {
+  return " on rank " + std::to_string(run.communicator->rank());
+}
+
+}  // namespace
+
+NonFiniteOrigin find_nonfinite(CausalLm& model, const TokenRows& rows, const torch::Tensor& labels,
+                               double denominator) {
+  const torch::NoGradGuard no_grad;
+  Watch watch;
+  const WatchedModel watched(model, watch);
+  WatchedLayers layers(watch);
+  watch.see(model.hidden_states(rows, layers), "model.norm", "model.norm.");
+  if (!watch.found()) {
+    watch.see(model.loss(rows, labels, denominator, layers), "lm_head", "lm_head.");
+  }
+  return watch.found() ? origin_of(model, *watch.found()) : NonFiniteOrigin{};
+}
+
+RunError nonfinite_loss(TrainingRun& run, const StepBatches& batches, double loss, int64_t step) {
+  const std::string what =
+      "the loss of step " + std::to_string(step) + " is " + std::to_string(loss);
+  const auto denominator = static_cast<double>(batches.tokens.loss_bearing);
+  for (const DeviceBatch& batch : batches.micro_batches) {
+    const NonFiniteOrigin origin =
+        find_nonfinite(*run.model, {batch.input_ids, batch.packed}, batch.labels, denominator);
+    if (origin.where.empty()) continue;
+    const bool came_so = origin.of_parameter && step == 1;
+    return {
+        came_so ? ReasonCode::kWeights : ReasonCode::kInternal,
+        what + rank_of(run) + "; the first module whose result is not finite is " + origin.where,
+        origin.where + ": " + origin.why};
+  }
+  return {ReasonCode::kInternal, what + "; every module's results are finite" + rank_of(run)};
+}
+
+RunError nonfinite_gradient(const TrainingRun& run, double norm, int64_t step) {
+  std::string first;
+  int64_t affected = 0, with_gradient = 0;
+  for (size_t i = run.trained.size(); i-- > 0;) {
+    const torch::Tensor& gradient = run.trained[i].grad();
+    if (!gradient.defined()) continue;
+    ++with_gradient;
+    if (is_finite(gradient)) continue;
+    if (++affected == 1) first = run.trained_names[i];
+  }
+  std::string what = "the gradient norm of step " + std::to_string(step) + " is " +
+                     std::to_string(norm) + rank_of(run) + ", though the loss is finite";
+  if (with_gradient == 0) return {ReasonCode::kInternal, what};
+  if (affected == 0) {
+    return {ReasonCode::kInternal,
+            what + "; every gradient is finite, but the sum of their squares is not"};
+  }
+  return {ReasonCode::kInternal,
+          what + "; the first gradient of the backward pass that is not finite is that of " + first,
+          std::to_string(affected) + " of " + std::to_string(with_gradient) +
+              " parameters have a gradient that is not finite"};
+}
+
+}  // namespace sftbench

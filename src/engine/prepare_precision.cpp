@@ -1,0 +1,74 @@
+#include "engine/prepare_precision.h"
+
+#include <torch/torch.h>
+
+#include "engine/training_device.h"
+#include "sftbench/base/error.h"
+#include "sftbench/ops/fp8_linear.h"
+
+namespace sftbench {
+namespace {
+
+torch::Dtype parse_dtype(const std::string& name) {
+  if (name == "bfloat16") return torch::kBFloat16;
+  if (name == "float16") return torch::kFloat16;
+  if (name == "float32") return torch::kFloat32;
+  throw unsupported_choice("torch_dtype", name, {"bfloat16", "float16", "float32"});
+}
+
+const char* name_of(torch::Dtype dtype) {
+  if (dtype == torch::kBFloat16) return "bfloat16";
+  return dtype == torch::kFloat16 ? "float16" : "float32";
+}
+
+// The dtype that GEMMs are asked to run in: autocast's, else the parameters'. What fp8 leaves to
+// autocast is bfloat16.
+torch::Dtype requested_compute_dtype(const PrecisionPlan& plan) {
+  if (plan.autocast == "no") return parse_dtype(plan.torch_dtype);
+  if (plan.autocast == "bf16" || plan.autocast == "fp8") return torch::kBFloat16;
+  if (plan.autocast == "fp16") return torch::kFloat16;
+  throw unsupported_choice("autocast", plan.autocast, {"bf16", "fp16", "fp8", "no"});
+}
+
+}  // namespace
+
+void require_precision(const PrecisionPlan& plan, const torch::Device& device) {
+  parse_dtype(plan.torch_dtype);
+  requested_compute_dtype(plan);
+  if (plan.autocast != "fp8") return;
+  const std::string obstacle = ops::fp8_obstacle(device);
+  if (obstacle.empty()) return;
+  throw RunError(ReasonCode::kUnsupported,
+                 "mixed precision fp8: " + obstacle + "; mixed precision bf16 works here");
+}
+
+torch::Dtype parameter_dtype(const PrecisionPlan& plan) {
+  return parse_dtype(plan.torch_dtype);
+}
+
+std::string apply_precision(CausalLm& model, const PrecisionPlan& plan,
+                            const torch::Device& device) {
+  const torch::Dtype dtype = requested_compute_dtype(plan);
+  if (plan.autocast == "fp8") {
+    model.multiply_in_fp8();
+    return "fp8";
+  }
+  if (plan.autocast != "no") model.set_compute_dtype(dtype);
+  return name_of(gemm_dtype(dtype, device));
+}
+
+std::unique_ptr<LossScaler> choose_loss_scaler(const PrecisionPlan& plan,
+                                               const std::vector<NamedParameter>& trained) {
+  if (plan.autocast != "fp16") return make_unit_loss_scaler();
+  for (const NamedParameter& parameter : trained) {
+    if (parameter.tensor->scalar_type() != torch::kFloat16) continue;
+    throw RunError(
+        ReasonCode::kUnsupported,
+        "mixed precision fp16 scales the loss, and float16 gradients cannot be unscaled: " +
+            parameter.name +
+            " is float16; torch_dtype float32 or bfloat16 works, or mixed precision no");
+  }
+  return make_dynamic_loss_scaler();
+}
+
+}  // namespace sftbench

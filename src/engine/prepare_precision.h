@@ -1,0 +1,32 @@
+// What a PrecisionPlan means: the dtype of the parameters, the dtype that matrix products run in,
+// and whether the loss is scaled.
+#pragma once
+
+#include <torch/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sftbench/model/causal_lm.h"
+#include "sftbench/optim/gradient_scaling.h"
+#include "sftbench/plan/training_job.h"
+
+namespace sftbench {
+
+// RunError(kUnsupported): a name that there is not, or float8 where the device has none.
+void require_precision(const PrecisionPlan& plan, const torch::Device& device);
+
+torch::Dtype parameter_dtype(const PrecisionPlan& plan);
+
+// Makes the model compute as planned. Returns what its matrix products really run in on `device`,
+// for TrainBegin::compute_dtype. RunError(kUnsupported) naming a linear that cannot.
+std::string apply_precision(CausalLm& model, const PrecisionPlan& plan,
+                            const torch::Device& device);
+
+// Scales dynamically under float16 autocast. RunError(kUnsupported) if a trained tensor is itself
+// float16 then: torch's scaler refuses to unscale such gradients, since what underflowed is lost.
+std::unique_ptr<LossScaler> choose_loss_scaler(const PrecisionPlan& plan,
+                                               const std::vector<NamedParameter>& trained);
+
+}  // namespace sftbench
