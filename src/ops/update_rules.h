@@ -8,7 +8,9 @@
 
 namespace sftbench::ops::SFTBENCH_ISA {
 
+#ifndef SFTBENCH_RULE  // CUDA has its own
 #define SFTBENCH_RULE static inline __attribute__((always_inline)) void
+#endif
 
 struct SgdRule {
   template <class V, class Factors>

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "optim/kinds.h"
+#include "optim/quantized_kinds.h"
 #include "sftbench/base/error.h"
 #include "sftbench/ops/adamw.h"
 
@@ -21,6 +22,23 @@ constexpr const char* kScheduleFreeNote =
     "transformers; "
     "its authors advise a constant one";
 
+constexpr const char* kBnb8bitNote =
+    "optim with 8 bits: embeddings and tensors below 4096 elements keep float32 states, as under "
+    "transformers";
+constexpr const char* kRmsprop8bitNote =
+    "optim rmsprop_bnb_8bit: embeddings and tensors below 4096 elements keep float32 states, whose "
+    "CUDA kernel in bitsandbytes refuses bfloat16 gradients; here they work";
+constexpr const char* kPagedNote =
+    "optim paged: on GPUs the states of tensors of 100,000 elements and more live in pinned host "
+    "memory and are copied for each update; on CPUs this is the kind without paging";
+constexpr const char* kGaloreNote =
+    "optim galore: transformers asks for optim_target_modules, which no property sets; here the "
+    "targets are the linear weights of attention and MLP, at rank 128 or their smaller dimension";
+constexpr const char* kGaloreAdafactorLayerwiseNote =
+    "optim galore_adafactor_layerwise: transformers raises an error (relative_step with a rate); "
+    "here it is galore_adafactor inside the backward. Targets are the linear weights of attention "
+    "and MLP, at rank 128 or their smaller dimension";
+
 struct Kind {
   OptimizerFactory* make;
   const char* note = "";
@@ -32,6 +50,7 @@ const std::map<std::string, Kind>& optimizers() {
       {"adafactor", {make_adafactor}},
       {"adagrad", {make_adagrad}},
       {"adalomo", {make_adalomo}},
+      {"adamw_8bit", {make_adamw_8bit, kBnb8bitNote}},
       {"adamw_anyprecision",
        {make_adamw_float32,
         "optim adamw_anyprecision: transformers raises an error where torchdistx, last touched in "
@@ -42,20 +61,38 @@ const std::map<std::string, Kind>& optimizers() {
         "optim adamw_apex_fused: apex has CUDA kernels only; here its rule runs with float32 "
         "states "
         "on every device"}},
+      {"adamw_bnb_8bit", {make_adamw_8bit, kBnb8bitNote}},
       {"adamw_hf",
        {make_adamw_hf,
         "optim adamw_hf: transformers removed it in 4.50; here it is the rule that it had, in "
         "which "
         "epsilon is added before the bias correction"}},
       {"adamw_torch", {make_adamw}},
+      {"adamw_torch_4bit", {make_adamw_4bit}},
       {"adamw_torch_fused", {make_adamw}},
       {"ademamix", {make_ademamix}},
+      {"ademamix_8bit", {make_ademamix_8bit, kBnb8bitNote}},
+      {"galore_adafactor", {make_galore_adafactor, kGaloreNote}},
+      {"galore_adafactor_layerwise",
+       {make_galore_adafactor_layerwise, kGaloreAdafactorLayerwiseNote}},
+      {"galore_adamw", {make_galore_adamw, kGaloreNote}},
+      {"galore_adamw_8bit", {make_galore_adamw_8bit, kGaloreNote}},
+      {"galore_adamw_8bit_layerwise", {make_galore_adamw_8bit_layerwise, kGaloreNote}},
+      {"galore_adamw_layerwise", {make_galore_adamw_layerwise, kGaloreNote}},
       {"grokadamw", {make_grokadamw}},
       {"lion_32bit", {make_lion}},
+      {"lion_8bit", {make_lion_8bit, kBnb8bitNote}},
       {"lomo", {make_lomo}},
+      {"paged_adamw_32bit", {make_paged_adamw_32bit, kPagedNote}},
+      {"paged_adamw_8bit", {make_paged_adamw_8bit, kPagedNote}},
+      {"paged_ademamix_32bit", {make_paged_ademamix_32bit, kPagedNote}},
+      {"paged_ademamix_8bit", {make_paged_ademamix_8bit, kPagedNote}},
+      {"paged_lion_32bit", {make_paged_lion_32bit, kPagedNote}},
+      {"paged_lion_8bit", {make_paged_lion_8bit, kPagedNote}},
       {"rmsprop", {make_rmsprop}},
       {"rmsprop_bnb", {make_rmsprop_float32, kBnbRmspropNote}},
       {"rmsprop_bnb_32bit", {make_rmsprop_float32, kBnbRmspropNote}},
+      {"rmsprop_bnb_8bit", {make_rmsprop_8bit, kRmsprop8bitNote}},
       {"schedule_free_adamw", {make_schedule_free_adamw, kScheduleFreeNote}},
       {"schedule_free_sgd", {make_schedule_free_sgd, kScheduleFreeNote}},
       {"sgd", {make_sgd}},

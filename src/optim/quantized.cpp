@@ -1,0 +1,179 @@
+#include "optim/quantized.h"
+
+#include <torch/torch.h>
+
+#include <utility>
+
+#include "optim/quantized_paging.h"
+#include "optim/state_tensors.h"
+#include "sftbench/base/error.h"
+#include "sftbench/ops/update.h"
+
+namespace sftbench {
+namespace {
+
+using torch::Tensor;
+
+constexpr int64_t kLeastQuantizedNumel = 4096;
+constexpr int64_t kLeastPagedNumel = 100000;
+
+// A parameter with its states, which are quantised or wide.
+struct Member {
+  Tensor parameter;
+  std::vector<ops::QuantizedTensor> quantized;
+  std::vector<Tensor> wide;
+  bool paged = false;
+
+  // What is paged: codes or wide states. Scales are small and stay.
+  std::vector<Tensor> pages() const {
+    std::vector<Tensor> result = wide;
+    for (const ops::QuantizedTensor& state : quantized) result.push_back(state.codes);
+    return result;
+  }
+};
+
+class Quantized : public Optimizer {
+ public:
+  Quantized(std::vector<ParameterGroup> groups, QuantizedKind kind) : kind_(std::move(kind)) {
+    const torch::NoGradGuard no_grad;
+    for (const ParameterGroup& group : groups) {
+      groups_.push_back({group.weight_decay, {}});
+      for (const TrainableTensor& trainable : group.parameters) {
+        require_quantizable(kind_.name, trainable);
+        groups_.back().members.push_back(make_member(trainable));
+      }
+    }
+  }
+
+  void step(double learning_rate, double gradient_scale) override {
+    const torch::NoGradGuard no_grad;
+    ++step_;
+    for (const Group& group : groups_) {
+      ops::RuleFactors<double> factors = kind_.factors({step_, learning_rate, group.weight_decay});
+      factors.gradient_scale = gradient_scale;
+      Work resident;
+      std::vector<const Member*> paged;
+      for (const Member& member : group.members) {
+        if (!member.parameter.grad().defined()) continue;
+        if (member.paged) {
+          paged.push_back(&member);
+        } else {
+          resident.add(member, member.pages());
+        }
+      }
+      resident.run(kind_.rule, factors);
+      visit(paged, factors);
+    }
+  }
+
+  int64_t state_bytes() const override {
+    int64_t bytes = 0;
+    for (const Group& group : groups_) {
+      for (const Member& member : group.members) {
+        bytes += bytes_of(member.pages());
+        for (const ops::QuantizedTensor& state : member.quantized) bytes += bytes_of(state.scales);
+      }
+    }
+    return bytes;
+  }
+
+ private:
+  struct Group {
+    double weight_decay;
+    std::vector<Member> members;
+  };
+
+  // Tensors that are updated by one call.
+  struct Work {
+    std::vector<ops::BlockwiseTensor> quantized;
+    std::vector<ops::UpdatedTensor> wide;
+
+    void add(const Member& member, const std::vector<Tensor>& pages) {
+      if (member.quantized.empty()) {
+        wide.push_back({member.parameter, member.parameter.grad(), pages});
+        return;
+      }
+      ops::BlockwiseTensor tensor{member.parameter, member.parameter.grad(), member.quantized};
+      for (size_t k = 0; k < pages.size(); ++k) tensor.states[k].codes = pages[k];
+      quantized.push_back(std::move(tensor));
+    }
+    void run(ops::UpdateRule rule, const ops::RuleFactors<double>& factors) const {
+      if (!quantized.empty()) ops::blockwise_update(rule, quantized, factors);
+      if (!wide.empty()) ops::update(rule, wide, factors);
+    }
+  };
+
+  bool is_quantized(const TrainableTensor& trainable) const {
+    const int64_t numel = trainable.tensor.numel();
+    if (!kind_.bits || numel < kLeastQuantizedNumel) return false;
+    if (kind_.whole_blocks_only && numel % ops::kQuantBlockNumel != 0) return false;
+    return !kind_.embeddings_stay_wide || role_of(trainable) != ParameterRole::kEmbedding;
+  }
+
+  Member make_member(const TrainableTensor& trainable) {
+    const Tensor& parameter = trainable.tensor;
+    Member member{parameter, {}, {}};
+    if (is_quantized(trainable)) {
+      member.quantized = ops::zero_states(kind_.rule, *kind_.bits, parameter);
+    } else {
+      const bool as_parameter = kind_.wide_dtype == StateDtype::kAsParameter;
+      const auto dtype = as_parameter ? parameter.scalar_type() : torch::kFloat32;
+      for (int k = 0; k < ops::state_count(kind_.rule); ++k) {
+        member.wide.push_back(state_like(parameter, dtype));
+      }
+    }
+    if (kind_.paged && parameter.is_cuda() && parameter.numel() >= kLeastPagedNumel) {
+      page_out(member);
+    }
+    return member;
+  }
+
+  void page_out(Member& member) {
+    if (!pager_) pager_ = std::make_unique<StatePager>(member.parameter.device());
+    member.paged = true;
+    for (Tensor& state : member.wide) state = pager_->to_host(state);
+    for (ops::QuantizedTensor& state : member.quantized) state.codes = pager_->to_host(state.codes);
+  }
+
+  // Quantised and wide ones are of different dtypes: each has its own tour.
+  void visit(const std::vector<const Member*>& paged, const ops::RuleFactors<double>& factors) {
+    for (const bool quantized : {true, false}) {
+      std::vector<const Member*> members;
+      std::vector<std::vector<Tensor>> pages;
+      for (const Member* member : paged) {
+        if (member->quantized.empty() == quantized) continue;
+        members.push_back(member);
+        pages.push_back(member->pages());
+      }
+      if (members.empty()) continue;
+      pager_->visit(pages, [&](size_t i, const std::vector<Tensor>& on_device) {
+        Work work;
+        work.add(*members[i], on_device);
+        work.run(kind_.rule, factors);
+      });
+    }
+  }
+
+  QuantizedKind kind_;
+  std::vector<Group> groups_;
+  std::unique_ptr<StatePager> pager_;
+  int64_t step_ = 0;
+};
+
+}  // namespace
+
+void require_quantizable(const char* optim, const TrainableTensor& trainable) {
+  const auto dtype = trainable.tensor.scalar_type();
+  if (dtype == torch::kFloat32 || dtype == torch::kBFloat16 || dtype == torch::kFloat16) return;
+  throw RunError(ReasonCode::kUnsupported,
+                 std::string("optim ") + optim + ": " + trainable.name + " is " +
+                     c10::toString(dtype) +
+                     ", and its states are defined for float32, bfloat16 and float16 parameters; "
+                     "torch_dtype bfloat16 works");
+}
+
+std::unique_ptr<Optimizer> make_quantized(std::vector<ParameterGroup> groups, QuantizedKind kind) {
+  return std::make_unique<Quantized>(std::move(groups), std::move(kind));
+}
+
+}  // namespace sftbench
