@@ -66,15 +66,16 @@ def test_summary(path):
 def main():
     folder = Path(sys.argv[1])
     summary = {"tests": {}, "runs": {}}
-    for test in ("ops_test", "model_test", "engine_test"):
+    for test in ("ops_test", "model_test", "optim_test", "engine_test"):
         path = folder / f"{test}.json"
         summary["tests"][test] = (test_summary(path) if path.exists()
                                   else {"tests": 0, "failed": ["ended before its end: see the log"]})
     for job in sorted(folder.glob("*.job.json")):
         name = job.name.removesuffix(".job.json")
-        summary["runs"][name] = {
-            "sftbench": best([of_ours(last_json(folder / f"{name}.{i}.json")) for i in (1, 2)]),
-            "hf_trainer": best([of_theirs(last_json(folder / f"{name}.{i}.hf")) for i in (1, 2)])}
+        ours = [of_ours(last_json(path)) for path in sorted(folder.glob(f"{name}.[0-9].json"))]
+        theirs = [of_theirs(last_json(path)) for path in sorted(folder.glob(f"{name}.[0-9].hf"))]
+        kinds = {"sftbench": ours or [of_ours(None)], "hf_trainer": theirs}  # some jobs have no peer
+        summary["runs"][name] = {kind: best(rounds) for kind, rounds in kinds.items() if rounds}
     (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
 
     for test, result in summary["tests"].items():
