@@ -24,6 +24,7 @@ declare -A suites=(
   [ops_test]='*-*AreRefused:*NumberOfThreads*'
   [model_test]='*HuggingFaceTest*'
   [optim_test]='*'
+  [tuning_test]='*'
   [engine_test]='*GoldenTraining*:*TrainingVariants*')
 for test in "${!suites[@]}"; do
   SFTBENCH_TEST_DEVICE=$device "$build/bin/$test" --gtest_filter="${suites[$test]}" \

@@ -66,7 +66,7 @@ def test_summary(path):
 def main():
     folder = Path(sys.argv[1])
     summary = {"tests": {}, "runs": {}}
-    for test in ("ops_test", "model_test", "optim_test", "engine_test"):
+    for test in ("ops_test", "model_test", "optim_test", "tuning_test", "engine_test"):
         path = folder / f"{test}.json"
         summary["tests"][test] = (test_summary(path) if path.exists()
                                   else {"tests": 0, "failed": ["ended before its end: see the log"]})
