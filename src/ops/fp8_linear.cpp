@@ -89,7 +89,8 @@ class Fp8Linear : public torch::autograd::Function<Fp8Linear> {
     ctx->save_for_backward(
         {keeps_x ? x8.values : Tensor(), keeps_x ? x8.scale : Tensor(), weight, bias});
     ctx->saved_data["x_requires_grad"] = x.requires_grad();
-    return forward_rows(x8, weight, bias).view(with_last(x, weight.size(0)));
+    // No view: adapters may add to it in place.
+    return at::_unsafe_view(forward_rows(x8, weight, bias), with_last(x, weight.size(0)));
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list output_gradients) {
@@ -159,8 +160,8 @@ Tensor fp8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (differentiable) {
     return Fp8Linear::apply(x, weight, bias.defined() ? OptionalTensor(bias) : OptionalTensor());
   }
-  return forward_rows(to_fp8(rows(x), torch::kFloat8_e4m3fn), weight, bias)
-      .view(with_last(x, weight.size(0)));
+  return at::_unsafe_view(forward_rows(to_fp8(rows(x), torch::kFloat8_e4m3fn), weight, bias),
+                          with_last(x, weight.size(0)));
 }
 
 #else
