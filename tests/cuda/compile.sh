@@ -19,4 +19,5 @@ if [ ! -d "$wheel/torch" ]; then
 fi
 cmake --preset cuda -DCMAKE_PREFIX_PATH="$PWD/$wheel/torch" -DSFTBENCH_TESTS=OFF >build/cuda-configure.log 2>&1 ||
   { cat build/cuda-configure.log >&2; exit 1; }
-cmake --build --preset cuda
+# The executable is the CPU flavour's; what differs is the engine.
+cmake --build --preset cuda --target sftbench_engine_library
