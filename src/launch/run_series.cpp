@@ -213,6 +213,7 @@ class RunSeries::Impl {
     end_s_ = steady_seconds();
   }
 
+  // Moves what the run wrote into the log of all.
   void append_log() const {
     std::ofstream log(spec_.log, std::ios::app);
     log << "run " << progress_.run << " of " << progress_.runs << ": " << ending_text(runs_.back())
@@ -221,6 +222,8 @@ class RunSeries::Impl {
       log << run.rdbuf();
     }
     log << "\n";
+    std::error_code ignored;
+    fs::remove(log_of_run(spec_.log), ignored);
   }
 
   ChildSpec spec_;

@@ -47,10 +47,10 @@ fs::path only_file(const fs::path& folder, const std::string& extension) {
 TEST(StabilityTest, RunMeasuresFiveRunsAndShowsTheirFractions) {
   const fs::path folder = fresh_folder("stability_run");
   const ProgramResult result = run_program(stability(
-      "run", folder, {"--simulate", "faults=none,oom_gpu,crash,hang", "--stall-timeout", "0.3"}));
+      "run", folder, {"--simulate", "faults=none,oom_gpu,crash,hang", "--stall-timeout", "1"}));
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out,
-              HasSubstr("f_gpu_oom      0.2\nf_other_error  0.4\nf_no_error     0.4\n"));
+              HasSubstr("f_gpu_oom        0.2\nf_other_error    0.4\nf_no_error       0.4\n"));
   EXPECT_THAT(result.err,
               HasSubstr("run 2/5: gpu_oom: OOM_GPU: the GPU's memory does not suffice\n"));
   EXPECT_THAT(result.err, HasSubstr("run 5/5: no_error\n"));
