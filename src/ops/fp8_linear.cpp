@@ -37,8 +37,9 @@ Scaled to_fp8(const Tensor& x, torch::Dtype dtype) {
   const double largest = dtype == torch::kFloat8_e4m3fn ? 448.0 : 57344.0;
   constexpr double kTiny = 1e-12;  // a tensor of zeros has a scale, too
   const Tensor scale = (x.abs().max().to(torch::kFloat32) / largest).clamp_min(kTiny);
-  // The quotient may round to just beyond the largest number, which E4M3 has no infinity for.
-  return {(x / scale).clamp_(-largest, largest).to(dtype), scale};
+  // As a vector of one the scale widens x: a quotient in bfloat16 would be rounded twice. It may be
+  // just beyond the largest number, for which E4M3 has no infinity.
+  return {(x / scale.view({1})).clamp_(-largest, largest).to(dtype), scale};
 }
 
 Tensor rows(const Tensor& tensor) {
