@@ -19,6 +19,7 @@ struct QuantTables {
   static constexpr uint32_t kFirstKey = (127 - 23) << (23 - kLowBits);  // 2^-23: below, one code
   static constexpr uint32_t kBuckets = (23 << (23 - kLowBits)) + 1;     // up to 1.0
   alignas(64) float values[256] = {};
+  alignas(64) float boundaries[256] = {};  // the least x of each code but the first
   alignas(64) uint32_t entries[2 * kBuckets] = {};
   uint32_t top_code = 0, nan_code = 0;
 };

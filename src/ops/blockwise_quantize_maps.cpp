@@ -136,6 +136,8 @@ QuantTables make_tables(QuantMap map) {
   QuantTables tables;
   const std::vector<float>& values = quant_map_values(map);
   std::copy(values.begin(), values.end(), tables.values);
+  const std::vector<float>& least = quant_boundaries(map);
+  std::copy(least.begin(), least.end(), tables.boundaries + 1);
   tables.nan_code = quantize_one(map, NAN);
   tables.top_code = static_cast<uint32_t>(values.size() - 1);
   for (uint32_t sign = 0; sign < 2; ++sign) {
