@@ -92,16 +92,18 @@ TEST_P(TrainingVariants, EntriesInOneRowWithoutPaddingGiveTheSameNumbers) {
   job_.data.padding = "none";
   const Recorder run = train(job_);
   expect_run(run, golden_, kFloat32);
+  int64_t padding = 0;
   for (size_t i = 0; i < run.steps.size(); ++i) {
     const TokenCounts &tokens = run.steps[i].tokens, &with_padding = padded.steps[i].tokens;
-    EXPECT_GT(with_padding.padding, 0);
+    padding += with_padding.padding;
     EXPECT_EQ(tokens.padding, 0);
     EXPECT_EQ(tokens.padded, with_padding.padded - with_padding.padding);
     EXPECT_EQ(tokens.dataset, with_padding.dataset);
     EXPECT_EQ(tokens.loss_bearing, with_padding.loss_bearing);
     EXPECT_EQ(run.steps[i].samples, padded.steps[i].samples);
-    EXPECT_LT(run.steps[i].attention_flops, padded.steps[i].attention_flops);
+    EXPECT_LE(run.steps[i].attention_flops, padded.steps[i].attention_flops);
   }
+  EXPECT_GT(padding, 0) << "else there was nothing to leave out";
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, TrainingVariants,
