@@ -324,7 +324,8 @@ void add_work_options(CLI::App& command, SweepArguments& arguments) {
 
 void add_failure_options(CLI::App& command, SweepArguments& arguments) {
   SweepOptions& options = arguments.options;
-  command.add_option("--timeout", options.timeout_s,
+  command
+      .add_option("--timeout", options.timeout_s,
                   "seconds that a measurement, or each of its runs, may take; 0: any")
       ->check(CLI::NonNegativeNumber)
       ->option_text("S=86400");
