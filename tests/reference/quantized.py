@@ -176,12 +176,30 @@ GALORE_SHAPES = [[160, 136], [132, 150], [129, 129], [160, 40], [97]]
 RANK = dict(rank=128, update_proj_gap=200, scale=0.25, proj_type="std")
 
 
+def galore_rate(step):
+    """From 0: in its first step AdamW turns every gradient into a sign, that of a rounding error too."""
+    return 0.001 * step
+
+
 def galore_parameters():
     return [torch.nn.Parameter(parameter(50 + i, shape)) for i, shape in enumerate(GALORE_SHAPES)]
 
 
+def cosines(size, count):
+    """Orthogonal columns of the discrete cosine transform, float64 [size, count]."""
+    angle = np.pi / size * (np.arange(size)[:, None] + 0.5) * np.arange(count)[None, :]
+    return np.cos(angle) * np.sqrt(2 / size)
+
+
 def galore_gradient(i, step):
-    return gradient(50 + i, GALORE_SHAPES[i], 10 + step)
+    """The first one, which is decomposed, has singular values 1/64 apart: their vectors are well determined."""
+    noise = gradient(50 + i, GALORE_SHAPES[i], 10 + step)
+    if step > 0 or noise.dim() == 1:
+        return noise
+    rows, columns = noise.shape
+    count = min(rows, columns)
+    scaled = cosines(rows, count) * ((1 + np.arange(count)) / 64)
+    return torch.from_numpy(scaled @ cosines(columns, count).T + noise.double().numpy() / 8192).float()
 
 
 def run_galore(make):
@@ -189,7 +207,7 @@ def run_galore(make):
     optimizer = make([{"params": parameters[-1:]}, {"params": parameters[:-1], **RANK}])
     for step in range(STEPS):
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(step)
+            group["lr"] = galore_rate(step)
         for i, p in enumerate(parameters):
             p.grad = galore_gradient(i, step)
         optimizer.step()
@@ -216,11 +234,11 @@ def run_galore_8bit(decay=0.01):
                     inner = bnb.optim.AdamW([low], lr=1, optim_bits=8, weight_decay=0)
                 low.data.zero_()
                 low.grad = projected
-            inner.param_groups[0]["lr"] = learning_rate(step)
+            inner.param_groups[0]["lr"] = galore_rate(step)
             inner.step()
             if target.dim() == 2:
                 target += projector.project_back(low.data)
-                target -= learning_rate(step) * decay * target
+                target -= galore_rate(step) * decay * target
         results.append(bits(low if target.dim() == 1 else target, 16))
     return results
 
