@@ -42,8 +42,8 @@ class LoraAdapter : public Adapter {
       factors.push_back(member.factors);
     }
     // Under autocast the residual stream may be wider than what linears compute in.
-    adapted = ops::add_low_rank(x.to(adapted[0].scalar_type()), std::move(adapted), factors, scale_,
-                                dropout());
+    const torch::Tensor input = x.to(adapted[0].scalar_type());
+    adapted = ops::add_low_rank(input, std::move(adapted), factors, scale_, dropout());
     for (size_t i = 0; i < members_.size(); ++i) outputs[members_[i].output] = adapted[i];
     return outputs;
   }
