@@ -37,11 +37,12 @@ inline Tensors read_tensors(const std::filesystem::path& path) {
 
 // One case: the checkpoint as a model, and what Hugging Face computed with it.
 struct Golden {
-  explicit Golden(const std::string& name, torch::Dtype dtype = torch::kFloat32)
+  explicit Golden(const std::string& name, torch::Dtype dtype = torch::kFloat32,
+                  const ops::KernelChoice& kernels = {})
       : folder(case_folder(name)),
         config(read_json_file((folder / "config.json").string())),
         expected(read_tensors(folder / "golden.safetensors")),
-        model(make_causal_lm(config, dtype, test_device())) {
+        model(make_causal_lm(config, dtype, test_device(), kernels)) {
     load_weights(*model, folder.string());
   }
 
