@@ -25,8 +25,9 @@ TEST(Tuning, UnknownMethodOffersTheNearest) {
     FAIL() << "no error";
   } catch (const RunError& error) {
     EXPECT_EQ(error.code(), ReasonCode::kUnsupported);
-    EXPECT_STREQ(error.what(),
-                 "tuning method 'ful' is not implemented; there are full; did you mean 'full'?");
+    EXPECT_STREQ(
+        error.what(),
+        "tuning method 'ful' is not implemented; there are full, lora, pt; did you mean 'full'?");
   }
 }
 
