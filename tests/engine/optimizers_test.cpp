@@ -74,6 +74,8 @@ TEST_P(TrainerRun, HasTheLossesOfTrainer) {
   for (const Json& golden : trainer_runs()) {
     if (golden["optim"] != GetParam()) continue;
     for (const bool reentrant : {false, true}) {
+      // Both ways of checkpointing matter where the graph itself triggers updates.
+      if (reentrant && GetParam() != "lomo" && GetParam() != "adalomo") continue;
       TrainingJob job = job_with(GetParam());
       job.optimizer.learning_rate = golden["learning_rate"];
       job.activations.use_reentrant = reentrant;
