@@ -62,6 +62,13 @@ TEST(BadInputTest, UnknownModelIsNamedWithLineAndNearest) {
   EXPECT_THAT(result.err, HasSubstr("did you mean 'smollm2-135m'?"));
 }
 
+TEST(BadInputTest, UnknownOptimizerIsNamedWithNearest) {
+  const auto result =
+      run_space("optimizer", space_with(kModel + kRest), {"--set", "optim=adamw_torh"});
+  EXPECT_THAT(result.err, HasSubstr("--set optim: 'adamw_torh' is no value of optim"));
+  EXPECT_THAT(result.err, HasSubstr("did you mean 'adamw_torch'?"));
+}
+
 TEST(BadInputTest, UnknownDatasetIsNamedWithNearest) {
   const auto result = run_space("dataset", space_with(kModel + kRest),
                                 {"--set", "dataset_id=news-tokens-16384plus-entries-4095"});
