@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -185,6 +186,11 @@ NonFiniteOrigin origin_of(CausalLm& model, const Watch::Found& found) {
           "no parameter is to blame, the result is beyond the range of its dtype", false};
 }
 
+// Without the sign that some NaNs have.
+std::string text_of(double value) {
+  return std::isnan(value) ? "nan" : std::to_string(value);
+}
+
 std::string rank_of(const TrainingRun& run) {
   return " on rank " + std::to_string(run.communicator->rank());
 }
@@ -205,8 +211,7 @@ NonFiniteOrigin find_nonfinite(CausalLm& model, const TokenRows& rows, const tor
 }
 
 RunError nonfinite_loss(TrainingRun& run, const StepBatches& batches, double loss, int64_t step) {
-  const std::string what =
-      "the loss of step " + std::to_string(step) + " is " + std::to_string(loss);
+  const std::string what = "the loss of step " + std::to_string(step) + " is " + text_of(loss);
   const auto denominator = static_cast<double>(batches.tokens.loss_bearing);
   for (const DeviceBatch& batch : batches.micro_batches) {
     const NonFiniteOrigin origin =
@@ -231,8 +236,8 @@ RunError nonfinite_gradient(const TrainingRun& run, double norm, int64_t step) {
     if (is_finite(gradient)) continue;
     if (++affected == 1) first = run.trained_names[i];
   }
-  std::string what = "the gradient norm of step " + std::to_string(step) + " is " +
-                     std::to_string(norm) + rank_of(run) + ", though the loss is finite";
+  std::string what = "the gradient norm of step " + std::to_string(step) + " is " + text_of(norm) +
+                     rank_of(run) + ", though the loss is finite";
   if (with_gradient == 0) return {ReasonCode::kInternal, what};
   if (affected == 0) {
     return {ReasonCode::kInternal,

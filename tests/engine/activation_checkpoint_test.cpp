@@ -4,6 +4,9 @@
 #include <torch/torch.h>
 
 #include "engine/step_batches.h"
+#include "engine/training_fixture.h"
+#include "sftbench/model/causal_lm.h"
+#include "sftbench/ops/plain.h"
 
 namespace sftbench {
 namespace {
@@ -81,6 +84,41 @@ TEST_P(Checkpointing, SurvivesAForwardPassWithoutBackward) {
   policy->backward(model.loss(*policy));
   keep->backward(expected.loss(*keep));
   expect_equal_gradients(model, expected);
+}
+
+const ops::KernelChoice kPlain = {ops::plain::linear_cross_entropy, ops::plain::rms_norm,
+                                  ops::plain::apply_rope, ops::plain::causal_attention};
+
+// Every parameter's gradient after two micro-batches of one of the training goldens' models.
+std::vector<torch::Tensor> gradients_of(const std::string& name, const ops::KernelChoice& kernels,
+                                        MakePolicy make_policy) {
+  const std::string folder = training_folder() + "/" + name;
+  const auto model = make_causal_lm(read_json_file(folder + "/config.json"), torch::kFloat32,
+                                    torch::kCPU, kernels);
+  load_weights(*model, folder);
+  for (const NamedParameter& parameter : model->parameters())
+    parameter.tensor->requires_grad_(true);
+  const auto policy =
+      make_policy == nullptr ? keep_activations() : make_policy(model->layer_count());
+  const torch::Tensor ids = torch::arange(2 * 20).view({2, 20});
+  for (int i = 0; i < 2; ++i) policy->backward(model->loss(ids + i, ids + i, 38.0, *policy));
+  std::vector<torch::Tensor> gradients;
+  for (const NamedParameter& parameter : model->parameters())
+    gradients.push_back(parameter.tensor->grad());
+  return gradients;
+}
+
+TEST_P(Checkpointing, GivesTheSameBitsForEveryFamilyAndKernel) {
+  for (const std::string name : {"llama", "llama_all", "mistral", "granite"}) {
+    for (const ops::KernelChoice& kernels : {ops::KernelChoice{}, kPlain}) {
+      const auto expected = gradients_of(name, kernels, nullptr);
+      const auto found = gradients_of(name, kernels, GetParam());
+      ASSERT_EQ(found.size(), expected.size());
+      for (size_t i = 0; i < found.size(); ++i) {
+        EXPECT_TRUE(found[i].equal(expected[i])) << name << " parameter " << i;
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, Checkpointing,

@@ -39,6 +39,7 @@ inline TrainingJob job_of(const Json& golden) {
   job.model.name = model;
   job.model.weights_directory = training_folder() + "/" + model;
   job.model.hf_config = read_json_file(job.model.weights_directory + "/config.json");
+  job.model.hf_config.update(golden.value("config", Json::object()));
   job.model.tokenizer_directory = training_folder() + "/tokenizer";
   job.data.path = training_folder() + "/dataset.jsonl";
   job.data.model_max_length = golden["model_max_length"];
@@ -46,7 +47,8 @@ inline TrainingJob job_of(const Json& golden) {
   job.batches.gradient_accumulation_steps = settings["gradient_accumulation_steps"];
   job.batches.num_train_epochs = settings["num_train_epochs"];
   job.precision = {.torch_dtype = golden["torch_dtype"], .autocast = golden["autocast"]};
-  job.optimizer.name = "adamw_torch_fused";
+  job.optimizer.name = settings.value("optim", "adamw_torch_fused");
+  job.optimizer.epsilon = settings.value("adam_epsilon", job.optimizer.epsilon);
   job.optimizer.learning_rate = settings["learning_rate"];
   job.optimizer.max_grad_norm = settings["max_grad_norm"];
   job.optimizer.warmup_ratio = settings["warmup_steps"];
