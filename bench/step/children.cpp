@@ -49,6 +49,18 @@ void write_texts(const std::string& path, int64_t entries, int64_t words) {
   }
 }
 
+// One of them by its name, or all "kernels".
+void switch_off(KernelPlan& kernels, const std::string& name) {
+  const bool all = name == "kernels";
+  const std::pair<const char*, bool*> switches[] = {{"loss", &kernels.fused_loss},
+                                                    {"rms_norm", &kernels.fused_rms_norm},
+                                                    {"rope", &kernels.fused_rope},
+                                                    {"attention", &kernels.flash_attention}};
+  for (const auto& [kernel, on] : switches) {
+    if (all || name == kernel) *on = false;
+  }
+}
+
 class StepTimes : public TrainObserver {
  public:
   void on_step_end(const StepEvent& event, TrainControl&) override {
@@ -102,7 +114,11 @@ TrainingJob smollm2_job(const std::string& tuning, const Work& work,
   job.batches.max_steps = work.steps;
   job.precision.torch_dtype = work.dtype;
   job.activations.gradient_checkpointing = work.checkpointing;
-  job.tuning = tuning;
+  if (const std::string off = "no_"; tuning.rfind(off, 0) == 0) {
+    switch_off(job.kernels, tuning.substr(off.size()));
+  } else {
+    job.tuning = tuning;
+  }
   job.lora.target_modules = {"q_proj", "v_proj"};
   job.prompt.init = "RANDOM";
   return job;

@@ -4,8 +4,10 @@
 //
 //   step_bench [--dtype bfloat16|float32] [--length 512] [--rounds 5] [--steps 4]     batch 1
 //   step_bench --tuning [--checkpointing] [...]               full, lora and pt in turn
-//   step_bench --memory [--length 2048]                       activation memory
-//   step_bench --child full|lora|pt|plain|memory [...]        one process, JSON on stdout
+//   step_bench --kernels [--checkpointing] [...]              full beside each kernel switched off,
+//   and all of them step_bench --memory [--length 2048]                       activation memory
+//   step_bench --child full|lora|pt|no_loss|...|plain|memory [...]        one process, JSON on
+//   stdout
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -29,7 +31,7 @@ struct Options {
   std::string child;
   sftbench::bench::Work work;
   int64_t rounds = 5;
-  bool memory = false, tuning = false;
+  bool memory = false, tuning = false, kernels = false;
 };
 
 Options parse(int argc, char** argv) {
@@ -41,8 +43,12 @@ Options parse(int argc, char** argv) {
       options.work.length = 2048;
       continue;
     }
-    if (name == "--tuning" || name == "--checkpointing") {
-      (name == "--tuning" ? options.tuning : options.work.checkpointing) = true;
+    const std::map<std::string, bool*> switches = {
+        {"--tuning", &options.tuning},
+        {"--kernels", &options.kernels},
+        {"--checkpointing", &options.work.checkpointing}};
+    if (const auto found = switches.find(name); found != switches.end()) {
+      *found->second = true;
       continue;
     }
     if (i + 1 == argc) throw std::invalid_argument(name + " needs a value");
@@ -123,7 +129,7 @@ int compare_speed(const std::string& program, const Options& options,
       "turn\n",
       options.work.length, options.work.dtype.c_str(), options.work.checkpointing ? "on" : "off",
       options.rounds);
-  std::printf("%-7s %10s %10s %10s %10s %10s %10s %8s %8s\n", "step", "median s", "p25 s", "p75 s",
+  std::printf("%-12s %10s %10s %10s %10s %10s %10s %8s %8s\n", "step", "median s", "p25 s", "p75 s",
               "min s", "tokens/s", "peak MiB", "speed", "memory");
   const std::string& first = children.front();
   const auto rate = [&](const std::string& child) {
@@ -131,7 +137,7 @@ int compare_speed(const std::string& program, const Options& options,
   };
   for (const std::string& child : children) {
     const std::vector<double>& values = seconds[child];
-    std::printf("%-7s %10.3f %10.3f %10.3f %10.3f %10.1f %10.0f %8.2f %8.2f\n", child.c_str(),
+    std::printf("%-12s %10.3f %10.3f %10.3f %10.3f %10.1f %10.0f %8.2f %8.2f\n", child.c_str(),
                 quantile(values, 0.5), quantile(values, 0.25), quantile(values, 0.75),
                 quantile(values, 0), rate(child), peak_mib[child], rate(child) / rate(first),
                 peak_mib[child] / peak_mib[first]);
@@ -162,8 +168,13 @@ int main(int argc, char** argv) try {
   }
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   if (options.memory) return compare_memory(program, options);
-  const std::vector<std::string> methods = {"full", "lora", "pt"}, written = {"plain", "full"};
-  return compare_speed(program, options, options.tuning ? methods : written);
+  const std::vector<std::string> methods = {"full", "lora", "pt"}, written = {"plain", "full"},
+                                 kernels = {"full",    "no_loss",      "no_rms_norm",
+                                            "no_rope", "no_attention", "no_kernels"};
+  return compare_speed(program, options,
+                       options.tuning    ? methods
+                       : options.kernels ? kernels
+                                         : written);
 } catch (const std::exception& error) {
   std::cerr << "step_bench: " << error.what() << '\n';
   return 1;
