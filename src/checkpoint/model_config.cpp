@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "checkpoint/config_fields.h"
 #include "checkpoint/rope_config.h"
@@ -158,9 +159,19 @@ void check_supported(ConfigFields& fields) {
   if (activation != "silu" && activation != "swish") {
     fields.add("hidden_act", "found " + shown(Json(activation)), "\"silu\"");
   }
-  if (fields.find("quantization_config") != nullptr) {
-    fields.add("quantization_config", "a quantised checkpoint",
-               "weights in float32, float16 or bfloat16");
+}
+
+// Codes are packed in words along both sides of a matrix.
+void check_quantised_sizes(ConfigFields& fields, const ModelConfig& config) {
+  const std::pair<const char*, int64_t> sizes[] = {
+      {"hidden_size", config.hidden_size},
+      {"intermediate_size", config.intermediate_size},
+      {"num_attention_heads * head_dim", config.num_attention_heads * config.head_dim},
+      {"num_key_value_heads * head_dim", config.num_key_value_heads * config.head_dim}};
+  for (const auto& [name, size] : sizes) {
+    if (size % kGptqPackedCodes == 0) continue;
+    fields.add("quantization_config", std::string(name) + " is " + std::to_string(size),
+               "a multiple of " + std::to_string(kGptqPackedCodes));
   }
 }
 
@@ -212,6 +223,8 @@ ModelConfig parse_model_config(const Json& hf_config, const std::string& origin)
   read_heads(fields, config);
   read_family_fields(fields, config);
   check_supported(fields);
+  config.gptq = read_gptq_config(hf_config, origin, findings);
+  if (config.gptq && findings.empty()) check_quantised_sizes(fields, config);
   config.rope = read_rope_config(hf_config, origin, config.max_position_embeddings, config.head_dim,
                                  findings);
   if (!findings.empty()) throw InputError(findings);

@@ -40,13 +40,13 @@ SelfAttention::SelfAttention(const ModelConfig& config, double scale, int64_t wi
       scale_(scale),
       window_(window),
       kernels_(kernels),
-      qkv_(make_dense_group(config.hidden_size,
-                            {{"q_proj", query_width(config)},
-                             {"k_proj", key_width(config)},
-                             {"v_proj", key_width(config)}},
-                            config.attention_bias, options)),
-      o_(make_dense_group(query_width(config), {{"o_proj", config.hidden_size}},
-                          config.attention_bias, options)) {}
+      qkv_(make_linear_group(config.hidden_size,
+                             {{"q_proj", query_width(config)},
+                              {"k_proj", key_width(config)},
+                              {"v_proj", key_width(config)}},
+                             config.attention_bias, config.gptq, options)),
+      o_(make_linear_group(query_width(config), {{"o_proj", config.hidden_size}},
+                           config.attention_bias, config.gptq, options)) {}
 
 torch::Tensor SelfAttention::forward(const torch::Tensor& x_BSH, const RotaryTables& rope) const {
   const int64_t B = x_BSH.size(0), S = x_BSH.size(1);

@@ -80,6 +80,15 @@ void CausalLm::set_compute_dtype(torch::Dtype dtype) {
   for (const NamedLinear& linear : linears()) (*linear.slot)->set_compute_dtype(dtype);
 }
 
+void CausalLm::compute_in(torch::Dtype dtype) {
+  set_compute_dtype(dtype);
+  stream_dtype_ = dtype;
+}
+
+torch::Tensor CausalLm::to_stream_dtype(const torch::Tensor& rows) const {
+  return stream_dtype_ ? rows.to(*stream_dtype_) : rows;
+}
+
 void CausalLm::multiply_in_fp8() {
   set_compute_dtype(torch::kBFloat16);
   for (const NamedLinear& linear : linears()) (*linear.slot)->multiply_in_fp8(linear.name);

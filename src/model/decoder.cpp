@@ -26,18 +26,17 @@ Decoder::Decoder(const ModelConfig& config, const ops::KernelChoice& kernels,
       norm_(config.hidden_size, config.rms_norm_eps, kernels, options),
       rotary_emb_(config, options.device()) {
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    layers_.push_back(
-        {RmsNorm(config.hidden_size, config.rms_norm_eps, kernels, options),
-         SelfAttention(config, attention_scale, window, kernels, options),
-         RmsNorm(config.hidden_size, config.rms_norm_eps, kernels, options),
-         GatedMlp(config.hidden_size, config.intermediate_size, config.mlp_bias, options)});
+    layers_.push_back({RmsNorm(config.hidden_size, config.rms_norm_eps, kernels, options),
+                       SelfAttention(config, attention_scale, window, kernels, options),
+                       RmsNorm(config.hidden_size, config.rms_norm_eps, kernels, options),
+                       GatedMlp(config, options)});
   }
   if (!config.tie_word_embeddings)
     lm_head_ = torch::empty({config.vocab_size, config.hidden_size}, options);
 }
 
 torch::Tensor Decoder::embed(const torch::Tensor& input_ids) const {
-  const torch::Tensor tokens_BSH = embed_tokens_.forward(input_ids);
+  const torch::Tensor tokens_BSH = to_stream_dtype(embed_tokens_.forward(input_ids));
   if (!prompt_.defined()) return tokens_BSH;
   const torch::Tensor prompt_BPH =
       prompt_.to(tokens_BSH.scalar_type()).expand({input_ids.size(0), -1, -1});

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include "model/gptq_linear.h"
 #include "sftbench/base/error.h"
 #include "sftbench/ops/fp8_linear.h"
 #include "sftbench/ops/ops.h"
@@ -66,12 +67,13 @@ void TokenEmbedding::append_parameters(const std::string& name,
   parameters.push_back({name + ".weight", &weight_});
 }
 
-GatedMlp::GatedMlp(int64_t hidden_size, int64_t intermediate_size, bool bias,
-                   torch::TensorOptions options)
-    : gate_up_(make_dense_group(hidden_size,
-                                {{"gate_proj", intermediate_size}, {"up_proj", intermediate_size}},
-                                bias, options)),
-      down_(make_dense_group(intermediate_size, {{"down_proj", hidden_size}}, bias, options)) {}
+GatedMlp::GatedMlp(const ModelConfig& config, torch::TensorOptions options)
+    : gate_up_(make_linear_group(
+          config.hidden_size,
+          {{"gate_proj", config.intermediate_size}, {"up_proj", config.intermediate_size}},
+          config.mlp_bias, config.gptq, options)),
+      down_(make_linear_group(config.intermediate_size, {{"down_proj", config.hidden_size}},
+                              config.mlp_bias, config.gptq, options)) {}
 
 torch::Tensor GatedMlp::forward(const torch::Tensor& x) const {
   const std::vector<torch::Tensor> gate_and_up = gate_up_.forward(x);
@@ -88,14 +90,20 @@ void GatedMlp::append_parameters(const std::string& name, std::vector<NamedParam
   down_.append_parameters(name, parameters);
 }
 
-LinearGroup make_dense_group(int64_t in_features, const std::vector<LinearOutput>& outputs,
-                             bool bias, torch::TensorOptions options) {
+LinearGroup make_linear_group(int64_t in_features, const std::vector<LinearOutput>& outputs,
+                              bool bias, const std::optional<GptqConfig>& gptq,
+                              torch::TensorOptions options) {
   std::vector<std::string> names;
   std::vector<std::unique_ptr<Linear>> linears;
   for (const LinearOutput& output : outputs) {
     names.push_back(output.name);
-    linears.push_back(
-        std::make_unique<DenseLinear>(in_features, output.out_features, bias, options));
+    if (gptq) {
+      linears.push_back(
+          std::make_unique<GptqLinear>(in_features, output.out_features, bias, *gptq, options));
+    } else {
+      linears.push_back(
+          std::make_unique<DenseLinear>(in_features, output.out_features, bias, options));
+    }
   }
   return {std::move(names), std::move(linears)};
 }

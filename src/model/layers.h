@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "sftbench/checkpoint/model_config.h"
 #include "sftbench/model/linear.h"
 #include "sftbench/ops/kernel_choice.h"
 
@@ -69,7 +70,7 @@ class TokenEmbedding {
 // SwiGLU (Shazeer 2020): down(silu(gate x) * up x).
 class GatedMlp {
  public:
-  GatedMlp(int64_t hidden_size, int64_t intermediate_size, bool bias, torch::TensorOptions options);
+  GatedMlp(const ModelConfig& config, torch::TensorOptions options);
 
   torch::Tensor forward(const torch::Tensor& x) const;
   void append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups);
@@ -79,13 +80,14 @@ class GatedMlp {
   LinearGroup gate_up_, down_;
 };
 
-// Dense linears that read the same input of width `in_features`. outputs: leaf name and width of
-// each.
+// Linears that read the same input of width `in_features`, quantised where the model is. outputs:
+// leaf name and width of each.
 struct LinearOutput {
   std::string name;
   int64_t out_features;
 };
-LinearGroup make_dense_group(int64_t in_features, const std::vector<LinearOutput>& outputs,
-                             bool bias, torch::TensorOptions options);
+LinearGroup make_linear_group(int64_t in_features, const std::vector<LinearOutput>& outputs,
+                              bool bias, const std::optional<GptqConfig>& gptq,
+                              torch::TensorOptions options);
 
 }  // namespace sftbench

@@ -1,6 +1,7 @@
 // Weights from a checkpoint folder into a model. Names need no table: the models name their
 // parameters as Hugging Face does. What is stored in a model's dtype is copied once, from the page
-// cache to where it stays, by all threads; what is not passes a buffer that stays in a core's cache.
+// cache to where it stays, by all threads; what is not passes a buffer that stays in a core's
+// cache.
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -47,6 +48,8 @@ std::optional<torch::Dtype> torch_dtype(StoredDtype dtype) {
       return torch::kFloat16;
     case StoredDtype::kBF16:
       return torch::kBFloat16;
+    case StoredDtype::kI32:
+      return torch::kInt32;
     default:
       return std::nullopt;
   }
@@ -103,6 +106,10 @@ void resolve_tied_output(const ModelConfig& config, Sources& sources,
   sources.erase(output);
 }
 
+int64_t rows_of(const Source& source) {
+  return source.tensor->shape.empty() ? 0 : source.tensor->shape.front();
+}
+
 void check_fits(const NamedParameter& parameter, const Source& source,
                 std::vector<Diagnostic>& findings) {
   const auto& path = source.shard->path;
@@ -111,11 +118,50 @@ void check_fits(const NamedParameter& parameter, const Source& source,
                                "has shape " + shape_text(source.tensor->shape),
                                shape_text(parameter.tensor->sizes().vec())));
   }
-  if (!torch_dtype(source.tensor->dtype)) {
+  const bool of_codes = parameter.tensor->scalar_type() == torch::kInt32;
+  const std::optional<torch::Dtype> stored = torch_dtype(source.tensor->dtype);
+  if (!stored || (stored == torch::kInt32) != of_codes) {
     findings.push_back(finding(path, parameter.name,
                                "is stored as " + std::string(to_string(source.tensor->dtype)),
-                               "F32, BF16, F16 or F64"));
+                               of_codes ? "I32" : "F32, BF16, F16 or F64"));
   }
+}
+
+// Says what the shapes of a linear's tensors say, where that is not what config.json says: one
+// finding for the model, beside those about each shape.
+void check_gptq_layout(CausalLm& model, const Sources& sources, std::vector<Diagnostic>& findings) {
+  const GptqConfig& config = *model.config().gptq;
+  for (const NamedLinear& linear : model.linears()) {
+    const int64_t in = (*linear.slot)->in_features();
+    const auto codes = sources.find(linear.name + ".qweight");
+    const auto scales = sources.find(linear.name + ".scales");
+    if (codes == sources.end() || scales == sources.end()) continue;
+    const auto file = codes->second.shard->path;
+    const auto add = [&](const char* key, const std::string& found, int64_t expected) {
+      findings.push_back(finding(file, linear.name, found,
+                                 std::string("quantization_config.") + key + " " +
+                                     std::to_string(expected) + " of config.json"));
+    };
+    const int64_t bits = rows_of(codes->second) * kGptqPackedCodes / in;
+    const int64_t groups = rows_of(scales->second);
+    if (bits != config.bits)
+      add("bits", "has codes of " + std::to_string(bits) + " bits", config.bits);
+    if (groups != config.groups(in)) {
+      add("group_size",
+          "has its " + std::to_string(in) + " features in " + std::to_string(groups) +
+              " groups, not " + std::to_string(config.groups(in)),
+          config.group_size);
+    }
+    if (bits != config.bits || groups != config.groups(in)) return;
+  }
+}
+
+// AutoGPTQ once wrote biases for models that have none.
+bool is_bias_of_zeros(const std::string& name, const Source& source) {
+  if (!name.ends_with("_proj.bias")) return false;
+  std::vector<char> values(source.tensor->size_bytes);
+  source.read(0, values.data(), values.size());
+  return std::all_of(values.begin(), values.end(), [](char byte) { return byte == 0; });
 }
 
 // Pairs parameters with what the checkpoint has for them. InputError listing everything that does
@@ -139,8 +185,10 @@ std::vector<Assignment> match(CausalLm& model, const std::filesystem::path& dire
     check_fits(parameter, source->second, findings);
     assignments.push_back({parameter, source->second});
   }
+  if (model.config().gptq) check_gptq_layout(model, sources, findings);
   for (const auto& [name, source] : sources) {
     if (used.count(name) != 0 || is_leftover(name)) continue;
+    if (model.config().gptq && is_bias_of_zeros(name, source)) continue;
     findings.push_back(
         finding(source.shard->path, name, "unexpected tensor that the model has no place for"));
   }
@@ -175,8 +223,8 @@ void append_pieces(const Assignment& assignment, std::vector<Piece>& pieces) {
   }
 }
 
-// Sorts the pieces and returns where each huge page's begin, and their end. One thread fills a whole
-// page: of two that write to it for the first time at once, both would clear one.
+// Sorts the pieces and returns where each huge page's begin, and their end. One thread fills a
+// whole page: of two that write to it for the first time at once, both would clear one.
 std::vector<size_t> huge_page_starts(std::vector<Piece>& pieces) {
   std::stable_sort(pieces.begin(), pieces.end(),
                    [](const Piece& a, const Piece& b) { return a.huge_page < b.huge_page; });
@@ -221,6 +269,24 @@ void copy_to_device(const Assignment& assignment) {
   assignment.parameter.tensor->copy_(on_host);
 }
 
+// What kernels index by without looking.
+void check_groups(CausalLm& model, const std::vector<Assignment>& assignments) {
+  std::vector<Diagnostic> findings;
+  for (const Assignment& assignment : assignments) {
+    const std::string& name = assignment.parameter.name;
+    if (!name.ends_with(".g_idx")) continue;
+    const torch::Tensor& groups = *assignment.parameter.tensor;
+    const int64_t count = model.config().gptq->groups(groups.size(0));
+    const auto least = groups.min().item<int64_t>(), most = groups.max().item<int64_t>();
+    if (least >= 0 && most < count) continue;
+    findings.push_back(
+        finding(assignment.source.shard->path, name,
+                "holds groups " + std::to_string(least) + " to " + std::to_string(most),
+                "0 to " + std::to_string(count - 1)));
+  }
+  if (!findings.empty()) throw InputError(findings);
+}
+
 }  // namespace
 
 void load_weights(CausalLm& model, const std::string& directory) {
@@ -241,6 +307,7 @@ void load_weights(CausalLm& model, const std::string& directory) {
   run_parallel_tasks(starts.size() - 1, [&](size_t task) {
     for (size_t i = starts[task]; i < starts[task + 1]; ++i) copy_piece(pieces[i]);
   });
+  check_groups(model, assignments);
 }
 
 }  // namespace sftbench

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "model/gptq_linear.h"
 #include "model/huge_pages.h"
 #include "model/parallel_tasks.h"
 #include "model/philox_normal.h"
@@ -86,6 +87,14 @@ bool is_norm(const std::string& name) {
   return name.ends_with("norm.weight");
 }
 
+// Their codes are those nearest to what a dense weight of the same name would start from.
+void initialise_quantised(CausalLm& model, uint64_t seed, float stddev) {
+  for (const NamedLinear& linear : model.linears()) {
+    if (auto* quantised = dynamic_cast<GptqLinear*>(linear.slot->get()))
+      quantised->quantise_normal(stream_key(seed, linear.name + ".weight"), stddev);
+  }
+}
+
 }  // namespace
 
 void initialise_randomly(CausalLm& model, const Json& hf_config, uint64_t seed) {
@@ -93,6 +102,7 @@ void initialise_randomly(CausalLm& model, const Json& hf_config, uint64_t seed) 
   const ModelConfig config = parse_model_config(hf_config);
   std::vector<RandomParameter> random;
   for (const NamedParameter& parameter : model.parameters()) {
+    if (parameter.packed_weights >= 0) continue;
     if (is_norm(parameter.name)) {
       parameter.tensor->fill_(1.0);
     } else if (is_bias(parameter.name)) {
@@ -103,6 +113,7 @@ void initialise_randomly(CausalLm& model, const Json& hf_config, uint64_t seed) 
     }
   }
   fill_normal(random, static_cast<float>(config.initializer_range));
+  initialise_quantised(model, seed, static_cast<float>(config.initializer_range));
   if (config.pad_token_id)
     model.parameters().front().tensor->select(0, *config.pad_token_id).zero_();
 }

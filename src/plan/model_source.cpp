@@ -77,14 +77,22 @@ class PlaceSearch {
   std::vector<std::string> tried_;
 };
 
-std::vector<std::string> places_of(const std::string& name, const ActuatorSettings& settings,
-                                   const ModelFacts* facts) {
-  if (const auto mapped = settings.model_map.find(name); mapped != settings.model_map.end()) {
-    const auto vanilla = mapped->second.find("Vanilla");
-    if (vanilla != mapped->second.end()) return {vanilla->second};
-  }
-  if (facts == nullptr || facts->weights.count("Vanilla") == 0) return {};
-  return facts->weights.at("Vanilla");
+constexpr const char* kQuantised = "GPTQ-Quantized";
+
+// Where the actuator's settings say that the model is; empty when they do not.
+std::string mapped_place(const std::string& name, const std::string& format,
+                         const ActuatorSettings& settings) {
+  const auto mapped = settings.model_map.find(name);
+  if (mapped == settings.model_map.end()) return {};
+  const auto place = mapped->second.find(format);
+  return place == mapped->second.end() ? std::string() : place->second;
+}
+
+std::vector<std::string> places_of(const std::string& name, const std::string& format,
+                                   const ActuatorSettings& settings, const ModelFacts* facts) {
+  if (std::string place = mapped_place(name, format, settings); !place.empty()) return {place};
+  if (facts == nullptr || facts->weights.count(format) == 0) return {};
+  return facts->weights.at(format);
 }
 
 bool names_unknown_family(const Json& config) {
@@ -107,17 +115,20 @@ Json read_config(const fs::path& folder) {
   }
 }
 
-[[noreturn]] void not_at_hand(const std::string& name, const PlaceSearch& search) {
-  std::string message = "the weights of " + name + " are not at hand";
+[[noreturn]] void not_at_hand(const std::string& name, const std::string& format,
+                              const PlaceSearch& search) {
+  const bool vanilla = format == "Vanilla";
+  std::string message =
+      "the " + (vanilla ? "" : format + " ") + "weights of " + name + " are not at hand";
   const std::string command = search.fetch_command();
   message += command.empty() ? "; name" : "; fetch them: " + command + "; or name";
   message += " their folder under model_map in --config; or train without them: --weights random";
   throw RunError(ReasonCode::kWeights, message, "looked at " + search.tried());
 }
 
-ModelSource from_files(const std::string& name, PlaceSearch search) {
+ModelSource from_files(const std::string& name, const std::string& format, PlaceSearch search) {
   const std::optional<fs::path> folder = search.find(true);
-  if (!folder) not_at_hand(name, search);
+  if (!folder) not_at_hand(name, format, search);
   ModelSource source;
   source.name = name;
   source.hf_config = read_config(*folder);
@@ -151,12 +162,21 @@ ModelSource from_architecture(const std::string& name, PlaceSearch search, const
 
 }  // namespace
 
-ModelSource find_model(const std::string& name, const ActuatorSettings& settings,
-                       const std::string& weights, const ModelCatalog& models) {
+ModelSource find_model(const std::string& name, const std::string& format,
+                       const ActuatorSettings& settings, const std::string& weights,
+                       const ModelCatalog& models) {
   const ModelFacts* facts = models.find(name);
-  PlaceSearch search(places_of(name, settings, facts), settings);
-  if (weights != "random") return from_files(name, std::move(search));
-  return from_architecture(name, std::move(search), facts, settings.model_map.count(name) > 0);
+  std::vector<std::string> places = places_of(name, format, settings, facts);
+  if (weights != "random") return from_files(name, format, {std::move(places), settings});
+  if (format != "Vanilla") {  // which has the same architecture
+    const std::vector<std::string> more = places_of(name, "Vanilla", settings, facts);
+    places.insert(places.end(), more.begin(), more.end());
+  }
+  const bool mapped = settings.model_map.count(name) > 0;
+  ModelSource source = from_architecture(name, {std::move(places), settings}, facts, mapped);
+  if (format == kQuantised && !source.hf_config.contains("quantization_config"))
+    source.hf_config["quantization_config"] = to_json(GptqConfig());
+  return source;
 }
 
 }  // namespace sftbench

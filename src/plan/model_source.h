@@ -12,7 +12,11 @@ namespace sftbench {
 // there is none. weights "random": the catalogue's architecture; the folder's config.json where
 // model_map names the model or the architecture is unpublished. RunError(kWeights) when neither is
 // known.
-ModelSource find_model(const std::string& name, const ActuatorSettings& settings,
-                       const std::string& weights, const ModelCatalog& models);
+//
+// format: "Vanilla", or "GPTQ-Quantized", whose random weights are quantised as AutoGPTQ does it by
+// default where config.json does not say how: 4 bits, groups of 128.
+ModelSource find_model(const std::string& name, const std::string& format,
+                       const ActuatorSettings& settings, const std::string& weights,
+                       const ModelCatalog& models);
 
 }  // namespace sftbench

@@ -51,13 +51,14 @@ class Resolver {
     job.activations = {flag("gradient_checkpointing"),
                        flag("gradient_checkpointing_use_reentrant")};
     job.kernels = kernels();
-    if (job.tuning == "lora") job.lora = lora();
+    if (has_adapters()) job.lora = lora();
     if (job.tuning == "pt") job.prompt = prompt();
     if (!simulated()) refuse_unknown_family(catalogue_family());
-    job.model = find_model(text("model_name"), settings_, simulated() ? "random" : options_.weights,
-                           catalog_.models);
+    job.model = find_model(text("model_name"), weights_format(), settings_,
+                           simulated() ? "random" : options_.weights, catalog_.models);
     if (!simulated()) refuse_unknown_family(config_family(), config_place());
     job.data = data();
+    note_borrowed_targets();
     note_what_has_no_effect();
     note_unknown_gpu();
     return std::move(resolution_);
@@ -78,15 +79,11 @@ class Resolver {
   // --- what this version cannot do, all of it in one message -------------------------------------
   void refuse_unsupported() const {
     std::vector<std::string> reasons;
-    if (experiment_.tuning == "gptq-lora") {
-      reasons.push_back(experiment_.identifier +
-                        ": this version has no gptq-lora tuning; "
-                        "finetune_lora_benchmark-v1.0.0 works");
-    }
-    if (experiment_.tuning == "lora" && lora_targets().empty()) {
-      reasons.push_back("model_name " + text("model_name") +
-                        " has no lora_targets in config/models.yaml; name its linears there, for "
-                        "example lora_targets: [q_proj, v_proj]");
+    if (has_adapters() && lora_targets().empty()) {
+      const std::string key = targets_key();
+      reasons.push_back("model_name " + text("model_name") + " has no " + key +
+                        " in config/models.yaml; name its linears there, for example " + key +
+                        ": [q_proj, v_proj]");
     }
     const bool one_row = options_.padding == "none" || options_.padding == "packed";
     if (experiment_.tuning == "pt" && one_row) {
@@ -118,6 +115,10 @@ class Resolver {
     if (flag("bf16") && text("accelerate_config_mixed_precision") == "fp16") {
       reasons.emplace_back(
           "bf16 true contradicts accelerate_config_mixed_precision fp16; set one of them");
+    }
+    if (flag("bf16") && experiment_.hardcoded.value("fp16", false)) {
+      reasons.push_back("bf16 true contradicts fp16 true, which " + experiment_.identifier +
+                        " sets; bf16 false works");
     }
     if (text("dataset_id").rfind("vision-", 0) == 0) {
       reasons.push_back("dataset_id " + text("dataset_id") +
@@ -189,6 +190,7 @@ class Resolver {
     // What fp8 does not multiply in float8 it computes as bf16 does.
     plan.autocast = text("accelerate_config_mixed_precision");
     if (flag("bf16") && plan.autocast != "fp8") plan.autocast = "bf16";
+    if (plan.autocast == "no" && experiment_.hardcoded.value("fp16", false)) plan.autocast = "fp16";
     return plan;
   }
 
@@ -219,9 +221,20 @@ class Resolver {
     return plan;
   }
 
+  bool has_adapters() const { return is_quantised() || experiment_.tuning == "lora"; }
+  bool is_quantised() const { return experiment_.tuning == "gptq-lora"; }
+  const char* targets_key() const { return is_quantised() ? "gptq_lora_targets" : "lora_targets"; }
+
+  std::string weights_format() const {
+    return experiment_.hardcoded.value("weights_format", std::string("Vanilla"));
+  }
+
+  // Quantising changes no names: for a model that the documents quantise nowhere, LoRA's hold.
   std::vector<std::string> lora_targets() const {
     const ModelFacts* facts = catalog_.models.find(text("model_name"));
-    return facts == nullptr ? std::vector<std::string>() : facts->lora_targets;
+    if (facts == nullptr) return {};
+    return is_quantised() && !facts->gptq_lora_targets.empty() ? facts->gptq_lora_targets
+                                                               : facts->lora_targets;
   }
 
   LoraPlan lora() const {
@@ -267,6 +280,15 @@ class Resolver {
   }
 
   // --- settings that change nothing here ---------------------------------------------------------
+  void note_borrowed_targets() {
+    const ModelFacts* facts = catalog_.models.find(text("model_name"));
+    if (!is_quantised() || facts == nullptr || !facts->gptq_lora_targets.empty()) return;
+    resolution_.notes.push_back("model_name " + text("model_name") +
+                                " has no gptq_lora_targets in config/models.yaml; its lora_targets "
+                                "are adapted: " +
+                                join(facts->lora_targets));
+  }
+
   void note_what_has_no_effect() {
     if (integer("number_gpus") < 2) {
       note_unless_default(

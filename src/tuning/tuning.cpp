@@ -13,6 +13,7 @@ std::unique_ptr<Tuning> make_tuning(const std::string& name, const TuningOptions
   using Make = std::unique_ptr<Tuning> (*)(const TuningOptions&);
   static const std::map<std::string, Make> kMethods = {
       {"full", make_full_tuning},
+      {"gptq-lora", make_lora_tuning},
       {"lora", make_lora_tuning},
       {"pt", make_prompt_tuning},
   };

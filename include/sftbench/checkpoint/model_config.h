@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sftbench/base/json.h"
+#include "sftbench/checkpoint/gptq.h"
 
 namespace sftbench {
 
@@ -65,6 +66,8 @@ struct ModelConfig {
 
   RopeConfig rope;
 
+  std::optional<GptqConfig> gptq;  // how the linears of the layers are quantised, if they are
+
   // The embedding's padding row: starts as zero and gets no gradient through the embedding.
   std::optional<int64_t> pad_token_id;
   // Hugging Face drops attention probabilities at this rate while it trains. The models here do
@@ -79,7 +82,7 @@ const std::vector<std::string>& known_model_types();
 
 // InputError naming `origin`, all findings at once, each with key, what was found and what is
 // expected: an unknown model type or architecture, missing or impossible sizes, an activation or
-// RoPE type that is not built, a quantised checkpoint. `pretraining_tp` is ignored as in
+// RoPE type that is not built, a quantisation other than GPTQ. `pretraining_tp` is ignored as in
 // transformers >= 4.48: it only split sums.
 ModelConfig parse_model_config(const Json& hf_config, const std::string& origin = "config.json");
 

@@ -97,15 +97,23 @@ class CausalLm {
   // have; norms and the residual stream keep theirs. Set after adapters are in place.
   void set_compute_dtype(torch::Dtype dtype);
 
+  // Everything computes in `dtype`, norms and the residual stream included; parameters keep theirs and are cast where
+  // they are used.
+  void compute_in(torch::Dtype dtype);
+
   // The linears of the layers multiply in float8, all else as set_compute_dtype(bfloat16) says: what accelerate's
   // fp8 leaves to autocast. RunError(kUnsupported) naming the first linear that cannot.
   void multiply_in_fp8();
+
+ protected:
+  // The dtype of the residual stream that begins with rows of the embedding.
+  torch::Tensor to_stream_dtype(const torch::Tensor& rows) const;
 
  private:
   ModelConfig config_;
   ops::KernelChoice kernels_;
   ForwardPass pass_;
-  std::optional<torch::Dtype> compute_dtype_;
+  std::optional<torch::Dtype> compute_dtype_, stream_dtype_;
 };
 
 // Builds the model that a Hugging Face config.json describes, with uninitialised parameters that require no gradient.

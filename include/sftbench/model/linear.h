@@ -6,6 +6,7 @@
 
 #include <torch/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,11 @@ namespace sftbench {
 struct NamedParameter {
   std::string name;  // model.layers.0.self_attn.q_proj.weight
   torch::Tensor* tensor;
+  // How many weights of the model it stands for, where that is not its number of elements: codes are
+  // packed, scales belong to weights that are counted already.
+  int64_t packed_weights = -1;
+
+  int64_t weight_count() const { return packed_weights < 0 ? tensor->numel() : packed_weights; }
 };
 
 class Linear {

@@ -1,0 +1,8 @@
+// Dequantisation for AVX2 and FMA.
+#include <immintrin.h>
+
+#include "ops/dequantize_tile.h"
+
+#pragma GCC target("avx2,fma,bmi,bmi2,f16c")
+#define SFTBENCH_ISA avx2
+#include "ops/dequantize_kernels.h"

@@ -1,0 +1,22 @@
+// The paths of dequantize.h. Letters: I input features, O output features, G groups.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+
+#include "ops/dequantize_tile.h"
+#include "sftbench/ops/dequantize.h"
+
+namespace sftbench::ops {
+
+const DequantizeKernels& dequantize_kernels();  // of this processor
+
+void dequantize_aten(torch::Tensor& target, const GptqWeight& weight, FeatureRange in,
+                     FeatureRange out);
+#if SFTBENCH_CUDA
+void dequantize_cuda(torch::Tensor& target, const GptqWeight& weight, FeatureRange in,
+                     FeatureRange out);
+#endif
+
+}  // namespace sftbench::ops
