@@ -59,7 +59,7 @@ TEST(EngineErrors, UnknownNamesOfTheJob) {
   job = small_job();
   job.tuning = "lroa";
   expect_error(job, ReasonCode::kUnsupported,
-               "tuning method 'lroa' is not implemented; there are full, lora, pt; did you mean "
+               "tuning method 'lroa' is not implemented; there are full, gptq-lora, lora, pt; did you mean "
                "'lora'?");
   job = small_job();
   job.precision.torch_dtype = "float8";
