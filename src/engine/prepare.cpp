@@ -70,6 +70,18 @@ std::unique_ptr<Tuning> choose_tuning(const TrainingJob& job, const Tokenizer& t
   return make_tuning(job.tuning, options);
 }
 
+// Weights that are quantised have a way of their own to be trained, and no other weights have it.
+void require_weights_fit(const TrainingJob& job) {
+  const bool quantised = parse_model_config(job.model.hf_config).gptq.has_value();
+  if (quantised == (job.tuning == "gptq-lora")) return;
+  const std::string model = "the weights of " + job.model.name;
+  throw RunError(ReasonCode::kUnsupported,
+                 quantised ? model + " are quantised (GPTQ), and tuning " + job.tuning +
+                                 " trains weights that are not; gptq-lora works"
+                           : model + " are not quantised: config.json has no quantization_config; "
+                                     "tuning lora works");
+}
+
 AttentionShape attention_shape(const ModelConfig& config, int64_t virtual_tokens) {
   return {config.num_hidden_layers, config.num_attention_heads, config.head_dim,
           config.sliding_window, virtual_tokens};
@@ -77,7 +89,7 @@ AttentionShape attention_shape(const ModelConfig& config, int64_t virtual_tokens
 
 int64_t count_elements(const std::vector<NamedParameter>& parameters) {
   int64_t elements = 0;
-  for (const NamedParameter& parameter : parameters) elements += parameter.tensor->numel();
+  for (const NamedParameter& parameter : parameters) elements += parameter.weight_count();
   return elements;
 }
 
@@ -158,6 +170,7 @@ TrainingRun prepare_run(const TrainingJob& job) {
   run.communicator = make_local_communicator();
   const torch::Device device = run.device->device();
   require_precision(job.precision, device);
+  require_weights_fit(job);
 
   // Text is tokenised while weights load: neither needs the other.
   const Tokenizer tokenizer = prepare_tokenizer(job.model);

@@ -4,6 +4,7 @@
 
 #include "engine/training_device.h"
 #include "sftbench/base/error.h"
+#include "sftbench/ops/dequantize.h"
 #include "sftbench/ops/fp8_linear.h"
 
 namespace sftbench {
@@ -30,6 +31,14 @@ torch::Dtype requested_compute_dtype(const PrecisionPlan& plan) {
   throw unsupported_choice("autocast", plan.autocast, {"bf16", "fp16", "fp8", "no"});
 }
 
+// Quantised weights take no dtype of their own into a product, so that a model of theirs in float16,
+// which CPUs do not multiply, computes in another one from end to end.
+bool computes_wholly_elsewhere(const CausalLm& model, const PrecisionPlan& plan,
+                               const torch::Device& device) {
+  return model.config().gptq && plan.torch_dtype == "float16" &&
+         ops::float16_compute_dtype(device) != torch::kFloat16;
+}
+
 }  // namespace
 
 void require_precision(const PrecisionPlan& plan, const torch::Device& device) {
@@ -52,6 +61,10 @@ std::string apply_precision(CausalLm& model, const PrecisionPlan& plan,
   if (plan.autocast == "fp8") {
     model.multiply_in_fp8();
     return "fp8";
+  }
+  if (computes_wholly_elsewhere(model, plan, device)) {
+    model.compute_in(ops::float16_compute_dtype(device));
+    return name_of(ops::float16_compute_dtype(device));
   }
   if (plan.autocast != "no") model.set_compute_dtype(dtype);
   return name_of(gemm_dtype(dtype, device));
