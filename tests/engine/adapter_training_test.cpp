@@ -114,7 +114,21 @@ TEST_P(GoldenAdapterTraining, ReproducesTrainerOverPeftStepByStep) {
   expect_final_values(run, job, GetParam(), tolerance_of(golden).values);
 }
 
-TEST_P(GoldenAdapterTraining, CheckpointingOrNotGivesTheSameNumbers) {
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenAdapterTraining,
+                         testing::Values("llama-lora_qv", "llama-lora_all", "llama-prompt",
+                                         "mistral-lora_qv", "mistral-lora_all", "mistral-prompt",
+                                         "granite-lora_qv", "granite-lora_all", "granite-prompt",
+                                         "llama-lora_all-bfloat16", "llama-lora_qv-autocast_bf16",
+                                         "llama-prompt-bfloat16"),
+                         [](const auto& tested) {
+                           std::string name = tested.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+class AdapterTrainingVariants : public testing::TestWithParam<const char*> {};
+
+TEST_P(AdapterTrainingVariants, CheckpointingOrNotGivesTheSameNumbers) {
   const Json golden = golden_of(GetParam());
   TrainingJob job = adapter_job(GetParam());
   job.activations.gradient_checkpointing = false;
@@ -123,12 +137,8 @@ TEST_P(GoldenAdapterTraining, CheckpointingOrNotGivesTheSameNumbers) {
   expect_losses(AdapterRun(job, GetParam()).recorder, golden, tolerance_of(golden));
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, GoldenAdapterTraining,
-                         testing::Values("llama-lora_qv", "llama-lora_all", "llama-prompt",
-                                         "mistral-lora_qv", "mistral-lora_all", "mistral-prompt",
-                                         "granite-lora_qv", "granite-lora_all", "granite-prompt",
-                                         "llama-lora_all-bfloat16", "llama-lora_qv-autocast_bf16",
-                                         "llama-prompt-bfloat16"),
+INSTANTIATE_TEST_SUITE_P(Cases, AdapterTrainingVariants,
+                         testing::Values("llama-lora_qv", "granite-lora_all", "mistral-prompt"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::replace(name.begin(), name.end(), '-', '_');
