@@ -140,8 +140,7 @@ TEST(ModelConfig, AllFindingsAtOnce) {
             "config.json: hidden_size: found 65; expected a multiple of num_attention_heads (4)\n"
             "config.json: mlp_bias: found 1; expected true or false\n"
             "config.json: hidden_act: found \"gelu\"; expected \"silu\"\n"
-            "config.json: quantization_config: a quantised checkpoint; expected weights in "
-            "float32, float16 or bfloat16");
+            "config.json: quantization_config.bits: missing; expected 2, 3, 4 or 8");
 }
 
 TEST(ModelConfig, ImpossibleHeads) {

@@ -1,0 +1,112 @@
+#include "sftbench/checkpoint/gptq.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "checkpoint/safetensors_builder.h"
+#include "sftbench/checkpoint/model_config.h"
+
+namespace sftbench::testing {
+namespace {
+
+using ::testing::ElementsAre;
+
+Json config_with(const Json& quantization) {
+  return {{"model_type", "llama"},
+          {"vocab_size", 100},
+          {"hidden_size", 64},
+          {"intermediate_size", 128},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 2},
+          {"quantization_config", quantization}};
+}
+
+GptqConfig parse(const Json& quantization) {
+  return parse_model_config(config_with(quantization)).gptq.value();
+}
+
+std::string error_of(const Json& config) {
+  return message_of<InputError>([&] { parse_model_config(config); });
+}
+
+TEST(GptqConfig, SaysWhatTheFileSays) {
+  const GptqConfig config = parse({{"quant_method", "gptq"},
+                                   {"bits", 3},
+                                   {"group_size", -1},
+                                   {"desc_act", true},
+                                   {"sym", false},
+                                   {"checkpoint_format", "gptq_v2"},
+                                   {"damp_percent", 0.1},
+                                   {"dynamic", nullptr},
+                                   {"lm_head", false}});
+  EXPECT_EQ(config.bits, 3);
+  EXPECT_EQ(config.group_size, -1);
+  EXPECT_TRUE(config.desc_act);
+  EXPECT_FALSE(config.sym);
+  EXPECT_FALSE(config.zeros_less_one);
+}
+
+// Files of the first AutoGPTQ say bits and method alone.
+TEST(GptqConfig, FillsInTheDefaultsOfAutoGptq) {
+  const GptqConfig config = parse({{"quant_method", "gptq"}, {"bits", 4}});
+  EXPECT_EQ(config.group_size, 128);
+  EXPECT_FALSE(config.desc_act);
+  EXPECT_TRUE(config.sym);
+  EXPECT_TRUE(config.zeros_less_one);
+}
+
+TEST(GptqConfig, IsAbsentWhereNothingIsQuantised) {
+  EXPECT_FALSE(parse_model_config(config_with(nullptr)).gptq.has_value());
+}
+
+TEST(GptqConfig, ReadsBackWhatItWrites) {
+  const Json written = {{"quant_method", "gptq"}, {"bits", 8},   {"group_size", 32},
+                        {"desc_act", true},       {"sym", true}, {"checkpoint_format", "gptq_v2"}};
+  EXPECT_EQ(to_json(parse(written)), written);
+}
+
+TEST(GptqConfig, ShapesFollowFromBitsAndGroups) {
+  GptqConfig config;
+  config.bits = 3;
+  EXPECT_THAT(config.qweight_shape(576, 192), ElementsAre(54, 192));
+  EXPECT_THAT(config.qzeros_shape(576, 192), ElementsAre(5, 18));  // 4.5 groups of 128
+  EXPECT_THAT(config.scales_shape(576, 192), ElementsAre(5, 192));
+  config.group_size = -1;
+  EXPECT_THAT(config.scales_shape(576, 192), ElementsAre(1, 192));
+}
+
+TEST(GptqConfig, TellsAllThatIsWrong) {
+  const std::string key = "config.json: quantization_config.";
+  EXPECT_EQ(error_of(config_with({{"quant_method", "gptq"},
+                                  {"bits", 5},
+                                  {"group_size", 0},
+                                  {"checkpoint_format", "gptq_v3"},
+                                  {"pack_dtype", "int64"},
+                                  {"lm_head", true},
+                                  {"dynamic", {{"-:.*down", Json::object()}}}})),
+            key + "bits: found 5; expected 2, 3, 4 or 8\n" + key +
+                "group_size: found 0; expected a number of features, or -1 for all of them\n" +
+                key +
+                "checkpoint_format: found \"gptq_v3\"; expected \"gptq\" or \"gptq_v2\"; did you "
+                "mean 'gptq_v2'?\n" +
+                key + "pack_dtype: found \"int64\"; expected \"int32\"\n" + key +
+                "lm_head: found true; expected false\n" + key +
+                "dynamic: found {\"-:.*down\":{}}; expected all linears of the layers quantised "
+                "alike");
+  EXPECT_EQ(error_of(config_with({{"quant_method", "awq"}, {"bits", 4}})),
+            key +
+                "quant_method: found \"awq\"; expected \"gptq\", or weights in float32, float16 "
+                "or bfloat16");
+  EXPECT_EQ(error_of(config_with("gptq")),
+            "config.json: quantization_config: found \"gptq\"; expected an object");
+}
+
+TEST(GptqConfig, SizesThatCodesCannotBePackedAlongAreRefused) {
+  Json config = config_with({{"quant_method", "gptq"}, {"bits", 4}});
+  config["intermediate_size"] = 56;
+  EXPECT_EQ(error_of(config),
+            "config.json: quantization_config: intermediate_size is 56; expected a multiple of 32");
+}
+
+}  // namespace
+}  // namespace sftbench::testing
