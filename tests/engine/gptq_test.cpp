@@ -1,0 +1,119 @@
+// GPTQ-LoRA through the engine: Trainer over peft on the dequantised weights
+// (tests/reference/gptq.py) step by step, and whole runs in float16.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "engine/train.h"
+#include "engine/training_fixture.h"
+#include "sftbench/base/error.h"
+#include "sftbench/tuning/adapter_files.h"
+
+namespace sftbench {
+namespace {
+
+std::string folder() {
+  return std::string(SFTBENCH_TEST_DATA) + "/gptq/llama";
+}
+
+Json golden() {
+  return read_json_file(folder() + "/golden.json");
+}
+
+TrainingJob gptq_job() {
+  TrainingJob job = job_of(golden());
+  job.tuning = "gptq-lora";
+  job.model.weights_directory = folder();
+  job.model.hf_config = read_json_file(folder() + "/config.json");
+  const Json config = read_json_file(folder() + "/initial/adapter_config.json");
+  job.lora = {config["r"], config["lora_alpha"], config["lora_dropout"], config["target_modules"]};
+  return job;
+}
+
+// From peft's adapters, as Engine::train() goes.
+std::vector<double> losses_of(const TrainingJob& job, Recorder& recorder) {
+  TrainingRun run = prepare_run(job);
+  std::vector<NamedParameter> trained;
+  for (const NamedParameter& parameter : run.model->parameters()) {
+    if (parameter.tensor->requires_grad()) trained.push_back(parameter);
+  }
+  load_adapter(folder() + "/initial", trained);
+  train(run, {&recorder}, [] { return false; });
+  std::vector<double> losses;
+  for (const StepEvent& step : recorder.steps) losses.push_back(step.loss);
+  return losses;
+}
+
+TEST(GptqTraining, ReproducesPeftOverTheDequantisedWeights) {
+  const Json expected = golden()["steps"];
+  for (const bool checkpointing : {false, true}) {
+    TrainingJob job = gptq_job();
+    job.activations.gradient_checkpointing = checkpointing;
+    Recorder recorder;
+    const std::vector<double> losses = losses_of(job, recorder);
+    ASSERT_EQ(losses.size(), expected.size());
+    for (size_t i = 0; i < losses.size(); ++i) {
+      EXPECT_NEAR(losses[i], expected[i]["loss"].get<double>(), 1e-4) << "step " << i + 1;
+      const double norm = expected[i]["grad_norm"];
+      EXPECT_NEAR(recorder.steps[i].grad_norm, norm, 1e-3 * norm) << "step " << i + 1;
+    }
+  }
+}
+
+// As the experiment asks: float16 tensors, loss scaling. On CPUs the arithmetic is another, which
+// is said.
+TEST(GptqTraining, Float16FollowsFloat32AndSaysWhatItComputesIn) {
+  TrainingJob job = gptq_job();
+  job.precision = {.torch_dtype = "float16", .autocast = "fp16"};
+  Recorder recorder;
+  const std::vector<double> losses = losses_of(job, recorder);
+  const Json expected = golden()["steps"];
+  ASSERT_EQ(losses.size(), expected.size());
+  for (size_t i = 0; i < losses.size(); ++i) {
+    const double loss = expected[i]["loss"];
+    // Eight bits of mantissa in bfloat16; the updates of ten steps depend on them.
+    EXPECT_NEAR(losses[i], loss, 0.01 * loss) << "step " << i + 1;
+  }
+  if (job.device.kind == "cpu") {
+    EXPECT_TRUE(recorder.begin.compute_dtype == "bfloat16" ||
+                recorder.begin.compute_dtype == "float32")
+        << recorder.begin.compute_dtype;
+  } else {
+    EXPECT_EQ(recorder.begin.compute_dtype, "float16");
+  }
+}
+
+TEST(GptqTraining, CountsTrainedAndFrozenWeightsAsLoraDoes) {
+  const Recorder recorder = train(gptq_job(), 1);
+  const int64_t layers = 2, rank = 4, H = 64, kv = 32, mlp = 96, vocabulary = 384;
+  const int64_t adapters = layers * rank * ((H + H) + (H + kv) + (mlp + H));
+  EXPECT_EQ(recorder.begin.parameters_trainable, adapters);
+  EXPECT_EQ(
+      recorder.begin.parameters_total,
+      vocabulary * H + H + layers * (2 * H + 2 * H * H + 2 * H * kv + 3 * H * mlp) + adapters);
+}
+
+std::string message(const TrainingJob& job) {
+  try {
+    train(job, 1);
+  } catch (const RunError& error) {
+    return std::string(to_string(error.code())) + ": " + error.what();
+  }
+  return "no error";
+}
+
+TEST(GptqTraining, QuantisedWeightsAndTuningHaveToFitEachOther) {
+  TrainingJob job = gptq_job();
+  job.tuning = "full";
+  EXPECT_EQ(
+      message(job),
+      "UNSUPPORTED: the weights of llama are quantised (GPTQ), and tuning full trains weights "
+      "that are not; gptq-lora works");
+  job = job_of(golden_run("llama-float32"));
+  job.tuning = "gptq-lora";
+  EXPECT_EQ(message(job),
+            "UNSUPPORTED: the weights of llama are not quantised: config.json has no "
+            "quantization_config; tuning lora works");
+}
+
+}  // namespace
+}  // namespace sftbench
