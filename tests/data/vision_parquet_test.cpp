@@ -313,7 +313,7 @@ TEST_F(ParquetLibraryTest, AbsenceNamesThePlaceAndTheCommandThatHelps) {
 
 TEST_F(ParquetLibraryTest, FilesThatAreNoLibraryOfThisProgramAreNamed) {
   const std::string text_file = std::string(SFTBENCH_SOURCE_DIR) + "/CMakeLists.txt";
-  EXPECT_THAT(error_of_loading(text_file),
+  EXPECT_THAT(error_of_loading(text_file.c_str()),
               StartsWith("reading and writing Parquet cannot load its library: " + text_file));
   EXPECT_EQ(error_of_loading(SFTBENCH_FAKE_NVML),
             std::string(SFTBENCH_FAKE_NVML) +
