@@ -4,7 +4,10 @@
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 
 #include "ops/checks.h"
 #include "sftbench/ops/low_rank.h"
@@ -25,32 +28,39 @@ uint64_t random_bits(uint64_t seed, uint64_t counter) {
 }
 
 int64_t threshold_of(double probability) {
-  return std::llround(probability * kSteps);
+  return std::min<int64_t>(std::llround(probability * kSteps), 65535);
 }
 
+// Elements of blocks [begin, end), `most` elements in all. A batch of random numbers is drawn
+// first, so that what is done with them are vector operations on 16-bit lanes.
 template <typename Word>
-void copy_kept(const Word* x, Word* kept, int64_t begin, int64_t end, uint64_t threshold,
-               uint64_t seed) {
-  for (int64_t i = begin; i < end; i += kLanes) {
-    const uint64_t bits = random_bits(seed, static_cast<uint64_t>(i / kLanes));
-    const int64_t count = std::min(kLanes, end - i);
-    for (int64_t lane = 0; lane < count; ++lane) {
-      const bool keeps = ((bits >> (16 * lane)) & 0xFFFF) >= threshold;
-      kept[i + lane] = keeps ? x[i + lane] : Word{0};
+void copy_kept(const Word* x, Word* kept, int64_t begin, int64_t end, int64_t most,
+               uint16_t threshold, uint64_t seed) {
+  constexpr int64_t kBatch = 64;
+  std::array<uint64_t, kBatch> bits;
+  std::array<uint16_t, kBatch * kLanes> lanes;
+  for (int64_t block = begin; block < end; block += kBatch) {
+    const int64_t blocks = std::min(kBatch, end - block);
+    for (int64_t i = 0; i < blocks; ++i)
+      bits[static_cast<size_t>(i)] = random_bits(seed, static_cast<uint64_t>(block + i));
+    std::memcpy(lanes.data(), bits.data(), static_cast<size_t>(blocks) * sizeof(uint64_t));
+    const int64_t first = block * kLanes, count = std::min(blocks * kLanes, most - first);
+    for (int64_t i = 0; i < count; ++i) {
+      const bool keeps = lanes[static_cast<size_t>(i)] >= threshold;
+      kept[first + i] = static_cast<Word>(x[first + i] & static_cast<Word>(-Word{keeps}));
     }
   }
 }
 
 template <typename Word>
 void zero_on_cpu(const Tensor& x, Tensor& kept, const Dropout& dropout) {
-  const auto threshold = static_cast<uint64_t>(threshold_of(dropout.probability));
+  const auto threshold = static_cast<uint16_t>(threshold_of(dropout.probability));
   const auto* source = static_cast<const Word*>(x.data_ptr());
   auto* target = static_cast<Word*>(kept.data_ptr());
   const int64_t blocks = (x.numel() + kLanes - 1) / kLanes;
   constexpr int64_t kGrain = 4096;
   at::parallel_for(0, blocks, kGrain, [&](int64_t begin, int64_t end) {
-    copy_kept(source, target, begin * kLanes, std::min(end * kLanes, x.numel()), threshold,
-              dropout.seed);
+    copy_kept(source, target, begin, end, x.numel(), threshold, dropout.seed);
   });
 }
 
@@ -64,6 +74,8 @@ Tensor zero_with_generator(const Tensor& x, const Dropout& dropout) {
 
 Tensor zero_dropped(const Tensor& x, const Dropout& dropout) {
   require_float(x, "zero_dropped", "x");
+  require(dropout.probability >= 0.0 && dropout.probability < 1.0, "zero_dropped",
+          "a probability in [0, 1)", std::to_string(dropout.probability));
   if (dropout.probability == 0.0) return x;
   if (!x.is_cpu()) return zero_with_generator(x, dropout);
   const Tensor source = x.contiguous();

@@ -27,7 +27,7 @@ from training import MAX_LENGTH, SETTINGS, Recorder, encode, make_collator
 
 FOLDER = Path(__file__).parent / "adapters"
 LORA_SETTINGS = {**SETTINGS, "learning_rate": 2e-2}
-PROMPT_SETTINGS = {**SETTINGS, "learning_rate": 2e-1}
+PROMPT_SETTINGS = {**SETTINGS, "learning_rate": 2e-2}
 INIT_TEXT = "Classify if the tweet is a complaint or not:"
 
 
