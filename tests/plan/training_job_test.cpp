@@ -16,11 +16,13 @@ TrainingJob unusual_job() {
   job.entity_id = "x.1";
   job.inputs = {{"batch_size", 8}};
   job.tuning = "lora";
+  job.runs = 5;
   job.model = {"m", {{"model_type", "llama"}}, "/w", "/t"};
   job.data = {"d", "/d.jsonl", "text", "\n### R:", 77, "max_length", "/cache"};
   job.batches = {3, 5, 7, 2.0, 9.5, "WARMUP_60S_STABLE_120S_OR_10_STEPS"};
   job.precision = {"float32", "bf16"};
-  job.optimizer = {"sgd", 1e-3, 0.1, {0.8, 0.95}, 1e-6, 2.0, "linear", 0.5};
+  job.optimizer = {
+      "sgd", 1e-3, 0.1, {0.8, 0.95}, 1e-6, 2.0, "polynomial", {{"power", 2.0}}, 0.5, 9};
   job.device = {"cuda", "L40S", 4, 2, 6};
   job.activations = {false, true};
   job.kernels = {false, false, false, false};

@@ -27,7 +27,7 @@ TEST(Tuning, UnknownMethodOffersTheNearest) {
     EXPECT_EQ(error.code(), ReasonCode::kUnsupported);
     EXPECT_STREQ(
         error.what(),
-        "tuning method 'ful' is not implemented; there are full, lora, pt; did you mean 'full'?");
+        "tuning method 'ful' is not implemented; there are full, gptq-lora, lora, pt; did you mean 'full'?");
   }
 }
 
