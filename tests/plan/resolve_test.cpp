@@ -147,16 +147,54 @@ TEST_F(ResolveTest, WhatThisVersionCannotDoIsRefusedByName) {
       "this version has no expert parallelism; fast_moe 0 works");
 }
 
-TEST_F(ResolveTest, ExperimentsThatAreNotBuiltAreRefusedByName) {
-  const auto failure_of = [this](const std::string& experiment) {
+constexpr const char* kGptq = "finetune_gtpq-lora_benchmark-v1.0.0";
+
+TEST_F(ResolveTest, GptqLoraIsLoraOverQuantisedWeightsInFloat16) {
+  const Resolution result = resolve(request({"r=8", "model_name=granite-7b-base"}, kGptq), settings_,
+                                    options_, Catalog::shipped());
+  const TrainingJob& job = result.job;
+  EXPECT_EQ(job.tuning, "gptq-lora");
+  EXPECT_EQ(job.lora.rank, 8);
+  EXPECT_EQ(job.lora.dropout, 0.05);
+  EXPECT_THAT(job.lora.target_modules, ElementsAre("q_proj", "v_proj"));
+  EXPECT_EQ(job.precision.torch_dtype, "float16");
+  EXPECT_EQ(job.precision.autocast, "fp16");  // scales the loss
+  EXPECT_TRUE(job.kernels.fused_loss && job.kernels.fused_rms_norm && job.kernels.fused_rope);
+  EXPECT_EQ(job.model.hf_config["quantization_config"],
+            Json({{"quant_method", "gptq"},
+                  {"bits", 4},
+                  {"group_size", 128},
+                  {"desc_act", false},
+                  {"sym", true},
+                  {"checkpoint_format", "gptq"}}));
+}
+
+TEST_F(ResolveTest, GptqLoraTakesTheTargetsOfLoraWhereTheDocumentsNameNone) {
+  const Resolution result =
+      resolve(request({}, kGptq), settings_, options_, Catalog::shipped());
+  EXPECT_THAT(result.job.lora.target_modules, ElementsAre("q_proj", "v_proj"));
+  EXPECT_THAT(result.notes,
+              ::testing::Contains("model_name smollm2-135m has no gptq_lora_targets in "
+                                  "config/models.yaml; its lora_targets are adapted: q_proj, "
+                                  "v_proj"));
+}
+
+TEST_F(ResolveTest, GptqLoraLooksForQuantisedWeights) {
+  const auto failure_of = [this](const std::vector<std::string>& more) {
     return error_of(
-        [&] { resolve(request({}, experiment), settings_, options_, Catalog::shipped()); });
+        [&] { resolve(request(more, kGptq), settings_, options_, Catalog::shipped()); });
   };
-  EXPECT_EQ(failure_of("finetune_gtpq-lora_benchmark-v1.0.0"),
-            "UNSUPPORTED: finetune_gptq-lora_benchmark-v1.0.0: this version has no gptq-lora "
-            "tuning; finetune_lora_benchmark-v1.0.0 works");
-  options_.backend = kBackendSimulate;
-  EXPECT_EQ(failure_of("finetune_gptq-lora_benchmark-v1.0.0"), "no error");
+  EXPECT_EQ(failure_of({"bf16=true"}),
+            "UNSUPPORTED: bf16 true contradicts fp16 true, which "
+            "finetune_gptq-lora_benchmark-v1.0.0 sets; bf16 false works");
+  options_.weights = "auto";
+  EXPECT_EQ(failure_of({"model_name=granite-7b-base"}),
+            "WEIGHTS: the GPTQ-Quantized weights of granite-7b-base are not at hand; name their "
+            "folder under model_map in --config; or train without them: --weights random [looked at "
+            "/hf-models-pvc/granite-7b-base-gtpq/ (no such folder)]");
+  settings_.model_map["my-3b"]["GPTQ-Quantized"] = model_folder("quantised");
+  EXPECT_EQ(failure_of({"model_name=my-3b"}).substr(0, 51),
+            "UNSUPPORTED: model_name my-3b has no gptq_lora_targ");
 }
 
 TEST_F(ResolveTest, PromptTuningWantsARowForEachEntry) {
