@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <array>
 #include <cstdio>
 #include <fstream>
@@ -21,7 +23,7 @@ using testing::UnorderedElementsAre;
 // What bash offers for the words typed so far; the last one is being completed.
 std::vector<std::string> bash_offers(const std::vector<std::string>& words) {
   static const std::string script_path = [] {
-    const std::string path = testing::TempDir() + "/sftbench_completion.bash";
+    const std::string path = testing::TempDir() + "/sftbench_completion." + std::to_string(::getpid()) + ".bash";
     std::ofstream(path) << run_program({"completion", "bash"}).out;
     return path;
   }();

@@ -101,7 +101,8 @@ TEST(SelectionTest, OptionsAreChecked) {
   EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--weights", "rndom"}),
             "--weights: unknown value 'rndom'; expected auto or random; did you mean 'random'?");
   EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--padding", "long"}),
-            "--padding: unknown value 'long'; expected longest or max_length or none or packed");
+            "--padding: unknown value 'long'; expected longest or max_length or none or packed; "
+            "did you mean 'none'?");
   EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--ranks", "0"}),
             "--ranks: found 0; expected at least 1");
   EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--threads", "-1"}),

@@ -122,6 +122,8 @@ TEST(PackedAttention, NoSequenceSeesAnother) {
   for (const auto dtype : kDtypes) {
     auto in = inputs(c, dtype);
     const PackedSequences packed = packed_sequences({77, 23, 100}, test_device());
+    // The first product of a process may run on another number of threads than those to come, and sum otherwise.
+    causal_attention(in[0], in[1], in[2], 0.125, 0, packed);
     const Tensor before = causal_attention(in[0], in[1], in[2], 0.125, 0, packed).clone();
     for (Tensor& x : in) x.slice(1, 77, 100).fill_(1e4);
     const Tensor after = causal_attention(in[0], in[1], in[2], 0.125, 0, packed);
