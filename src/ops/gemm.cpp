@@ -41,17 +41,7 @@ void multiply_into(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& 
   }
 }
 
-Tensor multiply(const Tensor& a, const Tensor& b, const Tensor& bias) {
-  Tensor out = torch::empty({a.size(0), b.size(1)}, a.options());
-  multiply_into(out, a, b, bias, 0.0);
-  return out;
-}
-
 }  // namespace
-
-Tensor matmul_nt(const Tensor& x, const Tensor& w, const Tensor& bias) {
-  return multiply(x, w.t(), bias);
-}
 
 void matmul_nt_into(Tensor out, const Tensor& x, const Tensor& w, const Tensor& bias) {
   multiply_into(out, x, w.t(), bias, 0.0);
@@ -62,7 +52,9 @@ void add_matmul_nt(Tensor out, const Tensor& x, const Tensor& w) {
 }
 
 Tensor matmul_nn(const Tensor& y, const Tensor& w) {
-  return multiply(y, w, {});
+  Tensor out = torch::empty({y.size(0), w.size(1)}, y.options());
+  multiply_into(out, y, w, {}, 0.0);
+  return out;
 }
 
 void matmul_nn_into(Tensor out, const Tensor& y, const Tensor& w) {

@@ -8,11 +8,7 @@
 
 namespace sftbench::ops {
 
-// x [M, K], w [N, K] -> x w^T [M, N]; `bias` [N] is added if defined.
-torch::Tensor matmul_nt(const torch::Tensor& x, const torch::Tensor& w,
-                        const torch::Tensor& bias = {});
-
-// The same into a tensor that exists.
+// x [M, K], w [N, K] -> x w^T [M, N] into `out`; `bias` [N] is added if defined.
 void matmul_nt_into(torch::Tensor out, const torch::Tensor& x, const torch::Tensor& w,
                     const torch::Tensor& bias = {});
 
