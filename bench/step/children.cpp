@@ -157,9 +157,12 @@ std::string run_plain(const Work& work) {
 }
 
 std::string measure_activations(const Work& work, const std::string& dataset_path) {
-  TrainingRun run = prepare_run(smollm2_job(
-      "full", {.dtype = work.dtype, .length = work.length, .steps = 2, .checkpointing = true},
-      dataset_path));
+  const std::unique_ptr<RankGroup> alone = make_single_rank();
+  TrainingRun run = prepare_run(
+      smollm2_job("full",
+                  {.dtype = work.dtype, .length = work.length, .steps = 2, .checkpointing = true},
+                  dataset_path),
+      *alone);
   const auto keep = keep_activations();
   const auto segments = checkpoint_segments(run.model->layer_count());
   const auto reentrant = checkpoint_reentrant(run.model->layer_count());

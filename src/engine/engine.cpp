@@ -10,9 +10,9 @@ namespace {
 
 class TorchEngine : public Engine {
  public:
-  void train(const TrainingJob& job, const std::vector<TrainObserver*>& observers,
+  void train(const TrainingJob& job, RankGroup& group, const std::vector<TrainObserver*>& observers,
              const std::function<bool()>& interrupted) override {
-    TrainingRun run = prepare_run(job);
+    TrainingRun run = prepare_run(job, group);
     sftbench::train(run, observers, interrupted);
   }
 

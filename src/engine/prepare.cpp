@@ -164,7 +164,7 @@ struct TimedData {
 
 }  // namespace
 
-TrainingRun prepare_run(const TrainingJob& job) {
+TrainingRun prepare_run(const TrainingJob& job, RankGroup& /*group*/) {
   TrainingRun run;
   run.device = make_training_device(job.device);
   run.communicator = make_local_communicator();

@@ -25,7 +25,7 @@ void sum_over_ranks(StepBatches& batches, Communicator& communicator, const torc
                      static_cast<double>(tokens.padding), batches.attention_flops},
                     torch::kFloat64)
           .to(device);
-  communicator.all_reduce(sums);
+  communicator.all_reduce_now(sums);
   sums = sums.cpu();
   const double* sum = sums.data_ptr<double>();
   batches.samples = static_cast<int64_t>(sum[0]);

@@ -89,8 +89,8 @@ void train(TrainingRun& run, const std::vector<TrainObserver*>& observers,
 
     // --- reduce
     std::vector<torch::Tensor> gradients = gradients_of(run.trained);
-    for (torch::Tensor& gradient : gradients) run.communicator->all_reduce(gradient);
-    run.communicator->all_reduce(loss);
+    for (torch::Tensor& gradient : gradients) run.communicator->all_reduce_now(gradient);
+    run.communicator->all_reduce_now(loss);
     event.loss = loss.item<double>() / scale;
     if (!std::isfinite(event.loss)) throw nonfinite_loss(run, batches, event.loss, step);
 

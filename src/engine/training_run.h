@@ -18,6 +18,7 @@
 #include "sftbench/optim/schedule.h"
 #include "sftbench/parallel/communicator.h"
 #include "sftbench/plan/training_job.h"
+#include "sftbench/ranks/rank_group.h"
 
 namespace sftbench {
 
@@ -38,7 +39,7 @@ struct TrainingRun {
 };
 
 // Builds all of it: device, model with its weights, tokenised data, tuning, optimiser.
-// Errors as Engine::train() says.
-TrainingRun prepare_run(const TrainingJob& job);
+// `group` outlives the run. Errors as Engine::train() says.
+TrainingRun prepare_run(const TrainingJob& job, RankGroup& group);
 
 }  // namespace sftbench

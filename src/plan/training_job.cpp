@@ -68,6 +68,16 @@ void visit(TrainingJob& job, Visitor& visitor) {
     visitor.field("nodes", job.device.nodes);
     visitor.field("threads", job.device.threads);
   });
+  visitor.section("parallel", [&] {
+    visitor.field("strategy", job.parallel.strategy);
+    visitor.field("layer_class", job.parallel.layer_class);
+    visitor.field("state_dict_type", job.parallel.state_dict_type);
+    visitor.field("use_orig_params", job.parallel.use_orig_params);
+    visitor.field("gradient_sync", job.parallel.gradient_sync);
+    visitor.field("reduce_dtype", job.parallel.reduce_dtype);
+    visitor.field("enable_roce", job.parallel.enable_roce);
+    visitor.field("timeout_s", job.parallel.timeout_s);
+  });
   visitor.section("activations", [&] {
     visitor.field("gradient_checkpointing", job.activations.gradient_checkpointing);
     visitor.field("use_reentrant", job.activations.use_reentrant);

@@ -128,7 +128,8 @@ SimulatedEngine::SimulatedEngine(const std::vector<std::string>& assignments, in
       sample_(sample),
       attempt_(attempt) {}
 
-void SimulatedEngine::train(const TrainingJob& job, const std::vector<TrainObserver*>& observers,
+void SimulatedEngine::train(const TrainingJob& job, RankGroup& /*group*/,
+                            const std::vector<TrainObserver*>& observers,
                             const std::function<bool()>& interrupted) {
   const std::string name = job.experiment + job.inputs.dump() + " seed " +
                            std::to_string(settings_.seed) + " sample " + std::to_string(sample_);

@@ -55,7 +55,7 @@ std::vector<NamedParameter> trained_of(const TrainingRun& run) {
 // Trains as Engine::train() does, from peft's LoRA adapters. Virtual tokens start from their text
 // and must be peft's without help.
 struct AdapterRun {
-  explicit AdapterRun(const TrainingJob& job, const std::string& name) : run(prepare_run(job)) {
+  explicit AdapterRun(const TrainingJob& job, const std::string& name) : run(prepare_run(job, alone())) {
     if (!is_prompt(name)) load_adapter(adapter_folder(name) + "/initial", trained_of(run));
     train(run, {&recorder}, [] { return false; });
   }
@@ -97,7 +97,7 @@ void expect_losses(const Recorder& recorder, const Json& golden, const Tolerance
 
 void expect_final_values(AdapterRun& ours, const TrainingJob& job, const std::string& name,
                          double tolerance) {
-  const TrainingRun theirs = prepare_run(job);
+  const TrainingRun theirs = prepare_run(job, alone());
   const std::vector<NamedParameter> expected = trained_of(theirs), found = trained_of(ours.run);
   load_adapter(adapter_folder(name) + "/final", expected);
   ASSERT_EQ(found.size(), expected.size());

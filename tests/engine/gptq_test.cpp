@@ -31,7 +31,7 @@ TrainingJob gptq_job() {
 
 // From peft's adapters, as Engine::train() goes.
 std::vector<double> losses_of(const TrainingJob& job, Recorder& recorder) {
-  TrainingRun run = prepare_run(job);
+  TrainingRun run = prepare_run(job, alone());
   std::vector<NamedParameter> trained;
   for (const NamedParameter& parameter : run.model->parameters()) {
     if (parameter.tensor->requires_grad()) trained.push_back(parameter);

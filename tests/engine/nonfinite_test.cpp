@@ -40,7 +40,7 @@ void multiply(TrainingRun& run, const std::string& name, double factor) {
 
 // What training ends with after `change` to the model.
 RunError error_of(const TrainingJob& job, const std::function<void(TrainingRun&)>& change) {
-  TrainingRun run = prepare_run(job);
+  TrainingRun run = prepare_run(job, alone());
   change(run);
   try {
     train(run, {}, [] { return false; });
@@ -179,7 +179,7 @@ TEST(NonFinite, ABadLossIsAnErrorUnderLossScalingToo) {
 }
 
 TEST(NonFinite, LookingChangesNothing) {
-  TrainingRun run = prepare_run(small_job());
+  TrainingRun run = prepare_run(small_job(), alone());
   const StepBatches batches = run.batches->step(0);
   const DeviceBatch& batch = batches.micro_batches.front();
   const auto loss = [&] {

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,12 @@ inline TrainingJob job_of(const Json& golden) {
 
 inline Json golden_run(const std::string& name) {
   return read_json_file(training_folder() + "/" + name + ".json");
+}
+
+// A world of one, for prepare_run().
+inline RankGroup& alone() {
+  static const std::unique_ptr<RankGroup> kAlone = make_single_rank();
+  return *kAlone;
 }
 
 inline Recorder train(const TrainingJob& job, int64_t stop_after_steps = -1) {

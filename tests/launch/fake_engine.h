@@ -24,7 +24,9 @@ namespace sftbench {
 
 class FakeEngine : public Engine {
  public:
-  void train(const TrainingJob& job, const std::vector<TrainObserver*>& observers,
+  using Engine::train;
+  void train(const TrainingJob& job, RankGroup& /*group*/,
+             const std::vector<TrainObserver*>& observers,
              const std::function<bool()>& interrupted) override {
     const char* variable = std::getenv("FAKE_ENGINE");
     const std::string mode = variable != nullptr ? variable : "";

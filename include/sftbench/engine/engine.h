@@ -8,6 +8,7 @@
 #include "sftbench/base/json.h"
 #include "sftbench/measure/events.h"
 #include "sftbench/plan/training_job.h"
+#include "sftbench/ranks/rank_group.h"
 
 namespace sftbench {
 
@@ -15,12 +16,19 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  // Trains one job in this process, telling `observers` what happens, in their order.
+  // Trains one job, this process being one rank of `group`, telling `observers` what happens, in their order: of all
+  // ranks on rank 0, of steps and this rank alone on the others. Collective; all ranks end with the same RunError.
   // `interrupted` is asked after each optimisation step and micro-batch; true ends the run with
   // RunError(kKilled). Errors: RunError with the reason code of the outcome (DATA, WEIGHTS, OOM_GPU,
   // UNSUPPORTED, ...); InputError when a file of the model or dataset is malformed.
-  virtual void train(const TrainingJob& job, const std::vector<TrainObserver*>& observers,
+  virtual void train(const TrainingJob& job, RankGroup& group, const std::vector<TrainObserver*>& observers,
                      const std::function<bool()>& interrupted) = 0;
+
+  // As a world of one.
+  void train(const TrainingJob& job, const std::vector<TrainObserver*>& observers,
+             const std::function<bool()>& interrupted) {
+    train(job, *make_single_rank(), observers, interrupted);
+  }
 
   // What it runs on: {libtorch, blas, threads, cuda, nccl, driver, gpus: [...]}.
   virtual Json environment() const = 0;

@@ -61,8 +61,43 @@ struct TrainControl {
   bool stop = false;
 };
 
+// One rank's own account of one optimisation step, by its own clock.
+struct RankStep {
+  double begin_s = 0;
+  double end_s = 0;
+  double communication_wait_s = 0;  // of these, the rank did nothing but wait for other ranks' data
+  int64_t samples = 0;
+  TokenCounts tokens;
+};
+
+// What one collective operation cost a rank over the whole run.
+struct CollectiveReport {
+  std::string group;      // "world", "shards", "replicas"
+  std::string operation;  // "all_gather"
+  int64_t calls = 0;
+  int64_t sent_bytes = 0;
+  double seconds = 0;
+};
+
+struct RankReport {
+  int rank = 0;
+  int node = 0;
+  std::string host;
+  std::vector<RankStep> steps;
+  std::vector<CollectiveReport> collectives;
+  // What the rank keeps between steps, counted from its tensors, and the most that gathered units took at once.
+  int64_t parameter_bytes = 0;
+  int64_t gradient_bytes = 0;
+  int64_t optimizer_state_bytes = 0;
+  int64_t gathered_peak_bytes = 0;
+  int64_t device_peak_allocated_bytes = -1;  // -1: on CPUs
+  int64_t device_peak_reserved_bytes = -1;
+  int64_t host_peak_rss_bytes = 0;
+};
+
 struct TrainEnd {
   int64_t steps = 0;
+  std::vector<RankReport> ranks;             // in rank order
   std::vector<int64_t> device_peak_allocated_bytes;  // per rank; empty on CPUs
   std::vector<int64_t> device_peak_reserved_bytes;
   std::vector<int64_t> host_peak_rss_bytes;          // per rank

@@ -75,6 +75,20 @@ struct DevicePlan {
   int64_t threads = 0;       // per rank, CPU; 0: all cores this process may use
 };
 
+// How the ranks of a job share its work. No effect on one rank.
+struct ParallelPlan {
+  std::string strategy = "DDP";  // or FSDP's: FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD, HYBRID_SHARD_ZERO2
+  std::string layer_class;       // that FSDP takes as its unit; empty: the model's own
+  std::string state_dict_type = "FULL_STATE_DICT";  // form of checkpoints
+  bool use_orig_params = true;
+  // When gradients of several micro-batches are reduced: "last" adds them up first, as Trainer does; "each" reduces
+  // those of every micro-batch, so that under FSDP no rank ever holds whole gradients.
+  std::string gradient_sync = "last";
+  std::string reduce_dtype;      // that gradients are reduced in: "float32"; empty: the dtype they are computed in
+  bool enable_roce = false;      // between nodes
+  double timeout_s = 600;        // of a rendezvous and of each collective operation
+};
+
 struct ActivationPlan {
   bool gradient_checkpointing = true;
   bool use_reentrant = false;
@@ -117,6 +131,7 @@ struct TrainingJob {
   PrecisionPlan precision;
   OptimizerPlan optimizer;
   DevicePlan device;
+  ParallelPlan parallel;
   ActivationPlan activations;
   KernelPlan kernels;
   LoraPlan lora;

@@ -25,9 +25,12 @@ class SimulatedEngine : public Engine {
   // Noise differs from sample to sample of a measurement, chances also from attempt to attempt.
   SimulatedEngine(const std::vector<std::string>& assignments, int sample = 1, int attempt = 1);
 
+  // All ranks in one process: `group` is a world of one.
   // RunError and std::runtime_error as libtorch would throw them, when a fault asks for it; may
   // also never return, or end the process.
-  void train(const TrainingJob& job, const std::vector<TrainObserver*>& observers,
+  using Engine::train;
+  void train(const TrainingJob& job, RankGroup& group,
+             const std::vector<TrainObserver*>& observers,
              const std::function<bool()>& interrupted) override;
 
   // {backend: "simulate", simulation: [the assignments]}.

@@ -1,0 +1,68 @@
+// The ranks of a job as replicas x shards: a shard group holds one copy of the parameters among its
+// members, the replica groups (same part, other copy) average gradients. A hybrid mesh keeps shard
+// groups inside a node, so that only the replicas' all-reduce, a fraction 1/N of the parameters,
+// crosses the network. Source: torch.distributed.device_mesh as FSDP2's 2-D mesh.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sftbench/parallel/communicator.h"
+#include "sftbench/ranks/rank_group.h"
+
+namespace sftbench {
+
+struct MeshShape {
+  int64_t replicas = 1;
+  int64_t shards = 1;
+};
+
+enum class MeshKind {
+  kReplicated,  // every rank holds everything: DDP, NO_SHARD
+  kSharded,     // one copy over all ranks: FULL_SHARD, SHARD_GRAD_OP
+  kHybrid,      // one copy in each node: HYBRID_SHARD, HYBRID_SHARD_ZERO2
+};
+
+// RunError(kUnsupported): a hybrid mesh over nodes of different sizes, over ranks that are not
+// numbered node by node, or whose shard groups would have one rank each (its gradients would never
+// be averaged by FSDP; DDP is what is meant).
+MeshShape mesh_shape(MeshKind kind, const std::vector<RankInfo>& ranks);
+
+// The communicators of one rank. Groups that would be equal are one object: world() may be shards()
+// or replicas().
+class ProcessMesh {
+ public:
+  using MakeCommunicator = std::function<std::unique_ptr<Communicator>(
+      const std::string& name, const std::vector<int>& members)>;
+
+  // make(name, members) is called in the same order on every rank, for the groups that this rank is
+  // a member of; members are ranks of the world in rising order.
+  ProcessMesh(const MeshShape& shape, int rank, const MakeCommunicator& make);
+
+  const MeshShape& shape() const { return shape_; }
+  Communicator& world() { return *world_; }
+  Communicator& shards() { return *shards_; }      // size shape().shards
+  Communicator& replicas() { return *replicas_; }  // size shape().replicas
+
+  void abort(const std::string& why);
+  // By group name: "world", "shards", "replicas"; each distinct communicator once.
+  std::vector<std::pair<std::string, CommunicationCounters>> counters() const;
+
+ private:
+  MeshShape shape_;
+  std::vector<std::pair<std::string, std::unique_ptr<Communicator>>> owned_;
+  Communicator* world_ = nullptr;
+  Communicator* shards_ = nullptr;
+  Communicator* replicas_ = nullptr;
+};
+
+// Gloo for ranks on CPUs, NCCL for ranks on GPUs (device is this rank's), local for a world of one.
+// RunError(kUnsupported) when the library cannot be loaded, with what would help.
+std::unique_ptr<ProcessMesh> make_process_mesh(MeshKind kind, RankGroup& group,
+                                               torch::Device device);
+
+}  // namespace sftbench

@@ -1,0 +1,86 @@
+// The processes that train one job, and what they say to each other beside tensors: who is there,
+// small texts (addresses, an NCCL id, reports), and that one of them has failed. One TCP connection
+// from each rank to rank 0 carries all of it, so that a process that dies is noticed at once, by
+// name, while a collective operation would wait for its deadline.
+//
+// Nothing here knows libtorch: a launcher joins before the engine is loaded, and hands the group
+// on.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sftbench/base/error.h"
+#include "sftbench/ranks/rank_place.h"
+
+namespace sftbench {
+
+// What each rank tells the others when it comes.
+struct RankInfo {
+  int rank = 0;
+  int local_rank = 0;
+  int node = 0;
+  std::string host;
+  int64_t pid = 0;
+};
+
+// The first failure that the group has agreed on: a rank's out-of-memory outranks what the others
+// report, who usually just see a lost peer.
+struct RankFailure {
+  int rank = 0;
+  ReasonCode code = ReasonCode::kInternal;
+  std::string message;
+  std::string evidence;
+};
+
+// Calls that are marked collective are made by every rank in the same order. All of them throw
+// RunError once the group has failed, or when a deadline passes: kNccl naming the ranks that are
+// missing, or the failed rank's own code and message with its number.
+class RankGroup {
+ public:
+  virtual ~RankGroup() = default;
+
+  virtual const RankPlace& place() const = 0;
+  // In rank order.
+  virtual const std::vector<RankInfo>& ranks() const = 0;
+
+  int rank() const { return place().rank; }
+  int world_size() const { return place().world_size; }
+
+  // Collective: every rank's text, in rank order.
+  virtual std::vector<std::string> all_gather(const std::string& text) = 0;
+
+  // A value for any rank that asks, once. get() waits for it. From any thread.
+  virtual void set(const std::string& key, const std::string& value) = 0;
+  virtual std::string get(const std::string& key) = 0;
+
+  // This rank cannot go on: tells the others, learns what they have to say, and returns what all of
+  // them agree to have ended for. Called once, instead of further collective calls.
+  virtual RankFailure fail(const RankFailure& failure) = 0;
+
+  // What has been heard of, from any thread; none while all is well.
+  virtual std::optional<RankFailure> failure() const = 0;
+
+  // Called once, from a thread of the group, as soon as a failure is heard of: wakes who waits for
+  // tensors that will never come.
+  virtual void on_failure(std::function<void(const RankFailure&)> wake) = 0;
+
+  // Collective: the end. After it a lost connection is nobody's failure.
+  virtual void leave() = 0;
+};
+
+// A world of one.
+std::unique_ptr<RankGroup> make_single_rank();
+
+// Meets the others at place.address:port. RunError(kNccl) naming the ranks that did not come within
+// the deadline, or that came with another version of the program or for another session; or that
+// the port is taken.
+std::unique_ptr<RankGroup> join_ranks(const RankPlace& place);
+
+// The error that ends a rank for `failure`: "rank 2 on host n1: ...".
+RunError error_of(const RankFailure& failure, const std::vector<RankInfo>& ranks);
+
+}  // namespace sftbench
