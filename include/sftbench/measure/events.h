@@ -70,7 +70,7 @@ struct RankStep {
   TokenCounts tokens;
 };
 
-// What one collective operation cost a rank over the whole run.
+// What one collective operation cost a rank over all its steps, what came before the first one (loading) left out.
 struct CollectiveReport {
   std::string group;      // "world", "shards", "replicas"
   std::string operation;  // "all_gather"
