@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sftbench/launch/classify_error.h"
+#include "sftbench/plan/classify_error.h"
 #include "sftbench/launch/run_job.h"
 #include "sftbench/simulate/engine.h"
 

@@ -17,7 +17,7 @@
 #include "sftbench/cli/progress.h"
 #include "sftbench/cli/selection.h"
 #include "sftbench/launch/build_info.h"
-#include "sftbench/launch/classify_error.h"
+#include "sftbench/plan/classify_error.h"
 #include "sftbench/launch/interrupt.h"
 #include "sftbench/results/store.h"
 #include "sftbench/space/validity.h"

@@ -6,7 +6,7 @@
 
 #include "sftbench/base/clock.h"
 #include "sftbench/launch/build_info.h"
-#include "sftbench/launch/classify_error.h"
+#include "sftbench/plan/classify_error.h"
 #include "sftbench/measure/host_info.h"
 #include "sftbench/measure/measured_properties.h"
 #include "sftbench/measure/run_record.h"

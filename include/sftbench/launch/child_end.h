@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "sftbench/launch/child_reply.h"
-#include "sftbench/launch/classify_error.h"
+#include "sftbench/plan/classify_error.h"
 
 namespace sftbench {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sftbench/catalog/catalog.h"
-#include "sftbench/launch/classify_error.h"
+#include "sftbench/plan/classify_error.h"
 #include "sftbench/plan/resolve.h"
 #include "sftbench/space/operation.h"
 #include "sftbench/space/space.h"

@@ -1,4 +1,4 @@
-#include "sftbench/launch/classify_error.h"
+#include "sftbench/plan/classify_error.h"
 
 #include <algorithm>
 #include <array>
