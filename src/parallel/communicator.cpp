@@ -2,9 +2,9 @@
 
 #include <torch/torch.h>
 
-#include <atomic>
+#include <mutex>
 
-#include "sftbench/base/error.h"
+#include "parallel/collective_call.h"
 
 namespace sftbench {
 namespace {
@@ -14,57 +14,56 @@ class LocalCommunicator : public Communicator {
   int64_t rank() const override { return 0; }
   int64_t world_size() const override { return 1; }
 
-  PendingCollective all_reduce(const torch::Tensor&, Reduction) override {
-    return count(Collective::kAllReduce);
+  PendingCollective all_reduce(const torch::Tensor& tensor, Reduction) override {
+    return count(all_reduce_call(tensor));
   }
   PendingCollective all_gather(const torch::Tensor& output, const torch::Tensor& input) override {
-    copy(output, input);
-    return count(Collective::kAllGather);
+    return copied(output, input, all_gather_call(output, input, 1));
   }
   PendingCollective reduce_scatter(const torch::Tensor& output,
                                    const torch::Tensor& input) override {
-    copy(output, input);
-    return count(Collective::kReduceScatter);
+    return copied(output, input, reduce_scatter_call(output, input, 1));
   }
-  PendingCollective broadcast(const torch::Tensor&, int64_t root) override {
-    check(root == 0, "root is a rank");
-    return count(Collective::kBroadcast);
+  PendingCollective broadcast(const torch::Tensor& tensor, int64_t root) override {
+    return count(broadcast_call(tensor, root, 1));
   }
   PendingCollective all_to_all(const torch::Tensor& output, const torch::Tensor& input) override {
-    copy(output, input);
-    return count(Collective::kAllToAll);
+    return copied(output, input, all_to_all_call(output, input, 1));
   }
-  void barrier() override { count(Collective::kBarrier); }
-  void abort(const std::string&) override {}
+  void barrier() override { count({Collective::kBarrier, 0, 0}); }
+
+  void abort(const std::string& why) override {
+    const std::lock_guard lock(mutex_);
+    if (aborted_.empty()) aborted_ = "aborted: " + why;
+  }
 
   CommunicationCounters counters() const override {
-    CommunicationCounters counters{};
-    for (size_t i = 0; i < kCollectives; ++i) counters[i].calls = calls_[i];
-    return counters;
+    const std::lock_guard lock(mutex_);
+    return counters_;
   }
 
  private:
-  PendingCollective count(Collective collective) {
-    ++calls_[static_cast<size_t>(collective)];
+  PendingCollective count(const CollectiveCall& call) {
+    const std::lock_guard lock(mutex_);
+    if (!aborted_.empty()) throw RunError(ReasonCode::kNccl, aborted_);
+    ++counters_[static_cast<size_t>(call.collective)].calls;
     return {};
   }
 
-  static void copy(const torch::Tensor& output, const torch::Tensor& input) {
-    check(output.numel() == input.numel(), "in a group of one, output and input are as large");
-    if (output.data_ptr() == input.data_ptr()) return;
-    output.view(-1).copy_(input.view(-1));
+  PendingCollective copied(const torch::Tensor& output, const torch::Tensor& input,
+                           const CollectiveCall& call) {
+    PendingCollective pending = count(call);
+    torch::NoGradGuard no_grad;
+    if (output.data_ptr() != input.data_ptr()) output.view(-1).copy_(input.view(-1));
+    return pending;
   }
 
-  std::array<std::atomic<int64_t>, kCollectives> calls_{};
+  mutable std::mutex mutex_;  // guards the rest
+  CommunicationCounters counters_{};
+  std::string aborted_;
 };
 
 }  // namespace
-
-std::string to_string(Collective collective) {
-  constexpr std::array<const char*, kCollectives> kNames = {
-      "all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "barrier"};
-  return kNames[static_cast<size_t>(collective)];
-}
 
 void PendingCollective::wait() {
   if (const std::unique_ptr<Operation> operation = std::move(operation_)) operation->wait();

@@ -1,0 +1,71 @@
+#include "parallel/collective_call.h"
+
+namespace sftbench {
+namespace {
+
+CollectiveCall call_of(Collective collective, const torch::Tensor& whole) {
+  return {collective, static_cast<int64_t>(whole.nbytes()), 0};
+}
+
+void check_pair(const torch::Tensor& one, const torch::Tensor& other) {
+  check(one.is_contiguous() && other.is_contiguous(), "tensors of collectives are contiguous");
+  check(one.device() == other.device(), "tensors of a collective are on one device");
+}
+
+}  // namespace
+
+std::string to_string(Collective collective) {
+  constexpr std::array<const char*, kCollectives> kNames = {
+      "all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "barrier"};
+  return kNames[static_cast<size_t>(collective)];
+}
+
+std::string describe(const CollectiveCall& call, const std::string& group, int64_t ranks) {
+  return to_string(call.collective) + " #" + std::to_string(call.sequence) + " of group " + group +
+         " (" + std::to_string(ranks) + " ranks, " + std::to_string(call.bytes) + " bytes)";
+}
+
+CollectiveCall all_reduce_call(const torch::Tensor& tensor) {
+  check_pair(tensor, tensor);
+  return call_of(Collective::kAllReduce, tensor);
+}
+
+CollectiveCall all_gather_call(const torch::Tensor& output, const torch::Tensor& input,
+                               int64_t ranks) {
+  check_pair(output, input);
+  check(output.dtype() == input.dtype(), "an all-gather converts nothing");
+  check(output.numel() == input.numel() * ranks, "an all-gather's output is N inputs");
+  return call_of(Collective::kAllGather, output);
+}
+
+CollectiveCall reduce_scatter_call(const torch::Tensor& output, const torch::Tensor& input,
+                                   int64_t ranks) {
+  check_pair(output, input);
+  check(output.dtype() == input.dtype() || output.scalar_type() == torch::kFloat32,
+        "a reduce-scatter's output has the input's dtype or float32");
+  check(input.numel() == output.numel() * ranks, "a reduce-scatter's input is N outputs");
+  return call_of(Collective::kReduceScatter, input);
+}
+
+CollectiveCall broadcast_call(const torch::Tensor& tensor, int64_t root, int64_t ranks) {
+  check_pair(tensor, tensor);
+  check(root >= 0 && root < ranks, "a broadcast's root is a rank of the group");
+  return call_of(Collective::kBroadcast, tensor);
+}
+
+CollectiveCall all_to_all_call(const torch::Tensor& output, const torch::Tensor& input,
+                               int64_t ranks) {
+  check_pair(output, input);
+  check(output.dtype() == input.dtype(), "an all-to-all converts nothing");
+  check(output.numel() == input.numel() && input.numel() % ranks == 0,
+        "an all-to-all's output and input are N parts");
+  check(output.numel() == 0 || ranks == 1 || output.data_ptr() != input.data_ptr(),
+        "an all-to-all is not in place");
+  return call_of(Collective::kAllToAll, output);
+}
+
+bool is_part_of(const torch::Tensor& part, const torch::Tensor& whole, int64_t index) {
+  return part.data_ptr() == static_cast<const char*>(whole.data_ptr()) + index * part.nbytes();
+}
+
+}  // namespace sftbench

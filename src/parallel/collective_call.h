@@ -1,0 +1,37 @@
+// One call of a collective operation as messages, counters and checks see it: the same for every
+// implementation, so that a program that works on one of them breaks no promise of another.
+#pragma once
+
+#include <torch/types.h>
+
+#include <string>
+
+#include "sftbench/base/error.h"
+#include "sftbench/parallel/communicator.h"
+
+namespace sftbench {
+
+struct CollectiveCall {
+  Collective collective = Collective::kBarrier;
+  int64_t bytes = 0;     // of the whole array: a gather's output, a scatter's input
+  int64_t sequence = 0;  // 1-based, of the communicator
+};
+
+// "all_gather #12 of group shards (4 ranks, 1048576 bytes)"
+std::string describe(const CollectiveCall& call, const std::string& group, int64_t ranks);
+
+// Checks what the operation's contract asks of its tensors (check(): a caller that breaks it is a
+// bug) and returns the call, not numbered yet.
+CollectiveCall all_reduce_call(const torch::Tensor& tensor);
+CollectiveCall all_gather_call(const torch::Tensor& output, const torch::Tensor& input,
+                               int64_t ranks);
+CollectiveCall reduce_scatter_call(const torch::Tensor& output, const torch::Tensor& input,
+                                   int64_t ranks);
+CollectiveCall broadcast_call(const torch::Tensor& tensor, int64_t root, int64_t ranks);
+CollectiveCall all_to_all_call(const torch::Tensor& output, const torch::Tensor& input,
+                               int64_t ranks);
+
+// Whether `part` is the `index`-th of `ranks` equal parts of `whole`: the operation is in place.
+bool is_part_of(const torch::Tensor& part, const torch::Tensor& whole, int64_t index);
+
+}  // namespace sftbench

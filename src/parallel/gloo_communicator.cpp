@@ -1,0 +1,354 @@
+#include "parallel/gloo_communicator.h"
+
+#if SFTBENCH_GLOO
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "parallel/collective_call.h"
+#include "parallel/gloo_connection.h"
+#include "parallel/gloo_transfers.h"
+#include "parallel/rank_order_reduce.h"
+#include "sftbench/base/clock.h"
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+namespace {
+
+// How long a broken connection waits for the rank group to say who has failed.
+constexpr double kBlameGrace_s = 1;
+// How often who waits looks whether the group has heard of a failure.
+constexpr auto kFailurePoll = std::chrono::milliseconds(100);
+
+std::string seconds_text(double seconds) {
+  std::ostringstream text;
+  text << seconds;
+  return text.str();
+}
+
+// One group of ranks, its queue and what has become of it. Operations that are waited for keep it.
+class GlooQueue {
+ public:
+  using Run = std::function<void(GlooTransfers&)>;
+
+  struct Entry {
+    CollectiveCall call;
+    Run run;  // holds the tensors
+    bool done = false;
+  };
+
+  GlooQueue(RankGroup& group, std::string name, std::shared_ptr<gloo::Context> context)
+      : group_(group), name_(std::move(name)), transfers_(std::move(context)) {}
+
+  int64_t rank() const { return transfers_.rank(); }
+  int64_t size() const { return transfers_.size(); }
+
+  std::shared_ptr<Entry> start(CollectiveCall call, Run run) {
+    const std::lock_guard lock(mutex_);
+    if (failure_) throw *failure_;
+    call.sequence = ++started_;
+    auto entry = std::make_shared<Entry>(Entry{call, std::move(run)});
+    queue_.push_back(entry);
+    changed_.notify_all();
+    return entry;
+  }
+
+  void wait(Entry& entry) {
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, kFailurePoll, [&] { return entry.done || failure_; })) {
+      lock.unlock();
+      if (const auto failure = group_.failure()) fail(error_of(*failure, group_.ranks()));
+      lock.lock();
+    }
+    if (!entry.done) throw *failure_;
+  }
+
+  // The first failure is the communicator's.
+  void fail(const RunError& error) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = error;
+      queue_.clear();
+      changed_.notify_all();
+    }
+    transfers_.abort();
+  }
+
+  void abort(const std::string& why) {
+    fail(RunError(ReasonCode::kNccl, "communication in group " + name_ + " was ended: " + why));
+  }
+
+  void finish() {
+    const std::lock_guard lock(mutex_);
+    finishing_ = true;
+    changed_.notify_all();
+  }
+
+  CommunicationCounters counters() const {
+    const std::lock_guard lock(mutex_);
+    return counters_;
+  }
+
+  // The thread: until finish() and an empty queue.
+  void work() {
+    while (const std::shared_ptr<Entry> entry = next()) {
+      const double begin_s = steady_seconds();
+      try {
+        transfers_.begin(slot_of(entry->call), begin_s + timeout_s());
+        entry->run(transfers_);
+      } catch (const std::exception& error) {
+        transfers_.close();
+        fail(explain(entry->call, error, begin_s));
+        continue;
+      }
+      end(*entry, steady_seconds() - begin_s);
+    }
+  }
+
+ private:
+  double timeout_s() const { return group_.place().communication_timeout_s; }
+
+  std::shared_ptr<Entry> next() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !queue_.empty() || finishing_; });
+    if (queue_.empty()) return nullptr;
+    const std::shared_ptr<Entry> entry = queue_.front();
+    queue_.pop_front();
+    return entry;
+  }
+
+  void end(Entry& entry, double seconds) {
+    const std::lock_guard lock(mutex_);
+    CollectiveCounters& counter = counters_[static_cast<size_t>(entry.call.collective)];
+    ++counter.calls;
+    counter.sent_bytes += transfers_.sent_bytes();
+    counter.seconds += seconds;
+    entry.run = nullptr;
+    entry.done = true;
+    changed_.notify_all();
+  }
+
+  // Ranks that do not do the same never meet: the deadline tells, instead of wrong numbers.
+  static uint64_t slot_of(const CollectiveCall& call) {
+    const auto size = static_cast<uint64_t>(call.bytes) * 0x9e3779b97f4a7c15u >> 40;
+    return static_cast<uint64_t>(call.sequence) << 32 |
+           static_cast<uint64_t>(call.collective) << 24 | size;
+  }
+
+  RunError explain(const CollectiveCall& call, const std::exception& error, double begin_s) {
+    const std::string what = describe(call, name_, size());
+    const double end_s = steady_seconds();
+    if (end_s >= begin_s + timeout_s()) {
+      if (const auto failure = group_.failure()) return error_of(*failure, group_.ranks());
+      return RunError(ReasonCode::kNccl,
+                      what + " was not done within " + seconds_text(timeout_s()) + " s on rank " +
+                          std::to_string(group_.rank()) +
+                          ": another rank is stuck, cannot be reached or has started something "
+                          "else",
+                      error.what());
+    }
+    do {
+      if (const auto failure = group_.failure()) return error_of(*failure, group_.ranks());
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    } while (steady_seconds() < end_s + kBlameGrace_s && !failed());
+    return RunError(ReasonCode::kNccl,
+                    what + " failed on rank " + std::to_string(group_.rank()) +
+                        ": another rank has ended or its connection was lost",
+                    error.what());
+  }
+
+  bool failed() const {
+    const std::lock_guard lock(mutex_);
+    return failure_.has_value();
+  }
+
+  RankGroup& group_;
+  const std::string name_;
+  GlooTransfers transfers_;
+
+  mutable std::mutex mutex_;  // guards the rest
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Entry>> queue_;
+  int64_t started_ = 0;
+  bool finishing_ = false;
+  std::optional<RunError> failure_;
+  CommunicationCounters counters_{};
+};
+
+struct GlooOperation : PendingCollective::Operation {
+  GlooOperation(std::shared_ptr<GlooQueue> of, std::shared_ptr<GlooQueue::Entry> one)
+      : queue(std::move(of)), entry(std::move(one)) {}
+  void wait() override { queue->wait(*entry); }
+
+  std::shared_ptr<GlooQueue> queue;
+  std::shared_ptr<GlooQueue::Entry> entry;
+};
+
+char* part_of(const torch::Tensor& whole, int64_t index, int64_t part_bytes) {
+  return static_cast<char*>(whole.data_ptr()) + index * part_bytes;
+}
+
+class GlooCommunicator : public Communicator {
+ public:
+  GlooCommunicator(RankGroup& group, const std::string& name,
+                   std::shared_ptr<gloo::Context> context)
+      : queue_(std::make_shared<GlooQueue>(group, name, std::move(context))),
+        worker_([queue = queue_] { queue->work(); }) {}
+
+  ~GlooCommunicator() override {
+    queue_->finish();
+    worker_.join();  // each operation that is left has a deadline
+  }
+
+  int64_t rank() const override { return queue_->rank(); }
+  int64_t world_size() const override { return queue_->size(); }
+
+  PendingCollective all_reduce(const torch::Tensor& tensor, Reduction reduction) override {
+    const CollectiveCall call = all_reduce_call(tensor);
+    if (call.bytes <= kOneLatencyBytes) {
+      return start(call, [=](GlooTransfers& transfers) {
+        all_reduce_at_once(transfers, tensor, reduction);
+      });
+    }
+    const bool divides = tensor.numel() % world_size() == 0;
+    return start(call, [=, this](GlooTransfers& transfers) {
+      if (divides) return all_reduce_in_parts(transfers, tensor, reduction);
+      const torch::Tensor padded = padded_copy(tensor);
+      all_reduce_in_parts(transfers, padded, reduction);
+      std::memcpy(tensor.data_ptr(), padded.data_ptr(), tensor.nbytes());
+    });
+  }
+
+  PendingCollective all_gather(const torch::Tensor& output, const torch::Tensor& input) override {
+    return start(all_gather_call(output, input, world_size()), [=](GlooTransfers& transfers) {
+      const auto part_bytes = static_cast<int64_t>(input.nbytes());
+      if (!is_part_of(input, output, transfers.rank())) {
+        std::memcpy(part_of(output, transfers.rank(), part_bytes), input.data_ptr(),
+                    input.nbytes());
+      }
+      transfers.all_gather(output.data_ptr(), part_bytes);
+    });
+  }
+
+  PendingCollective reduce_scatter(const torch::Tensor& output,
+                                   const torch::Tensor& input) override {
+    return start(reduce_scatter_call(output, input, world_size()), [=](GlooTransfers& transfers) {
+      reduce_part(transfers, output, input, Reduction::kSum);
+    });
+  }
+
+  PendingCollective broadcast(const torch::Tensor& tensor, int64_t root) override {
+    return start(broadcast_call(tensor, root, world_size()), [=](GlooTransfers& transfers) {
+      transfers.broadcast(tensor.data_ptr(), static_cast<int64_t>(tensor.nbytes()),
+                          static_cast<int>(root));
+    });
+  }
+
+  PendingCollective all_to_all(const torch::Tensor& output, const torch::Tensor& input) override {
+    const CollectiveCall call = all_to_all_call(output, input, world_size());
+    return start(call, [=](GlooTransfers& transfers) {
+      transfers.all_to_all(output.data_ptr(), input.data_ptr(), call.bytes / transfers.size());
+    });
+  }
+
+  void barrier() override {
+    start({Collective::kBarrier, 0, 0}, [](GlooTransfers& transfers) {
+      transfers.barrier();
+    }).wait();
+  }
+
+  void abort(const std::string& why) override { queue_->abort(why); }
+  CommunicationCounters counters() const override { return queue_->counters(); }
+
+ private:
+  PendingCollective start(const CollectiveCall& call, GlooQueue::Run run) {
+    return PendingCollective(
+        std::make_unique<GlooOperation>(queue_, queue_->start(call, std::move(run))));
+  }
+
+  // output [n] := this rank's part of the reduction of everybody's input [N, n].
+  static void reduce_part(GlooTransfers& transfers, const torch::Tensor& output,
+                          const torch::Tensor& input, Reduction reduction) {
+    const auto in_size = static_cast<int64_t>(input.element_size());
+    const auto out_size = static_cast<int64_t>(output.element_size());
+    transfers.reduce_scatter(
+        input.data_ptr(), static_cast<int64_t>(input.nbytes()) / transfers.size(),
+        [&](const std::vector<const void*>& parts, int64_t offset, int64_t bytes) {
+          char* out = static_cast<char*>(output.data_ptr()) + offset / in_size * out_size;
+          reduce_in_rank_order(parts, bytes / in_size, input.scalar_type(), out,
+                               output.scalar_type(), reduction);
+        });
+  }
+
+  // tensor [N n]: each rank reduces its part, and all gather the parts.
+  static void all_reduce_in_parts(GlooTransfers& transfers, const torch::Tensor& tensor,
+                                  Reduction reduction) {
+    const torch::Tensor flat = tensor.view(-1);
+    const int64_t n = flat.numel() / transfers.size();
+    reduce_part(transfers, flat.narrow(0, transfers.rank() * n, n), flat, reduction);
+    transfers.all_gather(tensor.data_ptr(),
+                         static_cast<int64_t>(tensor.nbytes()) / transfers.size());
+  }
+
+  static void all_reduce_at_once(GlooTransfers& transfers, const torch::Tensor& tensor,
+                                 Reduction reduction) {
+    const auto bytes = static_cast<int64_t>(tensor.nbytes());
+    std::vector<char> all(static_cast<size_t>(bytes * transfers.size()));
+    std::vector<const void*> parts;
+    for (int r = 0; r < transfers.size(); ++r) parts.push_back(all.data() + r * bytes);
+    if (bytes > 0) std::memcpy(all.data() + transfers.rank() * bytes, tensor.data_ptr(), bytes);
+    transfers.all_gather(all.data(), bytes);
+    reduce_in_rank_order(parts, tensor.numel(), tensor.scalar_type(), tensor.data_ptr(),
+                         tensor.scalar_type(), reduction);
+  }
+
+  // On the worker's thread, which alone uses the buffer.
+  torch::Tensor padded_copy(const torch::Tensor& tensor) {
+    const int64_t n = (tensor.numel() + world_size() - 1) / world_size() * world_size();
+    const auto bytes = n * static_cast<int64_t>(tensor.element_size());
+    if (padded_.size() < static_cast<size_t>(bytes)) padded_.resize(static_cast<size_t>(bytes));
+    std::memcpy(padded_.data(), tensor.data_ptr(), tensor.nbytes());
+    std::memset(padded_.data() + tensor.nbytes(), 0, static_cast<size_t>(bytes) - tensor.nbytes());
+    return torch::from_blob(padded_.data(), {n}, torch::dtype(tensor.scalar_type()));
+  }
+
+  std::vector<char> padded_;
+  std::shared_ptr<GlooQueue> queue_;
+  std::thread worker_;
+};
+
+}  // namespace
+
+ProcessMesh::MakeCommunicator gloo_communicators(RankGroup& group, const std::string& scope) {
+  const auto device = make_gloo_device(gloo_address(group));
+  return [&group, scope, device](const std::string& name, const std::vector<int>& members) {
+    // Groups of one name have different first members.
+    const std::string key = scope + "/" + name + "/" + std::to_string(members.front());
+    return std::make_unique<GlooCommunicator>(group, name,
+                                              connect_gloo(group, key, members, device));
+  };
+}
+
+}  // namespace sftbench
+
+#else
+
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+
+ProcessMesh::MakeCommunicator gloo_communicators(RankGroup&, const std::string&) {
+  throw RunError(ReasonCode::kUnsupported,
+                 "this build has no Gloo, so that ranks cannot train on CPUs together; use one "
+                 "rank, GPUs, or a build against Debian's libtorch 1.13 with libgloo-dev");
+}
+
+}  // namespace sftbench
+
+#endif

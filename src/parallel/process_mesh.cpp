@@ -1,0 +1,118 @@
+#include "sftbench/parallel/process_mesh.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "parallel/gloo_communicator.h"
+#include "parallel/nccl_communicators.h"
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw RunError(ReasonCode::kUnsupported, message);
+}
+
+std::string ranks_text(int64_t count) {
+  return std::to_string(count) + (count == 1 ? " rank" : " ranks");
+}
+
+// Every node has the same number of ranks, and rank r is on the (r / that)-th node.
+MeshShape hybrid_shape(const std::vector<RankInfo>& ranks) {
+  std::vector<int64_t> sizes;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (i == 0 || ranks[i].node != ranks[i - 1].node) sizes.push_back(0);
+    const bool seen = std::any_of(ranks.begin(), ranks.begin() + static_cast<int64_t>(i),
+                                  [&](const RankInfo& r) { return r.node == ranks[i].node; });
+    if (sizes.back() == 0 && seen) {
+      refuse("a hybrid strategy needs ranks that are numbered node by node, but rank " +
+             std::to_string(i) + " is on node " + std::to_string(ranks[i].node) +
+             " again, after ranks of another node; start them in blocks (Slurm: "
+             "--distribution=block, Open MPI: --map-by slot)");
+    }
+    ++sizes.back();
+  }
+  const auto [fewest, most] = std::minmax_element(sizes.begin(), sizes.end());
+  if (*fewest != *most) {
+    refuse("a hybrid strategy needs as many ranks on each node, but one node has " +
+           ranks_text(*fewest) + " and another " + std::to_string(*most) +
+           "; start as many on each, or use FULL_SHARD");
+  }
+  if (*most == 1) {
+    refuse(
+        "a hybrid strategy shards inside a node, but there each node has 1 rank: nothing would " +
+        std::string("be sharded; use NO_SHARD (or DDP) for that, or FULL_SHARD over all nodes"));
+  }
+  return {static_cast<int64_t>(sizes.size()), *most};
+}
+
+std::vector<int> members_of(int64_t first, int64_t step, int64_t count) {
+  std::vector<int> members;
+  for (int64_t i = 0; i < count; ++i) members.push_back(static_cast<int>(first + i * step));
+  return members;
+}
+
+// Meshes that a process makes one after another must not meet in the group's key-value store. All
+// ranks make the same ones in the same order, so that they agree on the number.
+std::string next_scope() {
+  static std::atomic<int64_t> made{0};
+  return "mesh" + std::to_string(made++);
+}
+
+}  // namespace
+
+MeshShape mesh_shape(MeshKind kind, const std::vector<RankInfo>& ranks) {
+  const auto world = static_cast<int64_t>(ranks.size());
+  check(world > 0, "a job has ranks");
+  if (kind == MeshKind::kReplicated) return {.replicas = world, .shards = 1};
+  if (kind == MeshKind::kSharded) return {.replicas = 1, .shards = world};
+  return hybrid_shape(ranks);
+}
+
+ProcessMesh::ProcessMesh(const MeshShape& shape, int rank, const MakeCommunicator& make)
+    : shape_(shape) {
+  const int64_t world = shape.replicas * shape.shards;
+  check(rank >= 0 && rank < world, "the rank is one of the mesh");
+  const auto add = [&](const char* name, const std::vector<int>& members) {
+    owned_.emplace_back(name, make(name, members));
+    return owned_.back().second.get();
+  };
+  const int64_t node_first = rank / shape.shards * shape.shards;
+  world_ = add("world", members_of(0, 1, world));
+  shards_ = shape.shards == world ? world_ : add("shards", members_of(node_first, 1, shape.shards));
+  if (shape.replicas == world) {
+    replicas_ = world_;
+  } else {
+    replicas_ = add("replicas", members_of(rank % shape.shards, shape.shards, shape.replicas));
+  }
+}
+
+void ProcessMesh::abort(const std::string& why) {
+  for (const auto& [name, communicator] : owned_) communicator->abort(why);
+}
+
+std::vector<std::pair<std::string, CommunicationCounters>> ProcessMesh::counters() const {
+  std::vector<std::pair<std::string, CommunicationCounters>> counters;
+  for (const auto& [name, communicator] : owned_) {
+    counters.emplace_back(name, communicator->counters());
+  }
+  return counters;
+}
+
+std::unique_ptr<ProcessMesh> make_process_mesh(MeshKind kind, RankGroup& group,
+                                               torch::Device device) {
+  const MeshShape shape = mesh_shape(kind, group.ranks());
+  const std::string scope = next_scope();
+  ProcessMesh::MakeCommunicator make;
+  if (group.world_size() > 1) {
+    make = device.is_cpu() ? gloo_communicators(group, scope)
+                           : nccl_communicators(group, scope, device);
+  }
+  return std::make_unique<ProcessMesh>(
+      shape, group.rank(), [&](const std::string& name, const std::vector<int>& members) {
+        return members.size() == 1 ? make_local_communicator() : make(name, members);
+      });
+}
+
+}  // namespace sftbench
