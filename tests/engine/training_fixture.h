@@ -47,6 +47,7 @@ inline TrainingJob job_of(const Json& golden) {
   job.batches.per_device_batch_size = settings["per_device_train_batch_size"];
   job.batches.gradient_accumulation_steps = settings["gradient_accumulation_steps"];
   job.batches.num_train_epochs = settings["num_train_epochs"];
+  job.batches.max_steps = settings.value("max_steps", job.batches.max_steps);
   job.precision = {.torch_dtype = golden["torch_dtype"], .autocast = golden["autocast"]};
   job.optimizer.name = settings.value("optim", "adamw_torch_fused");
   job.optimizer.epsilon = settings.value("adam_epsilon", job.optimizer.epsilon);
