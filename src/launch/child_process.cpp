@@ -1,6 +1,5 @@
 #include "launch/child_process.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/syscall.h>
@@ -68,26 +67,6 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 }
 
 }  // namespace
-
-OwnedFd::OwnedFd(int fd) : fd_(fd) {
-  // A parent without standard streams would have a child's streams overwrite it.
-  if (fd_ < 0 || fd_ > STDERR_FILENO) return;
-  fd_ = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  ::close(fd);
-}
-
-OwnedFd::~OwnedFd() {
-  close();
-}
-
-OwnedFd& OwnedFd::operator=(OwnedFd&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-void OwnedFd::close() {
-  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-}
 
 ChildProcess::ChildProcess(const ProcessSpec& spec) {
   Actions actions;

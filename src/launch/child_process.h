@@ -12,23 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "sftbench/base/owned_fd.h"
+
 namespace sftbench {
-
-// A descriptor that is closed with its owner; never one of the three standard ones.
-class OwnedFd {
- public:
-  OwnedFd() = default;
-  explicit OwnedFd(int fd);  // takes it over; -1: none
-  ~OwnedFd();
-  OwnedFd(OwnedFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  OwnedFd& operator=(OwnedFd&& other) noexcept;
-
-  int get() const { return fd_; }
-  void close();
-
- private:
-  int fd_ = -1;
-};
 
 struct ProcessSpec {
   std::filesystem::path executable;

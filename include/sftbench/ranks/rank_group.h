@@ -80,7 +80,13 @@ std::unique_ptr<RankGroup> make_single_rank();
 // the port is taken.
 std::unique_ptr<RankGroup> join_ranks(const RankPlace& place);
 
-// The error that ends a rank for `failure`: "rank 2 on host n1: ...".
+// Which of several failures is taken for the cause of all: the lower one. Out of memory before all
+// else (by the documents), a rank's own error or end before trouble with communication, which the
+// other ranks then have.
+int precedence(ReasonCode code);
+
+// The error that ends a rank for `failure`: "rank 2: ...", on several hosts "rank 2 on host n1:
+// ...".
 RunError error_of(const RankFailure& failure, const std::vector<RankInfo>& ranks);
 
 }  // namespace sftbench

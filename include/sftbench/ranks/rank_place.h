@@ -17,6 +17,7 @@ struct RankPlace {
   int port = 0;
   int listening_fd = -1;  // rank 0's socket, where who started it has opened it; -1: it opens it
   std::string session;    // ranks of another job are turned away
+  std::string version;    // of the program, and those of another; empty: that of this library
 
   double rendezvous_timeout_s = 600;     // until every rank must have come
   double communication_timeout_s = 600;  // until a collective operation must be done

@@ -1,0 +1,34 @@
+#include "ranks/hello.h"
+
+namespace sftbench {
+namespace {
+
+constexpr const char* kMagic = "sftbench rank";
+constexpr size_t kParts = 9;
+
+}  // namespace
+
+Message to_message(const Hello& hello) {
+  const RankInfo& info = hello.info;
+  return {MessageKind::kHello,
+          {kMagic, hello.version, hello.session, std::to_string(hello.world_size),
+           std::to_string(info.rank), std::to_string(info.local_rank), std::to_string(info.node),
+           info.host, std::to_string(info.pid)}};
+}
+
+Hello hello_from(const Message& message) {
+  const std::vector<std::string>& parts = message.parts;
+  if (message.kind != MessageKind::kHello || parts.size() != kParts || parts[0] != kMagic) {
+    throw RunError(ReasonCode::kNccl, "what came is no rank of sftbench");
+  }
+  return {.version = parts[1],
+          .session = parts[2],
+          .world_size = static_cast<int>(number_of(parts[3])),
+          .info = {.rank = static_cast<int>(number_of(parts[4])),
+                   .local_rank = static_cast<int>(number_of(parts[5])),
+                   .node = static_cast<int>(number_of(parts[6])),
+                   .host = parts[7],
+                   .pid = number_of(parts[8])}};
+}
+
+}  // namespace sftbench

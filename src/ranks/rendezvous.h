@@ -1,0 +1,43 @@
+// How the ranks of a job find each other: rank 0 listens, the others come to it and say who they
+// are. Rank 0 answers at once - accepted, or refused with the reason - and, when all are there,
+// sends each the list of all.
+//
+// A rank of this job that cannot be used (another version of the program, another number of ranks)
+// ends the rendezvous for everybody, for the rank in its place will not come any more. Whoever has
+// no business here (another job's rank, a second one of the same number, a port scanner) is sent
+// away and only mentioned should ranks be missing at the deadline.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ranks/connection.h"
+#include "sftbench/ranks/rank_group.h"
+
+namespace sftbench {
+
+struct Meeting {
+  std::vector<RankInfo> ranks;  // in rank order
+  // Rank 0's, by rank, none for itself; another rank's has one, to rank 0.
+  std::vector<std::unique_ptr<Connection>> connections;
+  std::vector<Message> early;  // that came with the list of all
+};
+
+// RunError(kNccl) as join_ranks says.
+Meeting host_meeting(const RankPlace& place, const RankInfo& self);
+Meeting come_to_meeting(const RankPlace& place, const RankInfo& self);
+
+// How long a rank that was accepted waits beyond the deadline for rank 0 to say who is missing.
+inline constexpr double kVerdictMarginSeconds = 2;
+
+// Of the program that a place belongs to.
+std::string version_of(const RankPlace& place);
+
+// {0, 2, 3, 4, 7} -> "ranks 0, 2 to 4 and 7"; {2} -> "rank 2".
+std::string ranks_text(const std::vector<int>& ranks);
+
+// "600 s", "0.5 s".
+std::string seconds_text(double seconds);
+
+}  // namespace sftbench

@@ -1,0 +1,217 @@
+#include "ranks/hub.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace sftbench {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// Letters as "to kind: parts".
+std::vector<std::string> texts(const std::vector<Hub::Letter>& letters) {
+  std::vector<std::string> result;
+  for (const Hub::Letter& letter : letters) {
+    std::string text =
+        std::to_string(letter.to) + " " + std::to_string(static_cast<int>(letter.message.kind));
+    for (const std::string& part : letter.message.parts) text += " " + part;
+    result.push_back(text);
+  }
+  return result;
+}
+
+std::string kind(MessageKind kind) {
+  return std::to_string(static_cast<int>(kind));
+}
+
+// The failure that all ranks were told at last; "" when none was.
+std::string verdict_in(const std::vector<Hub::Letter>& letters) {
+  std::string verdict;
+  for (const Hub::Letter& letter : letters) {
+    if (letter.message.kind != MessageKind::kVerdict) continue;
+    const RankFailure failure = failure_of(letter.message);
+    verdict = std::string(to_string(failure.code)) + " of rank " + std::to_string(failure.rank) +
+              ": " + failure.message;
+  }
+  return verdict;
+}
+
+class HubTest : public testing::Test {
+ protected:
+  void fails(int rank, ReasonCode code, const std::string& message, double now_s) {
+    hub_.receive(rank, failure_message(MessageKind::kFail, {rank, code, message, {}}), now_s);
+  }
+  void live(const std::vector<int>& ranks, double now_s) {
+    for (const int rank : ranks) hub_.receive(rank, {MessageKind::kAlive, {}}, now_s);
+  }
+  std::string verdict() { return verdict_in(hub_.take_letters()); }
+
+  Hub hub_{3, {.communication_timeout_s = 10, .alive_period_s = 1, .grace_s = 1.5}, 100};
+};
+
+TEST_F(HubTest, AnExchangeIsCompleteWhenTheLastRankHasCome) {
+  hub_.receive(2, {MessageKind::kGather, {"c"}}, 100);
+  hub_.receive(0, {MessageKind::kGather, {""}}, 101);
+  EXPECT_THAT(hub_.take_letters(), IsEmpty());
+  hub_.receive(1, {MessageKind::kGather, {"b"}}, 102);
+  const std::string gathered = kind(MessageKind::kGathered) + "  b c";
+  EXPECT_THAT(texts(hub_.take_letters()),
+              ElementsAre("0 " + gathered, "1 " + gathered, "2 " + gathered));
+  EXPECT_THROW(
+      {
+        hub_.receive(1, {MessageKind::kGather, {"b"}}, 103);
+        hub_.receive(1, {MessageKind::kGather, {"again"}}, 103);
+      },
+      RunError);
+}
+
+TEST_F(HubTest, WhoAsksForAValueGetsItWhenItIsThere) {
+  hub_.receive(1, {MessageKind::kGet, {"7", "address"}}, 100);
+  hub_.receive(2, {MessageKind::kGet, {"0", "other"}}, 100);
+  EXPECT_THAT(hub_.take_letters(), IsEmpty());
+  hub_.receive(0, {MessageKind::kSet, {"address", "here"}}, 101);
+  EXPECT_THAT(texts(hub_.take_letters()),
+              ElementsAre("1 " + kind(MessageKind::kValue) + " 7 here"));
+  hub_.receive(2, {MessageKind::kGet, {"1", "address"}}, 102);
+  EXPECT_THAT(texts(hub_.take_letters()),
+              ElementsAre("2 " + kind(MessageKind::kValue) + " 1 here"));
+}
+
+TEST_F(HubTest, OutOfMemoryIsTheVerdictHoweverLateItIsReported) {
+  fails(1, ReasonCode::kNccl, "lost peer", 100);
+  fails(2, ReasonCode::kInternal, "shapes", 100.5);
+  EXPECT_EQ(verdict(), "");
+  fails(0, ReasonCode::kOomHost, "no memory", 101);
+  EXPECT_EQ(verdict(), "OOM_HOST of rank 0: no memory");
+}
+
+TEST_F(HubTest, GpuMemoryOutranksHostMemory) {
+  fails(0, ReasonCode::kOomHost, "host", 100);
+  fails(1, ReasonCode::kOomGpu, "gpu", 100);
+  fails(2, ReasonCode::kOomGpu, "too", 100);
+  EXPECT_EQ(verdict(), "OOM_GPU of rank 1: gpu");
+}
+
+TEST_F(HubTest, ARanksOwnErrorOutranksTroubleWithCommunication) {
+  fails(0, ReasonCode::kNccl, "lost peer", 100);
+  fails(2, ReasonCode::kNccl, "lost peer", 100);
+  fails(1, ReasonCode::kData, "no such file", 100.2);
+  EXPECT_EQ(verdict(), "DATA of rank 1: no such file");
+}
+
+TEST_F(HubTest, OfTwoOwnErrorsTheFirstIsTheCause) {
+  hub_.lose(2, 100);
+  fails(0, ReasonCode::kInternal, "connection closed by peer", 100);
+  fails(1, ReasonCode::kNccl, "lost peer", 100);
+  EXPECT_EQ(verdict(), "KILLED of rank 2: the process ended");
+}
+
+TEST_F(HubTest, ARankThatSaysNothingIsWaitedForNoLongerThanTheGracePeriod) {
+  fails(1, ReasonCode::kInternal, "shapes", 100);
+  EXPECT_EQ(hub_.due_s(), 101.5);
+  live({0, 2}, 101.4);
+  hub_.tick(101.4);
+  EXPECT_EQ(verdict(), "");
+  hub_.tick(101.5);
+  EXPECT_EQ(verdict(), "INTERNAL of rank 1: shapes");
+  fails(0, ReasonCode::kOomGpu, "too late", 101.6);
+  EXPECT_EQ(verdict(), "");
+}
+
+TEST_F(HubTest, ASilentRankIsNamed) {
+  live({0, 1}, 110.05);
+  hub_.tick(110.05);
+  fails(0, ReasonCode::kNccl, "all_gather: 10 s are over", 110.1);
+  fails(1, ReasonCode::kNccl, "all_gather: 10 s are over", 110.1);
+  hub_.tick(112);
+  EXPECT_EQ(verdict(), "NCCL of rank 2: no sign of life for 10 s");
+}
+
+TEST_F(HubTest, ARankThatFellSilentJustBeforeADeadlineIsNamedInPlaceOfThoseThatNoticed) {
+  live({0, 1}, 106);
+  fails(0, ReasonCode::kNccl, "all_gather: 5 s are over", 106);
+  hub_.receive(1, {MessageKind::kFail, {}}, 106);
+  hub_.tick(107.5);
+  EXPECT_EQ(verdict(), "NCCL of rank 2: no sign of life for 7 s");
+}
+
+TEST_F(HubTest, ARankThatDoesNotComeToAnExchangeIsNamed) {
+  hub_.receive(0, {MessageKind::kGather, {"a"}}, 100);
+  hub_.receive(1, {MessageKind::kGather, {"b"}}, 105);
+  live({0, 1, 2}, 109.9);
+  hub_.tick(109.9);
+  EXPECT_THAT(hub_.take_letters(), IsEmpty());
+  live({0, 1, 2}, 110);
+  hub_.tick(110);
+  hub_.tick(111.5);
+  EXPECT_EQ(verdict(), "NCCL of rank 2: it did not join the other ranks within 10 s");
+}
+
+TEST_F(HubTest, AfterTheFarewellNobodyIsMissed) {
+  for (const int rank : {1, 0, 2}) hub_.receive(rank, {MessageKind::kLeave, {}}, 100);
+  const std::string farewell = kind(MessageKind::kFarewell);
+  EXPECT_THAT(texts(hub_.take_letters()),
+              ElementsAre("0 " + farewell, "1 " + farewell, "2 " + farewell));
+  hub_.lose(1, 101);
+  hub_.tick(500);
+  EXPECT_THAT(hub_.take_letters(), IsEmpty());
+}
+
+TEST_F(HubTest, WhoEndsBeforeAllHaveLeftIsMissed) {
+  hub_.receive(1, {MessageKind::kLeave, {}}, 100);
+  hub_.lose(1, 101);
+  hub_.tick(103);
+  EXPECT_EQ(verdict(), "KILLED of rank 1: the process ended");
+}
+
+// --- messages on the wire --------------------------------------------------------------------
+
+TEST(MessageTest, AnyBytesComeBackFromAnyPieces) {
+  const Message message = {MessageKind::kSet, {std::string("\0\xff\n", 3), "", "text"}};
+  const std::string frames = encode(message) + encode({MessageKind::kAlive, {}});
+  MessageReader reader(1000);
+  std::vector<Message> messages;
+  for (const char byte : frames) {
+    reader.append(&byte, 1);
+    while (auto next = reader.next()) messages.push_back(*next);
+  }
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_EQ(messages[0].kind, message.kind);
+  EXPECT_EQ(messages[0].parts, message.parts);
+  EXPECT_THAT(messages[1].parts, IsEmpty());
+}
+
+TEST(MessageTest, WhatIsNoMessageIsRefusedBeforeItTakesMemory) {
+  const auto problem = [](const std::string& bytes) -> std::string {
+    MessageReader reader(1000);
+    reader.append(bytes.data(), bytes.size());
+    try {
+      return reader.next() ? "a message" : "more is to come";
+    } catch (const RunError& error) {
+      return error.what();
+    }
+  };
+  const std::string no_rank = "a rank was sent what no rank sends: ";
+  EXPECT_EQ(problem("GET / HTTP/1.1\r\n"),
+            no_rank + "a message of 542393671 bytes, where at most 1000 are expected");
+  EXPECT_EQ(problem(std::string("\0\0\0\0", 4)),
+            no_rank + "a message of 0 bytes, where at most 1000 are expected");
+  EXPECT_EQ(problem(std::string("\1\0\0\0\x63", 5)), no_rank + "a message of kind 99");
+  EXPECT_EQ(problem(std::string("\3\0\0\0\5\1\1", 7)), no_rank + "a text without its length");
+  EXPECT_EQ(problem(std::string("\6\0\0\0\5\xff\xff\xff\xff!", 10)),
+            no_rank + "a text that is longer than its message");
+  EXPECT_EQ(problem(std::string("\7\0\0\0\5\2\0", 7)), "more is to come");
+}
+
+TEST(MessageTest, NumbersAndFailuresAreCheckedToo) {
+  EXPECT_EQ(number_of("-12"), -12);
+  for (const char* text : {"", "1x", " 1", "99999999999999999999"}) {
+    EXPECT_THROW(number_of(text), RunError) << text;
+  }
+  EXPECT_THROW(failure_of({MessageKind::kFail, {"1", "99", "", ""}}), RunError);
+  EXPECT_THROW(failure_of({MessageKind::kFail, {"1", "0", ""}}), RunError);
+}
+
+}  // namespace
+}  // namespace sftbench
