@@ -1,0 +1,78 @@
+#include "sftbench/measure/event_json.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace sftbench {
+namespace {
+
+constexpr const char* kTokens = R"({"padded": 10, "dataset": 9, "loss_bearing": 8, "padding": 1})";
+
+// Read and written again: fields that either way forgets are missing.
+TEST(EventJsonTest, EveryFieldOfABeginComesBack) {
+  const Json json = Json::parse(R"({"total_steps": 3, "parameters_total": 9007199254740993,
+      "parameters_trainable": 5, "parameters_embedding": 4, "compute_dtype": "bfloat16",
+      "padding": "longest", "tokenizer": "builtin", "weights_seconds": 0.1,
+      "tokenize_seconds": 1e-300, "ranks": 4, "warnings": ["one", "t\u0000wo \u00e9"]})");
+  const TrainBegin begin = train_begin_from_json(json);
+  EXPECT_EQ(begin.parameters_total, 9007199254740993);
+  EXPECT_EQ(begin.ranks, 4);
+  EXPECT_EQ(begin.warnings.size(), 2u);
+  EXPECT_EQ(to_json(begin), json);
+}
+
+TEST(EventJsonTest, EveryFieldOfAStepComesBack) {
+  Json json = Json::parse(R"({"step": 7, "epoch": 0.25, "begin_s": 123456.789012345,
+      "end_s": 123457.1, "loss": 0.1, "grad_norm": "inf", "update_skipped": true,
+      "learning_rate": 1e-5, "samples": 2, "micro_batches": 4, "tokens": null,
+      "attention_flops": 1e15, "device_allocated_bytes": 5})");
+  json["tokens"] = Json::parse(kTokens);
+  const StepEvent event = step_event_from_json(json);
+  EXPECT_EQ(event.begin_s, 123456.789012345);
+  EXPECT_EQ(event.grad_norm, std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(event.update_skipped);
+  EXPECT_EQ(event.tokens.loss_bearing, 8);
+  EXPECT_EQ(to_json(event), json);
+}
+
+TEST(EventJsonTest, EveryFieldOfAnEndComesBack) {
+  Json json = Json::parse(R"({"steps": 7,
+      "ranks": [{"rank": 1, "node": 2, "host": "n2",
+                 "steps": [{"begin_s": 1.5, "end_s": 2.5, "communication_wait_s": 0.25,
+                            "samples": 3, "tokens": null}],
+                 "collectives": [{"group": "shards", "operation": "all_gather", "calls": 6,
+                                  "sent_bytes": 4096, "seconds": 0.5}],
+                 "parameter_bytes": 11, "gradient_bytes": 12, "optimizer_state_bytes": 13,
+                 "gathered_peak_bytes": 14, "device_peak_allocated_bytes": 15,
+                 "device_peak_reserved_bytes": 16, "host_peak_rss_bytes": 17}],
+      "device_peak_allocated_bytes": [1, 2], "device_peak_reserved_bytes": [3],
+      "host_peak_rss_bytes": []})");
+  json["ranks"][0]["steps"][0]["tokens"] = Json::parse(kTokens);
+  const TrainEnd end = train_end_from_json(json);
+  EXPECT_EQ(end.ranks.at(0).collectives.at(0).operation, "all_gather");
+  EXPECT_EQ(end.ranks.at(0).steps.at(0).tokens.padded, 10);
+  EXPECT_EQ(to_json(end), json);
+  EXPECT_EQ(to_json(rank_report_from_json(json["ranks"][0])), json["ranks"][0]);
+}
+
+TEST(EventJsonTest, NumbersThatAreNotFiniteComeBackThroughText) {
+  StepEvent event;
+  event.loss = std::numeric_limits<double>::quiet_NaN();
+  event.grad_norm = -std::numeric_limits<double>::infinity();
+  const StepEvent read = step_event_from_json(Json::parse(to_json(event).dump()));
+  EXPECT_TRUE(std::isnan(read.loss));
+  EXPECT_EQ(read.grad_norm, event.grad_norm);
+}
+
+TEST(EventJsonTest, WhatIsNoEventIsAnError) {
+  EXPECT_THROW(step_event_from_json(Json::parse("{}")), InputError);
+  EXPECT_THROW(train_begin_from_json(Json::parse("[1]")), InputError);
+  Json json = to_json(TrainEnd());
+  json["ranks"] = 3;
+  EXPECT_THROW(train_end_from_json(json), InputError);
+}
+
+}  // namespace
+}  // namespace sftbench
