@@ -110,8 +110,11 @@ def shard(case, model, layers):
         mesh = init_device_mesh("cpu", (case.nodes, case.ranks // case.nodes), mesh_dim_names=("replicas", "shards"))
     else:
         mesh = init_device_mesh("cpu", (case.ranks,))
-    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16 if case.autocast == "bf16" else None,
-                                  reduce_dtype=DTYPES.get(case.reduce_dtype))
+    compute_dtype = torch.bfloat16 if case.autocast == "bf16" else DTYPES[case.torch_dtype]
+    # Named always: left out it once meant the dtype of the gradients, and means that of the parameters in torch 2.15.
+    # Trainer's count of tokens is an input of the model that bfloat16 would round; the others are integers.
+    policy = MixedPrecisionPolicy(param_dtype=compute_dtype, reduce_dtype=DTYPES.get(case.reduce_dtype, compute_dtype),
+                                  cast_forward_inputs=False)
     reshard = case.strategy in ("FULL_SHARD", "HYBRID_SHARD")
     for layer in layers:
         fully_shard(layer, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard)
