@@ -5,13 +5,16 @@
 //
 // Tensors are contiguous, on the communicator's device, of any dtype; n is any number, 0 included.
 // Sums of bfloat16 and float16 are accumulated in float32 and rounded once, in the same rank order
-// on every rank. Source of names and meanings: NCCL.
+// on every rank. (NCCL: rounded at every hop, unless a reduce-scatter's output is float32; it then
+// travels as float32, too.) Source of names and meanings: NCCL.
 //
 // A rank sends, in bytes, of S the size of the whole array and N the number of ranks:
 //   all-gather, reduce-scatter, all-to-all  S (N-1)/N
-//   all-reduce                              2 S (N-1)/N, of S padded to a multiple of N elements
-//   broadcast                               what the implementation's tree says
-// and counters() counts what it really sent.
+//   all-reduce                              2 S (N-1)/N, of S padded to a multiple of N elements;
+//                                           over Gloo up to 4096 bytes at once: S (N-1)
+//   broadcast                               S, in a chain from the root; its last rank nothing
+//   barrier                                 nothing but messages without content
+// and counters() counts what it really sent (NCCL does not tell: what these formulas give).
 #pragma once
 
 #include <torch/types.h>
