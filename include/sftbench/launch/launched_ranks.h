@@ -1,0 +1,58 @@
+// The ranks of one measurement when an outside launcher started them, each a `sftbench run` with
+// the same arguments: what they say to each other before and after training. Each trains in its own
+// process; rank 0 alone measures, writes and prints.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sftbench/engine/engine.h"
+#include "sftbench/launch/nccl_log.h"
+#include "sftbench/measure/system_source.h"
+#include "sftbench/plan/training_job.h"
+#include "sftbench/ranks/rank_group.h"
+
+namespace sftbench {
+
+// What a rank has seen while it trained, told to rank 0 at the end.
+struct RankRecord {
+  int node = 0;
+  std::vector<SystemReading> samples;  // by the rank's own clock
+  NcclTransport transport;
+};
+
+class LaunchedRanks {
+ public:
+  explicit LaunchedRanks(std::unique_ptr<RankGroup> group) : group_(std::move(group)) {}
+
+  RankGroup& group() { return *group_; }
+  bool leads() const { return group_->rank() == 0; }
+
+  // Collective: all have resolved the same job, for as many ranks as there are. InputError on every
+  // rank, naming those that have a `problem` (empty: none) or another job. Where things lie may
+  // differ between nodes.
+  void agree(const TrainingJob& job, const std::string& problem);
+
+  // Collective: what ends `work` on one rank ends it on all of them, with one RunError.
+  void together(const TrainingJob& job, const std::function<void()>& work);
+
+  // An engine for run_job: trains as this rank of the group. `engine` outlives it.
+  std::unique_ptr<Engine> engine_in_group(Engine& engine);
+
+  // After training: every other rank tells, rank 0 hears them, in rank order, itself left out.
+  void tell(const RankRecord& record);
+  std::vector<RankRecord> hear();
+
+  // Collective, the last: all end with rank 0's exit status.
+  int leave(int exit_status);
+
+ private:
+  std::unique_ptr<RankGroup> group_;
+};
+
+// What must be equal on all ranks, as a digest.
+std::string digest_of(const TrainingJob& job);
+
+}  // namespace sftbench
