@@ -6,12 +6,13 @@
 
 #include "sftbench/base/clock.h"
 #include "sftbench/launch/build_info.h"
-#include "sftbench/plan/classify_error.h"
 #include "sftbench/measure/host_info.h"
 #include "sftbench/measure/measured_properties.h"
+#include "sftbench/measure/rank_metrics.h"
 #include "sftbench/measure/run_record.h"
 #include "sftbench/measure/stop_rules.h"
 #include "sftbench/measure/system_sampler.h"
+#include "sftbench/plan/classify_error.h"
 
 namespace sftbench {
 namespace {
@@ -64,6 +65,33 @@ Json extra_json(const RunRecord& record, const MeasuredSpan& span, int64_t warmu
   };
 }
 
+// How the ranks shared the work, and what the fullest of them holds.
+Json sharding_json(const TrainingJob& job, const std::vector<RankReport>& ranks) {
+  const auto most = [&ranks](int64_t RankReport::*bytes) {
+    int64_t largest = 0;
+    for (const RankReport& rank : ranks) largest = std::max(largest, rank.*bytes);
+    return largest;
+  };
+  const ParallelPlan& plan = job.parallel;
+  return {{"strategy", plan.strategy},
+          {"ranks", ranks.size()},
+          {"nodes", job.device.nodes},
+          {"gradient_sync", plan.gradient_sync},
+          {"reduce_dtype", plan.reduce_dtype.empty() ? Json() : Json(plan.reduce_dtype)},
+          {"parameter_bytes", most(&RankReport::parameter_bytes)},
+          {"gradient_bytes", most(&RankReport::gradient_bytes)},
+          {"optimizer_state_bytes", most(&RankReport::optimizer_state_bytes)},
+          {"gathered_peak_bytes", most(&RankReport::gathered_peak_bytes)}};
+}
+
+void put_ranks(Json& extra, const TrainingJob& job, const std::vector<RankReport>& ranks,
+               int64_t warmup_steps) {
+  if (ranks.size() < 2) return;
+  extra["ranks"] = ranks_json(ranks, warmup_steps);
+  extra["communication"] = communication_json(ranks, warmup_steps);
+  extra["sharding"] = sharding_json(job, ranks);
+}
+
 // Who started this process, by the environment that each launcher leaves.
 std::string launcher() {
   constexpr std::pair<const char*, const char*> kSigns[] = {
@@ -108,6 +136,7 @@ void train(const TrainingJob& job, Engine& engine, const RunSettings& settings,
   measurement.extra =
       extra_json(record, span, warmup_steps, samples, static_cast<int>(job.device.ranks),
                  settings.peak(record.begin.compute_dtype));
+  put_ranks(measurement.extra, job, record.end.ranks, warmup_steps);
   measurement.status = Status::kValid;
 }
 

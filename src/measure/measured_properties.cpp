@@ -111,7 +111,8 @@ Json measured_properties(const MeasuredSpan& span, const std::vector<SystemReadi
   const double seconds = span.seconds();
   check(seconds > 0, "the measured steps took time");
   const double gpus = std::max(1, number_gpus);
-  const auto rate = [seconds](int64_t count) { return static_cast<double>(count) / seconds; };
+  const double positions = span.per_second([](const RankSpan& r) { return r.tokens.padded; });
+  const double dataset = span.per_second([](const RankSpan& r) { return r.tokens.dataset; });
 
   Json properties = Json::object();
   if (number_gpus > 0) {
@@ -123,14 +124,15 @@ Json measured_properties(const MeasuredSpan& span, const std::vector<SystemReadi
   }
   put_cpu_properties(properties, samples);
   properties["train_runtime"] = seconds;
-  properties["train_samples_per_second"] = rate(span.samples);
-  properties["train_steps_per_second"] = rate(static_cast<int64_t>(span.steps.size()));
+  properties["train_samples_per_second"] =
+      span.per_second([](const RankSpan& r) { return r.samples; });
+  properties["train_steps_per_second"] = static_cast<double>(span.steps.size()) / seconds;
   if (!stopped_by_time) {
-    properties["train_tokens_per_second"] = rate(span.tokens.padded);
-    properties["train_tokens_per_gpu_per_second"] = rate(span.tokens.padded) / gpus;
+    properties["train_tokens_per_second"] = positions;
+    properties["train_tokens_per_gpu_per_second"] = positions / gpus;
   }
-  properties["dataset_tokens_per_second"] = rate(span.tokens.dataset);
-  properties["dataset_tokens_per_second_per_gpu"] = rate(span.tokens.dataset) / gpus;
+  properties["dataset_tokens_per_second"] = dataset;
+  properties["dataset_tokens_per_second_per_gpu"] = dataset / gpus;
   properties["is_valid"] = 1;
   return properties;
 }
@@ -144,13 +146,13 @@ std::vector<SystemReading> samples_since(const std::vector<SystemReading>& sampl
 }
 
 Json token_rates(const MeasuredSpan& span, int devices) {
-  const auto rate = [&span](int64_t tokens) {
-    return static_cast<double>(tokens) / span.seconds();
-  };
-  return {{"padded_tokens_per_second", rate(span.tokens.padded)},
-          {"dataset_tokens_per_second", rate(span.tokens.dataset)},
-          {"loss_bearing_tokens_per_second", rate(span.tokens.loss_bearing)},
-          {"padded_tokens_per_second_per_device", rate(span.tokens.padded) / std::max(1, devices)}};
+  const double positions = span.per_second([](const RankSpan& r) { return r.tokens.padded; });
+  return {{"padded_tokens_per_second", positions},
+          {"dataset_tokens_per_second",
+           span.per_second([](const RankSpan& r) { return r.tokens.dataset; })},
+          {"loss_bearing_tokens_per_second",
+           span.per_second([](const RankSpan& r) { return r.tokens.loss_bearing; })},
+          {"padded_tokens_per_second_per_device", positions / std::max(1, devices)}};
 }
 
 Json gpu_energy_joules(const std::vector<SystemReading>& samples) {

@@ -17,8 +17,9 @@ double model_flops_per_token(const TrainBegin& model, const MeasuredSpan& span) 
 Json model_flops_utilization(const TrainBegin& model, const MeasuredSpan& span, int devices,
                              const DevicePeak& peak) {
   const double per_token = model_flops_per_token(model, span);
-  const double tokens_per_device_second =
-      static_cast<double>(span.tokens.padded) / span.seconds() / std::max(1, devices);
+  const double tokens_per_device_second = span.per_second([](const RankSpan& rank) {
+    return rank.tokens.padded;
+  }) / std::max(1, devices);
   const double achieved = per_token * tokens_per_device_second;
   const double llmforge =
       6.0 * static_cast<double>(model.parameters_total) * tokens_per_device_second;

@@ -20,6 +20,18 @@ void RunRecorder::on_train_end(const TrainEnd& end) {
   record_.complete = true;
 }
 
+RankSpan span_of(const RankReport& rank, int64_t warmup_steps) {
+  check(warmup_steps >= 0 && static_cast<size_t>(warmup_steps) < rank.steps.size(),
+        "a step is left to be measured");
+  RankSpan span;
+  span.seconds = rank.steps.back().end_s - rank.steps[static_cast<size_t>(warmup_steps)].begin_s;
+  for (size_t i = static_cast<size_t>(warmup_steps); i < rank.steps.size(); ++i) {
+    span.samples += rank.steps[i].samples;
+    span.tokens += rank.steps[i].tokens;
+  }
+  return span;
+}
+
 MeasuredSpan measured_span(const RunRecord& record, int64_t warmup_steps) {
   check(warmup_steps >= 0 && static_cast<size_t>(warmup_steps) < record.steps.size(),
         "a step is left to be measured");
@@ -32,6 +44,16 @@ MeasuredSpan measured_span(const RunRecord& record, int64_t warmup_steps) {
     span.samples += step.samples;
     span.attention_flops += step.attention_flops;
   }
+  int64_t samples = 0;
+  int64_t positions = 0;
+  for (const RankReport& rank : record.end.ranks) {
+    check(rank.steps.size() == record.steps.size(), "every rank reports every step");
+    span.ranks.push_back(span_of(rank, warmup_steps));
+    samples += span.ranks.back().samples;
+    positions += span.ranks.back().tokens.padded;
+  }
+  check(span.ranks.empty() || (samples == span.samples && positions == span.tokens.padded),
+        "the ranks' counts add up to the steps'");
   return span;
 }
 

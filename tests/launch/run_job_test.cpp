@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "launch/fake_engine.h"
+#include "sftbench/base/clock.h"
 #include "sftbench/measure/measured_properties.h"
 
 namespace sftbench {
@@ -55,6 +56,64 @@ TEST(RunJobTest, AValidRunHasEveryPropertyAndAllItsSteps) {
   EXPECT_NEAR(m.measured["train_samples_per_second"].get<double>() *
                   m.measured["train_runtime"].get<double>(),
               10, 1e-9);
+}
+
+// Two ranks take two steps.
+class TwoRanksEngine : public FakeEngine {
+ public:
+  void train(const TrainingJob&, RankGroup&, const std::vector<TrainObserver*>& observers,
+             const std::function<bool()>&) override {
+    TrainEnd end;
+    end.ranks.resize(2);
+    end.ranks[1].rank = 1;
+    TrainBegin begin;
+    begin.compute_dtype = "float32";
+    begin.padding = "longest";
+    for (TrainObserver* observer : observers) observer->on_train_begin(begin);
+    TrainControl control;
+    for (int i = 0; i < 2; ++i) {
+      StepEvent event;
+      event.step = i + 1;
+      event.end_s = (event.begin_s = steady_seconds()) + 2;
+      event.samples = 6;
+      event.tokens = {.padded = 60, .dataset = 50, .loss_bearing = 40};
+      for (TrainObserver* observer : observers) observer->on_step_end(event, control);
+      for (RankReport& rank : end.ranks) {
+        const int64_t share = 1 + rank.rank;
+        rank.steps.push_back({event.begin_s, event.end_s, 0.5, 2 * share, {20 * share, 20, 20}});
+      }
+    }
+    for (RankReport& rank : end.ranks) {
+      rank.parameter_bytes = 100 + rank.rank;
+      rank.collectives = {{"shards", "all_gather", 4, 400, 0.25}};
+    }
+    for (TrainObserver* observer : observers) observer->on_train_end(end);
+  }
+};
+
+TEST(RunJobTest, SeveralRanksAreAddedUpAndReportedOneByOne) {
+  TrainingJob job = job_of_steps(2);
+  job.device.ranks = 2;
+  job.parallel.strategy = "FULL_SHARD";
+  job.parallel.reduce_dtype = "float32";
+  TwoRanksEngine engine;
+  RunSettings settings;
+  settings.command = "sftbench run";
+  const Measurement m = run_job(
+      job, [&]() -> Engine& { return engine; }, settings);
+  ASSERT_EQ(m.status, Status::kValid) << m.reason->message;
+  const double seconds = m.measured["train_runtime"];
+  EXPECT_DOUBLE_EQ(m.measured["train_samples_per_second"], 12 / seconds);
+  EXPECT_EQ(m.extra["ranks"].size(), 2u);
+  EXPECT_EQ(m.extra["ranks"][1]["samples"], 8);
+  EXPECT_DOUBLE_EQ(m.extra["communication"]["sent_bytes_per_step"], 200);
+  EXPECT_EQ(m.extra["sharding"], Json::parse(R"({
+    "strategy": "FULL_SHARD", "ranks": 2, "nodes": 1, "gradient_sync": "last",
+    "reduce_dtype": "float32", "parameter_bytes": 101, "gradient_bytes": 0,
+    "optimizer_state_bytes": 0, "gathered_peak_bytes": 0})"));
+  for (const char* member : {"ranks", "communication", "sharding"}) {
+    EXPECT_FALSE(run_with("", job_of_steps(1)).extra.contains(member)) << "of one rank";
+  }
 }
 
 TEST(RunJobTest, TimeStopsARunAfterItsStep) {

@@ -49,6 +49,28 @@ inline Measurement sample_valid() {
   return m;
 }
 
+// Of two ranks, as measure/rank_metrics.h writes them.
+inline Measurement sample_of_ranks() {
+  Measurement m = sample_valid();
+  const Json rank = Json::parse(R"({
+    "rank": 0, "node": 0, "host": "h", "step_seconds": {"min": 6.0, "median": 6.25, "max": 6.5},
+    "busy_seconds": 6.0, "wait_fraction": 0.04, "samples": 8,
+    "tokens": {"padded": 6400, "dataset": 6000, "loss_bearing": 5500}, "padded_tokens_per_second": 512.0,
+    "memory_bytes": {"parameters": 10, "gradients": 10, "optimizer_state": 20, "gathered_peak": 5,
+                     "device_peak_allocated": null, "device_peak_reserved": null, "host_peak_rss": 1000}})");
+  Json second = rank;
+  second["rank"] = 1;
+  m.extra["ranks"] = {rank, second};
+  m.extra["communication"] = Json::parse(R"({
+    "wait_fraction": {"min": 0.04, "mean": 0.06, "max": 0.08}, "sent_bytes_per_step": 30.0, "stragglers": [0],
+    "collectives": [{"group": "shards", "operation": "all_gather", "calls_per_step": 6.0,
+                     "sent_bytes_per_step": {"min": 30.0, "max": 30.0}, "seconds_per_step": 0.5}]})");
+  m.extra["sharding"] = Json::parse(R"({
+    "strategy": "FULL_SHARD", "ranks": 2, "nodes": 1, "gradient_sync": "last", "reduce_dtype": null,
+    "parameter_bytes": 10, "gradient_bytes": 10, "optimizer_state_bytes": 20, "gathered_peak_bytes": 5})");
+  return m;
+}
+
 // Of several runs.
 inline Measurement sample_stability() {
   Measurement m = sample_begun();

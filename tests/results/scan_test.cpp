@@ -114,6 +114,24 @@ TEST(ScanTest, FiguresSumUpWhatStandsPerRankPerStepAndPerDevice) {
   EXPECT_TRUE(scan.results[1].figures["device_peak_allocated_bytes"].is_null());
 }
 
+TEST(ScanTest, SeveralRanksHaveFiguresOfTheirOwnAndOneRankHasNone) {
+  const fs::path directory = fresh_results("ranks");
+  put(directory, sample_of_ranks(), "a");
+  put(directory, sample_valid(), "b");
+  const StoreScan scan = ResultStore(directory).scan();
+  ASSERT_THAT(scan.results, SizeIs(2));
+  const auto& figures = scan.results[0].figures;
+  EXPECT_EQ(text(figures["strategy"]), "FULL_SHARD");
+  EXPECT_EQ(number(figures["ranks"]), 2);
+  EXPECT_EQ(number(figures["optimizer_state_bytes_per_rank"]), 20);
+  EXPECT_DOUBLE_EQ(number(figures["wait_fraction"]), 0.06);
+  EXPECT_EQ(number(figures["sent_bytes_per_step"]), 30);
+  EXPECT_EQ(number(figures["stragglers"]), 1);
+  for (const char* name : {"strategy", "ranks", "wait_fraction", "stragglers"}) {
+    EXPECT_TRUE(scan.results[1].figures[name].is_null()) << name;
+  }
+}
+
 TEST(ScanTest, StepTimesLeaveOutTheWarmUp) {
   const fs::path directory = fresh_results("steps");
   Measurement m = sample_valid();

@@ -26,6 +26,7 @@ std::string violation_of(const Json& json) {
 
 TEST(SchemaTest, AcceptsEveryOutcome) {
   EXPECT_EQ(violation_of(to_json(sample_valid())), "");
+  EXPECT_EQ(violation_of(to_json(sample_of_ranks())), "");
   EXPECT_EQ(violation_of(to_json(sample_stability())), "");
   EXPECT_EQ(violation_of(to_json(sample_invalid())), "");
   EXPECT_EQ(violation_of(to_json(sample_failed())), "");
@@ -62,6 +63,14 @@ INSTANTIATE_TEST_SUITE_P(
                [](Json& j) { j["measured"]["train_runtime"] = 1.0; }, "train_runtime"},
         Defect{"RunWithoutEnd", sample_stability,
                [](Json& j) { j["extra"]["runs"][0].erase("end"); }, "end"},
+        Defect{"RanksWithoutWhatTheySent", sample_of_ranks,
+               [](Json& j) { j["extra"].erase("communication"); }, "communication"},
+        Defect{"ARankWithoutItsMemory", sample_of_ranks,
+               [](Json& j) { j["extra"]["ranks"][1].erase("memory_bytes"); }, "memory_bytes"},
+        Defect{"WaitingForMoreThanTheStep", sample_of_ranks,
+               [](Json& j) { j["extra"]["communication"]["wait_fraction"]["max"] = 1.5; }, "1.5"},
+        Defect{"AStrategyThatDoesNotExist", sample_of_ranks,
+               [](Json& j) { j["extra"]["sharding"]["strategy"] = "SHARDED"; }, "SHARDED"},
         Defect{"ValidWithoutExtra", sample_valid, [](Json& j) { j["extra"] = Json::object(); },
                "tokens"},
         Defect{"InvalidWithProperties", sample_invalid,

@@ -6,9 +6,10 @@
 // be read. CPU: cpu_compute_utilization is CPU time over wall time (100 = one core busy
 // throughout), which is the mean of the samples' percentages weighted by their lengths;
 // cpu_memory_utilization is the mean of the machine's memory in use, as AIM's memory_percent. Rates
-// divide exact counts by train_runtime, the time from the start of the first measured step to the
-// end of the last; Hugging Face estimates some of them. `per GPU` divides by max(1, GPUs). Source:
-// documentation of the SFTTrainer actuator, "Measured properties"; order: ado's CSV.
+// divide exact counts by the time from the start of the first measured step to the end of the last,
+// each rank's by its own clock, and are summed over ranks; train_runtime is that time on rank 0.
+// Hugging Face estimates some of them. `per GPU` divides by max(1, GPUs). Source: documentation of
+// the SFTTrainer actuator, "Measured properties"; order: ado's CSV.
 #pragma once
 
 #include <array>

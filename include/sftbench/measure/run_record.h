@@ -28,6 +28,13 @@ class RunRecorder : public TrainObserver {
   RunRecord record_;
 };
 
+// What one rank did in the measured steps, by its own clock and count.
+struct RankSpan {
+  double seconds = 0;
+  int64_t samples = 0;
+  TokenCounts tokens;
+};
+
 // The steps that figures are about: all of them, less the warm-up.
 struct MeasuredSpan {
   std::vector<StepEvent> steps;
@@ -36,11 +43,28 @@ struct MeasuredSpan {
   TokenCounts tokens;
   int64_t samples = 0;
   double attention_flops = 0;
+  std::vector<RankSpan> ranks;  // none: one rank, of which the rest tells
 
   double seconds() const { return end_s - begin_s; }
+
+  // Sum over ranks of what each of them did per second: rank 0's figure times their number would
+  // take for granted that all had the same batches and the same time.
+  template <typename Count>
+  double per_second(Count count) const {
+    if (ranks.empty()) {
+      return static_cast<double>(count(RankSpan{seconds(), samples, tokens})) / seconds();
+    }
+    double sum = 0;
+    for (const RankSpan& rank : ranks) sum += static_cast<double>(count(rank)) / rank.seconds;
+    return sum;
+  }
 };
 
-// REQUIRES: the record holds more steps than the warm-up.
+// REQUIRES: the rank took more steps than the warm-up.
+RankSpan span_of(const RankReport& rank, int64_t warmup_steps);
+
+// Ranks as the engine reported them at the end, whose counts add up to those of the steps; a record
+// without reports is one rank's. REQUIRES: the record holds more steps than the warm-up.
 MeasuredSpan measured_span(const RunRecord& record, int64_t warmup_steps);
 
 }  // namespace sftbench
