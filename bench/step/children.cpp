@@ -97,7 +97,7 @@ int64_t activation_peak_bytes(TrainingRun& run, ActivationPolicy& policy) {
                                     static_cast<double>(batches.tokens.loss_bearing), policy));
   }
   const int64_t peak = host_memory_statistics().peak_allocated_bytes;
-  for (const torch::Tensor& parameter : run.trained) parameter.mutable_grad().reset();
+  run.parameters->drop_gradients();
   return peak - resting;
 }
 

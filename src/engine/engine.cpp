@@ -1,9 +1,12 @@
 #include "sftbench/engine/engine.h"
 
+#include <optional>
+
 #include "engine/environment.h"
 #include "engine/train.h"
 #include "engine/training_run.h"
 #include "sftbench/engine/make_engine.h"
+#include "sftbench/plan/classify_error.h"
 
 namespace sftbench {
 namespace {
@@ -12,8 +15,22 @@ class TorchEngine : public Engine {
  public:
   void train(const TrainingJob& job, RankGroup& group, const std::vector<TrainObserver*>& observers,
              const std::function<bool()>& interrupted) override {
-    TrainingRun run = prepare_run(job, group);
-    sftbench::train(run, observers, interrupted);
+    if (group.world_size() == 1) {
+      TrainingRun run = prepare_run(job, group);
+      return sftbench::train(run, group, observers, interrupted);
+    }
+    // It lives until the others know: what it waits for as it ends may be theirs.
+    std::optional<TrainingRun> run;
+    try {
+      run.emplace(prepare_run(job, group));
+      sftbench::train(*run, group, observers, interrupted);
+    } catch (const std::exception& error) {
+      const ErrorClass found = classify_exception(error, job);
+      const RankFailure agreed =
+          group.fail({group.rank(), found.code, found.message, found.evidence});
+      if (run) run->mesh->abort(agreed.message);
+      throw error_of(agreed, group.ranks());
+    }
   }
 
   Json environment() const override { return engine_environment(); }

@@ -192,7 +192,18 @@ std::string text_of(double value) {
 }
 
 std::string rank_of(const TrainingRun& run) {
-  return " on rank " + std::to_string(run.communicator->rank());
+  return " on rank " + std::to_string(run.mesh->world().rank());
+}
+
+RunError nonfinite_shard(const TrainingRun& run, const std::string& what, double own_loss,
+                         int64_t step) {
+  for (const OwnedTensor& owned : run.parameters->owned()) {
+    if (is_finite(owned.tensor)) continue;
+    return {step == 1 ? ReasonCode::kWeights : ReasonCode::kInternal,
+            what + "; this shard of " + owned.name + " is not finite" + rank_of(run), owned.name};
+  }
+  const char* own = std::isfinite(own_loss) ? "; its own part is finite" : "; its own part is not";
+  return {ReasonCode::kInternal, what + own + rank_of(run)};
 }
 
 }  // namespace
@@ -210,8 +221,10 @@ NonFiniteOrigin find_nonfinite(CausalLm& model, const TokenRows& rows, const tor
   return watch.found() ? origin_of(model, *watch.found()) : NonFiniteOrigin{};
 }
 
-RunError nonfinite_loss(TrainingRun& run, const StepBatches& batches, double loss, int64_t step) {
+RunError nonfinite_loss(TrainingRun& run, const StepBatches& batches, double loss, double own_loss,
+                        int64_t step) {
   const std::string what = "the loss of step " + std::to_string(step) + " is " + text_of(loss);
+  if (!run.parameters->whole()) return nonfinite_shard(run, what, own_loss, step);
   const auto denominator = static_cast<double>(batches.tokens.loss_bearing);
   for (const DeviceBatch& batch : batches.micro_batches) {
     const NonFiniteOrigin origin =
@@ -229,12 +242,13 @@ RunError nonfinite_loss(TrainingRun& run, const StepBatches& batches, double los
 RunError nonfinite_gradient(const TrainingRun& run, double norm, int64_t step) {
   std::string first;
   int64_t affected = 0, with_gradient = 0;
-  for (size_t i = run.trained.size(); i-- > 0;) {
-    const torch::Tensor& gradient = run.trained[i].grad();
+  const std::vector<OwnedTensor>& owned = run.parameters->owned();
+  for (size_t i = owned.size(); i-- > 0;) {
+    const torch::Tensor& gradient = owned[i].tensor.grad();
     if (!gradient.defined()) continue;
     ++with_gradient;
     if (is_finite(gradient)) continue;
-    if (++affected == 1) first = run.trained_names[i];
+    if (++affected == 1) first = owned[i].name;
   }
   std::string what = "the gradient norm of step " + std::to_string(step) + " is " + text_of(norm) +
                      rank_of(run) + ", though the loss is finite";

@@ -27,10 +27,13 @@ struct NonFiniteOrigin {
 NonFiniteOrigin find_nonfinite(CausalLm& model, const TokenRows& rows, const torch::Tensor& labels,
                                double denominator);
 
-// The error for a step whose loss is `loss`: step, rank, and the first module of this rank's
-// micro-batches. REQUIRES: no parameter was written since the forward pass. kWeights if a parameter
-// came in like that from the model's files, else kInternal.
-RunError nonfinite_loss(TrainingRun& run, const StepBatches& batches, double loss, int64_t step);
+// The error for a step whose loss is `loss`, summed over all ranks: step, rank, and the first
+// module of this rank's micro-batches; where parameters are sharded, the first of its shards that
+// is not finite instead, since no rank has a model to look through. `own_loss` is this rank's part.
+// REQUIRES: no parameter was written since the forward pass. kWeights if a parameter came in like
+// that from the model's files, else kInternal.
+RunError nonfinite_loss(TrainingRun& run, const StepBatches& batches, double loss, double own_loss,
+                        int64_t step);
 
 // The error for a step whose loss is finite and whose gradient norm is `norm`: step, rank, and the
 // first parameter, in the order of the backward pass, whose gradient is not finite.

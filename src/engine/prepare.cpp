@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "engine/prepare_data.h"
+#include "engine/prepare_parallel.h"
 #include "engine/prepare_precision.h"
 #include "engine/training_run.h"
+#include "engine/unit_runner.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/ops/plain.h"
@@ -21,17 +23,6 @@ ops::KernelChoice choose_kernels(const KernelPlan& plan) {
   if (!plan.fused_rms_norm) kernels.rms_norm = ops::plain::rms_norm;
   if (!plan.fused_rope) kernels.apply_rope = ops::plain::apply_rope;
   return kernels;
-}
-
-std::unique_ptr<CausalLm> build_model(const TrainingJob& job, const torch::Device& device) {
-  std::unique_ptr<CausalLm> model = make_causal_lm(
-      job.model.hf_config, parameter_dtype(job.precision), device, choose_kernels(job.kernels));
-  if (job.model.weights_directory.empty()) {
-    initialise_randomly(*model, job.model.hf_config, job.seed);
-  } else {
-    load_weights(*model, job.model.weights_directory);
-  }
-  return model;
 }
 
 std::unique_ptr<ActivationPolicy> choose_activations(const ActivationPlan& plan, int64_t layers) {
@@ -78,8 +69,9 @@ void require_weights_fit(const TrainingJob& job) {
   throw RunError(ReasonCode::kUnsupported,
                  quantised ? model + " are quantised (GPTQ), and tuning " + job.tuning +
                                  " trains weights that are not; gptq-lora works"
-                           : model + " are not quantised: config.json has no quantization_config; "
-                                     "tuning lora works");
+                           : model +
+                                 " are not quantised: config.json has no quantization_config; "
+                                 "tuning lora works");
 }
 
 AttentionShape attention_shape(const ModelConfig& config, int64_t virtual_tokens) {
@@ -99,22 +91,18 @@ int64_t count_lookup_elements(CausalLm& model) {
   return model.config().tie_word_embeddings ? 0 : model.parameters().front().tensor->numel();
 }
 
-std::vector<TrainableTensor> with_names(const std::vector<NamedParameter>& parameters) {
+std::vector<TrainableTensor> trainable(const ParallelParameters& parameters) {
   std::vector<TrainableTensor> tensors;
-  for (const NamedParameter& parameter : parameters) {
-    tensors.push_back({parameter.name, *parameter.tensor});
+  for (const OwnedTensor& owned : parameters.owned()) {
+    tensors.push_back({owned.name, owned.tensor});
   }
   return tensors;
 }
 
-void choose_optimizer(TrainingRun& run, const OptimizerPlan& plan,
-                      const std::vector<NamedParameter>& trained) {
-  for (const NamedParameter& parameter : trained) {
-    run.trained.push_back(*parameter.tensor);
-    run.trained_names.push_back(parameter.name);
-  }
-  run.optimizer = make_optimizer(plan.name, group_by_decay(with_names(trained), plan.weight_decay),
-                                 {.betas = plan.betas, .epsilon = plan.epsilon});
+void choose_optimizer(TrainingRun& run, const OptimizerPlan& plan) {
+  run.optimizer =
+      make_optimizer(plan.name, group_by_decay(trainable(*run.parameters), plan.weight_decay),
+                     {.betas = plan.betas, .epsilon = plan.epsilon});
   run.schedule =
       make_schedule({.name = plan.schedule,
                      .total_steps = run.begin.total_steps,
@@ -124,6 +112,12 @@ void choose_optimizer(TrainingRun& run, const OptimizerPlan& plan,
                      .options = parse_schedule_options(plan.schedule, plan.schedule_options)});
   run.learning_rate = plan.learning_rate;
   run.max_grad_norm = plan.max_grad_norm;
+  if (run.optimizer->updates_in_backward() && run.mesh->world().world_size() > 1) {
+    throw RunError(ReasonCode::kUnsupported,
+                   "optimizer '" + plan.name +
+                       "' updates in the backward, before gradients of several ranks are summed; "
+                       "one rank works, or an optimizer that updates after it, as adamw_torch");
+  }
   if (run.optimizer->updates_in_backward() && run.loss_scaler->scale() != 1.0) {
     throw RunError(ReasonCode::kUnsupported,
                    "optimizer '" + plan.name +
@@ -164,11 +158,20 @@ struct TimedData {
 
 }  // namespace
 
-TrainingRun prepare_run(const TrainingJob& job, RankGroup& /*group*/) {
+TrainingRun prepare_run(const TrainingJob& job, RankGroup& group) {
+  if (job.device.ranks != group.world_size()) {
+    throw RunError(
+        ReasonCode::kUnsupported,
+        "the job is for " + std::to_string(job.device.ranks) + " ranks, and this is " +
+            (group.world_size() == 1 ? "one process alone"
+                                     : "a group of " + std::to_string(group.world_size())));
+  }
   TrainingRun run;
-  run.device = make_training_device(job.device);
-  run.communicator = make_local_communicator();
+  run.device = make_training_device(job.device, group.place());
   const torch::Device device = run.device->device();
+  run.mesh = make_process_mesh(
+      group.world_size() > 1 ? mesh_kind(job.parallel.strategy) : MeshKind::kReplicated, group,
+      device);
   require_precision(job.precision, device);
   require_weights_fit(job);
 
@@ -177,12 +180,14 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& /*group*/) {
   const std::unique_ptr<Tuning> tuning = choose_tuning(job, tokenizer);
   std::future<TimedData> tokenised = std::async(std::launch::async, [&] {
     const double begin_s = steady_seconds();
-    TrainingData data = prepare_data(job, tokenizer, at::get_num_threads(), 0);
+    TrainingData data = prepare_data(job, tokenizer, at::get_num_threads(), group.rank());
     return TimedData{std::move(data), steady_seconds() - begin_s};
   });
   const double begin_s = steady_seconds();
-  run.model = build_model(job, device);
-  resize_vocabulary(*run.model, tokenizer.vocabulary_size());
+  PlacedModel placed = place_model(job, choose_kernels(job.kernels), tokenizer.vocabulary_size(),
+                                   *tuning, device, *run.mesh);
+  run.model = std::move(placed.model);
+  run.parameters = std::move(placed.parameters);
   run.begin.compute_dtype = apply_precision(*run.model, job.precision, device);
   run.begin.weights_seconds = steady_seconds() - begin_s;
   TimedData timed = tokenised.get();
@@ -192,17 +197,21 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& /*group*/) {
   run.begin.total_steps = timed.data.plan.total_steps();
   run.begin.padding = job.data.padding;
 
-  const std::vector<NamedParameter> trained = tuning->apply(*run.model);
   run.begin.parameters_total = count_elements(run.model->parameters());
-  run.begin.parameters_trainable = count_elements(trained);
+  run.begin.parameters_trainable = count_elements(placed.trained);
   run.begin.parameters_embedding = count_lookup_elements(*run.model);
 
   run.batches = std::make_unique<BatchSource>(
       std::move(timed.data), attention_shape(run.model->config(), tuning->virtual_tokens()), device,
-      *run.communicator);
+      run.mesh->world());
   run.activations = choose_activations(job.activations, run.model->layer_count());
-  run.loss_scaler = choose_loss_scaler(job.precision, trained);
-  choose_optimizer(run, job.optimizer, trained);
+  if (run.mesh->world().world_size() > 1) {
+    run.activations = run_units(std::move(run.activations), job.activations.gradient_checkpointing,
+                                *run.parameters);
+  }
+  run.loss_scaler = choose_loss_scaler(job.precision, placed.trained);
+  choose_optimizer(run, job.optimizer);
+  run.begin.ranks = group.world_size();
   run.begin.warnings = warnings_about(*run.model, *run.batches);
   for (std::string& note : notes_on(*run.optimizer, job.optimizer)) {
     run.begin.warnings.push_back(std::move(note));

@@ -83,6 +83,8 @@ StepBatches BatchSource::step(int64_t step) {
   for (const std::vector<int64_t>& rows : entries.micro_batches) {
     batches.micro_batches.push_back(add(unpacked(rows, data_.packs), batches));
   }
+  batches.own_samples = batches.samples;
+  batches.own_tokens = batches.tokens;
   sum_over_ranks(batches, communicator_, device_);
   return batches;
 }

@@ -26,9 +26,11 @@ struct DeviceBatch {
 struct StepBatches {
   std::vector<DeviceBatch> micro_batches;  // this rank's
   double epoch = 0;                        // epochs done after this step
-  int64_t samples = 0;                     // over all ranks, as everything below
+  int64_t samples = 0;                     // over all ranks, as the two below
   TokenCounts tokens;
   double attention_flops = 0;
+  int64_t own_samples = 0;  // this rank's
+  TokenCounts own_tokens;
 };
 
 // What a run reads: encoded entries, and which of them stand in which batch.

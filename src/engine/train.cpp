@@ -4,11 +4,12 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "engine/nonfinite.h"
+#include "engine/rank_account.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
-#include "sftbench/measure/proc.h"
 
 namespace sftbench {
 namespace {
@@ -33,34 +34,44 @@ void require_finite_before_update(TrainingRun& run, const StepBatches& batches,
                                   const torch::Tensor& micro_loss, int64_t step) {
   if (!run.optimizer->updates_in_backward()) return;
   const double loss = micro_loss.item<double>();
-  if (!std::isfinite(loss)) throw nonfinite_loss(run, batches, loss, step);
+  if (!std::isfinite(loss)) throw nonfinite_loss(run, batches, loss, loss, step);
 }
 
-std::vector<torch::Tensor> gradients_of(const std::vector<torch::Tensor>& parameters) {
+std::vector<torch::Tensor> owned_gradients(const ParallelParameters& parameters) {
   std::vector<torch::Tensor> gradients;
-  for (const torch::Tensor& parameter : parameters) {
-    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  for (const OwnedTensor& owned : parameters.owned()) {
+    if (owned.tensor.grad().defined()) gradients.push_back(owned.tensor.grad());
   }
   return gradients;
 }
 
-// The memory is free for the next forward pass, and its first backward writes instead of adding.
-void drop_gradients(const std::vector<torch::Tensor>& parameters) {
-  for (const torch::Tensor& parameter : parameters) parameter.mutable_grad().reset();
+TrainEnd train_end(int64_t steps, std::vector<RankReport> ranks) {
+  TrainEnd end;
+  end.steps = steps;
+  for (const RankReport& rank : ranks) {
+    end.host_peak_rss_bytes.push_back(rank.host_peak_rss_bytes);
+    if (rank.device_peak_allocated_bytes < 0) continue;
+    end.device_peak_allocated_bytes.push_back(rank.device_peak_allocated_bytes);
+    end.device_peak_reserved_bytes.push_back(rank.device_peak_reserved_bytes);
+  }
+  end.ranks = std::move(ranks);
+  return end;
 }
 
-TrainEnd train_end(const TrainingRun& run, int64_t steps) {
-  return {.steps = steps,
-          .device_peak_allocated_bytes = run.device->peak_allocated_bytes(),
-          .device_peak_reserved_bytes = run.device->peak_reserved_bytes(),
-          .host_peak_rss_bytes = {peak_rss_bytes()}};
+// True when an observer of any rank wants it: all ranks stop after the same step.
+bool agree_to_stop(TrainingRun& run, bool stop) {
+  if (run.mesh->world().world_size() == 1) return stop;
+  const torch::Tensor wish = torch::full({1}, stop ? 1 : 0, torch::kInt64).to(run.device->device());
+  run.mesh->world().all_reduce_now(wish, Reduction::kMax);
+  return wish.item<int64_t>() != 0;
 }
 
 }  // namespace
 
-void train(TrainingRun& run, const std::vector<TrainObserver*>& observers,
+void train(TrainingRun& run, RankGroup& group, const std::vector<TrainObserver*>& observers,
            const std::function<bool()>& interrupted) {
   for (TrainObserver* observer : observers) observer->on_train_begin(run.begin);
+  RankAccount account(run);
   TrainControl control;
   int64_t step = 0, updates = 0;  // they differ when loss scaling skips an update
   while (step < run.begin.total_steps && !control.stop) {
@@ -76,8 +87,10 @@ void train(TrainingRun& run, const std::vector<TrainObserver*>& observers,
     const double denominator = static_cast<double>(batches.tokens.loss_bearing) / scale;
     event.learning_rate = run.learning_rate * run.schedule(updates);
     torch::Tensor loss = torch::zeros({}, run.device->device());
-    for (const DeviceBatch& batch : batches.micro_batches) {
+    for (size_t i = 0; i < batches.micro_batches.size(); ++i) {
+      const DeviceBatch& batch = batches.micro_batches[i];
       stop_if(interrupted(), step);
+      run.parameters->begin_micro_batch(i == 0, i + 1 == batches.micro_batches.size());
       const torch::Tensor micro_loss = run.model->loss({batch.input_ids, batch.packed},
                                                        batch.labels, denominator, *run.activations);
       require_finite_before_update(run, batches, micro_loss, step);
@@ -87,15 +100,17 @@ void train(TrainingRun& run, const std::vector<TrainObserver*>& observers,
       loss += micro_loss.detach();
     }
 
-    // --- reduce
-    std::vector<torch::Tensor> gradients = gradients_of(run.trained);
-    for (torch::Tensor& gradient : gradients) run.communicator->all_reduce_now(gradient);
-    run.communicator->all_reduce_now(loss);
+    // --- reduce: gradients were, during the backward passes
+    const std::vector<torch::Tensor> gradients = owned_gradients(*run.parameters);
+    const torch::Tensor own_loss = loss.clone();
+    run.mesh->world().all_reduce_now(loss);
     event.loss = loss.item<double>() / scale;
-    if (!std::isfinite(event.loss)) throw nonfinite_loss(run, batches, event.loss, step);
+    if (!std::isfinite(event.loss)) {
+      throw nonfinite_loss(run, batches, event.loss, own_loss.item<double>(), step);
+    }
 
     // --- clip and step, both in one pass over the gradients
-    event.grad_norm = run.optimizer->gradient_norm(gradients) / scale;
+    event.grad_norm = run.parameters->global_norm(run.optimizer->gradient_norm(gradients)) / scale;
     const bool gradients_finite = std::isfinite(event.grad_norm);
     event.update_skipped = !run.loss_scaler->accept(gradients_finite);
     if (!event.update_skipped) {
@@ -104,7 +119,7 @@ void train(TrainingRun& run, const std::vector<TrainObserver*>& observers,
       run.optimizer->step(event.learning_rate, clip / scale);
       ++updates;
     }
-    drop_gradients(run.trained);
+    run.parameters->drop_gradients();
     run.device->synchronize();
 
     // --- notify
@@ -116,10 +131,13 @@ void train(TrainingRun& run, const std::vector<TrainObserver*>& observers,
     event.tokens = batches.tokens;
     event.attention_flops = batches.attention_flops;
     event.device_allocated_bytes = run.device->allocated_bytes();
+    account.add_step(run, event, batches);
     for (TrainObserver* observer : observers) observer->on_step_end(event, control);
     stop_if(interrupted(), step);
+    control.stop = agree_to_stop(run, control.stop);
   }
-  for (TrainObserver* observer : observers) observer->on_train_end(train_end(run, step));
+  const TrainEnd end = train_end(step, gather_reports(account.report(run, group), group));
+  for (TrainObserver* observer : observers) observer->on_train_end(end);
 }
 
 }  // namespace sftbench

@@ -5,6 +5,7 @@
 
 #if SFTBENCH_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
 #endif
 
 #include "sftbench/base/error.h"
@@ -26,9 +27,12 @@ class CpuDevice : public TrainingDevice {
 #if SFTBENCH_CUDA
 class CudaDevice : public TrainingDevice {
  public:
-  CudaDevice() { c10::cuda::CUDACachingAllocator::resetPeakStats(kIndex); }
-  torch::Device device() const override { return {torch::kCUDA, kIndex}; }
-  void synchronize() const override { torch::cuda::synchronize(kIndex); }
+  explicit CudaDevice(c10::DeviceIndex index) : index_(index) {
+    c10::cuda::set_device(index);
+    c10::cuda::CUDACachingAllocator::resetPeakStats(index);
+  }
+  torch::Device device() const override { return {torch::kCUDA, index_}; }
+  void synchronize() const override { torch::cuda::synchronize(index_); }
   int64_t allocated_bytes() const override { return statistics().allocated_bytes[0].current; }
   std::vector<int64_t> peak_allocated_bytes() const override {
     return {statistics().allocated_bytes[0].peak};
@@ -38,20 +42,27 @@ class CudaDevice : public TrainingDevice {
   }
 
  private:
-  static constexpr c10::DeviceIndex kIndex = 0;
-
-  static c10::CachingDeviceAllocator::DeviceStats statistics() {
-    return c10::cuda::CUDACachingAllocator::getDeviceStats(kIndex);
+  c10::CachingDeviceAllocator::DeviceStats statistics() const {
+    return c10::cuda::CUDACachingAllocator::getDeviceStats(index_);
   }
+
+  c10::DeviceIndex index_;
 };
 #endif
 
-std::unique_ptr<TrainingDevice> make_cuda_device() {
+std::unique_ptr<TrainingDevice> make_cuda_device([[maybe_unused]] int local_rank) {
 #if SFTBENCH_CUDA
-  if (!torch::cuda::is_available()) {
+  const auto count = static_cast<int>(torch::cuda::device_count());
+  if (count == 0) {
     throw RunError(ReasonCode::kUnsupported, "a GPU is asked for, but CUDA finds none");
   }
-  return std::make_unique<CudaDevice>();
+  // A launcher may show each rank one GPU only, which is then number 0.
+  if (count > 1 && local_rank >= count) {
+    throw RunError(ReasonCode::kUnsupported, "rank " + std::to_string(local_rank) +
+                                                 " of this node has no GPU: CUDA finds " +
+                                                 std::to_string(count));
+  }
+  return std::make_unique<CudaDevice>(static_cast<c10::DeviceIndex>(count == 1 ? 0 : local_rank));
 #else
   throw RunError(
       ReasonCode::kUnsupported,
@@ -66,17 +77,14 @@ torch::Dtype gemm_dtype(torch::Dtype dtype, const torch::Device& device) {
   return dtype == torch::kFloat16 && device.is_cpu() ? torch::kFloat32 : dtype;
 }
 
-std::unique_ptr<TrainingDevice> make_training_device(const DevicePlan& plan) {
-  if (plan.ranks != 1) {
-    throw RunError(ReasonCode::kUnsupported, "training on " + std::to_string(plan.ranks) +
-                                                 " ranks is not implemented; 1 rank is");
-  }
+std::unique_ptr<TrainingDevice> make_training_device(const DevicePlan& plan,
+                                                     const RankPlace& place) {
   if (plan.kind != "cpu" && plan.kind != "cuda") {
     throw unsupported_choice("device", plan.kind, {"cpu", "cuda"});
   }
   install_host_memory();
   at::set_num_threads(plan.threads > 0 ? static_cast<int>(plan.threads) : read_host_info().cores);
-  if (plan.kind == "cuda") return make_cuda_device();
+  if (plan.kind == "cuda") return make_cuda_device(place.local_rank);
   return std::make_unique<CpuDevice>();
 }
 

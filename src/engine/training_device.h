@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sftbench/plan/training_job.h"
+#include "sftbench/ranks/rank_place.h"
 
 namespace sftbench {
 
@@ -25,8 +26,10 @@ class TrainingDevice {
 // The dtype that GEMMs of tensors of `dtype` really run in on `device`.
 torch::Dtype gemm_dtype(torch::Dtype dtype, const torch::Device& device);
 
-// Chooses the device, sets the number of threads, installs the allocator.
-// RunError(kUnsupported): more than one rank; a GPU where this build or machine has none.
-std::unique_ptr<TrainingDevice> make_training_device(const DevicePlan& plan);
+// Chooses the device - of several GPUs that of the rank's number on its node -, sets the number of
+// threads, installs the allocator. RunError(kUnsupported): a GPU where this build or machine has
+// none.
+std::unique_ptr<TrainingDevice> make_training_device(const DevicePlan& plan,
+                                                     const RankPlace& place);
 
 }  // namespace sftbench

@@ -5,8 +5,6 @@
 #include <torch/types.h>
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "engine/step_batches.h"
 #include "engine/training_device.h"
@@ -16,7 +14,8 @@
 #include "sftbench/optim/gradient_scaling.h"
 #include "sftbench/optim/optimizer.h"
 #include "sftbench/optim/schedule.h"
-#include "sftbench/parallel/communicator.h"
+#include "sftbench/parallel/parallel_parameters.h"
+#include "sftbench/parallel/process_mesh.h"
 #include "sftbench/plan/training_job.h"
 #include "sftbench/ranks/rank_group.h"
 
@@ -24,8 +23,9 @@ namespace sftbench {
 
 struct TrainingRun {
   std::unique_ptr<TrainingDevice> device;
-  std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<ProcessMesh> mesh;
   std::unique_ptr<CausalLm> model;
+  std::unique_ptr<ParallelParameters> parameters;
   std::unique_ptr<BatchSource> batches;
   std::unique_ptr<ActivationPolicy> activations;
   std::unique_ptr<LossScaler> loss_scaler;
@@ -33,8 +33,6 @@ struct TrainingRun {
   Schedule schedule;
   double learning_rate = 0;  // the schedule's factor is on this
   double max_grad_norm = 0;
-  std::vector<torch::Tensor> trained;
-  std::vector<std::string> trained_names;  // of `trained`, in forward order
   TrainBegin begin;
 };
 

@@ -24,7 +24,7 @@ Decoder::Decoder(const ModelConfig& config, const ops::KernelChoice& kernels,
     : CausalLm(config, kernels),
       embed_tokens_(config.vocab_size, config.hidden_size, config.pad_token_id, options),
       norm_(config.hidden_size, config.rms_norm_eps, kernels, options),
-      rotary_emb_(config, options.device()) {
+      rotary_emb_(config) {
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
     layers_.push_back({RmsNorm(config.hidden_size, config.rms_norm_eps, kernels, options),
                        SelfAttention(config, attention_scale, window, kernels, options),

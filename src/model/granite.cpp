@@ -21,7 +21,7 @@ Granite::Granite(const ModelConfig& config, const ops::KernelChoice& kernels,
 
 torch::Tensor Granite::hidden_states(const TokenRows& rows, LayerRunner& runner) {
   torch::Tensor x_BSH = embed(rows.input_ids) * config().embedding_multiplier;
-  const RotaryTables rope = rotary_emb_.tables(x_BSH.size(1), x_BSH.scalar_type(), rows.packed);
+  const RotaryTables rope = rotary_emb_.tables(x_BSH.size(1), x_BSH.options(), rows.packed);
   const double residual_multiplier = config().residual_multiplier;
   for (size_t i = 0; i < layers_.size(); ++i) {
     const DecoderLayer& layer = layers_[i];

@@ -167,7 +167,8 @@ bool is_bias_of_zeros(const std::string& name, const Source& source) {
 // Pairs parameters with what the checkpoint has for them. InputError listing everything that does
 // not pair.
 std::vector<Assignment> match(CausalLm& model, const std::filesystem::path& directory,
-                              const std::vector<CheckpointShard>& shards) {
+                              const std::vector<CheckpointShard>& shards,
+                              const ParameterFilter& wanted) {
   std::vector<Diagnostic> findings;
   Sources sources = sources_by_name(shards);
   resolve_tied_output(model.config(), sources, findings);
@@ -175,6 +176,10 @@ std::vector<Assignment> match(CausalLm& model, const std::filesystem::path& dire
   std::vector<Assignment> assignments;
   std::set<std::string> used;
   for (const NamedParameter& parameter : model.parameters()) {
+    if (!wanted(parameter.name)) {
+      used.insert(parameter.name);
+      continue;
+    }
     const auto source = sources.find(parameter.name);
     if (source == sources.end()) {
       findings.push_back(finding(directory, parameter.name, "missing tensor",
@@ -289,10 +294,14 @@ void check_groups(CausalLm& model, const std::vector<Assignment>& assignments) {
 
 }  // namespace
 
-void load_weights(CausalLm& model, const std::string& directory) {
+void check_weights(CausalLm& model, const std::string& directory) {
+  match(model, directory, open_checkpoint(directory), every_parameter);
+}
+
+void load_weights(CausalLm& model, const std::string& directory, const ParameterFilter& wanted) {
   const torch::NoGradGuard no_grad;
   const std::vector<CheckpointShard> shards = open_checkpoint(directory);
-  const std::vector<Assignment> assignments = match(model, directory, shards);
+  const std::vector<Assignment> assignments = match(model, directory, shards, wanted);
   for (const Assignment& assignment : assignments) advise_huge_pages(*assignment.parameter.tensor);
 
   std::vector<Piece> pieces;

@@ -20,7 +20,7 @@ Mistral::Mistral(const ModelConfig& config, const ops::KernelChoice& kernels,
 
 torch::Tensor Mistral::hidden_states(const TokenRows& rows, LayerRunner& runner) {
   torch::Tensor x_BSH = embed(rows.input_ids);
-  const RotaryTables rope = rotary_emb_.tables(x_BSH.size(1), x_BSH.scalar_type(), rows.packed);
+  const RotaryTables rope = rotary_emb_.tables(x_BSH.size(1), x_BSH.options(), rows.packed);
   for (size_t i = 0; i < layers_.size(); ++i) {
     const DecoderLayer& layer = layers_[i];
     // The tables are captured by value: a recomputed layer runs again during the backward pass.

@@ -88,8 +88,10 @@ bool is_norm(const std::string& name) {
 }
 
 // Their codes are those nearest to what a dense weight of the same name would start from.
-void initialise_quantised(CausalLm& model, uint64_t seed, float stddev) {
+void initialise_quantised(CausalLm& model, uint64_t seed, float stddev,
+                          const ParameterFilter& wanted) {
   for (const NamedLinear& linear : model.linears()) {
+    if (!wanted(linear.name + ".qweight")) continue;
     if (auto* quantised = dynamic_cast<GptqLinear*>(linear.slot->get()))
       quantised->quantise_normal(stream_key(seed, linear.name + ".weight"), stddev);
   }
@@ -97,12 +99,13 @@ void initialise_quantised(CausalLm& model, uint64_t seed, float stddev) {
 
 }  // namespace
 
-void initialise_randomly(CausalLm& model, const Json& hf_config, uint64_t seed) {
+void initialise_randomly(CausalLm& model, const Json& hf_config, uint64_t seed,
+                         const ParameterFilter& wanted) {
   const torch::NoGradGuard no_grad;
   const ModelConfig config = parse_model_config(hf_config);
   std::vector<RandomParameter> random;
   for (const NamedParameter& parameter : model.parameters()) {
-    if (parameter.packed_weights >= 0) continue;
+    if (parameter.packed_weights >= 0 || !wanted(parameter.name)) continue;
     if (is_norm(parameter.name)) {
       parameter.tensor->fill_(1.0);
     } else if (is_bias(parameter.name)) {
@@ -113,9 +116,10 @@ void initialise_randomly(CausalLm& model, const Json& hf_config, uint64_t seed) 
     }
   }
   fill_normal(random, static_cast<float>(config.initializer_range));
-  initialise_quantised(model, seed, static_cast<float>(config.initializer_range));
-  if (config.pad_token_id)
-    model.parameters().front().tensor->select(0, *config.pad_token_id).zero_();
+  initialise_quantised(model, seed, static_cast<float>(config.initializer_range), wanted);
+  const NamedParameter embedding = model.parameters().front();
+  if (config.pad_token_id && wanted(embedding.name))
+    embedding.tensor->select(0, *config.pad_token_id).zero_();
 }
 
 }  // namespace sftbench

@@ -114,28 +114,28 @@ Tensor rotary_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t max_
   return {};
 }
 
-RotaryEmbedding::RotaryEmbedding(const ModelConfig& config, torch::Device device)
+RotaryEmbedding::RotaryEmbedding(const ModelConfig& config)
     : rope_(config.rope),
       head_dim_(config.head_dim),
       max_position_embeddings_(config.max_position_embeddings),
-      device_(device),
       frequencies_(
           rotary_frequencies(rope_, head_dim_, max_position_embeddings_, max_position_embeddings_)),
       attention_factor_(attention_factor(rope_)),
       dynamic_length_(max_position_embeddings_) {}
 
-RotaryTables RotaryEmbedding::tables(int64_t row_length, torch::Dtype dtype,
+RotaryTables RotaryEmbedding::tables(int64_t row_length, const torch::TensorOptions& options,
                                      const ops::PackedSequences& packed) {
   const torch::NoGradGuard no_grad;
   const int64_t sequence_length = packed.empty() ? row_length : packed.longest;
   if (rope_.type == RopeType::kDynamic) follow_length(sequence_length);
   const bool usable = kept_.cos.defined() && kept_.cos.size(0) >= sequence_length &&
-                      kept_.cos.scalar_type() == dtype;
-  if (!usable) rebuild(sequence_length, dtype);
+                      kept_.cos.dtype() == options.dtype() &&
+                      kept_.cos.device() == options.device();
+  if (!usable) rebuild(sequence_length, options);
   if (packed.empty()) {
     return {kept_.cos.narrow(0, 0, row_length), kept_.sin.narrow(0, 0, row_length), {}};
   }
-  const Tensor positions = positions_of(packed).to(device_);
+  const Tensor positions = positions_of(packed).to(options.device());
   return {kept_.cos.index_select(0, positions), kept_.sin.index_select(0, positions), packed};
 }
 
@@ -149,11 +149,11 @@ void RotaryEmbedding::follow_length(int64_t sequence_length) {
   kept_ = {};
 }
 
-void RotaryEmbedding::rebuild(int64_t length, torch::Dtype dtype) {
+void RotaryEmbedding::rebuild(int64_t length, const torch::TensorOptions& options) {
   const Tensor positions = torch::arange(length, torch::kFloat32).unsqueeze(1);
   const Tensor angles = positions * frequencies_;
   const auto finish = [&](const Tensor& values) {
-    return (values * attention_factor_).to(device_, dtype);
+    return (values * attention_factor_).to(options.device(), c10::typeMetaToScalarType(options.dtype()));
   };
   kept_ = {finish(angles.cos()), finish(angles.sin()), {}};
 }

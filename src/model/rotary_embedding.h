@@ -22,22 +22,21 @@ struct RotaryTables {
 
 class RotaryEmbedding {
  public:
-  RotaryEmbedding(const ModelConfig& config, torch::Device device);
+  explicit RotaryEmbedding(const ModelConfig& config);
 
-  // Tables in `dtype`, taken from ones that are kept for the longest sequence so far. Dynamic RoPE
+  // Tables in dtype and device of what they rotate, taken from ones that are kept for the longest sequence so far. Dynamic RoPE
   // remembers the longest sequence beyond the model's maximum, until one comes that is shorter than
   // the maximum.
-  RotaryTables tables(int64_t row_length, torch::Dtype dtype,
+  RotaryTables tables(int64_t row_length, const torch::TensorOptions& options,
                       const ops::PackedSequences& packed = {});
 
  private:
   void follow_length(int64_t sequence_length);
-  void rebuild(int64_t length, torch::Dtype dtype);
+  void rebuild(int64_t length, const torch::TensorOptions& options);
 
   RopeConfig rope_;
   int64_t head_dim_;
   int64_t max_position_embeddings_;
-  torch::Device device_;
   torch::Tensor frequencies_;  // [D/2] float32
   double attention_factor_;
   int64_t dynamic_length_;

@@ -57,7 +57,7 @@ std::vector<NamedParameter> trained_of(const TrainingRun& run) {
 struct AdapterRun {
   explicit AdapterRun(const TrainingJob& job, const std::string& name) : run(prepare_run(job, alone())) {
     if (!is_prompt(name)) load_adapter(adapter_folder(name) + "/initial", trained_of(run));
-    train(run, {&recorder}, [] { return false; });
+    train(run, alone(), {&recorder}, [] { return false; });
   }
 
   TrainingRun run;

@@ -32,7 +32,7 @@ void expect_error(
 TEST(EngineErrors, MoreThanOneRank) {
   TrainingJob job = small_job();
   job.device.ranks = 4;
-  expect_error(job, ReasonCode::kUnsupported, "training on 4 ranks is not implemented; 1 rank is");
+  expect_error(job, ReasonCode::kUnsupported, "the job is for 4 ranks, and this is one process alone");
 }
 
 TEST(EngineErrors, GpuWhereThereIsNone) {

@@ -37,7 +37,7 @@ std::vector<double> losses_of(const TrainingJob& job, Recorder& recorder) {
     if (parameter.tensor->requires_grad()) trained.push_back(parameter);
   }
   load_adapter(folder() + "/initial", trained);
-  train(run, {&recorder}, [] { return false; });
+  train(run, alone(), {&recorder}, [] { return false; });
   std::vector<double> losses;
   for (const StepEvent& step : recorder.steps) losses.push_back(step.loss);
   return losses;

@@ -43,7 +43,7 @@ RunError error_of(const TrainingJob& job, const std::function<void(TrainingRun&)
   TrainingRun run = prepare_run(job, alone());
   change(run);
   try {
-    train(run, {}, [] { return false; });
+    train(run, alone(), {}, [] { return false; });
   } catch (const RunError& error) {
     return error;
   }

@@ -116,18 +116,29 @@ class CausalLm {
   std::optional<torch::Dtype> compute_dtype_, stream_dtype_;
 };
 
-// Builds the model that a Hugging Face config.json describes, with uninitialised parameters that require no gradient.
+// Builds the model that a Hugging Face config.json describes, with uninitialised parameters that require no gradient;
+// on the device "meta" they have shapes and no memory.
 // InputError: unknown model_type or architecture (the known ones are listed), missing or impossible fields.
 std::unique_ptr<CausalLm> make_causal_lm(const Json& hf_config, torch::Dtype dtype, torch::Device device,
                                          const ops::KernelChoice& kernels = {});
 
+// Which parameters are meant, by name.
+using ParameterFilter = std::function<bool(const std::string& name)>;
+inline bool every_parameter(const std::string&) { return true; }
+
 // Hugging Face's initialiser: linears and embeddings normal(0, initializer_range), norms 1, biases 0; drawn parameter
 // by parameter from a generator seeded by (seed, name), so the values do not depend on order, device or ranks.
-void initialise_randomly(CausalLm& model, const Json& hf_config, uint64_t seed);
+void initialise_randomly(CausalLm& model, const Json& hf_config, uint64_t seed,
+                         const ParameterFilter& wanted = every_parameter);
 
 // Loads model.safetensors or the shards of model.safetensors.index.json from `directory` into the model, converting
-// to its dtype and device. InputError listing every missing, unexpected and wrongly shaped tensor.
-void load_weights(CausalLm& model, const std::string& directory);
+// to its dtype and device. InputError listing every missing, unexpected and wrongly shaped tensor; of parameters that
+// are not wanted, none.
+void load_weights(CausalLm& model, const std::string& directory,
+                  const ParameterFilter& wanted = every_parameter);
+
+// Throws what load_weights() would, and loads nothing.
+void check_weights(CausalLm& model, const std::string& directory);
 
 // Grows (never shrinks) the embedding and an untied output projection to `vocabulary_size` rows; the new rows are the mean of
 // the old ones, as fms-hf-tuning sets them.

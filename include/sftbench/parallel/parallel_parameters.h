@@ -1,0 +1,131 @@
+// How the parameters of a model are spread over ranks while it trains. A model's parameters come as
+// units: the transformer layers, each gathered, used and freed as one, and a root unit with the
+// rest (embedding, final norm, output projection), which stays gathered for a whole pass. Who runs
+// the model calls the verbs below around each unit; nothing here knows models.
+//
+//                      parameters at rest   after forward   gradients are
+//   replicated (DDP,   whole                -               all-reduced, in buckets
+//     NO_SHARD)
+//   FULL_SHARD         1/N                  freed           reduce-scattered, unit by unit
+//   SHARD_GRAD_OP      1/N                  kept            reduce-scattered
+//   HYBRID_SHARD       1/N of a node's N    freed           reduce-scattered, all-reduced over
+//   nodes HYBRID_SHARD_ZERO2 1/N of a node's N    kept            reduce-scattered, all-reduced
+//   over nodes
+//
+// Gradients are sums over all ranks: a loss is divided by the number of tokens of all of them, so
+// that nothing is left to average. Source: PyTorch FSDP2 (semantics), FSDP's ShardingStrategy.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sftbench/parallel/process_mesh.h"
+
+namespace sftbench {
+
+// `tensor` points into the model; its requires_grad says whether it trains.
+struct UnitTensor {
+  std::string name;
+  torch::Tensor* tensor;
+  // Of the root unit: read behind the layers only (final norm, output projection), so that its
+  // gradient is complete when the backward pass comes to the last layer.
+  bool behind_layers = false;
+};
+
+struct ParameterUnit {
+  std::string name;  // "model.layers.3"
+  std::vector<UnitTensor> tensors;
+};
+
+// What an optimiser updates: a whole trained parameter, or this rank's part of one as a [n] vector.
+// Its .grad() is what gradients() of the same place holds.
+struct OwnedTensor {
+  std::string name;  // the parameter's
+  torch::Tensor tensor;
+};
+
+// Bytes, counted from the tensors that there are.
+struct ParallelMemory {
+  int64_t parameters = 0;  // at rest
+  int64_t gradients = 0;   // that the optimiser is given
+  int64_t gathered_peak =
+      0;  // the most that gathered units and gradients before their reduction took
+};
+
+// One optimisation step: for each micro-batch begin_micro_batch(), the forward pass with
+// before_forward(i), after_forward(i) around layer i in rising order, begin_backward(), the
+// backward pass with before_backward(i) in falling order as soon as the gradient of layer i's
+// output is there, end_backward(). A layer that is recomputed calls before_forward(i) and
+// after_forward(i) again, in the backward pass, instead of or besides before_backward(i). After the
+// last micro-batch the owned tensors have their gradients.
+class ParallelParameters {
+ public:
+  virtual ~ParallelParameters() = default;
+
+  virtual const std::vector<OwnedTensor>& owned() const = 0;
+
+  // Whether the model's parameters are there outside of the verbs below, too.
+  virtual bool whole() const = 0;
+
+  // The root unit is there when it returns. `first`: of its optimisation step; `last` likewise.
+  virtual void begin_micro_batch(bool first, bool last) = 0;
+  virtual void before_forward(int64_t unit) = 0;
+  virtual void after_forward(int64_t unit) = 0;
+  virtual void begin_backward() = 0;
+  // Whether layer `unit` has a backward pass in this micro-batch, known after its forward pass.
+  virtual void expect_backward(int64_t unit, bool expected) = 0;
+  virtual void before_backward(int64_t unit) = 0;
+  virtual void end_backward() = 0;
+
+  // Drops the gradients, or marks them as to be written anew.
+  virtual void drop_gradients() = 0;
+
+  // The 2-norm over all parameters, of the norms of each rank's owned ones. Collective.
+  virtual double global_norm(double owned_norm) = 0;
+
+  virtual ParallelMemory memory() const = 0;
+
+  // Time in which this thread waited for other ranks since the last call, seconds. On GPUs the
+  // stream waits instead, and this is 0.
+  virtual double take_wait_seconds() = 0;
+};
+
+// One rank: nothing is gathered, gradients stay where autograd puts them.
+std::unique_ptr<ParallelParameters> keep_parameters(const std::vector<ParameterUnit>& units);
+
+// Gradients are reduced in buckets of 25 MiB (the first, which is ready first, of 1 MiB), in the
+// order in which the backward pass completes them, or unit by unit.
+enum class Buckets { kBySize, kByUnit };
+std::unique_ptr<ParallelParameters> replicate_parameters(const std::vector<ParameterUnit>& units,
+                                                         ProcessMesh& mesh, Buckets buckets);
+
+struct ShardingOptions {
+  bool reshard_after_forward = true;
+  // "each": gradients of every micro-batch are reduce-scattered; else they add up, unsharded, and
+  // are reduced after the last.
+  bool reduce_each_micro_batch = false;
+  // Parameters are gathered and used in this dtype; their own where it is not given. Of floating
+  // point parameters only.
+  std::optional<torch::Dtype> compute_dtype;
+  // Gradients are reduced in this dtype; the one they are computed in where it is not given.
+  std::optional<torch::Dtype> reduce_dtype;
+};
+
+// units[0] is the root unit, units[1 + i] layer i. The parameters' present values become shards,
+// unit by unit: `fill(unit)` is called just before, so that no more than one unit need be whole at
+// a time.
+std::unique_ptr<ParallelParameters> shard_parameters(
+    const std::vector<ParameterUnit>& units, ProcessMesh& mesh, const ShardingOptions& options,
+    const std::function<void(const ParameterUnit&)>& fill);
+
+// A tensor of this shape, dtype and device that takes no memory: what stands in a model for a
+// parameter that is elsewhere.
+torch::Tensor placeholder(torch::IntArrayRef shape, torch::TensorOptions options);
+
+}  // namespace sftbench

@@ -1,0 +1,168 @@
+#include "engine/prepare_parallel.h"
+
+#include <torch/torch.h>
+
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "engine/prepare_precision.h"
+#include "engine/unit_runner.h"
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+namespace {
+
+struct Strategy {
+  const char* name;
+  MeshKind mesh;
+  bool sharded;
+  bool reshard_after_forward;
+};
+
+constexpr Strategy kStrategies[] = {
+    {"DDP", MeshKind::kReplicated, false, false},
+    {"FULL_SHARD", MeshKind::kSharded, true, true},
+    {"HYBRID_SHARD", MeshKind::kHybrid, true, true},
+    {"HYBRID_SHARD_ZERO2", MeshKind::kHybrid, true, false},
+    {"NO_SHARD", MeshKind::kReplicated, false, false},
+    {"SHARD_GRAD_OP", MeshKind::kSharded, true, false},
+};
+
+const Strategy& find_strategy(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Strategy& strategy : kStrategies) {
+    if (strategy.name == name) return strategy;
+    names.emplace_back(strategy.name);
+  }
+  throw unsupported_choice("strategy", name, names);
+}
+
+void set_values(CausalLm& model, const TrainingJob& job, const ParameterFilter& wanted) {
+  if (job.model.weights_directory.empty()) {
+    initialise_randomly(model, job.model.hf_config, job.seed, wanted);
+  } else {
+    load_weights(model, job.model.weights_directory, wanted);
+  }
+}
+
+// --- whole on every rank
+// --------------------------------------------------------------------------
+
+PlacedModel place_whole(const TrainingJob& job, const ops::KernelChoice& kernels,
+                        int64_t vocabulary_size, const Tuning& tuning, torch::Device device,
+                        ProcessMesh& mesh) {
+  PlacedModel placed;
+  placed.model =
+      make_causal_lm(job.model.hf_config, parameter_dtype(job.precision), device, kernels);
+  set_values(*placed.model, job, every_parameter);
+  resize_vocabulary(*placed.model, vocabulary_size);
+  placed.trained = tuning.apply(*placed.model);
+  const std::vector<ParameterUnit> units = parameter_units(*placed.model);
+  const Buckets buckets = job.parallel.strategy == "NO_SHARD" ? Buckets::kByUnit : Buckets::kBySize;
+  placed.parameters = mesh.world().world_size() == 1 ? keep_parameters(units)
+                                                     : replicate_parameters(units, mesh, buckets);
+  return placed;
+}
+
+// --- in shards
+// ------------------------------------------------------------------------------------
+
+// Parameters that have shape and dtype, and no memory yet.
+class LaterValues {
+ public:
+  LaterValues(CausalLm& model, const TrainingJob& job, torch::Device device)
+      : model_(model), job_(job) {
+    for (const NamedParameter& parameter : model.parameters()) {
+      *parameter.tensor =
+          placeholder(parameter.tensor->sizes(), parameter.tensor->options().device(device));
+      without_.insert(parameter.name);
+    }
+  }
+
+  // Of the parameters of a unit that have none.
+  void set(const ParameterUnit& unit) {
+    const torch::NoGradGuard no_grad;
+    std::set<std::string> names;
+    for (const UnitTensor& named : unit.tensors) {
+      if (without_.erase(named.name) == 0) continue;
+      torch::Tensor& tensor = *named.tensor;
+      tensor = torch::empty(tensor.sizes(), tensor.options().requires_grad(false))
+                   .set_requires_grad(tensor.requires_grad());
+      names.insert(named.name);
+    }
+    if (names.empty()) return;
+    set_values(model_, job_, [&](const std::string& name) { return names.count(name) > 0; });
+  }
+
+ private:
+  CausalLm& model_;
+  const TrainingJob& job_;
+  std::set<std::string> without_;
+};
+
+torch::Dtype reduce_dtype(const std::string& name) {
+  if (name == "float32") return torch::kFloat32;
+  if (name == "bfloat16") return torch::kBFloat16;
+  throw unsupported_choice("reduce_dtype", name, {"float32", "bfloat16"});
+}
+
+// Mixed precision gathers what it multiplies: half the bytes.
+std::optional<torch::Dtype> gather_dtype(const PrecisionPlan& plan) {
+  if (plan.autocast == "bf16") return torch::kBFloat16;
+  if (plan.autocast == "no") return {};
+  throw RunError(
+      ReasonCode::kUnsupported,
+      "mixed precision " + plan.autocast +
+          " with sharded parameters is not implemented; bf16, no, or strategy DDP works");
+}
+
+ShardingOptions sharding_options(const TrainingJob& job, const Strategy& strategy) {
+  ShardingOptions options;
+  options.reshard_after_forward = strategy.reshard_after_forward;
+  options.reduce_each_micro_batch = job.parallel.gradient_sync == "each";
+  options.compute_dtype = gather_dtype(job.precision);
+  if (!job.parallel.reduce_dtype.empty()) {
+    options.reduce_dtype = reduce_dtype(job.parallel.reduce_dtype);
+  }
+  return options;
+}
+
+PlacedModel place_shards(const TrainingJob& job, const Strategy& strategy,
+                         const ops::KernelChoice& kernels, int64_t vocabulary_size,
+                         const Tuning& tuning, torch::Device device, ProcessMesh& mesh) {
+  PlacedModel placed;
+  placed.model =
+      make_causal_lm(job.model.hf_config, parameter_dtype(job.precision), torch::kMeta, kernels);
+  if (!job.model.weights_directory.empty()) {
+    check_weights(*placed.model, job.model.weights_directory);
+  }
+  LaterValues values(*placed.model, job, device);
+  // Virtual tokens start from embeddings, new rows from the old ones: the root unit is there first.
+  values.set(parameter_units(*placed.model).front());
+  resize_vocabulary(*placed.model, vocabulary_size);
+  placed.trained = tuning.apply(*placed.model);
+  placed.parameters =
+      shard_parameters(parameter_units(*placed.model), mesh, sharding_options(job, strategy),
+                       [&](const ParameterUnit& unit) { values.set(unit); });
+  return placed;
+}
+
+}  // namespace
+
+MeshKind mesh_kind(const std::string& strategy) {
+  return find_strategy(strategy).mesh;
+}
+
+PlacedModel place_model(const TrainingJob& job, const ops::KernelChoice& kernels,
+                        int64_t vocabulary_size, const Tuning& tuning, torch::Device device,
+                        ProcessMesh& mesh) {
+  const Strategy& strategy = find_strategy(job.parallel.strategy);
+  if (mesh.world().world_size() == 1 || !strategy.sharded) {
+    return place_whole(job, kernels, vocabulary_size, tuning, device, mesh);
+  }
+  return place_shards(job, strategy, kernels, vocabulary_size, tuning, device, mesh);
+}
+
+}  // namespace sftbench

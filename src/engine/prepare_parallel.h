@@ -1,0 +1,31 @@
+// The model of a job with its parameters where the job's strategy wants them: whole on every rank,
+// or as shards, of which no rank ever holds more than one unit whole.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "sftbench/model/causal_lm.h"
+#include "sftbench/parallel/parallel_parameters.h"
+#include "sftbench/parallel/process_mesh.h"
+#include "sftbench/plan/training_job.h"
+#include "sftbench/tuning/tuning.h"
+
+namespace sftbench {
+
+// DDP and NO_SHARD replicate, HYBRID_* shard within nodes, the others over all ranks.
+// RunError(kUnsupported) naming the strategy, what there is and the nearest spelling.
+MeshKind mesh_kind(const std::string& strategy);
+
+struct PlacedModel {
+  std::unique_ptr<CausalLm> model;
+  std::vector<NamedParameter> trained;  // as the model has them; their memory may be elsewhere
+  std::unique_ptr<ParallelParameters> parameters;
+};
+
+// Builds, loads or draws, resizes to the vocabulary and tunes. `mesh` outlives the result.
+PlacedModel place_model(const TrainingJob& job, const ops::KernelChoice& kernels,
+                        int64_t vocabulary_size, const Tuning& tuning, torch::Device device,
+                        ProcessMesh& mesh);
+
+}  // namespace sftbench

@@ -1,0 +1,71 @@
+#include "engine/rank_account.h"
+
+#include "sftbench/base/json.h"
+#include "sftbench/measure/event_json.h"
+#include "sftbench/measure/proc.h"
+
+namespace sftbench {
+namespace {
+
+std::vector<CollectiveReport> since(
+    const std::vector<std::pair<std::string, CommunicationCounters>>& begin,
+    const std::vector<std::pair<std::string, CommunicationCounters>>& end) {
+  std::vector<CollectiveReport> reports;
+  for (size_t group = 0; group < end.size(); ++group) {
+    for (size_t i = 0; i < kCollectives; ++i) {
+      const CollectiveCounters& before = begin[group].second[i];
+      const CollectiveCounters& after = end[group].second[i];
+      if (after.calls == before.calls) continue;
+      reports.push_back({.group = end[group].first,
+                         .operation = to_string(static_cast<Collective>(i)),
+                         .calls = after.calls - before.calls,
+                         .sent_bytes = after.sent_bytes - before.sent_bytes,
+                         .seconds = after.seconds - before.seconds});
+    }
+  }
+  return reports;
+}
+
+int64_t first_or(const std::vector<int64_t>& values, int64_t otherwise) {
+  return values.empty() ? otherwise : values.front();
+}
+
+}  // namespace
+
+RankAccount::RankAccount(const TrainingRun& run) : at_begin_(run.mesh->counters()) {}
+
+void RankAccount::add_step(TrainingRun& run, const StepEvent& event, const StepBatches& batches) {
+  steps_.push_back({.begin_s = event.begin_s,
+                    .end_s = event.end_s,
+                    .communication_wait_s = run.parameters->take_wait_seconds(),
+                    .samples = batches.own_samples,
+                    .tokens = batches.own_tokens});
+}
+
+RankReport RankAccount::report(const TrainingRun& run, const RankGroup& group) const {
+  const RankInfo& info = group.ranks()[static_cast<size_t>(group.rank())];
+  const ParallelMemory memory = run.parameters->memory();
+  return {.rank = info.rank,
+          .node = info.node,
+          .host = info.host,
+          .steps = steps_,
+          .collectives = since(at_begin_, run.mesh->counters()),
+          .parameter_bytes = memory.parameters,
+          .gradient_bytes = memory.gradients,
+          .optimizer_state_bytes = run.optimizer->state_bytes(),
+          .gathered_peak_bytes = memory.gathered_peak,
+          .device_peak_allocated_bytes = first_or(run.device->peak_allocated_bytes(), -1),
+          .device_peak_reserved_bytes = first_or(run.device->peak_reserved_bytes(), -1),
+          .host_peak_rss_bytes = peak_rss_bytes()};
+}
+
+std::vector<RankReport> gather_reports(const RankReport& own, RankGroup& group) {
+  if (group.world_size() == 1) return {own};
+  std::vector<RankReport> reports;
+  for (const std::string& text : group.all_gather(to_json(own).dump())) {
+    reports.push_back(rank_report_from_json(parse_json(text, "a rank's report")));
+  }
+  return reports;
+}
+
+}  // namespace sftbench

@@ -1,0 +1,33 @@
+// What a rank did, step by step, by its own clock, and what it moved and kept: for RankReport.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/step_batches.h"
+#include "engine/training_run.h"
+#include "sftbench/measure/events.h"
+
+namespace sftbench {
+
+class RankAccount {
+ public:
+  // From here on operations count: those of loading are over.
+  explicit RankAccount(const TrainingRun& run);
+
+  void add_step(TrainingRun& run, const StepEvent& event, const StepBatches& batches);
+
+  RankReport report(const TrainingRun& run, const RankGroup& group) const;
+
+ private:
+  using Counters = std::vector<std::pair<std::string, CommunicationCounters>>;
+
+  Counters at_begin_;
+  std::vector<RankStep> steps_;
+};
+
+// Collective: every rank's report, in rank order.
+std::vector<RankReport> gather_reports(const RankReport& own, RankGroup& group);
+
+}  // namespace sftbench

@@ -1,0 +1,51 @@
+#include <torch/torch.h>
+
+#include "sftbench/parallel/parallel_parameters.h"
+
+namespace sftbench {
+namespace {
+
+class KeptParameters : public ParallelParameters {
+ public:
+  explicit KeptParameters(const std::vector<ParameterUnit>& units) {
+    for (const ParameterUnit& unit : units) {
+      for (const UnitTensor& named : unit.tensors) {
+        memory_.parameters += static_cast<int64_t>(named.tensor->nbytes());
+        if (!named.tensor->requires_grad()) continue;
+        memory_.gradients += static_cast<int64_t>(named.tensor->nbytes());
+        owned_.push_back({named.name, *named.tensor});
+      }
+    }
+  }
+
+  const std::vector<OwnedTensor>& owned() const override { return owned_; }
+  bool whole() const override { return true; }
+  void begin_micro_batch(bool, bool) override {}
+  void before_forward(int64_t) override {}
+  void after_forward(int64_t) override {}
+  void begin_backward() override {}
+  void expect_backward(int64_t, bool) override {}
+  void before_backward(int64_t) override {}
+  void end_backward() override {}
+
+  // The memory is free for the next forward pass, and its first backward writes instead of adding.
+  void drop_gradients() override {
+    for (OwnedTensor& owned : owned_) owned.tensor.mutable_grad().reset();
+  }
+
+  double global_norm(double owned_norm) override { return owned_norm; }
+  ParallelMemory memory() const override { return memory_; }
+  double take_wait_seconds() override { return 0; }
+
+ private:
+  std::vector<OwnedTensor> owned_;
+  ParallelMemory memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<ParallelParameters> keep_parameters(const std::vector<ParameterUnit>& units) {
+  return std::make_unique<KeptParameters>(units);
+}
+
+}  // namespace sftbench

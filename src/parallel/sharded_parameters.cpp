@@ -1,0 +1,239 @@
+// When units are gathered and freed, and when their gradients are reduced. A communicator runs its
+// operations in the order in which they are started, so that order decides what overlaps:
+//
+//   forward, layer i    wait for gather i; start gather i+1; compute; free i
+//   turn                the last layer is gathered again while the loss is computed
+//   backward, layer i   free i+1 and start the reduction of its gradients; wait for gather i; start
+//                       gather i-1; compute
+//
+// So never more than two layers and two layers' gradients are there at once, beside the root unit
+// (SHARD_GRAD_OP frees no layer before its backward; gradients of several micro-batches that are
+// not reduced each stay).
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <functional>
+#include <utility>
+
+#include "parallel/buffer_pool.h"
+#include "parallel/sharded_unit.h"
+#include "sftbench/base/clock.h"
+#include "sftbench/base/error.h"
+#include "sftbench/parallel/parallel_parameters.h"
+
+namespace sftbench {
+namespace {
+
+constexpr size_t kRoot = 0, kFirstLayer = 1;
+
+// The layers' buffers all have the size of the largest; the root unit has its own.
+class UnitBuffers {
+ public:
+  UnitBuffers(const std::vector<std::unique_ptr<ShardedUnit>>& units,
+              int64_t (ShardedUnit::*bytes)() const, torch::Device device, BufferAccount& account)
+      : root_(((*units.front()).*bytes)(), device, account),
+        layers_(largest_layer(units, bytes), device, account) {}
+
+  torch::Tensor take(size_t unit) { return unit == kRoot ? root_.take() : layers_.take(); }
+  void give_back(size_t unit, torch::Tensor buffer) {
+    (unit == kRoot ? root_ : layers_).give_back(buffer);
+  }
+
+ private:
+  static int64_t largest_layer(const std::vector<std::unique_ptr<ShardedUnit>>& units,
+                               int64_t (ShardedUnit::*bytes)() const) {
+    int64_t largest = 0;
+    for (size_t i = kFirstLayer; i < units.size(); ++i) {
+      largest = std::max(largest, ((*units[i]).*bytes)());
+    }
+    return largest;
+  }
+
+  BufferPool root_, layers_;
+};
+
+class ShardedParameters : public ParallelParameters {
+ public:
+  ShardedParameters(std::vector<std::unique_ptr<ShardedUnit>> units, torch::Device device,
+                    ProcessMesh& mesh, const ShardingOptions& options)
+      : mesh_(mesh),
+        options_(options),
+        device_(device),
+        units_(std::move(units)),
+        parameter_buffers_(units_, &ShardedUnit::gathered_bytes, device, account_),
+        gradient_buffers_(units_, &ShardedUnit::gradient_bytes, device, account_),
+        expected_(units_.size(), true) {
+    for (const auto& unit : units_) unit->append_owned(owned_);
+  }
+
+  const std::vector<OwnedTensor>& owned() const override { return owned_; }
+  bool whole() const override { return false; }
+
+  void begin_micro_batch(bool /*first*/, bool last) override {
+    backward_ = false;
+    last_ = last;
+    reduces_ = last || options_.reduce_each_micro_batch;
+    gather(kRoot);
+    wait_for(kRoot);
+    // The loss may add to the output projection's gradient while it is computed.
+    collect_gradients(kRoot);
+    gather_ahead(kFirstLayer);
+  }
+
+  void before_forward(int64_t layer) override {
+    const size_t unit = unit_of(layer);
+    if (backward_) return enter_backward(unit);
+    gather(unit);
+    wait_for(unit);
+    gather_ahead(unit + 1);
+  }
+
+  void expect_backward(int64_t layer, bool expected) override {
+    expected_[unit_of(layer)] = expected;
+  }
+
+  void after_forward(int64_t layer) override {
+    const size_t unit = unit_of(layer);
+    if (backward_ || !options_.reshard_after_forward) return;
+    release(unit);
+    if (unit + 1 == units_.size() && expected_[unit]) gather(unit);
+  }
+
+  void begin_backward() override { backward_ = true; }
+
+  void before_backward(int64_t layer) override { enter_backward(unit_of(layer)); }
+
+  void end_backward() override {
+    for (size_t unit = units_.size(); unit-- > 0;) leave_backward(unit);
+    while (!reducing_.empty()) finish_oldest_reduction();
+    if (!last_) return;
+    for (PendingCollective& sum : replica_sums_) wait(sum);
+    replica_sums_.clear();
+    for (const auto& unit : units_) unit->finish_gradients();
+  }
+
+  void drop_gradients() override {
+    for (const auto& unit : units_) unit->drop_gradients();
+  }
+
+  double global_norm(double owned_norm) override {
+    const torch::Tensor square =
+        torch::full({1}, owned_norm * owned_norm, torch::kFloat64).to(device_);
+    PendingCollective sum = mesh_.shards().all_reduce(square, Reduction::kSum);
+    wait(sum);
+    return std::sqrt(square.item<double>());
+  }
+
+  ParallelMemory memory() const override {
+    ParallelMemory memory;
+    for (const auto& unit : units_) {
+      memory.parameters += unit->shard_bytes();
+      memory.gradients += unit->shard_gradient_bytes();
+    }
+    memory.gathered_peak = account_.peak_bytes();
+    return memory;
+  }
+
+  double take_wait_seconds() override { return std::exchange(waited_s_, 0.0); }
+
+ private:
+  static size_t unit_of(int64_t layer) { return static_cast<size_t>(layer) + kFirstLayer; }
+
+  void wait(PendingCollective& pending) {
+    const double begin_s = steady_seconds();
+    pending.wait();
+    waited_s_ += steady_seconds() - begin_s;
+  }
+
+  // --- parameters
+
+  void gather(size_t unit) {
+    if (units_[unit]->gathering()) return;
+    units_[unit]->start_gather(parameter_buffers_.take(unit), mesh_.shards());
+  }
+
+  void gather_ahead(size_t unit) {
+    if (unit < units_.size()) gather(unit);
+  }
+
+  void wait_for(size_t unit) { waited_s_ += units_[unit]->finish_gather(); }
+
+  void release(size_t unit) {
+    if (!units_[unit]->gathering()) return;
+    wait_for(unit);
+    parameter_buffers_.give_back(unit, units_[unit]->release());
+  }
+
+  // --- gradients
+
+  void collect_gradients(size_t unit) {
+    if (!units_[unit]->trains() || units_[unit]->collects_gradients()) return;
+    units_[unit]->bind_gradients(gradient_buffers_.take(unit));
+  }
+
+  void enter_backward(size_t unit) {
+    for (size_t above = units_.size() - 1; above > unit; --above) leave_backward(above);
+    // One reduction runs beside the computation; the memory of the one before it is needed now.
+    while (reducing_.size() > 1) finish_oldest_reduction();
+    gather(unit);
+    wait_for(unit);
+    collect_gradients(unit);
+    if (unit > kFirstLayer && expected_[unit - 1]) gather(unit - 1);
+  }
+
+  // Its gradients are complete.
+  void leave_backward(size_t unit) {
+    if (options_.reshard_after_forward || reduces_) release(unit);
+    if (!reduces_ || !units_[unit]->collects_gradients() || is_reducing(unit)) return;
+    units_[unit]->start_reduction(mesh_.shards());
+    reducing_.push_back(unit);
+  }
+
+  bool is_reducing(size_t unit) const {
+    return std::find(reducing_.begin(), reducing_.end(), unit) != reducing_.end();
+  }
+
+  void finish_oldest_reduction() {
+    const size_t unit = reducing_.front();
+    reducing_.pop_front();
+    gradient_buffers_.give_back(unit, units_[unit]->finish_reduction(waited_s_));
+    if (last_ && mesh_.shape().replicas > 1) {
+      units_[unit]->start_replica_sums(mesh_.replicas(), replica_sums_);
+    }
+  }
+
+  ProcessMesh& mesh_;
+  ShardingOptions options_;
+  torch::Device device_;
+  BufferAccount account_;
+  std::vector<std::unique_ptr<ShardedUnit>> units_;
+  UnitBuffers parameter_buffers_, gradient_buffers_;
+  std::vector<OwnedTensor> owned_;
+
+  bool backward_ = false;  // the pass that runs
+  bool last_ = false, reduces_ = false;
+  std::vector<bool> expected_;
+  std::deque<size_t> reducing_;
+  std::vector<PendingCollective> replica_sums_;
+  double waited_s_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<ParallelParameters> shard_parameters(
+    const std::vector<ParameterUnit>& units, ProcessMesh& mesh, const ShardingOptions& options,
+    const std::function<void(const ParameterUnit&)>& fill) {
+  check(!units.empty() && !units.front().tensors.empty(), "there is a root unit");
+  const torch::Device device = units.front().tensors.front().tensor->device();
+  std::vector<std::unique_ptr<ShardedUnit>> sharded;
+  for (const ParameterUnit& unit : units) {
+    fill(unit);
+    sharded.push_back(std::make_unique<ShardedUnit>(unit, options, mesh.shards().rank(),
+                                                    mesh.shards().world_size()));
+  }
+  return std::make_unique<ShardedParameters>(std::move(sharded), device, mesh, options);
+}
+
+}  // namespace sftbench

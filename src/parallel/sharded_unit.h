@@ -1,0 +1,87 @@
+// One unit of sharded parameters: its shard, how it is gathered into a buffer where the model's
+// tensors then point, and how its gradients become the gradients of the shard. When to do which is
+// the schedule's business (sharded_parameters.cpp).
+//
+// The parameters of a unit lie in segments, one for each dtype and each of frozen and trained:
+// frozen ones are gathered and never reduced. The model's tensors stay the same objects throughout,
+// leaves of autograd that point to a buffer while the unit is gathered and to nothing else while it
+// is not.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parallel/flat_layout.h"
+#include "sftbench/parallel/communicator.h"
+#include "sftbench/parallel/parallel_parameters.h"
+
+namespace sftbench {
+
+class ShardedUnit {
+ public:
+  // Keeps rank `rank`'s part of what the unit's tensors hold now. REQUIRES: they are contiguous.
+  ShardedUnit(const ParameterUnit& unit, const ShardingOptions& options, int64_t rank,
+              int64_t shards);
+
+  // Bytes of a buffer for all of its parameters, or for all of its gradients.
+  int64_t gathered_bytes() const;
+  int64_t gradient_bytes() const;
+  int64_t shard_bytes() const;
+  int64_t shard_gradient_bytes() const;
+  bool trains() const;
+
+  // --- parameters: not there, under way, there
+  void start_gather(const torch::Tensor& buffer, Communicator& shards);
+  double finish_gather();   // seconds waited
+  torch::Tensor release();  // the buffer
+  bool gathering() const { return buffer_.defined(); }
+  bool gathered() const { return bound_; }
+
+  // --- gradients: added to in a buffer, then reduced to the shard's
+  void bind_gradients(const torch::Tensor& buffer);
+  bool collects_gradients() const { return gradient_buffer_.defined(); }
+  // From here on the buffer is the reduction's.
+  void start_reduction(Communicator& shards);
+  // Adds to what was reduced before in this step; returns the buffer.
+  torch::Tensor finish_reduction(double& waited_s);
+  void start_replica_sums(Communicator& replicas, std::vector<PendingCollective>& pending);
+  // What was reduced becomes the gradients of the owned tensors.
+  void finish_gradients();
+  void drop_gradients();
+
+  void append_owned(std::vector<OwnedTensor>& owned) const;
+
+ private:
+  struct Segment {
+    FlatLayout layout;
+    torch::Dtype dtype;          // of the shard
+    torch::Dtype compute_dtype;  // of the gathered parameters and their gradients
+    torch::Dtype reduce_dtype;
+    bool trains;
+    std::vector<torch::Tensor*> tensors = {};
+    int64_t parameter_begin = 0, gradient_begin = 0;  // in the buffers, bytes
+
+    torch::Tensor shard = {};     // [shard elements], dtype
+    torch::Tensor reduced = {};   // the same, reduce dtype: sums of this step so far
+    torch::Tensor gradient = {};  // the same, dtype: what owned tensors' gradients point into
+    torch::Tensor incoming = {}, staged = {};  // of the reduction under way
+    PendingCollective pending_gather = {}, pending_reduction = {};
+    std::vector<OwnedTensor> owned = {};
+  };
+
+  void add_segments(const ParameterUnit& unit, const ShardingOptions& options, int64_t shards);
+  void take_shards(int64_t rank);
+  static torch::Tensor view(const torch::Tensor& buffer, int64_t begin_bytes, int64_t elements,
+                            torch::Dtype dtype);
+
+  std::vector<Segment> segments_;
+  int64_t rank_;
+  torch::Tensor buffer_, gradient_buffer_;
+  bool bound_ = false;
+};
+
+}  // namespace sftbench

@@ -1,0 +1,88 @@
+// Training on several ranks over Gloo: the golden runs of Trainer under DDP and FSDP2
+// (tests/reference/distributed.py), and one rank's run against that of several.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/training_fixture.h"
+#include "parallel/rank_processes.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string folder() {
+  return std::string(SFTBENCH_TEST_DATA) + "/distributed";
+}
+
+TrainingJob job_of_ranks(const Json& golden) {
+  TrainingJob job = job_of(golden);
+  job.batches.max_steps = golden["settings"]["max_steps"];
+  job.device.ranks = golden["ranks"];
+  job.device.nodes = golden["nodes"];
+  job.device.threads = 1;
+  job.parallel.strategy = golden["strategy"];
+  job.parallel.reduce_dtype = golden["reduce_dtype"];
+  job.activations.gradient_checkpointing = golden["gradient_checkpointing"];
+  return job;
+}
+
+struct Tolerance {
+  double loss, norm;  // relative
+};
+
+Tolerance tolerance_of(const Json& golden) {
+  // float32: the order of sums. bfloat16 keeps 8 bits: a unit in the last place of the parameters
+  // is 0.4 %.
+  if (golden["torch_dtype"] == "float32" && golden["autocast"] == "no") return {1e-5, 1e-4};
+  return {4e-3, 2e-2};
+}
+
+void train_as_rank(const TrainingJob& job, RankGroup& group, const Json& golden) {
+  Recorder recorder;
+  make_engine()->train(job, group, {&recorder}, [] { return false; });
+  const Json& steps = golden["steps"];
+  const Tolerance tolerance = tolerance_of(golden);
+  ASSERT_EQ(recorder.steps.size(), steps.size());
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const double loss = steps[i]["loss"], norm = steps[i]["grad_norm"];
+    EXPECT_NEAR(recorder.steps[i].loss, loss, tolerance.loss * loss) << "step " << i + 1;
+    EXPECT_NEAR(recorder.steps[i].grad_norm, norm, tolerance.norm * norm) << "step " << i + 1;
+    EXPECT_NEAR(recorder.steps[i].learning_rate, steps[i]["learning_rate"].get<double>(), 1e-12);
+  }
+}
+
+std::vector<std::string> golden_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder())) {
+    if (entry.path().stem() != "order") names.push_back(entry.path().stem());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class GoldenRanks : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenRanks, TrainAsHuggingFaceOnAsManyRanks) {
+  const Json golden = read_json_file(folder() + "/" + GetParam() + ".json");
+  if (golden["adapter"] != "") GTEST_SKIP() << "adapters start from values of their own";
+  const TrainingJob job = job_of_ranks(golden);
+  testing::run_ranks({.ranks = golden["ranks"].get<int>(), .nodes = golden["nodes"].get<int>()},
+                     [&](RankGroup& group) { train_as_rank(job, group, golden); });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenRanks, ::testing::ValuesIn(golden_names()),
+                         [](const ::testing::TestParamInfo<std::string>& golden) {
+                           std::string name = golden.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace sftbench
