@@ -1,11 +1,10 @@
 #include "sftbench/launch/launched_ranks.h"
 
-#include <map>
+#include <algorithm>
 
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
-#include "sftbench/plan/classify_error.h"
 
 namespace sftbench {
 namespace {
@@ -84,37 +83,85 @@ class EngineInGroup : public Engine {
   LaunchedRanks& ranks_;
 };
 
-std::vector<std::string> with_another_job(const std::vector<std::string>& told,
-                                          const std::vector<RankInfo>& ranks) {
-  std::vector<std::string> names;
-  for (size_t rank = 1; rank < told.size(); ++rank) {
-    if (told[rank] != told.front()) names.push_back(name_of(ranks[rank]));
+// What a rank tells before training.
+struct Opening {
+  std::string problem;
+  std::optional<ErrorClass> ending;
+  std::string digest;
+};
+
+std::string encode(const Opening& opening) {
+  Json json = {{"problem", opening.problem}, {"digest", opening.digest}};
+  if (opening.ending) {
+    json["code"] = opening.ending->code;
+    json["message"] = opening.ending->message;
+    json["evidence"] = opening.ending->evidence;
   }
-  return names;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Opening decode(const std::string& text) {
+  const Json json = Json::parse(text);
+  Opening opening = {json.at("problem"), {}, json.at("digest")};
+  if (json.contains("code")) {
+    opening.ending = ErrorClass{json.at("code"), json.at("message"), json.at("evidence")};
+  }
+  return opening;
+}
+
+void refuse_problems(const std::vector<Opening>& openings, const std::vector<RankInfo>& ranks) {
+  std::vector<Diagnostic> diagnostics;
+  for (size_t rank = 0; rank < openings.size(); ++rank) {
+    const std::string& problem = openings[rank].problem;
+    // What all of them stumble over is said once.
+    if (problem.empty() || (rank > 0 && problem == openings[0].problem)) continue;
+    diagnostics.push_back({{}, 0, name_of(ranks[rank]), problem, {}, {}});
+  }
+  if (!diagnostics.empty()) throw InputError(diagnostics);
+}
+
+void refuse_different_endings(const std::vector<Opening>& openings,
+                              const std::vector<RankInfo>& ranks) {
+  for (size_t rank = 0; rank < openings.size(); ++rank) {
+    const std::optional<ErrorClass>& ending = openings[rank].ending;
+    if (!ending) continue;
+    const bool of_all = std::all_of(openings.begin(), openings.end(), [](const Opening& opening) {
+      return opening.ending.has_value();
+    });
+    if (of_all) return;
+    throw error_of({static_cast<int>(rank), ending->code, ending->message, ending->evidence},
+                   ranks);
+  }
+}
+
+void refuse_different_jobs(const std::vector<Opening>& openings,
+                           const std::vector<RankInfo>& ranks) {
+  std::vector<std::string> others;
+  for (size_t rank = 1; rank < openings.size(); ++rank) {
+    if (openings[rank].digest != openings[0].digest) others.push_back(name_of(ranks[rank]));
+  }
+  if (others.empty()) return;
+  throw InputError({{{},
+                     0,
+                     join(others),
+                     "another job than rank 0's",
+                     "the same arguments, files and settings on all ranks",
+                     {}}});
 }
 
 }  // namespace
 
-void LaunchedRanks::agree(const TrainingJob& job, const std::string& problem) {
-  const std::vector<RankInfo>& ranks = group_->ranks();
-  const std::vector<std::string> problems = group_->all_gather(problem);
-  std::vector<Diagnostic> diagnostics;
-  for (size_t rank = 0; rank < problems.size(); ++rank) {
-    // What all of them stumble over is said once.
-    if (problems[rank].empty() || (rank > 0 && problems[rank] == problems[0])) continue;
-    diagnostics.push_back({{}, 0, name_of(ranks[rank]), problems[rank], {}, {}});
+std::optional<ErrorClass> LaunchedRanks::agree(const TrainingJob& job, const std::string& problem,
+                                               const std::optional<ErrorClass>& ending) {
+  std::vector<Opening> openings;
+  const std::string digest = problem.empty() ? digest_of(job) : "";
+  for (const std::string& told : group_->all_gather(encode({problem, ending, digest}))) {
+    openings.push_back(decode(told));
   }
-  if (!diagnostics.empty()) throw InputError(diagnostics);
-  const std::vector<std::string> others =
-      with_another_job(group_->all_gather(digest_of(job)), ranks);
-  if (!others.empty()) {
-    throw InputError({{{},
-                       0,
-                       join(others),
-                       "another job than rank 0's",
-                       "the same arguments, files and settings on all ranks",
-                       {}}});
-  }
+  refuse_problems(openings, group_->ranks());
+  refuse_different_endings(openings, group_->ranks());
+  refuse_different_jobs(openings, group_->ranks());
+  return openings.front().ending;
 }
 
 void LaunchedRanks::together(const TrainingJob& job, const std::function<void()>& work) {
@@ -136,12 +183,11 @@ void LaunchedRanks::tell(const RankRecord& record) {
   group_->set(record_key(static_cast<size_t>(group_->rank())), to_json(record).dump());
 }
 
-std::vector<RankRecord> LaunchedRanks::hear() {
-  std::vector<RankRecord> records;
+const std::vector<RankRecord>& LaunchedRanks::hear() {
   for (size_t rank = 1; rank < group_->ranks().size(); ++rank) {
-    records.push_back(record_from_json(Json::parse(group_->get(record_key(rank)))));
+    heard_.push_back(record_from_json(Json::parse(group_->get(record_key(rank)))));
   }
-  return records;
+  return heard_;
 }
 
 int LaunchedRanks::leave(int exit_status) {

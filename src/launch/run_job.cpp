@@ -1,13 +1,14 @@
 #include "sftbench/launch/run_job.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <iterator>
 #include <memory>
+#include <utility>
 
 #include "sftbench/base/clock.h"
 #include "sftbench/launch/build_info.h"
+#include "sftbench/launch/launcher_environment.h"
 #include "sftbench/measure/host_info.h"
-#include "sftbench/measure/measured_properties.h"
 #include "sftbench/measure/rank_metrics.h"
 #include "sftbench/measure/run_record.h"
 #include "sftbench/measure/stop_rules.h"
@@ -31,8 +32,14 @@ Json tokens_json(const TokenCounts& tokens) {
 }
 
 Json extra_json(const RunRecord& record, const MeasuredSpan& span, int64_t warmup_steps,
-                const std::vector<SystemReading>& samples, int devices, const DevicePeak& peak) {
+                const std::vector<ProcessSamples>& processes, int devices, const DevicePeak& peak) {
   const TrainBegin& begin = record.begin;
+  Json joules = Json::array();
+  size_t samples = 0;
+  for (const ProcessSamples& process : processes) {
+    for (Json& of_gpu : gpu_energy_joules(process.samples)) joules.push_back(std::move(of_gpu));
+    samples += process.samples.size();
+  }
   return {
       {"tokens", tokens_json(span.tokens)},
       {"token_rates", token_rates(span, devices)},
@@ -56,8 +63,8 @@ Json extra_json(const RunRecord& record, const MeasuredSpan& span, int64_t warmu
        {{"device_peak_allocated", record.end.device_peak_allocated_bytes},
         {"device_peak_reserved", record.end.device_peak_reserved_bytes},
         {"host_peak_rss", record.end.host_peak_rss_bytes}}},
-      {"gpu_energy_joules", gpu_energy_joules(samples)},
-      {"system_samples", samples.size()},
+      {"gpu_energy_joules", std::move(joules)},
+      {"system_samples", samples},
       {"startup_seconds",
        {{"weights", begin.weights_seconds},
         {"tokenize", begin.tokenize_seconds},
@@ -92,18 +99,22 @@ void put_ranks(Json& extra, const TrainingJob& job, const std::vector<RankReport
   extra["sharding"] = sharding_json(job, ranks);
 }
 
-// Who started this process, by the environment that each launcher leaves.
-std::string launcher() {
-  constexpr std::pair<const char*, const char*> kSigns[] = {
-      {"TORCHELASTIC_RUN_ID", "torchrun"},
-      {"OMPI_COMM_WORLD_RANK", "mpi"},
-      {"PMI_RANK", "mpi"},
-      {"SLURM_PROCID", "slurm"},
-      {"KUBERNETES_SERVICE_HOST", "kubernetes"}};
-  for (const auto& [variable, name] : kSigns) {
-    if (std::getenv(variable) != nullptr) return name;
+// What this process and those of other ranks have sampled of the measured steps, each by its own
+// clock.
+std::vector<ProcessSamples> samples_of_span(const RunRecord& record, const MeasuredSpan& span,
+                                            int64_t warmup_steps,
+                                            std::vector<SystemReading> own_samples,
+                                            std::vector<ProcessSamples> others) {
+  std::vector<ProcessSamples> processes = {{0, std::move(own_samples)}};
+  std::move(others.begin(), others.end(), std::back_inserter(processes));
+  if (warmup_steps == 0) return processes;
+  for (size_t rank = 0; rank < processes.size(); ++rank) {
+    const double begin_s =
+        rank == 0 ? span.begin_s
+                  : record.end.ranks.at(rank).steps.at(static_cast<size_t>(warmup_steps)).begin_s;
+    processes[rank].samples = samples_since(processes[rank].samples, begin_s);
   }
-  return "none";
+  return processes;
 }
 
 // Trains, and fills in what a valid measurement has.
@@ -129,10 +140,10 @@ void train(const TrainingJob& job, Engine& engine, const RunSettings& settings,
   }
   const int64_t warmup_steps = rules.warmup_steps();
   const MeasuredSpan span = measured_span(record, warmup_steps);
-  std::vector<SystemReading> samples = sampler.samples();
-  if (warmup_steps > 0) samples = samples_since(samples, span.begin_s);
+  const std::vector<ProcessSamples> samples =
+      samples_of_span(record, span, warmup_steps, sampler.samples(), settings.other_ranks());
   measurement.measured =
-      measured_properties(span, samples, gpus, job.batches.stop_after_seconds > 0);
+      measured_properties_of(span, samples, gpus, job.batches.stop_after_seconds > 0);
   measurement.extra =
       extra_json(record, span, warmup_steps, samples, static_cast<int>(job.device.ranks),
                  settings.peak(record.begin.compute_dtype));
@@ -164,7 +175,7 @@ Json environment_json(const Json& engine, const Nvml* nvml) {
                       {"memory_bytes", kHost.memory_bytes},
                       {"kernel", kHost.kernel},
                       {"host", kHost.name},
-                      {"launcher", launcher()}};
+                      {"launcher", launcher_name(process_environment())}};
   for (const auto& [key, value] : engine.items()) {
     if (!value.is_null()) environment[key] = value;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <string>
 
@@ -29,13 +30,17 @@ std::vector<double> series(const std::vector<SystemReading>& samples, size_t gpu
 
 // Per GPU; empty when one of them has no reading at all: a mean over the others would be another
 // figure.
-std::vector<std::vector<double>> all_series(const std::vector<SystemReading>& samples, int gpus,
+std::vector<std::vector<double>> all_series(const std::vector<ProcessSamples>& processes, int gpus,
                                             const Figure& figure) {
   std::vector<std::vector<double>> all;
-  for (size_t gpu = 0; gpu < static_cast<size_t>(gpus); ++gpu) {
-    all.push_back(series(samples, gpu, figure));
-    if (all.back().empty()) return {};
+  for (const ProcessSamples& process : processes) {
+    const size_t own = process.samples.empty() ? 0 : process.samples.front().gpus.size();
+    for (size_t gpu = 0; gpu < own; ++gpu) {
+      all.push_back(series(process.samples, gpu, figure));
+      if (all.back().empty()) return {};
+    }
   }
+  if (all.size() != static_cast<size_t>(gpus)) return {};
   return all;
 }
 
@@ -54,7 +59,7 @@ std::optional<double> power_percent(const GpuReading& reading) {
   return 100 * *reading.power_watts / *reading.power_limit_watts;
 }
 
-void put_gpu_properties(Json& properties, const std::vector<SystemReading>& samples, int gpus) {
+void put_gpu_properties(Json& properties, const std::vector<ProcessSamples>& samples, int gpus) {
   const auto memory =
       all_series(samples, gpus, [](const GpuReading& r) { return r.memory_percent; });
   put_over_gpus(
@@ -73,17 +78,28 @@ void put_gpu_properties(Json& properties, const std::vector<SystemReading>& samp
   put_over_gpus(properties, "gpu_power_percent", all_series(samples, gpus, power_percent));
 }
 
-void put_cpu_properties(Json& properties, const std::vector<SystemReading>& samples) {
-  if (samples.empty()) return;
-  const SystemReading& first = samples.front();
-  const SystemReading& last = samples.back();
-  if (last.time_s > first.time_s) {
-    properties["cpu_compute_utilization"] =
-        100 * (last.cpu_seconds - first.cpu_seconds) / (last.time_s - first.time_s);
+std::optional<double> cpu_percent(const std::vector<SystemReading>& samples) {
+  if (samples.empty() || samples.back().time_s <= samples.front().time_s) return {};
+  return 100 * (samples.back().cpu_seconds - samples.front().cpu_seconds) /
+         (samples.back().time_s - samples.front().time_s);
+}
+
+// Means over nodes: of the CPU time of all processes of a node, and of its memory in use.
+void put_cpu_properties(Json& properties, const std::vector<ProcessSamples>& processes) {
+  std::map<int, double> compute;
+  std::map<int, std::vector<double>> memory;
+  for (const ProcessSamples& process : processes) {
+    if (const std::optional<double> percent = cpu_percent(process.samples))
+      compute[process.node] += *percent;
+    for (const SystemReading& sample : process.samples)
+      memory[process.node].push_back(sample.memory_percent);
   }
-  std::vector<double> memory;
-  for (const SystemReading& sample : samples) memory.push_back(sample.memory_percent);
-  properties["cpu_memory_utilization"] = mean(memory);
+  std::vector<double> of_nodes;
+  for (const auto& [node, percent] : compute) of_nodes.push_back(percent);
+  if (!of_nodes.empty()) properties["cpu_compute_utilization"] = mean(of_nodes);
+  of_nodes.clear();
+  for (const auto& [node, readings] : memory) of_nodes.push_back(mean(readings));
+  if (!of_nodes.empty()) properties["cpu_memory_utilization"] = mean(of_nodes);
 }
 
 bool is_gpu_property(std::string_view name) {
@@ -108,6 +124,11 @@ std::string_view measured_unit(std::string_view property) {
 
 Json measured_properties(const MeasuredSpan& span, const std::vector<SystemReading>& samples,
                          int number_gpus, bool stopped_by_time) {
+  return measured_properties_of(span, {{0, samples}}, number_gpus, stopped_by_time);
+}
+
+Json measured_properties_of(const MeasuredSpan& span, const std::vector<ProcessSamples>& processes,
+                            int number_gpus, bool stopped_by_time) {
   const double seconds = span.seconds();
   check(seconds > 0, "the measured steps took time");
   const double gpus = std::max(1, number_gpus);
@@ -116,13 +137,13 @@ Json measured_properties(const MeasuredSpan& span, const std::vector<SystemReadi
 
   Json properties = Json::object();
   if (number_gpus > 0) {
-    put_gpu_properties(properties, samples, number_gpus);
+    put_gpu_properties(properties, processes, number_gpus);
   } else {
     for (const std::string_view name : kMeasuredProperties) {
       if (is_gpu_property(name)) properties[std::string(name)] = 0.0;
     }
   }
-  put_cpu_properties(properties, samples);
+  put_cpu_properties(properties, processes);
   properties["train_runtime"] = seconds;
   properties["train_samples_per_second"] =
       span.per_second([](const RankSpan& r) { return r.samples; });

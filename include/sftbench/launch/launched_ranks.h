@@ -5,12 +5,15 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sftbench/engine/engine.h"
 #include "sftbench/launch/nccl_log.h"
 #include "sftbench/measure/system_source.h"
+#include "sftbench/plan/classify_error.h"
 #include "sftbench/plan/training_job.h"
 #include "sftbench/ranks/rank_group.h"
 
@@ -30,10 +33,12 @@ class LaunchedRanks {
   RankGroup& group() { return *group_; }
   bool leads() const { return group_->rank() == 0; }
 
-  // Collective: all have resolved the same job, for as many ranks as there are. InputError on every
-  // rank, naming those that have a `problem` (empty: none) or another job. Where things lie may
-  // differ between nodes.
-  void agree(const TrainingJob& job, const std::string& problem);
+  // Collective: what the ranks have made of their arguments. Nothing when all have resolved the
+  // same job; the ending that all of them foresee (RULE_1, WEIGHTS, ...) when they do. InputError
+  // on every rank, naming those that have a `problem` (empty: none) or another job; RunError when
+  // only some foresee an ending. Where things lie may differ between nodes.
+  std::optional<ErrorClass> agree(const TrainingJob& job, const std::string& problem,
+                                  const std::optional<ErrorClass>& ending);
 
   // Collective: what ends `work` on one rank ends it on all of them, with one RunError.
   void together(const TrainingJob& job, const std::function<void()>& work);
@@ -43,13 +48,14 @@ class LaunchedRanks {
 
   // After training: every other rank tells, rank 0 hears them, in rank order, itself left out.
   void tell(const RankRecord& record);
-  std::vector<RankRecord> hear();
+  const std::vector<RankRecord>& hear();
 
   // Collective, the last: all end with rank 0's exit status.
   int leave(int exit_status);
 
  private:
   std::unique_ptr<RankGroup> group_;
+  std::vector<RankRecord> heard_;
 };
 
 // What must be equal on all ranks, as a digest.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sftbench/engine/engine.h"
+#include "sftbench/measure/measured_properties.h"
 #include "sftbench/measure/mfu.h"
 #include "sftbench/measure/nvml.h"
 #include "sftbench/measure/system_source.h"
@@ -36,6 +37,11 @@ struct RunSettings {
   std::string backend = kBackendLibtorch;
   // Where readings of the machine come from; none: of this machine, and `nvml`.
   std::function<std::unique_ptr<SystemSource>(int gpus)> system_source;
+  // Once training has ended: what the processes of ranks 1, 2, ... have sampled, where an outside
+  // launcher started them.
+  std::function<std::vector<ProcessSamples>()> other_ranks = [] {
+    return std::vector<ProcessSamples>();
+  };
   // The engine stands and training begins; the measurement has no outcome yet.
   std::function<void(const Measurement&)> begun = [](const Measurement&) {};
 };

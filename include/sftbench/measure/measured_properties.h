@@ -53,11 +53,23 @@ inline constexpr std::array<std::string_view, 23> kMeasuredProperties = {
 // What a property is counted in: "s", "%", "W", "tokens/s", ...; empty for is_valid.
 std::string_view measured_unit(std::string_view property);
 
-// name -> number, in ado's order, each only if it was measured. `samples` are those of the span.
-// With `stopped_by_time` (stop_after_seconds > 0) the two train_tokens properties are left out, as
-// the documents say.
+// name -> number, in ado's order, each only if it was measured. `samples` are those of the span,
+// taken by the process that trains or that started the ranks. With `stopped_by_time`
+// (stop_after_seconds > 0) the two train_tokens properties are left out, as the documents say.
 Json measured_properties(const MeasuredSpan& span, const std::vector<SystemReading>& samples,
                          int number_gpus, bool stopped_by_time);
+
+// The samples of the span that one of several processes took, by its own clock: where an outside
+// launcher started the ranks, each counts its own CPU time, and one of each node reads the GPUs.
+struct ProcessSamples {
+  int node = 0;
+  std::vector<SystemReading> samples;
+};
+
+// The same for several processes: GPUs of all nodes are put together; CPU time is summed over the
+// processes of a node, and both CPU figures are means over nodes.
+Json measured_properties_of(const MeasuredSpan& span, const std::vector<ProcessSamples>& processes,
+                            int number_gpus, bool stopped_by_time);
 
 // The samples that belong to the span: those taken at or after its begin.
 std::vector<SystemReading> samples_since(const std::vector<SystemReading>& samples, double begin_s);
