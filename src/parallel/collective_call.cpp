@@ -1,5 +1,7 @@
 #include "parallel/collective_call.h"
 
+#include <sstream>
+
 namespace sftbench {
 namespace {
 
@@ -23,6 +25,29 @@ std::string to_string(Collective collective) {
 std::string describe(const CollectiveCall& call, const std::string& group, int64_t ranks) {
   return to_string(call.collective) + " #" + std::to_string(call.sequence) + " of group " + group +
          " (" + std::to_string(ranks) + " ranks, " + std::to_string(call.bytes) + " bytes)";
+}
+
+std::string overdue_text(const std::string& described, double timeout_s, int rank) {
+  std::ostringstream text;
+  text << described << " was not done within " << timeout_s << " s on rank " << rank
+       << ": another rank is stuck, cannot be reached or has started something else";
+  return text.str();
+}
+
+int64_t sent_bytes_by_formula(const CollectiveCall& call, int64_t rank, int64_t ranks) {
+  switch (call.collective) {
+    case Collective::kAllReduce:
+      return 2 * call.bytes * (ranks - 1) / ranks;
+    case Collective::kAllGather:
+    case Collective::kReduceScatter:
+    case Collective::kAllToAll:
+      return call.bytes / ranks * (ranks - 1);
+    case Collective::kBroadcast:
+      return rank == ranks - 1 ? 0 : call.bytes;
+    case Collective::kBarrier:
+      break;
+  }
+  return 0;
 }
 
 CollectiveCall all_reduce_call(const torch::Tensor& tensor) {

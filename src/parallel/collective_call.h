@@ -20,6 +20,13 @@ struct CollectiveCall {
 // "all_gather #12 of group shards (4 ranks, 1048576 bytes)"
 std::string describe(const CollectiveCall& call, const std::string& group, int64_t ranks);
 
+// What a deadline that has passed means: "... was not done within 10 s on rank 2: ...".
+std::string overdue_text(const std::string& described, double timeout_s, int rank);
+
+// What a rank of N sends in an operation by communicator.h's formulas; rank is counted from a
+// broadcast's root.
+int64_t sent_bytes_by_formula(const CollectiveCall& call, int64_t rank, int64_t ranks);
+
 // Checks what the operation's contract asks of its tensors (check(): a caller that breaks it is a
 // bug) and returns the call, not numbered yet.
 CollectiveCall all_reduce_call(const torch::Tensor& tensor);

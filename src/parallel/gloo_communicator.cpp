@@ -8,7 +8,6 @@
 #include <deque>
 #include <mutex>
 #include <optional>
-#include <sstream>
 #include <thread>
 
 #include "parallel/collective_call.h"
@@ -25,12 +24,6 @@ namespace {
 constexpr double kBlameGrace_s = 1;
 // How often who waits looks whether the group has heard of a failure.
 constexpr auto kFailurePoll = std::chrono::milliseconds(100);
-
-std::string seconds_text(double seconds) {
-  std::ostringstream text;
-  text << seconds;
-  return text.str();
-}
 
 // One group of ranks, its queue and what has become of it. Operations that are waited for keep it.
 class GlooQueue {
@@ -146,11 +139,7 @@ class GlooQueue {
     const double end_s = steady_seconds();
     if (end_s >= begin_s + timeout_s()) {
       if (const auto failure = group_.failure()) return error_of(*failure, group_.ranks());
-      return RunError(ReasonCode::kNccl,
-                      what + " was not done within " + seconds_text(timeout_s()) + " s on rank " +
-                          std::to_string(group_.rank()) +
-                          ": another rank is stuck, cannot be reached or has started something "
-                          "else",
+      return RunError(ReasonCode::kNccl, overdue_text(what, timeout_s(), group_.rank()),
                       error.what());
     }
     do {
