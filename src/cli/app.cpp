@@ -19,12 +19,14 @@
 #include "sftbench/cli/gpus.h"
 #include "sftbench/cli/measure.h"
 #include "sftbench/cli/models.h"
+#include "sftbench/cli/rank.h"
 #include "sftbench/cli/report.h"
 #include "sftbench/cli/run.h"
 #include "sftbench/cli/sweep.h"
 #include "sftbench/cli/weights.h"
 #include "sftbench/launch/build_info.h"
 #include "sftbench/launch/child_request.h"
+#include "sftbench/launch/rank_request.h"
 
 namespace sftbench {
 namespace {
@@ -142,6 +144,7 @@ void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
 
 int run_app(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == kMeasureCommand) return measure_for_parent();
+  if (argc == 2 && std::string_view(argv[1]) == kRankCommand) return rank_for_parent();
   int exit_code = 0;
   CommonOptions common;
   CLI::App app;

@@ -7,6 +7,7 @@
 #include "sftbench/data/dataset_catalog.h"
 #include "sftbench/launch/devices.h"
 #include "sftbench/launch/engine_library.h"
+#include "sftbench/measure/system_sampler.h"
 
 namespace sftbench {
 
@@ -50,6 +51,31 @@ void MeasuringSession::prepare(bool generate_dataset,
   }
 }
 
+void MeasuringSession::join(LaunchedRanks& ranks) {
+  launched_ = &ranks;
+  own_engine_ = simulated() ? std::move(engine_) : load_engine();
+  engine_ = ranks.engine_in_group(*own_engine_);
+  settings_.other_ranks = [&ranks] {
+    std::vector<ProcessSamples> samples;
+    for (const RankRecord& record : ranks.hear()) samples.push_back({record.node, record.samples});
+    return samples;
+  };
+}
+
+RankRecord MeasuringSession::follow() {
+  const RankPlace& place = launched_->group().place();
+  const bool reads_gpus = job_.device.kind == "cuda" && place.local_rank == 0;
+  const int gpus = reads_gpus ? place.local_size : 0;
+  const std::unique_ptr<SystemSource> source = settings_.system_source
+                                                   ? settings_.system_source(gpus)
+                                                   : make_system_source(nvml_.get(), gpus);
+  SystemSampler sampler(*source, job_.sample_period_s);
+  std::vector<TrainObserver*> observers = {&sampler};
+  observers.insert(observers.end(), settings_.observers.begin(), settings_.observers.end());
+  engine().train(job_, observers, settings_.interrupted);
+  return {place.node, sampler.samples(), {}};
+}
+
 Measurement MeasuringSession::train() {
   return run_job(
       job_, [this]() -> Engine& { return engine(); }, settings_);
@@ -64,8 +90,20 @@ Measurement MeasuringSession::ended(const ErrorClass& error) const {
 }
 
 Engine& MeasuringSession::engine() {
-  if (!engine_) engine_ = load_engine();
+  if (!engine_) engine_ = make_engine();
   return *engine_;
+}
+
+std::unique_ptr<Engine> MeasuringSession::make_engine() {
+  if (!starts_ranks()) return load_engine();
+  if (job_.device.nodes > 1) {
+    throw RunError(ReasonCode::kUnsupported,
+                   "number_nodes " + std::to_string(job_.device.nodes) +
+                       ": ranks on several machines are started by srun, mpirun, torchrun or "
+                       "Kubernetes, each as `sftbench run` with the same arguments; "
+                       "experiments/launch has an example of each");
+  }
+  return std::make_unique<RankedEngine>(job_, ranked_);
 }
 
 }  // namespace sftbench

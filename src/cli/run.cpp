@@ -1,5 +1,6 @@
 #include "sftbench/cli/run.h"
 
+#include <spdlog/sinks/sink.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -8,17 +9,19 @@
 #include <optional>
 
 #include "cli/backend_options.h"
+#include "cli/launched_run.h"
 #include "cli/measuring_session.h"
 #include "cli/repeat_command.h"
 #include "cli/run_log.h"
 #include "cli/series_view.h"
 #include "sftbench/base/error.h"
 #include "sftbench/catalog/catalog.h"
+#include "sftbench/cli/app.h"
 #include "sftbench/cli/progress.h"
 #include "sftbench/cli/selection.h"
 #include "sftbench/launch/build_info.h"
-#include "sftbench/plan/classify_error.h"
 #include "sftbench/launch/interrupt.h"
+#include "sftbench/plan/classify_error.h"
 #include "sftbench/results/store.h"
 #include "sftbench/space/validity.h"
 
@@ -97,17 +100,26 @@ Plan plan_from_job(const RunArguments& arguments) {
   return plan;
 }
 
+Plan make_plan(const RunArguments& arguments) {
+  return arguments.job_path.empty() ? plan_from_space(arguments) : plan_from_job(arguments);
+}
+
+BackendChoice backend_of(const RunArguments& arguments, const TrainingJob& job) {
+  return {job.inputs.value("backend", kBackendLibtorch), arguments.backend.simulate};
+}
+
 // A measurement with its files, log and progress.
 class Session {
  public:
-  Session(const RunArguments& arguments, const CommonOptions& common, Plan plan)
+  Session(const RunArguments& arguments, const CommonOptions& common, InterruptWatcher& watcher,
+          Plan plan)
       : arguments_(arguments),
         common_(common),
+        watcher_(watcher),
         plan_(std::move(plan)),
         store_(arguments.output),
         key_(measurement_key(plan_.job.experiment, plan_.job.inputs)),
-        measuring_(plan_.job, {plan_.job.inputs.value("backend", kBackendLibtorch),
-                               arguments.backend.simulate}) {
+        measuring_(plan_.job, backend_of(arguments, plan_.job)) {
     for (const std::filesystem::path& folder : store_.probe(plan_.job.experiment)) {
       watcher_.remove_when_interrupted(folder);
     }
@@ -115,12 +127,22 @@ class Session {
     measuring_.settings().interrupted = [this] { return watcher_.requested(); };
   }
 
+  // This process leads ranks that an outside launcher started, and all foresee this ending.
+  void lead(LaunchedRun* launched, const std::optional<ErrorClass>& ending) {
+    launched_ = launched;
+    plan_.ending = ending;
+  }
+
   // Throws RunInterrupted.
   Measurement measure() {
     if (plan_.ending) return measuring_.ended(*plan_.ending);
+    const auto announce = [](const std::string& line) { spdlog::info("{}", line); };
     try {
-      measuring_.prepare(plan_.generate_dataset,
-                         [](const std::string& line) { spdlog::info("{}", line); });
+      if (launched_ != nullptr) {
+        launched_->prepare(measuring_, plan_.job, plan_.generate_dataset, announce);
+      } else {
+        measuring_.prepare(plan_.generate_dataset, announce);
+      }
     } catch (const RunError& error) {
       return measuring_.ended(classify_exception(error, plan_.job));
     }
@@ -150,6 +172,11 @@ class Session {
     RunSettings& settings = measuring_.settings();
     settings.log = store_.log_path(plan_.job.experiment, key_).string();
     settings.observers = {&step_log};
+    measuring_.ranked().log = log_path;
+    measuring_.ranked().final_log = settings.log;
+    for (int rank = 0; measuring_.starts_ranks() && rank < plan_.job.device.ranks; ++rank) {
+      watcher_.remove_when_interrupted(log_of_rank(log_path, rank));
+    }
     std::optional<Progress> progress;
     if (shows_progress()) {
       progress.emplace(std::cerr, ::isatty(STDERR_FILENO) != 0, plan_.job, settings.peak);
@@ -160,6 +187,7 @@ class Session {
     Measurement measurement = measuring_.train();
     watcher_.set_graceful(false);
     if (watcher_.requested()) throw RunInterrupted();
+    if (launched_ != nullptr) launched_->put_transport(plan_.job, measurement);
     if (measurement.reason) {
       log.line("error", reason_text(measurement.reason->code, measurement.reason->message,
                                     measurement.reason->evidence));
@@ -199,11 +227,12 @@ class Session {
 
   const RunArguments& arguments_;
   const CommonOptions& common_;
+  InterruptWatcher& watcher_;
   Plan plan_;
   ResultStore store_;
   std::string key_;
-  InterruptWatcher watcher_;  // before all that starts threads
   MeasuringSession measuring_;
+  LaunchedRun* launched_ = nullptr;
 };
 
 int print_job(const Plan& plan) {
@@ -215,19 +244,18 @@ int print_job(const Plan& plan) {
   return exit_code(makes_invalid(plan.ending->code) ? Status::kInvalid : Status::kFailed);
 }
 
-int run(const RunArguments& arguments, const CommonOptions& common) {
-  const OutputFormat format = output_format(arguments.format);
-  check_backend(arguments.backend);
-  Plan plan = arguments.job_path.empty() ? plan_from_space(arguments) : plan_from_job(arguments);
-  if (arguments.dry_run) return print_job(plan);
+void warn_of_what_has_no_effect(const RunArguments& arguments, const TrainingJob& job) {
   if (const std::string unfit = unfit_for_measuring(); !unfit.empty()) {
     spdlog::warn("this sftbench was {}: its figures say nothing about a release build", unfit);
   }
-  if (plan.job.runs == 1 && (arguments.timeout_s > 0 || arguments.stall_timeout_s > 0)) {
+  if (job.runs == 1 && (arguments.timeout_s > 0 || arguments.stall_timeout_s > 0)) {
     spdlog::warn("--timeout and --stall-timeout have no effect: {} is one run, in this process",
-                 plan.job.experiment);
+                 job.experiment);
   }
-  Session session(arguments, common, std::move(plan));
+}
+
+// The exit status.
+int measure_and_keep(Session& session, OutputFormat format) {
   try {
     const Measurement measurement = session.measure();
     if (const auto& reason = measurement.reason; reason && format != OutputFormat::kTable) {
@@ -245,6 +273,66 @@ int run(const RunArguments& arguments, const CommonOptions& common) {
     session.discard();
     throw;
   }
+}
+
+// As one of several ranks that an outside launcher started. What a rank stumbles over before they
+// meet is told to the others, and by rank 0 to the user.
+int run_launched(const RunArguments& arguments, const CommonOptions& common, const RankPlace& place,
+                 OutputFormat format) {
+  const bool leads = place.rank == 0;
+  if (!leads) spdlog::default_logger()->sinks().front()->set_level(spdlog::level::off);
+  if (arguments.dry_run) return leads ? print_job(make_plan(arguments)) : 0;
+  InterruptWatcher watcher;
+  Plan plan;
+  std::string problem;
+  std::optional<Session> session;
+  try {
+    plan = make_plan(arguments);
+    if (plan.job.device.kind == "cpu") plan.job.device.nodes = place.nodes;
+    if (!plan.ending) problem = misfit_of(plan.job, place);
+    if (leads && problem.empty()) {
+      warn_of_what_has_no_effect(arguments, plan.job);
+      session.emplace(arguments, common, watcher, plan);
+    }
+  } catch (const InputError& error) {
+    problem = error.what();
+  }
+  std::optional<LaunchedRun> launched;
+  try {
+    launched.emplace(place, plan.job);
+    plan.ending = launched->agree(plan.job, problem, plan.ending);
+  } catch (const InputError&) {
+    if (leads) throw;
+    return kUsageExitCode;
+  } catch (const RunError& error) {
+    if (!problem.empty()) throw InputError(problem);
+    if (!leads) throw;
+    plan.ending = classify_exception(error, plan.job);
+  }
+  if (leads) {
+    session->lead(launched ? &*launched : nullptr, plan.ending);
+    const int status = measure_and_keep(*session, format);
+    return launched ? launched->leave(status) : status;
+  }
+  const std::filesystem::path log = log_of_rank(
+      ResultStore(arguments.output)
+          .log_path(plan.job.experiment, measurement_key(plan.job.experiment, plan.job.inputs)),
+      place.rank);
+  return launched->follow(watcher, plan.job, plan.ending, plan.generate_dataset,
+                          backend_of(arguments, plan.job), log);
+}
+
+int run(const RunArguments& arguments, const CommonOptions& common) {
+  const OutputFormat format = output_format(arguments.format);
+  check_backend(arguments.backend);
+  if (const std::optional<RankPlace> place = launcher_place(process_environment()))
+    return run_launched(arguments, common, *place, format);
+  Plan plan = make_plan(arguments);
+  if (arguments.dry_run) return print_job(plan);
+  warn_of_what_has_no_effect(arguments, plan.job);
+  InterruptWatcher watcher;  // before all that starts threads
+  Session session(arguments, common, watcher, std::move(plan));
+  return measure_and_keep(session, format);
 }
 
 }  // namespace

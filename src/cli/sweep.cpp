@@ -9,6 +9,7 @@
 #include <random>
 
 #include "cli/backend_options.h"
+#include "cli/launched_run.h"
 #include "cli/sweep_view.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
@@ -16,6 +17,7 @@
 #include "sftbench/cli/progress.h"
 #include "sftbench/cli/selection.h"
 #include "sftbench/launch/build_info.h"
+#include "sftbench/launch/cores.h"
 #include "sftbench/launch/interrupt.h"
 #include "sftbench/measure/nvml.h"
 #include "sftbench/space/operation.h"
@@ -284,6 +286,7 @@ class Campaign {
 int sweep(const SweepArguments& arguments, const CommonOptions& common) {
   const OutputFormat format = output_format(arguments.format);
   check_backend(arguments.backend);
+  refuse_several_tasks("sweep");
   Campaign campaign(arguments);
   if (arguments.dry_run) return campaign.preview(format);
   if (arguments.backend.name() == kBackendSimulate) {

@@ -1,7 +1,5 @@
 #include "sftbench/launch/child_measurement.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +13,7 @@
 #include <optional>
 #include <system_error>
 
+#include "launch/child_files.h"
 #include "launch/child_process.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
@@ -39,18 +38,6 @@ constexpr int64_t kThreadBytes = int64_t{16} << 20;
 constexpr int64_t kBufferBytes = int64_t{192} << 20;
 constexpr double kMemoryLookSeconds = 30;
 
-OwnedFd anonymous_file(const char* name, const std::string& content = {}) {
-  OwnedFd file(::memfd_create(name, MFD_CLOEXEC));
-  if (file.get() < 0) throw std::system_error(errno, std::generic_category(), "memfd_create");
-  for (size_t done = 0; done < content.size();) {
-    const ssize_t written = ::write(file.get(), content.data() + done, content.size() - done);
-    if (written < 0) throw std::system_error(errno, std::generic_category(), "write to a memfd");
-    done += static_cast<size_t>(written);
-  }
-  ::lseek(file.get(), 0, SEEK_SET);
-  return file;
-}
-
 std::string whole_text(int fd) {
   struct stat status {};
   ::fstat(fd, &status);
@@ -58,17 +45,6 @@ std::string whole_text(int fd) {
   const ssize_t got = ::pread(fd, text.data(), text.size(), 0);
   text.resize(got > 0 ? static_cast<size_t>(got) : 0);
   return text;
-}
-
-OwnedFd open_log(const std::filesystem::path& path) {
-  OwnedFd log(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
-  if (log.get() >= 0) return log;
-  throw InputError({{path.string(),
-                     0,
-                     {},
-                     std::string("cannot write the log: ") + std::strerror(errno),
-                     {},
-                     {}}});
 }
 
 std::string seconds_text(double seconds) {
@@ -157,13 +133,9 @@ class ChildMeasurement::Impl {
 
  private:
   void start(int log) {
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
-      throw std::system_error(errno, std::generic_category(), "pipe2");
-    }
-    heartbeats_ = OwnedFd(ends[0]);
-    const OwnedFd write_end(ends[1]);
-    ::fcntl(heartbeats_.get(), F_SETFL, O_NONBLOCK);
+    Pipe pipe = make_pipe();
+    heartbeats_ = std::move(pipe.read_end);
+    const OwnedFd write_end = std::move(pipe.write_end);
     reply_ = anonymous_file("sftbench-reply");
     const OwnedFd request = anonymous_file("sftbench-request", request_text(write_end.get()));
     oom_kills_before_ = count_oom_kills();
@@ -183,6 +155,7 @@ class ChildMeasurement::Impl {
     return to_json(ChildRequest{.job = spec_.job,
                                 .generate_dataset = spec_.generate_dataset,
                                 .command = spec_.command,
+                                .log = spec_.log.string(),
                                 .final_log = spec_.final_log,
                                 .backend = spec_.backend,
                                 .simulate = spec_.simulate,

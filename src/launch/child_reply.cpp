@@ -64,6 +64,10 @@ void HeartbeatSender::phase(const std::string& name) {
   send({{"phase", name}});
 }
 
+void HeartbeatSender::rank_step(int rank, int64_t step) const {
+  send({{"rank", rank}, {"step", step}});
+}
+
 void HeartbeatSender::on_train_begin(const TrainBegin& begin) {
   send({{"phase", "training"}, {"rank", rank_}, {"step", 0}, {"total_steps", begin.total_steps}});
 }

@@ -8,6 +8,7 @@ Json to_json(const ChildRequest& request) {
   return {{"job", to_json(request.job)},
           {"generate_dataset", request.generate_dataset},
           {"command", request.command},
+          {"log", request.log},
           {"final_log", request.final_log},
           {"backend", request.backend},
           {"simulate", request.simulate},
@@ -25,6 +26,7 @@ ChildRequest child_request_from_json(const Json& json, const std::string& origin
     request.job = training_job_from_json(json.at("job"), origin);
     json.at("generate_dataset").get_to(request.generate_dataset);
     json.at("command").get_to(request.command);
+    json.at("log").get_to(request.log);
     json.at("final_log").get_to(request.final_log);
     json.at("backend").get_to(request.backend);
     json.at("simulate").get_to(request.simulate);

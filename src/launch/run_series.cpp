@@ -8,6 +8,7 @@
 
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
+#include "sftbench/results/store.h"
 
 namespace sftbench {
 namespace {
@@ -218,12 +219,21 @@ class RunSeries::Impl {
     std::ofstream log(spec_.log, std::ios::app);
     log << "run " << progress_.run << " of " << progress_.runs << ": " << ending_text(runs_.back())
         << "\n";
-    if (std::ifstream run(log_of_run(spec_.log)); run.peek() != std::ifstream::traits_type::eof()) {
-      log << run.rdbuf();
+    const fs::path run_log = log_of_run(spec_.log);
+    append(log, run_log);
+    for (int rank = 0; fs::exists(log_of_rank(run_log, rank)); ++rank) {
+      log << "rank " << rank << ":\n";
+      append(log, log_of_rank(run_log, rank));
     }
     log << "\n";
+  }
+
+  static void append(std::ofstream& log, const fs::path& part) {
+    if (std::ifstream text(part); text.peek() != std::ifstream::traits_type::eof()) {
+      log << text.rdbuf();
+    }
     std::error_code ignored;
-    fs::remove(log_of_run(spec_.log), ignored);
+    fs::remove(part, ignored);
   }
 
   ChildSpec spec_;

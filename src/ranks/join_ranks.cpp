@@ -15,6 +15,12 @@ std::string host_name() {
 
 }  // namespace
 
+LocalMeetingPoint open_local_meeting_point() {
+  OwnedFd socket = listen_on_loopback();
+  const int port = port_of(socket.get());
+  return {std::move(socket), port};
+}
+
 std::unique_ptr<RankGroup> join_ranks(const RankPlace& place) {
   check(place.rank >= 0 && place.rank < place.world_size, "a rank is one of its world");
   const RankInfo self = {.rank = place.rank,

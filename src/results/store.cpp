@@ -49,6 +49,18 @@ void keep_aside_unless_measurement(const fs::path& path) {
 
 }  // namespace
 
+fs::path log_of_rank(const fs::path& log, int rank) {
+  constexpr std::string_view kGrowing = ".growing.log", kWhole = ".log";
+  const std::string path = log.string();
+  const auto ends_with = [&path](std::string_view end) {
+    return path.size() >= end.size() &&
+           path.compare(path.size() - end.size(), end.size(), end) == 0;
+  };
+  const std::string_view end = ends_with(kGrowing) ? kGrowing : ends_with(kWhole) ? kWhole : "";
+  return path.substr(0, path.size() - end.size()) + ".rank" + std::to_string(rank) +
+         std::string(end);
+}
+
 ResultStore::ResultStore(fs::path directory) : directory_(std::move(directory)) {}
 
 fs::path ResultStore::result_path(const std::string& experiment, const std::string& key,
@@ -91,9 +103,22 @@ fs::path ResultStore::write(const Measurement& measurement, const std::string& k
   keep_aside_unless_measurement(path);
   write_file_atomic(path, to_json(measurement).dump(2) + "\n");
   std::error_code no_log;  // what was settled before training has none
-  fs::rename(growing_log_path(measurement.experiment, key, sample),
-             log_path(measurement.experiment, key, sample), no_log);
+  const fs::path growing = growing_log_path(measurement.experiment, key, sample);
+  const fs::path log = log_path(measurement.experiment, key, sample);
+  fs::rename(growing, log, no_log);
+  for (int rank = 0; fs::exists(log_of_rank(growing, rank), no_log); ++rank) {
+    fs::rename(log_of_rank(growing, rank), log_of_rank(log, rank), no_log);
+  }
   return path;
+}
+
+void ResultStore::remove_growing_logs(const std::string& experiment, const std::string& key,
+                                      int sample) const {
+  const fs::path growing = growing_log_path(experiment, key, sample);
+  std::error_code no_log;
+  fs::remove(growing, no_log);
+  for (int rank = 0; fs::remove(log_of_rank(growing, rank), no_log); ++rank) {
+  }
 }
 
 std::optional<Status> ResultStore::status_of(const std::string& experiment, const std::string& key,

@@ -1,7 +1,5 @@
 #include "sftbench/sweep/machine.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -9,17 +7,6 @@
 #include "sftbench/launch/devices.h"
 
 namespace sftbench {
-
-std::vector<int> affinity_cores() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  std::vector<int> cores;
-  if (::sched_getaffinity(0, sizeof mask, &mask) != 0) return {0};
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &mask)) cores.push_back(core);
-  }
-  return cores;
-}
 
 Machine::Machine(std::vector<int> cores, std::vector<GpuIdentity> gpus, const GpuCatalog& catalog,
                  int64_t jobs)

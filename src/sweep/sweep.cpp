@@ -322,9 +322,7 @@ class Sweep::Impl {
   }
 
   void remove_log(const Cell& cell) const {
-    std::error_code ignored;
-    std::filesystem::remove(store_.growing_log_path(cell.request.experiment, cell.key, cell.sample),
-                            ignored);
+    store_.remove_growing_logs(cell.request.experiment, cell.key, cell.sample);
   }
 
   // What was ended from here says nothing about the cell.

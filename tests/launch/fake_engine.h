@@ -3,12 +3,19 @@
 // nccl, bad-alloc, internal, not-an-exception, no-steps, slow (until it is interrupted), stuck
 // (never asks whether it is), family (stuck, with a child of its own; both ignore SIGTERM, and the
 // child's number stands in the file FAKE_ENGINE_FILE), orphan (ends well, leaving that child).
+//
+// Several ranks exchange their numbers before each step. "rank 2: MODE" is MODE for rank 2, after
+// the first step, and "" for the others; there are as well kill, stop (both: itself, with that
+// signal), crash (SIGSEGV), stall (never comes to the next exchange, but lives), lost (reports a
+// lost peer), kill-at-end (after its last step), kill-at-start (before it trains), late-oom (runs
+// out of GPU memory a little after the others were told that something is wrong).
 #pragma once
 
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <new>
@@ -25,12 +32,11 @@ namespace sftbench {
 class FakeEngine : public Engine {
  public:
   using Engine::train;
-  void train(const TrainingJob& job, RankGroup& /*group*/,
-             const std::vector<TrainObserver*>& observers,
+  void train(const TrainingJob& job, RankGroup& group, const std::vector<TrainObserver*>& observers,
              const std::function<bool()>& interrupted) override {
-    const char* variable = std::getenv("FAKE_ENGINE");
-    const std::string mode = variable != nullptr ? variable : "";
+    const std::string mode = mode_of(group.rank());
     if (mode == "family" || mode == "orphan") start_child();
+    if (mode == "kill-at-start") std::raise(SIGKILL);
     const bool endless = mode == "slow" || mode == "stuck" || mode == "family";
     const int64_t steps = endless ? 100000 : job.batches.max_steps > 0 ? job.batches.max_steps : 3;
 
@@ -45,20 +51,25 @@ class FakeEngine : public Engine {
     begin.warnings = {"the fake engine trains nothing"};
     begin.weights_seconds = 0.25;
     begin.tokenize_seconds = 0.125;
+    begin.ranks = group.world_size();
     for (TrainObserver* observer : observers) observer->on_train_begin(begin);
     if (mode == "no-steps") return;
     TrainControl control;
     int64_t done = 0;
     while (done < steps && !control.stop) {
+      exchange(group, std::to_string(group.rank()));
       const StepEvent event = step(++done, job);
       for (TrainObserver* observer : observers) observer->on_step_end(event, control);
-      fail_if_asked(mode);
+      // All stop where rank 0's observers say so.
+      control.stop = exchange(group, control.stop ? "stop" : "") == "stop";
+      fail_if_asked(mode, group);
       if (mode != "stuck" && mode != "family" && interrupted())
         throw RunError(ReasonCode::kKilled, "interrupted");
     }
+    if (mode == "kill-at-end") std::raise(SIGKILL);
     TrainEnd end;
     end.steps = done;
-    end.host_peak_rss_bytes = {123456789};
+    end.host_peak_rss_bytes.assign(static_cast<size_t>(group.world_size()), 123456789);
     for (TrainObserver* observer : observers) observer->on_train_end(end);
   }
 
@@ -92,7 +103,40 @@ class FakeEngine : public Engine {
     std::ofstream(std::getenv("FAKE_ENGINE_FILE")) << child << std::endl;
   }
 
-  static void fail_if_asked(const std::string& mode) {
+  static std::string mode_of(int rank) {
+    const char* variable = std::getenv("FAKE_ENGINE");
+    const std::string mode = variable != nullptr ? variable : "";
+    if (mode.rfind("rank ", 0) != 0) return mode;
+    const size_t colon = mode.find(": ");
+    return mode.substr(5, colon - 5) == std::to_string(rank) ? mode.substr(colon + 2) : "";
+  }
+
+  // What rank 0 said; every rank's word is heard in the order of ranks.
+  static std::string exchange(RankGroup& group, const std::string& text) {
+    const std::vector<std::string> texts = group.all_gather(text);
+    check(texts.size() == static_cast<size_t>(group.world_size()) &&
+              texts[static_cast<size_t>(group.rank())] == text,
+          "an exchange has every rank's text in its place");
+    return texts.front();
+  }
+
+  static void fail_if_asked(const std::string& mode, RankGroup& group) {
+    if (mode == "kill") std::raise(SIGKILL);
+    if (mode == "stop") std::raise(SIGSTOP);
+    if (mode == "crash") {
+      std::fprintf(stderr, "about to read what is not there\n");
+      std::signal(SIGSEGV, SIG_DFL);
+      std::raise(SIGSEGV);
+    }
+    if (mode == "stall") {
+      for (;;) ::pause();
+    }
+    if (mode == "lost") throw RunError(ReasonCode::kNccl, "all_gather: lost peer");
+    if (mode == "late-oom") {
+      while (!group.failure()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      throw std::runtime_error("CUDA out of memory. Tried to allocate 2.00 GiB.");
+    }
     if (mode == "cuda-oom") {
       throw std::runtime_error(
           "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 is full.\nframe");

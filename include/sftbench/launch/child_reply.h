@@ -35,6 +35,8 @@ class HeartbeatSender : public TrainObserver {
   explicit HeartbeatSender(int fd, int rank = 0);  // fd -1: says nothing
 
   void phase(const std::string& name);
+  // Of another rank than this sender's.
+  void rank_step(int rank, int64_t step) const;
   void on_train_begin(const TrainBegin& begin) override;
   void on_step_end(const StepEvent& event, TrainControl& control) override;
 

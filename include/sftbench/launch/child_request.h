@@ -15,8 +15,9 @@ inline constexpr const char* kMeasureCommand = "measure";
 struct ChildRequest {
   TrainingJob job;
   bool generate_dataset = false;
-  std::string command;  // that repeats the measurement
-  std::string final_log;
+  std::string command;    // that repeats the measurement
+  std::string log;        // that grows, this process's standard error
+  std::string final_log;  // its path afterwards
   std::string backend = kBackendLibtorch;
   std::vector<std::string> simulate;
   int sample = 1;

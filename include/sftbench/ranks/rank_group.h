@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/owned_fd.h"
 #include "sftbench/ranks/rank_place.h"
 
 namespace sftbench {
@@ -79,6 +80,14 @@ std::unique_ptr<RankGroup> make_single_rank();
 // the deadline, or that came with another version of the program or for another session; or that
 // the port is taken.
 std::unique_ptr<RankGroup> join_ranks(const RankPlace& place);
+
+// Where ranks that all run on this machine meet: a socket for rank 0 to inherit
+// (RankPlace::listening_fd), and its port.
+struct LocalMeetingPoint {
+  OwnedFd socket;
+  int port = 0;
+};
+LocalMeetingPoint open_local_meeting_point();
 
 // Which of several failures is taken for the cause of all: the lower one. Out of memory before all
 // else (by the documents), a rank's own error or end before trouble with communication, which the

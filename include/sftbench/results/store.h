@@ -14,6 +14,10 @@
 
 namespace sftbench {
 
+// Where one of several ranks writes its log, beside that of their measurement: "x.log" ->
+// "x.rank2.log", "x.growing.log" -> "x.rank2.growing.log".
+std::filesystem::path log_of_rank(const std::filesystem::path& log, int rank);
+
 class ResultStore {
  public:
   explicit ResultStore(std::filesystem::path directory);
@@ -34,12 +38,16 @@ class ResultStore {
   // before those in it; leaves none of them behind when it fails.
   std::vector<std::filesystem::path> probe(const std::string& experiment) const;
 
-  // Writes the file, and gives the log that grew beside it, if one did, its name; returns the
+  // Writes the file, and gives the logs that grew beside it, if any did, their names; returns the
   // file's path. An earlier measurement is replaced; a file that is none (foreign, cut off, of a
   // newer schema) is kept under the name <file>.aside, .aside.2, ... InputError when it cannot be
   // written: whatever stood there before stands there still.
   std::filesystem::path write(const Measurement& measurement, const std::string& key,
                               int sample = 1) const;
+
+  // Of a measurement that is not kept.
+  void remove_growing_logs(const std::string& experiment, const std::string& key,
+                           int sample = 1) const;
 
   // How that sample ended; nothing when there is no file. Takes microseconds. InputError, with path
   // and cause, when what stands there is no measurement that this program can read.

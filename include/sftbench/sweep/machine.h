@@ -29,9 +29,6 @@ struct Share {
   std::vector<std::string> gpus;  // UUIDs, for CUDA_VISIBLE_DEVICES
 };
 
-// The cores in this process's affinity mask, in order.
-std::vector<int> affinity_cores();
-
 class Machine {
  public:
   // `jobs`: at most so many measurements at a time, between which the cores are divided; 0: as many
