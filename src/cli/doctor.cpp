@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/engine_probe.h"
+#include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
@@ -139,7 +140,10 @@ std::vector<Finding> examine() {
   for (Finding& finding : find_gpus(nvml.get())) findings.push_back(std::move(finding));
   findings.push_back(judge_cuda(probe.environment, gpus));
   findings.push_back(judge_nccl(probe.environment, gpus));
-  findings.push_back(find_rdma("/sys/class/infiniband"));
+  const std::vector<RdmaPort> ports = read_rdma_ports();
+  for (Finding& finding : judge_rdma(ports)) findings.push_back(std::move(finding));
+  findings.push_back(judge_locked_memory(memory_lock_problem(), !ports.empty()));
+  findings.push_back(judge_launcher(process_environment()));
   findings.push_back(find_disk("disk for datasets", user_data_directory()));
   findings.push_back(find_disk("disk for results", "results"));
   findings.push_back(find_datasets());
@@ -183,10 +187,49 @@ Finding judge_nccl(const Json& environment, size_t gpus) {
           gpus > 1 ? "several GPUs need it: use a CUDA libtorch, which brings it" : ""};
 }
 
-Finding find_rdma(const fs::path& class_directory) {
-  const std::vector<std::string> devices = entries_of(class_directory);
-  return {"rdma devices", devices.empty() ? "none" : "ok",
-          devices.empty() ? "none in " + class_directory.string() : join(devices), ""};
+std::vector<Finding> judge_rdma(const std::vector<RdmaPort>& ports) {
+  if (ports.empty()) return {{"rdma devices", "none", "none in /sys/class/infiniband", ""}};
+  std::vector<Finding> findings;
+  for (const RdmaPort& port : ports) {
+    std::vector<std::string> gids;
+    for (const RdmaGid& gid : port.gids) {
+      if (!gid.is_roce_v2()) continue;
+      gids.push_back(std::to_string(gid.index) + " " + (gid.ipv4.empty() ? gid.address : gid.ipv4) +
+                     " on " + gid.interface);
+    }
+    const bool ethernet = port.link_layer == "Ethernet";
+    std::string found = port.link_layer + ", " + port.state + ", " + port.rate;
+    if (ethernet) found += ", RoCE v2 GIDs: " + (gids.empty() ? "none" : join(gids, "; "));
+    const bool works = port.state == "ACTIVE" && (!ethernet || !gids.empty());
+    const char* advice = works                    ? ""
+                         : port.state != "ACTIVE" ? "its link is not up"
+                                                  : "give its interface an address: enable_roce "
+                                                    "needs a GID of RoCE v2";
+    findings.push_back({"rdma " + port.name(), works ? "ok" : "warn", found, advice});
+  }
+  return findings;
+}
+
+Finding judge_locked_memory(const std::string& problem, bool rdma) {
+  if (problem.empty()) return {"locked memory", "ok", "as much as RDMA wants", ""};
+  return {"locked memory", rdma ? "warn" : "none", problem, ""};
+}
+
+Finding judge_launcher(const Environment& environment) {
+  std::vector<std::string> all;
+  for (const auto& [launcher, variables] : launcher_variables(environment))
+    all.push_back(launcher + ": " + join(variables, " "));
+  if (all.empty()) return {"launcher", "none", "no variables of srun, mpirun or torchrun", ""};
+  const std::string found = join(all, "; ");
+  try {
+    const std::optional<RankPlace> place = launcher_place(environment);
+    if (!place) return {"launcher", "ok", found, "started alone: run starts the ranks itself"};
+    return {"launcher", "ok", found,
+            "rank " + std::to_string(place->rank) + " of " + std::to_string(place->world_size) +
+                ", which meet at " + place->address + ":" + std::to_string(place->port)};
+  } catch (const InputError& error) {
+    return {"launcher", "warn", found, error.what()};
+  }
 }
 
 Finding find_disk(const std::string& subject, const fs::path& directory) {

@@ -29,8 +29,8 @@ TEST(DoctorTest, TellsAboutEveryPartOfTheMachine) {
   const auto found = findings({});
   for (const char* subject :
        {"program", "cpu", "cpu instructions", "memory", "libtorch", "blas", "threads",
-        "nvidia driver", "gpus", "cuda", "nccl", "rdma devices", "disk for datasets",
-        "disk for results", "datasets", "hugging face cache"}) {
+        "nvidia driver", "gpus", "cuda", "nccl", "rdma devices", "locked memory", "launcher",
+        "disk for datasets", "disk for results", "datasets", "hugging face cache"}) {
     EXPECT_EQ(found.count(subject), 1u) << subject;
   }
   EXPECT_EQ(found.at("libtorch")["found"], "0.0-fake");
@@ -98,12 +98,38 @@ TEST(JudgeTest, CudaAndNcclAreMissingOnlyWhereGpusWouldNeedThem) {
   EXPECT_EQ(judge_nccl({{"nccl", "2.27"}}, 2).state, "ok");
 }
 
-TEST(FindTest, RdmaDevicesAreTheFoldersOfTheirClass) {
-  const fs::path folder = fresh_folder("rdma");
-  EXPECT_EQ(find_rdma(folder / "absent").state, "none");
-  fs::create_directory(folder / "mlx5_1");
-  fs::create_directory(folder / "mlx5_0");
-  EXPECT_EQ(find_rdma(folder).found, "mlx5_0, mlx5_1");
+TEST(JudgeTest, RdmaPortsAreShownWithTheAddressesThatRoceCouldUse) {
+  EXPECT_EQ(judge_rdma({}).front().state, "none");
+  RdmaPort port = {"mlx5_0", 1, "Ethernet", "ACTIVE", "200 Gb/sec (4X HDR)", {}};
+  EXPECT_EQ(judge_rdma({port}).front().state, "warn");  // no address
+  port.gids = {{1, "RoCE v2", "fe80::1", "", "net1-0"},
+               {2, "IB/RoCE v1", "x", "10.0.0.1", "net1-0"},
+               {3, "RoCE v2", "x", "10.0.0.1", "net1-0"}};
+  const Finding found = judge_rdma({port}).front();
+  EXPECT_EQ(found.subject, "rdma mlx5_0:1");
+  EXPECT_EQ(found.state, "ok");
+  EXPECT_EQ(found.found,
+            "Ethernet, ACTIVE, 200 Gb/sec (4X HDR), RoCE v2 GIDs: 1 fe80::1 on net1-0; 3 10.0.0.1 "
+            "on net1-0");
+  port.state = "DOWN";
+  EXPECT_EQ(judge_rdma({port}).front().advice, "its link is not up");
+}
+
+TEST(JudgeTest, ALimitOnLockedMemoryMattersWhereThereIsRdma) {
+  EXPECT_EQ(judge_locked_memory("", true).state, "ok");
+  EXPECT_EQ(judge_locked_memory("no more than 65536 bytes", true).state, "warn");
+  EXPECT_EQ(judge_locked_memory("no more than 65536 bytes", false).state, "none");
+}
+
+TEST(JudgeTest, TheLaunchersVariablesAreShownWithWhatTheyComeTo) {
+  EXPECT_EQ(judge_launcher({}).state, "none");
+  const Environment rank = {
+      {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "n1"}, {"MASTER_PORT", "29500"}};
+  EXPECT_EQ(judge_launcher(rank).found, "by hand: RANK=1 WORLD_SIZE=2");
+  EXPECT_EQ(judge_launcher(rank).advice, "rank 1 of 2, which meet at n1:29500");
+  const Finding broken = judge_launcher({{"RANK", "2"}, {"WORLD_SIZE", "2"}});
+  EXPECT_EQ(broken.state, "warn");
+  EXPECT_THAT(broken.advice, HasSubstr("rank 2 of 2"));
 }
 
 TEST(FindTest, DiskSpaceIsThatOfTheNearestFolderThatExists) {

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "sftbench/base/json.h"
+#include "sftbench/launch/launcher_environment.h"
+#include "sftbench/launch/roce.h"
 
 namespace sftbench {
 
@@ -27,7 +29,11 @@ Finding judge_blas(const Json& environment);
 Finding judge_cpu_flags(const std::vector<std::string>& flags);
 Finding judge_cuda(const Json& environment, size_t gpus);
 Finding judge_nccl(const Json& environment, size_t gpus);
-Finding find_rdma(const std::filesystem::path& class_directory);  // /sys/class/infiniband
+// One for each port, with the addresses that enable_roce could use; one that says so without any.
+std::vector<Finding> judge_rdma(const std::vector<RdmaPort>& ports);
+// `problem` as memory_lock_problem() says it.
+Finding judge_locked_memory(const std::string& problem, bool rdma);
+Finding judge_launcher(const Environment& environment);
 Finding find_disk(const std::string& subject, const std::filesystem::path& directory);
 
 }  // namespace sftbench

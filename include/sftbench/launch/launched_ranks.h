@@ -49,6 +49,7 @@ class LaunchedRanks {
   // After training: every other rank tells, rank 0 hears them, in rank order, itself left out.
   void tell(const RankRecord& record);
   const std::vector<RankRecord>& hear();
+  const std::vector<RankRecord>& heard() const { return heard_; }
 
   // Collective, the last: all end with rank 0's exit status.
   int leave(int exit_status);

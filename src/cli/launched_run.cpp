@@ -1,0 +1,136 @@
+#include "cli/launched_run.h"
+
+#include <spdlog/spdlog.h>
+
+#include "cli/run_log.h"
+#include "sftbench/base/error.h"
+#include "sftbench/launch/roce.h"
+
+namespace sftbench {
+namespace {
+
+int status_of(ReasonCode code) {
+  return exit_code(makes_invalid(code) ? Status::kInvalid : Status::kFailed);
+}
+
+std::unique_ptr<RankGroup> join(RankPlace place, const Environment& environment,
+                                const TrainingJob& job) {
+  check_mpirun_address(place, environment);
+  place.rendezvous_timeout_s = job.parallel.timeout_s;
+  place.communication_timeout_s = job.parallel.timeout_s;
+  return join_ranks(place);
+}
+
+}  // namespace
+
+void refuse_several_tasks(const std::string& command) {
+  const std::optional<RankPlace> place = launcher_place(process_environment());
+  if (!place || place->local_size == 1) return;
+  throw InputError({{{},
+                     0,
+                     command,
+                     "was started " + std::to_string(place->local_size) +
+                         " times on this node by " + place->launcher,
+                     "once on a node: it starts the ranks of its measurements itself, and uses all "
+                     "of the node",
+                     {}}});
+}
+
+std::string misfit_of(const TrainingJob& job, const RankPlace& place) {
+  const auto count = [](int64_t number, const std::string& what) {
+    return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+  };
+  const std::string who = place.launcher == "none" ? "WORLD_SIZE" : place.launcher;
+  if (job.runs > 1) {
+    return job.experiment +
+           " consists of several runs, and starts the ranks of each itself: start "
+           "it once, on one node";
+  }
+  if (job.device.ranks != place.world_size) {
+    const std::string how = job.device.kind == "cuda" ? "number_gpus" : "--ranks";
+    return "the job has " + count(job.device.ranks, "rank") + " (" + how + "), and " + who +
+           " started " + std::to_string(place.world_size);
+  }
+  // The experiments know nodes of GPUs only; ranks on CPUs are wherever they were started.
+  if (job.device.kind == "cuda" && job.device.nodes != place.nodes) {
+    return "the job has " + count(job.device.nodes, "node") + " (number_nodes), and " + who +
+           " started its ranks on " + std::to_string(place.nodes);
+  }
+  return {};
+}
+
+LaunchedRun::LaunchedRun(const RankPlace& place, const TrainingJob& job)
+    : environment_(process_environment()), ranks_(join(place, environment_, job)) {}
+
+bool LaunchedRun::between_nodes(const TrainingJob& job) const {
+  return job.device.kind == "cuda" && job.device.nodes > 1;
+}
+
+void LaunchedRun::prepare(MeasuringSession& session, const TrainingJob& job, bool generate_dataset,
+                          const std::function<void(const std::string&)>& announce) {
+  const bool speaks_for_node = ranks_.group().place().local_rank == 0;
+  ranks_.together(job, [&] { session.prepare(generate_dataset && speaks_for_node, announce); });
+  ranks_.together(job, [&] {
+    if (between_nodes(job)) {
+      nccl_log_.emplace(environment_);
+      warnings_ =
+          set_up_roce(ranks_.group(), job.parallel.enable_roce, environment_, read_rdma_ports())
+              .warnings;
+    }
+    session.join(ranks_);
+  });
+}
+
+void LaunchedRun::put_transport(const TrainingJob& job, Measurement& measurement) {
+  if (!between_nodes(job) || measurement.status != Status::kValid) return;
+  NcclTransport transport = parse_nccl_log(nccl_log_->read());
+  for (const RankRecord& record : ranks_.heard()) transport.merge(record.transport);
+  if (job.parallel.enable_roce && !transport.networks.empty() && !transport.uses_roce()) {
+    warnings_.push_back("enable_roce: NCCL did not use RoCE between the nodes, but " +
+                        to_json(transport).at("network").get<std::string>());
+  }
+  measurement.extra["transport"] = to_json(transport);
+  for (const std::string& warning : warnings_) {
+    spdlog::warn("{}", warning);
+    measurement.extra["warnings"].push_back(warning);
+  }
+}
+
+int LaunchedRun::follow(InterruptWatcher& watcher, const TrainingJob& job,
+                        const std::optional<ErrorClass>& ending, bool generate_dataset,
+                        const BackendChoice& backend, const std::filesystem::path& log_path) {
+  if (ending) return leave(status_of(ending->code));
+  std::filesystem::create_directories(log_path.parent_path());
+  watcher.remove_when_interrupted(log_path);
+  const RunLog log(log_path);
+  StepLog step_log(log);
+  try {
+    MeasuringSession session(job, backend);
+    session.settings().observers = {&step_log};
+    session.settings().interrupted = [&watcher] { return watcher.requested(); };
+    prepare(session, job, generate_dataset, [](const std::string&) {});
+    watcher.set_graceful(true);
+    RankRecord record = session.follow();
+    watcher.set_graceful(false);
+    if (nccl_log_) record.transport = parse_nccl_log(nccl_log_->read());
+    ranks_.tell(record);
+    return leave(0);
+  } catch (const RunError& error) {
+    if (watcher.requested()) {
+      watcher.remove_files();
+      return kInterruptedExitCode;
+    }
+    log.line("error", reason_text(error.code(), error.what(), error.evidence()));
+    return status_of(error.code());
+  }
+}
+
+int LaunchedRun::leave(int exit_status) {
+  try {
+    return ranks_.leave(exit_status);
+  } catch (const RunError&) {
+    return exit_status;  // the ranks have agreed on what they ended for
+  }
+}
+
+}  // namespace sftbench

@@ -1,0 +1,61 @@
+// `sftbench run` as one of several ranks that an outside launcher started: srun, mpirun, torchrun,
+// Kubernetes. All of them come to the same job by themselves and train it together; rank 0 alone
+// measures, writes and prints, and all end with its exit status.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/measuring_session.h"
+#include "sftbench/launch/interrupt.h"
+#include "sftbench/launch/launched_ranks.h"
+#include "sftbench/launch/launcher_environment.h"
+#include "sftbench/launch/nccl_log.h"
+
+namespace sftbench {
+
+// InputError when this command was started several times on this node: it uses all of it.
+void refuse_several_tasks(const std::string& command);
+
+// Why a job cannot be trained by the ranks that were started; empty: it can.
+std::string misfit_of(const TrainingJob& job, const RankPlace& place);
+
+class LaunchedRun {
+ public:
+  // Meets the other ranks. InputError when that is known to fail; RunError when it does.
+  LaunchedRun(const RankPlace& place, const TrainingJob& job);
+
+  // Collective, as LaunchedRanks::agree.
+  std::optional<ErrorClass> agree(const TrainingJob& job, const std::string& problem,
+                                  const std::optional<ErrorClass>& ending) {
+    return ranks_.agree(job, problem, ending);
+  }
+
+  // Collective: dataset, network and engine stand on every rank. RunError on all of them.
+  void prepare(MeasuringSession& session, const TrainingJob& job, bool generate_dataset,
+               const std::function<void(const std::string&)>& announce);
+
+  // Rank 0, after training: how the ranks' data went between the nodes.
+  void put_transport(const TrainingJob& job, Measurement& measurement);
+
+  // Another rank's whole run, and its exit status. Its log stands beside rank 0's.
+  int follow(InterruptWatcher& watcher, const TrainingJob& job,
+             const std::optional<ErrorClass>& ending, bool generate_dataset,
+             const BackendChoice& backend, const std::filesystem::path& log);
+
+  // Rank 0, the last: all end with its exit status, but for those that know that they have failed.
+  int leave(int exit_status);
+
+ private:
+  bool between_nodes(const TrainingJob& job) const;
+
+  Environment environment_;
+  LaunchedRanks ranks_;
+  std::optional<NcclLog> nccl_log_;
+  std::vector<std::string> warnings_;
+};
+
+}  // namespace sftbench
