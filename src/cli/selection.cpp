@@ -75,6 +75,19 @@ void add_selection_options(CLI::App& command, Selection& selection) {
   command.add_option("--ranks", selection.ranks, "CPU ranks when number_gpus is 0")->type_name("N");
   command.add_option("--threads", selection.threads, "Threads per rank; 0: all cores")
       ->type_name("N");
+  command
+      .add_option("--gradient-sync", selection.gradient_sync,
+                  "With several ranks and micro-batches: reduce gradients once, after the last, or "
+                  "those of each, so that under FSDP no rank ever holds whole gradients")
+      ->type_name("last|each");
+  command
+      .add_option("--reduce-dtype", selection.reduce_dtype,
+                  "Reduce gradients in this type instead of the one they are computed in")
+      ->type_name("float32|bfloat16");
+  command
+      .add_option("--communication-timeout", selection.communication_timeout_s,
+                  "Seconds until ranks must have met, and for each operation among them")
+      ->option_text("S=600");
 }
 
 LoadedSpace load_space(const Selection& selection) {
@@ -143,6 +156,15 @@ ResolveOptions resolve_options(const Space& space, const Selection& selection) {
     fail("--ranks", "found " + std::to_string(selection.ranks), "at least 1");
   if (selection.threads < 0)
     fail("--threads", "found " + std::to_string(selection.threads), "0 or more");
+  options.gradient_sync = choose("--gradient-sync", selection.gradient_sync, {},
+                                 options.gradient_sync, {"last", "each"});
+  options.reduce_dtype =
+      choose("--reduce-dtype", selection.reduce_dtype, {}, options.reduce_dtype,
+                                {"float32", "bfloat16"});
+  if (selection.communication_timeout_s <= 0)
+    fail("--communication-timeout", "found " + Json(selection.communication_timeout_s).dump(),
+         "a number of seconds above 0");
+  options.communication_timeout_s = selection.communication_timeout_s;
   options.cpu_ranks = selection.ranks;
   options.threads = selection.threads;
   return options;

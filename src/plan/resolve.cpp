@@ -21,6 +21,14 @@ std::string text_or_empty(const Json& value) {
   return value.is_null() ? std::string() : value.get<std::string>();
 }
 
+// As transformers spells it; empty for a family that this version does not train.
+std::string layer_class_of(const std::string& model_type) {
+  if (model_type == "llama") return "LlamaDecoderLayer";
+  if (model_type == "mistral") return "MistralDecoderLayer";
+  if (model_type == "granite") return "GraniteDecoderLayer";
+  return {};
+}
+
 // Turns the inputs of one request into a job, part by part.
 class Resolver {
  public:
@@ -56,7 +64,11 @@ class Resolver {
     if (!simulated()) refuse_unknown_family(catalogue_family());
     job.model = find_model(text("model_name"), weights_format(), settings_,
                            simulated() ? "random" : options_.weights, catalog_.models);
-    if (!simulated()) refuse_unknown_family(config_family(), config_place());
+    if (!simulated()) {
+      refuse_unknown_family(config_family(), config_place());
+      refuse_foreign_layer_class();
+    }
+    job.parallel = parallel();
     job.data = data();
     note_borrowed_targets();
     note_what_has_no_effect();
@@ -75,6 +87,11 @@ class Resolver {
                                        : integer("max_steps");
   }
   bool simulated() const { return options_.backend == kBackendSimulate; }
+  int64_t rank_count() const {
+    const int64_t gpus = integer("number_gpus");
+    return gpus > 0 ? gpus : std::max<int64_t>(1, options_.cpu_ranks);
+  }
+  bool shards() const { return rank_count() > 1 && text("distributed_backend") == "FSDP"; }
 
   // --- what this version cannot do, all of it in one message -------------------------------------
   void refuse_unsupported() const {
@@ -91,14 +108,7 @@ class Resolver {
                         ": prompt tuning puts its tokens in front of each row, which must then be "
                         "one entry; --padding longest works");
     }
-    if (integer("number_gpus") > 1) {
-      reasons.push_back("number_gpus " + std::to_string(integer("number_gpus")) +
-                        ": this version trains on one device; number_gpus 0 or 1 works");
-    }
-    if (options_.cpu_ranks > 1) {
-      reasons.push_back("--ranks " + std::to_string(options_.cpu_ranks) +
-                        ": this version trains in one process; --ranks 1 works");
-    }
+    for (std::string& reason : sharding_refusals()) reasons.push_back(std::move(reason));
     if (integer("fast_moe") > 0) {
       reasons.push_back("fast_moe " + std::to_string(integer("fast_moe")) +
                         ": this version has no expert parallelism; fast_moe 0 works");
@@ -129,6 +139,35 @@ class Resolver {
           "dataset_kwargs_skip_prepare_dataset true: text has to be tokenised; false works");
     }
     if (!reasons.empty()) throw RunError(ReasonCode::kUnsupported, join(reasons, "; "));
+  }
+
+  std::vector<std::string> sharding_refusals() const {
+    std::vector<std::string> reasons;
+    const int64_t ranks = rank_count();
+    const int64_t nodes = integer("number_nodes");
+    if (integer("batch_size") % ranks != 0) {
+      reasons.push_back("batch_size " + inputs_.at("batch_size").dump() +
+                        " cannot be divided evenly by --ranks " + std::to_string(ranks) +
+                        "; a multiple of it works");
+    }
+    const std::string strategy = text("fsdp_sharding_strategy");
+    if (shards() && strategy.rfind("HYBRID_", 0) == 0 && ranks == nodes) {
+      reasons.push_back("fsdp_sharding_strategy " + strategy +
+                        " shards among the ranks of a node, and with one rank on each node none "
+                        "has anybody to share with; FULL_SHARD, or distributed_backend DDP, works");
+    }
+    return reasons;
+  }
+
+  // FSDP takes a class by its name, and finds none of another family's.
+  void refuse_foreign_layer_class() const {
+    constexpr const char* kProperty = "accelerate_config_fsdp_transformer_layer_cls_to_wrap";
+    const std::string asked = text(kProperty);
+    const std::string own = layer_class_of(config_family());
+    if (!shards() || asked.empty() || own.empty() || asked == own) return;
+    throw RunError(ReasonCode::kUnsupported,
+                   std::string(kProperty) + " " + asked + ": the layers of model_name " +
+                       text("model_name") + " are of class " + own + "; that, or None, works");
   }
 
   // The catalogue's family before files are looked for, so that nobody fetches what cannot be
@@ -165,11 +204,30 @@ class Resolver {
     DevicePlan plan;
     plan.threads = options_.threads;
     plan.nodes = integer("number_nodes");
-    plan.ranks = std::max<int64_t>(1, options_.cpu_ranks);
+    plan.ranks = rank_count();
     if (integer("number_gpus") == 0) return plan;
     plan.kind = "cuda";
-    plan.ranks = integer("number_gpus");
     plan.gpu_model = text("gpu_model");
+    return plan;
+  }
+
+  // Ranks that were given no way to share the work still have to agree on their parameters: that is
+  // DDP.
+  ParallelPlan parallel() {
+    ParallelPlan plan;
+    plan.timeout_s = options_.communication_timeout_s;
+    if (rank_count() < 2) return plan;
+    plan.gradient_sync = options_.gradient_sync;
+    plan.reduce_dtype = options_.reduce_dtype;
+    plan.enable_roce = flag("enable_roce") && integer("number_nodes") > 1;
+    if (shards()) {
+      plan.strategy = text("fsdp_sharding_strategy");
+      plan.layer_class = text("accelerate_config_fsdp_transformer_layer_cls_to_wrap");
+      plan.state_dict_type = text("fsdp_state_dict_type");
+      plan.use_orig_params = flag("fsdp_use_orig_params");
+    } else if (text("distributed_backend").empty()) {
+      resolution_.notes.push_back("distributed_backend None: the ranks work as under DDP");
+    }
     return plan;
   }
 
@@ -290,17 +348,20 @@ class Resolver {
   }
 
   void note_what_has_no_effect() {
-    if (integer("number_gpus") < 2) {
-      note_unless_default(
-          {"distributed_backend", "fsdp_sharding_strategy", "fsdp_state_dict_type",
-           "fsdp_use_orig_params", "accelerate_config_fsdp_transformer_layer_cls_to_wrap"},
-          "no effect below two GPUs");
+    const std::vector<std::string> of_fsdp = {
+        "fsdp_sharding_strategy", "fsdp_state_dict_type", "fsdp_use_orig_params",
+        "accelerate_config_fsdp_transformer_layer_cls_to_wrap"};
+    if (rank_count() < 2) {
+      note_unless_default({"distributed_backend"}, "no effect below two GPUs");
+      note_unless_default(of_fsdp, "no effect below two GPUs");
+      note_options_of_several_ranks();
+    } else if (!shards()) {
+      note_unless_default(of_fsdp, "no effect without distributed_backend FSDP");
     }
     if (integer("number_nodes") < 2) note_unless_default({"enable_roce"}, "no effect on one node");
     note_unless_default({"dataset_image_field", "remove_unused_columns"},
                         "no effect on text datasets");
-    if (integer("number_gpus") == 0)
-      note_unless_default({"gpu_model"}, "no effect without GPUs");
+    if (integer("number_gpus") == 0) note_unless_default({"gpu_model"}, "no effect without GPUs");
     if (max_steps() > 0)
       note_unless_default({"num_train_epochs"}, "no effect since max_steps is above 0");
     const Json& config = resolution_.job.model.hf_config;
@@ -308,6 +369,16 @@ class Resolver {
     if (dropout != config.end() && dropout->is_number() && dropout->get<double>() > 0) {
       resolution_.notes.push_back("the model's attention_dropout " + dropout->dump() +
                                   " is not applied: attention probabilities are never dropped");
+    }
+  }
+
+  void note_options_of_several_ranks() {
+    const ResolveOptions defaults;
+    if (options_.gradient_sync != defaults.gradient_sync) {
+      resolution_.notes.emplace_back("--gradient-sync has no effect on one rank");
+    }
+    if (options_.reduce_dtype != defaults.reduce_dtype) {
+      resolution_.notes.emplace_back("--reduce-dtype has no effect on one rank");
     }
   }
 
@@ -360,6 +431,10 @@ Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& o
   if (options.cpu_ranks != defaults.cpu_ranks) inputs["cpu_ranks"] = options.cpu_ranks;
   if (options.weights != defaults.weights) inputs["weights"] = options.weights;
   if (options.padding != defaults.padding) inputs["padding"] = options.padding;
+  if (options.gradient_sync != defaults.gradient_sync) {
+    inputs["gradient_sync"] = options.gradient_sync;
+  }
+  if (options.reduce_dtype != defaults.reduce_dtype) inputs["reduce_dtype"] = options.reduce_dtype;
   if (options.backend != defaults.backend) inputs["backend"] = options.backend;
   return sorted(inputs);
 }

@@ -107,6 +107,12 @@ TEST(SelectionTest, OptionsAreChecked) {
             "--ranks: found 0; expected at least 1");
   EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--threads", "-1"}),
             "--threads: found -1; expected 0 or more");
+  EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--gradient-sync", "lst"}),
+            "--gradient-sync: unknown value 'lst'; expected last or each; did you mean 'last'?");
+  EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--reduce-dtype", "fp32"}),
+            "--reduce-dtype: unknown value 'fp32'; expected float32 or bfloat16");
+  EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--communication-timeout", "0"}),
+            "--communication-timeout: found 0.0; expected a number of seconds above 0");
 }
 
 TEST(SelectionTest, TheCommandLineGoesOverTheSpaceFile) {
@@ -123,6 +129,13 @@ TEST(SelectionTest, TheCommandLineGoesOverTheSpaceFile) {
   EXPECT_EQ(resolve_options(space, selection).weights, "auto");
   EXPECT_EQ(resolve_options(space, selection).cpu_ranks, 2);
   EXPECT_EQ(resolve_options(space, selection).threads, 3);
+  EXPECT_EQ(resolve_options(space, selection).gradient_sync, "last");
+  selection.gradient_sync = "each";
+  selection.reduce_dtype = "float32";
+  selection.communication_timeout_s = 7;
+  EXPECT_EQ(resolve_options(space, selection).gradient_sync, "each");
+  EXPECT_EQ(resolve_options(space, selection).reduce_dtype, "float32");
+  EXPECT_EQ(resolve_options(space, selection).communication_timeout_s, 7);
 }
 
 }  // namespace

@@ -122,12 +122,10 @@ TEST_F(ResolveTest, WhatThisVersionCannotDoIsRefusedByName) {
       "UNSUPPORTED: optim lomo updates in the backward, before loss scaling knows whether a "
       "gradient overflowed: accelerate_config_mixed_precision fp16 is impossible, bf16 works");
   EXPECT_EQ(
-      failure({"number_gpus=2", "gpu_model=L40S"}),
-      "UNSUPPORTED: number_gpus 2: this version trains on one device; number_gpus 0 or 1 works");
-  EXPECT_EQ(failure({"accelerate_config_mixed_precision=fp8"}),
-            "UNSUPPORTED: accelerate_config_mixed_precision fp8: CPUs have no float8 products; "
-            "number_gpus 1 on a GPU of compute capability 8.9 or newer (L40S, H100, H200, B200), or "
-            "bf16 works");
+      failure({"accelerate_config_mixed_precision=fp8"}),
+      "UNSUPPORTED: accelerate_config_mixed_precision fp8: CPUs have no float8 products; "
+      "number_gpus 1 on a GPU of compute capability 8.9 or newer (L40S, H100, H200, B200), or "
+      "bf16 works");
   EXPECT_EQ(
       failure({"accelerate_config_mixed_precision=fp16", "bf16=true"}),
       "UNSUPPORTED: bf16 true contradicts accelerate_config_mixed_precision fp16; set one of them");
@@ -140,18 +138,86 @@ TEST_F(ResolveTest, WhatThisVersionCannotDoIsRefusedByName) {
   EXPECT_EQ(failure({"dataset_kwargs_skip_prepare_dataset=true"}),
             "UNSUPPORTED: dataset_kwargs_skip_prepare_dataset true: text has to be tokenised; "
             "false works");
+  options_.cpu_ranks = 4;
+  EXPECT_EQ(failure({"fast_moe=1"}),
+            "UNSUPPORTED: batch_size 6 cannot be divided evenly by --ranks 4; a multiple of it "
+            "works; fast_moe 1: this version has no expert parallelism; fast_moe 0 works");
+}
+
+// --- several ranks -----------------------------------------------------------------------------
+TEST_F(ResolveTest, RanksShareTheBatchAndTheStrategyIsFsdps) {
+  const Resolution on_gpus = resolved({"number_gpus=3", "gpu_model=L40S"});
+  EXPECT_EQ(on_gpus.job.device.ranks, 3);
+  EXPECT_EQ(on_gpus.job.batches.per_device_batch_size, 2);
+  EXPECT_EQ(on_gpus.job.parallel.strategy, "FULL_SHARD");
+  EXPECT_EQ(on_gpus.job.parallel.layer_class, "");
+  EXPECT_EQ(on_gpus.job.parallel.state_dict_type, "FULL_STATE_DICT");
+  EXPECT_EQ(on_gpus.job.parallel.timeout_s, 600);
+  EXPECT_THAT(on_gpus.notes, IsEmpty());
+
   options_.cpu_ranks = 2;
-  EXPECT_EQ(
-      failure({"fast_moe=1"}),
-      "UNSUPPORTED: --ranks 2: this version trains in one process; --ranks 1 works; fast_moe 1: "
-      "this version has no expert parallelism; fast_moe 0 works");
+  options_.gradient_sync = "each";
+  options_.reduce_dtype = "float32";
+  options_.communication_timeout_s = 5;
+  const ParallelPlan plan =
+      resolved({"fsdp_sharding_strategy=SHARD_GRAD_OP", "fsdp_state_dict_type=SHARDED_STATE_DICT",
+                "fsdp_use_orig_params=false",
+                "accelerate_config_fsdp_transformer_layer_cls_to_wrap=LlamaDecoderLayer"})
+          .job.parallel;
+  EXPECT_EQ(plan.strategy, "SHARD_GRAD_OP");
+  EXPECT_EQ(plan.state_dict_type, "SHARDED_STATE_DICT");
+  EXPECT_FALSE(plan.use_orig_params);
+  EXPECT_EQ(plan.layer_class, "LlamaDecoderLayer");
+  EXPECT_EQ(plan.gradient_sync, "each");
+  EXPECT_EQ(plan.reduce_dtype, "float32");
+  EXPECT_EQ(plan.timeout_s, 5);
+}
+
+TEST_F(ResolveTest, WithoutFsdpRanksWorkAsUnderDdp) {
+  options_.cpu_ranks = 2;
+  const Resolution ddp = resolved({"distributed_backend=DDP", "fsdp_sharding_strategy=NO_SHARD"});
+  EXPECT_EQ(ddp.job.parallel.strategy, "DDP");
+  EXPECT_THAT(ddp.notes, ElementsAre("fsdp_sharding_strategy \"NO_SHARD\" has no effect without "
+                                     "distributed_backend FSDP"));
+  const Resolution none = resolved({"distributed_backend=None"});
+  EXPECT_EQ(none.job.parallel.strategy, "DDP");
+  EXPECT_THAT(none.notes, ElementsAre("distributed_backend None: the ranks work as under DDP"));
+}
+
+TEST_F(ResolveTest, OneRankIsToldWhatHasNoEffect) {
+  options_.gradient_sync = "each";
+  options_.reduce_dtype = "float32";
+  EXPECT_THAT(resolved({}).notes, ElementsAre("--gradient-sync has no effect on one rank",
+                                              "--reduce-dtype has no effect on one rank"));
+}
+
+TEST_F(ResolveTest, AHybridNeedsSeveralRanksOnANode) {
+  EXPECT_EQ(failure({"number_gpus=2", "number_nodes=2", "gpu_model=L40S",
+                     "fsdp_sharding_strategy=HYBRID_SHARD_ZERO2"}),
+            "UNSUPPORTED: fsdp_sharding_strategy HYBRID_SHARD_ZERO2 shards among the ranks of a "
+            "node, and with one rank on each node none has anybody to share with; FULL_SHARD, or "
+            "distributed_backend DDP, works");
+  const Resolution hybrid = resolved({"number_gpus=6", "number_nodes=2", "gpu_model=L40S",
+                                      "enable_roce=true", "fsdp_sharding_strategy=HYBRID_SHARD"});
+  EXPECT_EQ(hybrid.job.parallel.strategy, "HYBRID_SHARD");
+  EXPECT_TRUE(hybrid.job.parallel.enable_roce);
+}
+
+TEST_F(ResolveTest, TheLayerClassIsTheFamilysOwn) {
+  constexpr const char* kGptj = "accelerate_config_fsdp_transformer_layer_cls_to_wrap=GPTJBlock";
+  options_.cpu_ranks = 2;
+  EXPECT_EQ(failure({kGptj}),
+            "UNSUPPORTED: accelerate_config_fsdp_transformer_layer_cls_to_wrap GPTJBlock: the "
+            "layers of model_name smollm2-135m are of class LlamaDecoderLayer; that, or None, "
+            "works");
+  EXPECT_EQ(resolved({kGptj, "distributed_backend=DDP"}).notes.size(), 1u);
 }
 
 constexpr const char* kGptq = "finetune_gtpq-lora_benchmark-v1.0.0";
 
 TEST_F(ResolveTest, GptqLoraIsLoraOverQuantisedWeightsInFloat16) {
-  const Resolution result = resolve(request({"r=8", "model_name=granite-7b-base"}, kGptq), settings_,
-                                    options_, Catalog::shipped());
+  const Resolution result = resolve(request({"r=8", "model_name=granite-7b-base"}, kGptq),
+                                    settings_, options_, Catalog::shipped());
   const TrainingJob& job = result.job;
   EXPECT_EQ(job.tuning, "gptq-lora");
   EXPECT_EQ(job.lora.rank, 8);
@@ -160,18 +226,16 @@ TEST_F(ResolveTest, GptqLoraIsLoraOverQuantisedWeightsInFloat16) {
   EXPECT_EQ(job.precision.torch_dtype, "float16");
   EXPECT_EQ(job.precision.autocast, "fp16");  // scales the loss
   EXPECT_TRUE(job.kernels.fused_loss && job.kernels.fused_rms_norm && job.kernels.fused_rope);
-  EXPECT_EQ(job.model.hf_config["quantization_config"],
-            Json({{"quant_method", "gptq"},
-                  {"bits", 4},
-                  {"group_size", 128},
-                  {"desc_act", false},
-                  {"sym", true},
-                  {"checkpoint_format", "gptq"}}));
+  EXPECT_EQ(job.model.hf_config["quantization_config"], Json({{"quant_method", "gptq"},
+                                                              {"bits", 4},
+                                                              {"group_size", 128},
+                                                              {"desc_act", false},
+                                                              {"sym", true},
+                                                              {"checkpoint_format", "gptq"}}));
 }
 
 TEST_F(ResolveTest, GptqLoraTakesTheTargetsOfLoraWhereTheDocumentsNameNone) {
-  const Resolution result =
-      resolve(request({}, kGptq), settings_, options_, Catalog::shipped());
+  const Resolution result = resolve(request({}, kGptq), settings_, options_, Catalog::shipped());
   EXPECT_THAT(result.job.lora.target_modules, ElementsAre("q_proj", "v_proj"));
   EXPECT_THAT(result.notes,
               ::testing::Contains("model_name smollm2-135m has no gptq_lora_targets in "
@@ -188,10 +252,11 @@ TEST_F(ResolveTest, GptqLoraLooksForQuantisedWeights) {
             "UNSUPPORTED: bf16 true contradicts fp16 true, which "
             "finetune_gptq-lora_benchmark-v1.0.0 sets; bf16 false works");
   options_.weights = "auto";
-  EXPECT_EQ(failure_of({"model_name=granite-7b-base"}),
-            "WEIGHTS: the GPTQ-Quantized weights of granite-7b-base are not at hand; name their "
-            "folder under model_map in --config; or train without them: --weights random [looked at "
-            "/hf-models-pvc/granite-7b-base-gtpq/ (no such folder)]");
+  EXPECT_EQ(
+      failure_of({"model_name=granite-7b-base"}),
+      "WEIGHTS: the GPTQ-Quantized weights of granite-7b-base are not at hand; name their "
+      "folder under model_map in --config; or train without them: --weights random [looked at "
+      "/hf-models-pvc/granite-7b-base-gtpq/ (no such folder)]");
   settings_.model_map["my-3b"]["GPTQ-Quantized"] = model_folder("quantised");
   EXPECT_EQ(failure_of({"model_name=my-3b"}).substr(0, 51),
             "UNSUPPORTED: model_name my-3b has no gptq_lora_targ");
@@ -468,10 +533,14 @@ TEST_F(ResolveTest, InputsHaveEveryPropertySortedAndWhatTheCommandLineAdds) {
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
   options_.weights = "random";
   options_.cpu_ranks = 4;
+  options_.gradient_sync = "each";
+  options_.reduce_dtype = "float32";
   options_.padding = "max_length";
   const Json more = effective_inputs(plain, options_);
   EXPECT_EQ(more["weights"], "random");
   EXPECT_EQ(more["cpu_ranks"], 4);
+  EXPECT_EQ(more["gradient_sync"], "each");
+  EXPECT_EQ(more["reduce_dtype"], "float32");
   EXPECT_EQ(more["padding"], "max_length");
 }
 

@@ -24,6 +24,8 @@ TrainingJob unusual_job() {
   job.optimizer = {
       "sgd", 1e-3, 0.1, {0.8, 0.95}, 1e-6, 2.0, "polynomial", {{"power", 2.0}}, 0.5, 9};
   job.device = {"cuda", "L40S", 4, 2, 6};
+  job.parallel = {"HYBRID_SHARD", "LlamaDecoderLayer", "LOCAL_STATE_DICT", false,
+                  "each",         "float32",           true,               5};
   job.activations = {false, true};
   job.kernels = {false, false, false, false};
   job.lora = {2, 3.5, 0.25, {"q_proj", "v_proj"}};

@@ -24,11 +24,15 @@ struct Selection {
   std::string padding;                   // --padding: empty when not given
   int64_t ranks = 1;                     // --ranks
   int64_t threads = 0;                   // --threads
+  std::string gradient_sync;             // --gradient-sync: empty when not given
+  std::string reduce_dtype;              // --reduce-dtype: empty when not given
+  double communication_timeout_s = 600;  // --communication-timeout
 };
 
 // SPACE (optional; a space can be given by --experiment and --set alone), --set, --experiment,
 // --entity,
-// --config, --weights, --padding, --ranks, --threads.
+// --config, --weights, --padding, --ranks, --threads, --gradient-sync, --reduce-dtype,
+// --communication-timeout.
 void add_selection_options(CLI::App& command, Selection& selection);
 
 struct LoadedSpace {
@@ -48,8 +52,8 @@ std::optional<int64_t> chosen_entity(const Space& space, const Selection& select
 // and how to choose (--entity N|ID, --experiment ID).
 MeasurementRequest choose_request(const Space& space, const Selection& selection);
 
-// Command line over space file over defaults. InputError for an unknown value of --weights or
-// --padding.
+// Command line over space file over defaults. InputError for an unknown value of --weights,
+// --padding, --gradient-sync or --reduce-dtype.
 ResolveOptions resolve_options(const Space& space, const Selection& selection);
 
 }  // namespace sftbench

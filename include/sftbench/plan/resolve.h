@@ -15,10 +15,13 @@
 namespace sftbench {
 
 struct ResolveOptions {
-  std::string weights = "auto";     // auto: files; random: drawn from the seed
-  std::string padding = "longest";  // one of known_paddings()
-  int64_t cpu_ranks = 1;            // processes when number_gpus is 0
-  int64_t threads = 0;              // per rank; 0: all cores this process may use
+  std::string weights = "auto";          // auto: files; random: drawn from the seed
+  std::string padding = "longest";       // one of known_paddings()
+  int64_t cpu_ranks = 1;                 // processes when number_gpus is 0
+  int64_t threads = 0;                   // per rank; 0: all cores this process may use
+  std::string gradient_sync = "last";    // ParallelPlan's
+  std::string reduce_dtype;              // the same
+  double communication_timeout_s = 600;  // the same
   double sample_period_s = 1.0;
   // kBackendSimulate refuses nothing that this version cannot train, and needs neither weights nor
   // a generated dataset.
@@ -40,7 +43,8 @@ Resolution resolve(const MeasurementRequest& request, const ActuatorSettings& se
                    const ResolveOptions& options, const Catalog& catalog);
 
 // The inputs that a result records: request.inputs, and what the command line adds to them when it
-// differs from the default: cpu_ranks, weights, padding, backend. Sorted by name.
+// differs from the default: cpu_ranks, weights, padding, gradient_sync, reduce_dtype, backend.
+// Sorted by name.
 Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& options);
 
 // Name of a measurement's files: a digest of experiment and effective inputs in canonical order.
