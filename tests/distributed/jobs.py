@@ -1,0 +1,105 @@
+"""Training jobs for two_hosts.sh, small enough for four ranks on two cores, and checks of their results.
+
+  jobs.py make SFTBENCH FOLDER          FOLDER/one.json, and for four ranks FOLDER/<STRATEGY>.json, endless.json
+  jobs.py losses ONE OTHER LAUNCHER     both results valid, the same losses, started by LAUNCHER
+  jobs.py bytes RESULT SENT SENT        bytes that have left each host against the program's own counters
+  jobs.py failed RESULT RANKS           failed with code NCCL, naming one of RANKS (a,b,...)
+"""
+import glob
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+RANKS = 4
+STEPS = 4
+# Float32 sums over ranks come in another order than one process's; losses here are about 9.
+LOSS_TOLERANCE = 1e-5
+# On the wire are also headers (66 of 1514 bytes at most), acknowledgements of what came, and what the ranks and
+# their launcher say beside tensors.
+HEADERS = 1.10
+TALK_BYTES = 256 * 1024
+
+
+def result_of(path):
+    """FILE itself, or the one result below a folder."""
+    found = [path] if path.endswith(".json") else glob.glob(f"{path}/**/*.json", recursive=True)
+    assert len(found) == 1, f"{path}: {len(found)} results"
+    return json.loads(Path(found[0]).read_text())
+
+
+def make(program, folder):
+    folder = Path(folder)
+    data = folder / "data" / "news-tokens-16384plus-entries-4096.jsonl"
+    data.parent.mkdir()
+    with data.open("w") as file:
+        for i in range(64):
+            words = " ".join(f"w{(37 * i + 11 * k) % 211}" for k in range(8 + i % 7))
+            file.write(json.dumps({"output": f"q{i}\n### Response: {words}"}) + "\n")
+    config = folder / "config.yaml"
+    config.write_text(f"actuatorIdentifier: SFTTrainer\nparameters: {{data_directory: {data.parent}}}\n")
+    settings = {"model_name": "smollm2-135m", "number_gpus": 0, "model_max_length": 64, "batch_size": 8,
+                "max_steps": STEPS, "gradient_accumulation_steps": 2, "torch_dtype": "float32"}
+    words = [program, "run", "--dry-run", "--experiment", "finetune_full_benchmark-v1.0.0", "--config", str(config),
+             "--weights", "random", "--threads", "1"]
+    for name, value in settings.items():
+        words += ["--set", f"{name}={value}"]
+    job = json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout)
+    job["model"]["hf_config"].pop("head_dim", None)
+    job["model"]["hf_config"].update(hidden_size=64, intermediate_size=160, num_hidden_layers=4, num_attention_heads=4,
+                                     num_key_value_heads=2)
+
+    def write(name, **parallel):
+        job["parallel"].update(parallel)
+        job["inputs"]["fsdp_sharding_strategy"] = job["parallel"]["strategy"]
+        (folder / f"{name}.json").write_text(json.dumps(job))
+
+    write("one")
+    job["device"]["ranks"] = job["inputs"]["cpu_ranks"] = RANKS
+    job["batches"]["per_device_batch_size"] //= RANKS
+    for strategy in ("FULL_SHARD", "HYBRID_SHARD"):
+        write(strategy, strategy=strategy, timeout_s=60)
+    job["batches"]["max_steps"] = job["inputs"]["max_steps"] = 100000
+    write("endless", strategy="FULL_SHARD", timeout_s=5)
+
+
+def losses(one, other, launcher):
+    one, other = result_of(one), result_of(other)
+    for result in (one, other):
+        assert result["status"] == "valid", result["reason"]
+    assert other["environment"]["launcher"] == launcher, other["environment"]["launcher"]
+    assert len(other["extra"]["loss"]) == STEPS
+    worst = max(abs(a - b) for a, b in zip(one["extra"]["loss"], other["extra"]["loss"]))
+    assert worst <= LOSS_TOLERANCE, (one["extra"]["loss"], other["extra"]["loss"])
+    ranks = [(rank["rank"], rank["node"], rank["host"]) for rank in other["extra"]["ranks"]]
+    assert ranks == [(0, 0, "n1"), (1, 0, "n1"), (2, 1, "n2"), (3, 1, "n2")], ranks
+    print(f"  losses {' '.join(f'{loss:.6f}' for loss in other['extra']['loss'])}, one process's within {worst:.1e}")
+
+
+def bytes_between_hosts(result):
+    """That each host sends to the other, by the program's counters: under HYBRID_SHARD the replicas' share alone."""
+    communication = result_of(result)["extra"]["communication"]["collectives"]
+    of_replicas = [c for c in communication if c["group"] == "replicas"]
+    assert of_replicas, communication
+    per_rank = sum(c["sent_bytes_per_step"]["max"] for c in of_replicas)
+    return per_rank * STEPS * RANKS // 2
+
+
+def check_bytes(result, *sent):
+    counted = bytes_between_hosts(result)
+    for host, wire in zip(("n1", "n2"), map(int, sent)):
+        print(f"  {host} sent {wire} bytes to the other host, {wire / counted:.4f} of the {counted:.0f} counted")
+        assert counted <= wire <= counted * HEADERS + TALK_BYTES, (host, wire, counted)
+
+
+def failed(result, ranks):
+    result = result_of(result)
+    reason = result["reason"]
+    assert result["status"] == "failed" and reason["code"] == "NCCL", (result["status"], reason)
+    assert any(f"rank {rank}" in reason["message"] for rank in ranks.split(",")), reason["message"]
+    assert not result["measured"], result["measured"]
+    print(f"  {reason['code']}: {reason['message']}")
+
+
+if __name__ == "__main__":
+    {"make": make, "losses": losses, "bytes": check_bytes, "failed": failed}[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Trains on two hosts: network namespaces of this machine (hosts.sh), two ranks on each, under FULL_SHARD and
+# HYBRID_SHARD, through Open MPI, Slurm and torchrun as they are (launchers.sh). Losses equal one process's, what
+# HYBRID_SHARD sends from host to host is what the program counted, and when the link is cut all ranks end in time.
+# As root; exit 77, with the reason, where that cannot be done.
+#
+# usage: tests/distributed/two_hosts.sh SFTBENCH [mpi|slurm|torchrun|cut]...
+#   PYTHON  an interpreter with torch, for torchrun; without one that launcher is left out
+set -euo pipefail
+program=$(realpath "${1:?usage: two_hosts.sh SFTBENCH [mpi|slurm|torchrun|cut]...}")
+shift
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/hosts.sh"
+. "$here/launchers.sh"
+# Ranks that share two cores must not spin while they wait.
+export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
+
+sftbench_run() { # JOB RESULTS: the words
+  echo "$program run --job $work/$1.json -o $work/$2 --format json --no-progress --log-level warn"
+}
+
+trains_through() { # LAUNCHER: each strategy, as often with the same losses
+  local launcher=$1 strategy results sent1 sent2
+  for strategy in FULL_SHARD HYBRID_SHARD; do
+    echo "$launcher, $strategy"
+    results=$launcher.$strategy
+    sent1=$(bytes_sent n1) sent2=$(bytes_sent n2)
+    # shellcheck disable=SC2046
+    by_$launcher 2 $(sftbench_run $strategy "$results") >"$work/$results.json"
+    sent1=$(($(bytes_sent n1) - sent1)) sent2=$(($(bytes_sent n2) - sent2))
+    python3 "$here/jobs.py" losses "$work/one" "$work/$results" $launcher
+    # What goes to the standard output is one measurement, rank 0's.
+    python3 "$here/jobs.py" losses "$work/$results.json" "$work/$results" $launcher >"$work/twice"
+    [ $strategy = FULL_SHARD ] || python3 "$here/jobs.py" bytes "$work/$results" $sent1 $sent2
+  done
+}
+
+# Ranks started by hand: no launcher that would end the others when one has ended.
+start_by_hand() { # JOB RESULTS
+  local rank host
+  rank_processes=()
+  for rank in 0 1 2 3; do
+    host=n$((rank / 2 + 1))
+    # shellcheck disable=SC2046
+    on $host env RANK=$rank WORLD_SIZE=4 LOCAL_RANK=$((rank % 2)) LOCAL_WORLD_SIZE=2 MASTER_ADDR=n1 \
+      MASTER_PORT=29500 $(sftbench_run "$1" "$2") >"$work/rank$rank.out" 2>"$work/rank$rank.err" &
+    rank_processes+=($!)
+  done
+}
+
+survives_a_cut_link() {
+  echo "the link is cut for longer than the deadline of 5 s"
+  local try begin_s rank status
+  start_by_hand endless cut
+  for try in {1..300}; do
+    grep -qs ' step: 3 ' "$work"/cut/*/*.log && break
+    sleep 0.1
+  done
+  cut
+  begin_s=$(date +%s)
+  for rank in 0 1 2 3; do
+    status=0
+    wait "${rank_processes[$rank]}" || status=$?
+    echo "  rank $rank ended after $(($(date +%s) - begin_s)) s with status $status"
+    [ $status -eq 4 ] || { cat "$work/rank$rank.err"; return 1; }
+  done
+  [ $(($(date +%s) - begin_s)) -le 15 ] || { echo "that is more than the deadline + 10 s"; return 1; }
+  python3 "$here/jobs.py" failed "$work/cut" 2,3
+  mend
+  echo "the link is mended: the next run works"
+  start_by_hand FULL_SHARD mended
+  for rank in 0 1 2 3; do wait "${rank_processes[$rank]}" || { cat "$work/rank$rank.err"; return 1; }; done
+  python3 "$here/jobs.py" losses "$work/one" "$work/mended" none
+}
+
+hosts_up
+install_launchers
+work=$hosts_folder/work
+mkdir "$work"
+python3 "$here/jobs.py" make "$program" "$work"
+# shellcheck disable=SC2046
+$(sftbench_run one one) >/dev/null
+
+for case in "${@:-mpi slurm torchrun cut}"; do
+  for case in $case; do
+    case $case in
+      mpi) trains_through mpi ;;
+      slurm) slurm_up && trains_through slurm ;;
+      torchrun)
+        if [ -x "$(command -v "${PYTHON:-}")" ]; then
+          trains_through torchrun
+        else
+          echo "SKIPPED torchrun: PYTHON names no interpreter with torch"
+        fi ;;
+      cut) survives_a_cut_link ;;
+      *) echo "unknown case $case" && exit 2 ;;
+    esac
+  done
+done
+on n1 pgrep -x sftbench && { echo "a rank is left on n1"; exit 1; }
+on n2 pgrep -x sftbench && { echo "a rank is left on n2"; exit 1; }
+echo "two hosts: all as it should be"
