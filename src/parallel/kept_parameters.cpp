@@ -7,7 +7,7 @@ namespace {
 
 class KeptParameters : public ParallelParameters {
  public:
-  explicit KeptParameters(const std::vector<ParameterUnit>& units) {
+  explicit KeptParameters(const std::vector<ParameterUnit>& units) : units_(units) {
     for (const ParameterUnit& unit : units) {
       for (const UnitTensor& named : unit.tensors) {
         memory_.parameters += static_cast<int64_t>(named.tensor->nbytes());
@@ -34,10 +34,24 @@ class KeptParameters : public ParallelParameters {
   }
 
   double global_norm(double owned_norm) override { return owned_norm; }
+  void visit_whole(const Visit& visit) override {
+    for (const ParameterUnit& unit : units_) {
+      for (const UnitTensor& named : unit.tensors) visit(named.name, *named.tensor);
+    }
+  }
+  void put_whole(const std::string& name, const torch::Tensor& values) override {
+    const torch::NoGradGuard no_grad;
+    for (const ParameterUnit& unit : units_) {
+      for (const UnitTensor& named : unit.tensors) {
+        if (named.name == name) named.tensor->copy_(values);
+      }
+    }
+  }
   ParallelMemory memory() const override { return memory_; }
   double take_wait_seconds() override { return 0; }
 
  private:
+  std::vector<ParameterUnit> units_;
   std::vector<OwnedTensor> owned_;
   ParallelMemory memory_;
 };

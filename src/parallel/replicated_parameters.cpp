@@ -101,7 +101,7 @@ std::vector<Bucket> make_buckets(const std::vector<ParameterUnit>& units, Bucket
 class ReplicatedParameters : public ParallelParameters {
  public:
   ReplicatedParameters(const std::vector<ParameterUnit>& units, ProcessMesh& mesh, Buckets kind)
-      : mesh_(mesh), buckets_(make_buckets(units, kind)) {
+      : mesh_(mesh), units_(units), buckets_(make_buckets(units, kind)) {
     for (const ParameterUnit& unit : units) {
       for (const UnitTensor& named : unit.tensors) {
         memory_.parameters += static_cast<int64_t>(named.tensor->nbytes());
@@ -155,6 +155,19 @@ class ReplicatedParameters : public ParallelParameters {
 
   // Every rank holds the sums, in the same bits.
   double global_norm(double owned_norm) override { return owned_norm; }
+  void visit_whole(const Visit& visit) override {
+    for (const ParameterUnit& unit : units_) {
+      for (const UnitTensor& named : unit.tensors) visit(named.name, *named.tensor);
+    }
+  }
+  void put_whole(const std::string& name, const torch::Tensor& values) override {
+    const torch::NoGradGuard no_grad;
+    for (const ParameterUnit& unit : units_) {
+      for (const UnitTensor& named : unit.tensors) {
+        if (named.name == name) named.tensor->copy_(values);
+      }
+    }
+  }
   ParallelMemory memory() const override { return memory_; }
   double take_wait_seconds() override { return std::exchange(waited_s_, 0.0); }
 
@@ -183,6 +196,7 @@ class ReplicatedParameters : public ParallelParameters {
   }
 
   ProcessMesh& mesh_;
+  std::vector<ParameterUnit> units_;
   std::vector<Bucket> buckets_;
   std::vector<OwnedTensor> owned_;
   ParallelMemory memory_;

@@ -28,31 +28,20 @@ namespace {
 
 constexpr size_t kRoot = 0, kFirstLayer = 1;
 
-// The layers' buffers all have the size of the largest; the root unit has its own.
-class UnitBuffers {
- public:
-  UnitBuffers(const std::vector<std::unique_ptr<ShardedUnit>>& units,
-              int64_t (ShardedUnit::*bytes)() const, torch::Device device, BufferAccount& account)
-      : root_(((*units.front()).*bytes)(), device, account),
-        layers_(largest_layer(units, bytes), device, account) {}
-
-  torch::Tensor take(size_t unit) { return unit == kRoot ? root_.take() : layers_.take(); }
-  void give_back(size_t unit, torch::Tensor buffer) {
-    (unit == kRoot ? root_ : layers_).give_back(buffer);
-  }
-
- private:
-  static int64_t largest_layer(const std::vector<std::unique_ptr<ShardedUnit>>& units,
-                               int64_t (ShardedUnit::*bytes)() const) {
-    int64_t largest = 0;
-    for (size_t i = kFirstLayer; i < units.size(); ++i) {
-      largest = std::max(largest, ((*units[i]).*bytes)());
-    }
-    return largest;
-  }
-
-  BufferPool root_, layers_;
+// Buffers of layers all have the size that the largest needs; the root unit has its own.
+struct BufferBytes {
+  int64_t root = 0, layer = 0;
+  int64_t of(size_t unit) const { return unit == kRoot ? root : layer; }
 };
+
+BufferBytes buffer_bytes(const std::vector<std::unique_ptr<ShardedUnit>>& units,
+                         int64_t (ShardedUnit::*bytes)() const) {
+  BufferBytes result{((*units.front()).*bytes)(), 0};
+  for (size_t i = kFirstLayer; i < units.size(); ++i) {
+    result.layer = std::max(result.layer, ((*units[i]).*bytes)());
+  }
+  return result;
+}
 
 class ShardedParameters : public ParallelParameters {
  public:
@@ -62,8 +51,9 @@ class ShardedParameters : public ParallelParameters {
         options_(options),
         device_(device),
         units_(std::move(units)),
-        parameter_buffers_(units_, &ShardedUnit::gathered_bytes, device, account_),
-        gradient_buffers_(units_, &ShardedUnit::gradient_bytes, device, account_),
+        parameter_bytes_(buffer_bytes(units_, &ShardedUnit::gathered_bytes)),
+        gradient_bytes_(buffer_bytes(units_, &ShardedUnit::gradient_bytes)),
+        buffers_(device),
         expected_(units_.size(), true) {
     for (const auto& unit : units_) unit->append_owned(owned_);
   }
@@ -126,13 +116,21 @@ class ShardedParameters : public ParallelParameters {
     return std::sqrt(square.item<double>());
   }
 
+  void visit_whole(const Visit& visit) override {
+    for (const auto& unit : units_) unit->visit_whole(mesh_.shards(), visit);
+  }
+
+  void put_whole(const std::string& name, const torch::Tensor& values) override {
+    for (const auto& unit : units_) unit->put_whole(name, values);
+  }
+
   ParallelMemory memory() const override {
     ParallelMemory memory;
     for (const auto& unit : units_) {
       memory.parameters += unit->shard_bytes();
       memory.gradients += unit->shard_gradient_bytes();
     }
-    memory.gathered_peak = account_.peak_bytes();
+    memory.gathered_peak = buffers_.peak_bytes();
     return memory;
   }
 
@@ -151,7 +149,7 @@ class ShardedParameters : public ParallelParameters {
 
   void gather(size_t unit) {
     if (units_[unit]->gathering()) return;
-    units_[unit]->start_gather(parameter_buffers_.take(unit), mesh_.shards());
+    units_[unit]->start_gather(buffers_.take(parameter_bytes_.of(unit)), mesh_.shards());
   }
 
   void gather_ahead(size_t unit) {
@@ -163,14 +161,14 @@ class ShardedParameters : public ParallelParameters {
   void release(size_t unit) {
     if (!units_[unit]->gathering()) return;
     wait_for(unit);
-    parameter_buffers_.give_back(unit, units_[unit]->release());
+    buffers_.give_back(units_[unit]->release());
   }
 
   // --- gradients
 
   void collect_gradients(size_t unit) {
     if (!units_[unit]->trains() || units_[unit]->collects_gradients()) return;
-    units_[unit]->bind_gradients(gradient_buffers_.take(unit));
+    units_[unit]->bind_gradients(buffers_.take(gradient_bytes_.of(unit)));
   }
 
   void enter_backward(size_t unit) {
@@ -198,7 +196,7 @@ class ShardedParameters : public ParallelParameters {
   void finish_oldest_reduction() {
     const size_t unit = reducing_.front();
     reducing_.pop_front();
-    gradient_buffers_.give_back(unit, units_[unit]->finish_reduction(waited_s_));
+    buffers_.give_back(units_[unit]->finish_reduction(waited_s_));
     if (last_ && mesh_.shape().replicas > 1) {
       units_[unit]->start_replica_sums(mesh_.replicas(), replica_sums_);
     }
@@ -207,9 +205,9 @@ class ShardedParameters : public ParallelParameters {
   ProcessMesh& mesh_;
   ShardingOptions options_;
   torch::Device device_;
-  BufferAccount account_;
   std::vector<std::unique_ptr<ShardedUnit>> units_;
-  UnitBuffers parameter_buffers_, gradient_buffers_;
+  BufferBytes parameter_bytes_, gradient_bytes_;
+  BufferPool buffers_;
   std::vector<OwnedTensor> owned_;
 
   bool backward_ = false;  // the pass that runs

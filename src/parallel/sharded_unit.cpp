@@ -265,6 +265,30 @@ void ShardedUnit::drop_gradients() {
   }
 }
 
+void ShardedUnit::visit_whole(Communicator& shards, const ParallelParameters::Visit& visit) const {
+  const torch::NoGradGuard no_grad;
+  for (const Segment& segment : segments_) {
+    const torch::Tensor all = torch::empty({segment.layout.elements()}, segment.shard.options());
+    shards.all_gather(all, segment.shard).wait();
+    for (const FlatTensor& flat : segment.layout.tensors()) {
+      visit(flat.name, all.slice(0, flat.begin, flat.end).view(flat.shape));
+    }
+  }
+}
+
+void ShardedUnit::put_whole(const std::string& name, const torch::Tensor& values) {
+  const torch::NoGradGuard no_grad;
+  for (Segment& segment : segments_) {
+    const int64_t shard_begin = rank_ * segment.layout.shard_elements();
+    for (const FlatSlice& slice : segment.layout.slices(rank_)) {
+      const FlatTensor& flat = segment.layout.tensors()[slice.tensor];
+      if (flat.name != name) continue;
+      segment.shard.slice(0, slice.begin - shard_begin, slice.end - shard_begin)
+          .copy_(values.reshape(-1).slice(0, slice.begin - flat.begin, slice.end - flat.begin));
+    }
+  }
+}
+
 void ShardedUnit::append_owned(std::vector<OwnedTensor>& owned) const {
   for (const Segment& segment : segments_) {
     owned.insert(owned.end(), segment.owned.begin(), segment.owned.end());

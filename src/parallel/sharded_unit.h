@@ -55,6 +55,10 @@ class ShardedUnit {
 
   void append_owned(std::vector<OwnedTensor>& owned) const;
 
+  // Gathers what the shards hold, in their dtype, beside any buffer.
+  void visit_whole(Communicator& shards, const ParallelParameters::Visit& visit) const;
+  void put_whole(const std::string& name, const torch::Tensor& values);
+
  private:
   struct Segment {
     FlatLayout layout;

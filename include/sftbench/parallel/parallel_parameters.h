@@ -89,6 +89,13 @@ class ParallelParameters {
   // The 2-norm over all parameters, of the norms of each rank's owned ones. Collective.
   virtual double global_norm(double owned_norm) = 0;
 
+  // Collective: every parameter, frozen ones too, whole and in the dtype that it is kept in, unit by unit;
+  // no more than one unit is whole at a time.
+  using Visit = std::function<void(const std::string& name, const torch::Tensor& values)>;
+  virtual void visit_whole(const Visit& visit) = 0;
+  // A parameter becomes `values`, which every rank has whole, on any device and of any dtype.
+  virtual void put_whole(const std::string& name, const torch::Tensor& values) = 0;
+
   virtual ParallelMemory memory() const = 0;
 
   // Time in which this thread waited for other ranks since the last call, seconds. On GPUs the

@@ -1,0 +1,332 @@
+// N ranks equal one: the same entries in as many micro-batches, on one rank and on several, give
+// the same losses and the same parameters; and what a rank keeps and sends is what theory says.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/train.h"
+#include "engine/training_fixture.h"
+#include "engine/training_run.h"
+#include "parallel/rank_processes.h"
+#include "sftbench/engine/host_memory.h"
+
+namespace sftbench {
+namespace {
+
+struct Outcome {
+  std::vector<double> losses, norms;
+  std::map<std::string, torch::Tensor> values;
+  RankReport report;
+};
+
+Outcome train_to_the_end(const TrainingJob& job, RankGroup& group) {
+  TrainingRun run = prepare_run(job, group);
+  Recorder recorder;
+  train(run, group, {&recorder}, [] { return false; });
+  Outcome outcome;
+  for (const StepEvent& step : recorder.steps) {
+    outcome.losses.push_back(step.loss);
+    outcome.norms.push_back(step.grad_norm);
+  }
+  run.parameters->visit_whole([&](const std::string& name, const torch::Tensor& values) {
+    outcome.values[name] = values.detach().clone();
+  });
+  outcome.report = recorder.ends.at(0).ranks.at(static_cast<size_t>(group.rank()));
+  return outcome;
+}
+
+// Few enough that they lie within one epoch, whose entries any number of ranks takes in the same
+// order.
+constexpr int64_t kSteps = 3;
+
+TrainingJob small_job(const std::string& model) {
+  TrainingJob job = job_of(golden_run(model + "-float32"));
+  job.batches = BatchPlan();
+  job.batches.max_steps = kSteps;
+  job.optimizer.max_grad_norm = 0.1;
+  // Adam divides by |g|: without this, rounding would decide where a gradient is nearly zero.
+  job.optimizer.epsilon = 1e-5;
+  job.device.threads = 1;
+  return job;
+}
+
+struct Case {
+  std::string model = "llama";
+  std::string strategy = "FULL_SHARD";
+  int ranks = 2;
+  int nodes = 1;
+  int64_t accumulation = 1;
+  std::string gradient_sync = "last";
+  std::string tuning = "full";
+  bool checkpointing = false;
+  bool reentrant = false;
+};
+
+std::string name_of(const Case& c) {
+  return c.model + " " + c.strategy + " on " + std::to_string(c.ranks) + " ranks, accumulation " +
+         std::to_string(c.accumulation) + " " + c.gradient_sync + ", " + c.tuning +
+         (c.checkpointing ? c.reentrant ? ", reentrant" : ", checkpointing" : "");
+}
+
+TrainingJob job_of(const Case& c) {
+  TrainingJob job = small_job(c.model);
+  job.tuning = c.tuning;
+  job.lora = {.rank = 3, .alpha = 16, .dropout = 0, .target_modules = {"q_proj", "v_proj"}};
+  job.prompt = {.virtual_tokens = 3, .init = "TEXT", .init_text = "Classify"};
+  job.activations = {.gradient_checkpointing = c.checkpointing, .use_reentrant = c.reentrant};
+  job.batches.gradient_accumulation_steps = c.accumulation;
+  job.device.ranks = c.ranks;
+  job.device.nodes = c.nodes;
+  job.parallel.strategy = c.strategy;
+  job.parallel.gradient_sync = c.gradient_sync;
+  return job;
+}
+
+// The same micro-batches, one after the other.
+TrainingJob on_one_rank(TrainingJob job) {
+  job.batches.gradient_accumulation_steps *= job.device.ranks;
+  job.device.ranks = 1;
+  job.device.nodes = 1;
+  return job;
+}
+
+void expect_equal(const Outcome& several, const Outcome& one) {
+  ASSERT_EQ(several.losses.size(), one.losses.size());
+  for (size_t i = 0; i < one.losses.size(); ++i) {
+    EXPECT_NEAR(several.losses[i], one.losses[i], 1e-5) << "step " << i + 1;
+    EXPECT_NEAR(several.norms[i], one.norms[i], 1e-5 * one.norms[i]) << "step " << i + 1;
+  }
+  ASSERT_EQ(several.values.size(), one.values.size());
+  for (const auto& [name, values] : one.values) {
+    const auto found = several.values.find(name);
+    ASSERT_NE(found, several.values.end()) << name;
+    EXPECT_LE((found->second - values).abs().max().item<double>(), 1e-5) << name;
+  }
+}
+
+void expect_ranks_equal_one(const Case& c) {
+  SCOPED_TRACE(name_of(c));
+  const TrainingJob job = job_of(c);
+  testing::run_ranks({.ranks = c.ranks, .nodes = c.nodes}, [&](RankGroup& group) {
+    const Outcome several = train_to_the_end(job, group);
+    expect_equal(several, train_to_the_end(on_one_rank(job), alone()));
+  });
+}
+
+TEST(RanksEqualOne, EveryStrategyOnTwoThreeAndFourRanks) {
+  for (const char* strategy : {"DDP", "NO_SHARD", "FULL_SHARD", "SHARD_GRAD_OP"}) {
+    for (const int ranks : {2, 3, 4}) {
+      expect_ranks_equal_one({.strategy = strategy, .ranks = ranks});
+    }
+  }
+}
+
+TEST(RanksEqualOne, HybridMeshesOfSeveralShapes) {
+  for (const char* strategy : {"HYBRID_SHARD", "HYBRID_SHARD_ZERO2"}) {
+    expect_ranks_equal_one({.strategy = strategy, .ranks = 4, .nodes = 2});
+    expect_ranks_equal_one({.strategy = strategy, .ranks = 6, .nodes = 2, .accumulation = 1});
+    expect_ranks_equal_one({.strategy = strategy, .ranks = 2, .nodes = 1});
+  }
+}
+
+TEST(RanksEqualOne, ModelsWithTiedUntiedAndOptionalParts) {
+  for (const char* model : {"llama_all", "granite", "mistral"}) {
+    expect_ranks_equal_one({.model = model, .ranks = 3});
+    expect_ranks_equal_one({.model = model, .strategy = "DDP", .ranks = 3});
+  }
+}
+
+TEST(RanksEqualOne, GradientsOfSeveralMicroBatches) {
+  for (const char* strategy : {"DDP", "FULL_SHARD", "SHARD_GRAD_OP"}) {
+    expect_ranks_equal_one({.strategy = strategy, .accumulation = 3});
+  }
+  for (const char* strategy : {"FULL_SHARD", "SHARD_GRAD_OP"}) {
+    expect_ranks_equal_one({.strategy = strategy, .accumulation = 3, .gradient_sync = "each"});
+  }
+  expect_ranks_equal_one({.strategy = "HYBRID_SHARD",
+                          .ranks = 4,
+                          .nodes = 2,
+                          .accumulation = 2,
+                          .gradient_sync = "each"});
+}
+
+TEST(RanksEqualOne, RecomputedLayers) {
+  for (const char* strategy : {"DDP", "FULL_SHARD", "SHARD_GRAD_OP"}) {
+    for (const bool reentrant : {false, true}) {
+      expect_ranks_equal_one(
+          {.strategy = strategy, .accumulation = 2, .checkpointing = true, .reentrant = reentrant});
+    }
+  }
+}
+
+TEST(RanksEqualOne, FrozenAndTrainedParametersInOneUnit) {
+  for (const char* tuning : {"lora", "pt"}) {
+    for (const char* strategy : {"DDP", "FULL_SHARD", "SHARD_GRAD_OP"}) {
+      expect_ranks_equal_one({.strategy = strategy, .accumulation = 2, .tuning = tuning});
+      expect_ranks_equal_one({.strategy = strategy, .tuning = tuning, .checkpointing = true});
+    }
+  }
+}
+
+// --- what a rank keeps and sends
+// -------------------------------------------------------------------
+
+// A model whose tensors need no padding on 2 or 4 ranks, so that theory's formulas hold to the
+// byte.
+constexpr int64_t kHidden = 256, kIntermediate = 512, kLayers = 4, kVocabulary = 1024;
+
+TrainingJob even_job(const std::string& strategy, int ranks, int nodes) {
+  TrainingJob job = small_job("llama");
+  job.model.weights_directory.clear();
+  Json& config = job.model.hf_config;
+  config["hidden_size"] = kHidden;
+  config["intermediate_size"] = kIntermediate;
+  config["num_hidden_layers"] = kLayers;
+  config["num_attention_heads"] = 4;
+  config["num_key_value_heads"] = 4;
+  config["head_dim"] = kHidden / 4;
+  config["vocab_size"] = kVocabulary;
+  job.device.ranks = ranks;
+  job.device.nodes = nodes;
+  job.parallel.strategy = strategy;
+  return job;
+}
+
+// Bytes in float32: of the root unit, of a layer, of everything.
+struct Sizes {
+  int64_t root = 4 * (kVocabulary * kHidden + kHidden);
+  int64_t layer = 4 * (4 * kHidden * kHidden + 3 * kHidden * kIntermediate + 2 * kHidden);
+  int64_t all = root + kLayers * layer;
+};
+
+int64_t sent_bytes(const RankReport& report, const std::string& operation,
+                   const std::string& group = "") {
+  int64_t bytes = 0;
+  for (const CollectiveReport& collective : report.collectives) {
+    if (collective.operation != operation) continue;
+    if (group.empty() || collective.group == group) bytes += collective.sent_bytes;
+  }
+  return bytes;
+}
+
+// Of a ring, over all steps.
+int64_t ring(int64_t bytes, int64_t ranks) {
+  return kSteps * bytes / ranks * (ranks - 1);
+}
+
+struct Theory {
+  int64_t all_gather, reduce_scatter;  // bytes that a rank sends in all steps
+  int64_t gathered_peak;
+};
+
+Theory theory_of(const std::string& strategy, int64_t shards, int64_t accumulation = 1,
+                 bool each = false) {
+  const Sizes sizes;
+  const bool whole_gradients = accumulation > 1 && !each;
+  const int64_t reductions = each ? accumulation : 1;
+  if (strategy.ends_with("ZERO2") || strategy == "SHARD_GRAD_OP") {
+    // Each layer that the backward pass leaves gives its parameters' memory to the next one's
+    // gradients.
+    const int64_t gradients = whole_gradients ? sizes.all : sizes.root + sizes.layer;
+    return {ring(reductions * sizes.all, shards), ring(reductions * sizes.all, shards),
+            sizes.all + gradients};
+  }
+  const int64_t gradients = whole_gradients ? sizes.all : sizes.root + 2 * sizes.layer;
+  return {ring(accumulation * (2 * sizes.all - sizes.root), shards),
+          ring(reductions * sizes.all, shards), sizes.root + 2 * sizes.layer + gradients};
+}
+
+void expect_theory(const TrainingJob& job, const Theory& theory, int64_t shards, RankGroup& group) {
+  const Sizes sizes;
+  const int64_t before_bytes = host_memory_statistics().allocated_bytes;
+  TrainingRun run = prepare_run(job, group);
+  Recorder recorder;
+  train(run, group, {&recorder}, [] { return false; });
+  const RankReport& report = recorder.ends.at(0).ranks.at(static_cast<size_t>(group.rank()));
+  EXPECT_EQ(sent_bytes(report, "all_gather"), theory.all_gather);
+  EXPECT_EQ(sent_bytes(report, "reduce_scatter"), theory.reduce_scatter);
+  EXPECT_EQ(report.parameter_bytes, sizes.all / shards);
+  EXPECT_EQ(report.gradient_bytes, sizes.all / shards);
+  EXPECT_EQ(report.optimizer_state_bytes, 2 * sizes.all / shards);
+  EXPECT_EQ(report.gathered_peak_bytes, theory.gathered_peak);
+  // What the process really holds between steps: shards, moments and the buffers for gathered
+  // units.
+  const auto kept = static_cast<double>(3 * sizes.all / shards + theory.gathered_peak);
+  const auto held = static_cast<double>(host_memory_statistics().allocated_bytes - before_bytes);
+  EXPECT_NEAR(held, kept, 0.02 * kept);
+}
+
+TEST(RanksAndTheory, BytesKeptAndSentByEveryShardingStrategy) {
+  for (const int ranks : {2, 4}) {
+    for (const char* strategy : {"FULL_SHARD", "SHARD_GRAD_OP"}) {
+      SCOPED_TRACE(std::string(strategy) + " on " + std::to_string(ranks));
+      testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
+        expect_theory(even_job(strategy, ranks, 1), theory_of(strategy, ranks), ranks, group);
+      });
+    }
+  }
+}
+
+TEST(RanksAndTheory, RecomputationGathersNothingMore) {
+  testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+    TrainingJob job = even_job("FULL_SHARD", 2, 1);
+    job.activations.gradient_checkpointing = true;
+    expect_theory(job, theory_of("FULL_SHARD", 2), 2, group);
+  });
+}
+
+TEST(RanksAndTheory, SeveralMicroBatchesCostMemoryOrTraffic) {
+  for (const char* strategy : {"FULL_SHARD", "SHARD_GRAD_OP"}) {
+    for (const bool each : {false, true}) {
+      SCOPED_TRACE(std::string(strategy) + (each ? " each" : " last"));
+      testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+        TrainingJob job = even_job(strategy, 2, 1);
+        job.batches.gradient_accumulation_steps = 3;
+        job.parallel.gradient_sync = each ? "each" : "last";
+        expect_theory(job, theory_of(strategy, 2, 3, each), 2, group);
+      });
+    }
+  }
+}
+
+TEST(RanksAndTheory, OnlyAShareOfGradientsCrossesNodesInHybridMeshes) {
+  for (const char* strategy : {"HYBRID_SHARD", "HYBRID_SHARD_ZERO2"}) {
+    SCOPED_TRACE(strategy);
+    testing::run_ranks({.ranks = 4, .nodes = 2}, [&](RankGroup& group) {
+      TrainingRun run = prepare_run(even_job(strategy, 4, 2), group);
+      Recorder recorder;
+      train(run, group, {&recorder}, [] { return false; });
+      const RankReport& report = recorder.ends.at(0).ranks.at(static_cast<size_t>(group.rank()));
+      const Theory theory = theory_of(strategy, 2);
+      EXPECT_EQ(sent_bytes(report, "all_gather", "shards"), theory.all_gather);
+      EXPECT_EQ(sent_bytes(report, "reduce_scatter", "shards"), theory.reduce_scatter);
+      EXPECT_EQ(sent_bytes(report, "all_reduce", "replicas"), 2 * ring(Sizes().all / 2, 2));
+    });
+  }
+}
+
+TEST(RanksAndTheory, ReplicasSendEveryGradientOnce) {
+  for (const char* strategy : {"DDP", "NO_SHARD"}) {
+    SCOPED_TRACE(strategy);
+    testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+      TrainingJob job = even_job(strategy, 2, 1);
+      job.batches.gradient_accumulation_steps = 2;
+      TrainingRun run = prepare_run(job, group);
+      Recorder recorder;
+      train(run, group, {&recorder}, [] { return false; });
+      const RankReport& report = recorder.ends.at(0).ranks.at(static_cast<size_t>(group.rank()));
+      // Beside them, per step: counts of the batch (6 float64), the loss, and the wish to stop.
+      const int64_t small = kSteps * (6 * 8 + 4 + 8);
+      EXPECT_EQ(sent_bytes(report, "all_reduce"), 2 * ring(Sizes().all, 2) + small);
+      EXPECT_EQ(report.parameter_bytes, Sizes().all);
+      EXPECT_EQ(report.gradient_bytes, Sizes().all);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace sftbench
