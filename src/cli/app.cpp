@@ -19,6 +19,7 @@
 #include "sftbench/cli/gpus.h"
 #include "sftbench/cli/measure.h"
 #include "sftbench/cli/models.h"
+#include "sftbench/cli/predict.h"
 #include "sftbench/cli/rank.h"
 #include "sftbench/cli/report.h"
 #include "sftbench/cli/run.h"
@@ -132,6 +133,7 @@ void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
   add_run_command(app, common, exit_code);
   add_sweep_command(app, common, exit_code);
   add_expand_command(app, exit_code);
+  add_predict_command(app, exit_code);
   add_report_command(app, exit_code);
   add_experiments_command(app, exit_code);
   add_models_command(app, exit_code);

@@ -1,0 +1,92 @@
+// What a job would take, by arithmetic: memory of a rank, bytes that it sends, seconds of a step. A
+// prediction from the model's shapes and the machine's figures, never a measurement.
+//
+//   memory    what the tensors take: shards as parallel/flat_layout.h lays them (256-byte
+//             alignment, padded to the number of shards), buffers as
+//             parallel/sharded_parameters.cpp hands them out, activations as the layers' saved
+//             tensors (Korthikanti et al. 2022, arXiv 2205.05198, counted for this engine's
+//             kernels)
+//   bytes     of each collective operation and group, ring algorithms: all-gather and
+//             reduce-scatter of S bytes over N ranks send S (N-1)/N, all-reduce twice that
+//   seconds   compute = FLOPs / the rate that the machine reaches; a collective = latency of its
+//             hops + bytes / bandwidth (Hockney 1994); both on two resources in the order in which
+//             the engine starts them, unit by unit, so that what does not overlap shows
+//
+// Rows are taken to be model_max_length long. Families: llama, mistral, granite.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sftbench/base/json.h"
+#include "sftbench/plan/training_job.h"
+
+namespace sftbench {
+
+// A rank's way to others: each hop costs the latency, all that it sends the bandwidth.
+struct LinkModel {
+  double latency_s = 0;
+  double bytes_per_s = 0;
+};
+
+struct MachineModel {
+  double flops_per_s = 0;         // that a rank's training reaches, not its peak
+  double memory_bytes_per_s = 0;  // of its memory, for the optimiser's update
+  double memory_bytes = 0;        // that a rank has; 0: not known
+  LinkModel inside;               // between ranks of one node
+  LinkModel between;              // between nodes; each rank its own
+};
+
+// What is computed again in the backward pass. kJob: what the job says. kEveryOtherProduct:
+// torchtitan's selective checkpointing, which keeps the results of q, v, gate, down and attention;
+// for comparison with its figures only.
+enum class Recompute { kJob, kEveryOtherProduct };
+
+struct MemoryCost {
+  double parameters = 0;  // at rest
+  double gradients = 0;
+  double optimizer_state = 0;
+  double gathered = 0;  // buffers of gathered units and of gradients that are not reduced yet
+  double activations = 0;
+  double logits = 0;
+
+  double total() const {
+    return parameters + gradients + optimizer_state + gathered + activations + logits;
+  }
+};
+
+// Of one operation in one group, in one optimisation step of one rank.
+struct CollectiveCost {
+  std::string group;      // "world", "shards", "replicas"
+  std::string operation;  // "all_gather"
+  int64_t calls = 0;
+  double sent_bytes = 0;
+  double seconds = 0;
+};
+
+struct StepCost {
+  MemoryCost memory;  // bytes
+  std::vector<CollectiveCost> collectives;
+  double flops = 0;            // of a rank, recomputation included
+  double compute_s = 0;        // of these
+  double communication_s = 0;  // sum over collectives
+  double exposed_s = 0;        // of these, beside no computation
+  double optimizer_s = 0;
+  double step_s = 0;      // compute + exposed + optimiser
+  int64_t positions = 0;  // of all ranks
+
+  double sent_bytes() const;
+  double positions_per_second() const { return static_cast<double>(positions) / step_s; }
+};
+
+// RunError(kUnsupported): a family, strategy or optimiser whose sizes are not known here.
+// InputError: a config.json that cannot be read.
+StepCost predict_step(const TrainingJob& job, const MachineModel& machine,
+                      Recompute recompute = Recompute::kJob);
+
+// {prediction: true, memory_bytes: {..., total, available}, fits, step_seconds: {...}, collectives:
+// [...], ...}.
+Json to_json(const StepCost& cost, const TrainingJob& job, const MachineModel& machine);
+
+}  // namespace sftbench

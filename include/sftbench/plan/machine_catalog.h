@@ -1,0 +1,37 @@
+// What the cost model takes machines to be (config/machines.yaml), for GPUs that config/gpus.yaml
+// knows. Assumptions with their sources; each can be replaced on the command line of `predict`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sftbench/catalog/gpus.h"
+#include "sftbench/plan/cost_model.h"
+
+namespace sftbench {
+
+struct MachineFacts {
+  std::vector<std::string> gpus;
+  double reached = 0;  // of the peak of the dtype that products run in
+  LinkModel inside;
+  LinkModel between;
+  std::string source;
+};
+
+class MachineCatalog {
+ public:
+  // InputError with everything that is wrong with the file, a GPU that `gpus` does not know among
+  // it.
+  static MachineCatalog read(const std::string& path, const GpuCatalog& gpus);
+
+  const MachineFacts* find(const std::string& gpu) const;
+
+ private:
+  std::vector<MachineFacts> machines_;
+};
+
+// InputError naming what is not known of `gpu_model`: the GPU, its machine, or a peak for `dtype`.
+MachineModel machine_of(const std::string& gpu_model, const std::string& dtype,
+                        const GpuCatalog& gpus, const MachineCatalog& machines);
+
+}  // namespace sftbench

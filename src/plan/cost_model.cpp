@@ -1,0 +1,342 @@
+#include "sftbench/plan/cost_model.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "plan/model_work.h"
+#include "plan/step_schedule.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
+
+namespace sftbench {
+namespace {
+
+constexpr double kLogitChunkBytes = 32 << 20;  // of ops/linear_cross_entropy.cpp
+constexpr double kFloatBytes = 4;
+
+double dtype_bytes(const std::string& dtype) {
+  return dtype == "float32" ? 4 : 2;
+}
+
+// A group of ranks: how many, on how many nodes.
+struct Group {
+  std::string name;
+  int64_t ranks = 1;
+  int64_t nodes = 1;
+};
+
+// A strategy as numbers.
+struct Layout {
+  Group shards{"shards", 1, 1};
+  Group replicas{"replicas", 1, 1};
+  bool sharded = false;
+  bool reshard = false;
+};
+
+Layout layout_of(const TrainingJob& job) {
+  const int64_t ranks = job.device.ranks;
+  const int64_t nodes = job.device.nodes;
+  const std::string& strategy = job.parallel.strategy;
+  Layout layout;
+  if (ranks == 1) return layout;
+  if (strategy == "DDP" || strategy == "NO_SHARD") {
+    layout.replicas = {"world", ranks, nodes};
+  } else if (strategy == "FULL_SHARD" || strategy == "SHARD_GRAD_OP") {
+    layout.shards = {"world", ranks, nodes};
+  } else if (strategy == "HYBRID_SHARD" || strategy == "HYBRID_SHARD_ZERO2") {
+    if (nodes < 2 || ranks % nodes != 0 || ranks == nodes) {
+      throw RunError(ReasonCode::kUnsupported,
+                     strategy + " shards inside a node and replicates over nodes: " +
+                         std::to_string(ranks) + " ranks on " + std::to_string(nodes) +
+                         " nodes are not several ranks on each of several nodes");
+    }
+    layout.shards = {"shards", ranks / nodes, 1};
+    layout.replicas = {"replicas", nodes, nodes};
+  } else {
+    throw RunError(ReasonCode::kUnsupported, "strategy " + strategy + " is not known");
+  }
+  layout.sharded = layout.shards.ranks > 1;
+  layout.reshard = strategy == "FULL_SHARD" || strategy == "HYBRID_SHARD";
+  return layout;
+}
+
+// Values that the optimiser keeps of each trained one, and their bytes; 0: the parameter's.
+struct StateSize {
+  double values;
+  double value_bytes;
+};
+
+StateSize state_size(const std::string& optimizer) {
+  static const std::map<std::string, StateSize> kSizes = {
+      {"adamw_torch", {2, 0}},
+      {"adamw_torch_fused", {2, 0}},
+      {"adamw_hf", {2, 0}},
+      {"adamw_apex_fused", {2, kFloatBytes}},
+      {"adamw_anyprecision", {2, kFloatBytes}},
+      {"sgd", {0, 0}},
+      {"adagrad", {1, 0}},
+      {"rmsprop", {1, 0}},
+  };
+  const auto found = kSizes.find(optimizer);
+  if (found != kSizes.end()) return found->second;
+  std::vector<std::string> known;
+  for (const auto& [name, size] : kSizes) known.push_back(name);
+  throw RunError(ReasonCode::kUnsupported,
+                 "optim " + optimizer + ": the size of its state is not predicted; that of " +
+                     join(known) + " is");
+}
+
+// Seconds of a ring over the group: each rank sends `bytes`, hop by hop. A ring enters and leaves a
+// node once for each of its ranks, side by side, so that their links to other nodes add up.
+double ring_seconds(const Group& group, double bytes, double passes, const MachineModel& machine) {
+  if (group.ranks < 2) return 0;
+  const auto between = static_cast<double>(group.nodes > 1 ? group.nodes - 1 : 0);
+  const auto inside = static_cast<double>(group.ranks - 1) - between;
+  const double latency_s =
+      passes * (inside * machine.inside.latency_s + between * machine.between.latency_s);
+  const double local = static_cast<double>(group.ranks) / static_cast<double>(group.nodes);
+  double bytes_per_s =
+      group.ranks > group.nodes ? machine.inside.bytes_per_s : machine.between.bytes_per_s;
+  if (group.nodes > 1) bytes_per_s = std::min(bytes_per_s, local * machine.between.bytes_per_s);
+  return latency_s + bytes / bytes_per_s;
+}
+
+double sent_share(const Group& group) {
+  return static_cast<double>(group.ranks - 1) / static_cast<double>(group.ranks);
+}
+
+// Bytes of one unit, whole.
+struct UnitBytes {
+  double shard = 0;  // at rest, of this rank
+  double shard_grads = 0;
+  double gathered = 0;
+  double gradients = 0;   // before their reduction
+  double reduced = 0;     // what a reduction is about
+  double replicated = 0;  // what replicas sum: the shard, or everything
+  double trained = 0;     // elements of the shard
+};
+
+class Predictor {
+ public:
+  Predictor(const TrainingJob& job, const MachineModel& machine, Recompute recompute)
+      : job_(job),
+        machine_(machine),
+        layout_(layout_of(job)),
+        work_(model_work(job, recompute)),
+        stored_(dtype_bytes(job.precision.torch_dtype)),
+        computed_(job.precision.autocast == "no" ? stored_ : 2),
+        gathered_(layout_.sharded ? computed_ : stored_),
+        reduced_(job.parallel.reduce_dtype.empty() ? gathered_
+                                                   : dtype_bytes(job.parallel.reduce_dtype)),
+        root_(unit_bytes(work_.root)),
+        layer_(unit_bytes(work_.layer)) {}
+
+  StepCost predict() {
+    const auto layers = static_cast<double>(work_.layers);
+    const auto micro_batches = static_cast<double>(job_.batches.gradient_accumulation_steps);
+    StepCost cost;
+    const UnitFlops& layer = work_.layer_flops;
+    const UnitFlops& head = work_.head_flops;
+    cost.flops = micro_batches * (layers * (layer.forward + layer.recomputed + layer.backward) +
+                                  head.forward + head.backward);
+    const BufferBytes buffers = {root_.gathered, layer_.gathered, root_.gradients,
+                                 layer_.gradients};
+    const ScheduleResult schedule = schedule_step(schedule_input(), buffers);
+    cost.compute_s = schedule.compute_s;
+    put_collectives(schedule, cost);
+    for (const CollectiveCost& collective : cost.collectives) {
+      cost.communication_s += collective.seconds;
+    }
+    cost.exposed_s = schedule.step_s - schedule.compute_s;
+    put_memory(schedule, cost.memory);
+    // Read: parameter, gradient, state; written: parameter and state.
+    const MemoryCost& memory = cost.memory;
+    const double trained = (root_.trained + layers * layer_.trained) * stored_;
+    if (machine_.memory_bytes_per_s > 0) {
+      cost.optimizer_s = (2 * trained + memory.gradients + 2 * memory.optimizer_state) /
+                         machine_.memory_bytes_per_s;
+    }
+    cost.step_s = schedule.step_s + cost.optimizer_s;
+    cost.positions = work_.positions * job_.batches.gradient_accumulation_steps * job_.device.ranks;
+    return cost;
+  }
+
+ private:
+  UnitBytes unit_bytes(const UnitTensors& unit) const {
+    const int64_t shards = layout_.shards.ranks;
+    const auto element = static_cast<int64_t>(std::min(stored_, gathered_));
+    const auto padded = [&](const std::vector<int64_t>& tensors) {
+      if (tensors.empty()) return 0.0;
+      if (layout_.sharded) return static_cast<double>(flat_elements(tensors, element, shards));
+      double elements = 0;
+      for (const int64_t tensor : tensors) elements += static_cast<double>(tensor);
+      return elements;
+    };
+    const double frozen = padded(unit.frozen);
+    const double trained = padded(unit.trained);
+    const auto parts = static_cast<double>(shards);
+    UnitBytes bytes;
+    bytes.shard = (frozen + trained) / parts * stored_;
+    bytes.trained = trained / parts;
+    bytes.shard_grads = bytes.trained * stored_;
+    bytes.gathered = (frozen + trained) * gathered_;
+    bytes.gradients = trained * gathered_;
+    bytes.reduced = trained * reduced_;
+    bytes.replicated = bytes.reduced / parts;
+    return bytes;
+  }
+
+  UnitTimes unit_times(const UnitBytes& unit) const {
+    const Group& shards = layout_.shards;
+    const Group& replicas = layout_.replicas;
+    const double sums_s =
+        ring_seconds(replicas, 2 * sent_share(replicas) * unit.replicated, 2, machine_);
+    UnitTimes times;
+    if (layout_.sharded) {
+      times.gather_s = ring_seconds(shards, sent_share(shards) * unit.gathered, 1, machine_);
+      times.reduce_s = ring_seconds(shards, sent_share(shards) * unit.reduced, 1, machine_);
+      times.replica_sum_s = sums_s;
+    } else {
+      times.reduce_s = sums_s;
+    }
+    return times;
+  }
+
+  ScheduleInput schedule_input() const {
+    ScheduleInput input;
+    input.root = unit_times(root_);
+    input.root.forward_s = work_.head_flops.forward / machine_.flops_per_s;
+    input.root.backward_s = work_.head_flops.backward / machine_.flops_per_s;
+    input.layer = unit_times(layer_);
+    input.layer.forward_s = work_.layer_flops.forward / machine_.flops_per_s;
+    input.layer.backward_s =
+        (work_.layer_flops.recomputed + work_.layer_flops.backward) / machine_.flops_per_s;
+    input.layers = work_.layers;
+    input.micro_batches = job_.batches.gradient_accumulation_steps;
+    input.sharded = layout_.sharded;
+    input.reshard_after_forward = layout_.reshard;
+    input.reduce_each_micro_batch = job_.parallel.gradient_sync == "each";
+    return input;
+  }
+
+  // Operations on nothing (a unit without trained tensors) are not started.
+  void put_collective(StepCost& cost, const std::string& group, const std::string& operation,
+                      double share, int64_t roots, double root_bytes, double root_s, int64_t layers,
+                      double layer_bytes, double layer_s) const {
+    if (root_bytes <= 0) roots = 0;
+    if (layer_bytes <= 0) layers = 0;
+    if (roots + layers == 0 || share <= 0) return;
+    const auto root_calls = static_cast<double>(roots);
+    const auto layer_calls = static_cast<double>(layers);
+    cost.collectives.push_back({group, operation, roots + layers,
+                                share * (root_calls * root_bytes + layer_calls * layer_bytes),
+                                root_calls * root_s + layer_calls * layer_s});
+  }
+
+  void put_collectives(const ScheduleResult& s, StepCost& cost) const {
+    const UnitTimes root = unit_times(root_);
+    const UnitTimes layer = unit_times(layer_);
+    const Group& shards = layout_.shards;
+    const Group& replicas = layout_.replicas;
+    if (!layout_.sharded) {
+      put_collective(cost, replicas.name, "all_reduce", 2 * sent_share(replicas), s.root_reductions,
+                     root_.replicated, root.reduce_s, s.layer_reductions, layer_.replicated,
+                     layer.reduce_s);
+      return;
+    }
+    put_collective(cost, shards.name, "all_gather", sent_share(shards), s.root_gathers,
+                   root_.gathered, root.gather_s, s.layer_gathers, layer_.gathered, layer.gather_s);
+    put_collective(cost, shards.name, "reduce_scatter", sent_share(shards), s.root_reductions,
+                   root_.reduced, root.reduce_s, s.layer_reductions, layer_.reduced,
+                   layer.reduce_s);
+    put_collective(cost, replicas.name, "all_reduce", 2 * sent_share(replicas), s.root_replica_sums,
+                   root_.replicated, root.replica_sum_s, s.layer_replica_sums, layer_.replicated,
+                   layer.replica_sum_s);
+  }
+
+  void put_memory(const ScheduleResult& schedule, MemoryCost& memory) const {
+    const auto layers = static_cast<double>(work_.layers);
+    const auto positions = static_cast<double>(work_.positions);
+    const auto vocabulary = static_cast<double>(work_.vocabulary);
+    const StateSize state = state_size(job_.optimizer.name);
+    memory.parameters = root_.shard + layers * layer_.shard;
+    memory.gradients = root_.shard_grads + layers * layer_.shard_grads;
+    memory.optimizer_state = (root_.trained + layers * layer_.trained) * state.values *
+                             (state.value_bytes > 0 ? state.value_bytes : stored_);
+    memory.gathered = schedule.peak_bytes;
+    const bool again = work_.kept_when_recomputed < work_.kept_per_position;
+    memory.activations =
+        positions * computed_ *
+        (layers * work_.kept_when_recomputed + (again ? work_.kept_per_position : 0));
+    // Whole: in the compute dtype, in float32 for the loss, and the gradient of these.
+    const double whole = positions * vocabulary * (computed_ + 2 * kFloatBytes);
+    memory.logits = job_.kernels.fused_loss
+                        ? std::min(kLogitChunkBytes, positions * vocabulary * computed_)
+                        : whole;
+  }
+
+  const TrainingJob& job_;
+  const MachineModel& machine_;
+  Layout layout_;
+  ModelWork work_;
+  double stored_;    // bytes of a parameter at rest
+  double computed_;  // of a value in a product
+  double gathered_;  // of a parameter that is gathered
+  double reduced_;   // of a gradient that is reduced
+  UnitBytes root_, layer_;
+};
+
+}  // namespace
+
+double StepCost::sent_bytes() const {
+  double bytes = 0;
+  for (const CollectiveCost& collective : collectives) bytes += collective.sent_bytes;
+  return bytes;
+}
+
+StepCost predict_step(const TrainingJob& job, const MachineModel& machine, Recompute recompute) {
+  check(machine.flops_per_s > 0, "the machine computes");
+  return Predictor(job, machine, recompute).predict();
+}
+
+Json to_json(const StepCost& cost, const TrainingJob& job, const MachineModel& machine) {
+  Json collectives = Json::array();
+  for (const CollectiveCost& c : cost.collectives) {
+    collectives.push_back({{"group", c.group},
+                           {"operation", c.operation},
+                           {"calls_per_step", c.calls},
+                           {"sent_bytes_per_step", c.sent_bytes},
+                           {"seconds_per_step", c.seconds}});
+  }
+  const MemoryCost& m = cost.memory;
+  const bool known = machine.memory_bytes > 0;
+  return {{"prediction", true},
+          {"strategy", job.parallel.strategy},
+          {"ranks", job.device.ranks},
+          {"nodes", job.device.nodes},
+          {"memory_bytes",
+           {{"parameters", m.parameters},
+            {"gradients", m.gradients},
+            {"optimizer_state", m.optimizer_state},
+            {"gathered", m.gathered},
+            {"activations", m.activations},
+            {"logits", m.logits},
+            {"total", m.total()},
+            {"available", known ? Json(machine.memory_bytes) : Json()}}},
+          {"fits", known ? Json(m.total() <= machine.memory_bytes) : Json()},
+          {"step_seconds",
+           {{"total", cost.step_s},
+            {"compute", cost.compute_s},
+            {"communication", cost.communication_s},
+            {"communication_exposed", cost.exposed_s},
+            {"optimizer", cost.optimizer_s}}},
+          {"padded_tokens_per_second", cost.positions_per_second()},
+          {"padded_tokens_per_second_per_device",
+           cost.positions_per_second() / static_cast<double>(job.device.ranks)},
+          {"flops_per_step_and_rank", cost.flops},
+          {"sent_bytes_per_step", cost.sent_bytes()},
+          {"collectives", std::move(collectives)}};
+}
+
+}  // namespace sftbench

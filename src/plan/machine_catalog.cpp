@@ -1,0 +1,103 @@
+#include "sftbench/plan/machine_catalog.h"
+
+#include <algorithm>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
+#include "sftbench/catalog/fields.h"
+#include "sftbench/catalog/yaml.h"
+
+namespace sftbench {
+namespace {
+
+constexpr double kMicro = 1e-6;
+constexpr double kGiga = 1e9;
+
+LinkModel read_link(Fields& machine, const std::string& key, Diagnostics& diagnostics) {
+  const YamlNode* node = machine.mapping(key);
+  if (node == nullptr) return {};
+  Fields fields(*node, machine.path(key), diagnostics);
+  const LinkModel link = {fields.number("latency_us").value_or(0) * kMicro,
+                          fields.number("gb_per_s").value_or(0) * kGiga};
+  if (link.bytes_per_s <= 0) {
+    diagnostics.error(*node, fields.path("gb_per_s"), "no bandwidth", "a number above 0");
+  }
+  fields.reject_unknown();
+  return link;
+}
+
+MachineFacts read_machine(const YamlNode& node, const std::string& path, const GpuCatalog& gpus,
+                          Diagnostics& diagnostics) {
+  Fields fields(node, path, diagnostics);
+  MachineFacts machine;
+  for (const std::string& name : fields.texts("gpus")) {
+    const GpuFacts* gpu = gpus.find(name);
+    if (gpu == nullptr) {
+      diagnostics.error(node, fields.path("gpus"), "unknown GPU '" + name + "'",
+                        "a name of config/gpus.yaml");
+    } else {
+      machine.gpus.push_back(gpu->name);
+    }
+  }
+  machine.reached = fields.number("reached").value_or(0);
+  if (machine.reached <= 0 || machine.reached > 1) {
+    diagnostics.error(node, fields.path("reached"), "found " + std::to_string(machine.reached),
+                      "a number above 0, at most 1");
+  }
+  machine.inside = read_link(fields, "inside", diagnostics);
+  machine.between = read_link(fields, "between", diagnostics);
+  machine.source = fields.text("source");
+  fields.reject_unknown();
+  return machine;
+}
+
+[[noreturn]] void unknown(const std::string& what, const std::string& expected,
+                          const std::string& nearest = {}) {
+  throw InputError({{{}, 0, "gpu_model", what, expected, nearest}});
+}
+
+}  // namespace
+
+MachineCatalog MachineCatalog::read(const std::string& path, const GpuCatalog& gpus) {
+  const YamlNode root = read_yaml_file(path);
+  Diagnostics diagnostics(path);
+  MachineCatalog catalog;
+  Fields fields(root, {}, diagnostics);
+  if (const YamlNode* list = fields.sequence("machines")) {
+    for (size_t i = 0; i < list->items.size(); ++i) {
+      catalog.machines_.push_back(
+          read_machine(list->items[i], "machines[" + std::to_string(i) + "]", gpus, diagnostics));
+    }
+  }
+  fields.reject_unknown();
+  diagnostics.throw_if_failed();
+  return catalog;
+}
+
+const MachineFacts* MachineCatalog::find(const std::string& gpu) const {
+  for (const MachineFacts& machine : machines_) {
+    if (std::find(machine.gpus.begin(), machine.gpus.end(), gpu) != machine.gpus.end()) {
+      return &machine;
+    }
+  }
+  return nullptr;
+}
+
+MachineModel machine_of(const std::string& gpu_model, const std::string& dtype,
+                        const GpuCatalog& gpus, const MachineCatalog& machines) {
+  const GpuFacts* gpu = gpus.find(gpu_model);
+  if (gpu == nullptr) {
+    unknown("unknown GPU '" + gpu_model + "'", "one of " + join(gpus.names()),
+            nearest_spelling(gpu_model, gpus.names()));
+  }
+  const MachineFacts* facts = machines.find(gpu->name);
+  if (facts == nullptr) {
+    unknown(gpu->name + " is not in config/machines.yaml", "a GPU that is");
+  }
+  const std::optional<double> peak = gpu->peak_flops(dtype);
+  if (!peak) unknown(gpu->name + " has no peak for " + dtype, "another torch_dtype");
+  return {*peak * facts->reached, gpu->memory_bandwidth_bytes_per_s,
+          static_cast<double>(gpu->memory_bytes), facts->inside, facts->between};
+}
+
+}  // namespace sftbench

@@ -1,0 +1,279 @@
+// The cost model against figures that were computed by hand from the shapes of Llama 3.1 8B:
+// 8,030,261,248 parameters, of which the embedding, the final norm and the output projection,
+// 1,050,677,248, are the root unit. All sizes divide evenly, so nothing is padded.
+#include "sftbench/plan/cost_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "plan/model_work.h"
+#include "plan/step_schedule.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+#include "sftbench/catalog/catalog.h"
+#include "sftbench/plan/machine_catalog.h"
+
+namespace sftbench {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr double kAll = 8030261248;
+constexpr double kRoot = 1050677248;
+constexpr double kLayer = (kAll - kRoot) / 32;
+
+TrainingJob llama(const std::string& strategy, int64_t ranks, int64_t nodes = 1) {
+  TrainingJob job;
+  job.model.name = "llama3.1-8b";
+  job.model.hf_config = Catalog::shipped().models.find("llama3.1-8b")->hf_config;
+  job.data.model_max_length = 1024;
+  job.batches.per_device_batch_size = 2;
+  job.device.ranks = ranks;
+  job.device.nodes = nodes;
+  job.parallel.strategy = strategy;
+  job.activations.gradient_checkpointing = false;
+  return job;
+}
+
+// Communication takes time that can be told apart; computation takes a second for 1e15 FLOPs.
+MachineModel machine() {
+  return {1e15, 1e12, 80e9, {1e-6, 100e9}, {1e-5, 10e9}};
+}
+
+const CollectiveCost& collective(const StepCost& cost, const std::string& operation,
+                                 const std::string& group) {
+  for (const CollectiveCost& c : cost.collectives) {
+    if (c.operation == operation && c.group == group) return c;
+  }
+  throw std::logic_error("no " + operation + " over " + group);
+}
+
+TEST(CostModelTest, MixedPrecisionOnEightRanksKeepsSixteenBytesOfAnEighthOfEachParameter) {
+  TrainingJob job = llama("FULL_SHARD", 8);
+  job.precision = {.torch_dtype = "float32", .autocast = "bf16"};
+  const MemoryCost memory = predict_step(job, machine()).memory;
+  EXPECT_DOUBLE_EQ(memory.parameters, 4 * kAll / 8);
+  EXPECT_DOUBLE_EQ(memory.gradients, 4 * kAll / 8);
+  EXPECT_DOUBLE_EQ(memory.optimizer_state, 8 * kAll / 8);
+  EXPECT_NEAR(memory.parameters + memory.gradients + memory.optimizer_state, 16.06e9, 5e6);
+  // The root, two layers, and as many gradients, all in bfloat16.
+  EXPECT_DOUBLE_EQ(memory.gathered, 2 * 2 * (kRoot + 2 * kLayer));
+}
+
+TEST(CostModelTest, EveryStrategySendsWhatItsFormulaSays) {
+  // bfloat16 throughout, a micro-batch, 7/8 of everything.
+  const double share = 7.0 / 8;
+  const StepCost full = predict_step(llama("FULL_SHARD", 8), machine());
+  EXPECT_DOUBLE_EQ(collective(full, "all_gather", "world").sent_bytes,
+                   share * 2 * (2 * kAll - kRoot));
+  EXPECT_EQ(collective(full, "all_gather", "world").calls, 2 * 33 - 1);
+  EXPECT_DOUBLE_EQ(collective(full, "reduce_scatter", "world").sent_bytes, share * 2 * kAll);
+  EXPECT_EQ(collective(full, "reduce_scatter", "world").calls, 33);
+  EXPECT_NEAR(full.sent_bytes() + share * 2 * kRoot, 42.2e9, 5e7) << "had the root been freed";
+
+  const StepCost zero2 = predict_step(llama("SHARD_GRAD_OP", 8), machine());
+  EXPECT_EQ(collective(zero2, "all_gather", "world").calls, 33);
+  EXPECT_NEAR(zero2.sent_bytes(), 28.1e9, 5e7);
+  EXPECT_DOUBLE_EQ(zero2.memory.gathered, 2 * (kAll + kRoot + kLayer))
+      << "all parameters, gradients of the root and of the last layer; each further one takes a "
+         "freed layer's place";
+
+  for (const char* replicated : {"DDP", "NO_SHARD"}) {
+    const StepCost ddp = predict_step(llama(replicated, 8), machine());
+    ASSERT_EQ(ddp.collectives.size(), 1u);
+    EXPECT_DOUBLE_EQ(collective(ddp, "all_reduce", "world").sent_bytes, 2 * share * 2 * kAll);
+    EXPECT_DOUBLE_EQ(ddp.memory.parameters, 2 * kAll);
+    EXPECT_DOUBLE_EQ(ddp.memory.optimizer_state, 4 * kAll);
+    EXPECT_EQ(ddp.memory.gathered, 0);
+  }
+  EXPECT_TRUE(predict_step(llama("FULL_SHARD", 1), machine()).collectives.empty());
+}
+
+TEST(CostModelTest, HybridStrategiesShardInsideANodeAndSumOverNodes) {
+  for (const bool reshard : {true, false}) {
+    const StepCost cost =
+        predict_step(llama(reshard ? "HYBRID_SHARD" : "HYBRID_SHARD_ZERO2", 16, 2), machine());
+    EXPECT_DOUBLE_EQ(cost.memory.parameters, 2 * kAll / 8);
+    EXPECT_DOUBLE_EQ(collective(cost, "all_gather", "shards").sent_bytes,
+                     7.0 / 8 * 2 * (reshard ? 2 * kAll - kRoot : kAll));
+    EXPECT_DOUBLE_EQ(collective(cost, "reduce_scatter", "shards").sent_bytes, 7.0 / 8 * 2 * kAll);
+    EXPECT_DOUBLE_EQ(collective(cost, "all_reduce", "replicas").sent_bytes, 2 * 0.5 * 2 * kAll / 8);
+  }
+}
+
+TEST(CostModelTest, AccumulationReducesOnceOrEachTime) {
+  TrainingJob job = llama("FULL_SHARD", 8);
+  job.batches.gradient_accumulation_steps = 4;
+  const StepCost last = predict_step(job, machine());
+  job.parallel.gradient_sync = "each";
+  const StepCost each = predict_step(job, machine());
+  EXPECT_EQ(collective(last, "all_gather", "world").calls, 4 * 65);
+  EXPECT_EQ(collective(last, "reduce_scatter", "world").calls, 33);
+  EXPECT_EQ(collective(each, "reduce_scatter", "world").calls, 4 * 33);
+  EXPECT_DOUBLE_EQ(last.memory.gathered - each.memory.gathered, 2 * 30 * kLayer)
+      << "gradients of all layers wait unsharded, instead of two layers'";
+
+  job.parallel.strategy = "SHARD_GRAD_OP";
+  EXPECT_EQ(collective(predict_step(job, machine()), "all_gather", "world").calls, 4 * 33);
+  job.parallel.gradient_sync = "last";
+  EXPECT_EQ(collective(predict_step(job, machine()), "all_gather", "world").calls, 33);
+  job.parallel.strategy = "HYBRID_SHARD";
+  job.parallel.gradient_sync = "each";
+  job.device.ranks = 16;
+  job.device.nodes = 2;
+  EXPECT_EQ(collective(predict_step(job, machine()), "all_reduce", "replicas").calls, 33)
+      << "replicas are summed after the last micro-batch only";
+}
+
+TEST(CostModelTest, CheckpointingGathersNothingMoreKeepsLessAndComputesTheForwardTwice) {
+  TrainingJob job = llama("FULL_SHARD", 8);
+  const StepCost without = predict_step(job, machine());
+  job.activations.gradient_checkpointing = true;
+  const StepCost with = predict_step(job, machine());
+  EXPECT_EQ(with.sent_bytes(), without.sent_bytes());
+  EXPECT_LT(with.memory.activations, without.memory.activations / 5);
+  // 32 layers again: 2 FLOPs for each weight of a linear and position, 2 for each query, key and
+  // channel of causal attention.
+  const double positions = 2048;
+  const double weights = kLayer - 2 * 4096;
+  EXPECT_DOUBLE_EQ(with.flops - without.flops, 32 * positions * (2 * weights + 2 * 1024.0 * 4096));
+}
+
+TEST(CostModelTest, GradientsAreReducedInTheDtypeThatIsAskedFor) {
+  TrainingJob job = llama("FULL_SHARD", 8);
+  job.parallel.reduce_dtype = "float32";
+  EXPECT_DOUBLE_EQ(collective(predict_step(job, machine()), "reduce_scatter", "world").sent_bytes,
+                   7.0 / 8 * 4 * kAll);
+}
+
+TEST(CostModelTest, AdaptersAreReducedAndFrozenWeightsAreOnlyGathered) {
+  TrainingJob job = llama("FULL_SHARD", 8);
+  job.tuning = "lora";
+  job.lora.target_modules = {"q_proj", "v_proj"};
+  const StepCost cost = predict_step(job, machine());
+  // Rank 4: 4 x (4096 + 4096) and 4 x (4096 + 1024) of each of 32 layers.
+  const double trained = 32.0 * 4 * (8192 + 5120);
+  EXPECT_DOUBLE_EQ(collective(cost, "reduce_scatter", "world").sent_bytes, 7.0 / 8 * 2 * trained);
+  EXPECT_EQ(collective(cost, "reduce_scatter", "world").calls, 32) << "the root is frozen";
+  EXPECT_DOUBLE_EQ(cost.memory.optimizer_state, 4 * trained / 8);
+  EXPECT_DOUBLE_EQ(cost.memory.parameters, 2 * (kAll + trained) / 8);
+}
+
+TEST(CostModelTest, ShardsArePaddedToAlignedEqualParts) {
+  EXPECT_EQ(flat_elements({100}, 4, 1), 128);
+  EXPECT_EQ(flat_elements({100, 100}, 4, 2), 256);      // the second begins at 128, ends at 228
+  EXPECT_EQ(flat_elements({100, 100}, 4, 3), 3 * 128);  // 228 / 3 = 76
+  EXPECT_EQ(flat_elements({1}, 2, 4), 4 * 128);
+}
+
+TEST(StepScheduleTest, GathersHideBehindTheLayerBeforeAndTheFirstOneDoesNot) {
+  ScheduleInput input;
+  input.layers = 4;
+  input.sharded = true;
+  input.reshard_after_forward = true;
+  input.root = {.gather_s = 3, .forward_s = 5, .backward_s = 5};
+  input.layer = {.gather_s = 1, .forward_s = 2, .backward_s = 4};
+  const ScheduleResult fast = schedule_step(input, {});
+  EXPECT_DOUBLE_EQ(fast.compute_s, 10 + 4 * 6);
+  EXPECT_DOUBLE_EQ(fast.step_s, 34 + 3 + 1) << "the root's gather and the first layer's show";
+  EXPECT_EQ(fast.layer_gathers, 8);
+
+  input.layer.gather_s = 3;  // longer than a forward pass, shorter than a backward pass
+  EXPECT_DOUBLE_EQ(schedule_step(input, {}).step_s, 34 + 3 + 3 + 3 * 1);
+
+  input.layer = {.gather_s = 1, .reduce_s = 6, .forward_s = 2, .backward_s = 4};
+  // Reductions and gathers share the communicator: 7 s a layer against 4 s of computing. The last
+  // reduction shows whole, the one before it in part.
+  const ScheduleResult slow = schedule_step(input, {});
+  EXPECT_GT(slow.step_s, 34 + 3 + 1 + 6);
+  EXPECT_LE(slow.step_s, 34 + 3 + 1 + 6 + 4 * 3);
+}
+
+TEST(StepScheduleTest, ReplicatedGradientsAreSummedBesideTheBackwardPass) {
+  ScheduleInput input;
+  input.layers = 4;
+  input.layer = {.reduce_s = 1, .forward_s = 2, .backward_s = 4};
+  input.root = {.reduce_s = 2, .forward_s = 1, .backward_s = 1};
+  EXPECT_DOUBLE_EQ(schedule_step(input, {}).step_s, 4 * 6 + 2 + 1 + 2)
+      << "the first layer's and the root's sums have nothing to hide behind";
+}
+
+TEST(CostModelTest, ALinkToOtherNodesIsSharedByTheRingsOfANode) {
+  // 16 ranks: on one node 100 GB/s; on two nodes each of 8 rings has 10 GB/s of its own.
+  const double bytes =
+      collective(predict_step(llama("SHARD_GRAD_OP", 16), machine()), "all_gather", "world")
+          .sent_bytes;
+  const auto seconds = [&](int64_t nodes) {
+    return collective(predict_step(llama("SHARD_GRAD_OP", 16, nodes), machine()), "all_gather",
+                      "world")
+        .seconds;
+  };
+  EXPECT_NEAR(seconds(1), bytes / 100e9 + 33 * 15e-6, 1e-9);
+  EXPECT_NEAR(seconds(2), bytes / 80e9 + 33 * (14e-6 + 1e-5), 1e-9);
+}
+
+TEST(CostModelTest, WhatIsNotKnownIsRefusedByName) {
+  const auto message = [](const TrainingJob& job) -> std::string {
+    try {
+      predict_step(job, machine());
+    } catch (const RunError& error) {
+      EXPECT_EQ(error.code(), ReasonCode::kUnsupported);
+      return error.what();
+    }
+    return {};
+  };
+  TrainingJob job = llama("FULL_SHARD", 8);
+  job.optimizer.name = "galore_adamw";
+  EXPECT_THAT(message(job),
+              HasSubstr("optim galore_adamw: the size of its state is not predicted"));
+  EXPECT_THAT(message(llama("HYBRID_SHARD", 8)), HasSubstr("8 ranks on 1 nodes are not several"));
+  EXPECT_THAT(message(llama("ZERO", 8)), HasSubstr("strategy ZERO is not known"));
+  job = llama("DDP", 2);
+  job.tuning = "pt";
+  EXPECT_THAT(message(job), HasSubstr("tuning pt: its cost is not predicted; full and lora are"));
+}
+
+TEST(MachineCatalogTest, EveryGpuOfTheCatalogueHasAMachine) {
+  const GpuCatalog& gpus = Catalog::shipped().gpus;
+  const MachineCatalog machines =
+      MachineCatalog::read((resource_directory() / "config" / "machines.yaml").string(), gpus);
+  for (const std::string& name : gpus.names()) EXPECT_NE(machines.find(name), nullptr) << name;
+  const MachineModel h100 = machine_of("NVIDIA-H100-80GB-HBM3", "bfloat16", gpus, machines);
+  EXPECT_DOUBLE_EQ(h100.flops_per_s, 989.4e12 * machines.find("NVIDIA-H100-80GB-HBM3")->reached);
+  EXPECT_DOUBLE_EQ(h100.memory_bytes, 80.0 * (1 << 30));
+}
+
+TEST(MachineCatalogTest, ErrorsNameFileKeyAndWhatWasFound) {
+  const std::string path = testing::TempDir() + "/machines_" + std::to_string(::getpid()) + ".yaml";
+  write_file_atomic(path, R"(machines:
+  - gpus: [NVIDIA-H1000]
+    reached: 1.5
+    inside: {latency_us: 3}
+    between: {latency_us: 14, gb_per_s: 45, extra: 1}
+    source: none
+)");
+  try {
+    MachineCatalog::read(path, Catalog::shipped().gpus);
+    FAIL() << "an error is expected";
+  } catch (const InputError& error) {
+    std::string all;
+    for (const Diagnostic& diagnostic : error.diagnostics()) all += to_string(diagnostic) + "\n";
+    EXPECT_THAT(all, HasSubstr("unknown GPU 'NVIDIA-H1000'"));
+    EXPECT_THAT(all, HasSubstr("machines[0].reached"));
+    EXPECT_THAT(all, HasSubstr("machines[0].inside.gb_per_s"));
+    EXPECT_THAT(all, HasSubstr("extra"));
+  }
+  std::filesystem::remove(path);
+}
+
+TEST(MachineCatalogTest, AGpuThatIsNotKnownOrHasNoSuchUnitIsAnInputError) {
+  const GpuCatalog& gpus = Catalog::shipped().gpus;
+  const MachineCatalog machines =
+      MachineCatalog::read((resource_directory() / "config" / "machines.yaml").string(), gpus);
+  EXPECT_THROW(machine_of("NVIDIA-H1000", "bfloat16", gpus, machines), InputError);
+  EXPECT_THROW(machine_of("Tesla-T4", "bfloat16", gpus, machines), InputError);
+}
+
+}  // namespace
+}  // namespace sftbench
