@@ -4,13 +4,16 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <filesystem>
-#include <set>
+#include <list>
 #include <string>
 #include <vector>
 
+#include "engine/train.h"
 #include "engine/training_fixture.h"
 #include "parallel/rank_processes.h"
+#include "sftbench/tuning/adapter_files.h"
 
 namespace sftbench {
 namespace {
@@ -19,6 +22,11 @@ namespace fs = std::filesystem;
 
 std::string folder() {
   return std::string(SFTBENCH_TEST_DATA) + "/distributed";
+}
+
+std::string initial_adapter(const Json& golden) {
+  return std::string(SFTBENCH_TEST_DATA) + "/adapters/" + golden["adapter"].get<std::string>() +
+         "/initial";
 }
 
 TrainingJob job_of_ranks(const Json& golden) {
@@ -30,7 +38,26 @@ TrainingJob job_of_ranks(const Json& golden) {
   job.parallel.strategy = golden["strategy"];
   job.parallel.reduce_dtype = golden["reduce_dtype"];
   job.activations.gradient_checkpointing = golden["gradient_checkpointing"];
+  if (golden["adapter"] == "") return job;
+  const Json config = read_json_file(initial_adapter(golden) + "/adapter_config.json");
+  job.tuning = "lora";
+  job.lora = {config["r"], config["lora_alpha"], config["lora_dropout"], config["target_modules"]};
   return job;
+}
+
+// peft's adapters to start from, in place of those that were drawn.
+void put_adapters(TrainingRun& run, const std::string& adapter) {
+  std::list<torch::Tensor> values;
+  std::vector<NamedParameter> trained;
+  for (const NamedParameter& parameter : run.model->parameters()) {
+    if (!parameter.tensor->requires_grad()) continue;
+    values.push_back(torch::empty(parameter.tensor->sizes(), torch::kFloat32));
+    trained.push_back({parameter.name, &values.back()});
+  }
+  load_adapter(adapter, trained);
+  for (const NamedParameter& parameter : trained) {
+    run.parameters->put_whole(parameter.name, *parameter.tensor);
+  }
 }
 
 struct Tolerance {
@@ -46,7 +73,9 @@ Tolerance tolerance_of(const Json& golden) {
 
 void train_as_rank(const TrainingJob& job, RankGroup& group, const Json& golden) {
   Recorder recorder;
-  make_engine()->train(job, group, {&recorder}, [] { return false; });
+  TrainingRun run = prepare_run(job, group);
+  if (golden["adapter"] != "") put_adapters(run, initial_adapter(golden));
+  train(run, group, {&recorder}, [] { return false; });
   const Json& steps = golden["steps"];
   const Tolerance tolerance = tolerance_of(golden);
   ASSERT_EQ(recorder.steps.size(), steps.size());
@@ -71,7 +100,6 @@ class GoldenRanks : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenRanks, TrainAsHuggingFaceOnAsManyRanks) {
   const Json golden = read_json_file(folder() + "/" + GetParam() + ".json");
-  if (golden["adapter"] != "") GTEST_SKIP() << "adapters start from values of their own";
   const TrainingJob job = job_of_ranks(golden);
   testing::run_ranks({.ranks = golden["ranks"].get<int>(), .nodes = golden["nodes"].get<int>()},
                      [&](RankGroup& group) { train_as_rank(job, group, golden); });
