@@ -314,6 +314,10 @@ class GlooCommunicator : public Communicator {
 
 }  // namespace
 
+bool has_gloo() {
+  return true;
+}
+
 ProcessMesh::MakeCommunicator gloo_communicators(RankGroup& group, const std::string& scope) {
   const auto device = make_gloo_device(gloo_address(group));
   return [&group, scope, device](const std::string& name, const std::vector<int>& members) {
@@ -331,6 +335,10 @@ ProcessMesh::MakeCommunicator gloo_communicators(RankGroup& group, const std::st
 #include "sftbench/base/error.h"
 
 namespace sftbench {
+
+bool has_gloo() {
+  return false;
+}
 
 ProcessMesh::MakeCommunicator gloo_communicators(RankGroup&, const std::string&) {
   throw RunError(ReasonCode::kUnsupported,

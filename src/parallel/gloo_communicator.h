@@ -9,7 +9,7 @@
 // at most kOneLatencyBytes goes as everybody's array to everybody, S (N-1); a broadcast passes
 // through a chain of ranks that starts at the root: S, the last one nothing; a barrier no payload.
 //
-// Kept between operations: the received chunks of sums, 2 (N-1) of at most 256 KiB; and for
+// Kept between operations: the received chunks of sums, 2 (N-1) of at most 1 MiB; and for
 // all-reduces of sizes that N does not divide, their padded array.
 #pragma once
 
@@ -20,6 +20,8 @@
 #include "sftbench/parallel/process_mesh.h"
 
 namespace sftbench {
+
+bool has_gloo();  // this build
 
 // Makes communicators of this process, which share the thread that receives. `scope` is a prefix of
 // keys in the group's store that nothing else uses. RunError(kUnsupported) in a build without Gloo.

@@ -60,7 +60,7 @@ class GlooTransfers {
 
   int64_t scratch_bytes() const { return static_cast<int64_t>(scratch_.size()); }
 
-  static constexpr int64_t kChunkBytes = 256 << 10;
+  static constexpr int64_t kChunkBytes = 1 << 20;
 
  private:
   class Buffer;

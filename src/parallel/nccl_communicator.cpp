@@ -30,6 +30,16 @@ NcclCommunicator::Shared::Shared(RankGroup& group, const std::string& group_name
   backend->give_up_when([this] { return watch.failed(); });
 }
 
+// NCCL's own end would wait for operations under way without a deadline.
+NcclCommunicator::Shared::~Shared() {
+  try {
+    watch.finish();
+  } catch (const std::exception& error) {  // the device is broken
+    watch.fail(RunError(ReasonCode::kNccl, error.what()));
+  }
+  backend->give_up_when([] { return false; });
+}
+
 struct NcclCommunicator::Operation : PendingCollective::Operation {
   void wait() override {
     shared->watch.throw_if_failed();

@@ -45,6 +45,7 @@ class NcclCommunicator : public Communicator {
   // What operations that are waited for still need. Members end in reverse order: the watch first.
   struct Shared {
     Shared(RankGroup& group, const std::string& group_name, std::shared_ptr<NcclBackend> of);
+    ~Shared();
     const std::string name;
     std::shared_ptr<NcclBackend> backend;
     std::mutex calling;  // NCCL must not be aborted while a thread is inside of it

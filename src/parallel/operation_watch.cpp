@@ -58,6 +58,15 @@ void OperationWatch::fail(const RunError& error) {
   hooks_.abort();
 }
 
+void OperationWatch::finish() {
+  const auto finished = [&] {
+    const std::lock_guard lock(mutex_);
+    count_ended();
+    return failure_ || under_way_.empty();
+  };
+  while (!finished()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 RunError OperationWatch::error_about(const CollectiveCall& call, const std::string& what,
                                      const std::string& evidence) const {
   return RunError(

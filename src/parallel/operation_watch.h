@@ -45,6 +45,8 @@ class OperationWatch {
   void nothing_to_do(const CollectiveCall& call);
 
   void fail(const RunError& error);
+  // Returns when nothing is under way any more, or when it never will be.
+  void finish();
   // "all_gather #3 of group ...: WHAT"
   RunError error_about(const CollectiveCall& call, const std::string& what,
                        const std::string& evidence) const;

@@ -91,7 +91,8 @@ class FakeBackend : public NcclBackend {
 // A group whose failure a test can set.
 class FakeGroup : public testing::FileRankGroup {
  public:
-  explicit FakeGroup(double timeout_s = 60) : FileRankGroup("/nonexistent", place_with(timeout_s), {}) {}
+  explicit FakeGroup(double timeout_s = 60)
+      : FileRankGroup("/nonexistent", place_with(timeout_s), {}) {}
   std::optional<RankFailure> failure() const override {
     return has_failed ? std::optional(RankFailure{1, ReasonCode::kOomGpu, "too much", {}})
                       : std::nullopt;
@@ -119,6 +120,8 @@ class NcclCommunicatorTest : public ::testing::Test {
     communicator = std::make_unique<NcclCommunicator>(*group, "shards", backend);
   }
   void SetUp() override { use(60); }
+  // Whatever a test has left under way ends, or communicators would wait for it.
+  void TearDown() override { backend->reached = 1000; }
 
   CollectiveCounters counter(Collective collective) const {
     return communicator->counters()[static_cast<size_t>(collective)];
@@ -338,6 +341,28 @@ TEST_F(NcclCommunicatorTest, AnAbortReachesAnOperationThatNcclHasNotTakenYet) {
   EXPECT_LT(steady_seconds() - begin_s, 5);
   EXPECT_EQ(backend->aborts, 1);
   EXPECT_THAT(failure().what(), HasSubstr("was ended: enough"));
+}
+
+TEST_F(NcclCommunicatorTest, EndsWhenWhatIsUnderWayHasEnded) {
+  const torch::Tensor whole = torch::zeros({2, 3});
+  communicator->all_gather(whole, whole[0]).wait();
+  std::thread device([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    backend->reached = 2;
+  });
+  const double begin_s = steady_seconds();
+  communicator.reset();
+  EXPECT_GT(steady_seconds() - begin_s, 0.09);
+  EXPECT_EQ(backend->aborts, 0);
+  device.join();
+}
+
+TEST_F(NcclCommunicatorTest, EndsAfterTheDeadlineWhenWhatIsUnderWayNeverEnds) {
+  use(0.2);
+  const torch::Tensor whole = torch::zeros({2, 3});
+  communicator->all_gather(whole, whole[0]).wait();
+  communicator.reset();
+  EXPECT_EQ(backend->aborts, 1);
 }
 
 TEST_F(NcclCommunicatorTest, CountsByTheFormulas) {

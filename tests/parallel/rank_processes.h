@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "parallel/fork_ranks.h"
+#include "parallel/gloo_communicator.h"
 #include "sftbench/base/json.h"
 
 namespace sftbench::testing {
@@ -210,6 +211,7 @@ class RankProcesses {
 };
 
 inline void run_ranks(const RankProcessOptions& options, const RankFunction& function) {
+  if (!has_gloo()) GTEST_SKIP() << "this build has no Gloo for ranks on CPUs";
   RankProcesses(options, function).run();
 }
 
