@@ -244,7 +244,8 @@ class RankedEngine::Impl {
 
   void blame(Cause cause) {
     causes_.push_back(std::move(cause));
-    kill_at_s_ = std::min(kill_at_s_, steady_seconds() + kSettleSeconds);
+    const double left_s = causes_.back().seen ? kAgreeSeconds : kEndSeconds;
+    kill_at_s_ = std::min(kill_at_s_, steady_seconds() + left_s);
   }
 
   void ask_to_end() {

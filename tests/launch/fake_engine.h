@@ -4,11 +4,12 @@
 // (never asks whether it is), family (stuck, with a child of its own; both ignore SIGTERM, and the
 // child's number stands in the file FAKE_ENGINE_FILE), orphan (ends well, leaving that child).
 //
-// Several ranks exchange their numbers before each step. "rank 2: MODE" is MODE for rank 2, after
-// the first step, and "" for the others; there are as well kill, stop (both: itself, with that
-// signal), crash (SIGSEGV), stall (never comes to the next exchange, but lives), lost (reports a
-// lost peer), kill-at-end (after its last step), kill-at-start (before it trains), late-oom (runs
-// out of GPU memory a little after the others were told that something is wrong).
+// Several ranks exchange their numbers before each step. "rank 2: MODE; rank 0: MODE" are those
+// ranks' modes, which take effect after the first step, and "" that of the others; there are as
+// well kill, stop (both: itself, with that signal), crash (SIGSEGV), stall (never comes to the next
+// exchange, but lives), lost (reports a lost peer), kill-at-end (after its last step),
+// kill-at-start (before it trains), late-oom (runs out of GPU memory a little after the others were
+// told that something is wrong).
 #pragma once
 
 #include <unistd.h>
@@ -107,8 +108,10 @@ class FakeEngine : public Engine {
     const char* variable = std::getenv("FAKE_ENGINE");
     const std::string mode = variable != nullptr ? variable : "";
     if (mode.rfind("rank ", 0) != 0) return mode;
-    const size_t colon = mode.find(": ");
-    return mode.substr(5, colon - 5) == std::to_string(rank) ? mode.substr(colon + 2) : "";
+    const std::string mine = "rank " + std::to_string(rank) + ": ";
+    const size_t begin = mode.find(mine);
+    if (begin == std::string::npos) return "";
+    return mode.substr(begin + mine.size(), mode.find(';', begin) - begin - mine.size());
   }
 
   // What rank 0 said; every rank's word is heard in the order of ranks.
