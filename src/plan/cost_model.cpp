@@ -138,7 +138,8 @@ class Predictor {
     StepCost cost;
     const UnitFlops& layer = work_.layer_flops;
     const UnitFlops& head = work_.head_flops;
-    cost.flops = micro_batches * (layers * (layer.forward + layer.recomputed + layer.backward) +
+    cost.flops = micro_batches * (layers * (layer.forward + layer.backward) +
+                                  static_cast<double>(work_.recomputed_layers) * layer.recomputed +
                                   head.forward + head.backward);
     const BufferBytes buffers = {root_.gathered, layer_.gathered, root_.gradients,
                                  layer_.gradients};
@@ -210,8 +211,9 @@ class Predictor {
     input.root.backward_s = work_.head_flops.backward / machine_.flops_per_s;
     input.layer = unit_times(layer_);
     input.layer.forward_s = work_.layer_flops.forward / machine_.flops_per_s;
-    input.layer.backward_s =
-        (work_.layer_flops.recomputed + work_.layer_flops.backward) / machine_.flops_per_s;
+    input.layer.backward_s = work_.layer_flops.backward / machine_.flops_per_s;
+    input.recomputed_layers = work_.recomputed_layers;
+    input.recompute_s = work_.layer_flops.recomputed / machine_.flops_per_s;
     input.layers = work_.layers;
     input.micro_batches = job_.batches.gradient_accumulation_steps;
     input.sharded = layout_.sharded;

@@ -41,6 +41,7 @@ struct Sizes {
                {"down_proj", inner, hidden, c.mlp_bias}};
   }
 
+  enum { kQuery, kKey, kValue, kOutput, kGate, kUp, kDown };  // numbers of the linears
   int64_t hidden, inner, queries, keys;
   std::vector<Linear> linears;
 };
@@ -96,13 +97,20 @@ UnitFlops layer_flops(const TrainingJob& job, const Sizes& sizes, double positio
   const double attention = 2 * positions * static_cast<double>(job.data.model_max_length) *
                            static_cast<double>(sizes.queries);
   UnitFlops flops = {products + attention, 0, products + trained + kAttentionBackward * attention};
-  if (recompute == Recompute::kEveryOtherProduct) {
-    for (const size_t again : {1U, 3U, 5U}) {  // k, o, up
-      const Linear& linear = sizes.linears[again];
-      flops.recomputed += 2.0 * static_cast<double>(linear.in * linear.out) * positions;
-    }
-  } else if (job.activations.gradient_checkpointing) {
-    flops.recomputed = flops.forward;
+  const auto product = [&](size_t number) {
+    const Linear& linear = sizes.linears[number];
+    return 2.0 * static_cast<double>(linear.in * linear.out) * positions;
+  };
+  switch (recompute) {
+    case Recompute::kJob:
+      if (job.activations.gradient_checkpointing) flops.recomputed = flops.forward;
+      break;
+    case Recompute::kTorchLayers:
+      flops.recomputed = flops.forward - product(Sizes::kDown);
+      break;
+    case Recompute::kTorchEveryOtherProduct:
+      flops.recomputed = product(Sizes::kKey) + product(Sizes::kOutput) + product(Sizes::kUp);
+      break;
   }
   return flops;
 }
@@ -119,10 +127,11 @@ double kept_values(const Sizes& s) {
 }
 
 double kept_when_recomputed(const TrainingJob& job, const Sizes& s, Recompute recompute) {
-  if (recompute == Recompute::kEveryOtherProduct) {
+  if (recompute == Recompute::kTorchEveryOtherProduct) {
     return static_cast<double>(2 * s.hidden + 2 * s.queries + s.keys + s.inner);
   }
-  return job.activations.gradient_checkpointing ? static_cast<double>(s.hidden) : kept_values(s);
+  const bool again = recompute == Recompute::kTorchLayers || job.activations.gradient_checkpointing;
+  return again ? static_cast<double>(s.hidden) : kept_values(s);
 }
 
 }  // namespace
@@ -143,6 +152,8 @@ ModelWork model_work(const TrainingJob& job, Recompute recompute) {
   const Sizes sizes(config);
   ModelWork work;
   work.layers = config.num_hidden_layers;
+  // Of the last layer everything is still there when its backward pass comes.
+  work.recomputed_layers = recompute == Recompute::kJob ? work.layers - 1 : work.layers;
   work.vocabulary = config.vocab_size;
   work.positions = job.batches.per_device_batch_size * job.data.model_max_length;
   work.root = root_tensors(job, config);

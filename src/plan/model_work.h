@@ -25,6 +25,7 @@ struct UnitFlops {
 
 struct ModelWork {
   int64_t layers = 0;
+  int64_t recomputed_layers = 0;  // the first ones
   UnitTensors root;
   UnitTensors layer;
   UnitFlops layer_flops;

@@ -126,7 +126,8 @@ class Step {
       use(unit);
       collect(unit);
       if (unit > kFirstLayer) gather(unit - 1);
-      compute(in_.layer.backward_s);
+      const bool again = static_cast<int64_t>(unit - kFirstLayer) < in_.recomputed_layers;
+      compute(in_.layer.backward_s + (again ? in_.recompute_s : 0));
     }
     leave(kFirstLayer);
     leave(kRoot);

@@ -13,13 +13,15 @@ struct UnitTimes {
   double reduce_s = 0;       // reduce-scatter; all-reduce where parameters are replicated
   double replica_sum_s = 0;  // all-reduce of the shard over replicas
   double forward_s = 0;
-  double backward_s = 0;  // recomputation included
+  double backward_s = 0;
 };
 
 struct ScheduleInput {
   UnitTimes root;  // forward_s and backward_s: of the output projection and the loss
   UnitTimes layer;
   int64_t layers = 0;
+  int64_t recomputed_layers = 0;  // the first ones
+  double recompute_s = 0;         // of each of them, before its backward pass
   int64_t micro_batches = 1;
   bool sharded = false;
   bool reshard_after_forward = false;

@@ -133,11 +133,25 @@ TEST(CostModelTest, CheckpointingGathersNothingMoreKeepsLessAndComputesTheForwar
   const StepCost with = predict_step(job, machine());
   EXPECT_EQ(with.sent_bytes(), without.sent_bytes());
   EXPECT_LT(with.memory.activations, without.memory.activations / 5);
-  // 32 layers again: 2 FLOPs for each weight of a linear and position, 2 for each query, key and
-  // channel of causal attention.
+  // 31 layers again, the last is still there: 2 FLOPs for each weight of a linear and position, 2
+  // for each query, key and channel of causal attention.
   const double positions = 2048;
   const double weights = kLayer - 2 * 4096;
-  EXPECT_DOUBLE_EQ(with.flops - without.flops, 32 * positions * (2 * weights + 2 * 1024.0 * 4096));
+  EXPECT_DOUBLE_EQ(with.flops - without.flops, 31 * positions * (2 * weights + 2 * 1024.0 * 4096));
+}
+
+TEST(CostModelTest, TorchRecomputesEveryLayerUpToItsLastProductOrEveryOtherProduct) {
+  const TrainingJob job = llama("FULL_SHARD", 8);
+  const auto more = [&job](Recompute recompute) {
+    return predict_step(job, machine(), recompute).flops - predict_step(job, machine()).flops;
+  };
+  const double positions = 2048;
+  const double attention = 2 * 1024.0 * 4096;
+  const double hidden = 4096, keys = 1024, inner = 14336;
+  EXPECT_DOUBLE_EQ(more(Recompute::kTorchLayers),
+                   32 * positions * (2 * hidden * (2 * hidden + 2 * keys + 2 * inner) + attention));
+  EXPECT_DOUBLE_EQ(more(Recompute::kTorchEveryOtherProduct),
+                   32 * positions * 2 * hidden * (keys + hidden + inner));
 }
 
 TEST(CostModelTest, GradientsAreReducedInTheDtypeThatIsAskedFor) {

@@ -38,10 +38,12 @@ struct MachineModel {
   LinkModel between;              // between nodes; each rank its own
 };
 
-// What is computed again in the backward pass. kJob: what the job says. kEveryOtherProduct:
-// torchtitan's selective checkpointing, which keeps the results of q, v, gate, down and attention;
-// for comparison with its figures only.
-enum class Recompute { kJob, kEveryOtherProduct };
+// What is computed again in the backward pass. kJob: by this engine, every layer but the last where
+// the job asks for it. The others are for comparison with torch's published figures: kTorchLayers,
+// torch.utils.checkpoint around every layer, which stops before the last product since nothing
+// needs its result; kTorchEveryOtherProduct, torchtitan's "selective op", which keeps the results
+// of q, v, gate, down and attention.
+enum class Recompute { kJob, kTorchLayers, kTorchEveryOtherProduct };
 
 struct MemoryCost {
   double parameters = 0;  // at rest
