@@ -29,8 +29,8 @@ void refuse_several_tasks(const std::string& command) {
   throw InputError({{{},
                      0,
                      command,
-                     "was started " + std::to_string(place->local_size) +
-                         " times on this node by " + place->launcher,
+                     "was started " + std::to_string(place->local_size) + " times on this node" +
+                         (place->launcher == "none" ? "" : " by " + place->launcher),
                      "once on a node: it starts the ranks of its measurements itself, and uses all "
                      "of the node",
                      {}}});

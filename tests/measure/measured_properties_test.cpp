@@ -184,5 +184,26 @@ TEST(MeasuredSpanTest, AWarmupThatLeavesNothingIsABug) {
   EXPECT_THROW(measured_span(record_of(0), 0), std::logic_error);
 }
 
+// Node 0: two processes, the first of which reads its one GPU; node 1: one with another GPU.
+TEST(MeasuredPropertiesTest, OverNodesGpusArePutTogetherAndCpuFiguresAreMeans) {
+  const std::vector<ProcessSamples> processes = {
+      {0,
+       {reading(10, 1, 30, {gpu(40, 10, 100, 400)}), reading(20, 6, 40, {gpu(60, 30, 200, 400)})}},
+      {0, {reading(10, 0, 30), reading(20, 10, 40)}},
+      {1,
+       {reading(900, 7, 60, {gpu(90, 50, 300, 400)}),
+        reading(910, 9, 80, {gpu(100, 70, 300, 400)})}}};
+  const Json p = measured_properties_of(measured_span(record_of(2), 0), processes, 2, false);
+  EXPECT_DOUBLE_EQ(p["gpu_compute_utilization_min"], 50);
+  EXPECT_DOUBLE_EQ(p["gpu_compute_utilization_avg"], 72.5);
+  EXPECT_DOUBLE_EQ(p["gpu_compute_utilization_max"], 95);
+  EXPECT_DOUBLE_EQ(p["gpu_memory_utilization_peak"], 70);
+  EXPECT_DOUBLE_EQ(p["cpu_compute_utilization"], ((50 + 100) + 20) / 2.0);
+  EXPECT_DOUBLE_EQ(p["cpu_memory_utilization"], (35 + 70) / 2.0);
+  // A GPU of which nobody told anything is no reason to report the others' mean as that of all.
+  EXPECT_FALSE(measured_properties_of(measured_span(record_of(2), 0), processes, 3, false)
+                   .contains("gpu_compute_utilization_avg"));
+}
+
 }  // namespace
 }  // namespace sftbench

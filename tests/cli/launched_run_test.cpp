@@ -1,0 +1,223 @@
+// `sftbench run` as ranks that were started from outside, with the fake engine: what each of them
+// prints, writes and ends with.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "cli/program.h"
+#include "results/schema_check.h"
+#include "sftbench/base/file.h"
+#include "sftbench/base/json.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+using Variables = std::map<std::string, std::string>;
+using Words = std::vector<std::string>;
+
+constexpr const char* kExperiment = "finetune_full_benchmark-v1.0.0";
+
+std::string free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  EXPECT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), length), 0);
+  EXPECT_EQ(::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  ::close(socket);
+  return std::to_string(ntohs(address.sin_port));
+}
+
+class LaunchedRunTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fresh_folder(testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directory(folder_ / "data");
+    std::ofstream(folder_ / "data/news-tokens-16384plus-entries-4096.jsonl")
+        << R"({"output": "some text"})"
+        << "\n";
+    std::ofstream(folder_ / "config.yaml")
+        << "actuatorIdentifier: SFTTrainer\nparameters: {data_directory: "
+        << (folder_ / "data").string() << "}\n";
+    port_ = free_port();
+  }
+
+  Words arguments(const Words& extra = {}) const {
+    Words words = {
+        "run",       "--experiment", kExperiment, "--config",          folder_ / "config.yaml",
+        "--weights", "random",       "--output",  folder_ / "results", "--ranks",
+        "2"};
+    for (const char* setting :
+         {"model_name=smollm2-135m", "number_gpus=0", "model_max_length=64", "batch_size=2"})
+      words.insert(words.end(), {"--set", setting});
+    words.insert(words.end(), extra.begin(), extra.end());
+    return words;
+  }
+
+  // As one of `world_size` ranks on this machine.
+  Program rank(int rank, const Words& words, int world_size = 2, Variables variables = {}) const {
+    variables["RANK"] = variables["LOCAL_RANK"] = std::to_string(rank);
+    variables["WORLD_SIZE"] = variables["LOCAL_WORLD_SIZE"] = std::to_string(world_size);
+    variables["MASTER_ADDR"] = "127.0.0.1";
+    variables["MASTER_PORT"] = port_;
+    return Program(words, variables);
+  }
+
+  static std::vector<ProgramResult> finish(std::vector<Program> programs) {
+    for (Program& program : programs) program.start();
+    std::vector<ProgramResult> results;
+    for (Program& program : programs) results.push_back(program.finish());
+    return results;
+  }
+
+  std::vector<ProgramResult> both(const Words& first, const Words& second,
+                                  const Variables& of_second = {}) const {
+    return finish({rank(0, first), rank(1, second, 2, of_second)});
+  }
+
+  std::vector<ProgramResult> both(const Words& extra = {}) const {
+    return both(arguments(extra), arguments(extra));
+  }
+
+  Json result() const {
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ / "results")) {
+      if (entry.path().extension() != ".json") continue;
+      EXPECT_EQ(schema_violation(entry.path()), "");
+      return read_json_file(entry.path());
+    }
+    return {{"status", "none was written"}};
+  }
+
+  fs::path folder_;
+  std::string port_;
+};
+
+TEST_F(LaunchedRunTest, RankZeroPrintsAndWritesAndTheOtherIsQuiet) {
+  const auto ranks = both({"--format", "json", "--set", "max_steps=3"});
+  EXPECT_EQ(ranks[0].status, 0) << ranks[0].err;
+  EXPECT_EQ(ranks[1].status, 0);
+  EXPECT_EQ(ranks[1].out, "");
+  EXPECT_EQ(ranks[1].err, "");
+  EXPECT_EQ(Json::parse(ranks[0].out), result());
+  EXPECT_THAT(ranks[0].err, HasSubstr("step 3/3"));
+  Json json = result();
+  EXPECT_EQ(json["status"], "valid");
+  EXPECT_EQ(json["inputs"]["cpu_ranks"], 2);
+  EXPECT_GE(json["extra"]["system_samples"], 4);  // two by each, at begin and end
+  EXPECT_GT(json["measured"]["cpu_memory_utilization"], 0);
+}
+
+TEST_F(LaunchedRunTest, ADryRunIsPrintedOnce) {
+  const auto ranks = both({"--dry-run"});
+  EXPECT_EQ(ranks[0].status, 0) << ranks[0].err;
+  EXPECT_EQ(Json::parse(ranks[0].out)["device"]["ranks"], 2);
+  EXPECT_EQ(ranks[1].status, 0);
+  EXPECT_EQ(ranks[1].out, "");
+}
+
+TEST_F(LaunchedRunTest, AnotherNumberOfRanksThanTheJobsIsRefusedNamingBoth) {
+  const auto ranks =
+      finish({rank(0, arguments(), 3), rank(1, arguments(), 3), rank(2, arguments(), 3)});
+  for (const ProgramResult& rank : ranks) EXPECT_EQ(rank.status, 2);
+  EXPECT_THAT(ranks[0].err, HasSubstr("the job has 2 ranks (--ranks), and WORLD_SIZE started 3"));
+  EXPECT_EQ(ranks[1].err + ranks[2].err, "");
+}
+
+TEST_F(LaunchedRunTest, WhatARankStumblesOverRankZeroTells) {
+  Words words = arguments();
+  std::replace(words.begin(), words.end(), (folder_ / "config.yaml").string(),
+               (folder_ / "nowhere.yaml").string());
+  const auto ranks = both(arguments(), words);
+  EXPECT_EQ(ranks[0].status, 2);
+  EXPECT_THAT(ranks[0].err, HasSubstr("rank 1 on "));
+  EXPECT_THAT(ranks[0].err, HasSubstr("nowhere.yaml"));
+  EXPECT_EQ(ranks[1].status, 2);
+  EXPECT_EQ(ranks[1].err, "");
+}
+
+TEST_F(LaunchedRunTest, ARankWithAnotherJobIsNamed) {
+  const auto ranks = both(arguments({"--set", "max_steps=3"}), arguments({"--set", "max_steps=4"}));
+  EXPECT_EQ(ranks[0].status, 2);
+  EXPECT_THAT(ranks[0].err, testing::ContainsRegex("rank 1 on .*: another job than rank 0's"));
+  EXPECT_EQ(ranks[1].status, 2);
+  EXPECT_THAT(file_names_below(folder_ / "results"), testing::IsEmpty());
+}
+
+TEST_F(LaunchedRunTest, AnEndingThatAllForeseeIsRankZerosMeasurement) {
+  Words words = arguments();
+  std::replace(words.begin(), words.end(), std::string("random"), std::string("auto"));
+  const auto ranks = both(words, words);
+  EXPECT_EQ(ranks[0].status, 4);
+  EXPECT_EQ(ranks[1].status, 4);
+  EXPECT_EQ(ranks[1].err, "");
+  EXPECT_EQ(result()["reason"]["code"], "WEIGHTS");
+  EXPECT_THAT(result()["reason"]["message"].get<std::string>(), Not(HasSubstr("rank 0")));
+}
+
+TEST_F(LaunchedRunTest, ARankThatFailsEndsAllWithItsOwnReason) {
+  const auto ranks = both(arguments(), arguments(), {{"FAKE_ENGINE", "internal"}});
+  EXPECT_EQ(ranks[0].status, 4);
+  EXPECT_EQ(ranks[1].status, 4);
+  EXPECT_EQ(ranks[1].err, "");
+  Json json = result();
+  EXPECT_EQ(json["reason"]["code"], "INTERNAL");
+  EXPECT_THAT(json["reason"]["message"].get<std::string>(), testing::StartsWith("rank 1: "));
+  EXPECT_EQ(json["reason"]["evidence"], "shapes do not match");
+  const std::string log = json["reason"]["log"];
+  const fs::path of_rank = fs::path(log).replace_extension(".rank1.log");
+  EXPECT_THAT(read_file(of_rank), HasSubstr("evidence: shapes do not match"));
+}
+
+TEST_F(LaunchedRunTest, OutOfMemoryOnOneRankIsInvalidOnAll) {
+  const auto ranks = both(arguments(), arguments(), {{"FAKE_ENGINE", "cuda-oom"}});
+  EXPECT_EQ(ranks[0].status, 3);
+  EXPECT_EQ(ranks[1].status, 3);
+  EXPECT_EQ(result()["reason"]["code"], "OOM_GPU");
+}
+
+TEST_F(LaunchedRunTest, ARankThatDoesNotComeIsNamedInTheMeasurement) {
+  const auto ranks = finish({rank(0, arguments({"--communication-timeout", "1"}))});
+  EXPECT_EQ(ranks[0].status, 4) << ranks[0].err;
+  EXPECT_EQ(result()["reason"]["code"], "NCCL");
+  EXPECT_THAT(result()["reason"]["message"].get<std::string>(), HasSubstr("rank 1"));
+}
+
+TEST_F(LaunchedRunTest, ASeriesOfRunsIsRefused) {
+  Words words = arguments();
+  words[2] = "finetune_full_stability-v1.0.0";
+  const auto ranks = both(words, words);
+  EXPECT_EQ(ranks[0].status, 2);
+  EXPECT_THAT(ranks[0].err, HasSubstr("start it once, on one node"));
+}
+
+TEST_F(LaunchedRunTest, ASweepIsStartedOnceOnANode) {
+  std::ofstream(folder_ / "space.yaml") << "experiments: []\n";
+  const Words words = {"sweep", (folder_ / "space.yaml").string()};
+  const ProgramResult several = finish({rank(1, words)})[0];
+  EXPECT_EQ(several.status, 2);
+  EXPECT_THAT(several.err, HasSubstr("sweep: was started 2 times on this node; expected once on a node"));
+  // On two nodes, once on each: that is not what it stumbles over.
+  const ProgramResult one = run_program(
+      words, {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "n1"}, {"MASTER_PORT", port_}});
+  EXPECT_THAT(one.err, Not(HasSubstr("was started")));
+}
+
+TEST_F(LaunchedRunTest, VariablesThatDoNotFitTogetherAreRefused) {
+  const ProgramResult run = run_program(arguments(), {{"RANK", "2"}, {"WORLD_SIZE", "2"}});
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("RANK and WORLD_SIZE: rank 2 of 2; found RANK=2 WORLD_SIZE=2"));
+}
+
+}  // namespace
+}  // namespace sftbench
