@@ -14,6 +14,24 @@ void check_pair(const torch::Tensor& one, const torch::Tensor& other) {
   check(one.device() == other.device(), "tensors of a collective are on one device");
 }
 
+void check_summable(torch::ScalarType dtype) {
+  switch (dtype) {
+    case torch::kFloat32:
+    case torch::kFloat64:
+    case torch::kBFloat16:
+    case torch::kFloat16:
+    case torch::kInt64:
+    case torch::kInt32:
+    case torch::kInt8:
+    case torch::kUInt8:
+      return;
+    default:
+      break;
+  }
+  throw RunError(ReasonCode::kUnsupported,
+                 std::string("no reduction over ranks for dtype ") + c10::toString(dtype));
+}
+
 }  // namespace
 
 std::string to_string(Collective collective) {
@@ -52,6 +70,7 @@ int64_t sent_bytes_by_formula(const CollectiveCall& call, int64_t rank, int64_t 
 
 CollectiveCall all_reduce_call(const torch::Tensor& tensor) {
   check_pair(tensor, tensor);
+  check_summable(tensor.scalar_type());
   return call_of(Collective::kAllReduce, tensor);
 }
 
@@ -66,6 +85,7 @@ CollectiveCall all_gather_call(const torch::Tensor& output, const torch::Tensor&
 CollectiveCall reduce_scatter_call(const torch::Tensor& output, const torch::Tensor& input,
                                    int64_t ranks) {
   check_pair(output, input);
+  check_summable(input.scalar_type());
   check(output.dtype() == input.dtype() || output.scalar_type() == torch::kFloat32,
         "a reduce-scatter's output has the input's dtype or float32");
   check(input.numel() == output.numel() * ranks, "a reduce-scatter's input is N outputs");

@@ -28,7 +28,7 @@ std::string overdue_text(const std::string& described, double timeout_s, int ran
 int64_t sent_bytes_by_formula(const CollectiveCall& call, int64_t rank, int64_t ranks);
 
 // Checks what the operation's contract asks of its tensors (check(): a caller that breaks it is a
-// bug) and returns the call, not numbered yet.
+// bug; a dtype that is not summed: RunError(kUnsupported)) and returns the call, not numbered yet.
 CollectiveCall all_reduce_call(const torch::Tensor& tensor);
 CollectiveCall all_gather_call(const torch::Tensor& output, const torch::Tensor& input,
                                int64_t ranks);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <thread>
 
@@ -83,6 +84,10 @@ class GlooQueue {
     changed_.notify_all();
   }
 
+  void on_end(std::function<void(const CollectiveSpan&)> listener) {
+    listener_ = std::move(listener);
+  }
+
   CommunicationCounters counters() const {
     const std::lock_guard lock(mutex_);
     return counters_;
@@ -95,16 +100,25 @@ class GlooQueue {
       try {
         transfers_.begin(slot_of(entry->call), begin_s + timeout_s());
         entry->run(transfers_);
-      } catch (const std::exception& error) {
+      } catch (const std::bad_alloc&) {
         transfers_.close();
+        fail(
+            RunError(ReasonCode::kOomHost, described(entry->call) + ": no memory for its buffers"));
+        continue;
+      } catch (const std::exception& error) {
+        transfers_.close();  // peers notice at once, while this rank finds out why
         fail(explain(entry->call, error, begin_s));
         continue;
       }
-      end(*entry, steady_seconds() - begin_s);
+      const double end_s = steady_seconds();
+      if (listener_) listener_({entry->call.collective, entry->call.bytes, begin_s, end_s});
+      end(*entry, end_s - begin_s);
     }
   }
 
  private:
+  std::string described(const CollectiveCall& call) const { return describe(call, name_, size()); }
+
   double timeout_s() const { return group_.place().communication_timeout_s; }
 
   std::shared_ptr<Entry> next() {
@@ -135,7 +149,7 @@ class GlooQueue {
   }
 
   RunError explain(const CollectiveCall& call, const std::exception& error, double begin_s) {
-    const std::string what = describe(call, name_, size());
+    const std::string what = described(call);
     const double end_s = steady_seconds();
     if (end_s >= begin_s + timeout_s()) {
       if (const auto failure = group_.failure()) return error_of(*failure, group_.ranks());
@@ -160,6 +174,7 @@ class GlooQueue {
   RankGroup& group_;
   const std::string name_;
   GlooTransfers transfers_;
+  std::function<void(const CollectiveSpan&)> listener_;
 
   mutable std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
@@ -254,6 +269,9 @@ class GlooCommunicator : public Communicator {
 
   void abort(const std::string& why) override { queue_->abort(why); }
   CommunicationCounters counters() const override { return queue_->counters(); }
+  void on_end(std::function<void(const CollectiveSpan&)> listener) override {
+    queue_->on_end(std::move(listener));
+  }
 
  private:
   PendingCollective start(const CollectiveCall& call, GlooQueue::Run run) {

@@ -92,6 +92,14 @@ void ProcessMesh::abort(const std::string& why) {
   for (const auto& [name, communicator] : owned_) communicator->abort(why);
 }
 
+void ProcessMesh::on_end(
+    const std::function<void(const std::string& group, const CollectiveSpan&)>& listener) {
+  for (const auto& [name, communicator] : owned_) {
+    communicator->on_end(
+        [listener, group = name](const CollectiveSpan& span) { listener(group, span); });
+  }
+}
+
 std::vector<std::pair<std::string, CommunicationCounters>> ProcessMesh::counters() const {
   std::vector<std::pair<std::string, CommunicationCounters>> counters;
   for (const auto& [name, communicator] : owned_) {

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "parallel/fork_ranks.h"
 
 namespace sftbench {
 namespace {
@@ -118,6 +121,41 @@ TEST(ProcessMesh, ARankAloneNeedsNoLibraryForItsMesh) {
   EXPECT_EQ(tensor.sum().item<float>(), 3);
   EXPECT_EQ(mesh->counters()[0].second[0].calls, 1);
   EXPECT_EQ(mesh->counters()[0].second[0].sent_bytes, 0);
+}
+
+TEST(ProcessMesh, GpusInABuildWithoutNcclAreRefusedWithWhatWouldHelp) {
+#if SFTBENCH_CUDA
+  GTEST_SKIP() << "this build has NCCL";
+#endif
+  RankPlace place;
+  place.world_size = 2;
+  testing::FileRankGroup group("/nonexistent", place, ranks_on({0, 0}));
+  try {
+    make_process_mesh(MeshKind::kSharded, group, torch::Device(torch::kCUDA, 0));
+    ADD_FAILURE() << "no refusal";
+  } catch (const RunError& error) {
+    EXPECT_EQ(error.code(), ReasonCode::kUnsupported);
+    EXPECT_STREQ(error.what(),
+                 "this build has no NCCL, so that GPUs cannot train together: build with "
+                 "-DSFTBENCH_CUDA=ON and nccl.h (Debian: libnccl-dev)");
+  }
+}
+
+TEST(LocalCommunicator, SumsNothingThatTheOthersCouldNot) {
+  const auto local = make_local_communicator();
+  const torch::Tensor truth = torch::ones({3}, torch::kBool);
+  EXPECT_THROW(local->all_reduce_now(truth), RunError);
+  EXPECT_NO_THROW(local->broadcast(truth, 0).wait());
+}
+
+TEST(LocalCommunicator, HoldsItsCallersToTheContract) {
+  const auto local = make_local_communicator();
+  const torch::Tensor three = torch::ones({3});
+  EXPECT_THROW(local->all_gather(torch::ones({4}), three), std::logic_error);
+  EXPECT_THROW(local->all_gather(torch::ones({3}, torch::kFloat64), three), std::logic_error);
+  EXPECT_THROW(local->reduce_scatter(torch::ones({3}, torch::kBFloat16), three), std::logic_error);
+  EXPECT_THROW(local->all_reduce_now(torch::ones({3, 3}).t().slice(0, 0, 2)), std::logic_error);
+  EXPECT_THROW(local->broadcast(three, 1), std::logic_error);
 }
 
 TEST(ProcessMesh, AnAbortReachesEveryGroup) {

@@ -21,6 +21,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -39,6 +40,14 @@ struct CollectiveCounters {
 using CommunicationCounters = std::array<CollectiveCounters, kCollectives>;  // by Collective
 
 enum class Reduction { kSum, kMax };
+
+// What ran when, by steady_seconds().
+struct CollectiveSpan {
+  Collective collective;
+  int64_t bytes;  // of the whole array
+  double begin_s;
+  double end_s;
+};
 
 // An operation that was started. Movable, not copyable; one that is dropped is waited for.
 class PendingCollective {
@@ -99,6 +108,10 @@ class Communicator {
   // Ends what is under way with an error that says `why`, from any thread; nothing can be started
   // afterwards.
   virtual void abort(const std::string& why) = 0;
+
+  // Tells `listener` of every operation that ends, from a thread of the communicator's own; on GPUs
+  // nothing is told. Set it before the first operation.
+  virtual void on_end(std::function<void(const CollectiveSpan&)> /*listener*/) {}
 
   // Of operations that have ended; on GPUs, of those whose end was observed.
   virtual CommunicationCounters counters() const = 0;

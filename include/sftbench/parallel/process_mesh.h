@@ -49,6 +49,8 @@ class ProcessMesh {
   Communicator& replicas() { return *replicas_; }  // size shape().replicas
 
   void abort(const std::string& why);
+  // As Communicator::on_end(), with the group's name.
+  void on_end(const std::function<void(const std::string& group, const CollectiveSpan&)>& listener);
   // By group name: "world", "shards", "replicas"; each distinct communicator once.
   std::vector<std::pair<std::string, CommunicationCounters>> counters() const;
 
