@@ -31,7 +31,9 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kLookSeconds = 0.1;     // at whether the user has interrupted
-constexpr double kSettleSeconds = 3;     // after a failure, for the ranks to agree on its cause
+// After a failure: for the ranks to agree on its cause, and to end once they have.
+constexpr double kAgreeSeconds = 3;
+constexpr double kEndSeconds = 1;
 constexpr double kInterruptSeconds = 3;  // for them to come to their next micro-batch
 
 std::string random_session() {
