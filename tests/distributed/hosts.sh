@@ -8,15 +8,14 @@
 #   on HOST CMD...      runs CMD there
 #   bytes_sent HOST     that have left this host through its cable, headers included
 #   cut, mend           the switch drops everything / forwards again; the hosts see their cables up
-#   slow_link MS RATE   a link that delays each frame and passes RATE megabit/s, both ways
+#   slow_link MBIT      the cables pass so many megabit/s each way from here on; 0: all they can
 #   hosts_down          ends every process on them; also on exit
 #
-# What they need of the kernel: CONFIG_VETH, CONFIG_BRIDGE, CONFIG_PACKET. No netem: delay_link.py
-# stands in for it, so that the tests run on kernels that were built without.
+# What they need of the kernel: CONFIG_VETH, CONFIG_BRIDGE, for slow_link CONFIG_NET_SCH_TBF. No
+# netem, which many kernels are built without: a port that leaves the bridge loses every frame.
 
 hosts_folder=
 declare -A host_process=()
-link_process=
 
 skip() {
   echo "SKIPPED: $*"
@@ -78,27 +77,19 @@ hosts_up() {
     wire $host ip link set eth0 up
     wire switch ip link set port$number up
   done
-  fast_link
-}
-
-fast_link() {
-  stop_link
   wire switch ip link add bridge type bridge || skip "this kernel has no bridge"
   wire switch ip link set port1 master bridge
   wire switch ip link set port2 master bridge
   wire switch ip link set bridge up
 }
 
-slow_link() { # MS MBIT_PER_S
-  stop_link
-  wire switch python3 "$(dirname "${BASH_SOURCE[0]}")/delay_link.py" port1 port2 "$1" "$2" &
-  link_process=$!
-}
-
-stop_link() {
-  [ -z "$link_process" ] || { kill "$link_process" && wait "$link_process"; } 2>/dev/null || true
-  link_process=
-  wire switch ip link delete bridge 2>/dev/null || true
+slow_link() {
+  local port
+  for port in port1 port2; do
+    wire switch tc qdisc delete dev $port root 2>/dev/null || true
+    [ "$1" = 0 ] || wire switch tc qdisc add dev $port root tbf rate "$1"mbit burst 128kb latency 500ms ||
+      skip "this kernel has no token bucket (CONFIG_NET_SCH_TBF)"
+  done
 }
 
 cut() { wire switch ip link set port1 nomaster; }

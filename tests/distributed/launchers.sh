@@ -36,6 +36,7 @@ background() { # HOST CMD...: until the hosts go down
 
 slurm_up() {
   local folder=$hosts_folder host try
+  [ ! -f "$folder/slurm.conf" ] || return 0
   chmod 755 "$folder"
   mkdir "$folder/munge" "$folder/state" "$folder/spool.n1" "$folder/spool.n2"
   head -c 1024 /dev/urandom >"$folder/munge/key"
@@ -89,6 +90,7 @@ by_slurm() {
 
 ssh_up() {
   local folder=$hosts_folder host try
+  ssh_options="-q -i $folder/key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
   [ ! -f "$folder/key" ] || return 0
   ssh-keygen -q -t ed25519 -N '' -f "$folder/key"
   chmod 700 "$folder"
@@ -117,7 +119,7 @@ by_mpi() {
   done
   on n1 mpirun --allow-run-as-root --hostfile "$folder/hostfile" -np $((2 * ranks)) \
     --map-by "ppr:$ranks:node:OVERSUBSCRIBE" --bind-to none --mca btl_base_warn_component_unused 0 \
-    --mca plm_rsh_args "-q -i $folder/key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null" \
+    --mca plm_rsh_args "$ssh_options" \
     "${pass[@]}" "$@"
 }
 

@@ -4,10 +4,10 @@
 # HYBRID_SHARD sends from host to host is what the program counted, and when the link is cut all ranks end in time.
 # As root; exit 77, with the reason, where that cannot be done.
 #
-# usage: tests/distributed/two_hosts.sh SFTBENCH [mpi|slurm|torchrun|cut]...
+# usage: tests/distributed/two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|cut]...
 #   PYTHON  an interpreter with torch, for torchrun; without one that launcher is left out
 set -euo pipefail
-program=$(realpath "${1:?usage: two_hosts.sh SFTBENCH [mpi|slurm|torchrun|cut]...}")
+program=$(realpath "${1:?usage: two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|cut]...}")
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/hosts.sh"
@@ -33,6 +33,43 @@ trains_through() { # LAUNCHER: each strategy, as often with the same losses
     python3 "$here/jobs.py" losses "$work/$results.json" "$work/$results" $launcher >"$work/twice"
     [ $strategy = FULL_SHARD ] || python3 "$here/jobs.py" bytes "$work/$results" $sent1 $sent2
   done
+}
+
+# experiments/launch as it stands, with this test's job in place of its own.
+examples_work() {
+  local examples=$here/../../experiments/launch run host status
+  run=(--job "$work/HYBRID_SHARD.json")
+  mkdir "$work/bin" && ln -s "$program" "$work/bin/sftbench"
+  export PATH=$work/bin:$PATH
+
+  echo "experiments/launch/openmpi.sh"
+  ssh_up
+  printf 'n1 slots=2\nn2 slots=2\n' >"$work/hostfile"
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
+    OMPI_MCA_plm_rsh_args="$ssh_options" \
+    on n1 "$examples/openmpi.sh" "$work/hostfile" "${run[@]}" -o "$work/example.mpi" >"$work/example.mpi.txt"
+  python3 "$here/jobs.py" losses "$work/one" "$work/example.mpi" mpi
+
+  echo "experiments/launch/slurm.sbatch"
+  slurm_up
+  on n1 sbatch --quiet --wait --ntasks-per-node 2 --gpus-per-node 0 --cpus-per-task 1 --chdir "$work" \
+    --output "$work/example.slurm.txt" "$examples/slurm.sbatch" "${run[@]}" -o "$work/example.slurm" ||
+    { cat "$work/example.slurm.txt"; return 1; }
+  python3 "$here/jobs.py" losses "$work/one" "$work/example.slurm" slurm
+
+  echo "experiments/launch/jobset.yaml, the command of its pods"
+  awk '/- \|$/ { within = 1; next } /ports:$/ { within = 0 } within' "$examples/jobset.yaml" >"$work/pod"
+  sed -i "s|sftbench run .*|sftbench run ${run[*]} -o $work/example.pods --no-progress \&|" "$work/pod"
+  for host in n1 n2; do
+    on $host env GPUS_PER_NODE=2 NODES=2 MASTER_ADDR=n1 MASTER_PORT=29500 KUBERNETES_SERVICE_HOST=10.0.0.1 \
+      JOB_COMPLETION_INDEX=$((${host#n} - 1)) bash "$work/pod" >"$work/example.pods.$host.txt" &
+  done
+  status=0
+  wait -n || status=1
+  wait -n || status=1
+  [ $status -eq 0 ] || return 1
+  python3 "$here/jobs.py" losses "$work/one" "$work/example.pods" kubernetes
+  head -n 40 "$work/example.mpi.txt" "$work/example.slurm.txt" >"${EXAMPLES_OUTPUT:-/dev/null}"
 }
 
 # Ranks started by hand: no launcher that would end the others when one has ended.
@@ -81,7 +118,7 @@ python3 "$here/jobs.py" make "$program" "$work"
 # shellcheck disable=SC2046
 $(sftbench_run one one) >/dev/null
 
-for case in "${@:-mpi slurm torchrun cut}"; do
+for case in "${@:-mpi slurm torchrun examples cut}"; do
   for case in $case; do
     case $case in
       mpi) trains_through mpi ;;
@@ -92,6 +129,7 @@ for case in "${@:-mpi slurm torchrun cut}"; do
         else
           echo "SKIPPED torchrun: PYTHON names no interpreter with torch"
         fi ;;
+      examples) examples_work ;;
       cut) survives_a_cut_link ;;
       *) echo "unknown case $case" && exit 2 ;;
     esac
