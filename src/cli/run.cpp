@@ -15,6 +15,7 @@
 #include "cli/run_log.h"
 #include "cli/series_view.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/cli/app.h"
 #include "sftbench/cli/progress.h"
@@ -37,6 +38,7 @@ struct RunArguments {
   double sample_period_s = 1.0;
   double timeout_s = 0;        // of each of several runs; 0: none
   double stall_timeout_s = 0;  // the same, without a step
+  std::string trace;       // file for a timeline; empty: none
   bool dry_run = false;
 };
 
@@ -235,6 +237,12 @@ class Session {
   LaunchedRun* launched_ = nullptr;
 };
 
+// Absolute, since ranks may have another working directory. What cannot be written is said before it is measured.
+std::string writable_path(const std::string& path) {
+  write_file_atomic(path, "");
+  return std::filesystem::absolute(path).string();
+}
+
 int print_job(const Plan& plan) {
   if (!plan.ending) {
     std::cout << to_json(plan.job).dump(2) << "\n";
@@ -328,6 +336,7 @@ int run(const RunArguments& arguments, const CommonOptions& common) {
   if (const std::optional<RankPlace> place = launcher_place(process_environment()))
     return run_launched(arguments, common, *place, format);
   Plan plan = make_plan(arguments);
+  if (!arguments.trace.empty()) plan.job.trace_path = writable_path(arguments.trace);
   if (arguments.dry_run) return print_job(plan);
   warn_of_what_has_no_effect(arguments, plan.job);
   InterruptWatcher watcher;  // before all that starts threads
@@ -343,6 +352,11 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
   add_selection_options(*command, arguments->selection);
   add_backend_options(*command, arguments->backend);
   command->add_option("--job", arguments->job_path, "repeat a training job that --dry-run printed")
+      ->type_name("FILE");
+  command
+      ->add_option("--trace", arguments->trace,
+                   "write a timeline of the first steps, computation and communication of every rank, for "
+                   "ui.perfetto.dev")
       ->type_name("FILE");
   command->add_flag("--dry-run", arguments->dry_run, "print the training job as JSON and stop");
   command->add_option("-o,--output", arguments->output, "folder of the results")

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "engine/environment.h"
+#include "engine/rank_account.h"
 #include "engine/train.h"
 #include "engine/training_run.h"
 #include "sftbench/engine/make_engine.h"
@@ -15,15 +16,16 @@ class TorchEngine : public Engine {
  public:
   void train(const TrainingJob& job, RankGroup& group, const std::vector<TrainObserver*>& observers,
              const std::function<bool()>& interrupted) override {
-    if (group.world_size() == 1) {
-      TrainingRun run = prepare_run(job, group);
-      return sftbench::train(run, group, observers, interrupted);
-    }
-    // It lives until the others know: what it waits for as it ends may be theirs.
+    // It lives until all ranks know of an error: what it waits for as it ends may be theirs.
     std::optional<TrainingRun> run;
-    try {
+    const auto train_rank = [&] {
       run.emplace(prepare_run(job, group));
       sftbench::train(*run, group, observers, interrupted);
+      if (run->timeline) write_trace(*run->timeline, group, job.trace_path);
+    };
+    if (group.world_size() == 1) return train_rank();
+    try {
+      train_rank();
     } catch (const std::exception& error) {
       const ErrorClass found = classify_exception(error, job);
       const RankFailure agreed =

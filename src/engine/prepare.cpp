@@ -151,6 +151,16 @@ std::vector<std::string> warnings_about(const CausalLm& model, const BatchSource
   return warnings;
 }
 
+void watch_communication(TrainingRun& run) {
+  run.timeline = std::make_unique<Timeline>();
+  run.mesh->on_end(
+      [timeline = run.timeline.get()](const std::string& group, const CollectiveSpan& span) {
+        timeline->add("communication " + group,
+                      to_string(span.collective) + " " + std::to_string(span.bytes) + " bytes",
+                      span.begin_s, span.end_s);
+      });
+}
+
 struct TimedData {
   TrainingData data;
   double seconds;
@@ -172,6 +182,7 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group) {
   run.mesh = make_process_mesh(
       group.world_size() > 1 ? mesh_kind(job.parallel.strategy) : MeshKind::kReplicated, group,
       device);
+  if (!job.trace_path.empty()) watch_communication(run);
   require_precision(job.precision, device);
   require_weights_fit(job);
 
@@ -205,9 +216,9 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group) {
       std::move(timed.data), attention_shape(run.model->config(), tuning->virtual_tokens()), device,
       run.mesh->world());
   run.activations = choose_activations(job.activations, run.model->layer_count());
-  if (run.mesh->world().world_size() > 1) {
+  if (run.mesh->world().world_size() > 1 || run.timeline) {
     run.activations = run_units(std::move(run.activations), job.activations.gradient_checkpointing,
-                                *run.parameters);
+                                *run.parameters, run.timeline.get());
   }
   run.loss_scaler = choose_loss_scaler(job.precision, placed.trained);
   choose_optimizer(run, job.optimizer);

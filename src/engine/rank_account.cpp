@@ -1,5 +1,6 @@
 #include "engine/rank_account.h"
 
+#include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
 #include "sftbench/measure/event_json.h"
 #include "sftbench/measure/proc.h"
@@ -66,6 +67,16 @@ std::vector<RankReport> gather_reports(const RankReport& own, RankGroup& group) 
     reports.push_back(rank_report_from_json(parse_json(text, "a rank's report")));
   }
   return reports;
+}
+
+void write_trace(const Timeline& own, RankGroup& group, const std::string& path) {
+  std::vector<RankTimeline> ranks;
+  for (const std::string& text : group.all_gather(to_json(own.spans()).dump())) {
+    const RankInfo& info = group.ranks()[ranks.size()];
+    ranks.push_back({"rank " + std::to_string(info.rank) + " on " + info.host, info.node,
+                     timeline_from_json(parse_json(text, "a rank's timeline"))});
+  }
+  if (group.rank() == 0) write_file_atomic(path, trace_events(ranks).dump());
 }
 
 }  // namespace sftbench

@@ -27,6 +27,9 @@ class RankAccount {
   std::vector<RankStep> steps_;
 };
 
+// Collective: rank 0 writes the timelines of all ranks to `path`. InputError when it cannot.
+void write_trace(const Timeline& own, RankGroup& group, const std::string& path);
+
 // Collective: every rank's report, in rank order.
 std::vector<RankReport> gather_reports(const RankReport& own, RankGroup& group);
 

@@ -116,7 +116,9 @@ void train(TrainingRun& run, RankGroup& group, const std::vector<TrainObserver*>
     if (!event.update_skipped) {
       if (!gradients_finite) throw nonfinite_gradient(run, event.grad_norm, step);
       const double clip = clip_factor(event.grad_norm, run.max_grad_norm);
+      const double update_s = steady_seconds();
       run.optimizer->step(event.learning_rate, clip / scale);
+      if (run.timeline) run.timeline->add("compute", "optimizer", update_s, steady_seconds());
       ++updates;
     }
     run.parameters->drop_gradients();

@@ -10,6 +10,7 @@
 #include "engine/training_device.h"
 #include "sftbench/engine/activation_checkpoint.h"
 #include "sftbench/measure/events.h"
+#include "sftbench/measure/timeline.h"
 #include "sftbench/model/causal_lm.h"
 #include "sftbench/optim/gradient_scaling.h"
 #include "sftbench/optim/optimizer.h"
@@ -22,6 +23,7 @@
 namespace sftbench {
 
 struct TrainingRun {
+  std::unique_ptr<Timeline> timeline;  // null: nobody wants one
   std::unique_ptr<TrainingDevice> device;
   std::unique_ptr<ProcessMesh> mesh;
   std::unique_ptr<CausalLm> model;

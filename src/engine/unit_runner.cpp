@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 
 namespace sftbench {
@@ -25,11 +26,33 @@ std::optional<int64_t> layer_number(const std::string& name) {
   return layer;
 }
 
+// Tells a timeline what the computing thread does: one thing after the other, each until the next.
+class Watch {
+ public:
+  explicit Watch(Timeline* timeline) : timeline_(timeline) {}
+
+  void now(std::string name) {
+    if (timeline_ == nullptr) return;
+    const double now_s = steady_seconds();
+    if (!name_.empty()) timeline_->add("compute", name_, begin_s_, now_s);
+    name_ = std::move(name);
+    begin_s_ = now_s;
+  }
+
+ private:
+  Timeline* timeline_;
+  std::string name_;
+  double begin_s_ = 0;
+};
+
 class UnitRunner : public ActivationPolicy {
  public:
   UnitRunner(std::unique_ptr<ActivationPolicy> activations, bool recomputes,
-             ParallelParameters& parameters)
-      : activations_(std::move(activations)), recomputes_(recomputes), parameters_(parameters) {}
+             ParallelParameters& parameters, Timeline* timeline)
+      : activations_(std::move(activations)),
+        recomputes_(recomputes),
+        parameters_(parameters),
+        watch_(timeline) {}
 
   torch::Tensor run(int64_t layer_index, const Layer& layer, const torch::Tensor& hidden) override {
     const Layer gathered = [this, layer_index, layer](const torch::Tensor& x) {
@@ -39,29 +62,47 @@ class UnitRunner : public ActivationPolicy {
   }
 
   void backward(const torch::Tensor& loss) override {
+    watch_.now("backward root");
+    backward_ = true;
     parameters_.begin_backward();
     activations_->backward(loss);
+    watch_.now("wait for reductions");
     parameters_.end_backward();
+    backward_ = false;
+    watch_.now("");
   }
 
  private:
   torch::Tensor run_gathered(int64_t layer_index, const Layer& layer, const torch::Tensor& x) {
+    const std::string number = std::to_string(layer_index);
+    watch_.now("wait for layer " + number);
     parameters_.before_forward(layer_index);
+    watch_.now((backward_ ? "recompute layer " : "forward layer ") + number);
     torch::Tensor output = layer(x);
     if (output.requires_grad()) {
       output.register_hook([this, layer_index](const torch::Tensor& gradient) {
-        parameters_.before_backward(layer_index);
+        before_backward(layer_index);
         return gradient;
       });
     }
+    watch_.now("loss");
     parameters_.expect_backward(layer_index, recomputes_ || output.requires_grad());
     parameters_.after_forward(layer_index);
     return output;
   }
 
+  void before_backward(int64_t layer_index) {
+    const std::string number = std::to_string(layer_index);
+    watch_.now("wait for layer " + number);
+    parameters_.before_backward(layer_index);
+    watch_.now("backward layer " + number);
+  }
+
   std::unique_ptr<ActivationPolicy> activations_;
   bool recomputes_;
   ParallelParameters& parameters_;
+  Watch watch_;
+  bool backward_ = false;
 };
 
 }  // namespace
@@ -82,8 +123,9 @@ std::vector<ParameterUnit> parameter_units(CausalLm& model) {
 }
 
 std::unique_ptr<ActivationPolicy> run_units(std::unique_ptr<ActivationPolicy> activations,
-                                            bool recomputes, ParallelParameters& parameters) {
-  return std::make_unique<UnitRunner>(std::move(activations), recomputes, parameters);
+                                            bool recomputes, ParallelParameters& parameters,
+                                            Timeline* timeline) {
+  return std::make_unique<UnitRunner>(std::move(activations), recomputes, parameters, timeline);
 }
 
 }  // namespace sftbench

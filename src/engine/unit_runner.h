@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sftbench/engine/activation_checkpoint.h"
+#include "sftbench/measure/timeline.h"
 #include "sftbench/parallel/parallel_parameters.h"
 
 namespace sftbench {
@@ -16,8 +17,10 @@ namespace sftbench {
 std::vector<ParameterUnit> parameter_units(CausalLm& model);
 
 // `activations` run each layer inside; `recomputes` says that they run each but the last once more
-// in the backward pass. `parameters` outlive the result.
+// in the backward pass. `parameters` outlive the result, as does `timeline`, which may be null: it
+// is told when which unit computed and what it waited for.
 std::unique_ptr<ActivationPolicy> run_units(std::unique_ptr<ActivationPolicy> activations,
-                                            bool recomputes, ParallelParameters& parameters);
+                                            bool recomputes, ParallelParameters& parameters,
+                                            Timeline* timeline);
 
 }  // namespace sftbench

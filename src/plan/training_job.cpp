@@ -21,6 +21,7 @@ void visit(TrainingJob& job, Visitor& visitor) {
   visitor.field("runs", job.runs);
   visitor.field("seed", job.seed);
   visitor.field("sample_period_s", job.sample_period_s);
+  visitor.field("trace_path", job.trace_path);
   visitor.section("model", [&] {
     visitor.field("name", job.model.name);
     visitor.field("weights_directory", job.model.weights_directory);

@@ -138,6 +138,7 @@ struct TrainingJob {
   PromptPlan prompt;
 
   double sample_period_s = 1.0;  // of the system samplers
+  std::string trace_path;        // file for the timeline of the first steps; empty: none
   uint64_t seed = 42;
 };
 
