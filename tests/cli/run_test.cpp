@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/program.h"
+#include "launch/processes_of_test.h"
 #include "results/schema_check.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
@@ -290,6 +291,82 @@ TEST_F(RunTest, ASecondCtrlCEndsAnEngineThatDoesNotListen) {
   const ProgramResult run = program.finish();
   EXPECT_EQ(run.status, 130) << run.err;
   EXPECT_THAT(file_names_below(results()), IsEmpty());
+}
+
+// --- several ranks -------------------------------------------------------------------------------
+
+std::vector<std::string> on_ranks(const std::string& ranks) {
+  return {"--ranks", ranks, "--set", "batch_size=6"};
+}
+
+TEST_F(RunTest, RanksAreProcessesOfTheirOwnWithLogsOfTheirOwn) {
+  const ProgramResult run = run_program(arguments(on_ranks("3")));
+  EXPECT_EQ(run.status, 0) << run.err;
+  const std::string key = result_file().stem().string();
+  EXPECT_THAT(file_names_below(results()),
+              ElementsAre(key + ".json", key + ".log", key + ".rank0.log", key + ".rank1.log",
+                          key + ".rank2.log"));
+  Json json = result();
+  EXPECT_EQ(json["inputs"]["cpu_ranks"], 3);
+  EXPECT_EQ(json["extra"]["loss"].size(), 3u);
+  EXPECT_EQ(json["extra"]["memory_bytes"]["host_peak_rss"].size(), 3u);
+  EXPECT_EQ(json["environment"]["libtorch"], "0.0-fake");
+  EXPECT_EQ(schema_violation(result_file()), "");
+}
+
+TEST_F(RunTest, ARankThatFailsIsNamedWithItsLog) {
+  const ProgramResult run =
+      run_program(arguments(on_ranks("2")), {{"FAKE_ENGINE", "rank 1: internal"}});
+  EXPECT_EQ(run.status, 4) << run.err;
+  const fs::path log = result_file().replace_extension(".rank1.log");
+  EXPECT_EQ(result()["reason"]["message"],
+            "rank 1: the run ended with an unexpected error; its log: " + log.string());
+  EXPECT_EQ(result()["reason"]["evidence"], "shapes do not match");
+  EXPECT_EQ(result()["environment"]["libtorch"], "0.0-fake");
+  EXPECT_THAT(read_file(log), HasSubstr("shapes do not match"));
+  EXPECT_EQ(schema_violation(result_file()), "");
+}
+
+TEST_F(RunTest, InterruptingRanksLeavesNothing) {
+  for (const char* mode : {"slow", "stuck"}) {
+    const ProcessesOfTest processes;
+    const auto mark = processes.variable();
+    Program program(arguments(on_ranks("2")), {{"FAKE_ENGINE", mode}, mark});
+    program.start();
+    program.read_err_until("step 1/");
+    kill(program.pid(), SIGINT);
+    program.read_err_until("once more to end at once");
+    if (mode == std::string("stuck")) kill(program.pid(), SIGINT);
+    EXPECT_EQ(program.finish().status, 130) << mode;
+    EXPECT_TRUE(processes.become(0, 5)) << mode;
+    EXPECT_THAT(file_names_below(results()), IsEmpty()) << mode;
+  }
+}
+
+TEST_F(RunTest, ABatchThatRanksCannotDivideIsRefused) {
+  const ProgramResult run = run_program(arguments(on_ranks("4")));
+  EXPECT_EQ(run.status, 4);
+  EXPECT_EQ(result()["reason"]["message"],
+            "batch_size 6 cannot be divided evenly by --ranks 4; a multiple of it works");
+}
+
+TEST_F(RunTest, SeveralNodesNeedALauncher) {
+  const ProgramResult run =
+      run_program(arguments({"--set", "number_gpus=2", "--set", "number_nodes=2", "--set",
+                             "gpu_model=NVIDIA-H100-80GB-HBM3"}),
+                  {{"LD_LIBRARY_PATH", fs::path(SFTBENCH_FAKE_NVML).parent_path()},
+                   {"FAKE_NVML_GPUS", "NVIDIA H100 80GB HBM3"}});
+  EXPECT_EQ(run.status, 4) << run.err;
+  EXPECT_EQ(result()["reason"]["code"], "UNSUPPORTED");
+  EXPECT_THAT(result()["reason"]["message"].get<std::string>(),
+              StartsWith("number_nodes 2: ranks on several machines are started by srun, mpirun, "
+                         "torchrun or Kubernetes"));
+}
+
+TEST_F(RunTest, ARankIsNothingToStartByHand) {
+  const ProgramResult run = run_program({"rank"});
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("sftbench rank is what this program starts for each rank: "));
 }
 
 }  // namespace

@@ -63,10 +63,30 @@ TEST(ResultStoreTest, AGrowingLogGetsItsNameWhenTheMeasurementIsWritten) {
   const std::string experiment = sample_valid().experiment;
   store.write(sample_valid(), "abc");
   EXPECT_FALSE(fs::exists(store.log_path(experiment, "abc")));  // none grew
-  std::ofstream(store.growing_log_path(experiment, "abc")) << "steps";
+  const fs::path growing = store.growing_log_path(experiment, "abc");
+  std::ofstream(growing) << "steps";
+  for (int rank : {0, 1}) std::ofstream(log_of_rank(growing, rank)) << "rank " << rank;
   store.write(sample_valid(), "abc");
-  EXPECT_EQ(read_file(store.log_path(experiment, "abc")), "steps");
-  EXPECT_FALSE(fs::exists(store.growing_log_path(experiment, "abc")));
+  const fs::path log = store.log_path(experiment, "abc");
+  EXPECT_EQ(read_file(log), "steps");
+  EXPECT_EQ(read_file(log_of_rank(log, 1)), "rank 1");
+  for (const fs::path& path : {growing, log_of_rank(growing, 0), log_of_rank(growing, 1)}) {
+    EXPECT_FALSE(fs::exists(path)) << path;
+  }
+}
+
+TEST(ResultStoreTest, LogsOfWhatIsNotKeptAreRemoved) {
+  const ResultStore store(fresh_directory("removed_logs"));
+  store.write(sample_valid(), "abc");
+  const std::string experiment = sample_valid().experiment;
+  const fs::path growing = store.growing_log_path(experiment, "abc");
+  for (const fs::path& path : {growing, log_of_rank(growing, 0), log_of_rank(growing, 1)}) {
+    std::ofstream(path) << "steps";
+  }
+  store.remove_growing_logs(experiment, "abc");
+  for (const fs::path& path : {growing, log_of_rank(growing, 0), log_of_rank(growing, 1)}) {
+    EXPECT_FALSE(fs::exists(path)) << path;
+  }
 }
 
 TEST(ResultStoreTest, AFolderThatCannotBeMadeIsFoundByTheProbe) {
@@ -128,6 +148,12 @@ TEST(ResultStoreTest, ADiskThatFillsDuringTheRunKeepsTheOldFile) {
             path.string() + ": cannot write: File too large");
   EXPECT_EQ(read_json_file(path), to_json(sample_failed()));
   EXPECT_EQ(files_below(directory), 2u);
+}
+
+TEST(RankLogTest, StandsBesideThatOfTheMeasurement) {
+  EXPECT_EQ(log_of_rank("results/e/k.log", 2), "results/e/k.rank2.log");
+  EXPECT_EQ(log_of_rank("results/e/k.growing.log", 10), "results/e/k.rank10.growing.log");
+  EXPECT_EQ(log_of_rank("log", 0), "log.rank0");
 }
 
 }  // namespace
