@@ -77,7 +77,13 @@ class CudaNccl : public NcclBackend {
     const c10::cuda::CUDAGuard guard(device_);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    settle(nccl_.comm_init_rank_config(&comm_, size, id, rank, &config), "ncclCommInitRankConfig");
+    try {
+      settle(nccl_.comm_init_rank_config(&comm_, size, id, rank, &config),
+             "ncclCommInitRankConfig");
+    } catch (const std::exception&) {
+      if (comm_ != nullptr) nccl_.comm_abort(comm_);  // ends the thread that waits for the others
+      throw;
+    }
     barrier_ = torch::zeros({1}, torch::dtype(torch::kInt32).device(device_));
     at::cuda::getCurrentCUDAStream(device_.index()).synchronize();
   }
