@@ -117,7 +117,8 @@ struct Fault {
   const char* mode;
   const char* ending;
   double timeout_s = 20;  // of communication
-  double within_s = 4;    // machines that test are busy; what takes longest is the grace period
+  // Those that are noticed by themselves take milliseconds, and a second or two on a busy machine.
+  double within_s = 8;
 };
 
 void PrintTo(const Fault& fault, std::ostream* out) {
@@ -180,13 +181,13 @@ TEST_F(RankedEngineTest, TheUserEndsItAtTheNextStep) {
   interrupt_after_ = 3;
   EXPECT_EQ(train("slow"), "KILLED: interrupted");
   EXPECT_GE(steps_.size(), 3u);
-  EXPECT_LT(seconds_, 4);
+  EXPECT_LT(seconds_, 8);
 }
 
 TEST_F(RankedEngineTest, RanksThatDoNotListenToTheUserAreKilled) {
   interrupt_after_ = 1;
   EXPECT_EQ(train("stuck"), "KILLED: interrupted");
-  EXPECT_LT(seconds_, 3 + 4);
+  EXPECT_LT(seconds_, 3 + 8);
 }
 
 TEST_F(RankedEngineTest, AnObserverThatThrowsEndsTheRanks) {
@@ -287,7 +288,7 @@ TEST(CoresTest, AreSharedByAllWhereThereAreTooFew) {
 }
 
 TEST(CoresTest, HyperthreadsOfACoreAndCoresOfASocketStandTogether) {
-  const std::filesystem::path root = temporary_file("root");
+  const std::filesystem::path root = std::filesystem::path(testing::TempDir()) / "cores_of_test";
   std::filesystem::remove_all(root);
   const auto put = [&root](int core, int socket, int physical) {
     const auto folder =
