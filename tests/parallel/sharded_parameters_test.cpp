@@ -28,11 +28,11 @@ class ToyModel {
                     torch::Dtype dtype = torch::kFloat32) {
     int64_t number = 0;
     for (size_t unit = 0; unit < shapes.size(); ++unit) {
-      units_.push_back({"unit " + std::to_string(unit), {}});
+      units_.push_back({name_of("unit ", static_cast<int64_t>(unit)), {}});
       for (const std::vector<int64_t>& shape : shapes[unit]) {
         tensors_.push_back(values(number, shape).to(dtype).set_requires_grad(true));
         shapes_.push_back(shape);
-        units_.back().tensors.push_back({"t" + std::to_string(number++), &tensors_.back()});
+        units_.back().tensors.push_back({name_of("t", number++), &tensors_.back()});
       }
     }
   }
@@ -43,6 +43,10 @@ class ToyModel {
     // Exact in bfloat16.
     const torch::Tensor eighths = torch::arange(numel, torch::kFloat32).remainder(16) / 8;
     return (eighths + static_cast<double>(number)).reshape(shape);
+  }
+
+  static std::string name_of(const char* what, int64_t number) {
+    return std::string(what).append(std::to_string(number));
   }
 
   void freeze(const std::string& name) {
@@ -93,7 +97,7 @@ void run_micro_batch(ToyModel& model, ParallelParameters& parameters, bool first
   model.expect_there(0);
   for (int64_t layer = 0; layer < model.layers(); ++layer) {
     parameters.before_forward(layer);
-    mark("forward " + std::to_string(layer));
+    mark(ToyModel::name_of("forward ", layer));
     model.expect_there(static_cast<size_t>(layer) + 1);
     parameters.expect_backward(layer, true);
     parameters.after_forward(layer);
@@ -102,7 +106,7 @@ void run_micro_batch(ToyModel& model, ParallelParameters& parameters, bool first
   parameters.begin_backward();
   for (int64_t layer = model.layers(); layer-- > 0;) {
     parameters.before_backward(layer);
-    mark("backward " + std::to_string(layer));
+    mark(ToyModel::name_of("backward ", layer));
     model.expect_there(static_cast<size_t>(layer) + 1);
     model.add_gradients(static_cast<size_t>(layer) + 1, factor);
   }
@@ -252,7 +256,8 @@ void expect_values_and_gradients(RankGroup& group, const ShardingOptions& option
               sum * std::sqrt(static_cast<double>(numel)), 1e-9 * sum * static_cast<double>(numel));
   parameters->put_whole("t4", torch::full({13, 3}, 5.0));
   parameters->visit_whole([](const std::string& name, const torch::Tensor& values) {
-    if (name == "t4") EXPECT_TRUE((values == 5.0).all().item<bool>());
+    if (name != "t4") return;
+    EXPECT_TRUE((values == 5.0).all().item<bool>());
   });
 }
 

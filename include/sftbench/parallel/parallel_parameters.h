@@ -89,8 +89,8 @@ class ParallelParameters {
   // The 2-norm over all parameters, of the norms of each rank's owned ones. Collective.
   virtual double global_norm(double owned_norm) = 0;
 
-  // Collective: every parameter, frozen ones too, whole and in the dtype that it is kept in, unit by unit;
-  // no more than one unit is whole at a time.
+  // Collective: every parameter, frozen ones too, whole and in the dtype that it is kept in, unit
+  // by unit; no more than one unit is whole at a time.
   using Visit = std::function<void(const std::string& name, const torch::Tensor& values)>;
   virtual void visit_whole(const Visit& visit) = 0;
   // A parameter becomes `values`, which every rank has whole, on any device and of any dtype.
@@ -119,9 +119,9 @@ struct ShardingOptions {
   bool reduce_each_micro_batch = false;
   // Parameters are gathered and used in this dtype; their own where it is not given. Of floating
   // point parameters only.
-  std::optional<torch::Dtype> compute_dtype;
+  std::optional<torch::Dtype> compute_dtype = {};
   // Gradients are reduced in this dtype; the one they are computed in where it is not given.
-  std::optional<torch::Dtype> reduce_dtype;
+  std::optional<torch::Dtype> reduce_dtype = {};
 };
 
 // units[0] is the root unit, units[1 + i] layer i. The parameters' present values become shards,
