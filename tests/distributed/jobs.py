@@ -3,6 +3,9 @@
   jobs.py make SFTBENCH FOLDER          FOLDER/one.json, and for four ranks FOLDER/<STRATEGY>.json, endless.json
   jobs.py losses ONE OTHER LAUNCHER     both results valid, the same losses, started by LAUNCHER
   jobs.py bytes RESULT SENT SENT        bytes that have left each host against the program's own counters
+  jobs.py rate RESULT                   megabit/s of a link over which a step's communication takes as long as its
+                                        computing, which RESULT, over a fast link, tells
+  jobs.py overlap FAST SLOW RATE        over such a link both go on at the same time
   jobs.py failed RESULT RANKS           failed with code NCCL, naming one of RANKS (a,b,...)
 """
 import glob
@@ -13,6 +16,12 @@ from pathlib import Path
 
 RANKS = 4
 STEPS = 4
+# The longer of computing and communicating may be exceeded by so much: what both do to one another on shared cores,
+# and the ends of a step, where one has to wait for the other.
+OVERLAP = 1.10
+# Of what a link passes, the part that is no header (66 of 1514 bytes) and no acknowledgement (66 bytes for every two
+# frames that come).
+PAYLOAD = 0.93
 # Float32 sums over ranks come in another order than one process's; losses here are about 9.
 LOSS_TOLERANCE = 1e-5
 # On the wire are also headers (66 of 1514 bytes at most), acknowledgements of what came, and what the ranks and
@@ -47,7 +56,7 @@ def make(program, folder):
     job = json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout)
     job["model"]["hf_config"].pop("head_dim", None)
     job["model"]["hf_config"].update(hidden_size=64, intermediate_size=160, num_hidden_layers=4, num_attention_heads=4,
-                                     num_key_value_heads=2)
+                                     num_key_value_heads=2, vocab_size=2048)
 
     def write(name, **parallel):
         job["parallel"].update(parallel)
@@ -61,6 +70,14 @@ def make(program, folder):
         write(strategy, strategy=strategy, timeout_s=60)
     job["batches"]["max_steps"] = job["inputs"]["max_steps"] = 100000
     write("endless", strategy="FULL_SHARD", timeout_s=5)
+    # One rank on each host, one core for each, eight layers of 1.6 million parameters.
+    job["model"]["hf_config"].update(hidden_size=384, intermediate_size=1024, num_hidden_layers=8, num_attention_heads=6,
+                                     num_key_value_heads=3)
+    job["device"]["ranks"] = job["inputs"]["cpu_ranks"] = 2
+    job["batches"].update(max_steps=6, per_device_batch_size=2, gradient_accumulation_steps=1)
+    job["inputs"].update(max_steps=6, batch_size=4, gradient_accumulation_steps=1)
+    job["data"].update(padding="max_length", model_max_length=128)
+    write("overlap", strategy="FULL_SHARD", timeout_s=60)
 
 
 def losses(one, other, launcher):
@@ -92,6 +109,38 @@ def check_bytes(result, *sent):
         assert counted <= wire <= counted * HEADERS + TALK_BYTES, (host, wire, counted)
 
 
+def step_seconds(result):
+    """Of the ranks' median steps the longest."""
+    assert result["status"] == "valid", result["reason"]
+    return max(rank["step_seconds"]["median"] for rank in result["extra"]["ranks"])
+
+
+def sent_bytes(result):
+    collectives = result["extra"]["communication"]["collectives"]
+    return sum(c["sent_bytes_per_step"]["max"] for c in collectives)
+
+
+def rate(result):
+    result = result_of(result)
+    compute_s = max(rank["busy_seconds"] for rank in result["extra"]["ranks"])
+    print(max(1, round(sent_bytes(result) * 8e-6 / PAYLOAD / compute_s)))
+
+
+def overlap(fast, slow, mbit_per_s):
+    fast, slow = result_of(fast), result_of(slow)
+    compute_s = max(rank["busy_seconds"] for rank in fast["extra"]["ranks"])
+    payload_mbit_per_s = PAYLOAD * float(mbit_per_s)
+    communication_s = sent_bytes(slow) * 8e-6 / payload_mbit_per_s
+    gathers = [c for c in slow["extra"]["communication"]["collectives"] if c["operation"] == "all_gather"][0]
+    first_gather_s = gathers["sent_bytes_per_step"]["max"] / gathers["calls_per_step"] * 8e-6 / payload_mbit_per_s
+    bound_s = OVERLAP * max(compute_s, communication_s) + first_gather_s
+    step_s = step_seconds(slow)
+    print(f"  computing {compute_s:.3f} s, communication {communication_s:.3f} s ({mbit_per_s} Mbit/s), first gather "
+          f"{first_gather_s:.3f} s: step {step_s:.3f} s, bound {bound_s:.3f} s, one after the other "
+          f"{compute_s + communication_s:.3f} s")
+    assert step_s <= bound_s
+
+
 def failed(result, ranks):
     result = result_of(result)
     reason = result["reason"]
@@ -102,4 +151,5 @@ def failed(result, ranks):
 
 
 if __name__ == "__main__":
-    {"make": make, "losses": losses, "bytes": check_bytes, "failed": failed}[sys.argv[1]](*sys.argv[2:])
+    {"make": make, "losses": losses, "bytes": check_bytes, "rate": rate, "overlap": overlap,
+     "failed": failed}[sys.argv[1]](*sys.argv[2:])

@@ -124,11 +124,13 @@ by_mpi() {
 }
 
 torchrun_on() { # HOST NODE RANKS CMD...
-  local host=$1 node=$2 ranks=$3
+  local host=$1 node=$2 ranks=$3 status=0
   shift 3
   on "$host" "$PYTHON" -m torch.distributed.run --nnodes 2 --node-rank "$node" \
     --nproc-per-node "$ranks" --master-addr n1 --master-port 29400 --no-python "$@" \
-    2> >(tee "$hosts_folder/torchrun.$host.log" >&2)
+    2>"$hosts_folder/torchrun.$host.log" || status=$?
+  [ $status -eq 0 ] || cat "$hosts_folder/torchrun.$host.log" >&2
+  return $status
 }
 
 by_torchrun() {

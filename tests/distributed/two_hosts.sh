@@ -4,10 +4,10 @@
 # HYBRID_SHARD sends from host to host is what the program counted, and when the link is cut all ranks end in time.
 # As root; exit 77, with the reason, where that cannot be done.
 #
-# usage: tests/distributed/two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|cut]...
+# usage: tests/distributed/two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|cut|overlap]...
 #   PYTHON  an interpreter with torch, for torchrun; without one that launcher is left out
 set -euo pipefail
-program=$(realpath "${1:?usage: two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|cut]...}")
+program=$(realpath "${1:?usage: two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|cut|overlap]...}")
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/hosts.sh"
@@ -17,6 +17,12 @@ export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 
 sftbench_run() { # JOB RESULTS: the words
   echo "$program run --job $work/$1.json -o $work/$2 --format json --no-progress --log-level warn"
+}
+
+wait_for() { # PROCESS...: true when all of them have ended well
+  local process status=0
+  for process; do wait "$process" || status=$?; done
+  return $status
 }
 
 trains_through() { # LAUNCHER: each strategy, as often with the same losses
@@ -37,7 +43,7 @@ trains_through() { # LAUNCHER: each strategy, as often with the same losses
 
 # experiments/launch as it stands, with this test's job in place of its own.
 examples_work() {
-  local examples=$here/../../experiments/launch run host status
+  local examples=$here/../../experiments/launch run host both
   run=(--job "$work/HYBRID_SHARD.json")
   mkdir "$work/bin" && ln -s "$program" "$work/bin/sftbench"
   export PATH=$work/bin:$PATH
@@ -50,6 +56,20 @@ examples_work() {
     on n1 "$examples/openmpi.sh" "$work/hostfile" "${run[@]}" -o "$work/example.mpi" >"$work/example.mpi.txt"
   python3 "$here/jobs.py" losses "$work/one" "$work/example.mpi" mpi
 
+  if [ -x "$(command -v "${PYTHON:-}")" ]; then
+    echo "experiments/launch/torchrun.sh"
+    both=()
+    for host in n1 n2; do
+      PATH=$(dirname "$PYTHON"):$PATH on $host "$examples/torchrun.sh" 2 $((${host#n} - 1)) n1 2 "${run[@]}" \
+        -o "$work/example.torchrun" >"$work/example.torchrun.$host" 2>&1 &
+      both+=($!)
+    done
+    wait_for "${both[@]}" || { cat "$work"/example.torchrun.n?; return 1; }
+    python3 "$here/jobs.py" losses "$work/one" "$work/example.torchrun" torchrun
+  else
+    echo "SKIPPED experiments/launch/torchrun.sh: PYTHON names no interpreter with torch"
+  fi
+
   echo "experiments/launch/slurm.sbatch"
   slurm_up
   on n1 sbatch --quiet --wait --ntasks-per-node 2 --gpus-per-node 0 --cpus-per-task 1 --chdir "$work" \
@@ -60,14 +80,13 @@ examples_work() {
   echo "experiments/launch/jobset.yaml, the command of its pods"
   awk '/- \|$/ { within = 1; next } /ports:$/ { within = 0 } within' "$examples/jobset.yaml" >"$work/pod"
   sed -i "s|sftbench run .*|sftbench run ${run[*]} -o $work/example.pods --no-progress \&|" "$work/pod"
+  both=()
   for host in n1 n2; do
     on $host env GPUS_PER_NODE=2 NODES=2 MASTER_ADDR=n1 MASTER_PORT=29500 KUBERNETES_SERVICE_HOST=10.0.0.1 \
       JOB_COMPLETION_INDEX=$((${host#n} - 1)) bash "$work/pod" >"$work/example.pods.$host.txt" &
+    both+=($!)
   done
-  status=0
-  wait -n || status=1
-  wait -n || status=1
-  [ $status -eq 0 ] || return 1
+  wait_for "${both[@]}"
   python3 "$here/jobs.py" losses "$work/one" "$work/example.pods" kubernetes
   head -n 40 "$work/example.mpi.txt" "$work/example.slurm.txt" >"${EXAMPLES_OUTPUT:-/dev/null}"
 }
@@ -110,6 +129,26 @@ survives_a_cut_link() {
   python3 "$here/jobs.py" losses "$work/one" "$work/mended" none
 }
 
+# On its own, for its times: with other work on this machine's cores they mean nothing.
+overlaps() {
+  local link host both mbit=0
+  for link in fast slow; do
+    slow_link $mbit
+    echo "FULL_SHARD over a $link link"
+    both=()
+    for host in n1 n2; do
+      # shellcheck disable=SC2046
+      on $host env RANK=$((${host#n} - 1)) WORLD_SIZE=2 MASTER_ADDR=n1 MASTER_PORT=29500 \
+        $(sftbench_run overlap overlap.$link) >"$work/overlap.$link.$host" &
+      both+=($!)
+    done
+    wait_for "${both[@]}"
+    [ $link = slow ] || mbit=$(python3 "$here/jobs.py" rate "$work/overlap.fast")
+  done
+  slow_link 0
+  python3 "$here/jobs.py" overlap "$work/overlap.fast" "$work/overlap.slow" "$mbit"
+}
+
 hosts_up
 install_launchers
 work=$hosts_folder/work
@@ -131,6 +170,7 @@ for case in "${@:-mpi slurm torchrun examples cut}"; do
         fi ;;
       examples) examples_work ;;
       cut) survives_a_cut_link ;;
+      overlap) overlaps ;;
       *) echo "unknown case $case" && exit 2 ;;
     esac
   done
