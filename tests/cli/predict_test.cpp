@@ -1,0 +1,126 @@
+// predict: what it prints and what it refuses. The figures themselves: tests/plan/cost_model_test.
+#include "sftbench/cli/predict.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/json.h"
+
+namespace sftbench {
+namespace {
+
+using ::testing::HasSubstr;
+
+// stdout of one command line, or the text of its error.
+std::string output_of(std::vector<std::string> arguments) {
+  CLI::App app;
+  int exit_code = -1;
+  add_predict_command(app, exit_code);
+  arguments.insert(arguments.begin(), {"predict", "--experiment", "finetune_full_benchmark-v1.0.0",
+                                       "--set", "model_max_length=1024"});
+  std::reverse(arguments.begin(), arguments.end());
+  ::testing::internal::CaptureStdout();
+  std::string error;
+  try {
+    app.parse(arguments);
+  } catch (const CLI::ParseError& e) {
+    error = e.what();
+  } catch (const InputError& e) {
+    for (const Diagnostic& diagnostic : e.diagnostics()) error += to_string(diagnostic) + "\n";
+  } catch (const RunError& e) {
+    error = std::string(to_string(e.code())) + ": " + e.what();
+  }
+  std::fflush(stdout);
+  const std::string out = ::testing::internal::GetCapturedStdout();
+  EXPECT_EQ(exit_code == 0, error.empty());
+  return error.empty() ? out : error;
+}
+
+std::vector<std::string> eight_gpus(std::vector<std::string> further) {
+  std::vector<std::string> arguments = {
+      "--set", "model_name=llama3.1-8b", "--set", "number_gpus=8",
+      "--set", "batch_size=16",          "--set", "distributed_backend=FSDP"};
+  arguments.insert(arguments.end(), further.begin(), further.end());
+  return arguments;
+}
+
+std::vector<std::string> on_cpu(std::vector<std::string> further) {
+  std::vector<std::string> arguments = {
+      "--set", "model_name=smollm2-135m", "--set", "number_gpus=0", "--set", "batch_size=2"};
+  arguments.insert(arguments.end(), further.begin(), further.end());
+  return arguments;
+}
+
+const std::string kGpu = "gpu_model=NVIDIA-H100-80GB-HBM3";
+
+TEST(PredictTest, SaysThatItIsAPredictionAndWhatItIsMadeOf) {
+  const std::string out = output_of(eight_gpus({"--set", kGpu}));
+  EXPECT_THAT(out, HasSubstr("prediction, nothing was measured: llama3.1-8b, full, FULL_SHARD on 8 "
+                             "ranks"));
+  EXPECT_THAT(out, HasSubstr("80 GiB: fits"));
+  EXPECT_THAT(out, HasSubstr("all_gather"));
+  EXPECT_THAT(output_of(eight_gpus({"--set", kGpu, "--memory-gib", "10"})),
+              HasSubstr("10 GiB: does not fit"));
+}
+
+TEST(PredictTest, AsJsonItHasEveryPartAndTheMarkOfAPrediction) {
+  const Json json = Json::parse(output_of(eight_gpus({"--set", kGpu, "--format", "json"})));
+  EXPECT_EQ(json["prediction"], true);
+  EXPECT_EQ(json["strategy"], "FULL_SHARD");
+  EXPECT_EQ(json["ranks"], 8);
+  double total = 0;
+  for (const char* part :
+       {"parameters", "gradients", "optimizer_state", "gathered", "activations", "logits"}) {
+    total += json["memory_bytes"][part].get<double>();
+  }
+  EXPECT_DOUBLE_EQ(json["memory_bytes"]["total"], total);
+  const Json& seconds = json["step_seconds"];
+  EXPECT_DOUBLE_EQ(seconds["total"], seconds["compute"].get<double>() +
+                                         seconds["communication_exposed"].get<double>() +
+                                         seconds["optimizer"].get<double>());
+  double sent = 0;
+  for (const Json& collective : json["collectives"]) {
+    sent += collective["sent_bytes_per_step"].get<double>();
+  }
+  EXPECT_DOUBLE_EQ(json["sent_bytes_per_step"], sent);
+}
+
+TEST(PredictTest, WhatIsGivenReplacesWhatTheCataloguesSay) {
+  const auto step = [](const std::vector<std::string>& further) {
+    std::vector<std::string> arguments = {"--set", kGpu, "--format", "json"};
+    arguments.insert(arguments.end(), further.begin(), further.end());
+    return Json::parse(output_of(eight_gpus(arguments)))["step_seconds"];
+  };
+  EXPECT_LT(step({"--flops-per-s", "1e15"})["compute"].get<double>(),
+            step({})["compute"].get<double>());
+  EXPECT_GT(step({"--inside-gb-per-s", "1"})["communication"].get<double>(),
+            step({})["communication"].get<double>());
+  EXPECT_EQ(step({"--between-gb-per-s", "0.1"}), step({})) << "there is one node";
+}
+
+TEST(PredictTest, OfCpusNothingIsKnown) {
+  EXPECT_THAT(output_of(on_cpu({})), HasSubstr("--flops-per-s: not given, and not known of CPUs"));
+  EXPECT_THAT(output_of(on_cpu({"--flops-per-s", "2e11"})), HasSubstr("full, 1 rank\n"));
+  EXPECT_THAT(output_of(on_cpu({"--flops-per-s", "2e11", "--ranks", "2"})),
+              HasSubstr("--inside-gb-per-s: not given, and not known of CPUs"));
+  EXPECT_THAT(
+      output_of(on_cpu({"--flops-per-s", "2e11", "--ranks", "2", "--inside-gb-per-s", "2"})),
+      HasSubstr("FULL_SHARD on 2 ranks"));
+  EXPECT_THAT(output_of(on_cpu({"--flops-per-s", "-1"})), HasSubstr("--flops-per-s"));
+}
+
+TEST(PredictTest, WhatCannotBeTrainedOrPredictedIsRefusedByName) {
+  EXPECT_THAT(output_of({"--set", "model_name=llama3.1-8b", "--set", "number_gpus=8", "--set", kGpu,
+                         "--set", "batch_size=15"}),
+              HasSubstr("RULE_1"));
+  EXPECT_THAT(output_of(eight_gpus({"--set", kGpu, "--set", "optim=lomo", "--set",
+                                    "gradient_accumulation_steps=1"})),
+              HasSubstr("optim lomo"));
+}
+
+}  // namespace
+}  // namespace sftbench
