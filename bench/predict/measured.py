@@ -14,10 +14,10 @@ import sys
 import tempfile
 
 RUN = ["--experiment", "finetune_full_benchmark-v1.0.0", "--set", "model_name=smollm2-135m", "--set", "number_gpus=0",
-       "--set", "dataset_id=news-chars-512-entries-256", "--set", "model_max_length=128", "--set", "torch_dtype=float32",
-       "--padding", "max_length"]
+       "--set", "dataset_id=news-chars-512-entries-256", "--set", "model_max_length=256",
+       "--set", "torch_dtype=bfloat16", "--padding", "max_length"]
 # Strategy and micro-batches.
-RUNS = [("DDP", 1), ("NO_SHARD", 1), ("FULL_SHARD", 1), ("FULL_SHARD", 2), ("SHARD_GRAD_OP", 1), ("SHARD_GRAD_OP", 2)]
+RUNS = [("DDP", 1), ("FULL_SHARD", 1), ("FULL_SHARD", 2), ("SHARD_GRAD_OP", 1), ("SHARD_GRAD_OP", 2)]
 LATENCY_US = 300
 STEPS = 3
 
@@ -61,7 +61,8 @@ def main():
         alone = [start_run(program, settings(1, 1), f"{folder}/alone{i}") for i in range(2)]
         step_s = max(seconds_of(result_of(process)) for process in alone)
         rate = predict(program, settings(1, 1), 1e11, gb_per_s)["flops_per_step_and_rank"] / step_s
-        print(f"a rank computes {rate / 1e9:.1f} GFLOP/s beside another; it sends {gb_per_s} GB/s, {LATENCY_US} us a hop\n")
+        print(f"a rank computes {rate / 1e9:.1f} GFLOP/s beside another; it sends {gb_per_s} GB/s, "
+              f"{LATENCY_US} us a hop\n")
         print("| strategy | micro-batches | MB sent, predicted | measured | held MB, predicted | measured | "
               "gathered MB, predicted | measured | step s, predicted | measured | error | waiting |")
         print("| --- " * 12 + "|")
