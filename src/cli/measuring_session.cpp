@@ -103,6 +103,9 @@ std::unique_ptr<Engine> MeasuringSession::make_engine() {
                        "Kubernetes, each as `sftbench run` with the same arguments; "
                        "experiments/launch has an example of each");
   }
+  if (job_.device.kind == "cuda") {
+    for (const GpuIdentity& gpu : nvml_->gpus()) ranked_.gpus.push_back(gpu.uuid);
+  }
   return std::make_unique<RankedEngine>(job_, ranked_);
 }
 

@@ -30,7 +30,7 @@ namespace sftbench {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kLookSeconds = 0.1;     // at whether the user has interrupted
+constexpr double kLookSeconds = 0.1;  // at whether the user has interrupted
 // After a failure: for the ranks to agree on its cause, and to end once they have.
 constexpr double kAgreeSeconds = 3;
 constexpr double kEndSeconds = 1;
@@ -63,8 +63,7 @@ class RankedEngine::Impl {
  public:
   Impl(const TrainingJob& job, RankedSpec spec) : spec_(std::move(spec)), job_(job) {
     const LocalMeetingPoint meeting_point = open_local_meeting_point();
-    const std::vector<CoreShare> shares =
-        divide_cores(by_neighbourhood(affinity_cores()), job.device.ranks, job.device.threads);
+    const std::vector<CoreShare> shares = share_cores();
     oom_kills_before_ = count_oom_kills();
     const std::string session = random_session();
     for (int rank = 0; rank < job.device.ranks; ++rank) {
@@ -109,6 +108,17 @@ class RankedEngine::Impl {
   };
 
   // --- the start ---
+
+  std::vector<CoreShare> share_cores() const {
+    const std::vector<int> cores = by_neighbourhood(affinity_cores());
+    const DevicePlan& device = job_.device;
+    if (device.kind == "cpu") return divide_cores(cores, device.ranks, device.threads);
+    std::vector<std::vector<int>> near_ranks(static_cast<size_t>(device.ranks));
+    for (size_t rank = 0; rank < near_ranks.size() && rank < spec_.gpus.size(); ++rank) {
+      near_ranks[rank] = cores_near_gpu(spec_.gpus[rank]);
+    }
+    return divide_cores_near(near_ranks, cores, device.threads);
+  }
 
   RankPlace place(int rank, const LocalMeetingPoint& meeting_point,
                   const std::string& session) const {

@@ -304,5 +304,36 @@ TEST(CoresTest, HyperthreadsOfACoreAndCoresOfASocketStandTogether) {
   EXPECT_THAT(by_neighbourhood({3, 1, 2}, "/nowhere"), ElementsAre(1, 2, 3));
 }
 
+TEST(CoresTest, NearAGpuAreThoseThatThePciTreeNames) {
+  const std::filesystem::path root = std::filesystem::path(testing::TempDir()) / "gpus_of_test";
+  std::filesystem::remove_all(root);
+  const auto put = [&root](const std::string& address, const std::string& uuid,
+                           const std::string& cores) {
+    const auto driver = root / "proc/driver/nvidia/gpus" / address;
+    const auto device = root / "sys/bus/pci/devices" / address;
+    std::filesystem::create_directories(driver);
+    std::filesystem::create_directories(device);
+    std::ofstream(driver / "information")
+        << "Model: \t\t NVIDIA H100\nIRQ:   \t\t 16\nGPU UUID: \t " << uuid << "\n";
+    std::ofstream(device / "local_cpulist") << cores << "\n";
+  };
+  put("0000:1b:00.0", "GPU-aaaa", "0-2,8");
+  put("0000:9b:00.0", "GPU-bbbb", "4");
+  EXPECT_THAT(cores_near_gpu("GPU-aaaa", root), ElementsAre(0, 1, 2, 8));
+  EXPECT_THAT(cores_near_gpu("GPU-bbbb", root), ElementsAre(4));
+  EXPECT_THAT(cores_near_gpu("GPU-cccc", root), IsEmpty());
+  EXPECT_THAT(cores_near_gpu("GPU-aaaa", "/nowhere"), IsEmpty());
+}
+
+TEST(CoresTest, RanksNearTheSameCoresDivideThem) {
+  const std::vector<int> left = {0, 1, 2, 3}, right = {4, 5, 6, 7};
+  const auto shares = divide_cores_near({left, right, left, {}}, {0, 1, 2, 3, 4, 5, 6}, 0);
+  EXPECT_THAT(cores_of(shares),
+              ElementsAre(ElementsAre(0, 1), ElementsAre(4, 5, 6), ElementsAre(2, 3), IsEmpty()));
+  EXPECT_EQ(shares[0].threads, 2);
+  EXPECT_EQ(shares[1].threads, 3);
+  EXPECT_EQ(shares[3].threads, 1);  // its part of all
+}
+
 }  // namespace
 }  // namespace sftbench

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 namespace sftbench {
@@ -28,5 +29,14 @@ struct CoreShare {
 // that is not 0.
 std::vector<CoreShare> divide_cores(const std::vector<int>& cores, int64_t ranks,
                                     int64_t threads_per_rank);
+
+// The cores of the NUMA node that a GPU hangs on, as its driver and the kernel's PCI tree tell;
+// empty where they do not. `uuid` as NVML spells it.
+std::vector<int> cores_near_gpu(const std::string& uuid, const std::filesystem::path& root = "/");
+
+// The same for ranks with a GPU each: those whose GPUs are near the same cores divide these, as far
+// as this process may use them. Where what is near is not known, a rank keeps all `cores`.
+std::vector<CoreShare> divide_cores_near(const std::vector<std::vector<int>>& near_ranks,
+                                         const std::vector<int>& cores, int64_t threads_per_rank);
 
 }  // namespace sftbench

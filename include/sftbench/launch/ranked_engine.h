@@ -3,7 +3,8 @@
 // of it is told on to this process's observers, who decide between two steps as if they trained
 // here. This process loads no libtorch.
 //
-// Ranks on the CPU are pinned to cores of their own, where there are enough. None outlives this
+// Ranks are pinned to cores of their own where there are enough, those with a GPU to cores near it
+// where it is known which they are. None outlives this
 // object or this process, whatever becomes of either: each is killed with its parent.
 //
 // When one of them fails, the others have a few seconds to say what they saw; then they are killed.
@@ -25,6 +26,7 @@ namespace sftbench {
 struct RankedSpec {
   std::filesystem::path log;       // of the measurement; ranks have theirs beside it: log_of_rank()
   std::string final_log;           // its path afterwards
+  std::vector<std::string> gpus;   // UUIDs, by rank; empty: ranks are on the CPU
   int64_t host_memory_bytes = 0;   // of private memory, of all ranks together; 0: no limit
   std::vector<int> inherited_fds;  // stay open while a rank lives
   // Optimisation steps that a rank other than 0 has done.
