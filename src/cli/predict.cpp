@@ -30,6 +30,7 @@ struct PredictArguments {
   std::string format = "table";
   // What replaces config/machines.yaml's figures.
   std::optional<double> flops_per_s, memory_gb_per_s, memory_gib;
+  bool no_overlap = false;
   std::optional<double> inside_gb_per_s, inside_latency_us, between_gb_per_s, between_latency_us;
 };
 
@@ -51,6 +52,7 @@ MachineModel machine_for(const TrainingJob& job, const PredictArguments& argumen
     machine = machine_of(job.device.gpu_model, computed_dtype(job.precision), catalog.gpus,
                          MachineCatalog::read(file.string(), catalog.gpus));
   }
+  machine.overlaps = !arguments.no_overlap;
   replace(arguments.flops_per_s, 1, machine.flops_per_s);
   replace(arguments.memory_gb_per_s, kGiga, machine.memory_bytes_per_s);
   replace(arguments.memory_gib, kGiB, machine.memory_bytes);
@@ -157,6 +159,8 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   figure("--inside-latency-us", arguments->inside_latency_us, "of a hop within a node");
   figure("--between-gb-per-s", arguments->between_gb_per_s, "that a rank sends to other nodes");
   figure("--between-latency-us", arguments->between_latency_us, "of a hop between nodes");
+  command->add_flag("--no-overlap", arguments->no_overlap,
+                    "transfers take the core that computes, as on CPUs with a rank on every core");
   command->footer(R"(
 What is not given comes from config/gpus.yaml and config/machines.yaml; of CPUs nothing is known.
 Example:

@@ -216,6 +216,7 @@ class Predictor {
     input.recompute_s = work_.layer_flops.recomputed / machine_.flops_per_s;
     input.layers = work_.layers;
     input.micro_batches = job_.batches.gradient_accumulation_steps;
+    input.overlaps = machine_.overlaps;
     input.sharded = layout_.sharded;
     input.reshard_after_forward = layout_.reshard;
     input.reduce_each_micro_batch = job_.parallel.gradient_sync == "each";

@@ -96,8 +96,12 @@ MachineModel machine_of(const std::string& gpu_model, const std::string& dtype,
   }
   const std::optional<double> peak = gpu->peak_flops(dtype);
   if (!peak) unknown(gpu->name + " has no peak for " + dtype, "another torch_dtype");
-  return {*peak * facts->reached, gpu->memory_bandwidth_bytes_per_s,
-          static_cast<double>(gpu->memory_bytes), facts->inside, facts->between};
+  return {*peak * facts->reached,
+          gpu->memory_bandwidth_bytes_per_s,
+          static_cast<double>(gpu->memory_bytes),
+          facts->inside,
+          facts->between,
+          true};
 }
 
 }  // namespace sftbench

@@ -51,6 +51,11 @@ class Step {
     result_.compute_s += seconds;
   }
 
+  double start(Queue& queue, double seconds) {
+    if (in_.overlaps) return queue.start(now_s_, seconds);
+    return now_s_ += seconds;
+  }
+
   void account(double bytes) {
     held_bytes_ += bytes;
     result_.peak_bytes = std::max(result_.peak_bytes, held_bytes_);
@@ -65,7 +70,7 @@ class Step {
   // --- parameters
   void gather(size_t unit) {
     if (!in_.sharded || unit >= units_ || gathered_s_[unit] != kNotGathered) return;
-    gathered_s_[unit] = shards_.start(now_s_, times(unit).gather_s);
+    gathered_s_[unit] = start(shards_, times(unit).gather_s);
     ++(unit == kRoot ? result_.root_gathers : result_.layer_gathers);
     account(parameter_bytes(unit));
   }
@@ -90,7 +95,7 @@ class Step {
     if (in_.sharded && (in_.reshard_after_forward || reduces_)) release(unit);
     if (!reduces_ || !collecting_[unit]) return;
     collecting_[unit] = false;
-    reducing_.push_back({unit, shards_.start(now_s_, times(unit).reduce_s)});
+    reducing_.push_back({unit, start(shards_, times(unit).reduce_s)});
     ++(unit == kRoot ? result_.root_reductions : result_.layer_reductions);
   }
   void finish_oldest_reduction() {
@@ -100,7 +105,7 @@ class Step {
     if (!in_.sharded) return;
     account(-gradient_bytes(unit));
     if (!last_ || times(unit).replica_sum_s <= 0) return;
-    replica_sums_.push_back(replicas_.start(now_s_, times(unit).replica_sum_s));
+    replica_sums_.push_back(start(replicas_, times(unit).replica_sum_s));
     ++(unit == kRoot ? result_.root_replica_sums : result_.layer_replica_sums);
   }
 

@@ -23,6 +23,7 @@ struct ScheduleInput {
   int64_t recomputed_layers = 0;  // the first ones
   double recompute_s = 0;         // of each of them, before its backward pass
   int64_t micro_batches = 1;
+  bool overlaps = true;  // false: operations take the core that computes
   bool sharded = false;
   bool reshard_after_forward = false;
   bool reduce_each_micro_batch = false;

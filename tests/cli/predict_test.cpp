@@ -99,6 +99,8 @@ TEST(PredictTest, WhatIsGivenReplacesWhatTheCataloguesSay) {
             step({})["compute"].get<double>());
   EXPECT_GT(step({"--inside-gb-per-s", "1"})["communication"].get<double>(),
             step({})["communication"].get<double>());
+  const Json apart = step({"--no-overlap"});
+  EXPECT_DOUBLE_EQ(apart["communication_exposed"], apart["communication"].get<double>());
   EXPECT_EQ(step({"--between-gb-per-s", "0.1"}), step({})) << "there is one node";
 }
 

@@ -38,7 +38,7 @@ TrainingJob llama(const std::string& strategy, int64_t ranks, int64_t nodes = 1)
 
 // Communication takes time that can be told apart; computation takes a second for 1e15 FLOPs.
 MachineModel machine() {
-  return {1e15, 1e12, 80e9, {1e-6, 100e9}, {1e-5, 10e9}};
+  return {1e15, 1e12, 80e9, {1e-6, 100e9}, {1e-5, 10e9}, true};
 }
 
 const CollectiveCost& collective(const StepCost& cost, const std::string& operation,
@@ -202,6 +202,17 @@ TEST(StepScheduleTest, GathersHideBehindTheLayerBeforeAndTheFirstOneDoesNot) {
   const ScheduleResult slow = schedule_step(input, {});
   EXPECT_GT(slow.step_s, 34 + 3 + 1 + 6);
   EXPECT_LE(slow.step_s, 34 + 3 + 1 + 6 + 4 * 3);
+}
+
+TEST(StepScheduleTest, WithoutOverlapEveryOperationShows) {
+  ScheduleInput input;
+  input.layers = 4;
+  input.overlaps = false;
+  input.sharded = true;
+  input.reshard_after_forward = true;
+  input.root = {.gather_s = 3, .reduce_s = 3, .forward_s = 5, .backward_s = 5};
+  input.layer = {.gather_s = 1, .reduce_s = 2, .forward_s = 2, .backward_s = 4};
+  EXPECT_DOUBLE_EQ(schedule_step(input, {}).step_s, 34 + 3 + 8 * 1 + 4 * 2 + 3);
 }
 
 TEST(StepScheduleTest, ReplicatedGradientsAreSummedBesideTheBackwardPass) {

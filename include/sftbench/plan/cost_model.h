@@ -36,6 +36,8 @@ struct MachineModel {
   double memory_bytes = 0;        // that a rank has; 0: not known
   LinkModel inside;               // between ranks of one node
   LinkModel between;              // between nodes; each rank its own
+  bool overlaps = true;  // false: transfers take the core that computes, as Gloo's do where every
+                         // core has a rank
 };
 
 // What is computed again in the backward pass. kJob: by this engine, every layer but the last where
