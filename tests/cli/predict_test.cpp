@@ -100,7 +100,9 @@ TEST(PredictTest, WhatIsGivenReplacesWhatTheCataloguesSay) {
   EXPECT_GT(step({"--inside-gb-per-s", "1"})["communication"].get<double>(),
             step({})["communication"].get<double>());
   const Json apart = step({"--no-overlap"});
-  EXPECT_DOUBLE_EQ(apart["communication_exposed"], apart["communication"].get<double>());
+  // The difference of two sums of some hundred terms of up to 13 s.
+  EXPECT_NEAR(apart["communication_exposed"].get<double>(), apart["communication"].get<double>(),
+              1e-9);
   EXPECT_EQ(step({"--between-gb-per-s", "0.1"}), step({})) << "there is one node";
 }
 
