@@ -227,6 +227,9 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group) {
   for (std::string& note : notes_on(*run.optimizer, job.optimizer)) {
     run.begin.warnings.push_back(std::move(note));
   }
+  if (group.world_size() > 1) {
+    for (std::string& note : notes_on_ranks(job)) run.begin.warnings.push_back(std::move(note));
+  }
   return run;
 }
 

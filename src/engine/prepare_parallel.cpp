@@ -118,10 +118,16 @@ std::optional<torch::Dtype> gather_dtype(const PrecisionPlan& plan) {
           " with sharded parameters is not implemented; bf16, no, or strategy DDP works");
 }
 
+bool reduces_each(const std::string& gradient_sync) {
+  if (gradient_sync == "each") return true;
+  if (gradient_sync == "last") return false;
+  throw unsupported_choice("gradient_sync", gradient_sync, {"each", "last"});
+}
+
 ShardingOptions sharding_options(const TrainingJob& job, const Strategy& strategy) {
   ShardingOptions options;
   options.reshard_after_forward = strategy.reshard_after_forward;
-  options.reduce_each_micro_batch = job.parallel.gradient_sync == "each";
+  options.reduce_each_micro_batch = reduces_each(job.parallel.gradient_sync);
   options.compute_dtype = gather_dtype(job.precision);
   if (!job.parallel.reduce_dtype.empty()) {
     options.reduce_dtype = reduce_dtype(job.parallel.reduce_dtype);
@@ -150,6 +156,23 @@ PlacedModel place_shards(const TrainingJob& job, const Strategy& strategy,
 }
 
 }  // namespace
+
+std::vector<std::string> notes_on_ranks(const TrainingJob& job) {
+  std::vector<std::string> notes;
+  const bool sharded = find_strategy(job.parallel.strategy).sharded;
+  if (!sharded && reduces_each(job.parallel.gradient_sync)) {
+    notes.push_back("gradient_sync each has no effect under " + job.parallel.strategy +
+                    ": whole gradients are there anyway, and are reduced after the last "
+                    "micro-batch");
+  }
+  const std::string& optimizer = job.optimizer.name;
+  if (sharded && (optimizer == "adafactor" || optimizer.rfind("galore", 0) == 0)) {
+    notes.push_back("optim " + optimizer + " under " + job.parallel.strategy +
+                    ": each rank's part of a parameter is a vector, as under FSDP with "
+                    "use_orig_params, so that nothing of it is factored or projected");
+  }
+  return notes;
+}
 
 MeshKind mesh_kind(const std::string& strategy) {
   return find_strategy(strategy).mesh;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "sftbench/model/causal_lm.h"
@@ -16,6 +17,9 @@ namespace sftbench {
 // DDP and NO_SHARD replicate, HYBRID_* shard within nodes, the others over all ranks.
 // RunError(kUnsupported) naming the strategy, what there is and the nearest spelling.
 MeshKind mesh_kind(const std::string& strategy);
+
+// What a measurement on several ranks has to say of these choices; often nothing.
+std::vector<std::string> notes_on_ranks(const TrainingJob& job);
 
 struct PlacedModel {
   std::unique_ptr<CausalLm> model;

@@ -87,7 +87,8 @@ void ShardedUnit::take_shards(int64_t rank) {
           segment.shard.slice(0, slice.begin - shard_begin, slice.end - shard_begin);
       part.copy_(segment.tensors[slice.tensor]->detach().reshape(-1).slice(
           0, slice.begin - flat.begin, slice.end - flat.begin));
-      if (segment.trains) segment.owned.push_back({flat.name, part.detach()});
+      if (segment.trains)
+        segment.owned.push_back({flat.name, part.detach().set_requires_grad(true)});
     }
     for (size_t i = 0; i < segment.tensors.size(); ++i) {
       torch::Tensor& tensor = *segment.tensors[i];

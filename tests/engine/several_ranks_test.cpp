@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <list>
 #include <string>
 #include <vector>
@@ -111,6 +112,60 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenRanks, ::testing::ValuesIn(golden_names()),
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+// --- choices that go together only on one rank, or not at all
+// ----------------------------------------------------------
+
+std::string refusal(const TrainingJob& job, RankGroup& group) {
+  try {
+    make_engine()->train(job, group, {}, [] { return false; });
+    return "trained";
+  } catch (const RunError& error) {
+    return error.what();
+  }
+}
+
+void expect_refused(const std::function<void(TrainingJob&)>& change, const std::string& message) {
+  TrainingJob job = job_of_ranks(read_json_file(folder() + "/llama-FULL_SHARD-2.json"));
+  change(job);
+  testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+    EXPECT_THAT(refusal(job, group), ::testing::HasSubstr(message));
+  });
+}
+
+TEST(SeveralRanks, WhatCannotBeDoneIsSaidWithWhatCan) {
+  expect_refused([](TrainingJob& job) { job.parallel.strategy = "FULL_SHART"; },
+                 "strategy 'FULL_SHART' is not implemented; there are DDP, FULL_SHARD,");
+  expect_refused(
+      [](TrainingJob& job) { job.parallel.gradient_sync = "lst"; },
+      "gradient_sync 'lst' is not implemented; there are each, last; did you mean 'last'?");
+  expect_refused([](TrainingJob& job) { job.parallel.reduce_dtype = "float64"; },
+                 "reduce_dtype 'float64' is not implemented; there are float32, bfloat16");
+  expect_refused([](TrainingJob& job) { job.optimizer.name = "lomo"; },
+                 "updates in the backward, before gradients of several ranks are summed");
+  expect_refused([](TrainingJob& job) { job.precision.autocast = "fp16"; },
+                 "mixed precision fp16 with sharded parameters is not implemented; bf16, no, or");
+  expect_refused([](TrainingJob& job) { job.device.ranks = 3; },
+                 "the job is for 3 ranks, and this is a group of 2");
+}
+
+TEST(SeveralRanks, NotesSayWhatAChoiceChangesThere) {
+  TrainingJob job = job_of_ranks(read_json_file(folder() + "/llama-FULL_SHARD-2.json"));
+  job.batches.max_steps = 1;
+  job.optimizer.name = "adafactor";
+  testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+    Recorder recorder;
+    make_engine()->train(job, group, {&recorder}, [] { return false; });
+    EXPECT_THAT(recorder.begin.warnings,
+                ::testing::Contains(::testing::HasSubstr("nothing of it is factored")));
+    job.parallel.strategy = "DDP";
+    job.parallel.gradient_sync = "each";
+    Recorder replicated;
+    make_engine()->train(job, group, {&replicated}, [] { return false; });
+    EXPECT_THAT(replicated.begin.warnings,
+                ::testing::ElementsAre(::testing::HasSubstr("each has no effect under DDP")));
+  });
+}
 
 }  // namespace
 }  // namespace sftbench

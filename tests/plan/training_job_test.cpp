@@ -31,6 +31,7 @@ TrainingJob unusual_job() {
   job.lora = {2, 3.5, 0.25, {"q_proj", "v_proj"}};
   job.prompt = {5, "RANDOM", "a text"};
   job.sample_period_s = 0.25;
+  job.trace_path = "/trace.json";
   job.seed = 18446744073709551615U;
   return job;
 }
