@@ -171,6 +171,11 @@ std::vector<std::string> notes_on_ranks(const TrainingJob& job) {
                     ": each rank's part of a parameter is a vector, as under FSDP with "
                     "use_orig_params, so that nothing of it is factored or projected");
   }
+  if (sharded && optimizer == "grokadamw") {
+    notes.push_back("optim grokadamw under " + job.parallel.strategy +
+                    ": its momentum decays with a parameter's number, and each rank counts those "
+                    "that it has a part of");
+  }
   return notes;
 }
 

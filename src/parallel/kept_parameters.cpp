@@ -1,5 +1,6 @@
 #include <torch/torch.h>
 
+#include "parallel/forward_order.h"
 #include "sftbench/parallel/parallel_parameters.h"
 
 namespace sftbench {
@@ -8,13 +9,11 @@ namespace {
 class KeptParameters : public ParallelParameters {
  public:
   explicit KeptParameters(const std::vector<ParameterUnit>& units) : units_(units) {
-    for (const ParameterUnit& unit : units) {
-      for (const UnitTensor& named : unit.tensors) {
-        memory_.parameters += static_cast<int64_t>(named.tensor->nbytes());
-        if (!named.tensor->requires_grad()) continue;
-        memory_.gradients += static_cast<int64_t>(named.tensor->nbytes());
-        owned_.push_back({named.name, *named.tensor});
-      }
+    for (const UnitTensor& named : in_forward_order(units)) {
+      memory_.parameters += static_cast<int64_t>(named.tensor->nbytes());
+      if (!named.tensor->requires_grad()) continue;
+      memory_.gradients += static_cast<int64_t>(named.tensor->nbytes());
+      owned_.push_back({named.name, *named.tensor});
     }
   }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "parallel/flat_layout.h"
+#include "parallel/forward_order.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/parallel/parallel_parameters.h"
@@ -102,11 +103,9 @@ class ReplicatedParameters : public ParallelParameters {
  public:
   ReplicatedParameters(const std::vector<ParameterUnit>& units, ProcessMesh& mesh, Buckets kind)
       : mesh_(mesh), units_(units), buckets_(make_buckets(units, kind)) {
-    for (const ParameterUnit& unit : units) {
-      for (const UnitTensor& named : unit.tensors) {
-        memory_.parameters += static_cast<int64_t>(named.tensor->nbytes());
-        if (named.tensor->requires_grad()) owned_.push_back({named.name, *named.tensor});
-      }
+    for (const UnitTensor& named : in_forward_order(units)) {
+      memory_.parameters += static_cast<int64_t>(named.tensor->nbytes());
+      if (named.tensor->requires_grad()) owned_.push_back({named.name, *named.tensor});
     }
     for (const Bucket& bucket : buckets_) {
       memory_.gradients += static_cast<int64_t>(bucket.gradients.nbytes());
