@@ -2,6 +2,9 @@
 
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
+#include <unistd.h>
+
+#include <algorithm>
 
 #if SFTBENCH_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -71,6 +74,15 @@ std::unique_ptr<TrainingDevice> make_cuda_device([[maybe_unused]] int local_rank
 #endif
 }
 
+// Where a launcher has bound each rank to cores of its own, those are this rank's; where it has
+// not, the ranks of a node share all of them.
+int thread_count(const DevicePlan& plan, const RankPlace& place) {
+  if (plan.threads > 0) return static_cast<int>(plan.threads);
+  const int usable = read_host_info().cores;
+  const bool bound = usable < ::sysconf(_SC_NPROCESSORS_ONLN);
+  return bound ? usable : std::max(1, usable / place.local_size);
+}
+
 }  // namespace
 
 torch::Dtype gemm_dtype(torch::Dtype dtype, const torch::Device& device) {
@@ -83,7 +95,7 @@ std::unique_ptr<TrainingDevice> make_training_device(const DevicePlan& plan,
     throw unsupported_choice("device", plan.kind, {"cpu", "cuda"});
   }
   install_host_memory();
-  at::set_num_threads(plan.threads > 0 ? static_cast<int>(plan.threads) : read_host_info().cores);
+  at::set_num_threads(thread_count(plan, place));
   if (plan.kind == "cuda") return make_cuda_device(place.local_rank);
   return std::make_unique<CpuDevice>();
 }
