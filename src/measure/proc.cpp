@@ -1,5 +1,6 @@
 #include "sftbench/measure/proc.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -37,6 +38,17 @@ double own_cpu_seconds(pid_t process) {
   timespec time{};
   if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+}
+
+// Of the children that this process has waited for: to the microsecond, where stat files have
+// ticks.
+double waited_children_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 }  // namespace
@@ -89,8 +101,10 @@ double process_tree_cpu_seconds(pid_t root) {
     const pid_t process = open.back();
     open.pop_back();
     const std::string stat = proc_text("/proc/" + std::to_string(process) + "/stat");
-    seconds += own_cpu_seconds(process) +
-               static_cast<double>(waited_children_ticks(stat)) / kTicksPerSecond;
+    seconds += own_cpu_seconds(process);
+    seconds += process == getpid()
+                   ? waited_children_seconds()
+                   : static_cast<double>(waited_children_ticks(stat)) / kTicksPerSecond;
     for (const pid_t child : children(process)) open.push_back(child);
   }
   return seconds;

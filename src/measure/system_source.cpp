@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "sftbench/base/clock.h"
@@ -19,7 +20,10 @@ class MachineSource : public SystemSource {
   SystemReading read() override {
     SystemReading reading;
     reading.time_s = steady_seconds();
-    reading.cpu_seconds = process_tree_cpu_seconds(getpid());
+    // A rank that ends passes on its time in ticks of 10 ms, or a moment later; no time is taken
+    // back.
+    cpu_seconds_ = std::max(cpu_seconds_, process_tree_cpu_seconds(getpid()));
+    reading.cpu_seconds = cpu_seconds_;
     std::ifstream file("/proc/meminfo");
     const std::string meminfo{std::istreambuf_iterator<char>(file), {}};
     reading.memory_percent = memory_percent_of_meminfo(meminfo);
@@ -32,6 +36,7 @@ class MachineSource : public SystemSource {
  private:
   const Nvml* nvml_;
   int gpus_;
+  double cpu_seconds_ = 0;
 };
 
 }  // namespace
