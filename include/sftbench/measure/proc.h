@@ -24,7 +24,8 @@ double memory_percent_of_meminfo(std::string_view meminfo);
 std::optional<int64_t> kilobyte_field_bytes(std::string_view text, std::string_view name);
 
 // CPU time of the process and of all its living descendants (ranks), seconds, to the nanosecond. A
-// descendant that ends between two calls is counted by the parent that waited for it (to 10 ms; by this process to the microsecond).
+// descendant that ends between two calls is counted by the parent that waited for it, to 10 ms, by
+// this process to the microsecond.
 double process_tree_cpu_seconds(pid_t root);
 
 // Largest resident set that this process has had (VmHWM), bytes.
