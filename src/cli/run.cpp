@@ -15,7 +15,6 @@
 #include "cli/run_log.h"
 #include "cli/series_view.h"
 #include "sftbench/base/error.h"
-#include "sftbench/base/file.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/cli/app.h"
 #include "sftbench/cli/progress.h"
@@ -102,8 +101,26 @@ Plan plan_from_job(const RunArguments& arguments) {
   return plan;
 }
 
+// What could not be written in the end is said before anything is measured.
+void require_folder_of(const std::string& trace) {
+  if (trace.empty()) return;
+  const std::filesystem::path folder = std::filesystem::absolute(trace).parent_path();
+  const bool writable = std::filesystem::is_directory(folder) &&
+                        ::access(folder.c_str(), W_OK) == 0 && !std::filesystem::is_directory(trace);
+  if (writable) return;
+  throw InputError({{{},
+                     0,
+                     "--trace",
+                     "cannot write " + trace,
+                     "a file in a folder that exists and may be written to",
+                     {}}});
+}
+
 Plan make_plan(const RunArguments& arguments) {
-  return arguments.job_path.empty() ? plan_from_space(arguments) : plan_from_job(arguments);
+  Plan plan = arguments.job_path.empty() ? plan_from_space(arguments) : plan_from_job(arguments);
+  if (!arguments.trace.empty()) plan.job.trace_path = arguments.trace;
+  require_folder_of(plan.job.trace_path);
+  return plan;
 }
 
 BackendChoice backend_of(const RunArguments& arguments, const TrainingJob& job) {
@@ -237,12 +254,6 @@ class Session {
   LaunchedRun* launched_ = nullptr;
 };
 
-// Absolute, since ranks may have another working directory. What cannot be written is said before it is measured.
-std::string writable_path(const std::string& path) {
-  write_file_atomic(path, "");
-  return std::filesystem::absolute(path).string();
-}
-
 int print_job(const Plan& plan) {
   if (!plan.ending) {
     std::cout << to_json(plan.job).dump(2) << "\n";
@@ -336,7 +347,6 @@ int run(const RunArguments& arguments, const CommonOptions& common) {
   if (const std::optional<RankPlace> place = launcher_place(process_environment()))
     return run_launched(arguments, common, *place, format);
   Plan plan = make_plan(arguments);
-  if (!arguments.trace.empty()) plan.job.trace_path = writable_path(arguments.trace);
   if (arguments.dry_run) return print_job(plan);
   warn_of_what_has_no_effect(arguments, plan.job);
   InterruptWatcher watcher;  // before all that starts threads

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "parallel/flat_layout.h"
-#include "parallel/forward_order.h"
+#include "parallel/whole_parameters.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/parallel/parallel_parameters.h"
@@ -99,21 +99,14 @@ std::vector<Bucket> make_buckets(const std::vector<ParameterUnit>& units, Bucket
   return buckets;
 }
 
-class ReplicatedParameters : public ParallelParameters {
+class ReplicatedParameters : public WholeParameters {
  public:
   ReplicatedParameters(const std::vector<ParameterUnit>& units, ProcessMesh& mesh, Buckets kind)
-      : mesh_(mesh), units_(units), buckets_(make_buckets(units, kind)) {
-    for (const UnitTensor& named : in_forward_order(units)) {
-      memory_.parameters += static_cast<int64_t>(named.tensor->nbytes());
-      if (named.tensor->requires_grad()) owned_.push_back({named.name, *named.tensor});
-    }
+      : WholeParameters(units), mesh_(mesh), buckets_(make_buckets(units, kind)) {
     for (const Bucket& bucket : buckets_) {
       memory_.gradients += static_cast<int64_t>(bucket.gradients.nbytes());
     }
   }
-
-  const std::vector<OwnedTensor>& owned() const override { return owned_; }
-  bool whole() const override { return true; }
 
   void begin_micro_batch(bool first, bool last) override {
     last_ = last;
@@ -152,22 +145,6 @@ class ReplicatedParameters : public ParallelParameters {
     }
   }
 
-  // Every rank holds the sums, in the same bits.
-  double global_norm(double owned_norm) override { return owned_norm; }
-  void visit_whole(const Visit& visit) override {
-    for (const ParameterUnit& unit : units_) {
-      for (const UnitTensor& named : unit.tensors) visit(named.name, *named.tensor);
-    }
-  }
-  void put_whole(const std::string& name, const torch::Tensor& values) override {
-    const torch::NoGradGuard no_grad;
-    for (const ParameterUnit& unit : units_) {
-      for (const UnitTensor& named : unit.tensors) {
-        if (named.name == name) named.tensor->copy_(values);
-      }
-    }
-  }
-  ParallelMemory memory() const override { return memory_; }
   double take_wait_seconds() override { return std::exchange(waited_s_, 0.0); }
 
  private:
@@ -195,10 +172,7 @@ class ReplicatedParameters : public ParallelParameters {
   }
 
   ProcessMesh& mesh_;
-  std::vector<ParameterUnit> units_;
   std::vector<Bucket> buckets_;
-  std::vector<OwnedTensor> owned_;
-  ParallelMemory memory_;
   bool last_ = false, backward_ = false;
   double waited_s_ = 0;
 };

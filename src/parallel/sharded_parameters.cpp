@@ -121,7 +121,9 @@ class ShardedParameters : public ParallelParameters {
   }
 
   void put_whole(const std::string& name, const torch::Tensor& values) override {
-    for (const auto& unit : units_) unit->put_whole(name, values);
+    bool found = false;
+    for (const auto& unit : units_) found = unit->put_whole(name, values) || found;
+    check(found, "what is put is a parameter");
   }
 
   ParallelMemory memory() const override {

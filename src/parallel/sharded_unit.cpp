@@ -277,9 +277,11 @@ void ShardedUnit::visit_whole(Communicator& shards, const ParallelParameters::Vi
   }
 }
 
-void ShardedUnit::put_whole(const std::string& name, const torch::Tensor& values) {
+bool ShardedUnit::put_whole(const std::string& name, const torch::Tensor& values) {
   const torch::NoGradGuard no_grad;
+  bool found = false;
   for (Segment& segment : segments_) {
+    for (const FlatTensor& flat : segment.layout.tensors()) found = found || flat.name == name;
     const int64_t shard_begin = rank_ * segment.layout.shard_elements();
     for (const FlatSlice& slice : segment.layout.slices(rank_)) {
       const FlatTensor& flat = segment.layout.tensors()[slice.tensor];
@@ -288,6 +290,7 @@ void ShardedUnit::put_whole(const std::string& name, const torch::Tensor& values
           .copy_(values.reshape(-1).slice(0, slice.begin - flat.begin, slice.end - flat.begin));
     }
   }
+  return found;
 }
 
 void ShardedUnit::append_owned(std::vector<OwnedTensor>& owned) const {

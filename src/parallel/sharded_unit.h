@@ -57,7 +57,8 @@ class ShardedUnit {
 
   // Gathers what the shards hold, in their dtype, beside any buffer.
   void visit_whole(Communicator& shards, const ParallelParameters::Visit& visit) const;
-  void put_whole(const std::string& name, const torch::Tensor& values);
+  // True if the unit has a parameter of that name.
+  bool put_whole(const std::string& name, const torch::Tensor& values);
 
  private:
   struct Segment {

@@ -299,6 +299,16 @@ std::vector<std::string> on_ranks(const std::string& ranks) {
   return {"--ranks", ranks, "--set", "batch_size=6"};
 }
 
+TEST_F(RunTest, ATraceThatCannotBeWrittenIsSaidBeforeAnythingIsMeasured) {
+  for (const std::string& trace : {(folder_ / "missing/trace.json").string(), folder_.string()}) {
+    const ProgramResult run = run_program(arguments({"--trace", trace}));
+    EXPECT_EQ(run.status, 2) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("--trace: cannot write " + trace +
+                                   "; expected a file in a folder that exists"));
+    EXPECT_THAT(file_names_below(results()), IsEmpty());
+  }
+}
+
 TEST_F(RunTest, RanksAreProcessesOfTheirOwnWithLogsOfTheirOwn) {
   const ProgramResult run = run_program(arguments(on_ranks("3")));
   EXPECT_EQ(run.status, 0) << run.err;

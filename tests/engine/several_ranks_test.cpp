@@ -167,5 +167,42 @@ TEST(SeveralRanks, NotesSayWhatAChoiceChangesThere) {
   });
 }
 
+// --- the timeline
+// ----------------------------------------------------------------------------------
+
+std::vector<std::string> names_on(const Json& trace, int rank, const std::string& prefix) {
+  std::vector<std::string> names;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] != "X" || event["pid"] != rank) continue;
+    EXPECT_GE(event["ts"].get<double>(), 0);
+    EXPECT_GE(event["dur"].get<double>(), 0);
+    const std::string name = event["name"];
+    if (name.rfind(prefix, 0) == 0) names.push_back(name);
+  }
+  return names;
+}
+
+TEST(SeveralRanks, ATraceShowsWhatEachComputedAndSent) {
+  TrainingJob job = job_of_ranks(read_json_file(folder() + "/llama-FULL_SHARD-2.json"));
+  job.batches.max_steps = 1;
+  job.batches.gradient_accumulation_steps = 1;
+  job.trace_path = ::testing::TempDir() + "several_ranks_trace.json";
+  fs::remove(job.trace_path);
+  testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+    make_engine()->train(job, group, {}, [] { return false; });
+  });
+  const Json trace = read_json_file(job.trace_path);
+  const int64_t layers = job.model.hf_config["num_hidden_layers"];
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(names_on(trace, rank, "forward layer").size(), static_cast<size_t>(layers));
+    EXPECT_THAT(names_on(trace, rank, "backward layer"),
+                ::testing::ElementsAre("backward layer 2", "backward layer 1", "backward layer 0"));
+    EXPECT_THAT(names_on(trace, rank, "optimizer"), ::testing::SizeIs(1));
+    // Of every layer twice, and of the root unit.
+    EXPECT_EQ(names_on(trace, rank, "all_gather").size(), static_cast<size_t>(2 * layers + 1));
+    EXPECT_EQ(names_on(trace, rank, "reduce_scatter").size(), static_cast<size_t>(layers + 1));
+  }
+}
+
 }  // namespace
 }  // namespace sftbench

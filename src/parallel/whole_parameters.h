@@ -1,0 +1,53 @@
+// What kept and replicated parameters have in common: every rank has all of them, all the time.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+#include "parallel/forward_order.h"
+#include "sftbench/base/error.h"
+#include "sftbench/parallel/parallel_parameters.h"
+
+namespace sftbench {
+
+class WholeParameters : public ParallelParameters {
+ public:
+  explicit WholeParameters(const std::vector<ParameterUnit>& units)
+      : parameters_(in_forward_order(units)) {
+    for (const UnitTensor& named : parameters_) {
+      memory_.parameters += static_cast<int64_t>(named.tensor->nbytes());
+      if (named.tensor->requires_grad()) owned_.push_back({named.name, *named.tensor});
+    }
+  }
+
+  const std::vector<OwnedTensor>& owned() const override { return owned_; }
+  bool whole() const override { return true; }
+
+  // Every rank has all gradients, in the same bits.
+  double global_norm(double owned_norm) override { return owned_norm; }
+
+  void visit_whole(const Visit& visit) override {
+    for (const UnitTensor& named : parameters_) visit(named.name, *named.tensor);
+  }
+
+  void put_whole(const std::string& name, const torch::Tensor& values) override {
+    const torch::NoGradGuard no_grad;
+    for (const UnitTensor& named : parameters_) {
+      if (named.name == name) return static_cast<void>(named.tensor->copy_(values));
+    }
+    check(false, "what is put is a parameter");
+  }
+
+  ParallelMemory memory() const override { return memory_; }
+
+ protected:
+  std::vector<OwnedTensor> owned_;
+  ParallelMemory memory_;
+
+ private:
+  std::vector<UnitTensor> parameters_;
+};
+
+}  // namespace sftbench
