@@ -43,13 +43,7 @@ class LaunchedRunTest : public testing::Test {
  protected:
   void SetUp() override {
     folder_ = fresh_folder(testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directory(folder_ / "data");
-    std::ofstream(folder_ / "data/news-tokens-16384plus-entries-4096.jsonl")
-        << R"({"output": "some text"})"
-        << "\n";
-    std::ofstream(folder_ / "config.yaml")
-        << "actuatorIdentifier: SFTTrainer\nparameters: {data_directory: "
-        << (folder_ / "data").string() << "}\n";
+    configure_small_dataset(folder_);
     port_ = free_port();
   }
 

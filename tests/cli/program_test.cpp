@@ -110,6 +110,16 @@ ProgramResult run_program(std::vector<std::string> arguments,
   return program.finish();
 }
 
+void configure_small_dataset(const std::filesystem::path& folder) {
+  const std::filesystem::path data = folder / "data";
+  std::filesystem::create_directory(data);
+  std::ofstream(data / "news-tokens-16384plus-entries-4096.jsonl")
+      << R"({"output": "some text"})"
+      << "\n";
+  std::ofstream(folder / "config.yaml")
+      << "actuatorIdentifier: SFTTrainer\nparameters: {data_directory: " << data.string() << "}\n";
+}
+
 fs::path fresh_folder(const std::string& name) {
   const fs::path folder = fs::path(testing::TempDir()) / ("cli_test_" + name);
   fs::remove_all(folder);

@@ -420,13 +420,7 @@ class RealSweepTest : public SweepTest {
  protected:
   void SetUp() override {
     SweepTest::SetUp();
-    fs::create_directory(folder_ / "data");
-    std::ofstream(folder_ / "data/news-tokens-16384plus-entries-4096.jsonl")
-        << R"({"output": "some text"})"
-        << "\n";
-    std::ofstream(folder_ / "config.yaml")
-        << "actuatorIdentifier: SFTTrainer\nparameters: {data_directory: "
-        << (folder_ / "data").string() << "}\n";
+    configure_small_dataset(folder_);
   }
 
   std::vector<std::string> words(const std::vector<std::string>& extra) const {
