@@ -30,6 +30,8 @@ void visit(TrainBegin& begin, Visitor& visitor) {
   visitor("weights_seconds", begin.weights_seconds);
   visitor("tokenize_seconds", begin.tokenize_seconds);
   visitor("ranks", begin.ranks);
+  visitor("resumed_from", begin.resumed_from);
+  visitor("resumed_step", begin.resumed_step);
   visitor("warnings", begin.warnings);
 }
 
@@ -48,6 +50,7 @@ void visit(StepEvent& event, Visitor& visitor) {
   visitor("tokens", event.tokens);
   visitor("attention_flops", event.attention_flops);
   visitor("device_allocated_bytes", event.device_allocated_bytes);
+  visitor("saving_s", event.saving_s);
 }
 
 template <typename Visitor>
@@ -57,6 +60,7 @@ void visit(RankStep& step, Visitor& visitor) {
   visitor("communication_wait_s", step.communication_wait_s);
   visitor("samples", step.samples);
   visitor("tokens", step.tokens);
+  visitor("saving_s", step.saving_s);
 }
 
 template <typename Visitor>
@@ -85,8 +89,18 @@ void visit(RankReport& report, Visitor& visitor) {
 }
 
 template <typename Visitor>
+void visit(SavedFolder& saved, Visitor& visitor) {
+  visitor("path", saved.path);
+  visitor("format", saved.format);
+  visitor("step", saved.step);
+  visitor("bytes", saved.bytes);
+  visitor("seconds", saved.seconds);
+}
+
+template <typename Visitor>
 void visit(TrainEnd& end, Visitor& visitor) {
   visitor("steps", end.steps);
+  visitor("saved", end.saved);
   visitor("ranks", end.ranks);
   visitor("device_peak_allocated_bytes", end.device_peak_allocated_bytes);
   visitor("device_peak_reserved_bytes", end.device_peak_reserved_bytes);

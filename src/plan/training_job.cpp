@@ -77,6 +77,7 @@ void visit(TrainingJob& job, Visitor& visitor) {
     visitor.field("gradient_sync", job.parallel.gradient_sync);
     visitor.field("reduce_dtype", job.parallel.reduce_dtype);
     visitor.field("enable_roce", job.parallel.enable_roce);
+    visitor.field("distribute_one_rank", job.parallel.distribute_one_rank);
     visitor.field("timeout_s", job.parallel.timeout_s);
   });
   visitor.section("activations", [&] {
@@ -99,6 +100,14 @@ void visit(TrainingJob& job, Visitor& visitor) {
     visitor.field("virtual_tokens", job.prompt.virtual_tokens);
     visitor.field("init", job.prompt.init);
     visitor.field("init_text", job.prompt.init_text);
+  });
+  visitor.section("save", [&] {
+    visitor.field("model_directory", job.save.model_directory);
+    visitor.field("checkpoint_directory", job.save.checkpoint_directory);
+    visitor.field("strategy", job.save.strategy);
+    visitor.field("steps", job.save.steps);
+    visitor.field("total_limit", job.save.total_limit);
+    visitor.field("resume_from", job.save.resume_from);
   });
   visitor.object("inputs", job.inputs);
 }

@@ -36,6 +36,8 @@ struct TrainBegin {
   double weights_seconds = 0;        // building and loading the model
   double tokenize_seconds = 0;
   int ranks = 1;
+  std::string resumed_from;      // checkpoint that the run goes on from; empty: it begins
+  int64_t resumed_step = 0;      // optimisation steps that were done there
   std::vector<std::string> warnings;  // where the run differs from what was asked, a sentence each
 };
 
@@ -54,6 +56,7 @@ struct StepEvent {
   TokenCounts tokens;         // of this step, over all ranks
   double attention_flops = 0;  // causal attention FLOPs of this step's forward pass (lengths squared do not average)
   int64_t device_allocated_bytes = 0;
+  double saving_s = 0;  // before begin_s, since the step before: the run wrote files
 };
 
 // Set by observers, read by the loop after each step.
@@ -68,6 +71,7 @@ struct RankStep {
   double communication_wait_s = 0;  // of these, the rank did nothing but wait for other ranks' data
   int64_t samples = 0;
   TokenCounts tokens;
+  double saving_s = 0;  // before begin_s, as StepEvent's
 };
 
 // What one collective operation cost a rank over all its steps, what came before the first one (loading) left out.
@@ -95,8 +99,18 @@ struct RankReport {
   int64_t host_peak_rss_bytes = 0;
 };
 
+// A folder that the run wrote.
+struct SavedFolder {
+  std::string path;
+  std::string format;  // "FULL", "SHARDED", "LOCAL"
+  int64_t step = 0;    // optimisation steps that it holds
+  int64_t bytes = 0;   // of all files, over all ranks
+  double seconds = 0;
+};
+
 struct TrainEnd {
-  int64_t steps = 0;
+  int64_t steps = 0;  // that were done, those before a resumption not counted
+  std::vector<SavedFolder> saved;
   std::vector<RankReport> ranks;             // in rank order
   std::vector<int64_t> device_peak_allocated_bytes;  // per rank; empty on CPUs
   std::vector<int64_t> device_peak_reserved_bytes;

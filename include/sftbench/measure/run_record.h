@@ -38,14 +38,15 @@ struct RankSpan {
 // The steps that figures are about: all of them, less the warm-up.
 struct MeasuredSpan {
   std::vector<StepEvent> steps;
-  double begin_s = 0;  // of the first of them
-  double end_s = 0;    // of the last
+  double begin_s = 0;   // of the first of them
+  double end_s = 0;     // of the last
+  double saving_s = 0;  // between them, in which the run wrote files instead of training
   TokenCounts tokens;
   int64_t samples = 0;
   double attention_flops = 0;
   std::vector<RankSpan> ranks;  // none: one rank, of which the rest tells
 
-  double seconds() const { return end_s - begin_s; }
+  double seconds() const { return end_s - begin_s - saving_s; }
 
   // Sum over ranks of what each of them did per second: rank 0's figure times their number would
   // take for granted that all had the same batches and the same time.

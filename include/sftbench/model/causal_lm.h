@@ -88,6 +88,8 @@ class CausalLm {
   virtual torch::Tensor& prompt() = 0;
 
   const ForwardPass& pass() const { return pass_; }
+  // As if loss() had been called so many times: a run that is resumed draws its dropout from there on.
+  void resume_at_pass(int64_t number) { pass_.number = number; }
 
   // The transformer layers: the units of sharding and of checkpointing. Parameters of layer i are named
   // "model.layers.<i>.".

@@ -75,7 +75,7 @@ struct DevicePlan {
   int64_t threads = 0;       // per rank, CPU; 0: all cores this process may use
 };
 
-// How the ranks of a job share its work. No effect on one rank.
+// How the ranks of a job share its work. No effect on one rank, unless distribute_one_rank.
 struct ParallelPlan {
   std::string strategy = "DDP";  // or FSDP's: FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD, HYBRID_SHARD_ZERO2
   std::string layer_class;       // that FSDP takes as its unit; empty: the model's own
@@ -86,6 +86,8 @@ struct ParallelPlan {
   std::string gradient_sync = "last";
   std::string reduce_dtype;      // that gradients are reduced in: "float32"; empty: the dtype they are computed in
   bool enable_roce = false;      // between nodes
+  // One rank, too, goes through its strategy and the communication library: what they cost without other ranks.
+  bool distribute_one_rank = false;
   double timeout_s = 600;        // of a rendezvous and of each collective operation
 };
 
@@ -117,6 +119,16 @@ struct PromptPlan {
   std::string init_text;
 };
 
+// Files that a run leaves behind or goes on from. No part of what is measured: neither inputs nor key know of them.
+struct SavePlan {
+  std::string model_directory;       // gets what was trained, once, after the last step; empty: nothing is kept
+  std::string checkpoint_directory;  // gets a folder checkpoint-<step> with all that a run needs to go on
+  std::string strategy = "no";       // when: "no"; "steps": every `steps` and at the end; "epoch": and at the end
+  int64_t steps = 500;
+  int64_t total_limit = 0;           // checkpoints that stay, the newest ones; 0: all
+  std::string resume_from;           // checkpoint folder to go on from; empty: from the beginning
+};
+
 struct TrainingJob {
   std::string experiment;     // identifier as in the space: finetune_full_benchmark-v1.0.0
   std::string experiment_id;  // ado's id, byte for byte
@@ -136,11 +148,17 @@ struct TrainingJob {
   KernelPlan kernels;
   LoraPlan lora;
   PromptPlan prompt;
+  SavePlan save;
 
   double sample_period_s = 1.0;  // of the system samplers
   std::string trace_path;        // file for the timeline of the first steps; empty: none
   uint64_t seed = 42;
 };
+
+// Whether parameters and gradients go through job.parallel's strategy and a communication library.
+inline bool is_distributed(const TrainingJob& job) {
+  return job.device.ranks > 1 || job.parallel.distribute_one_rank;
+}
 
 Json to_json(const TrainingJob& job);
 
