@@ -63,12 +63,12 @@ def decays(name):
 class Problem(torch.nn.Module):
     """The parameters, with gradients that are given instead of computed."""
 
-    def __init__(self, inputs, dtype):
+    def __init__(self, inputs, dtype, stored=None):
         super().__init__()
-        self.tensors = inputs["tensors"]
+        self.tensors, self.stored = inputs["tensors"], stored or dtype
         self.own = torch.nn.ParameterDict()
         for tensor in self.tensors:
-            value = torch.tensor(tensor["parameter"], dtype=torch.float32).to(dtype)
+            value = torch.tensor(tensor["parameter"], dtype=torch.float32).to(self.stored).to(dtype)
             self.own[tensor["name"].replace(".", "_")] = torch.nn.Parameter(value)
 
     def parameter(self, tensor):
@@ -76,7 +76,7 @@ class Problem(torch.nn.Module):
 
     def gradient(self, tensor, step):
         parameter = self.parameter(tensor)
-        gradient = torch.tensor(tensor["gradients"][step], dtype=torch.float32).to(parameter.dtype)
+        gradient = torch.tensor(tensor["gradients"][step], dtype=torch.float32).to(self.stored).to(parameter.dtype)
         return gradient.t().contiguous().t() if tensor["kind"] == "non-contiguous" else gradient
 
     def groups(self, decay=DECAY):
@@ -162,7 +162,7 @@ def run_with_step(name, problem, rates, snapshot):
         for group in optimizer.param_groups:
             group["lr"] = rate
         optimizer.step()
-        snapshot(step)
+        snapshot(step, optimizer)
 
 
 def run_in_backward(name, problem, rates, snapshot):
@@ -173,15 +173,33 @@ def run_in_backward(name, problem, rates, snapshot):
         snapshot(step)
 
 
-def golden(name, inputs, dtype, rates):
-    problem, after = Problem(inputs, dtype), {}
+def round_stored(optimizer, dtype):
+    """Parameters and states become what `dtype` holds of them: arithmetic is wide, storage is not."""
+    with torch.no_grad():
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                states = group.get("state", optimizer.state)[parameter]  # grokadamw keeps them in the group
+                kept = [v for k, v in states.items() if torch.is_tensor(v) and k != "step"]
+                for tensor in (parameter, *kept):
+                    tensor.copy_(tensor.to(dtype))
 
-    def snapshot(step):
+
+def values_of(problem):
+    return [problem.parameter(t).detach().flatten().tolist() for t in problem.tensors]
+
+
+def golden(name, inputs, dtype, rates, stored=None):
+    """`stored`: parameters, gradients and states are of that dtype, and one step's arithmetic is in `dtype`."""
+    problem, after = Problem(inputs, dtype, stored), {}
+
+    def snapshot(step, optimizer=None):
+        if stored:
+            round_stored(optimizer, stored)
         if step in (0, STEPS - 1):
-            after[step + 1] = [problem.parameter(t).detach().flatten().tolist() for t in inputs["tensors"]]
+            after[step + 1] = values_of(problem)
 
     (run_in_backward if "lomo" in name else run_with_step)(name, problem, rates, snapshot)
-    return {"optimizer": name, "dtype": str(dtype).removeprefix("torch."), "learning_rates": rates,
+    return {"optimizer": name, "dtype": str(stored or dtype).removeprefix("torch."), "learning_rates": rates,
             "after": [{"step": step, "parameters": values} for step, values in after.items()]}
 
 
@@ -208,11 +226,14 @@ TRAINER = ("adafactor", "adagrad", "adalomo", "ademamix", "grokadamw", "lion_32b
            "rmsprop_bnb", "schedule_free_adamw", "schedule_free_sgd", "sgd")
 
 
-# bfloat16 where the package rounds a parameter once per step, as sftbench does; the others round every operation.
+# Packages that round a bfloat16 parameter once per step, as sftbench does ...
 BFLOAT16 = ("adamw_torch_fused", "adamw_apex_fused", "adamw_anyprecision", "adafactor", "ademamix", "lion_32bit",
             "rmsprop_bnb_32bit", "lomo", "adalomo")
-FLOAT32 = ("adamw_torch", "adamw_hf", "sgd", "adagrad", "rmsprop", "grokadamw", "schedule_free_adamw",
-           "schedule_free_sgd") + BFLOAT16
+# ... and those that round every operation: the golden steps are theirs in float64, with parameters and states rounded
+# to bfloat16 after each; "every_operation_rounded" is what the package itself makes of bfloat16 parameters.
+ROUNDING = ("adamw_torch", "adamw_hf", "sgd", "adagrad", "rmsprop", "grokadamw", "schedule_free_adamw",
+            "schedule_free_sgd")
+FLOAT32 = ROUNDING + BFLOAT16
 
 
 def main():
@@ -225,6 +246,10 @@ def main():
     (FOLDER / "inputs.json").write_text(json.dumps(inputs) + "\n")
     cases = {f"{name}-float32": golden(name, inputs, torch.float32, RATES) for name in FLOAT32}
     cases |= {f"{name}-bfloat16": golden(name, inputs, torch.bfloat16, RATES) for name in BFLOAT16}
+    for name in ROUNDING:
+        cases[f"{name}-bfloat16"] = golden(name, inputs, torch.float64, RATES, stored=torch.bfloat16)
+        package = golden(name, inputs, torch.bfloat16, RATES)["after"][-1]
+        cases[f"{name}-bfloat16"]["every_operation_rounded"] = package["parameters"]
     for name in ("schedule_free_adamw", "schedule_free_sgd"):
         cases[f"{name}-warmup"] = golden(name, inputs, torch.float32, WARMUP_RATES)
     for case, content in cases.items():
