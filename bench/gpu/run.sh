@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
-# Everything that only a GPU can tell, in one go: the operators, models and training runs of the tests against their
-# references, then whole runs (full, LoRA, prompt tuning, GPTQ-LoRA, optimisers, float8) beside Hugging Face Trainer and
-# peft on the same shapes. A short table comes last; JSON and logs are left in FOLDER.
+# Everything that only a GPU can tell: operators, models and training runs of the tests against their references; NCCL's
+# collectives; what the sharding layer costs one rank, and two ranks on one GPU; whole runs (full, LoRA, prompt tuning,
+# GPTQ-LoRA, optimisers, float8) beside Hugging Face Trainer and peft on the same shapes. A short table comes last; JSON
+# and logs are left in FOLDER, where parts of several calls come together.
 #
 #   bench/gpu/run.sh FOLDER [MODEL...]
 #
-# Needs a CUDA build with tests in BUILD (default build/cuda) and a PYTHON (default python3) with torch and
-# transformers and peft. DEVICE=cpu rehearses the script on a machine without a GPU.
+#   PARTS     of: tests collectives shards two_ranks runs adapters optimizers (default: all, in this order)
+#   BUILD     folder of a CUDA build with tests and benchmarks (default build/cuda)
+#   PYTHON    has torch, transformers, peft (default python3)
+#   ROUNDS    of alternating runs in the parts shards and runs (default 2); STEPS of a run (default 12)
+#   DEVICE    cpu rehearses the script where there is no GPU; LENGTH, BATCH_SIZE, ADAPTER_* then make runs small
+#
+# A part, a test or a run that fails is a line of the table, not the end.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${1:?usage: bench/gpu/run.sh FOLDER [MODEL...]}
@@ -14,64 +20,169 @@ shift
 build=${BUILD:-build/cuda}
 python=${PYTHON:-python3}
 device=${DEVICE:-cuda}
+rounds=${ROUNDS:-2}
 models=("$@")
 [ ${#models[@]} -gt 0 ] || models=(smollm2-135m granite-3.1-2b llama3.1-8b)
 mkdir -p "$out"
 "$build/bin/sftbench" doctor --format json >"$out/doctor.json" || true
 
-# Tests that run on any device; the rest is about the host. A test that fails is a line of the table, not the end.
-declare -A suites=(
-  [ops_test]='*-*AreRefused:*NumberOfThreads*'
-  [model_test]='*HuggingFaceTest*'
-  [optim_test]='*'
-  [tuning_test]='*'
-  [engine_test]='*GoldenTraining*:*TrainingVariants*')
-for test in "${!suites[@]}"; do
-  SFTBENCH_TEST_DEVICE=$device "$build/bin/$test" --gtest_filter="${suites[$test]}" \
-    --gtest_output="json:$out/$test.json" >"$out/$test.log" 2>&1 || true
-done
+# The entity property gpu_model spells a product's name with dashes.
+on_device=(number_gpus=0)
+if [ "$device" != cpu ]; then
+  gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -1 | tr ' ' '-')
+  on_device=(number_gpus=1 "gpu_model=$gpu")
+fi
 
-# Whole runs, ours and Hugging Face's in turn, on the job that --dry-run resolved: the same shapes and steps.
-# compare NAME EXPERIMENT ROUNDS PROPERTY=VALUE...; without a peer for it (PEER=no) ours alone.
-gpus=1
-[ "$device" = cpu ] && gpus=0
-compare() {
-  local name=$1 experiment=$2 rounds=$3
-  shift 3
-  local measure=("$build/bin/sftbench" run --experiment "$experiment" --weights random --set "number_gpus=$gpus"
-    --set gradient_accumulation_steps=1)
-  for setting in "$@"; do measure+=(--set "$setting"); done
-  "${measure[@]}" --dry-run >"$out/$name.job.json" 2>"$out/$name.log" || return 0
-  for round in $(seq "$rounds"); do
-    "${measure[@]}" --no-progress --output "$out/results" --format json >"$out/$name.$round.json" 2>>"$out/$name.log" || true
-    [ "${PEER:-yes}" = yes ] || continue
-    "$python" bench/peers/hf_trainer.py --job "$out/$name.job.json" >"$out/$name.$round.hf" 2>>"$out/$name.log" || true
+# run NAME EXPERIMENT [--OPTION | PROPERTY=VALUE]...: one measurement of ours; its job in NAME.job.json, its result in
+# NAME.N.json, N the next free number. Of a property that is given twice the later value holds.
+run() {
+  local name=$1 experiment=$2 number=1 setting measure
+  local -A values=()
+  shift 2
+  measure=("$build/bin/sftbench" run --experiment "$experiment" --weights random)
+  for setting in "${on_device[@]}" gradient_accumulation_steps=1 "$@"; do
+    if [[ $setting == --* ]]; then measure+=("$setting"); else values[${setting%%=*}]=${setting#*=}; fi
+  done
+  for setting in "${!values[@]}"; do measure+=(--set "$setting=${values[$setting]}"); done
+  if [ ! -e "$out/$name.job.json" ] && ! "${measure[@]}" --dry-run >"$out/$name.job.json" 2>>"$out/$name.log"; then
+    : >"$out/$name.1.json"
+    return 0
+  fi
+  while [ -e "$out/$name.$number.json" ]; do number=$((number + 1)); done
+  "${measure[@]}" --no-progress --output "$out/results" --format json >"$out/$name.$number.json" 2>>"$out/$name.log" || true
+}
+
+# The same job under Hugging Face Trainer.
+peer() {
+  local name=$1 number=1
+  [ -s "$out/$name.job.json" ] || return 0
+  while [ -e "$out/$name.$number.hf" ]; do number=$((number + 1)); done
+  "$python" bench/peers/hf_trainer.py --job "$out/$name.job.json" >"$out/$name.$number.hf" 2>>"$out/$name.log" || true
+}
+
+full=finetune_full_benchmark-v1.0.0
+shape_of() {  # MODEL
+  shape=("model_name=$1" "model_max_length=${LENGTH:-2048}" "batch_size=${BATCH_SIZE:-4}" "max_steps=${STEPS:-12}")
+}
+
+# Tests that run on any device; the rest is about the host.
+tests() {
+  local -A suites=(
+    [ops_test]='*-*AreRefused:*NumberOfThreads*'
+    [model_test]='*HuggingFaceTest*'
+    [optim_test]='*'
+    [tuning_test]='*'
+    [engine_test]='*GoldenTraining*:*TrainingVariants*:*LossScaling*')
+  local test
+  for test in "${!suites[@]}"; do
+    SFTBENCH_TEST_DEVICE=$device "$build/bin/$test" --gtest_filter="${suites[$test]}" \
+      --gtest_output="json:$out/$test.json" >"$out/$test.log" 2>&1 || true
   done
 }
-for model in "${models[@]}"; do
-  shape=("model_name=$model" "model_max_length=${LENGTH:-2048}" "batch_size=${BATCH_SIZE:-4}" "max_steps=${STEPS:-12}")
+
+# By size, for every rank count that there are GPUs for; where there is one, a world of one, and two ranks that share it.
+collectives() {
+  local gpus=1 ranks sizes=(--min-bytes 65536 --max-bytes $((256 << 20)))
+  if [ "$device" = cpu ]; then
+    sizes=(--min-bytes 65536 --max-bytes $((1 << 20)))
+  else
+    gpus=$(nvidia-smi -L | wc -l)
+  fi
+  for ranks in 1 2 4 8; do
+    [ "$ranks" -le $((gpus > 2 ? gpus : 2)) ] || continue
+    NCCL_MULTI_RANK_GPU_ENABLE=1 timeout 120 "$build/bin/collectives_bench" --device "$device" --ranks "$ranks" \
+      "${sizes[@]}" >"$out/collectives-$ranks.md" 2>"$out/collectives-$ranks.log" || true
+  done
+}
+
+# One rank through each strategy and the communication library, and past both, in turn: equal losses, and what it costs.
+strategies=(DDP NO_SHARD FULL_SHARD SHARD_GRAD_OP HYBRID_SHARD HYBRID_SHARD_ZERO2)
+under() {  # STRATEGY: the properties that choose it
+  if [ "$1" = DDP ]; then echo distributed_backend=DDP; else echo "distributed_backend=FSDP fsdp_sharding_strategy=$1"; fi
+}
+shards() {
+  local round strategy precision
+  shape_of "${models[0]}"
+  shape+=(gradient_checkpointing=false)
+  for round in $(seq "$rounds"); do
+    run shards-none $full "${shape[@]}"
+    for strategy in "${strategies[@]}"; do
+      run "shards-$strategy" $full "${shape[@]}" $(under "$strategy") --distribute-one-rank
+    done
+  done
+  for precision in fp16 fp8; do
+    shape+=("accelerate_config_mixed_precision=$precision" torch_dtype=float32)
+    run "shards-$precision-none" $full "${shape[@]}"
+    run "shards-$precision-FULL_SHARD" $full "${shape[@]}" $(under FULL_SHARD) --distribute-one-rank
+  done
+}
+
+# Two ranks, on one GPU where NCCL allows it (2.30 or newer), against one rank that takes the same micro-batches in turn.
+two_ranks() {
+  local strategy batch=${BATCH_SIZE:-4} ranks=(number_gpus=2)
+  [ "$device" != cpu ] || ranks=(--ranks=2)
+  shape_of "${models[0]}"
+  shape+=(gradient_checkpointing=false torch_dtype=float32)
+  run two_ranks-one $full "${shape[@]}" gradient_accumulation_steps=2 "batch_size=$batch"
+  export NCCL_MULTI_RANK_GPU_ENABLE=1
+  for strategy in DDP NO_SHARD FULL_SHARD SHARD_GRAD_OP HYBRID_SHARD; do
+    run "two_ranks-$strategy" $full "${shape[@]}" "batch_size=$((2 * batch))" "${ranks[@]}" $(under "$strategy")
+  done
+  unset NCCL_MULTI_RANK_GPU_ENABLE
+}
+
+# Ours and Hugging Face's in turn, on the job that --dry-run resolved.
+runs() {
+  local model checkpointing round
+  for model in "${models[@]}"; do
+    shape_of "$model"
+    for checkpointing in true false; do
+      for round in $(seq "$rounds"); do
+        run "$model-full-checkpointing-$checkpointing" $full "${shape[@]}" "gradient_checkpointing=$checkpointing"
+        peer "$model-full-checkpointing-$checkpointing"
+      done
+    done
+  done
+}
+
+# At the length that published tables have.
+adapters() {
+  local model=${models[-1]} checkpointing experiment
+  shape=("model_name=$model" "model_max_length=${ADAPTER_LENGTH:-4096}" "batch_size=${ADAPTER_BATCH_SIZE:-4}"
+    "max_steps=${STEPS:-12}")
   for checkpointing in true false; do
-    compare "$model-full-checkpointing-$checkpointing" finetune_full_benchmark-v1.0.0 2 "${shape[@]}" \
-      "gradient_checkpointing=$checkpointing"
+    for experiment in lora pt; do
+      run "$model-$experiment-checkpointing-$checkpointing" "finetune_${experiment}_benchmark-v1.0.0" "${shape[@]}" \
+        "gradient_checkpointing=$checkpointing"
+      peer "$model-$experiment-checkpointing-$checkpointing"
+    done
+    run "$model-gptq-lora-checkpointing-$checkpointing" finetune_gptq-lora_benchmark-v1.0.0 "${shape[@]}" \
+      torch_dtype=float16 "gradient_checkpointing=$checkpointing"
   done
-done
-# Adapters, at the length that published tables have.
-adapted=${models[-1]}
-shape=("model_name=$adapted" "model_max_length=${ADAPTER_LENGTH:-4096}" "batch_size=${ADAPTER_BATCH_SIZE:-4}"
-  "max_steps=${STEPS:-12}")
-for checkpointing in true false; do
-  for experiment in lora pt; do
-    compare "$adapted-$experiment-checkpointing-$checkpointing" "finetune_${experiment}_benchmark-v1.0.0" 1 "${shape[@]}" \
-      "gradient_checkpointing=$checkpointing"
-  done
-  PEER=no compare "$adapted-gptq-lora-checkpointing-$checkpointing" finetune_gptq-lora_benchmark-v1.0.0 1 "${shape[@]}" \
-    torch_dtype=float16 "gradient_checkpointing=$checkpointing"
-done
+}
+
 # What has kernels or memory of its own on a GPU: every optimiser of 8 or 4 bits, paged, or low rank; float8.
-shape=("model_name=${models[0]}" "model_max_length=${LENGTH:-2048}" "batch_size=${BATCH_SIZE:-4}" max_steps=6)
-for optimizer in adamw_torch adamw_8bit lion_8bit ademamix_8bit rmsprop_bnb_8bit paged_adamw_32bit paged_adamw_8bit \
-    paged_lion_8bit paged_ademamix_8bit adamw_torch_4bit galore_adamw galore_adamw_8bit lomo adalomo; do
-  PEER=no compare "optim-$optimizer" finetune_full_benchmark-v1.0.0 1 "${shape[@]}" "optim=$optimizer"
+optimizers() {
+  local optimizer
+  shape_of "${models[0]}"
+  shape+=("max_steps=$((${STEPS:-12} < 6 ? ${STEPS:-12} : 6))")
+  for optimizer in adamw_torch adamw_8bit lion_8bit ademamix_8bit rmsprop_bnb_8bit paged_adamw_32bit paged_adamw_8bit \
+      paged_lion_8bit paged_ademamix_8bit adamw_torch_4bit galore_adamw galore_adamw_8bit lomo adalomo; do
+    run "optim-$optimizer" $full "${shape[@]}" "optim=$optimizer"
+  done
+  run precision-fp8 $full "${shape[@]}" accelerate_config_mixed_precision=fp8
+}
+
+parts=${PARTS:-tests collectives shards two_ranks runs adapters optimizers}
+for part in $parts; do
+  case $part in
+    tests | collectives | shards | two_ranks | runs | adapters | optimizers) ;;
+    *) echo "there is no part '$part'" >&2; exit 2 ;;
+  esac
 done
-PEER=no compare precision-fp8 finetune_full_benchmark-v1.0.0 1 "${shape[@]}" accelerate_config_mixed_precision=fp8
+for part in $parts; do
+  begin=$SECONDS
+  "$part" || echo "part $part ended early" >&2
+  echo "part $part: $((SECONDS - begin)) s"
+done
 "$python" bench/gpu/table.py "$out"

@@ -65,10 +65,10 @@ void MeasuringSession::join(LaunchedRanks& ranks) {
 RankRecord MeasuringSession::follow() {
   const RankPlace& place = launched_->group().place();
   const bool reads_gpus = job_.device.kind == "cuda" && place.local_rank == 0;
-  const int gpus = reads_gpus ? place.local_size : 0;
-  const std::unique_ptr<SystemSource> source = settings_.system_source
-                                                   ? settings_.system_source(gpus)
-                                                   : make_system_source(nvml_.get(), gpus);
+  const auto gpus = static_cast<int>(reads_gpus ? gpus_in_use(job_, nvml_.get()) : 0);
+  const std::unique_ptr<SystemSource> source =
+      settings_.system_source ? settings_.system_source(reads_gpus ? place.local_size : 0)
+                              : make_system_source(nvml_.get(), gpus);
   SystemSampler sampler(*source, job_.sample_period_s);
   std::vector<TrainObserver*> observers = {&sampler};
   observers.insert(observers.end(), settings_.observers.begin(), settings_.observers.end());

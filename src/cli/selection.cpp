@@ -84,6 +84,9 @@ void add_selection_options(CLI::App& command, Selection& selection) {
       .add_option("--reduce-dtype", selection.reduce_dtype,
                   "Reduce gradients in this type instead of the one they are computed in")
       ->type_name("float32|bfloat16");
+  command.add_flag("--distribute-one-rank", selection.distribute_one_rank,
+                   "Send one rank, too, through its distributed strategy and the communication "
+                   "library: the cost of both without any other rank");
   command
       .add_option("--communication-timeout", selection.communication_timeout_s,
                   "Seconds until ranks must have met, and for each operation among them")
@@ -164,6 +167,7 @@ ResolveOptions resolve_options(const Space& space, const Selection& selection) {
   if (selection.communication_timeout_s <= 0)
     fail("--communication-timeout", "found " + Json(selection.communication_timeout_s).dump(),
          "a number of seconds above 0");
+  options.distribute_one_rank = selection.distribute_one_rank;
   options.communication_timeout_s = selection.communication_timeout_s;
   options.cpu_ranks = selection.ranks;
   options.threads = selection.threads;

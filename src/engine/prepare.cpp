@@ -99,7 +99,7 @@ std::vector<TrainableTensor> trainable(const ParallelParameters& parameters) {
   return tensors;
 }
 
-void choose_optimizer(TrainingRun& run, const OptimizerPlan& plan) {
+void choose_optimizer(TrainingRun& run, const OptimizerPlan& plan, bool distributed) {
   run.optimizer =
       make_optimizer(plan.name, group_by_decay(trainable(*run.parameters), plan.weight_decay),
                      {.betas = plan.betas, .epsilon = plan.epsilon});
@@ -112,11 +112,12 @@ void choose_optimizer(TrainingRun& run, const OptimizerPlan& plan) {
                      .options = parse_schedule_options(plan.schedule, plan.schedule_options)});
   run.learning_rate = plan.learning_rate;
   run.max_grad_norm = plan.max_grad_norm;
-  if (run.optimizer->updates_in_backward() && run.mesh->world().world_size() > 1) {
+  if (run.optimizer->updates_in_backward() && distributed) {
     throw RunError(ReasonCode::kUnsupported,
                    "optimizer '" + plan.name +
                        "' updates in the backward, before gradients of several ranks are summed; "
-                       "one rank works, or an optimizer that updates after it, as adamw_torch");
+                       "one rank (without --distribute-one-rank) works, or an optimizer that "
+                       "updates after it, as adamw_torch");
   }
   if (run.optimizer->updates_in_backward() && run.loss_scaler->scale() != 1.0) {
     throw RunError(ReasonCode::kUnsupported,
@@ -179,9 +180,9 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group) {
   TrainingRun run;
   run.device = make_training_device(job.device, group.place());
   const torch::Device device = run.device->device();
-  run.mesh = make_process_mesh(
-      group.world_size() > 1 ? mesh_kind(job.parallel.strategy) : MeshKind::kReplicated, group,
-      device);
+  run.mesh = is_distributed(job)
+                 ? make_process_mesh(mesh_kind(job.parallel.strategy), group, device)
+                 : make_local_mesh();
   if (!job.trace_path.empty()) watch_communication(run);
   require_precision(job.precision, device);
   require_weights_fit(job);
@@ -216,18 +217,18 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group) {
       std::move(timed.data), attention_shape(run.model->config(), tuning->virtual_tokens()), device,
       run.mesh->world());
   run.activations = choose_activations(job.activations, run.model->layer_count());
-  if (run.mesh->world().world_size() > 1 || run.timeline) {
+  if (is_distributed(job) || run.timeline) {
     run.activations = run_units(std::move(run.activations), job.activations.gradient_checkpointing,
                                 *run.parameters, run.timeline.get());
   }
-  run.loss_scaler = choose_loss_scaler(job.precision, placed.trained);
-  choose_optimizer(run, job.optimizer);
+  run.loss_scaler = choose_loss_scaler(job.precision, run.parameters->owned());
+  choose_optimizer(run, job.optimizer, is_distributed(job));
   run.begin.ranks = group.world_size();
   run.begin.warnings = warnings_about(*run.model, *run.batches);
   for (std::string& note : notes_on(*run.optimizer, job.optimizer)) {
     run.begin.warnings.push_back(std::move(note));
   }
-  if (group.world_size() > 1) {
+  if (is_distributed(job)) {
     for (std::string& note : notes_on_ranks(job)) run.begin.warnings.push_back(std::move(note));
   }
   return run;

@@ -61,8 +61,8 @@ PlacedModel place_whole(const TrainingJob& job, const ops::KernelChoice& kernels
   placed.trained = tuning.apply(*placed.model);
   const std::vector<ParameterUnit> units = parameter_units(*placed.model);
   const Buckets buckets = job.parallel.strategy == "NO_SHARD" ? Buckets::kByUnit : Buckets::kBySize;
-  placed.parameters = mesh.world().world_size() == 1 ? keep_parameters(units)
-                                                     : replicate_parameters(units, mesh, buckets);
+  placed.parameters =
+      is_distributed(job) ? replicate_parameters(units, mesh, buckets) : keep_parameters(units);
   return placed;
 }
 
@@ -108,14 +108,14 @@ torch::Dtype reduce_dtype(const std::string& name) {
   throw unsupported_choice("reduce_dtype", name, {"float32", "bfloat16"});
 }
 
-// Mixed precision gathers what it multiplies: half the bytes.
+// Mixed precision gathers what it multiplies: half the bytes, and what is kept stays as it is.
+// Under fp8 that is bfloat16: a product's scale is that of the whole weight, which every rank then
+// has.
 std::optional<torch::Dtype> gather_dtype(const PrecisionPlan& plan) {
-  if (plan.autocast == "bf16") return torch::kBFloat16;
+  if (plan.autocast == "bf16" || plan.autocast == "fp8") return torch::kBFloat16;
+  if (plan.autocast == "fp16") return torch::kFloat16;
   if (plan.autocast == "no") return {};
-  throw RunError(
-      ReasonCode::kUnsupported,
-      "mixed precision " + plan.autocast +
-          " with sharded parameters is not implemented; bf16, no, or strategy DDP works");
+  throw unsupported_choice("autocast", plan.autocast, {"bf16", "fp16", "fp8", "no"});
 }
 
 bool reduces_each(const std::string& gradient_sync) {
@@ -187,7 +187,7 @@ PlacedModel place_model(const TrainingJob& job, const ops::KernelChoice& kernels
                         int64_t vocabulary_size, const Tuning& tuning, torch::Device device,
                         ProcessMesh& mesh) {
   const Strategy& strategy = find_strategy(job.parallel.strategy);
-  if (mesh.world().world_size() == 1 || !strategy.sharded) {
+  if (!is_distributed(job) || !strategy.sharded) {
     return place_whole(job, kernels, vocabulary_size, tuning, device, mesh);
   }
   return place_shards(job, strategy, kernels, vocabulary_size, tuning, device, mesh);

@@ -71,14 +71,14 @@ std::string apply_precision(CausalLm& model, const PrecisionPlan& plan,
 }
 
 std::unique_ptr<LossScaler> choose_loss_scaler(const PrecisionPlan& plan,
-                                               const std::vector<NamedParameter>& trained) {
+                                               const std::vector<OwnedTensor>& trained) {
   if (plan.autocast != "fp16") return make_unit_loss_scaler();
-  for (const NamedParameter& parameter : trained) {
-    if (parameter.tensor->scalar_type() != torch::kFloat16) continue;
+  for (const OwnedTensor& owned : trained) {
+    if (owned.tensor.scalar_type() != torch::kFloat16) continue;
     throw RunError(
         ReasonCode::kUnsupported,
         "mixed precision fp16 scales the loss, and float16 gradients cannot be unscaled: " +
-            parameter.name +
+            owned.name +
             " is float16; torch_dtype float32 or bfloat16 works, or mixed precision no");
   }
   return make_dynamic_loss_scaler();

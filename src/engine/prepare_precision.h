@@ -10,6 +10,7 @@
 
 #include "sftbench/model/causal_lm.h"
 #include "sftbench/optim/gradient_scaling.h"
+#include "sftbench/parallel/parallel_parameters.h"
 #include "sftbench/plan/training_job.h"
 
 namespace sftbench {
@@ -24,9 +25,10 @@ torch::Dtype parameter_dtype(const PrecisionPlan& plan);
 std::string apply_precision(CausalLm& model, const PrecisionPlan& plan,
                             const torch::Device& device);
 
-// Scales dynamically under float16 autocast. RunError(kUnsupported) if a trained tensor is itself
-// float16 then: torch's scaler refuses to unscale such gradients, since what underflowed is lost.
+// Scales dynamically under float16 autocast. RunError(kUnsupported) if a tensor that the optimiser
+// updates is itself float16 then: torch's scaler refuses to unscale such gradients, since what
+// underflowed is lost. (Shards of float32 parameters that are gathered in float16 are float32.)
 std::unique_ptr<LossScaler> choose_loss_scaler(const PrecisionPlan& plan,
-                                               const std::vector<NamedParameter>& trained);
+                                               const std::vector<OwnedTensor>& trained);
 
 }  // namespace sftbench

@@ -14,6 +14,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/engine/host_memory.h"
 #include "sftbench/measure/host_info.h"
+#include "sftbench/ranks/gpu_sharing.h"
 
 namespace sftbench {
 namespace {
@@ -60,12 +61,12 @@ std::unique_ptr<TrainingDevice> make_cuda_device([[maybe_unused]] int local_rank
     throw RunError(ReasonCode::kUnsupported, "a GPU is asked for, but CUDA finds none");
   }
   // A launcher may show each rank one GPU only, which is then number 0.
-  if (count > 1 && local_rank >= count) {
+  if (count > 1 && local_rank >= count && !ranks_may_share_gpus()) {
     throw RunError(ReasonCode::kUnsupported, "rank " + std::to_string(local_rank) +
                                                  " of this node has no GPU: CUDA finds " +
                                                  std::to_string(count));
   }
-  return std::make_unique<CudaDevice>(static_cast<c10::DeviceIndex>(count == 1 ? 0 : local_rank));
+  return std::make_unique<CudaDevice>(static_cast<c10::DeviceIndex>(local_rank % count));
 #else
   throw RunError(
       ReasonCode::kUnsupported,

@@ -6,6 +6,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
+#include "sftbench/ranks/gpu_sharing.h"
 
 namespace sftbench {
 namespace {
@@ -17,6 +18,10 @@ std::string letters_and_digits(const std::string& text) {
     if (std::isalnum(byte)) kept += static_cast<char>(std::tolower(byte));
   }
   return kept;
+}
+
+int64_t ranks_of_a_node(const TrainingJob& job) {
+  return job.device.ranks / std::max<int64_t>(1, job.device.nodes);
 }
 
 std::string names_of(const std::vector<GpuIdentity>& gpus) {
@@ -45,26 +50,33 @@ bool same_gpu_model(const std::string& a, const std::string& b, const GpuCatalog
 void check_devices(const TrainingJob& job, const Nvml* nvml, const std::string& no_nvml,
                    const GpuCatalog& catalog) {
   if (job.device.kind != "cuda") return;
-  const int64_t wanted = job.device.ranks / std::max<int64_t>(1, job.device.nodes);
+  const int64_t wanted = ranks_of_a_node(job);
   const std::string wants = "number_gpus asks for " + std::to_string(wanted) + " GPU" +
                             (wanted == 1 ? "" : "s") + " on this machine";
   if (nvml == nullptr) {
     throw RunError(ReasonCode::kUnsupported, wants + ", which has no NVIDIA driver", no_nvml);
   }
   const std::vector<GpuIdentity>& gpus = nvml->gpus();
-  if (static_cast<int64_t>(gpus.size()) < wanted) {
+  const int64_t used = gpus_in_use(job, nvml);
+  if (used == 0 || (used < wanted && !ranks_may_share_gpus())) {
     throw RunError(ReasonCode::kUnsupported,
                    wants + ", which has " +
                        (gpus.empty() ? "none that this process may use" : names_of(gpus)) +
                        " (CUDA_VISIBLE_DEVICES limits what it may use)");
   }
-  for (int64_t i = 0; i < wanted; ++i) {
+  for (int64_t i = 0; i < used; ++i) {
     const std::string& name = gpus[static_cast<size_t>(i)].name;
     if (same_gpu_model(job.device.gpu_model, name, catalog)) continue;
     throw RunError(ReasonCode::kUnsupported, "gpu_model asks for '" + job.device.gpu_model +
                                                  "', but GPU " + std::to_string(i) +
                                                  " of this machine is '" + name + "'");
   }
+}
+
+int64_t gpus_in_use(const TrainingJob& job, const Nvml* nvml) {
+  if (job.device.kind != "cuda") return 0;
+  const int64_t there = nvml == nullptr ? 0 : static_cast<int64_t>(nvml->gpus().size());
+  return std::min(ranks_of_a_node(job), there);
 }
 
 DevicePeak device_peak(const TrainingJob& job, const Nvml* nvml, const GpuCatalog& catalog,

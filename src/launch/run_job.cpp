@@ -7,6 +7,7 @@
 
 #include "sftbench/base/clock.h"
 #include "sftbench/launch/build_info.h"
+#include "sftbench/launch/devices.h"
 #include "sftbench/launch/launcher_environment.h"
 #include "sftbench/measure/host_info.h"
 #include "sftbench/measure/rank_metrics.h"
@@ -93,7 +94,7 @@ Json sharding_json(const TrainingJob& job, const std::vector<RankReport>& ranks)
 
 void put_ranks(Json& extra, const TrainingJob& job, const std::vector<RankReport>& ranks,
                int64_t warmup_steps) {
-  if (ranks.size() < 2) return;
+  if (!is_distributed(job) || ranks.empty()) return;
   extra["ranks"] = ranks_json(ranks, warmup_steps);
   extra["communication"] = communication_json(ranks, warmup_steps);
   extra["sharding"] = sharding_json(job, ranks);
@@ -120,8 +121,13 @@ std::vector<ProcessSamples> samples_of_span(const RunRecord& record, const Measu
 // Trains, and fills in what a valid measurement has.
 void train(const TrainingJob& job, Engine& engine, const RunSettings& settings,
            Measurement& measurement) {
-  const int gpus = job.device.kind == "cuda" ? static_cast<int>(job.device.ranks) : 0;
-  const int local_gpus = gpus / static_cast<int>(std::max<int64_t>(1, job.device.nodes));
+  const int nodes = static_cast<int>(std::max<int64_t>(1, job.device.nodes));
+  const bool on_gpus = job.device.kind == "cuda";
+  const int ranks = static_cast<int>(job.device.ranks);
+  // Fewer than ranks where ranks share them; those that are only simulated are not looked for.
+  const int local_gpus = settings.system_source ? (on_gpus ? ranks / nodes : 0)
+                                                : static_cast<int>(gpus_in_use(job, settings.nvml));
+  const int gpus = local_gpus * nodes;
   const std::unique_ptr<SystemSource> source = settings.system_source
                                                    ? settings.system_source(local_gpus)
                                                    : make_system_source(settings.nvml, local_gpus);
@@ -144,9 +150,8 @@ void train(const TrainingJob& job, Engine& engine, const RunSettings& settings,
       samples_of_span(record, span, warmup_steps, sampler.samples(), settings.other_ranks());
   measurement.measured =
       measured_properties_of(span, samples, gpus, job.batches.stop_after_seconds > 0);
-  measurement.extra =
-      extra_json(record, span, warmup_steps, samples, static_cast<int>(job.device.ranks),
-                 settings.peak(record.begin.compute_dtype));
+  measurement.extra = extra_json(record, span, warmup_steps, samples, on_gpus ? gpus : ranks,
+                                 settings.peak(record.begin.compute_dtype));
   put_ranks(measurement.extra, job, record.end.ranks, warmup_steps);
   measurement.status = Status::kValid;
 }

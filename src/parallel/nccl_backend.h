@@ -35,6 +35,8 @@ class NcclBackend {
   virtual void make_caller_wait(Event& event) = 0;
   virtual std::unique_ptr<Event> record() = 0;
   virtual double seconds(Event& begin, Event& end) = 0;  // both reached
+  // When an event that was reached was, by steady_seconds(): to about 10 us, for timelines.
+  virtual double time_of(Event& event) = 0;
   // Runs with the communication stream as the current one.
   virtual void on_stream(const std::function<void()>& run) = 0;
 

@@ -22,6 +22,7 @@ NcclCommunicator::Shared::Shared(RankGroup& group, const std::string& group_name
                  },
              .seconds = [this](NcclBackend::Event& begin,
                                NcclBackend::Event& end) { return backend->seconds(begin, end); },
+             .time_of = [this](NcclBackend::Event& event) { return backend->time_of(event); },
              .abort =
                  [this] {
                    const std::lock_guard lock(calling);

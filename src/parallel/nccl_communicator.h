@@ -40,6 +40,9 @@ class NcclCommunicator : public Communicator {
   void barrier() override;
   void abort(const std::string& why) override;
   CommunicationCounters counters() const override { return shared_->watch.counters(); }
+  void on_end(std::function<void(const CollectiveSpan&)> listener) override {
+    shared_->watch.on_end(std::move(listener));
+  }
 
  private:
   // What operations that are waited for still need. Members end in reverse order: the watch first.

@@ -16,6 +16,7 @@
 #include "parallel/nccl_library.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
+#include "sftbench/ranks/gpu_sharing.h"
 
 namespace sftbench {
 namespace {
@@ -73,7 +74,8 @@ class CudaNccl : public NcclBackend {
         size_(size),
         device_(device),
         timeout_s_(timeout_s),
-        stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device.index())) {
+        stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device.index())),
+        start_(stream_) {
     const c10::cuda::CUDAGuard guard(device_);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
@@ -86,6 +88,8 @@ class CudaNccl : public NcclBackend {
     }
     barrier_ = torch::zeros({1}, torch::dtype(torch::kInt32).device(device_));
     at::cuda::getCurrentCUDAStream(device_.index()).synchronize();
+    start_.event.synchronize();
+    start_s_ = steady_seconds();
   }
 
   ~CudaNccl() override {
@@ -113,6 +117,10 @@ class CudaNccl : public NcclBackend {
   std::unique_ptr<Event> record() override { return std::make_unique<CudaEvent>(stream_); }
   double seconds(Event& begin, Event& end) override {
     return cuda_event(begin).elapsed_time(cuda_event(end)) / 1e3;
+  }
+  // Both clocks are read once at the start. The device's differences are float32 milliseconds.
+  double time_of(Event& event) override {
+    return start_s_ + start_.event.elapsed_time(cuda_event(event)) / 1e3;
   }
   void on_stream(const std::function<void()>& run) override {
     const c10::cuda::CUDAStreamGuard guard(stream_);
@@ -210,25 +218,45 @@ class CudaNccl : public NcclBackend {
   const torch::Device device_;
   const double timeout_s_;
   c10::cuda::CUDAStream stream_;
+  CudaEvent start_;
+  double start_s_ = 0;  // of start_
   ncclComm_t comm_ = nullptr;
   bool aborted_ = false;
   torch::Tensor barrier_;
 };
 
-// From the group's first member to the others. Texts are UTF-8, so the bytes go as hexadecimal
-// digits.
-ncclUniqueId agree_on_id(RankGroup& group, const std::string& key, bool first) {
+// What ranks tell each other is UTF-8, so bytes go as hexadecimal digits.
+template <size_t N>
+std::string hex_of(const char (&bytes)[N]) {
   constexpr const char* kDigits = "0123456789abcdef";
+  std::string text;
+  for (const char byte : bytes) {
+    text += kDigits[static_cast<unsigned char>(byte) >> 4];
+    text += kDigits[static_cast<unsigned char>(byte) & 15];
+  }
+  return text;
+}
+
+// NCCL would say so, too, without a rank's number.
+void require_gpus_fit(RankGroup& group, torch::Device device) {
+  std::vector<RankGpu> gpus;
+  for (const std::string& uuid :
+       group.all_gather(hex_of(at::cuda::getDeviceProperties(device.index())->uuid.bytes))) {
+    gpus.push_back({group.ranks()[gpus.size()].host, uuid});
+  }
+  int version = 0;
+  nccl_library().get_version(&version);
+  const std::string obstacle = gpu_sharing_obstacle(gpus, ranks_may_share_gpus(), version);
+  if (!obstacle.empty()) throw RunError(ReasonCode::kUnsupported, obstacle);
+}
+
+// From the group's first member to the others.
+ncclUniqueId agree_on_id(RankGroup& group, const std::string& key, bool first) {
   ncclUniqueId id{};
   if (first) {
     const ncclResult_t result = nccl_library().get_unique_id(&id);
     if (result != ncclSuccess) fail("ncclGetUniqueId", nccl_library().explain(result, nullptr));
-    std::string text;
-    for (const char byte : id.internal) {
-      text += kDigits[static_cast<unsigned char>(byte) >> 4];
-      text += kDigits[static_cast<unsigned char>(byte) & 15];
-    }
-    group.set(key, text);
+    group.set(key, hex_of(id.internal));
     return id;
   }
   const std::string text = group.get(key);
@@ -244,6 +272,7 @@ ncclUniqueId agree_on_id(RankGroup& group, const std::string& key, bool first) {
 ProcessMesh::MakeCommunicator nccl_communicators(RankGroup& group, const std::string& scope,
                                                  torch::Device device) {
   nccl_library();
+  require_gpus_fit(group, device);
   ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
   return [&group, scope, device](const std::string& name, const std::vector<int>& members) {
     const std::string key = scope + "/" + name + "/" + std::to_string(members.front());

@@ -91,6 +91,11 @@ CommunicationCounters OperationWatch::counters() {
   return counters_;
 }
 
+void OperationWatch::on_end(std::function<void(const CollectiveSpan&)> listener) {
+  const std::lock_guard lock(mutex_);
+  listener_ = std::move(listener);
+}
+
 void OperationWatch::watch() {
   std::unique_lock lock(mutex_);
   while (!ending_ && !failure_) {
@@ -112,6 +117,10 @@ void OperationWatch::count_ended() {
     ++counter.calls;
     counter.sent_bytes += watched.sent_bytes;
     counter.seconds += hooks_.seconds(*watched.begin, *watched.end);
+    if (listener_) {
+      listener_({watched.call.collective, watched.call.bytes, hooks_.time_of(*watched.begin),
+                 hooks_.time_of(*watched.end)});
+    }
     under_way_.pop_front();
     progress_s_ = steady_seconds();
   }

@@ -27,6 +27,7 @@ class OperationWatch {
   struct Hooks {
     std::function<std::string()> error;  // of the device; empty: none
     std::function<double(NcclBackend::Event&, NcclBackend::Event&)> seconds;
+    std::function<double(NcclBackend::Event&)> time_of;
     std::function<void()> abort;  // what is under way; called once, from the thread that noticed
   };
 
@@ -54,6 +55,8 @@ class OperationWatch {
   void throw_if_failed() const;
 
   CommunicationCounters counters();  // looks for ends first
+  // Told of each operation whose end is seen. Before the first one.
+  void on_end(std::function<void(const CollectiveSpan&)> listener);
 
  private:
   struct Watched {
@@ -81,6 +84,7 @@ class OperationWatch {
   bool ending_ = false;
   std::optional<RunError> failure_;
   CommunicationCounters counters_{};
+  std::function<void(const CollectiveSpan&)> listener_;
 
   std::thread watcher_;
 };

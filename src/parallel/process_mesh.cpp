@@ -65,6 +65,7 @@ std::string next_scope() {
 MeshShape mesh_shape(MeshKind kind, const std::vector<RankInfo>& ranks) {
   const auto world = static_cast<int64_t>(ranks.size());
   check(world > 0, "a job has ranks");
+  if (world == 1) return {.replicas = 1, .shards = 1};
   if (kind == MeshKind::kReplicated) return {.replicas = world, .shards = 1};
   if (kind == MeshKind::kSharded) return {.replicas = 1, .shards = world};
   return hybrid_shape(ranks);
@@ -112,15 +113,19 @@ std::unique_ptr<ProcessMesh> make_process_mesh(MeshKind kind, RankGroup& group,
                                                torch::Device device) {
   const MeshShape shape = mesh_shape(kind, group.ranks());
   const std::string scope = next_scope();
-  ProcessMesh::MakeCommunicator make;
-  if (group.world_size() > 1) {
-    make = device.is_cpu() ? gloo_communicators(group, scope)
-                           : nccl_communicators(group, scope, device);
-  }
+  const ProcessMesh::MakeCommunicator make =
+      device.is_cpu() ? gloo_communicators(group, scope) : nccl_communicators(group, scope, device);
   return std::make_unique<ProcessMesh>(
       shape, group.rank(), [&](const std::string& name, const std::vector<int>& members) {
-        return members.size() == 1 ? make_local_communicator() : make(name, members);
+        const bool alone_in_a_larger_world = members.size() == 1 && group.world_size() > 1;
+        return alone_in_a_larger_world ? make_local_communicator() : make(name, members);
       });
+}
+
+std::unique_ptr<ProcessMesh> make_local_mesh() {
+  return std::make_unique<ProcessMesh>(
+      MeshShape{}, 0,
+      [](const std::string&, const std::vector<int>&) { return make_local_communicator(); });
 }
 
 }  // namespace sftbench

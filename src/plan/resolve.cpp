@@ -91,7 +91,8 @@ class Resolver {
     const int64_t gpus = integer("number_gpus");
     return gpus > 0 ? gpus : std::max<int64_t>(1, options_.cpu_ranks);
   }
-  bool shards() const { return rank_count() > 1 && text("distributed_backend") == "FSDP"; }
+  bool distributes() const { return rank_count() > 1 || options_.distribute_one_rank; }
+  bool shards() const { return distributes() && text("distributed_backend") == "FSDP"; }
 
   // --- what this version cannot do, all of it in one message -------------------------------------
   void refuse_unsupported() const {
@@ -151,7 +152,7 @@ class Resolver {
                         "; a multiple of it works");
     }
     const std::string strategy = text("fsdp_sharding_strategy");
-    if (shards() && strategy.rfind("HYBRID_", 0) == 0 && ranks == nodes) {
+    if (shards() && strategy.rfind("HYBRID_", 0) == 0 && ranks == nodes && ranks > 1) {
       reasons.push_back("fsdp_sharding_strategy " + strategy +
                         " shards among the ranks of a node, and with one rank on each node none "
                         "has anybody to share with; FULL_SHARD, or distributed_backend DDP, works");
@@ -216,7 +217,8 @@ class Resolver {
   ParallelPlan parallel() {
     ParallelPlan plan;
     plan.timeout_s = options_.communication_timeout_s;
-    if (rank_count() < 2) return plan;
+    if (!distributes()) return plan;
+    plan.distribute_one_rank = rank_count() < 2;
     plan.gradient_sync = options_.gradient_sync;
     plan.reduce_dtype = options_.reduce_dtype;
     plan.enable_roce = flag("enable_roce") && integer("number_nodes") > 1;
@@ -351,7 +353,10 @@ class Resolver {
     const std::vector<std::string> of_fsdp = {
         "fsdp_sharding_strategy", "fsdp_state_dict_type", "fsdp_use_orig_params",
         "accelerate_config_fsdp_transformer_layer_cls_to_wrap"};
-    if (rank_count() < 2) {
+    if (options_.distribute_one_rank && rank_count() > 1) {
+      resolution_.notes.emplace_back("--distribute-one-rank has no effect on several ranks");
+    }
+    if (!distributes()) {
       note_unless_default({"distributed_backend"}, "no effect below two GPUs");
       note_unless_default(of_fsdp, "no effect below two GPUs");
       note_options_of_several_ranks();
@@ -435,6 +440,7 @@ Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& o
     inputs["gradient_sync"] = options.gradient_sync;
   }
   if (options.reduce_dtype != defaults.reduce_dtype) inputs["reduce_dtype"] = options.reduce_dtype;
+  if (options.distribute_one_rank) inputs["distribute_one_rank"] = true;
   if (options.backend != defaults.backend) inputs["backend"] = options.backend;
   return sorted(inputs);
 }

@@ -73,6 +73,24 @@ TEST_F(DevicesTest, TooFewGpusAreCounted) {
             "(CUDA_VISIBLE_DEVICES limits what it may use)");
 }
 
+TEST_F(DevicesTest, TooFewGpusAreEnoughForRanksThatMayShareThem) {
+  const auto nvml = machine_with("NVIDIA H100 80GB HBM3");
+  ASSERT_NE(nvml, nullptr);
+  const TrainingJob job = job_for(2, "NVIDIA-H100-80GB-HBM3");
+  EXPECT_NE(refusal(job, nvml.get()), "none");
+  setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
+  EXPECT_EQ(refusal(job, nvml.get()), "none");
+  EXPECT_EQ(gpus_in_use(job, nvml.get()), 1);
+  EXPECT_EQ(
+      refusal(job_for(2, "NVIDIA-L40S"), nvml.get()),
+      "gpu_model asks for 'NVIDIA-L40S', but GPU 0 of this machine is 'NVIDIA H100 80GB HBM3'");
+  const auto none = machine_with("");
+  if (none != nullptr) EXPECT_NE(refusal(job, none.get()), "none");
+  setenv("NCCL_MULTI_RANK_GPU_ENABLE", "0", 1);
+  EXPECT_NE(refusal(job, nvml.get()), "none");
+  unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
+}
+
 TEST_F(DevicesTest, AnotherGpuModelNamesBoth) {
   const auto nvml = machine_with("Tesla T4");
   ASSERT_NE(nvml, nullptr);

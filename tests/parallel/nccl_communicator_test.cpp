@@ -45,6 +45,7 @@ class FakeBackend : public NcclBackend {
   double seconds(Event& begin, Event& end) override {
     return static_cast<FakeEvent&>(end).number - static_cast<FakeEvent&>(begin).number;
   }
+  double time_of(Event& event) override { return 100 + static_cast<FakeEvent&>(event).number; }
   void on_stream(const std::function<void()>& run) override {
     log("on stream");
     run();
@@ -222,6 +223,25 @@ TEST_F(NcclCommunicatorTest, CountersAreOfOperationsWhoseEndWasSeen) {
   EXPECT_EQ(counter(Collective::kAllGather).seconds, 1);  // between events 1 and 2
   backend->reached = 4;
   EXPECT_EQ(counter(Collective::kAllGather).calls, 2);
+}
+
+TEST_F(NcclCommunicatorTest, AListenerIsToldOfOperationsWhoseEndWasSeen) {
+  std::vector<CollectiveSpan> spans;
+  communicator->on_end([&](const CollectiveSpan& span) { spans.push_back(span); });
+  const torch::Tensor whole = torch::zeros({2, 3});
+  PendingCollective first = communicator->all_gather(whole, whole[0]);
+  PendingCollective second = communicator->reduce_scatter(whole[0], whole);
+  backend->reached = 3;  // the second one is under way
+  communicator->counters();
+  ASSERT_EQ(spans.size(), 1U);
+  EXPECT_EQ(spans[0].collective, Collective::kAllGather);
+  EXPECT_EQ(spans[0].bytes, 24);
+  EXPECT_EQ(spans[0].begin_s, 101);
+  EXPECT_EQ(spans[0].end_s, 102);
+  backend->reached = 4;
+  communicator->counters();
+  ASSERT_EQ(spans.size(), 2U);
+  EXPECT_EQ(spans[1].collective, Collective::kReduceScatter);
 }
 
 TEST_F(NcclCommunicatorTest, ADeadlineThatPassesAbortsOnceAndNamesTheOldestOperation) {

@@ -113,8 +113,7 @@ TEST(ProcessMesh, EqualGroupsAreOneObject) {
 }
 
 TEST(ProcessMesh, ARankAloneNeedsNoLibraryForItsMesh) {
-  const std::unique_ptr<RankGroup> alone = make_single_rank();
-  const auto mesh = make_process_mesh(MeshKind::kSharded, *alone, torch::kCPU);
+  const auto mesh = make_local_mesh();
   EXPECT_EQ(mesh->world().world_size(), 1);
   const torch::Tensor tensor = torch::ones({3});
   mesh->world().all_reduce_now(tensor);
@@ -159,8 +158,7 @@ TEST(LocalCommunicator, HoldsItsCallersToTheContract) {
 }
 
 TEST(ProcessMesh, AnAbortReachesEveryGroup) {
-  const std::unique_ptr<RankGroup> alone = make_single_rank();
-  const auto mesh = make_process_mesh(MeshKind::kSharded, *alone, torch::kCPU);
+  const auto mesh = make_local_mesh();
   mesh->abort("enough");
   EXPECT_THROW(mesh->world().barrier(), RunError);
 }

@@ -14,8 +14,12 @@ namespace sftbench {
 // RunError(kUnsupported) when the job wants GPUs and there are none (with `no_nvml`, the reason why
 // NVML could not be loaded), too few on this node, or others than its gpu_model, naming both.
 // `nvml` is nullptr where there is no driver. Names are compared as the catalogue knows them.
+// Too few are enough where ranks may share them (ranks/gpu_sharing.h).
 void check_devices(const TrainingJob& job, const Nvml* nvml, const std::string& no_nvml,
                    const GpuCatalog& catalog);
+
+// GPUs of this node that the job's ranks use: one for each rank, or all that there are.
+int64_t gpus_in_use(const TrainingJob& job, const Nvml* nvml);
 
 // Same product, whatever the spelling: by catalogue, else by letters and digits alone.
 bool same_gpu_model(const std::string& a, const std::string& b, const GpuCatalog& catalog);

@@ -110,7 +110,7 @@ class Communicator {
   virtual void abort(const std::string& why) = 0;
 
   // Tells `listener` of every operation that ends, from a thread of the communicator's own; on GPUs
-  // nothing is told. Set it before the first operation.
+  // once its end is seen, at the latest by counters(). Set it before the first operation.
   virtual void on_end(std::function<void(const CollectiveSpan&)> /*listener*/) {}
 
   // Of operations that have ended; on GPUs, of those whose end was observed.

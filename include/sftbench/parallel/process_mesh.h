@@ -29,7 +29,8 @@ enum class MeshKind {
 
 // RunError(kUnsupported): a hybrid mesh over nodes of different sizes, over ranks that are not
 // numbered node by node, or whose shard groups would have one rank each (its gradients would never
-// be averaged by FSDP; DDP is what is meant).
+// be averaged by FSDP; DDP is what is meant). A world of one has nobody to share with: any kind is
+// 1 x 1.
 MeshShape mesh_shape(MeshKind kind, const std::vector<RankInfo>& ranks);
 
 // The communicators of one rank. Groups that would be equal are one object: world() may be shards()
@@ -62,9 +63,13 @@ class ProcessMesh {
   Communicator* replicas_ = nullptr;
 };
 
-// Gloo for ranks on CPUs, NCCL for ranks on GPUs (device is this rank's), local for a world of one.
+// Gloo for ranks on CPUs, NCCL for ranks on GPUs (device is this rank's), for a world of one, too;
+// local for a group of one in a larger world.
 // RunError(kUnsupported) when the library cannot be loaded, with what would help.
 std::unique_ptr<ProcessMesh> make_process_mesh(MeshKind kind, RankGroup& group,
                                                torch::Device device);
+
+// A world of one that shares nothing.
+std::unique_ptr<ProcessMesh> make_local_mesh();
 
 }  // namespace sftbench

@@ -21,6 +21,7 @@ struct ResolveOptions {
   int64_t threads = 0;                   // per rank; 0: all cores this process may use
   std::string gradient_sync = "last";    // ParallelPlan's
   std::string reduce_dtype;              // the same
+  bool distribute_one_rank = false;      // the same
   double communication_timeout_s = 600;  // the same
   double sample_period_s = 1.0;
   // kBackendSimulate refuses nothing that this version cannot train, and needs neither weights nor
@@ -43,8 +44,8 @@ Resolution resolve(const MeasurementRequest& request, const ActuatorSettings& se
                    const ResolveOptions& options, const Catalog& catalog);
 
 // The inputs that a result records: request.inputs, and what the command line adds to them when it
-// differs from the default: cpu_ranks, weights, padding, gradient_sync, reduce_dtype, backend.
-// Sorted by name.
+// differs from the default: cpu_ranks, weights, padding, gradient_sync, reduce_dtype,
+// distribute_one_rank, backend. Sorted by name.
 Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& options);
 
 // Name of a measurement's files: a digest of experiment and effective inputs in canonical order.

@@ -1,0 +1,41 @@
+#include "sftbench/ranks/gpu_sharing.h"
+
+#include <cstdlib>
+
+namespace sftbench {
+namespace {
+
+constexpr int kFirstVersion = 23000;  // that lets ranks share: 2.30.0
+
+std::string version_text(int version) {
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
+}  // namespace
+
+bool ranks_may_share_gpus() {
+  const char* value = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  return value != nullptr && std::string(value) == "1";
+}
+
+std::string gpu_sharing_obstacle(const std::vector<RankGpu>& gpu_of_rank, bool may_share,
+                                 int nccl_version) {
+  if (may_share && nccl_version >= kFirstVersion) return {};
+  for (size_t second = 1; second < gpu_of_rank.size(); ++second) {
+    for (size_t first = 0; first < second; ++first) {
+      const RankGpu &one = gpu_of_rank[first], &other = gpu_of_rank[second];
+      if (one.host != other.host || one.gpu != other.gpu) continue;
+      return "ranks " + std::to_string(first) + " and " + std::to_string(second) +
+             " have the same GPU, " + one.gpu + " of " + one.host + ", and NCCL " +
+             version_text(nccl_version) + " takes one rank on each" +
+             (may_share ? ", NCCL_MULTI_RANK_GPU_ENABLE=1 or not; NCCL 2.30 or newer, or a GPU for "
+                          "each rank (CUDA_VISIBLE_DEVICES), works"
+                        : "; a GPU for each rank (CUDA_VISIBLE_DEVICES) works, or, for a test, "
+                          "NCCL_MULTI_RANK_GPU_ENABLE=1 with NCCL 2.30 or newer");
+    }
+  }
+  return {};
+}
+
+}  // namespace sftbench

@@ -1,0 +1,125 @@
+// One rank that goes through a strategy and Gloo, alone: the same bits as without either, and what
+// the layer holds and does for it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/train.h"
+#include "engine/training_fixture.h"
+#include "parallel/gloo_communicator.h"
+
+namespace sftbench {
+namespace {
+
+struct Outcome {
+  std::vector<double> losses, norms;
+  std::map<std::string, torch::Tensor> values;
+  RankReport report;
+};
+
+Outcome outcome_of(const TrainingJob& job) {
+  TrainingRun run = prepare_run(job, alone());
+  Recorder recorder;
+  train(run, alone(), {&recorder}, [] { return false; });
+  Outcome outcome;
+  for (const StepEvent& step : recorder.steps) {
+    outcome.losses.push_back(step.loss);
+    outcome.norms.push_back(step.grad_norm);
+  }
+  run.parameters->visit_whole([&](const std::string& name, const torch::Tensor& values) {
+    outcome.values[name] = values.detach().clone();
+  });
+  outcome.report = recorder.ends.at(0).ranks.at(0);
+  return outcome;
+}
+
+TrainingJob small_job(const std::string& golden, const std::string& strategy) {
+  TrainingJob job = job_of(golden_run(golden));
+  job.batches.max_steps = 3;
+  job.device.threads = 1;
+  job.parallel.strategy = strategy;
+  job.parallel.distribute_one_rank = true;
+  return job;
+}
+
+TrainingJob undistributed(TrainingJob job) {
+  job.parallel = {};
+  return job;
+}
+
+void expect_same_bits(const TrainingJob& job) {
+  SCOPED_TRACE(job.parallel.strategy + ", " + job.precision.torch_dtype + ", " + job.tuning);
+  const Outcome distributed = outcome_of(job), plain = outcome_of(undistributed(job));
+  EXPECT_EQ(distributed.losses, plain.losses);
+  ASSERT_EQ(distributed.values.size(), plain.values.size());
+  for (const auto& [name, values] : plain.values) {
+    const auto found = distributed.values.find(name);
+    ASSERT_NE(found, distributed.values.end()) << name;
+    EXPECT_TRUE(torch::equal(found->second, values)) << name;
+  }
+  // Its terms come tensor by tensor here, and from one flat array there.
+  for (size_t i = 0; i < plain.norms.size(); ++i) {
+    EXPECT_NEAR(distributed.norms[i], plain.norms[i], 1e-6 * plain.norms[i]);
+  }
+}
+
+class DistributeOneRank : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!has_gloo()) GTEST_SKIP() << "this build has no Gloo";
+  }
+};
+
+TEST_P(DistributeOneRank, TrainsToTheSameBits) {
+  for (const char* golden : {"llama-float32", "granite-bfloat16"}) {
+    expect_same_bits(small_job(golden, GetParam()));
+  }
+}
+
+TEST_P(DistributeOneRank, TrainsToTheSameBitsWithFrozenParametersAndSeveralMicroBatches) {
+  TrainingJob job = small_job("llama-float32", GetParam());
+  job.batches.gradient_accumulation_steps = 3;
+  job.activations.gradient_checkpointing = true;
+  job.tuning = "lora";
+  job.lora = {.rank = 3, .alpha = 16, .dropout = 0, .target_modules = {"q_proj", "v_proj"}};
+  expect_same_bits(job);
+}
+
+TEST_P(DistributeOneRank, GoesThroughTheTransportAndSendsNothing) {
+  const RankReport report = outcome_of(small_job("llama-float32", GetParam())).report;
+  std::map<std::string, CollectiveReport> of;
+  for (const CollectiveReport& collective : report.collectives) {
+    EXPECT_EQ(collective.sent_bytes, 0) << collective.operation;
+    EXPECT_GT(collective.calls, 0) << collective.operation;
+    of[collective.operation] = collective;
+  }
+  const std::string strategy = GetParam();
+  const bool sharded = strategy != "DDP" && strategy != "NO_SHARD";
+  EXPECT_EQ(of.count("all_gather"), sharded ? 1U : 0U);
+  EXPECT_EQ(of.count("reduce_scatter"), sharded ? 1U : 0U);
+  EXPECT_EQ(report.gathered_peak_bytes > 0, sharded);
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, DistributeOneRank,
+                         testing::Values("DDP", "NO_SHARD", "FULL_SHARD", "SHARD_GRAD_OP",
+                                         "HYBRID_SHARD", "HYBRID_SHARD_ZERO2"),
+                         [](const auto& tested) { return std::string(tested.param); });
+
+TEST(DistributeOneRankRefuses, WhatUpdatesBeforeAReduction) {
+  TrainingJob job = small_job("llama-float32", "FULL_SHARD");
+  job.optimizer.name = "lomo";
+  try {
+    train(job);
+    ADD_FAILURE() << "no refusal";
+  } catch (const RunError& error) {
+    EXPECT_EQ(error.code(), ReasonCode::kUnsupported);
+    EXPECT_THAT(error.what(), testing::HasSubstr("updates in the backward"));
+  }
+}
+
+}  // namespace
+}  // namespace sftbench
