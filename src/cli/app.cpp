@@ -7,8 +7,10 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "cli/launched_run.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/cli/completion.h"
@@ -88,14 +90,28 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
 }
 
 int usage_error(const CLI::App& app, const CLI::ParseError& error) {
-  const std::string name = full_name(chosen_command(app));
+  const CLI::App* command = chosen_command(app);
+  const std::string name = full_name(command);
   const std::string unknown = unknown_word_message(app);
-  std::fprintf(stderr, "%s: %s\n%s --help shows what there is\n", name.c_str(),
-               unknown.empty() ? error.what() : unknown.c_str(), name.c_str());
+  const std::string message = unknown.empty() ? error.what() : unknown;
+  if (command->get_name() == "run") {
+    if (const std::optional<RankPlace> place = launcher_place(process_environment())) {
+      return decline(*place, InputError("run: " + message));
+    }
+  }
+  std::fprintf(stderr, "%s: %s\n%s --help shows what there is\n", name.c_str(), message.c_str(),
+               name.c_str());
   return kUsageExitCode;
 }
 
 }  // namespace
+
+int report(const InputError& error) {
+  for (const Diagnostic& diagnostic : error.diagnostics()) {
+    std::fprintf(stderr, "sftbench: %s\n", to_string(diagnostic).c_str());
+  }
+  return kUsageExitCode;
+}
 
 std::string unknown_word_message(const CLI::App& app) {
   const std::vector<std::string> unknown = app.remaining(true);
@@ -164,12 +180,13 @@ int run_app(int argc, char** argv) {
   } catch (const CLI::Success& success) {  // --help, --version
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    return usage_error(app, error);
-  } catch (const InputError& error) {
-    for (const Diagnostic& diagnostic : error.diagnostics()) {
-      std::fprintf(stderr, "sftbench: %s\n", to_string(diagnostic).c_str());
+    try {
+      return usage_error(app, error);
+    } catch (const InputError& of_launcher) {
+      return report(of_launcher);
     }
-    return kUsageExitCode;
+  } catch (const InputError& error) {
+    return report(error);
   } catch (const RunError& error) {
     std::fprintf(stderr, "sftbench: %s: %s\n", std::string(to_string(error.code())).c_str(),
                  error.what());

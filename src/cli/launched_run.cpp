@@ -2,12 +2,20 @@
 
 #include <spdlog/spdlog.h>
 
+#include <chrono>
+#include <thread>
+
 #include "cli/run_log.h"
 #include "sftbench/base/error.h"
+#include "sftbench/cli/app.h"
 #include "sftbench/launch/roce.h"
 
 namespace sftbench {
 namespace {
+
+// For the ranks that a launcher has started at the same time to come and hear of a problem.
+constexpr double kDeclineSeconds = 30;
+constexpr double kHeadStartSeconds = 1;
 
 int status_of(ReasonCode code) {
   return exit_code(makes_invalid(code) ? Status::kInvalid : Status::kFailed);
@@ -36,31 +44,50 @@ void refuse_several_tasks(const std::string& command) {
                      {}}});
 }
 
-std::string misfit_of(const TrainingJob& job, const RankPlace& place) {
+void require_fit(const TrainingJob& job, const RankPlace& place) {
   const auto count = [](int64_t number, const std::string& what) {
     return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
   };
   const std::string who = place.launcher == "none" ? "WORLD_SIZE" : place.launcher;
   if (job.runs > 1) {
-    return job.experiment +
-           " consists of several runs, and starts the ranks of each itself: start "
-           "it once, on one node";
+    throw InputError(job.experiment +
+                     " consists of several runs, and starts the ranks of each itself: start it "
+                     "once, on one node");
   }
   if (job.device.ranks != place.world_size) {
     const std::string how = job.device.kind == "cuda" ? "number_gpus" : "--ranks";
-    return "the job has " + count(job.device.ranks, "rank") + " (" + how + "), and " + who +
-           " started " + std::to_string(place.world_size);
+    throw InputError("the job has " + count(job.device.ranks, "rank") + " (" + how + "), and " +
+                     who + " started " + std::to_string(place.world_size));
   }
   // The experiments know nodes of GPUs only; ranks on CPUs are wherever they were started.
   if (job.device.kind == "cuda" && job.device.nodes != place.nodes) {
-    return "the job has " + count(job.device.nodes, "node") + " (number_nodes), and " + who +
-           " started its ranks on " + std::to_string(place.nodes);
+    throw InputError("the job has " + count(job.device.nodes, "node") + " (number_nodes), and " +
+                     who + " started its ranks on " + std::to_string(place.nodes));
   }
-  return {};
+}
+
+void let_rank0_speak() {
+  std::this_thread::sleep_for(std::chrono::duration<double>(kHeadStartSeconds));
+}
+
+int decline(const RankPlace& place, const InputError& error) {
+  const bool leads = place.rank == 0;
+  if (leads) report(error);
+  const bool told = decline_to_join(place, error.what(), kDeclineSeconds);
+  if (leads || !told) return leads ? kUsageExitCode : report(error);
+  let_rank0_speak();
+  return kUsageExitCode;
 }
 
 LaunchedRun::LaunchedRun(const RankPlace& place, const TrainingJob& job)
     : environment_(process_environment()), ranks_(join(place, environment_, job)) {}
+
+std::optional<ErrorClass> LaunchedRun::failure() const {
+  const std::optional<RankFailure> failure = ranks_.failure();
+  if (!failure) return {};
+  const RunError error = error_of(*failure, ranks_.group().ranks());
+  return ErrorClass{error.code(), error.what(), error.evidence()};
+}
 
 bool LaunchedRun::between_nodes(const TrainingJob& job) const {
   return job.device.kind == "cuda" && job.device.nodes > 1;
@@ -121,15 +148,7 @@ int LaunchedRun::follow(InterruptWatcher& watcher, const TrainingJob& job,
       return kInterruptedExitCode;
     }
     log.line("error", reason_text(error.code(), error.what(), error.evidence()));
-    return status_of(error.code());
-  }
-}
-
-int LaunchedRun::leave(int exit_status) {
-  try {
-    return ranks_.leave(exit_status);
-  } catch (const RunError&) {
-    return exit_status;  // the ranks have agreed on what they ended for
+    return leave(status_of(error.code()));
   }
 }
 

@@ -20,8 +20,16 @@ namespace sftbench {
 // InputError when this command was started several times on this node: it uses all of it.
 void refuse_several_tasks(const std::string& command);
 
-// Why a job cannot be trained by the ranks that were started; empty: it can.
-std::string misfit_of(const TrainingJob& job, const RankPlace& place);
+// InputError when a job cannot be trained by the ranks that were started.
+void require_fit(const TrainingJob& job, const RankPlace& place);
+
+// The end of a rank that was started in a way that it cannot use, and its exit status: tells the
+// other ranks, and rank 0 the user. They end as well.
+int decline(const RankPlace& place, const InputError& error);
+
+// In ranks other than 0, before they end without having met the others: a launcher that ends all
+// ranks when one has ended leaves rank 0 the time to say why.
+void let_rank0_speak();
 
 class LaunchedRun {
  public:
@@ -29,10 +37,12 @@ class LaunchedRun {
   LaunchedRun(const RankPlace& place, const TrainingJob& job);
 
   // Collective, as LaunchedRanks::agree.
-  std::optional<ErrorClass> agree(const TrainingJob& job, const std::string& problem,
-                                  const std::optional<ErrorClass>& ending) {
-    return ranks_.agree(job, problem, ending);
+  std::optional<ErrorClass> agree(const TrainingJob& job, const std::optional<ErrorClass>& ending) {
+    return ranks_.agree(job, ending);
   }
+
+  // What has ended the ranks, as far as it is known, from any thread.
+  std::optional<ErrorClass> failure() const;
 
   // Collective: dataset, network and engine stand on every rank. RunError on all of them.
   void prepare(MeasuringSession& session, const TrainingJob& job, bool generate_dataset,
@@ -46,8 +56,8 @@ class LaunchedRun {
              const std::optional<ErrorClass>& ending, bool generate_dataset,
              const BackendChoice& backend, const std::filesystem::path& log);
 
-  // Rank 0, the last: all end with its exit status, but for those that know that they have failed.
-  int leave(int exit_status);
+  // The last: all end with rank 0's exit status, but for those that know that they have failed.
+  int leave(int exit_status) { return ranks_.leave(exit_status); }
 
  private:
   bool between_nodes(const TrainingJob& job) const;

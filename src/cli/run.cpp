@@ -6,6 +6,7 @@
 
 #include <iostream>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "cli/backend_options.h"
@@ -13,6 +14,7 @@
 #include "cli/measuring_session.h"
 #include "cli/repeat_command.h"
 #include "cli/run_log.h"
+#include "cli/save_options.h"
 #include "cli/series_view.h"
 #include "sftbench/base/error.h"
 #include "sftbench/catalog/catalog.h"
@@ -38,6 +40,7 @@ struct RunArguments {
   double timeout_s = 0;        // of each of several runs; 0: none
   double stall_timeout_s = 0;  // the same, without a step
   std::string trace;       // file for a timeline; empty: none
+  SaveOptions save;
   bool dry_run = false;
 };
 
@@ -120,6 +123,7 @@ Plan make_plan(const RunArguments& arguments) {
   Plan plan = arguments.job_path.empty() ? plan_from_space(arguments) : plan_from_job(arguments);
   if (!arguments.trace.empty()) plan.job.trace_path = arguments.trace;
   require_folder_of(plan.job.trace_path);
+  apply_save_options(arguments.save, plan.job);
   return plan;
 }
 
@@ -146,11 +150,26 @@ class Session {
     measuring_.settings().interrupted = [this] { return watcher_.requested(); };
   }
 
-  // This process leads ranks that an outside launcher started, and all foresee this ending.
-  void lead(LaunchedRun* launched, const std::optional<ErrorClass>& ending) {
+  // This process leads ranks that an outside launcher started, and all foresee this ending. Should
+  // one of them fail, the launcher may ask this process to end before it has told so: it is told
+  // nevertheless.
+  void lead(LaunchedRun* launched, const std::optional<ErrorClass>& ending, OutputFormat format) {
     launched_ = launched;
     plan_.ending = ending;
+    if (launched == nullptr) return;
+    measuring_.settings().interrupted = [this] {
+      return watcher_.requested() && !launched_->failure();
+    };
+    watcher_.set_last_words({[launched] { return launched->failure().has_value(); },
+                             [this, format] {
+                               return tell(measuring_.ended(*launched_->failure()), format);
+                             }});
+    watcher_.set_graceful(true);
   }
+
+  ~Session() { watcher_.set_last_words({}); }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
 
   // Throws RunInterrupted.
   Measurement measure() {
@@ -168,6 +187,23 @@ class Session {
     return plan_.job.runs > 1 ? train_in_children() : train();
   }
 
+  // Writes and prints it, once, whichever thread is the first. The exit status.
+  int tell(const Measurement& measurement, OutputFormat format) {
+    const std::lock_guard lock(told_mutex_);
+    if (told_) return *told_;
+    if (const auto& reason = measurement.reason; reason && format != OutputFormat::kTable) {
+      spdlog::error("{}", reason_text(reason->code, reason->message, reason->evidence));
+    }
+    // Kept before it is printed: who reads the standard output may be gone.
+    const bool kept = keep(measurement);
+    std::cout << render(measurement, format) << std::flush;
+    told_ = kept ? exit_code(measurement.status) : kFailedExitCode;
+    return *told_;
+  }
+
+  void discard() { watcher_.remove_files(); }
+
+ private:
   // False, and nothing is left of it, when the measurement cannot be written.
   bool keep(const Measurement& measurement) {
     try {
@@ -180,9 +216,6 @@ class Session {
     }
   }
 
-  void discard() { watcher_.remove_files(); }
-
- private:
   Measurement train() {
     const std::filesystem::path log_path = store_.growing_log_path(plan_.job.experiment, key_);
     watcher_.remove_when_interrupted(log_path);
@@ -204,8 +237,8 @@ class Session {
     spdlog::info("measuring {} with {}", plan_.job.entity_id, plan_.job.experiment_id);
     watcher_.set_graceful(true);
     Measurement measurement = measuring_.train();
-    watcher_.set_graceful(false);
-    if (watcher_.requested()) throw RunInterrupted();
+    if (settings.interrupted()) throw RunInterrupted();
+    if (launched_ == nullptr) watcher_.set_graceful(false);
     if (launched_ != nullptr) launched_->put_transport(plan_.job, measurement);
     if (measurement.reason) {
       log.line("error", reason_text(measurement.reason->code, measurement.reason->message,
@@ -252,6 +285,8 @@ class Session {
   std::string key_;
   MeasuringSession measuring_;
   LaunchedRun* launched_ = nullptr;
+  std::mutex told_mutex_;
+  std::optional<int> told_;  // the exit status
 };
 
 int print_job(const Plan& plan) {
@@ -276,14 +311,7 @@ void warn_of_what_has_no_effect(const RunArguments& arguments, const TrainingJob
 // The exit status.
 int measure_and_keep(Session& session, OutputFormat format) {
   try {
-    const Measurement measurement = session.measure();
-    if (const auto& reason = measurement.reason; reason && format != OutputFormat::kTable) {
-      spdlog::error("{}", reason_text(reason->code, reason->message, reason->evidence));
-    }
-    // Kept before it is printed: who reads the standard output may be gone.
-    const bool kept = session.keep(measurement);
-    std::cout << render(measurement, format) << std::flush;
-    return kept ? exit_code(measurement.status) : kFailedExitCode;
+    return session.tell(session.measure(), format);
   } catch (const RunInterrupted&) {
     session.discard();
     spdlog::error("interrupted; nothing was kept");
@@ -294,42 +322,51 @@ int measure_and_keep(Session& session, OutputFormat format) {
   }
 }
 
+// The job, as this rank of it understands its arguments. InputError.
+Plan plan_for_place(const RunArguments& arguments, const RankPlace& place) {
+  Plan plan = make_plan(arguments);
+  if (plan.job.device.kind == "cpu") plan.job.device.nodes = place.nodes;
+  if (!plan.ending) require_fit(plan.job, place);
+  return plan;
+}
+
 // As one of several ranks that an outside launcher started. What a rank stumbles over before they
 // meet is told to the others, and by rank 0 to the user.
-int run_launched(const RunArguments& arguments, const CommonOptions& common, const RankPlace& place,
-                 OutputFormat format) {
+int run_launched(const RunArguments& arguments, const CommonOptions& common,
+                 const RankPlace& place) {
   const bool leads = place.rank == 0;
   if (!leads) spdlog::default_logger()->sinks().front()->set_level(spdlog::level::off);
   if (arguments.dry_run) return leads ? print_job(make_plan(arguments)) : 0;
   InterruptWatcher watcher;
+  OutputFormat format{};
   Plan plan;
-  std::string problem;
+  std::optional<LaunchedRun> launched;
   std::optional<Session> session;
   try {
-    plan = make_plan(arguments);
-    if (plan.job.device.kind == "cpu") plan.job.device.nodes = place.nodes;
-    if (!plan.ending) problem = misfit_of(plan.job, place);
-    if (leads && problem.empty()) {
+    format = output_format(arguments.format);
+    check_backend(arguments.backend);
+    plan = plan_for_place(arguments, place);
+    if (leads) {
       warn_of_what_has_no_effect(arguments, plan.job);
       session.emplace(arguments, common, watcher, plan);
     }
   } catch (const InputError& error) {
-    problem = error.what();
+    return decline(place, error);
   }
-  std::optional<LaunchedRun> launched;
   try {
     launched.emplace(place, plan.job);
-    plan.ending = launched->agree(plan.job, problem, plan.ending);
-  } catch (const InputError&) {
-    if (leads) throw;
+    plan.ending = launched->agree(plan.job, plan.ending);
+  } catch (const InputError& error) {
+    if (leads) return report(error);
+    let_rank0_speak();
     return kUsageExitCode;
   } catch (const RunError& error) {
-    if (!problem.empty()) throw InputError(problem);
+    if (!leads) let_rank0_speak();
     if (!leads) throw;
     plan.ending = classify_exception(error, plan.job);
   }
   if (leads) {
-    session->lead(launched ? &*launched : nullptr, plan.ending);
+    session->lead(launched ? &*launched : nullptr, plan.ending, format);
     const int status = measure_and_keep(*session, format);
     return launched ? launched->leave(status) : status;
   }
@@ -342,10 +379,10 @@ int run_launched(const RunArguments& arguments, const CommonOptions& common, con
 }
 
 int run(const RunArguments& arguments, const CommonOptions& common) {
+  if (const std::optional<RankPlace> place = launcher_place(process_environment()))
+    return run_launched(arguments, common, *place);
   const OutputFormat format = output_format(arguments.format);
   check_backend(arguments.backend);
-  if (const std::optional<RankPlace> place = launcher_place(process_environment()))
-    return run_launched(arguments, common, *place, format);
   Plan plan = make_plan(arguments);
   if (arguments.dry_run) return print_job(plan);
   warn_of_what_has_no_effect(arguments, plan.job);
@@ -368,6 +405,7 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
                    "write a timeline of the first steps, computation and communication of every rank, for "
                    "ui.perfetto.dev")
       ->type_name("FILE");
+  add_save_options(*command, arguments->save);
   command->add_flag("--dry-run", arguments->dry_run, "print the training job as JSON and stop");
   command->add_option("-o,--output", arguments->output, "folder of the results")
       ->type_name("DIR")

@@ -29,7 +29,7 @@ class TorchEngine : public Engine {
     } catch (const std::exception& error) {
       const ErrorClass found = classify_exception(error, job);
       const RankFailure agreed =
-          group.fail({group.rank(), found.code, found.message, found.evidence});
+          group.fail({group.rank(), found.code, found.message, found.evidence, interrupted()});
       if (run) run->mesh->abort(agreed.message);
       throw error_of(agreed, group.ranks());
     }

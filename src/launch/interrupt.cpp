@@ -4,9 +4,12 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <cmath>
+#include <algorithm>
 #include <ctime>
 #include <string_view>
+#include <utility>
+
+#include "sftbench/base/clock.h"
 
 namespace sftbench {
 namespace {
@@ -18,6 +21,10 @@ sigset_t interrupt_signals() {
   sigaddset(&set, SIGTERM);
   return set;
 }
+
+constexpr double kLookSeconds = 0.05;  // at whether there is something to tell
+// For the loop itself to tell it: launchers kill who is there a second after they have asked.
+constexpr double kTellSeconds = 0.4;
 
 // The watcher's destructor wakes its own thread with this one.
 constexpr int kWakeSignal = SIGUSR1;
@@ -43,6 +50,11 @@ InterruptWatcher::~InterruptWatcher() {
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
+void InterruptWatcher::set_last_words(LastWords words) {
+  const std::lock_guard lock(mutex_);
+  last_words_ = std::move(words);
+}
+
 void InterruptWatcher::remove_when_interrupted(const std::filesystem::path& file) {
   const std::lock_guard lock(mutex_);
   files_.push_back(file);
@@ -65,15 +77,41 @@ void InterruptWatcher::watch() {
     if (signal == kWakeSignal) continue;
     if (requested_.exchange(true) || !graceful_) end_process();
     say("\nsftbench: interrupted; ending at the next micro-batch (once more to end at once)\n");
-    const timespec grace = {static_cast<time_t>(grace_s_),
-                            static_cast<long>(std::fmod(grace_s_, 1.0) * 1e9)};
     // Either the loop ends in time and this object is closed, or the process ends here.
-    if (sigtimedwait(&set, nullptr, &grace) != kWakeSignal || !closing_) end_process();
+    if (!closed_in_time()) end_process();
     return;
   }
 }
 
+bool InterruptWatcher::closed_in_time() {
+  sigset_t set = interrupt_signals();
+  sigaddset(&set, kWakeSignal);
+  double until_s = steady_seconds() + grace_s_;
+  bool knows_more = false;
+  while (steady_seconds() < until_s) {
+    if (!knows_more && (knows_more = has_last_words())) {
+      until_s = std::min(until_s, steady_seconds() + kTellSeconds);
+    }
+    const double slice_s = std::clamp(until_s - steady_seconds(), 0.001, kLookSeconds);
+    const timespec slice = {0, static_cast<long>(slice_s * 1e9)};
+    const int signal = sigtimedwait(&set, nullptr, &slice);
+    if (signal == kWakeSignal && closing_) return true;
+    if (signal == SIGINT || signal == SIGTERM) return false;
+  }
+  return false;
+}
+
+bool InterruptWatcher::has_last_words() {
+  const std::lock_guard lock(mutex_);
+  return last_words_.there_are && last_words_.there_are();
+}
+
 void InterruptWatcher::end_process() {
+  {
+    // Whoever takes them back meanwhile, because they are about to be invalid, waits for the end.
+    const std::lock_guard lock(mutex_);
+    if (last_words_.there_are && last_words_.there_are()) _exit(last_words_.say());
+  }
   remove_files();
   say("\nsftbench: interrupted; nothing was kept\n");
   _exit(kInterruptedExitCode);

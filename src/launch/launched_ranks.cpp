@@ -9,6 +9,9 @@
 namespace sftbench {
 namespace {
 
+// Rank 0 has a measurement to write, where a file system may be slow.
+constexpr double kOutlastSeconds = 10;
+
 std::string name_of(const RankInfo& rank) {
   return "rank " + std::to_string(rank.rank) + " on " + rank.host;
 }
@@ -73,7 +76,8 @@ class EngineInGroup : public Engine {
   void train(const TrainingJob& job, RankGroup& /*alone*/,
              const std::vector<TrainObserver*>& observers,
              const std::function<bool()>& interrupted) override {
-    ranks_.together(job, [&] { engine_.train(job, ranks_.group(), observers, interrupted); });
+    ranks_.together(
+        job, [&] { engine_.train(job, ranks_.group(), observers, interrupted); }, interrupted);
   }
 
   Json environment() const override { return engine_.environment(); }
@@ -85,13 +89,12 @@ class EngineInGroup : public Engine {
 
 // What a rank tells before training.
 struct Opening {
-  std::string problem;
   std::optional<ErrorClass> ending;
   std::string digest;
 };
 
 std::string encode(const Opening& opening) {
-  Json json = {{"problem", opening.problem}, {"digest", opening.digest}};
+  Json json = {{"digest", opening.digest}};
   if (opening.ending) {
     json["code"] = opening.ending->code;
     json["message"] = opening.ending->message;
@@ -102,22 +105,11 @@ std::string encode(const Opening& opening) {
 
 Opening decode(const std::string& text) {
   const Json json = Json::parse(text);
-  Opening opening = {json.at("problem"), {}, json.at("digest")};
+  Opening opening = {{}, json.at("digest")};
   if (json.contains("code")) {
     opening.ending = ErrorClass{json.at("code"), json.at("message"), json.at("evidence")};
   }
   return opening;
-}
-
-void refuse_problems(const std::vector<Opening>& openings, const std::vector<RankInfo>& ranks) {
-  std::vector<Diagnostic> diagnostics;
-  for (size_t rank = 0; rank < openings.size(); ++rank) {
-    const std::string& problem = openings[rank].problem;
-    // What all of them stumble over is said once.
-    if (problem.empty() || (rank > 0 && problem == openings[0].problem)) continue;
-    diagnostics.push_back({{}, 0, name_of(ranks[rank]), problem, {}, {}});
-  }
-  if (!diagnostics.empty()) throw InputError(diagnostics);
 }
 
 void refuse_different_endings(const std::vector<Opening>& openings,
@@ -151,28 +143,33 @@ void refuse_different_jobs(const std::vector<Opening>& openings,
 
 }  // namespace
 
-std::optional<ErrorClass> LaunchedRanks::agree(const TrainingJob& job, const std::string& problem,
+std::optional<ErrorClass> LaunchedRanks::agree(const TrainingJob& job,
                                                const std::optional<ErrorClass>& ending) {
   std::vector<Opening> openings;
-  const std::string digest = problem.empty() ? digest_of(job) : "";
-  for (const std::string& told : group_->all_gather(encode({problem, ending, digest}))) {
+  for (const std::string& told : group_->all_gather(encode({ending, digest_of(job)}))) {
     openings.push_back(decode(told));
   }
-  refuse_problems(openings, group_->ranks());
   refuse_different_endings(openings, group_->ranks());
   refuse_different_jobs(openings, group_->ranks());
   return openings.front().ending;
 }
 
-void LaunchedRanks::together(const TrainingJob& job, const std::function<void()>& work) {
+void LaunchedRanks::together(const TrainingJob& job, const std::function<void()>& work,
+                             const std::function<bool()>& interrupted) {
   try {
     work();
     group_->all_gather({});
   } catch (const std::exception& error) {
     const ErrorClass own = classify_exception(error, job);
-    throw error_of(group_->fail({group_->rank(), own.code, own.message, own.evidence}),
-                   group_->ranks());
+    throw error_of(
+        group_->fail({group_->rank(), own.code, own.message, own.evidence, interrupted()}),
+        group_->ranks());
   }
+}
+
+std::optional<RankFailure> LaunchedRanks::failure() const {
+  const std::optional<RankFailure> failure = group_->failure();
+  return failure && !failure->asked ? failure : std::nullopt;
 }
 
 std::unique_ptr<Engine> LaunchedRanks::engine_in_group(Engine& engine) {
@@ -191,9 +188,14 @@ const std::vector<RankRecord>& LaunchedRanks::hear() {
 }
 
 int LaunchedRanks::leave(int exit_status) {
-  const int status = std::stoi(group_->all_gather(std::to_string(exit_status)).front());
-  group_->leave();
-  return status;
+  try {
+    const int status = std::stoi(group_->all_gather(std::to_string(exit_status)).front());
+    group_->leave();
+    return status;
+  } catch (const RunError&) {  // the ranks have agreed on what they ended for
+    group_->outlast_rank0(kOutlastSeconds);
+    return exit_status;
+  }
 }
 
 std::string digest_of(const TrainingJob& job) {

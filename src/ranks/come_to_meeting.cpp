@@ -37,8 +37,10 @@ std::vector<RankInfo> ranks_of(const Message& welcome, int world_size) {
 // A rank on its way to rank 0.
 class Guest {
  public:
-  Guest(const RankPlace& place, const RankInfo& self)
-      : place_(place), self_(self), deadline_s_(steady_seconds() + place.rendezvous_timeout_s) {}
+  Guest(const RankPlace& place, const RankInfo& self, std::string problem = {})
+      : place_(place),
+        hello_{version_of(place), place.session, place.world_size, self, std::move(problem)},
+        deadline_s_(steady_seconds() + place.rendezvous_timeout_s) {}
 
   Meeting meet() {
     double pause_s = kFirstPauseSeconds;
@@ -68,7 +70,7 @@ class Guest {
 
   // Nothing: who listens there did not take this rank in, and another may listen there later.
   std::optional<Meeting> talk(Connection& host) {
-    host.send(to_message({version_of(place_), place_.session, place_.world_size, self_}));
+    host.send(to_message(hello_));
     bool accepted = false;
     for (;;) {
       const double left = left_s() + (accepted ? kVerdictMarginSeconds : 0);
@@ -108,6 +110,7 @@ class Guest {
 
   [[noreturn]] static void refused(const Message& message) {
     const bool whole = message.parts.size() == 2;
+    if (whole && message.parts[0].empty()) throw InputError(message.parts[1]);
     const int64_t code = whole ? number_of(message.parts[0]) : 0;
     if (!whole || code < 0 || code > static_cast<int64_t>(ReasonCode::kInternal)) {
       throw RunError(ReasonCode::kNccl, "turned away by rank 0");
@@ -123,7 +126,7 @@ class Guest {
   }
 
   const RankPlace& place_;
-  const RankInfo& self_;
+  Hello hello_;
   double deadline_s_;
   std::string last_problem_;
 };
@@ -132,6 +135,13 @@ class Guest {
 
 Meeting come_to_meeting(const RankPlace& place, const RankInfo& self) {
   return Guest(place, self).meet();
+}
+
+void decline_as_guest(const RankPlace& place, const RankInfo& self, const std::string& problem) {
+  try {
+    Guest(place, self, problem).meet();
+  } catch (const InputError&) {  // rank 0 has heard of it: it ends all with that
+  }
 }
 
 }  // namespace sftbench

@@ -1,3 +1,8 @@
+#include <algorithm>
+#include <utility>
+
+#include "ranks/rendezvous.h"
+#include "sftbench/base/text.h"
 #include "sftbench/ranks/rank_group.h"
 
 namespace sftbench {
@@ -13,6 +18,25 @@ int precedence(ReasonCode code) {
     default:
       return 2;
   }
+}
+
+std::string whereabouts_text(const std::vector<std::string>& whereabouts) {
+  std::vector<std::pair<std::string, std::vector<int>>> places;  // those of few ranks first
+  for (size_t rank = 0; rank < whereabouts.size(); ++rank) {
+    if (whereabouts[rank].empty()) continue;
+    const auto place = std::find_if(places.begin(), places.end(), [&](const auto& known) {
+      return known.first == whereabouts[rank];
+    });
+    auto& ranks = place != places.end()
+                      ? place->second
+                      : places.emplace_back(whereabouts[rank], std::vector<int>()).second;
+    ranks.push_back(static_cast<int>(rank));
+  }
+  std::stable_sort(places.begin(), places.end(),
+                   [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  std::vector<std::string> texts;
+  for (const auto& [place, ranks] : places) texts.push_back(ranks_text(ranks) + " " + place);
+  return join(texts, "; ");
 }
 
 RunError error_of(const RankFailure& failure, const std::vector<RankInfo>& ranks) {

@@ -4,7 +4,8 @@ namespace sftbench {
 namespace {
 
 constexpr const char* kMagic = "sftbench rank";
-constexpr size_t kParts = 9;
+// Those are the same in all versions, so that a rank of another one can say which it is.
+constexpr size_t kLeastParts = 9;
 
 }  // namespace
 
@@ -13,12 +14,12 @@ Message to_message(const Hello& hello) {
   return {MessageKind::kHello,
           {kMagic, hello.version, hello.session, std::to_string(hello.world_size),
            std::to_string(info.rank), std::to_string(info.local_rank), std::to_string(info.node),
-           info.host, std::to_string(info.pid)}};
+           info.host, std::to_string(info.pid), hello.problem}};
 }
 
 Hello hello_from(const Message& message) {
   const std::vector<std::string>& parts = message.parts;
-  if (message.kind != MessageKind::kHello || parts.size() != kParts || parts[0] != kMagic) {
+  if (message.kind != MessageKind::kHello || parts.size() < kLeastParts || parts[0] != kMagic) {
     throw RunError(ReasonCode::kNccl, "what came is no rank of sftbench");
   }
   return {.version = parts[1],
@@ -28,7 +29,8 @@ Hello hello_from(const Message& message) {
                    .local_rank = static_cast<int>(number_of(parts[5])),
                    .node = static_cast<int>(number_of(parts[6])),
                    .host = parts[7],
-                   .pid = number_of(parts[8])}};
+                   .pid = number_of(parts[8])},
+          .problem = parts.size() > kLeastParts ? parts[kLeastParts] : ""};
 }
 
 }  // namespace sftbench

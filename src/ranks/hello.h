@@ -12,6 +12,7 @@ struct Hello {
   std::string session;
   int world_size = 0;
   RankInfo info;
+  std::string problem;  // for which it will not join; empty: none
 };
 
 Message to_message(const Hello& hello);

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cmath>
 #include <list>
+#include <optional>
 
 #include "ranks/hello.h"
 #include "ranks/rendezvous.h"
@@ -18,40 +19,59 @@ constexpr double kGoodbyeSeconds = 1;   // for the others to be told why it ends
 constexpr size_t kMostStrangers = 256;  // connections that have not said anything yet
 constexpr size_t kMentionedStrangers = 4;
 
+// What a rendezvous ends with for everybody: a RunError, or one rank's usage error.
+struct Ending {
+  std::optional<ReasonCode> code;
+  std::string message;
+};
+
 // Rank 0 while it waits for the others.
 class Host {
  public:
-  Host(const RankPlace& place, const RankInfo& self)
+  // With a `problem`: tells it all who come, and takes nobody in.
+  Host(const RankPlace& place, const RankInfo& self, std::string problem = {})
       : place_(place),
+        problem_(std::move(problem)),
         listener_(place.listening_fd >= 0 ? OwnedFd(place.listening_fd) : listen_on(place.port)),
         deadline_s_(steady_seconds() + place.rendezvous_timeout_s) {
     const auto count = static_cast<size_t>(place.world_size);
     meeting_.ranks.resize(count);
     meeting_.connections.resize(count);
+    came_.resize(count);
     meeting_.ranks[0] = self;
   }
 
   Meeting meet() {
     while (!missing().empty()) {
       if (steady_seconds() >= deadline_s_) end_unmet();
-      wait();
-      accept_strangers();
-      for (auto stranger = strangers_.begin(); stranger != strangers_.end();) {
-        stranger = hear(**stranger) ? std::next(stranger) : strangers_.erase(stranger);
-      }
+      receive_strangers();
       mind_guests();
     }
     welcome();
     return std::move(meeting_);
   }
 
+  // Returns the ranks that did not come to hear of the problem.
+  std::vector<int> decline() {
+    while (!missing().empty() && steady_seconds() < deadline_s_) receive_strangers();
+    return missing();
+  }
+
  private:
   std::vector<int> missing() const {
     std::vector<int> ranks;
-    for (size_t rank = 1; rank < meeting_.connections.size(); ++rank) {
-      if (!meeting_.connections[rank]) ranks.push_back(static_cast<int>(rank));
+    for (size_t rank = 1; rank < came_.size(); ++rank) {
+      if (!came_[rank]) ranks.push_back(static_cast<int>(rank));
     }
     return ranks;
+  }
+
+  void receive_strangers() {
+    wait();
+    accept_strangers();
+    for (auto stranger = strangers_.begin(); stranger != strangers_.end();) {
+      stranger = hear(**stranger) ? std::next(stranger) : strangers_.erase(stranger);
+    }
   }
 
   void wait() const {
@@ -87,26 +107,35 @@ class Host {
     return false;
   }
 
+  static std::string name_of(const RankInfo& rank) {
+    return "rank " + std::to_string(rank.rank) + " on host " + rank.host + " (process " +
+           std::to_string(rank.pid) + ")";
+  }
+
   void judge(const Hello& hello, Connection& stranger) {
-    const std::string who = "rank " + std::to_string(hello.info.rank) + " on host " +
-                            hello.info.host + " (process " + std::to_string(hello.info.pid) + ")";
+    const std::string who = name_of(hello.info);
     if (hello.session != place_.session) {
       return send_away(stranger, who, "belongs to another job than this rank 0's");
     }
+    if (!problem_.empty()) return tell_problem(hello.info, stranger);
     if (hello.version != version_of(place_)) {
-      return end_for_all(
-          stranger, who,
-          "is sftbench " + hello.version + ", and rank 0 is sftbench " + version_of(place_));
+      return end_for_all(stranger,
+                         {ReasonCode::kNccl, who + " is sftbench " + hello.version +
+                                                 ", and rank 0 is sftbench " + version_of(place_)});
     }
     if (hello.world_size != place_.world_size) {
-      return end_for_all(stranger, who,
-                         "was started as one of " + std::to_string(hello.world_size) +
-                             " ranks, and rank 0 as one of " + std::to_string(place_.world_size));
+      return end_for_all(stranger,
+                         {ReasonCode::kNccl,
+                          who + " was started as one of " + std::to_string(hello.world_size) +
+                              " ranks, and rank 0 as one of " + std::to_string(place_.world_size)});
     }
     if (hello.info.rank < 1 || hello.info.rank >= place_.world_size) {
-      return end_for_all(
-          stranger, who,
-          "has a number that is not among 1 to " + std::to_string(place_.world_size - 1));
+      return end_for_all(stranger,
+                         {ReasonCode::kNccl, who + " has a number that is not among 1 to " +
+                                                 std::to_string(place_.world_size - 1)});
+    }
+    if (!hello.problem.empty()) {
+      return end_for_all(stranger, {std::nullopt, who + ": " + hello.problem});
     }
     const auto rank = static_cast<size_t>(hello.info.rank);
     if (meeting_.connections[rank]) {
@@ -121,28 +150,35 @@ class Host {
   void take_in(const RankInfo& info, Connection& stranger) {
     const auto rank = static_cast<size_t>(info.rank);
     meeting_.ranks[rank] = info;
+    came_[rank] = true;
     meeting_.connections[rank] = std::make_unique<Connection>(std::move(stranger));
     meeting_.connections[rank]->set_most_bytes(kMostFrameBytes);
     meeting_.connections[rank]->send({MessageKind::kAccepted, {}});
     meeting_.connections[rank]->flush();
   }
 
-  static void refuse(Connection& connection, const RunError& error) {
-    connection.send(
-        {MessageKind::kRefused, {std::to_string(static_cast<int>(error.code())), error.what()}});
+  void tell_problem(const RankInfo& info, Connection& stranger) {
+    refuse(stranger, {std::nullopt, name_of(meeting_.ranks[0]) + ": " + problem_});
+    if (info.rank > 0 && info.rank < place_.world_size)
+      came_[static_cast<size_t>(info.rank)] = true;
+  }
+
+  static void refuse(Connection& connection, const Ending& ending) {
+    const std::string code =
+        ending.code ? std::to_string(static_cast<int>(*ending.code)) : std::string();
+    connection.send({MessageKind::kRefused, {code, ending.message}});
     connection.flush_within(kGoodbyeSeconds);
   }
 
   void send_away(Connection& stranger, const std::string& who, const std::string& why) {
-    refuse(stranger, RunError(ReasonCode::kNccl, "turned away by rank 0: " + who + " " + why));
+    refuse(stranger, {ReasonCode::kNccl, "turned away by rank 0: " + who + " " + why});
     if (turned_away_.size() < kMentionedStrangers) turned_away_.push_back(who + " " + why);
   }
 
   // The message reaches everybody who is there, and is what this rank ends with.
-  void end_for_all(Connection& stranger, const std::string& who, const std::string& why) {
-    const RunError error(ReasonCode::kNccl, who + " " + why);
-    refuse(stranger, error);
-    ending_ = std::make_unique<RunError>(error);
+  void end_for_all(Connection& stranger, Ending ending) {
+    refuse(stranger, ending);
+    ending_ = std::move(ending);
   }
 
   // Nothing is said by guests while they wait; what can be read is their end.
@@ -151,17 +187,22 @@ class Host {
       std::vector<Message> messages;
       if (!meeting_.connections[rank] || meeting_.connections[rank]->receive(messages)) continue;
       meeting_.connections[rank].reset();
-      ending_ = std::make_unique<RunError>(error_of({static_cast<int>(rank),
-                                                     ReasonCode::kKilled,
-                                                     "the process ended before all ranks had come",
-                                                     {}},
-                                                    meeting_.ranks));
+      const RunError error = error_of({static_cast<int>(rank),
+                                       ReasonCode::kKilled,
+                                       "the process ended before all ranks had come",
+                                       {}},
+                                      meeting_.ranks);
+      ending_ = Ending{error.code(), error.what()};
     }
-    if (!ending_) return;
+    if (ending_) end();
+  }
+
+  [[noreturn]] void end() {
     for (const auto& guest : meeting_.connections) {
       if (guest) refuse(*guest, *ending_);
     }
-    throw RunError(*ending_);
+    if (!ending_->code) throw InputError(ending_->message);
+    throw RunError(*ending_->code, ending_->message);
   }
 
   [[noreturn]] void end_unmet() {
@@ -170,11 +211,8 @@ class Host {
                           std::to_string(port_of(listener_.get())) + " within " +
                           seconds_text(place_.rendezvous_timeout_s);
     if (!turned_away_.empty()) message += "; turned away: " + join(turned_away_, "; ");
-    const RunError error(ReasonCode::kNccl, message);
-    for (const auto& guest : meeting_.connections) {
-      if (guest) refuse(*guest, error);
-    }
-    throw RunError(error);
+    ending_ = Ending{ReasonCode::kNccl, message};
+    end();
   }
 
   void welcome() {
@@ -191,18 +229,25 @@ class Host {
   }
 
   const RankPlace& place_;
+  std::string problem_;
   OwnedFd listener_;
   double deadline_s_;
   Meeting meeting_;
   std::list<std::unique_ptr<Connection>> strangers_;
   std::vector<std::string> turned_away_;
-  std::unique_ptr<RunError> ending_;
+  std::vector<bool> came_;  // by rank
+  std::optional<Ending> ending_;
 };
 
 }  // namespace
 
 Meeting host_meeting(const RankPlace& place, const RankInfo& self) {
   return Host(place, self).meet();
+}
+
+std::vector<int> decline_as_host(const RankPlace& place, const RankInfo& self,
+                                 const std::string& problem) {
+  return Host(place, self, problem).decline();
 }
 
 }  // namespace sftbench

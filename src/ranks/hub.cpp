@@ -24,9 +24,11 @@ Hub::Hub(int world_size, const HubTimes& times, double now_s)
 }
 
 void Hub::receive(int from, const Message& message, double now_s) {
-  members_[static_cast<size_t>(from)].heard_s = now_s;
+  Member& member = members_[static_cast<size_t>(from)];
+  member.heard_s = now_s;
   switch (message.kind) {
     case MessageKind::kAlive:
+      if (!message.parts.empty()) member.where = message.parts.front();
       return;
     case MessageKind::kGather:
       return gather(from, message, now_s);
@@ -134,10 +136,8 @@ std::vector<int> Hub::silent(double longer_than_s, double now_s) const {
 
 void Hub::look_for_silent(double now_s) {
   for (const int rank : silent(times_.communication_timeout_s, now_s)) {
-    blame({rank,
-           ReasonCode::kNccl,
-           "no sign of life for " + seconds_text(times_.communication_timeout_s),
-           {}},
+    blame({rank, ReasonCode::kNccl,
+           "no sign of life for " + seconds_text(times_.communication_timeout_s), last_seen()},
           true, now_s);
   }
 }
@@ -148,12 +148,22 @@ void Hub::look_for_absent(double now_s) {
   if (now_s - exchange_begin_s_ < times_.communication_timeout_s) return;
   for (size_t rank = 0; rank < members_.size(); ++rank) {
     if (came(members_[rank])) continue;
-    blame({static_cast<int>(rank),
-           ReasonCode::kNccl,
+    blame({static_cast<int>(rank), ReasonCode::kNccl,
            "it did not join the other ranks within " + seconds_text(times_.communication_timeout_s),
-           {}},
+           last_seen()},
           false, now_s);  // perhaps it waits, too: for one that is silent
   }
+}
+
+std::vector<std::string> Hub::whereabouts() const {
+  std::vector<std::string> places;
+  for (const Member& member : members_) places.push_back(member.where);
+  return places;
+}
+
+std::string Hub::last_seen() const {
+  const std::string places = whereabouts_text(whereabouts());
+  return places.empty() ? places : "last seen: " + places;
 }
 
 void Hub::decide(double now_s) {
@@ -178,7 +188,9 @@ void Hub::decide(double now_s) {
 
 const Hub::Cause* Hub::worst() const {
   // Among equals the first: what came later may be its consequence.
+  // Launchers ask all others to end when one has: that they were asked is rarely the cause.
   const auto weight = [](const Cause& cause) {
+    if (cause.failure.asked) return 2 * precedence(ReasonCode::kNccl) + 1;
     const bool hearsay = cause.failure.code == ReasonCode::kNccl && !cause.seen;
     return 2 * precedence(cause.failure.code) + (hearsay ? 1 : 0);
   };

@@ -41,6 +41,9 @@ class Hub {
   void tick(double now_s);
   double due_s() const;
 
+  // What each rank has last said of where it is.
+  std::vector<std::string> whereabouts() const;
+
   std::vector<Letter> take_letters() { return std::exchange(letters_, {}); }
 
  private:
@@ -62,11 +65,13 @@ class Hub {
   void look_for_absent(double now_s);
   void decide(double now_s);
   const Cause* worst() const;
+  std::string last_seen() const;
   std::vector<int> silent(double longer_than_s, double now_s) const;
   void tell_all(const Message& message);
 
   struct Member {
     double heard_s = 0;
+    std::string where;
     bool lost = false;
     bool reported = false;
     bool left = false;

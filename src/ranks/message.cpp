@@ -95,17 +95,17 @@ int64_t number_of(const std::string& text) {
 Message failure_message(MessageKind kind, const RankFailure& failure) {
   return {kind,
           {std::to_string(failure.rank), std::to_string(static_cast<int>(failure.code)),
-           failure.message, failure.evidence}};
+           failure.message, failure.evidence, failure.asked ? "asked" : ""}};
 }
 
 RankFailure failure_of(const Message& message) {
-  if (message.parts.size() != 4) malformed("a failure without its parts");
+  if (message.parts.size() != 5) malformed("a failure without its parts");
   const int64_t code = number_of(message.parts[1]);
   if (code < 0 || code > static_cast<int64_t>(ReasonCode::kInternal)) {
     malformed("a reason of number " + message.parts[1]);
   }
   return {static_cast<int>(number_of(message.parts[0])), static_cast<ReasonCode>(code),
-          message.parts[2], message.parts[3]};
+          message.parts[2], message.parts[3], !message.parts[4].empty()};
 }
 
 }  // namespace sftbench

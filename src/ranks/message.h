@@ -21,10 +21,10 @@ enum class MessageKind : uint8_t {
   // rendezvous
   kHello = 1,  // to rank 0: who I am (rendezvous.h)
   kAccepted,   // from it: you belong here; wait for the others
-  kRefused,    // code, message: go
+  kRefused,    // code (none: a rank's usage error), message: go
   kWelcome,    // four texts per rank: all are there
   // afterwards; `from` and `to` are rank 0's hub
-  kAlive,
+  kAlive,     // to: where the rank is
   kGather,    // to: text
   kGathered,  // from: the texts of all ranks
   kSet,       // to: key, value
@@ -43,7 +43,7 @@ struct Message {
   std::vector<std::string> parts;
 };
 
-inline constexpr size_t kMostHelloBytes = 4096;
+inline constexpr size_t kMostHelloBytes = 16384;
 inline constexpr size_t kMostFrameBytes = size_t{1} << 30;
 
 // RunError(kInternal) when it would be longer than kMostFrameBytes.

@@ -2,8 +2,9 @@
 // are. Rank 0 answers at once - accepted, or refused with the reason - and, when all are there,
 // sends each the list of all.
 //
-// A rank of this job that cannot be used (another version of the program, another number of ranks)
-// ends the rendezvous for everybody, for the rank in its place will not come any more. Whoever has
+// A rank of this job that cannot be used (another version of the program, another number of ranks,
+// one that says itself that it was started wrongly) ends the rendezvous for everybody, for the rank
+// in its place will not come any more. Whoever has
 // no business here (another job's rank, a second one of the same number, a port scanner) is sent
 // away and only mentioned should ranks be missing at the deadline.
 #pragma once
@@ -24,9 +25,15 @@ struct Meeting {
   std::vector<Message> early;  // that came with the list of all
 };
 
-// RunError(kNccl) as join_ranks says.
+// RunError(kNccl) and InputError as join_ranks says.
 Meeting host_meeting(const RankPlace& place, const RankInfo& self);
 Meeting come_to_meeting(const RankPlace& place, const RankInfo& self);
+
+// decline_to_join's two sides. The guest's returns, or throws RunError(kNccl) when rank 0 was not
+// there to listen; the host's returns the ranks that did not come.
+std::vector<int> decline_as_host(const RankPlace& place, const RankInfo& self,
+                                 const std::string& problem);
+void decline_as_guest(const RankPlace& place, const RankInfo& self, const std::string& problem);
 
 // How long a rank that was accepted waits beyond the deadline for rank 0 to say who is missing.
 inline constexpr double kVerdictMarginSeconds = 2;

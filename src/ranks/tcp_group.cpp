@@ -124,12 +124,28 @@ void TcpGroup::on_failure(std::function<void(const RankFailure&)> wake) {
   ::eventfd_write(wake_fd_.get(), 1);
 }
 
+void TcpGroup::at(const std::string& where) {
+  const std::lock_guard lock(mutex_);
+  where_ = where;
+}
+
+std::vector<std::string> TcpGroup::whereabouts() const {
+  const std::lock_guard lock(mutex_);
+  return whereabouts_;
+}
+
 void TcpGroup::leave() {
   std::unique_lock lock(mutex_);
   require_well();
   if (!std::exchange(left_, true)) post({MessageKind::kLeave, {}});
   changed_.wait(lock, [this] { return farewell_ || failed(); });
   if (!farewell_) require_well();
+}
+
+void TcpGroup::outlast_rank0(double most_s) {
+  std::unique_lock lock(mutex_);
+  if (place_.rank == 0) return;
+  changed_.wait_for(lock, std::chrono::duration<double>(most_s), [this] { return rank0_gone_; });
 }
 
 // --- the service thread ----------------------------------------------------------------------
@@ -212,12 +228,13 @@ void TcpGroup::lose(size_t connection, const std::string& why) {
     return;
   }
   const std::lock_guard lock(mutex_);
+  rank0_gone_ = true;
+  changed_.notify_all();
   if (farewell_ || verdict_) return;
   const RankFailure failure = {0, ReasonCode::kKilled, why, {}};
   // A worse one that was heard of before may be why rank 0 ended.
   verdict_ = heard_ && precedence(heard_->code) <= precedence(failure.code) ? *heard_ : failure;
   if (!heard_) heard_ = verdict_;
-  changed_.notify_all();
 }
 
 void TcpGroup::deliver(const Message& message) {
@@ -270,10 +287,16 @@ void TcpGroup::keep_alive(double now_s) {
   if (hub_) hub_->tick(now_s);
   if (now_s < next_alive_s_) return;
   next_alive_s_ = now_s + times_.alive_period_s;
-  if (hub_) hub_->receive(0, {MessageKind::kAlive, {}}, now_s);
+  Message alive = {MessageKind::kAlive, {}};
+  {
+    const std::lock_guard lock(mutex_);
+    alive.parts = {where_};
+    if (hub_) whereabouts_ = hub_->whereabouts();
+  }
+  if (hub_) hub_->receive(0, alive, now_s);
   for (const auto& connection : connections_) {
     // Who does not read gets no more of them.
-    if (connection && !connection->has_to_write()) connection->send({MessageKind::kAlive, {}});
+    if (connection && !connection->has_to_write()) connection->send(alive);
   }
   if (hub_ || now_s - hub_heard_s_ <= times_.communication_timeout_s) return;
   settle({0,

@@ -28,7 +28,10 @@ class TcpGroup : public RankGroup {
   RankFailure fail(const RankFailure& failure) override;
   std::optional<RankFailure> failure() const override;
   void on_failure(std::function<void(const RankFailure&)> wake) override;
+  void at(const std::string& where) override;
+  std::vector<std::string> whereabouts() const override;
   void leave() override;
+  void outlast_rank0(double most_s) override;
 
  private:
   // Of any thread that holds mutex_.
@@ -70,8 +73,11 @@ class TcpGroup : public RankGroup {
   std::optional<RankFailure> heard_;    // the first
   std::optional<RankFailure> verdict_;  // that all agree on
   std::function<void(const RankFailure&)> wake_;
+  std::string where_;                     // this rank is
+  std::vector<std::string> whereabouts_;  // rank 0's: of all
   bool left_ = false;
   bool farewell_ = false;
+  bool rank0_gone_ = false;
   bool closing_ = false;
 
   std::thread thread_;

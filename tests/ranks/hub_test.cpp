@@ -100,6 +100,27 @@ TEST_F(HubTest, ARanksOwnErrorOutranksTroubleWithCommunication) {
   EXPECT_EQ(verdict(), "DATA of rank 1: no such file");
 }
 
+// As when a launcher ends all others because one has crashed, and they hear of that first.
+TEST_F(HubTest, ThatRanksWereAskedToEndIsTheCauseOnlyWhereThereIsNoOther) {
+  const auto asked = [this](int rank, double now_s) {
+    hub_.receive(
+        rank,
+        failure_message(MessageKind::kFail, {rank, ReasonCode::kKilled, "interrupted", {}, true}),
+        now_s);
+  };
+  asked(0, 100);
+  asked(1, 100.1);
+  EXPECT_EQ(verdict(), "");
+  hub_.lose(2, 100.4);
+  EXPECT_EQ(verdict(), "KILLED of rank 2: the process ended");
+
+  hub_ = Hub(3, {}, 100);
+  for (const int rank : {1, 0, 2}) asked(rank, 100);
+  const auto letters = hub_.take_letters();
+  EXPECT_EQ(verdict_in(letters), "KILLED of rank 1: interrupted");
+  EXPECT_TRUE(failure_of(letters.back().message).asked);
+}
+
 TEST_F(HubTest, OfTwoOwnErrorsTheFirstIsTheCause) {
   hub_.lose(2, 100);
   fails(0, ReasonCode::kInternal, "connection closed by peer", 100);
@@ -209,8 +230,8 @@ TEST(MessageTest, NumbersAndFailuresAreCheckedToo) {
   for (const char* text : {"", "1x", " 1", "99999999999999999999"}) {
     EXPECT_THROW(number_of(text), RunError) << text;
   }
-  EXPECT_THROW(failure_of({MessageKind::kFail, {"1", "99", "", ""}}), RunError);
-  EXPECT_THROW(failure_of({MessageKind::kFail, {"1", "0", ""}}), RunError);
+  EXPECT_THROW(failure_of({MessageKind::kFail, {"1", "99", "", "", ""}}), RunError);
+  EXPECT_THROW(failure_of({MessageKind::kFail, {"1", "0", "", ""}}), RunError);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 
@@ -242,6 +243,44 @@ TEST(RendezvousTest, ASecondRankOfTheSameNumberIsTurnedAwayAndMentioned) {
                                   HasSubstr("; turned away: rank 1 on host"))));
 }
 
+TEST(RendezvousTest, ARankThatDeclinesEndsItForAllAtOnce) {
+  RanksOfTest ranks(4);  // rank 3 never comes: nobody waits for it
+  bool told = false;
+  std::thread rank2([&] {
+    pause(0.1);
+    told = decline_to_join(ranks.place(2), "--optim: unknown\n--sead: unknown", 20);
+  });
+  const double begin_s = steady_seconds();
+  const auto results = ranks.in_threads({0, 1}, kLeave);
+  rank2.join();
+  EXPECT_TRUE(told);
+  EXPECT_LT(steady_seconds() - begin_s, 5);
+  EXPECT_THAT(results, Each(AllOf(StartsWith("input: rank 2 on host "),
+                                  HasSubstr("): --optim: unknown\n--sead: unknown"))));
+}
+
+TEST(RendezvousTest, WhenRank0DeclinesAllWhoComeHearOfIt) {
+  RanksOfTest ranks(4);
+  bool told = false;
+  std::thread rank0([&] { told = decline_to_join(ranks.place(0), "no such file", 20); });
+  // Rank 3 has the same problem: it is told, and has nothing to tell.
+  std::thread rank3([&] { EXPECT_TRUE(decline_to_join(ranks.place(3), "no such file", 20)); });
+  const auto results = ranks.in_threads({1, 2}, kLeave);
+  rank0.join();
+  rank3.join();
+  EXPECT_TRUE(told);
+  EXPECT_THAT(results,
+              Each(AllOf(StartsWith("input: rank 0 on host "), HasSubstr("): no such file"))));
+}
+
+TEST(RendezvousTest, WhoDeclinesWaitsNoLongerThanItsPatience) {
+  RanksOfTest ranks(2);
+  const double begin_s = steady_seconds();
+  EXPECT_FALSE(decline_to_join(ranks.place(0), "no such file", 0.2));
+  EXPECT_FALSE(decline_to_join(ranks.place(1), "no such file", 0.2));
+  EXPECT_LT(steady_seconds() - begin_s, 5);
+}
+
 TEST(RendezvousTest, StrangersDoNotDisturb) {
   RanksOfTest ranks(2);
   std::string why;
@@ -421,6 +460,46 @@ TEST(RankFailureTest, AValueThatNobodySetsIsAnError) {
   ranks.common().communication_timeout_s = 0.1;
   EXPECT_THAT(ranks.in_threads([](RankGroup& group) { return group.get("id"); }),
               ElementsAre("NCCL: no rank has set 'id' within 0.1 s"));
+}
+
+TEST(RankFailureTest, OtherRanksCanLetRank0EndFirst) {
+  RanksOfTest ranks(2);
+  std::atomic<bool> rank0_told = false;
+  const auto results = ranks.in_threads([&](RankGroup& group) {
+    group.fail({group.rank(), ReasonCode::kData, "no such file", {}});
+    if (group.rank() == 0) {
+      pause(0.3);
+      rank0_told = true;
+    } else {
+      group.outlast_rank0(20);
+    }
+    return std::string(rank0_told ? "told" : "too early");
+  });
+  EXPECT_THAT(results, Each("told"));
+}
+
+size_t count_known(const std::vector<std::string>& whereabouts) {
+  return whereabouts.size() -
+         static_cast<size_t>(std::count(whereabouts.begin(), whereabouts.end(), ""));
+}
+
+TEST(RankFailureTest, ARankThatStallsIsLastSeenWhereItSaid) {
+  RanksOfTest ranks(3);
+  ranks.common().communication_timeout_s = 0.5;
+  const auto results = ranks.in_threads([](RankGroup& group) {
+    group.at(group.rank() == 1 ? "in the forward pass of step 7" : "in the update of step 7");
+    if (group.rank() == 1) {
+      while (!group.failure()) pause(0.01);
+      group.fail({1, ReasonCode::kNccl, "woken", {}});
+      return std::string();
+    }
+    while (group.rank() == 0 && count_known(group.whereabouts()) < 3) pause(0.01);
+    EXPECT_THROW(group.all_gather("on"), RunError);
+    return group.fail({group.rank(), ReasonCode::kNccl, "lost", {}}).evidence;
+  });
+  const std::string places =
+      "last seen: rank 1 in the forward pass of step 7; ranks 0 and 2 in the update of step 7";
+  EXPECT_THAT(results, ElementsAre(places, "", places));
 }
 
 TEST(RankFailureTest, ErrorsNameTheHostWhereThereAreSeveral) {

@@ -85,6 +85,8 @@ class RanksOfTest {
       return body(*group);
     } catch (const RunError& error) {
       return text_of(error);
+    } catch (const InputError& error) {
+      return std::string("input: ") + error.what();
     }
   }
 

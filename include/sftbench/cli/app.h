@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "sftbench/base/error.h"
+
 namespace sftbench {
 
 inline constexpr int kUsageExitCode = 2;
@@ -21,6 +23,9 @@ void build_app(CLI::App& app, CommonOptions& common, int& exit_code);
 
 // Parses, runs, reports. Returns the exit status: 0, 2, 3, 4 or 130.
 int run_app(int argc, char** argv);
+
+// Tells the user. Returns the exit status.
+int report(const InputError& error);
 
 // What is wrong with a word that the app does not know, with the nearest one that it does. Empty
 // when all words are known.

@@ -4,10 +4,14 @@
 //                              process ends at once after a second signal or a grace period.
 // Either way what was registered for removal is removed and the exit status is 130. Atomic files
 // need no registration: until they are whole they have no name.
+//
+// A launcher that has seen one rank of a job end asks all others to end, too, and kills those that
+// take their time: LastWords are then what is told of that rank, from the watcher's thread.
 #pragma once
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -15,6 +19,13 @@
 namespace sftbench {
 
 inline constexpr int kInterruptedExitCode = 130;
+
+struct LastWords {
+  // Asked while the grace period runs.
+  std::function<bool()> there_are;
+  // Says them, in place of the removal of files, and gives the process's exit status.
+  std::function<int()> say;
+};
 
 class InterruptWatcher {
  public:
@@ -30,19 +41,26 @@ class InterruptWatcher {
   // While true, the first signal asks instead of ending. Whoever asks requested() says so.
   void set_graceful(bool graceful) { graceful_ = graceful; }
 
+  // What has to be told instead, should there be something; {}: nothing any more. They may not call
+  // this object.
+  void set_last_words(LastWords words);
+
   // A file, or a folder if it is empty then. The last that was named goes first.
   void remove_when_interrupted(const std::filesystem::path& file);
   void remove_files();  // those; for the graceful end
 
  private:
   void watch();
+  bool closed_in_time();
+  bool has_last_words();
   [[noreturn]] void end_process();
 
   double grace_s_;
   std::atomic<bool> requested_ = false;
   std::atomic<bool> graceful_ = false;
   std::atomic<bool> closing_ = false;
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards what follows
+  LastWords last_words_;
   std::vector<std::filesystem::path> files_;
   std::thread thread_;
 };

@@ -31,17 +31,24 @@ class LaunchedRanks {
   explicit LaunchedRanks(std::unique_ptr<RankGroup> group) : group_(std::move(group)) {}
 
   RankGroup& group() { return *group_; }
+  const RankGroup& group() const { return *group_; }
   bool leads() const { return group_->rank() == 0; }
 
   // Collective: what the ranks have made of their arguments. Nothing when all have resolved the
   // same job; the ending that all of them foresee (RULE_1, WEIGHTS, ...) when they do. InputError
-  // on every rank, naming those that have a `problem` (empty: none) or another job; RunError when
-  // only some foresee an ending. Where things lie may differ between nodes.
-  std::optional<ErrorClass> agree(const TrainingJob& job, const std::string& problem,
-                                  const std::optional<ErrorClass>& ending);
+  // on every rank, naming those that have another job; RunError when only some foresee an ending.
+  // Where things lie may differ between nodes.
+  std::optional<ErrorClass> agree(const TrainingJob& job, const std::optional<ErrorClass>& ending);
 
   // Collective: what ends `work` on one rank ends it on all of them, with one RunError.
-  void together(const TrainingJob& job, const std::function<void()>& work);
+  // `interrupted`: was this process asked to end?
+  void together(
+      const TrainingJob& job, const std::function<void()>& work,
+      const std::function<bool()>& interrupted = [] { return false; });
+
+  // What has ended the group, as far as it is known, from any thread. That ranks were asked to end
+  // is no failure.
+  std::optional<RankFailure> failure() const;
 
   // An engine for run_job: trains as this rank of the group. `engine` outlives it.
   std::unique_ptr<Engine> engine_in_group(Engine& engine);
@@ -51,7 +58,8 @@ class LaunchedRanks {
   const std::vector<RankRecord>& hear();
   const std::vector<RankRecord>& heard() const { return heard_; }
 
-  // Collective, the last: all end with rank 0's exit status.
+  // Collective, the last: all end with rank 0's exit status. Of a group that has failed each has
+  // its own, and rank 0 ends first, if that does not take long.
   int leave(int exit_status);
 
  private:

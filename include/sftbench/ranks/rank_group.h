@@ -35,6 +35,7 @@ struct RankFailure {
   ReasonCode code = ReasonCode::kInternal;
   std::string message;
   std::string evidence;
+  bool asked = false;  // no error: the rank was asked to end, as by a signal
 };
 
 // Calls that are marked collective are made by every rank in the same order. All of them throw
@@ -69,8 +70,18 @@ class RankGroup {
   // tensors that will never come.
   virtual void on_failure(std::function<void(const RankFailure&)> wake) = 0;
 
+  // Where this rank is ("in the forward pass of step 7"): goes to rank 0 with the next sign of life,
+  // for the message should ranks hang. Costs little. From any thread.
+  virtual void at(const std::string& /*where*/) {}
+  // What rank 0 last heard of each rank, in rank order, "" where nothing; in others nothing.
+  virtual std::vector<std::string> whereabouts() const { return {}; }
+
   // Collective: the end. After it a lost connection is nobody's failure.
   virtual void leave() = 0;
+
+  // After a failure, in ranks other than 0: waits until rank 0's group is closed, `most_s` at most.
+  // A launcher may end all ranks as soon as one has ended, and rank 0 has to tell the user first.
+  virtual void outlast_rank0(double /*most_s*/) {}
 };
 
 // A world of one.
@@ -78,8 +89,13 @@ std::unique_ptr<RankGroup> make_single_rank();
 
 // Meets the others at place.address:port. RunError(kNccl) naming the ranks that did not come within
 // the deadline, or that came with another version of the program or for another session; or that
-// the port is taken.
+// the port is taken. InputError when one of them has declined to join, naming it, with its problem.
 std::unique_ptr<RankGroup> join_ranks(const RankPlace& place);
+
+// Instead, by a rank that was started in a way that it cannot use: the others, who would wait for
+// it, learn of its problem. True when all have heard of it who have to (rank 0, and of rank 0 all
+// others) within `patience_s`.
+bool decline_to_join(RankPlace place, const std::string& problem, double patience_s);
 
 // Where ranks that all run on this machine meet: a socket for rank 0 to inherit
 // (RankPlace::listening_fd), and its port.
@@ -93,6 +109,10 @@ LocalMeetingPoint open_local_meeting_point();
 // else (by the documents), a rank's own error or end before trouble with communication, which the
 // other ranks then have.
 int precedence(ReasonCode code);
+
+// Whereabouts of ranks in one line, together those that are at the same place: "rank 2 in the
+// forward pass of step 7; ranks 0, 1 and 3 in the backward pass of step 7". Empty: none is known.
+std::string whereabouts_text(const std::vector<std::string>& whereabouts);
 
 // The error that ends a rank for `failure`: "rank 2: ...", on several hosts "rank 2 on host n1:
 // ...".
