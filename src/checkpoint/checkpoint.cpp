@@ -88,9 +88,7 @@ Diagnostic absent_shard(const fs::path& path, size_t tensors) {
 // Opens one shard; what is wrong with it joins `findings`.
 std::optional<CheckpointShard> open_shard(const fs::path& path, std::vector<Diagnostic>& findings) {
   try {
-    std::vector<StoredTensor> tensors =
-        read_safetensors_header(MappedFile(path).text(), path.string());
-    return CheckpointShard{path, RandomAccessFile(path), std::move(tensors)};
+    return open_safetensors(path);
   } catch (const InputError& error) {
     findings.insert(findings.end(), error.diagnostics().begin(), error.diagnostics().end());
     return std::nullopt;
@@ -122,6 +120,12 @@ void check_unique(const std::vector<CheckpointShard>& shards, std::vector<Diagno
 }
 
 }  // namespace
+
+CheckpointShard open_safetensors(const fs::path& path) {
+  std::vector<StoredTensor> tensors =
+      read_safetensors_header(MappedFile(path).text(), path.string());
+  return {path, RandomAccessFile(path), std::move(tensors)};
+}
 
 void CheckpointShard::read(const StoredTensor& tensor, uint64_t begin_bytes, void* buffer,
                            size_t size_bytes) const {

@@ -95,8 +95,9 @@ void Progress::on_train_end(const TrainEnd&) {
 
 double Progress::seconds_left(const StepEvent& event) const {
   const double elapsed_s = span_.seconds();
-  const auto done = static_cast<double>(event.step);
-  const double left_s = elapsed_s / done * (static_cast<double>(begin_.total_steps) - done);
+  const auto done = static_cast<double>(event.step - begin_.resumed_step);
+  const auto left = static_cast<double>(begin_.total_steps - event.step);
+  const double left_s = elapsed_s / done * left;
   if (stop_after_s_ <= 0) return left_s;
   return std::min(left_s, std::max(0.0, stop_after_s_ - elapsed_s));
 }

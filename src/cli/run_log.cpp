@@ -49,6 +49,9 @@ void StepLog::on_train_begin(const TrainBegin& begin) {
             fmt::format("{} steps, {} parameters ({} trained), {}, padding {}, tokenizer {}",
                         begin.total_steps, begin.parameters_total, begin.parameters_trainable,
                         begin.compute_dtype, begin.padding, begin.tokenizer));
+  if (!begin.resumed_from.empty()) {
+    spdlog::info("resumed from {}, after step {}", begin.resumed_from, begin.resumed_step);
+  }
   for (const std::string& warning : begin.warnings) spdlog::warn("{}", warning);
 }
 
@@ -62,6 +65,10 @@ void StepLog::on_step_end(const StepEvent& event, TrainControl&) {
 
 void StepLog::on_train_end(const TrainEnd& end) {
   log_.line("end", fmt::format("{} steps", end.steps));
+  for (const SavedFolder& folder : end.saved) {
+    spdlog::info("saved {}: {} bytes in {:.2f} s, after step {}", folder.path, folder.bytes,
+                 folder.seconds, folder.step);
+  }
 }
 
 }  // namespace sftbench

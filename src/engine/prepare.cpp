@@ -6,6 +6,7 @@
 #include "engine/prepare_data.h"
 #include "engine/prepare_parallel.h"
 #include "engine/prepare_precision.h"
+#include "engine/resume.h"
 #include "engine/training_run.h"
 #include "engine/unit_runner.h"
 #include "sftbench/base/clock.h"
@@ -162,6 +163,14 @@ void watch_communication(TrainingRun& run) {
       });
 }
 
+void resume_run(TrainingRun& run, const TrainingJob& job, TrainedState& state) {
+  Resumed resumed = resume(job, run.begin.total_steps, state);
+  run.progress = resumed.progress;
+  run.begin.resumed_from = job.save.resume_from;
+  run.begin.resumed_step = resumed.progress.steps;
+  for (std::string& note : resumed.notes) run.begin.warnings.push_back(std::move(note));
+}
+
 struct TimedData {
   TrainingData data;
   double seconds;
@@ -231,7 +240,15 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group) {
   if (is_distributed(job)) {
     for (std::string& note : notes_on_ranks(job)) run.begin.warnings.push_back(std::move(note));
   }
+  TrainedState state{*run.model,       *run.parameters, *run.optimizer,        *run.loss_scaler,
+                     *run.mesh,        group,           tuning->peft_config()};
+  if (!job.save.resume_from.empty()) resume_run(run, job, state);
+  run.checkpoints = make_checkpoints(job, state);
+  for (std::string& note : notes_on_saving(job, state)) {
+    run.begin.warnings.push_back(std::move(note));
+  }
   return run;
 }
 
 }  // namespace sftbench
+

@@ -40,7 +40,8 @@ void RankAccount::add_step(TrainingRun& run, const StepEvent& event, const StepB
                     .end_s = event.end_s,
                     .communication_wait_s = run.parameters->take_wait_seconds(),
                     .samples = batches.own_samples,
-                    .tokens = batches.own_tokens});
+                    .tokens = batches.own_tokens,
+                    .saving_s = event.saving_s});
 }
 
 RankReport RankAccount::report(const TrainingRun& run, const RankGroup& group) const {

@@ -45,9 +45,10 @@ std::vector<torch::Tensor> owned_gradients(const ParallelParameters& parameters)
   return gradients;
 }
 
-TrainEnd train_end(int64_t steps, std::vector<RankReport> ranks) {
+TrainEnd train_end(int64_t steps, std::vector<SavedFolder> saved, std::vector<RankReport> ranks) {
   TrainEnd end;
   end.steps = steps;
+  end.saved = std::move(saved);
   for (const RankReport& rank : ranks) {
     end.host_peak_rss_bytes.push_back(rank.host_peak_rss_bytes);
     if (rank.device_peak_allocated_bytes < 0) continue;
@@ -73,27 +74,35 @@ void train(TrainingRun& run, RankGroup& group, const std::vector<TrainObserver*>
   for (TrainObserver* observer : observers) observer->on_train_begin(run.begin);
   RankAccount account(run);
   TrainControl control;
-  int64_t step = 0, updates = 0;  // they differ when loss scaling skips an update
-  while (step < run.begin.total_steps && !control.stop) {
+  TrainingProgress& done = run.progress;
+  double saving_s = 0;
+  while (done.steps < run.begin.total_steps && !control.stop) {
     StepEvent event;
+    event.saving_s = saving_s;
     event.begin_s = steady_seconds();
 
     // --- next micro-batches
-    const StepBatches batches = run.batches->step(step++);
+    const StepBatches batches = run.batches->step(done.steps);
+    const int64_t step = ++done.steps;
     require_loss_positions(batches, step);
+    const auto at = [&](const char* phase) {
+      group.at(std::string("in the ") + phase + " of step " + std::to_string(step));
+    };
 
     // --- forward and backward: the mean over all positions of the step that bear loss
     const double scale = run.loss_scaler->scale();
     const double denominator = static_cast<double>(batches.tokens.loss_bearing) / scale;
-    event.learning_rate = run.learning_rate * run.schedule(updates);
+    event.learning_rate = run.learning_rate * run.schedule(done.updates);
     torch::Tensor loss = torch::zeros({}, run.device->device());
     for (size_t i = 0; i < batches.micro_batches.size(); ++i) {
       const DeviceBatch& batch = batches.micro_batches[i];
       stop_if(interrupted(), step);
+      at("forward pass");
       run.parameters->begin_micro_batch(i == 0, i + 1 == batches.micro_batches.size());
       const torch::Tensor micro_loss = run.model->loss({batch.input_ids, batch.packed},
                                                        batch.labels, denominator, *run.activations);
       require_finite_before_update(run, batches, micro_loss, step);
+      at("backward pass");
       run.optimizer->begin_backward(event.learning_rate, 1.0 / scale);
       run.activations->backward(micro_loss);
       run.optimizer->end_backward();
@@ -110,6 +119,7 @@ void train(TrainingRun& run, RankGroup& group, const std::vector<TrainObserver*>
     }
 
     // --- clip and step, both in one pass over the gradients
+    at("update");
     event.grad_norm = run.parameters->global_norm(run.optimizer->gradient_norm(gradients)) / scale;
     const bool gradients_finite = std::isfinite(event.grad_norm);
     event.update_skipped = !run.loss_scaler->accept(gradients_finite);
@@ -119,7 +129,7 @@ void train(TrainingRun& run, RankGroup& group, const std::vector<TrainObserver*>
       const double update_s = steady_seconds();
       run.optimizer->step(event.learning_rate, clip / scale);
       if (run.timeline) run.timeline->add("compute", "optimizer", update_s, steady_seconds());
-      ++updates;
+      ++done.updates;
     }
     run.parameters->drop_gradients();
     run.device->synchronize();
@@ -127,7 +137,7 @@ void train(TrainingRun& run, RankGroup& group, const std::vector<TrainObserver*>
     // --- notify
     event.end_s = steady_seconds();
     event.step = step;
-    event.epoch = batches.epoch;
+    event.epoch = done.epoch = batches.epoch;
     event.samples = batches.samples;
     event.micro_batches = static_cast<int64_t>(batches.micro_batches.size());
     event.tokens = batches.tokens;
@@ -137,8 +147,11 @@ void train(TrainingRun& run, RankGroup& group, const std::vector<TrainObserver*>
     for (TrainObserver* observer : observers) observer->on_step_end(event, control);
     stop_if(interrupted(), step);
     control.stop = agree_to_stop(run, control.stop);
+    saving_s = run.checkpoints->after_step(
+        done, /*last=*/control.stop || done.steps == run.begin.total_steps);
   }
-  const TrainEnd end = train_end(step, gather_reports(account.report(run, group), group));
+  const TrainEnd end = train_end(done.steps - run.begin.resumed_step, run.checkpoints->saved(),
+                                 gather_reports(account.report(run, group), group));
   for (TrainObserver* observer : observers) observer->on_train_end(end);
 }
 

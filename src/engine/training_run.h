@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "engine/checkpoints.h"
 #include "engine/step_batches.h"
 #include "engine/training_device.h"
 #include "sftbench/engine/activation_checkpoint.h"
@@ -35,6 +36,8 @@ struct TrainingRun {
   Schedule schedule;
   double learning_rate = 0;  // the schedule's factor is on this
   double max_grad_norm = 0;
+  std::unique_ptr<Checkpoints> checkpoints;
+  TrainingProgress progress;  // that was made before this run
   TrainBegin begin;
 };
 

@@ -32,6 +32,17 @@ Json tokens_json(const TokenCounts& tokens) {
           {"loss_bearing", tokens.loss_bearing}};
 }
 
+Json memory_json(const TrainEnd& end) {
+  Json bytes = {{"device_peak_allocated", end.device_peak_allocated_bytes},
+                {"device_peak_reserved", end.device_peak_reserved_bytes},
+                {"host_peak_rss", end.host_peak_rss_bytes}};
+  for (const RankReport& rank : end.ranks) {
+    bytes["parameters"].push_back(rank.parameter_bytes);
+    bytes["optimizer_state"].push_back(rank.optimizer_state_bytes);
+  }
+  return bytes;
+}
+
 Json extra_json(const RunRecord& record, const MeasuredSpan& span, int64_t warmup_steps,
                 const std::vector<ProcessSamples>& processes, int devices, const DevicePeak& peak) {
   const TrainBegin& begin = record.begin;
@@ -60,10 +71,7 @@ Json extra_json(const RunRecord& record, const MeasuredSpan& span, int64_t warmu
       {"warnings", begin.warnings},
       {"tokenizer", begin.tokenizer},
       {"mfu", model_flops_utilization(begin, span, devices, peak)},
-      {"memory_bytes",
-       {{"device_peak_allocated", record.end.device_peak_allocated_bytes},
-        {"device_peak_reserved", record.end.device_peak_reserved_bytes},
-        {"host_peak_rss", record.end.host_peak_rss_bytes}}},
+      {"memory_bytes", memory_json(record.end)},
       {"gpu_energy_joules", std::move(joules)},
       {"system_samples", samples},
       {"startup_seconds",
@@ -98,6 +106,22 @@ void put_ranks(Json& extra, const TrainingJob& job, const std::vector<RankReport
   extra["ranks"] = ranks_json(ranks, warmup_steps);
   extra["communication"] = communication_json(ranks, warmup_steps);
   extra["sharding"] = sharding_json(job, ranks);
+}
+
+// Files that the run wrote, or went on from.
+void put_files(Json& extra, const RunRecord& record) {
+  if (!record.begin.resumed_from.empty()) {
+    extra["resumed"] = {{"from", record.begin.resumed_from}, {"step", record.begin.resumed_step}};
+  }
+  if (record.end.saved.empty()) return;
+  Json& saved = extra["saved"] = Json::array();
+  for (const SavedFolder& folder : record.end.saved) {
+    saved.push_back({{"path", folder.path},
+                     {"format", folder.format},
+                     {"step", folder.step},
+                     {"bytes", folder.bytes},
+                     {"seconds", folder.seconds}});
+  }
 }
 
 // What this process and those of other ranks have sampled of the measured steps, each by its own
@@ -153,6 +177,7 @@ void train(const TrainingJob& job, Engine& engine, const RunSettings& settings,
   measurement.extra = extra_json(record, span, warmup_steps, samples, on_gpus ? gpus : ranks,
                                  settings.peak(record.begin.compute_dtype));
   put_ranks(measurement.extra, job, record.end.ranks, warmup_steps);
+  put_files(measurement.extra, record);
   measurement.status = Status::kValid;
 }
 

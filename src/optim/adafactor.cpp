@@ -16,8 +16,8 @@ class Adafactor : public Optimizer {
   explicit Adafactor(const std::vector<ParameterGroup>& groups) {
     for (const ParameterGroup& group : groups) {
       for (const TrainableTensor& trainable : group.parameters) {
-        states_.push_back(
-            {trainable.tensor, ops::make_factored_squares(trainable.tensor), group.weight_decay});
+        states_.push_back({trainable.name, trainable.tensor,
+                           ops::make_factored_squares(trainable.tensor), group.weight_decay});
       }
     }
   }
@@ -41,8 +41,17 @@ class Adafactor : public Optimizer {
     return bytes;
   }
 
+  void visit_state(OptimizerStateVisitor& visitor) override {
+    visitor.number("step", step_);
+    for (const State& state : states_) {
+      visitor.parameter(state.name);
+      visit_squares(visitor, state.squares);
+    }
+  }
+
  private:
   struct State {
+    std::string name;
     torch::Tensor parameter;
     ops::FactoredSquares squares;
     double weight_decay;

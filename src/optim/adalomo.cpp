@@ -27,6 +27,11 @@ class AdaLomo : public ParameterUpdate {
 
   int64_t state_bytes() const override { return bytes_of(squares_); }
 
+  void visit_state(OptimizerStateVisitor& visitor) override {
+    visitor.number("step", step_);
+    visit_squares(visitor, squares_);
+  }
+
  private:
   torch::Tensor parameter_;
   ops::FactoredSquares squares_;

@@ -14,8 +14,9 @@ class Elementwise : public Optimizer {
   Elementwise(std::vector<ParameterGroup> groups, ElementwiseKind kind) : kind_(std::move(kind)) {
     const torch::NoGradGuard no_grad;
     for (const ParameterGroup& group : groups) {
-      Group& own = groups_.emplace_back(Group{{}, group.weight_decay});
+      Group& own = groups_.emplace_back(Group{{}, {}, group.weight_decay});
       for (const TrainableTensor& trainable : group.parameters) {
+        own.names.push_back(trainable.name);
         own.tensors.push_back({trainable.tensor, {}, states_of(trainable.tensor)});
       }
     }
@@ -44,8 +45,23 @@ class Elementwise : public Optimizer {
     return bytes;
   }
 
+  void visit_state(OptimizerStateVisitor& visitor) override {
+    visitor.number("step", step_);
+    kind_.visit_numbers(visitor);
+    const std::vector<const char*>& names = state_names(kind_.rule);
+    for (const Group& group : groups_) {
+      for (size_t i = 0; i < group.tensors.size(); ++i) {
+        visitor.parameter(group.names[i]);
+        for (size_t k = 0; k < names.size(); ++k) {
+          visitor.values(names[k], group.tensors[i].states[k]);
+        }
+      }
+    }
+  }
+
  private:
   struct Group {
+    std::vector<std::string> names;
     std::vector<ops::UpdatedTensor> tensors;  // without gradients, which come and go
     double weight_decay;
   };
@@ -66,6 +82,20 @@ class Elementwise : public Optimizer {
 };
 
 }  // namespace
+
+const std::vector<const char*>& state_names(ops::UpdateRule rule) {
+  static const std::vector<const char*> kNames[ops::kUpdateRules] = {
+      {},
+      {"square_avg"},
+      {"exp_avg"},
+      {"exp_avg", "exp_avg_sq"},
+      {"exp_avg", "exp_avg_slow", "exp_avg_sq"},
+      {"exp_avg", "exp_avg_sq", "grok_exp_avg"},
+      {"z"},
+      {"z", "exp_avg_sq"},
+  };
+  return kNames[static_cast<int>(rule)];
+}
 
 std::unique_ptr<Optimizer> make_elementwise(std::vector<ParameterGroup> groups,
                                             ElementwiseKind kind) {

@@ -29,7 +29,12 @@ struct ElementwiseKind {
   // Called once per step and group; gradient_scale is filled in by the caller.
   std::function<ops::RuleFactors<double>(const StepInfo&)> factors;
   bool first_state_is_parameter = false;  // starts as a copy of the parameter instead of zeros
+  // Numbers that `factors` keeps from step to step.
+  std::function<void(OptimizerStateVisitor&)> visit_numbers = [](OptimizerStateVisitor&) {};
 };
+
+// Of the states of a rule, in their order.
+const std::vector<const char*>& state_names(ops::UpdateRule rule);
 
 // States are there before the first step, which is then the only one that meets fresh memory.
 std::unique_ptr<Optimizer> make_elementwise(std::vector<ParameterGroup> groups,

@@ -35,7 +35,21 @@ class Inner {
   virtual void step(const Tensor& target, const Tensor& gradient, double learning_rate,
                     double gradient_scale) = 0;
   virtual int64_t state_bytes() const = 0;
+  // `of_elements`: its targets are a parameter's elements, and not those of a projection.
+  virtual void visit_state(OptimizerStateVisitor& visitor, bool of_elements) = 0;
 };
+
+void visit_tensors(OptimizerStateVisitor& visitor, const std::vector<Tensor>& states,
+                   bool of_elements) {
+  const std::vector<const char*>& names = state_names(UpdateRule::kAdamW);
+  for (size_t k = 0; k < states.size(); ++k) {
+    if (of_elements) {
+      visitor.values(names[k], states[k]);
+    } else {
+      visitor.shaped(names[k], states[k]);
+    }
+  }
+}
 
 RuleFactors<double> adamw_factors(int64_t step, double learning_rate, double gradient_scale) {
   constexpr double kBeta1 = 0.9, kBeta2 = 0.999;  // the library's; Trainer passes the rate alone
@@ -63,6 +77,11 @@ class AdamW : public Inner {
   }
 
   int64_t state_bytes() const override { return bytes_of(states_); }
+
+  void visit_state(OptimizerStateVisitor& visitor, bool of_elements) override {
+    visitor.number("step", step_);
+    visit_tensors(visitor, states_, of_elements);
+  }
 
  private:
   std::vector<Tensor> states_;
@@ -100,6 +119,21 @@ class AdamW8bit : public Inner {
     return bytes;
   }
 
+  void visit_state(OptimizerStateVisitor& visitor, bool of_elements) override {
+    visitor.number("step", step_);
+    visit_tensors(visitor, wide_, of_elements);
+    const std::vector<const char*>& names = state_names(UpdateRule::kAdamW);
+    for (size_t k = 0; k < quantized_.size(); ++k) {
+      if (of_elements) {
+        visitor.quantized(names[k], quantized_[k]);
+        continue;
+      }
+      const std::string name = names[k];
+      visitor.shaped((name + ".codes").c_str(), quantized_[k].codes);
+      visitor.shaped((name + ".scales").c_str(), quantized_[k].scales);
+    }
+  }
+
  private:
   double weight_decay_;
   std::vector<ops::QuantizedTensor> quantized_;
@@ -121,6 +155,11 @@ class Adafactor : public Inner {
 
   int64_t state_bytes() const override { return bytes_of(squares_); }
 
+  void visit_state(OptimizerStateVisitor& visitor, bool of_elements) override {
+    visitor.number("step", step_);
+    visit_squares(visitor, squares_, of_elements);
+  }
+
  private:
   ops::FactoredSquares squares_;
   int64_t step_ = 0;
@@ -141,7 +180,13 @@ struct GaloreKind {
 // columns [rows of the weight, rank].
 class Projection {
  public:
-  explicit Projection(std::string name) : name_(std::move(name)) {}
+  // REQUIRES: gradients come with `options`.
+  Projection(const TrainableTensor& target, const torch::TensorOptions& options)
+      : name_(target.name), right_(target.tensor.size(0) >= target.tensor.size(1)) {
+    const int64_t rank = rank_of(target.tensor);
+    basis_ = right_ ? torch::zeros({rank, target.tensor.size(1)}, options)
+                    : torch::zeros({target.tensor.size(0), rank}, options);
+  }
 
   Tensor project(const Tensor& gradient) {
     if (step_++ % kUpdatesPerBasis == 0) find_basis(gradient);
@@ -153,14 +198,23 @@ class Projection {
   }
 
   static std::vector<int64_t> projected_sizes(const Tensor& weight) {
-    const int64_t rank = std::min({kRank, weight.size(0), weight.size(1)});
+    const int64_t rank = rank_of(weight);
     if (weight.size(0) >= weight.size(1)) return {weight.size(0), rank};
     return {rank, weight.size(1)};
   }
 
   int64_t state_bytes() const { return bytes_of(basis_); }
 
+  void visit_state(OptimizerStateVisitor& visitor) {
+    visitor.number("projected", step_);
+    visitor.shaped("basis", basis_);
+  }
+
  private:
+  static int64_t rank_of(const Tensor& weight) {
+    return std::min({kRank, weight.size(0), weight.size(1)});
+  }
+
   // Singular vectors in float32, on the CPU: once in 200 steps, by LAPACK on every device.
   void find_basis(const Tensor& gradient) {
     if (!gradient.isfinite().all().item<bool>()) {
@@ -168,17 +222,16 @@ class Projection {
           ReasonCode::kInternal,
           "the gradient of " + name_ + " is not finite, and GaLore takes its basis from it");
     }
-    right_ = gradient.size(0) >= gradient.size(1);
     const auto [u, s, vh] =
         torch::linalg_svd(gradient.to(torch::kCPU, torch::kFloat32), /*full_matrices=*/false);
     const int64_t rank = std::min(kRank, s.numel());
     const Tensor vectors = right_ ? vh.narrow(0, 0, rank) : u.narrow(1, 0, rank);
-    basis_ = vectors.to(gradient.options()).contiguous();
+    basis_.copy_(vectors);
   }
 
   std::string name_;
+  bool right_;
   Tensor basis_;
-  bool right_ = false;
   int64_t step_ = 0;
 };
 
@@ -191,6 +244,9 @@ class PlainUpdate : public ParameterUpdate {
     inner_->step(parameter_, gradient, learning_rate, gradient_scale);
   }
   int64_t state_bytes() const override { return inner_->state_bytes(); }
+  void visit_state(OptimizerStateVisitor& visitor) override {
+    inner_->visit_state(visitor, /*of_elements=*/true);
+  }
 
  private:
   Tensor parameter_;
@@ -200,9 +256,12 @@ class PlainUpdate : public ParameterUpdate {
 class ProjectedUpdate : public ParameterUpdate {
  public:
   ProjectedUpdate(const TrainableTensor& target, const GaloreKind& kind)
-      : parameter_(target.tensor), kind_(kind), projection_(target.name) {
-    const auto dtype = kind.float32_inside ? torch::kFloat32 : parameter_.scalar_type();
-    options_ = torch::TensorOptions().device(parameter_.device()).dtype(dtype);
+      : parameter_(target.tensor),
+        kind_(kind),
+        options_(torch::TensorOptions()
+                     .device(parameter_.device())
+                     .dtype(kind.float32_inside ? torch::kFloat32 : parameter_.scalar_type())),
+        projection_(target, options_) {
     inner_ = kind.make_inner(torch::empty(Projection::projected_sizes(parameter_), options_),
                              /*weight_decay=*/0);
   }
@@ -217,11 +276,16 @@ class ProjectedUpdate : public ParameterUpdate {
 
   int64_t state_bytes() const override { return projection_.state_bytes() + inner_->state_bytes(); }
 
+  void visit_state(OptimizerStateVisitor& visitor) override {
+    projection_.visit_state(visitor);
+    inner_->visit_state(visitor, /*of_elements=*/false);
+  }
+
  private:
   Tensor parameter_;
   GaloreKind kind_;
-  Projection projection_;
   torch::TensorOptions options_;
+  Projection projection_;
   std::unique_ptr<Inner> inner_;
 };
 
@@ -244,6 +308,13 @@ class UpdateInStep : public Optimizer {
     int64_t bytes = 0;
     for (const UpdatedParameter& updated : parameters_) bytes += updated.update->state_bytes();
     return bytes;
+  }
+
+  void visit_state(OptimizerStateVisitor& visitor) override {
+    for (const UpdatedParameter& updated : parameters_) {
+      visitor.parameter(updated.parameter.name);
+      updated.update->visit_state(visitor);
+    }
   }
 
  private:

@@ -13,6 +13,7 @@ class UnitLossScaler : public LossScaler {
  public:
   double scale() const override { return 1.0; }
   bool accept(bool) override { return true; }
+  void visit_state(OptimizerStateVisitor&) override {}
 };
 
 class DynamicLossScaler : public LossScaler {
@@ -27,6 +28,13 @@ class DynamicLossScaler : public LossScaler {
       clean_updates_ = 0;
     }
     return gradients_finite;
+  }
+
+  void visit_state(OptimizerStateVisitor& visitor) override {
+    double scale = scale_;
+    visitor.number("loss_scale", scale);
+    scale_ = static_cast<float>(scale);
+    visitor.number("clean_updates", clean_updates_);
   }
 
  private:

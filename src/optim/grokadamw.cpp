@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "optim/elementwise.h"
 #include "optim/kinds.h"
 #include "optim/state_tensors.h"
 #include "sftbench/ops/adamw.h"
@@ -58,6 +59,17 @@ class GrokAdamW : public Optimizer {
       for (const std::vector<torch::Tensor>& states : group) bytes += bytes_of(states);
     }
     return bytes;
+  }
+
+  void visit_state(OptimizerStateVisitor& visitor) override {
+    visitor.number("step", step_);
+    const std::vector<const char*>& names = state_names(ops::UpdateRule::kGrokAdamW);
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      for (size_t i = 0; i < states_[g].size(); ++i) {
+        visitor.parameter(groups_[g].parameters[i].name);
+        for (size_t k = 0; k < names.size(); ++k) visitor.values(names[k], states_[g][i][k]);
+      }
+    }
   }
 
  private:

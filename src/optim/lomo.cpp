@@ -19,6 +19,7 @@ class Lomo : public ParameterUpdate {
   }
 
   int64_t state_bytes() const override { return 0; }
+  void visit_state(OptimizerStateVisitor&) override {}
 
  private:
   torch::Tensor parameter_;

@@ -19,6 +19,7 @@ constexpr int64_t kLeastPagedNumel = 100000;
 
 // A parameter with its states, which are quantised or wide.
 struct Member {
+  std::string name;
   Tensor parameter;
   std::vector<ops::QuantizedTensor> quantized;
   std::vector<Tensor> wide;
@@ -77,6 +78,20 @@ class Quantized : public Optimizer {
     return bytes;
   }
 
+  void visit_state(OptimizerStateVisitor& visitor) override {
+    visitor.number("step", step_);
+    const std::vector<const char*>& names = state_names(kind_.rule);
+    for (const Group& group : groups_) {
+      for (const Member& member : group.members) {
+        visitor.parameter(member.name);
+        for (size_t k = 0; k < member.wide.size(); ++k) visitor.values(names[k], member.wide[k]);
+        for (size_t k = 0; k < member.quantized.size(); ++k) {
+          visitor.quantized(names[k], member.quantized[k]);
+        }
+      }
+    }
+  }
+
  private:
   struct Group {
     double weight_decay;
@@ -112,7 +127,7 @@ class Quantized : public Optimizer {
 
   Member make_member(const TrainableTensor& trainable) {
     const Tensor& parameter = trainable.tensor;
-    Member member{parameter, {}, {}};
+    Member member{trainable.name, parameter, {}, {}};
     if (is_quantized(trainable)) {
       member.quantized = ops::zero_states(kind_.rule, *kind_.bits, parameter);
     } else {

@@ -6,6 +6,7 @@
 // lets its own schedule of the learning rate run on top; so does the engine.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
 
 #include "optim/elementwise.h"
@@ -28,10 +29,20 @@ class Average {
     return mix_;
   }
 
+  void visit(OptimizerStateVisitor& visitor) {
+    visitor.number("lr_max", largest_rate_);
+    visitor.number("weight_sum", sum_of_weights_);
+  }
+
  private:
   int64_t step_ = 0;
   double largest_rate_ = 0, sum_of_weights_ = 0, mix_ = 0;
 };
+
+// Its sums go on where a resumed run left them.
+std::function<void(OptimizerStateVisitor&)> visit_sums(const std::shared_ptr<Average>& average) {
+  return [average](OptimizerStateVisitor& visitor) { average->visit(visitor); };
+}
 
 ops::RuleFactors<double> schedule_free_factors(Average& average, double beta,
                                                const StepInfo& info) {
@@ -57,8 +68,9 @@ std::unique_ptr<Optimizer> make_schedule_free_adamw(std::vector<ParameterGroup> 
     result.epsilon = options.epsilon;
     return result;
   };
-  return make_elementwise(std::move(groups), {ops::UpdateRule::kScheduleFreeAdamW,
-                                              StateDtype::kAsParameter, factors, true});
+  return make_elementwise(std::move(groups),
+                          {ops::UpdateRule::kScheduleFreeAdamW, StateDtype::kAsParameter, factors,
+                           true, visit_sums(average)});
 }
 
 std::unique_ptr<Optimizer> make_schedule_free_sgd(std::vector<ParameterGroup> groups,
@@ -68,8 +80,9 @@ std::unique_ptr<Optimizer> make_schedule_free_sgd(std::vector<ParameterGroup> gr
     constexpr double kMomentum = 0.9;
     return schedule_free_factors(*average, kMomentum, info);
   };
-  return make_elementwise(std::move(groups), {ops::UpdateRule::kScheduleFreeSgd,
-                                              StateDtype::kAsParameter, factors, true});
+  return make_elementwise(std::move(groups),
+                          {ops::UpdateRule::kScheduleFreeSgd, StateDtype::kAsParameter, factors,
+                           true, visit_sums(average)});
 }
 
 }  // namespace sftbench

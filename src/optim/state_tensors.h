@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sftbench/ops/adafactor.h"
+#include "sftbench/optim/optimizer_state.h"
 
 namespace sftbench {
 
@@ -22,6 +23,19 @@ inline int64_t bytes_of(const std::vector<torch::Tensor>& tensors) {
 
 inline int64_t bytes_of(const ops::FactoredSquares& squares) {
   return bytes_of(squares.rows) + bytes_of(squares.columns) + bytes_of(squares.whole);
+}
+
+// `of_elements`: they are squares of the parameter itself, and not of a projection.
+inline void visit_squares(OptimizerStateVisitor& visitor, const ops::FactoredSquares& squares,
+                          bool of_elements = true) {
+  if (squares.rows.defined()) {
+    visitor.shaped("exp_avg_sq_row", squares.rows);
+    visitor.shaped("exp_avg_sq_col", squares.columns);
+  } else if (of_elements) {
+    visitor.values("exp_avg_sq", squares.whole);
+  } else {
+    visitor.shaped("exp_avg_sq", squares.whole);
+  }
 }
 
 // Zeros of the parameter's shape, contiguous; torch's optimisers keep its dtype, bitsandbytes' and

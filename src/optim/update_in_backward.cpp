@@ -70,6 +70,13 @@ class UpdateInBackward : public Optimizer {
     return bytes;
   }
 
+  void visit_state(OptimizerStateVisitor& visitor) override {
+    for (UpdatedParameter& updated : parameters_) {
+      visitor.parameter(updated.parameter.name);
+      updated.update->visit_state(visitor);
+    }
+  }
+
  private:
   void update(UpdatedParameter& updated) {
     torch::Tensor& gradient = updated.parameter.tensor.mutable_grad();

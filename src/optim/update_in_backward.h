@@ -23,6 +23,8 @@ class ParameterUpdate {
   virtual void update(const torch::Tensor& gradient, double learning_rate,
                       double gradient_scale) = 0;
   virtual int64_t state_bytes() const = 0;
+  // As Optimizer's, of this parameter, which has been named.
+  virtual void visit_state(OptimizerStateVisitor& visitor) = 0;
 };
 
 struct UpdatedParameter {

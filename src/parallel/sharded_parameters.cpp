@@ -116,8 +116,25 @@ class ShardedParameters : public ParallelParameters {
     return std::sqrt(square.item<double>());
   }
 
-  void visit_whole(const Visit& visit) override {
-    for (const auto& unit : units_) unit->visit_whole(mesh_.shards(), visit);
+  void visit_whole(const Visit& visit, Visited visited) override {
+    for (const auto& unit : units_) unit->visit_whole(mesh_.shards(), visit, visited);
+  }
+
+  std::vector<ParameterInfo> inventory() const override {
+    std::vector<ParameterInfo> inventory;
+    for (const auto& unit : units_) unit->append_inventory(inventory);
+    return inventory;
+  }
+
+  std::vector<FlatArray> flat_arrays() const override {
+    std::vector<FlatArray> arrays;
+    for (const auto& unit : units_) unit->append_flat_arrays(arrays);
+    // Parts are numbered unit by unit, as owned() is.
+    size_t owned = 0;
+    for (FlatArray& array : arrays) {
+      for (FlatArray::Part& part : array.parts) part.owned = owned++;
+    }
+    return arrays;
   }
 
   void put_whole(const std::string& name, const torch::Tensor& values) override {

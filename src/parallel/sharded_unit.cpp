@@ -33,7 +33,7 @@ torch::Tensor placeholder(torch::IntArrayRef shape, torch::TensorOptions options
 
 ShardedUnit::ShardedUnit(const ParameterUnit& unit, const ShardingOptions& options, int64_t rank,
                          int64_t shards)
-    : rank_(rank) {
+    : name_(unit.name), rank_(rank) {
   add_segments(unit, options, shards);
   take_shards(rank);
 }
@@ -88,7 +88,8 @@ void ShardedUnit::take_shards(int64_t rank) {
       part.copy_(segment.tensors[slice.tensor]->detach().reshape(-1).slice(
           0, slice.begin - flat.begin, slice.end - flat.begin));
       if (segment.trains)
-        segment.owned.push_back({flat.name, part.detach().set_requires_grad(true)});
+        segment.owned.push_back({flat.name, part.detach().set_requires_grad(true), flat.shape,
+                                 slice.begin - flat.begin});
     }
     for (size_t i = 0; i < segment.tensors.size(); ++i) {
       torch::Tensor& tensor = *segment.tensors[i];
@@ -266,9 +267,11 @@ void ShardedUnit::drop_gradients() {
   }
 }
 
-void ShardedUnit::visit_whole(Communicator& shards, const ParallelParameters::Visit& visit) const {
+void ShardedUnit::visit_whole(Communicator& shards, const ParallelParameters::Visit& visit,
+                              ParallelParameters::Visited visited) const {
   const torch::NoGradGuard no_grad;
   for (const Segment& segment : segments_) {
+    if (visited == ParallelParameters::Visited::kTrained && !segment.trains) continue;
     const torch::Tensor all = torch::empty({segment.layout.elements()}, segment.shard.options());
     shards.all_gather(all, segment.shard).wait();
     for (const FlatTensor& flat : segment.layout.tensors()) {
@@ -296,6 +299,26 @@ bool ShardedUnit::put_whole(const std::string& name, const torch::Tensor& values
 void ShardedUnit::append_owned(std::vector<OwnedTensor>& owned) const {
   for (const Segment& segment : segments_) {
     owned.insert(owned.end(), segment.owned.begin(), segment.owned.end());
+  }
+}
+
+void ShardedUnit::append_inventory(std::vector<ParameterInfo>& inventory) const {
+  for (const Segment& segment : segments_) {
+    for (const FlatTensor& flat : segment.layout.tensors()) {
+      inventory.push_back({flat.name, flat.shape, segment.dtype, segment.trains});
+    }
+  }
+}
+
+void ShardedUnit::append_flat_arrays(std::vector<FlatArray>& arrays) const {
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    const Segment& segment = segments_[i];
+    if (!segment.trains) continue;
+    FlatArray& array =
+        arrays.emplace_back(FlatArray{name_ + "." + std::to_string(i), segment.shard, {}});
+    for (const FlatSlice& slice : segment.layout.slices(rank_)) {
+      array.parts.push_back({0, slice.begin - rank_ * segment.layout.shard_elements()});
+    }
   }
 }
 

@@ -54,9 +54,13 @@ class ShardedUnit {
   void drop_gradients();
 
   void append_owned(std::vector<OwnedTensor>& owned) const;
+  void append_inventory(std::vector<ParameterInfo>& inventory) const;
+  // Their parts in the order in which append_owned() appends them, not numbered.
+  void append_flat_arrays(std::vector<FlatArray>& arrays) const;
 
   // Gathers what the shards hold, in their dtype, beside any buffer.
-  void visit_whole(Communicator& shards, const ParallelParameters::Visit& visit) const;
+  void visit_whole(Communicator& shards, const ParallelParameters::Visit& visit,
+                   ParallelParameters::Visited visited) const;
   // True if the unit has a parameter of that name.
   bool put_whole(const std::string& name, const torch::Tensor& values);
 
@@ -83,6 +87,7 @@ class ShardedUnit {
   static torch::Tensor view(const torch::Tensor& buffer, int64_t begin_bytes, int64_t elements,
                             torch::Dtype dtype);
 
+  std::string name_;
   std::vector<Segment> segments_;
   int64_t rank_;
   torch::Tensor buffer_, gradient_buffer_;

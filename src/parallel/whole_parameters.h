@@ -18,7 +18,9 @@ class WholeParameters : public ParallelParameters {
       : parameters_(in_forward_order(units)) {
     for (const UnitTensor& named : parameters_) {
       memory_.parameters += static_cast<int64_t>(named.tensor->nbytes());
-      if (named.tensor->requires_grad()) owned_.push_back({named.name, *named.tensor});
+      if (named.tensor->requires_grad()) {
+        owned_.push_back({named.name, *named.tensor, named.tensor->sizes().vec()});
+      }
     }
   }
 
@@ -28,9 +30,24 @@ class WholeParameters : public ParallelParameters {
   // Every rank has all gradients, in the same bits.
   double global_norm(double owned_norm) override { return owned_norm; }
 
-  void visit_whole(const Visit& visit) override {
-    for (const UnitTensor& named : parameters_) visit(named.name, *named.tensor);
+  void visit_whole(const Visit& visit, Visited visited) override {
+    for (const UnitTensor& named : parameters_) {
+      if (visited == Visited::kTrained && !named.tensor->requires_grad()) continue;
+      visit(named.name, *named.tensor);
+    }
   }
+
+  std::vector<ParameterInfo> inventory() const override {
+    std::vector<ParameterInfo> inventory;
+    for (const UnitTensor& named : parameters_) {
+      const torch::Tensor& tensor = *named.tensor;
+      inventory.push_back(
+          {named.name, tensor.sizes().vec(), tensor.scalar_type(), tensor.requires_grad()});
+    }
+    return inventory;
+  }
+
+  std::vector<FlatArray> flat_arrays() const override { return {}; }
 
   void put_whole(const std::string& name, const torch::Tensor& values) override {
     const torch::NoGradGuard no_grad;

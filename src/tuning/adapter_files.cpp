@@ -7,69 +7,20 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
 #include "sftbench/checkpoint/safetensors.h"
+#include "sftbench/checkpoint/safetensors_writer.h"
+#include "sftbench/model/stored_dtype.h"
 
 namespace sftbench {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kConfigFile = "adapter_config.json";
-constexpr const char* kWeightsFile = "adapter_model.safetensors";
-
-std::string stored_name(const std::string& name) {
-  const bool of_linear = name.ends_with(".lora_A.weight") || name.ends_with(".lora_B.weight");
-  return of_linear ? "base_model.model." + name : name;
-}
-
-// --- writing -------------------------------------------------------------------------------------
-StoredDtype stored_dtype(const torch::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case torch::kFloat32:
-      return StoredDtype::kF32;
-    case torch::kFloat64:
-      return StoredDtype::kF64;
-    case torch::kFloat16:
-      return StoredDtype::kF16;
-    case torch::kBFloat16:
-      return StoredDtype::kBF16;
-    default:
-      check(false, "adapters are of a floating-point dtype");
-      return StoredDtype::kF32;
-  }
-}
-
-std::string little_endian(uint64_t value) {
-  std::string bytes(8, '\0');
-  for (char& byte : bytes) {
-    byte = static_cast<char>(value & 0xFF);
-    value >>= 8;
-  }
-  return bytes;
-}
-
-// A whole safetensors file. The header is filled up with spaces to a multiple of eight bytes, so
-// that the tensors are aligned.
-std::string safetensors_of(const std::map<std::string, torch::Tensor>& tensors) {
-  Json header = {{"__metadata__", {{"format", "pt"}}}};
-  std::string data;
-  for (const auto& [name, tensor] : tensors) {
-    const torch::Tensor values = tensor.detach().cpu().contiguous();
-    const size_t begin = data.size();
-    data.append(static_cast<const char*>(values.data_ptr()), values.nbytes());
-    header[name] = {{"dtype", to_string(stored_dtype(values))},
-                    {"shape", values.sizes().vec()},
-                    {"data_offsets", {begin, data.size()}}};
-  }
-  std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  return little_endian(text.size()) + text + data;
-}
 
 // --- reading -------------------------------------------------------------------------------------
 Diagnostic finding(const fs::path& file, const std::string& key, std::string message,
@@ -77,32 +28,22 @@ Diagnostic finding(const fs::path& file, const std::string& key, std::string mes
   return {file.string(), 0, key, std::move(message), std::move(expected), {}};
 }
 
-torch::Dtype torch_dtype(StoredDtype dtype) {
-  switch (dtype) {
-    case StoredDtype::kF32:
-      return torch::kFloat32;
-    case StoredDtype::kF64:
-      return torch::kFloat64;
-    case StoredDtype::kF16:
-      return torch::kFloat16;
-    case StoredDtype::kBF16:
-      return torch::kBFloat16;
-    default:
-      return torch::kUInt8;  // of no adapter; refused by its caller
-  }
+// Adapters are of a floating-point dtype.
+std::optional<torch::Dtype> adapter_dtype(StoredDtype dtype) {
+  const std::optional<torch::Dtype> known = torch_dtype_of(dtype);
+  return known && c10::isFloatingType(*known) ? known : std::nullopt;
 }
 
 // What is wrong with one stored tensor as the value of `target`; empty: nothing.
 std::string mismatch(const StoredTensor& stored, const torch::Tensor& target) {
   if (target.sizes() != torch::IntArrayRef(stored.shape))
     return "has shape " + shape_text(stored.shape);
-  if (torch_dtype(stored.dtype) == torch::kUInt8)
-    return "is stored as " + std::string(to_string(stored.dtype));
+  if (!adapter_dtype(stored.dtype)) return "is stored as " + std::string(to_string(stored.dtype));
   return {};
 }
 
 void copy_into(torch::Tensor& target, const StoredTensor& stored, const MappedFile& file) {
-  torch::Tensor values = torch::empty(stored.shape, torch_dtype(stored.dtype));
+  torch::Tensor values = torch::empty(stored.shape, *adapter_dtype(stored.dtype));
   std::memcpy(values.data_ptr(), file.data() + stored.offset_bytes, stored.size_bytes);
   target.copy_(values);
 }
@@ -216,20 +157,35 @@ std::unique_ptr<Tuning> read_prompt(ConfigReader& reader) {
 
 }  // namespace
 
+std::string adapter_tensor_name(const std::string& parameter) {
+  const bool of_linear =
+      parameter.ends_with(".lora_A.weight") || parameter.ends_with(".lora_B.weight");
+  return of_linear ? "base_model.model." + parameter : parameter;
+}
+
+std::string adapter_config_text(Json peft_config, const std::string& base_model) {
+  check(!peft_config.is_null(), "a method with adapters is saved");
+  peft_config["base_model_name_or_path"] = base_model.empty() ? Json() : Json(base_model);
+  return peft_config.dump(2) + "\n";
+}
+
 void save_adapter(const fs::path& folder, const Tuning& tuning,
                   const std::vector<NamedParameter>& trained, const std::string& base_model) {
-  Json config = tuning.peft_config();
-  check(!config.is_null(), "a method with adapters is saved");
-  config["base_model_name_or_path"] = base_model.empty() ? Json() : Json(base_model);
-  std::map<std::string, torch::Tensor> tensors;
-  for (const NamedParameter& parameter : trained)
-    tensors[stored_name(parameter.name)] = *parameter.tensor;
-  write_file_atomic(folder / kWeightsFile, safetensors_of(tensors));
-  write_file_atomic(folder / kConfigFile, config.dump(2) + "\n");
+  const std::string config = adapter_config_text(tuning.peft_config(), base_model);
+  std::vector<TensorHeader> tensors;
+  std::string data;
+  for (const NamedParameter& parameter : trained) {
+    const torch::Tensor values = parameter.tensor->detach().cpu().contiguous();
+    tensors.push_back({adapter_tensor_name(parameter.name), stored_dtype_of(values.scalar_type()),
+                       values.sizes().vec()});
+    data.append(static_cast<const char*>(values.data_ptr()), values.nbytes());
+  }
+  write_file_atomic(folder / kAdapterWeightsFile, safetensors_header(tensors) + data);
+  write_file_atomic(folder / kAdapterConfigFile, config);
 }
 
 std::unique_ptr<Tuning> read_adapter_config(const fs::path& folder) {
-  ConfigReader reader(folder / kConfigFile);
+  ConfigReader reader(folder / kAdapterConfigFile);
   if (!reader.config().is_object()) {
     reader.add("", "not an object", "peft's settings");
     reader.throw_if_failed();
@@ -243,7 +199,7 @@ std::unique_ptr<Tuning> read_adapter_config(const fs::path& folder) {
 
 void load_adapter(const fs::path& folder, const std::vector<NamedParameter>& trained) {
   const torch::NoGradGuard no_grad;
-  const fs::path path = folder / kWeightsFile;
+  const fs::path path = folder / kAdapterWeightsFile;
   const MappedFile file(path);
   std::map<std::string, StoredTensor> stored;
   for (const StoredTensor& tensor : read_safetensors_header(file.text(), path.string()))
@@ -252,14 +208,16 @@ void load_adapter(const fs::path& folder, const std::vector<NamedParameter>& tra
   std::vector<std::pair<torch::Tensor*, StoredTensor>> sources;
   std::vector<Diagnostic> findings;
   for (const NamedParameter& parameter : trained) {
-    const auto found = stored.find(stored_name(parameter.name));
+    const auto found = stored.find(adapter_tensor_name(parameter.name));
     const std::string expected = "shape " + shape_text(parameter.tensor->sizes().vec());
     if (found == stored.end()) {
-      findings.push_back(finding(path, stored_name(parameter.name), "missing tensor", expected));
+      findings.push_back(
+          finding(path, adapter_tensor_name(parameter.name), "missing tensor", expected));
       continue;
     }
     if (const std::string wrong = mismatch(found->second, *parameter.tensor); !wrong.empty())
-      findings.push_back(finding(path, found->first, wrong, expected + " in F32, BF16, F16 or F64"));
+      findings.push_back(
+          finding(path, found->first, wrong, expected + " in F32, BF16, F16 or F64"));
     sources.emplace_back(parameter.tensor, found->second);
     stored.erase(found);
   }

@@ -25,6 +25,7 @@ class Recorded : public ParameterUpdate {
     on_update_();
   }
   int64_t state_bytes() const override { return 7; }
+  void visit_state(OptimizerStateVisitor&) override {}
 
  private:
   Tensor parameter_;

@@ -30,4 +30,7 @@ struct CheckpointShard {
 // index gives.
 std::vector<CheckpointShard> open_checkpoint(const std::filesystem::path& directory);
 
+// One safetensors file. InputError: everything that read_safetensors_header finds.
+CheckpointShard open_safetensors(const std::filesystem::path& path);
+
 }  // namespace sftbench

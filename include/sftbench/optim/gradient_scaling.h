@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "sftbench/optim/optimizer_state.h"
+
 namespace sftbench {
 
 // min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_; 1 when max_norm <= 0 (no
@@ -19,6 +21,8 @@ class LossScaler {
   // Told after each backward whether the gradients were finite. False: this step's update must be
   // skipped.
   virtual bool accept(bool gradients_finite) = 0;
+  // What the next scale depends on.
+  virtual void visit_state(OptimizerStateVisitor& visitor) = 0;
 };
 
 // Scale 1, every update accepted: all precisions but float16 autocast.

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "sftbench/optim/optimizer_state.h"
+
 namespace sftbench {
 
 // A trainable tensor under its Hugging Face name, which decides whether it decays and what it is.
@@ -47,6 +49,9 @@ class Optimizer {
 
   // What the tensors of the state hold, now: counted, not computed from a formula.
   virtual int64_t state_bytes() const = 0;
+
+  // All that its next step depends on beside parameters and gradients.
+  virtual void visit_state(OptimizerStateVisitor& visitor) = 0;
 
   // Kinds that update each parameter as soon as its gradient is complete, and free the gradient
   // there and then (update_in_backward.h): no set of all gradients ever exists, so there is nothing

@@ -48,6 +48,27 @@ struct ParameterUnit {
 struct OwnedTensor {
   std::string name;  // the parameter's
   torch::Tensor tensor;
+  std::vector<int64_t> shape;  // of the whole parameter
+  int64_t begin = 0;           // the first element of the parameter, row by row, that is owned
+};
+
+// A parameter as it is kept: where GEMMs compute in another dtype, not in that one.
+struct ParameterInfo {
+  std::string name;
+  std::vector<int64_t> shape;
+  torch::Dtype dtype;
+  bool trains;
+};
+
+// An array that a rank keeps its parts of trained parameters in, padding included.
+struct FlatArray {
+  struct Part {
+    size_t owned;    // number in owned()
+    int64_t offset;  // in elements
+  };
+  std::string name;
+  torch::Tensor values;
+  std::vector<Part> parts;
 };
 
 // Bytes, counted from the tensors that there are.
@@ -89,10 +110,14 @@ class ParallelParameters {
   // The 2-norm over all parameters, of the norms of each rank's owned ones. Collective.
   virtual double global_norm(double owned_norm) = 0;
 
-  // Collective: every parameter, frozen ones too, whole and in the dtype that it is kept in, unit
-  // by unit; no more than one unit is whole at a time.
+  // Collective: every parameter, or those that train, whole and in the dtype that it is kept in, in
+  // inventory()'s order, unit by unit; no more than one unit is whole at a time.
   using Visit = std::function<void(const std::string& name, const torch::Tensor& values)>;
-  virtual void visit_whole(const Visit& visit) = 0;
+  enum class Visited { kAll, kTrained };
+  virtual void visit_whole(const Visit& visit, Visited visited = Visited::kAll) = 0;
+  virtual std::vector<ParameterInfo> inventory() const = 0;
+  // None where every parameter is a tensor of its own.
+  virtual std::vector<FlatArray> flat_arrays() const = 0;
   // A parameter becomes `values`, which every rank has whole, on any device and of any dtype.
   virtual void put_whole(const std::string& name, const torch::Tensor& values) = 0;
 

@@ -11,6 +11,15 @@
 
 namespace sftbench {
 
+inline constexpr const char* kAdapterConfigFile = "adapter_config.json";
+inline constexpr const char* kAdapterWeightsFile = "adapter_model.safetensors";
+
+// What peft calls a trained parameter in its file.
+std::string adapter_tensor_name(const std::string& parameter);
+
+// The content of adapter_config.json, `peft_config` being Tuning's own. `base_model` as below.
+std::string adapter_config_text(Json peft_config, const std::string& base_model);
+
 // Writes what `tuning` made trainable. `base_model` is the name that peft finds the base by; it may
 // be empty. InputError when the folder cannot be written.
 void save_adapter(const std::filesystem::path& folder, const Tuning& tuning,

@@ -1,0 +1,179 @@
+#include "cli/save_options.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
+#include "sftbench/checkpoint/saved_folder.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::vector<std::string> kStrategies = {"no", "steps", "epoch"};
+
+class Findings {
+ public:
+  void add(const char* option, std::string message, std::string expected,
+           std::string nearest = {}) {
+    list_.push_back({{}, 0, option, std::move(message), std::move(expected), std::move(nearest)});
+  }
+  void add(const InputError& error) {
+    list_.insert(list_.end(), error.diagnostics().begin(), error.diagnostics().end());
+  }
+  void raise_if_any() const {
+    if (!list_.empty()) throw InputError(list_);
+  }
+
+ private:
+  std::vector<Diagnostic> list_;
+};
+
+std::string whole_path(const std::string& path) {
+  if (path.empty()) return path;
+  std::string whole = fs::absolute(path).lexically_normal().string();
+  if (whole.size() > 1 && whole.back() == '/') whole.pop_back();
+  return whole;
+}
+
+// The folder, or where it would be made.
+bool can_be_made(fs::path folder) {
+  while (!fs::exists(folder) && folder.has_relative_path()) folder = folder.parent_path();
+  return fs::is_directory(folder) && ::access(folder.c_str(), W_OK | X_OK) == 0;
+}
+
+void check_strategy(const SavePlan& plan, Findings& findings) {
+  const bool known = plan.strategy == "no" || plan.strategy == "steps" || plan.strategy == "epoch";
+  if (!known) {
+    findings.add("--save-strategy", "unknown value '" + plan.strategy + "'",
+                 join(kStrategies, ", "), nearest_spelling(plan.strategy, kStrategies));
+    return;
+  }
+  if (plan.strategy != "no" && plan.checkpoint_directory.empty()) {
+    findings.add("--save-strategy", plan.strategy + " saves checkpoints, and no folder is given",
+                 "--checkpoint-dir DIR with it");
+  }
+  if (plan.strategy == "no" && !plan.checkpoint_directory.empty()) {
+    findings.add("--checkpoint-dir", "nothing is saved there",
+                 "--save-strategy steps or epoch with it");
+  }
+}
+
+void check_effect(const SaveOptions& options, const SavePlan& plan, Findings& findings) {
+  if (options.steps && plan.strategy != "steps") {
+    findings.add("--save-steps", "no effect with --save-strategy " + plan.strategy,
+                 "--save-strategy steps with it");
+  }
+  if (options.total_limit && plan.strategy == "no") {
+    findings.add("--save-total-limit", "no effect without checkpoints",
+                 "--save-strategy steps or epoch with it");
+  }
+}
+
+void check_folders(const SavePlan& plan, Findings& findings) {
+  const fs::path model = plan.model_directory, checkpoints = plan.checkpoint_directory;
+  if (!model.empty() && fs::exists(model) && (!fs::is_directory(model) || !fs::is_empty(model))) {
+    findings.add("--save-model-dir", model.string() + " is there already",
+                 "a folder that is not, or is empty: nothing is overwritten");
+  } else if (!model.empty() && !can_be_made(model.parent_path())) {
+    findings.add("--save-model-dir", "cannot write " + model.string(),
+                 "a folder whose parent may be written to");
+  }
+  if (checkpoints.empty()) return;
+  if (!can_be_made(checkpoints)) {
+    findings.add("--checkpoint-dir", "cannot write " + checkpoints.string(),
+                 "a folder that may be written to");
+    return;
+  }
+  const std::vector<FoundCheckpoint> found = list_checkpoints(checkpoints);
+  if (found.empty() || !plan.resume_from.empty()) return;
+  findings.add("--checkpoint-dir",
+               checkpoints.string() + " holds checkpoints of another run, the newest of step " +
+                   std::to_string(found.back().step),
+               "--resume-from-checkpoint " + checkpoints.string() +
+                   " to go on from there, or another folder");
+}
+
+void check_sense(const TrainingJob& job, Findings& findings) {
+  if (job.inputs.value("backend", kBackendLibtorch) == kBackendSimulate) {
+    findings.add("--backend", "simulate trains nothing that could be saved or resumed",
+                 "--backend libtorch with --save-model-dir, --checkpoint-dir and "
+                 "--resume-from-checkpoint");
+  }
+  if (job.runs > 1) {
+    findings.add("--experiment",
+                 job.experiment + " is " + std::to_string(job.runs) +
+                     " runs of the same training, of which none is saved or resumed",
+                 "another experiment with --save-model-dir, --checkpoint-dir and "
+                 "--resume-from-checkpoint");
+  }
+}
+
+bool saves_or_resumes(const SavePlan& plan) {
+  return plan.strategy != "no" || !plan.model_directory.empty() ||
+         !plan.checkpoint_directory.empty() || !plan.resume_from.empty();
+}
+
+}  // namespace
+
+void add_save_options(CLI::App& command, SaveOptions& options) {
+  command
+      .add_option("--save-model-dir", options.model_directory,
+                  "keep what was trained: a model that transformers loads, or peft's adapter")
+      ->type_name("DIR");
+  command
+      .add_option("--checkpoint-dir", options.checkpoint_directory,
+                  "where training checkpoints go, each in a folder checkpoint-STEP")
+      ->type_name("DIR");
+  command
+      .add_option(
+          "--save-strategy", options.strategy,
+          "when checkpoints are saved: never, after every --save-steps steps, or after each "
+          "epoch; and, unless never, at the end")
+      ->type_name("no|steps|epoch");
+  command.add_option("--save-steps", options.steps, "steps from one checkpoint to the next")
+      ->check(CLI::PositiveNumber)
+      ->option_text("N=500");
+  command
+      .add_option("--save-total-limit", options.total_limit,
+                  "checkpoints that are kept: the newest ones")
+      ->check(CLI::PositiveNumber)
+      ->option_text("N");
+  command
+      .add_option(
+          "--resume-from-checkpoint", options.resume_from,
+          "go on from a checkpoint, or from the newest in a folder of them, with any number "
+          "of ranks")
+      ->type_name("DIR");
+}
+
+void apply_save_options(const SaveOptions& options, TrainingJob& job) {
+  SavePlan& plan = job.save;
+  if (!options.model_directory.empty()) plan.model_directory = whole_path(options.model_directory);
+  if (!options.checkpoint_directory.empty()) {
+    plan.checkpoint_directory = whole_path(options.checkpoint_directory);
+  }
+  if (!options.strategy.empty()) plan.strategy = options.strategy;
+  plan.steps = options.steps.value_or(plan.steps);
+  plan.total_limit = options.total_limit.value_or(plan.total_limit);
+  if (!options.resume_from.empty()) plan.resume_from = whole_path(options.resume_from);
+
+  Findings findings;
+  check_strategy(plan, findings);
+  check_effect(options, plan, findings);
+  if (saves_or_resumes(plan)) check_sense(job, findings);
+  check_folders(plan, findings);
+  try {
+    if (!plan.resume_from.empty()) plan.resume_from = find_checkpoint(plan.resume_from).string();
+  } catch (const InputError& error) {
+    findings.add(error);
+  }
+  findings.raise_if_any();
+}
+
+}  // namespace sftbench

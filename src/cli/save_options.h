@@ -1,0 +1,29 @@
+// What `run` keeps of a training run and goes on from, under the names that fms-hf-tuning and
+// transformers give these things. They concern files, not what is measured.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "sftbench/plan/training_job.h"
+
+namespace sftbench {
+
+struct SaveOptions {
+  std::string model_directory;
+  std::string checkpoint_directory;
+  std::string strategy;  // empty: not given
+  std::optional<int64_t> steps, total_limit;
+  std::string resume_from;
+};
+
+void add_save_options(CLI::App& command, SaveOptions& options);
+
+// Puts what was given over the job's own plan. InputError with all that is wrong with the plan that
+// results, before anything is trained: choices that do not go together, folders that cannot be
+// written or hold something else already, a checkpoint that is not there.
+void apply_save_options(const SaveOptions& options, TrainingJob& job);
+
+}  // namespace sftbench

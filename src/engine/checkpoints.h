@@ -1,0 +1,35 @@
+// When a run writes files. The step loop calls one verb between two steps; most runs write nothing.
+// Every folder is there whole or not at all (checkpoint/saved_folder.h): all ranks have written
+// their files before rank 0 gives it its name, and whatever ends one of them before leaves what was
+// there as it was.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/trained_state.h"
+#include "sftbench/measure/events.h"
+
+namespace sftbench {
+
+class Checkpoints {
+ public:
+  virtual ~Checkpoints() = default;
+
+  // Collective, after each step; `last`: none follows. Seconds that it took. RunError(kWeights) when
+  // something cannot be written.
+  virtual double after_step(const TrainingProgress& progress, bool last) = 0;
+
+  virtual const std::vector<SavedFolder>& saved() const = 0;
+};
+
+// As job.save says. Collective: makes the folder of checkpoints, and rids it of what was left
+// half-written. RunError(kUnsupported) when a rank does not see the files of the others, or a choice
+// that is not known; RunError(kWeights) when the folder cannot be written to.
+std::unique_ptr<Checkpoints> make_checkpoints(const TrainingJob& job, const TrainedState& state);
+
+// What a measurement has to say of these choices; often nothing.
+std::vector<std::string> notes_on_saving(const TrainingJob& job, const TrainedState& state);
+
+}  // namespace sftbench

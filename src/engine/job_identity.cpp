@@ -1,0 +1,83 @@
+#include "engine/job_identity.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "sftbench/base/digest.h"
+
+namespace sftbench {
+namespace {
+
+// A dataset is known by its name and its size: reading all of it again would take long.
+int64_t size_of(const std::string& path) {
+  std::error_code error;
+  const auto size_bytes = std::filesystem::file_size(path, error);
+  return error ? -1 : static_cast<int64_t>(size_bytes);
+}
+
+void add_tuning(Json& identity, const TrainingJob& job) {
+  identity["tuning"] = job.tuning;
+  if (job.tuning == "lora" || job.tuning == "gptq-lora") {
+    identity["lora rank"] = job.lora.rank;
+    identity["lora alpha"] = job.lora.alpha;
+    identity["lora dropout"] = job.lora.dropout;
+    identity["lora target_modules"] = job.lora.target_modules;
+  }
+  if (job.tuning == "pt") identity["virtual tokens"] = job.prompt.virtual_tokens;
+}
+
+void add_optimizer(Json& identity, const OptimizerPlan& plan) {
+  identity["optimizer"] = plan.name;
+  identity["learning_rate"] = plan.learning_rate;
+  identity["weight_decay"] = plan.weight_decay;
+  identity["betas"] = plan.betas;
+  identity["epsilon"] = plan.epsilon;
+  identity["max_grad_norm"] = plan.max_grad_norm;
+  identity["lr_scheduler_type"] = plan.schedule;
+  identity["lr_scheduler_kwargs"] = plan.schedule_options;
+  identity["warmup_ratio"] = plan.warmup_ratio;
+  identity["warmup_steps"] = plan.warmup_steps;
+}
+
+std::string text(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+}  // namespace
+
+Json identity_of(const TrainingJob& job) {
+  Json identity = {
+      {"model", job.model.name},
+      {"config.json (digest)", digest(job.model.hf_config.dump()).substr(0, 12)},
+      {"weights", job.model.weights_directory.empty() ? "random" : "files"},
+      {"torch_dtype", job.precision.torch_dtype},
+      {"mixed precision", job.precision.autocast},
+      {"seed", job.seed},
+      {"dataset", job.data.dataset_id},
+      {"dataset bytes", size_of(job.data.path)},
+      {"text field", job.data.text_field},
+      {"response template", job.data.response_template},
+      {"model_max_length", job.data.model_max_length},
+      {"padding", job.data.padding},
+      {"entries in a step", job.batches.per_device_batch_size *
+                                job.batches.gradient_accumulation_steps * job.device.ranks}};
+  add_tuning(identity, job);
+  add_optimizer(identity, job.optimizer);
+  return identity;
+}
+
+std::vector<std::string> differences(const Json& saved, const Json& now) {
+  std::vector<std::string> found;
+  for (const auto& [name, value] : now.items()) {
+    const auto before = saved.find(name);
+    if (before != saved.end() && *before == value) continue;
+    found.push_back(name + (before == saved.end() ? " was not known" : " was " + text(*before)) +
+                    ", and is " + text(value));
+  }
+  for (const auto& [name, value] : saved.items()) {
+    if (!now.contains(name)) found.push_back(name + " was " + text(value) + ", and is not known");
+  }
+  return found;
+}
+
+}  // namespace sftbench

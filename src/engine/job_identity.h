@@ -1,0 +1,19 @@
+// What has to be the same in a run that goes on from a checkpoint: all that its next step depends on
+// beside the saved state. How many ranks share the work, and by which strategy, is not part of it,
+// nor is how long the run shall be.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sftbench/plan/training_job.h"
+
+namespace sftbench {
+
+// Name -> value, flat.
+Json identity_of(const TrainingJob& job);
+
+// "optimizer was adamw_torch, and is sgd": one for each difference.
+std::vector<std::string> differences(const Json& saved, const Json& now);
+
+}  // namespace sftbench

@@ -1,0 +1,83 @@
+#include "engine/resume.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "engine/job_identity.h"
+#include "engine/restore_state.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
+#include "sftbench/checkpoint/saved_folder.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TrainerState {
+  TrainingProgress progress;
+  int64_t forward_passes = 0;
+  Json loss_scaling, optimizer, job;
+  std::string strategy;
+  int64_t ranks = 0;
+};
+
+TrainerState read_trainer_state(const fs::path& folder) {
+  const fs::path path = folder / kTrainerStateFile;
+  const Json json = read_json_file(path.string());
+  TrainerState state;
+  try {
+    json.at("global_step").get_to(state.progress.steps);
+    json.at("updates").get_to(state.progress.updates);
+    json.at("epoch").get_to(state.progress.epoch);
+    json.at("forward_passes").get_to(state.forward_passes);
+    json.at("strategy").get_to(state.strategy);
+    json.at("ranks").get_to(state.ranks);
+    state.loss_scaling = json.at("loss_scaling");
+    state.optimizer = json.at("optimizer");
+    state.job = json.at("job");
+  } catch (const Json::exception& error) {
+    throw InputError({{path.string(),
+                       0,
+                       {},
+                       "not the state of a run: " + json_problem(error),
+                       "what this program has written there",
+                       {}}});
+  }
+  return state;
+}
+
+void require_same_job(const TrainerState& saved, const TrainingJob& job) {
+  const std::vector<std::string> found = differences(saved.job, identity_of(job));
+  if (found.empty()) return;
+  throw RunError(ReasonCode::kUnsupported,
+                 "cannot resume from " + job.save.resume_from +
+                     ", the checkpoint of another job: " + join(found, "; "));
+}
+
+void require_steps_left(const TrainerState& saved, int64_t total_steps, const std::string& from) {
+  if (saved.progress.steps < total_steps) return;
+  throw RunError(ReasonCode::kUnsupported,
+                 "nothing is left to train: " + from + " has done " +
+                     std::to_string(saved.progress.steps) + " steps, and this run has " +
+                     std::to_string(total_steps) +
+                     "; a larger max_steps or num_train_epochs goes on from there");
+}
+
+}  // namespace
+
+Resumed resume(const TrainingJob& job, int64_t total_steps, TrainedState& state) {
+  const fs::path folder = job.save.resume_from;
+  const TrainerState saved = read_trainer_state(folder);
+  require_same_job(saved, job);
+  require_steps_left(saved, total_steps, job.save.resume_from);
+
+  restore_parameters(folder, state);
+  const SavedLayout layout{saved.strategy, saved.ranks};
+  Resumed resumed{saved.progress, restore_optimizer(folder, layout, saved.optimizer, state)};
+  restore_loss_scaling(folder, saved.loss_scaling, state);
+  state.model.resume_at_pass(saved.forward_passes);
+  return resumed;
+}
+
+}  // namespace sftbench

@@ -1,0 +1,254 @@
+#include "engine/save_state.h"
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+#include "sftbench/checkpoint/safetensors_writer.h"
+#include "sftbench/checkpoint/stored_state.h"
+#include "sftbench/model/stored_dtype.h"
+#include "sftbench/tuning/adapter_files.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+using Append = std::function<void(const void* bytes, size_t size_bytes)>;
+
+void append_tensor(const Append& append, const torch::Tensor& tensor) {
+  const torch::Tensor values = tensor.detach().cpu().contiguous();
+  append(values.data_ptr(), values.nbytes());
+}
+
+// --- FULL
+// -----------------------------------------------------------------------------------------
+
+// Visits every rank's units, and gives rank 0's file one tensor after the other.
+void visit_into(const TrainedState& state, const Append& append) {
+  using Visited = ParallelParameters::Visited;
+  const bool leads = state.leads();
+  state.parameters.visit_whole(
+      [&](const std::string&, const torch::Tensor& values) {
+        if (leads) append_tensor(append, values);
+      },
+      state.has_adapters() ? Visited::kTrained : Visited::kAll);
+}
+
+std::vector<TensorHeader> full_headers(const TrainedState& state) {
+  std::vector<TensorHeader> headers;
+  for (const ParameterInfo& info : state.parameters.inventory()) {
+    if (state.has_adapters() && !info.trains) continue;
+    headers.push_back({state.has_adapters() ? adapter_tensor_name(info.name) : info.name,
+                       stored_dtype_of(info.dtype), info.shape});
+  }
+  return headers;
+}
+
+void save_full(const TrainedState& state, const fs::path& folder) {
+  if (!state.is_first_replica()) return;
+  if (!state.leads()) return visit_into(state, {});
+  const std::vector<TensorHeader> headers = full_headers(state);
+  if (state.has_adapters()) {
+    SafetensorsWriter writer(folder / kAdapterWeightsFile, headers);
+    visit_into(state, [&](const void* bytes, size_t size) { writer.append(bytes, size); });
+    return writer.finish();
+  }
+  ModelFilesWriter writer(folder, headers);
+  visit_into(state, [&](const void* bytes, size_t size) { writer.append(bytes, size); });
+  writer.finish();
+}
+
+// --- a file of this rank's own
+// --------------------------------------------------------------------
+
+class RankFile {
+ public:
+  explicit RankFile(std::string name) : name_(std::move(name)) {}
+
+  const std::string& name() const { return name_; }
+
+  void add(std::string tensor, torch::Tensor values, std::vector<int64_t> shape) {
+    headers_.push_back(
+        {std::move(tensor), stored_dtype_of(values.scalar_type()), std::move(shape)});
+    values_.push_back(std::move(values));
+  }
+
+  void write(const fs::path& folder) const {
+    if (headers_.empty()) return;
+    SafetensorsWriter writer(folder / name_, headers_);
+    for (const torch::Tensor& values : values_) {
+      append_tensor([&](const void* bytes, size_t size) { writer.append(bytes, size); }, values);
+    }
+    writer.finish();
+  }
+
+ private:
+  std::string name_;
+  std::vector<TensorHeader> headers_;
+  std::vector<torch::Tensor> values_;  // share the memory of what is saved
+};
+
+PieceRow row_of(const OwnedTensor& owned, const RankFile& file) {
+  return {.value = owned.name,
+          .shape = owned.shape,
+          .begin = owned.begin,
+          .end = owned.begin + owned.tensor.numel(),
+          .file = file.name(),
+          .tensor = owned.name,
+          .offset = 0,
+          .map = {},
+          .scales = {}};
+}
+
+void save_sharded(const TrainedState& state, RankFile& file, Json& rows) {
+  for (const OwnedTensor& owned : state.parameters.owned()) {
+    file.add(owned.name, owned.tensor, {owned.tensor.numel()});
+    rows.push_back(to_json(row_of(owned, file)));
+  }
+}
+
+void save_local(const TrainedState& state, RankFile& file, Json& rows) {
+  const std::vector<OwnedTensor>& all_owned = state.parameters.owned();
+  for (const FlatArray& array : state.parameters.flat_arrays()) {
+    file.add(array.name, array.values, {array.values.numel()});
+    for (const FlatArray::Part& part : array.parts) {
+      PieceRow row = row_of(all_owned[part.owned], file);
+      row.tensor = array.name;
+      row.offset = part.offset;
+      rows.push_back(to_json(row));
+    }
+  }
+}
+
+// --- the optimiser
+// --------------------------------------------------------------------------------
+
+class StateSaver : public OptimizerStateVisitor {
+ public:
+  StateSaver(const std::vector<OwnedTensor>& owned, RankFile& file, SavedPieces& pieces)
+      : file_(file), pieces_(pieces) {
+    for (const OwnedTensor& tensor : owned) owned_[tensor.name] = &tensor;
+  }
+
+  void parameter(const std::string& name) override { of_ = owned_.at(name); }
+  void number(const char* name, int64_t& value) override { pieces_.numbers[key(name)] = value; }
+  void number(const char* name, double& value) override { pieces_.numbers[key(name)] = value; }
+
+  void values(const char* name, const torch::Tensor& values) override {
+    PieceRow row = row_of_state(name);
+    file_.add(row.tensor, values, {values.numel()});
+    pieces_.optimizer.push_back(to_json(row));
+  }
+
+  void quantized(const char* name, const ops::QuantizedTensor& values) override {
+    PieceRow row = row_of_state(name);
+    row.map = map_name(values.map);
+    row.scales = row.tensor + ".scales";
+    row.tensor += ".codes";
+    file_.add(row.tensor, values.codes, {values.codes.numel()});
+    file_.add(row.scales, values.scales, {values.scales.numel()});
+    pieces_.optimizer.push_back(to_json(row));
+  }
+
+  void shaped(const char* name, const torch::Tensor& values) override {
+    PieceRow row = row_of_state(name);
+    row.shape = values.sizes().vec();
+    row.begin = 0;
+    row.end = values.numel();
+    file_.add(row.tensor, values, row.shape);
+    pieces_.optimizer.push_back(to_json(row));
+  }
+
+ private:
+  std::string key(const char* name) const {
+    return state_key(of_ == nullptr ? std::string() : of_->name, name);
+  }
+  PieceRow row_of_state(const char* name) const {
+    check(of_ != nullptr, "tensors of a state are of a parameter");
+    PieceRow row = row_of(*of_, file_);
+    row.value = row.tensor = key(name);
+    return row;
+  }
+
+  std::map<std::string, const OwnedTensor*> owned_;
+  RankFile& file_;
+  SavedPieces& pieces_;
+  const OwnedTensor* of_ = nullptr;
+};
+
+// --- what stands beside the weights
+// ---------------------------------------------------------------
+
+const char* dtype_name(torch::Dtype dtype) {
+  if (dtype == torch::kBFloat16) return "bfloat16";
+  return dtype == torch::kFloat16 ? "float16" : "float32";
+}
+
+// The model's own, with the dtype and the vocabulary that were trained.
+Json trained_config(const TrainedState& state, const TrainingJob& job) {
+  Json config = job.model.hf_config;
+  for (const ParameterInfo& info : state.parameters.inventory()) {
+    if (info.name != "model.embed_tokens.weight") continue;
+    config["vocab_size"] = info.shape.at(0);
+    // transformers 5 writes "dtype" and reads both; those before it know "torch_dtype".
+    if (!config.contains("dtype")) config["torch_dtype"] = dtype_name(info.dtype);
+    for (const char* key : {"dtype", "torch_dtype"}) {
+      if (config.contains(key)) config[key] = dtype_name(info.dtype);
+    }
+  }
+  return config;
+}
+
+void copy_if_there(const std::string& from, const char* name, const fs::path& to) {
+  const fs::path source = fs::path(from) / name;
+  if (from.empty() || !fs::is_regular_file(source)) return;
+  write_file_atomic(to / name, read_file(source));
+}
+
+}  // namespace
+
+void save_model(const TrainedState& state, const std::string& format, const fs::path& folder,
+                SavedPieces& pieces) {
+  if (format == "FULL") return save_full(state, folder);
+  if (!state.is_first_replica()) return;
+  RankFile file(rank_file_name("model", state.group));
+  if (format == "LOCAL") {
+    save_local(state, file, pieces.model);
+  } else {
+    save_sharded(state, file, pieces.model);
+  }
+  file.write(folder);
+}
+
+void save_optimizer(const TrainedState& state, const fs::path& folder, SavedPieces& pieces) {
+  if (!state.is_first_replica()) return;
+  const torch::NoGradGuard no_grad;
+  RankFile file(rank_file_name("optimizer", state.group));
+  StateSaver saver(state.parameters.owned(), file, pieces);
+  state.optimizer.visit_state(saver);
+  file.write(folder);
+}
+
+void save_description(const TrainedState& state, const TrainingJob& job, const fs::path& folder) {
+  const std::string& weights = job.model.weights_directory;
+  if (state.has_adapters()) {
+    const std::string base = weights.empty() ? job.model.name : weights;
+    write_file_atomic(folder / kAdapterConfigFile, adapter_config_text(state.peft_config, base));
+  } else {
+    write_file_atomic(folder / "config.json", trained_config(state, job).dump(2) + "\n");
+    copy_if_there(weights, "generation_config.json", folder);
+  }
+  for (const char* name :
+       {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+        "tokenizer.model", "vocab.json", "merges.txt", "chat_template.jinja"}) {
+    copy_if_there(job.model.tokenizer_directory, name, folder);
+  }
+}
+
+}  // namespace sftbench

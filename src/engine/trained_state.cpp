@@ -1,0 +1,56 @@
+#include "engine/trained_state.h"
+
+#include <array>
+#include <cstdio>
+#include <utility>
+
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+namespace {
+
+constexpr std::array<std::pair<ops::QuantMap, const char*>, 4> kMaps = {
+    {{ops::QuantMap::kSigned8, "signed8"},
+     {ops::QuantMap::kUnsigned8, "unsigned8"},
+     {ops::QuantMap::kSigned4, "signed4"},
+     {ops::QuantMap::kUnsigned4, "unsigned4"}}};
+
+}  // namespace
+
+std::string saved_format(const TrainingJob& job, const ParallelParameters& parameters) {
+  constexpr std::array<std::pair<const char*, const char*>, 3> kFormats = {
+      {{"FULL_STATE_DICT", "FULL"},
+       {"SHARDED_STATE_DICT", "SHARDED"},
+       {"LOCAL_STATE_DICT", "LOCAL"}}};
+  std::vector<std::string> known;
+  for (const auto& [type, format] : kFormats) {
+    if (job.parallel.state_dict_type == type) return parameters.whole() ? "FULL" : format;
+    known.emplace_back(type);
+  }
+  throw unsupported_choice("state_dict_type", job.parallel.state_dict_type, known);
+}
+
+std::string rank_file_name(const std::string& stem, const RankGroup& group) {
+  char name[96];
+  std::snprintf(name, sizeof name, "%s-rank-%05d-of-%05d.safetensors", stem.c_str(), group.rank(),
+                group.world_size());
+  return name;
+}
+
+std::string map_name(ops::QuantMap map) {
+  for (const auto& [known, name] : kMaps) {
+    if (known == map) return name;
+  }
+  check(false, "every map has a name");
+  return {};
+}
+
+ops::QuantMap map_of_name(const std::string& name) {
+  for (const auto& [map, known] : kMaps) {
+    if (name == known) return map;
+  }
+  throw InputError("codes of a quantised state have the map '" + name +
+                   "'; expected signed8, unsigned8, signed4 or unsigned4");
+}
+
+}  // namespace sftbench

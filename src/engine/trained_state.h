@@ -1,0 +1,58 @@
+// What of a run goes into a checkpoint and comes out of it: the parts that have a state, and how far
+// they have come.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sftbench/base/json.h"
+#include "sftbench/model/causal_lm.h"
+#include "sftbench/optim/gradient_scaling.h"
+#include "sftbench/optim/optimizer.h"
+#include "sftbench/parallel/parallel_parameters.h"
+#include "sftbench/parallel/process_mesh.h"
+#include "sftbench/plan/training_job.h"
+#include "sftbench/ranks/rank_group.h"
+
+namespace sftbench {
+
+// Optimisation steps and, fewer where loss scaling skipped some, updates.
+struct TrainingProgress {
+  int64_t steps = 0;
+  int64_t updates = 0;
+  double epoch = 0;
+};
+
+// All of them outlive who holds this.
+struct TrainedState {
+  CausalLm& model;
+  ParallelParameters& parameters;
+  Optimizer& optimizer;
+  LossScaler& loss_scaler;
+  ProcessMesh& mesh;
+  RankGroup& group;
+  Json peft_config;  // Tuning's; null where the model itself is trained
+
+  bool leads() const { return group.rank() == 0; }
+  // Replicas hold the same bits: one of them is written.
+  bool is_first_replica() const { return mesh.replicas().rank() == 0; }
+  bool has_adapters() const { return !peft_config.is_null(); }
+};
+
+// "FULL", "SHARDED" or "LOCAL", as the job's fsdp_state_dict_type says; whole parameters have one
+// form, FULL. RunError(kUnsupported) naming what there is.
+std::string saved_format(const TrainingJob& job, const ParallelParameters& parameters);
+
+// "model-rank-00001-of-00004.safetensors"
+std::string rank_file_name(const std::string& stem, const RankGroup& group);
+
+// Where the state `name` of a parameter stands in the files, and a number of it.
+inline std::string state_key(const std::string& parameter, const std::string& name) {
+  return parameter.empty() ? name : parameter + "/" + name;
+}
+
+// "signed8": how a quantised state's codes are to be read.
+std::string map_name(ops::QuantMap map);
+ops::QuantMap map_of_name(const std::string& name);
+
+}  // namespace sftbench

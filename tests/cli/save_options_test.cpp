@@ -1,0 +1,193 @@
+// What `run` is asked to keep and to go on from: every way to ask for what makes no sense, and a
+// run of the executable that is resumed.
+#include "cli/save_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "cli/program.h"
+#include "results/schema_check.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+std::string problem(const SaveOptions& options, TrainingJob job = {}) {
+  job.inputs = job.inputs.is_null() ? Json::object() : job.inputs;
+  try {
+    apply_save_options(options, job);
+    return "none";
+  } catch (const InputError& error) {
+    return error.what();
+  }
+}
+
+void add_checkpoint(const fs::path& folder, int step) {
+  write_file_atomic(folder / ("checkpoint-" + std::to_string(step)) / "trainer_state.json", "{}");
+}
+
+TEST(SaveOptionsTest, ArePutOverTheJobsPlanWithWholePaths) {
+  const fs::path folder = fresh_folder("save_options");
+  add_checkpoint(folder / "old", 7);
+  TrainingJob job;
+  job.inputs = Json::object();
+  apply_save_options({.model_directory = (folder / "new/../model/").string(),
+                      .checkpoint_directory = (folder / "old").string(),
+                      .strategy = "steps",
+                      .steps = 3,
+                      .total_limit = 2,
+                      .resume_from = (folder / "old").string()},
+                     job);
+  EXPECT_EQ(job.save.model_directory, folder / "model");
+  EXPECT_EQ(job.save.checkpoint_directory, folder / "old");
+  EXPECT_EQ(job.save.strategy, "steps");
+  EXPECT_EQ(job.save.steps, 3);
+  EXPECT_EQ(job.save.total_limit, 2);
+  EXPECT_EQ(job.save.resume_from, folder / "old/checkpoint-7");
+  const SavePlan before = job.save;
+  apply_save_options({}, job);  // as with --job: what is not given stays
+  EXPECT_EQ(job.save.model_directory, before.model_directory);
+  EXPECT_EQ(job.save.steps, before.steps);
+}
+
+TEST(SaveOptionsTest, SayWhatDoesNotGoTogether) {
+  const std::string folder = fresh_folder("save_options") / "checkpoints";
+  EXPECT_EQ(problem({.checkpoint_directory = folder, .strategy = "step"}),
+            "--save-strategy: unknown value 'step'; expected no, steps, epoch; did you mean "
+            "'steps'?");
+  EXPECT_EQ(problem({.strategy = "epoch"}),
+            "--save-strategy: epoch saves checkpoints, and no folder is given; expected "
+            "--checkpoint-dir DIR with it");
+  EXPECT_EQ(problem({.checkpoint_directory = folder}),
+            "--checkpoint-dir: nothing is saved there; expected --save-strategy steps or epoch "
+            "with it");
+  EXPECT_EQ(problem({.checkpoint_directory = folder, .strategy = "epoch", .steps = 3}),
+            "--save-steps: no effect with --save-strategy epoch; expected --save-strategy steps "
+            "with it");
+  EXPECT_EQ(problem({.total_limit = 3}),
+            "--save-total-limit: no effect without checkpoints; expected --save-strategy steps or "
+            "epoch with it");
+  TrainingJob series;
+  series.experiment = "finetune_full_stability-v1.0.0";
+  series.runs = 5;
+  EXPECT_THAT(problem({.model_directory = folder}, series),
+              HasSubstr("finetune_full_stability-v1.0.0 is 5 runs of the same training, of which "
+                        "none is saved or resumed"));
+  EXPECT_EQ(problem({}, series), "none");
+  TrainingJob simulated;
+  simulated.inputs = {{"backend", "simulate"}};
+  EXPECT_THAT(problem({.model_directory = folder}, simulated),
+              HasSubstr("--backend: simulate trains nothing that could be saved or resumed"));
+}
+
+TEST(SaveOptionsTest, SayWhichFoldersCannotBeUsed) {
+  const fs::path folder = fresh_folder("save_options");
+  write_file_atomic(folder / "model" / "thesis.tex", "");
+  write_file_atomic(folder / "file", "");
+  add_checkpoint(folder / "checkpoints", 4);
+  fs::create_directory(folder / "empty");
+  EXPECT_THAT(problem({.model_directory = (folder / "model").string()}),
+              HasSubstr("/model is there already; expected a folder that is not, or is empty: "
+                        "nothing is overwritten"));
+  EXPECT_EQ(problem({.model_directory = (folder / "empty").string()}), "none");
+  EXPECT_THAT(problem({.model_directory = (folder / "file/model").string()}),
+              HasSubstr("--save-model-dir: cannot write " + (folder / "file/model").string()));
+  EXPECT_THAT(problem({.checkpoint_directory = (folder / "file").string(), .strategy = "epoch"}),
+              HasSubstr("--checkpoint-dir: cannot write " + (folder / "file").string()));
+  EXPECT_THAT(
+      problem({.checkpoint_directory = (folder / "checkpoints").string(), .strategy = "epoch"}),
+      HasSubstr("/checkpoints holds checkpoints of another run, the newest of step 4; expected "
+                "--resume-from-checkpoint " +
+                (folder / "checkpoints").string() + " to go on from there, or another folder"));
+  EXPECT_THAT(problem({.resume_from = (folder / "nowhere").string()}),
+              HasSubstr("/nowhere: no such folder; expected a checkpoint"));
+  EXPECT_THAT(problem({.resume_from = (folder / "model").string()}),
+              HasSubstr("/model: no checkpoint; expected a checkpoint, which has "
+                        "trainer_state.json, or a folder of them"));
+}
+
+// --- the executable
+// -------------------------------------------------------------------------------
+
+class SavingRunTest : public ::testing::Test {
+ protected:
+  SavingRunTest() {
+    const fs::path model = fs::path(SFTBENCH_TEST_DATA) / "models" / "llama_plain";
+    fs::create_directory(folder_ / "data");
+    std::ofstream dataset(folder_ / "data" / "news-tokens-16384plus-entries-4096.jsonl");
+    for (int i = 0; i < 8; ++i) {
+      dataset << R"({"output": "### Input:\n word )" << i
+              << R"( \n\n### Response: words of the day"})"
+              << "\n";
+    }
+    std::ofstream(folder_ / "config.yaml")
+        << "parameters:\n  data_directory: " << (folder_ / "data").string()
+        << "\n  model_map: {tiny: " << model.string() << "}\n";
+  }
+
+  ProgramResult run(const std::vector<std::string>& more, int steps,
+                    const std::string& command = "run") const {
+    std::vector<std::string> words = {command, "--experiment", "finetune_full_benchmark-v1.0.0"};
+    for (const std::string& setting :
+         {std::string("model_name=tiny"), std::string("model_max_length=32"),
+          std::string("batch_size=2"), std::string("gradient_accumulation_steps=1"),
+          std::string("number_gpus=0"), "max_steps=" + std::to_string(steps)}) {
+      words.insert(words.end(), {"--set", setting});
+    }
+    words.insert(words.end(), {"--config", (folder_ / "config.yaml").string(), "--threads", "1",
+                               "--format", "json", "-o", (folder_ / "results").string()});
+    words.insert(words.end(), more.begin(), more.end());
+    return run_program(words, {{"SFTBENCH_ENGINE", ""}});
+  }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  fs::path folder_ = fresh_folder("saving_run");
+};
+
+TEST_F(SavingRunTest, IsResumedByTwoRanksAndSaysSo) {
+  const ProgramResult first =
+      run({"--save-strategy", "steps", "--save-steps", "2", "--checkpoint-dir", path("kept"),
+           "--save-model-dir", path("model")},
+          4);
+  ASSERT_EQ(first.status, 0) << first.err;
+  const Json straight = Json::parse(first.out);
+  EXPECT_FALSE(straight["inputs"].contains("save"));
+  EXPECT_EQ(straight["extra"]["saved"].size(), 3);
+  EXPECT_EQ(straight["extra"]["saved"][2]["path"], path("model"));
+  EXPECT_TRUE(fs::exists(path("model") + "/model.safetensors"));
+  EXPECT_THAT(first.err, HasSubstr("saved " + path("model") + ": "));
+
+  const ProgramResult second =
+      run({"--ranks", "2", "--resume-from-checkpoint", path("kept") + "/checkpoint-2"}, 4);
+  ASSERT_EQ(second.status, 0) << second.err;
+  const Json resumed = Json::parse(second.out);
+  EXPECT_EQ(resumed["extra"]["resumed"]["step"], 2);
+  EXPECT_EQ(resumed["extra"]["loss"].size(), 2);
+  // bfloat16 parameters: 8 bits, summed in another order.
+  EXPECT_NEAR(resumed["extra"]["loss"][1], straight["extra"]["loss"][3], 1e-2);
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "results")) {
+    if (entry.path().extension() == ".json") EXPECT_EQ(schema_violation(entry.path()), "");
+  }
+}
+
+TEST_F(SavingRunTest, SaysWhatIsWrongBeforeItMeasures) {
+  const ProgramResult wrong = run({"--save-strategy", "steps"}, 1);
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--save-strategy: steps saves checkpoints, and no folder"));
+  EXPECT_FALSE(fs::exists(folder_ / "results"));
+  EXPECT_EQ(run({"--save-steps", "0", "--save-strategy", "steps"}, 1).status, 2);
+  const ProgramResult sweep = run_program({"sweep", "space.yaml", "--save-model-dir", "model"});
+  EXPECT_EQ(sweep.status, 2);
+  EXPECT_THAT(sweep.err, HasSubstr("--save-model-dir"));
+}
+
+}  // namespace
+}  // namespace sftbench

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Loads with transformers and peft what `sftbench run` has saved, and compares losses.
+
+    python saved_model.py BUILD/bin/sftbench
+
+Trains the tiny models of training/ for four steps of all their entries, by one process and by two ranks under
+FULL_SHARD, with a checkpoint after each. The loss of a step is that of the parameters in the checkpoint before it:
+transformers, given that folder, has to come to the same. Prints a line for each model, and exits with 1 when one differs
+by more than float32's rounding.
+
+Made for transformers 5.23, peft 0.20, torch 2.15.
+"""
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from training import FOLDER, encode, make_collator, make_texts
+
+TOLERANCE = 2e-5  # the order of sums in float32, relative
+LORA = {"rank": 4, "alpha": 16.0, "dropout": 0.0, "target_modules": ["q_proj", "v_proj"]}
+
+
+def job_for(sftbench, model, tuning, ranks, folder):
+    command = [sftbench, "run", "--experiment", "finetune_full_benchmark-v1.0.0", "--weights", "random", "--dry-run"]
+    for setting in ("model_name=smollm2-135m", "number_gpus=0", "model_max_length=48", "batch_size=1", "max_steps=4",
+                    "dataset_id=news-tokens-16384plus-entries-4096"):
+        command += ["--set", setting]
+    job = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    config = json.loads((FOLDER / model / "config.json").read_text())
+    job["model"] = {"name": model, "hf_config": config, "weights_directory": str(FOLDER / model),
+                    "tokenizer_directory": str(FOLDER / "tokenizer")}
+    job["tuning"], job["lora"] = tuning, LORA
+    job["data"].update(path=str(FOLDER / "dataset.jsonl"), model_max_length=48, token_cache_directory="")
+    job["batches"].update(per_device_batch_size=26 // ranks, gradient_accumulation_steps=1, max_steps=4)
+    job["precision"] = {"torch_dtype": "float32", "autocast": "no"}
+    job["optimizer"].update(name="adamw_torch", learning_rate=1e-3)
+    job["device"].update(kind="cpu", ranks=ranks, nodes=1, threads=1)
+    job["parallel"].update(strategy="FULL_SHARD" if ranks > 1 else "DDP", state_dict_type="FULL_STATE_DICT")
+    path = folder / "job.json"
+    path.write_text(json.dumps(job))
+    return path
+
+
+def train(sftbench, job, folder):
+    command = [sftbench, "run", "--job", str(job), "-o", str(folder / "results"), "--format", "json",
+               "--save-strategy", "steps", "--save-steps", "1", "--checkpoint-dir", str(folder / "checkpoints"),
+               "--save-model-dir", str(folder / "model")]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(f"{' '.join(command)}\n{result.stderr}")
+    return json.loads(result.stdout)["extra"]["loss"]
+
+
+def loss_of(model, batch):
+    logits = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits.float()
+    return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), batch["labels"][:, 1:].flatten()).item()
+
+
+def load(folder, model, tuning):
+    if tuning == "full":
+        return AutoModelForCausalLM.from_pretrained(folder)
+    return PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(FOLDER / model), folder)
+
+
+@torch.no_grad()
+def compare(sftbench, model, tuning, ranks):
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        losses = train(sftbench, job_for(sftbench, model, tuning, ranks, folder), folder)
+        tokenizer = AutoTokenizer.from_pretrained(folder / "model")
+        batch = make_collator(tokenizer.pad_token_id)([encode(tokenizer, text) for text in make_texts()])
+        worst = 0.0
+        for step in (1, 2, 3):
+            loaded = load(folder / "checkpoints" / f"checkpoint-{step}", model, tuning)
+            expected = loss_of(loaded, batch)
+            worst = max(worst, abs(losses[step] - expected) / expected)
+        final = load(folder / "model", model, tuning).state_dict()
+        last = load(folder / "checkpoints" / "checkpoint-4", model, tuning).state_dict()
+        same = final.keys() == last.keys() and all(torch.equal(final[k], last[k]) for k in final)
+    verdict = "ok" if worst < TOLERANCE and same else "DIFFERENT"
+    print(f"{model:10} {tuning:5} {ranks} rank{'s' if ranks > 1 else ' '}  loss of steps 2 to 4 within {worst:.1e}  "
+          f"{verdict}", flush=True)
+    return verdict == "ok"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    cases = [(model, tuning, ranks) for model in ("llama", "llama_all", "mistral", "granite")
+             for tuning in ("full", "lora") for ranks in (1, 2)]
+    sys.exit(0 if all([compare(sys.argv[1], *case) for case in cases]) else 1)
