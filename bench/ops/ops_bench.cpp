@@ -160,19 +160,15 @@ void register_operators(torch::Dtype dtype) {
 
 // --- optimiser: bytes are those that a step must move
 // ---------------------------------------------
-constexpr int64_t kOptimizerTensors = 30, kOptimizerNumel = 1 << 20;
+constexpr int64_t kGradientTensors = 30, kGradientNumel = 1 << 20;
 
-struct OptimizerState {
-  std::vector<Tensor> parameters, gradients, first, second;
-  explicit OptimizerState(torch::Dtype dtype) {
-    for (int64_t i = 0; i < kOptimizerTensors; ++i) {
-      parameters.push_back(torch::randn({kOptimizerNumel}).to(dtype));
-      gradients.push_back(torch::randn({kOptimizerNumel}).to(dtype));
-      first.push_back(torch::zeros({kOptimizerNumel}, dtype));
-      second.push_back(torch::zeros({kOptimizerNumel}, dtype));
-    }
+struct Gradients {
+  std::vector<Tensor> tensors;
+  explicit Gradients(torch::Dtype dtype) {
+    for (int64_t i = 0; i < kGradientTensors; ++i)
+      tensors.push_back(torch::randn({kGradientNumel}).to(dtype));
   }
-  int64_t numel() const { return kOptimizerTensors * kOptimizerNumel; }
+  int64_t bytes() const { return kGradientTensors * kGradientNumel * tensors[0].element_size(); }
 };
 
 void count_bytes(benchmark::State& state, int64_t bytes) {
@@ -180,50 +176,32 @@ void count_bytes(benchmark::State& state, int64_t bytes) {
       benchmark::Counter(static_cast<double>(bytes), benchmark::Counter::kIsIterationInvariantRate);
 }
 
-void adamw_ours(benchmark::State& state, torch::Dtype dtype) {
-  OptimizerState s(dtype);
-  sftbench::ops::AdamWStep step{1e-5, 0.9, 0.999, 1e-8, 0.0, 0};
-  for (auto _ : state) {
-    ++step.step;
-    sftbench::ops::adamw_step(s.parameters, s.gradients, s.first, s.second, step);
-  }
-  count_bytes(state, 7 * s.numel() * s.parameters[0].element_size());
-}
-
-void adamw_stock(benchmark::State& state, torch::Dtype dtype) {
-  OptimizerState s(dtype);
-  torch::optim::AdamW optimizer(s.parameters, torch::optim::AdamWOptions(1e-5).weight_decay(0.0));
-  for (size_t i = 0; i < s.parameters.size(); ++i) s.parameters[i].mutable_grad() = s.gradients[i];
-  for (auto _ : state) optimizer.step();
-  count_bytes(state, 7 * s.numel() * s.parameters[0].element_size());
-}
-
 void norm_ours(benchmark::State& state, torch::Dtype dtype) {
-  const OptimizerState s(dtype);
-  for (auto _ : state) benchmark::DoNotOptimize(sftbench::ops::global_norm(s.gradients));
-  count_bytes(state, s.numel() * s.parameters[0].element_size());
+  const Gradients gradients(dtype);
+  for (auto _ : state) benchmark::DoNotOptimize(sftbench::ops::global_norm(gradients.tensors));
+  count_bytes(state, gradients.bytes());
 }
 
 void norm_stock(benchmark::State& state, torch::Dtype dtype) {
-  const OptimizerState s(dtype);
+  const Gradients gradients(dtype);
   for (auto _ : state) {
     std::vector<Tensor> norms;
-    for (const Tensor& gradient : s.gradients) norms.push_back(gradient.norm(2));
+    for (const Tensor& gradient : gradients.tensors) norms.push_back(gradient.norm(2));
     benchmark::DoNotOptimize(torch::stack(norms).norm(2).item<double>());
   }
-  count_bytes(state, s.numel() * s.parameters[0].element_size());
+  count_bytes(state, gradients.bytes());
 }
 
 // The yardstick of both: reading and writing the same memory.
 void copy(benchmark::State& state, torch::Dtype dtype) {
-  const OptimizerState s(dtype);
+  const Gradients from(dtype), to(dtype);
   for (auto _ : state) {
-    for (int64_t i = 0; i < kOptimizerTensors; ++i) s.first[i].copy_(s.gradients[i]);
+    for (size_t i = 0; i < from.tensors.size(); ++i) to.tensors[i].copy_(from.tensors[i]);
   }
-  count_bytes(state, 2 * s.numel() * s.parameters[0].element_size());
+  count_bytes(state, 2 * from.bytes());
 }
 
-void register_optimizer(torch::Dtype dtype) {
+void register_norm(torch::Dtype dtype) {
   const std::string suffix = dtype == torch::kBFloat16 ? "/bf16" : "/fp32";
   const auto add_one = [&](const std::string& name,
                            void (*function)(benchmark::State&, torch::Dtype)) {
@@ -231,8 +209,6 @@ void register_optimizer(torch::Dtype dtype) {
         ->Unit(benchmark::kMillisecond)
         ->UseRealTime();
   };
-  add_one("adamw" + suffix + "/ours", adamw_ours);
-  add_one("adamw" + suffix + "/stock", adamw_stock);
   add_one("global_norm" + suffix + "/ours", norm_ours);
   add_one("global_norm" + suffix + "/stock", norm_stock);
   add_one("copy" + suffix, copy);
@@ -249,7 +225,7 @@ int main(int argc, char** argv) {
   torch::manual_seed(0);
   for (const auto dtype : {torch::kBFloat16, torch::kFloat32}) {
     register_operators(dtype);
-    register_optimizer(dtype);
+    register_norm(dtype);
   }
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;

@@ -139,12 +139,8 @@ std::vector<std::string> notes_on(const Optimizer& optimizer, const OptimizerPla
   return notes;
 }
 
-std::vector<std::string> warnings_about(const CausalLm& model, const BatchSource& batches) {
+std::vector<std::string> warnings_about(const BatchSource& batches) {
   std::vector<std::string> warnings;
-  if (const double rate = model.config().attention_dropout; rate > 0) {
-    warnings.push_back("the model's attention_dropout of " + std::to_string(rate) +
-                       " is not applied");
-  }
   if (const int64_t entries = batches.entries_without_response(); entries > 0) {
     warnings.push_back(
         std::to_string(entries) +
@@ -208,6 +204,7 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group) {
   PlacedModel placed = place_model(job, choose_kernels(job.kernels), tokenizer.vocabulary_size(),
                                    *tuning, device, *run.mesh);
   run.model = std::move(placed.model);
+  run.model->seed_dropout(job.seed);
   run.parameters = std::move(placed.parameters);
   run.begin.compute_dtype = apply_precision(*run.model, job.precision, device);
   run.begin.weights_seconds = steady_seconds() - begin_s;
@@ -233,7 +230,7 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group) {
   run.loss_scaler = choose_loss_scaler(job.precision, run.parameters->owned());
   choose_optimizer(run, job.optimizer, is_distributed(job));
   run.begin.ranks = group.world_size();
-  run.begin.warnings = warnings_about(*run.model, *run.batches);
+  run.begin.warnings = warnings_about(*run.batches);
   for (std::string& note : notes_on(*run.optimizer, job.optimizer)) {
     run.begin.warnings.push_back(std::move(note));
   }

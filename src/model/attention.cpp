@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "model/layers.h"
+#include "sftbench/model/causal_lm.h"
 #include "sftbench/ops/ops.h"
 
 namespace sftbench {
@@ -35,11 +36,13 @@ int64_t key_width(const ModelConfig& config) {
 }  // namespace
 
 SelfAttention::SelfAttention(const ModelConfig& config, double scale, int64_t window,
-                             const ops::KernelChoice& kernels, torch::TensorOptions options)
+                             const ops::KernelChoice& kernels, const AttentionDropout& dropout,
+                             torch::TensorOptions options)
     : head_dim_(config.head_dim),
       scale_(scale),
       window_(window),
       kernels_(kernels),
+      dropout_(dropout),
       qkv_(make_linear_group(config.hidden_size,
                              {{"q_proj", query_width(config)},
                               {"k_proj", key_width(config)},
@@ -48,6 +51,13 @@ SelfAttention::SelfAttention(const ModelConfig& config, double scale, int64_t wi
       o_(make_linear_group(query_width(config), {{"o_proj", config.hidden_size}},
                            config.attention_bias, config.gptq, options)) {}
 
+ops::Dropout SelfAttention::dropout() const {
+  const ForwardPass& pass = *dropout_.pass;
+  if (!pass.training || dropout_.probability == 0) return {};
+  const uint64_t of_layer = ops::derived_seed(pass.seed, dropout_.layer);
+  return {dropout_.probability, ops::derived_seed(of_layer, static_cast<uint64_t>(pass.number))};
+}
+
 torch::Tensor SelfAttention::forward(const torch::Tensor& x_BSH, const RotaryTables& rope) const {
   const int64_t B = x_BSH.size(0), S = x_BSH.size(1);
   const std::vector<torch::Tensor> qkv = qkv_.forward(x_BSH);
@@ -55,8 +65,8 @@ torch::Tensor SelfAttention::forward(const torch::Tensor& x_BSH, const RotaryTab
   const torch::Tensor k_BSKD = qkv[1].view({B, S, -1, head_dim_});
   const torch::Tensor v_BSKD = qkv[2].view({B, S, -1, head_dim_});
   const auto [q_rotated, k_rotated] = rotate(q_BSND, k_BSKD, rope, kernels_);
-  const torch::Tensor mixed_BSND =
-      kernels_.causal_attention(q_rotated, k_rotated, v_BSKD, scale_, window_, rope.packed);
+  const torch::Tensor mixed_BSND = kernels_.causal_attention(q_rotated, k_rotated, v_BSKD, scale_,
+                                                             window_, rope.packed, dropout());
   return o_.forward(mixed_BSND.reshape({B, S, -1}))[0];
 }
 

@@ -16,12 +16,23 @@
 
 namespace sftbench {
 
+struct ForwardPass;
+
+// attention_dropout of config.json: of the probabilities of one layer, while `pass` (of the model
+// that the layer belongs to) is one of training.
+struct AttentionDropout {
+  double probability;
+  uint64_t layer;
+  const ForwardPass* pass;
+};
+
 class SelfAttention {
  public:
   // scale: factor on the scores. window: keys that a query sees, itself included; 0 means all
   // before it.
   SelfAttention(const ModelConfig& config, double scale, int64_t window,
-                const ops::KernelChoice& kernels, torch::TensorOptions options);
+                const ops::KernelChoice& kernels, const AttentionDropout& dropout,
+                torch::TensorOptions options);
 
   // x [B, S, H] -> [B, S, H]
   torch::Tensor forward(const torch::Tensor& x_BSH, const RotaryTables& rope) const;
@@ -29,10 +40,13 @@ class SelfAttention {
   void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters);
 
  private:
+  ops::Dropout dropout() const;
+
   int64_t head_dim_;
   double scale_;
   int64_t window_;
   ops::KernelChoice kernels_;
+  AttentionDropout dropout_;
   LinearGroup qkv_, o_;
 };
 

@@ -42,7 +42,8 @@ torch::Tensor with_mean_rows(const torch::Tensor& weight, int64_t rows) {
 
 torch::Tensor CausalLm::loss(const TokenRows& rows, const torch::Tensor& labels, double denominator,
                              LayerRunner& runner) {
-  pass_ = {pass_.number + 1, /*training=*/true};
+  ++pass_.number;
+  pass_.training = true;
   const torch::Tensor hidden_BSH = hidden_states(rows, runner);
   const torch::Tensor labels_BS =
       behind_virtual_tokens(labels, hidden_BSH.size(1) - labels.size(1));

@@ -26,8 +26,9 @@ Decoder::Decoder(const ModelConfig& config, const ops::KernelChoice& kernels,
       norm_(config.hidden_size, config.rms_norm_eps, kernels, options),
       rotary_emb_(config) {
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    const AttentionDropout dropout{config.attention_dropout, static_cast<uint64_t>(i), &pass()};
     layers_.push_back({RmsNorm(config.hidden_size, config.rms_norm_eps, kernels, options),
-                       SelfAttention(config, attention_scale, window, kernels, options),
+                       SelfAttention(config, attention_scale, window, kernels, dropout, options),
                        RmsNorm(config.hidden_size, config.rms_norm_eps, kernels, options),
                        GatedMlp(config, options)});
   }

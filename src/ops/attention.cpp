@@ -7,6 +7,7 @@
 #include "ops/attention_impl.h"
 #include "ops/checks.h"
 #include "ops/cpu_dispatch.h"
+#include "ops/dropout_mask.h"
 #include "ops/library_attention.h"
 
 namespace sftbench::ops {
@@ -23,22 +24,27 @@ const AttentionImpl& implementation(const Tensor& x) {
 class CausalAttention : public torch::autograd::Function<CausalAttention> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
-                        double scale, int64_t window, const std::vector<int64_t>& offsets) {
-    const auto [output, lse] = implementation(q).forward(q, k, v, scale, window, offsets);
+                        double scale, int64_t window, const std::vector<int64_t>& offsets,
+                        const Dropout& dropout) {
+    const auto [output, lse] = implementation(q).forward(q, k, v, scale, window, offsets, dropout);
     ctx->save_for_backward({q, k, v, output, lse});
     ctx->saved_data["scale"] = scale;
     ctx->saved_data["window"] = window;
     ctx->saved_data["offsets"] = offsets;
+    ctx->saved_data["dropout"] = dropout.probability;
+    ctx->saved_data["seed"] = static_cast<int64_t>(dropout.seed);
     return output;
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list output_gradients) {
     const variable_list saved = ctx->get_saved_variables();
+    const Dropout dropout = {ctx->saved_data["dropout"].toDouble(),
+                             static_cast<uint64_t>(ctx->saved_data["seed"].toInt())};
     const auto [q, k, v] = implementation(saved[0]).backward(
         output_gradients[0].contiguous(), saved[0], saved[1], saved[2], saved[3], saved[4],
         ctx->saved_data["scale"].toDouble(), ctx->saved_data["window"].toInt(),
-        ctx->saved_data["offsets"].toIntVector());
-    return {q, k, v, Tensor(), Tensor(), Tensor()};
+        ctx->saved_data["offsets"].toIntVector(), dropout);
+    return {q, k, v, Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
 
@@ -79,17 +85,18 @@ PackedSequences packed_sequences(const std::vector<int64_t>& lengths, torch::Dev
 }
 
 Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
-                        int64_t window, const PackedSequences& packed) {
+                        int64_t window, const PackedSequences& packed, const Dropout& dropout) {
   check_shapes(q, k, v, window);
   check_sequences(q, packed);
+  require_probability(dropout, "causal_attention");
   if (has_library_attention(q, window, packed))
-    return library_attention(q, k, v, scale, window, packed);
+    return library_attention(q, k, v, scale, window, packed, dropout);
   const Tensor qc = q.contiguous(), kc = k.contiguous(), vc = v.contiguous();
   const bool differentiable = torch::GradMode::is_enabled() &&
                               (q.requires_grad() || k.requires_grad() || v.requires_grad());
   return differentiable
-             ? CausalAttention::apply(qc, kc, vc, scale, window, packed.offsets)
-             : implementation(q).forward(qc, kc, vc, scale, window, packed.offsets).first;
+             ? CausalAttention::apply(qc, kc, vc, scale, window, packed.offsets, dropout)
+             : implementation(q).forward(qc, kc, vc, scale, window, packed.offsets, dropout).first;
 }
 
 }  // namespace sftbench::ops

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ops/attention_impl.h"
+#include "ops/dropout_mask.h"
 
 namespace sftbench::ops {
 namespace {
@@ -52,8 +53,40 @@ Tensor scores_of(const Tensor& q_tile, const Tensor& k_tile, const Tile& tile, d
                              -std::numeric_limits<double>::infinity());
 }
 
+// Which probabilities of a tile are kept, as [B, K, heads / K, queries, keys]; undefined: all are.
+class Kept {
+ public:
+  // Rows of q that begin at `first_position` of theirs, which have `row_length` positions.
+  Kept(const Dropout& dropout, const Tensor& q, int64_t kv_heads, int64_t first_position,
+       int64_t row_length)
+      : dropout_(dropout),
+        place_{q.size(0), q.size(2), row_length, first_position, 0, 0, 0, 0},
+        groups_{kv_heads, q.size(2) / kv_heads},
+        options_(q.options().dtype(wide_dtype(q))) {}
+
+  Tensor of(const Tile& tile) const {
+    if (dropout_.probability == 0) return {};
+    DropoutTile place = place_;
+    place.q_begin = tile.q_begin;
+    place.q_end = tile.q_end;
+    place.k_begin = tile.k_begin;
+    place.k_end = tile.k_end;
+    return kept_keys(dropout_, place, options_).unflatten(1, groups_);
+  }
+
+ private:
+  Dropout dropout_;
+  DropoutTile place_;
+  std::vector<int64_t> groups_;
+  torch::TensorOptions options_;
+};
+
+Tensor times(const Tensor& x, const Tensor& kept) {
+  return kept.defined() ? x * kept : x;
+}
+
 std::pair<Tensor, Tensor> forward_rows(const Tensor& q, const Tensor& k, const Tensor& v,
-                                       double scale, int64_t window) {
+                                       double scale, int64_t window, const Kept& kept) {
   const int64_t length = q.size(1);
   const Tensor qs = grouped(q, k.size(2)), ks = grouped(k, k.size(2)), vs = grouped(v, k.size(2));
   Tensor output = torch::empty(qs.sizes(), qs.options());
@@ -65,7 +98,7 @@ std::pair<Tensor, Tensor> forward_rows(const Tensor& q, const Tensor& k, const T
     const Tensor tile_lse = scores.logsumexp(-1);
     lse.slice(3, tile.q_begin, tile.q_end).copy_(tile_lse);
     output.slice(3, tile.q_begin, tile.q_end)
-        .copy_(at::matmul((scores - tile_lse.unsqueeze(-1)).exp_(),
+        .copy_(at::matmul(times((scores - tile_lse.unsqueeze(-1)).exp_(), kept.of(tile)),
                           vs.slice(3, tile.k_begin, tile.k_end)));
   }
   return {ungrouped(output, q.scalar_type()), lse.flatten(1, 2)};
@@ -73,7 +106,7 @@ std::pair<Tensor, Tensor> forward_rows(const Tensor& q, const Tensor& k, const T
 
 std::array<Tensor, 3> backward_rows(const Tensor& output_gradient, const Tensor& q, const Tensor& k,
                                     const Tensor& v, const Tensor& output, const Tensor& lse,
-                                    double scale, int64_t window) {
+                                    double scale, int64_t window, const Kept& kept) {
   const int64_t length = q.size(1), kv_heads = k.size(2);
   const Tensor qs = grouped(q, kv_heads), ks = grouped(k, kv_heads), vs = grouped(v, kv_heads);
   const Tensor d_out = grouped(output_gradient, kv_heads);
@@ -89,11 +122,13 @@ std::array<Tensor, 3> backward_rows(const Tensor& output_gradient, const Tensor&
     const auto keys = [&](const Tensor& x) { return x.slice(3, tile.k_begin, tile.k_end); };
     const Tensor scores = scores_of(queries(qs), keys(ks), tile, scale, window);
     const Tensor p = (scores - queries(lse_grouped)).exp_();
-    const Tensor dp = at::matmul(queries(d_out), keys(vs).transpose(-1, -2));
+    const Tensor tile_kept = kept.of(tile);
+    const Tensor dp = times(at::matmul(queries(d_out), keys(vs).transpose(-1, -2)), tile_kept);
     const Tensor ds = p * (dp - queries(delta)) * scale;
     queries(dq).copy_(at::matmul(ds, keys(ks)));
     keys(dk).add_(at::matmul(ds.transpose(-1, -2), queries(qs)).sum(2, /*keepdim=*/true));
-    keys(dv).add_(at::matmul(p.transpose(-1, -2), queries(d_out)).sum(2, /*keepdim=*/true));
+    keys(dv).add_(
+        at::matmul(times(p, tile_kept).transpose(-1, -2), queries(d_out)).sum(2, /*keepdim=*/true));
   }
   const auto dtype = q.scalar_type();
   return {ungrouped(dq, dtype), ungrouped(dk, dtype), ungrouped(dv, dtype)};
@@ -101,12 +136,17 @@ std::array<Tensor, 3> backward_rows(const Tensor& output_gradient, const Tensor&
 
 // --- packed sequences: each is a row of its own ---
 std::pair<Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
-                                  int64_t window, const std::vector<int64_t>& offsets) {
-  if (offsets.empty()) return forward_rows(q, k, v, scale, window);
+                                  int64_t window, const std::vector<int64_t>& offsets,
+                                  const Dropout& dropout) {
+  const auto kept_from = [&](int64_t position) {
+    return Kept(dropout, q, k.size(2), position, q.size(1));
+  };
+  if (offsets.empty()) return forward_rows(q, k, v, scale, window, kept_from(0));
   std::vector<Tensor> outputs, lses;
   for (size_t i = 0; i + 1 < offsets.size(); ++i) {
     const auto sequence = [&](const Tensor& x) { return x.slice(1, offsets[i], offsets[i + 1]); };
-    const auto [output, lse] = forward_rows(sequence(q), sequence(k), sequence(v), scale, window);
+    const auto [output, lse] =
+        forward_rows(sequence(q), sequence(k), sequence(v), scale, window, kept_from(offsets[i]));
     outputs.push_back(output);
     lses.push_back(lse);
   }
@@ -115,8 +155,14 @@ std::pair<Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor
 
 std::array<Tensor, 3> backward(const Tensor& output_gradient, const Tensor& q, const Tensor& k,
                                const Tensor& v, const Tensor& output, const Tensor& lse,
-                               double scale, int64_t window, const std::vector<int64_t>& offsets) {
-  if (offsets.empty()) return backward_rows(output_gradient, q, k, v, output, lse, scale, window);
+                               double scale, int64_t window, const std::vector<int64_t>& offsets,
+                               const Dropout& dropout) {
+  const auto kept_from = [&](int64_t position) {
+    return Kept(dropout, q, k.size(2), position, q.size(1));
+  };
+  if (offsets.empty()) {
+    return backward_rows(output_gradient, q, k, v, output, lse, scale, window, kept_from(0));
+  }
   std::array<std::vector<Tensor>, 3> gradients;
   for (size_t i = 0; i + 1 < offsets.size(); ++i) {
     const auto sequence = [&](const Tensor& x, int64_t dim = 1) {
@@ -124,7 +170,7 @@ std::array<Tensor, 3> backward(const Tensor& output_gradient, const Tensor& q, c
     };
     const auto of_sequence =
         backward_rows(sequence(output_gradient), sequence(q), sequence(k), sequence(v),
-                      sequence(output), sequence(lse, 2), scale, window);
+                      sequence(output), sequence(lse, 2), scale, window, kept_from(offsets[i]));
     for (size_t j = 0; j < gradients.size(); ++j) gradients[j].push_back(of_sequence[j]);
   }
   return {torch::cat(gradients[0], 1), torch::cat(gradients[1], 1), torch::cat(gradients[2], 1)};

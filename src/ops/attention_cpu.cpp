@@ -5,6 +5,7 @@
 
 #include "ops/attention_impl.h"
 #include "ops/cpu_dispatch.h"
+#include "ops/dropout_mask.h"
 
 namespace sftbench::ops {
 namespace {
@@ -21,7 +22,7 @@ Tensor buffer(int64_t numel) {
 class Problems {
  public:
   Problems(const Tensor& q, const Tensor& k, const Tensor& v, double scale, int64_t window,
-           const std::vector<int64_t>& offsets)
+           const std::vector<int64_t>& offsets, const Dropout& dropout)
       : offsets_(offsets.empty() ? std::vector<int64_t>{0, q.size(1)} : offsets) {
     for (size_t i = 0; i + 1 < offsets_.size(); ++i) {
       AttentionProblem& problem = problems_.emplace_back();
@@ -33,6 +34,11 @@ class Problems {
       problem.window = window;
       problem.scale = static_cast<float>(scale);
       problem.parts = 1;
+      problem.drop_threshold = drop_threshold(dropout.probability);
+      problem.kept_scale = static_cast<float>(kept_scale_of(problem.drop_threshold));
+      problem.drop_seed = dropout.seed;
+      problem.first_position = offsets_[i];
+      problem.row_length = q.size(1);
       kv_heads_ += heads_of(problem);
     }
     place(&AttentionProblem::q, q);
@@ -134,12 +140,13 @@ class Problems {
 };
 
 std::pair<Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
-                                  int64_t window, const std::vector<int64_t>& offsets) {
+                                  int64_t window, const std::vector<int64_t>& offsets,
+                                  const Dropout& dropout) {
   const CpuKernels& kernels = cpu_kernels(q);
   Tensor output = torch::empty_like(q);
   Tensor lse = torch::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(torch::kFloat32));
   if (q.numel() == 0) return {output, lse};
-  Problems problems(q, k, v, scale, window, offsets);
+  Problems problems(q, k, v, scale, window, offsets, dropout);
   problems.place(&AttentionProblem::output, output);
   problems.place(&AttentionProblem::lse, lse);
   const Tensor k_transposed = problems.allocate(&AttentionProblem::k_transposed);
@@ -151,11 +158,12 @@ std::pair<Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor
 
 std::array<Tensor, 3> backward(const Tensor& output_gradient, const Tensor& q, const Tensor& k,
                                const Tensor& v, const Tensor& output, const Tensor& lse,
-                               double scale, int64_t window, const std::vector<int64_t>& offsets) {
+                               double scale, int64_t window, const std::vector<int64_t>& offsets,
+                               const Dropout& dropout) {
   const CpuKernels& kernels = cpu_kernels(q);
   const Tensor dq = torch::empty_like(q), dk = torch::empty_like(k), dv = torch::empty_like(v);
   if (q.numel() == 0) return {dq, dk, dv};
-  Problems problems(q, k, v, scale, window, offsets);
+  Problems problems(q, k, v, scale, window, offsets, dropout);
   problems.place(&AttentionProblem::output, output);
   problems.place(&AttentionProblem::output_gradient, output_gradient);
   problems.place(&AttentionProblem::lse, lse);

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "sftbench/ops/dropout.h"
+
 namespace sftbench::ops {
 
 struct AttentionImpl {
@@ -17,13 +19,15 @@ struct AttentionImpl {
   std::pair<torch::Tensor, torch::Tensor> (*forward)(const torch::Tensor& q, const torch::Tensor& k,
                                                      const torch::Tensor& v, double scale,
                                                      int64_t window,
-                                                     const std::vector<int64_t>& offsets);
+                                                     const std::vector<int64_t>& offsets,
+                                                     const Dropout& dropout);
   // Gradients of q, k and v.
   std::array<torch::Tensor, 3> (*backward)(const torch::Tensor& output_gradient,
                                            const torch::Tensor& q, const torch::Tensor& k,
                                            const torch::Tensor& v, const torch::Tensor& output,
                                            const torch::Tensor& lse, double scale, int64_t window,
-                                           const std::vector<int64_t>& offsets);
+                                           const std::vector<int64_t>& offsets,
+                                           const Dropout& dropout);
 };
 
 extern const AttentionImpl kAttentionCpu;

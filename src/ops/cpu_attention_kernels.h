@@ -6,6 +6,7 @@
 
 #include "ops/cpu_kernels.h"
 #include "ops/cpu_simd.h"
+#include "ops/random_bits.h"
 
 namespace sftbench::ops::SFTBENCH_ISA {
 
@@ -220,6 +221,24 @@ SFTBENCH_INLINE void hide_keys(const AttentionProblem& p, int64_t query, int64_t
   for (int64_t j = larger(end, 0); j < kTile; ++j) scores[j] = -kInfinity;
 }
 
+// What dropout multiplies the probabilities of one query with: 0, or the factor that keeps their
+// expectation. Four neighbouring keys share a random number (dropout_mask.h).
+SFTBENCH_INLINE void keep_keys(const Head& head, int64_t query_head, int64_t query,
+                               int64_t key_tile, float* kept) {
+  constexpr int64_t kShare = 4, kWords = kTile / kShare;
+  const AttentionProblem& p = head.problem;
+  const int64_t row =
+      (head.sequence * p.heads + query_head) * p.row_length + p.first_position + query;
+  const int64_t first = row * ((p.row_length + kShare - 1) / kShare) + key_tile * kWords;
+  uint64_t words[kWords];
+  for (int64_t i = 0; i < kWords; ++i) {
+    words[i] = random_bits(p.drop_seed, static_cast<uint64_t>(first + i));
+  }
+  uint16_t lanes[kTile];
+  __builtin_memcpy(lanes, words, sizeof lanes);
+  for (int64_t j = 0; j < kTile; ++j) kept[j] = lanes[j] >= p.drop_threshold ? p.kept_scale : 0.0f;
+}
+
 // Writes rows [tile rows, D] of floats times a factor per row into the tensor.
 template <class T>
 void write_rows(const Head& head, void* tensor, int64_t tile, int64_t heads, int64_t index,
@@ -257,8 +276,8 @@ struct RunningSoftmax {
 
 // Turns a tile of scores into probabilities relative to the running maximum; rescales what was
 // summed before.
-template <class Units>
-void soften(const Head& head, int64_t tile, int64_t key_tile, float* scores,
+template <class Units, bool kDrops>
+void soften(const Head& head, int64_t query_head, int64_t tile, int64_t key_tile, float* scores,
             uint32_t* probabilities, RunningSoftmax& running, float* output) {
   const AttentionProblem& p = head.problem;
   const bool cut = key_tile == tile || (p.window != 0 && (tile - key_tile + 1) * kTile > p.window);
@@ -277,9 +296,12 @@ void soften(const Head& head, int64_t tile, int64_t key_tile, float* scores,
     const float correction = exponential(splat(running.top[row] - base))[0];
     running.top[row] = top;
     running.total[row] *= correction;
+    float kept[kDrops ? kTile : 1];
+    if constexpr (kDrops) keep_keys(head, query_head, tile * kTile + row, key_tile, kept);
     for (int64_t j = 0; j < kTile / kLanes; ++j) {
       v[j] = exponential(v[j] - base);
       running.total[row] += v[j];
+      if constexpr (kDrops) v[j] *= load(kept + j * kLanes);
       put_units<Units>(probabilities + (row * kTile + j * kLanes) / Units::kPer, v[j]);
     }
     if (correction == 1.0f) continue;
@@ -310,7 +332,9 @@ void attention_forward(const AttentionProblem& p, int64_t kv_head_index, int64_t
       const int64_t at = (kv_head_index * p.tiles() + key_tile) * packed;
       multiply<Units>({q, dim / Units::kPer, 1}, p.k_transposed + at, kTile, dim / Units::kPer,
                       scores, false);
-      soften<Units>(head, tile, key_tile, scores, probabilities, running, output);
+      (p.drop_threshold > 0 ? soften<Units, true>
+                            : soften<Units, false>)(head, query_head, tile, key_tile, scores,
+                                                    probabilities, running, output);
       multiply<Units>({probabilities, kTile / Units::kPer, 1}, p.v_natural + at, dim,
                       kTile / Units::kPer, output, true);
     }
@@ -335,9 +359,9 @@ struct ScoreTiles {
   uint32_t* d_scores_rows;                         // units along keys
 };
 
-template <class Units>
-void differentiate(const Head& head, int64_t tile, int64_t key_tile, const float* lse,
-                   const float* delta, const ScoreTiles& t) {
+template <class Units, bool kDrops>
+void differentiate(const Head& head, int64_t query_head, int64_t tile, int64_t key_tile,
+                   const float* lse, const float* delta, const ScoreTiles& t) {
   const AttentionProblem& p = head.problem;
   const bool cut = key_tile == tile || (p.window != 0 && (tile - key_tile + 1) * kTile > p.window);
   for (int64_t row = 0; row < kTile; row += 2) {
@@ -345,12 +369,20 @@ void differentiate(const Head& head, int64_t tile, int64_t key_tile, const float
       hide_keys(p, tile * kTile + row, key_tile, t.scores + row * kTile);
       hide_keys(p, tile * kTile + row + 1, key_tile, t.scores + (row + 1) * kTile);
     }
+    float kept[kDrops ? 2 * kTile : 1];
+    if constexpr (kDrops) {
+      keep_keys(head, query_head, tile * kTile + row, key_tile, kept);
+      keep_keys(head, query_head, tile * kTile + row + 1, key_tile, kept + kTile);
+    }
     for (int64_t j = 0; j < kTile; j += kLanes) {
       F probability[2], d_score[2];
       for (int64_t r = 0; r < 2; ++r) {
         const int64_t at = (row + r) * kTile + j;
         probability[r] = exponential(load(t.scores + at) * p.scale - lse[row + r]);
-        d_score[r] = probability[r] * (load(t.d_probabilities + at) - delta[row + r]) * p.scale;
+        F d_probability = load(t.d_probabilities + at);
+        if constexpr (kDrops) d_probability *= load(kept + r * kTile + j);
+        d_score[r] = probability[r] * (d_probability - delta[row + r]) * p.scale;
+        if constexpr (kDrops) probability[r] *= load(kept + r * kTile + j);
         if constexpr (Units::kPer == 2) put_units<Units>(t.d_scores_rows + at / 2, d_score[r]);
       }
       const int64_t at = row / Units::kPer * kTile + j;
@@ -417,7 +449,9 @@ void attention_backward(const AttentionProblem& p, int64_t kv_head_index, int64_
                         false);
         multiply<Units>({gradient_rows, dim_units, 1}, p.v_transposed + at, kTile, dim_units,
                         t.d_probabilities, false);
-        differentiate<Units>(head, tile, key_tile, lse, delta, t);
+        (p.drop_threshold > 0
+             ? differentiate<Units, true>
+             : differentiate<Units, false>)(head, query_head, tile, key_tile, lse, delta, t);
         multiply<Units>({t.probabilities_pairs, 1, kTile}, gradient_natural, dim, tile_units, dv,
                         true);
         multiply<Units>({t.d_scores_pairs, 1, kTile}, q_natural, dim, tile_units, dk, true);

@@ -15,7 +15,6 @@ constexpr CpuKernels make_kernels() {
           swiglu_backward<T>,
           add_rows<T>,
           cross_entropy<T>,
-          adamw<T>,
           sum_of_squares<T>,
           attention_pack<Units, T>,
           attention_forward<Units, T>,

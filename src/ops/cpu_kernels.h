@@ -8,11 +8,6 @@
 
 namespace sftbench::ops {
 
-struct AdamWConstants {
-  float gradient_scale, decay, beta1, one_minus_beta1, beta2, one_minus_beta2,
-      inverse_root_correction2, epsilon, step_size;
-};
-
 // One call of causal attention; the layouts are those of attention.h. Everything is padded to tiles
 // of kTile positions and to kLanes elements of a head, and packed into 32-bit units: a float32
 // each, or a pair of bfloat16 that the processor multiplies and adds at once.
@@ -32,6 +27,11 @@ struct AttentionProblem {
   // over positions.
   uint32_t *k_transposed, *v_transposed, *k_natural, *v_natural;  // unused ones are null
   float *dk_parts, *dv_parts;  // [B, K, parts, padded S, padded D], zeroed
+  // Dropout of probabilities (dropout_mask.h), none where the threshold is 0.
+  uint16_t drop_threshold;
+  float kept_scale;
+  uint64_t drop_seed;
+  int64_t first_position, row_length;  // of the sequence in its row; of that row
 
   int64_t tiles() const { return (length + kTile - 1) / kTile; }
   int64_t padded_dim() const { return (dim + kLanes - 1) / kLanes * kLanes; }
@@ -59,8 +59,6 @@ struct CpuKernels {
   // times gradient_scale unless that is 0.
   float (*cross_entropy)(void* logits, int64_t width, int64_t label, float logit_scale,
                          float gradient_scale);
-  void (*adamw)(void* parameter, const void* gradient, void* first, void* second, int64_t n,
-                const AdamWConstants& constants);
   float (*sum_of_squares)(const void* x, int64_t n);
 
   // Attention. Scratch: attention_scratch_numel() floats per thread.

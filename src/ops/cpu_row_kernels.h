@@ -170,24 +170,6 @@ float cross_entropy(void* row, int64_t width, int64_t label, float logit_scale,
 }
 
 template <class T>
-void adamw(void* parameter, const void* gradient, void* first, void* second, int64_t count,
-           const AdamWConstants& c) {
-  T* p = static_cast<T*>(parameter);
-  const T* g = static_cast<const T*>(gradient);
-  T* m = static_cast<T*>(first);
-  T* v = static_cast<T*>(second);
-  sweep(count, [&](int64_t i, auto n) SFTBENCH_LAMBDA {
-    const F slope = load(g + i, n) * c.gradient_scale;
-    const F mean = load(m + i, n) * c.beta1 + slope * c.one_minus_beta1;
-    const F square = load(v + i, n) * c.beta2 + slope * slope * c.one_minus_beta2;
-    const F denominator = square_root(square) * c.inverse_root_correction2 + c.epsilon;
-    store(p + i, load(p + i, n) * c.decay - mean * c.step_size / denominator, n);
-    store(m + i, mean, n);
-    store(v + i, square, n);
-  });
-}
-
-template <class T>
 float sum_of_squares(const void* all, int64_t count) {
   const T* x = static_cast<const T*>(all);
   F total[4] = {splat(0), splat(0), splat(0), splat(0)};

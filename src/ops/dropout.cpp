@@ -1,6 +1,6 @@
-// The mask of Dropout. On CPUs it comes from a counter: SplitMix64's finaliser (Steele, Lea & Flood
-// 2014) of the number of a block of four elements gives each of them 16 random bits. Elsewhere it
-// comes from libtorch's generator, seeded anew each time.
+// The mask of Dropout over a tensor. On CPUs it comes from a counter (dropout_mask.h), elsewhere from
+// libtorch's generator, seeded anew each time. Over attention's probabilities it comes from the
+// counter on every device.
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
 
@@ -10,26 +10,15 @@
 #include <cstring>
 
 #include "ops/checks.h"
-#include "sftbench/ops/low_rank.h"
+#include "ops/dropout_mask.h"
+#include "ops/random_bits.h"
 
 namespace sftbench::ops {
 namespace {
 
 using torch::Tensor;
 
-constexpr double kSteps = 65536.0;
-constexpr int64_t kLanes = 4;  // elements that one random number decides
-
-uint64_t random_bits(uint64_t seed, uint64_t counter) {
-  uint64_t z = seed + (counter + 1) * 0x9E3779B97F4A7C15U;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
-  return z ^ (z >> 31);
-}
-
-int64_t threshold_of(double probability) {
-  return std::min<int64_t>(std::llround(probability * kSteps), 65535);
-}
+constexpr int64_t kLanes = kDropoutLanes;
 
 // Elements of blocks [begin, end), `most` elements in all. A batch of random numbers is drawn
 // first, so that what is done with them are vector operations on 16-bit lanes.
@@ -54,7 +43,7 @@ void copy_kept(const Word* x, Word* kept, int64_t begin, int64_t end, int64_t mo
 
 template <typename Word>
 void zero_on_cpu(const Tensor& x, Tensor& kept, const Dropout& dropout) {
-  const auto threshold = static_cast<uint16_t>(threshold_of(dropout.probability));
+  const uint16_t threshold = drop_threshold(dropout.probability);
   const auto* source = static_cast<const Word*>(x.data_ptr());
   auto* target = static_cast<Word*>(kept.data_ptr());
   const int64_t blocks = (x.numel() + kLanes - 1) / kLanes;
@@ -70,12 +59,33 @@ Tensor zero_with_generator(const Tensor& x, const Dropout& dropout) {
   return torch::empty_like(x).bernoulli_(1.0 - dropout.probability, generator).mul_(x);
 }
 
+// Signed 64-bit words, as libtorch has them: products wrap around, and a shift has to be made
+// logical.
+int64_t word(uint64_t bits) {
+  return static_cast<int64_t>(bits);
+}
+
+Tensor mixed(const Tensor& z, int64_t shift) {
+  return z.bitwise_xor(z.bitwise_right_shift(shift).bitwise_and((int64_t{1} << (64 - shift)) - 1));
+}
+
+Tensor random_words(uint64_t seed, const Tensor& counter) {
+  Tensor z = (counter + 1) * word(0x9E3779B97F4A7C15U) + word(seed);
+  z = mixed(z, 30) * word(0xBF58476D1CE4E5B9U);
+  z = mixed(z, 27) * word(0x94D049BB133111EBU);
+  return mixed(z, 31);
+}
+
 }  // namespace
+
+void require_probability(const Dropout& dropout, const char* op) {
+  require(dropout.probability >= 0.0 && dropout.probability < 1.0, op, "a probability in [0, 1)",
+          std::to_string(dropout.probability));
+}
 
 Tensor zero_dropped(const Tensor& x, const Dropout& dropout) {
   require_float(x, "zero_dropped", "x");
-  require(dropout.probability >= 0.0 && dropout.probability < 1.0, "zero_dropped",
-          "a probability in [0, 1)", std::to_string(dropout.probability));
+  require_probability(dropout, "zero_dropped");
   if (dropout.probability == 0.0) return x;
   if (!x.is_cpu()) return zero_with_generator(x, dropout);
   const Tensor source = x.contiguous();
@@ -94,10 +104,36 @@ Tensor zero_dropped(const Tensor& x, const Dropout& dropout) {
 }
 
 double kept_scale(const Tensor& x, const Dropout& dropout) {
-  const double probability = x.is_cpu()
-                                 ? static_cast<double>(threshold_of(dropout.probability)) / kSteps
-                                 : dropout.probability;
-  return 1.0 / (1.0 - probability);
+  return x.is_cpu() ? kept_scale_of(drop_threshold(dropout.probability))
+                    : 1.0 / (1.0 - dropout.probability);
+}
+
+uint64_t derived_seed(uint64_t seed, uint64_t index) {
+  return random_bits(seed, index);
+}
+
+Tensor kept_keys(const Dropout& dropout, const DropoutTile& tile,
+                 const torch::TensorOptions& options) {
+  const auto words = torch::TensorOptions().dtype(torch::kInt64).device(options.device());
+  const int64_t first_block = tile.k_begin / kLanes;
+  const int64_t row_blocks = (tile.row_length + kLanes - 1) / kLanes;
+  const Tensor heads = torch::arange(tile.batch * tile.heads, words).view({-1, 1, 1});
+  const Tensor queries = torch::arange(tile.q_begin, tile.q_end, words).view({1, -1, 1});
+  const Tensor blocks = torch::arange(first_block, (tile.k_end + kLanes - 1) / kLanes, words);
+  const Tensor rows = heads * tile.row_length + (queries + tile.first_position);
+  const Tensor bits = random_words(dropout.seed, rows * row_blocks + blocks);
+  std::vector<Tensor> lanes;
+  for (int64_t lane = 0; lane < kLanes; ++lane) {
+    lanes.push_back(bits.bitwise_right_shift(16 * lane).bitwise_and(0xffff));
+  }
+  const uint16_t threshold = drop_threshold(dropout.probability);
+  return torch::stack(lanes, -1)
+      .flatten(-2)
+      .slice(-1, tile.k_begin - first_block * kLanes, tile.k_end - first_block * kLanes)
+      .ge(threshold)
+      .unflatten(0, std::vector<int64_t>{tile.batch, tile.heads})
+      .to(options.dtype())
+      .mul_(kept_scale_of(threshold));
 }
 
 }  // namespace sftbench::ops

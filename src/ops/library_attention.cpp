@@ -6,6 +6,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #endif
 
+#include <mutex>
 #include <stdexcept>
 #include <vector>
 
@@ -29,22 +30,28 @@ bool has_flash_attention([[maybe_unused]] const Tensor& q) {
 #endif
 }
 
+void seed_generator(const Tensor& q, uint64_t seed) {
+  at::Generator generator = at::globalContext().defaultGenerator(q.device());
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_current_seed(seed);
+}
+
 Tensor flash_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
-                       int64_t window, const PackedSequences& packed) {
+                       int64_t window, const PackedSequences& packed, double dropout) {
   std::optional<int64_t> keys_before;
   if (window > 0) keys_before = window - 1;
   const auto output = at::_flash_attention_forward(
       q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), packed.cumulative, packed.cumulative,
-      packed.longest, packed.longest, /*dropout_p=*/0.0, /*is_causal=*/true,
+      packed.longest, packed.longest, dropout, /*is_causal=*/true,
       /*return_debug_mask=*/false, std::optional<double>(scale), keys_before);
   return std::get<0>(output).unsqueeze(0);
 }
 
 // [B, S, heads, D]
-Tensor causal_sdpa(const Tensor& q, const Tensor& k, const Tensor& v, double scale) {
+Tensor causal_sdpa(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
+                   double dropout) {
   return at::scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2),
-                                          /*attn_mask=*/{}, /*dropout_p=*/0.0, /*is_causal=*/true,
-                                          scale,
+                                          /*attn_mask=*/{}, dropout, /*is_causal=*/true, scale,
                                           /*enable_gqa=*/true)
       .transpose(1, 2);
 }
@@ -59,15 +66,17 @@ bool has_library_attention(const Tensor& q, int64_t window, const PackedSequence
 }
 
 Tensor library_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
-                         int64_t window, const PackedSequences& packed) {
-  if (packed.empty()) return causal_sdpa(q, k, v, scale);
-  if (has_flash_attention(q)) return flash_attention(q, k, v, scale, window, packed);
+                         int64_t window, const PackedSequences& packed, const Dropout& dropout) {
+  const double p = dropout.probability;
+  if (p > 0) seed_generator(q, dropout.seed);
+  if (packed.empty()) return causal_sdpa(q, k, v, scale, p);
+  if (has_flash_attention(q)) return flash_attention(q, k, v, scale, window, packed, p);
   std::vector<Tensor> outputs;
   for (size_t i = 0; i + 1 < packed.offsets.size(); ++i) {
     const auto sequence = [&](const Tensor& x) {
       return x.slice(1, packed.offsets[i], packed.offsets[i + 1]);
     };
-    outputs.push_back(causal_sdpa(sequence(q), sequence(k), sequence(v), scale));
+    outputs.push_back(causal_sdpa(sequence(q), sequence(k), sequence(v), scale, p));
   }
   return torch::cat(outputs, 1);
 }
@@ -79,7 +88,7 @@ bool has_library_attention(const torch::Tensor&, int64_t, const PackedSequences&
 }
 
 torch::Tensor library_attention(const torch::Tensor&, const torch::Tensor&, const torch::Tensor&,
-                                double, int64_t, const PackedSequences&) {
+                                double, int64_t, const PackedSequences&, const Dropout&) {
   throw std::logic_error("library_attention: libtorch 1.13 has none");
 }
 

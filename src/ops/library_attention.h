@@ -1,5 +1,6 @@
 // Attention that libtorch brings along: FlashAttention and cuDNN's, for GPUs, from 2.x on. Shapes
-// as in attention.h; differentiable by themselves.
+// as in attention.h; differentiable by themselves. Dropout is theirs, too: drawn from the device's
+// generator, which is seeded for each call, so that a recomputed layer drops the same.
 #pragma once
 
 #include <torch/types.h>
@@ -17,6 +18,6 @@ bool has_library_attention(const torch::Tensor& q, int64_t window, const PackedS
 // REQUIRES: has_library_attention().
 torch::Tensor library_attention(const torch::Tensor& q, const torch::Tensor& k,
                                 const torch::Tensor& v, double scale, int64_t window,
-                                const PackedSequences& packed);
+                                const PackedSequences& packed, const Dropout& dropout);
 
 }  // namespace sftbench::ops

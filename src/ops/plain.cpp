@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ops/checks.h"
+#include "ops/dropout_mask.h"
 #include "sftbench/ops/linear.h"
 #include "sftbench/ops/linear_cross_entropy.h"
 
@@ -76,6 +77,22 @@ Tensor causal_mask(const Tensor& q, int64_t window, const PackedSequences& packe
   return mask;
 }
 
+// [B, H, S, S]: the factor on each probability. A sequence of a packed row has its own square.
+Tensor kept_matrix(const Tensor& q, const PackedSequences& packed, const Dropout& dropout) {
+  const torch::NoGradGuard no_grad;
+  const int64_t B = q.size(0), S = q.size(1), H = q.size(2);
+  const auto square = [&](int64_t begin, int64_t end) {
+    return kept_keys(dropout, {B, H, S, begin, 0, end - begin, 0, end - begin}, q.options());
+  };
+  if (packed.empty()) return square(0, S);
+  Tensor kept = torch::zeros({B, H, S, S}, q.options());
+  for (size_t i = 0; i + 1 < packed.offsets.size(); ++i) {
+    const int64_t begin = packed.offsets[i], end = packed.offsets[i + 1];
+    kept.slice(2, begin, end).slice(3, begin, end).copy_(square(begin, end));
+  }
+  return kept;
+}
+
 }  // namespace
 
 Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
@@ -109,7 +126,7 @@ std::tuple<Tensor, Tensor> apply_rope(const Tensor& q, const Tensor& k, const Te
 }
 
 Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
-                        int64_t window, const PackedSequences& packed) {
+                        int64_t window, const PackedSequences& packed, const Dropout& dropout) {
   constexpr const char* kOp = "plain::causal_attention";
   require_float(q, kOp, "q");
   require_like(k, kOp, "k", {q.size(0), q.size(1), -1, q.size(3)}, q);
@@ -118,13 +135,15 @@ Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, doubl
       k.size(2) > 0 && q.size(2) % k.size(2) == 0, kOp,
       "the number of key/value heads must divide the " + std::to_string(q.size(2)) + " query heads",
       std::to_string(k.size(2)));
+  require_probability(dropout, kOp);
   const int64_t times = q.size(2) / k.size(2);
   const Tensor queries = q.transpose(1, 2);
   const Tensor keys = repeat_kv(k.transpose(1, 2), times);
   const Tensor values = repeat_kv(v.transpose(1, 2), times);
   Tensor scores = batched_matmul(queries, keys.transpose(2, 3)) * scale;
   scores = scores + causal_mask(q, window, packed);
-  const Tensor probabilities = torch::softmax(scores, -1, wide_dtype(q)).to(q.scalar_type());
+  Tensor probabilities = torch::softmax(scores, -1, wide_dtype(q)).to(q.scalar_type());
+  if (dropout.probability > 0) probabilities = probabilities * kept_matrix(q, packed, dropout);
   return batched_matmul(probabilities, values).transpose(1, 2).contiguous();
 }
 

@@ -12,7 +12,7 @@
 #include "optim/elementwise.h"
 #include "optim/kinds.h"
 #include "optim/state_tensors.h"
-#include "sftbench/ops/adamw.h"
+#include "sftbench/ops/global_norm.h"
 #include "sftbench/ops/update.h"
 
 namespace sftbench {

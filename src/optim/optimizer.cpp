@@ -8,7 +8,7 @@
 #include "optim/kinds.h"
 #include "optim/quantized_kinds.h"
 #include "sftbench/base/error.h"
-#include "sftbench/ops/adamw.h"
+#include "sftbench/ops/global_norm.h"
 
 namespace sftbench {
 namespace {

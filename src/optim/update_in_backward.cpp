@@ -8,7 +8,7 @@
 #include <functional>
 #include <utility>
 
-#include "sftbench/ops/adamw.h"
+#include "sftbench/ops/global_norm.h"
 
 namespace sftbench {
 namespace {

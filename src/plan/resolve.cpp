@@ -369,12 +369,6 @@ class Resolver {
     if (integer("number_gpus") == 0) note_unless_default({"gpu_model"}, "no effect without GPUs");
     if (max_steps() > 0)
       note_unless_default({"num_train_epochs"}, "no effect since max_steps is above 0");
-    const Json& config = resolution_.job.model.hf_config;
-    const auto dropout = config.find("attention_dropout");
-    if (dropout != config.end() && dropout->is_number() && dropout->get<double>() > 0) {
-      resolution_.notes.push_back("the model's attention_dropout " + dropout->dump() +
-                                  " is not applied: attention probabilities are never dropped");
-    }
   }
 
   void note_options_of_several_ranks() {

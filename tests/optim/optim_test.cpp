@@ -9,7 +9,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
-#include "sftbench/ops/adamw.h"
+#include "sftbench/ops/global_norm.h"
 #include "sftbench/optim/gradient_scaling.h"
 #include "sftbench/optim/optimizer.h"
 

@@ -510,9 +510,6 @@ TEST_F(ResolveTest, SettingsWithoutEffectAreNoted) {
                   "remove_unused_columns false has no effect on text datasets",
                   "gpu_model \"L40S\" has no effect without GPUs",
                   "num_train_epochs 2.0 has no effect since max_steps is above 0"));
-  EXPECT_THAT(resolved({"model_name=granite-3.1-2b"}).notes,
-              ElementsAre("the model's attention_dropout 0.1 is not applied: attention "
-                          "probabilities are never dropped"));
 }
 
 TEST_F(ResolveTest, GpusThatAreNotListedAreNotedWithTheNearest) {

@@ -47,6 +47,7 @@ struct TokenRows {
 // Which forward pass runs: what dropout draws from. A layer that is recomputed in the backward pass finds the number of
 // the forward pass that it belongs to.
 struct ForwardPass {
+  uint64_t seed = 0;      // of the run, for the model's own dropout
   int64_t number = 0;     // counts calls of loss()
   bool training = false;  // logits() are computed without dropout
 };
@@ -88,6 +89,8 @@ class CausalLm {
   virtual torch::Tensor& prompt() = 0;
 
   const ForwardPass& pass() const { return pass_; }
+  // What the model's own dropout (attention_dropout, of probabilities) draws from. Before the first loss().
+  void seed_dropout(uint64_t seed) { pass_.seed = seed; }
   // As if loss() had been called so many times: a run that is resumed draws its dropout from there on.
   void resume_at_pass(int64_t number) { pass_.number = number; }
 

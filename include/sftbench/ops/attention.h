@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "sftbench/ops/dropout.h"
+
 namespace sftbench::ops {
 
 // The sequences of a packed row, in order. Without any, every row is one sequence.
@@ -26,9 +28,11 @@ PackedSequences packed_sequences(const std::vector<int64_t>& lengths, torch::Dev
 // scale: factor on the scores. window: number of keys that a query sees, itself included (Mistral's sliding
 // window); 0 means all. Position i sees positions j of its sequence with j <= i and i - j < window.
 // Returns [B, S, H, D]. REQUIRES, with packed sequences: B == 1.
+// dropout: of probabilities after the softmax, as Hugging Face's attention_dropout in training.
 // No padding mask: with right padding and causality no real position sees a padded one.
 // Differentiable in q, k, v. Keeps q, k, v, the output and one float32 (log-sum-exp) per query and head.
 torch::Tensor causal_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v, double scale,
-                               int64_t window = 0, const PackedSequences& packed = {});
+                               int64_t window = 0, const PackedSequences& packed = {},
+                               const Dropout& dropout = {});
 
 }  // namespace sftbench::ops

@@ -12,14 +12,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace sftbench::ops {
+#include "sftbench/ops/dropout.h"
 
-// Which elements of x an adapter does not see. A function of the seed and the element's place
-// alone: a recomputed layer drops what it dropped the first time, and nothing is stored.
-struct Dropout {
-  double probability = 0;  // on CPUs rounded to a multiple of 2^-16, the scale with it
-  uint64_t seed = 0;
-};
+namespace sftbench::ops {
 
 // a [r, in], b [out, r], both leaves.
 struct LowRankFactors {
@@ -27,15 +22,10 @@ struct LowRankFactors {
 };
 
 // x [..., in], y[i] [..., out_i] of x's dtype, no views and not saved by whoever made them ->
-// y, written in place. Differentiable in x, y, a and b; gradients of a and b as
+// y, written in place; what `dropout` takes from x, the adapters do not see. Differentiable in x, y, a and b; gradients of a and b as
 // grad_accumulation.h says.
 std::vector<torch::Tensor> add_low_rank(const torch::Tensor& x, std::vector<torch::Tensor> y,
                                         const std::vector<LowRankFactors>& factors, double scale,
                                         const Dropout& dropout = {});
-
-// x with the dropped elements zero and the others as they are; what is left has to be multiplied
-// with kept_scale() to keep its expectation.
-torch::Tensor zero_dropped(const torch::Tensor& x, const Dropout& dropout);
-double kept_scale(const torch::Tensor& x, const Dropout& dropout);
 
 }  // namespace sftbench::ops

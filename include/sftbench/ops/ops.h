@@ -3,7 +3,7 @@
 // float64. Including this header gives all of them.
 #pragma once
 
-#include "sftbench/ops/adamw.h"
+#include "sftbench/ops/global_norm.h"
 #include "sftbench/ops/attention.h"
 #include "sftbench/ops/embedding.h"
 #include "sftbench/ops/linear.h"

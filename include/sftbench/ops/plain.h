@@ -32,6 +32,6 @@ std::tuple<torch::Tensor, torch::Tensor> apply_rope(const torch::Tensor& q, cons
 // values.
 torch::Tensor causal_attention(const torch::Tensor& q, const torch::Tensor& k,
                                const torch::Tensor& v, double scale, int64_t window = 0,
-                               const PackedSequences& packed = {});
+                               const PackedSequences& packed = {}, const Dropout& dropout = {});
 
 }  // namespace sftbench::ops::plain

@@ -1,0 +1,78 @@
+#include "sftbench/ops/global_norm.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/checks.h"
+#include "ops/cpu_dispatch.h"
+
+namespace sftbench::ops {
+namespace {
+
+using torch::Tensor;
+using TensorList = std::vector<Tensor>;
+
+constexpr int64_t kBlockNumel = 16384;
+
+bool all_contiguous_on_cpu(const TensorList& tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [](const Tensor& tensor) {
+    return has_cpu_kernels(tensor) && tensor.is_contiguous();
+  });
+}
+
+// Many tensors as one sequence of blocks, so that threads share the work by elements, not by
+// tensors, and the sum does not depend on their number.
+struct Block {
+  size_t tensor;
+  int64_t begin, numel;
+};
+
+std::vector<Block> blocks_of(const TensorList& tensors) {
+  std::vector<Block> blocks;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    for (int64_t begin = 0; begin < tensors[i].numel(); begin += kBlockNumel) {
+      blocks.push_back({i, begin, std::min(kBlockNumel, tensors[i].numel() - begin)});
+    }
+  }
+  return blocks;
+}
+
+double sum_of_squares_cpu(const TensorList& tensors) {
+  const std::vector<Block> blocks = blocks_of(tensors);
+  std::vector<float> sums(blocks.size());
+  at::parallel_for(0, static_cast<int64_t>(blocks.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Block& block = blocks[static_cast<size_t>(i)];
+      const Tensor& tensor = tensors[block.tensor];
+      sums[static_cast<size_t>(i)] =
+          cpu_kernels(tensor).sum_of_squares(element(tensor, block.begin), block.numel);
+    }
+  });
+  double total = 0.0;
+  for (const float sum : sums) total += sum;
+  return total;
+}
+
+double sum_of_squares_aten(const TensorList& tensors) {
+  if (tensors.empty()) return 0.0;
+  // One transfer from the device at the end, not one per tensor.
+  Tensor total = torch::zeros({}, tensors.front().options().dtype(torch::kFloat64));
+  for (const Tensor& tensor : tensors) {
+    const auto wide = tensor.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+    total += tensor.to(wide).square().sum().to(total.device(), torch::kFloat64);
+  }
+  return total.item<double>();
+}
+
+}  // namespace
+
+double global_norm(const TensorList& tensors) {
+  const torch::NoGradGuard no_grad;
+  for (const Tensor& tensor : tensors) require_float(tensor, "global_norm", "tensors");
+  return std::sqrt(
+      (all_contiguous_on_cpu(tensors) ? sum_of_squares_cpu : sum_of_squares_aten)(tensors));
+}
+
+}  // namespace sftbench::ops

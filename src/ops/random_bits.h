@@ -1,0 +1,15 @@
+// SplitMix64's finaliser, inlined everywhere: it is compiled for several instruction sets.
+#pragma once
+
+#include <cstdint>
+
+namespace sftbench::ops {
+
+static inline __attribute__((always_inline)) uint64_t random_bits(uint64_t seed, uint64_t counter) {
+  uint64_t z = seed + (counter + 1) * 0x9E3779B97F4A7C15U;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+  return z ^ (z >> 31);
+}
+
+}  // namespace sftbench::ops
