@@ -72,7 +72,7 @@ tests() {
     [model_test]='*HuggingFaceTest*'
     [optim_test]='*'
     [tuning_test]='*'
-    [engine_test]='*GoldenTraining*:*TrainingVariants*:*LossScaling*')
+    [engine_test]='*GoldenTraining*:*TrainingVariants*:*LossScaling*:*DistributeOneRank*')
   local test
   for test in "${!suites[@]}"; do
     SFTBENCH_TEST_DEVICE=$device "$build/bin/$test" --gtest_filter="${suites[$test]}" \

@@ -23,6 +23,9 @@ struct GlooOperation : PendingCollective::Operation {
   std::shared_ptr<GlooQueue::Entry> entry;
 };
 
+// All-reduces up to here go directly from rank to rank, in small chunks.
+constexpr int64_t kDirectBytes = 8 << 20;
+
 char* part_of(const torch::Tensor& whole, int64_t index, int64_t part_bytes) {
   return static_cast<char*>(whole.data_ptr()) + index * part_bytes;
 }
@@ -108,18 +111,23 @@ class GlooCommunicator : public Communicator {
         std::make_unique<GlooOperation>(queue_, queue_->start(call, std::move(run))));
   }
 
+  // Of this rank's part: the ranks' terms, of `from`'s dtype, into their place in `output`.
+  static GlooTransfers::ReduceChunk reduce_into(const torch::Tensor& output, torch::ScalarType from,
+                                                Reduction reduction) {
+    const auto in_size = static_cast<int64_t>(c10::elementSize(from));
+    const auto out_size = static_cast<int64_t>(output.element_size());
+    return [=](const std::vector<const void*>& parts, int64_t offset, int64_t bytes) {
+      char* out = static_cast<char*>(output.data_ptr()) + offset / in_size * out_size;
+      reduce_in_rank_order(parts, bytes / in_size, from, out, output.scalar_type(), reduction);
+    };
+  }
+
   // output [n] := this rank's part of the reduction of everybody's input [N, n].
   static void reduce_part(GlooTransfers& transfers, const torch::Tensor& output,
                           const torch::Tensor& input, Reduction reduction) {
-    const auto in_size = static_cast<int64_t>(input.element_size());
-    const auto out_size = static_cast<int64_t>(output.element_size());
-    transfers.reduce_scatter(
-        input.data_ptr(), static_cast<int64_t>(input.nbytes()) / transfers.size(),
-        [&](const std::vector<const void*>& parts, int64_t offset, int64_t bytes) {
-          char* out = static_cast<char*>(output.data_ptr()) + offset / in_size * out_size;
-          reduce_in_rank_order(parts, bytes / in_size, input.scalar_type(), out,
-                               output.scalar_type(), reduction);
-        });
+    transfers.reduce_scatter(input.data_ptr(),
+                             static_cast<int64_t>(input.nbytes()) / transfers.size(),
+                             reduce_into(output, input.scalar_type(), reduction));
   }
 
   // tensor [N n]: each rank reduces its part, and all gather the parts.
@@ -127,9 +135,14 @@ class GlooCommunicator : public Communicator {
                                   Reduction reduction) {
     const torch::Tensor flat = tensor.view(-1);
     const int64_t n = flat.numel() / transfers.size();
-    reduce_part(transfers, flat.narrow(0, transfers.rank() * n, n), flat, reduction);
-    transfers.all_gather(tensor.data_ptr(),
-                         static_cast<int64_t>(tensor.nbytes()) / transfers.size());
+    const auto part_bytes = static_cast<int64_t>(tensor.nbytes()) / transfers.size();
+    const torch::Tensor own = flat.narrow(0, transfers.rank() * n, n);
+    if (static_cast<int64_t>(tensor.nbytes()) <= kDirectBytes) {
+      return transfers.all_reduce(tensor.data_ptr(), part_bytes,
+                                  reduce_into(own, tensor.scalar_type(), reduction));
+    }
+    reduce_part(transfers, own, flat, reduction);
+    transfers.all_gather(tensor.data_ptr(), part_bytes);
   }
 
   static void all_reduce_at_once(GlooTransfers& transfers, const torch::Tensor& tensor,

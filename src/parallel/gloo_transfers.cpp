@@ -14,6 +14,8 @@ namespace {
 
 // Up to here a gather goes directly: N - 1 messages at once instead of one after the other.
 constexpr int64_t kDirectGatherBytes = 64 << 10;
+// Of a slot, whose operation leaves it free: results that travel beside what they are made of.
+constexpr uint64_t kOfResults = uint64_t{1} << 31;
 
 }  // namespace
 
@@ -21,8 +23,9 @@ constexpr int64_t kDirectGatherBytes = 64 << 10;
 // leave by an exception.
 class GlooTransfers::Buffer {
  public:
-  Buffer(GlooTransfers& transfers, const void* data, int64_t bytes)
+  Buffer(GlooTransfers& transfers, const void* data, int64_t bytes, uint64_t slot_bits = 0)
       : transfers_(transfers),
+        slot_(transfers.slot_ | slot_bits),
         buffer_(transfers.context_->createUnboundBuffer(const_cast<void*>(data),
                                                         static_cast<size_t>(bytes))) {
     const std::lock_guard lock(transfers_.mutex_);
@@ -39,13 +42,13 @@ class GlooTransfers::Buffer {
   Buffer& operator=(const Buffer&) = delete;
 
   void send(int peer, int64_t offset, int64_t bytes) {
-    buffer_->send(peer, transfers_.slot_, static_cast<size_t>(offset), static_cast<size_t>(bytes));
+    buffer_->send(peer, slot_, static_cast<size_t>(offset), static_cast<size_t>(bytes));
     transfers_.sent_bytes_ += bytes;
     ++sending_;
   }
 
   void receive(int peer, int64_t offset, int64_t bytes) {
-    buffer_->recv(peer, transfers_.slot_, static_cast<size_t>(offset), static_cast<size_t>(bytes));
+    buffer_->recv(peer, slot_, static_cast<size_t>(offset), static_cast<size_t>(bytes));
   }
 
   void wait_received(int count = 1) {
@@ -67,6 +70,7 @@ class GlooTransfers::Buffer {
   }
 
   GlooTransfers& transfers_;
+  const uint64_t slot_;
   std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
   int sending_ = 0;
 };
@@ -122,11 +126,11 @@ void GlooTransfers::all_to_all(void* output, const void* input, int64_t part_byt
   from.wait_sent();
 }
 
-void GlooTransfers::reduce_scatter(const void* input, int64_t part_bytes,
-                                   const ReduceChunk& reduce) {
+void GlooTransfers::reduce_scatter(const void* input, int64_t part_bytes, const ReduceChunk& reduce,
+                                   int64_t most_chunk_bytes) {
   if (part_bytes == 0) return;
   const int n = size();
-  const int64_t chunk_bytes = std::min(part_bytes, kChunkBytes);
+  const int64_t chunk_bytes = std::min(part_bytes, most_chunk_bytes);
   const int64_t chunks = (part_bytes + chunk_bytes - 1) / chunk_bytes;
   const int64_t half_bytes = chunk_bytes * (n - 1);
   if (scratch_bytes() < 2 * half_bytes) scratch_.resize(static_cast<size_t>(2 * half_bytes));
@@ -159,6 +163,32 @@ void GlooTransfers::reduce_scatter(const void* input, int64_t part_bytes,
     post(chunk + 2);
   }
   from.wait_sent();
+}
+
+void GlooTransfers::all_reduce(void* whole, int64_t part_bytes, const ReduceChunk& reduce) {
+  if (part_bytes == 0) return;
+  const int n = size();
+  const int64_t chunks = (part_bytes + kSmallChunkBytes - 1) / kSmallChunkBytes;
+  // A sum comes back only from who has received all of its terms, so it never overwrites one that
+  // is still to be sent.
+  Buffer sums(*this, whole, part_bytes * n, kOfResults);
+  for (int i = 1; i < n; ++i) {
+    const int source = (rank() + n - i) % n;
+    for (int64_t begin = 0; begin < part_bytes; begin += kSmallChunkBytes) {
+      sums.receive(source, source * part_bytes + begin,
+                   std::min(kSmallChunkBytes, part_bytes - begin));
+    }
+  }
+  const auto reduce_and_send = [&](const std::vector<const void*>& parts, int64_t offset,
+                                   int64_t bytes) {
+    reduce(parts, offset, bytes);
+    for (int i = 1; i < n; ++i) {
+      sums.send((rank() + i) % n, rank() * part_bytes + offset, bytes);
+    }
+  };
+  reduce_scatter(whole, part_bytes, reduce_and_send, kSmallChunkBytes);
+  sums.wait_received(static_cast<int>(chunks) * (n - 1));
+  sums.wait_sent();
 }
 
 void GlooTransfers::broadcast(void* data, int64_t bytes, int root) {

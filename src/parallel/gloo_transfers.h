@@ -50,7 +50,12 @@ class GlooTransfers {
   void all_gather(void* whole, int64_t part_bytes);  // this rank's part is in its place
   void all_to_all(void* output, const void* input, int64_t part_bytes);
   // Holds 2 (N-1) chunks of at most kChunkBytes, whatever the size of the input.
-  void reduce_scatter(const void* input, int64_t part_bytes, const ReduceChunk& reduce);
+  void reduce_scatter(const void* input, int64_t part_bytes, const ReduceChunk& reduce,
+                      int64_t most_chunk_bytes = kChunkBytes);
+  // Both halves at once, chunk by chunk, from each rank directly to each: `reduce` puts a chunk of
+  // this rank's part of `whole` in its place. For sizes where latency counts; a larger one crosses
+  // each link of a cluster once as a reduce_scatter and an all_gather.
+  void all_reduce(void* whole, int64_t part_bytes, const ReduceChunk& reduce);
   void broadcast(void* data, int64_t bytes, int root);
   void barrier();
 
@@ -61,6 +66,7 @@ class GlooTransfers {
   int64_t scratch_bytes() const { return static_cast<int64_t>(scratch_.size()); }
 
   static constexpr int64_t kChunkBytes = 1 << 20;
+  static constexpr int64_t kSmallChunkBytes = 128 << 10;
 
  private:
   class Buffer;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <type_traits>
 
 #include "sftbench/base/error.h"
@@ -64,6 +65,10 @@ void reduce_in_rank_order(const std::vector<const void*>& parts, int64_t count,
                           Reduction reduction) {
   check(!parts.empty(), "a reduction has terms");
   const bool to_float = to != from;
+  if (parts.size() == 1 && !to_float) {  // a group of one: nothing to add, nothing to round
+    if (output != parts[0]) std::memcpy(output, parts[0], count * c10::elementSize(from));
+    return;
+  }
   check(!to_float || to == torch::kFloat32, "reductions keep their dtype or end in float32");
   switch (from) {
     case torch::kFloat32:

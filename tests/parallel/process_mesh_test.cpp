@@ -63,7 +63,13 @@ TEST(MeshShape, RefusesAHybridMeshOverRanksThatAreNotNumberedNodeByNode) {
 
 TEST(MeshShape, RefusesAHybridMeshWhoseShardGroupsHaveOneRank) {
   EXPECT_THAT(refusal_of({0, 1, 2}), HasSubstr("each node has 1 rank: nothing would be sharded"));
-  EXPECT_THAT(refusal_of({0}), HasSubstr("each node has 1 rank: nothing would be sharded"));
+}
+
+TEST(MeshShape, AWorldOfOneIsWhateverItIsAskedToBe) {
+  for (const MeshKind kind : {MeshKind::kReplicated, MeshKind::kSharded, MeshKind::kHybrid}) {
+    const MeshShape found = mesh_shape(kind, ranks_on({0}));
+    EXPECT_EQ(std::pair(found.replicas, found.shards), std::pair(int64_t{1}, int64_t{1}));
+  }
 }
 
 struct MadeGroup {

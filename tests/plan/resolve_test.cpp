@@ -191,6 +191,23 @@ TEST_F(ResolveTest, OneRankIsToldWhatHasNoEffect) {
                                               "--reduce-dtype has no effect on one rank"));
 }
 
+TEST_F(ResolveTest, OneRankCanBeDistributedUnderAnyStrategy) {
+  options_.distribute_one_rank = true;
+  options_.reduce_dtype = "float32";
+  const Resolution sharded = resolved({"fsdp_sharding_strategy=HYBRID_SHARD"});
+  EXPECT_TRUE(is_distributed(sharded.job));
+  EXPECT_EQ(sharded.job.device.ranks, 1);
+  EXPECT_EQ(sharded.job.parallel.strategy, "HYBRID_SHARD");
+  EXPECT_EQ(sharded.job.parallel.reduce_dtype, "float32");
+  EXPECT_THAT(sharded.notes, IsEmpty());
+  EXPECT_EQ(resolved({"distributed_backend=DDP"}).job.parallel.strategy, "DDP");
+
+  options_.cpu_ranks = 2;
+  const Resolution several = resolved({});
+  EXPECT_FALSE(several.job.parallel.distribute_one_rank);
+  EXPECT_THAT(several.notes, ElementsAre("--distribute-one-rank has no effect on several ranks"));
+}
+
 TEST_F(ResolveTest, AHybridNeedsSeveralRanksOnANode) {
   EXPECT_EQ(failure({"number_gpus=2", "number_nodes=2", "gpu_model=L40S",
                      "fsdp_sharding_strategy=HYBRID_SHARD_ZERO2"}),
@@ -533,7 +550,9 @@ TEST_F(ResolveTest, InputsHaveEveryPropertySortedAndWhatTheCommandLineAdds) {
   options_.gradient_sync = "each";
   options_.reduce_dtype = "float32";
   options_.padding = "max_length";
+  options_.distribute_one_rank = true;
   const Json more = effective_inputs(plain, options_);
+  EXPECT_EQ(more["distribute_one_rank"], true);
   EXPECT_EQ(more["weights"], "random");
   EXPECT_EQ(more["cpu_ranks"], 4);
   EXPECT_EQ(more["gradient_sync"], "each");
