@@ -4,14 +4,15 @@
 Prints per kind of row: the share of padding, entries and dataset tokens per second (medians over the turns), the ratio
 of dataset tokens per second to the padded run, and what that ratio would be if padding alone cost time (1 / fill).
 
-  bench/packing/compare.py build/release/src/sftbench --dataset news-chars-512-entries-256 --length 1024
+  bench/packing/compare.py build/release/bin/sftbench --dataset news-chars-512-entries-256 --length 1024
 """
 import argparse
-import json
 import statistics
-import subprocess
 import sys
-import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from measured_run import in_turns, measured_run  # noqa: E402
 
 KINDS = ["max_length", "longest", "none", "packed"]
 
@@ -19,16 +20,8 @@ KINDS = ["max_length", "longest", "none", "packed"]
 def measure(options, padding):
     properties = dict(model_name=options.model, number_gpus=0, batch_size=options.batch, max_steps=options.steps,
                       model_max_length=options.length, dataset_id=options.dataset, gradient_accumulation_steps=1,
-                      torch_dtype=options.dtype, gradient_checkpointing="false")
-    command = [options.program, "run", "--experiment", "finetune_full_benchmark-v1.0.0", "--weights", "random",
-               "--padding", padding, "--format", "json", "--no-progress"]
-    for name, value in properties.items():
-        command += ["--set", f"{name}={value}"]
-    with tempfile.TemporaryDirectory() as results:
-        run = subprocess.run([*command, "-o", results], capture_output=True, text=True)
-    if run.returncode != 0:
-        sys.exit(f"{' '.join(command)}\n{run.stderr}")
-    return json.loads(run.stdout)
+                      torch_dtype=options.dtype, gradient_checkpointing=False)
+    return measured_run(options.program, "finetune_full_benchmark-v1.0.0", properties, padding)
 
 
 def main():
@@ -42,10 +35,7 @@ def main():
     parser.add_argument("--kinds", nargs="+", default=KINDS)
     options = parser.parse_args()
 
-    runs = {kind: [] for kind in options.kinds}
-    for _ in range(options.turns):
-        for kind in options.kinds:
-            runs[kind].append(measure(options, kind))
+    runs = in_turns(options.kinds, options.turns, lambda kind: measure(options, kind))
 
     def median(kind, name):
         return statistics.median(run["measured"][name] for run in runs[kind])
