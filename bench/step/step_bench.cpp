@@ -4,10 +4,9 @@
 //
 //   step_bench [--dtype bfloat16|float32] [--length 512] [--rounds 5] [--steps 4]     batch 1
 //   step_bench --tuning [--checkpointing] [...]               full, lora and pt in turn
-//   step_bench --kernels [--checkpointing] [...]              full beside each kernel switched off,
-//   and all of them step_bench --memory [--length 2048]                       activation memory
-//   step_bench --child full|lora|pt|no_loss|...|plain|memory [...]        one process, JSON on
-//   stdout
+//   step_bench --kernels [--checkpointing] [...]    full beside each kernel, and all, switched off
+//   step_bench --memory [--length 2048]                       activation memory
+//   step_bench --child full|lora|pt|no_loss|...|plain|memory [...]     one process, JSON on stdout
 #include <sys/wait.h>
 
 #include <algorithm>
