@@ -38,6 +38,9 @@ Measurement measure(const ChildRequest& request, const RunLog& log) {
   // The parent takes the end of this pipe for the end of all that this measurement consists of.
   session.ranked().inherited_fds = {request.heartbeat_fd};
   session.ranked().on_rank_step = [&](int rank, int64_t step) { heartbeats.rank_step(rank, step); };
+  session.ranked().on_whereabouts = [&](const std::vector<std::string>& whereabouts) {
+    heartbeats.whereabouts(whereabouts);
+  };
   const auto logged = [&log](Measurement measurement) {
     if (const auto& reason = measurement.reason)
       log.line("error", reason_text(reason->code, reason->message, reason->evidence));

@@ -4,9 +4,14 @@
 #include <sys/prctl.h>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <thread>
 
 #include "cli/child_side.h"
 #include "cli/measuring_session.h"
@@ -30,11 +35,46 @@ RankFailure failure_of(const ErrorClass& error, int rank) {
   return {rank, error.code, error.message, error.evidence};
 }
 
+// Tells the parent where the ranks are as rank 0 hears of it, also while this one trains or hangs.
+class WhereaboutsTeller {
+ public:
+  WhereaboutsTeller(const RankGroup& group, const RankReply& reply)
+      : thread_([this, &group, &reply] { tell(group, reply); }) {}
+  ~WhereaboutsTeller() {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+
+ private:
+  void tell(const RankGroup& group, const RankReply& reply) {
+    std::vector<std::string> told;
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, kWhereaboutsPeriod, [this] { return closing_; })) {
+      std::vector<std::string> now = group.whereabouts();
+      if (now == told) continue;
+      reply.whereabouts(now);
+      told = std::move(now);
+    }
+  }
+
+  static constexpr std::chrono::seconds kWhereaboutsPeriod{1};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool closing_ = false;
+  std::thread thread_;
+};
+
 void train(const RankRequest& request, RankGroup& group, const RunLog& log, RankReply& reply) {
   const std::unique_ptr<Engine> engine = load_engine();
   reply.environment(engine->environment());
   limit_memory(request.host_memory_bytes);
   StepLog step_log(log);
+  std::optional<WhereaboutsTeller> teller;
+  if (group.rank() == 0) teller.emplace(group, reply);
   engine->train(request.job, group, {&step_log, &reply}, [] { return asked_to_end.load(); });
   group.leave();
   reply.environment(engine->environment());

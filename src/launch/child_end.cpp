@@ -149,6 +149,7 @@ std::string progress_text(const Heartbeat& heartbeat) {
     text += std::to_string(rank) + " had done " + std::to_string(step) + " of " +
             std::to_string(heartbeat.total_steps) + " steps";
   }
+  if (!heartbeat.whereabouts.empty()) text += "; last seen: " + heartbeat.whereabouts;
   return text;
 }
 

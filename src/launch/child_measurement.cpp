@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <limits>
 #include <optional>
 #include <system_error>
 
+#include "launch/advance_to_the_end.h"
 #include "launch/child_files.h"
 #include "launch/child_process.h"
 #include "sftbench/base/clock.h"
@@ -325,12 +325,7 @@ void ChildMeasurement::end(ReasonCode code, const std::string& message) {
 }
 
 const Measurement& ChildMeasurement::wait() {
-  while (!advance()) {
-    std::vector<pollfd> fds;
-    add_poll_fds(fds);
-    const double left_ms = std::ceil((deadline_s() - steady_seconds()) * 1000);
-    ::poll(fds.data(), fds.size(), static_cast<int>(std::clamp(left_ms, 0.0, 1000.0)));
-  }
+  advance_to_the_end(*this);
   return result();
 }
 

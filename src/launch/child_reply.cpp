@@ -10,11 +10,13 @@
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/measure/proc.h"
+#include "sftbench/ranks/rank_group.h"
 
 namespace sftbench {
 namespace {
 
 constexpr double kResidentPeriodSeconds = 0.2;  // reading it costs as much as a short step
+constexpr size_t kMostWhereaboutsBytes = 1024;
 constexpr const char* kResultOrigin = "a child's reply";
 
 void write_line(int fd, const char* kind, const Measurement& measurement) {
@@ -68,6 +70,10 @@ void HeartbeatSender::rank_step(int rank, int64_t step) const {
   send({{"rank", rank}, {"step", step}});
 }
 
+void HeartbeatSender::whereabouts(const std::vector<std::string>& whereabouts) const {
+  send({{"whereabouts", whereabouts_text(whereabouts).substr(0, kMostWhereaboutsBytes)}});
+}
+
 void HeartbeatSender::on_train_begin(const TrainBegin& begin) {
   send({{"phase", "training"}, {"rank", rank_}, {"step", 0}, {"total_steps", begin.total_steps}});
 }
@@ -102,6 +108,10 @@ void take_heartbeats(std::string& text, Heartbeat& heartbeat) {
     const Json line = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
                                   text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
     if (!line.is_object()) continue;
+    if (const auto places = line.find("whereabouts"); places != line.end()) {
+      if (places->is_string()) places->get_to(heartbeat.whereabouts);
+      continue;
+    }
     take_line(line, heartbeat);
     heartbeat.received_s = steady_seconds();
   }

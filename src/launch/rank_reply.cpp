@@ -22,6 +22,10 @@ void RankReply::environment(const Json& environment) const {
   if (rank_ == 0) send("environment", environment);
 }
 
+void RankReply::whereabouts(const std::vector<std::string>& whereabouts) const {
+  send("whereabouts", whereabouts);
+}
+
 void RankReply::on_train_begin(const TrainBegin& begin) {
   if (rank_ == 0) {
     send("begin", to_json(begin));
@@ -52,6 +56,7 @@ void RankReply::done() const {
 void RankReply::send(const char* kind, const Json& content) const {
   const std::string line =
       Json{{kind, content}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::lock_guard lock(mutex_);
   for (size_t written = 0; written < line.size();) {
     const ssize_t put = ::write(events_fd_, line.data() + written, line.size() - written);
     if (put < 0 && errno == EINTR) continue;

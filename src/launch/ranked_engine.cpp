@@ -202,6 +202,8 @@ class RankedEngine::Impl {
       Json line = parse_json(text, "what rank " + std::to_string(number) + " said");
       if (line.contains("rank_step")) {
         spec_.on_rank_step(number, line["rank_step"].get<int64_t>());
+      } else if (line.contains("whereabouts")) {
+        spec_.on_whereabouts(line["whereabouts"].get<std::vector<std::string>>());
       } else if (line.contains("environment")) {
         environment_ = line["environment"];
       } else if (line.contains("failure")) {

@@ -1,11 +1,10 @@
 #include "sftbench/launch/run_series.h"
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
-#include <optional>
 #include <utility>
 
+#include "launch/advance_to_the_end.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/results/store.h"
@@ -64,6 +63,15 @@ Json run_json(const Measurement& run, double seconds) {
   return json;
 }
 
+// Moves `part` to the end of `log`.
+void append(std::ofstream& log, const fs::path& part) {
+  if (std::ifstream text(part); text.peek() != std::ifstream::traits_type::eof()) {
+    log << text.rdbuf();
+  }
+  std::error_code ignored;
+  fs::remove(part, ignored);
+}
+
 }  // namespace
 
 // "x.growing.log" -> "x.run.growing.log": what a sweep that is killed leaves behind is known by its
@@ -109,180 +117,129 @@ Measurement measurement_of_runs(const std::vector<Measurement>& runs,
   return measurement;
 }
 
-class RunSeries::Impl {
- public:
-  explicit Impl(ChildSpec spec) : spec_(std::move(spec)) {
-    progress_.runs = std::max<int64_t>(1, spec_.job.runs);
-    if (several()) open_log();
-    child_.emplace(spec_of_run());
-  }
+RunSeries::RunSeries(ChildSpec spec) : spec_(std::move(spec)), begin_s_(steady_seconds()) {
+  progress_.runs = std::max<int64_t>(1, spec_.job.runs);
+  if (several()) open_log();
+  child_ = std::make_unique<ChildMeasurement>(spec_of_run());
+}
 
-  ~Impl() {
-    child_.reset();
-    std::error_code ignored;
-    if (several()) fs::remove(log_of_run(spec_.log), ignored);
-  }
-
-  void add_poll_fds(std::vector<pollfd>& fds) const {
-    if (!done_) child_->add_poll_fds(fds);
-  }
-
-  double deadline_s() const { return child_->deadline_s(); }
-
-  bool advance() {
-    if (done_) return true;
-    const bool ended = child_->advance();
-    progress_.heartbeat = child_->heartbeat();
-    if (!ended) return false;
-    if (!several()) {
-      finish(child_->result());
-    } else {
-      take_run();
-    }
-    return done_;
-  }
-
-  void end(ReasonCode code, const std::string& message) {
-    if (done_) return;
-    if (!asked_) asked_ = Reason{code, message, {}, spec_.final_log};
-    child_->end(code, message);
-  }
-
-  double elapsed_s() const { return (done_ ? end_s_ : steady_seconds()) - begin_s_; }
-
-  SeriesProgress progress_;
-  std::optional<Measurement> result_;
-
- private:
-  bool several() const { return progress_.runs > 1; }
-
-  void open_log() const {
-    std::ofstream log(spec_.log, std::ios::trunc);
-    if (log.is_open()) return;
-    throw InputError({{spec_.log.string(), 0, {}, "cannot write the log", {}, {}}});
-  }
-
-  ChildSpec spec_of_run() const {
-    ChildSpec spec = spec_;
-    if (!several()) return spec;
-    spec.job.runs = 1;
-    spec.log = log_of_run(spec_.log);
-    // Chances are drawn anew for each run, and noise is that of the sample.
-    spec.attempt = static_cast<int>((spec_.attempt - 1) * progress_.runs + progress_.run);
-    return spec;
-  }
-
-  void take_run() {
-    runs_.push_back(child_->result());
-    seconds_.push_back(child_->elapsed_s());
-    append_log();
-    const Measurement& run = runs_.back();
-    progress_.endings.push_back(ending_text(run));
-    if (asked_ && !(run.status == Status::kValid && progress_.run == progress_.runs)) {
-      settle(run, *asked_);
-    } else if (concerns_all_runs(run)) {
-      settle(run, *run.reason);
-    } else if (progress_.run == progress_.runs) {
-      finish(measurement_of_runs(runs_, seconds_));
-    } else {
-      start_next(run);
-    }
-  }
-
-  void start_next(const Measurement& before) {
-    ++progress_.run;
-    progress_.heartbeat = {};
-    try {
-      child_.emplace(spec_of_run());
-    } catch (const InputError& error) {
-      settle(before, {ReasonCode::kInternal, error.what(), {}, spec_.final_log});
-    }
-  }
-
-  // The measurement fails as a whole.
-  void settle(const Measurement& run, const Reason& reason) {
-    Measurement measurement = run;
-    measurement.started_at = runs_.front().started_at;
-    measurement.extra = Json::object();
-    set_outcome(measurement, Status::kFailed, reason);
-    finish(std::move(measurement));
-  }
-
-  void finish(Measurement measurement) {
-    result_ = std::move(measurement);
-    done_ = true;
-    end_s_ = steady_seconds();
-  }
-
-  // Moves what the run wrote into the log of all.
-  void append_log() const {
-    std::ofstream log(spec_.log, std::ios::app);
-    log << "run " << progress_.run << " of " << progress_.runs << ": " << ending_text(runs_.back())
-        << "\n";
-    const fs::path run_log = log_of_run(spec_.log);
-    append(log, run_log);
-    for (int rank = 0; fs::exists(log_of_rank(run_log, rank)); ++rank) {
-      log << "rank " << rank << ":\n";
-      append(log, log_of_rank(run_log, rank));
-    }
-    log << "\n";
-  }
-
-  static void append(std::ofstream& log, const fs::path& part) {
-    if (std::ifstream text(part); text.peek() != std::ifstream::traits_type::eof()) {
-      log << text.rdbuf();
-    }
-    std::error_code ignored;
-    fs::remove(part, ignored);
-  }
-
-  ChildSpec spec_;
-  double begin_s_ = steady_seconds();
-  double end_s_ = 0;
-  bool done_ = false;
-  std::optional<ChildMeasurement> child_;
-  std::vector<Measurement> runs_;
-  std::vector<double> seconds_;
-  std::optional<Reason> asked_;
-};
-
-RunSeries::RunSeries(ChildSpec spec) : impl_(std::make_unique<Impl>(std::move(spec))) {}
-RunSeries::~RunSeries() = default;
-RunSeries::RunSeries(RunSeries&&) noexcept = default;
-RunSeries& RunSeries::operator=(RunSeries&&) noexcept = default;
+RunSeries::~RunSeries() {
+  if (!child_) return;
+  child_.reset();  // before its log is removed
+  std::error_code ignored;
+  if (several()) fs::remove(log_of_run(spec_.log), ignored);
+}
 
 void RunSeries::add_poll_fds(std::vector<pollfd>& fds) const {
-  impl_->add_poll_fds(fds);
+  if (!result_) child_->add_poll_fds(fds);
 }
+
 double RunSeries::deadline_s() const {
-  return impl_->deadline_s();
+  return child_->deadline_s();
 }
+
 bool RunSeries::advance() {
-  return impl_->advance();
+  if (result_) return true;
+  const bool ended = child_->advance();
+  progress_.heartbeat = child_->heartbeat();
+  if (!ended) return false;
+  if (!several()) {
+    finish(child_->result());
+  } else {
+    take_run();
+  }
+  return result_.has_value();
 }
-const SeriesProgress& RunSeries::progress() const {
-  return impl_->progress_;
-}
-double RunSeries::elapsed_s() const {
-  return impl_->elapsed_s();
-}
+
 void RunSeries::end(ReasonCode code, const std::string& message) {
-  impl_->end(code, message);
+  if (result_) return;
+  if (!asked_) asked_ = Reason{code, message, {}, spec_.final_log};
+  child_->end(code, message);
+}
+
+double RunSeries::elapsed_s() const {
+  return (result_ ? end_s_ : steady_seconds()) - begin_s_;
 }
 
 const Measurement& RunSeries::result() const {
-  check(impl_->result_.has_value(), "the last run has ended");
-  return *impl_->result_;
+  check(result_.has_value(), "the last run has ended");
+  return *result_;
 }
 
 const Measurement& RunSeries::wait() {
-  while (!advance()) {
-    std::vector<pollfd> fds;
-    add_poll_fds(fds);
-    const double left_ms = std::ceil((deadline_s() - steady_seconds()) * 1000);
-    ::poll(fds.data(), fds.size(), static_cast<int>(std::clamp(left_ms, 0.0, 1000.0)));
-  }
+  advance_to_the_end(*this);
   return result();
+}
+
+void RunSeries::open_log() const {
+  std::ofstream log(spec_.log, std::ios::trunc);
+  if (log.is_open()) return;
+  throw InputError({{spec_.log.string(), 0, {}, "cannot write the log", {}, {}}});
+}
+
+ChildSpec RunSeries::spec_of_run() const {
+  ChildSpec spec = spec_;
+  if (!several()) return spec;
+  spec.job.runs = 1;
+  spec.log = log_of_run(spec_.log);
+  // Chances are drawn anew for each run, and noise is that of the sample.
+  spec.attempt = static_cast<int>((spec_.attempt - 1) * progress_.runs + progress_.run);
+  return spec;
+}
+
+void RunSeries::take_run() {
+  runs_.push_back(child_->result());
+  seconds_.push_back(child_->elapsed_s());
+  append_log();
+  const Measurement& run = runs_.back();
+  progress_.endings.push_back(ending_text(run));
+  if (asked_ && !(run.status == Status::kValid && progress_.run == progress_.runs)) {
+    settle(run, *asked_);
+  } else if (concerns_all_runs(run)) {
+    settle(run, *run.reason);
+  } else if (progress_.run == progress_.runs) {
+    finish(measurement_of_runs(runs_, seconds_));
+  } else {
+    start_next(run);
+  }
+}
+
+void RunSeries::start_next(const Measurement& before) {
+  ++progress_.run;
+  progress_.heartbeat = {};
+  try {
+    child_ = std::make_unique<ChildMeasurement>(spec_of_run());
+  } catch (const InputError& error) {
+    settle(before, {ReasonCode::kInternal, error.what(), {}, spec_.final_log});
+  }
+}
+
+// The measurement fails as a whole.
+void RunSeries::settle(const Measurement& run, const Reason& reason) {
+  Measurement measurement = run;
+  measurement.started_at = runs_.front().started_at;
+  measurement.extra = Json::object();
+  set_outcome(measurement, Status::kFailed, reason);
+  finish(std::move(measurement));
+}
+
+void RunSeries::finish(Measurement measurement) {
+  result_ = std::move(measurement);
+  end_s_ = steady_seconds();
+}
+
+// Moves what the run wrote into the log of all.
+void RunSeries::append_log() const {
+  std::ofstream log(spec_.log, std::ios::app);
+  log << "run " << progress_.run << " of " << progress_.runs << ": " << ending_text(runs_.back())
+      << "\n";
+  const fs::path run_log = log_of_run(spec_.log);
+  append(log, run_log);
+  for (int rank = 0; fs::exists(log_of_rank(run_log, rank)); ++rank) {
+    log << "rank " << rank << ":\n";
+    append(log, log_of_rank(run_log, rank));
+  }
+  log << "\n";
 }
 
 }  // namespace sftbench

@@ -21,7 +21,7 @@ namespace sftbench {
 
 struct HubTimes {
   double communication_timeout_s = 600;  // of an exchange; without a sign of life of a rank
-  double alive_period_s = 2;             // in which each rank says something
+  double alive_period_s = 1;             // in which each rank says something
   double grace_s = 1.5;                  // for ranks to report what they ended for
 };
 

@@ -13,7 +13,7 @@
 namespace sftbench {
 namespace {
 
-constexpr double kLongestAlivePeriodSeconds = 2;
+constexpr double kLongestAlivePeriodSeconds = 1;
 constexpr double kShortestAlivePeriodSeconds = 0.05;
 constexpr double kVerdictSeconds = 5;  // well above the grace period
 constexpr double kGoodbyeSeconds = 1;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sftbench/measure/events.h"
 #include "sftbench/results/measurement.h"
@@ -24,10 +25,10 @@ struct Heartbeat {
   int64_t memory_bytes = 0;        // of the device; on CPUs resident
   double received_s = 0;           // steady_seconds()
   std::map<int, int64_t> steps_by_rank;
+  std::string whereabouts;  // of its ranks (rank_group.h), where there are several
 };
 
-// --- the child's side
-// ------------------------------------------------------------------------------
+// --- the child's side ----------------------------------------------------------------------------
 
 // Never waits for the parent: a heartbeat that finds the pipe full is dropped.
 class HeartbeatSender : public TrainObserver {
@@ -37,6 +38,8 @@ class HeartbeatSender : public TrainObserver {
   void phase(const std::string& name);
   // Of another rank than this sender's.
   void rank_step(int rank, int64_t step) const;
+  // Of all ranks. No sign of progress: the one that hangs is among them.
+  void whereabouts(const std::vector<std::string>& whereabouts) const;
   void on_train_begin(const TrainBegin& begin) override;
   void on_step_end(const StepEvent& event, TrainControl& control) override;
 
@@ -55,8 +58,7 @@ class HeartbeatSender : public TrainObserver {
 void send_begun(int result_fd, const Measurement& measurement);
 void send_result(int result_fd, const Measurement& measurement);
 
-// --- the parent's side
-// -----------------------------------------------------------------------------
+// --- the parent's side ---------------------------------------------------------------------------
 
 // Puts the whole lines of `text` together in `heartbeat` and removes them from it.
 void take_heartbeats(std::string& text, Heartbeat& heartbeat);

@@ -1,6 +1,7 @@
 // What a rank says to the process that started it, one JSON object per line through a pipe:
 //   {"environment": {...}}       rank 0, when the engine stands and again at the end
 //   {"begin": {...}}, {"step": {...}}, {"end": {...}}   rank 0: events of training (event_json.h)
+//   {"whereabouts": ["in the forward pass of step 7", ...]}   rank 0: of all ranks
 //   {"rank_step": n}             the others: n optimisation steps are done
 //   {"failure": {rank, code, message, evidence}}        this rank ends without success
 //   {"done": true}               with success
@@ -8,7 +9,9 @@
 // decide between two steps, as those in this one do.
 #pragma once
 
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "sftbench/base/json.h"
 #include "sftbench/measure/events.h"
@@ -28,6 +31,7 @@ class RankReply : public TrainObserver {
       : events_fd_(events_fd), control_fd_(control_fd), rank_(rank) {}
 
   void environment(const Json& environment) const;
+  void whereabouts(const std::vector<std::string>& whereabouts) const;  // from any thread
   void on_train_begin(const TrainBegin& begin) override;
   void on_step_end(const StepEvent& event, TrainControl& control) override;
   void on_train_end(const TrainEnd& end) override;
@@ -38,6 +42,7 @@ class RankReply : public TrainObserver {
   void send(const char* kind, const Json& content) const;
   char wait_for_answer() const;
 
+  mutable std::mutex mutex_;  // each line as a whole
   int events_fd_;
   int control_fd_;
   int rank_;

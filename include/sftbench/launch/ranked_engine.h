@@ -31,6 +31,9 @@ struct RankedSpec {
   std::vector<int> inherited_fds;  // stay open while a rank lives
   // Optimisation steps that a rank other than 0 has done.
   std::function<void(int rank, int64_t step)> on_rank_step = [](int, int64_t) {};
+  // Where each rank is, by rank, when that has changed, at most once a second.
+  std::function<void(const std::vector<std::string>&)> on_whereabouts =
+      [](const std::vector<std::string>&) {};
 
   std::vector<std::pair<std::string, std::string>> environment;  // over this process's own
   std::filesystem::path executable = "/proc/self/exe";           // tests name the built one

@@ -13,6 +13,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,8 @@ class RunSeries {
   // cannot be written.
   explicit RunSeries(ChildSpec spec);
   ~RunSeries();  // ends what is left, at once
-  RunSeries(RunSeries&&) noexcept;
-  RunSeries& operator=(RunSeries&&) noexcept;
+  RunSeries(RunSeries&&) noexcept = default;
+  RunSeries& operator=(RunSeries&&) noexcept = default;
 
   void add_poll_fds(std::vector<pollfd>& fds) const;
   double deadline_s() const;
@@ -48,7 +49,7 @@ class RunSeries {
   bool advance();
   const Measurement& wait();  // the same, waiting
 
-  const SeriesProgress& progress() const;
+  const SeriesProgress& progress() const { return progress_; }
   double elapsed_s() const;  // since the start of the first run; stops at the end of the last
 
   // Ends the run under way as ChildMeasurement::end() does, and starts no other: the measurement
@@ -59,8 +60,24 @@ class RunSeries {
   const Measurement& result() const;
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  bool several() const { return progress_.runs > 1; }
+  void open_log() const;
+  ChildSpec spec_of_run() const;
+  void take_run();
+  void start_next(const Measurement& before);
+  void settle(const Measurement& run, const Reason& reason);
+  void finish(Measurement measurement);
+  void append_log() const;
+
+  ChildSpec spec_;
+  double begin_s_;
+  double end_s_ = 0;
+  SeriesProgress progress_;
+  std::unique_ptr<ChildMeasurement> child_;  // null only when this was moved from
+  std::vector<Measurement> runs_;
+  std::vector<double> seconds_;
+  std::optional<Reason> asked_;  // to end, for this
+  std::optional<Measurement> result_;
 };
 
 // Where the run under way writes its log, which is then added to `log`.
