@@ -3,15 +3,20 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "cli/program.h"
 #include "results/schema_check.h"
+#include "sftbench/base/clock.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
 
@@ -84,6 +89,33 @@ class LaunchedRunTest : public testing::Test {
     return both(arguments(extra), arguments(extra));
   }
 
+  // The same under a parent that does what mpirun and srun --kill-on-bad-exit do: when one has ended
+  // without success it sends all others SIGTERM, and a second later SIGKILL.
+  static std::vector<ProgramResult> finish_under_launcher(std::vector<Program> programs) {
+    for (Program& program : programs) program.start();
+    const auto send_all = [&programs](int signal) {
+      for (const Program& program : programs) ::kill(program.pid(), signal);
+    };
+    const auto one_has_failed = [&programs] {
+      for (const Program& program : programs) {
+        siginfo_t end = {};
+        ::waitid(P_PID, static_cast<id_t>(program.pid()), &end, WEXITED | WNOHANG | WNOWAIT);
+        if (end.si_pid != 0 && (end.si_code != CLD_EXITED || end.si_status != 0)) return true;
+      }
+      return false;
+    };
+    const double give_up_s = steady_seconds() + 60;
+    while (!one_has_failed() && steady_seconds() < give_up_s) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    send_all(SIGTERM);
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    send_all(SIGKILL);  // of processes that are not waited for yet: the numbers are still theirs
+    std::vector<ProgramResult> results;
+    for (Program& program : programs) results.push_back(program.finish());
+    return results;
+  }
+
   Json result() const {
     for (const auto& entry : fs::recursive_directory_iterator(folder_ / "results")) {
       if (entry.path().extension() != ".json") continue;
@@ -139,6 +171,83 @@ TEST_F(LaunchedRunTest, WhatARankStumblesOverRankZeroTells) {
   EXPECT_EQ(ranks[1].status, 2);
   EXPECT_EQ(ranks[1].err, "");
 }
+
+// Whoever is started wrongly ends all in seconds, though the rendezvous may take ten minutes.
+TEST_F(LaunchedRunTest, AnUnknownOptionOnOneRankEndsAll) {
+  const auto ranks = both(arguments(), arguments({"--sead", "1"}));
+  EXPECT_EQ(ranks[0].status, 2);
+  EXPECT_THAT(ranks[0].err,
+              testing::ContainsRegex("rank 1 on host .*: run: unknown option '--sead'"));
+  EXPECT_EQ(ranks[1].status, 2);
+  EXPECT_EQ(ranks[1].err, "");
+  EXPECT_THAT(file_names_below(folder_ / "results"), testing::IsEmpty());
+}
+
+TEST_F(LaunchedRunTest, AnUnknownOptionOnRankZeroEndsAll) {
+  const auto ranks = both(arguments({"--sead", "1"}), arguments());
+  EXPECT_EQ(ranks[0].status, 2);
+  EXPECT_THAT(ranks[0].err, HasSubstr("run: unknown option '--sead'"));
+  EXPECT_EQ(ranks[1].status, 2);
+  EXPECT_LT(std::max(ranks[0].wall_s, ranks[1].wall_s), 20);
+}
+
+TEST_F(LaunchedRunTest, AFormatThatIsNoneIsToldOnce) {
+  const auto ranks = both({"--format", "pdf"});
+  EXPECT_THAT(ranks[0].err, HasSubstr("pdf"));
+  EXPECT_EQ(ranks[1].err, "");
+  EXPECT_EQ(ranks[0].status + ranks[1].status, 4);
+}
+
+TEST_F(LaunchedRunTest, ARankOfAnotherVersionIsNamed) {
+  const auto ranks = both(arguments(), arguments(), {{"FAKE_ENGINE_VERSION", "9.9.9"}});
+  EXPECT_EQ(ranks[0].status, 4);
+  EXPECT_EQ(ranks[1].status, 4);
+  EXPECT_EQ(result()["reason"]["code"], "UNSUPPORTED");
+  EXPECT_THAT(result()["reason"]["message"].get<std::string>(),
+              testing::AllOf(testing::StartsWith("rank 1: "), HasSubstr("9.9.9")));
+}
+
+struct LauncherFault {
+  const char* name;
+  const char* rank0;
+  const char* rank1;
+  const char* code;
+  const char* message;
+};
+
+class UnderLauncherTest : public LaunchedRunTest,
+                          public testing::WithParamInterface<LauncherFault> {
+ protected:
+  void SetUp() override {
+    folder_ = fresh_folder(std::string("under_launcher_") + GetParam().name);
+    configure_small_dataset(folder_);
+    port_ = free_port();
+  }
+};
+
+// A launcher that ends all ranks when one has ended does not keep rank 0 from telling why.
+TEST_P(UnderLauncherTest, RankZeroTellsWhatEndedTheJob) {
+  const LauncherFault& fault = GetParam();
+  const auto ranks = finish_under_launcher(
+      {rank(0, arguments({"--format", "json"}), 2, {{"FAKE_ENGINE", fault.rank0}}),
+       rank(1, arguments(), 2, {{"FAKE_ENGINE", fault.rank1}})});
+  EXPECT_EQ(ranks[0].status, 4) << ranks[0].err;
+  EXPECT_EQ(Json::parse(ranks[0].out), result());
+  EXPECT_EQ(result()["reason"]["code"], fault.code);
+  EXPECT_THAT(result()["reason"]["message"].get<std::string>(), testing::StartsWith(fault.message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, UnderLauncherTest,
+    testing::Values(LauncherFault{"Throws", "", "internal", "INTERNAL", "rank 1: the run ended"},
+                    LauncherFault{"IsKilled", "", "rank 1: kill", "KILLED",
+                                  "rank 1: the process ended"},
+                    LauncherFault{"IsKilledBeforeTraining", "", "kill-at-start", "KILLED",
+                                  "rank 1: the process ended"},
+                    // Nothing that rank 0 computes can be stopped before SIGKILL comes.
+                    LauncherFault{"IsKilledWhileRankZeroComputes", "rank 0: busy", "rank 1: kill",
+                                  "KILLED", "rank 1: the process ended"}),
+    [](const auto& fault) { return fault.param.name; });
 
 TEST_F(LaunchedRunTest, ARankWithAnotherJobIsNamed) {
   const auto ranks = both(arguments({"--set", "max_steps=3"}), arguments({"--set", "max_steps=4"}));
@@ -200,7 +309,8 @@ TEST_F(LaunchedRunTest, ASweepIsStartedOnceOnANode) {
   const Words words = {"sweep", (folder_ / "space.yaml").string()};
   const ProgramResult several = finish({rank(1, words)})[0];
   EXPECT_EQ(several.status, 2);
-  EXPECT_THAT(several.err, HasSubstr("sweep: was started 2 times on this node; expected once on a node"));
+  EXPECT_THAT(several.err,
+              HasSubstr("sweep: was started 2 times on this node; expected once on a node"));
   // On two nodes, once on each: that is not what it stumbles over.
   const ProgramResult one = run_program(
       words, {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "n1"}, {"MASTER_PORT", port_}});

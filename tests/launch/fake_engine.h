@@ -9,7 +9,7 @@
 // well kill, stop (both: itself, with that signal), crash (SIGSEGV), stall (never comes to the next
 // exchange, but lives), lost (reports a lost peer), kill-at-end (after its last step),
 // kill-at-start (before it trains), late-oom (runs out of GPU memory a little after the others were
-// told that something is wrong).
+// told that something is wrong), busy (a step so long that it is never heard of again).
 #pragma once
 
 #include <unistd.h>
@@ -58,6 +58,7 @@ class FakeEngine : public Engine {
     TrainControl control;
     int64_t done = 0;
     while (done < steps && !control.stop) {
+      group.at("before step " + std::to_string(done + 1));
       exchange(group, std::to_string(group.rank()));
       const StepEvent event = step(++done, job);
       for (TrainObserver* observer : observers) observer->on_step_end(event, control);
@@ -132,8 +133,10 @@ class FakeEngine : public Engine {
       std::raise(SIGSEGV);
     }
     if (mode == "stall") {
+      group.at("where it stalls");
       for (;;) ::pause();
     }
+    if (mode == "busy") std::this_thread::sleep_for(std::chrono::seconds(60));
     if (mode == "lost") throw RunError(ReasonCode::kNccl, "all_gather: lost peer");
     if (mode == "late-oom") {
       while (!group.failure()) std::this_thread::sleep_for(std::chrono::milliseconds(1));

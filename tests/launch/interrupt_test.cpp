@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -104,6 +105,38 @@ TEST(InterruptTest, ALoopThatDoesNotEndIsEndedAfterTheGracePeriod) {
   EXPECT_GE(steady_seconds() - begin_s, 0.2);
   EXPECT_LT(steady_seconds() - begin_s, 20);
   EXPECT_FALSE(fs::exists(file));
+}
+
+TEST(InterruptTest, WhatThereIsToTellIsToldSoonInPlaceOfTheRemovalOfFiles) {
+  const fs::path file = touched_file("interrupt_last_words.log");
+  const double begin_s = steady_seconds();
+  EXPECT_EQ(status_of([&] {
+              InterruptWatcher watcher(60);
+              std::atomic<bool> known = false;
+              watcher.set_last_words({[&] { return known.load(); }, [] { return 4; }});
+              watcher.set_graceful(true);
+              watcher.remove_when_interrupted(file);
+              kill(getpid(), SIGTERM);
+              while (!watcher.requested()) sleep_ms(1);
+              known = true;  // a moment after the signal
+              sleep_ms(30000);
+              return 7;
+            }),
+            4);
+  EXPECT_LT(steady_seconds() - begin_s, 20);
+  EXPECT_TRUE(fs::exists(file));
+}
+
+TEST(InterruptTest, LastWordsThatWereTakenBackAreNotSaid) {
+  EXPECT_EQ(status_of([&] {
+              InterruptWatcher watcher;
+              watcher.set_last_words({[] { return true; }, [] { return 4; }});
+              watcher.set_last_words({});
+              kill(getpid(), SIGTERM);
+              sleep_ms(20000);
+              return 7;
+            }),
+            130);
 }
 
 }  // namespace

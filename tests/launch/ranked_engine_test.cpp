@@ -238,13 +238,14 @@ TEST_F(RankedEngineTest, AWatchdogNamesWhereEachRankWas) {
   ChildSpec child_spec = fake_engine_spec("rank 1: stall", temporary_file("file"));
   child_spec.environment.push_back(processes_.variable());
   child_spec.job = job_;
-  child_spec.stall_timeout_s = 1;
+  child_spec.stall_timeout_s = 4;  // ranks say once a second where they are
   const Measurement m = ChildMeasurement(child_spec).wait();
   ASSERT_TRUE(m.reason);
   EXPECT_EQ(to_string(m.reason->code), "HANG");
   EXPECT_EQ(m.reason->message,
-            "no sign of progress for 1 s: rank 0 had done 1 of 5 steps, rank 1 had done 1 of 5 "
-            "steps, rank 2 had done 1 of 5 steps");
+            "no sign of progress for 4 s: rank 0 had done 1 of 5 steps, rank 1 had done 1 of 5 "
+            "steps, rank 2 had done 1 of 5 steps; last seen: rank 1 where it stalls; ranks 0 and 2 "
+            "before step 2");
   EXPECT_TRUE(processes_.become(0, 5));
 }
 
