@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sftbench/base/error.h"
+#include "sftbench/ops/recomputation.h"
 
 namespace sftbench {
 namespace {
@@ -23,6 +24,12 @@ torch::Tensor leaf_of(const torch::Tensor& hidden) {
 // nothing asks for a gradient, and none is computed.
 torch::Tensor input_of(const torch::Tensor& hidden, bool needs_gradient) {
   return needs_gradient ? leaf_of(hidden) : hidden.detach();
+}
+
+// The layer's graph; what stands in its output is not its output (recomputation.h).
+torch::Tensor recompute(const LayerRunner::Layer& layer, const torch::Tensor& input) {
+  const ops::Recomputation without_last_product;
+  return layer(input);
 }
 
 class KeepActivations : public ActivationPolicy {
@@ -53,7 +60,7 @@ class CheckpointFunction : public torch::autograd::Function<CheckpointFunction> 
         input_of(context->get_saved_variables()[0], context->saved_data["needs_gradient"].toBool());
     const auto capsule = context->saved_data["layer"].toCapsule();
     const torch::AutoGradMode recording(true);
-    const torch::Tensor output = static_cast<LayerCapsule&>(*capsule).run(input);
+    const torch::Tensor output = recompute(static_cast<LayerCapsule&>(*capsule).run, input);
     if (output.requires_grad()) torch::autograd::backward({output}, {output_gradients[0]});
     return {input.grad(), torch::Tensor(), torch::Tensor()};
   }
@@ -101,7 +108,7 @@ class SegmentCheckpoint : public ActivationPolicy {
     loss.backward();
     torch::Tensor gradient = take_input_gradient();
     while (!segments_.empty()) {
-      const torch::Tensor output = segments_.back().layer(segments_.back().input);
+      const torch::Tensor output = recompute(segments_.back().layer, segments_.back().input);
       if (output.requires_grad()) torch::autograd::backward({output}, {gradient});
       gradient = take_input_gradient();
     }

@@ -6,6 +6,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/ops/fp8_linear.h"
 #include "sftbench/ops/ops.h"
+#include "sftbench/ops/recomputation.h"
 
 namespace sftbench {
 
@@ -77,7 +78,9 @@ GatedMlp::GatedMlp(const ModelConfig& config, torch::TensorOptions options)
 
 torch::Tensor GatedMlp::forward(const torch::Tensor& x) const {
   const std::vector<torch::Tensor> gate_and_up = gate_up_.forward(x);
-  return down_.forward(ops::swiglu(gate_and_up[0], gate_and_up[1]))[0];
+  const torch::Tensor gated = ops::swiglu(gate_and_up[0], gate_and_up[1]);
+  const ops::LastProduct of_the_layer;
+  return down_.forward(gated)[0];
 }
 
 void GatedMlp::append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) {

@@ -13,6 +13,16 @@ namespace sftbench::ops::SFTBENCH_ISA {
 constexpr int64_t kTile = AttentionProblem::kTile;
 constexpr float kInfinity = __builtin_inff();
 
+SFTBENCH_INLINE int64_t smaller(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+SFTBENCH_INLINE int64_t larger(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+SFTBENCH_INLINE int64_t round_up(int64_t n, int64_t step) {
+  return (n + step - 1) / step * step;
+}
+
 // One float a unit.
 struct FloatUnits {
   static constexpr int64_t kPer = 1;  // elements in a unit
@@ -87,29 +97,44 @@ SFTBENCH_INLINE void multiply_block(LeftOperand a, const uint32_t* b, int64_t b_
   }
 }
 
-// c [kTile, columns] (+)= a [kTile, units] b [units, columns]; columns is a multiple of kLanes.
-template <class Units>
-void multiply(LeftOperand a, const uint32_t* b, int64_t columns, int64_t units, float* c,
-              bool accumulate) {
-  constexpr int kRows = SFTBENCH_BLOCK_ROWS, kVectors = SFTBENCH_BLOCK_VECTORS;
-  int64_t j = 0;
-  for (; j + kVectors * kLanes <= columns; j += kVectors * kLanes) {
-    for (int64_t i = 0; i < kTile; i += kRows) {
-      multiply_block<Units, kRows, kVectors>({a.data + i * a.row, a.row, a.unit}, b + j, columns,
-                                             units, c + i * columns + j, columns, accumulate);
-    }
+// What of a product is needed. On the diagonal, where queries and keys are the same positions, no
+// query sees a key behind it: a row of scores ends with its own position, a sum over keys too, and
+// a sum over queries begins there.
+enum class Need { kAll, kColumnsToRow, kUnitsToRow, kUnitsFromRow };
+
+template <class Units, int kVectors>
+SFTBENCH_INLINE void multiply_columns(LeftOperand a, const uint32_t* b, int64_t columns,
+                                      int64_t units, float* c, bool accumulate, int64_t j,
+                                      int64_t end) {
+  for (; j + kVectors * kLanes <= end; j += kVectors * kLanes) {
+    multiply_block<Units, SFTBENCH_BLOCK_ROWS, kVectors>(a, b + j, columns, units, c + j, columns,
+                                                         accumulate);
   }
-  for (; j < columns; j += kLanes) {
-    for (int64_t i = 0; i < kTile; i += kRows) {
-      multiply_block<Units, kRows, 1>({a.data + i * a.row, a.row, a.unit}, b + j, columns, units,
-                                      c + i * columns + j, columns, accumulate);
-    }
+  if constexpr (kVectors > 1) {
+    multiply_columns<Units, kVectors / 2>(a, b, columns, units, c, accumulate, j, end);
   }
 }
 
-// --- packing
-// -------------------------------------------------------------------------------------- A tile of
-// a [.., S, heads, D] tensor: rows of one head, `count` of them inside the sequence.
+// c [rows, columns] (+)= a [rows, positions or the head in units] b [units, columns]; columns is a
+// multiple of kLanes, rows one of SFTBENCH_BLOCK_ROWS, which divides kLanes.
+template <class Units, Need kNeed>
+void multiply(LeftOperand a, const uint32_t* b, int64_t rows, int64_t columns, int64_t units,
+              float* c, bool accumulate) {
+  constexpr int64_t kRows = SFTBENCH_BLOCK_ROWS;
+  static_assert(kLanes % kRows == 0 && kRows % Units::kPer == 0);
+  for (int64_t i = 0; i < rows; i += kRows) {
+    const int64_t first = kNeed == Need::kUnitsFromRow ? i / Units::kPer : 0;
+    const int64_t last = kNeed == Need::kUnitsToRow ? (i + kRows) / Units::kPer : units;
+    const int64_t end = kNeed == Need::kColumnsToRow ? round_up(i + kRows, kLanes) : columns;
+    multiply_columns<Units, SFTBENCH_BLOCK_VECTORS>(
+        {a.data + i * a.row + first * a.unit, a.row, a.unit}, b + first * columns, columns,
+        last - first, c + i * columns, accumulate, 0, end);
+  }
+}
+
+// --- packing --------------------------------------------------------------------------------------
+
+// A tile of a [.., S, heads, D] tensor: rows of one head, `count` of them inside the sequence.
 template <class T>
 struct Rows {
   const T* data;
@@ -142,20 +167,20 @@ SFTBENCH_INLINE void put_two_rows(uint32_t* out, int64_t stride, F first, F seco
   }
 }
 
-// [kTile, units of D]: the left operand of products over the head.
+// [rows, units of D]: the left operand of products over the head.
 template <class Units, class T>
-void pack_rows(const Rows<T>& x, uint32_t* out) {
-  for (int64_t row = 0; row < kTile; ++row) {
+void pack_rows(const Rows<T>& x, int64_t rows, uint32_t* out) {
+  for (int64_t row = 0; row < rows; ++row) {
     for (int64_t i = 0; i < x.padded_dim; i += kLanes) {
       put_units<Units>(out + (row * x.padded_dim + i) / Units::kPer, x.at(row, i));
     }
   }
 }
 
-// [units of kTile, D]: the right operand of products over positions.
+// [units of rows, D]: the right operand of products over positions.
 template <class Units, class T>
-void pack_natural(const Rows<T>& x, uint32_t* out) {
-  for (int64_t row = 0; row < kTile; row += 2) {
+void pack_natural(const Rows<T>& x, int64_t rows, uint32_t* out) {
+  for (int64_t row = 0; row < rows; row += 2) {
     for (int64_t i = 0; i < x.padded_dim; i += kLanes) {
       put_two_rows<Units>(out + row / Units::kPer * x.padded_dim + i, x.padded_dim, x.at(row, i),
                           x.at(row + 1, i));
@@ -176,14 +201,7 @@ void pack_transposed(const Rows<T>& x, uint32_t* out) {
   }
 }
 
-// --- geometry
-// -------------------------------------------------------------------------------------
-SFTBENCH_INLINE int64_t smaller(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-SFTBENCH_INLINE int64_t larger(int64_t a, int64_t b) {
-  return a > b ? a : b;
-}
+// --- geometry -------------------------------------------------------------------------------------
 
 // Where one key/value head of one sequence lies.
 struct Head {
@@ -195,8 +213,17 @@ struct Head {
 
   int64_t group() const { return problem.heads / problem.kv_heads; }
   int64_t count(int64_t tile) const { return smaller(kTile, problem.length - tile * kTile); }
+  // Those of a tile of queries that are computed: the last tile may end early.
+  int64_t computed_rows(int64_t tile) const {
+    return round_up(count(tile), SFTBENCH_BLOCK_ROWS);
+  }
   int64_t first_key_tile(int64_t tile) const {
     return problem.window == 0 ? 0 : larger(0, tile * kTile - problem.window + 1) / kTile;
+  }
+  // Whether a query of the tile does not see a key of the key tile.
+  bool cuts(int64_t tile, int64_t key_tile) const {
+    return key_tile == tile ||
+           (problem.window != 0 && (tile - key_tile + 1) * kTile > problem.window);
   }
   int64_t offset(int64_t tile, int64_t heads, int64_t head) const {
     return ((sequence * problem.length + tile * kTile) * heads + head) * problem.dim;
@@ -212,13 +239,13 @@ struct Head {
   }
 };
 
-// Scores of keys that the query does not see become -infinity.
+// Of the first `keys` of a tile, those that the query does not see get scores of -infinity.
 SFTBENCH_INLINE void hide_keys(const AttentionProblem& p, int64_t query, int64_t key_tile,
-                               float* scores) {
+                               int64_t keys, float* scores) {
   const int64_t first = p.window == 0 ? 0 : query - p.window + 1 - key_tile * kTile;
   const int64_t end = query + 1 - key_tile * kTile;
-  for (int64_t j = 0; j < smaller(first, kTile); ++j) scores[j] = -kInfinity;
-  for (int64_t j = larger(end, 0); j < kTile; ++j) scores[j] = -kInfinity;
+  for (int64_t j = 0; j < smaller(first, keys); ++j) scores[j] = -kInfinity;
+  for (int64_t j = larger(end, 0); j < keys; ++j) scores[j] = -kInfinity;
 }
 
 // What dropout multiplies the probabilities of one query with: 0, or the factor that keeps their
@@ -262,51 +289,75 @@ void attention_pack(const AttentionProblem& p, int64_t kv_head_index, int64_t ti
   const Rows<T> k = head.rows<T>(p.k, tile, p.kv_heads, head.kv_head);
   const Rows<T> v = head.rows<T>(p.v, tile, p.kv_heads, head.kv_head);
   pack_transposed<Units>(k, p.k_transposed + at);
-  if (p.k_natural != nullptr) pack_natural<Units>(k, p.k_natural + at);
-  if (p.v_natural != nullptr) pack_natural<Units>(v, p.v_natural + at);
+  if (p.k_natural != nullptr) pack_natural<Units>(k, kTile, p.k_natural + at);
+  if (p.v_natural != nullptr) pack_natural<Units>(v, kTile, p.v_natural + at);
   if (p.v_transposed != nullptr) pack_transposed<Units>(v, p.v_transposed + at);
 }
 
-// --- forward
-// --------------------------------------------------------------------------------------
+// --- forward --------------------------------------------------------------------------------------
+
+template <int64_t kCount>
+struct Vectors {
+  static constexpr int64_t value = kCount;
+};
+
 struct RunningSoftmax {
   float top[kTile];
   F total[kTile];  // by lane, added up at the end
 };
 
-// Turns a tile of scores into probabilities relative to the running maximum; rescales what was
-// summed before.
+// Turns the first kVectors of a row of scores into probabilities relative to the running maximum;
+// rescales what was summed before. Of dropout's factors there are as many, or there is no dropout.
+template <class Units, int64_t kVectors>
+SFTBENCH_INLINE void soften_row(const float* scores, float scale, int64_t dim, const float* kept,
+                                uint32_t* probabilities, float& running_top, F& running_total,
+                                float* output) {
+  F v[kVectors];
+  F largest = splat(-kInfinity);
+  for (int64_t j = 0; j < kVectors; ++j) {
+    v[j] = load(scores + j * kLanes) * scale;
+    largest = maximum(largest, v[j]);
+  }
+  float top = maximum(largest);
+  top = top > running_top ? top : running_top;
+  const float base = top == -kInfinity ? 0.0f : top;
+  const float correction = exponential(splat(running_top - base))[0];
+  running_top = top;
+  running_total *= correction;
+  for (int64_t j = 0; j < kVectors; ++j) {
+    v[j] = exponential(v[j] - base);
+    running_total += v[j];
+    if (kept != nullptr) v[j] *= load(kept + j * kLanes);
+    put_units<Units>(probabilities + j * kLanes / Units::kPer, v[j]);
+  }
+  if (correction == 1.0f) return;
+  for (int64_t i = 0; i < dim; i += kLanes) store(output + i, load(output + i) * correction);
+}
+
 template <class Units, bool kDrops>
 void soften(const Head& head, int64_t query_head, int64_t tile, int64_t key_tile, float* scores,
             uint32_t* probabilities, RunningSoftmax& running, float* output) {
   const AttentionProblem& p = head.problem;
-  const bool cut = key_tile == tile || (p.window != 0 && (tile - key_tile + 1) * kTile > p.window);
-  for (int64_t row = 0; row < kTile; ++row) {
+  const bool cut = head.cuts(tile, key_tile);
+  for (int64_t row = 0; row < head.computed_rows(tile); ++row) {
+    const int64_t keys = tile == key_tile ? round_up(row + 1, kLanes) : kTile;
     float* s = scores + row * kTile;
-    if (cut) hide_keys(p, tile * kTile + row, key_tile, s);
-    F v[kTile / kLanes];
-    F largest = splat(-kInfinity);
-    for (int64_t j = 0; j < kTile / kLanes; ++j) {
-      v[j] = load(s + j * kLanes) * p.scale;
-      largest = maximum(largest, v[j]);
-    }
-    float top = maximum(largest);
-    top = top > running.top[row] ? top : running.top[row];
-    const float base = top == -kInfinity ? 0.0f : top;
-    const float correction = exponential(splat(running.top[row] - base))[0];
-    running.top[row] = top;
-    running.total[row] *= correction;
+    if (cut) hide_keys(p, tile * kTile + row, key_tile, keys, s);
     float kept[kDrops ? kTile : 1];
     if constexpr (kDrops) keep_keys(head, query_head, tile * kTile + row, key_tile, kept);
-    for (int64_t j = 0; j < kTile / kLanes; ++j) {
-      v[j] = exponential(v[j] - base);
-      running.total[row] += v[j];
-      if constexpr (kDrops) v[j] *= load(kept + j * kLanes);
-      put_units<Units>(probabilities + (row * kTile + j * kLanes) / Units::kPer, v[j]);
+    const auto soften_vectors = [&](auto vectors) __attribute__((always_inline)) {
+      soften_row<Units, decltype(vectors)::value>(
+          s, p.scale, p.padded_dim(), kDrops ? kept : nullptr,
+          probabilities + row * kTile / Units::kPer, running.top[row], running.total[row],
+          output + row * p.padded_dim());
+    };
+    static_assert(kTile == 4 * kLanes);
+    switch (keys / kLanes) {
+      case 1: soften_vectors(Vectors<1>()); break;
+      case 2: soften_vectors(Vectors<2>()); break;
+      case 3: soften_vectors(Vectors<3>()); break;
+      default: soften_vectors(Vectors<4>());
     }
-    if (correction == 1.0f) continue;
-    float* o = output + row * p.padded_dim();
-    for (int64_t i = 0; i < p.padded_dim(); i += kLanes) store(o + i, load(o + i) * correction);
   }
 }
 
@@ -315,6 +366,8 @@ void attention_forward(const AttentionProblem& p, int64_t kv_head_index, int64_t
                        float* scratch) {
   const Head head(p, kv_head_index);
   const int64_t dim = p.padded_dim(), packed = Head::packed<Units>(p);
+  const int64_t dim_units = dim / Units::kPer, tile_units = kTile / Units::kPer;
+  const int64_t rows = head.computed_rows(tile);
   uint32_t* q = reinterpret_cast<uint32_t*>(scratch);
   uint32_t* probabilities = q + kTile * dim;
   float* scores = scratch + kTile * dim + kTile * kTile;
@@ -322,21 +375,22 @@ void attention_forward(const AttentionProblem& p, int64_t kv_head_index, int64_t
   RunningSoftmax running;
   for (int64_t member = 0; member < head.group(); ++member) {
     const int64_t query_head = head.kv_head * head.group() + member;
-    pack_rows<Units>(head.rows<T>(p.q, tile, p.heads, query_head), q);
-    for (int64_t row = 0; row < kTile; ++row) {
+    pack_rows<Units>(head.rows<T>(p.q, tile, p.heads, query_head), rows, q);
+    for (int64_t row = 0; row < rows; ++row) {
       running.top[row] = -kInfinity;
       running.total[row] = splat(0);
     }
-    for (int64_t i = 0; i < kTile * dim; i += kLanes) store(output + i, splat(0));
+    for (int64_t i = 0; i < rows * dim; i += kLanes) store(output + i, splat(0));
     for (int64_t key_tile = head.first_key_tile(tile); key_tile <= tile; ++key_tile) {
       const int64_t at = (kv_head_index * p.tiles() + key_tile) * packed;
-      multiply<Units>({q, dim / Units::kPer, 1}, p.k_transposed + at, kTile, dim / Units::kPer,
-                      scores, false);
+      const bool diagonal = key_tile == tile;
+      (diagonal ? multiply<Units, Need::kColumnsToRow> : multiply<Units, Need::kAll>)(
+          {q, dim_units, 1}, p.k_transposed + at, rows, kTile, dim_units, scores, false);
       (p.drop_threshold > 0 ? soften<Units, true>
                             : soften<Units, false>)(head, query_head, tile, key_tile, scores,
                                                     probabilities, running, output);
-      multiply<Units>({probabilities, kTile / Units::kPer, 1}, p.v_natural + at, dim,
-                      kTile / Units::kPer, output, true);
+      (diagonal ? multiply<Units, Need::kUnitsToRow> : multiply<Units, Need::kAll>)(
+          {probabilities, tile_units, 1}, p.v_natural + at, rows, dim, tile_units, output, true);
     }
     float inverse[kTile];
     float* lse = p.lse + (head.sequence * p.heads + query_head) * p.length + tile * kTile;
@@ -349,10 +403,10 @@ void attention_forward(const AttentionProblem& p, int64_t kv_head_index, int64_t
   }
 }
 
-// --- backward
-// ------------------------------------------------------------------------------------- Recomputes
-// the probabilities of a tile from the log-sum-exp and forms the gradient of the scores; each in
-// the layout of its product.
+// --- backward -------------------------------------------------------------------------------------
+
+// Recomputes the probabilities of a tile from the log-sum-exp and forms the gradient of the scores;
+// each in the layout of its product.
 struct ScoreTiles {
   float *scores, *d_probabilities;
   uint32_t *probabilities_pairs, *d_scores_pairs;  // units along queries
@@ -363,18 +417,19 @@ template <class Units, bool kDrops>
 void differentiate(const Head& head, int64_t query_head, int64_t tile, int64_t key_tile,
                    const float* lse, const float* delta, const ScoreTiles& t) {
   const AttentionProblem& p = head.problem;
-  const bool cut = key_tile == tile || (p.window != 0 && (tile - key_tile + 1) * kTile > p.window);
-  for (int64_t row = 0; row < kTile; row += 2) {
+  const bool cut = head.cuts(tile, key_tile);
+  for (int64_t row = 0; row < head.computed_rows(tile); row += 2) {
+    const int64_t keys = tile == key_tile ? round_up(row + 2, kLanes) : kTile;
     if (cut) {
-      hide_keys(p, tile * kTile + row, key_tile, t.scores + row * kTile);
-      hide_keys(p, tile * kTile + row + 1, key_tile, t.scores + (row + 1) * kTile);
+      hide_keys(p, tile * kTile + row, key_tile, keys, t.scores + row * kTile);
+      hide_keys(p, tile * kTile + row + 1, key_tile, keys, t.scores + (row + 1) * kTile);
     }
     float kept[kDrops ? 2 * kTile : 1];
     if constexpr (kDrops) {
       keep_keys(head, query_head, tile * kTile + row, key_tile, kept);
       keep_keys(head, query_head, tile * kTile + row + 1, key_tile, kept + kTile);
     }
-    for (int64_t j = 0; j < kTile; j += kLanes) {
+    for (int64_t j = 0; j < keys; j += kLanes) {
       F probability[2], d_score[2];
       for (int64_t r = 0; r < 2; ++r) {
         const int64_t at = (row + r) * kTile + j;
@@ -399,7 +454,7 @@ void row_statistics(const Head& head, int64_t tile, int64_t query_head, float* l
   const Rows<T> out = head.rows<T>(p.output, tile, p.heads, query_head);
   const Rows<T> gradient = head.rows<T>(p.output_gradient, tile, p.heads, query_head);
   const float* from = p.lse + (head.sequence * p.heads + query_head) * p.length + tile * kTile;
-  for (int64_t row = 0; row < kTile; ++row) {
+  for (int64_t row = 0; row < head.computed_rows(tile); ++row) {
     F total = splat(0);
     for (int64_t i = 0; i < p.padded_dim(); i += kLanes)
       total += out.at(row, i) * gradient.at(row, i);
@@ -431,31 +486,40 @@ void attention_backward(const AttentionProblem& p, int64_t kv_head_index, int64_
                                                 : LeftOperand{t.d_scores_rows, tile_units, 1};
   const int64_t part_at = (kv_head_index * p.parts + part) * p.tiles() * tile_numel;
   for (int64_t tile = part; tile < p.tiles(); tile += p.parts) {
+    const int64_t rows = head.computed_rows(tile), row_units = rows / Units::kPer;
     for (int64_t member = 0; member < head.group(); ++member) {
       const int64_t query_head = head.kv_head * head.group() + member;
       const Rows<T> q = head.rows<T>(p.q, tile, p.heads, query_head);
       const Rows<T> gradient = head.rows<T>(p.output_gradient, tile, p.heads, query_head);
-      pack_rows<Units>(q, q_rows);
-      pack_natural<Units>(q, q_natural);
-      pack_rows<Units>(gradient, gradient_rows);
-      pack_natural<Units>(gradient, gradient_natural);
+      pack_rows<Units>(q, rows, q_rows);
+      pack_natural<Units>(q, rows, q_natural);
+      pack_rows<Units>(gradient, rows, gradient_rows);
+      pack_natural<Units>(gradient, rows, gradient_natural);
       row_statistics<T>(head, tile, query_head, lse, delta);
       const int64_t first = head.first_key_tile(tile);
       for (int64_t key_tile = first; key_tile <= tile; ++key_tile) {
         const int64_t at = (kv_head_index * p.tiles() + key_tile) * packed;
         float* dk = p.dk_parts + part_at + key_tile * tile_numel;
         float* dv = p.dv_parts + part_at + key_tile * tile_numel;
-        multiply<Units>({q_rows, dim_units, 1}, p.k_transposed + at, kTile, dim_units, t.scores,
-                        false);
-        multiply<Units>({gradient_rows, dim_units, 1}, p.v_transposed + at, kTile, dim_units,
-                        t.d_probabilities, false);
+        const bool diagonal = key_tile == tile;
+        const auto over_head =
+            diagonal ? multiply<Units, Need::kColumnsToRow> : multiply<Units, Need::kAll>;
+        const auto over_queries =
+            diagonal ? multiply<Units, Need::kUnitsFromRow> : multiply<Units, Need::kAll>;
+        const auto over_keys =
+            diagonal ? multiply<Units, Need::kUnitsToRow> : multiply<Units, Need::kAll>;
+        const int64_t keys = diagonal ? rows : kTile;
+        over_head({q_rows, dim_units, 1}, p.k_transposed + at, rows, kTile, dim_units, t.scores,
+                  false);
+        over_head({gradient_rows, dim_units, 1}, p.v_transposed + at, rows, kTile, dim_units,
+                  t.d_probabilities, false);
         (p.drop_threshold > 0
              ? differentiate<Units, true>
              : differentiate<Units, false>)(head, query_head, tile, key_tile, lse, delta, t);
-        multiply<Units>({t.probabilities_pairs, 1, kTile}, gradient_natural, dim, tile_units, dv,
-                        true);
-        multiply<Units>({t.d_scores_pairs, 1, kTile}, q_natural, dim, tile_units, dk, true);
-        multiply<Units>(d_scores, p.k_natural + at, dim, tile_units, dq, key_tile > first);
+        over_queries({t.probabilities_pairs, 1, kTile}, gradient_natural, keys, dim, row_units, dv,
+                     true);
+        over_queries({t.d_scores_pairs, 1, kTile}, q_natural, keys, dim, row_units, dk, true);
+        over_keys(d_scores, p.k_natural + at, rows, dim, tile_units, dq, key_tile > first);
       }
       write_rows<T>(head, p.dq, tile, p.heads, query_head, dq, nullptr);
     }

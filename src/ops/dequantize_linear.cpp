@@ -8,6 +8,7 @@
 #include "ops/gemm.h"
 #include "ops/torch_version.h"
 #include "sftbench/ops/dequantize.h"
+#include "sftbench/ops/recomputation.h"
 
 namespace sftbench::ops {
 namespace {
@@ -44,6 +45,7 @@ void for_each_tile(int64_t features, int64_t width, const torch::TensorOptions& 
 
 Tensor forward_rows(const Tensor& x, const GptqWeight& weight, const Tensor& bias) {
   const int64_t in = weight.in_features(), out = weight.out_features();
+  if (!values_needed()) return torch::zeros(with_last(x, out), x.options());
   Tensor y = torch::empty(with_last(x, out), x.options());
   const Tensor y_rows = y.view({-1, out}), x_rows = rows(x);
   for_each_tile(out, in, x.options(), [&](FeatureRange range, const Tensor& workspace) {

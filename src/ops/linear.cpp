@@ -6,6 +6,7 @@
 #include "ops/gemm.h"
 #include "ops/torch_version.h"
 #include "sftbench/ops/grad_accumulation.h"
+#include "sftbench/ops/recomputation.h"
 
 namespace sftbench::ops {
 namespace {
@@ -31,7 +32,9 @@ Tensor rows(const Tensor& tensor) {
 
 // The result is no view, so that adapters may add to it in place.
 Tensor forward_rows(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  Tensor y = torch::empty(with_last(x, weight.size(0)), x.options());
+  const std::vector<int64_t> sizes = with_last(x, weight.size(0));
+  if (!values_needed()) return torch::zeros(sizes, x.options());
+  Tensor y = torch::empty(sizes, x.options());
   matmul_nt_into(y.view({-1, y.size(-1)}), rows(x), weight, bias);
   return y;
 }

@@ -101,12 +101,14 @@ UnitFlops layer_flops(const TrainingJob& job, const Sizes& sizes, double positio
     const Linear& linear = sizes.linears[number];
     return 2.0 * static_cast<double>(linear.in * linear.out) * positions;
   };
+  // Nothing needs the result of a recomputed layer's last product.
+  const double up_to_last_product = flops.forward - product(Sizes::kDown);
   switch (recompute) {
     case Recompute::kJob:
-      if (job.activations.gradient_checkpointing) flops.recomputed = flops.forward;
+      if (job.activations.gradient_checkpointing) flops.recomputed = up_to_last_product;
       break;
     case Recompute::kTorchLayers:
-      flops.recomputed = flops.forward - product(Sizes::kDown);
+      flops.recomputed = up_to_last_product;
       break;
     case Recompute::kTorchEveryOtherProduct:
       flops.recomputed = product(Sizes::kKey) + product(Sizes::kOutput) + product(Sizes::kUp);

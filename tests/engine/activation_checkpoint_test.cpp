@@ -7,6 +7,7 @@
 #include "engine/training_fixture.h"
 #include "sftbench/model/causal_lm.h"
 #include "sftbench/ops/plain.h"
+#include "sftbench/ops/recomputation.h"
 
 namespace sftbench {
 namespace {
@@ -75,6 +76,24 @@ TEST_P(Checkpointing, RunsEveryLayerButTheLastTwice) {
   ToyModel model;
   policy->backward(model.loss(*policy));
   EXPECT_EQ(model.runs, (std::vector<int>{2, 2, 1}));
+}
+
+TEST_P(Checkpointing, LeavesOutWhatRecomputedLayersMultiplyLast) {
+  const auto policy = GetParam()(2);
+  const torch::Tensor weight = torch::eye(4).requires_grad_(true);
+  std::vector<bool> first, last;
+  const auto layer = [&](const torch::Tensor& x) {
+    first.push_back(ops::values_needed());
+    const ops::LastProduct of_the_layer;
+    last.push_back(ops::values_needed());
+    return x.matmul(weight);
+  };
+  torch::Tensor x = torch::ones({3, 4});
+  for (int64_t i = 0; i < 2; ++i) x = policy->run(i, layer, x);
+  policy->backward(x.sum());
+  EXPECT_EQ(first, (std::vector<bool>{true, true, true}));
+  EXPECT_EQ(last, (std::vector<bool>{true, true, false}));
+  EXPECT_TRUE(ops::values_needed());
 }
 
 TEST_P(Checkpointing, SurvivesAForwardPassWithoutBackward) {

@@ -1,6 +1,7 @@
 #include "sftbench/ops/linear.h"
 
 #include "ops/op_test_support.h"
+#include "sftbench/ops/recomputation.h"
 
 namespace sftbench::ops {
 namespace {
@@ -73,6 +74,27 @@ TEST(Linear, FrozenWeightGetsNoGradientAndKeepsNoInput) {
   y.sum().backward();
   EXPECT_TRUE(leaf_x.grad().defined());
   EXPECT_FALSE(weight.grad().defined());
+}
+
+TEST(Linear, TheLastProductOfARecomputationHasItsGradientsAndZeros) {
+  const auto gradients = [](bool recomputes) {
+    const Tensor x = leaf(random_tensor({5, 40}, torch::kFloat32, 1));
+    const Tensor weight = leaf(random_tensor({24, 40}, torch::kFloat32, 2));
+    Tensor y;
+    if (recomputes) {
+      const Recomputation recomputation;
+      EXPECT_GT(ops::linear(x, weight).abs().sum().item<double>(), 0);  // not the last
+      const LastProduct last;
+      y = ops::linear(x, weight);
+      EXPECT_EQ(y.abs().sum().item<double>(), 0);
+    } else {
+      y = ops::linear(x, weight);
+    }
+    y.backward(random_tensor({5, 24}, torch::kFloat32, 3));
+    return std::vector<Tensor>{x.grad(), weight.grad()};
+  };
+  const auto expected = gradients(false), found = gradients(true);
+  for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(found[i].equal(expected[i])) << i;
 }
 
 TEST(Linear, KeepsNothingWithoutGradientMode) {

@@ -8,7 +8,8 @@
 //   reentrant       one [B, S, H] per layer, and the      what one layer's operators read: the
 //   segments        last layer's operators' inputs        layer whose turn it is
 //
-// A layer's input goes when its gradient is done. All three give the same gradients, bit for bit.
+// A layer's input goes when its gradient is done. What a recomputed layer multiplies last is left
+// out (ops/recomputation.h): its output is known. All three give the same gradients, bit for bit.
 // Source: torch.utils.checkpoint under Hugging Face's gradient_checkpointing.
 #pragma once
 

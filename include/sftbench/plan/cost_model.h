@@ -41,9 +41,9 @@ struct MachineModel {
 };
 
 // What is computed again in the backward pass. kJob: by this engine, every layer but the last where
-// the job asks for it. The others are for comparison with torch's published figures: kTorchLayers,
-// torch.utils.checkpoint around every layer, which stops before the last product since nothing
-// needs its result; kTorchEveryOtherProduct, torchtitan's "selective op", which keeps the results
+// the job asks for it, up to the layer's last product, whose result nothing needs. The others are
+// for comparison with torch's published figures: kTorchLayers, torch.utils.checkpoint around every
+// layer, which stops there, too; kTorchEveryOtherProduct, torchtitan's "selective op", which keeps the results
 // of q, v, gate, down and attention.
 enum class Recompute { kJob, kTorchLayers, kTorchEveryOtherProduct };
 
