@@ -96,6 +96,10 @@ void PendingFolder::commit() {
   fsync_folder(folder_of(target_));
 }
 
+fs::path checkpoint_path(const fs::path& folder, int64_t step) {
+  return folder / (std::string(kCheckpoint) + std::to_string(step));
+}
+
 std::vector<FoundCheckpoint> list_checkpoints(const fs::path& folder) {
   std::vector<FoundCheckpoint> found;
   std::error_code error;
@@ -140,12 +144,10 @@ CheckpointFolder::CheckpointFolder(fs::path path) : path_(std::move(path)) {
   for (const fs::path& leftover : leftovers) fs::remove_all(leftover, error);
 }
 
-fs::path CheckpointFolder::checkpoint(int64_t step) const {
-  return path_ / (std::string(kCheckpoint) + std::to_string(step));
-}
-
-void CheckpointFolder::keep_newest(int64_t limit) const {
-  const std::vector<FoundCheckpoint> found = list_checkpoints(path_);
+void CheckpointFolder::keep_newest(int64_t limit, int64_t step) const {
+  std::vector<FoundCheckpoint> found = list_checkpoints(path_);
+  std::stable_partition(found.begin(), found.end(),
+                        [step](const FoundCheckpoint& one) { return one.step > step; });
   const auto excess = static_cast<int64_t>(found.size()) - limit;
   for (int64_t i = 0; i < excess; ++i) {
     const fs::path& oldest = found[static_cast<size_t>(i)].path;

@@ -173,8 +173,8 @@ std::vector<StoredRun> StoredState::runs(const std::string& value, int64_t begin
   std::vector<StoredRun> runs;
   int64_t reached = begin;
   for (const StoredRun& run : stored->runs) {
-    if (run.end <= reached || run.begin >= end) continue;
-    if (run.begin > reached) break;
+    if (run.end <= reached) continue;
+    if (run.begin > reached || reached >= end) break;
     runs.push_back(cut(run, reached, end));
     reached = run.end;
   }

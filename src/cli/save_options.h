@@ -12,11 +12,11 @@
 namespace sftbench {
 
 struct SaveOptions {
-  std::string model_directory;
-  std::string checkpoint_directory;
-  std::string strategy;  // empty: not given
-  std::optional<int64_t> steps, total_limit;
-  std::string resume_from;
+  std::string model_directory = {};
+  std::string checkpoint_directory = {};
+  std::string strategy = {};  // empty: not given
+  std::optional<int64_t> steps = {}, total_limit = {};
+  std::string resume_from = {};
 };
 
 void add_save_options(CLI::App& command, SaveOptions& options);

@@ -108,24 +108,20 @@ class Saver : public Checkpoints {
   }
 
   double after_step(const TrainingProgress& progress, bool last) override {
-    const double begin_s = steady_seconds();
-    const bool checkpoints = job_.save.strategy != "no";
-    if (checkpoints && (last || due_(job_.save, progress))) {
-      save(fs::path(job_.save.checkpoint_directory) / ("checkpoint-" + number(progress.steps)),
-           progress, /*resumable=*/true);
-      if (folder_ && job_.save.total_limit > 0) folder_->keep_newest(job_.save.total_limit);
+    double seconds = 0;
+    if (job_.save.strategy != "no" && (last || due_(job_.save, progress))) {
+      seconds += save(checkpoint_path(job_.save.checkpoint_directory, progress.steps), progress,
+                      /*resumable=*/true);
     }
     if (last && !job_.save.model_directory.empty()) {
-      save(job_.save.model_directory, progress, /*resumable=*/false);
+      seconds += save(job_.save.model_directory, progress, /*resumable=*/false);
     }
-    return steady_seconds() - begin_s;
+    return seconds;
   }
 
   const std::vector<SavedFolder>& saved() const override { return saved_; }
 
  private:
-  static std::string number(int64_t value) { return std::to_string(value); }
-
   void open_checkpoints() {
     const fs::path folder = job_.save.checkpoint_directory;
     try {
@@ -142,7 +138,8 @@ class Saver : public Checkpoints {
   }
 
   // Collective. A rank that cannot go on throws, which ends the others where they wait for it.
-  void save(const fs::path& target, const TrainingProgress& progress, bool resumable) {
+  // Seconds that it took.
+  double save(const fs::path& target, const TrainingProgress& progress, bool resumable) {
     const double begin_s = steady_seconds();
     int64_t bytes = 0;
     try {
@@ -154,6 +151,9 @@ class Saver : public Checkpoints {
         complete(pending_path(target), pieces, progress, resumable);
         bytes = bytes_of(pending_path(target));
         pending->commit();
+        if (resumable && job_.save.total_limit > 0) {
+          folder_->keep_newest(job_.save.total_limit, progress.steps);
+        }
       }
     } catch (const InputError& error) {
       cannot_save(target, error);
@@ -166,6 +166,7 @@ class Saver : public Checkpoints {
                       .step = progress.steps,
                       .bytes = bytes,
                       .seconds = steady_seconds() - begin_s});
+    return saved_.back().seconds;
   }
 
   // Of all ranks, once all have written.

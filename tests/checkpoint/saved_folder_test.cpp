@@ -100,10 +100,19 @@ TEST_F(SavedFolders, KeepTheNewest) {
   for (const int64_t step : {8, 10, 9}) make_checkpoint(step);
   fs::create_directory(root_ / "checkpoint-1");  // no checkpoint, and not ours to remove
   const CheckpointFolder folder(root_);
-  folder.keep_newest(2);
+  folder.keep_newest(2, 10);
   EXPECT_THAT(names(), ElementsAre("checkpoint-1", "checkpoint-10", "checkpoint-9"));
-  folder.keep_newest(5);
+  folder.keep_newest(5, 10);
   EXPECT_THAT(names(), ElementsAre("checkpoint-1", "checkpoint-10", "checkpoint-9"));
+}
+
+TEST_F(SavedFolders, KeepWhatAResumedRunSavedBeforeWhatItLeftBehind) {
+  for (const int64_t step : {2, 4, 6, 8}) make_checkpoint(step);
+  const CheckpointFolder folder(root_);
+  folder.keep_newest(3, 4);  // went on from 2
+  EXPECT_THAT(names(), ElementsAre("checkpoint-2", "checkpoint-4", "checkpoint-8"));
+  folder.keep_newest(1, 4);
+  EXPECT_THAT(names(), ElementsAre("checkpoint-4"));
 }
 
 TEST_F(SavedFolders, OfCheckpointsBelongToOneRunAndAreTidiedByTheNext) {

@@ -141,7 +141,8 @@ TEST(Saving, TakesNoTimeOfAnyStep) {
 TEST(Saving, LeavesAModelAsHuggingFaceSavesIt) {
   const TemporaryFolder folder;
   TrainingJob job = saving_job("");
-  job.save = {.model_directory = folder / "model"};
+  job.save = {};
+  job.save.model_directory = folder / "model";
   const SavedRun run = run_of(job, alone());
   EXPECT_THAT(names_in(folder / "model"), ElementsAre("config.json", "model.safetensors",
                                                       "tokenizer.json", "tokenizer_config.json"));
@@ -169,7 +170,8 @@ TEST(Saving, LeavesAModelAsHuggingFaceSavesIt) {
 TEST(Saving, WritesDtypeAndVocabularyThatWereTrained) {
   const TemporaryFolder folder;
   TrainingJob job = saving_job("");
-  job.save = {.model_directory = folder / "model"};
+  job.save = {};
+  job.save.model_directory = folder / "model";
   job.precision.torch_dtype = "bfloat16";
   job.model.weights_directory.clear();
   job.model.hf_config["vocab_size"] = 300;  // of the tokenizer's 384

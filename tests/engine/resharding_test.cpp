@@ -238,7 +238,8 @@ TEST(RankFiles, AreOnesOfTheFirstReplicaAndHoldEveryElementOnce) {
   EXPECT_FALSE(fs::exists(checkpoint / "model-rank-00002-of-00004.safetensors"));
   EXPECT_FALSE(fs::exists(checkpoint / "model.safetensors"));
   std::map<std::string, int64_t> elements, expected;
-  for (const Json& row : read_json_file(checkpoint / "model_pieces.json")["pieces"]) {
+  const Json index = read_json_file(checkpoint / "model_pieces.json");
+  for (const Json& row : index["pieces"]) {
     elements[row["value"]] += row["end"].get<int64_t>() - row["begin"].get<int64_t>();
   }
   const std::string model = training_folder() + "/llama";

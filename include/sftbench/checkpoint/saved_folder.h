@@ -44,6 +44,8 @@ struct FoundCheckpoint {
   std::filesystem::path path;
 };
 
+std::filesystem::path checkpoint_path(const std::filesystem::path& folder, int64_t step);
+
 // The whole ones in `folder`, by rising step.
 std::vector<FoundCheckpoint> list_checkpoints(const std::filesystem::path& folder);
 
@@ -57,9 +59,9 @@ class CheckpointFolder {
  public:
   explicit CheckpointFolder(std::filesystem::path path);
 
-  std::filesystem::path checkpoint(int64_t step) const;
-  // Removes the oldest, until `limit` are left.
-  void keep_newest(int64_t limit) const;
+  // Removes others than that of `step`, which was saved last, until `limit` are left: first those of
+  // later steps, which a run that was resumed before them has left behind, then the oldest.
+  void keep_newest(int64_t limit, int64_t step) const;
 
  private:
   std::filesystem::path path_;
