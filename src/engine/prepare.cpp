@@ -248,4 +248,3 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group) {
 }
 
 }  // namespace sftbench
-
