@@ -6,7 +6,7 @@
   jobs.py rate RESULT                   megabit/s of a link over which a step's communication takes SLOW times as long
                                         as its computing, which RESULT, over a fast link, tells
   jobs.py overlap FAST SLOW RATE        over such a link both go on at the same time
-  jobs.py failed RESULT RANKS           failed with code NCCL, naming one of RANKS (a,b,...)
+  jobs.py failed RESULT CODE RANKS      failed with CODE, naming one of RANKS (a,b,...)
 """
 import glob
 import json
@@ -146,10 +146,10 @@ def overlap(fast, slow, mbit_per_s):
     assert step_s <= bound_s
 
 
-def failed(result, ranks):
+def failed(result, code, ranks):
     result = result_of(result)
     reason = result["reason"]
-    assert result["status"] == "failed" and reason["code"] == "NCCL", (result["status"], reason)
+    assert result["status"] == "failed" and reason["code"] == code, (result["status"], reason)
     assert any(f"rank {rank}" in reason["message"] for rank in ranks.split(",")), reason["message"]
     assert not result["measured"], result["measured"]
     print(f"  {reason['code']}: {reason['message']}")

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Trains on two hosts: network namespaces of this machine (hosts.sh), two ranks on each, under FULL_SHARD and
 # HYBRID_SHARD, through Open MPI, Slurm and torchrun as they are (launchers.sh). Losses equal one process's, what
-# HYBRID_SHARD sends from host to host is what the program counted, and when the link is cut all ranks end in time.
+# HYBRID_SHARD sends from host to host is what the program counted, and when a rank is killed or the link is cut all ranks
+# end in time and rank 0 tells why.
 # As root; exit 77, with the reason, where that cannot be done.
 #
-# usage: tests/distributed/two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|cut|overlap]...
+# usage: tests/distributed/two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|killed|cut|overlap]...
 #   PYTHON  an interpreter with torch, for torchrun; without one that launcher is left out
 set -euo pipefail
-program=$(realpath "${1:?usage: two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|cut|overlap]...}")
+program=$(realpath "${1:?usage: two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|killed|cut|overlap]...}")
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/hosts.sh"
@@ -104,6 +105,25 @@ start_by_hand() { # JOB RESULTS
   done
 }
 
+# A launcher that ends all ranks when one has ended does not keep rank 0 from telling why.
+tells_of_a_killed_rank() { # LAUNCHER
+  echo "$1: a rank on n2 is killed"
+  local results=killed.$1 launched begin_s try status=0
+  # shellcheck disable=SC2046
+  by_$1 2 $(sftbench_run endless "$results") >"$work/$results.out" 2>"$work/$results.err" &
+  launched=$!
+  for try in {1..300}; do
+    grep -qs ' step: 3 ' "$work/$results"/*/*.log && break
+    sleep 0.1
+  done
+  begin_s=$(date +%s)
+  on n2 pkill -KILL -n -x sftbench
+  wait $launched || status=$?
+  [ $status -ne 0 ] || { echo "$1 says that all is well"; return 1; }
+  [ $(($(date +%s) - begin_s)) -le 15 ] || { echo "that took $(($(date +%s) - begin_s)) s"; return 1; }
+  python3 "$here/jobs.py" failed "$work/$results" KILLED 2,3 || { cat "$work/$results.err"; return 1; }
+}
+
 survives_a_cut_link() {
   echo "the link is cut for longer than the deadline of 5 s"
   local try begin_s rank status
@@ -121,7 +141,7 @@ survives_a_cut_link() {
     [ $status -eq 4 ] || { cat "$work/rank$rank.err"; return 1; }
   done
   [ $(($(date +%s) - begin_s)) -le 15 ] || { echo "that is more than the deadline + 10 s"; return 1; }
-  python3 "$here/jobs.py" failed "$work/cut" 2,3
+  python3 "$here/jobs.py" failed "$work/cut" NCCL 2,3
   mend
   echo "the link is mended: the next run works"
   start_by_hand FULL_SHARD mended
@@ -157,11 +177,13 @@ python3 "$here/jobs.py" make "$program" "$work"
 # shellcheck disable=SC2046
 $(sftbench_run one one) >/dev/null
 
-for case in "${@:-mpi slurm torchrun examples cut}"; do
+for case in "${@:-mpi slurm torchrun examples killed cut}"; do
   for case in $case; do
     case $case in
       mpi) trains_through mpi ;;
-      slurm) slurm_up && trains_through slurm ;;
+      slurm)
+        slurm_up
+        trains_through slurm ;;
       torchrun)
         if [ -x "$(command -v "${PYTHON:-}")" ]; then
           trains_through torchrun
@@ -169,6 +191,10 @@ for case in "${@:-mpi slurm torchrun examples cut}"; do
           echo "SKIPPED torchrun: PYTHON names no interpreter with torch"
         fi ;;
       examples) examples_work ;;
+      killed)
+        tells_of_a_killed_rank mpi
+        slurm_up
+        tells_of_a_killed_rank slurm ;;
       cut) survives_a_cut_link ;;
       overlap) overlaps ;;
       *) echo "unknown case $case" && exit 2 ;;
