@@ -11,19 +11,6 @@
 
 namespace sftbench::ops {
 
-namespace baseline {
-extern const DequantizeKernels kDequantizeKernels;
-}
-namespace avx2 {
-extern const DequantizeKernels kDequantizeKernels;
-}
-namespace avx512 {
-extern const DequantizeKernels kDequantizeKernels;
-}
-namespace avx512_bf16 {
-extern const DequantizeKernels kDequantizeKernels;
-}
-
 namespace {
 
 using torch::Tensor;

@@ -10,6 +10,20 @@
 
 namespace sftbench::ops {
 
+// By instruction set.
+namespace baseline {
+extern const DequantizeKernels kDequantizeKernels;
+}
+namespace avx2 {
+extern const DequantizeKernels kDequantizeKernels;
+}
+namespace avx512 {
+extern const DequantizeKernels kDequantizeKernels;
+}
+namespace avx512_bf16 {
+extern const DequantizeKernels kDequantizeKernels;
+}
+
 const DequantizeKernels& dequantize_kernels();  // of this processor
 
 void dequantize_aten(torch::Tensor& target, const GptqWeight& weight, FeatureRange in,

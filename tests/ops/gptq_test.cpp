@@ -12,19 +12,6 @@
 
 namespace sftbench::ops {
 
-namespace baseline {
-extern const DequantizeKernels kDequantizeKernels;
-}
-namespace avx2 {
-extern const DequantizeKernels kDequantizeKernels;
-}
-namespace avx512 {
-extern const DequantizeKernels kDequantizeKernels;
-}
-namespace avx512_bf16 {
-extern const DequantizeKernels kDequantizeKernels;
-}
-
 namespace {
 
 // The module under test knows no safetensors: header length, JSON header, bytes.
