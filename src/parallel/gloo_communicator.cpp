@@ -23,8 +23,8 @@ struct GlooOperation : PendingCollective::Operation {
   std::shared_ptr<GlooQueue::Entry> entry;
 };
 
-// All-reduces up to here go directly from rank to rank, in small chunks.
-constexpr int64_t kDirectBytes = 8 << 20;
+// Of an all-reduce between two ranks that goes directly (GlooTransfers::all_reduce).
+constexpr int64_t kDirectPartBytes = 2 << 20;
 
 char* part_of(const torch::Tensor& whole, int64_t index, int64_t part_bytes) {
   return static_cast<char*>(whole.data_ptr()) + index * part_bytes;
@@ -137,7 +137,7 @@ class GlooCommunicator : public Communicator {
     const int64_t n = flat.numel() / transfers.size();
     const auto part_bytes = static_cast<int64_t>(tensor.nbytes()) / transfers.size();
     const torch::Tensor own = flat.narrow(0, transfers.rank() * n, n);
-    if (static_cast<int64_t>(tensor.nbytes()) <= kDirectBytes) {
+    if (transfers.size() == 2 && part_bytes <= kDirectPartBytes) {
       return transfers.all_reduce(tensor.data_ptr(), part_bytes,
                                   reduce_into(own, tensor.scalar_type(), reduction));
     }

@@ -53,8 +53,8 @@ class GlooTransfers {
   void reduce_scatter(const void* input, int64_t part_bytes, const ReduceChunk& reduce,
                       int64_t most_chunk_bytes = kChunkBytes);
   // Both halves at once, chunk by chunk, from each rank directly to each: `reduce` puts a chunk of
-  // this rank's part of `whole` in its place. For sizes where latency counts; a larger one crosses
-  // each link of a cluster once as a reduce_scatter and an all_gather.
+  // this rank's part of `whole` in its place. For two ranks, while latency counts; among more a
+  // reduce_scatter and a ring all_gather wake fewer threads, and cross each link of a cluster once.
   void all_reduce(void* whole, int64_t part_bytes, const ReduceChunk& reduce);
   void broadcast(void* data, int64_t bytes, int root);
   void barrier();
@@ -66,7 +66,7 @@ class GlooTransfers {
   int64_t scratch_bytes() const { return static_cast<int64_t>(scratch_.size()); }
 
   static constexpr int64_t kChunkBytes = 1 << 20;
-  static constexpr int64_t kSmallChunkBytes = 128 << 10;
+  static constexpr int64_t kSmallChunkBytes = 256 << 10;
 
  private:
   class Buffer;
