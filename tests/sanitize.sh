@@ -1,12 +1,19 @@
 #!/usr/bin/env bash
-# Builds and runs tests of modules without libtorch under the address and undefined-behaviour sanitizers: those that read
-# what comes from outside.
+# Builds and runs tests under sanitizers, of modules without libtorch, which is not built for them.
+#   sanitize.sh address   (default) addresses and undefined behaviour: what reads what comes from outside
+#   sanitize.sh thread    data races: ranks and what they say to each other, the sampler, timelines
 set -euo pipefail
 cd "$(dirname "$0")/.."
+kind=${1:-address}
 
-targets=()
-for module in base ranks catalog space plan data checkpoint measure results; do targets+=("${module}_test"); done
-cmake --preset asan >build/asan-configure.log 2>&1 || { cat build/asan-configure.log >&2; exit 1; }
-cmake --build --preset asan --target "${targets[@]}"
+case $kind in
+  address) preset=asan modules=(base ranks catalog space plan data checkpoint measure results) ;;
+  thread) preset=tsan modules=(ranks measure) ;;
+  *) echo "usage: sanitize.sh [address|thread]" >&2; exit 2 ;;
+esac
+
+mkdir -p "build/$preset"
+cmake --preset "$preset" >"build/$preset-configure.log" 2>&1 || { cat "build/$preset-configure.log" >&2; exit 1; }
+cmake --build --preset "$preset" --target "${modules[@]/%/_test}"
 # Targets that are not built have a placeholder test "<target>_NOT_BUILT", and the program itself is one of them.
-ctest --test-dir build/asan --output-on-failure --timeout 1800 -j "$(nproc)" -E '_NOT_BUILT$|^sweep_'
+ctest --test-dir "build/$preset" --output-on-failure --timeout 1800 -j "$(nproc)" -E '_NOT_BUILT$|^sweep_'
