@@ -32,13 +32,16 @@ def last_json(path):
 def results(folder, name, suffix="json"):
     """Of the rounds of NAME, in their order."""
     paths = sorted(folder.glob(f"{name}.[0-9]*.{suffix}"), key=lambda path: int(path.name.split(".")[-2]))
-    return [last_json(path) for path in paths if path.name.removeprefix(f"{name}.").count(".") == 1]
+    log = folder / f"{name}.log"
+    said = log.read_text().strip().splitlines()[-1:] if log.exists() else []
+    return [last_json(path) or "".join(said) or None for path in paths
+            if path.name.removeprefix(f"{name}.").count(".") == 1]
 
 
 def reason_of(result):
-    """Why a measurement of ours has no figures; nothing when it has."""
-    if result is None:
-        return "no result: see the log"
+    """Why a measurement of ours has no figures; nothing when it has. A text: what its log ends with."""
+    if result is None or isinstance(result, str):
+        return result or "no result: see the log"
     if result["status"] != "valid":
         return f"{result['reason']['code']}: {result['reason']['message']}"
     return None
@@ -62,8 +65,8 @@ def of_ours(result):
 
 
 def of_theirs(result):
-    if result is None:
-        return {"reason": "no result: see the log"}
+    if result is None or isinstance(result, str):
+        return {"reason": result or "no result: see the log"}
     seconds = result["step_seconds"]
     return {"tokens_per_s": result["tokens_per_step"] / median_step(seconds),
             "first_step_s": result["first_step_process_age_s"],
@@ -144,7 +147,7 @@ def summarize_strategies(folder):
         # they add to a gradient than when they write one. With mixed precision the layer multiplies by weights that
         # were rounded once, and keeps activations narrow that autocast widens.
         of_plain = results(folder, plain)
-        on_gpu = any(r and r.get("extra", {}).get("memory_bytes", {}).get("device_peak_allocated") for r in of_plain)
+        on_gpu = any(not reason_of(r) and r.get("extra", {}).get("memory_bytes", {}).get("device_peak_allocated") for r in of_plain)
         summary[name] = beside(of_plain, results(folder, name), 5e-3 if mixed else 1e-3 if on_gpu else 0.0)
     for path in sorted(folder.glob("two_ranks-*.job.json")):
         name = path.name.removesuffix(".job.json")
