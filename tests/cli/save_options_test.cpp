@@ -120,7 +120,12 @@ TEST(SaveOptionsTest, SayWhichFoldersCannotBeUsed) {
 class SavingRunTest : public ::testing::Test {
  protected:
   SavingRunTest() {
-    const fs::path model = fs::path(SFTBENCH_TEST_DATA) / "models" / "llama_plain";
+    const fs::path model = folder_ / "model";
+    fs::create_directory(model);
+    for (const fs::path& source : {fs::path(SFTBENCH_TEST_DATA) / "models" / "llama_plain",
+                                   fs::path(SFTBENCH_SOURCE_DIR) / "datasets/tokenizer"}) {
+      fs::copy(source, model);
+    }
     fs::create_directory(folder_ / "data");
     std::ofstream dataset(folder_ / "data" / "news-tokens-16384plus-entries-4096.jsonl");
     for (int i = 0; i < 8; ++i) {
@@ -155,15 +160,15 @@ class SavingRunTest : public ::testing::Test {
 TEST_F(SavingRunTest, IsResumedByTwoRanksAndSaysSo) {
   const ProgramResult first =
       run({"--save-strategy", "steps", "--save-steps", "2", "--checkpoint-dir", path("kept"),
-           "--save-model-dir", path("model")},
+           "--save-model-dir", path("trained")},
           4);
   ASSERT_EQ(first.status, 0) << first.err;
   const Json straight = Json::parse(first.out);
   EXPECT_FALSE(straight["inputs"].contains("save"));
   EXPECT_EQ(straight["extra"]["saved"].size(), 3);
-  EXPECT_EQ(straight["extra"]["saved"][2]["path"], path("model"));
-  EXPECT_TRUE(fs::exists(path("model") + "/model.safetensors"));
-  EXPECT_THAT(first.err, HasSubstr("saved " + path("model") + ": "));
+  EXPECT_EQ(straight["extra"]["saved"][2]["path"], path("trained"));
+  EXPECT_TRUE(fs::exists(path("trained") + "/model.safetensors"));
+  EXPECT_THAT(first.err, HasSubstr("saved " + path("trained") + ": "));
 
   const ProgramResult second =
       run({"--ranks", "2", "--resume-from-checkpoint", path("kept") + "/checkpoint-2"}, 4);
@@ -174,7 +179,8 @@ TEST_F(SavingRunTest, IsResumedByTwoRanksAndSaysSo) {
   // bfloat16 parameters: 8 bits, summed in another order.
   EXPECT_NEAR(resumed["extra"]["loss"][1], straight["extra"]["loss"][3], 1e-2);
   for (const auto& entry : fs::recursive_directory_iterator(folder_ / "results")) {
-    if (entry.path().extension() == ".json") EXPECT_EQ(schema_violation(entry.path()), "");
+    if (entry.path().extension() != ".json") continue;
+    EXPECT_EQ(schema_violation(entry.path()), "");
   }
 }
 
