@@ -21,11 +21,18 @@ TrainingJob unusual_job() {
   job.data = {"d", "/d.jsonl", "text", "\n### R:", 77, "max_length", "/cache"};
   job.batches = {3, 5, 7, 2.0, 9.5, "WARMUP_60S_STABLE_120S_OR_10_STEPS"};
   job.precision = {"float32", "bf16"};
-  job.optimizer = {
-      "sgd", 1e-3, 0.1, {0.8, 0.95}, 1e-6, 2.0, "polynomial", {{"power", 2.0}}, 0.5, 9};
+  job.optimizer = {"sgd", 1e-3, 0.1, {0.8, 0.95}, 1e-6, 2.0, "polynomial", {{"power", 2.0}},
+                   0.5,   9};
   job.device = {"cuda", "L40S", 4, 2, 6};
-  job.parallel = {"HYBRID_SHARD", "LlamaDecoderLayer", "LOCAL_STATE_DICT", false,
-                  "each",         "float32",           true,               5};
+  job.parallel = {"HYBRID_SHARD",
+                  "LlamaDecoderLayer",
+                  "LOCAL_STATE_DICT",
+                  false,
+                  "each",
+                  "float32",
+                  true,
+                  true,
+                  5};
   job.activations = {false, true};
   job.kernels = {false, false, false, false};
   job.lora = {2, 3.5, 0.25, {"q_proj", "v_proj"}};
