@@ -55,7 +55,8 @@ std::vector<NamedParameter> trained_of(const TrainingRun& run) {
 // Trains as Engine::train() does, from peft's LoRA adapters. Virtual tokens start from their text
 // and must be peft's without help.
 struct AdapterRun {
-  explicit AdapterRun(const TrainingJob& job, const std::string& name) : run(prepare_run(job, alone())) {
+  explicit AdapterRun(const TrainingJob& job, const std::string& name)
+      : run(prepare_run(job, alone())) {
     if (!is_prompt(name)) load_adapter(adapter_folder(name) + "/initial", trained_of(run));
     train(run, alone(), {&recorder}, [] { return false; });
   }
