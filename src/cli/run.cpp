@@ -368,6 +368,7 @@ int run_launched(const RunArguments& arguments, const CommonOptions& common,
   if (leads) {
     session->lead(launched ? &*launched : nullptr, plan.ending, format);
     const int status = measure_and_keep(*session, format);
+    watcher.set_done();  // a launcher may end all ranks as soon as the first has left
     return launched ? launched->leave(status) : status;
   }
   const std::filesystem::path log = log_of_rank(

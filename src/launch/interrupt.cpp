@@ -46,6 +46,7 @@ InterruptWatcher::~InterruptWatcher() {
   closing_ = true;
   pthread_kill(thread_.native_handle(), kWakeSignal);
   thread_.join();
+  if (done_) return;
   const sigset_t set = interrupt_signals();
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
@@ -74,7 +75,7 @@ void InterruptWatcher::watch() {
   sigaddset(&set, kWakeSignal);
   int signal = 0;
   while (sigwait(&set, &signal) == 0 && !closing_) {
-    if (signal == kWakeSignal) continue;
+    if (signal == kWakeSignal || done_) continue;
     if (requested_.exchange(true) || !graceful_) end_process();
     say("\nsftbench: interrupted; ending at the next micro-batch (once more to end at once)\n");
     // Either the loop ends in time and this object is closed, or the process ends here.

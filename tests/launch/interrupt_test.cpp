@@ -66,6 +66,24 @@ TEST(InterruptTest, OutsideOfTrainingEachSignalEndsTheProcessAndRemovesFiles) {
   }
 }
 
+TEST(InterruptTest, WhenAllIsDoneSignalsChangeNothing) {
+  const fs::path file = touched_file("interrupt_when_done.log");
+  EXPECT_EQ(status_of([&] {
+              {
+                InterruptWatcher watcher;
+                watcher.remove_when_interrupted(file);
+                watcher.set_done();
+                kill(getpid(), SIGTERM);
+                sleep_ms(20);
+                kill(getpid(), SIGTERM);
+              }
+              kill(getpid(), SIGTERM);
+              return 7;
+            }),
+            7);
+  EXPECT_TRUE(fs::exists(file));
+}
+
 TEST(InterruptTest, DuringTrainingTheLoopIsAskedToEnd) {
   EXPECT_EQ(status_of([] {
               InterruptWatcher watcher(20);

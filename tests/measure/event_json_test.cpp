@@ -15,7 +15,8 @@ TEST(EventJsonTest, EveryFieldOfABeginComesBack) {
   const Json json = Json::parse(R"({"total_steps": 3, "parameters_total": 9007199254740993,
       "parameters_trainable": 5, "parameters_embedding": 4, "compute_dtype": "bfloat16",
       "padding": "longest", "tokenizer": "builtin", "weights_seconds": 0.1,
-      "tokenize_seconds": 1e-300, "ranks": 4, "warnings": ["one", "t\u0000wo \u00e9"]})");
+      "tokenize_seconds": 1e-300, "ranks": 4, "resumed_from": "kept/checkpoint-6",
+      "resumed_step": 6, "warnings": ["one", "t\u0000wo \u00e9"]})");
   const TrainBegin begin = train_begin_from_json(json);
   EXPECT_EQ(begin.parameters_total, 9007199254740993);
   EXPECT_EQ(begin.ranks, 4);
@@ -25,7 +26,7 @@ TEST(EventJsonTest, EveryFieldOfABeginComesBack) {
 
 TEST(EventJsonTest, EveryFieldOfAStepComesBack) {
   Json json = Json::parse(R"({"step": 7, "epoch": 0.25, "begin_s": 123456.789012345,
-      "end_s": 123457.1, "loss": 0.1, "grad_norm": "inf", "update_skipped": true,
+      "end_s": 123457.1, "saving_s": 0.75, "loss": 0.1, "grad_norm": "inf", "update_skipped": true,
       "learning_rate": 1e-5, "samples": 2, "micro_batches": 4, "tokens": null,
       "attention_flops": 1e15, "device_allocated_bytes": 5})");
   json["tokens"] = Json::parse(kTokens);
@@ -39,6 +40,8 @@ TEST(EventJsonTest, EveryFieldOfAStepComesBack) {
 
 TEST(EventJsonTest, EveryFieldOfAnEndComesBack) {
   Json json = Json::parse(R"({"steps": 7,
+      "saved": [{"path": "kept/checkpoint-7", "format": "SHARDED_STATE_DICT", "step": 7,
+                 "bytes": 8192, "seconds": 0.125}],
       "ranks": [{"rank": 1, "node": 2, "host": "n2",
                  "steps": [{"begin_s": 1.5, "end_s": 2.5, "communication_wait_s": 0.25,
                             "samples": 3, "tokens": null}],

@@ -41,6 +41,10 @@ class InterruptWatcher {
   // While true, the first signal asks instead of ending. Whoever asks requested() says so.
   void set_graceful(bool graceful) { graceful_ = graceful; }
 
+  // All is told and kept, and the process is about to end: signals change neither that nor its exit
+  // status any more.
+  void set_done() { done_ = true; }
+
   // What has to be told instead, should there be something; {}: nothing any more. They may not call
   // this object.
   void set_last_words(LastWords words);
@@ -58,6 +62,7 @@ class InterruptWatcher {
   double grace_s_;
   std::atomic<bool> requested_ = false;
   std::atomic<bool> graceful_ = false;
+  std::atomic<bool> done_ = false;
   std::atomic<bool> closing_ = false;
   std::mutex mutex_;  // guards what follows
   LastWords last_words_;
