@@ -26,9 +26,9 @@ TEST(EventJsonTest, EveryFieldOfABeginComesBack) {
 
 TEST(EventJsonTest, EveryFieldOfAStepComesBack) {
   Json json = Json::parse(R"({"step": 7, "epoch": 0.25, "begin_s": 123456.789012345,
-      "end_s": 123457.1, "saving_s": 0.75, "loss": 0.1, "grad_norm": "inf", "update_skipped": true,
+      "end_s": 123457.1, "loss": 0.1, "grad_norm": "inf", "update_skipped": true,
       "learning_rate": 1e-5, "samples": 2, "micro_batches": 4, "tokens": null,
-      "attention_flops": 1e15, "device_allocated_bytes": 5})");
+      "attention_flops": 1e15, "device_allocated_bytes": 5, "saving_s": 0.75})");
   json["tokens"] = Json::parse(kTokens);
   const StepEvent event = step_event_from_json(json);
   EXPECT_EQ(event.begin_s, 123456.789012345);
@@ -44,7 +44,7 @@ TEST(EventJsonTest, EveryFieldOfAnEndComesBack) {
                  "bytes": 8192, "seconds": 0.125}],
       "ranks": [{"rank": 1, "node": 2, "host": "n2",
                  "steps": [{"begin_s": 1.5, "end_s": 2.5, "communication_wait_s": 0.25,
-                            "samples": 3, "tokens": null}],
+                            "samples": 3, "tokens": null, "saving_s": 0.5}],
                  "collectives": [{"group": "shards", "operation": "all_gather", "calls": 6,
                                   "sent_bytes": 4096, "seconds": 0.5}],
                  "parameter_bytes": 11, "gradient_bytes": 12, "optimizer_state_bytes": 13,
