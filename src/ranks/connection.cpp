@@ -71,6 +71,16 @@ bool completed(int fd, double timeout_s) {
   }
 }
 
+// A socket that looks for a port of its own machine where nobody listens yet may be given that very
+// port as its own, and then has reached itself.
+bool reached_itself(int fd) {
+  sockaddr_storage own{}, peer{};
+  socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
+  return ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_bytes) == 0 &&
+         ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_bytes) == 0 &&
+         own_bytes == peer_bytes && std::memcmp(&own, &peer, own_bytes) == 0;
+}
+
 }  // namespace
 
 OwnedFd listen_on(int port) {
@@ -121,7 +131,8 @@ OwnedFd connect_to(const std::string& address, int port, double timeout_s, std::
     OwnedFd socket(::socket(entry->ai_family, kSocketFlags, 0));
     if (socket && (::connect(socket.get(), entry->ai_addr, entry->ai_addrlen) == 0 ||
                    (errno == EINPROGRESS && completed(socket.get(), timeout_s)))) {
-      return socket;
+      if (!reached_itself(socket.get())) return socket;
+      errno = ECONNREFUSED;
     }
     why = std::strerror(errno);
   }
