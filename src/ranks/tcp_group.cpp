@@ -299,6 +299,11 @@ void TcpGroup::keep_alive(double now_s) {
     if (connection && !connection->has_to_write()) connection->send(alive);
   }
   if (hub_ || now_s - hub_heard_s_ <= times_.communication_timeout_s) return;
+  {
+    const std::lock_guard lock(mutex_);
+    rank0_gone_ = true;  // or behind a link that is cut: nobody need wait for it
+    changed_.notify_all();
+  }
   settle({0,
           ReasonCode::kNccl,
           "no sign of life for " + seconds_text(times_.communication_timeout_s),

@@ -79,7 +79,8 @@ class RankGroup {
   // Collective: the end. After it a lost connection is nobody's failure.
   virtual void leave() = 0;
 
-  // After a failure, in ranks other than 0: waits until rank 0's group is closed, `most_s` at most.
+  // After a failure, in ranks other than 0: waits until rank 0's group is closed, or has been silent
+  // for the communication's deadline, `most_s` at most.
   // A launcher may end all ranks as soon as one has ended, and rank 0 has to tell the user first.
   virtual void outlast_rank0(double /*most_s*/) {}
 };
