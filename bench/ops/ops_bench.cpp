@@ -54,8 +54,8 @@ void add(const std::string& name, torch::Dtype dtype,
   }
 }
 
-// --- the operator sequences of Hugging Face
-// -------------------------------------------------------
+// --- the operator sequences of Hugging Face ------------------------------------------------------
+
 Tensor stock_rms_norm(const Tensor& x, const Tensor& weight) {
   const Tensor wide = x.to(torch::kFloat32);
   return weight * (wide * torch::rsqrt(wide.pow(2).mean(-1, true) + 1e-5)).to(x.scalar_type());
@@ -158,8 +158,8 @@ void register_operators(torch::Dtype dtype) {
       6.0 * kTokens * kHidden * kVocabulary);
 }
 
-// --- optimiser: bytes are those that a step must move
-// ---------------------------------------------
+// --- optimiser: bytes are those that a step must move --------------------------------------------
+
 constexpr int64_t kGradientTensors = 30, kGradientNumel = 1 << 20;
 
 struct Gradients {

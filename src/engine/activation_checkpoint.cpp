@@ -37,8 +37,7 @@ class KeepActivations : public ActivationPolicy {
   void backward(const torch::Tensor& loss) override { loss.backward(); }
 };
 
-// --- reentrant
-// ------------------------------------------------------------------------------------
+// --- reentrant -----------------------------------------------------------------------------------
 
 struct LayerCapsule : torch::CustomClassHolder {
   explicit LayerCapsule(LayerRunner::Layer run_layer) : run(std::move(run_layer)) {}
@@ -84,8 +83,7 @@ class ReentrantCheckpoint : public ActivationPolicy {
   int64_t last_layer_;
 };
 
-// --- segments
-// -------------------------------------------------------------------------------------
+// --- segments ------------------------------------------------------------------------------------
 
 class SegmentCheckpoint : public ActivationPolicy {
  public:

@@ -47,8 +47,7 @@ void set_values(CausalLm& model, const TrainingJob& job, const ParameterFilter& 
   }
 }
 
-// --- whole on every rank
-// --------------------------------------------------------------------------
+// --- whole on every rank -------------------------------------------------------------------------
 
 PlacedModel place_whole(const TrainingJob& job, const ops::KernelChoice& kernels,
                         int64_t vocabulary_size, const Tuning& tuning, torch::Device device,
@@ -66,8 +65,7 @@ PlacedModel place_whole(const TrainingJob& job, const ops::KernelChoice& kernels
   return placed;
 }
 
-// --- in shards
-// ------------------------------------------------------------------------------------
+// --- in shards -----------------------------------------------------------------------------------
 
 // Parameters that have shape and dtype, and no memory yet.
 class LaterValues {

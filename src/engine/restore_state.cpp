@@ -23,8 +23,7 @@ using torch::Tensor;
   throw InputError({{file.string(), 0, key, found, expected, {}}});
 }
 
-// --- what files hold, as tensors
-// ------------------------------------------------------------------
+// --- what files hold, as tensors -----------------------------------------------------------------
 
 // [n] elements of a stored tensor, from element `first` on.
 Tensor read_elements(const CheckpointShard& file, const StoredTensor& tensor, int64_t first,
@@ -66,8 +65,7 @@ void read_into(const Tensor& target, const StoredState& stored, const std::strin
   }
 }
 
-// --- parameters
-// -----------------------------------------------------------------------------------
+// --- parameters ----------------------------------------------------------------------------------
 
 // Any of the three forms.
 StoredState open_model(const fs::path& folder) {
@@ -105,8 +103,7 @@ void restore_parameters(const fs::path& folder, const TrainedState& state) {
   if (!findings.empty()) throw InputError(findings);
 }
 
-// --- the optimiser
-// --------------------------------------------------------------------------------
+// --- the optimiser -------------------------------------------------------------------------------
 
 namespace {
 

@@ -26,8 +26,7 @@ void append_tensor(const Append& append, const torch::Tensor& tensor) {
   append(values.data_ptr(), values.nbytes());
 }
 
-// --- FULL
-// -----------------------------------------------------------------------------------------
+// --- FULL ----------------------------------------------------------------------------------------
 
 // Visits every rank's units, and gives rank 0's file one tensor after the other.
 void visit_into(const TrainedState& state, const Append& append) {
@@ -64,8 +63,7 @@ void save_full(const TrainedState& state, const fs::path& folder) {
   writer.finish();
 }
 
-// --- a file of this rank's own
-// --------------------------------------------------------------------
+// --- a file of this rank's own -------------------------------------------------------------------
 
 class RankFile {
  public:
@@ -126,8 +124,7 @@ void save_local(const TrainedState& state, RankFile& file, Json& rows) {
   }
 }
 
-// --- the optimiser
-// --------------------------------------------------------------------------------
+// --- the optimiser -------------------------------------------------------------------------------
 
 class StateSaver : public OptimizerStateVisitor {
  public:
@@ -182,8 +179,7 @@ class StateSaver : public OptimizerStateVisitor {
   const OwnedTensor* of_ = nullptr;
 };
 
-// --- what stands beside the weights
-// ---------------------------------------------------------------
+// --- what stands beside the weights --------------------------------------------------------------
 
 const char* dtype_name(torch::Dtype dtype) {
   if (dtype == torch::kBFloat16) return "bfloat16";

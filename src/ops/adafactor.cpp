@@ -29,8 +29,7 @@ void move_towards(Tensor& mean, const Tensor& value, double beta2) {
   mean.mul_(beta2).add_(value, 1.0 - beta2);
 }
 
-// --- any device, any number of dimensions
-// ---------------------------------------------------------
+// --- any device, any number of dimensions --------------------------------------------------------
 
 void step_on_aten(const Tensor& parameter, const Tensor& gradient, FactoredSquares& squares,
                   const AdafactorStep& step) {
@@ -57,8 +56,7 @@ void step_on_aten(const Tensor& parameter, const Tensor& gradient, FactoredSquar
   parameter.copy_(p * (1.0 - rate * step.weight_decay) - direction * rate);
 }
 
-// --- a matrix on the CPU
-// --------------------------------------------------------------------------
+// --- a matrix on the CPU -------------------------------------------------------------------------
 
 // Rows are dealt in a fixed number of chunks, so that sums do not depend on the number of threads.
 constexpr int64_t kChunks = 32;

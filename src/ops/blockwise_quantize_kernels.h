@@ -88,8 +88,8 @@ SFTBENCH_INLINE U quantize4(F x, const QuantTables& tables) {
 }
 #endif
 
-// --- 8 bits: a byte per code; 4 bits: the even one of two in the high nibble
-// -----------------------
+// --- 8 bits: a byte per code; 4 bits: the even one of two in the high nibble ---------------------
+
 struct Codes8 {
   static SFTBENCH_INLINE U from(F x, const QuantTables& tables) { return quantize(x, tables); }
   static SFTBENCH_INLINE F values(U codes, const QuantTables& tables) {
@@ -205,8 +205,8 @@ void dequantize_all(const uint8_t* codes, const float* scales, float* x, int64_t
   }
 }
 
-// --- the update
-// ------------------------------------------------------------------------------------
+// --- the update ----------------------------------------------------------------------------------
+
 SFTBENCH_INLINE F sign_of(F v) {
   const F one = splat(1.0f), zero = splat(0.0f);
   return v > zero ? one : (v < zero ? -one : zero);

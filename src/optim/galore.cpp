@@ -27,8 +27,8 @@ using torch::Tensor;
 constexpr int64_t kRank = 128, kUpdatesPerBasis = 200, kLeastQuantizedNumel = 4096;
 constexpr double kScale = 0.25;
 
-// --- inner optimisers: one step of `target`, with states of their own
-// ------------------------------
+// --- inner optimisers: one step of `target`, with states of their own ----------------------------
+
 class Inner {
  public:
   virtual ~Inner() = default;
@@ -174,8 +174,8 @@ struct GaloreKind {
   bool quantized = false;
 };
 
-// --- the projection
-// --------------------------------------------------------------------------------
+// --- the projection ------------------------------------------------------------------------------
+
 // The basis spans the side that is not longer: of `right`, rows [rank, columns of the weight], else
 // columns [rows of the weight, rank].
 class Projection {
@@ -289,8 +289,8 @@ class ProjectedUpdate : public ParameterUpdate {
   std::unique_ptr<Inner> inner_;
 };
 
-// --- both forms
-// ------------------------------------------------------------------------------------
+// --- both forms ----------------------------------------------------------------------------------
+
 class UpdateInStep : public Optimizer {
  public:
   explicit UpdateInStep(std::vector<UpdatedParameter> parameters)

@@ -134,8 +134,7 @@ bool ShardedUnit::trains() const {
   return gradient_bytes() > 0;
 }
 
-// --- parameters
-// -----------------------------------------------------------------------------------
+// --- parameters ----------------------------------------------------------------------------------
 
 void ShardedUnit::start_gather(const torch::Tensor& buffer, Communicator& shards) {
   check(!gathering(), "a unit is gathered once at a time");
@@ -184,8 +183,7 @@ torch::Tensor ShardedUnit::release() {
   return std::exchange(buffer_, torch::Tensor());
 }
 
-// --- gradients
-// ------------------------------------------------------------------------------------
+// --- gradients -----------------------------------------------------------------------------------
 
 void ShardedUnit::bind_gradients(const torch::Tensor& buffer) {
   check(!collects_gradients(), "gradients have one buffer at a time");

@@ -138,8 +138,7 @@ TEST(PropertySpecTest, StringListsTakeThreeTruthValues) {
   EXPECT_TRUE(spec.canonical(*accepted("fast_kernels", "None")).is_null());
 }
 
-// --- the other four experiments
-// ----------------------------------------------------------------------
+// --- the other four experiments ------------------------------------------------------------------
 
 const Experiment& experiment(const char* identifier) {
   return *Catalog::shipped().experiment(identifier);

@@ -126,8 +126,7 @@ TEST_F(SavedFolders, OfCheckpointsBelongToOneRunAndAreTidiedByTheNext) {
   EXPECT_EQ(problem_of([&] { CheckpointFolder second(root_); }), "no problem");
 }
 
-// --- files of tensors
-// -----------------------------------------------------------------------------
+// --- files of tensors ----------------------------------------------------------------------------
 
 const std::vector<TensorHeader> kTensors = {
     {"a", StoredDtype::kF32, {2, 3}}, {"b", StoredDtype::kBF16, {5}}, {"c", StoredDtype::kU8, {7}}};
@@ -180,8 +179,7 @@ TEST_F(SavedFolders, SayThatADiskIsFull) {
               HasSubstr("/x: cannot write: File too large"));
 }
 
-// --- values in pieces
-// -----------------------------------------------------------------------------
+// --- values in pieces ----------------------------------------------------------------------------
 
 PieceRow piece(int64_t begin, int64_t end, const std::string& tensor, int64_t offset = 0) {
   return {"v", {2, 5}, begin, end, "x.safetensors", tensor, offset, "", ""};

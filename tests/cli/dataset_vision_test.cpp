@@ -99,8 +99,7 @@ TEST_F(DatasetVisionTest, AFileThatMayNotGrowLeavesNothingBehind) {
   EXPECT_THAT(file_names_below(folder_), testing::IsEmpty());
 }
 
-// --- without the library, or before it is needed
-// ---------------------------------------------------
+// --- without the library, or before it is needed -------------------------------------------------
 
 class DatasetBadInputTest : public DatasetCommandTest {};
 
@@ -156,8 +155,7 @@ TEST_F(DatasetBadInputTest, CountsThatCannotBeKeptAreStillTold) {
   EXPECT_TRUE(row["cache"].is_null());
 }
 
-// --- interrupts
-// ------------------------------------------------------------------------------------
+// --- interrupts ----------------------------------------------------------------------------------
 
 TEST_F(DatasetBadInputTest, AnInterruptLeavesNoFile) {
   fs::create_directories(folder_);

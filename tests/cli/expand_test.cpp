@@ -112,8 +112,8 @@ TEST(ExpandRowsTest, AFullDiskIsAnError) {
   EXPECT_THAT(err, HasSubstr("the standard output takes no more: No space left on device"));
 }
 
-// --- too much
-// ---------------------------------------------------------------------------------------
+// --- too much ------------------------------------------------------------------------------------
+
 const std::string kBillions =
     kHead + kModel +
     "- {identifier: number_gpus, propertyDomain: {domainRange: [0, 33], interval: 1}}\n"
@@ -154,8 +154,8 @@ TEST(ExpandBillionsTest, MoreThanCanBeCountedIsAnError) {
   EXPECT_THAT(result.err, HasSubstr("entitySpace: has more entities than can be counted"));
 }
 
-// --- hostile files
-// ----------------------------------------------------------------------------------
+// --- hostile files -------------------------------------------------------------------------------
+
 TEST(HostileSpaceTest, AliasBombsAndDeepNestingAreErrors) {
   std::string bomb = "a: &a [x, x, x, x, x, x, x, x, x, x]\n";
   for (char name = 'b'; name <= 'k'; ++name) {

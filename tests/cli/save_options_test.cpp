@@ -114,8 +114,7 @@ TEST(SaveOptionsTest, SayWhichFoldersCannotBeUsed) {
                         "trainer_state.json, or a folder of them"));
 }
 
-// --- the executable
-// -------------------------------------------------------------------------------
+// --- the executable ------------------------------------------------------------------------------
 
 class SavingRunTest : public ::testing::Test {
  protected:

@@ -413,8 +413,7 @@ TEST_F(SweepTest, ManyCellsAtATimeOnSimulatedDevices) {
   EXPECT_LT(result.wall_s, 8 * 0.6) << "8 cells of 0.6 s";
 }
 
-// --- real children, fake engine
-// -------------------------------------------------------------------
+// --- real children, fake engine ------------------------------------------------------------------
 
 class RealSweepTest : public SweepTest {
  protected:

@@ -44,8 +44,7 @@ std::string problem_of(const TrainingJob& job, ReasonCode code) {
   return "no problem";
 }
 
-// --- going on
-// -------------------------------------------------------------------------------------
+// --- going on ------------------------------------------------------------------------------------
 
 void expect_goes_on(const std::function<void(TrainingJob&)>& change) {
   const TemporaryFolder folder;
@@ -102,8 +101,7 @@ TEST(Resuming, FindsTheNewestWholeCheckpoint) {
   EXPECT_EQ(find_checkpoint(folder / "checkpoints"), folder / "checkpoints/checkpoint-2");
 }
 
-// --- when and what
-// --------------------------------------------------------------------------------
+// --- when and what -------------------------------------------------------------------------------
 
 TEST(Saving, FollowsItsStrategyAndKeepsTheNewest) {
   const TemporaryFolder folder;
@@ -190,8 +188,7 @@ TEST(Saving, WritesDtypeAndVocabularyThatWereTrained) {
   }
 }
 
-// --- what does not fit
-// ----------------------------------------------------------------------------
+// --- what does not fit ---------------------------------------------------------------------------
 
 TEST(Resuming, RefusesTheCheckpointOfAnotherJobNamingEachDifference) {
   const TemporaryFolder folder;
@@ -249,8 +246,7 @@ TEST(Resuming, SaysWhatOfACheckpointIsMissingOrMalformed) {
               HasSubstr("trainer_state.json: not the state of a run"));
 }
 
-// --- what cannot be written
-// -----------------------------------------------------------------------
+// --- what cannot be written ----------------------------------------------------------------------
 
 TEST(Saving, LeavesTheCheckpointBeforeWhenTheDiskIsFull) {
   const TemporaryFolder folder;

@@ -52,8 +52,7 @@ TEST_P(EveryOptimizer, TrainsThreeSteps) {
 INSTANTIATE_TEST_SUITE_P(Names, EveryOptimizer, testing::ValuesIn(optimizer_names()),
                          [](const auto& tested) { return tested.param; });
 
-// --- beside Trainer
-// ---------------------------------------------------------------------------------
+// --- beside Trainer ------------------------------------------------------------------------------
 
 class TrainerRun : public testing::TestWithParam<std::string> {};
 
@@ -92,8 +91,7 @@ TEST_P(TrainerRun, HasTheLossesOfTrainer) {
 INSTANTIATE_TEST_SUITE_P(Names, TrainerRun, testing::ValuesIn(trainer_names()),
                          [](const auto& tested) { return tested.param; });
 
-// --- names, notes, refusals
-// -------------------------------------------------------------------------
+// --- names, notes, refusals ----------------------------------------------------------------------
 
 TEST(OptimizerNames, AreThoseOfTheExperiments) {
   const Catalog catalog = Catalog::read(SFTBENCH_SOURCE_DIR);

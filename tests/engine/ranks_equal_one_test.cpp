@@ -172,8 +172,7 @@ TEST(RanksEqualOne, FrozenAndTrainedParametersInOneUnit) {
   }
 }
 
-// --- what a rank keeps and sends
-// -------------------------------------------------------------------
+// --- what a rank keeps and sends -----------------------------------------------------------------
 
 // A model whose tensors need no padding on 2 or 4 ranks, so that theory's formulas hold to the
 // byte.

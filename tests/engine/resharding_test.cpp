@@ -154,8 +154,7 @@ TEST(Resharding, Bfloat16Parameters) {
   expect_loads_under({{3, "FULL_SHARD"}}, {3, "FULL_SHARD"}, half);
 }
 
-// --- states that have not one value for each element
-// ----------------------------------------------
+// --- states that have not one value for each element ---------------------------------------------
 
 void many_elements(TrainingJob& job) {
   job.model.weights_directory.clear();
@@ -221,8 +220,7 @@ TEST(Resharding, StatesOfWholeMatricesAreRefusedForPartsOfThem) {
   }
 }
 
-// --- what is written
-// ------------------------------------------------------------------------------
+// --- what is written -----------------------------------------------------------------------------
 
 TEST(RankFiles, AreOnesOfTheFirstReplicaAndHoldEveryElementOnce) {
   const TemporaryFolder folder;
@@ -263,8 +261,7 @@ TEST(RankFiles, OfWholeParametersHaveOneForm) {
   });
 }
 
-// --- what goes wrong
-// ------------------------------------------------------------------------------
+// --- what goes wrong -----------------------------------------------------------------------------
 
 TEST(SavingFaults, ARankThatDoesNotSeeTheOthersFilesIsNamed) {
   const TemporaryFolder folder;

@@ -118,8 +118,7 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenRanks, ::testing::ValuesIn(golden_names()),
                            return name;
                          });
 
-// --- choices that go together only on one rank, or not at all
-// ----------------------------------------------------------
+// --- choices that go together only on one rank, or not at all ------------------------------------
 
 std::string refusal(const TrainingJob& job, RankGroup& group) {
   try {
@@ -175,8 +174,7 @@ TEST(SeveralRanks, NotesSayWhatAChoiceChangesThere) {
   });
 }
 
-// --- the timeline
-// ----------------------------------------------------------------------------------
+// --- the timeline --------------------------------------------------------------------------------
 
 std::vector<std::string> names_on(const Json& trace, int rank, const std::string& prefix) {
   std::vector<std::string> names;

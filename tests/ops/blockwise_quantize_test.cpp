@@ -208,8 +208,8 @@ TEST(QuantizeBlockwise, ArgumentsThatDoNotFitAreRefused) {
       "and 1 scales, got Byte [300] on cpu and float32 [2] on cpu");
 }
 
-// --- updates
-// ----------------------------------------------------------------------------------------
+// --- updates -------------------------------------------------------------------------------------
+
 struct Rule {
   UpdateRule rule;
   StateBits bits;

@@ -124,8 +124,7 @@ TEST(Update, WhatDoesNotMatchIsRefused) {
             "update: a state must be float32 [3] on cpu or float32, got bfloat16 [3] on cpu");
 }
 
-// --- Adafactor
-// --------------------------------------------------------------------------------------
+// --- Adafactor -----------------------------------------------------------------------------------
 
 // A parameter that is not contiguous takes the path of stock operators.
 TEST(Adafactor, MatrixLoopsMatchStockOperators) {

@@ -220,8 +220,7 @@ TEST(ShardedParameters, AUnitIsFilledJustBeforeItIsSharded) {
   EXPECT_THAT(filled, ElementsAre("unit 0", "unit 1", "unit 2", "unit 3"));
 }
 
-// --- on several ranks
-// --------------------------------------------------------------------------------
+// --- on several ranks ----------------------------------------------------------------------------
 
 const std::vector<std::vector<std::vector<int64_t>>> kAwkward = {
     {{7, 3}, {}}, {{1}, {0, 4}, {13, 3}, {257}}, {{2, 2, 2}, {1, 1}, {64}}};

@@ -34,8 +34,8 @@ class ResolveTest : public PlanTest {
   ResolveOptions options_;
 };
 
-// --- the job
-// ----------------------------------------------------------------------------------------
+// --- the job -------------------------------------------------------------------------------------
+
 TEST_F(ResolveTest, DefaultsBecomeTheDocumentsTrainingParameters) {
   const TrainingJob job = resolved().job;
   EXPECT_EQ(job.experiment_id, "SFTTrainer.finetune_full_benchmark-v1.0.0");
@@ -102,8 +102,8 @@ TEST_F(ResolveTest, AccelerateMixedPrecisionIsAutocast) {
   EXPECT_EQ(resolved({"accelerate_config_mixed_precision=no"}).job.precision.autocast, "no");
 }
 
-// --- what this version cannot do
-// --------------------------------------------------------------------
+// --- what this version cannot do -----------------------------------------------------------------
+
 TEST_F(ResolveTest, WhatThisVersionCannotDoIsRefusedByName) {
   EXPECT_EQ(
       failure({"optim=adamw_torch_xla"}),
@@ -302,8 +302,8 @@ TEST_F(ResolveTest, StabilityIsFiveRunsOfFiveSteps) {
   EXPECT_EQ(resolved().job.runs, 1);
 }
 
-// --- adapters
-// -----------------------------------------------------------------------------------------
+// --- adapters ------------------------------------------------------------------------------------
+
 TEST_F(ResolveTest, LoraTakesItsRankFromTheEntityAndItsTargetsFromTheCatalogue) {
   const auto job_of = [this](const std::vector<std::string>& assignments) {
     return resolve(request(assignments, "finetune_lora_benchmark-v1.0.0"), settings_, options_,
@@ -355,8 +355,8 @@ TEST_F(ResolveTest, FamiliesThatAreNotBuiltAreRefusedBeforeAnythingIsFetched) {
               HasSubstr("UNSUPPORTED: model_name my-3b: its family, mamba, is not one"));
 }
 
-// --- weights
-// ----------------------------------------------------------------------------------------
+// --- weights -------------------------------------------------------------------------------------
+
 TEST_F(ResolveTest, RandomWeightsTakeTheCataloguesArchitecture) {
   const ModelSource model = resolved().job.model;
   EXPECT_EQ(model.hf_config["hidden_size"], 576);
@@ -477,8 +477,8 @@ TEST_F(ResolveTest, ModelMapGoesBeforeTheCatalogue) {
   EXPECT_EQ(resolved().job.model.weights_directory, (folder_ / "own").string());
 }
 
-// --- data
-// -------------------------------------------------------------------------------------------
+// --- data ----------------------------------------------------------------------------------------
+
 TEST_F(ResolveTest, WithoutADataDirectoryTheDatasetIsGeneratedInTheUsersFolder) {
   const Resolution resolution = resolved({"dataset_id=news-chars-512-entries-256"});
   EXPECT_TRUE(resolution.generate_dataset);
@@ -507,8 +507,8 @@ TEST_F(ResolveTest, WithADataDirectoryNothingIsGeneratedUnasked) {
   EXPECT_EQ(resolved({"dataset_id=news-chars-512-entries-256"}).job.data.token_cache_directory, "");
 }
 
-// --- notes and keys
-// ---------------------------------------------------------------------------------
+// --- notes and keys ------------------------------------------------------------------------------
+
 TEST_F(ResolveTest, KernelsAreSwitchedOneByOne) {
   EXPECT_TRUE(resolved().job.kernels.flash_attention);
   EXPECT_FALSE(resolved({"flash_attn=false"}).job.kernels.flash_attention);

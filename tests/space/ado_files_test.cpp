@@ -35,8 +35,8 @@ std::vector<std::string> experiment_ids(const Space& space) {
   return ids;
 }
 
-// --- examples
-// ---------------------------------------------------------------------------------------
+// --- examples ------------------------------------------------------------------------------------
+
 TEST(AdoExampleTest, CpuSmokeHasTwelveEntities) {
   const Space space = parse(R"(
 sampleStoreIdentifier: demo-store
@@ -65,8 +65,8 @@ entitySpace: [{identifier: model_name, propertyDomain: {values: [granite-3.1-2b,
   EXPECT_EQ(make_request(space.entity(0), space.experiments[1]).inputs["r"], 16);
 }
 
-// --- the package page
-// -------------------------------------------------------------------------------
+// --- the package page ----------------------------------------------------------------------------
+
 struct PageExperiment {
   std::string identifier;
   std::vector<std::string> models;
@@ -134,8 +134,8 @@ TEST(PackagePageTest, EveryEntitySpaceOfThePageLoads) {
   }
 }
 
-// --- more than ado takes
-// ----------------------------------------------------------------------------
+// --- more than ado takes -------------------------------------------------------------------------
+
 TEST(AdoSupersetTest, DomainsOfAnotherTypeAreNoted) {
   const std::string at = "s.yaml:7: entitySpace[4].propertyDomain: ";
   EXPECT_EQ(warnings_of_domain("gradient_checkpointing", "{values: [true, false]}"),
@@ -201,8 +201,8 @@ TEST(AdoSupersetTest, BothSpellingsOfGptqAreOneExperiment) {
             "'finetune_gptq-lora_benchmark-v1.0.0', which is how ado's code spells it\n");
 }
 
-// --- several experiments
-// ----------------------------------------------------------------------------
+// --- several experiments -------------------------------------------------------------------------
+
 const char* const kGptqToo =
     "[]}, {experimentIdentifier: finetune_gptq-lora_benchmark-v1.0.0, actuatorIdentifier: "
     "SFTTrainer, parameterization: []";

@@ -36,8 +36,8 @@ std::string values(const std::string& property, const std::string& domain) {
   return list.dump();
 }
 
-// --- whole files
-// --------------------------------------------------------------------------------------
+// --- whole files ---------------------------------------------------------------------------------
+
 TEST(SpaceTest, ShippedCpuExampleHasTwelveEntitiesInAdosOrder) {
   const Space space =
       read_space_file(SFTBENCH_SOURCE_DIR "/experiments/spaces/cpu_smoke.yaml", Catalog::shipped());
@@ -126,8 +126,8 @@ TEST(SpaceTest, MoreEntitiesThanCanBeCountedAreAnError) {
               HasSubstr("s.yaml:3: entitySpace: has more entities than can be counted"));
 }
 
-// --- domains
-// ------------------------------------------------------------------------------------------
+// --- domains -------------------------------------------------------------------------------------
+
 TEST(DomainTest, ValuesRangesAndBinariesExpandAsInAdo) {
   EXPECT_EQ(values("max_steps", "{values: [8, 2, 4]}"), "[8,2,4]");
   EXPECT_EQ(values("max_steps", "{domainRange: [1, 9], interval: 2}"), "[1,3,5,7]");
@@ -270,8 +270,8 @@ TEST(DomainTest, WhatAdoWouldDoOtherwiseIsAWarning) {
       "s.yaml:9: entitySpace[6].propertyDomain.values[0]: ado reads no as false; taken as \"no\"");
 }
 
-// --- files
-// --------------------------------------------------------------------------------------------
+// --- files ---------------------------------------------------------------------------------------
+
 TEST(SpaceErrorTest, AllErrorsOfAFileAreListedAtOnceWithLines) {
   EXPECT_EQ(
       error_of("sampleStoreIdentifer: demo\n"
@@ -406,8 +406,8 @@ TEST(SpaceTest, ModelsOfTheActuatorConfigurationAreKnown) {
   EXPECT_EQ(error_of(text, options), "no error");
 }
 
-// --- command line
-// -------------------------------------------------------------------------------------
+// --- command line --------------------------------------------------------------------------------
+
 Space with_set(std::vector<std::string> assignments, const std::string& parameterization = "[]") {
   SpaceOptions options;
   options.assignments = std::move(assignments);

@@ -3,14 +3,13 @@
 // rest (embedding, final norm, output projection), which stays gathered for a whole pass. Who runs
 // the model calls the verbs below around each unit; nothing here knows models.
 //
-//                      parameters at rest   after forward   gradients are
-//   replicated (DDP,   whole                -               all-reduced, in buckets
-//     NO_SHARD)
-//   FULL_SHARD         1/N                  freed           reduce-scattered, unit by unit
-//   SHARD_GRAD_OP      1/N                  kept            reduce-scattered
-//   HYBRID_SHARD       1/N of a node's N    freed           reduce-scattered, all-reduced over
-//   nodes HYBRID_SHARD_ZERO2 1/N of a node's N    kept            reduce-scattered, all-reduced
-//   over nodes
+//                       parameters at rest   after forward   gradients are
+//   DDP, NO_SHARD       whole                -               all-reduced, in buckets
+//   FULL_SHARD          1/N                  freed           reduce-scattered, unit by unit
+//   SHARD_GRAD_OP       1/N                  kept            reduce-scattered, unit by unit
+//   HYBRID_SHARD        1/N of a node's N    freed           reduce-scattered in the node,
+//                                                            all-reduced over nodes
+//   HYBRID_SHARD_ZERO2  1/N of a node's N    kept            likewise
 //
 // Gradients are sums over all ranks: a loss is divided by the number of tokens of all of them, so
 // that nothing is left to average. Source: PyTorch FSDP2 (semantics), FSDP's ShardingStrategy.
