@@ -15,6 +15,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/checkpoint/checkpoint.h"
 #include "sftbench/model/causal_lm.h"
+#include "sftbench/model/stored_dtype.h"
 
 namespace sftbench {
 namespace {
@@ -37,23 +38,6 @@ struct Assignment {
 };
 
 using Sources = std::map<std::string, Source>;
-
-std::optional<torch::Dtype> torch_dtype(StoredDtype dtype) {
-  switch (dtype) {
-    case StoredDtype::kF64:
-      return torch::kFloat64;
-    case StoredDtype::kF32:
-      return torch::kFloat32;
-    case StoredDtype::kF16:
-      return torch::kFloat16;
-    case StoredDtype::kBF16:
-      return torch::kBFloat16;
-    case StoredDtype::kI32:
-      return torch::kInt32;
-    default:
-      return std::nullopt;
-  }
-}
 
 Diagnostic finding(const std::filesystem::path& file, const std::string& tensor,
                    std::string message, std::string expected = {}) {
@@ -119,8 +103,8 @@ void check_fits(const NamedParameter& parameter, const Source& source,
                                shape_text(parameter.tensor->sizes().vec())));
   }
   const bool of_codes = parameter.tensor->scalar_type() == torch::kInt32;
-  const std::optional<torch::Dtype> stored = torch_dtype(source.tensor->dtype);
-  if (!stored || (stored == torch::kInt32) != of_codes) {
+  const std::optional<torch::Dtype> stored = torch_dtype_of(source.tensor->dtype);
+  if (!stored || (of_codes ? *stored != torch::kInt32 : !torch::isFloatingType(*stored))) {
     findings.push_back(finding(path, parameter.name,
                                "is stored as " + std::string(to_string(source.tensor->dtype)),
                                of_codes ? "I32" : "F32, BF16, F16 or F64"));
@@ -246,7 +230,7 @@ void convert_piece(const Piece& piece) {
   const Source& source = piece.assignment->source;
   const auto element_bytes = element_size_bytes(source.tensor->dtype);
   const int64_t most = static_cast<int64_t>(kBufferBytes) / element_bytes;
-  const torch::Tensor buffer = torch::empty({most}, *torch_dtype(source.tensor->dtype));
+  const torch::Tensor buffer = torch::empty({most}, *torch_dtype_of(source.tensor->dtype));
   const torch::Tensor target = piece.assignment->parameter.tensor->view(-1);
   for (int64_t begin = piece.begin; begin < piece.end; begin += most) {
     const int64_t end = std::min(begin + most, piece.end);
@@ -259,7 +243,7 @@ void convert_piece(const Piece& piece) {
 void copy_piece(const Piece& piece) {
   const Source& source = piece.assignment->source;
   const torch::Tensor& parameter = *piece.assignment->parameter.tensor;
-  if (parameter.scalar_type() != torch_dtype(source.tensor->dtype)) return convert_piece(piece);
+  if (parameter.scalar_type() != torch_dtype_of(source.tensor->dtype)) return convert_piece(piece);
   const auto element_bytes = static_cast<int64_t>(parameter.element_size());
   const int64_t begin_bytes = piece.begin * element_bytes;
   source.read(static_cast<uint64_t>(begin_bytes),
@@ -269,7 +253,7 @@ void copy_piece(const Piece& piece) {
 
 void copy_to_device(const Assignment& assignment) {
   const StoredTensor& stored = *assignment.source.tensor;
-  const torch::Tensor on_host = torch::empty(stored.shape, *torch_dtype(stored.dtype));
+  const torch::Tensor on_host = torch::empty(stored.shape, *torch_dtype_of(stored.dtype));
   assignment.source.read(0, on_host.data_ptr(), stored.size_bytes);
   assignment.parameter.tensor->copy_(on_host);
 }

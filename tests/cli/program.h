@@ -52,7 +52,7 @@ ProgramResult run_program(std::vector<std::string> arguments,
                           std::map<std::string, std::string> environment = {},
                           const std::filesystem::path& directory = {});
 
-// A folder that is empty, under the tests' temporary one.
+// A folder that is empty, below one of the running test alone.
 std::filesystem::path fresh_folder(const std::string& name);
 
 // Writes the experiments' own dataset with one short entry into `folder`/data, and `folder`/config.yaml,

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <fstream>
 
 #include "sftbench/base/clock.h"
 
@@ -121,7 +122,11 @@ void configure_small_dataset(const std::filesystem::path& folder) {
 }
 
 fs::path fresh_folder(const std::string& name) {
-  const fs::path folder = fs::path(testing::TempDir()) / ("cli_test_" + name);
+  // Tests run side by side: each has its own, though the fixture asks for the same name in all.
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  const fs::path folder = fs::path(testing::TempDir()) /
+                          ("cli_test_" + std::string(test->test_suite_name()) + "." + test->name()) /
+                          name;
   fs::remove_all(folder);
   fs::create_directories(folder);
   return folder;
