@@ -1,5 +1,5 @@
 // The parts that a decoder-only model of the Llama kind consists of, built and named once. How a
-// layer combines them is the business of each family (llama.cpp, mistral.cpp, granite.cpp).
+// layer combines them is the business of each family (llama.cpp, granite.cpp).
 #pragma once
 
 #include <torch/types.h>

@@ -17,7 +17,11 @@ torch::Tensor run_layer(const DecoderLayer& layer, const torch::Tensor& x,
 
 Llama::Llama(const ModelConfig& config, const ops::KernelChoice& kernels,
              torch::TensorOptions options)
-    : Decoder(config, kernels, 1.0 / std::sqrt(static_cast<double>(config.head_dim)), kAllKeys,
+    : Llama(config, kAllKeys, kernels, options) {}
+
+Llama::Llama(const ModelConfig& config, int64_t window, const ops::KernelChoice& kernels,
+             torch::TensorOptions options)
+    : Decoder(config, kernels, 1.0 / std::sqrt(static_cast<double>(config.head_dim)), window,
               options) {}
 
 torch::Tensor Llama::hidden_states(const TokenRows& rows, LayerRunner& runner) {

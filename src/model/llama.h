@@ -11,6 +11,11 @@ class Llama : public Decoder {
   Llama(const ModelConfig& config, const ops::KernelChoice& kernels, torch::TensorOptions options);
 
   torch::Tensor hidden_states(const TokenRows& rows, LayerRunner& runner) override;
+
+ protected:
+  // For families that only see fewer keys; window as in SelfAttention.
+  Llama(const ModelConfig& config, int64_t window, const ops::KernelChoice& kernels,
+        torch::TensorOptions options);
 };
 
 }  // namespace sftbench

@@ -2,16 +2,14 @@
 // last `sliding_window` keys, their own included (Beltagy et al. 2020).
 #pragma once
 
-#include "model/decoder.h"
+#include "model/llama.h"
 
 namespace sftbench {
 
-class Mistral : public Decoder {
+class Mistral : public Llama {
  public:
-  Mistral(const ModelConfig& config, const ops::KernelChoice& kernels,
-          torch::TensorOptions options);
-
-  torch::Tensor hidden_states(const TokenRows& rows, LayerRunner& runner) override;
+  Mistral(const ModelConfig& config, const ops::KernelChoice& kernels, torch::TensorOptions options)
+      : Llama(config, config.sliding_window, kernels, options) {}
 };
 
 }  // namespace sftbench

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 
+#include "ops/cpu_kernels.h"
 #include "ops/dequantize_impl.h"
 #include "ops/op_test_support.h"
 #include "sftbench/base/file.h"
@@ -86,11 +87,11 @@ TEST(Dequantize, PartsAreThoseOfTheWhole) {
 }
 
 TEST(Dequantize, EveryInstructionSetGivesTheSameBits) {
-  __builtin_cpu_init();
+  const CpuInstructions best = cpu_instructions();
   std::vector<const DequantizeKernels*> others;
-  if (__builtin_cpu_supports("avx2")) others.push_back(&avx2::kDequantizeKernels);
-  if (__builtin_cpu_supports("avx512bw")) others.push_back(&avx512::kDequantizeKernels);
-  if (__builtin_cpu_supports("avx512bf16")) others.push_back(&avx512_bf16::kDequantizeKernels);
+  if (best >= CpuInstructions::kAvx2) others.push_back(&avx2::kDequantizeKernels);
+  if (best >= CpuInstructions::kAvx512) others.push_back(&avx512::kDequantizeKernels);
+  if (best >= CpuInstructions::kAvx512Bf16) others.push_back(&avx512_bf16::kDequantizeKernels);
   const auto options = torch::TensorOptions(torch::kInt32);
   const Tensor codes = torch::randint(INT32_MIN, INT32_MAX, {8, 64}, options);
   const Tensor scales = random_tensor({3, 64}, torch::kFloat16, 1).cpu().to(torch::kFloat32);
