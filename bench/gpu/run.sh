@@ -10,9 +10,12 @@
 #   BUILD     folder of a CUDA build with tests and benchmarks (default build/cuda)
 #   PYTHON    has torch, transformers, peft (default python3)
 #   ROUNDS    of alternating runs in the parts shards and runs (default 2); STEPS of a run (default 12)
+#   LIMIT     seconds that one process may take (default 300): what hangs ends
 #   DEVICE    cpu rehearses the script where there is no GPU; LENGTH, BATCH_SIZE, ADAPTER_* then make runs small
 #
-# A part, a test or a run that fails is a line of the table, not the end.
+# A part, a test or a run that fails is a line of the table, not the end. Where a call may take some minutes only, several
+# calls share the work by PARTS and MODEL: a call that is cut short loses the process that ran, and its successor goes on
+# with what it is asked for. `runs` starts 8 processes a model, `shards` 18, `adapters` 10 of the last model, `optimizers` 15.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${1:?usage: bench/gpu/run.sh FOLDER [MODEL...]}
@@ -20,6 +23,7 @@ shift
 build=${BUILD:-build/cuda}
 python=${PYTHON:-python3}
 device=${DEVICE:-cuda}
+limit=${LIMIT:-300}
 rounds=${ROUNDS:-2}
 models=("$@")
 [ ${#models[@]} -gt 0 ] || models=(smollm2-135m granite-3.1-2b llama3.1-8b)
@@ -29,9 +33,17 @@ mkdir -p "$out"
 # The entity property gpu_model spells a product's name with dashes.
 on_device=(number_gpus=0)
 if [ "$device" != cpu ]; then
-  gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -1 | tr ' ' '-')
+  gpu=$(nvidia-smi --id=0 --query-gpu=name --format=csv,noheader | tr ' ' '-')
   on_device=(number_gpus=1 "gpu_model=$gpu")
 fi
+
+# bounded LOG COMMAND...: its errors are added to LOG, and that it took too long.
+bounded() {
+  local log=$1 status=0
+  shift
+  timeout --kill-after=20 "$limit" "$@" 2>>"$log" || status=$?
+  [ $status -ne 124 ] || echo "ended after $limit s" >>"$log"
+}
 
 # run NAME EXPERIMENT [--OPTION | PROPERTY=VALUE]...: one measurement of ours; its job in NAME.job.json, its result in
 # NAME.N.json, N the next free number. Of a property that is given twice the later value holds.
@@ -44,12 +56,13 @@ run() {
     if [[ $setting == --* ]]; then measure+=("$setting"); else values[${setting%%=*}]=${setting#*=}; fi
   done
   for setting in "${!values[@]}"; do measure+=(--set "$setting=${values[$setting]}"); done
-  if [ ! -e "$out/$name.job.json" ] && ! "${measure[@]}" --dry-run >"$out/$name.job.json" 2>>"$out/$name.log"; then
+  if [ ! -s "$out/$name.job.json" ] && ! "${measure[@]}" --dry-run >"$out/$name.job.json" 2>>"$out/$name.log"; then
     : >"$out/$name.1.json"
     return 0
   fi
   while [ -e "$out/$name.$number.json" ]; do number=$((number + 1)); done
-  "${measure[@]}" --no-progress --output "$out/results" --format json >"$out/$name.$number.json" 2>>"$out/$name.log" || true
+  bounded "$out/$name.log" "${measure[@]}" --no-progress --output "$out/results" --format json >"$out/$name.json.part"
+  mv "$out/$name.json.part" "$out/$name.$number.json"
 }
 
 # The same job under Hugging Face Trainer.
@@ -57,7 +70,8 @@ peer() {
   local name=$1 number=1
   [ -s "$out/$name.job.json" ] || return 0
   while [ -e "$out/$name.$number.hf" ]; do number=$((number + 1)); done
-  "$python" bench/peers/hf_trainer.py --job "$out/$name.job.json" >"$out/$name.$number.hf" 2>>"$out/$name.log" || true
+  bounded "$out/$name.log" "$python" bench/peers/hf_trainer.py --job "$out/$name.job.json" >"$out/$name.hf.part"
+  mv "$out/$name.hf.part" "$out/$name.$number.hf"
 }
 
 full=finetune_full_benchmark-v1.0.0
@@ -75,8 +89,10 @@ tests() {
     [engine_test]='*GoldenTraining*:*TrainingVariants*:*LossScaling*:*DistributeOneRank*')
   local test
   for test in "${!suites[@]}"; do
-    SFTBENCH_TEST_DEVICE=$device "$build/bin/$test" --gtest_filter="${suites[$test]}" \
-      --gtest_output="json:$out/$test.json" >"$out/$test.log" 2>&1 || true
+    rm -f "$out/$test.json"
+    : >"$out/$test.log"
+    SFTBENCH_TEST_DEVICE=$device bounded "$out/$test.log" "$build/bin/$test" --gtest_filter="${suites[$test]}" \
+      --gtest_output="json:$out/$test.json" >>"$out/$test.log"
   done
 }
 
@@ -90,8 +106,9 @@ collectives() {
   fi
   for ranks in 1 2 4 8; do
     [ "$ranks" -le $((gpus > 2 ? gpus : 2)) ] || continue
-    NCCL_MULTI_RANK_GPU_ENABLE=1 timeout 120 "$build/bin/collectives_bench" --device "$device" --ranks "$ranks" \
-      "${sizes[@]}" >"$out/collectives-$ranks.md" 2>"$out/collectives-$ranks.log" || true
+    : >"$out/collectives-$ranks.log"
+    NCCL_MULTI_RANK_GPU_ENABLE=1 bounded "$out/collectives-$ranks.log" "$build/bin/collectives_bench" \
+      --device "$device" --ranks "$ranks" "${sizes[@]}" >"$out/collectives-$ranks.md"
   done
 }
 

@@ -85,13 +85,14 @@ def test_summary(path):
     log = json.loads(path.read_text())
     failed = [f"{suite['name']}.{test['name']}" for suite in log["testsuites"] for test in suite["testsuite"]
               if test.get("failures")]
-    return {"tests": log["tests"], "failed": failed}
+    skipped = sum(test["result"] == "SKIPPED" for suite in log["testsuites"] for test in suite["testsuite"])
+    return {"tests": log["tests"], "skipped": skipped, "failed": failed}
 
 
 def summarize_tests(folder):
     started = [test for test in TESTS if (folder / f"{test}.log").exists()]
     return {test: test_summary(folder / f"{test}.json") if (folder / f"{test}.json").exists()
-            else {"tests": 0, "failed": ["ended before its end: see the log"]} for test in started}
+            else {"tests": 0, "skipped": 0, "failed": ["ended before its end: see the log"]} for test in started}
 
 
 # --- collectives
@@ -173,7 +174,8 @@ def summarize_runs(folder):
 
 def print_summary(summary):
     for test, result in summary["tests"].items():
-        print(f"{test}: {result['tests']} tests, {len(result['failed'])} failed {' '.join(result['failed'])}")
+        print(f"{test}: {result['tests']} tests, {result['skipped']} skipped, {len(result['failed'])} failed "
+              f"{' '.join(result['failed'])}")
     for ranks, result in summary["collectives"].items():
         if "reason" in result:
             print(f"collectives, {ranks} ranks: {result['reason'][:200]}")
@@ -190,14 +192,14 @@ def print_summary(summary):
         print(f"{name:32}{losses + ('' if row['same_losses'] else ' DIFFER'):>14}{row['step_ratio'] - 1:>+9.1%}"
               f"{row['kept_bytes'] / 2**30:10.2f}{row['gathered_bytes'] / 2**30:10.2f}{row['peak_bytes'] / 2**30:8.2f}")
     if summary["runs"]:
-        print(f"{'run':40}{'':12}{'tokens/s':>10}{'MFU':>7}{'peak GiB':>10}{'1st step s':>12}")
+        print(f"{'run':48}{'':12}{'tokens/s':>10}{'MFU':>7}{'peak GiB':>10}{'1st step s':>12}")
     for name, kinds in summary["runs"].items():
         for kind, figures in kinds.items():
             if "reason" in figures:
-                print(f"{name:40}{kind:12}  {figures['reason'][:80]}")
+                print(f"{name:48}{kind:12}  {figures['reason'][:80]}")
                 continue
             mfu = f"{figures['mfu']:.1%}" if figures.get("mfu") else ""
-            print(f"{name:40}{kind:12}{figures['tokens_per_s']:10.1f}{mfu:>7}{figures['peak_bytes'] / 2**30:10.2f}"
+            print(f"{name:48}{kind:12}{figures['tokens_per_s']:10.1f}{mfu:>7}{figures['peak_bytes'] / 2**30:10.2f}"
                   f"{figures['first_step_s']:12.2f}")
 
 

@@ -7,6 +7,7 @@ Prints one JSON line: seconds of each optimisation step, age of the process when
 import argparse
 import json
 import os
+import tempfile
 import time
 
 
@@ -73,6 +74,8 @@ def with_adapters(model, options):
 
 def main():
     options = options_from(None)
+    if options.device == "cuda":
+        os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]  # else DataParallel
 
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, Trainer, TrainerCallback, TrainingArguments
@@ -108,8 +111,9 @@ def main():
             self.first_step_process_age_s = self.first_step_process_age_s or process_age_s()
 
     clock = Clock()
+    unused = tempfile.TemporaryDirectory()
     arguments = TrainingArguments(
-        output_dir="unused", use_cpu=not cuda, per_device_train_batch_size=options.batch_size,
+        output_dir=unused.name, use_cpu=not cuda, per_device_train_batch_size=options.batch_size,
         gradient_accumulation_steps=options.accumulation, max_steps=options.steps, learning_rate=1e-5,
         warmup_steps=0.03, lr_scheduler_type="cosine", optim="adamw_torch_fused", max_grad_norm=1.0, weight_decay=0.0,
         seed=42, logging_steps=1, save_strategy="no", report_to="none", disable_tqdm=True,
