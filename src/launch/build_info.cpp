@@ -32,6 +32,10 @@ std::string version_text() {
   return text + ")";
 }
 
+std::string version_and_commit() {
+  return build_info().version + " (commit " + build_info().commit + ")";
+}
+
 std::string unfit_for_measuring() {
   const BuildInfo& info = build_info();
   if (!info.sanitizers.empty()) return "built with sanitizers (" + info.sanitizers + ")";

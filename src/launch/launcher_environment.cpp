@@ -14,6 +14,7 @@
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
+#include "sftbench/launch/build_info.h"
 
 namespace sftbench {
 namespace {
@@ -277,6 +278,7 @@ std::optional<RankPlace> launcher_place(const Environment& environment) {
   read_place(variables, *names, place);
   if (place.world_size == 1) return {};
   place.launcher = launcher_name(environment);
+  place.version = version_and_commit();
   place.session = read_session(environment, *names);
   place.address = read_address(variables, *names, place);
   place.port = read_port(variables, *names, place.session);

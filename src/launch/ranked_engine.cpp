@@ -130,7 +130,7 @@ class RankedEngine::Impl {
             .port = meeting_point.port,
             .listening_fd = rank == 0 ? meeting_point.socket.get() : -1,
             .session = session,
-            .version = build_info().version + " (commit " + build_info().commit + ")",
+            .version = version_and_commit(),
             .rendezvous_timeout_s = job_.parallel.timeout_s,
             .communication_timeout_s = job_.parallel.timeout_s,
             .launcher = "sftbench"};
@@ -300,15 +300,31 @@ class RankedEngine::Impl {
     return *chosen;
   }
 
+  // Where ranks that were told of its end last saw it and themselves; empty: they were not told.
+  std::string last_seen(const RankFailure& failure) const {
+    for (const Cause& cause : causes_) {
+      if (!cause.seen && cause.failure.rank == failure.rank &&
+          cause.failure.code == ReasonCode::kKilled) {
+        return cause.failure.evidence;
+      }
+    }
+    return {};
+  }
+
   RunError error_of(const RankFailure& failure) const {
     if (failure.rank < 0 || failure.rank >= static_cast<int>(ranks_.size())) {  // kNoRank
       return RunError(failure.code, failure.message, failure.evidence);
     }
     const std::filesystem::path& log = ranks_[static_cast<size_t>(failure.rank)].log;
+    std::string evidence =
+        failure.evidence.empty() ? last_line(tail_of_file(log)) : failure.evidence;
+    if (const std::string places = last_seen(failure); places != evidence && !places.empty()) {
+      evidence += (evidence.empty() ? "" : "; ") + places;
+    }
     return RunError(failure.code,
                     "rank " + std::to_string(failure.rank) + ": " + failure.message +
                         "; its log: " + log_of_rank(spec_.final_log, failure.rank).string(),
-                    failure.evidence.empty() ? last_line(tail_of_file(log)) : failure.evidence);
+                    evidence);
   }
 
   RankedSpec spec_;

@@ -136,8 +136,10 @@ std::vector<int> Hub::silent(double longer_than_s, double now_s) const {
 
 void Hub::look_for_silent(double now_s) {
   for (const int rank : silent(times_.communication_timeout_s, now_s)) {
-    blame({rank, ReasonCode::kNccl,
-           "no sign of life for " + seconds_text(times_.communication_timeout_s), last_seen()},
+    blame({rank,
+           ReasonCode::kNccl,
+           "no sign of life for " + seconds_text(times_.communication_timeout_s),
+           {}},
           true, now_s);
   }
 }
@@ -183,7 +185,12 @@ void Hub::decide(double now_s) {
     }
   }
   decided_ = true;
-  tell_all(failure_message(MessageKind::kVerdict, worst()->failure));
+  RankFailure verdict = worst()->failure;
+  if (const std::string places = last_seen(); worst()->seen && !places.empty()) {
+    // Now: who has reported has said anew where it is.
+    verdict.evidence += (verdict.evidence.empty() ? "" : "; ") + places;
+  }
+  tell_all(failure_message(MessageKind::kVerdict, verdict));
 }
 
 const Hub::Cause* Hub::worst() const {

@@ -60,6 +60,11 @@ void TcpGroup::post(Message message) {
   ::eventfd_write(wake_fd_.get(), 1);
 }
 
+// Without rank 0 nobody knows where the others are.
+std::string TcpGroup::own_last_seen() const {
+  return where_.empty() ? where_ : "last seen: rank " + std::to_string(place_.rank) + " " + where_;
+}
+
 std::vector<std::string> TcpGroup::all_gather(const std::string& text) {
   std::unique_lock lock(mutex_);
   require_well();
@@ -102,6 +107,7 @@ RankFailure TcpGroup::fail(const RankFailure& failure) {
   // What another rank's failure made a call here throw is no news.
   const bool news =
       !heard_ || own.code != heard_->code || own.message != error_of(*heard_, ranks_).what();
+  post({MessageKind::kAlive, {where_}});  // where it was when it heard of it, or met it itself
   post(news ? failure_message(MessageKind::kFail, own) : Message{MessageKind::kFail, {}});
   changed_.wait_for(lock, std::chrono::duration<double>(kVerdictSeconds),
                     [this] { return verdict_.has_value(); });
@@ -231,7 +237,7 @@ void TcpGroup::lose(size_t connection, const std::string& why) {
   rank0_gone_ = true;
   changed_.notify_all();
   if (farewell_ || verdict_) return;
-  const RankFailure failure = {0, ReasonCode::kKilled, why, {}};
+  const RankFailure failure = {0, ReasonCode::kKilled, why, own_last_seen()};
   // A worse one that was heard of before may be why rank 0 ended.
   verdict_ = heard_ && precedence(heard_->code) <= precedence(failure.code) ? *heard_ : failure;
   if (!heard_) heard_ = verdict_;
@@ -299,15 +305,17 @@ void TcpGroup::keep_alive(double now_s) {
     if (connection && !connection->has_to_write()) connection->send(alive);
   }
   if (hub_ || now_s - hub_heard_s_ <= times_.communication_timeout_s) return;
+  RankFailure failure = {0,
+                         ReasonCode::kNccl,
+                         "no sign of life for " + seconds_text(times_.communication_timeout_s),
+                         {}};
   {
     const std::lock_guard lock(mutex_);
     rank0_gone_ = true;  // or behind a link that is cut: nobody need wait for it
     changed_.notify_all();
+    failure.evidence = own_last_seen();
   }
-  settle({0,
-          ReasonCode::kNccl,
-          "no sign of life for " + seconds_text(times_.communication_timeout_s),
-          {}});
+  settle(failure);
 }
 
 void TcpGroup::call_waker() {

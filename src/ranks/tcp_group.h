@@ -37,6 +37,7 @@ class TcpGroup : public RankGroup {
   // Of any thread that holds mutex_.
   bool failed() const { return heard_ || verdict_; }
   void require_well() const;
+  std::string own_last_seen() const;
   void post(Message message);
 
   // Of the service thread.

@@ -147,7 +147,7 @@ INSTANTIATE_TEST_SUITE_P(
               "KILLED: rank 1: the process was ended from outside by SIGKILL"},
         Fault{"Crash", "rank 2: crash",
               "INTERNAL: rank 2: the process crashed with SIGSEGV (Segmentation fault); its log: "
-              "results/x.rank2.log [about to read what is not there]"},
+              "results/x.rank2.log [about to read what is not there; last seen: "},
         Fault{"Throws", "rank 2: internal",
               "INTERNAL: rank 2: the run ended with an unexpected error; its log: "
               "results/x.rank2.log [shapes do not match]"},

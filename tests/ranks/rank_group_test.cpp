@@ -508,6 +508,37 @@ TEST(RankFailureTest, ARankThatStallsIsLastSeenWhereItSaid) {
   EXPECT_THAT(results, ElementsAre(places, "", places));
 }
 
+TEST(RankFailureTest, WhenARankIsKilledTheOthersSayAnewWhereTheyAre) {
+  RanksOfTest ranks(3);
+  const pid_t victim = ranks.in_process(1, [](RankGroup& group) {
+    group.at("in the forward pass of step 7");
+    return forever(group);
+  });
+  const auto results = ranks.in_threads({0, 2}, [&](RankGroup& group) {
+    group.at("in the update of step 6");
+    if (group.rank() == 0) {
+      while (count_known(group.whereabouts()) < 3) pause(0.01);
+      ::kill(victim, SIGKILL);
+    }
+    while (!group.failure()) group.at("in the backward pass of step 7");
+    return group.fail({group.rank(), ReasonCode::kNccl, "lost", {}}).evidence;
+  });
+  EXPECT_THAT(results, Each("last seen: rank 1 in the forward pass of step 7; ranks 0 and 2 in the "
+                            "backward pass of step 7"));
+}
+
+TEST(RankFailureTest, WhenRank0IsKilledTheOthersSayWhereTheyWere) {
+  RanksOfTest ranks(2);
+  const pid_t victim = ranks.in_process(0, forever);
+  const auto results = ranks.in_threads({1}, [&](RankGroup& group) {
+    group.at("in the forward pass of step 7");
+    ::kill(victim, SIGKILL);
+    while (!group.failure()) pause(0.01);
+    return group.fail({1, ReasonCode::kNccl, "lost", {}}).evidence;
+  });
+  EXPECT_THAT(results, ElementsAre("last seen: rank 1 in the forward pass of step 7"));
+}
+
 TEST(RankFailureTest, ErrorsNameTheHostWhereThereAreSeveral) {
   const RankFailure failure = {1, ReasonCode::kNccl, "lost", "line"};
   EXPECT_STREQ(error_of(failure, {{.host = "a"}}).what(), "lost");

@@ -18,6 +18,9 @@ const BuildInfo& build_info();
 // One line: "sftbench 0.1.0 (commit 1a2b3c4d5e6f, Release, GCC 12.2.0)".
 std::string version_text();
 
+// What ranks of one job have to share: "0.1.0 (commit 1a2b3c4d5e6f)".
+std::string version_and_commit();
+
 // Why figures of this build are not worth comparing; empty when nothing speaks against them.
 std::string unfit_for_measuring();
 
