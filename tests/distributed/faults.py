@@ -115,6 +115,7 @@ class Job:
 
 
 def signal_in_a_step(job, jobs, rank, number):
+    job.evidence = r"last seen: .*ranks? \d.* in the (forward pass|backward pass|update) of step \d+"
     job.start(jobs["endless"])
     job.wait_for_step(3)
     job.fail(os.kill, job.process_of(rank), number)
@@ -255,13 +256,13 @@ FAULTS = {
 
 
 def outcome(job, code):
-    """(code, message) of the result that was written or, for a usage error, what rank 0 said."""
+    """(code, message, evidence) of the result that was written or, for a usage error, what rank 0 said."""
     if code is None:
         assert not list(job.results.rglob("*.json")), "a job that never began has a result"
-        return "-", job.started[0][1].read_text().strip()
+        return "-", job.started[0][1].read_text().strip(), ""
     result = result_of(str(job.results))
     assert result["status"] == "failed" and not result["measured"], result["status"]
-    return result["reason"]["code"], result["reason"]["message"]
+    return result["reason"]["code"], result["reason"]["message"], result["reason"]["evidence"] or ""
 
 
 def free_port():
@@ -272,14 +273,15 @@ def free_port():
 def check(program, jobs, folder, name):
     folder.mkdir()
     job = Job(program, folder, free_port())
-    job.deadline_s, job.at_least_s, job.notes, job.after = DEADLINE_S, 0, [], lambda: None
+    job.deadline_s, job.at_least_s, job.notes, job.evidence, job.after = DEADLINE_S, 0, [], "", lambda: None
     try:
         statuses, code, beginning = FAULTS[name](job, jobs)
         seconds, ended = job.end()
         assert ended == (statuses if isinstance(statuses, list) else [statuses]), f"exit statuses {ended}"
         assert job.at_least_s <= seconds <= job.deadline_s + MARGIN_S, f"took {seconds:.1f} s"
-        found_code, message = outcome(job, code)
+        found_code, message, evidence = outcome(job, code)
         assert found_code == (code or "-") and beginning in message, f"{found_code}: {message}"
+        assert re.search(job.evidence, evidence), f"evidence: {evidence}"
         job.after()
         again = Job(program, folder / "again", job.port)
         again.folder.mkdir()
@@ -290,7 +292,8 @@ def check(program, jobs, folder, name):
     finally:
         job.clean_up()
     notes = f" ({', '.join(job.notes)})" if job.notes else ""
-    print(f"| {name} | {seconds:.1f}{notes} | {sorted(set(ended))} | `{found_code}` | {message.splitlines()[0]} |", flush=True)
+    print(f"| {name} | {seconds:.1f}{notes} | {sorted(set(ended))} | `{found_code}` | {message.splitlines()[0]} | "
+          f"{evidence} |", flush=True)
 
 
 def main(program, *words):
