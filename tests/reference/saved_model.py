@@ -3,10 +3,11 @@
 
     python saved_model.py BUILD/bin/sftbench
 
-Trains the tiny models of training/ for four steps of all their entries, by one process and by two ranks under
-FULL_SHARD, with a checkpoint after each. The loss of a step is that of the parameters in the checkpoint before it:
-transformers, given that folder, has to come to the same. Prints a line for each model, and exits with 1 when one differs
-by more than float32's rounding.
+Trains the tiny models of training/, whole, by LoRA and by prompt tuning, and gptq/llama by LoRA, for four steps of all
+their entries, by one process and by two ranks under FULL_SHARD, with a checkpoint after each. The loss of a step is that
+of the parameters in the checkpoint before it: transformers (and peft, over the model that was trained), given that
+folder, has to come to the same. Prints a line for each model, and exits with 1 when one differs by more than float32's
+rounding.
 
 Made for transformers 5.23, peft 0.20, torch 2.15.
 """
@@ -18,12 +19,20 @@ from pathlib import Path
 
 import torch
 from peft import PeftModel
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
 
+from gptq import FOLDER as GPTQ
+from gptq import dequantize, zeros_from_v1
 from training import FOLDER, encode, make_collator, make_texts
 
 TOLERANCE = 1e-6  # the order of sums in float32, relative
+PROMPT = {"virtual_tokens": 5, "init": "TEXT", "init_text": "Classify the letter:"}
 LORA = {"rank": 4, "alpha": 16.0, "dropout": 0.0, "target_modules": ["q_proj", "v_proj"]}
+
+
+def weights_of(model, tuning):
+    return GPTQ / model if tuning == "gptq-lora" else FOLDER / model
 
 
 def job_for(sftbench, model, tuning, ranks, folder):
@@ -32,10 +41,11 @@ def job_for(sftbench, model, tuning, ranks, folder):
                     "dataset_id=news-tokens-16384plus-entries-4096"):
         command += ["--set", setting]
     job = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    config = json.loads((FOLDER / model / "config.json").read_text())
-    job["model"] = {"name": model, "hf_config": config, "weights_directory": str(FOLDER / model),
+    weights = weights_of(model, tuning)
+    config = json.loads((weights / "config.json").read_text())
+    job["model"] = {"name": model, "hf_config": config, "weights_directory": str(weights),
                     "tokenizer_directory": str(FOLDER / "tokenizer")}
-    job["tuning"], job["lora"] = tuning, LORA
+    job["tuning"], job["lora"], job["prompt"] = tuning, LORA, PROMPT
     job["data"].update(path=str(FOLDER / "dataset.jsonl"), model_max_length=48, token_cache_directory="")
     job["batches"].update(per_device_batch_size=26 // ranks, gradient_accumulation_steps=1, max_steps=4)
     job["precision"] = {"torch_dtype": "float32", "autocast": "no"}
@@ -59,12 +69,31 @@ def train(sftbench, job, folder):
 
 def loss_of(model, batch):
     logits = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits.float()
+    logits = logits[:, -batch["labels"].shape[1]:]  # virtual tokens stand in front
     return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), batch["labels"][:, 1:].flatten()).item()
+
+
+def dequantised(folder):
+    """The quantised model with linears that hold in float32 what its packed weights stand for."""
+    config = json.loads((folder / "config.json").read_text())
+    bits = config.pop("quantization_config")["bits"]
+    model = AutoModelForCausalLM.from_config(LlamaConfig(**config))
+    stored = load_file(folder / "model.safetensors")
+    for name in [key.removesuffix(".qweight") for key in stored if key.endswith(".qweight")]:
+        linear = {key: stored.pop(f"{name}.{key}") for key in ("qweight", "qzeros", "scales", "g_idx")}
+        linear.update(qzeros=zeros_from_v1(linear["qzeros"], bits), scales=linear["scales"].float())
+        stored[f"{name}.weight"] = dequantize(linear, bits).t().contiguous()
+    missing, unexpected = model.load_state_dict(stored, strict=False)
+    assert missing == ["lm_head.weight"] and not unexpected, (missing, unexpected)  # which is the embedding
+    model.tie_weights()
+    return model
 
 
 def load(folder, model, tuning):
     if tuning == "full":
         return AutoModelForCausalLM.from_pretrained(folder)
+    if tuning == "gptq-lora":
+        return PeftModel.from_pretrained(dequantised(weights_of(model, tuning)), folder)
     return PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(FOLDER / model), folder)
 
 
@@ -73,6 +102,9 @@ def compare(sftbench, model, tuning, ranks):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         losses = train(sftbench, job_for(sftbench, model, tuning, ranks, folder), folder)
+        # The first step's rate is 0, that of a warm-up.
+        steps_differ = all(abs(a - b) / b > 10 * TOLERANCE for a, b in zip(losses[1:], losses[2:]))
+        assert steps_differ, f"the checkpoint of another step would do as well: {losses}"
         tokenizer = AutoTokenizer.from_pretrained(folder / "model")
         batch = make_collator(tokenizer.pad_token_id)([encode(tokenizer, text) for text in make_texts()])
         worst = 0.0
@@ -84,7 +116,7 @@ def compare(sftbench, model, tuning, ranks):
         last = load(folder / "checkpoints" / "checkpoint-4", model, tuning).state_dict()
         same = final.keys() == last.keys() and all(torch.equal(final[k], last[k]) for k in final)
     verdict = "ok" if worst < TOLERANCE and same else "DIFFERENT"
-    print(f"{model:10} {tuning:5} {ranks} rank{'s' if ranks > 1 else ' '}  loss of steps 2 to 4 within {worst:.1e}  "
+    print(f"{model:10} {tuning:9} {ranks} rank{'s' if ranks > 1 else ' '}  loss of steps 2 to 4 within {worst:.1e}  "
           f"{verdict}", flush=True)
     return verdict == "ok"
 
@@ -93,5 +125,6 @@ if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     cases = [(model, tuning, ranks) for model in ("llama", "llama_all", "mistral", "granite")
-             for tuning in ("full", "lora") for ranks in (1, 2)]
+             for tuning in ("full", "lora", "pt") for ranks in (1, 2)]
+    cases += [("llama", "gptq-lora", ranks) for ranks in (1, 2)]
     sys.exit(0 if all([compare(sys.argv[1], *case) for case in cases]) else 1)
