@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 kind=${1:-address}
 
 case $kind in
-  address) preset=asan modules=(base ranks catalog space plan data checkpoint measure results) ;;
+  address) preset=asan modules=(base ranks catalog space hub plan data checkpoint measure results simulate sweep) ;;
   thread) preset=tsan modules=(ranks measure) ;;
   *) echo "usage: sanitize.sh [address|thread]" >&2; exit 2 ;;
 esac
