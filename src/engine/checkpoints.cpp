@@ -96,8 +96,9 @@ void append_rows(Json& all, const Json& rows) {
 
 class Saver : public Checkpoints {
  public:
-  Saver(const TrainingJob& job, const TrainedState& state)
+  Saver(const TrainingJob& job, int64_t total_steps, const TrainedState& state)
       : job_(job),
+        total_steps_(total_steps),
         state_(state),
         format_(saved_format(job, state.parameters)),
         due_(choose_due(job.save)) {
@@ -125,7 +126,10 @@ class Saver : public Checkpoints {
   void open_checkpoints() {
     const fs::path folder = job_.save.checkpoint_directory;
     try {
-      if (state_.leads()) folder_.emplace(folder);
+      if (state_.leads()) {
+        folder_.emplace(folder);
+        identity_ = identity_of(job_);
+      }
     } catch (const InputError& error) {
       cannot_save(folder, error);
     }
@@ -208,26 +212,30 @@ class Saver : public Checkpoints {
                                 {"format", format_},
                                 {"strategy", job_.parallel.strategy},
                                 {"ranks", job_.device.ranks},
-                                {"job", identity_of(job_)}};
+                                {"total_steps", total_steps_},
+                                {"job", identity_}};
     write_file_atomic(folder / kTrainerStateFile, trainer_state.dump(2) + "\n");
   }
 
   TrainingJob job_;
+  int64_t total_steps_;
   TrainedState state_;
   std::string format_;
   Due due_;
   std::optional<CheckpointFolder> folder_;  // rank 0's
+  Json identity_;                           // rank 0's: the job's
   std::vector<SavedFolder> saved_;
 };
 
 }  // namespace
 
-std::unique_ptr<Checkpoints> make_checkpoints(const TrainingJob& job, const TrainedState& state) {
+std::unique_ptr<Checkpoints> make_checkpoints(const TrainingJob& job, int64_t total_steps,
+                                              const TrainedState& state) {
   choose_due(job.save);
   if (job.save.strategy == "no" && job.save.model_directory.empty()) {
     return std::make_unique<NoCheckpoints>();
   }
-  return std::make_unique<Saver>(job, state);
+  return std::make_unique<Saver>(job, total_steps, state);
 }
 
 std::vector<std::string> notes_on_saving(const TrainingJob& job, const TrainedState& state) {

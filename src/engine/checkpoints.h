@@ -27,7 +27,8 @@ class Checkpoints {
 // As job.save says. Collective: makes the folder of checkpoints, and rids it of what was left
 // half-written. RunError(kUnsupported) when a rank does not see the files of the others, or a choice
 // that is not known; RunError(kWeights) when the folder cannot be written to.
-std::unique_ptr<Checkpoints> make_checkpoints(const TrainingJob& job, const TrainedState& state);
+std::unique_ptr<Checkpoints> make_checkpoints(const TrainingJob& job, int64_t total_steps,
+                                              const TrainedState& state);
 
 // What a measurement has to say of these choices; often nothing.
 std::vector<std::string> notes_on_saving(const TrainingJob& job, const TrainedState& state);

@@ -1,18 +1,15 @@
 #include "engine/job_identity.h"
 
-#include <filesystem>
-#include <system_error>
-
 #include "sftbench/base/digest.h"
+#include "sftbench/data/token_cache.h"
 
 namespace sftbench {
 namespace {
 
-// A dataset is known by its name and its size: reading all of it again would take long.
-int64_t size_of(const std::string& path) {
-  std::error_code error;
-  const auto size_bytes = std::filesystem::file_size(path, error);
-  return error ? -1 : static_cast<int64_t>(size_bytes);
+constexpr size_t kDigestLetters = 12;  // enough to tell two files apart, few enough to read
+
+std::string shortened(const std::string& digest) {
+  return digest.substr(0, kDigestLetters);
 }
 
 void add_tuning(Json& identity, const TrainingJob& job) {
@@ -48,13 +45,15 @@ std::string text(const Json& value) {
 Json identity_of(const TrainingJob& job) {
   Json identity = {
       {"model", job.model.name},
-      {"config.json (digest)", digest(job.model.hf_config.dump()).substr(0, 12)},
+      {"config.json (digest)", shortened(digest(job.model.hf_config.dump()))},
       {"weights", job.model.weights_directory.empty() ? "random" : "files"},
       {"torch_dtype", job.precision.torch_dtype},
       {"mixed precision", job.precision.autocast},
       {"seed", job.seed},
       {"dataset", job.data.dataset_id},
-      {"dataset bytes", size_of(job.data.path)},
+      {"the dataset's file (digest)", shortened(digest_file(job.data.path))},
+      {"the tokenizer's files (digest)",
+       shortened(tokenizer_digest(job.model.tokenizer_directory))},
       {"text field", job.data.text_field},
       {"response template", job.data.response_template},
       {"model_max_length", job.data.model_max_length},

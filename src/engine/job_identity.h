@@ -1,6 +1,6 @@
 // What has to be the same in a run that goes on from a checkpoint: all that its next step depends on
 // beside the saved state. How many ranks share the work, and by which strategy, is not part of it,
-// nor is how long the run shall be.
+// nor is how long the run shall be. Files are known by what is in them, wherever they stand.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace sftbench {
 
-// Name -> value, flat.
+// Name -> value, flat. Reads all of the dataset's file. InputError when it is not there.
 Json identity_of(const TrainingJob& job);
 
 // "optimizer was adamw_torch, and is sgd": one for each difference.

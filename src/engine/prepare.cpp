@@ -7,6 +7,7 @@
 #include "engine/prepare_parallel.h"
 #include "engine/prepare_precision.h"
 #include "engine/resume.h"
+#include "engine/schedule_of.h"
 #include "engine/training_run.h"
 #include "engine/unit_runner.h"
 #include "sftbench/base/clock.h"
@@ -104,13 +105,7 @@ void choose_optimizer(TrainingRun& run, const OptimizerPlan& plan, bool distribu
   run.optimizer =
       make_optimizer(plan.name, group_by_decay(trainable(*run.parameters), plan.weight_decay),
                      {.betas = plan.betas, .epsilon = plan.epsilon});
-  run.schedule =
-      make_schedule({.name = plan.schedule,
-                     .total_steps = run.begin.total_steps,
-                     .warmup_steps = count_warmup_steps(run.begin.total_steps, plan.warmup_steps,
-                                                        plan.warmup_ratio),
-                     .learning_rate = plan.learning_rate,
-                     .options = parse_schedule_options(plan.schedule, plan.schedule_options)});
+  run.schedule = schedule_of(plan, run.begin.total_steps);
   run.learning_rate = plan.learning_rate;
   run.max_grad_norm = plan.max_grad_norm;
   if (run.optimizer->updates_in_backward() && distributed) {
@@ -237,10 +232,10 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group) {
   if (is_distributed(job)) {
     for (std::string& note : notes_on_ranks(job)) run.begin.warnings.push_back(std::move(note));
   }
-  TrainedState state{*run.model,       *run.parameters, *run.optimizer,        *run.loss_scaler,
-                     *run.mesh,        group,           tuning->peft_config()};
+  TrainedState state{*run.model, *run.parameters, *run.optimizer,       *run.loss_scaler,
+                     *run.mesh,  group,           tuning->peft_config()};
   if (!job.save.resume_from.empty()) resume_run(run, job, state);
-  run.checkpoints = make_checkpoints(job, state);
+  run.checkpoints = make_checkpoints(job, run.begin.total_steps, state);
   for (std::string& note : notes_on_saving(job, state)) {
     run.begin.warnings.push_back(std::move(note));
   }

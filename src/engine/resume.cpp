@@ -5,6 +5,7 @@
 
 #include "engine/job_identity.h"
 #include "engine/restore_state.h"
+#include "engine/schedule_of.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/checkpoint/saved_folder.h"
@@ -16,6 +17,7 @@ namespace fs = std::filesystem;
 
 struct TrainerState {
   TrainingProgress progress;
+  int64_t total_steps = 0;  // of the run that saved it, had it gone on
   int64_t forward_passes = 0;
   Json loss_scaling, optimizer, job;
   std::string strategy;
@@ -30,6 +32,7 @@ TrainerState read_trainer_state(const fs::path& folder) {
     json.at("global_step").get_to(state.progress.steps);
     json.at("updates").get_to(state.progress.updates);
     json.at("epoch").get_to(state.progress.epoch);
+    json.at("total_steps").get_to(state.total_steps);
     json.at("forward_passes").get_to(state.forward_passes);
     json.at("strategy").get_to(state.strategy);
     json.at("ranks").get_to(state.ranks);
@@ -64,6 +67,18 @@ void require_steps_left(const TrainerState& saved, int64_t total_steps, const st
                      "; a larger max_steps or num_train_epochs goes on from there");
 }
 
+// As under Hugging Face's Trainer, rates are those of this run's length from here on. Trainer does
+// not say so.
+std::vector<std::string> notes_on_rates(const TrainerState& saved, const OptimizerPlan& plan,
+                                        int64_t total_steps) {
+  if (!rates_differ(plan, total_steps, saved.total_steps)) return {};
+  return {"the learning rate followed " + plan.schedule + " over " +
+          std::to_string(saved.total_steps) + " steps up to step " +
+          std::to_string(saved.progress.steps) + ", and follows it over " +
+          std::to_string(total_steps) + " steps from there: not as in one run of " +
+          std::to_string(total_steps) + " steps"};
+}
+
 }  // namespace
 
 Resumed resume(const TrainingJob& job, int64_t total_steps, TrainedState& state) {
@@ -75,6 +90,9 @@ Resumed resume(const TrainingJob& job, int64_t total_steps, TrainedState& state)
   restore_parameters(folder, state);
   const SavedLayout layout{saved.strategy, saved.ranks};
   Resumed resumed{saved.progress, restore_optimizer(folder, layout, saved.optimizer, state)};
+  for (std::string& note : notes_on_rates(saved, job.optimizer, total_steps)) {
+    resumed.notes.push_back(std::move(note));
+  }
   restore_loss_scaling(folder, saved.loss_scaling, state);
   state.model.resume_at_pass(saved.forward_passes);
   return resumed;

@@ -16,7 +16,7 @@ namespace sftbench {
 
 struct Resumed {
   TrainingProgress progress;
-  std::vector<std::string> notes;  // where it does not go on in the same bits
+  std::vector<std::string> notes;  // where it goes on in another way than one run would
 };
 
 // job.save.resume_from, of which the state becomes what was saved. RunError(kUnsupported) naming

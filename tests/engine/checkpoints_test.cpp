@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <set>
@@ -14,6 +15,7 @@
 
 #include "data/file_size_limit.h"
 #include "engine/saving_fixture.h"
+#include "parallel/gloo_communicator.h"
 #include "sftbench/base/file.h"
 #include "sftbench/checkpoint/checkpoint.h"
 #include "sftbench/checkpoint/saved_folder.h"
@@ -23,6 +25,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 std::set<std::string> names_in(const std::string& folder) {
   std::set<std::string> names;
@@ -90,6 +93,38 @@ TEST(Resuming, GoesOnInEveryPrecision) {
   expect_goes_on([](TrainingJob& job) { job.precision.autocast = "bf16"; });
   // Its loss scale is too large for the first steps' gradients, and their updates are skipped.
   expect_goes_on([](TrainingJob& job) { job.precision.autocast = "fp16"; });
+}
+
+TEST(Resuming, GoesOnWhenOneRankIsDistributed) {
+  if (!has_gloo()) GTEST_SKIP() << "this build has no Gloo";
+  for (const char* form : {"FULL_STATE_DICT", "SHARDED_STATE_DICT", "LOCAL_STATE_DICT"}) {
+    for (const char* strategy : {"FULL_SHARD", "DDP"}) {
+      SCOPED_TRACE(std::string(strategy) + ", " + form);
+      expect_goes_on([&](TrainingJob& job) {
+        job.parallel.strategy = strategy;
+        job.parallel.state_dict_type = form;
+        job.parallel.distribute_one_rank = true;
+      });
+    }
+  }
+}
+
+TEST(Resuming, GoesOnFromDistributedToPlainAndBack) {
+  if (!has_gloo()) GTEST_SKIP() << "this build has no Gloo";
+  const TemporaryFolder folder;
+  TrainingJob plain = saving_job(folder / "plain");
+  // A clipping factor comes from a norm whose terms are summed in another order over a flat array.
+  plain.optimizer.max_grad_norm = 0;
+  TrainingJob distributed = plain;
+  distributed.save.checkpoint_directory = folder / "distributed";
+  distributed.parallel.strategy = "FULL_SHARD";
+  distributed.parallel.distribute_one_rank = true;
+  const SavedRun straight = run_of(plain, alone());
+  expect_same_bits(run_of(distributed, alone()).at_end, straight.at_end);
+  const std::string saved_by_plain = folder / "plain/checkpoint-2",
+                    saved_by_distributed = folder / "distributed/checkpoint-2";
+  expect_same_bits(run_of(resumed(distributed, saved_by_plain), alone()).at_end, straight.at_end);
+  expect_same_bits(run_of(resumed(plain, saved_by_distributed), alone()).at_end, straight.at_end);
 }
 
 TEST(Resuming, FindsTheNewestWholeCheckpoint) {
@@ -224,6 +259,69 @@ TEST(Resuming, SaysThatNothingIsLeftToTrain) {
   job.batches.max_steps = 6;
   const SavedRun longer = run_of(resumed(job, folder / "checkpoints/checkpoint-4"), alone());
   EXPECT_EQ(longer.losses.size(), 2);
+}
+
+std::vector<std::string> notes_on_rates(const SavedRun& run) {
+  std::vector<std::string> notes;
+  for (const std::string& note : run.begin.warnings) {
+    if (note.find("learning rate") != std::string::npos) notes.push_back(note);
+  }
+  return notes;
+}
+
+// The rates that are left are those of the new length: Trainer's lambdas are made from it, too.
+TEST(Resuming, SaysWhenARunOfAnotherLengthHasOtherLearningRates) {
+  for (const std::string schedule : {"linear", "cosine", "constant"}) {
+    SCOPED_TRACE(schedule);
+    const TemporaryFolder folder;
+    TrainingJob job = saving_job(folder / "checkpoints");
+    job.optimizer.schedule = schedule;
+    run_of(job, alone());
+    EXPECT_THAT(notes_on_rates(run_of(resumed(job), alone())), IsEmpty());
+    TrainingJob longer = resumed(job, folder / "checkpoints/checkpoint-4");
+    longer.batches.max_steps = 6;
+    std::vector<std::string> expected;
+    if (schedule != "constant") {
+      expected = {"the learning rate followed " + schedule +
+                  " over 4 steps up to step 4, and follows it over 6 steps from there: not as in "
+                  "one run of 6 steps"};
+    }
+    EXPECT_EQ(notes_on_rates(run_of(longer, alone())), expected);
+  }
+}
+
+void rewrite(const std::string& path, char from, char to) {
+  std::string text = read_file(path);
+  std::replace(text.begin(), text.end(), from, to);
+  write_file_atomic(path, text);
+}
+
+TEST(Resuming, RefusesADatasetOfTheSameSizeWithOtherContent) {
+  const TemporaryFolder folder;
+  TrainingJob job = saving_job(folder / "checkpoints");
+  fs::copy_file(job.data.path, folder / "dataset.jsonl");
+  job.data.path = folder / "dataset.jsonl";
+  run_of(job, alone());
+  fs::rename(folder / "dataset.jsonl", folder / "elsewhere.jsonl");  // the same, wherever it is
+  job.data.path = folder / "elsewhere.jsonl";
+  EXPECT_EQ(run_of(resumed(job), alone()).losses.size(), 2);
+  rewrite(job.data.path, 'a', 'o');
+  EXPECT_THAT(problem_of(resumed(job), ReasonCode::kUnsupported),
+              ::testing::MatchesRegex("cannot resume from .*/checkpoint-2, the checkpoint of "
+                                      "another job: the dataset's file .digest. was [0-9a-f]{12}, "
+                                      "and is [0-9a-f]{12}"));
+}
+
+TEST(Resuming, RefusesAnotherTokenizer) {
+  const TemporaryFolder folder;
+  TrainingJob job = saving_job(folder / "checkpoints");
+  fs::copy(job.model.tokenizer_directory, folder / "tokenizer");
+  job.model.tokenizer_directory = folder / "tokenizer";
+  run_of(job, alone());
+  const std::string config = folder / "tokenizer/tokenizer_config.json";
+  write_file_atomic(config, read_file(config) + "\n");
+  EXPECT_THAT(problem_of(resumed(job), ReasonCode::kUnsupported),
+              HasSubstr("another job: the tokenizer's files (digest) was "));
 }
 
 TEST(Resuming, SaysWhatOfACheckpointIsMissingOrMalformed) {

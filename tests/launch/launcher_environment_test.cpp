@@ -8,6 +8,7 @@
 
 #include "launch/slurm_lists.h"
 #include "sftbench/base/error.h"
+#include "sftbench/launch/build_info.h"
 
 namespace sftbench {
 namespace {
@@ -66,6 +67,8 @@ TEST_P(CapturedTest, EachRankFindsItsPlaceAndAllMeetAtOne) {
     EXPECT_EQ(place->node, rank / 2);
     EXPECT_EQ(place->nodes, 2);
     EXPECT_EQ(place->address, launcher.address);
+    // Two builds of one release are not the same program.
+    EXPECT_THAT(place->version, HasSubstr(build_info().commit));
     if (!first) first = place;
     EXPECT_EQ(place->port, first->port);
     EXPECT_EQ(place->session, first->session);
