@@ -296,6 +296,30 @@ TEST_F(LaunchedRunTest, ARankThatDoesNotComeIsNamedInTheMeasurement) {
   EXPECT_THAT(result()["reason"]["message"].get<std::string>(), HasSubstr("rank 1"));
 }
 
+// Only rank 0 can know: the others may have come before it, and look for it until their deadline.
+TEST_F(LaunchedRunTest,
+       APortThatIsTakenIsToldAtOnceByRankZeroAndTheOthersLookForItUntilTheDeadline) {
+  const int taken = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(std::stoi(port_)));
+  ASSERT_EQ(::bind(taken, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::listen(taken, 8), 0);
+  constexpr double kDeadlineSeconds = 2;
+  const auto ranks = both({"--communication-timeout", "2"});
+  EXPECT_EQ(ranks[0].status, 4);
+  EXPECT_EQ(result()["reason"]["code"], "NCCL");
+  EXPECT_EQ(result()["reason"]["message"],
+            "port " + port_ + ", where ranks are to meet, is taken by another process of this " +
+                "machine; choose another one");
+  EXPECT_EQ(ranks[1].status, 4);
+  EXPECT_THAT(ranks[1].err, HasSubstr("rank 1 did not find rank 0 at 127.0.0.1:" + port_));
+  EXPECT_GE(ranks[1].wall_s, kDeadlineSeconds);
+  EXPECT_LT(ranks[1].wall_s, kDeadlineSeconds + 10);
+  ::close(taken);
+}
+
 TEST_F(LaunchedRunTest, ASeriesOfRunsIsRefused) {
   Words words = arguments();
   words[2] = "finetune_full_stability-v1.0.0";

@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "cli/program.h"
+#include "cli/trained_run.h"
 #include "results/schema_check.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
@@ -116,45 +117,7 @@ TEST(SaveOptionsTest, SayWhichFoldersCannotBeUsed) {
 
 // --- the executable ------------------------------------------------------------------------------
 
-class SavingRunTest : public ::testing::Test {
- protected:
-  SavingRunTest() {
-    const fs::path model = folder_ / "model";
-    fs::create_directory(model);
-    for (const fs::path& source : {fs::path(SFTBENCH_TEST_DATA) / "models" / "llama_plain",
-                                   fs::path(SFTBENCH_SOURCE_DIR) / "datasets/tokenizer"}) {
-      fs::copy(source, model);
-    }
-    fs::create_directory(folder_ / "data");
-    std::ofstream dataset(folder_ / "data" / "news-tokens-16384plus-entries-4096.jsonl");
-    for (int i = 0; i < 8; ++i) {
-      dataset << R"({"output": "### Input:\n word )" << i
-              << R"( \n\n### Response: words of the day"})"
-              << "\n";
-    }
-    std::ofstream(folder_ / "config.yaml")
-        << "parameters:\n  data_directory: " << (folder_ / "data").string()
-        << "\n  model_map: {tiny: " << model.string() << "}\n";
-  }
-
-  ProgramResult run(const std::vector<std::string>& more, int steps,
-                    const std::string& command = "run") const {
-    std::vector<std::string> words = {command, "--experiment", "finetune_full_benchmark-v1.0.0"};
-    for (const std::string& setting :
-         {std::string("model_name=tiny"), std::string("model_max_length=32"),
-          std::string("batch_size=2"), std::string("gradient_accumulation_steps=1"),
-          std::string("number_gpus=0"), "max_steps=" + std::to_string(steps)}) {
-      words.insert(words.end(), {"--set", setting});
-    }
-    words.insert(words.end(), {"--config", (folder_ / "config.yaml").string(), "--threads", "1",
-                               "--format", "json", "-o", (folder_ / "results").string()});
-    words.insert(words.end(), more.begin(), more.end());
-    return run_program(words, {{"SFTBENCH_ENGINE", ""}});
-  }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-
-  fs::path folder_ = fresh_folder("saving_run");
-};
+class SavingRunTest : public TrainedRunTest {};
 
 TEST_F(SavingRunTest, IsResumedByTwoRanksAndSaysSo) {
   const ProgramResult first =
