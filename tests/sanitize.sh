@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Builds and runs tests under sanitizers, of modules without libtorch, which is not built for them.
 #   sanitize.sh address   (default) addresses and undefined behaviour: what reads what comes from outside
-#   sanitize.sh thread    data races: ranks and what they say to each other, the sampler, timelines
+#   sanitize.sh thread    data races: ranks and what they say to each other, the sampler, timelines, downloads side by side
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kind=${1:-address}
 
 case $kind in
   address) preset=asan modules=(base ranks catalog space hub plan data checkpoint measure results simulate sweep) ;;
-  thread) preset=tsan modules=(ranks measure) ;;
+  thread) preset=tsan modules=(ranks hub measure) ;;
   *) echo "usage: sanitize.sh [address|thread]" >&2; exit 2 ;;
 esac
 
