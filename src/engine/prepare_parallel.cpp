@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -39,7 +40,7 @@ const Strategy& find_strategy(const std::string& name) {
   throw unsupported_choice("strategy", name, names);
 }
 
-void set_values(CausalLm& model, const TrainingJob& job, const ParameterFilter& wanted) {
+void set_values(CausalLm& model, const TrainingJob& job, const WantedElements& wanted) {
   if (job.model.weights_directory.empty()) {
     initialise_randomly(model, job.model.hf_config, job.seed, wanted);
   } else {
@@ -55,7 +56,7 @@ PlacedModel place_whole(const TrainingJob& job, const ops::KernelChoice& kernels
   PlacedModel placed;
   placed.model =
       make_causal_lm(job.model.hf_config, parameter_dtype(job.precision), device, kernels);
-  set_values(*placed.model, job, every_parameter);
+  set_values(*placed.model, job, every_element);
   resize_vocabulary(*placed.model, vocabulary_size);
   placed.trained = tuning.apply(*placed.model);
   const std::vector<ParameterUnit> units = parameter_units(*placed.model);
@@ -79,19 +80,28 @@ class LaterValues {
     }
   }
 
-  // Of the parameters of a unit that have none.
-  void set(const ParameterUnit& unit) {
+  // Of the parameters of a unit that have none: of unit.tensors[i] elements wanted[i]. On the host,
+  // memory that nothing is written to is not taken.
+  void set(const ParameterUnit& unit, const std::vector<ElementRange>& wanted) {
     const torch::NoGradGuard no_grad;
-    std::set<std::string> names;
-    for (const UnitTensor& named : unit.tensors) {
+    std::map<std::string, ElementRange> ranges;
+    for (size_t i = 0; i < unit.tensors.size(); ++i) {
+      const UnitTensor& named = unit.tensors[i];
       if (without_.erase(named.name) == 0) continue;
       torch::Tensor& tensor = *named.tensor;
       tensor = torch::empty(tensor.sizes(), tensor.options().requires_grad(false))
                    .set_requires_grad(tensor.requires_grad());
-      names.insert(named.name);
+      ranges[named.name] = wanted[i];
     }
-    if (names.empty()) return;
-    set_values(model_, job_, [&](const std::string& name) { return names.count(name) > 0; });
+    if (ranges.empty()) return;
+    set_values(model_, job_, [&](const std::string& name) {
+      const auto range = ranges.find(name);
+      return range == ranges.end() ? ElementRange{} : range->second;
+    });
+  }
+
+  void set_whole(const ParameterUnit& unit) {
+    set(unit, std::vector<ElementRange>(unit.tensors.size(), kEveryElement));
   }
 
  private:
@@ -143,13 +153,18 @@ PlacedModel place_shards(const TrainingJob& job, const Strategy& strategy,
     check_weights(*placed.model, job.model.weights_directory);
   }
   LaterValues values(*placed.model, job, device);
-  // Virtual tokens start from embeddings, new rows from the old ones: the root unit is there first.
-  values.set(parameter_units(*placed.model).front());
-  resize_vocabulary(*placed.model, vocabulary_size);
+  // Virtual tokens start from embeddings, new rows from the old ones: they have to be there first.
+  const torch::Tensor& embedding = *placed.model->parameters().front().tensor;
+  if (tuning.virtual_tokens() > 0 || vocabulary_size > embedding.size(0)) {
+    values.set_whole(parameter_units(*placed.model).front());
+    resize_vocabulary(*placed.model, vocabulary_size);
+  }
   placed.trained = tuning.apply(*placed.model);
   placed.parameters =
       shard_parameters(parameter_units(*placed.model), mesh, sharding_options(job, strategy),
-                       [&](const ParameterUnit& unit) { values.set(unit); });
+                       [&](const ParameterUnit& unit, const std::vector<ElementRange>& kept) {
+                         values.set(unit, kept);
+                       });
   return placed;
 }
 

@@ -35,6 +35,7 @@ struct Source {
 struct Assignment {
   NamedParameter parameter;
   Source source;
+  ElementRange wanted;
 };
 
 using Sources = std::map<std::string, Source>;
@@ -152,7 +153,7 @@ bool is_bias_of_zeros(const std::string& name, const Source& source) {
 // not pair.
 std::vector<Assignment> match(CausalLm& model, const std::filesystem::path& directory,
                               const std::vector<CheckpointShard>& shards,
-                              const ParameterFilter& wanted) {
+                              const WantedElements& wanted) {
   std::vector<Diagnostic> findings;
   Sources sources = sources_by_name(shards);
   resolve_tied_output(model.config(), sources, findings);
@@ -160,7 +161,8 @@ std::vector<Assignment> match(CausalLm& model, const std::filesystem::path& dire
   std::vector<Assignment> assignments;
   std::set<std::string> used;
   for (const NamedParameter& parameter : model.parameters()) {
-    if (!wanted(parameter.name)) {
+    const ElementRange elements = wanted(parameter.name).within(parameter.tensor->numel());
+    if (elements.empty()) {
       used.insert(parameter.name);
       continue;
     }
@@ -172,7 +174,7 @@ std::vector<Assignment> match(CausalLm& model, const std::filesystem::path& dire
     }
     used.insert(parameter.name);
     check_fits(parameter, source->second, findings);
-    assignments.push_back({parameter, source->second});
+    assignments.push_back({parameter, source->second, elements});
   }
   if (model.config().gptq) check_gptq_layout(model, sources, findings);
   for (const auto& [name, source] : sources) {
@@ -202,11 +204,11 @@ void append_pieces(const Assignment& assignment, std::vector<Piece>& pieces) {
   const torch::Tensor& parameter = *assignment.parameter.tensor;
   const auto address = reinterpret_cast<uintptr_t>(parameter.data_ptr());
   const auto element_bytes = static_cast<uintptr_t>(parameter.element_size());
-  for (int64_t begin = 0; begin < parameter.numel();) {
+  for (int64_t begin = assignment.wanted.begin; begin < assignment.wanted.end;) {
     const uintptr_t place = address + static_cast<uintptr_t>(begin) * element_bytes;
     const uintptr_t to_boundary = kHugePageBytes - place % kHugePageBytes;
     const int64_t end =
-        std::min(parameter.numel(), begin + static_cast<int64_t>(to_boundary / element_bytes));
+        std::min(assignment.wanted.end, begin + static_cast<int64_t>(to_boundary / element_bytes));
     pieces.push_back({&assignment, begin, end, place / kHugePageBytes});
     begin = end;
   }
@@ -252,10 +254,12 @@ void copy_piece(const Piece& piece) {
 }
 
 void copy_to_device(const Assignment& assignment) {
-  const StoredTensor& stored = *assignment.source.tensor;
-  const torch::Tensor on_host = torch::empty(stored.shape, *torch_dtype_of(stored.dtype));
-  assignment.source.read(0, on_host.data_ptr(), stored.size_bytes);
-  assignment.parameter.tensor->copy_(on_host);
+  const StoredDtype dtype = assignment.source.tensor->dtype;
+  const auto [begin, end] = assignment.wanted;
+  const torch::Tensor on_host = torch::empty({end - begin}, *torch_dtype_of(dtype));
+  assignment.source.read(static_cast<uint64_t>(begin * element_size_bytes(dtype)),
+                         on_host.data_ptr(), on_host.nbytes());
+  assignment.parameter.tensor->view(-1).slice(0, begin, end).copy_(on_host);
 }
 
 // What kernels index by without looking.
@@ -264,8 +268,9 @@ void check_groups(CausalLm& model, const std::vector<Assignment>& assignments) {
   for (const Assignment& assignment : assignments) {
     const std::string& name = assignment.parameter.name;
     if (!name.ends_with(".g_idx")) continue;
-    const torch::Tensor& groups = *assignment.parameter.tensor;
-    const int64_t count = model.config().gptq->groups(groups.size(0));
+    const int64_t count = model.config().gptq->groups(assignment.parameter.tensor->size(0));
+    const torch::Tensor groups =
+        assignment.parameter.tensor->slice(0, assignment.wanted.begin, assignment.wanted.end);
     const auto least = groups.min().item<int64_t>(), most = groups.max().item<int64_t>();
     if (least >= 0 && most < count) continue;
     findings.push_back(
@@ -279,10 +284,10 @@ void check_groups(CausalLm& model, const std::vector<Assignment>& assignments) {
 }  // namespace
 
 void check_weights(CausalLm& model, const std::string& directory) {
-  match(model, directory, open_checkpoint(directory), every_parameter);
+  match(model, directory, open_checkpoint(directory), every_element);
 }
 
-void load_weights(CausalLm& model, const std::string& directory, const ParameterFilter& wanted) {
+void load_weights(CausalLm& model, const std::string& directory, const WantedElements& wanted) {
   const torch::NoGradGuard no_grad;
   const std::vector<CheckpointShard> shards = open_checkpoint(directory);
   const std::vector<Assignment> assignments = match(model, directory, shards, wanted);

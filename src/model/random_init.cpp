@@ -24,56 +24,62 @@ uint64_t stream_key(uint64_t seed, const std::string& name) {
   return std::stoull(digest(std::to_string(seed) + ":" + name).substr(0, 16), nullptr, 16);
 }
 
-// Numbers [begin, end) of a parameter's stream, into the same places of the parameter.
-struct Chunk {
-  const torch::Tensor* flat;
+int64_t round_down(int64_t value, int64_t multiple) {
+  return value / multiple * multiple;
+}
+
+// Elements [range.begin, range.end) of a parameter, which are the numbers of these places of its
+// stream.
+struct RandomPart {
+  torch::Tensor values;  // a vector
   uint64_t key;
-  int64_t begin;
-  int64_t end;
+  ElementRange range;
+};
+
+struct Chunk {
+  const RandomPart* part;
+  ElementRange range;  // within the part's; between two multiples of kChunk
 };
 
 void fill_chunk(const Chunk& chunk, float stddev) {
   alignas(64) std::array<float, kChunk> numbers;
-  const int64_t wanted = chunk.end - chunk.begin;
-  const int64_t drawn = (wanted + kNormalBlock - 1) / kNormalBlock * kNormalBlock;
-  fill_standard_normal(chunk.key, static_cast<uint64_t>(chunk.begin), numbers.data(), drawn);
+  const auto [begin, end] = chunk.range;
+  const int64_t first = round_down(begin, kNormalBlock);
+  const int64_t drawn = round_down(end - first + kNormalBlock - 1, kNormalBlock);
+  fill_standard_normal(chunk.part->key, static_cast<uint64_t>(first), numbers.data(), drawn);
   for (int64_t i = 0; i < drawn; ++i) numbers[static_cast<size_t>(i)] *= stddev;
-  const torch::Tensor source = torch::from_blob(numbers.data(), {wanted}, torch::kFloat32);
-  chunk.flat->slice(0, chunk.begin, chunk.end).copy_(source);
+  const torch::Tensor source =
+      torch::from_blob(numbers.data() + (begin - first), {end - begin}, torch::kFloat32);
+  const int64_t part_begin = chunk.part->range.begin;
+  chunk.part->values.slice(0, begin - part_begin, end - part_begin).copy_(source);
 }
 
-struct RandomParameter {
-  torch::Tensor* tensor;
-  uint64_t key;
-};
-
-// normal(0, stddev) for parameters in contiguous host memory.
-void fill_normal_on_host(const std::vector<RandomParameter>& parameters, float stddev) {
-  std::vector<torch::Tensor> flat;
-  for (const RandomParameter& parameter : parameters) flat.push_back(parameter.tensor->view(-1));
+// normal(0, stddev) for parts in contiguous host memory.
+void fill_normal_on_host(const std::vector<RandomPart>& parts, float stddev) {
   std::vector<Chunk> chunks;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    for (int64_t begin = 0; begin < flat[i].numel(); begin += kChunk) {
-      chunks.push_back(
-          {&flat[i], parameters[i].key, begin, std::min(begin + kChunk, flat[i].numel())});
+  for (const RandomPart& part : parts) {
+    for (int64_t begin = part.range.begin; begin < part.range.end;) {
+      const int64_t end = std::min(round_down(begin, kChunk) + kChunk, part.range.end);
+      chunks.push_back({&part, {begin, end}});
+      begin = end;
     }
   }
   run_parallel_tasks(chunks.size(), [&](size_t i) { fill_chunk(chunks[i], stddev); });
 }
 
-// Drawn on the CPU also for other devices, one parameter at a time, so that they start from the
-// same values.
-void fill_normal(const std::vector<RandomParameter>& parameters, float stddev) {
-  std::vector<RandomParameter> on_host;
-  for (const RandomParameter& parameter : parameters) {
-    if (parameter.tensor->is_cpu() && parameter.tensor->is_contiguous()) {
-      on_host.push_back(parameter);
+// Drawn on the CPU also for other devices, one part at a time, so that they start from the same
+// values.
+void fill_normal(const std::vector<RandomPart>& parts, float stddev) {
+  std::vector<RandomPart> on_host;
+  for (const RandomPart& part : parts) {
+    if (part.values.is_cpu()) {
+      on_host.push_back(part);
       continue;
     }
-    torch::Tensor values =
-        torch::empty(parameter.tensor->sizes(), parameter.tensor->options().device(torch::kCPU));
-    fill_normal_on_host({{&values, parameter.key}}, stddev);
-    parameter.tensor->copy_(values);
+    RandomPart drawn = part;
+    drawn.values = torch::empty_like(part.values, torch::kCPU);
+    fill_normal_on_host({drawn}, stddev);
+    part.values.copy_(drawn.values);
   }
   fill_normal_on_host(on_host, stddev);
 }
@@ -89,36 +95,44 @@ bool is_norm(const std::string& name) {
 
 // Their codes are those nearest to what a dense weight of the same name would start from.
 void initialise_quantised(CausalLm& model, uint64_t seed, float stddev,
-                          const ParameterFilter& wanted) {
+                          const WantedElements& wanted) {
   for (const NamedLinear& linear : model.linears()) {
-    if (!wanted(linear.name + ".qweight")) continue;
-    if (auto* quantised = dynamic_cast<GptqLinear*>(linear.slot->get()))
-      quantised->quantise_normal(stream_key(seed, linear.name + ".weight"), stddev);
+    auto* quantised = dynamic_cast<GptqLinear*>(linear.slot->get());
+    if (quantised == nullptr) continue;
+    std::vector<NamedParameter> parameters;
+    quantised->append_parameters(linear.name, parameters);
+    // Codes, scales and zeros follow from the same numbers: any of them needs all.
+    const bool any = std::any_of(
+        parameters.begin(), parameters.end(),
+        [&](const NamedParameter& parameter) { return !wanted(parameter.name).empty(); });
+    if (any) quantised->quantise_normal(stream_key(seed, linear.name + ".weight"), stddev);
   }
 }
 
 }  // namespace
 
 void initialise_randomly(CausalLm& model, const Json& hf_config, uint64_t seed,
-                         const ParameterFilter& wanted) {
+                         const WantedElements& wanted) {
   const torch::NoGradGuard no_grad;
   const ModelConfig config = parse_model_config(hf_config);
-  std::vector<RandomParameter> random;
+  std::vector<RandomPart> random;
   for (const NamedParameter& parameter : model.parameters()) {
-    if (parameter.packed_weights >= 0 || !wanted(parameter.name)) continue;
+    const ElementRange range = wanted(parameter.name).within(parameter.tensor->numel());
+    if (parameter.packed_weights >= 0 || range.empty()) continue;
     if (is_norm(parameter.name)) {
       parameter.tensor->fill_(1.0);
     } else if (is_bias(parameter.name)) {
       parameter.tensor->zero_();
     } else {
       advise_huge_pages(*parameter.tensor);
-      random.push_back({parameter.tensor, stream_key(seed, parameter.name)});
+      random.push_back({parameter.tensor->view(-1).slice(0, range.begin, range.end),
+                        stream_key(seed, parameter.name), range});
     }
   }
   fill_normal(random, static_cast<float>(config.initializer_range));
   initialise_quantised(model, seed, static_cast<float>(config.initializer_range), wanted);
   const NamedParameter embedding = model.parameters().front();
-  if (config.pad_token_id && wanted(embedding.name))
+  if (config.pad_token_id && !wanted(embedding.name).empty())
     embedding.tensor->select(0, *config.pad_token_id).zero_();
 }
 

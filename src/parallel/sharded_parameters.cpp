@@ -239,16 +239,16 @@ class ShardedParameters : public ParallelParameters {
 
 }  // namespace
 
-std::unique_ptr<ParallelParameters> shard_parameters(
-    const std::vector<ParameterUnit>& units, ProcessMesh& mesh, const ShardingOptions& options,
-    const std::function<void(const ParameterUnit&)>& fill) {
+std::unique_ptr<ParallelParameters> shard_parameters(const std::vector<ParameterUnit>& units,
+                                                     ProcessMesh& mesh,
+                                                     const ShardingOptions& options,
+                                                     const FillUnit& fill) {
   check(!units.empty() && !units.front().tensors.empty(), "there is a root unit");
   const torch::Device device = units.front().tensors.front().tensor->device();
   std::vector<std::unique_ptr<ShardedUnit>> sharded;
   for (const ParameterUnit& unit : units) {
-    fill(unit);
     sharded.push_back(std::make_unique<ShardedUnit>(unit, options, mesh.shards().rank(),
-                                                    mesh.shards().world_size()));
+                                                    mesh.shards().world_size(), fill));
   }
   return std::make_unique<ShardedParameters>(std::move(sharded), device, mesh, options);
 }

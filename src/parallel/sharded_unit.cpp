@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <map>
 #include <utility>
 
 #include "sftbench/base/clock.h"
@@ -32,10 +33,11 @@ torch::Tensor placeholder(torch::IntArrayRef shape, torch::TensorOptions options
 }
 
 ShardedUnit::ShardedUnit(const ParameterUnit& unit, const ShardingOptions& options, int64_t rank,
-                         int64_t shards)
+                         int64_t shards, const FillUnit& fill)
     : name_(unit.name), rank_(rank) {
   add_segments(unit, options, shards);
-  take_shards(rank);
+  fill(unit, kept(unit));
+  take_shards();
 }
 
 void ShardedUnit::add_segments(const ParameterUnit& unit, const ShardingOptions& options,
@@ -74,14 +76,27 @@ void ShardedUnit::add_segments(const ParameterUnit& unit, const ShardingOptions&
   }
 }
 
-void ShardedUnit::take_shards(int64_t rank) {
+std::vector<ElementRange> ShardedUnit::kept(const ParameterUnit& unit) const {
+  std::map<const torch::Tensor*, ElementRange> of_tensor;
+  for (const Segment& segment : segments_) {
+    for (const FlatSlice& slice : segment.layout.slices(rank_)) {
+      const int64_t begin = segment.layout.tensors()[slice.tensor].begin;
+      of_tensor[segment.tensors[slice.tensor]] = {slice.begin - begin, slice.end - begin};
+    }
+  }
+  std::vector<ElementRange> kept;
+  for (const UnitTensor& named : unit.tensors) kept.push_back(of_tensor[named.tensor]);
+  return kept;
+}
+
+void ShardedUnit::take_shards() {
   const torch::NoGradGuard no_grad;
   for (Segment& segment : segments_) {
     const int64_t elements = segment.layout.shard_elements();
-    const int64_t shard_begin = rank * elements;
+    const int64_t shard_begin = rank_ * elements;
     const auto options = segment.tensors.front()->options().requires_grad(false);
     segment.shard = torch::zeros({elements}, options);
-    for (const FlatSlice& slice : segment.layout.slices(rank)) {
+    for (const FlatSlice& slice : segment.layout.slices(rank_)) {
       const FlatTensor& flat = segment.layout.tensors()[slice.tensor];
       torch::Tensor part =
           segment.shard.slice(0, slice.begin - shard_begin, slice.end - shard_begin);

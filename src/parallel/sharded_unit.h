@@ -23,9 +23,10 @@ namespace sftbench {
 
 class ShardedUnit {
  public:
-  // Keeps rank `rank`'s part of what the unit's tensors hold now. REQUIRES: they are contiguous.
+  // Keeps rank `rank`'s part of what the unit's tensors hold after `fill`, which see. REQUIRES: they
+  // are contiguous then.
   ShardedUnit(const ParameterUnit& unit, const ShardingOptions& options, int64_t rank,
-              int64_t shards);
+              int64_t shards, const FillUnit& fill);
 
   // Bytes of a buffer for all of its parameters, or for all of its gradients.
   int64_t gathered_bytes() const;
@@ -83,7 +84,8 @@ class ShardedUnit {
   };
 
   void add_segments(const ParameterUnit& unit, const ShardingOptions& options, int64_t shards);
-  void take_shards(int64_t rank);
+  std::vector<ElementRange> kept(const ParameterUnit& unit) const;
+  void take_shards();
   static torch::Tensor view(const torch::Tensor& buffer, int64_t begin_bytes, int64_t elements,
                             torch::Dtype dtype);
 

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "checkpoint/safetensors_builder.h"
 #include "model/golden.h"
 #include "sftbench/base/error.h"
@@ -112,6 +114,34 @@ TEST(LoadWeights, TensorsLargerThanAPieceArriveWhole) {
   load_weights(*model, folder.path().string());
   const torch::Tensor embedding = parameter(*model, "model.embed_tokens.weight").flatten();
   EXPECT_TRUE(torch::equal(embedding, torch::arange(1, 2'000'007).to(torch::kFloat32)));
+}
+
+// As a rank loads its shard: the rest of a parameter is neither read nor written.
+TEST(LoadWeights, OfAParameterOnlyTheWantedElementsAreRead) {
+  const std::vector<WrittenTensor> tensors = tiny_tensors();
+  const std::string &first = tensors[0].name, &second = tensors[1].name;
+  const std::map<std::string, ElementRange> wanted{{first, {3, 5}}, {second, {0, 1}}};
+  for (const char* stored : {"F32", "F64"}) {  // as it is, and converted
+    std::vector<WrittenTensor> of_dtype = tensors;
+    for (WrittenTensor& tensor : of_dtype) tensor.dtype = stored;
+    const TemporaryFolder folder;
+    folder.write("model.safetensors", file_of(of_dtype));
+    const auto model = make_causal_lm(kTinyConfig, torch::kFloat32, torch::kCPU);
+    for (const NamedParameter& p : model->parameters()) p.tensor->detach().fill_(-1);
+    load_weights(*model, folder.path().string(), [&](const std::string& name) {
+      const auto range = wanted.find(name);
+      return range == wanted.end() ? ElementRange{} : range->second;
+    });
+    for (const NamedParameter& p : model->parameters()) {
+      const auto range = wanted.find(p.name);
+      torch::Tensor expected = torch::full({p.tensor->numel()}, -1, torch::kFloat32);
+      if (range != wanted.end()) {
+        const auto [begin, end] = range->second;
+        expected.slice(0, begin, end).copy_(torch::arange(begin + 1, end + 1));
+      }
+      EXPECT_TRUE(torch::equal(p.tensor->flatten(), expected)) << stored << " " << p.name;
+    }
+  }
 }
 
 TEST(LoadWeights, ShardsGiveTheSameModelAsOneFile) {

@@ -124,6 +124,27 @@ TEST(InitialiseRandomly, FollowsHuggingFacesInitialiser) {
   EXPECT_TRUE(model->output_weight()[0].eq(0.0).all().item<bool>());
 }
 
+// As ranks draw their shards, whatever the boundaries.
+TEST(InitialiseRandomly, PartsAreThoseOfTheWhole) {
+  Json config = every_option();
+  config["hidden_size"] = 256;
+  config["vocab_size"] = 300;  // more elements than are drawn at a time
+  const auto whole = random_model(config, 7, torch::kFloat32);
+  const auto parts = make_causal_lm(config, torch::kFloat32, torch::kCPU);
+  for (const NamedParameter& p : parts->parameters()) p.tensor->detach().fill_(-1);
+  for (const ElementRange range : {ElementRange{0, 1},
+                                   {1, 257},
+                                   {257, 20'000},
+                                   {20'000, 32'768},
+                                   {32'768, kEveryElement.end}}) {
+    initialise_randomly(*parts, config, 7, [&](const std::string&) { return range; });
+  }
+  const auto expected = whole->parameters(), drawn = parts->parameters();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_TRUE(torch::equal(*expected[i].tensor, *drawn[i].tensor)) << expected[i].name;
+  }
+}
+
 TEST(InitialiseRandomly, ValuesDependOnSeedAndNameOnly) {
   Json small = every_option(), deep = every_option();
   deep["num_hidden_layers"] = 5;

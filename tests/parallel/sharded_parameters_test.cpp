@@ -89,7 +89,22 @@ class ToyModel {
   std::vector<ParameterUnit> units_;
 };
 
-void nothing(const ParameterUnit&) {}
+void nothing(const ParameterUnit&, const std::vector<ElementRange>&) {}
+
+// Takes away what a rank says that it does not keep.
+void only_what_is_kept(const ParameterUnit& unit, const std::vector<ElementRange>& kept) {
+  const torch::NoGradGuard no_grad;
+  for (size_t i = 0; i < unit.tensors.size(); ++i) {
+    torch::Tensor& tensor = *unit.tensors[i].tensor;
+    const torch::Tensor values = tensor.detach().reshape(-1);
+    const torch::Tensor rest = torch::full_like(values, -1e4);
+    const ElementRange range = kept[i].within(values.numel());
+    if (!range.empty()) {
+      rest.slice(0, range.begin, range.end).copy_(values.slice(0, range.begin, range.end));
+    }
+    tensor.set_data(rest.view(tensor.sizes()));
+  }
+}
 
 void run_micro_batch(ToyModel& model, ParallelParameters& parameters, bool first, bool last,
                      double factor, const std::function<void(const std::string&)>& mark) {
@@ -216,7 +231,9 @@ TEST(ShardedParameters, AUnitIsFilledJustBeforeItIsSharded) {
   Recorded recorded;
   std::vector<std::string> filled;
   shard_parameters(model.units(), recorded.mesh, {},
-                   [&](const ParameterUnit& unit) { filled.push_back(unit.name); });
+                   [&](const ParameterUnit& unit, const std::vector<ElementRange>&) {
+                     filled.push_back(unit.name);
+                   });
   EXPECT_THAT(filled, ElementsAre("unit 0", "unit 1", "unit 2", "unit 3"));
 }
 
@@ -229,7 +246,7 @@ void expect_values_and_gradients(RankGroup& group, const ShardingOptions& option
                                  torch::Dtype dtype) {
   ToyModel model(kAwkward, dtype);
   const auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
-  const auto parameters = shard_parameters(model.units(), *mesh, options, nothing);
+  const auto parameters = shard_parameters(model.units(), *mesh, options, only_what_is_kept);
   // Rank r's gradients are all r + 1; one rank uses nothing at all.
   const int64_t ranks = group.world_size();
   const bool unused = group.rank() == ranks - 1 && ranks > 1;

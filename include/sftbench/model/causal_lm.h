@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "sftbench/base/element_range.h"
 #include "sftbench/base/json.h"
 #include "sftbench/checkpoint/model_config.h"
 #include "sftbench/model/linear.h"
@@ -127,20 +128,23 @@ class CausalLm {
 std::unique_ptr<CausalLm> make_causal_lm(const Json& hf_config, torch::Dtype dtype, torch::Device device,
                                          const ops::KernelChoice& kernels = {});
 
-// Which parameters are meant, by name.
-using ParameterFilter = std::function<bool(const std::string& name)>;
-inline bool every_parameter(const std::string&) { return true; }
+// Which elements of each parameter are to be set, by its name; the others are left as they are.
+using WantedElements = std::function<ElementRange(const std::string& name)>;
+inline ElementRange every_element(const std::string&) {
+  return kEveryElement;
+}
 
 // Hugging Face's initialiser: linears and embeddings normal(0, initializer_range), norms 1, biases 0; drawn parameter
-// by parameter from a generator seeded by (seed, name), so the values do not depend on order, device or ranks.
+// by parameter from a generator seeded by (seed, name), so the values do not depend on order, device or ranks. Norms,
+// biases and quantised linears of which any element is wanted are set whole.
 void initialise_randomly(CausalLm& model, const Json& hf_config, uint64_t seed,
-                         const ParameterFilter& wanted = every_parameter);
+                         const WantedElements& wanted = every_element);
 
 // Loads model.safetensors or the shards of model.safetensors.index.json from `directory` into the model, converting
-// to its dtype and device. InputError listing every missing, unexpected and wrongly shaped tensor; of parameters that
-// are not wanted, none.
+// to its dtype and device. Reads no more than the wanted elements. InputError listing every missing, unexpected and
+// wrongly shaped tensor; of parameters of which nothing is wanted, none.
 void load_weights(CausalLm& model, const std::string& directory,
-                  const ParameterFilter& wanted = every_parameter);
+                  const WantedElements& wanted = every_element);
 
 // Throws what load_weights() would, and loads nothing.
 void check_weights(CausalLm& model, const std::string& directory);

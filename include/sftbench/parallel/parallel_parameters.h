@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "sftbench/base/element_range.h"
 #include "sftbench/parallel/process_mesh.h"
 
 namespace sftbench {
@@ -148,12 +149,17 @@ struct ShardingOptions {
   std::optional<torch::Dtype> reduce_dtype = {};
 };
 
-// units[0] is the root unit, units[1 + i] layer i. The parameters' present values become shards,
-// unit by unit: `fill(unit)` is called just before, so that no more than one unit need be whole at
-// a time.
-std::unique_ptr<ParallelParameters> shard_parameters(
-    const std::vector<ParameterUnit>& units, ProcessMesh& mesh, const ShardingOptions& options,
-    const std::function<void(const ParameterUnit&)>& fill);
+// Gives the parameters of a unit their values, and memory where they have none: kept[i] are the
+// elements of unit.tensors[i] that matter, those of this rank's shard.
+using FillUnit =
+    std::function<void(const ParameterUnit& unit, const std::vector<ElementRange>& kept)>;
+
+// units[0] is the root unit, units[1 + i] layer i. The parameters' values become shards, unit by
+// unit: `fill` is called just before, so that no more than one unit need be there at a time.
+std::unique_ptr<ParallelParameters> shard_parameters(const std::vector<ParameterUnit>& units,
+                                                     ProcessMesh& mesh,
+                                                     const ShardingOptions& options,
+                                                     const FillUnit& fill);
 
 // A tensor of this shape, dtype and device that takes no memory: what stands in a model for a
 // parameter that is elsewhere.
