@@ -7,6 +7,7 @@
 #
 # usage: tests/distributed/two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|killed|cut|overlap]...
 #   PYTHON  an interpreter with torch, for torchrun; without one that launcher is left out
+#   TRACES  where timelines of overlap are to be written, the beginning of their names
 set -euo pipefail
 program=$(realpath "${1:?usage: two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|killed|cut|overlap]...}")
 shift
@@ -149,24 +150,24 @@ survives_a_cut_link() {
   python3 "$here/jobs.py" losses "$work/one" "$work/mended" none
 }
 
-# On its own, for its times: with other work on this machine's cores they mean nothing.
+# On its own (about 9 minutes), for its times: with other work on the cores they mean nothing.
 overlaps() {
-  local link host both mbit=0
-  for link in fast slow; do
-    slow_link $mbit
-    echo "FULL_SHARD over a $link link"
+  local times both host link mbit
+  for times in 0 0.67 1 1.5; do  # communication on the link, in units of computing; 0: all that it can
+    link=link$times mbit=0
+    [ $times = 0 ] || mbit=$(python3 "$here/jobs.py" rate "$work/overlap.link0" $times)
+    slow_link "$mbit"
     both=()
     for host in n1 n2; do
       # shellcheck disable=SC2046
       on $host env RANK=$((${host#n} - 1)) WORLD_SIZE=2 MASTER_ADDR=n1 MASTER_PORT=29500 \
-        $(sftbench_run overlap overlap.$link) >"$work/overlap.$link.$host" &
+        $(sftbench_run overlap "overlap.$link") ${TRACES:+--trace "$TRACES.$link.json"} >"$work/overlap.$link.$host" &
       both+=($!)
     done
     wait_for "${both[@]}"
-    [ $link = slow ] || mbit=$(python3 "$here/jobs.py" rate "$work/overlap.fast")
+    [ $times = 0 ] || python3 "$here/jobs.py" overlap "$work/overlap.link0" "$work/overlap.$link" "$mbit"
   done
   slow_link 0
-  python3 "$here/jobs.py" overlap "$work/overlap.fast" "$work/overlap.slow" "$mbit"
 }
 
 hosts_up
