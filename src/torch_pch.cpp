@@ -1,1 +1,1 @@
-// Holds the precompiled <torch/torch.h> that all modules of the engine share.
+// Holds the precompiled sftbench/base/torch.h that all modules of the engine share.

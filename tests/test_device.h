@@ -2,9 +2,9 @@
 // "cuda"). Inputs are always drawn on the CPU, so that every device is given the same numbers.
 #pragma once
 
-#include <torch/torch.h>
-
 #include <cstdlib>
+
+#include "sftbench/base/torch.h"
 
 namespace sftbench::testing {
 

@@ -8,11 +8,12 @@
 //
 // On GPUs, rank r takes GPU r modulo their number; several ranks on one GPU need NCCL >= 2.30 and
 // NCCL_MULTI_RANK_GPU_ENABLE=1. A world of one goes through NCCL, too.
-#include <torch/torch.h>
 #if SFTBENCH_CUDA
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #endif
+
+#include <torch/cuda.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -23,6 +24,7 @@
 #include "parallel/gloo_communicator.h"
 #include "parallel/nccl_communicators.h"
 #include "sftbench/base/clock.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 namespace {

@@ -10,7 +10,6 @@
 // clear again, but not the host; the third what the second has left.
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <torch/torch.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "sftbench/base/torch.h"
 #include "sftbench/engine/host_memory.h"
 #include "sftbench/measure/host_info.h"
 #include "sftbench/model/causal_lm.h"

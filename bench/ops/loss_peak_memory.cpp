@@ -4,13 +4,13 @@
 // stock one.
 #include <malloc.h>
 #include <sys/wait.h>
-#include <torch/torch.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
 #include <string>
 
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/linear_cross_entropy.h"
 
 namespace {

@@ -5,11 +5,11 @@
 // so that both see the same machine; compare medians.
 #include <benchmark/benchmark.h>
 #include <malloc.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <functional>
 
+#include "sftbench/base/torch.h"
 #include "sftbench/measure/host_info.h"
 #include "sftbench/ops/ops.h"
 

@@ -3,8 +3,6 @@
 // machine; a copy reads and writes as many bytes as the step of adamw_torch_fused moves.
 //   optim_bench [ROUNDS [OPTIM...]]
 // Bytes per parameter: parameter read and written, gradient read, states read and written.
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "sftbench/base/torch.h"
 #include "sftbench/optim/optimizer.h"
 
 namespace {

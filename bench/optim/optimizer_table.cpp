@@ -4,12 +4,11 @@
 //   optimizer_table
 // prints a Markdown table. The step of a kind that updates in the backward is not timed: it is part
 // of the backward.
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 
+#include "sftbench/base/torch.h"
 #include "sftbench/optim/optimizer.h"
 
 namespace sftbench {

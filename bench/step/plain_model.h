@@ -3,9 +3,9 @@
 // torch::optim::AdamW. Nothing of sftbench is in it.
 #pragma once
 
-#include <torch/torch.h>
-
 #include <vector>
+
+#include "sftbench/base/torch.h"
 
 namespace sftbench::bench {
 

@@ -1,11 +1,10 @@
 #include "sftbench/engine/activation_checkpoint.h"
 
-#include <torch/torch.h>
-
 #include <utility>
 #include <vector>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/recomputation.h"
 
 namespace sftbench {

@@ -3,13 +3,13 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <dlfcn.h>
-#include <torch/torch.h>
 #include <torch/version.h>
 
 #include <filesystem>
 #include <sstream>
 #include <string>
 
+#include "sftbench/base/torch.h"
 #include "sftbench/measure/nvml.h"
 
 namespace sftbench {

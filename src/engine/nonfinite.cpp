@@ -1,11 +1,11 @@
 #include "engine/nonfinite.h"
 
-#include <torch/torch.h>
-
 #include <cmath>
 #include <memory>
 #include <optional>
 #include <utility>
+
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 namespace {

@@ -1,5 +1,3 @@
-#include <torch/torch.h>
-
 #include <future>
 #include <utility>
 
@@ -12,6 +10,7 @@
 #include "engine/unit_runner.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/plain.h"
 #include "sftbench/tuning/tuning.h"
 

@@ -1,7 +1,5 @@
 #include "engine/prepare_parallel.h"
 
-#include <torch/torch.h>
-
 #include <map>
 #include <optional>
 #include <set>
@@ -11,6 +9,7 @@
 #include "engine/prepare_precision.h"
 #include "engine/unit_runner.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 namespace {

@@ -1,9 +1,8 @@
 #include "engine/prepare_precision.h"
 
-#include <torch/torch.h>
-
 #include "engine/training_device.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/dequantize.h"
 #include "sftbench/ops/fp8_linear.h"
 

@@ -1,12 +1,11 @@
 #include "engine/restore_state.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/checkpoint/saved_folder.h"
 #include "sftbench/checkpoint/stored_state.h"
 #include "sftbench/model/stored_dtype.h"

@@ -1,7 +1,5 @@
 #include "engine/save_state.h"
 
-#include <torch/torch.h>
-
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,6 +8,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/checkpoint/safetensors_writer.h"
 #include "sftbench/checkpoint/stored_state.h"
 #include "sftbench/model/stored_dtype.h"

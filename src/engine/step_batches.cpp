@@ -1,10 +1,9 @@
 #include "engine/step_batches.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "sftbench/base/torch.h"
 #include "sftbench/data/packing.h"
 
 namespace sftbench {

@@ -1,7 +1,5 @@
 #include "engine/train.h"
 
-#include <torch/torch.h>
-
 #include <cmath>
 #include <string>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "engine/rank_account.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 namespace {
@@ -85,8 +84,9 @@ void train(TrainingRun& run, RankGroup& group, const std::vector<TrainObserver*>
     const StepBatches batches = run.batches->step(done.steps);
     const int64_t step = ++done.steps;
     require_loss_positions(batches, step);
+    const std::string of_step = " of step " + std::to_string(step);
     const auto at = [&](const char* phase) {
-      group.at(std::string("in the ") + phase + " of step " + std::to_string(step));
+      group.at(std::string("in the ").append(phase).append(of_step));
     };
 
     // --- forward and backward: the mean over all positions of the step that bear loss

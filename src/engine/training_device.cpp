@@ -1,7 +1,7 @@
 #include "engine/training_device.h"
 
 #include <ATen/Parallel.h>
-#include <torch/torch.h>
+#include <torch/cuda.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #endif
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/engine/host_memory.h"
 #include "sftbench/measure/host_info.h"
 #include "sftbench/ranks/gpu_sharing.h"

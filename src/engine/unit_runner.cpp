@@ -1,7 +1,5 @@
 #include "engine/unit_runner.h"
 
-#include <torch/torch.h>
-
 #include <charconv>
 #include <optional>
 #include <string>
@@ -9,6 +7,7 @@
 
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 namespace {

@@ -1,11 +1,10 @@
 // Shapes: B batch, S sequence, H hidden, N query heads, K key/value heads, D head.
 #include "model/attention.h"
 
-#include <torch/torch.h>
-
 #include <tuple>
 
 #include "model/layers.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/model/causal_lm.h"
 #include "sftbench/ops/ops.h"
 

@@ -1,11 +1,10 @@
 #include "sftbench/model/causal_lm.h"
 
-#include <torch/torch.h>
-
 #include "model/granite.h"
 #include "model/llama.h"
 #include "model/mistral.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/ops.h"
 
 namespace sftbench {

@@ -1,6 +1,6 @@
 #include "model/decoder.h"
 
-#include <torch/torch.h>
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 namespace {

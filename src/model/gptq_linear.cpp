@@ -1,8 +1,7 @@
 #include "model/gptq_linear.h"
 
-#include <torch/torch.h>
-
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 

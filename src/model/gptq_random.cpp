@@ -1,8 +1,6 @@
 // Random quantised weights: the dense initialiser's own numbers, rounded to the grid that GPTQ
 // takes before it corrects for errors (Quantizer.find_params of GPTQ's code: the extremes of each
 // group).
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -11,6 +9,7 @@
 #include "model/gptq_linear.h"
 #include "model/parallel_tasks.h"
 #include "model/philox_normal.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 namespace {

@@ -1,8 +1,9 @@
 #include "model/huge_pages.h"
 
 #include <sys/mman.h>
-#include <torch/torch.h>
 #include <unistd.h>
+
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 

@@ -1,9 +1,8 @@
 #include "model/layers.h"
 
-#include <torch/torch.h>
-
 #include "model/gptq_linear.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/fp8_linear.h"
 #include "sftbench/ops/ops.h"
 #include "sftbench/ops/recomputation.h"

@@ -1,6 +1,5 @@
-#include <torch/torch.h>
-
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/model/linear.h"
 
 namespace sftbench {

@@ -2,8 +2,6 @@
 // parameters as Hugging Face does. What is stored in a model's dtype is copied once, from the page
 // cache to where it stays, by all threads; what is not passes a buffer that stays in a core's
 // cache.
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -13,6 +11,7 @@
 #include "model/huge_pages.h"
 #include "model/parallel_tasks.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/checkpoint/checkpoint.h"
 #include "sftbench/model/causal_lm.h"
 #include "sftbench/model/stored_dtype.h"

@@ -1,7 +1,5 @@
 // Hugging Face's initialiser (PreTrainedModel._init_weights), drawn from a stream of its own for
 // each parameter.
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <array>
 #include <string>
@@ -12,6 +10,7 @@
 #include "model/parallel_tasks.h"
 #include "model/philox_normal.h"
 #include "sftbench/base/digest.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/model/causal_lm.h"
 
 namespace sftbench {

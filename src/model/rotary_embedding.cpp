@@ -1,10 +1,10 @@
 #include "model/rotary_embedding.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 namespace {

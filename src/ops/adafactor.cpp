@@ -1,7 +1,5 @@
 #include "sftbench/ops/adafactor.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -9,6 +7,7 @@
 #include "ops/checks.h"
 #include "ops/cpu_dispatch.h"
 #include "ops/cpu_update_dispatch.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench::ops {
 namespace {

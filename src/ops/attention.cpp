@@ -1,7 +1,5 @@
 #include "sftbench/ops/attention.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 
 #include "ops/attention_impl.h"
@@ -9,6 +7,7 @@
 #include "ops/cpu_dispatch.h"
 #include "ops/dropout_mask.h"
 #include "ops/library_attention.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench::ops {
 namespace {

@@ -1,11 +1,10 @@
 // Attention from stock operators: a tile of queries of all query heads of one key/value head
 // against all keys that the tile sees. Memory: tile x keys scores, never S x S.
-#include <torch/torch.h>
-
 #include <algorithm>
 
 #include "ops/attention_impl.h"
 #include "ops/dropout_mask.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench::ops {
 namespace {

@@ -1,11 +1,10 @@
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <functional>
 
 #include "ops/attention_impl.h"
 #include "ops/cpu_dispatch.h"
 #include "ops/dropout_mask.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench::ops {
 namespace {

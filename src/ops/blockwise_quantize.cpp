@@ -1,10 +1,9 @@
 #include "sftbench/ops/blockwise_quantize.h"
 
-#include <torch/torch.h>
-
 #include "ops/blockwise_quantize_impl.h"
 #include "ops/checks.h"
 #include "ops/cpu_kernels.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench::ops {
 

@@ -1,9 +1,8 @@
 // The same arithmetic with stock operators: any device, any strides.
-#include <torch/torch.h>
-
 #include <cmath>
 
 #include "ops/blockwise_quantize_impl.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/update.h"
 
 namespace sftbench::ops {

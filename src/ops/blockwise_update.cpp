@@ -1,12 +1,11 @@
 #include "sftbench/ops/blockwise_update.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 
 #include "ops/blockwise_quantize_impl.h"
 #include "ops/checks.h"
 #include "ops/cpu_dispatch.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench::ops {
 namespace {

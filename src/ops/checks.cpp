@@ -1,9 +1,9 @@
 #include "ops/checks.h"
 
-#include <torch/torch.h>
-
 #include <sstream>
 #include <stdexcept>
+
+#include "sftbench/base/torch.h"
 
 namespace sftbench::ops {
 namespace {

@@ -1,6 +1,6 @@
-#include <torch/torch.h>
-
 #include "ops/cross_entropy_impl.h"
+
+#include "sftbench/base/torch.h"
 
 namespace sftbench::ops {
 

@@ -1,13 +1,12 @@
 #include "sftbench/ops/dequantize.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <vector>
 
 #include "ops/checks.h"
 #include "ops/cpu_dispatch.h"
 #include "ops/dequantize_impl.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench::ops {
 

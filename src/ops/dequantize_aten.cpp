@@ -1,9 +1,8 @@
 // Dequantisation with stock operators: float64, for gradient checks, and devices without a kernel.
-#include <torch/torch.h>
-
 #include <vector>
 
 #include "ops/dequantize_impl.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench::ops {
 namespace {

@@ -1,12 +1,11 @@
 // Forward goes through W by output features, backward by input features, so that each tile gives a
 // part of the result that is whole: no tile adds to what another has rounded.
-#include <torch/torch.h>
-
 #include <algorithm>
 
 #include "ops/checks.h"
 #include "ops/gemm.h"
 #include "ops/torch_version.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/dequantize.h"
 #include "sftbench/ops/recomputation.h"
 

@@ -2,7 +2,6 @@
 // libtorch's generator, seeded anew each time. Over attention's probabilities it comes from the
 // counter on every device.
 #include <ATen/Parallel.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,7 @@
 #include "ops/checks.h"
 #include "ops/dropout_mask.h"
 #include "ops/random_bits.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench::ops {
 namespace {

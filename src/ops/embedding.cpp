@@ -1,10 +1,9 @@
 #include "sftbench/ops/embedding.h"
 
-#include <torch/torch.h>
-
 #include "ops/checks.h"
 #include "ops/cpu_dispatch.h"
 #include "ops/embedding_impl.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
 
 namespace sftbench::ops {

@@ -1,10 +1,9 @@
-#include <torch/torch.h>
-
 #include <numeric>
 #include <vector>
 
 #include "ops/cpu_dispatch.h"
 #include "ops/embedding_impl.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench::ops {
 

@@ -2,12 +2,11 @@
 // the hardware wants them, the sum always running along rows of both.
 #include "sftbench/ops/fp8_linear.h"
 
-#include <torch/torch.h>
-
 #include "ops/torch_version.h"
 
 #if SFTBENCH_TORCH_2
 #include "ops/checks.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
 #if SFTBENCH_CUDA
 #include <ATen/cuda/CUDAContext.h>

@@ -1,8 +1,7 @@
 #include "ops/gemm.h"
 
-#include <torch/torch.h>
-
 #include "ops/gemm_onednn.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench::ops {
 namespace {

@@ -1,7 +1,5 @@
 #include "ops/gemm_onednn.h"
 
-#include <torch/torch.h>
-
 #include <stdexcept>
 
 #if SFTBENCH_ONEDNN
@@ -10,6 +8,8 @@
 #include <memory>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
+
+#include "sftbench/base/torch.h"
 #endif
 
 namespace sftbench::ops {

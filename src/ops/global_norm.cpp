@@ -1,12 +1,11 @@
 #include "sftbench/ops/global_norm.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "ops/checks.h"
 #include "ops/cpu_dispatch.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench::ops {
 namespace {

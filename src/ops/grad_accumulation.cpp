@@ -1,6 +1,6 @@
 #include "sftbench/ops/grad_accumulation.h"
 
-#include <torch/torch.h>
+#include "sftbench/base/torch.h"
 
 namespace sftbench::ops {
 

@@ -1,7 +1,5 @@
 #include "ops/library_attention.h"
 
-#include <torch/torch.h>
-
 #if SFTBENCH_CUDA
 #include <ATen/cuda/CUDAContext.h>
 #endif
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "ops/torch_version.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench::ops {
 

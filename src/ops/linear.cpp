@@ -1,10 +1,9 @@
 #include "sftbench/ops/linear.h"
 
-#include <torch/torch.h>
-
 #include "ops/checks.h"
 #include "ops/gemm.h"
 #include "ops/torch_version.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
 #include "sftbench/ops/recomputation.h"
 

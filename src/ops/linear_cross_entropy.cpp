@@ -1,13 +1,12 @@
 #include "sftbench/ops/linear_cross_entropy.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 
 #include "ops/checks.h"
 #include "ops/cpu_dispatch.h"
 #include "ops/cross_entropy_impl.h"
 #include "ops/gemm.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
 
 namespace sftbench::ops {

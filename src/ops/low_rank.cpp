@@ -2,10 +2,9 @@
 // A_i stacked; column block i of it belongs to adapter i.
 #include "sftbench/ops/low_rank.h"
 
-#include <torch/torch.h>
-
 #include "ops/checks.h"
 #include "ops/gemm.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
 
 namespace sftbench::ops {

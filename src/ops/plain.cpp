@@ -2,12 +2,11 @@
 // measured against this.
 #include "sftbench/ops/plain.h"
 
-#include <torch/torch.h>
-
 #include <limits>
 
 #include "ops/checks.h"
 #include "ops/dropout_mask.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/linear.h"
 #include "sftbench/ops/linear_cross_entropy.h"
 

@@ -1,10 +1,9 @@
 #include "sftbench/ops/rms_norm.h"
 
-#include <torch/torch.h>
-
 #include "ops/checks.h"
 #include "ops/cpu_dispatch.h"
 #include "ops/rms_norm_impl.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
 
 namespace sftbench::ops {

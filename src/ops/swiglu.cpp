@@ -1,10 +1,9 @@
 #include "sftbench/ops/swiglu.h"
 
-#include <torch/torch.h>
-
 #include "ops/checks.h"
 #include "ops/cpu_dispatch.h"
 #include "ops/swiglu_impl.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench::ops {
 namespace {

@@ -1,6 +1,6 @@
-#include <torch/torch.h>
-
 #include "ops/swiglu_impl.h"
+
+#include "sftbench/base/torch.h"
 
 namespace sftbench::ops {
 namespace {

@@ -1,12 +1,11 @@
 #include "sftbench/ops/update.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 
 #include "ops/checks.h"
 #include "ops/cpu_dispatch.h"
 #include "ops/cpu_update_dispatch.h"
+#include "sftbench/base/torch.h"
 
 // The rules once more, on tensors.
 #define SFTBENCH_ISA aten

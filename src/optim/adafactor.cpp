@@ -1,11 +1,10 @@
 // transformers.Adafactor as Trainer makes it: the rate is the configured one (neither relative nor
 // scaled by the parameter), no first moment.
-#include <torch/torch.h>
-
 #include <cmath>
 
 #include "optim/kinds.h"
 #include "optim/state_tensors.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/adafactor.h"
 
 namespace sftbench {

@@ -1,10 +1,9 @@
 #include "optim/elementwise.h"
 
-#include <torch/torch.h>
-
 #include <utility>
 
 #include "optim/state_tensors.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 namespace {

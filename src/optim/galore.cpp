@@ -3,8 +3,6 @@
 // of every 200th step, an inner optimiser steps there, and a quarter of its update is projected
 // back. All other tensors get the inner optimiser itself.
 // The inner step runs on a tensor of zeros in place of the parameter and leaves its update there.
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -14,6 +12,7 @@
 #include "optim/state_tensors.h"
 #include "optim/update_in_backward.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/adafactor.h"
 #include "sftbench/ops/update.h"
 

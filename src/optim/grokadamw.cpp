@@ -4,14 +4,13 @@
 // is ever given by Trainer, so the slow mean's beta stays at its start.
 //
 // As in the package the states live in host memory and visit the device for the update.
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "optim/elementwise.h"
 #include "optim/kinds.h"
 #include "optim/state_tensors.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/global_norm.h"
 #include "sftbench/ops/update.h"
 

@@ -1,12 +1,11 @@
 #include "optim/quantized.h"
 
-#include <torch/torch.h>
-
 #include <utility>
 
 #include "optim/quantized_paging.h"
 #include "optim/state_tensors.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/update.h"
 
 namespace sftbench {

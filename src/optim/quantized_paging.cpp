@@ -1,7 +1,5 @@
 #include "optim/quantized_paging.h"
 
-#include <torch/torch.h>
-
 #ifdef SFTBENCH_CUDA
 #include <ATen/cuda/CUDAEvent.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -9,6 +7,8 @@
 #endif
 
 #include <algorithm>
+
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 

@@ -2,12 +2,12 @@
 
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <functional>
 #include <utility>
 
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/global_norm.h"
 
 namespace sftbench {

@@ -1,10 +1,9 @@
 #include "sftbench/parallel/communicator.h"
 
-#include <torch/torch.h>
-
 #include <mutex>
 
 #include "parallel/collective_call.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 namespace {

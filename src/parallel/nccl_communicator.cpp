@@ -1,11 +1,10 @@
 #include "parallel/nccl_communicator.h"
 
-#include <torch/torch.h>
-
 #include <chrono>
 #include <thread>
 
 #include "parallel/collective_call.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 

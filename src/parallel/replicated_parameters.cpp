@@ -5,8 +5,6 @@
 //
 // Which bucket a gradient is in follows from the model alone, never from which rank had a gradient:
 // ranks on which a parameter was not used contribute zeros.
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -14,6 +12,7 @@
 #include "parallel/whole_parameters.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/parallel/parallel_parameters.h"
 
 namespace sftbench {

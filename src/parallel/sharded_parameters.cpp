@@ -9,8 +9,6 @@
 // So never more than two layers and two layers' gradients are there at once, beside the root unit
 // (SHARD_GRAD_OP frees no layer before its backward; gradients of several micro-batches that are
 // not reduced each stay).
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -21,6 +19,7 @@
 #include "parallel/sharded_unit.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/parallel/parallel_parameters.h"
 
 namespace sftbench {

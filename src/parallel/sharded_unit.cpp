@@ -1,12 +1,11 @@
 #include "parallel/sharded_unit.h"
 
-#include <torch/torch.h>
-
 #include <map>
 #include <utility>
 
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 namespace {

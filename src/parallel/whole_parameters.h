@@ -1,13 +1,12 @@
 // What kept and replicated parameters have in common: every rank has all of them, all the time.
 #pragma once
 
-#include <torch/torch.h>
-
 #include <string>
 #include <vector>
 
 #include "parallel/forward_order.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/parallel/parallel_parameters.h"
 
 namespace sftbench {

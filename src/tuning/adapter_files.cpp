@@ -2,8 +2,6 @@
 // "prompt_embeddings" as it is.
 #include "sftbench/tuning/adapter_files.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -13,6 +11,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/checkpoint/safetensors.h"
 #include "sftbench/checkpoint/safetensors_writer.h"
 #include "sftbench/model/stored_dtype.h"

@@ -1,11 +1,10 @@
 // What adapters have in common, whatever they adapt.
 #pragma once
 
-#include <torch/torch.h>
-
 #include <string>
 
 #include "sftbench/base/digest.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/model/causal_lm.h"
 
 namespace sftbench {

@@ -1,13 +1,12 @@
 #include "tuning/lora.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/low_rank.h"
 #include "tuning/adapter_tensors.h"
 

@@ -1,8 +1,7 @@
 #include "tuning/prompt.h"
 
-#include <torch/torch.h>
-
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 #include "tuning/adapter_tensors.h"
 
 namespace sftbench {

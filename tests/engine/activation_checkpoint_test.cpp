@@ -1,10 +1,10 @@
 #include "sftbench/engine/activation_checkpoint.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "engine/step_batches.h"
 #include "engine/training_fixture.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/model/causal_lm.h"
 #include "sftbench/ops/plain.h"
 #include "sftbench/ops/recomputation.h"

@@ -1,7 +1,6 @@
 // Whole runs with adapters against the same runs of Hugging Face Trainer over peft
 // (tests/reference/adapters.py): LoRA from given adapters, prompt tuning from its text.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +8,7 @@
 
 #include "engine/train.h"
 #include "engine/training_fixture.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/tuning/adapter_files.h"
 
 namespace sftbench {

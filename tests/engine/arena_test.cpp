@@ -1,13 +1,13 @@
 #include "engine/arena.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cstring>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "sftbench/base/torch.h"
 #include "sftbench/engine/host_memory.h"
 
 namespace sftbench {

@@ -1,12 +1,12 @@
 // attention_dropout of a model's config.json (Granite's is 0.1) in whole runs. That attention drops
 // what it should is tests/ops/attention_dropout_test.cpp's; here: where, when, and the same again.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 
 #include "engine/train.h"
 #include "engine/training_fixture.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 namespace {

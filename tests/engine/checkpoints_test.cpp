@@ -4,7 +4,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <fstream>
@@ -17,6 +16,7 @@
 #include "engine/saving_fixture.h"
 #include "parallel/gloo_communicator.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/checkpoint/checkpoint.h"
 #include "sftbench/checkpoint/saved_folder.h"
 

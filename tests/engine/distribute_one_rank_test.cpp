@@ -3,7 +3,6 @@
 // that is NCCL.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <map>
@@ -13,6 +12,7 @@
 #include "engine/train.h"
 #include "engine/training_fixture.h"
 #include "parallel/gloo_communicator.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 namespace {

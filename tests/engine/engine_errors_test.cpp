@@ -1,6 +1,7 @@
 // What ends a run without a result, and what it says.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/cuda.h>
 
 #include <fstream>
 
@@ -32,7 +33,8 @@ void expect_error(
 TEST(EngineErrors, MoreThanOneRank) {
   TrainingJob job = small_job();
   job.device.ranks = 4;
-  expect_error(job, ReasonCode::kUnsupported, "the job is for 4 ranks, and this is one process alone");
+  expect_error(job, ReasonCode::kUnsupported,
+               "the job is for 4 ranks, and this is one process alone");
 }
 
 TEST(EngineErrors, GpuWhereThereIsNone) {
@@ -58,9 +60,10 @@ TEST(EngineErrors, UnknownNamesOfTheJob) {
                StartsWith("learning-rate schedule 'polynomal' is not implemented"));
   job = small_job();
   job.tuning = "lroa";
-  expect_error(job, ReasonCode::kUnsupported,
-               "tuning method 'lroa' is not implemented; there are full, gptq-lora, lora, pt; did you mean "
-               "'lora'?");
+  expect_error(
+      job, ReasonCode::kUnsupported,
+      "tuning method 'lroa' is not implemented; there are full, gptq-lora, lora, pt; did you mean "
+      "'lora'?");
   job = small_job();
   job.precision.torch_dtype = "float8";
   expect_error(job, ReasonCode::kUnsupported,

@@ -1,11 +1,11 @@
 // GPTQ-LoRA through the engine: Trainer over peft on the dequantised weights
 // (tests/reference/gptq.py) step by step, and whole runs in float16.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "engine/train.h"
 #include "engine/training_fixture.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/tuning/adapter_files.h"
 
 namespace sftbench {

@@ -2,7 +2,6 @@
 // the same losses and the same parameters; and what a rank keeps and sends is what theory says.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <map>
 #include <string>
@@ -12,6 +11,7 @@
 #include "engine/training_fixture.h"
 #include "engine/training_run.h"
 #include "parallel/rank_processes.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/engine/host_memory.h"
 
 namespace sftbench {

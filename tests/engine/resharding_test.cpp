@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <torch/torch.h>
+#include <torch/serialize.h>
 
 #include <string>
 #include <vector>
@@ -12,6 +12,7 @@
 #include "engine/saving_fixture.h"
 #include "parallel/rank_processes.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/checkpoint/stored_state.h"
 #include "sftbench/model/stored_dtype.h"
 

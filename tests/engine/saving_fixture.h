@@ -2,8 +2,6 @@
 // its beginning and its end.
 #pragma once
 
-#include <torch/torch.h>
-
 #include <filesystem>
 #include <map>
 #include <string>
@@ -12,6 +10,7 @@
 #include "engine/train.h"
 #include "engine/training_fixture.h"
 #include "engine/training_run.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 

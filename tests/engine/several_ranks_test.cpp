@@ -2,7 +2,6 @@
 // (tests/reference/distributed.py), and one rank's run against that of several.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -14,6 +13,7 @@
 #include "engine/train.h"
 #include "engine/training_fixture.h"
 #include "parallel/rank_processes.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/tuning/adapter_files.h"
 
 namespace sftbench {

@@ -13,7 +13,7 @@
 namespace sftbench {
 
 inline std::string training_folder() {
-  return std::string(SFTBENCH_TEST_DATA) + "/training";
+  return SFTBENCH_TEST_DATA "/training";
 }
 
 class Recorder : public TrainObserver {

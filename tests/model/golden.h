@@ -1,14 +1,13 @@
 // The golden files of tests/reference/models.py, as tests of the model module read them.
 #pragma once
 
-#include <torch/torch.h>
-
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <string>
 
 #include "sftbench/base/json.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/checkpoint/checkpoint.h"
 #include "sftbench/model/causal_lm.h"
 #include "test_device.h"

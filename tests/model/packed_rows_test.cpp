@@ -1,11 +1,11 @@
 // A row of several sequences against each of them alone: the same losses, the same gradients. What
 // a sequence alone should give is held against Hugging Face in hugging_face_test.cpp.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <vector>
 
 #include "model/golden.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench::testing {
 namespace {

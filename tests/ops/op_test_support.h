@@ -5,12 +5,12 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "sftbench/base/torch.h"
 #include "test_device.h"
 
 namespace sftbench::ops {

@@ -1,6 +1,5 @@
 // GaLore against ten steps of galore-torch (tests/reference/quantized.py, optim/galore.json).
 #include <gmock/gmock.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +7,7 @@
 
 #include "optim/quantized_golden.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 namespace {

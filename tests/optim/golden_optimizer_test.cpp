@@ -2,12 +2,12 @@
 // (tests/reference/optimizers.py), on tensors of one element, of odd sizes, with gradients that are
 // zero, mostly zero, tiny, or not contiguous.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <filesystem>
 
 #include "sftbench/base/json.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/optim/optimizer.h"
 #include "test_device.h"
 

@@ -2,13 +2,13 @@
 // do (tests/reference/training.py, parts.json).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <limits>
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/global_norm.h"
 #include "sftbench/optim/gradient_scaling.h"
 #include "sftbench/optim/optimizer.h"

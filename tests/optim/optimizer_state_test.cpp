@@ -4,7 +4,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <map>
@@ -13,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "sftbench/base/torch.h"
 #include "sftbench/optim/gradient_scaling.h"
 #include "sftbench/optim/optimizer.h"
 

@@ -2,14 +2,13 @@
 // and its results.
 #pragma once
 
-#include <torch/torch.h>
-
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "sftbench/base/json.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/optim/optimizer.h"
 
 namespace sftbench {

@@ -1,7 +1,6 @@
 // Optimisers with 8-bit, 4-bit and paged states against ten steps of bitsandbytes and torchao
 // (tests/reference/quantized.py, optim/quantized.json).
 #include <gmock/gmock.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <map>
@@ -9,6 +8,7 @@
 #include "optim/quantized_golden.h"
 #include "optim/quantized_paging.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 namespace {

@@ -3,10 +3,10 @@
 #include "optim/update_in_backward.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <functional>
 
+#include "sftbench/base/torch.h"
 #include "sftbench/ops/linear.h"
 
 namespace sftbench {

@@ -1,13 +1,13 @@
 // Every collective operation over Gloo, between processes, against sums that the test computes. All
 // ranks can compute all ranks' inputs, so that nothing but the operation itself crosses.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <numeric>
 
 #include "parallel/rank_processes.h"
 #include "sftbench/base/clock.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/parallel/process_mesh.h"
 
 namespace sftbench {

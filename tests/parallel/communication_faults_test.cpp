@@ -2,13 +2,13 @@
 // abort. Each time every rank learns it in time, with an error that names what was under way.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cstdlib>
 #include <thread>
 
 #include "parallel/rank_processes.h"
 #include "sftbench/base/clock.h"
+#include "sftbench/base/torch.h"
 #include "sftbench/parallel/process_mesh.h"
 
 namespace sftbench {

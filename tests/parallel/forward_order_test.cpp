@@ -2,9 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <string>
+
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 namespace {

@@ -5,13 +5,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <atomic>
 #include <thread>
 
 #include "parallel/fork_ranks.h"
 #include "sftbench/base/clock.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "parallel/fork_ranks.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 namespace {

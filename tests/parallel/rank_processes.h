@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <torch/torch.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +28,7 @@
 #include "parallel/fork_ranks.h"
 #include "parallel/gloo_communicator.h"
 #include "sftbench/base/json.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench::testing {
 

@@ -8,8 +8,6 @@
 // gets wrong numbers every time instead of sometimes. A reduce-scatter's input stays clobbered.
 #pragma once
 
-#include <torch/torch.h>
-
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -17,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "sftbench/base/torch.h"
 #include "sftbench/parallel/communicator.h"
 
 namespace sftbench::testing {

@@ -4,7 +4,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <deque>
@@ -13,6 +12,7 @@
 
 #include "parallel/rank_processes.h"
 #include "parallel/recording_communicator.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 namespace {

@@ -1,9 +1,9 @@
 #include "sftbench/tuning/tuning.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
 
 namespace sftbench {
 namespace {
