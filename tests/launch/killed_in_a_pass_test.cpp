@@ -42,7 +42,8 @@ class KilledInAPassTest : public testing::TestWithParam<const char*> {
   ~KilledInAPassTest() override { EXPECT_THAT(processes_.alive(), IsEmpty()); }
 
   static fs::path empty_folder() {
-    const fs::path folder = fs::path(testing::TempDir()) / "killed_in_a_pass";
+    const fs::path folder =
+        fs::path(testing::TempDir()) / (std::string("killed_in_a_pass.") + GetParam());
     fs::remove_all(folder);
     fs::create_directories(folder);
     return folder;
