@@ -1,5 +1,7 @@
 #include "step/children.h"
 
+#include <torch/torch.h>
+
 #include <fstream>
 #include <random>
 #include <vector>
@@ -7,7 +9,6 @@
 #include "engine/training_run.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/json.h"
-#include "sftbench/base/torch.h"
 #include "sftbench/engine/host_memory.h"
 #include "sftbench/engine/make_engine.h"
 #include "sftbench/measure/host_info.h"

@@ -3,9 +3,9 @@
 // torch::optim::AdamW. Nothing of sftbench is in it.
 #pragma once
 
-#include <vector>
+#include <torch/torch.h>
 
-#include "sftbench/base/torch.h"
+#include <vector>
 
 namespace sftbench::bench {
 
