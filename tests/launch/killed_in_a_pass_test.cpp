@@ -19,7 +19,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-constexpr double kDeadlineSeconds = 5;
+// Also for ranks to meet, which takes them seconds on a busy machine; a rank that is killed is missed at once.
+constexpr double kDeadlineSeconds = 30;
 
 #ifdef SFTBENCH_KILLING_ENGINE
 constexpr const char* kKillingEngine = SFTBENCH_KILLING_ENGINE;
@@ -33,13 +34,18 @@ class KilledInAPassTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     if (kKillingEngine == nullptr) GTEST_SKIP() << "this build has no training engine";
+#if !SFTBENCH_HAS_GLOO
+    GTEST_SKIP() << "this build has no Gloo";
+#endif
     std::ofstream dataset(folder_ / "dataset.jsonl");
     for (int i = 0; i < 16; ++i) {
       dataset << R"({"output": "word )" << i << R"(\n\n### Response: words of the day"})"
               << "\n";
     }
   }
-  ~KilledInAPassTest() override { EXPECT_THAT(processes_.alive(), IsEmpty()); }
+  ~KilledInAPassTest() override {
+    EXPECT_THAT(processes_.alive(), IsEmpty());
+  }
 
   static fs::path empty_folder() {
     const fs::path folder =
@@ -104,7 +110,6 @@ TEST_P(KilledInAPassTest, AllEndAndTheOutcomeTellsWhere) {
   TrainingJob job = KilledInAPassTest::job();
   const double begin_s = steady_seconds();
   const std::string ending = train(job, "rank 1 " + pass);
-  if (ending.find("has no Gloo") != std::string::npos) GTEST_SKIP() << ending;
   EXPECT_LT(steady_seconds() - begin_s, kDeadlineSeconds + 10);
   EXPECT_THAT(ending, StartsWith("KILLED: rank 1: the process was ended from outside by SIGKILL; "
                                  "its log: results/x.rank1.log"));
