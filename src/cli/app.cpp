@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/launched_run.h"
+#include "sftbench/base/cpu_instructions.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/cli/completion.h"
@@ -171,6 +172,7 @@ int run_app(int argc, char** argv) {
   std::signal(SIGXFSZ,
               SIG_IGN);  // a file that may not grow (ulimit -f) is an error like a full disk
   try {
+    limit_libraries();
     if (argc == 1) {
       std::fputs(app.help().c_str(), stderr);
       return kUsageExitCode;

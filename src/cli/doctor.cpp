@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/engine_probe.h"
+#include "sftbench/base/cpu_instructions.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
@@ -63,7 +64,10 @@ Finding find_memory(const HostInfo& host) {
 }
 
 Finding find_cpu(const HostInfo& host) {
-  return {"cpu", "ok", host.cpu + ", " + std::to_string(host.cores) + " cores to use", ""};
+  return {"cpu", "ok",
+          host.cpu + ", " + std::to_string(host.cores) + " cores to use, " +
+              std::string(to_string(cpu_instructions())) + " kernels",
+          ""};
 }
 
 // A run uses all cores that this process may use, unless --threads says otherwise.

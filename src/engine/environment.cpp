@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 
+#include "sftbench/base/cpu_instructions.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/measure/nvml.h"
 
@@ -57,6 +58,7 @@ Json engine_environment() {
           {"blas", blas_in_use()},
           {"onednn", build_line("Intel(R) MKL-DNN ")},
           {"threads", at::get_num_threads()},
+          {"cpu_instructions", to_string(cpu_instructions())},
           {"cuda", build_line("CUDA Runtime ")},
           {"nccl", build_line("NCCL ")},
           {"driver", nvml ? Json(nvml->driver_version()) : Json()},

@@ -5,7 +5,7 @@
 
 namespace sftbench {
 
-// {libtorch, blas, onednn, threads, cpu_capability, cuda, nccl, driver, gpus}; null where there is
+// {libtorch, blas, onednn, threads, cpu_instructions, cuda, nccl, driver, gpus}; null where there is
 // none.
 Json engine_environment();
 

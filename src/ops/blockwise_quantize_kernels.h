@@ -10,9 +10,9 @@
 
 namespace sftbench::ops::SFTBENCH_ISA {
 
-using U64 = uint64_t __attribute__((vector_size(64)));
-using Bytes16 = uint8_t __attribute__((vector_size(16)));
-using Bytes8 = uint8_t __attribute__((vector_size(8)));
+using Pairs = uint64_t __attribute__((vector_size(4 * SFTBENCH_LANES)));
+using Bytes = uint8_t __attribute__((vector_size(SFTBENCH_LANES)));           // one a lane
+using PairBytes = uint8_t __attribute__((vector_size(SFTBENCH_LANES / 2)));  // one a pair of lanes
 
 constexpr int64_t kBlock = kQuantBlockNumel;
 
@@ -99,12 +99,12 @@ struct Codes8 {
   static SFTBENCH_INLINE uint8_t* at(uint8_t* codes, int64_t i) { return codes + i; }
   static SFTBENCH_INLINE int64_t bytes(int64_t lanes) { return lanes; }
   static SFTBENCH_INLINE U unpack(const uint8_t* codes) {
-    Bytes16 bytes;
+    Bytes bytes;
     __builtin_memcpy(&bytes, codes, sizeof bytes);
     return __builtin_convertvector(bytes, U);
   }
   static SFTBENCH_INLINE void pack(uint8_t* codes, U v) {
-    const Bytes16 bytes = __builtin_convertvector(v, Bytes16);
+    const Bytes bytes = __builtin_convertvector(v, Bytes);
     __builtin_memcpy(codes, &bytes, sizeof bytes);
   }
 };
@@ -120,14 +120,14 @@ struct Codes4 {
   static SFTBENCH_INLINE uint8_t* at(uint8_t* codes, int64_t i) { return codes + i / 2; }
   static SFTBENCH_INLINE int64_t bytes(int64_t lanes) { return (lanes + 1) / 2; }
   static SFTBENCH_INLINE U unpack(const uint8_t* codes) {
-    Bytes8 bytes;
+    PairBytes bytes;
     __builtin_memcpy(&bytes, codes, sizeof bytes);
-    const U64 pairs = __builtin_convertvector(bytes, U64);
+    const Pairs pairs = __builtin_convertvector(bytes, Pairs);
     return (U)((pairs >> 4) | ((pairs & 15u) << 32));
   }
   static SFTBENCH_INLINE void pack(uint8_t* codes, U v) {
-    const U64 pairs = (U64)v;
-    const Bytes8 bytes = __builtin_convertvector((pairs << 4) | (pairs >> 32), Bytes8);
+    const Pairs pairs = (Pairs)v;
+    const PairBytes bytes = __builtin_convertvector((pairs << 4) | (pairs >> 32), PairBytes);
     __builtin_memcpy(codes, &bytes, sizeof bytes);
   }
 };

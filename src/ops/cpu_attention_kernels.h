@@ -102,9 +102,12 @@ void attention_pack(const AttentionProblem& p, int64_t kv_head_index, int64_t ti
 
 // --- forward --------------------------------------------------------------------------------------
 
-template <int64_t kCount>
+// Rows of probabilities are formed in registers, in steps of the padding.
+constexpr int64_t kStep = AttentionProblem::kLanes;
+
+template <int64_t kSteps>
 struct Vectors {
-  static constexpr int64_t value = kCount;
+  static constexpr int64_t value = kSteps * kStep / kLanes;
 };
 
 struct RunningSoftmax {
@@ -146,7 +149,7 @@ void soften(const Head& head, int64_t query_head, int64_t tile, int64_t key_tile
   const AttentionProblem& p = head.problem;
   const bool cut = head.cuts(tile, key_tile);
   for (int64_t row = 0; row < head.computed_rows(tile); ++row) {
-    const int64_t keys = tile == key_tile ? round_up(row + 1, kLanes) : kTile;
+    const int64_t keys = tile == key_tile ? round_up(row + 1, kStep) : kTile;
     float* s = scores + row * kTile;
     if (cut) hide_keys(p, tile * kTile + row, key_tile, keys, s);
     float kept[kDrops ? kTile : 1];
@@ -157,8 +160,8 @@ void soften(const Head& head, int64_t query_head, int64_t tile, int64_t key_tile
           probabilities + row * kTile / Units::kPer, running.top[row], running.total[row],
           output + row * p.padded_dim());
     };
-    static_assert(kTile == 4 * kLanes);
-    switch (keys / kLanes) {
+    static_assert(kTile == 4 * kStep);
+    switch (keys / kStep) {
       case 1:
         soften_vectors(Vectors<1>());
         break;

@@ -2,24 +2,31 @@
 #pragma once
 
 #include "ops/cpu_attention_kernels.h"
+#include "ops/cpu_gemm_kernels.h"
 #include "ops/cpu_row_kernels.h"
 
 namespace sftbench::ops::SFTBENCH_ISA {
 
 template <class T, class Units>
 constexpr CpuKernels make_kernels() {
-  return {rms_norm_forward<T>,
-          rms_norm_backward<T>,
-          rope<T>,
-          swiglu_forward<T>,
-          swiglu_backward<T>,
-          add_rows<T>,
-          cross_entropy<T>,
-          sum_of_squares<T>,
-          attention_pack<Units, T>,
-          attention_forward<Units, T>,
-          attention_backward<Units, T>,
-          attention_reduce<T>};
+  return {.rms_norm_forward = rms_norm_forward<T>,
+          .rms_norm_backward = rms_norm_backward<T>,
+          .rope = rope<T>,
+          .swiglu_forward = swiglu_forward<T>,
+          .swiglu_backward = swiglu_backward<T>,
+          .add_rows = add_rows<T>,
+          .cross_entropy = cross_entropy<T>,
+          .sum_of_squares = sum_of_squares<T>,
+          .attention_pack = attention_pack<Units, T>,
+          .attention_forward = attention_forward<Units, T>,
+          .attention_backward = attention_backward<Units, T>,
+          .attention_reduce = attention_reduce<T>,
+          .gemm_rows = kTileRows,
+          .gemm_columns = kTileColumns,
+          .gemm_pack_left = gemm_pack<kTileRows, T>,
+          .gemm_pack_right = gemm_pack<kTileColumns, T>,
+          .gemm_multiply = gemm_multiply,
+          .gemm_round = gemm_round<T>};
 }
 
 #ifdef SFTBENCH_HAS_BF16_PRODUCTS

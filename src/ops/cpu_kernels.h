@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "sftbench/base/cpu_instructions.h"
+
 namespace sftbench::ops {
 
 // One call of causal attention; the layouts are those of attention.h. Everything is padded to tiles
@@ -40,6 +42,22 @@ struct AttentionProblem {
   }  // upper bound per key/value head
 };
 
+// What a panel is packed from: `count` rows of a left operand, or columns of a right one. Element k
+// of vector i stands at data[i * vector_stride + k * depth_stride].
+struct GemmPanel {
+  const void* data;
+  int64_t vector_stride, depth_stride, count, depth;
+};
+
+// c [rows, columns] (+)= left right: panels of `depth` positions, one behind the other.
+struct GemmBlock {
+  const float *left, *right;
+  int64_t rows, columns, depth;
+  float* c;
+  int64_t c_stride;
+  bool accumulate;
+};
+
 struct CpuKernels {
   void (*rms_norm_forward)(const void* x, const void* weight, void* y, float* rstd, int64_t rows,
                            int64_t width, float epsilon);
@@ -68,6 +86,14 @@ struct CpuKernels {
   void (*attention_backward)(const AttentionProblem& problem, int64_t kv_head_index, int64_t part,
                              float* scratch);
   void (*attention_reduce)(const AttentionProblem& problem, int64_t kv_head_index, int64_t tile);
+
+  // Matrix products (cpu_gemm_kernels.h). A left panel has gemm_rows vectors, a right one
+  // gemm_columns; what lies beyond the operand is 0.
+  int64_t gemm_rows, gemm_columns;
+  void (*gemm_pack_left)(const GemmPanel& from, float* panel);
+  void (*gemm_pack_right)(const GemmPanel& from, float* panel);
+  void (*gemm_multiply)(const GemmBlock& block);
+  void (*gemm_round)(const float* sums, const void* bias, float beta, void* out, int64_t columns);
 };
 
 inline int64_t attention_scratch_numel(const AttentionProblem& problem) {
@@ -77,13 +103,7 @@ inline int64_t attention_scratch_numel(const AttentionProblem& problem) {
 
 enum class CpuType { kFloat32, kBFloat16, kFloat16 };
 
-// The best table for this processor. SFTBENCH_ISA=baseline|avx2|avx512|avx512_bf16 in the
-// environment asks for a lesser one (for tests and comparisons); one that the processor does not
-// have is ignored.
+// The table of the instruction set that this process uses (base/cpu_instructions.h).
 const CpuKernels& cpu_kernels(CpuType type);
-
-// The same choice, for kernels that stand in tables of their own.
-enum class CpuInstructions { kBaseline, kAvx2, kAvx512, kAvx512Bf16 };
-CpuInstructions cpu_instructions();
 
 }  // namespace sftbench::ops

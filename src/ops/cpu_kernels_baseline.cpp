@@ -4,6 +4,6 @@
 #include "ops/cpu_kernels.h"
 
 #define SFTBENCH_ISA baseline
-#define SFTBENCH_BLOCK_ROWS 2
-#define SFTBENCH_BLOCK_VECTORS 1
+#define SFTBENCH_BLOCK_ROWS 4
+#define SFTBENCH_BLOCK_VECTORS 2
 #include "ops/cpu_kernel_table.h"

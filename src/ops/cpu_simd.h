@@ -1,7 +1,9 @@
-// Sixteen floats at a time, in the vector extension of GCC and clang: each instruction set's file
-// compiles the same text into its own registers. Included by cpu_kernels_*.cpp only, after their
-// target pragma; everything stands in a namespace per instruction set, and no function from outside
-// is called, so no code for a processor that is not there can leak into the rest of the program.
+// A register of floats at a time, in the vector extension of GCC and clang: each instruction set's
+// file compiles the same text into its own registers. Vectors are no wider than those: compilers
+// take selections and conversions of wider ones apart, element by element. Included by
+// cpu_kernels_*.cpp and their like only, after their target pragma; everything stands in a namespace
+// per instruction set, and no function from outside is called, so no code for a processor that is
+// not there can leak into the rest of the program.
 #pragma once
 
 #include <immintrin.h>
@@ -10,14 +12,22 @@
 
 #define SFTBENCH_INLINE inline __attribute__((always_inline))
 
+#if defined(SFTBENCH_HAS_AVX512)
+#define SFTBENCH_LANES 16
+#elif defined(__AVX2__)
+#define SFTBENCH_LANES 8
+#else
+#define SFTBENCH_LANES 4
+#endif
+
 namespace sftbench::ops::SFTBENCH_ISA {
 
-constexpr int64_t kLanes = 16;
+constexpr int64_t kLanes = SFTBENCH_LANES;
 
-using F = float __attribute__((vector_size(64)));
-using I = int32_t __attribute__((vector_size(64)));
-using U = uint32_t __attribute__((vector_size(64)));
-using H = uint16_t __attribute__((vector_size(32)));
+using F = float __attribute__((vector_size(4 * SFTBENCH_LANES)));
+using I = int32_t __attribute__((vector_size(4 * SFTBENCH_LANES)));
+using U = uint32_t __attribute__((vector_size(4 * SFTBENCH_LANES)));
+using H = uint16_t __attribute__((vector_size(2 * SFTBENCH_LANES)));
 
 struct BFloat16 {
   uint16_t bits;
@@ -26,8 +36,9 @@ struct Float16 {
   uint16_t bits;
 };
 
+// Subtracting 0 changes no value, so the compiler leaves it out. Adding 0 would turn -0 into 0.
 SFTBENCH_INLINE F splat(float value) {
-  return F{} + value;
+  return value - F{};
 }
 
 SFTBENCH_INLINE F load(const float* p) {
@@ -128,6 +139,7 @@ SFTBENCH_INLINE F maximum(F a, F b) {
 
 template <class Combine>
 SFTBENCH_INLINE float reduce(F v, Combine&& combine) {
+#if SFTBENCH_LANES == 16
   v = combine(v,
               __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
   v = combine(v,
@@ -136,6 +148,14 @@ SFTBENCH_INLINE float reduce(F v, Combine&& combine) {
               __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
   v = combine(v,
               __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
+#elif SFTBENCH_LANES == 8
+  v = combine(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3));
+  v = combine(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5));
+  v = combine(v, __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6));
+#else
+  v = combine(v, __builtin_shufflevector(v, v, 2, 3, 0, 1));
+  v = combine(v, __builtin_shufflevector(v, v, 1, 0, 3, 2));
+#endif
   return v[0];
 }
 

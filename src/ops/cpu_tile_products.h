@@ -63,34 +63,35 @@ struct LeftOperand {
   int64_t row, unit;
 };
 
+// kRows x kVectors registers of the result, held in registers while all units pass by.
 template <class Units, int kRows, int kVectors>
 SFTBENCH_INLINE void multiply_block(LeftOperand a, const uint32_t* b, int64_t b_stride,
                                     int64_t units, float* c, int64_t c_stride, bool accumulate) {
   F sums[kRows][kVectors];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int j = 0; j < kVectors; ++j) {
       sums[i][j] = accumulate ? load(c + i * c_stride + j * kLanes) : splat(0);
     }
   }
   for (int64_t k = 0; k < units; ++k) {
     F right[kVectors];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int j = 0; j < kVectors; ++j) {
       right[j] = load(reinterpret_cast<const float*>(b + k * b_stride) + j * kLanes);
     }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       const uint32_t left = a.data[i * a.row + k * a.unit];
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int j = 0; j < kVectors; ++j)
         sums[i][j] = Units::multiply_add(sums[i][j], left, right[j]);
     }
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int j = 0; j < kVectors; ++j) store(c + i * c_stride + j * kLanes, sums[i][j]);
   }
 }
@@ -100,16 +101,18 @@ SFTBENCH_INLINE void multiply_block(LeftOperand a, const uint32_t* b, int64_t b_
 // a sum over queries begins there.
 enum class Need { kAll, kColumnsToRow, kUnitsToRow, kUnitsFromRow };
 
+// Columns [j, end), kVectors registers at a time as long as there are so many.
 template <class Units, int kVectors>
 SFTBENCH_INLINE void multiply_columns(LeftOperand a, const uint32_t* b, int64_t columns,
                                       int64_t units, float* c, bool accumulate, int64_t j,
                                       int64_t end) {
-  for (; j + kVectors * kLanes <= end; j += kVectors * kLanes) {
+  constexpr int64_t kWidth = kVectors * kLanes;
+  for (; j + kWidth <= end; j += kWidth) {
     multiply_block<Units, SFTBENCH_BLOCK_ROWS, kVectors>(a, b + j, columns, units, c + j, columns,
                                                          accumulate);
   }
   if constexpr (kVectors > 1) {
-    multiply_columns<Units, kVectors / 2>(a, b, columns, units, c, accumulate, j, end);
+    multiply_columns<Units, kVectors - 1>(a, b, columns, units, c, accumulate, j, end);
   }
 }
 

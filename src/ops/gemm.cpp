@@ -1,5 +1,6 @@
 #include "ops/gemm.h"
 
+#include "ops/gemm_cpu.h"
 #include "ops/gemm_onednn.h"
 #include "sftbench/base/torch.h"
 
@@ -8,26 +9,22 @@ namespace {
 
 using torch::Tensor;
 
-// libtorch 1.13 multiplies no float16 matrices on CPUs: they are computed in float32 and stored in
-// float16.
-bool computes_in_float32(const Tensor& tensor) {
-  return tensor.scalar_type() == torch::kFloat16 && tensor.device().is_cpu();
-}
-
-// Products of narrower matrices that are wanted in float32; only oneDNN gives them so.
+// Products of narrower matrices that are wanted in float32: libtorch's rounds first.
 bool is_wider(const Tensor& out, const Tensor& a) {
   return out.scalar_type() != a.scalar_type();
 }
 
-// out = a b + bias, or out += a b where beta is 1 and there is no bias.
+// out = a b + bias, or out += a b where beta is 1 and there is no bias. libtorch's own products of
+// 16-bit matrices on CPUs keep their sums in 16 bits (1.13) or do not exist (float16), so they are
+// left to GPUs and to processors and builds where they are known to be right.
 void multiply_into(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias, double beta) {
   if (out.numel() == 0) return;
-  if (a.size(1) > 0 && onednn_multiplies(a)) {
+  if (a.size(1) == 0) {
+    if (beta == 0.0) bias.defined() ? out.copy_(bias.expand_as(out)) : out.zero_();
+  } else if (cpu_multiplies(a)) {
+    cpu_multiply(out, a, b, bias, beta);
+  } else if (onednn_multiplies(a)) {
     onednn_multiply(out, a, b, bias, beta);
-  } else if (computes_in_float32(a)) {
-    Tensor product = at::mm(a.to(torch::kFloat32), b.to(torch::kFloat32));
-    if (bias.defined()) product += bias;
-    out.copy_(beta == 0.0 ? product : product + out);
   } else if (is_wider(out, a)) {
     const Tensor product = at::mm(a, b);
     beta == 0.0 ? out.copy_(product) : out.add_(product);

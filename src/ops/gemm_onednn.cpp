@@ -103,7 +103,8 @@ std::shared_ptr<const Product> product_for(const Tensor& out, const Tensor& a, c
 bool onednn_multiplies(const Tensor& matrix) {
   if (!matrix.is_cpu()) return false;
   if (matrix.scalar_type() == torch::kFloat32) return true;
-  static const bool has_bfloat16 = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+  // With less it computes in float32 what our own kernels compute faster, or not at all.
+  static const bool has_bfloat16 = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_bf16;
   return matrix.scalar_type() == torch::kBFloat16 && has_bfloat16;
 }
 

@@ -8,7 +8,15 @@
 
 namespace sftbench::ops {
 
-// True where onednn_multiply takes matrices of this dtype and device and has fast kernels for them.
+// Whether this build calls oneDNN.
+#if SFTBENCH_ONEDNN
+constexpr bool kCallsOneDnn = true;
+#else
+constexpr bool kCallsOneDnn = false;
+#endif
+
+// True where onednn_multiply takes matrices of this dtype and device, and the instruction set that
+// oneDNN may use has products of it.
 bool onednn_multiplies(const torch::Tensor& matrix);
 
 // out = a b + bias + beta * out with beta 0 or 1, rounded once. a [M, K], b [K, N], out [M, N]

@@ -6,6 +6,7 @@
 
 #include "ops/checks.h"
 #include "ops/dropout_mask.h"
+#include "ops/gemm_cpu.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/linear.h"
 #include "sftbench/ops/linear_cross_entropy.h"
@@ -20,10 +21,11 @@ torch::Dtype wide_dtype(const Tensor& x) {
   return x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
 }
 
-// libtorch 1.13 multiplies no float16 matrices on CPUs.
+// Without instructions for the dtype, libtorch 1.13 multiplies no float16 matrices, and keeps the
+// sums of bfloat16 products in bfloat16.
 Tensor batched_matmul(const Tensor& a, const Tensor& b) {
-  if (a.scalar_type() != torch::kFloat16 || !a.device().is_cpu()) return at::matmul(a, b);
-  return at::matmul(a.to(torch::kFloat32), b.to(torch::kFloat32)).to(torch::kFloat16);
+  if (!cpu_multiplies(a)) return at::matmul(a, b);
+  return at::matmul(a.to(torch::kFloat32), b.to(torch::kFloat32)).to(a.scalar_type());
 }
 
 Tensor rotate_half(const Tensor& x) {
