@@ -5,4 +5,5 @@
 
 #pragma GCC target("avx2,fma,bmi,bmi2,f16c")
 #define SFTBENCH_ISA avx2
+#define SFTBENCH_HAS_AVX2
 #include "ops/blockwise_quantize_kernels.h"

@@ -88,43 +88,79 @@ SFTBENCH_INLINE void transpose(F (&v)[SFTBENCH_LANES]) {
 #endif
 }
 
-// Vectors that lie along the contraction: read by vector, transposed in registers.
+// A position of a panel takes so many registers; the last of them may reach into the next position,
+// which is written later.
+template <int kWidth>
+constexpr int kRegisters = (kWidth + SFTBENCH_LANES - 1) / SFTBENCH_LANES;
+
+// Stores a register of position k; `last` of the panel's positions may not reach beyond them.
+template <int kWidth>
+SFTBENCH_INLINE void store_in_panel(float* panel, int64_t k, int64_t i, F v, bool last) {
+  float* out = panel + k * kWidth + i;
+  if (last && i + kLanes > kWidth) {
+    store(out, v, kWidth - i);
+  } else {
+    store(out, v);
+  }
+}
+
+// kLanes positions of the vectors [first, first + kLanes).
+template <class T>
+SFTBENCH_INLINE void load_transposed(const GemmPanel& from, int64_t k, int64_t first,
+                                     F (&v)[SFTBENCH_LANES]) {
+  const T* data = static_cast<const T*>(from.data) + first * from.vector_stride + k;
+  for (int64_t i = 0; i < kLanes; ++i) {
+    v[i] = first + i < from.count ? load(data + i * from.vector_stride) : splat(0);
+  }
+  transpose(v);
+}
+
+// Vectors that lie along the contraction: read by vector, transposed in registers. Returns the first
+// position that is left.
 template <int kWidth, class T>
 SFTBENCH_INLINE int64_t pack_along(const GemmPanel& from, float* panel) {
-  const T* data = static_cast<const T*>(from.data);
   int64_t k = 0;
   for (; k + kLanes <= from.depth; k += kLanes) {
-    for (int64_t first = 0; first < kWidth; first += kLanes) {
-      F v[SFTBENCH_LANES];
-      for (int64_t i = 0; i < kLanes; ++i) {
-        const int64_t vector = first + i;
-        v[i] = vector < from.count ? load(data + vector * from.vector_stride + k) : splat(0);
+    const bool ends = k + kLanes == from.depth;
+    if constexpr (kWidth % kLanes == 0) {
+      for (int64_t first = 0; first < kWidth; first += kLanes) {
+        F v[SFTBENCH_LANES];
+        load_transposed<T>(from, k, first, v);
+        for (int64_t i = 0; i < kLanes; ++i) store(panel + (k + i) * kWidth + first, v[i]);
       }
-      transpose(v);
+    } else {
+      F v[kRegisters<kWidth>][SFTBENCH_LANES];
+      for (int r = 0; r < kRegisters<kWidth>; ++r) load_transposed<T>(from, k, r * kLanes, v[r]);
       for (int64_t i = 0; i < kLanes; ++i) {
-        float* out = panel + (k + i) * kWidth + first;
-        first + kLanes <= kWidth ? store(out, v[i], All{}) : store(out, v[i], kWidth - first);
+        for (int r = 0; r < kRegisters<kWidth>; ++r) {
+          store_in_panel<kWidth>(panel, k + i, r * kLanes, v[r][i], ends && i == kLanes - 1);
+        }
       }
     }
   }
   return k;
 }
 
-// Vectors that lie beside one another: a position of all of them is read at once.
+// Vectors that lie beside one another: a position of all of them is read at once. A register that
+// reaches beyond them reads from the next position.
 template <int kWidth, class T>
 SFTBENCH_INLINE void pack_across(const GemmPanel& from, float* panel) {
-  const T* data = static_cast<const T*>(from.data);
-  for (int64_t k = 0; k < from.depth; ++k) {
-    const T* position = data + k * from.depth_stride;
-    float* out = panel + k * kWidth;
-    const auto widen = [&](int64_t i, auto n) __attribute__((always_inline)) {
-      store(out + i, load(position + i, n), n);
-    };
-    if (from.count == kWidth) {
-      sweep(kWidth, widen);
-      continue;
+  static_assert(kRegisters<kWidth> * kLanes <= 2 * kWidth);
+  const T* position = static_cast<const T*>(from.data);
+  int64_t k = 0;
+  if (from.count == kWidth) {
+    for (; k + 1 < from.depth; ++k, position += from.depth_stride) {
+      for (int r = 0; r < kRegisters<kWidth>; ++r) {
+        store(panel + k * kWidth + r * kLanes, load(position + r * kLanes));
+      }
     }
-    sweep(from.count, widen);
+  }
+  for (; k < from.depth; ++k, position += from.depth_stride) {
+    float* out = panel + k * kWidth;
+    sweep(
+        from.count, [&](int64_t i, auto n) __attribute__((always_inline)) {
+          store(out + i, load(position + i, n), n);
+        });
     for (int64_t i = from.count; i < kWidth; ++i) out[i] = 0.0f;
   }
 }

@@ -5,6 +5,7 @@
 
 #pragma GCC target("avx2,fma,bmi,bmi2,f16c")
 #define SFTBENCH_ISA avx2
+#define SFTBENCH_HAS_AVX2
 #define SFTBENCH_BLOCK_ROWS 4
 #define SFTBENCH_BLOCK_VECTORS 3
 #include "ops/cpu_kernel_table.h"

@@ -167,9 +167,15 @@ class Product {
 
 bool cpu_multiplies(const Tensor& matrix) {
   if (!matrix.is_cpu()) return false;
-  if (matrix.scalar_type() != torch::kBFloat16) return matrix.scalar_type() == torch::kFloat16;
-  const bool has_instructions = cpu_instructions() == CpuInstructions::kAvx512Bf16;
-  return !has_instructions || (kCallsOneDnn && !onednn_multiplies(matrix));
+  const bool onednn_fails = kCallsOneDnn && !onednn_multiplies(matrix);
+  switch (matrix.scalar_type()) {
+    case torch::kFloat32:
+      return onednn_fails;
+    case torch::kBFloat16:
+      return onednn_fails || cpu_instructions() != CpuInstructions::kAvx512Bf16;
+    default:
+      return matrix.scalar_type() == torch::kFloat16;
+  }
 }
 
 void cpu_multiply(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias, double beta) {

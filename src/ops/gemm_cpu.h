@@ -6,8 +6,9 @@
 
 namespace sftbench::ops {
 
-// True where cpu_multiply is the fastest product that there is for matrices of this dtype and device:
-// float16 everywhere, bfloat16 where the processor has no instructions for it.
+// True where cpu_multiply is the best product that there is for matrices of this dtype and device:
+// float16 on every processor, bfloat16 on one without instructions for it, and whatever oneDNN has
+// no kernels for.
 bool cpu_multiplies(const torch::Tensor& matrix);
 
 // out = a b + bias + beta * out with beta 0 or 1, summed up in float32 and rounded once. a [M, K],

@@ -102,10 +102,16 @@ std::shared_ptr<const Product> product_for(const Tensor& out, const Tensor& a, c
 
 bool onednn_multiplies(const Tensor& matrix) {
   if (!matrix.is_cpu()) return false;
-  if (matrix.scalar_type() == torch::kFloat32) return true;
-  // With less it computes in float32 what our own kernels compute faster, or not at all.
-  static const bool has_bfloat16 = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_bf16;
-  return matrix.scalar_type() == torch::kBFloat16 && has_bfloat16;
+  // With fewer instructions its products are loops of single elements, or do not exist.
+  static const dnnl::cpu_isa instructions = dnnl::get_effective_cpu_isa();
+  switch (matrix.scalar_type()) {
+    case torch::kFloat32:
+      return instructions >= dnnl::cpu_isa::sse41;
+    case torch::kBFloat16:
+      return instructions >= dnnl::cpu_isa::avx512_core_bf16;
+    default:
+      return false;
+  }
 }
 
 void onednn_multiply(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
