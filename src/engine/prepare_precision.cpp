@@ -1,10 +1,10 @@
 #include "engine/prepare_precision.h"
 
-#include "engine/training_device.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/dequantize.h"
 #include "sftbench/ops/fp8_linear.h"
+#include "sftbench/ops/product_dtype.h"
 
 namespace sftbench {
 namespace {
@@ -66,7 +66,7 @@ std::string apply_precision(CausalLm& model, const PrecisionPlan& plan,
     return name_of(ops::float16_compute_dtype(device));
   }
   if (plan.autocast != "no") model.set_compute_dtype(dtype);
-  return name_of(gemm_dtype(dtype, device));
+  return name_of(ops::product_dtype(dtype, device));
 }
 
 std::unique_ptr<LossScaler> choose_loss_scaler(const PrecisionPlan& plan,

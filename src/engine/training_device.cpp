@@ -87,10 +87,6 @@ int thread_count(const DevicePlan& plan, const RankPlace& place) {
 
 }  // namespace
 
-torch::Dtype gemm_dtype(torch::Dtype dtype, const torch::Device& device) {
-  return dtype == torch::kFloat16 && device.is_cpu() ? torch::kFloat32 : dtype;
-}
-
 std::unique_ptr<TrainingDevice> make_training_device(const DevicePlan& plan,
                                                      const RankPlace& place) {
   if (plan.kind != "cpu" && plan.kind != "cuda") {

@@ -23,9 +23,6 @@ class TrainingDevice {
   virtual std::vector<int64_t> peak_reserved_bytes() const = 0;
 };
 
-// The dtype that GEMMs of tensors of `dtype` really run in on `device`.
-torch::Dtype gemm_dtype(torch::Dtype dtype, const torch::Device& device);
-
 // Chooses the device - of several GPUs that of the rank's number on its node -, sets the number of
 // threads, installs the allocator. RunError(kUnsupported): a GPU where this build or machine has
 // none.

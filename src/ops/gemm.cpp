@@ -3,6 +3,7 @@
 #include "ops/gemm_cpu.h"
 #include "ops/gemm_onednn.h"
 #include "sftbench/base/torch.h"
+#include "sftbench/ops/matmul.h"
 
 namespace sftbench::ops {
 namespace {
@@ -21,9 +22,9 @@ void multiply_into(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& 
   if (out.numel() == 0) return;
   if (a.size(1) == 0) {
     if (beta == 0.0) bias.defined() ? out.copy_(bias.expand_as(out)) : out.zero_();
-  } else if (cpu_multiplies(a)) {
+  } else if (a.is_cpu() && cpu_multiplies(a.scalar_type())) {
     cpu_multiply(out, a, b, bias, beta);
-  } else if (onednn_multiplies(a)) {
+  } else if (a.is_cpu() && onednn_multiplies(a.scalar_type())) {
     onednn_multiply(out, a, b, bias, beta);
   } else if (is_wider(out, a)) {
     const Tensor product = at::mm(a, b);
@@ -59,6 +60,12 @@ void matmul_nn_into(Tensor out, const Tensor& y, const Tensor& w) {
 
 void matmul_tn_into(Tensor out, const Tensor& y, const Tensor& x, double beta) {
   multiply_into(out, y.t(), x, {}, beta);
+}
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  Tensor out = torch::empty({a.size(0), b.size(1)}, a.options());
+  multiply_into(out, a, b, {}, 0.0);
+  return out;
 }
 
 }  // namespace sftbench::ops

@@ -11,6 +11,7 @@
 #include "ops/cpu_dispatch.h"
 #include "ops/gemm_onednn.h"
 #include "sftbench/base/torch.h"
+#include "sftbench/ops/product_dtype.h"
 
 namespace sftbench::ops {
 namespace {
@@ -165,23 +166,31 @@ class Product {
 
 }  // namespace
 
-bool cpu_multiplies(const Tensor& matrix) {
-  if (!matrix.is_cpu()) return false;
-  const bool onednn_fails = kCallsOneDnn && !onednn_multiplies(matrix);
-  switch (matrix.scalar_type()) {
+bool cpu_multiplies(torch::Dtype dtype) {
+  const bool onednn_fails = kCallsOneDnn && !onednn_multiplies(dtype);
+  switch (dtype) {
     case torch::kFloat32:
       return onednn_fails;
     case torch::kBFloat16:
       return onednn_fails || cpu_instructions() != CpuInstructions::kAvx512Bf16;
     default:
-      return matrix.scalar_type() == torch::kFloat16;
+      return dtype == torch::kFloat16;
   }
+}
+
+torch::Dtype product_dtype(torch::Dtype dtype, const torch::Device& device) {
+  return device.is_cpu() && cpu_multiplies(dtype) ? torch::kFloat32 : dtype;
 }
 
 void cpu_multiply(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias, double beta) {
   Product product(out, a, b, bias, beta);
   const bool serial = out.numel() * a.size(1) <= kSerialNumel || at::in_parallel_region();
-#pragma omp parallel num_threads(serial ? 1 : at::get_num_threads())
+  const int threads = serial ? 1 : at::get_num_threads();
+  if (threads == 1) {  // without a team: a process that was forked from one with a team has none
+    product.run();
+    return;
+  }
+#pragma omp parallel num_threads(threads)
   product.run();
 }
 

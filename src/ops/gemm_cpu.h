@@ -6,10 +6,10 @@
 
 namespace sftbench::ops {
 
-// True where cpu_multiply is the best product that there is for matrices of this dtype and device:
+// True where cpu_multiply is the best product that there is of matrices of this dtype on a CPU:
 // float16 on every processor, bfloat16 on one without instructions for it, and whatever oneDNN has
 // no kernels for.
-bool cpu_multiplies(const torch::Tensor& matrix);
+bool cpu_multiplies(torch::Dtype dtype);
 
 // out = a b + bias + beta * out with beta 0 or 1, summed up in float32 and rounded once. a [M, K],
 // b [K, N], out [M, N] of a's dtype or float32; each row-major or a transposed view of such; bias [N]

@@ -100,11 +100,10 @@ std::shared_ptr<const Product> product_for(const Tensor& out, const Tensor& a, c
 
 }  // namespace
 
-bool onednn_multiplies(const Tensor& matrix) {
-  if (!matrix.is_cpu()) return false;
+bool onednn_multiplies(torch::Dtype dtype) {
   // With fewer instructions its products are loops of single elements, or do not exist.
   static const dnnl::cpu_isa instructions = dnnl::get_effective_cpu_isa();
-  switch (matrix.scalar_type()) {
+  switch (dtype) {
     case torch::kFloat32:
       return instructions >= dnnl::cpu_isa::sse41;
     case torch::kBFloat16:
@@ -133,7 +132,7 @@ void onednn_multiply(Tensor& out, const Tensor& a, const Tensor& b, const Tensor
 
 #else
 
-bool onednn_multiplies(const Tensor&) {
+bool onednn_multiplies(torch::Dtype) {
   return false;
 }
 

@@ -15,13 +15,13 @@ constexpr bool kCallsOneDnn = true;
 constexpr bool kCallsOneDnn = false;
 #endif
 
-// True where onednn_multiply takes matrices of this dtype and device, and the instruction set that
+// True where onednn_multiply takes matrices of this dtype on a CPU, and the instruction set that
 // oneDNN may use has products of it.
-bool onednn_multiplies(const torch::Tensor& matrix);
+bool onednn_multiplies(torch::Dtype dtype);
 
 // out = a b + bias + beta * out with beta 0 or 1, rounded once. a [M, K], b [K, N], out [M, N]
 // of a's dtype or float32; each row-major or a transposed view of such; bias [N] or undefined.
-// REQUIRES: onednn_multiplies(a).
+// REQUIRES: CPU tensors of a dtype that onednn_multiplies.
 void onednn_multiply(torch::Tensor& out, const torch::Tensor& a, const torch::Tensor& b,
                      const torch::Tensor& bias, double beta);
 

@@ -6,10 +6,10 @@
 
 #include "ops/checks.h"
 #include "ops/dropout_mask.h"
-#include "ops/gemm_cpu.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/linear.h"
 #include "sftbench/ops/linear_cross_entropy.h"
+#include "sftbench/ops/product_dtype.h"
 
 namespace sftbench::ops::plain {
 namespace {
@@ -24,8 +24,8 @@ torch::Dtype wide_dtype(const Tensor& x) {
 // Without instructions for the dtype, libtorch 1.13 multiplies no float16 matrices, and keeps the
 // sums of bfloat16 products in bfloat16.
 Tensor batched_matmul(const Tensor& a, const Tensor& b) {
-  if (!cpu_multiplies(a)) return at::matmul(a, b);
-  return at::matmul(a.to(torch::kFloat32), b.to(torch::kFloat32)).to(a.scalar_type());
+  const torch::Dtype dtype = product_dtype(a.scalar_type(), a.device());
+  return at::matmul(a.to(dtype), b.to(dtype)).to(a.scalar_type());
 }
 
 Tensor rotate_half(const Tensor& x) {

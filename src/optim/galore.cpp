@@ -14,6 +14,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/adafactor.h"
+#include "sftbench/ops/matmul.h"
 #include "sftbench/ops/update.h"
 
 namespace sftbench {
@@ -189,11 +190,11 @@ class Projection {
 
   Tensor project(const Tensor& gradient) {
     if (step_++ % kUpdatesPerBasis == 0) find_basis(gradient);
-    return right_ ? torch::matmul(gradient, basis_.t()) : torch::matmul(basis_.t(), gradient);
+    return right_ ? ops::matmul(gradient, basis_.t()) : ops::matmul(basis_.t(), gradient);
   }
 
   Tensor project_back(const Tensor& low_rank) const {
-    return right_ ? torch::matmul(low_rank, basis_) : torch::matmul(basis_, low_rank);
+    return right_ ? ops::matmul(low_rank, basis_) : ops::matmul(basis_, low_rank);
   }
 
   static std::vector<int64_t> projected_sizes(const Tensor& weight) {
