@@ -195,6 +195,10 @@ const std::string& Tokenizer::tokenizer_class() const {
   return impl_->tokenizer_class;
 }
 
+std::map<int32_t, AddedToken> Tokenizer::added_tokens() const {
+  return impl_->parts->added.by_id();
+}
+
 int32_t Tokenizer::add_special_token(std::string_view token) {
   if (token.empty() || token.size() > AddedVocabulary::kLongestToken_bytes) {
     throw InputError("a special token of " + std::to_string(token.size()) +

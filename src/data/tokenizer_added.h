@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -95,6 +96,7 @@ class AddedVocabulary {
 
   int32_t find(const std::string& text) const;  // -1: not there
   int32_t largest_id() const { return largest_id_; }
+  std::map<int32_t, AddedToken> by_id() const { return {tokens_.begin(), tokens_.end()}; }
 
   const TokenFinder& before_normalization() const { return raw_; }
   const TokenFinder& after_normalization() const { return normalized_; }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,7 +21,10 @@ namespace sftbench {
 // Texts of the special tokens; empty when the tokenizer has none.
 struct SpecialTokens {
   std::string bos, eos, unk, pad;
+  bool operator==(const SpecialTokens&) const = default;
 };
+
+struct AddedToken;  // data/tokenizer_added.h
 
 class Tokenizer {
  public:
@@ -52,6 +56,9 @@ class Tokenizer {
   int64_t model_max_length() const;  // of tokenizer_config.json; a very large number when it has none
   const SpecialTokens& special_tokens() const;
   const std::string& tokenizer_class() const;  // of tokenizer_config.json, may be empty
+
+  // Those that are found whole in a text, by id.
+  std::map<int32_t, AddedToken> added_tokens() const;
 
   // Adds a special token with the next free id unless it exists; returns its id. From now on it is found
   // anywhere in a text, before normalization, also when the file said otherwise (as transformers does it).
