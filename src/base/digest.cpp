@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <memory>
 #include <vector>
 
 #include "sftbench/base/file.h"
@@ -25,16 +24,27 @@ std::string digest(std::string_view content) {
   return to_hexadecimal(XXH3_128bits(content.data(), content.size()));
 }
 
+StreamingDigest::StreamingDigest() : state_(XXH3_createState()) {
+  XXH3_128bits_reset(state_.get());
+}
+
+void StreamingDigest::Free::operator()(XXH3_state_s* state) const { XXH3_freeState(state); }
+
+void StreamingDigest::add(const void* bytes, size_t size_bytes) {
+  XXH3_128bits_update(state_.get(), bytes, size_bytes);
+}
+
+std::string StreamingDigest::text() const { return to_hexadecimal(XXH3_128bits_digest(state_.get())); }
+
 std::string digest_file(const std::filesystem::path& path) {
   const RandomAccessFile file(path);
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
-  XXH3_128bits_reset(state.get());
+  StreamingDigest digest;
   std::vector<char> chunk(1 << 20);
   for (uint64_t offset = 0;;) {
     const size_t got = file.read_at(offset, chunk.data(), chunk.size());
-    XXH3_128bits_update(state.get(), chunk.data(), got);
+    digest.add(chunk.data(), got);
     offset += got;
-    if (got < chunk.size()) return to_hexadecimal(XXH3_128bits_digest(state.get()));
+    if (got < chunk.size()) return digest.text();
   }
 }
 

@@ -12,11 +12,13 @@
 #include <utility>
 
 #include "sftbench/base/error.h"
-#include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
 
 namespace sftbench {
 namespace {
+
+// What is written was in the cache for its checksum just before.
+constexpr size_t kChunkBytes = 256 << 10;
 
 [[noreturn]] void fail(const std::filesystem::path& path) {
   throw InputError(
@@ -73,6 +75,14 @@ SafetensorsWriter::SafetensorsWriter(std::filesystem::path path,
 
 void SafetensorsWriter::append(const void* bytes, size_t size_bytes) {
   const char* next = static_cast<const char*>(bytes);
+  for (size_t done = 0; done < size_bytes; done += kChunkBytes) {
+    const size_t chunk = std::min(kChunkBytes, size_bytes - done);
+    digest_.add(next + done, chunk);
+    write(next + done, chunk);
+  }
+}
+
+void SafetensorsWriter::write(const char* next, size_t size_bytes) {
   while (size_bytes > 0) {
     const ssize_t written = ::write(file_.get(), next, size_bytes);
     if (written < 0 && errno == EINTR) continue;
@@ -83,9 +93,10 @@ void SafetensorsWriter::append(const void* bytes, size_t size_bytes) {
   }
 }
 
-void SafetensorsWriter::finish() {
+FileSum SafetensorsWriter::finish() {
   check(written_bytes_ == expected_bytes_, "all tensors of the header were written");
   if (::fsync(file_.get()) != 0) fail(path_);
+  return {path_.filename().string(), written_bytes_, digest_.text()};
 }
 
 ModelFilesWriter::ModelFilesWriter(std::filesystem::path folder, std::vector<TensorHeader> tensors,
@@ -121,16 +132,15 @@ void ModelFilesWriter::append(const void* bytes, size_t size_bytes) {
 }
 
 void ModelFilesWriter::finish_file() {
-  writer_->finish();
-  written_bytes_ += writer_->size_bytes();
+  sums_.push_back(writer_->finish());
   writer_.reset();
   ++file_;
   tensor_ = 0;
 }
 
-void ModelFilesWriter::finish() {
+std::vector<FileSum> ModelFilesWriter::finish() {
   check(file_ == files_.size(), "all tensors that were announced were written");
-  if (files_.size() == 1) return;
+  if (files_.size() == 1) return sums_;
   uint64_t total = 0;
   Json weight_map = Json::object();
   for (size_t file = 0; file < files_.size(); ++file) {
@@ -138,9 +148,8 @@ void ModelFilesWriter::finish() {
     for (const TensorHeader& tensor : files_[file]) weight_map[tensor.name] = file_name(file);
   }
   const Json index = {{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
-  const std::string text = index.dump(2) + "\n";
-  write_file_atomic(folder_ / "model.safetensors.index.json", text);
-  written_bytes_ += text.size();
+  sums_.push_back(write_summed(folder_, "model.safetensors.index.json", index.dump(2) + "\n"));
+  return sums_;
 }
 
 }  // namespace sftbench

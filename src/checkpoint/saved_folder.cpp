@@ -1,15 +1,12 @@
 #include "sftbench/checkpoint/saved_folder.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstring>
-#include <optional>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -21,6 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kCheckpoint = "checkpoint-", kPendingEnd = ".saving";
+// In a folder that is there already, which may be a file system of its own.
+constexpr const char* kModelInside = ".model.saving";
 
 [[noreturn]] void fail(const fs::path& path, const std::string& what, int error) {
   throw InputError({{path.string(), 0, {}, what + ": " + std::strerror(error), {}, {}}});
@@ -30,20 +29,14 @@ constexpr std::string_view kCheckpoint = "checkpoint-", kPendingEnd = ".saving";
   throw InputError({{path.string(), 0, {}, std::move(found), std::move(expected), {}}});
 }
 
-void fsync_folder(const fs::path& path) {
-  const OwnedFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.get() < 0) fail(path, "cannot open", errno);
-  // Some network file systems have no fsync for folders, and need none.
-  if (::fsync(folder.get()) != 0 && errno != EINVAL) fail(path, "cannot write", errno);
-}
-
-fs::path folder_of(const fs::path& target) {
-  return target.has_parent_path() ? target.parent_path() : fs::path(".");
+[[noreturn]] void refuse_to_replace(const fs::path& there, const fs::path& kept) {
+  refuse(there, "something else is there, and stays; what was saved is " + kept.string(),
+         "a folder that nobody else writes to");
 }
 
 // "checkpoint-12": 12.
-std::optional<int64_t> step_of(const std::string& name) {
-  if (name.rfind(kCheckpoint, 0) != 0) return {};
+std::optional<int64_t> step_of(std::string_view name) {
+  if (name.substr(0, kCheckpoint.size()) != kCheckpoint) return {};
   int64_t step = 0;
   const char* end = name.data() + name.size();
   const auto parsed = std::from_chars(name.data() + kCheckpoint.size(), end, step);
@@ -51,49 +44,30 @@ std::optional<int64_t> step_of(const std::string& name) {
   return step;
 }
 
-bool is_whole(const fs::path& checkpoint) {
-  std::error_code ignored;
-  return fs::is_regular_file(checkpoint / kTrainerStateFile, ignored);
+// ".checkpoint-12.saving"
+bool is_pending_name(std::string_view name) {
+  if (name.size() <= kPendingEnd.size() || name.front() != '.') return false;
+  const size_t end = name.size() - kPendingEnd.size();
+  return name.substr(end) == kPendingEnd && step_of(name.substr(1, end - 1));
 }
 
-void make_folder(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) fail(path, "cannot make the folder", error.value());
+// Whether it is intact is another question. A model has a manifest, too, under another name.
+bool is_checkpoint(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::is_regular_file(folder / kTrainerStateFile, ignored) ||
+         (step_of(folder.filename().string()) &&
+          fs::is_regular_file(folder / kManifestFile, ignored));
+}
+
+fs::path pending_model_path(const fs::path& target) {
+  return fs::is_directory(target) ? target / kModelInside : pending_path(target);
 }
 
 }  // namespace
 
 fs::path pending_path(const fs::path& target) {
-  return folder_of(target) / ("." + target.filename().string() + std::string(kPendingEnd));
-}
-
-PendingFolder::PendingFolder(fs::path target)
-    : target_(std::move(target)), path_(pending_path(target_)) {
-  std::error_code error;
-  fs::remove_all(path_, error);
-  if (error) fail(path_, "cannot remove what was left there", error.value());
-  make_folder(path_);
-}
-
-PendingFolder::~PendingFolder() {
-  std::error_code ignored;
-  if (!committed_) fs::remove_all(path_, ignored);
-}
-
-void PendingFolder::commit() {
-  fsync_folder(path_);
-  if (::rename(path_.c_str(), target_.c_str()) != 0) {
-    if (errno != ENOTEMPTY && errno != EEXIST) fail(target_, "cannot write", errno);
-    // A folder that has something in it is not renamed over; the two change places instead.
-    if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) != 0) {
-      fail(target_, "cannot replace", errno);
-    }
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  committed_ = true;
-  fsync_folder(folder_of(target_));
+  const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
+  return folder / ("." + target.filename().string() + std::string(kPendingEnd));
 }
 
 fs::path checkpoint_path(const fs::path& folder, int64_t step) {
@@ -105,7 +79,7 @@ std::vector<FoundCheckpoint> list_checkpoints(const fs::path& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::optional<int64_t> step = step_of(entry.path().filename().string());
-    if (step && is_whole(entry.path())) found.push_back({*step, entry.path()});
+    if (step && is_checkpoint(entry.path())) found.push_back({*step, entry.path()});
   }
   std::sort(found.begin(), found.end(),
             [](const FoundCheckpoint& a, const FoundCheckpoint& b) { return a.step < b.step; });
@@ -117,35 +91,98 @@ fs::path find_checkpoint(const fs::path& path) {
       "a checkpoint, which has " + std::string(kTrainerStateFile) + ", or a folder of them";
   std::error_code error;
   if (!fs::is_directory(path, error)) refuse(path, "no such folder", expected);
-  if (is_whole(path)) return path;
+  if (is_checkpoint(path)) return path;
   const std::vector<FoundCheckpoint> found = list_checkpoints(path);
   if (found.empty()) refuse(path, "no checkpoint", expected);
   return found.back().path;
 }
 
-CheckpointFolder::CheckpointFolder(fs::path path) : path_(std::move(path)) {
-  make_folder(path_);
-  lock_ = OwnedFd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (lock_.get() < 0) fail(path_, "cannot open", errno);
-  // Where a file system has no locks, nobody is kept out.
-  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    refuse(path_, "another run saves its checkpoints there", "a folder for each run");
+Manifest read_checkpoint_manifest(const fs::path& folder) {
+  const Manifest manifest = read_manifest(folder);
+  if (manifest.kind != "checkpoint") {
+    refuse(folder / kManifestFile, "of a " + manifest.kind, "that of a checkpoint");
   }
-  if (::access(path_.c_str(), W_OK) != 0) fail(path_, "cannot write", errno);
-  std::vector<fs::path> leftovers;
-  for (const auto& entry : fs::directory_iterator(path_)) {
-    const std::string name = entry.path().filename().string();
-    const bool pending =
-        name.rfind("." + std::string(kCheckpoint), 0) == 0 && name.size() > kPendingEnd.size() &&
-        name.compare(name.size() - kPendingEnd.size(), name.npos, kPendingEnd) == 0;
-    if (pending) leftovers.push_back(entry.path());
-  }
-  std::error_code error;
-  for (const fs::path& leftover : leftovers) fs::remove_all(leftover, error);
+  const std::optional<int64_t> step = step_of(folder.filename().string());
+  if (!step || *step == manifest.step) return manifest;
+  refuse(folder / kManifestFile, "is of step " + std::to_string(manifest.step),
+         "step " + std::to_string(*step) + ", as the folder is named");
 }
 
-void CheckpointFolder::keep_newest(int64_t limit, int64_t step) const {
+std::optional<fs::path> path_below(const fs::path& path, const fs::path& folder) {
+  if (path.empty() || folder.empty()) return {};
+  std::error_code error;
+  const fs::path whole = fs::weakly_canonical(path, error);
+  const fs::path whole_folder = error ? fs::path() : fs::weakly_canonical(folder, error);
+  const fs::path below =
+      error ? path.lexically_relative(folder) : whole.lexically_relative(whole_folder);
+  if (below.empty() || *below.begin() == "..") return {};
+  return below;
+}
+
+std::optional<fs::path> checkpoint_around(const fs::path& path, const fs::path& checkpoints) {
+  const std::optional<fs::path> below = path_below(path, checkpoints);
+  if (!below) return {};
+  const std::string first = below->begin()->string();
+  if (!step_of(first) && !is_pending_name(first)) return {};
+  return checkpoints / first;
+}
+
+// --- checkpoints ---------------------------------------------------------------------------------
+
+CheckpointFolder::CheckpointFolder(fs::path path) : path_(std::move(path)) {
+  open();
+  for (const auto& entry : fs::directory_iterator(path_)) {
+    const fs::path name = entry.path().filename();
+    const std::optional<FolderId> id = folder_id(entry.path());
+    if (id && step_of(name.string())) known_[name] = *id;
+  }
+}
+
+void CheckpointFolder::open() {
+  make_folder(path_);
+  lock_ = OwnedFd();
+  lock_ = lock_folder(path_, "another run saves its checkpoints there");
+  if (::access(path_.c_str(), W_OK) != 0) fail(path_, "cannot write", errno);
+  id_ = folder_id(fs::canonical(path_));
+  std::vector<fs::path> leftovers;
+  for (const auto& entry : fs::directory_iterator(path_)) {
+    if (is_pending_name(entry.path().filename().string())) leftovers.push_back(entry.path());
+  }
+  std::error_code ignored;
+  for (const fs::path& leftover : leftovers) fs::remove_all(leftover, ignored);
+}
+
+std::unique_ptr<PendingFolder> CheckpointFolder::start(int64_t step) {
+  std::error_code gone;
+  const fs::path real = fs::canonical(path_, gone);
+  if (gone || folder_id(real) != id_) {  // another folder stands there now, or none
+    known_.clear();
+    open();
+  }
+  return std::make_unique<PendingFolder>(pending_path(checkpoint_path(path_, step)));
+}
+
+bool CheckpointFolder::is_known(const fs::path& checkpoint) const {
+  const auto known = known_.find(checkpoint.filename());
+  return known != known_.end() && folder_id(checkpoint) == known->second;
+}
+
+void CheckpointFolder::commit(PendingFolder& pending, int64_t step) {
+  const fs::path target = checkpoint_path(path_, step);
+  const auto known = known_.find(target.filename());
+  const bool done =
+      (known != known_.end() && pending.replace(target, known->second)) || pending.take(target);
+  if (!done) refuse_to_replace(target, pending.keep_beside(target));
+  if (const std::optional<FolderId> id = folder_id(target)) known_[target.filename()] = *id;
+}
+
+void CheckpointFolder::keep_newest(int64_t limit, int64_t step) {
   std::vector<FoundCheckpoint> found = list_checkpoints(path_);
+  found.erase(std::remove_if(found.begin(), found.end(),
+                             [this](const FoundCheckpoint& one) {
+                               return !is_known(one.path) || !holds_only_saved_files(one.path);
+                             }),
+              found.end());
   std::stable_partition(found.begin(), found.end(),
                         [step](const FoundCheckpoint& one) { return one.step > step; });
   const auto excess = static_cast<int64_t>(found.size()) - limit;
@@ -158,7 +195,29 @@ void CheckpointFolder::keep_newest(int64_t limit, int64_t step) const {
     if (::rename(oldest.c_str(), aside.c_str()) != 0) fail(oldest, "cannot remove", errno);
     fs::remove_all(aside, error);
     if (error) fail(oldest, "cannot remove", error.value());
+    known_.erase(oldest.filename());
   }
+}
+
+// --- models --------------------------------------------------------------------------------------
+
+ModelFolder::ModelFolder(fs::path target)
+    : target_(std::move(target)), pending_(pending_model_path(target_)) {}
+
+bool ModelFolder::may_go_into(const fs::path& folder) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename() != kModelInside) return false;
+  }
+  return true;
+}
+
+void ModelFolder::commit() {
+  const bool inside = pending_.path().parent_path() == target_;
+  if (!inside && pending_.take(target_)) return;
+  const fs::path beside = inside ? target_ / "model" : target_;
+  if (!fs::is_directory(target_)) refuse_to_replace(target_, pending_.keep_beside(beside));
+  const std::optional<fs::path> in_the_way = pending_.move_files_into(target_);
+  if (in_the_way) refuse_to_replace(*in_the_way, pending_.keep_beside(beside));
 }
 
 }  // namespace sftbench

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "sftbench/base/error.h"
-#include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -96,9 +95,9 @@ std::string pieces_file_name(const std::string& stem) {
   return stem + "_pieces.json";
 }
 
-void write_pieces(const fs::path& folder, const std::string& stem, Json rows) {
+FileSum write_pieces(const fs::path& folder, const std::string& stem, Json rows) {
   const Json index = {{"pieces", std::move(rows)}};
-  write_file_atomic(folder / pieces_file_name(stem), index.dump(1) + "\n");
+  return write_summed(folder, pieces_file_name(stem), index.dump(1) + "\n");
 }
 
 StoredState StoredState::of_pieces(const fs::path& folder, const std::string& stem) {

@@ -123,7 +123,7 @@ Plan make_plan(const RunArguments& arguments) {
   Plan plan = arguments.job_path.empty() ? plan_from_space(arguments) : plan_from_job(arguments);
   if (!arguments.trace.empty()) plan.job.trace_path = arguments.trace;
   require_folder_of(plan.job.trace_path);
-  apply_save_options(arguments.save, plan.job);
+  apply_save_options(arguments.save, arguments.output, plan.job);
   return plan;
 }
 

@@ -75,20 +75,66 @@ void check_effect(const SaveOptions& options, const SavePlan& plan, Findings& fi
   }
 }
 
-void check_folders(const SavePlan& plan, Findings& findings) {
-  const fs::path model = plan.model_directory, checkpoints = plan.checkpoint_directory;
-  if (!model.empty() && fs::exists(model) && (!fs::is_directory(model) || !fs::is_empty(model))) {
-    findings.add("--save-model-dir", model.string() + " is there already",
-                 "a folder that is not, or is empty: nothing is overwritten");
-  } else if (!model.empty() && !can_be_made(model.parent_path())) {
-    findings.add("--save-model-dir", "cannot write " + model.string(),
-                 "a folder whose parent may be written to");
+// The model's files go beside what this very run writes there, and nothing else.
+bool is_shared(const fs::path& model, const SavePlan& plan, const std::string& results) {
+  return path_below(plan.checkpoint_directory, model) || path_below(results, model);
+}
+
+// The first file in the way of a model's own; empty: none.
+fs::path in_the_way(const fs::path& model) {
+  for (const auto& entry : fs::directory_iterator(model)) {
+    if (is_saved_file_name(entry.path().filename().string())) return entry.path();
   }
+  return {};
+}
+
+void check_model_folder(const SavePlan& plan, const std::string& results, Findings& findings) {
+  const fs::path model = plan.model_directory;
+  if (model.empty()) return;
+  if (!fs::exists(model)) {
+    if (can_be_made(model.parent_path())) return;
+    return findings.add("--save-model-dir", "cannot write " + model.string(),
+                        "a folder whose parent may be written to");
+  }
+  const bool shared = is_shared(model, plan, results);
+  if (!fs::is_directory(model) || (!shared && !ModelFolder::may_go_into(model))) {
+    return findings.add("--save-model-dir", model.string() + " is there already",
+                        "a folder that is not, or is empty: nothing is overwritten");
+  }
+  if (::access(model.c_str(), W_OK | X_OK) != 0) {
+    return findings.add("--save-model-dir", "cannot write " + model.string(),
+                        "a folder that may be written to");
+  }
+  const fs::path there = in_the_way(model);
+  if (there.empty()) return;
+  findings.add("--save-model-dir", there.string() + " is there already",
+               "a folder without a model in it: nothing is overwritten");
+}
+
+// What lies in a checkpoint would go with it, or keep the run from saving there.
+void check_outside_of_checkpoints(const SavePlan& plan, const std::string& results,
+                                  Findings& findings) {
+  const std::pair<const char*, std::string> folders[] = {{"--save-model-dir", plan.model_directory},
+                                                         {"--output", results}};
+  for (const auto& [option, folder] : folders) {
+    const auto around = checkpoint_around(folder, plan.checkpoint_directory);
+    if (!around) continue;
+    findings.add(
+        option, folder + " lies in " + around->string() + ", where a checkpoint goes",
+        "a folder that is not, and is not in, a folder checkpoint-STEP of --checkpoint-dir");
+  }
+}
+
+void check_checkpoint_folder(const SavePlan& plan, Findings& findings) {
+  const fs::path checkpoints = plan.checkpoint_directory;
   if (checkpoints.empty()) return;
   if (!can_be_made(checkpoints)) {
-    findings.add("--checkpoint-dir", "cannot write " + checkpoints.string(),
-                 "a folder that may be written to");
-    return;
+    return findings.add("--checkpoint-dir", "cannot write " + checkpoints.string(),
+                        "a folder that may be written to");
+  }
+  if (fs::exists(checkpoints / kTrainerStateFile)) {
+    return findings.add("--checkpoint-dir", checkpoints.string() + " is a checkpoint itself",
+                        "the folder that holds it, or another");
   }
   const std::vector<FoundCheckpoint> found = list_checkpoints(checkpoints);
   if (found.empty() || !plan.resume_from.empty()) return;
@@ -152,7 +198,7 @@ void add_save_options(CLI::App& command, SaveOptions& options) {
       ->type_name("DIR");
 }
 
-void apply_save_options(const SaveOptions& options, TrainingJob& job) {
+void apply_save_options(const SaveOptions& options, const std::string& results, TrainingJob& job) {
   SavePlan& plan = job.save;
   if (!options.model_directory.empty()) plan.model_directory = whole_path(options.model_directory);
   if (!options.checkpoint_directory.empty()) {
@@ -167,7 +213,9 @@ void apply_save_options(const SaveOptions& options, TrainingJob& job) {
   check_strategy(plan, findings);
   check_effect(options, plan, findings);
   if (saves_or_resumes(plan)) check_sense(job, findings);
-  check_folders(plan, findings);
+  check_model_folder(plan, whole_path(results), findings);
+  check_outside_of_checkpoints(plan, whole_path(results), findings);
+  check_checkpoint_folder(plan, findings);
   try {
     if (!plan.resume_from.empty()) plan.resume_from = find_checkpoint(plan.resume_from).string();
   } catch (const InputError& error) {

@@ -23,7 +23,8 @@ void add_save_options(CLI::App& command, SaveOptions& options);
 
 // Puts what was given over the job's own plan. InputError with all that is wrong with the plan that
 // results, before anything is trained: choices that do not go together, folders that cannot be
-// written or hold something else already, a checkpoint that is not there.
-void apply_save_options(const SaveOptions& options, TrainingJob& job);
+// written, hold something else already or lie in each other's way, a checkpoint that is not there.
+// `results`: the folder of -o, which may be the model's or hold it.
+void apply_save_options(const SaveOptions& options, const std::string& results, TrainingJob& job);
 
 }  // namespace sftbench

@@ -2,11 +2,13 @@
 
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <system_error>
 #include <utility>
 
 #include "engine/job_identity.h"
+#include "engine/prepare_data.h"
 #include "engine/save_state.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
@@ -102,62 +104,85 @@ class Saver : public Checkpoints {
         state_(state),
         format_(saved_format(job, state.parameters)),
         due_(choose_due(job.save)) {
-    if (!job.save.checkpoint_directory.empty()) open_checkpoints();
-    if (!job.save.model_directory.empty()) {
-      require_all_see(fs::absolute(job.save.model_directory).parent_path());
-    }
+    if (state_.leads()) identity_ = identity_of(job_);
+    open_folders();
   }
 
   double after_step(const TrainingProgress& progress, bool last) override {
     double seconds = 0;
     if (job_.save.strategy != "no" && (last || due_(job_.save, progress))) {
-      seconds += save(checkpoint_path(job_.save.checkpoint_directory, progress.steps), progress,
-                      /*resumable=*/true);
+      seconds += save_checkpoint(progress);
     }
-    if (last && !job_.save.model_directory.empty()) {
-      seconds += save(job_.save.model_directory, progress, /*resumable=*/false);
-    }
+    if (last && !job_.save.model_directory.empty()) seconds += save_model_folder(progress);
     return seconds;
   }
 
   const std::vector<SavedFolder>& saved() const override { return saved_; }
 
  private:
-  void open_checkpoints() {
-    const fs::path folder = job_.save.checkpoint_directory;
-    try {
-      if (state_.leads()) {
-        folder_.emplace(folder);
-        identity_ = identity_of(job_);
+  // Checkpoints first: a model may go into the same folder.
+  void open_folders() {
+    const fs::path checkpoints = job_.save.checkpoint_directory, model = job_.save.model_directory;
+    const auto open = [this](const fs::path& folder, auto& opened) {
+      if (folder.empty() || !state_.leads()) return;
+      try {
+        opened.emplace(folder);
+      } catch (const InputError& error) {
+        cannot_save(folder, error);
+      } catch (const fs::filesystem_error& error) {
+        cannot_save(folder, error);
       }
-    } catch (const InputError& error) {
-      cannot_save(folder, error);
-    }
-    require_all_see(folder);
-  }
-
-  void require_all_see(const fs::path& folder) {
+    };
+    open(checkpoints, checkpoints_);
+    open(model, model_);
     if (state_.group.world_size() == 1) return;
-    require_shared(folder, state_.group);
+    if (!checkpoints.empty()) require_shared(checkpoints, state_.group);
+    if (!model.empty()) require_shared(told_by_rank0(pending_model()), state_.group);
   }
 
-  // Collective. A rank that cannot go on throws, which ends the others where they wait for it.
-  // Seconds that it took.
-  double save(const fs::path& target, const TrainingProgress& progress, bool resumable) {
+  // Rank 0's.
+  fs::path pending_model() { return model_ ? model_->pending().path() : fs::path(); }
+
+  // Collective.
+  fs::path told_by_rank0(const fs::path& path) {
+    return state_.group.all_gather(path.string()).front();
+  }
+
+  double save_checkpoint(const TrainingProgress& progress) {
+    const fs::path target = checkpoint_path(job_.save.checkpoint_directory, progress.steps);
+    std::unique_ptr<PendingFolder> pending;
+    const auto start = [&] {
+      if (checkpoints_) pending = checkpoints_->start(progress.steps);
+      return pending ? pending->path() : fs::path();
+    };
+    return save(target, progress, /*resumable=*/true, start, [&] {
+      checkpoints_->commit(*pending, progress.steps);
+      if (job_.save.total_limit > 0) {
+        checkpoints_->keep_newest(job_.save.total_limit, progress.steps);
+      }
+    });
+  }
+
+  double save_model_folder(const TrainingProgress& progress) {
+    return save(
+        job_.save.model_directory, progress, /*resumable=*/false,
+        [this] { return pending_model(); }, [this] { model_->commit(); });
+  }
+
+  // Collective. A rank that cannot go on throws, which ends the others where they wait for it. Rank
+  // 0 starts with the folder for all files, and gives it its place when it is complete. Seconds that
+  // it took.
+  double save(const fs::path& target, const TrainingProgress& progress, bool resumable,
+              const std::function<fs::path()>& start, const std::function<void()>& commit) {
     const double begin_s = steady_seconds();
     int64_t bytes = 0;
     try {
-      std::optional<PendingFolder> pending;
-      if (state_.leads()) pending.emplace(target);
-      state_.group.all_gather({});  // the folder is there
-      const std::vector<SavedPieces> pieces = write_own(pending_path(target), resumable);
-      if (pending) {
-        complete(pending_path(target), pieces, progress, resumable);
-        bytes = bytes_of(pending_path(target));
-        pending->commit();
-        if (resumable && job_.save.total_limit > 0) {
-          folder_->keep_newest(job_.save.total_limit, progress.steps);
-        }
+      const fs::path folder = told_by_rank0(start());
+      const std::vector<SavedPieces> pieces = write_own(folder, resumable);
+      if (state_.leads()) {
+        complete(folder, pieces, progress, resumable);
+        bytes = bytes_of(folder);
+        commit();
       }
     } catch (const InputError& error) {
       cannot_save(target, error);
@@ -178,29 +203,45 @@ class Saver : public Checkpoints {
     SavedPieces own;
     save_model(state_, format_, folder, own);
     if (resumable) save_optimizer(state_, folder, own);
-    const Json told = {
-        {"model", own.model}, {"optimizer", own.optimizer}, {"numbers", own.numbers}};
+    const Json told = {{"model", own.model},
+                       {"optimizer", own.optimizer},
+                       {"numbers", own.numbers},
+                       {"files", to_json(own.files)}};
     std::vector<SavedPieces> pieces;
     for (const std::string& text : state_.group.all_gather(told.dump())) {
       const Json json = parse_json(text, "what a rank has saved");
-      pieces.push_back({json.at("model"), json.at("optimizer"), json.at("numbers")});
+      pieces.push_back({json.at("model"), json.at("optimizer"), json.at("numbers"),
+                        sums_from_json(json.at("files"))});
     }
     return pieces;
   }
 
-  // Rank 0: what tells of all ranks' files.
+  // Rank 0: what tells of all ranks' files. The manifest is the last.
   void complete(const fs::path& folder, const std::vector<SavedPieces>& pieces,
                 const TrainingProgress& progress, bool resumable) {
     SavedPieces all;
+    if (tokenizer_.empty()) tokenizer_ = saved_tokenizer(job_.model);
+    all.files = save_description(state_, job_, tokenizer_, folder);
     for (const SavedPieces& rank : pieces) {
       append_rows(all.model, rank.model);
       append_rows(all.optimizer, rank.optimizer);
       all.numbers.update(rank.numbers);
+      all.files.insert(all.files.end(), rank.files.begin(), rank.files.end());
     }
-    save_description(state_, job_, folder);
-    if (format_ != "FULL") write_pieces(folder, "model", all.model);
-    if (!resumable) return;
-    write_pieces(folder, "optimizer", all.optimizer);
+    if (format_ != "FULL") all.files.push_back(write_pieces(folder, "model", all.model));
+    if (resumable) {
+      all.files.push_back(write_pieces(folder, "optimizer", all.optimizer));
+      all.files.push_back(write_trainer_state(folder, all.numbers, progress));
+    }
+    write_manifest(folder, {.kind = resumable ? "checkpoint" : "model",
+                            .step = progress.steps,
+                            .job = digest_of(identity_),
+                            .format = format_,
+                            .files = std::move(all.files)});
+  }
+
+  FileSum write_trainer_state(const fs::path& folder, const Json& optimizer_numbers,
+                              const TrainingProgress& progress) {
     NumberSaver scaling;
     state_.loss_scaler.visit_state(scaling);
     const Json trainer_state = {{"global_step", progress.steps},
@@ -208,13 +249,13 @@ class Saver : public Checkpoints {
                                 {"epoch", progress.epoch},
                                 {"forward_passes", state_.model.pass().number},
                                 {"loss_scaling", scaling.numbers},
-                                {"optimizer", all.numbers},
+                                {"optimizer", optimizer_numbers},
                                 {"format", format_},
                                 {"strategy", job_.parallel.strategy},
                                 {"ranks", job_.device.ranks},
                                 {"total_steps", total_steps_},
                                 {"job", identity_}};
-    write_file_atomic(folder / kTrainerStateFile, trainer_state.dump(2) + "\n");
+    return write_summed(folder, kTrainerStateFile, trainer_state.dump(2) + "\n");
   }
 
   TrainingJob job_;
@@ -222,8 +263,12 @@ class Saver : public Checkpoints {
   TrainedState state_;
   std::string format_;
   Due due_;
-  std::optional<CheckpointFolder> folder_;  // rank 0's
-  Json identity_;                           // rank 0's: the job's
+  // Rank 0's:
+  std::optional<CheckpointFolder> checkpoints_;
+  std::optional<ModelFolder> model_;
+  Json identity_;  // the job's
+  std::vector<TokenizerFile> tokenizer_;
+
   std::vector<SavedFolder> saved_;
 };
 

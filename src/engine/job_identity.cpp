@@ -65,6 +65,10 @@ Json identity_of(const TrainingJob& job) {
   return identity;
 }
 
+std::string digest_of(const Json& identity) {
+  return digest(identity.dump());
+}
+
 std::vector<std::string> differences(const Json& saved, const Json& now) {
   std::vector<std::string> found;
   for (const auto& [name, value] : now.items()) {

@@ -13,6 +13,9 @@ namespace sftbench {
 // Name -> value, flat. Reads all of the dataset's file. InputError when it is not there.
 Json identity_of(const TrainingJob& job);
 
+// One short text for all of it.
+std::string digest_of(const Json& identity);
+
 // "optimizer was adamw_torch, and is sgd": one for each difference.
 std::vector<std::string> differences(const Json& saved, const Json& now);
 

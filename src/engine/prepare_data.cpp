@@ -90,6 +90,10 @@ Tokenizer prepare_tokenizer(const ModelSource& model) {
   return tokenizer;
 }
 
+std::vector<TokenizerFile> saved_tokenizer(const ModelSource& model) {
+  return tokenizer_files(model.tokenizer_directory, prepare_tokenizer(model));
+}
+
 std::string tokenizer_origin(const ModelSource& model) {
   return model.tokenizer_directory.empty() ? "builtin" : model.tokenizer_directory;
 }

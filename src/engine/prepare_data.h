@@ -2,15 +2,20 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "engine/step_batches.h"
 #include "sftbench/data/tokenizer.h"
+#include "sftbench/data/tokenizer_files.h"
 #include "sftbench/plan/training_job.h"
 
 namespace sftbench {
 
 // The model's tokenizer, or the one that ships, with whatever special tokens it lacks.
 Tokenizer prepare_tokenizer(const ModelSource& model);
+
+// Its files, for what is saved with a model that was trained with it.
+std::vector<TokenizerFile> saved_tokenizer(const ModelSource& model);
 
 // Where the tokenizer came from, as results say it.
 std::string tokenizer_origin(const ModelSource& model);

@@ -66,14 +66,10 @@ void read_into(const Tensor& target, const StoredState& stored, const std::strin
 
 // --- parameters ----------------------------------------------------------------------------------
 
-// Any of the three forms.
-StoredState open_model(const fs::path& folder) {
-  if (fs::exists(folder / pieces_file_name("model"))) {
-    return StoredState::of_pieces(folder, "model");
-  }
-  if (!fs::exists(folder / kAdapterWeightsFile)) {
-    return StoredState::of_files(folder, open_checkpoint(folder));
-  }
+// As the checkpoint says that it was saved, whatever else stands in the folder.
+StoredState open_model(const fs::path& folder, const SavedLayout& layout, bool of_peft) {
+  if (layout.format != "FULL") return StoredState::of_pieces(folder, "model");
+  if (!of_peft) return StoredState::of_files(folder, open_checkpoint(folder));
   std::vector<CheckpointShard> files;
   files.push_back(open_safetensors(folder / kAdapterWeightsFile));
   return StoredState::of_files(folder, std::move(files));
@@ -81,10 +77,11 @@ StoredState open_model(const fs::path& folder) {
 
 }  // namespace
 
-void restore_parameters(const fs::path& folder, const TrainedState& state) {
+void restore_parameters(const fs::path& folder, const SavedLayout& layout,
+                        const TrainedState& state) {
   const torch::NoGradGuard no_grad;
-  const StoredState stored = open_model(folder);
-  const bool of_peft = fs::exists(folder / kAdapterWeightsFile);
+  const bool of_peft = layout.format == "FULL" && state.has_adapters();
+  const StoredState stored = open_model(folder, layout, of_peft);
   std::vector<Diagnostic> findings;
   for (const OwnedTensor& owned : state.parameters.owned()) {
     const std::string name = of_peft ? adapter_tensor_name(owned.name) : owned.name;

@@ -10,14 +10,16 @@
 
 namespace sftbench {
 
-// How the ranks shared the parameters when they were saved.
+// How the ranks shared the parameters when they were saved, and in which form.
 struct SavedLayout {
+  std::string format;
   std::string strategy;
   int64_t ranks = 1;
 };
 
 // InputError: parameters that are missing, or of another shape.
-void restore_parameters(const std::filesystem::path& folder, const TrainedState& state);
+void restore_parameters(const std::filesystem::path& folder, const SavedLayout& layout,
+                        const TrainedState& state);
 
 // `numbers` by state_key(). Notes on what is not in the same bits. RunError(kUnsupported) naming a
 // state that cannot be cut as this layout needs it.

@@ -20,8 +20,7 @@ struct TrainerState {
   int64_t total_steps = 0;  // of the run that saved it, had it gone on
   int64_t forward_passes = 0;
   Json loss_scaling, optimizer, job;
-  std::string strategy;
-  int64_t ranks = 0;
+  SavedLayout layout;
 };
 
 TrainerState read_trainer_state(const fs::path& folder) {
@@ -34,8 +33,9 @@ TrainerState read_trainer_state(const fs::path& folder) {
     json.at("epoch").get_to(state.progress.epoch);
     json.at("total_steps").get_to(state.total_steps);
     json.at("forward_passes").get_to(state.forward_passes);
-    json.at("strategy").get_to(state.strategy);
-    json.at("ranks").get_to(state.ranks);
+    json.at("format").get_to(state.layout.format);
+    json.at("strategy").get_to(state.layout.strategy);
+    json.at("ranks").get_to(state.layout.ranks);
     state.loss_scaling = json.at("loss_scaling");
     state.optimizer = json.at("optimizer");
     state.job = json.at("job");
@@ -48,6 +48,28 @@ TrainerState read_trainer_state(const fs::path& folder) {
                        {}}});
   }
   return state;
+}
+
+// Collective. No rank reads what another one has found to be damaged.
+void verify(const fs::path& folder, RankGroup& group) {
+  verify_files(folder, read_checkpoint_manifest(folder), static_cast<size_t>(group.rank()),
+               static_cast<size_t>(group.world_size()));
+  group.all_gather({});
+}
+
+// "; before it stands /out/checkpoint-2", or nothing.
+std::string checkpoint_before(const fs::path& folder) {
+  std::string before;
+  for (const FoundCheckpoint& found : list_checkpoints(folder.parent_path())) {
+    if (found.path == folder) break;
+    before = "; before it stands " + found.path.string();
+  }
+  return before;
+}
+
+[[noreturn]] void cannot_resume(const fs::path& folder, const std::exception& error) {
+  throw RunError(ReasonCode::kWeights, "cannot resume from " + folder.string() + ": " +
+                                           error.what() + checkpoint_before(folder));
 }
 
 void require_same_job(const TrainerState& saved, const TrainingJob& job) {
@@ -83,19 +105,26 @@ std::vector<std::string> notes_on_rates(const TrainerState& saved, const Optimiz
 
 Resumed resume(const TrainingJob& job, int64_t total_steps, TrainedState& state) {
   const fs::path folder = job.save.resume_from;
-  const TrainerState saved = read_trainer_state(folder);
-  require_same_job(saved, job);
-  require_steps_left(saved, total_steps, job.save.resume_from);
+  try {
+    verify(folder, state.group);
+    const TrainerState saved = read_trainer_state(folder);
+    require_same_job(saved, job);
+    require_steps_left(saved, total_steps, job.save.resume_from);
 
-  restore_parameters(folder, state);
-  const SavedLayout layout{saved.strategy, saved.ranks};
-  Resumed resumed{saved.progress, restore_optimizer(folder, layout, saved.optimizer, state)};
-  for (std::string& note : notes_on_rates(saved, job.optimizer, total_steps)) {
-    resumed.notes.push_back(std::move(note));
+    restore_parameters(folder, saved.layout, state);
+    Resumed resumed{saved.progress,
+                    restore_optimizer(folder, saved.layout, saved.optimizer, state)};
+    for (std::string& note : notes_on_rates(saved, job.optimizer, total_steps)) {
+      resumed.notes.push_back(std::move(note));
+    }
+    restore_loss_scaling(folder, saved.loss_scaling, state);
+    state.model.resume_at_pass(saved.forward_passes);
+    return resumed;
+  } catch (const InputError& error) {
+    cannot_resume(folder, error);
+  } catch (const fs::filesystem_error& error) {
+    cannot_resume(folder, error);
   }
-  restore_loss_scaling(folder, saved.loss_scaling, state);
-  state.model.resume_at_pass(saved.forward_passes);
-  return resumed;
 }
 
 }  // namespace sftbench

@@ -19,9 +19,10 @@ struct Resumed {
   std::vector<std::string> notes;  // where it goes on in another way than one run would
 };
 
-// job.save.resume_from, of which the state becomes what was saved. RunError(kUnsupported) naming
-// every difference to the job that saved it, or the state that does not fit; InputError: what of
-// the files is missing or malformed.
+// Collective: job.save.resume_from, of which the state becomes what was saved. First the ranks read
+// all of its files once, together, and hold them to their checksums. RunError(kWeights) naming each
+// file that is missing, damaged or of another checkpoint; RunError(kUnsupported) naming every
+// difference to the job that saved it, or the state that does not fit.
 Resumed resume(const TrainingJob& job, int64_t total_steps, TrainedState& state);
 
 }  // namespace sftbench

@@ -18,6 +18,9 @@ namespace sftbench {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kGenerationConfig = "generation_config.json";
+
 using Append = std::function<void(const void* bytes, size_t size_bytes)>;
 
 void append_tensor(const Append& append, const torch::Tensor& tensor) {
@@ -48,18 +51,18 @@ std::vector<TensorHeader> full_headers(const TrainedState& state) {
   return headers;
 }
 
-void save_full(const TrainedState& state, const fs::path& folder) {
+void save_full(const TrainedState& state, const fs::path& folder, SavedPieces& pieces) {
   if (!state.is_first_replica()) return;
   if (!state.leads()) return visit_into(state, {});
   const std::vector<TensorHeader> headers = full_headers(state);
   if (state.has_adapters()) {
     SafetensorsWriter writer(folder / kAdapterWeightsFile, headers);
     visit_into(state, [&](const void* bytes, size_t size) { writer.append(bytes, size); });
-    return writer.finish();
+    return pieces.files.push_back(writer.finish());
   }
   ModelFilesWriter writer(folder, headers);
   visit_into(state, [&](const void* bytes, size_t size) { writer.append(bytes, size); });
-  writer.finish();
+  for (FileSum& sum : writer.finish()) pieces.files.push_back(std::move(sum));
 }
 
 // --- a file of this rank's own -------------------------------------------------------------------
@@ -76,13 +79,13 @@ class RankFile {
     values_.push_back(std::move(values));
   }
 
-  void write(const fs::path& folder) const {
+  void write(const fs::path& folder, std::vector<FileSum>& sums) const {
     if (headers_.empty()) return;
     SafetensorsWriter writer(folder / name_, headers_);
     for (const torch::Tensor& values : values_) {
       append_tensor([&](const void* bytes, size_t size) { writer.append(bytes, size); }, values);
     }
-    writer.finish();
+    sums.push_back(writer.finish());
   }
 
  private:
@@ -200,17 +203,11 @@ Json trained_config(const TrainedState& state, const TrainingJob& job) {
   return config;
 }
 
-void copy_if_there(const std::string& from, const char* name, const fs::path& to) {
-  const fs::path source = fs::path(from) / name;
-  if (from.empty() || !fs::is_regular_file(source)) return;
-  write_file_atomic(to / name, read_file(source));
-}
-
 }  // namespace
 
 void save_model(const TrainedState& state, const std::string& format, const fs::path& folder,
                 SavedPieces& pieces) {
-  if (format == "FULL") return save_full(state, folder);
+  if (format == "FULL") return save_full(state, folder, pieces);
   if (!state.is_first_replica()) return;
   RankFile file(rank_file_name("model", state.group));
   if (format == "LOCAL") {
@@ -218,7 +215,7 @@ void save_model(const TrainedState& state, const std::string& format, const fs::
   } else {
     save_sharded(state, file, pieces.model);
   }
-  file.write(folder);
+  file.write(folder, pieces.files);
 }
 
 void save_optimizer(const TrainedState& state, const fs::path& folder, SavedPieces& pieces) {
@@ -227,23 +224,29 @@ void save_optimizer(const TrainedState& state, const fs::path& folder, SavedPiec
   RankFile file(rank_file_name("optimizer", state.group));
   StateSaver saver(state.parameters.owned(), file, pieces);
   state.optimizer.visit_state(saver);
-  file.write(folder);
+  file.write(folder, pieces.files);
 }
 
-void save_description(const TrainedState& state, const TrainingJob& job, const fs::path& folder) {
+std::vector<FileSum> save_description(const TrainedState& state, const TrainingJob& job,
+                                      const std::vector<TokenizerFile>& tokenizer,
+                                      const fs::path& folder) {
   const std::string& weights = job.model.weights_directory;
+  std::vector<FileSum> sums;
   if (state.has_adapters()) {
     const std::string base = weights.empty() ? job.model.name : weights;
-    write_file_atomic(folder / kAdapterConfigFile, adapter_config_text(state.peft_config, base));
+    sums.push_back(
+        write_summed(folder, kAdapterConfigFile, adapter_config_text(state.peft_config, base)));
   } else {
-    write_file_atomic(folder / "config.json", trained_config(state, job).dump(2) + "\n");
-    copy_if_there(weights, "generation_config.json", folder);
+    sums.push_back(write_summed(folder, "config.json", trained_config(state, job).dump(2) + "\n"));
+    const fs::path generation = fs::path(weights) / kGenerationConfig;
+    if (!weights.empty() && fs::is_regular_file(generation)) {
+      sums.push_back(write_summed(folder, kGenerationConfig, read_file(generation)));
+    }
   }
-  for (const char* name :
-       {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-        "tokenizer.model", "vocab.json", "merges.txt", "chat_template.jinja"}) {
-    copy_if_there(job.model.tokenizer_directory, name, folder);
+  for (const TokenizerFile& file : tokenizer) {
+    sums.push_back(write_summed(folder, file.name, file.text));
   }
+  return sums;
 }
 
 }  // namespace sftbench

@@ -5,15 +5,19 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "engine/trained_state.h"
+#include "sftbench/checkpoint/manifest.h"
+#include "sftbench/data/tokenizer_files.h"
 
 namespace sftbench {
 
-// What a rank has to tell rank 0 of its files: rows of the indices (checkpoint/stored_state.h), and
-// the numbers of the optimiser's state by state_key().
+// What a rank has to tell rank 0 of its files: rows of the indices (checkpoint/stored_state.h), the
+// numbers of the optimiser's state by state_key(), and the files' checksums.
 struct SavedPieces {
   Json model = Json::array(), optimizer = Json::array(), numbers = Json::object();
+  std::vector<FileSum> files;
 };
 
 // Collective, FULL: rank 0 writes model.safetensors, or peft's adapter_model.safetensors. SHARDED,
@@ -26,9 +30,10 @@ void save_optimizer(const TrainedState& state, const std::filesystem::path& fold
                     SavedPieces& pieces);
 
 // Rank 0: what makes a folder of weights one that transformers and peft load: config.json as it was
-// trained, files of the tokenizer and generation_config.json where the model's folder has them; or
-// adapter_config.json.
-void save_description(const TrainedState& state, const TrainingJob& job,
-                      const std::filesystem::path& folder);
+// trained, generation_config.json where the model's folder has it; or adapter_config.json; and the
+// tokenizer. Their checksums.
+std::vector<FileSum> save_description(const TrainedState& state, const TrainingJob& job,
+                                      const std::vector<TokenizerFile>& tokenizer,
+                                      const std::filesystem::path& folder);
 
 }  // namespace sftbench

@@ -5,89 +5,195 @@
 
 #include <optional>
 
+#include "checkpoint/folder_fixture.h"
 #include "data/file_size_limit.h"
-#include "sftbench/base/error.h"
-#include "sftbench/base/file.h"
 #include "sftbench/checkpoint/safetensors_writer.h"
 #include "sftbench/checkpoint/stored_state.h"
 
 namespace sftbench {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
-class SavedFolders : public ::testing::Test {
- protected:
-  SavedFolders() {
-    std::string name = ::testing::TempDir() + "saved.XXXXXX";
-    root_ = ::mkdtemp(name.data());
-  }
-  ~SavedFolders() override { fs::remove_all(root_); }
+using SavedFolders = FolderTest;
 
-  std::vector<std::string> names() const {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(root_))
-      names.push_back(entry.path().filename());
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-  void make_checkpoint(int64_t step) const {
-    write_file_atomic(root_ / ("checkpoint-" + std::to_string(step)) / kTrainerStateFile, "{}");
-  }
+// --- models --------------------------------------------------------------------------------------
 
-  fs::path root_;
-};
-
-std::string problem_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no problem";
+void write_model(const fs::path& folder) {
+  write_saved(folder, "model", 4, {{"config.json", "{}"}, {"model.safetensors", "weights"}});
 }
 
-TEST_F(SavedFolders, AreThereOnceTheyAreCommitted) {
+TEST_F(SavedFolders, OfModelsAreThereOnceTheyAreCommitted) {
   {
-    PendingFolder folder(root_ / "model");
-    write_file_atomic(pending_path(root_ / "model") / "config.json", "{}");
+    ModelFolder model(root_ / "model");
+    EXPECT_THAT(names(), ElementsAre(".model.saving"));
+    write_model(model.pending().path());
     EXPECT_FALSE(fs::exists(root_ / "model"));
-    folder.commit();
+    model.commit();
   }
   EXPECT_THAT(names(), ElementsAre("model"));
   EXPECT_TRUE(fs::exists(root_ / "model" / "config.json"));
 }
 
-TEST_F(SavedFolders, LeaveNothingWhenTheyAreNot) {
+TEST_F(SavedFolders, OfModelsLeaveNothingWhenTheyAreNotCommitted) {
+  fs::create_directory(root_ / "there");
   {
-    const PendingFolder folder(root_ / "model");
-    write_file_atomic(pending_path(root_ / "model") / "config.json", "{}");
+    ModelFolder absent(root_ / "model"), there(root_ / "there");
+    write_model(absent.pending().path());
+    write_model(there.pending().path());
+    EXPECT_THAT(names_in(root_ / "there"), ElementsAre(".model.saving"));
   }
-  EXPECT_THAT(names(), ElementsAre());
+  EXPECT_THAT(names(), ElementsAre("there"));
+  EXPECT_THAT(names_in(root_ / "there"), IsEmpty());
 }
 
-TEST_F(SavedFolders, TakeThePlaceOfOneThatWasThere) {
-  write_file_atomic(root_ / "checkpoint-3" / "old", "");
-  PendingFolder folder(root_ / "checkpoint-3");
-  write_file_atomic(pending_path(root_ / "checkpoint-3") / "new", "");
-  folder.commit();
+// As fms-hf-tuning lays it out when output_dir and save_model_dir are one.
+TEST_F(SavedFolders, OfModelsMayBeThatOfTheCheckpointsAndHoldOtherThings) {
+  write_file_atomic(root_ / "training_logs.jsonl", "{}");
+  CheckpointFolder checkpoints(root_);
+  ModelFolder model(root_);
+  make_checkpoint(2);
+  write_model(model.pending().path());
+  model.commit();
+  EXPECT_THAT(names(), ElementsAre("checkpoint-2", "config.json", "model.safetensors",
+                                   "sftbench_manifest.json", "training_logs.jsonl"));
+  EXPECT_EQ(names_in(root_ / "checkpoint-2").size(), 3);
+}
+
+TEST_F(SavedFolders, OfModelsKeepWhatHasAppearedInThem) {
+  ModelFolder model(root_ / "model");
+  write_model(model.pending().path());
+  write_file_atomic(root_ / "model" / "thesis.tex", "mine");
+  model.commit();
+  EXPECT_THAT(names_in(root_ / "model"), ElementsAre("config.json", "model.safetensors",
+                                                     "sftbench_manifest.json", "thesis.tex"));
+}
+
+TEST_F(SavedFolders, OfModelsStandBesideWhatHasTheSameNames) {
+  fs::create_directory(root_ / "there");
+  for (const std::string target : {"model", "there"}) {
+    SCOPED_TRACE(target);
+    ModelFolder model(root_ / target);
+    write_model(model.pending().path());
+    write_file_atomic(root_ / target / "model.safetensors", "mine");
+    const fs::path kept = target == "model" ? root_ / "model.saved" : root_ / "there/model.saved";
+    EXPECT_THAT(problem_of([&] { model.commit(); }),
+                HasSubstr("/" + target +
+                          "/model.safetensors: something else is there, and stays; "
+                          "what was saved is " +
+                          kept.string()));
+    EXPECT_EQ(read_file(root_ / target / "model.safetensors"), "mine");
+    EXPECT_FALSE(fs::exists(root_ / target / "config.json"));
+    EXPECT_THAT(names_in(kept),
+                ElementsAre("config.json", "model.safetensors", "sftbench_manifest.json"));
+  }
+  write_file_atomic(root_ / "file", "mine");
+  ModelFolder model(root_ / "file");
+  write_model(model.pending().path());
+  EXPECT_THAT(problem_of([&] { model.commit(); }),
+              HasSubstr("/file: something else is there, and stays"));
+  EXPECT_EQ(names_in(root_ / "file.saved").size(), 3);
+}
+
+TEST_F(SavedFolders, OfModelsBelongToOneRun) {
+  fs::create_directory(root_ / "there");
+  for (const std::string target : {"model", "there"}) {
+    std::optional<ModelFolder> first(std::in_place, root_ / target);
+    write_model(first->pending().path());
+    EXPECT_THAT(problem_of([&] { ModelFolder second(root_ / target); }),
+                HasSubstr("another run saves there; expected a folder for each run"));
+    EXPECT_EQ(names_in(first->pending().path()).size(), 3);
+    first.reset();
+    EXPECT_EQ(problem_of([&] { ModelFolder second(root_ / target); }), "no problem");
+  }
+}
+
+TEST_F(SavedFolders, FollowNoLinkToWhatSomebodyElseHas) {
+  write_file_atomic(root_ / "mine/thesis.tex", "mine");
+  fs::create_directory_symlink(root_ / "mine", root_ / ".model.saving");
+  EXPECT_THAT(problem_of([&] { ModelFolder model(root_ / "model"); }),
+              HasSubstr(".model.saving: cannot make the folder: Not a directory"));
+  EXPECT_THAT(names_in(root_ / "mine"), ElementsAre("thesis.tex"));
+}
+
+// --- checkpoints ---------------------------------------------------------------------------------
+
+void save(CheckpointFolder& folder, int64_t step, const std::string& weights) {
+  const std::unique_ptr<PendingFolder> pending = folder.start(step);
+  write_saved(pending->path(), "checkpoint", step,
+              {{kTrainerStateFile, "{}"}, {"model.safetensors", weights}});
+  folder.commit(*pending, step);
+}
+
+std::string weights_of(const fs::path& checkpoint) {
+  return read_file(checkpoint / "model.safetensors");
+}
+
+TEST_F(SavedFolders, OfCheckpointsTakeThePlaceOfOnesThatWereThereAndOfTheirOwn) {
+  make_checkpoint(3, "of the run before");
+  CheckpointFolder folder(root_);
+  save(folder, 3, "new");
+  EXPECT_EQ(weights_of(root_ / "checkpoint-3"), "new");
+  save(folder, 3, "newer");
+  EXPECT_EQ(weights_of(root_ / "checkpoint-3"), "newer");
   EXPECT_THAT(names(), ElementsAre("checkpoint-3"));
-  EXPECT_TRUE(fs::exists(root_ / "checkpoint-3" / "new"));
-  EXPECT_FALSE(fs::exists(root_ / "checkpoint-3" / "old"));
 }
 
-TEST_F(SavedFolders, CountAsCheckpointsByTheirStateAndTheirStep) {
+void expect_stays(CheckpointFolder& folder, const fs::path& root, const std::string& weights) {
+  EXPECT_THAT(problem_of([&] { save(folder, 3, "new"); }),
+              HasSubstr("/checkpoint-3: something else is there, and stays; what was saved is " +
+                        (root / "checkpoint-3.saved").string()));
+  EXPECT_EQ(weights_of(root / "checkpoint-3"), weights);
+  EXPECT_EQ(weights_of(root / "checkpoint-3.saved"), "new");
+}
+
+TEST_F(SavedFolders, OfCheckpointsDoNotReplaceOnesThatCameLater) {
+  CheckpointFolder folder(root_);
+  make_checkpoint(3, "of somebody else");
+  expect_stays(folder, root_, "of somebody else");
+}
+
+TEST_F(SavedFolders, OfCheckpointsDoNotReplaceWhatIsNoLongerWhatWasThere) {
+  make_checkpoint(3, "found at first");
+  CheckpointFolder folder(root_);
+  fs::rename(root_ / "checkpoint-3", root_ / "elsewhere");
+  make_checkpoint(3, "found later");
+  expect_stays(folder, root_, "found later");
+}
+
+TEST_F(SavedFolders, OfCheckpointsDoNotReplaceWhatHoldsMore) {
+  make_checkpoint(3, "ours");
+  write_file_atomic(root_ / "checkpoint-3/notes.txt", "mine");
+  CheckpointFolder folder(root_);
+  expect_stays(folder, root_, "ours");
+  EXPECT_TRUE(fs::exists(root_ / "checkpoint-3/notes.txt"));
+}
+
+TEST_F(SavedFolders, OfCheckpointsGoOnWhereAnotherFolderStandsNow) {
+  CheckpointFolder folder(root_ / "out");
+  fs::rename(root_ / "out", root_ / "moved");
+  save(folder, 3, "after the first has moved");
+  EXPECT_TRUE(fs::exists(root_ / "out/checkpoint-3"));
+  EXPECT_THAT(problem_of([&] { CheckpointFolder second(root_ / "out"); }),
+              HasSubstr("another run saves its checkpoints there"));
+}
+
+TEST_F(SavedFolders, CountAsCheckpointsByTheirNameAndTheirFiles) {
   make_checkpoint(12);
   make_checkpoint(9);
-  fs::create_directory(root_ / "checkpoint-15");  // without a state
+  fs::create_directory(root_ / "checkpoint-15");  // with nothing in it
   make_checkpoint(3);
   fs::rename(root_ / "checkpoint-3", root_ / "checkpoint-3b");
+  write_model(root_);
   const std::vector<FoundCheckpoint> found = list_checkpoints(root_);
   ASSERT_EQ(found.size(), 2);
   EXPECT_EQ(found[0].step, 9);
   EXPECT_EQ(found[1].step, 12);
+  EXPECT_EQ(find_checkpoint(root_), root_ / "checkpoint-12");
+  // Half a checkpoint is not passed over: to resume from it says what is missing.
+  fs::remove(root_ / "checkpoint-12" / kTrainerStateFile);
   EXPECT_EQ(find_checkpoint(root_), root_ / "checkpoint-12");
   EXPECT_EQ(find_checkpoint(root_ / "checkpoint-9"), root_ / "checkpoint-9");
   EXPECT_THAT(problem_of([&] { find_checkpoint(root_ / "checkpoint-15"); }),
@@ -96,19 +202,44 @@ TEST_F(SavedFolders, CountAsCheckpointsByTheirStateAndTheirStep) {
   EXPECT_THAT(problem_of([&] { find_checkpoint(root_ / "nowhere"); }), HasSubstr("no such folder"));
 }
 
+TEST_F(SavedFolders, KnowWhatLiesInACheckpoint) {
+  const auto around = [&](const fs::path& path) {
+    return checkpoint_around(path, root_).value_or("none").filename();
+  };
+  EXPECT_EQ(around(root_ / "checkpoint-3"), "checkpoint-3");
+  EXPECT_EQ(around(root_ / "checkpoint-3/model/deeper"), "checkpoint-3");
+  EXPECT_EQ(around(root_ / "other/../checkpoint-3"), "checkpoint-3");
+  EXPECT_EQ(around(root_ / ".checkpoint-3.saving/model"), ".checkpoint-3.saving");
+  fs::create_directory_symlink(root_, root_ / "link");
+  EXPECT_EQ(around(root_ / "link/checkpoint-3"), "checkpoint-3");
+  for (const fs::path& path :
+       {root_, root_ / "model", root_.parent_path() / "checkpoint-3", root_ / "checkpoint-best"}) {
+    EXPECT_EQ(around(path), "none") << path;
+  }
+}
+
 TEST_F(SavedFolders, KeepTheNewest) {
   for (const int64_t step : {8, 10, 9}) make_checkpoint(step);
   fs::create_directory(root_ / "checkpoint-1");  // no checkpoint, and not ours to remove
-  const CheckpointFolder folder(root_);
+  CheckpointFolder folder(root_);
   folder.keep_newest(2, 10);
   EXPECT_THAT(names(), ElementsAre("checkpoint-1", "checkpoint-10", "checkpoint-9"));
   folder.keep_newest(5, 10);
   EXPECT_THAT(names(), ElementsAre("checkpoint-1", "checkpoint-10", "checkpoint-9"));
 }
 
+TEST_F(SavedFolders, KeepWhatTheyDoNotKnowOrHoldsMore) {
+  for (const int64_t step : {1, 2, 3}) make_checkpoint(step);
+  write_file_atomic(root_ / "checkpoint-1/notes.txt", "mine");
+  CheckpointFolder folder(root_);
+  make_checkpoint(0);  // somebody else's, since
+  folder.keep_newest(1, 3);
+  EXPECT_THAT(names(), ElementsAre("checkpoint-0", "checkpoint-1", "checkpoint-3"));
+}
+
 TEST_F(SavedFolders, KeepWhatAResumedRunSavedBeforeWhatItLeftBehind) {
   for (const int64_t step : {2, 4, 6, 8}) make_checkpoint(step);
-  const CheckpointFolder folder(root_);
+  CheckpointFolder folder(root_);
   folder.keep_newest(3, 4);  // went on from 2
   EXPECT_THAT(names(), ElementsAre("checkpoint-2", "checkpoint-4", "checkpoint-8"));
   folder.keep_newest(1, 4);
@@ -118,8 +249,9 @@ TEST_F(SavedFolders, KeepWhatAResumedRunSavedBeforeWhatItLeftBehind) {
 TEST_F(SavedFolders, OfCheckpointsBelongToOneRunAndAreTidiedByTheNext) {
   fs::create_directories(root_ / ".checkpoint-4.saving" / "inner");
   fs::create_directory(root_ / ".other.saving");
+  fs::create_directory(root_ / ".checkpoint-best.saving");
   std::optional<CheckpointFolder> first(std::in_place, root_);
-  EXPECT_THAT(names(), ElementsAre(".other.saving"));
+  EXPECT_THAT(names(), ElementsAre(".checkpoint-best.saving", ".other.saving"));
   EXPECT_THAT(problem_of([&] { CheckpointFolder second(root_); }),
               HasSubstr("another run saves its checkpoints there; expected a folder for each run"));
   first.reset();
@@ -143,8 +275,10 @@ TEST_F(SavedFolders, HoldFilesThatTheReaderOfSafetensorsTakes) {
     writer.append(bytes.data(), 1);
     writer.append(bytes.data() + 1, bytes.size() - 1);
   }
-  writer.finish();
-  EXPECT_EQ(writer.size_bytes(), fs::file_size(root_ / "x.safetensors"));
+  const FileSum sum = writer.finish();
+  EXPECT_EQ(sum.name, "x.safetensors");
+  EXPECT_EQ(sum.bytes, fs::file_size(root_ / "x.safetensors"));
+  EXPECT_EQ(sum.xxh3_128, digest_file(root_ / "x.safetensors"));
   const CheckpointShard file = open_safetensors(root_ / "x.safetensors");
   ASSERT_EQ(file.tensors.size(), 3);
   for (size_t i = 0; i < 3; ++i) {
@@ -162,7 +296,9 @@ TEST_F(SavedFolders, SpreadModelsOverFilesAsHuggingFaceNamesThem) {
     const std::string bytes = bytes_of(tensor);
     writer.append(bytes.data(), bytes.size());
   }
-  writer.finish();
+  const std::vector<FileSum> sums = writer.finish();
+  ASSERT_EQ(sums.size(), 3);
+  for (const FileSum& sum : sums) EXPECT_EQ(sum.xxh3_128, digest_file(root_ / sum.name));
   EXPECT_THAT(names(),
               ElementsAre("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
                           "model.safetensors.index.json"));

@@ -21,10 +21,11 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-std::string problem(const SaveOptions& options, TrainingJob job = {}) {
+std::string problem(const SaveOptions& options, TrainingJob job = {},
+                    const std::string& results = "results") {
   job.inputs = job.inputs.is_null() ? Json::object() : job.inputs;
   try {
-    apply_save_options(options, job);
+    apply_save_options(options, results, job);
     return "none";
   } catch (const InputError& error) {
     return error.what();
@@ -46,7 +47,7 @@ TEST(SaveOptionsTest, ArePutOverTheJobsPlanWithWholePaths) {
                       .steps = 3,
                       .total_limit = 2,
                       .resume_from = (folder / "old").string()},
-                     job);
+                     "results", job);
   EXPECT_EQ(job.save.model_directory, folder / "model");
   EXPECT_EQ(job.save.checkpoint_directory, folder / "old");
   EXPECT_EQ(job.save.strategy, "steps");
@@ -54,7 +55,7 @@ TEST(SaveOptionsTest, ArePutOverTheJobsPlanWithWholePaths) {
   EXPECT_EQ(job.save.total_limit, 2);
   EXPECT_EQ(job.save.resume_from, folder / "old/checkpoint-7");
   const SavePlan before = job.save;
-  apply_save_options({}, job);  // as with --job: what is not given stays
+  apply_save_options({}, "results", job);  // as with --job: what is not given stays
   EXPECT_EQ(job.save.model_directory, before.model_directory);
   EXPECT_EQ(job.save.steps, before.steps);
 }
@@ -115,6 +116,54 @@ TEST(SaveOptionsTest, SayWhichFoldersCannotBeUsed) {
                         "trainer_state.json, or a folder of them"));
 }
 
+// fms-hf-tuning's output_dir and save_model_dir may be one folder, or one in the other.
+TEST(SaveOptionsTest, LetCheckpointsModelAndResultsShareAFolder) {
+  const std::string folder = fresh_folder("save_options").string();
+  const auto problem_with = [&](const std::string& model, const std::string& checkpoints,
+                                const std::string& results) {
+    return problem({.model_directory = folder + model,
+                    .checkpoint_directory = folder + checkpoints,
+                    .strategy = "epoch"},
+                   {}, folder + results);
+  };
+  EXPECT_EQ(problem_with("/out", "/out", "/out"), "none");
+  EXPECT_EQ(problem_with("/out/save_model_dir", "/out", "/out/results"), "none");
+  EXPECT_EQ(problem_with("/out", "/out/checkpoints", "/results"), "none");
+  write_file_atomic(fs::path(folder) / "out/training_logs.jsonl", "");
+  EXPECT_EQ(problem_with("/out", "/out", "/out"), "none");
+  EXPECT_EQ(problem_with("/out", "/elsewhere", "/out/results"), "none");
+  EXPECT_THAT(problem_with("/out", "/elsewhere", "/results"),
+              HasSubstr("--save-model-dir: " + folder + "/out is there already"));
+  write_file_atomic(fs::path(folder) / "out/config.json", "");
+  EXPECT_THAT(problem_with("/out", "/out", "/out"),
+              HasSubstr("--save-model-dir: " + folder +
+                        "/out/config.json is there already; "
+                        "expected a folder without a model in it: nothing is overwritten"));
+}
+
+TEST(SaveOptionsTest, LetNothingLieInACheckpoint) {
+  const std::string folder = fresh_folder("save_options").string();
+  const auto problem_with = [&](const std::string& model, const std::string& results) {
+    return problem({.model_directory = model, .checkpoint_directory = folder, .strategy = "epoch"},
+                   {}, results);
+  };
+  const std::string expected = " lies in " + folder +
+                               "/checkpoint-4, where a checkpoint goes; expected a folder that is "
+                               "not, and is not in, a folder checkpoint-STEP of --checkpoint-dir";
+  EXPECT_EQ(problem_with(folder + "/checkpoint-4", "results"),
+            "--save-model-dir: " + folder + "/checkpoint-4" + expected);
+  EXPECT_EQ(problem_with(folder + "/checkpoint-4/model", "results"),
+            "--save-model-dir: " + folder + "/checkpoint-4/model" + expected);
+  EXPECT_EQ(problem_with("", folder + "/checkpoint-4/results"),
+            "--output: " + folder + "/checkpoint-4/results" + expected);
+  EXPECT_THAT(problem_with(folder + "/.checkpoint-4.saving", "results"),
+              HasSubstr(".checkpoint-4.saving, where a checkpoint goes"));
+  EXPECT_EQ(problem_with(folder + "/checkpoint-best", folder), "none");
+  add_checkpoint(folder, 7);
+  EXPECT_THAT(problem({.checkpoint_directory = folder + "/checkpoint-7", .strategy = "epoch"}),
+              HasSubstr("--checkpoint-dir: " + folder + "/checkpoint-7 is a checkpoint itself"));
+}
+
 // --- the executable ------------------------------------------------------------------------------
 
 class SavingRunTest : public TrainedRunTest {};
@@ -144,6 +193,41 @@ TEST_F(SavingRunTest, IsResumedByTwoRanksAndSaysSo) {
     if (entry.path().extension() != ".json") continue;
     EXPECT_EQ(schema_violation(entry.path()), "");
   }
+}
+
+TEST_F(SavingRunTest, KeepsAllOfAFolderThatCheckpointsModelAndResultsShare) {
+  const std::string out = path("out");
+  results_ = out;
+  const ProgramResult saved = run({"--save-strategy", "steps", "--save-steps", "2",
+                                   "--checkpoint-dir", out, "--save-model-dir", out},
+                                  4);
+  ASSERT_EQ(saved.status, 0) << saved.err;
+  for (const char* name :
+       {"checkpoint-2/trainer_state.json", "checkpoint-4/trainer_state.json", "config.json",
+        "model.safetensors", "tokenizer.json", "finetune_full_benchmark-v1.0.0"}) {
+    EXPECT_TRUE(fs::exists(out + "/" + name)) << name;
+  }
+  results_ = path("again");
+  const ProgramResult again = run({"--resume-from-checkpoint", out + "/checkpoint-2"}, 4);
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(Json::parse(again.out)["extra"]["loss"][1], Json::parse(saved.out)["extra"]["loss"][3]);
+}
+
+TEST_F(SavingRunTest, EndsWithItsReasonWhenACheckpointIsDamaged) {
+  const ProgramResult first =
+      run({"--save-strategy", "steps", "--save-steps", "1", "--checkpoint-dir", path("kept")}, 2);
+  ASSERT_EQ(first.status, 0) << first.err;
+  const fs::path weights = path("kept") + "/checkpoint-1/model.safetensors";
+  std::string content = read_file(weights);
+  content[content.size() / 2] ^= 1;
+  write_file_atomic(weights, content);
+  results_ = path("again");
+  const ProgramResult second = run({"--resume-from-checkpoint", path("kept") + "/checkpoint-1"}, 2);
+  EXPECT_EQ(second.status, 4);
+  const Json reason = Json::parse(second.out)["reason"];
+  EXPECT_EQ(reason["code"], "WEIGHTS");
+  EXPECT_THAT(reason["message"].get<std::string>(),
+              HasSubstr(weights.string() + ": damaged, or a file of another folder"));
 }
 
 TEST_F(SavingRunTest, SaysWhatIsWrongBeforeItMeasures) {

@@ -44,7 +44,7 @@ class TrainedRunTest : public ::testing::Test {
       words.insert(words.end(), {"--set", setting});
     }
     words.insert(words.end(), {"--config", (folder_ / "config.yaml").string(), "--threads", "1",
-                               "--format", "json", "-o", (folder_ / "results").string()});
+                               "--format", "json", "-o", results_.string()});
     words.insert(words.end(), more.begin(), more.end());
     return run_program(words, {{"SFTBENCH_ENGINE", ""}});
   }
@@ -52,6 +52,7 @@ class TrainedRunTest : public ::testing::Test {
 
   std::filesystem::path folder_ =
       fresh_folder(::testing::UnitTest::GetInstance()->current_test_info()->test_suite_name());
+  std::filesystem::path results_ = folder_ / "results";  // of -o
 };
 
 }  // namespace sftbench

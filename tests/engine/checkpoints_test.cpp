@@ -1,20 +1,17 @@
-// Saving and resuming in one process: a run that is resumed goes on in the same bits as one that
-// never stopped, and what does not fit is said.
+// What a run writes, when and where: nothing is lost, and nothing of somebody else is touched.
 #include "engine/checkpoints.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <fstream>
 #include <functional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "data/file_size_limit.h"
+#include "engine/prepare_data.h"
 #include "engine/saving_fixture.h"
-#include "parallel/gloo_communicator.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/checkpoint/checkpoint.h"
@@ -25,116 +22,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
-std::set<std::string> names_in(const std::string& folder) {
-  std::set<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    names.insert(entry.path().filename().string());
-  }
-  return names;
-}
-
-std::string problem_of(const TrainingJob& job, ReasonCode code) {
-  try {
-    run_of(job, alone());
-  } catch (const RunError& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "no problem";
-}
-
-// --- going on ------------------------------------------------------------------------------------
-
-void expect_goes_on(const std::function<void(TrainingJob&)>& change) {
-  const TemporaryFolder folder;
-  TrainingJob job = saving_job(folder / "checkpoints");
-  change(job);
-  const SavedRun straight = run_of(job, alone());
-  const SavedRun again = run_of(resumed(job), alone());
-  EXPECT_EQ(again.begin.resumed_step, 2);
-  EXPECT_EQ(again.end.steps, 2);
-  EXPECT_EQ(again.losses, std::vector<double>(straight.losses.begin() + 2, straight.losses.end()));
-  expect_same_bits(again.at_end, straight.at_end);
-}
-
-TEST(Resuming, GoesOnInTheSameBitsWithOptimisersOfEveryKind) {
-  for (const char* optimizer :
-       {"adamw_torch", "adamw_bnb_8bit", "adamw_torch_4bit", "adafactor", "adalomo",
-        "galore_adamw_8bit", "galore_adafactor_layerwise", "lomo", "schedule_free_adamw", "sgd"}) {
-    SCOPED_TRACE(optimizer);
-    expect_goes_on([&](TrainingJob& job) {
-      job.optimizer.name = optimizer;
-      // Large enough for states of 8 and of 4 bits.
-      job.model.weights_directory.clear();
-      job.model.hf_config["intermediate_size"] = 160;
-    });
-  }
-}
-
-TEST(Resuming, GoesOnWithTheDropoutOfAdaptersWhereItWas) {
-  for (const char* tuning : {"lora", "pt"}) {
-    SCOPED_TRACE(tuning);
-    expect_goes_on([&](TrainingJob& job) {
-      job.tuning = tuning;
-      job.lora = {.rank = 4, .alpha = 16, .dropout = 0.3, .target_modules = {"q_proj", "up_proj"}};
-      job.prompt = {.virtual_tokens = 3, .init = "TEXT", .init_text = "Classify"};
-      job.batches.per_device_batch_size = 2;
-      job.batches.gradient_accumulation_steps = 3;
-    });
-  }
-}
-
-TEST(Resuming, GoesOnInEveryPrecision) {
-  expect_goes_on([](TrainingJob& job) { job.precision.torch_dtype = "bfloat16"; });
-  expect_goes_on([](TrainingJob& job) { job.precision.autocast = "bf16"; });
-  // Its loss scale is too large for the first steps' gradients, and their updates are skipped.
-  expect_goes_on([](TrainingJob& job) { job.precision.autocast = "fp16"; });
-}
-
-TEST(Resuming, GoesOnWhenOneRankIsDistributed) {
-  if (!has_gloo()) GTEST_SKIP() << "this build has no Gloo";
-  for (const char* form : {"FULL_STATE_DICT", "SHARDED_STATE_DICT", "LOCAL_STATE_DICT"}) {
-    for (const char* strategy : {"FULL_SHARD", "DDP"}) {
-      SCOPED_TRACE(std::string(strategy) + ", " + form);
-      expect_goes_on([&](TrainingJob& job) {
-        job.parallel.strategy = strategy;
-        job.parallel.state_dict_type = form;
-        job.parallel.distribute_one_rank = true;
-      });
-    }
-  }
-}
-
-TEST(Resuming, GoesOnFromDistributedToPlainAndBack) {
-  if (!has_gloo()) GTEST_SKIP() << "this build has no Gloo";
-  const TemporaryFolder folder;
-  TrainingJob plain = saving_job(folder / "plain");
-  // A clipping factor comes from a norm whose terms are summed in another order over a flat array.
-  plain.optimizer.max_grad_norm = 0;
-  TrainingJob distributed = plain;
-  distributed.save.checkpoint_directory = folder / "distributed";
-  distributed.parallel.strategy = "FULL_SHARD";
-  distributed.parallel.distribute_one_rank = true;
-  const SavedRun straight = run_of(plain, alone());
-  expect_same_bits(run_of(distributed, alone()).at_end, straight.at_end);
-  const std::string saved_by_plain = folder / "plain/checkpoint-2",
-                    saved_by_distributed = folder / "distributed/checkpoint-2";
-  expect_same_bits(run_of(resumed(distributed, saved_by_plain), alone()).at_end, straight.at_end);
-  expect_same_bits(run_of(resumed(plain, saved_by_distributed), alone()).at_end, straight.at_end);
-}
-
-TEST(Resuming, FindsTheNewestWholeCheckpoint) {
-  const TemporaryFolder folder;
-  const TrainingJob job = saving_job(folder / "checkpoints");
-  run_of(job, alone());
-  EXPECT_EQ(find_checkpoint(folder / "checkpoints"), folder / "checkpoints/checkpoint-4");
-  fs::remove(folder / "checkpoints/checkpoint-4/trainer_state.json");
-  EXPECT_EQ(find_checkpoint(folder / "checkpoints"), folder / "checkpoints/checkpoint-2");
-}
 
 // --- when and what -------------------------------------------------------------------------------
 
@@ -177,8 +64,9 @@ TEST(Saving, LeavesAModelAsHuggingFaceSavesIt) {
   job.save = {};
   job.save.model_directory = folder / "model";
   const SavedRun run = run_of(job, alone());
-  EXPECT_THAT(names_in(folder / "model"), ElementsAre("config.json", "model.safetensors",
-                                                      "tokenizer.json", "tokenizer_config.json"));
+  EXPECT_THAT(names_in(folder / "model"),
+              ElementsAre("config.json", "model.safetensors", "sftbench_manifest.json",
+                          "tokenizer.json", "tokenizer_config.json"));
   std::map<std::string, std::vector<int64_t>> saved, own;
   for (const CheckpointShard& file : open_checkpoint(folder / "model")) {
     for (const StoredTensor& tensor : file.tensors) {
@@ -223,125 +111,118 @@ TEST(Saving, WritesDtypeAndVocabularyThatWereTrained) {
   }
 }
 
-// --- what does not fit ---------------------------------------------------------------------------
-
-TEST(Resuming, RefusesTheCheckpointOfAnotherJobNamingEachDifference) {
+// The model has rows for the tokens that were added, and its tokenizer has those tokens.
+TEST(Saving, LeavesTheTokenizerThatWasCompleted) {
   const TemporaryFolder folder;
-  const TrainingJob job = saving_job(folder / "checkpoints");
-  run_of(job, alone());
-  TrainingJob other = resumed(job);
-  other.optimizer.name = "sgd";
-  other.model.name = "granite";
-  other.batches.per_device_batch_size = 5;
-  other.data.model_max_length = 20;
-  const std::string problem = problem_of(other, ReasonCode::kUnsupported);
-  EXPECT_THAT(problem, HasSubstr("/checkpoint-2, the checkpoint of another job: "
-                                 "model was llama, and is granite; "));
-  EXPECT_THAT(problem, HasSubstr("optimizer was adamw_torch_fused, and is sgd"));
-  EXPECT_THAT(problem, HasSubstr("entries in a step was 6, and is 5"));
-  EXPECT_THAT(problem, HasSubstr("model_max_length was"));
-  EXPECT_THAT(problem, ::testing::Not(HasSubstr("seed")));
-
-  TrainingJob with_adapters = resumed(job);
-  with_adapters.tuning = "lora";
-  with_adapters.lora.target_modules = {"q_proj"};
-  EXPECT_THAT(problem_of(with_adapters, ReasonCode::kUnsupported),
-              HasSubstr("tuning was full, and is lora; lora rank was not known, and is 4"));
-}
-
-TEST(Resuming, SaysThatNothingIsLeftToTrain) {
-  const TemporaryFolder folder;
-  TrainingJob job = saving_job(folder / "checkpoints");
-  run_of(job, alone());
-  EXPECT_THAT(
-      problem_of(resumed(job, folder / "checkpoints/checkpoint-4"), ReasonCode::kUnsupported),
-      HasSubstr("checkpoint-4 has done 4 steps, and this run has 4; a larger max_steps"));
-  job.batches.max_steps = 6;
-  const SavedRun longer = run_of(resumed(job, folder / "checkpoints/checkpoint-4"), alone());
-  EXPECT_EQ(longer.losses.size(), 2);
-}
-
-std::vector<std::string> notes_on_rates(const SavedRun& run) {
-  std::vector<std::string> notes;
-  for (const std::string& note : run.begin.warnings) {
-    if (note.find("learning rate") != std::string::npos) notes.push_back(note);
-  }
-  return notes;
-}
-
-// The rates that are left are those of the new length: Trainer's lambdas are made from it, too.
-TEST(Resuming, SaysWhenARunOfAnotherLengthHasOtherLearningRates) {
-  for (const std::string schedule : {"linear", "cosine", "constant"}) {
-    SCOPED_TRACE(schedule);
-    const TemporaryFolder folder;
-    TrainingJob job = saving_job(folder / "checkpoints");
-    job.optimizer.schedule = schedule;
-    run_of(job, alone());
-    EXPECT_THAT(notes_on_rates(run_of(resumed(job), alone())), IsEmpty());
-    TrainingJob longer = resumed(job, folder / "checkpoints/checkpoint-4");
-    longer.batches.max_steps = 6;
-    std::vector<std::string> expected;
-    if (schedule != "constant") {
-      expected = {"the learning rate followed " + schedule +
-                  " over 4 steps up to step 4, and follows it over 6 steps from there: not as in "
-                  "one run of 6 steps"};
-    }
-    EXPECT_EQ(notes_on_rates(run_of(longer, alone())), expected);
-  }
-}
-
-void rewrite(const std::string& path, char from, char to) {
-  std::string text = read_file(path);
-  std::replace(text.begin(), text.end(), from, to);
-  write_file_atomic(path, text);
-}
-
-TEST(Resuming, RefusesADatasetOfTheSameSizeWithOtherContent) {
-  const TemporaryFolder folder;
-  TrainingJob job = saving_job(folder / "checkpoints");
-  fs::copy_file(job.data.path, folder / "dataset.jsonl");
-  job.data.path = folder / "dataset.jsonl";
-  run_of(job, alone());
-  fs::rename(folder / "dataset.jsonl", folder / "elsewhere.jsonl");  // the same, wherever it is
-  job.data.path = folder / "elsewhere.jsonl";
-  EXPECT_EQ(run_of(resumed(job), alone()).losses.size(), 2);
-  rewrite(job.data.path, 'a', 'o');
-  EXPECT_THAT(problem_of(resumed(job), ReasonCode::kUnsupported),
-              ::testing::MatchesRegex("cannot resume from .*/checkpoint-2, the checkpoint of "
-                                      "another job: the dataset's file .digest. was [0-9a-f]{12}, "
-                                      "and is [0-9a-f]{12}"));
-}
-
-TEST(Resuming, RefusesAnotherTokenizer) {
-  const TemporaryFolder folder;
-  TrainingJob job = saving_job(folder / "checkpoints");
-  fs::copy(job.model.tokenizer_directory, folder / "tokenizer");
+  TrainingJob job = saving_job("");
+  fs::create_directory(folder / "tokenizer");
+  fs::copy_file(job.model.tokenizer_directory + "/tokenizer.json",
+                folder / "tokenizer/tokenizer.json");
   job.model.tokenizer_directory = folder / "tokenizer";
-  run_of(job, alone());
-  const std::string config = folder / "tokenizer/tokenizer_config.json";
-  write_file_atomic(config, read_file(config) + "\n");
-  EXPECT_THAT(problem_of(resumed(job), ReasonCode::kUnsupported),
-              HasSubstr("another job: the tokenizer's files (digest) was "));
+  job.model.weights_directory.clear();
+  job.save = {};
+  job.save.model_directory = folder / "model";
+  const SavedRun run = run_of(job, alone());
+  const Tokenizer saved = Tokenizer::from_directory(folder / "model");
+  EXPECT_EQ(saved.special_tokens().pad, "<PAD>");
+  EXPECT_EQ(saved.vocabulary_size(), prepare_tokenizer(job.model).vocabulary_size());
+  EXPECT_EQ(read_json_file(folder / "model/config.json")["vocab_size"], saved.vocabulary_size());
+
+  job.save = {};
+  job.model.tokenizer_directory = job.model.weights_directory = folder / "model";
+  job.model.hf_config = read_json_file(folder / "model/config.json");
+  TrainingRun loaded = prepare_run(job, alone());
+  expect_same_bits(values_of(loaded), run.at_end);
 }
 
-TEST(Resuming, SaysWhatOfACheckpointIsMissingOrMalformed) {
+TEST(Saving, LeavesTheTokenizerThatShipsWithModelsThatHaveNone) {
   const TemporaryFolder folder;
-  const TrainingJob job = saving_job(folder / "checkpoints");
+  TrainingJob job = saving_job("");
+  job.model.tokenizer_directory.clear();
+  job.model.weights_directory.clear();
+  job.save = {};
+  job.save.model_directory = folder / "model";
   run_of(job, alone());
-  const std::string checkpoint = folder / "checkpoints/checkpoint-2/";
-  fs::resize_file(checkpoint + "optimizer-rank-00000-of-00001.safetensors", 3000);
-  EXPECT_THAT(problem_of(resumed(job), ReasonCode::kInternal), HasSubstr("truncated"));
-  fs::remove(checkpoint + "optimizer-rank-00000-of-00001.safetensors");
-  EXPECT_THAT(problem_of(resumed(job), ReasonCode::kInternal),
-              HasSubstr("optimizer-rank-00000-of-00001.safetensors: cannot open"));
-  write_file_atomic(checkpoint + "optimizer_pieces.json", "{}");
-  EXPECT_THAT(problem_of(resumed(job), ReasonCode::kInternal),
-              HasSubstr("optimizer_pieces.json: pieces: not an index of pieces"));
-  fs::remove(checkpoint + "model.safetensors");
-  EXPECT_THAT(problem_of(resumed(job), ReasonCode::kInternal), HasSubstr("no weights"));
-  write_file_atomic(checkpoint + "trainer_state.json", R"({"global_step": "two"})");
-  EXPECT_THAT(problem_of(resumed(job), ReasonCode::kInternal),
-              HasSubstr("trainer_state.json: not the state of a run"));
+  EXPECT_EQ(Tokenizer::from_directory(folder / "model").vocabulary_size(),
+            prepare_tokenizer(job.model).vocabulary_size());
+}
+
+// --- what else is there --------------------------------------------------------------------------
+
+// As fms-hf-tuning lays them out, with one folder for both or one inside the other.
+TEST(Saving, LosesNoCheckpointToAModelInTheSameFolder) {
+  const std::set<std::string> model = {"config.json", "model.safetensors", "sftbench_manifest.json",
+                                       "tokenizer.json", "tokenizer_config.json"};
+  for (const auto& [checkpoints, model_folder] : std::vector<std::pair<std::string, std::string>>{
+           {"same", "same"}, {"out", "out/save_model_dir"}, {"model/checkpoints", "model"}}) {
+    SCOPED_TRACE(checkpoints + ", " + model_folder);
+    const TemporaryFolder folder;
+    TrainingJob job = saving_job(folder / checkpoints);
+    job.save.model_directory = folder / model_folder;
+    const SavedRun run = run_of(job, alone());
+    EXPECT_EQ(run.end.saved.size(), 3);
+    std::set<std::string> expected = model, beside = {"checkpoint-2", "checkpoint-4"};
+    if (checkpoints == "same") expected.merge(beside);
+    if (model_folder == "model") expected.insert("checkpoints");
+    EXPECT_EQ(names_in(folder / model_folder), expected);
+    TrainingJob next = resumed(job);
+    next.save.model_directory.clear();
+    expect_same_bits(run_of(next, alone()).at_end, run.at_end);
+  }
+}
+
+class BetweenSteps : public TrainObserver {
+ public:
+  explicit BetweenSteps(std::function<void()> act) : act_(std::move(act)) {}
+  void on_step_end(const StepEvent& event, TrainControl&) override {
+    if (event.step == 3) act_();
+  }
+
+ private:
+  std::function<void()> act_;
+};
+
+std::string problem_with(const TrainingJob& job, const std::function<void()>& after_step_3) {
+  try {
+    TrainingRun run = prepare_run(job, alone());
+    BetweenSteps between(after_step_3);
+    train(run, alone(), {&between}, [] { return false; });
+  } catch (const RunError& error) {
+    EXPECT_EQ(error.code(), ReasonCode::kWeights) << error.what();
+    return error.what();
+  }
+  return "no problem";
+}
+
+TEST(Saving, LosesNothingThatHasAppearedMeanwhileNorWhatItTrained) {
+  const TemporaryFolder folder;
+  TrainingJob job = saving_job(folder / "checkpoints");
+  EXPECT_THAT(
+      problem_with(job,
+                   [&] { write_file_atomic(folder / "checkpoints/checkpoint-4/thesis.tex", ""); }),
+      HasSubstr("checkpoint-4: something else is there, and stays; what was saved is " +
+                (folder / "checkpoints/checkpoint-4.saved")));
+  EXPECT_THAT(names_in(folder / "checkpoints/checkpoint-4"), ElementsAre("thesis.tex"));
+  TrainingJob longer = resumed(job, folder / "checkpoints/checkpoint-4.saved");
+  longer.batches.max_steps = 5;
+  EXPECT_EQ(run_of(longer, alone()).begin.resumed_step, 4);
+
+  job.save = {};
+  job.save.model_directory = folder / "model";
+  const auto write = [&] { write_file_atomic(folder / "model/config.json", "mine"); };
+  EXPECT_THAT(problem_with(job, write), HasSubstr("model/config.json: something else is there"));
+  EXPECT_EQ(read_file(folder / "model/config.json"), "mine");
+  EXPECT_EQ(open_checkpoint(folder / "model.saved").size(), 1);
+}
+
+TEST(Saving, KeepsASecondRunOutOfTheModelsFolderFromTheBeginning) {
+  const TemporaryFolder folder;
+  TrainingJob job = saving_job("");
+  job.save = {};
+  job.save.model_directory = folder / "model";
+  const TrainingRun first = prepare_run(job, alone());
+  EXPECT_THAT(problem_of(job, ReasonCode::kWeights),
+              HasSubstr("another run saves there; expected a folder for each run"));
 }
 
 // --- what cannot be written ----------------------------------------------------------------------

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -101,6 +102,27 @@ inline TrainingJob resumed(TrainingJob job, const std::string& checkpoint = "") 
   job.save.checkpoint_directory.clear();
   job.save.strategy = "no";
   return job;
+}
+
+inline std::set<std::string> names_in(const std::string& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    names.insert(entry.path().filename().string());
+  }
+  return names;
+}
+
+// What ends the run, with this code.
+inline std::string problem_of(const TrainingJob& job, ReasonCode code) {
+  try {
+    run_of(job, alone());
+  } catch (const RunError& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no problem";
 }
 
 inline void expect_same_bits(const Values& values, const Values& expected) {

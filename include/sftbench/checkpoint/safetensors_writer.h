@@ -1,6 +1,7 @@
 // Writes safetensors files piece by piece: the header comes first and says all places, so that
-// tensors can be of any size together and never be in memory together. The file is there at once
-// and whole only after finish(): write into a folder that does not count yet (saved_folder.h).
+// tensors can be of any size together and never be in memory together. Checksums are taken of the
+// bytes on their way to the file. The file is there at once and whole only after finish(): write
+// into a folder that does not count yet (pending_folder.h).
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "sftbench/base/digest.h"
 #include "sftbench/base/owned_fd.h"
+#include "sftbench/checkpoint/manifest.h"
 #include "sftbench/checkpoint/safetensors.h"
 
 namespace sftbench {
@@ -34,13 +37,14 @@ class SafetensorsWriter {
   // The next bytes of the tensors, which follow each other in the header's order.
   void append(const void* bytes, size_t size_bytes);
   // All were appended (checked); they are on the disk when it returns.
-  void finish();
-
-  uint64_t size_bytes() const { return written_bytes_; }
+  FileSum finish();
 
  private:
+  void write(const char* next, size_t size_bytes);
+
   std::filesystem::path path_;
   OwnedFd file_;
+  StreamingDigest digest_;
   uint64_t written_bytes_ = 0, expected_bytes_ = 0;
 };
 
@@ -55,9 +59,8 @@ class ModelFilesWriter {
 
   // The whole next tensor.
   void append(const void* bytes, size_t size_bytes);
-  void finish();
-
-  uint64_t size_bytes() const { return written_bytes_; }  // of all files
+  // Of all files.
+  std::vector<FileSum> finish();
 
  private:
   std::string file_name(size_t file) const;
@@ -67,7 +70,7 @@ class ModelFilesWriter {
   std::vector<std::vector<TensorHeader>> files_;
   size_t file_ = 0, tensor_ = 0;  // that comes next
   std::unique_ptr<SafetensorsWriter> writer_;
-  uint64_t written_bytes_ = 0;
+  std::vector<FileSum> sums_;
 };
 
 }  // namespace sftbench

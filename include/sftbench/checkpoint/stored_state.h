@@ -18,6 +18,7 @@
 
 #include "sftbench/base/json.h"
 #include "sftbench/checkpoint/checkpoint.h"
+#include "sftbench/checkpoint/manifest.h"
 
 namespace sftbench {
 
@@ -36,7 +37,7 @@ Json to_json(const PieceRow& row);
 
 // "<stem>_pieces.json" of pieces by all ranks.
 std::string pieces_file_name(const std::string& stem);
-void write_pieces(const std::filesystem::path& folder, const std::string& stem, Json rows);
+FileSum write_pieces(const std::filesystem::path& folder, const std::string& stem, Json rows);
 
 // A run of elements of a value in a file.
 struct StoredRun {
