@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/fields.h"
 
@@ -103,7 +104,7 @@ std::optional<Json> accept_list(const PropertySpec& spec, const YamlNode& found)
 
 std::string number_text(double value) {
   return value == std::floor(value) ? std::to_string(static_cast<int64_t>(value))
-                                    : Json(value).dump();
+                                    : json_text(Json(value));
 }
 
 // Reads one experiment file; the values of properties that say values_from come from the other

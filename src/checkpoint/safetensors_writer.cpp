@@ -13,6 +13,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
+#include "sftbench/base/json_text.h"
 
 namespace sftbench {
 namespace {
@@ -58,7 +59,7 @@ std::string safetensors_header(const std::vector<TensorHeader>& tensors) {
                            {"data_offsets", {begin, end}}};
     begin = end;
   }
-  std::string text = header.dump();
+  std::string text = json_text(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   return little_endian(text.size()) + text;
 }
@@ -148,7 +149,7 @@ std::vector<FileSum> ModelFilesWriter::finish() {
     for (const TensorHeader& tensor : files_[file]) weight_map[tensor.name] = file_name(file);
   }
   const Json index = {{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
-  sums_.push_back(write_summed(folder_, "model.safetensors.index.json", index.dump(2) + "\n"));
+  sums_.push_back(write_summed(folder_, "model.safetensors.index.json", json_text(index, 2) + "\n"));
   return sums_;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -97,7 +98,7 @@ std::string pieces_file_name(const std::string& stem) {
 
 FileSum write_pieces(const fs::path& folder, const std::string& stem, Json rows) {
   const Json index = {{"pieces", std::move(rows)}};
-  return write_summed(folder, pieces_file_name(stem), index.dump(1) + "\n");
+  return write_summed(folder, pieces_file_name(stem), json_text(index, 1) + "\n");
 }
 
 StoredState StoredState::of_pieces(const fs::path& folder, const std::string& stem) {

@@ -11,6 +11,7 @@
 #include "sftbench/base/cpu_instructions.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/cli/app.h"
@@ -31,7 +32,7 @@ constexpr double kScarceDiskBytes = 2e9;  // a generated dataset of the document
 std::string text_of(const Json& environment, const char* key) {
   const Json value = environment.value(key, Json());
   if (value.is_null()) return {};
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : json_text(value);
 }
 
 std::vector<std::string> entries_of(const fs::path& directory) {

@@ -10,6 +10,7 @@
 
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/launch/engine_library.h"
 
 namespace sftbench {
@@ -22,7 +23,7 @@ namespace {
   } catch (const std::exception& error) {
     reply = {{"problem", error.what()}};
   }
-  const std::string text = reply.dump();
+  const std::string text = json_text(reply);
   [[maybe_unused]] const ssize_t written = ::write(pipe_end, text.data(), text.size());
   _exit(0);
 }

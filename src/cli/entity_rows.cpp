@@ -10,6 +10,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
+#include "sftbench/base/json_text.h"
 
 namespace sftbench {
 namespace {
@@ -61,7 +62,7 @@ bool any_byte(std::string_view text, Test test) {
 
 void append_json(std::string& out, std::string_view text) {
   if (any_byte(text, [](unsigned char c) { return (c < 0x20) | (c == '"') | (c == '\\'); })) {
-    out += Json(text).dump();
+    out += json_text(Json(text));
   } else {
     out.append(1, '"').append(text).append(1, '"');
   }

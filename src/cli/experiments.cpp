@@ -6,6 +6,7 @@
 
 #include "cli/definition_list.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/results/table.h"
@@ -27,7 +28,7 @@ Table overview(const Catalog& catalog) {
 
 std::string shown(const Json& value) {
   if (value.is_null()) return "None";
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : json_text(value);
 }
 
 Table property_table(const Experiment& experiment) {
@@ -87,7 +88,7 @@ std::string in_full(const Experiment& experiment) {
   }
   Definitions fixed;
   for (const auto& [name, value] : experiment.hardcoded.items())
-    fixed.emplace_back(name, value.dump());
+    fixed.emplace_back(name, json_text(value));
   Definitions measured;
   for (const MeasuredProperty& property : experiment.measured) {
     measured.emplace_back(
@@ -118,10 +119,10 @@ void print_one(const Catalog& catalog, const std::string& identifier, OutputForm
       std::cout << in_full(*experiment);
       break;
     case OutputFormat::kJson:
-      std::cout << as_json(*experiment).dump(2) << '\n';
+      std::cout << json_text(as_json(*experiment), 2) << '\n';
       break;
     case OutputFormat::kJsonLines:
-      std::cout << as_json(*experiment).dump() << '\n';
+      std::cout << json_text(as_json(*experiment)) << '\n';
       break;
     default:
       std::cout << render(property_table(*experiment), format);

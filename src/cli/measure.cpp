@@ -11,6 +11,7 @@
 #include "cli/measuring_session.h"
 #include "cli/run_log.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/cli/app.h"
 #include "sftbench/launch/build_info.h"
 #include "sftbench/launch/child_reply.h"
@@ -68,7 +69,7 @@ int measure_for_parent() {
   const RunLog log;
   try {
     const ChildRequest request = child_request_from_json(
-        parse_json(read_standard_input(), "standard input"), "standard input");
+        unpacked_json(read_standard_input(), "standard input"), "standard input");
     empty_standard_input();
     end_with_parent(request.heartbeat_fd);
     prefer_to_be_killed();

@@ -7,6 +7,7 @@
 #include "cli/definition_list.h"
 #include "cli/record.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/results/table.h"
@@ -125,7 +126,8 @@ std::string in_full(const ModelFacts& model) {
     const auto mark = model.less_sure.find(key);
     const std::string doubt =
         mark == model.less_sure.end() ? "" : "  (" + std::string(to_string(mark->second)) + ")";
-    config.emplace_back(key, (value.is_string() ? value.get<std::string>() : value.dump()) + doubt);
+    config.emplace_back(key,
+                        (value.is_string() ? value.get<std::string>() : json_text(value)) + doubt);
   }
   return text + "\nconfig.json\n" + definition_list(config);
 }

@@ -16,6 +16,7 @@
 #include "cli/child_side.h"
 #include "cli/measuring_session.h"
 #include "cli/run_log.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/cli/app.h"
 #include "sftbench/launch/engine_library.h"
 #include "sftbench/launch/rank_reply.h"
@@ -119,7 +120,7 @@ int rank_for_parent() {
   const RunLog log;
   try {
     const RankRequest request = rank_request_from_json(
-        parse_json(read_standard_input(), "standard input"), "standard input");
+        unpacked_json(read_standard_input(), "standard input"), "standard input");
     empty_standard_input();
     end_with_parent(request.events_fd);
     prefer_to_be_killed();

@@ -2,15 +2,17 @@
 
 #include <iostream>
 
+#include "sftbench/base/json_text.h"
+
 namespace sftbench {
 
 void print_record(const std::string& prose, const Json& object, OutputFormat format) {
   if (format == OutputFormat::kTable) {
     std::cout << prose;
   } else if (format == OutputFormat::kJson) {
-    std::cout << object.dump(2) << '\n';
+    std::cout << json_text(object, 2) << '\n';
   } else if (format == OutputFormat::kJsonLines) {
-    std::cout << object.dump() << '\n';
+    std::cout << json_text(object) << '\n';
   } else {
     Table table{{"key", "value"}, {}};
     for (const auto& [key, value] : object.items()) table.rows.push_back({key, value});

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -165,7 +166,7 @@ ResolveOptions resolve_options(const Space& space, const Selection& selection) {
       choose("--reduce-dtype", selection.reduce_dtype, {}, options.reduce_dtype,
                                 {"float32", "bfloat16"});
   if (selection.communication_timeout_s <= 0)
-    fail("--communication-timeout", "found " + Json(selection.communication_timeout_s).dump(),
+    fail("--communication-timeout", "found " + json_text(Json(selection.communication_timeout_s)),
          "a number of seconds above 0");
   options.distribute_one_rank = selection.distribute_one_rank;
   options.communication_timeout_s = selection.communication_timeout_s;

@@ -8,6 +8,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
+#include "sftbench/base/json_text.h"
 
 namespace sftbench {
 namespace {
@@ -33,7 +34,7 @@ bool is_count_list(const Json& tokens, int64_t entries) {
 
 TokenCountCache::TokenCountCache(const std::filesystem::path& directory, TokenCacheKey key)
     : key_(std::move(key)),
-      path_(directory / ("tokens-" + digest(header(key_).dump()) + ".json")),
+      path_(directory / ("tokens-" + digest(json_text(header(key_))) + ".json")),
       tokens_(static_cast<size_t>(key_.entries), -1) {
   load();
 }
@@ -51,7 +52,7 @@ void TokenCountCache::load() {
     if (!json.is_object() || !json.contains(name) || json[name] != value) return;
   }
   if (!json.contains("tokens") || !is_count_list(json["tokens"], key_.entries)) return;
-  if (!json.contains("digest") || json["digest"] != digest(json["tokens"].dump())) return;
+  if (!json.contains("digest") || json["digest"] != digest(json_text(json["tokens"]))) return;
   tokens_ = json["tokens"].get<std::vector<int64_t>>();
   known_ = std::count_if(tokens_.begin(), tokens_.end(), [](int64_t count) { return count >= 0; });
 }
@@ -73,8 +74,8 @@ void TokenCountCache::save() {
   if (!changed_) return;
   Json json = header(key_);
   json["tokens"] = tokens_;
-  json["digest"] = digest(json["tokens"].dump());
-  write_file_atomic(path_, json.dump() + "\n");
+  json["digest"] = digest(json_text(json["tokens"]));
+  write_file_atomic(path_, json_text(json) + "\n");
   changed_ = false;
 }
 

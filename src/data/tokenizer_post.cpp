@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -80,8 +81,7 @@ class PostReader {
     }
     for (const Json& id : *list) {
       if (!id.is_number_unsigned() || id.get<uint64_t>() > std::numeric_limits<int32_t>::max()) {
-        problems_.add(key + ".ids",
-                      "holds " + id.dump(-1, ' ', false, Json::error_handler_t::replace), "ids");
+        problems_.add(key + ".ids", "holds " + json_text(id), "ids");
       } else {
         ids.push_back(id.get<int32_t>());
       }

@@ -1,6 +1,7 @@
 #include "data/tokenizer_reader.h"
 
 #include "data/tokenizer_json_parser.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -28,7 +29,8 @@ std::shared_ptr<const BpeModel> read_model(TokenizerJson& json, TokenizerProblem
   }
   const Json& dropout = member(model, "dropout");
   if (!dropout.is_null() && !(dropout.is_number() && dropout.get<double>() == 0.0)) {
-    problems.add("model.dropout", "is " + (dropout.is_number() ? dropout.dump() : kind_of(dropout)),
+    problems.add("model.dropout",
+                 "is " + (dropout.is_number() ? json_text(dropout) : kind_of(dropout)),
                  "null: token ids must not be random");
   }
   if (!json.has_vocabulary)

@@ -8,6 +8,7 @@
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/data/jsonl.h"
 #include "sftbench/data/packing.h"
 #include "sftbench/data/token_cache.h"
@@ -41,7 +42,7 @@ void require_responses(const TextDataset& dataset, size_t entries, const DataSou
   throw RunError(ReasonCode::kData,
                  data.path + ": none of the " + std::to_string(entries) +
                      " entries that this run uses has the response template " +
-                     Json(data.response_template).dump() + " among its first " +
+                     json_text(Json(data.response_template)) + " among its first " +
                      std::to_string(data.model_max_length) +
                      " tokens (model_max_length), so no position bears loss; expected it in front "
                      "of each entry's response");

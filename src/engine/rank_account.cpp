@@ -2,6 +2,7 @@
 
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/measure/event_json.h"
 #include "sftbench/measure/proc.h"
 
@@ -64,7 +65,7 @@ RankReport RankAccount::report(const TrainingRun& run, const RankGroup& group) c
 std::vector<RankReport> gather_reports(const RankReport& own, RankGroup& group) {
   if (group.world_size() == 1) return {own};
   std::vector<RankReport> reports;
-  for (const std::string& text : group.all_gather(to_json(own).dump())) {
+  for (const std::string& text : group.all_gather(json_text(to_json(own)))) {
     reports.push_back(rank_report_from_json(parse_json(text, "a rank's report")));
   }
   return reports;
@@ -72,12 +73,12 @@ std::vector<RankReport> gather_reports(const RankReport& own, RankGroup& group) 
 
 void write_trace(const Timeline& own, RankGroup& group, const std::string& path) {
   std::vector<RankTimeline> ranks;
-  for (const std::string& text : group.all_gather(to_json(own.spans()).dump())) {
+  for (const std::string& text : group.all_gather(json_text(to_json(own.spans())))) {
     const RankInfo& info = group.ranks()[ranks.size()];
     ranks.push_back({"rank " + std::to_string(info.rank) + " on " + info.host, info.node,
                      timeline_from_json(parse_json(text, "a rank's timeline"))});
   }
-  if (group.rank() == 0) write_file_atomic(path, trace_events(ranks).dump());
+  if (group.rank() == 0) write_file_atomic(path, json_text(trace_events(ranks)));
 }
 
 }  // namespace sftbench

@@ -18,6 +18,7 @@
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/launch/child_end.h"
 #include "sftbench/launch/child_request.h"
 #include "sftbench/launch/run_job.h"
@@ -152,20 +153,19 @@ class ChildMeasurement::Impl {
   }
 
   std::string request_text(int heartbeat_fd) const {
-    return to_json(ChildRequest{.job = spec_.job,
-                                .generate_dataset = spec_.generate_dataset,
-                                .command = spec_.command,
-                                .log = spec_.log.string(),
-                                .final_log = spec_.final_log,
-                                .backend = spec_.backend,
-                                .simulate = spec_.simulate,
-                                .sample = spec_.sample,
-                                .attempt = spec_.attempt,
-                                .cpus = spec_.cpus,
-                                .host_memory_bytes = spec_.host_memory_bytes,
-                                .heartbeat_fd = heartbeat_fd,
-                                .result_fd = reply_.get()})
-        .dump();
+    return packed_json(to_json(ChildRequest{.job = spec_.job,
+                                            .generate_dataset = spec_.generate_dataset,
+                                            .command = spec_.command,
+                                            .log = spec_.log.string(),
+                                            .final_log = spec_.final_log,
+                                            .backend = spec_.backend,
+                                            .simulate = spec_.simulate,
+                                            .sample = spec_.sample,
+                                            .attempt = spec_.attempt,
+                                            .cpus = spec_.cpus,
+                                            .host_memory_bytes = spec_.host_memory_bytes,
+                                            .heartbeat_fd = heartbeat_fd,
+                                            .result_fd = reply_.get()}));
   }
 
   void read_heartbeats() {

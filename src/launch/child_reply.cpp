@@ -9,6 +9,7 @@
 
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/measure/proc.h"
 #include "sftbench/ranks/rank_group.h"
 
@@ -20,7 +21,7 @@ constexpr size_t kMostWhereaboutsBytes = 1024;
 constexpr const char* kResultOrigin = "a child's reply";
 
 void write_line(int fd, const char* kind, const Measurement& measurement) {
-  const std::string line = Json{{kind, to_json(measurement)}}.dump() + "\n";
+  const std::string line = json_text(Json{{kind, to_json(measurement)}}) + "\n";
   for (size_t done = 0; done < line.size();) {
     const ssize_t written = ::write(fd, line.data() + done, line.size() - done);
     if (written < 0 && errno == EINTR) continue;
@@ -57,7 +58,7 @@ HeartbeatSender::HeartbeatSender(int fd, int rank) : fd_(fd), rank_(rank) {
 
 void HeartbeatSender::send(const Json& line) const {
   if (fd_ < 0) return;
-  const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string text = json_text(line) + "\n";
   // Lines are shorter than PIPE_BUF: each arrives whole or not at all.
   [[maybe_unused]] const ssize_t dropped_when_full = ::write(fd_, text.data(), text.size());
 }

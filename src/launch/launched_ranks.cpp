@@ -4,6 +4,7 @@
 
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -100,7 +101,7 @@ std::string encode(const Opening& opening) {
     json["message"] = opening.ending->message;
     json["evidence"] = opening.ending->evidence;
   }
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 Opening decode(const std::string& text) {
@@ -177,7 +178,7 @@ std::unique_ptr<Engine> LaunchedRanks::engine_in_group(Engine& engine) {
 }
 
 void LaunchedRanks::tell(const RankRecord& record) {
-  group_->set(record_key(static_cast<size_t>(group_->rank())), to_json(record).dump());
+  group_->set(record_key(static_cast<size_t>(group_->rank())), json_text(to_json(record)));
 }
 
 const std::vector<RankRecord>& LaunchedRanks::hear() {
@@ -204,7 +205,7 @@ std::string digest_of(const TrainingJob& job) {
   anywhere.data.token_cache_directory.clear();
   anywhere.model.weights_directory.clear();
   anywhere.model.tokenizer_directory.clear();
-  return digest(sftbench::to_json(anywhere).dump());
+  return digest(json_text(sftbench::to_json(anywhere)));
 }
 
 }  // namespace sftbench

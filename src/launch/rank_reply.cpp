@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "sftbench/base/json_text.h"
 #include "sftbench/measure/event_json.h"
 
 namespace sftbench {
@@ -54,8 +55,7 @@ void RankReply::done() const {
 
 // Nothing is lost: when nobody reads any more, this process is about to be ended anyway.
 void RankReply::send(const char* kind, const Json& content) const {
-  const std::string line =
-      Json{{kind, content}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string line = json_text(Json{{kind, content}}) + "\n";
   const std::lock_guard lock(mutex_);
   for (size_t written = 0; written < line.size();) {
     const ssize_t put = ::write(events_fd_, line.data() + written, line.size() - written);

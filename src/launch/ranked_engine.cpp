@@ -18,6 +18,7 @@
 #include "launch/child_files.h"
 #include "launch/child_process.h"
 #include "sftbench/base/clock.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/launch/build_info.h"
 #include "sftbench/launch/child_end.h"
 #include "sftbench/launch/cores.h"
@@ -149,7 +150,7 @@ class RankedEngine::Impl {
     std::vector<int> inherited = spec_.inherited_fds;
     inherited.insert(inherited.end(), {request.events_fd, request.control_fd});
     if (request.place.listening_fd >= 0) inherited.push_back(request.place.listening_fd);
-    const OwnedFd input = anonymous_file("sftbench-rank", to_json(request).dump());
+    const OwnedFd input = anonymous_file("sftbench-rank", packed_json(to_json(request)));
     rank.process = std::make_unique<ChildProcess>(ProcessSpec{.executable = spec_.executable,
                                                               .arguments = {kRankCommand},
                                                               .environment = spec_.environment,

@@ -6,6 +6,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -147,8 +148,8 @@ NcclSettings set_up_roce(RankGroup& group, bool enable_roce, const Environment& 
     const RankInfo& self = group.ranks().at(static_cast<size_t>(place.rank));
     // The first rank of a node speaks for it.
     std::map<int, RoceNode> by_node;
-    const std::vector<std::string> told =
-        group.all_gather(place.local_rank == 0 ? to_json(RoceNode{self.host, ports}).dump() : "");
+    const std::vector<std::string> told = group.all_gather(
+        place.local_rank == 0 ? json_text(to_json(RoceNode{self.host, ports})) : "");
     for (size_t rank = 0; rank < told.size(); ++rank) {
       if (!told[rank].empty())
         by_node[group.ranks()[rank].node] = roce_node_from_json(Json::parse(told[rank]));

@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
 
 namespace sftbench {
 namespace {
@@ -105,8 +106,8 @@ Schedule polynomial(const SchedulePlan& plan) {
   const double first = plan.learning_rate;
   const double end = plan.options.lr_end.value_or(1e-7), power = plan.options.power.value_or(1.0);
   if (end >= first) {
-    refuse(plan,
-           "lr_end " + Json(end).dump() + " is not below the learning rate " + Json(first).dump());
+    refuse(plan, "lr_end " + json_text(Json(end)) + " is not below the learning rate " +
+                     json_text(Json(first)));
   }
   // transformers divides by zero when the first step after the warm-up is the last of all.
   const auto span = static_cast<double>(plan.total_steps - plan.warmup_steps);

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -36,7 +37,7 @@ std::string csv_field(const std::string& text) {
 
 std::string csv_text(const Json& cell) {
   if (cell.is_null()) return {};
-  return cell.is_string() ? cell.get<std::string>() : cell.dump();
+  return cell.is_string() ? cell.get<std::string>() : json_text(cell);
 }
 
 std::string render_csv(const Table& table) {
@@ -117,7 +118,7 @@ OutputFormat output_format(std::string_view name) {
 std::string cell_text(const Json& cell) {
   if (cell.is_null()) return {};
   if (cell.is_string()) return cell.get<std::string>();
-  if (!cell.is_number_float()) return cell.dump();
+  if (!cell.is_number_float()) return json_text(cell);
   const double number = cell.get<double>();
   char text[32];
   // Figures of six and more digits before the point keep all of them; %g would write 1.2e+06.
@@ -136,11 +137,12 @@ std::string render(const Table& table, OutputFormat format) {
     case OutputFormat::kJson: {
       Json rows = Json::array();
       for (const std::vector<Json>& row : table.rows) rows.push_back(object_of(table, row));
-      return rows.dump(2) + "\n";
+      return json_text(rows, 2) + "\n";
     }
     case OutputFormat::kJsonLines: {
       std::string text;
-      for (const std::vector<Json>& row : table.rows) text += object_of(table, row).dump() + "\n";
+      for (const std::vector<Json>& row : table.rows)
+        text += json_text(object_of(table, row)) + "\n";
       return text;
     }
     case OutputFormat::kTable:

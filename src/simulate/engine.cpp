@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "sftbench/base/digest.h"
+#include "sftbench/base/json_text.h"
 #include "simulate/cost_model.h"
 #include "simulate/faults.h"
 
@@ -131,7 +132,7 @@ SimulatedEngine::SimulatedEngine(const std::vector<std::string>& assignments, in
 void SimulatedEngine::train(const TrainingJob& job, RankGroup& /*group*/,
                             const std::vector<TrainObserver*>& observers,
                             const std::function<bool()>& interrupted) {
-  const std::string name = job.experiment + job.inputs.dump() + " seed " +
+  const std::string name = job.experiment + json_text(job.inputs) + " seed " +
                            std::to_string(settings_.seed) + " sample " + std::to_string(sample_);
   JobCost cost = cost_of(job);
   if (settings_.steps > 0) cost.begin.total_steps = settings_.steps;

@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/fields.h"
 
@@ -22,7 +23,7 @@ const std::vector<std::string> kVariableTypes = {
 YamlNode scalar(Json value, int line) {
   YamlNode node;
   node.line = line;
-  node.text = value.dump();
+  node.text = json_text(value);
   node.value = std::move(value);
   return node;
 }
@@ -250,7 +251,7 @@ std::optional<Json> read_value(const YamlNode& found, const std::string& path,
   } else if (found.is_scalar() && *value != found.value) {
     diagnostics.warning(found.line, path,
                         "ado reads " + found.text + " as " +
-                            (found.value.is_string() ? "text" : found.value.dump()) +
+                            (found.value.is_string() ? "text" : json_text(found.value)) +
                             "; taken as " + value->dump());
   }
   return value;
@@ -269,7 +270,7 @@ std::optional<Dimension> read_values(const std::vector<YamlNode>& values, int li
     const std::string item = path + "[" + std::to_string(i) + "]";
     const std::optional<Json> value = read_value(values[i], item, accepts, diagnostics);
     if (!value) continue;
-    if (!seen.insert(accepts.canonical(*value).dump()).second) {
+    if (!seen.insert(json_text(accepts.canonical(*value))).second) {
       diagnostics.warning(values[i].line, item,
                           describe(values[i]) + " stands in the list before; taken once");
       continue;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
 
 namespace sftbench {
 namespace {
@@ -78,7 +79,7 @@ std::string python_str(const Json& value) {
       return list + "]";
     }
     default:
-      return value.dump();
+      return json_text(value);
   }
 }
 

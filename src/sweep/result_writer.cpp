@@ -34,7 +34,7 @@ void ResultWriter::write_now(Pending& pending) const {
   Ended& ended = pending.ended;
   try {
     store_.write(ended.measurement, ended.cell.key, ended.cell.sample);
-  } catch (const InputError& error) {
+  } catch (const std::exception& error) {  // one that left the thread would end the sweep
     ended.problem = error.what();
   }
   pending.written = true;

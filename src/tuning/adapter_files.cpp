@@ -10,6 +10,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/checkpoint/safetensors.h"
@@ -165,7 +166,7 @@ std::string adapter_tensor_name(const std::string& parameter) {
 std::string adapter_config_text(Json peft_config, const std::string& base_model) {
   check(!peft_config.is_null(), "a method with adapters is saved");
   peft_config["base_model_name_or_path"] = base_model.empty() ? Json() : Json(base_model);
-  return peft_config.dump(2) + "\n";
+  return json_text(peft_config, 2) + "\n";
 }
 
 void save_adapter(const fs::path& folder, const Tuning& tuning,

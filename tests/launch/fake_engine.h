@@ -136,6 +136,12 @@ class FakeEngine : public Engine {
       group.at("where it stalls");
       for (;;) ::pause();
     }
+    if (mode == "latin1-crash") {
+      std::fprintf(stderr, "caf\xe9 cannot be read\n");
+      std::signal(SIGSEGV, SIG_DFL);
+      std::raise(SIGSEGV);
+    }
+    if (mode == "latin1") throw InputError("caf\xe9: not a dataset");
     if (mode == "busy") std::this_thread::sleep_for(std::chrono::seconds(60));
     if (mode == "lost") throw RunError(ReasonCode::kNccl, "all_gather: lost peer");
     if (mode == "late-oom") {

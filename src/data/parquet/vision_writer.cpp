@@ -11,6 +11,7 @@
 
 #include "data/parquet/arrow_status.h"
 #include "sftbench/base/json.h"
+#include "sftbench/base/json_text.h"
 
 namespace sftbench {
 namespace {
@@ -32,7 +33,7 @@ std::string hugging_face_metadata() {
       {"type", value("string")}, {"text", value("string")}, {"index", value("int64")}};
   const Json message = {{"role", value("string")}, {"content", Json::array({part})}};
   const Json features = {{"images", {{"_type", "Image"}}}, {"output", Json::array({message})}};
-  return Json{{"info", {{"features", features}}}}.dump();
+  return json_text(Json{{"info", {{"features", features}}}});
 }
 
 std::shared_ptr<arrow::Schema> vision_schema() {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "sftbench/base/json_text.h"
+
 namespace sftbench::html {
 
 void Column::append(size_t row, uint32_t code) {
@@ -44,7 +46,7 @@ Json Column::values() const {
     if (value.is_text) {
       values.push_back(value.text);
     } else {
-      values.push_back(numeric() ? std::move(number) : Json(number.dump()));
+      values.push_back(numeric() ? std::move(number) : Json(json_text(number)));
     }
   }
   return values;
