@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "sftbench/base/digest.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/measure/measured_properties.h"
 
@@ -28,13 +30,13 @@ const Json& member(const Json& json, const std::string& key, const std::string& 
 
 std::string text(const Json& json, const std::string& key, const std::string& origin) {
   const Json& value = member(json, key, origin);
-  if (!value.is_string()) fail(origin, key, "found " + value.dump(), "a text");
+  if (!value.is_string()) fail(origin, key, "found " + json_text(value), "a text");
   return value.get<std::string>();
 }
 
 Json object(const Json& json, const std::string& key, const std::string& origin) {
   const Json& value = member(json, key, origin);
-  if (!value.is_object()) fail(origin, key, "found " + value.dump(), "an object");
+  if (!value.is_object()) fail(origin, key, "found " + json_text(value), "an object");
   return value;
 }
 
@@ -117,19 +119,28 @@ int exit_code(Status status) {
 }
 
 Json to_json(const Measurement& m) {
-  return {{"schema", kMeasurementSchema},
-          {"experiment", m.experiment},
-          {"experiment_id", m.experiment_id},
-          {"entity_id", m.entity_id},
-          {"status", to_string(m.status)},
-          {"reason", reason_json(m.reason)},
-          {"inputs", m.inputs},
-          {"measured", m.measured},
-          {"extra", m.extra},
-          {"environment", m.environment},
-          {"started_at", m.started_at},
-          {"finished_at", m.finished_at},
-          {"command", m.command}};
+  Json json = {{"schema", kMeasurementSchema},
+               {"key", m.key},
+               {"experiment", m.experiment},
+               {"experiment_id", m.experiment_id},
+               {"entity_id", m.entity_id},
+               {"status", to_string(m.status)},
+               {"reason", reason_json(m.reason)},
+               {"inputs", m.inputs},
+               {"measured", m.measured},
+               {"extra", m.extra},
+               {"environment", m.environment},
+               {"started_at", m.started_at},
+               {"finished_at", m.finished_at},
+               {"command", m.command},
+               {"job", m.job}};
+  if (m.job.is_null()) json.erase("job");
+  if (m.key.empty()) {
+    json.erase("key");
+  } else {
+    json["checksum"] = digest(json_text(json));
+  }
+  return json;
 }
 
 Measurement measurement_from_json(const Json& json, const std::string& origin) {
@@ -137,6 +148,7 @@ Measurement measurement_from_json(const Json& json, const std::string& origin) {
     fail(origin, "schema", "found '" + schema + "'", std::string("'") + kMeasurementSchema + "'");
   }
   Measurement m;
+  if (json.contains("key")) m.key = text(json, "key", origin);
   m.experiment = text(json, "experiment", origin);
   m.experiment_id = text(json, "experiment_id", origin);
   m.entity_id = text(json, "entity_id", origin);
@@ -160,6 +172,7 @@ Measurement measurement_from_json(const Json& json, const std::string& origin) {
   m.started_at = text(json, "started_at", origin);
   m.finished_at = text(json, "finished_at", origin);
   m.command = text(json, "command", origin);
+  if (json.contains("job")) m.job = object(json, "job", origin);
   return m;
 }
 
@@ -175,9 +188,9 @@ std::string render(const Measurement& measurement, OutputFormat format) {
     case OutputFormat::kTable:
       return for_people(measurement);
     case OutputFormat::kJson:
-      return to_json(measurement).dump(2) + "\n";
+      return json_text(to_json(measurement), 2) + "\n";
     case OutputFormat::kJsonLines:
-      return to_json(measurement).dump() + "\n";
+      return json_text(to_json(measurement)) + "\n";
     case OutputFormat::kCsv:
     case OutputFormat::kMarkdown:
       return render(one_row(measurement), format);

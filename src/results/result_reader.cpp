@@ -8,9 +8,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <map>
+
+#include "sftbench/base/digest.h"
 
 namespace sftbench {
 namespace {
@@ -188,9 +191,7 @@ Record record_of(dom::object object, TextPool& texts, const Record::Names*& late
 }
 
 Scalar measured_number(const dom::key_value_pair& member) {
-  if (member.value.is_null()) return {};
-  if (!member.value.is_number()) fail("measured." + std::string(member.key) + ": not a number");
-  return number_scalar(member.value);
+  return member.value.is_null() ? Scalar() : number_scalar(member.value);
 }
 
 ReasonCode reason_code(std::string_view name) {
@@ -222,6 +223,20 @@ Status status_of(dom::object file) {
   fail("status: unknown value '" + std::string(name) + "'");
 }
 
+// What holds of every measurement that was ever written, with a checksum or without.
+void check_outcome(Status status, const std::optional<Reason>& reason, dom::object measured) {
+  for (const dom::key_value_pair member : measured) {
+    if (member.value.is_null() || member.value.is_number()) continue;
+    fail("measured." + std::string(member.key) + ": not a number");
+  }
+  int64_t is_valid = -1;
+  if (measured["is_valid"].get(is_valid) != simdjson::SUCCESS) is_valid = -1;
+  if (status == Status::kValid && is_valid != 1) fail("valid, and measured.is_valid is not 1");
+  if (status == Status::kValid && reason) fail("valid, and it has a reason");
+  if (status != Status::kValid && is_valid == 1) fail("not valid, and measured.is_valid is 1");
+  if (status != Status::kValid && !reason) fail("not valid, and it has no reason");
+}
+
 void check_schema(dom::object file) {
   std::string_view schema;
   if (file["schema"].get(schema)) fail("no measurement of sftbench: it names no schema");
@@ -237,6 +252,7 @@ void check_schema(dom::object file) {
 
 struct ResultReader::Parser {
   dom::parser parser;
+  dom::object object;  // that parse() gave
 
   dom::object parse(const std::string& content, size_t size_bytes) {
     dom::element root;
@@ -251,7 +267,7 @@ struct ResultReader::Parser {
     dom::object file;
     if (root.get(file)) fail("no measurement of sftbench: not an object");
     check_schema(file);
-    return file;
+    return object = file;
   }
 };
 
@@ -286,55 +302,131 @@ bool ResultReader::load(int folder, const char* name) {
   return true;
 }
 
-StoredResult ResultReader::parse(TextPool& texts) {
+struct ResultReader::Checked {
+  dom::object file, inputs, measured, extra, environment;
+  Status status;
+  std::optional<Reason> reason;
+  bool has_checksum;
+};
+
+// Everything that can be wrong with a file is found here.
+ResultReader::Checked ResultReader::check(std::string_view key) {
   const dom::object file = parser_->parse(content_, size_bytes_);
-  const auto own_text = [&](const char* key) { return texts.store(text_at(file, key)); };
-  const auto text = [&](const char* key) { return texts.share(text_at(file, key)); };
+  const bool has_checksum = has_intact_checksum(key);
+  for (const char* text :
+       {"experiment", "experiment_id", "entity_id", "started_at", "finished_at", "command"}) {
+    text_at(file, text);
+  }
+  Checked checked{file,
+                  object_at(file, "inputs"),
+                  object_at(file, "measured"),
+                  object_at(file, "extra"),
+                  object_at(file, "environment"),
+                  status_of(file),
+                  reason_of(file),
+                  has_checksum};
+  if (checked.inputs.size() == 0) fail("inputs: empty");
+  check_outcome(checked.status, checked.reason, checked.measured);
+  return checked;
+}
+
+// False: of a version that wrote neither key nor checksum.
+bool ResultReader::has_intact_checksum(std::string_view key) {
+  const dom::object file = parser_->object;
+  std::string_view checksum, own_key;
+  const bool has_checksum = file["checksum"].get(checksum) != simdjson::NO_SUCH_FIELD;
+  const bool has_key = file["key"].get(own_key) != simdjson::NO_SUCH_FIELD;
+  if (!has_checksum && !has_key) return false;
+  if (!has_checksum) fail("the key checksum is missing, and only results without a key have none");
+  if (!has_key) fail("the key key is missing");
+  const std::string_view content = minify();
+  const std::string last_field = ",\"checksum\":\"" + std::string(checksum) + "\"}";
+  const std::string edited = "is not what the measurement wrote: its checksum is ";
+  if (content.size() < last_field.size() ||
+      content.substr(content.size() - last_field.size()) != last_field) {
+    fail(edited + "not the last field");
+  }
+  minified_[content.size() - last_field.size()] = '}';
+  const std::string found = digest(content.substr(0, content.size() - last_field.size() + 1));
+  if (found != checksum)
+    fail(edited + std::string(checksum) + ", and that of its content " + found);
+  if (own_key != key) {
+    fail("belongs to the key " + std::string(own_key) + ", and stands under another");
+  }
+  return true;
+}
+
+StoredResult ResultReader::parse(std::string_view key, TextPool& texts) {
+  const Checked checked = check(key);
+  const dom::object& file = checked.file;
+  const auto own_text = [&](const char* name) { return texts.store(text_at(file, name)); };
+  const auto text = [&](const char* name) { return texts.share(text_at(file, name)); };
   StoredResult result;
+  result.key = texts.store(key);
+  result.has_checksum = checked.has_checksum;
   result.experiment = text("experiment");
   result.experiment_id = text("experiment_id");
   result.entity_id = own_text("entity_id");
-  result.status = status_of(file);
-  result.reason = reason_of(file);
+  result.status = checked.status;
+  result.reason = checked.reason;
   result.started_at = own_text("started_at");
   result.finished_at = own_text("finished_at");
   result.command = own_text("command");
-  result.inputs = record_of(object_at(file, "inputs"), texts, texts.latest_inputs,
+  result.inputs = record_of(checked.inputs, texts, texts.latest_inputs,
                             [&](const auto& m) { return scalar_of(m.value, texts); });
-  result.measured = record_of(object_at(file, "measured"), texts, texts.latest_measured,
+  result.measured = record_of(checked.measured, texts, texts.latest_measured,
                               [](const auto& m) { return measured_number(m); });
-  const dom::object extra = object_at(file, "extra");
-  const dom::object environment = object_at(file, "environment");
   std::vector<Scalar> figures;
   figures.reserve(figure_specs().size());
   for (const FigureSpec& spec : figure_specs()) {
     dom::element element;
-    const dom::object& section = spec.section == "extra" ? extra : environment;
+    const dom::object& section = spec.section == "extra" ? checked.extra : checked.environment;
     const bool there = section.at_pointer(spec.path).get(element) == simdjson::SUCCESS;
     figures.push_back(there ? figure(element, spec.take, texts) : Scalar());
   }
   result.figures = {figure_names(), texts.store(figures)};
-  result.steps = step_times(extra);
+  result.steps = step_times(checked.extra);
   return result;
 }
 
-std::string ResultReader::minified() const {
-  std::string text(size_bytes_ + simdjson::SIMDJSON_PADDING, '\0');
-  size_t size_bytes = 0;
-  if (simdjson::minify(content_.data(), size_bytes_, text.data(), size_bytes)) fail("not JSON");
-  text.resize(size_bytes);
-  return text;
+Status ResultReader::parse_status(std::string_view key) {
+  return check(key).status;
 }
 
-Status ResultReader::parse_status() {
-  return status_of(parser_->parse(content_, size_bytes_));
+// Of what load() read, until the next call.
+std::string_view ResultReader::minify() const {
+  const size_t room = size_bytes_ + simdjson::SIMDJSON_PADDING;
+  if (minified_.size() < room) minified_.resize(room);
+  size_t size_bytes = 0;
+  if (simdjson::minify(content_.data(), size_bytes_, minified_.data(), size_bytes))
+    fail("not JSON");
+  return std::string_view(minified_).substr(0, size_bytes);
+}
+
+std::string ResultReader::minified() const {
+  return std::string(minify());
+}
+
+ResultName result_name(const std::string& file) {
+  ResultName name{std::filesystem::path(file).stem().string(), 1};
+  const size_t dot = name.key.rfind('.');
+  if (dot == std::string::npos) return name;
+  const char* begin = name.key.data() + dot + 1;
+  const char* end = name.key.data() + name.key.size();
+  int sample = 0;
+  const auto [stopped, error] = std::from_chars(begin, end, sample);
+  if (error == std::errc() && stopped == end && sample >= 2 && *begin != '0') {
+    name.sample = sample;
+    name.key.resize(dot);
+  }
+  return name;
 }
 
 std::optional<Status> read_status(const std::filesystem::path& path) {
   thread_local ResultReader reader;
   try {
     if (!reader.load(AT_FDCWD, path.c_str())) return std::nullopt;
-    return reader.parse_status();
+    return reader.parse_status(result_name(path.filename().string()).key);
   } catch (const InputError& error) {
     throw InputError({with_path(path, error)});
   }

@@ -1,5 +1,6 @@
 // Reads result files for reports and for resuming: simdjson's DOM, which checks the whole text, so
-// that a file that was cut off is never taken for one that is whole. One reader per thread.
+// that a file that was cut off is never taken for one that is whole, and the checksum, so that no
+// damage passes. One reader per thread.
 #pragma once
 
 #include <filesystem>
@@ -25,19 +26,33 @@ class ResultReader {
   std::string minified() const;
 
   // What load() read, with the path left empty. InputError with the cause alone when it is no
-  // measurement.
-  StoredResult parse(TextPool& texts);
-  Status parse_status();
+  // measurement, damaged, edited, or another key's than `key`. Both say so of the same files: what
+  // settles a cell is what a report shows.
+  StoredResult parse(std::string_view key, TextPool& texts);
+  Status parse_status(std::string_view key);
 
   ResultReader();
   ~ResultReader();
 
  private:
   struct Parser;
+  struct Checked;
+  Checked check(std::string_view key);
+  std::string_view minify() const;
+  bool has_intact_checksum(std::string_view key);
+
   std::unique_ptr<Parser> parser_;
-  std::string content_;  // with the padding that the parser wants
+  std::string content_;           // with the padding that the parser wants
+  mutable std::string minified_;  // kept for its memory
   size_t size_bytes_ = 0;
 };
+
+// What a result file's name says: "<key>.json", "<key>.<sample>.json".
+struct ResultName {
+  std::string key;
+  int sample = 1;
+};
+ResultName result_name(const std::string& file);
 
 StoreScan scan_results(const std::filesystem::path& directory);
 

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <thread>
 #include <tuple>
+#include <utility>
 
 #include "results/result_reader.h"
 #include "sftbench/results/report.h"
@@ -36,18 +36,8 @@ struct Outcome {
 };
 
 Candidate candidate(const std::string& folder, const std::string& file) {
-  Candidate named{folder, file, file.substr(0, file.size() - std::strlen(".json")), 1};
-  const size_t dot = named.key.rfind('.');
-  if (dot == std::string::npos) return named;
-  const char* begin = named.key.data() + dot + 1;
-  const char* end = named.key.data() + named.key.size();
-  int sample = 0;
-  const auto [stopped, error] = std::from_chars(begin, end, sample);
-  if (error == std::errc() && stopped == end && sample >= 2 && *begin != '0') {
-    named.sample = sample;
-    named.key.resize(dot);
-  }
-  return named;
+  ResultName name = result_name(file);
+  return {folder, file, std::move(name.key), name.sample};
 }
 
 class Directory {
@@ -158,9 +148,8 @@ class Scanner {
                    Outcome& outcome) {
     try {
       if (!reader.load(folder, candidate.file.c_str())) return;
-      outcome.result = reader.parse(texts);
+      outcome.result = reader.parse(candidate.key, texts);
       outcome.result->file = texts.store(candidate.path());
-      outcome.result->key = texts.store(candidate.key);
       outcome.result->sample = candidate.sample;
     } catch (const InputError& error) {
       outcome.problem = error.what();

@@ -5,6 +5,7 @@
 #include "results/result_reader.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/json_text.h"
 
 namespace sftbench {
 namespace {
@@ -101,7 +102,9 @@ fs::path ResultStore::write(const Measurement& measurement, const std::string& k
                             int sample) const {
   const fs::path path = result_path(measurement.experiment, key, sample);
   keep_aside_unless_measurement(path);
-  write_file_atomic(path, to_json(measurement).dump(2) + "\n");
+  Measurement keyed = measurement;
+  keyed.key = key;
+  write_file_atomic(path, json_text(to_json(keyed), 2) + "\n");
   std::error_code no_log;  // what was settled before training has none
   const fs::path growing = growing_log_path(measurement.experiment, key, sample);
   const fs::path log = log_path(measurement.experiment, key, sample);

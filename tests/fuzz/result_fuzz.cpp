@@ -59,7 +59,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   TextPool texts;
   require(reader.load(AT_FDCWD, file.path()));
   try {
-    check_promises(reader.parse(texts), text);
+    const std::string name = std::filesystem::path(file.path()).filename();
+    check_promises(reader.parse(result_name(name).key, texts), text);
     require(read_status(file.path()).has_value());
   } catch (const InputError& error) {
     require(!error.diagnostics().empty() && !error.diagnostics().front().message.empty());

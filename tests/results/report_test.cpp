@@ -242,10 +242,11 @@ TEST(WriteMeasurementsTest, GivesTheFilesWhole) {
   const StoreScan scan = ResultStore(directory).scan();
   std::string lines;
   write_measurements(directory, scan, true, [&](std::string_view piece) { lines += piece; });
-  EXPECT_EQ(lines, to_json(sample_valid()).dump() + "\n" + to_json(sample_failed()).dump() + "\n");
+  EXPECT_EQ(lines,
+            stored(sample_valid(), "a").dump() + "\n" + stored(sample_failed(), "b").dump() + "\n");
   std::string array;
   write_measurements(directory, scan, false, [&](std::string_view piece) { array += piece; });
-  EXPECT_EQ(Json::parse(array), Json({to_json(sample_valid()), to_json(sample_failed())}));
+  EXPECT_EQ(Json::parse(array), Json({stored(sample_valid(), "a"), stored(sample_failed(), "b")}));
 
   fs::remove(directory / scan.results[1].file);
   try {

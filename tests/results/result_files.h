@@ -28,11 +28,17 @@ inline void put(const std::filesystem::path& directory, const std::string& file,
   std::ofstream(directory / file) << content;
 }
 
+// As the store writes it.
+inline Json stored(Measurement measurement, const std::string& key) {
+  measurement.key = key;
+  return to_json(measurement);
+}
+
 // As sample `sample` of `key`.
 inline void put(const std::filesystem::path& directory, const Measurement& measurement,
                 const std::string& key, int sample = 1) {
   const std::string name = sample == 1 ? key : key + "." + std::to_string(sample);
-  put(directory, measurement.experiment + "/" + name + ".json", to_json(measurement).dump(2));
+  put(directory, measurement.experiment + "/" + name + ".json", stored(measurement, key).dump(2));
 }
 
 }  // namespace sftbench

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "results/result_files.h"
 #include "results/sample_measurement.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
@@ -38,9 +39,9 @@ TEST(ResultStoreTest, WritesOneFilePerMeasurementUnderItsExperiment) {
   const fs::path path = store.write(sample_valid(), "abc123");
   EXPECT_EQ(path, directory / "finetune_full_benchmark-v1.0.0" / "abc123.json");
   EXPECT_EQ(store.log_path("e", "k"), directory / "e" / "k.log");
-  EXPECT_EQ(read_json_file(path), to_json(sample_valid()));
+  EXPECT_EQ(read_json_file(path), stored(sample_valid(), "abc123"));
   store.write(sample_failed(), "abc123");  // a repetition replaces
-  EXPECT_EQ(read_json_file(path), to_json(sample_failed()));
+  EXPECT_EQ(read_json_file(path), stored(sample_failed(), "abc123"));
   EXPECT_EQ(files_below(directory), 2u);
 }
 
@@ -146,7 +147,7 @@ TEST(ResultStoreTest, ADiskThatFillsDuringTheRunKeepsTheOldFile) {
   for (int i = 0; i < 1000; ++i) large.extra["loss"].push_back(1.0 / 3);
   EXPECT_EQ(on_a_full_disk([&] { store.write(large, "k"); }),
             path.string() + ": cannot write: File too large");
-  EXPECT_EQ(read_json_file(path), to_json(sample_failed()));
+  EXPECT_EQ(read_json_file(path), stored(sample_failed(), "k"));
   EXPECT_EQ(files_below(directory), 2u);
 }
 

@@ -33,6 +33,7 @@ struct Reason {
 };
 
 struct Measurement {
+  std::string key;  // whose file it stands in; empty in files of versions that wrote none
   std::string experiment;
   std::string experiment_id;
   std::string entity_id;
@@ -45,15 +46,19 @@ struct Measurement {
   std::string started_at;  // UTC, ISO 8601
   std::string finished_at;
   std::string command;  // repeats this measurement
+  Json job;  // what was trained (stored_job() of launch/run_job.h); null when nothing was to be
 };
 
 // The properties that an experiment measures, in ado's order; of one that is not known here, those of
 // the benchmarks.
 std::vector<std::string> measured_names(const std::string& experiment);
 
+// With a key also with a checksum as its last field: the digest of its text in one line without
+// that field. Space between values does not count, all else does.
 Json to_json(const Measurement& measurement);
 
-// InputError naming the key when one is missing or of the wrong type.
+// InputError naming the key when one is missing or of the wrong type. The checksum is for files:
+// what comes through a pipe is whole.
 Measurement measurement_from_json(const Json& json, const std::string& origin);
 
 // Sets an invalid or failed outcome, with the properties that belong to it.

@@ -63,6 +63,7 @@ struct StoredResult {
   Record figures;
   StepTimes steps;
   std::string_view started_at, finished_at, command;
+  bool has_checksum = false;  // false: of an older version; damage to it cannot be seen
 
   // From the simulated backend: shows that the program works, says nothing about a machine.
   bool simulated() const;
