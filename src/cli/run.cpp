@@ -17,6 +17,8 @@
 #include "cli/save_options.h"
 #include "cli/series_view.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
+#include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/cli/app.h"
 #include "sftbench/cli/progress.h"
@@ -24,6 +26,7 @@
 #include "sftbench/launch/build_info.h"
 #include "sftbench/launch/interrupt.h"
 #include "sftbench/plan/classify_error.h"
+#include "sftbench/plan/job_file.h"
 #include "sftbench/results/store.h"
 #include "sftbench/space/validity.h"
 
@@ -90,7 +93,12 @@ Plan plan_from_space(const RunArguments& arguments) {
 
 Plan plan_from_job(const RunArguments& arguments) {
   Plan plan;
-  plan.job = training_job_from_json(read_json_file(arguments.job_path), arguments.job_path);
+  JobFile file = read_job_file(arguments.job_path);
+  plan.job = std::move(file.job);
+  if (!file.edited.empty()) {
+    spdlog::info("{} was edited: {}; inputs and key of the result say so", arguments.job_path,
+                 join(file.edited));
+  }
   const std::string& asked = arguments.backend.backend;
   const std::string made_for = plan.job.inputs.value("backend", kBackendLibtorch);
   if (!asked.empty() && asked != made_for) {
@@ -101,7 +109,30 @@ Plan plan_from_job(const RunArguments& arguments) {
                        "no --backend, or a job that --backend " + asked + " --dry-run printed",
                        {}}});
   }
+  try {
+    if (made_for != kBackendSimulate) refuse_unfit_model(plan.job, arguments.job_path);
+  } catch (const RunError& error) {
+    plan.ending = classify_exception(error, plan.job);
+  }
   return plan;
+}
+
+// A job has everything that these options say: beside it they would change nothing.
+void refuse_beside_job(const CLI::App& command) {
+  std::vector<Diagnostic> idle;
+  for (const char* option :
+       {"SPACE", "--set", "--experiment", "--entity", "--config", "--weights", "--padding",
+        "--ranks", "--threads", "--gradient-sync", "--reduce-dtype", "--distribute-one-rank",
+        "--communication-timeout", "--sample-period"}) {
+    if (command.count(option) == 0) continue;
+    idle.push_back({{},
+                    0,
+                    option,
+                    "has no effect on a job, which is resolved already",
+                    "--job alone; edit the job, or measure a space",
+                    {}});
+  }
+  if (!idle.empty()) throw InputError(std::move(idle));
 }
 
 // What could not be written in the end is said before anything is measured.
@@ -291,7 +322,7 @@ class Session {
 
 int print_job(const Plan& plan) {
   if (!plan.ending) {
-    std::cout << to_json(plan.job).dump(2) << "\n";
+    std::cout << json_text(job_file(plan.job), 2) << "\n";
     return 0;
   }
   spdlog::error("{}", reason_text(plan.ending->code, plan.ending->message, plan.ending->evidence));
@@ -399,7 +430,10 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
   const auto arguments = std::make_shared<RunArguments>();
   add_selection_options(*command, arguments->selection);
   add_backend_options(*command, arguments->backend);
-  command->add_option("--job", arguments->job_path, "repeat a training job that --dry-run printed")
+  command
+      ->add_option(
+          "--job", arguments->job_path,
+          "repeat a training job that --dry-run printed, edited or not, or that of a result")
       ->type_name("FILE");
   command
       ->add_option("--trace", arguments->trace,
@@ -433,7 +467,10 @@ Examples:
   sftbench run experiments/spaces/quickstart.yaml
   sftbench run space.yaml --entity 3 --set max_steps=8 --format json
   sftbench run space.yaml --entity 3 --dry-run >job.json && sftbench run --job job.json)");
-  command->callback([arguments, &common, &exit_code] { exit_code = run(*arguments, common); });
+  command->callback([arguments, command, &common, &exit_code] {
+    if (!arguments->job_path.empty()) refuse_beside_job(*command);
+    exit_code = run(*arguments, common);
+  });
 }
 
 }  // namespace sftbench

@@ -205,6 +205,13 @@ std::string digest_of(const TrainingJob& job) {
   anywhere.data.token_cache_directory.clear();
   anywhere.model.weights_directory.clear();
   anywhere.model.tokenizer_directory.clear();
+  // What follows from paths that were edited; the fields themselves are compared.
+  anywhere.entity_id.clear();
+  anywhere.experiment_id.clear();
+  for (const char* name : {"dataset_id", "model_name", "job.data.path",
+                           "job.model.weights_directory", "job.model.tokenizer_directory"}) {
+    anywhere.inputs.erase(name);
+  }
   return digest(json_text(sftbench::to_json(anywhere)));
 }
 

@@ -15,6 +15,8 @@
 #include "sftbench/measure/stop_rules.h"
 #include "sftbench/measure/system_sampler.h"
 #include "sftbench/plan/classify_error.h"
+#include "sftbench/plan/job_file.h"
+#include "sftbench/plan/resolve.h"
 
 namespace sftbench {
 namespace {
@@ -205,6 +207,7 @@ Json environment_json(const Json& engine, const Nvml* nvml) {
                       {"memory_bytes", kHost.memory_bytes},
                       {"kernel", kHost.kernel},
                       {"host", kHost.name},
+                      {"neighbours", 0},
                       {"launcher", launcher_name(process_environment())}};
   for (const auto& [key, value] : engine.items()) {
     if (!value.is_null()) environment[key] = value;
@@ -214,10 +217,12 @@ Json environment_json(const Json& engine, const Nvml* nvml) {
 
 Measurement begin_measurement(const TrainingJob& job, const RunSettings& settings) {
   Measurement measurement;
+  measurement.key = measurement_key(job.experiment, job.inputs);
   measurement.experiment = job.experiment;
   measurement.experiment_id = job.experiment_id;
   measurement.entity_id = job.entity_id;
   measurement.inputs = job.inputs;
+  measurement.job = job_in_result(job);
   measurement.command = settings.command;
   measurement.environment = environment_json({{"backend", settings.backend}}, settings.nvml);
   measurement.started_at = utc_now_iso8601();

@@ -7,6 +7,7 @@
 #include "launch/advance_to_the_end.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
+#include "sftbench/plan/job_file.h"
 #include "sftbench/results/store.h"
 
 namespace sftbench {
@@ -225,6 +226,7 @@ void RunSeries::settle(const Measurement& run, const Reason& reason) {
 
 void RunSeries::finish(Measurement measurement) {
   result_ = std::move(measurement);
+  if (several()) result_->job = job_in_result(spec_.job);  // that of a run is for one run
   end_s_ = steady_seconds();
 }
 

@@ -9,6 +9,7 @@
 #include "sftbench/base/text.h"
 #include "sftbench/checkpoint/model_config.h"
 #include "sftbench/hub/cache.h"
+#include "sftbench/plan/job_file.h"
 
 namespace sftbench {
 namespace {
@@ -95,24 +96,27 @@ std::vector<std::string> places_of(const std::string& name, const std::string& f
   return facts->weights.at(format);
 }
 
-bool names_unknown_family(const Json& config) {
-  const auto type = config.find("model_type");
-  if (type == config.end() || !type->is_string()) return false;
+bool is_unknown_family(const std::string& family) {
   const std::vector<std::string>& known = known_model_types();
-  return std::find(known.begin(), known.end(), type->get<std::string>()) == known.end();
+  return !family.empty() && std::find(known.begin(), known.end(), family) == known.end();
 }
 
-// The folder's config.json, with every finding about it. That of an unknown family is only read:
-// who resolves the entity refuses it by its name.
-Json read_config(const fs::path& folder) {
-  const std::string path = (folder / "config.json").string();
+// The config that `read` gives, with every finding about it. That of an unknown family is only
+// read: who resolves the entity refuses it by its name.
+template <typename Read>
+Json checked_config(const std::string& path, const Read& read) {
   try {
-    Json config = read_json_file(path);
-    if (!names_unknown_family(config)) parse_model_config(config, path);
+    Json config = read();
+    if (!is_unknown_family(family_of(config))) parse_model_config(config, path);
     return config;
   } catch (const InputError& error) {
     throw RunError(ReasonCode::kWeights, error.what());
   }
+}
+
+Json read_config(const fs::path& folder) {
+  const std::string path = (folder / "config.json").string();
+  return checked_config(path, [&] { return read_json_file(path); });
 }
 
 [[noreturn]] void not_at_hand(const std::string& name, const std::string& format,
@@ -177,6 +181,25 @@ ModelSource find_model(const std::string& name, const std::string& format,
   if (format == kQuantised && !source.hf_config.contains("quantization_config"))
     source.hf_config["quantization_config"] = to_json(GptqConfig());
   return source;
+}
+
+std::string family_of(const Json& hf_config) {
+  const auto found = hf_config.find("model_type");
+  return found != hf_config.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+void refuse_unknown_family(const std::string& name, const std::string& family,
+                           const std::string& place) {
+  if (!is_unknown_family(family)) return;
+  throw RunError(ReasonCode::kUnsupported,
+                 "model_name " + name + ": its family, " + family +
+                     ", is not one that this version trains: " + join(known_model_types()),
+                 place.empty() ? "" : place + ": model_type: " + family);
+}
+
+void refuse_unfit_model(const TrainingJob& job, const std::string& path) {
+  refuse_unknown_family(job.model.name, family_of(job.model.hf_config), path);
+  checked_config(path + ": model.hf_config", [&] { return job.model.hf_config; });
 }
 
 }  // namespace sftbench

@@ -19,4 +19,12 @@ ModelSource find_model(const std::string& name, const std::string& format,
                        const ActuatorSettings& settings, const std::string& weights,
                        const ModelCatalog& models);
 
+// RunError(kUnsupported) when no family of that name is trained; `place`, which may be empty, is the
+// evidence.
+void refuse_unknown_family(const std::string& name, const std::string& family,
+                           const std::string& place);
+
+// "llama"; empty when the config names none.
+std::string family_of(const Json& hf_config);
+
 }  // namespace sftbench

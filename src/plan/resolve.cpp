@@ -9,6 +9,7 @@
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/checkpoint/model_config.h"
 
@@ -147,7 +148,7 @@ class Resolver {
     const int64_t ranks = rank_count();
     const int64_t nodes = integer("number_nodes");
     if (integer("batch_size") % ranks != 0) {
-      reasons.push_back("batch_size " + inputs_.at("batch_size").dump() +
+      reasons.push_back("batch_size " + json_text(inputs_.at("batch_size")) +
                         " cannot be divided evenly by --ranks " + std::to_string(ranks) +
                         "; a multiple of it works");
     }
@@ -175,12 +176,7 @@ class Resolver {
   // trained; the family of config.json after it. A config.json that names none is left to its
   // reader, which says more.
   void refuse_unknown_family(const std::string& family, const std::string& place = {}) const {
-    const std::vector<std::string>& known = known_model_types();
-    if (family.empty() || std::find(known.begin(), known.end(), family) != known.end()) return;
-    throw RunError(ReasonCode::kUnsupported,
-                   "model_name " + text("model_name") + ": its family, " + family +
-                       ", is not one that this version trains: " + join(known),
-                   place.empty() ? "" : place + ": model_type: " + family);
+    sftbench::refuse_unknown_family(text("model_name"), family, place);
   }
 
   std::string catalogue_family() const {
@@ -189,11 +185,7 @@ class Resolver {
                                                                           : facts->family;
   }
 
-  std::string config_family() const {
-    const Json& config = resolution_.job.model.hf_config;
-    const auto found = config.find("model_type");
-    return found != config.end() && found->is_string() ? found->get<std::string>() : std::string();
-  }
+  std::string config_family() const { return family_of(resolution_.job.model.hf_config); }
 
   std::string config_place() const {
     const std::string& folder = resolution_.job.model.weights_directory;
@@ -394,7 +386,8 @@ class Resolver {
     for (const std::string& property : properties) {
       const PropertySpec* spec = experiment_.find(property);
       if (spec == nullptr || inputs_.at(property) == spec->default_value) continue;
-      resolution_.notes.push_back(property + " " + inputs_.at(property).dump() + " has " + effect);
+      resolution_.notes.push_back(property + " " + json_text(inputs_.at(property)) + " has " +
+                                  effect);
     }
   }
 
@@ -441,7 +434,7 @@ Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& o
 
 std::string measurement_key(const std::string& experiment, const Json& inputs) {
   const Json canonical = {{"experiment", experiment}, {"inputs", sorted(inputs)}};
-  return digest(canonical.dump());
+  return digest(json_text(canonical));
 }
 
 }  // namespace sftbench

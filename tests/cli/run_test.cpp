@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <utility>
 
 #include "cli/program.h"
@@ -143,6 +144,124 @@ TEST_F(RunTest, AJobFileRepeatsTheRun) {
   EXPECT_EQ(result()["inputs"], direct["inputs"]);
   EXPECT_EQ(result()["entity_id"], direct["entity_id"]);
   EXPECT_EQ(result()["extra"]["loss"], direct["extra"]["loss"]);
+}
+
+// What --dry-run printed, as it is after `edit`.
+class RunJobTest : public RunTest {
+ protected:
+  ProgramResult run_job(const std::function<void(Json&)>& edit,
+                        const std::vector<std::string>& more = {}) {
+    Json job = Json::parse(run_program(arguments({"--dry-run"})).out);
+    edit(job);
+    std::ofstream(path()) << job.dump(2);
+    std::vector<std::string> words = {"run", "--job", path(), "--output", results()};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_program(words);
+  }
+  std::string path() const { return (folder_ / "job.json").string(); }
+};
+
+TEST_F(RunJobTest, AnEditedJobHasAKeyOfItsOwnAndSaysWhatWasTrained) {
+  run_program(arguments());
+  const std::string unedited = result_file().stem();
+  fs::remove_all(results());
+  const ProgramResult run = run_job([](Json& job) {
+    job["batches"]["max_steps"] = 2;
+    job["optimizer"]["learning_rate"] = 0.001;
+  });
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("job.json was edited: batches.max_steps, optimizer.learning_rate; "
+                                 "inputs and key of the result say so"));
+  EXPECT_NE(result_file().stem(), unedited);
+  Json json = result();
+  EXPECT_EQ(json["extra"]["loss"].size(), 2u);
+  EXPECT_EQ(json["inputs"]["max_steps"], 2);
+  EXPECT_EQ(json["inputs"]["job.optimizer.learning_rate"], 0.001);
+  EXPECT_EQ(json["job"]["optimizer"]["learning_rate"], 0.001);
+  EXPECT_THAT(json["entity_id"].get<std::string>() + json["experiment_id"].get<std::string>(),
+              HasSubstr("max_steps.2"));
+  EXPECT_EQ(schema_violation(result_file()), "");
+}
+
+TEST_F(RunJobTest, AJobEditedIntoWhatASpaceSaysHasItsKey) {
+  run_program(arguments({"--set", "max_steps=2"}));
+  const std::string of_space = result_file().stem();
+  fs::remove_all(results());
+  run_job([](Json& job) { job["batches"]["max_steps"] = 2; });
+  EXPECT_EQ(result_file().stem(), of_space);
+}
+
+TEST_F(RunJobTest, AResultIsAJobToo) {
+  run_job([](Json& job) { job["seed"] = 7; });
+  const std::string key = result_file().stem();
+  const std::string kept = (folder_ / "kept.json").string();
+  fs::rename(result_file(), kept);
+  fs::remove_all(results());
+  const ProgramResult run = run_program({"run", "--job", kept, "--output", results()});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(result_file().stem(), key);
+  EXPECT_EQ(result()["job"]["seed"], 7);
+}
+
+TEST_F(RunJobTest, OptionsThatAJobHasNoEarFor) {
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{{"--set", "bogus=1"},
+                                             {"--set", "max_steps=2"},
+                                             {"--weights", "random"},
+                                             {"--ranks", "2"},
+                                             {"--entity", "0"},
+                                             {"--experiment", kExperiment},
+                                             {"--config", (folder_ / "config.yaml").string()},
+                                             {"--threads", "1"},
+                                             {"--padding", "packed"},
+                                             {"--distribute-one-rank"},
+                                             {"--sample-period", "0.5"}}) {
+    const ProgramResult run = run_job([](Json&) {}, more);
+    EXPECT_EQ(run.status, 2) << more.front();
+    EXPECT_THAT(run.err, HasSubstr("sftbench: " + more.front() +
+                                   ": has no effect on a job, which is resolved already; expected "
+                                   "--job alone; edit the job, or measure a space"));
+    EXPECT_THAT(file_names_below(results()), IsEmpty());
+  }
+  const ProgramResult space = run_job([](Json&) {}, {(folder_ / "space.yaml").string()});
+  EXPECT_EQ(space.status, 2);
+  EXPECT_THAT(space.err, HasSubstr("SPACE: has no effect on a job"));
+}
+
+TEST_F(RunJobTest, InputsThatAreEditedAreRefused) {
+  const ProgramResult run = run_job([](Json& job) { job["inputs"]["max_steps"] = 2; });
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("job.json: inputs: was edited, and follows from"));
+  EXPECT_THAT(file_names_below(results()), IsEmpty());
+}
+
+TEST_F(RunJobTest, AConfigThatCannotBeDoneHasOneCodeBothWays) {
+  fs::create_directory(folder_ / "model");
+  Json config = Json::parse(run_program(arguments({"--dry-run"})).out)["model"]["hf_config"];
+  const std::vector<std::pair<std::string, std::function<void(Json&)>>> defects = {
+      {"WEIGHTS", [](Json& c) { c["hidden_size"] = -1; }},
+      {"WEIGHTS", [](Json& c) { c["num_attention_heads"] = 7; }},
+      {"WEIGHTS", [](Json& c) { c.erase("vocab_size"); }},
+      {"WEIGHTS", [](Json& c) { c["hidden_act"] = "sparkle"; }},
+      {"UNSUPPORTED", [](Json& c) { c["model_type"] = "bert"; }}};
+  for (const auto& [code, spoil] : defects) {
+    Json spoilt = config;
+    spoil(spoilt);
+    std::ofstream(folder_ / "model/config.json") << spoilt.dump();
+    std::ofstream(folder_ / "model.yaml")
+        << "parameters: {data_directory: " << (folder_ / "data").string()
+        << ", model_map: {smollm2-135m: " << (folder_ / "model").string() << "}}\n";
+    std::vector<std::string> words = arguments();
+    std::replace(words.begin(), words.end(), (folder_ / "config.yaml").string(),
+                 (folder_ / "model.yaml").string());
+    EXPECT_EQ(run_program(words).status, 4);
+    EXPECT_EQ(result()["reason"]["code"], code) << spoilt;
+    fs::remove_all(results());
+    const auto edit = [&spoilt = spoilt](Json& job) { job["model"]["hf_config"] = spoilt; };
+    EXPECT_EQ(run_job(edit).status, 4);
+    EXPECT_EQ(result()["reason"]["code"], code) << spoilt;
+    fs::remove_all(results());
+  }
 }
 
 struct Ending {

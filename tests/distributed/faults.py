@@ -184,7 +184,7 @@ def saving(job, jobs):
         assert whole and all((path / "trainer_state.json").is_file() for path in whole), whole
         endless = json.loads(jobs["endless"].read_text())
         steps = int(whole[-1].name.split("-")[1])
-        endless["batches"]["max_steps"] = endless["inputs"]["max_steps"] = steps + 2
+        endless["batches"]["max_steps"] = steps + 2
         resumed = job.folder / "resumed.json"
         resumed.write_text(json.dumps(endless))
         job.start(resumed, *saves, "--save-total-limit", "1", "--resume-from-checkpoint", str(checkpoints))

@@ -63,27 +63,25 @@ def make(program, folder):
 
     def write(name, **parallel):
         job["parallel"].update(parallel)
-        job["inputs"]["fsdp_sharding_strategy"] = job["parallel"]["strategy"]
         (folder / f"{name}.json").write_text(json.dumps(job))
 
     write("one")
-    job["device"]["ranks"] = job["inputs"]["cpu_ranks"] = RANKS
+    job["device"]["ranks"] = RANKS
     job["batches"]["per_device_batch_size"] //= RANKS
     for strategy in ("FULL_SHARD", "HYBRID_SHARD"):
         write(strategy, strategy=strategy, timeout_s=60)
-    job["batches"]["max_steps"] = job["inputs"]["max_steps"] = 100000
+    job["batches"]["max_steps"] = 100000
     write("endless", strategy="FULL_SHARD", timeout_s=5)
     # The layers of SmolLM2-135M. Its vocabulary of 49152 would make the root unit as large as eight layers: it is
     # gathered before the first computation and reduced after the last, beside nothing.
     job.update(of_smollm2)
     job["model"]["hf_config"].update(vocab_size=VOCABULARY)
     # One rank on each host, one core for each.
-    job["device"]["ranks"] = job["inputs"]["cpu_ranks"] = 2
+    job["device"]["ranks"] = 2
     job["batches"].update(max_steps=4, per_device_batch_size=16, gradient_accumulation_steps=1)
-    job["inputs"].update(max_steps=4, batch_size=32, gradient_accumulation_steps=1)
     job["data"].update(padding="max_length", model_max_length=256)
     # Recomputing makes backward longer in computing alone: what is equal over a step would not be in its halves.
-    job["activations"]["gradient_checkpointing"] = job["inputs"]["gradient_checkpointing"] = False
+    job["activations"]["gradient_checkpointing"] = False
     write("overlap", strategy="FULL_SHARD", timeout_s=60)
 
 

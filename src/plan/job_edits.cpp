@@ -1,0 +1,276 @@
+#include "plan/job_edits.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "sftbench/base/digest.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
+#include "sftbench/catalog/catalog.h"
+#include "sftbench/space/entity.h"
+
+namespace sftbench {
+namespace {
+
+// Fields that are no part of what is measured, as the options that set them are no inputs.
+bool is_measured(const std::string& field) {
+  static const std::set<std::string> kUnmeasured = {"sample_period_s", "trace_path",
+                                                    "data.token_cache_directory", "device.threads",
+                                                    "parallel.timeout_s"};
+  return kUnmeasured.count(field) == 0 && field.rfind("save.", 0) != 0;
+}
+
+// Fields that hold the value of one property.
+const std::map<std::string, std::string>& properties() {
+  static const std::map<std::string, std::string> kProperties = {
+      {"model.name", "model_name"},
+      {"data.model_max_length", "model_max_length"},
+      {"data.text_field", "dataset_text_field"},
+      {"batches.gradient_accumulation_steps", "gradient_accumulation_steps"},
+      {"batches.max_steps", "max_steps"},
+      {"batches.num_train_epochs", "num_train_epochs"},
+      {"batches.stop_after_seconds", "stop_after_seconds"},
+      {"batches.auto_stop_method", "auto_stop_method"},
+      {"precision.torch_dtype", "torch_dtype"},
+      {"optimizer.name", "optim"},
+      {"device.gpu_model", "gpu_model"},
+      {"device.nodes", "number_nodes"},
+      {"parallel.layer_class", "accelerate_config_fsdp_transformer_layer_cls_to_wrap"},
+      {"parallel.state_dict_type", "fsdp_state_dict_type"},
+      {"parallel.use_orig_params", "fsdp_use_orig_params"},
+      {"parallel.enable_roce", "enable_roce"},
+      {"activations.gradient_checkpointing", "gradient_checkpointing"},
+      {"activations.use_reentrant", "gradient_checkpointing_use_reentrant"},
+      {"kernels.flash_attention", "flash_attn"},
+      {"lora.rank", "r"},
+      {"lora.alpha", "lora_alpha"},
+  };
+  return kProperties;
+}
+
+// Fields that options of the command line set: inputs only where they differ from the default.
+const std::map<std::string, std::pair<std::string, Json>>& options() {
+  static const std::map<std::string, std::pair<std::string, Json>> kOptions = {
+      {"data.padding", {"padding", "longest"}},
+      {"parallel.gradient_sync", {"gradient_sync", "last"}},
+      {"parallel.reduce_dtype", {"reduce_dtype", ""}},
+      {"parallel.distribute_one_rank", {"distribute_one_rank", false}},
+  };
+  return kOptions;
+}
+
+// "max_steps.5-batch_size.1" with batch_size 2. False when the property is not in the id.
+bool rewrite(std::string& id, const std::string& property, const Json& value,
+             const std::vector<std::string>& names) {
+  const std::string head = property + ".";
+  size_t begin = id.rfind(head, 0) == 0 ? 0 : id.find("-" + head);
+  if (begin == std::string::npos) return false;
+  begin += (begin > 0 ? 1 : 0) + head.size();
+  size_t end = id.size();  // values may have hyphens and dots: the next property ends this one
+  for (const std::string& name : names) end = std::min(end, id.find("-" + name + ".", begin));
+  end = std::min(end, id.find("-job.", begin));
+  id.replace(begin, end - begin, python_str(value));
+  return true;
+}
+
+class Follower {
+ public:
+  Follower(TrainingJob& job, const std::vector<std::string>& edited)
+      : job_(job),
+        json_(to_json(job)),
+        edited_(edited.begin(), edited.end()),
+        experiment_(Catalog::shipped().experiment(job.experiment)) {}
+
+  void follow() {
+    follow_model();
+    follow_dataset();
+    follow_devices();
+    follow_precision();
+    follow_strategy();
+    follow_kernels();
+    for (const std::string& field : edited_) {
+      if (followed_.count(field) == 0 && is_measured(field)) follow_field(field);
+    }
+    std::map<std::string, Json> sorted;
+    for (const auto& [name, value] : job_.inputs.items()) sorted[name] = value;
+    job_.inputs = sorted;
+  }
+
+ private:
+  // Whether one of them was edited; they are taken care of, then.
+  bool any_edited(const std::vector<std::string>& fields) {
+    bool any = false;
+    for (const std::string& field : fields) {
+      any |= edited_.count(field) > 0;
+      followed_.insert(field);
+    }
+    return any;
+  }
+
+  bool edited(const std::string& field) const { return edited_.count(field) > 0; }
+
+  Json value_of(const std::string& field) const {
+    const size_t dot = field.find('.');
+    if (dot == std::string::npos) return json_.at(field);
+    return json_.at(field.substr(0, dot)).at(field.substr(dot + 1));
+  }
+
+  // A property of the experiment. False when it has none of that name.
+  bool put(const std::string& property, const Json& value) {
+    const PropertySpec* spec = experiment_ != nullptr ? experiment_->find(property) : nullptr;
+    if (spec == nullptr || !job_.inputs.contains(property)) return false;
+    set(property, spec->canonical(value));
+    return true;
+  }
+
+  void put_option(const std::string& name, const Json& value, const Json& otherwise) {
+    if (value == otherwise) {
+      job_.inputs.erase(name);
+    } else {
+      job_.inputs[name] = value;
+    }
+  }
+
+  // What no property says.
+  void put_field(const std::string& field) {
+    Json value = value_of(field);
+    if (value.is_object()) value = digest(json_text(value));
+    set("job." + field, value);
+  }
+
+  void set(const std::string& name, const Json& value) {
+    if (job_.inputs.contains(name) && job_.inputs.at(name) == value) return;
+    job_.inputs[name] = value;
+    std::vector<std::string> names = {name};
+    if (experiment_ != nullptr) names = experiment_->property_names();
+    const bool named = rewrite(job_.entity_id, name, value, names) ||
+                       rewrite(job_.experiment_id, name, value, names);
+    if (!named) job_.experiment_id += "-" + name + "." + python_str(value);
+  }
+
+  void follow_field(const std::string& field) {
+    const auto property = properties().find(field);
+    if (property != properties().end() && put(property->second, value_of(field))) return;
+    const auto option = options().find(field);
+    if (option != options().end()) {
+      put_option(option->second.first, value_of(field), option->second.second);
+    } else {
+      put_field(field);
+    }
+  }
+
+  // Random weights of the architecture that the catalogue has under this name.
+  bool is_what_it_is_called() const {
+    const ModelFacts* facts = Catalog::shipped().models.find(job_.model.name);
+    return edited("model.name") && job_.model.weights_directory.empty() && facts != nullptr &&
+           facts->hf_config == job_.model.hf_config;
+  }
+
+  // Another architecture or other weights are another model, whatever it is still called.
+  void follow_model() {
+    if (is_what_it_is_called()) followed_.insert("model.hf_config");
+    bool another = false;
+    for (const char* field : {"model.hf_config", "model.weights_directory"}) {
+      if (followed_.count(field) > 0 || !any_edited({field})) continue;
+      another = true;
+      put_field(field);
+    }
+    if (edited("model.weights_directory")) {
+      put_option("weights", job_.model.weights_directory.empty() ? "random" : "auto", "auto");
+    }
+    if (another && !edited("model.name")) put("model_name", job_.model.name + "-edited");
+  }
+
+  // A dataset's file has its name, and lies in any folder.
+  void follow_dataset() {
+    if (!any_edited({"data.dataset_id", "data.path"})) return;
+    if (!edited("data.dataset_id")) put_field("data.path");
+    put("dataset_id", std::filesystem::path(job_.data.path).stem().string());
+  }
+
+  void follow_devices() {
+    if (!any_edited({"device.kind", "device.ranks", "batches.per_device_batch_size"})) return;
+    const bool gpus = job_.device.kind == "cuda";
+    put("number_gpus", gpus ? job_.device.ranks : 0);
+    put_option("cpu_ranks", gpus ? 1 : job_.device.ranks, 1);
+    put("batch_size", job_.batches.per_device_batch_size * job_.device.ranks);
+  }
+
+  // Autocast comes from two properties, and in some experiments from none.
+  void follow_precision() {
+    if (!any_edited({"precision.autocast"})) return;
+    const std::string& autocast = job_.precision.autocast;
+    put("accelerate_config_mixed_precision", autocast);
+    if (autocast != "bf16") put("bf16", false);
+    const bool fixed = experiment_ == nullptr || experiment_->hardcoded.value("fp16", false);
+    if (fixed) put_field("precision.autocast");
+  }
+
+  void follow_strategy() {
+    if (!any_edited({"parallel.strategy"})) return;
+    const bool shards = job_.parallel.strategy != "DDP";
+    put("distributed_backend", shards ? "FSDP" : "DDP");
+    if (shards) put("fsdp_sharding_strategy", job_.parallel.strategy);
+  }
+
+  void follow_kernels() {
+    if (!any_edited({"kernels.fused_loss", "kernels.fused_rms_norm", "kernels.fused_rope"})) return;
+    Json fast = Json::array();
+    for (const bool fused :
+         {job_.kernels.fused_loss, job_.kernels.fused_rms_norm, job_.kernels.fused_rope}) {
+      fast.push_back(fused ? "True" : "False");
+    }
+    put("fast_kernels", fast);
+  }
+
+  TrainingJob& job_;
+  const Json json_;
+  const std::set<std::string> edited_;
+  std::set<std::string> followed_;
+  const Experiment* experiment_;
+};
+
+void refuse(const TrainingJob& job, const std::vector<std::string>& edited,
+            const std::string& origin) {
+  const auto is_edited = [&](const char* field) {
+    return std::find(edited.begin(), edited.end(), field) != edited.end();
+  };
+  std::vector<Diagnostic> errors;
+  const auto error = [&](const char* key, std::string message, std::string expected) {
+    errors.push_back({origin, 0, key, std::move(message), std::move(expected), {}});
+  };
+  for (const char* field : {"experiment", "experiment_id", "entity_id", "inputs"}) {
+    if (!is_edited(field)) continue;
+    error(field, "was edited, and follows from the job's other fields",
+          "an edit of those (batch_size: batches.per_device_batch_size; r: lora.rank), or another "
+          "space");
+  }
+  if (is_edited("model.name") && !is_edited("model.hf_config") &&
+      !is_edited("model.weights_directory")) {
+    error("model.name", "was edited, and the model is the one that it was",
+          "with it model.hf_config or model.weights_directory");
+  }
+  const std::string file = std::filesystem::path(job.data.path).stem().string();
+  if (is_edited("data.dataset_id") && job.data.dataset_id != file) {
+    error("data.dataset_id", "was edited, and data.path is " + job.data.path,
+          "with it data.path, a file of that name");
+  }
+  if (!errors.empty()) throw InputError(std::move(errors));
+}
+
+}  // namespace
+
+std::vector<std::string> follow_edits(TrainingJob& job, const std::vector<std::string>& edited,
+                                      const std::string& origin) {
+  refuse(job, edited, origin);
+  std::vector<std::string> measured;
+  std::copy_if(edited.begin(), edited.end(), std::back_inserter(measured), is_measured);
+  if (!measured.empty()) Follower(job, measured).follow();
+  return measured;
+}
+
+}  // namespace sftbench
