@@ -19,6 +19,7 @@
 #include "sftbench/results/compare.h"
 #include "sftbench/results/report.h"
 #include "sftbench/results/report_html.h"
+#include "sftbench/results/report_notes.h"
 #include "sftbench/results/store.h"
 
 namespace sftbench {
@@ -165,6 +166,10 @@ StoreScan load(const std::string& directory, const ReportArguments& arguments) {
   return scan;
 }
 
+void say_notes(const std::vector<const StoreScan*>& scans) {
+  for (const std::string& note : report_notes(scans)) spdlog::warn("{}", note);
+}
+
 void write_table(const ReportTable& table, const std::string& format, Sink& sink) {
   if (format == "csv") return write_csv(table, [&](std::string_view text) { sink.write(text); });
   sink.write(render(to_table(table), output_format(format)));
@@ -201,6 +206,7 @@ void write_page(const StoreScan& scan, const ReportArguments& arguments, Sink& s
 
 void write_comparison(const StoreScan& scan, const ReportArguments& arguments, Sink& sink) {
   const StoreScan other = load(arguments.compare, arguments);
+  say_notes({&scan, &other});
   CompareOptions options;
   if (!arguments.property.empty()) options.property = arguments.property;
   options.with_ids = arguments.format != "table" && arguments.format != "md";
@@ -221,6 +227,7 @@ void write_comparison(const StoreScan& scan, const ReportArguments& arguments, S
 void report(const ReportArguments& arguments) {
   refuse_idle_options(arguments);
   const StoreScan scan = load(arguments.directory, arguments);
+  if (arguments.compare.empty()) say_notes({&scan});
   Sink sink(arguments.output);
   if (!arguments.compare.empty()) {
     write_comparison(scan, arguments, sink);

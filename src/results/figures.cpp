@@ -60,6 +60,7 @@ const std::vector<FigureSpec>& figure_specs() {
       {"onednn", "environment", "/onednn"},
       {"kernel", "environment", "/kernel"},
       {"launcher", "environment", "/launcher"},
+      {"neighbours", "environment", "/neighbours"},
       {"backend", "environment", "/backend"},
       {"version", "environment", "/version"},
       {"commit", "environment", "/commit"},

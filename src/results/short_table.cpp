@@ -1,5 +1,6 @@
 #include "results/table_builder.h"
 #include "sftbench/results/report.h"
+#include "sftbench/results/report_notes.h"
 
 namespace sftbench {
 namespace {
@@ -12,6 +13,13 @@ void median_column(TableBuilder& builder, std::string_view name, Record StoredRe
     const std::vector<Scalar>& values = samples(row);
     return values.empty() ? Scalar() : typical_value(values);
   });
+}
+
+// The most that any of the samples had.
+void neighbours_column(TableBuilder& builder) {
+  Samples samples("neighbours", &StoredResult::figures);
+  builder.column("neighbours",
+                 [&](const Repeats& row) { return aggregate(samples(row), Aggregate::kMax); });
 }
 
 // The memory that decides whether a configuration fits: the device's where there is one.
@@ -50,6 +58,7 @@ ReportTable short_table(const StoreScan& scan) {
     builder.count_column();
     builder.spread_column();
   }
+  if (neighbour_counts({&scan}).size() > 1) neighbours_column(builder);
   for (const std::string_view name : rows.measured_names()) {
     const bool short_list = name == "train_runtime" || name == "train_samples_per_second" ||
                             name == "dataset_tokens_per_second" || name.substr(0, 2) == "f_";

@@ -36,6 +36,7 @@ struct Running {
   std::shared_ptr<KeyLock> lock;  // given back when the child has ended and its result is written
   Share share;
   RunSeries child;
+  int64_t neighbours = 0;  // the most that ran beside this sample at a time
 };
 
 // A cell whose turn it is.
@@ -219,9 +220,15 @@ class Sweep::Impl {
       RunSeries child(spec(cell, plan, *lock, share));
       running_.push_back(
           {std::move(cell), std::move(plan), std::move(lock), std::move(share), std::move(child)});
+      count_neighbours();
     } catch (const InputError& error) {
       store_failed(error.what());
     }
+  }
+
+  void count_neighbours() {
+    const auto others = static_cast<int64_t>(running_.size()) - 1;
+    for (Running& running : running_) running.neighbours = std::max(running.neighbours, others);
   }
 
   ChildSpec spec(const Cell& cell, const CellPlan& plan, const KeyLock& lock,
@@ -259,7 +266,8 @@ class Sweep::Impl {
 
   // Hands on what the child came to. True when the next sample runs in its place.
   bool next_sample(Running& running) {
-    const Measurement measurement = running.child.result();
+    Measurement measurement = running.child.result();
+    measurement.environment["neighbours"] = running.neighbours;
     Cell& cell = running.cell;
     if (unwanted(measurement)) {
       remove_log(cell);
@@ -284,6 +292,7 @@ class Sweep::Impl {
   bool restart(Running& running) {
     try {
       running.child = RunSeries(spec(running.cell, running.plan, *running.lock, running.share));
+      running.neighbours = static_cast<int64_t>(running_.size()) - 1;
       return true;
     } catch (const InputError& error) {
       store_failed(error.what());

@@ -183,6 +183,44 @@ TEST_F(SweepTest, WhatFailsIsTriedAgainByTheNextSweepUnlessAskedNotTo) {
               UnorderedElementsAre(std::pair("valid", 3), std::pair("invalid RULE_1", 3)));
 }
 
+TEST_F(SweepTest, HowManyWereMeasuredSideBySideStandsInTheResultAndTheReportTellsThemApart) {
+  write_space("[64, 128]", "[2, 4]");
+  sweep({"--jobs", "1"});
+  for (const Json& result : measurements()) EXPECT_EQ(result.at("environment").at("neighbours"), 0);
+  const std::vector<std::string> report = {"report", results().string(), "--include-simulated"};
+  EXPECT_THAT(run_program(report).err, Not(HasSubstr("neighbours")));
+  write_space("[64, 128, 256, 512]", "[2, 4]");
+  sweep({"--jobs", "2"});
+  std::map<int, int> counts;
+  for (const Json& result : measurements()) {
+    ++counts[result.at("environment").at("neighbours").get<int>()];
+    EXPECT_EQ(schema_violation(files(".json").front()), "");
+  }
+  EXPECT_GE(counts[1], 2);
+  EXPECT_EQ(counts[0] + counts[1], 8);
+  const ProgramResult mixed = run_program(report);
+  EXPECT_EQ(mixed.status, 0);
+  EXPECT_THAT(mixed.err, HasSubstr("warning: measured beside different numbers of neighbours "
+                                   "(sweep --jobs): "));
+  EXPECT_THAT(mixed.out, HasSubstr("neighbours"));
+}
+
+TEST_F(SweepTest, ADamagedResultIsMeasuredAnewAndKeptAside) {
+  write_space("[64]", "[2]");
+  sweep();
+  const fs::path file = files(".json").front();
+  std::string text = read_file(file);
+  const size_t digit = text.find_first_of("123456789", text.find("train_runtime"));
+  text[digit] = text[digit] == '9' ? '8' : '9';
+  std::ofstream(file) << text;
+  const ProgramResult again = sweep({"--format", "csv"});
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("valid,,1,0\n"));
+  EXPECT_THAT(again.err, HasSubstr("is not what the measurement wrote: its checksum is "));
+  EXPECT_EQ(read_file(file.string() + ".aside"), text);
+  EXPECT_THAT(sweep({"--format", "csv"}).out, HasSubstr("valid,,0,1\n"));
+}
+
 TEST_F(SweepTest, RetriesWithinOneSweepAreCounted) {
   const ProgramResult result = sweep({"--simulate", "fail=NCCL", "--max-retries", "2"});
   EXPECT_EQ(result.status, 4);

@@ -56,6 +56,10 @@ function drawProvenance(data) {
     ['results', head.source], ['page made by', head.created_by], ['page made at', head.created_at],
     ['measured', timeSpan(data).join(' to ')], ['status', tally(data.column('outcome.status'), rows)],
     ['experiment', tally(data.column('outcome.experiment'), rows)], ...environment]));
+  if (head.notes?.length) {
+    byId('notes').replaceChildren(h('h3', null, 'Notes'),
+      h('ul', null, head.notes.map(note => h('li', null, note))));
+  }
   if (head.skipped.length === 0) return;
   byId('skipped').replaceChildren(h('h3', null,
     `${plural(head.skipped.length, 'file')} that could not be used`),

@@ -10,7 +10,9 @@
 
 #include "results/html/column_set.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/measure/measured_properties.h"
+#include "sftbench/results/report_notes.h"
 #include "sftbench/results/scan.h"
 #include "sftbench_report_page.h"  // kPageHead, kPageTail: made from page.html, page.css and the scripts
 
@@ -164,7 +166,7 @@ std::string base64(std::string_view bytes) {
 // The length of the head (4 bytes, little endian), the head as JSON padded with spaces to 4 bytes,
 // the columns.
 std::string data_block(const Json& head, const Payload& payload) {
-  std::string json = head.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string json = json_text(head);
   json.resize((json.size() + 3) / 4 * 4, ' ');
   const auto size_bytes = static_cast<uint32_t>(json.size());
   std::string block(sizeof(size_bytes), '\0');
@@ -182,7 +184,7 @@ std::string render_html(const StoreScan& scan, const HtmlOptions& options) {
       {"source", options.source},         {"created_by", options.created_by},
       {"created_at", options.created_at}, {"usd_per_gpu_hour", options.usd_per_gpu_hour},
       {"rows", columns.rows()},           {"columns", pack_columns(columns, payload)},
-      {"skipped", skipped_files(scan)}};
+      {"skipped", skipped_files(scan)},   {"notes", report_notes({&scan})}};
   std::string page(html::kPageHead);
   page += base64(deflated(data_block(head, payload)));
   page += html::kPageTail;

@@ -1,0 +1,20 @@
+// What whoever reads a report has to know of all its results together: how far they can be trusted
+// and compared. A sentence each; for stderr and for the page.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sftbench/results/scan.h"
+
+namespace sftbench {
+
+// Of the results of all `scans`: several where they are compared.
+std::vector<std::string> report_notes(const std::vector<const StoreScan*>& scans);
+
+// How many valid results had so many neighbours; those that do not say are left out.
+std::map<int64_t, size_t> neighbour_counts(const std::vector<const StoreScan*>& scans);
+
+}  // namespace sftbench

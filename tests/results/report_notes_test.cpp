@@ -1,0 +1,86 @@
+// What a report says of all its results together.
+#include "sftbench/results/report_notes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "results/result_files.h"
+#include "results/sample_measurement.h"
+#include "sftbench/results/report.h"
+#include "sftbench/results/store.h"
+
+namespace sftbench {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class ReportNotesTest : public testing::Test {
+ protected:
+  ReportNotesTest()
+      : directory_(fresh_results(testing::UnitTest::GetInstance()->current_test_info()->name())) {}
+  ~ReportNotesTest() override { std::filesystem::remove_all(directory_); }
+
+  void measure(const std::string& key, int neighbours, int length) const {
+    Measurement measurement = sample_valid();
+    measurement.inputs["model_max_length"] = length;
+    measurement.environment["neighbours"] = neighbours;
+    put(directory_, measurement, key);
+  }
+  StoreScan scan() const { return ResultStore(directory_).scan(); }
+
+  std::filesystem::path directory_;
+};
+
+TEST_F(ReportNotesTest, WithoutAnythingToSayThereAreNone) {
+  measure("a", 1, 64);
+  measure("b", 1, 128);
+  put(directory_, sample_valid(), "c");  // that does not say
+  const StoreScan all = scan();
+  EXPECT_THAT(report_notes({&all}), IsEmpty());
+  const ReportTable table = short_table(all);
+  EXPECT_TRUE(std::none_of(table.columns.begin(), table.columns.end(),
+                           [](const ReportColumn& c) { return c.name == "neighbours"; }));
+}
+
+TEST_F(ReportNotesTest, ResultsThatWereMeasuredBesideOthersAreToldFromThoseThatWereNot) {
+  measure("a", 0, 64);
+  measure("b", 0, 128);
+  measure("c", 1, 256);
+  const StoreScan all = scan();
+  EXPECT_THAT(report_notes({&all}),
+              ElementsAre("measured beside different numbers of neighbours (sweep --jobs): 2 "
+                          "results with none, 1 result with 1. Their times and rates do not "
+                          "compare; --wide has the column neighbours"));
+  const ReportTable table = short_table(all);
+  const auto column = std::find_if(table.columns.begin(), table.columns.end(),
+                                   [](const ReportColumn& c) { return c.name == "neighbours"; });
+  ASSERT_NE(column, table.columns.end());
+  std::vector<double> cells;
+  for (const Scalar& cell : column->cells) cells.push_back(cell.as_number().value_or(-1));
+  EXPECT_THAT(cells, ElementsAre(0, 0, 1));
+}
+
+TEST_F(ReportNotesTest, DirectoriesThatAreComparedAreLookedAtTogether) {
+  measure("a", 0, 64);
+  const StoreScan alone = scan();
+  measure("a", 3, 64);
+  const StoreScan beside = scan();
+  EXPECT_THAT(report_notes({&alone}), IsEmpty());
+  EXPECT_THAT(report_notes({&beside}), IsEmpty());
+  EXPECT_EQ(report_notes({&alone, &beside}).size(), 1U);
+}
+
+TEST_F(ReportNotesTest, ResultsOfOlderVersionsAreCounted) {
+  put(directory_, sample_valid(), "a");
+  put(directory_, sample_valid().experiment + "/b.json", to_json(sample_valid()).dump());
+  const StoreScan all = scan();
+  EXPECT_THAT(report_notes({&all}),
+              ElementsAre("1 result without a checksum, of an older sftbench: damage to them "
+                          "cannot be seen"));
+}
+
+}  // namespace
+}  // namespace sftbench
