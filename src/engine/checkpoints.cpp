@@ -13,6 +13,7 @@
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/checkpoint/saved_folder.h"
 #include "sftbench/checkpoint/stored_state.h"
 
@@ -208,7 +209,7 @@ class Saver : public Checkpoints {
                        {"numbers", own.numbers},
                        {"files", to_json(own.files)}};
     std::vector<SavedPieces> pieces;
-    for (const std::string& text : state_.group.all_gather(told.dump())) {
+    for (const std::string& text : state_.group.all_gather(json_text(told))) {
       const Json json = parse_json(text, "what a rank has saved");
       pieces.push_back({json.at("model"), json.at("optimizer"), json.at("numbers"),
                         sums_from_json(json.at("files"))});
@@ -255,7 +256,7 @@ class Saver : public Checkpoints {
                                 {"ranks", job_.device.ranks},
                                 {"total_steps", total_steps_},
                                 {"job", identity_}};
-    return write_summed(folder, kTrainerStateFile, trainer_state.dump(2) + "\n");
+    return write_summed(folder, kTrainerStateFile, json_text(trainer_state, 2) + "\n");
   }
 
   TrainingJob job_;

@@ -1,6 +1,7 @@
 #include "engine/job_identity.h"
 
 #include "sftbench/base/digest.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/data/token_cache.h"
 
 namespace sftbench {
@@ -37,7 +38,7 @@ void add_optimizer(Json& identity, const OptimizerPlan& plan) {
 }
 
 std::string text(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : json_text(value);
 }
 
 }  // namespace
@@ -45,7 +46,7 @@ std::string text(const Json& value) {
 Json identity_of(const TrainingJob& job) {
   Json identity = {
       {"model", job.model.name},
-      {"config.json (digest)", shortened(digest(job.model.hf_config.dump()))},
+      {"config.json (digest)", shortened(digest(json_text(job.model.hf_config)))},
       {"weights", job.model.weights_directory.empty() ? "random" : "files"},
       {"torch_dtype", job.precision.torch_dtype},
       {"mixed precision", job.precision.autocast},

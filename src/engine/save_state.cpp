@@ -8,6 +8,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/checkpoint/safetensors_writer.h"
 #include "sftbench/checkpoint/stored_state.h"
@@ -237,7 +238,7 @@ std::vector<FileSum> save_description(const TrainedState& state, const TrainingJ
     sums.push_back(
         write_summed(folder, kAdapterConfigFile, adapter_config_text(state.peft_config, base)));
   } else {
-    sums.push_back(write_summed(folder, "config.json", trained_config(state, job).dump(2) + "\n"));
+    sums.push_back(write_summed(folder, "config.json", json_text(trained_config(state, job), 2) + "\n"));
     const fs::path generation = fs::path(weights) / kGenerationConfig;
     if (!weights.empty() && fs::is_regular_file(generation)) {
       sums.push_back(write_summed(folder, kGenerationConfig, read_file(generation)));
