@@ -2,15 +2,18 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/shared_file.h"
 
 namespace sftbench {
 namespace {
@@ -34,13 +37,14 @@ struct Descriptor {
   }
 };
 
-void write_all(int fd, std::string_view content, const fs::path& path) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(fd, content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail(path, "cannot write");
-    content.remove_prefix(static_cast<size_t>(written));
+// A name that nobody foretells, so that nothing stands there.
+fs::path temporary_beside(const fs::path& folder, const fs::path& path) {
+  uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) {
+    number = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
   }
+  return folder / ("." + path.filename().string() + "." + std::to_string(::getpid()) + "-" +
+                   std::to_string(number) + ".tmp");
 }
 
 fs::path directory_from_environment(const char* variable, const char* below_home) {
@@ -82,10 +86,10 @@ AtomicFile::AtomicFile(fs::path path)
     errno = error.value();
     fail(folder_, "cannot make the folder");
   }
-  temporary_ = folder_ / ("." + path_.filename().string() + "." + std::to_string(::getpid()) + ".tmp");
+  temporary_ = temporary_beside(folder_, path_);
   fd_ = ::open(folder_.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0644);
   if (fd_ >= 0) return;
-  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (fd_ < 0) fail(path_, "cannot write");
   named_ = true;
 }
@@ -95,14 +99,15 @@ AtomicFile::~AtomicFile() {
   if (named_) ::unlink(temporary_.c_str());
 }
 
-void AtomicFile::append(std::string_view content) { write_all(fd_, content, path_); }
+void AtomicFile::append(std::string_view content) {
+  if (!write_whole(fd_, content)) fail(path_, "cannot write");
+}
 
 void AtomicFile::commit() {
   if (::fsync(fd_) != 0) fail(path_, "cannot write");
   if (!named_) {
     // A file without a name cannot take an existing one: it gets a temporary name, then the rename.
     const std::string unnamed = "/proc/self/fd/" + std::to_string(fd_);
-    ::unlink(temporary_.c_str());
     if (::linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, temporary_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
       fail(path_, "cannot write");
     }

@@ -1,27 +1,37 @@
 #include "cli/run_log.h"
 
-#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
-#include "sftbench/base/error.h"
+#include "sftbench/base/shared_file.h"
 
 namespace sftbench {
 namespace {
 
-spdlog::sink_ptr file_sink(const std::filesystem::path& path) {
-  try {
-    return std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string(), true);
-  } catch (const spdlog::spdlog_ex& error) {
-    throw InputError(path.string() + ": cannot write the log: " + error.what());
+// spdlog's own file sink follows links.
+class NewFileSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit NewFileSink(const std::filesystem::path& path)
+      : file_(make_new_file(path, "write the log")) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    write_whole(file_.get(), {line.data(), line.size()});  // a full disk ends no measurement
   }
-}
+  void flush_() override {}
+
+  OwnedFd file_;
+};
 
 }  // namespace
 
-RunLog::RunLog(const std::filesystem::path& path) : RunLog(file_sink(path)) {
+RunLog::RunLog(const std::filesystem::path& path) : RunLog(std::make_shared<NewFileSink>(path)) {
   spdlog::default_logger()->sinks().push_back(file_);
 }
 

@@ -7,10 +7,9 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <system_error>
 
-#include "sftbench/base/error.h"
+#include "sftbench/base/shared_file.h"
 
 namespace sftbench {
 namespace {
@@ -34,14 +33,7 @@ OwnedFd anonymous_file(const char* name, const std::string& content) {
 }
 
 OwnedFd open_log(const std::filesystem::path& path) {
-  OwnedFd log(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
-  if (log) return log;
-  throw InputError({{path.string(),
-                     0,
-                     {},
-                     std::string("cannot write the log: ") + std::strerror(errno),
-                     {},
-                     {}}});
+  return make_new_file(path, "write the log");
 }
 
 Pipe make_pipe() {

@@ -1,12 +1,12 @@
 #include "sftbench/launch/run_series.h"
 
 #include <algorithm>
-#include <fstream>
 #include <utility>
 
 #include "launch/advance_to_the_end.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/shared_file.h"
 #include "sftbench/plan/job_file.h"
 #include "sftbench/results/store.h"
 
@@ -64,13 +64,17 @@ Json run_json(const Measurement& run, double seconds) {
   return json;
 }
 
-// Moves `part` to the end of `log`.
-void append(std::ofstream& log, const fs::path& part) {
-  if (std::ifstream text(part); text.peek() != std::ifstream::traits_type::eof()) {
-    log << text.rdbuf();
+// What stands in a log that goes into another one, and is removed.
+std::string take_text(const fs::path& part) {
+  std::string text;
+  try {
+    text = read_file(part);
+  } catch (const InputError&) {
+    // A run that was ended before it began has none.
   }
   std::error_code ignored;
   fs::remove(part, ignored);
+  return text;
 }
 
 }  // namespace
@@ -173,9 +177,7 @@ const Measurement& RunSeries::wait() {
 }
 
 void RunSeries::open_log() const {
-  std::ofstream log(spec_.log, std::ios::trunc);
-  if (log.is_open()) return;
-  throw InputError({{spec_.log.string(), 0, {}, "cannot write the log", {}, {}}});
+  make_new_file(spec_.log, "write the log");
 }
 
 ChildSpec RunSeries::spec_of_run() const {
@@ -232,16 +234,18 @@ void RunSeries::finish(Measurement measurement) {
 
 // Moves what the run wrote into the log of all.
 void RunSeries::append_log() const {
-  std::ofstream log(spec_.log, std::ios::app);
-  log << "run " << progress_.run << " of " << progress_.runs << ": " << ending_text(runs_.back())
-      << "\n";
+  std::string text = "run " + std::to_string(progress_.run) + " of " +
+                     std::to_string(progress_.runs) + ": " + ending_text(runs_.back()) + "\n";
   const fs::path run_log = log_of_run(spec_.log);
-  append(log, run_log);
+  text += take_text(run_log);
   for (int rank = 0; fs::exists(log_of_rank(run_log, rank)); ++rank) {
-    log << "rank " << rank << ":\n";
-    append(log, log_of_rank(run_log, rank));
+    text += "rank " + std::to_string(rank) + ":\n" + take_text(log_of_rank(run_log, rank));
   }
-  log << "\n";
+  try {
+    append_to_file(spec_.log, text + "\n", "write the log");
+  } catch (const InputError&) {
+    // The folder is gone, or its disk is full: whoever keeps the measurement notices it.
+  }
 }
 
 }  // namespace sftbench

@@ -1,0 +1,80 @@
+#include "sftbench/base/shared_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr mode_t kMode = 0666;  // less the umask
+// Not blocking: somebody may have put a pipe there.
+constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+
+[[noreturn]] void fail(const fs::path& path, const std::string& what, const std::string& cause) {
+  throw InputError({{.file = path.string(),
+                     .line = 0,
+                     .key = {},
+                     .message = "cannot " + what + ": " + cause,
+                     .expected = {},
+                     .nearest = {}}});
+}
+
+[[noreturn]] void fail(const fs::path& path, const std::string& what) {
+  fail(path, what,
+       errno == ELOOP ? "a symbolic link stands there; remove it" : std::strerror(errno));
+}
+
+OwnedFd open_regular(const fs::path& path, int flags, const std::string& what) {
+  OwnedFd file(::open(path.c_str(), flags | kFlags, kMode));
+  if (!file) fail(path, what);
+  struct stat status = {};
+  if (::fstat(file.get(), &status) != 0) fail(path, what);
+  if (!S_ISREG(status.st_mode)) fail(path, what, "no regular file stands there; remove it");
+  return file;
+}
+
+}  // namespace
+
+OwnedFd make_new_file(const fs::path& path, const std::string& what) {
+  while (true) {
+    OwnedFd file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | kFlags, kMode));
+    if (file) return file;
+    if (errno != EEXIST) fail(path, what);
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail(path, what);
+  }
+}
+
+OwnedFd open_or_make_file(const fs::path& path, const std::string& what) {
+  return open_regular(path, O_RDWR | O_CREAT, what);
+}
+
+void append_to_file(const fs::path& path, std::string_view text, const std::string& what) {
+  const OwnedFd file = open_regular(path, O_WRONLY | O_APPEND, what);
+  if (!write_whole(file.get(), text)) fail(path, what);
+}
+
+bool write_whole(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
+}
+
+bool is_name_of(const fs::path& path, int fd) {
+  struct stat named = {}, opened = {};
+  return ::lstat(path.c_str(), &named) == 0 && ::fstat(fd, &opened) == 0 &&
+         named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+}
+
+}  // namespace sftbench
