@@ -31,6 +31,7 @@
 #include "sftbench/launch/build_info.h"
 #include "sftbench/launch/child_request.h"
 #include "sftbench/launch/rank_request.h"
+#include "sftbench/results/key_lock.h"
 
 namespace sftbench {
 namespace {
@@ -45,7 +46,8 @@ Examples:
     --set model_name=smollm2-135m --set number_gpus=0 \
     --set model_max_length=512 --set batch_size=1  measure without a file
 
-Exit status: 0 measured, valid; 2 usage or input error; 3 invalid; 4 failed; 130 interrupted.)";
+Exit status: 0 measured, valid; 2 usage or input error; 3 invalid; 4 failed; 5 another process measures
+it; 130 interrupted.)";
 
 void set_up_logging() {
   auto logger = spdlog::stderr_logger_mt("sftbench");
@@ -187,6 +189,9 @@ int run_app(int argc, char** argv) {
     } catch (const InputError& of_launcher) {
       return report(of_launcher);
     }
+  } catch (const KeyBusy& error) {
+    report(error);
+    return kBusyExitCode;
   } catch (const InputError& error) {
     return report(error);
   } catch (const RunError& error) {

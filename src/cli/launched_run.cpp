@@ -125,11 +125,19 @@ void LaunchedRun::put_transport(const TrainingJob& job, Measurement& measurement
 
 int LaunchedRun::follow(InterruptWatcher& watcher, const TrainingJob& job,
                         const std::optional<ErrorClass>& ending, bool generate_dataset,
-                        const BackendChoice& backend, const std::filesystem::path& log_path) {
+                        const BackendChoice& backend, const FollowerLog& log_path) {
   if (ending) return leave(status_of(ending->code));
-  std::filesystem::create_directories(log_path.parent_path());
-  watcher.remove_when_interrupted(log_path);
-  const RunLog log(log_path);
+  std::filesystem::create_directories(log_path.growing.parent_path());
+  watcher.remove_when_interrupted(log_path.growing);
+  const RunLog log(log_path.growing);
+  const auto leave_with_log = [&](int exit_status) {
+    exit_status = leave(exit_status);
+    std::error_code rank0_did;
+    if (!std::filesystem::exists(log_path.whole, rank0_did)) {  // else an earlier result's
+      std::filesystem::rename(log_path.growing, log_path.whole, rank0_did);
+    }
+    return exit_status;
+  };
   StepLog step_log(log);
   try {
     MeasuringSession session(job, backend);
@@ -141,14 +149,14 @@ int LaunchedRun::follow(InterruptWatcher& watcher, const TrainingJob& job,
     watcher.set_graceful(false);
     if (nccl_log_) record.transport = parse_nccl_log(nccl_log_->read());
     ranks_.tell(record);
-    return leave(0);
+    return leave_with_log(0);
   } catch (const RunError& error) {
     if (watcher.requested()) {
       watcher.remove_files();
       return kInterruptedExitCode;
     }
     log.line("error", reason_text(error.code(), error.what(), error.evidence()));
-    return leave(status_of(error.code()));
+    return leave_with_log(status_of(error.code()));
   }
 }
 

@@ -31,6 +31,12 @@ int decline(const RankPlace& place, const InputError& error);
 // ranks when one has ended leaves rank 0 the time to say why.
 void let_rank0_speak();
 
+// Rank 0 gives it its final name, with its own. On a node that does not share the folder of results
+// the rank does so itself.
+struct FollowerLog {
+  std::filesystem::path growing, whole;
+};
+
 class LaunchedRun {
  public:
   // Meets the other ranks. InputError when that is known to fail; RunError when it does.
@@ -54,7 +60,7 @@ class LaunchedRun {
   // Another rank's whole run, and its exit status. Its log stands beside rank 0's.
   int follow(InterruptWatcher& watcher, const TrainingJob& job,
              const std::optional<ErrorClass>& ending, bool generate_dataset,
-             const BackendChoice& backend, const std::filesystem::path& log);
+             const BackendChoice& backend, const FollowerLog& log);
 
   // The last: all end with rank 0's exit status, but for those that know that they have failed.
   int leave(int exit_status) { return ranks_.leave(exit_status); }

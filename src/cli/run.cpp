@@ -13,6 +13,7 @@
 #include "cli/launched_run.h"
 #include "cli/measuring_session.h"
 #include "cli/repeat_command.h"
+#include "cli/result_place.h"
 #include "cli/run_log.h"
 #include "cli/save_options.h"
 #include "cli/series_view.h"
@@ -158,8 +159,8 @@ Plan make_plan(const RunArguments& arguments) {
   return plan;
 }
 
-BackendChoice backend_of(const RunArguments& arguments, const TrainingJob& job) {
-  return {job.inputs.value("backend", kBackendLibtorch), arguments.backend.simulate};
+BackendChoice backend_of(const RunArguments& arguments, const TrainingJob& job, int sample = 1) {
+  return {job.inputs.value("backend", kBackendLibtorch), arguments.backend.simulate, sample};
 }
 
 // A measurement with its files, log and progress.
@@ -171,12 +172,8 @@ class Session {
         common_(common),
         watcher_(watcher),
         plan_(std::move(plan)),
-        store_(arguments.output),
-        key_(measurement_key(plan_.job.experiment, plan_.job.inputs)),
-        measuring_(plan_.job, backend_of(arguments, plan_.job)) {
-    for (const std::filesystem::path& folder : store_.probe(plan_.job.experiment)) {
-      watcher_.remove_when_interrupted(folder);
-    }
+        place_(arguments.output, plan_.job, watcher),
+        measuring_(plan_.job, backend_of(arguments, plan_.job, place_.sample())) {
     measuring_.settings().command = repeat_command();
     measuring_.settings().interrupted = [this] { return watcher_.requested(); };
   }
@@ -193,7 +190,10 @@ class Session {
     };
     watcher_.set_last_words({[launched] { return launched->failure().has_value(); },
                              [this, format] {
-                               return tell(measuring_.ended(*launched_->failure()), format);
+                               const int status =
+                                   tell(measuring_.ended(*launched_->failure()), format);
+                               place_.give_back();
+                               return status;
                              }});
     watcher_.set_graceful(true);
   }
@@ -235,11 +235,11 @@ class Session {
   void discard() { watcher_.remove_files(); }
 
  private:
-  // False, and nothing is left of it, when the measurement cannot be written.
+  // False when the measurement cannot be written, of which then nothing is left, or when the
+  // results that stood beside it are gone.
   bool keep(const Measurement& measurement) {
     try {
-      spdlog::info("wrote {}", store_.write(measurement, key_).string());
-      return true;
+      return place_.write(measurement);
     } catch (const InputError& error) {
       discard();
       spdlog::error("{}; the measurement is printed, but not kept", error.what());
@@ -248,15 +248,16 @@ class Session {
   }
 
   Measurement train() {
-    const std::filesystem::path log_path = store_.growing_log_path(plan_.job.experiment, key_);
+    const std::filesystem::path log_path = place_.growing_log();
     watcher_.remove_when_interrupted(log_path);
     const RunLog log(log_path);
     StepLog step_log(log);
     RunSettings& settings = measuring_.settings();
-    settings.log = store_.log_path(plan_.job.experiment, key_).string();
+    settings.log = place_.log().string();
     settings.observers = {&step_log};
     measuring_.ranked().log = log_path;
     measuring_.ranked().final_log = settings.log;
+    measuring_.ranked().inherited_fds = {place_.lock_fd()};
     for (int rank = 0; measuring_.starts_ranks() && rank < plan_.job.device.ranks; ++rank) {
       watcher_.remove_when_interrupted(log_of_rank(log_path, rank));
     }
@@ -285,8 +286,10 @@ class Session {
     spec.command = measuring_.settings().command;
     spec.backend = plan_.job.inputs.value("backend", kBackendLibtorch);
     spec.simulate = arguments_.backend.simulate;
-    spec.log = store_.growing_log_path(plan_.job.experiment, key_);
-    spec.final_log = store_.log_path(plan_.job.experiment, key_).string();
+    spec.sample = place_.sample();
+    spec.log = place_.growing_log();
+    spec.final_log = place_.log().string();
+    spec.inherited_fds = {place_.lock_fd()};
     spec.timeout_s = arguments_.timeout_s;
     spec.stall_timeout_s = arguments_.stall_timeout_s;
     watcher_.remove_when_interrupted(spec.log);
@@ -312,8 +315,7 @@ class Session {
   const CommonOptions& common_;
   InterruptWatcher& watcher_;
   Plan plan_;
-  ResultStore store_;
-  std::string key_;
+  ResultPlace place_;
   MeasuringSession measuring_;
   LaunchedRun* launched_ = nullptr;
   std::mutex told_mutex_;
@@ -381,6 +383,9 @@ int run_launched(const RunArguments& arguments, const CommonOptions& common,
       warn_of_what_has_no_effect(arguments, plan.job);
       session.emplace(arguments, common, watcher, plan);
     }
+  } catch (const KeyBusy& error) {
+    decline(place, error);
+    return kBusyExitCode;
   } catch (const InputError& error) {
     return decline(place, error);
   }
@@ -402,10 +407,11 @@ int run_launched(const RunArguments& arguments, const CommonOptions& common,
     watcher.set_done();  // a launcher may end all ranks as soon as the first has left
     return launched ? launched->leave(status) : status;
   }
-  const std::filesystem::path log = log_of_rank(
-      ResultStore(arguments.output)
-          .log_path(plan.job.experiment, measurement_key(plan.job.experiment, plan.job.inputs)),
-      place.rank);
+  const ResultStore store(arguments.output);
+  const std::string key = measurement_key(plan.job.experiment, plan.job.inputs);
+  const FollowerLog log = {
+      log_of_rank(store.growing_log_path(plan.job.experiment, key), place.rank),
+      log_of_rank(store.log_path(plan.job.experiment, key), place.rank)};
   return launched->follow(watcher, plan.job, plan.ending, plan.generate_dataset,
                           backend_of(arguments, plan.job), log);
 }
@@ -466,7 +472,10 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
 Examples:
   sftbench run experiments/spaces/quickstart.yaml
   sftbench run space.yaml --entity 3 --set max_steps=8 --format json
-  sftbench run space.yaml --entity 3 --dry-run >job.json && sftbench run --job job.json)");
+  sftbench run space.yaml --entity 3 --dry-run >job.json && sftbench run --job job.json
+
+A valid result is never replaced: a valid repeat becomes <key>.2.json, a failure <key>.json.failed. A key
+that another process measures is refused with exit status 5.)");
   command->callback([arguments, command, &common, &exit_code] {
     if (!arguments->job_path.empty()) refuse_beside_job(*command);
     exit_code = run(*arguments, common);

@@ -61,6 +61,11 @@ void InterruptWatcher::remove_when_interrupted(const std::filesystem::path& file
   files_.push_back(file);
 }
 
+void InterruptWatcher::forget(const std::filesystem::path& file) {
+  const std::lock_guard lock(mutex_);
+  files_.erase(std::remove(files_.begin(), files_.end(), file), files_.end());
+}
+
 void InterruptWatcher::remove_files() {
   const std::lock_guard lock(mutex_);
   std::error_code ignored;

@@ -40,6 +40,12 @@ Candidate candidate(const std::string& folder, const std::string& file) {
   return {folder, file, std::move(name.key), name.sample};
 }
 
+// "<key>.json.failed", "<key>.json.invalid.2": ResultStore::write gives such names.
+bool stands_aside(const std::string& name) {
+  return name.find(".json.failed") != std::string::npos ||
+         name.find(".json.invalid") != std::string::npos;
+}
+
 class Directory {
  public:
   explicit Directory(const fs::path& path) : stream_(::opendir(path.c_str())) {}
@@ -107,7 +113,11 @@ class Scanner {
       return;
     }
     for (const std::string& name : inner.names()) {
-      if (fs::path(name).extension() == ".json") candidates_.push_back(candidate(folder, name));
+      if (fs::path(name).extension() == ".json") {
+        candidates_.push_back(candidate(folder, name));
+      } else if (stands_aside(name)) {
+        scan_.skipped.push_back({folder + "/" + name, "kept aside of a better result"});
+      }
     }
   }
 
@@ -163,6 +173,8 @@ class Scanner {
       if (outcome.result) scan_.results.push_back(std::move(*outcome.result));
       if (outcome.problem) scan_.skipped.push_back({candidates_[i].path(), *outcome.problem});
     }
+    std::stable_sort(scan_.skipped.begin(), scan_.skipped.end(),
+                     [](const SkippedFile& a, const SkippedFile& b) { return a.file < b.file; });
     return std::move(scan_);
   }
 

@@ -30,22 +30,83 @@ std::string sample_name(const std::string& key, int sample) {
   return sample == 1 ? key : key + "." + std::to_string(sample);
 }
 
-// Whatever stands at `path` and is no measurement gets a name that nothing else has or overwrites.
-void keep_aside_unless_measurement(const fs::path& path) {
+// `path`, then with .2, .3, ...: the first that nothing has, not even a link that leads nowhere.
+fs::path free_name(const fs::path& path) {
+  fs::path name = path;
+  for (int i = 2; fs::exists(fs::symlink_status(name)); ++i) {
+    name = path;
+    name += "." + std::to_string(i);
+  }
+  return name;
+}
+
+fs::path with_ending(const fs::path& path, const std::string& ending) {
+  return fs::path(path.string() + ending);
+}
+
+// How the measurement at `path` ended; nothing when none stands there. Whatever else stands there
+// gets a name that nothing has or overwrites.
+std::optional<Status> status_of_measurement(const fs::path& path) {
   try {
-    read_status(path);
-    return;
+    return read_status(path);
   } catch (const InputError&) {
     // Its cause is of no use here: who asked for the status was told.
   }
-  fs::path aside = path;
-  aside += ".aside";
-  for (int i = 2; fs::exists(aside); ++i) {
-    aside = path;
-    aside += ".aside." + std::to_string(i);
-  }
   std::error_code error;  // an InputError of the writing that follows says more
-  fs::rename(path, aside, error);
+  fs::rename(path, free_name(with_ending(path, ".aside")), error);
+  return std::nullopt;
+}
+
+// Where one of that status stands beside the result at `path`: "x.json" -> "x.json.failed".
+fs::path aside_of(const fs::path& path, Status status) {
+  return free_name(with_ending(path, "." + std::string(to_string(status))));
+}
+
+// The log of what stands aside: "x.json.failed.2" -> "x.failed.2.log".
+fs::path log_of_aside(const fs::path& path, const fs::path& aside) {
+  const std::string ending = aside.string().substr(path.string().size());
+  return path.parent_path() / (path.stem().string() + ending + ".log");
+}
+
+// Of a rank 0 that an outside launcher started the log is that of the measurement.
+bool is_last_log(const fs::path& log, int rank) {
+  std::error_code no_log;
+  return rank > 0 && !fs::exists(log_of_rank(log, rank), no_log);
+}
+
+void move_logs(const fs::path& from, const fs::path& to) {
+  std::error_code no_log;  // what was settled before training has none
+  fs::rename(from, to, no_log);
+  for (int rank = 0; !is_last_log(from, rank); ++rank) {
+    fs::rename(log_of_rank(from, rank), log_of_rank(to, rank), no_log);
+  }
+}
+
+// The reason names the log, and perhaps that of a rank, by the names that they were to get.
+void rename_logs(std::optional<Reason>& reason, const fs::path& from, const fs::path& to) {
+  if (!reason) return;
+  const auto stem = [](const fs::path& log) {
+    return fs::path(log).replace_extension().string() + ".";
+  };
+  for (std::string* text : {&reason->log, &reason->message, &reason->evidence}) {
+    const std::string before = stem(from), after = stem(to);
+    for (size_t at = text->find(before); at != std::string::npos;
+         at = text->find(before, at + after.size())) {
+      text->replace(at, before.size(), after);
+    }
+  }
+}
+
+void write_result(const fs::path& path, Measurement measurement, const std::string& key) {
+  measurement.key = key;
+  write_file_atomic(path, json_text(to_json(measurement), 2) + "\n");
+}
+
+// A result that gives way to a better one. It is there twice for a moment, but never not at all.
+void copy_aside(const fs::path& path, const fs::path& log, Status status) {
+  const fs::path aside = aside_of(path, status);
+  write_file_atomic(aside, read_file(path));
+  move_logs(log, log_of_aside(path, aside));
 }
 
 }  // namespace
@@ -79,6 +140,10 @@ fs::path ResultStore::growing_log_path(const std::string& experiment, const std:
   return directory_ / experiment / (sample_name(key, sample) + ".growing.log");
 }
 
+fs::path ResultStore::lock_path(const std::string& experiment, const std::string& key) const {
+  return directory_ / experiment / (key + ".lock");
+}
+
 std::vector<fs::path> ResultStore::probe(const std::string& experiment) const {
   const fs::path folder = directory_ / experiment;
   const std::vector<fs::path> absent = absent_folders(folder);
@@ -98,20 +163,39 @@ std::vector<fs::path> ResultStore::probe(const std::string& experiment) const {
   }
 }
 
+int ResultStore::next_sample(const std::string& experiment, const std::string& key,
+                             int sample) const {
+  const auto valid = [&](int which) {
+    try {
+      return status_of(experiment, key, which) == Status::kValid;
+    } catch (const InputError&) {
+      return false;
+    }
+  };
+  while (valid(sample)) ++sample;
+  return sample;
+}
+
 fs::path ResultStore::write(const Measurement& measurement, const std::string& key,
                             int sample) const {
-  const fs::path path = result_path(measurement.experiment, key, sample);
-  keep_aside_unless_measurement(path);
-  Measurement keyed = measurement;
-  keyed.key = key;
-  write_file_atomic(path, json_text(to_json(keyed), 2) + "\n");
-  std::error_code no_log;  // what was settled before training has none
-  const fs::path growing = growing_log_path(measurement.experiment, key, sample);
-  const fs::path log = log_path(measurement.experiment, key, sample);
-  fs::rename(growing, log, no_log);
-  for (int rank = 0; fs::exists(log_of_rank(growing, rank), no_log); ++rank) {
-    fs::rename(log_of_rank(growing, rank), log_of_rank(log, rank), no_log);
+  const std::string& experiment = measurement.experiment;
+  const fs::path growing = growing_log_path(experiment, key, sample);
+  const bool valid = measurement.status == Status::kValid;
+  if (valid) sample = next_sample(experiment, key, sample);
+  const fs::path path = result_path(experiment, key, sample);
+  const fs::path log = log_path(experiment, key, sample);
+  const std::optional<Status> standing = status_of_measurement(path);
+  if (standing && *standing != Status::kFailed && !valid) {
+    const fs::path aside = aside_of(path, measurement.status);
+    Measurement moved = measurement;
+    rename_logs(moved.reason, log, log_of_aside(path, aside));
+    write_result(aside, moved, key);
+    move_logs(growing, log_of_aside(path, aside));
+    return aside;
   }
+  if (standing == Status::kInvalid) copy_aside(path, log, *standing);
+  write_result(path, measurement, key);
+  move_logs(growing, log);
   return path;
 }
 
@@ -120,7 +204,8 @@ void ResultStore::remove_growing_logs(const std::string& experiment, const std::
   const fs::path growing = growing_log_path(experiment, key, sample);
   std::error_code no_log;
   fs::remove(growing, no_log);
-  for (int rank = 0; fs::remove(log_of_rank(growing, rank), no_log); ++rank) {
+  for (int rank = 0; !is_last_log(growing, rank); ++rank) {
+    fs::remove(log_of_rank(growing, rank), no_log);
   }
 }
 

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
+#include "sftbench/results/key_lock.h"
 #include "sftbench/results/store.h"
 #include "sftbench/sweep/cell.h"
-#include "sftbench/sweep/key_lock.h"
 
 namespace sftbench {
 

@@ -16,13 +16,13 @@
 #include "sftbench/base/text.h"
 #include "sftbench/launch/run_job.h"
 #include "sftbench/launch/run_series.h"
+#include "sftbench/results/key_lock.h"
 #include "sftbench/sweep/circuit_breaker.h"
-#include "sftbench/sweep/key_lock.h"
 #include "sftbench/sweep/machine.h"
 #include "sftbench/sweep/store_view.h"
 #include "sweep/cell_queue.h"
-#include "sweep/leftovers.h"
 #include "sweep/result_writer.h"
+#include "sweep/store_guard.h"
 
 namespace sftbench {
 namespace {
@@ -73,6 +73,7 @@ class Sweep::Impl {
         interrupt_fd_(interrupt_fd),
         queue_(walk, planner),
         stored_(store, options_),
+        guard_(store),
         machine_(machine),
         writer_(store),
         breaker_(options_.breaker_failures, options_.breaker_quick_s) {
@@ -82,10 +83,11 @@ class Sweep::Impl {
   SweepEnd run() {
     began_s_ = steady_seconds();
     for (const ExperimentReference& reference : planner_.context().space.experiments) {
-      remove_leftovers(store_.directory() / reference.experiment->identifier);
+      enter(reference.experiment->identifier);
     }
     observer_.on_begin(state_);
     while (true) {
+      mind_folders();
       const bool looked_at_all = start_what_fits();
       tick();
       const bool idle = running_.empty() && writer_.idle();
@@ -95,6 +97,7 @@ class Sweep::Impl {
       settle_written();
     }
     tick();
+    check_claims();
     return end_.value_or(limit_reached_ ? SweepEnd::kLimit : SweepEnd::kComplete);
   }
 
@@ -104,6 +107,33 @@ class Sweep::Impl {
  private:
   bool nothing_left() const {
     return !candidate_ && std::isinf(queue_.next_at_s(steady_seconds()));
+  }
+
+  // --- the folders of results ---
+
+  void enter(const std::string& experiment) {
+    guard_.enter(experiment);
+    stored_.remember(experiment);
+  }
+
+  // True when a folder is gone. What runs then goes on to its end and is written to where the folder
+  // was: hours of training are worth more than a tidy end.
+  bool mind_folders() {
+    const std::optional<std::string> gone = guard_.gone();
+    if (gone && !end_) {
+      end_ = SweepEnd::kStoreFailed;
+      message_ = *gone + " while the sweep ran";
+    }
+    return gone.has_value();
+  }
+
+  // What is said to be settled is what is on disk.
+  void check_claims() {
+    mind_folders();
+    const std::optional<std::string> gone = guard_.take_back_what_is_gone(state_);
+    if (!gone) return;
+    message_ += (message_.empty() ? "" : "; ") + *gone;
+    if (end_ != SweepEnd::kInterrupted) end_ = SweepEnd::kStoreFailed;
   }
 
   // --- what is started ---
@@ -162,6 +192,7 @@ class Sweep::Impl {
     }
     if (!status) return false;
     ++state_.before[*status];
+    guard_.claim(cell, {*status, std::nullopt}, true);
     observer_.on_settled(cell, {*status, nullptr, 0});
     return true;
   }
@@ -171,7 +202,7 @@ class Sweep::Impl {
     std::string holder;
     std::optional<KeyLock> lock;
     try {
-      lock = KeyLock::try_acquire(lock_path(cell), &holder);
+      lock = KeyLock::try_acquire(store_.lock_path(cell.request.experiment, cell.key), &holder);
     } catch (const InputError& error) {
       store_failed(error.what());
       return nullptr;
@@ -183,10 +214,6 @@ class Sweep::Impl {
     }
     if (settled_in_store(cell)) return nullptr;
     return std::make_shared<KeyLock>(std::move(*lock));
-  }
-
-  std::filesystem::path lock_path(const Cell& cell) const {
-    return store_.result_path(cell.request.experiment, cell.key).replace_extension(".lock");
   }
 
   CellPlan plan(const Cell& cell) {
@@ -325,7 +352,10 @@ class Sweep::Impl {
       observer_.on_sample(cell, outcome);
     } else {
       const std::optional<Reason>& reason = ended.measurement.reason;
-      ++state_.now[{outcome.status, reason ? std::optional(reason->code) : std::nullopt}];
+      const OutcomeKind kind = {outcome.status,
+                                reason ? std::optional(reason->code) : std::nullopt};
+      ++state_.now[kind];
+      guard_.claim(cell, kind, false);
       observer_.on_settled(cell, outcome);
     }
   }
@@ -341,7 +371,7 @@ class Sweep::Impl {
   }
 
   void store_failed(const std::string& problem) {
-    if (end_ == SweepEnd::kStoreFailed) return;
+    if (mind_folders() || end_ == SweepEnd::kStoreFailed) return;
     message_ = problem;
     end_children(SweepEnd::kStoreFailed);
   }
@@ -405,6 +435,7 @@ class Sweep::Impl {
 
   CellQueue queue_;
   StoreView stored_;
+  StoreGuard guard_;
   Machine& machine_;
   ResultWriter writer_;
   CircuitBreaker breaker_;

@@ -19,6 +19,7 @@
 #include "sftbench/base/clock.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
+#include "sftbench/results/key_lock.h"
 
 namespace sftbench {
 namespace {
@@ -142,6 +143,37 @@ TEST_F(LaunchedRunTest, RankZeroPrintsAndWritesAndTheOtherIsQuiet) {
   EXPECT_EQ(json["inputs"]["cpu_ranks"], 2);
   EXPECT_GE(json["extra"]["system_samples"], 4);  // two by each, at begin and end
   EXPECT_GT(json["measured"]["cpu_memory_utilization"], 0);
+}
+
+TEST_F(LaunchedRunTest, WhatFollowsAValidResultLeavesItAndItsLogs) {
+  ASSERT_EQ(both({"--set", "max_steps=3"})[0].status, 0);
+  std::vector<std::string> names = file_names_below(folder_ / "results");
+  ASSERT_EQ(names.size(), 3u) << "the result, and a log of each rank";
+  const std::string key = fs::path(names[0]).stem();
+  const fs::path folder = folder_ / "results" / kExperiment;
+  const auto rank_log = [&] { return read_file(folder / (key + ".rank1.log")); };
+  const std::string of_first = rank_log();
+  ASSERT_EQ(both({"--set", "max_steps=3"})[0].status, 0);
+  const Words words = arguments({"--set", "max_steps=3"});
+  ASSERT_EQ(both(words, words, {{"FAKE_ENGINE", "internal"}})[0].status, 4);
+  EXPECT_EQ(rank_log(), of_first);
+  EXPECT_THAT(file_names_below(folder_ / "results"),
+              testing::ElementsAre(key + ".2.json", key + ".2.log", key + ".2.rank1.log",
+                                   key + ".failed.log", key + ".failed.rank1.log", key + ".json",
+                                   key + ".json.failed", key + ".log", key + ".rank1.log"));
+  EXPECT_THAT(read_file(folder / (key + ".failed.rank1.log")), HasSubstr("shapes do not match"));
+}
+
+TEST_F(LaunchedRunTest, AKeyThatSomebodyMeasuresIsRefusedByAllRanks) {
+  ASSERT_EQ(both()[0].status, 0);
+  const std::string key = fs::path(file_names_below(folder_ / "results")[0]).stem();
+  const auto lock =
+      KeyLock::try_acquire(folder_ / "results" / kExperiment / (key + ".lock"));
+  const auto ranks = both();
+  EXPECT_EQ(ranks[0].status, 5) << ranks[0].err;
+  EXPECT_THAT(ranks[0].err, HasSubstr("process " + std::to_string(::getpid())));
+  EXPECT_EQ(ranks[1].status, 2);
+  EXPECT_EQ(ranks[1].err, "");
 }
 
 TEST_F(LaunchedRunTest, ADryRunIsPrintedOnce) {

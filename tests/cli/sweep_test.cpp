@@ -16,7 +16,7 @@
 #include "results/schema_check.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
-#include "sftbench/sweep/key_lock.h"
+#include "sftbench/results/key_lock.h"
 
 namespace sftbench {
 namespace {

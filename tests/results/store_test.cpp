@@ -40,9 +40,99 @@ TEST(ResultStoreTest, WritesOneFilePerMeasurementUnderItsExperiment) {
   EXPECT_EQ(path, directory / "finetune_full_benchmark-v1.0.0" / "abc123.json");
   EXPECT_EQ(store.log_path("e", "k"), directory / "e" / "k.log");
   EXPECT_EQ(read_json_file(path), stored(sample_valid(), "abc123"));
-  store.write(sample_failed(), "abc123");  // a repetition replaces
-  EXPECT_EQ(read_json_file(path), stored(sample_failed(), "abc123"));
   EXPECT_EQ(files_below(directory), 2u);
+}
+
+Measurement sample_invalid() {
+  Measurement measurement = sample_failed();
+  measurement.status = Status::kInvalid;
+  return measurement;
+}
+
+// Two measurements of one key, and what stands where then.
+struct Standing {
+  std::string first, second;  // the names of their files
+  fs::path directory;
+};
+
+Standing write_both(const Measurement& first, const Measurement& second) {
+  const ResultStore store(fresh_directory("both"));
+  store.write(first, "k");
+  const fs::path path = store.write(second, "k");
+  Standing standing{{}, path.filename(), path.parent_path()};
+  for (const auto& entry : fs::directory_iterator(path.parent_path())) {
+    if (entry.path() != path && read_json_file(entry.path()) == to_json(first)) {
+      standing.first = entry.path().filename();
+    }
+  }
+  return standing;
+}
+
+TEST(ResultStoreTest, NoResultGivesWayToAWorseOne) {
+  const Measurement valid = sample_valid(), invalid = sample_invalid(), failed = sample_failed();
+  struct Case {
+    const Measurement &first, &second;
+    const char *first_name, *second_name;  // "": it is gone
+  };
+  for (const Case& c : {Case{valid, valid, "k.json", "k.2.json"},
+                        {valid, invalid, "k.json", "k.json.invalid"},
+                        {valid, failed, "k.json", "k.json.failed"},
+                        {invalid, valid, "k.json.invalid", "k.json"},
+                        {invalid, invalid, "k.json", "k.json.invalid"},
+                        {invalid, failed, "k.json", "k.json.failed"},
+                        {failed, valid, "", "k.json"},
+                        {failed, invalid, "", "k.json"},
+                        {failed, failed, "", "k.json"}}) {
+    const Standing standing = write_both(c.first, c.second);
+    const std::string which = std::string(to_string(c.first.status)) + ", then " +
+                              std::string(to_string(c.second.status));
+    EXPECT_EQ(standing.second, c.second_name) << which;
+    EXPECT_EQ(standing.first, c.first_name) << which;
+  }
+}
+
+TEST(ResultStoreTest, ASampleThatIsValidMovesOnToTheNextThatIsNot) {
+  const ResultStore store(fresh_directory("samples"));
+  EXPECT_EQ(store.next_sample("e", "k"), 1);
+  for (const char* name : {"k.json", "k.2.json", "k.3.json"}) {
+    EXPECT_EQ(store.write(sample_valid(), "k").filename(), name);
+  }
+  const std::string experiment = sample_valid().experiment;
+  std::ofstream(store.result_path(experiment, "k", 2)) << "{";
+  EXPECT_EQ(store.next_sample(experiment, "k"), 2) << "damaged";
+  EXPECT_EQ(store.write(sample_valid(), "k").filename(), "k.2.json");
+  EXPECT_EQ(read_file(store.result_path(experiment, "k", 2).string() + ".aside"), "{");
+}
+
+TEST(ResultStoreTest, LogsFollowTheirMeasurementAndItsReasonNamesThem) {
+  const ResultStore store(fresh_directory("aside_logs"));
+  const std::string experiment = sample_valid().experiment;
+  const auto grow = [&](const std::string& text) {
+    std::ofstream(store.growing_log_path(experiment, "k")) << text;
+    std::ofstream(log_of_rank(store.growing_log_path(experiment, "k"), 0)) << text << " rank 0";
+  };
+  const fs::path folder = store.directory() / experiment;
+  store.write(sample_invalid(), "k");
+  std::ofstream(store.log_path(experiment, "k")) << "invalid";
+  grow("valid");
+  store.write(sample_valid(), "k");
+  EXPECT_EQ(read_file(folder / "k.log"), "valid");
+  EXPECT_EQ(read_file(folder / "k.invalid.log"), "invalid");
+  grow("failed");
+  Measurement failed = sample_failed();
+  const fs::path log = store.log_path(experiment, "k");
+  failed.reason->log = log.string();
+  failed.reason->message = "rank 0: lost; its log: " + log_of_rank(log, 0).string();
+  for (const std::string number : {"", ".2"}) {
+    grow("failed");
+    const Json stored = read_json_file(store.write(failed, "k"));
+    const fs::path aside_log = folder / ("k.failed" + number + ".log");
+    EXPECT_EQ(stored.at("reason").at("log"), aside_log.string());
+    EXPECT_EQ(stored.at("reason").at("message"),
+              "rank 0: lost; its log: " + log_of_rank(aside_log, 0).string());
+    EXPECT_EQ(read_file(log_of_rank(aside_log, 0)), "failed rank 0");
+  }
+  EXPECT_EQ(read_file(folder / "k.log"), "valid");
 }
 
 TEST(ResultStoreTest, AProbeThatSucceedsLeavesNoFile) {
@@ -68,7 +158,7 @@ TEST(ResultStoreTest, AGrowingLogGetsItsNameWhenTheMeasurementIsWritten) {
   std::ofstream(growing) << "steps";
   for (int rank : {0, 1}) std::ofstream(log_of_rank(growing, rank)) << "rank " << rank;
   store.write(sample_valid(), "abc");
-  const fs::path log = store.log_path(experiment, "abc");
+  const fs::path log = store.log_path(experiment, "abc", 2);  // of the repeat
   EXPECT_EQ(read_file(log), "steps");
   EXPECT_EQ(read_file(log_of_rank(log, 1)), "rank 1");
   for (const fs::path& path : {growing, log_of_rank(growing, 0), log_of_rank(growing, 1)}) {

@@ -21,7 +21,7 @@ struct CommonOptions {
 // data to stdout and everything else to stderr, and sets `exit_code`. `common` outlives the app.
 void build_app(CLI::App& app, CommonOptions& common, int& exit_code);
 
-// Parses, runs, reports. Returns the exit status: 0, 2, 3, 4 or 130.
+// Parses, runs, reports. Returns the exit status: 0, 2, 3, 4, 5 or 130.
 int run_app(int argc, char** argv);
 
 // Tells the user. Returns the exit status.

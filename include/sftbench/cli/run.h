@@ -1,7 +1,8 @@
 // sftbench run [SPACE]: measures one entity and prints its measured properties.
 //
 // The way: options -> one MeasurementRequest (selection.h) -> static rules -> TrainingJob (resolve)
-// -> dataset, if it can be generated -> run_job -> DIR/<experiment>/<key>.json and stdout.
+// -> the key's lock -> dataset, if it can be generated -> run_job -> DIR/<experiment>/<key>.json and
+// stdout.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,8 +11,10 @@
 
 namespace sftbench {
 
+inline constexpr int kBusyExitCode = 5;
+
 // Registers the subcommand; its callback sets `exit_code`: 0 valid, 3 invalid, 4 failed,
-// 130 interrupted.
+// 130 interrupted; or throws KeyBusy, for kBusyExitCode.
 void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code);
 
 }  // namespace sftbench

@@ -1,7 +1,7 @@
 // Where measurements are kept: DIR/<experiment>/<key>.json, further samples of the same key in
 // <key>.2.json, <key>.3.json, ...; the log of the run beside it. A file is written whole or not at
 // all, so that which files exist is all that there is to know. Many processes may use one
-// directory; who measures which key is not this class's business.
+// directory; who measures which key is settled by the key's lock (key_lock.h).
 #pragma once
 
 #include <filesystem>
@@ -39,11 +39,21 @@ class ResultStore {
   std::vector<std::filesystem::path> probe(const std::string& experiment) const;
 
   // Writes the file, and gives the logs that grew beside it, if any did, their names; returns the
-  // file's path. An earlier measurement is replaced; a file that is none (foreign, cut off, of a
-  // newer schema) is kept under the name <file>.aside, .aside.2, ... InputError when it cannot be
-  // written: whatever stood there before stands there still.
+  // file's path. No result gives way to a worse one:
+  //   a valid one stays; another valid one becomes the next sample that is not valid yet;
+  //   an invalid one gives way to a valid one alone, and is kept as <file>.invalid;
+  //   what is failed or invalid beside one of these is kept as <file>.failed, <file>.invalid;
+  //   a failed one is replaced.
+  // A file that is no measurement (foreign, cut off, of a newer schema) is kept as <file>.aside. All
+  // of these names go on with .2, .3, ..., and the logs follow (<key>.failed.2.log). InputError when
+  // it cannot be written: whatever stood there before stands there still.
   std::filesystem::path write(const Measurement& measurement, const std::string& key,
                               int sample = 1) const;
+
+  // The first from `sample` on that is not valid. REQUIRES, as does write(): the key's lock.
+  int next_sample(const std::string& experiment, const std::string& key, int sample = 1) const;
+
+  std::filesystem::path lock_path(const std::string& experiment, const std::string& key) const;
 
   // Of a measurement that is not kept.
   void remove_growing_logs(const std::string& experiment, const std::string& key,

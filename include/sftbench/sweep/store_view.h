@@ -1,10 +1,12 @@
 // What a store says about a cell: which sample is to be measured next, or how the cell has ended.
 #pragma once
 
-#include <filesystem>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 
 #include "sftbench/results/store.h"
 #include "sftbench/sweep/cell.h"
@@ -15,6 +17,10 @@ namespace sftbench {
 class StoreView {
  public:
   StoreView(const ResultStore& store, const SweepOptions& options);
+
+  // Takes note of what the folder of an experiment holds as a sweep begins: what has failed by then
+  // is tried again, what fails from then on has just been tried. Without this all is tried again.
+  void remember(const std::string& experiment);
 
   // Sets how many samples are wanted in all. Once per cell.
   void count_samples(Cell& cell);
@@ -33,7 +39,8 @@ class StoreView {
 
   const ResultStore& store_;
   const SweepOptions& options_;
-  std::filesystem::file_time_type began_;
+  // By experiment: the files that stood there, by hash of their names, and what they looked like.
+  std::map<std::string, std::unordered_map<uint64_t, uint64_t>> remembered_;
   std::set<std::string> reported_, problems_;
 };
 

@@ -2,8 +2,8 @@
 // time as the machine has room for; every outcome goes into the store as soon as there is one.
 //
 // The store is all the memory that a sweep has. What it holds as valid or invalid is settled;
-// failed is tried again; nothing is measured without the key's lock (key_lock.h), and after a lock
-// is taken the store is asked again. So a sweep that is killed at any instant is resumed by
+// failed is tried again; nothing is measured without the key's lock (results/key_lock.h), and after a
+// lock is taken the store is asked again. So a sweep that is killed at any instant is resumed by
 // starting it again, and sweeps that share a directory share the work.
 //
 // One loop, one poll(): children's heartbeats and ends, written results, Ctrl-C, the next deadline.
@@ -82,7 +82,7 @@ enum class SweepEnd {
   kLimit,        // so many cells as were asked for
   kInterrupted,  // by the user
   kTripped,      // by the circuit breaker
-  kStoreFailed,  // a result could not be written
+  kStoreFailed,  // a result could not be written, or its folder or other results are gone
 };
 
 // Told what happens, in order. `state` is valid during the call.
@@ -115,7 +115,7 @@ class Sweep {
   SweepEnd run();
 
   const SweepState& state() const;
-  const std::string& message() const;  // why it tripped, or what could not be written
+  const std::string& message() const;  // why it tripped, or what became of the store
 
  private:
   class Impl;

@@ -1,12 +1,12 @@
-#include "sweep/leftovers.h"
+#include "sftbench/results/leftovers.h"
 
 #include <gmock/gmock.h>
 
 #include <fstream>
 #include <set>
 
-#include "sftbench/sweep/key_lock.h"
-#include "sweep/temporary_folder.h"
+#include "sftbench/results/key_lock.h"
+#include "results/temporary_folder.h"
 
 namespace sftbench {
 namespace {

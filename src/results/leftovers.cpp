@@ -1,4 +1,4 @@
-#include "sweep/leftovers.h"
+#include "sftbench/results/leftovers.h"
 
 #include <optional>
 #include <string>
@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "sftbench/base/error.h"
-#include "sftbench/sweep/key_lock.h"
 
 namespace sftbench {
 namespace {
@@ -37,7 +36,19 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
+void remove_unfinished(const KeyLock& lock, const std::vector<std::string>& names) {
+  const std::string key = lock.path().stem().string();
+  std::error_code ignored;
+  for (const std::string& name : names) {
+    if (unfinished(name, key)) fs::remove(lock.path().parent_path() / name, ignored);
+  }
+}
+
 }  // namespace
+
+void remove_unfinished(const KeyLock& lock) {
+  remove_unfinished(lock, names_in(lock.path().parent_path()));
+}
 
 void remove_leftovers(const fs::path& folder) {
   const std::vector<std::string> names = names_in(folder);
@@ -46,12 +57,7 @@ void remove_leftovers(const fs::path& folder) {
     try {
       // Its destructor removes the lock file itself.
       const std::optional<KeyLock> lock = KeyLock::try_acquire(folder / lock_name);
-      if (!lock) continue;
-      const std::string key = fs::path(lock_name).stem().string();
-      std::error_code ignored;
-      for (const std::string& name : names) {
-        if (unfinished(name, key)) fs::remove(folder / name, ignored);
-      }
+      if (lock) remove_unfinished(*lock, names);
     } catch (const InputError&) {
       continue;  // somebody else's file: not ours to judge
     }

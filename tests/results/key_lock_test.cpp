@@ -1,6 +1,7 @@
-#include "sftbench/sweep/key_lock.h"
+#include "sftbench/results/key_lock.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,9 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "results/temporary_folder.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
-#include "sweep/temporary_folder.h"
+#include "sftbench/base/file.h"
 
 namespace sftbench {
 namespace {
@@ -97,6 +99,67 @@ TEST_F(KeyLockTest, NeverTwoHoldersWhileFilesComeAndGo) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_FALSE(two_at_once);
   EXPECT_EQ(taken, 400);
+}
+
+std::string error_of(const fs::path& path) {
+  try {
+    KeyLock::try_acquire(path);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST_F(KeyLockTest, DoesNotFollowALink) {
+  std::ofstream(folder_.path() / "victim") << "precious";
+  fs::create_symlink(folder_.path() / "victim", path_);
+  EXPECT_EQ(error_of(path_),
+            path_.string() + ": cannot make the lock: a symbolic link stands there; remove it");
+  EXPECT_EQ(read_file(folder_.path() / "victim"), "precious");
+  fs::remove(folder_.path() / "victim");
+  EXPECT_THAT(error_of(path_), HasSubstr("a symbolic link stands there"));
+  EXPECT_FALSE(fs::exists(folder_.path() / "victim")) << "nothing was made behind the link";
+}
+
+TEST_F(KeyLockTest, TakesNothingButARegularFile) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_THAT(error_of(path_), HasSubstr("no regular file stands there"));
+  fs::remove(path_);
+  fs::create_directory(path_);
+  EXPECT_THAT(error_of(path_), HasSubstr("Is a directory"));
+}
+
+TEST_F(KeyLockTest, DoesNotWriteToAFileThatHasOtherNames) {
+  std::ofstream(folder_.path() / "victim") << "precious";
+  fs::create_hard_link(folder_.path() / "victim", path_);
+  const auto lock = KeyLock::try_acquire(path_);
+  EXPECT_TRUE(lock);
+  EXPECT_FALSE(KeyLock::try_acquire(path_));
+  EXPECT_EQ(read_file(folder_.path() / "victim"), "precious");
+}
+
+TEST_F(KeyLockTest, LeavesTheLockOfAnotherThatGotItsName) {
+  fs::create_directory(folder_.path() / "results");
+  const fs::path path = folder_.path() / "results" / "key.lock";
+  auto first = KeyLock::try_acquire(path);
+  fs::rename(folder_.path() / "results", folder_.path() / "elsewhere");
+  fs::create_directory(folder_.path() / "results");
+  const auto second = KeyLock::try_acquire(path);
+  ASSERT_TRUE(second);
+  first.reset();
+  EXPECT_TRUE(fs::exists(path));
+  EXPECT_FALSE(KeyLock::try_acquire(path));
+}
+
+TEST_F(KeyLockTest, WhoInsistsIsToldTheHolder) {
+  const KeyLock lock = KeyLock::acquire(path_);
+  try {
+    KeyLock::acquire(path_);
+    FAIL();
+  } catch (const KeyBusy& error) {
+    EXPECT_THAT(error.what(), HasSubstr("measured by "));
+    EXPECT_THAT(error.what(), HasSubstr("process " + std::to_string(::getpid())));
+  }
 }
 
 TEST_F(KeyLockTest, SaysWhereItCannotBeMade) {

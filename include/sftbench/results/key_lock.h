@@ -1,0 +1,53 @@
+// One lock per measurement key: no two processes measure one key at a time, be they sweeps or runs,
+// on one machine or on several that share the folder (an open-file-description lock, which NFSv4 is
+// specified to pass on to its server). The lock belongs to the open file, so a child that inherits
+// the descriptor keeps it even when its parent is killed, and the kernel gives it back when the last
+// holder ends: there are no stale locks to judge. The file has a name only as long as somebody needs
+// it; its content, host and process, is for people.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/owned_fd.h"
+
+namespace sftbench {
+
+// Somebody else measures the key.
+class KeyBusy : public InputError {
+ public:
+  using InputError::InputError;
+};
+
+class KeyLock {
+ public:
+  // Nothing when somebody else has it, who is named in `holder` ("host, process 123") if that is
+  // known. InputError (path and the system's reason) when the file cannot be made or locked, or when
+  // something else than a regular file stands there: a link is not followed.
+  static std::optional<KeyLock> try_acquire(const std::filesystem::path& path,
+                                            std::string* holder = nullptr);
+
+  // The same, but KeyBusy, which names the holder.
+  static KeyLock acquire(const std::filesystem::path& path);
+
+  // Removes the file while it is still locked, then unlocks it. A file that took its place stays.
+  ~KeyLock();
+  KeyLock(KeyLock&& other) noexcept = default;
+  KeyLock& operator=(KeyLock&& other) noexcept;
+
+  int fd() const { return file_.get(); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  KeyLock(std::filesystem::path path, OwnedFd file)
+      : path_(std::move(path)), file_(std::move(file)) {}
+  void release();
+
+  std::filesystem::path path_;
+  OwnedFd file_;
+};
+
+}  // namespace sftbench

@@ -1,0 +1,47 @@
+// Where `run` keeps its measurement: the files of one key in a folder of results, locked against
+// every other process for as long as this object lives.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "sftbench/launch/interrupt.h"
+#include "sftbench/plan/training_job.h"
+#include "sftbench/results/key_lock.h"
+#include "sftbench/results/measurement.h"
+#include "sftbench/results/standing_folder.h"
+#include "sftbench/results/store.h"
+
+namespace sftbench {
+
+class ResultPlace {
+ public:
+  // Tries the folder out and locks the key. InputError when nothing can be written there; KeyBusy
+  // when another process measures the key. `watcher` removes at an interrupt what this makes.
+  ResultPlace(const std::string& output, const TrainingJob& job, InterruptWatcher& watcher);
+  ~ResultPlace();
+  ResultPlace(const ResultPlace&) = delete;
+  ResultPlace& operator=(const ResultPlace&) = delete;
+
+  std::filesystem::path growing_log() const { return store_.growing_log_path(experiment_, key_); }
+  std::filesystem::path log() const { return store_.log_path(experiment_, key_); }
+  int lock_fd() const { return lock_->fd(); }
+  int sample() const { return store_.next_sample(experiment_, key_); }  // that comes next
+
+  // Writes the result and says where it went, and what stays where. False when the folder of results
+  // was taken away meanwhile. InputError when it cannot be written.
+  bool write(const Measurement& measurement) const;
+
+  // Before an end of the process that destroys nothing.
+  void give_back() { lock_.reset(); }
+
+ private:
+  ResultStore store_;
+  std::string experiment_, key_;
+  InterruptWatcher& watcher_;
+  std::optional<KeyLock> lock_;
+  std::optional<StandingFolder> folder_;
+};
+
+}  // namespace sftbench
