@@ -6,9 +6,9 @@
 #include <array>
 #include <vector>
 
-#include "hub/loaded_library.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/loaded_library.h"
 
 namespace sftbench {
 namespace {
@@ -35,7 +35,8 @@ struct Crypto {
 
  private:
   static Crypto load() {
-    const LoadedLibrary library({"libcrypto.so.3", "libcrypto.so.1.1"}, "libssl3");
+    const LoadedLibrary library(ReasonCode::kWeights, {"libcrypto.so.3", "libcrypto.so.1.1"},
+                                "libssl3");
     Crypto crypto{};
     library.find(crypto.context_new, "EVP_MD_CTX_new");
     library.find(crypto.context_free, "EVP_MD_CTX_free");

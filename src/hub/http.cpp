@@ -6,8 +6,8 @@
 #include <exception>
 
 #include "hub/libcurl.h"
-#include "hub/loaded_library.h"
 #include "sftbench/base/clock.h"
+#include "sftbench/base/loaded_library.h"
 
 namespace sftbench {
 namespace {
@@ -85,7 +85,8 @@ bool may_pass(CURLcode code) {
 
 const Curl& Curl::get() {
   static const Curl curl = [] {
-    const LoadedLibrary library({"libcurl.so.4", "libcurl-gnutls.so.4"}, "libcurl4");
+    const LoadedLibrary library(ReasonCode::kWeights, {"libcurl.so.4", "libcurl-gnutls.so.4"},
+                                "libcurl4");
     Curl loaded{};
     library.find(loaded.global_init, "curl_global_init");
     library.find(loaded.easy_init, "curl_easy_init");

@@ -1,4 +1,4 @@
-// The functions of libcurl that are used here, loaded at the first use (hub/loaded_library.h).
+// The functions of libcurl that are used here, loaded at the first use (base/loaded_library.h).
 #pragma once
 
 #define CURL_DISABLE_TYPECHECK
