@@ -17,8 +17,21 @@ namespace {
 constexpr double kDeclineSeconds = 30;
 constexpr double kHeadStartSeconds = 1;
 
+constexpr const char* kNoSecret =
+    "the ranks of this job share no secret: on the network between the nodes anybody who guesses "
+    "the job's number can join it; set SFTBENCH_JOB_SECRET or SFTBENCH_JOB_SECRET_FILE on all "
+    "ranks "
+    "(docs/distributed.md)";
+
 int status_of(ReasonCode code) {
   return exit_code(makes_invalid(code) ? Status::kInvalid : Status::kFailed);
+}
+
+// Told before the ranks meet, which can take a while.
+std::vector<std::string> warnings_about(const RankPlace& place) {
+  if (place.nodes == 1 || !place.secret.empty()) return {};
+  spdlog::warn("{}", kNoSecret);
+  return {kNoSecret};
 }
 
 std::unique_ptr<RankGroup> join(RankPlace place, const Environment& environment,
@@ -80,7 +93,9 @@ int decline(const RankPlace& place, const InputError& error) {
 }
 
 LaunchedRun::LaunchedRun(const RankPlace& place, const TrainingJob& job)
-    : environment_(process_environment()), ranks_(join(place, environment_, job)) {}
+    : environment_(process_environment()),
+      warnings_(warnings_about(place)),
+      ranks_(join(place, environment_, job)) {}
 
 std::optional<ErrorClass> LaunchedRun::failure() const {
   const std::optional<RankFailure> failure = ranks_.failure();
@@ -100,27 +115,33 @@ void LaunchedRun::prepare(MeasuringSession& session, const TrainingJob& job, boo
   ranks_.together(job, [&] {
     if (between_nodes(job)) {
       nccl_log_.emplace(environment_);
-      warnings_ =
-          set_up_roce(ranks_.group(), job.parallel.enable_roce, environment_, read_rdma_ports())
-              .warnings;
+      for (const std::string& warning :
+           set_up_roce(ranks_.group(), job.parallel.enable_roce, environment_, read_rdma_ports())
+               .warnings) {
+        warn(warning);
+      }
     }
     session.join(ranks_);
   });
 }
 
+void LaunchedRun::warn(const std::string& warning) {
+  spdlog::warn("{}", warning);
+  warnings_.push_back(warning);
+}
+
 void LaunchedRun::put_transport(const TrainingJob& job, Measurement& measurement) {
-  if (!between_nodes(job) || measurement.status != Status::kValid) return;
-  NcclTransport transport = parse_nccl_log(nccl_log_->read());
-  for (const RankRecord& record : ranks_.heard()) transport.merge(record.transport);
-  if (job.parallel.enable_roce && !transport.networks.empty() && !transport.uses_roce()) {
-    warnings_.push_back("enable_roce: NCCL did not use RoCE between the nodes, but " +
-                        to_json(transport).at("network").get<std::string>());
+  if (measurement.status != Status::kValid) return;
+  if (between_nodes(job)) {
+    NcclTransport transport = parse_nccl_log(nccl_log_->read());
+    for (const RankRecord& record : ranks_.heard()) transport.merge(record.transport);
+    if (job.parallel.enable_roce && !transport.networks.empty() && !transport.uses_roce()) {
+      warn("enable_roce: NCCL did not use RoCE between the nodes, but " +
+           to_json(transport).at("network").get<std::string>());
+    }
+    measurement.extra["transport"] = to_json(transport);
   }
-  measurement.extra["transport"] = to_json(transport);
-  for (const std::string& warning : warnings_) {
-    spdlog::warn("{}", warning);
-    measurement.extra["warnings"].push_back(warning);
-  }
+  for (const std::string& warning : warnings_) measurement.extra["warnings"].push_back(warning);
 }
 
 int LaunchedRun::follow(InterruptWatcher& watcher, const TrainingJob& job,

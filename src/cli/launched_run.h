@@ -54,7 +54,7 @@ class LaunchedRun {
   void prepare(MeasuringSession& session, const TrainingJob& job, bool generate_dataset,
                const std::function<void(const std::string&)>& announce);
 
-  // Rank 0, after training: how the ranks' data went between the nodes.
+  // Rank 0, after training: how the ranks' data went between the nodes, and what was warned of.
   void put_transport(const TrainingJob& job, Measurement& measurement);
 
   // Another rank's whole run, and its exit status. Its log stands beside rank 0's.
@@ -67,11 +67,12 @@ class LaunchedRun {
 
  private:
   bool between_nodes(const TrainingJob& job) const;
+  void warn(const std::string& warning);
 
   Environment environment_;
+  std::vector<std::string> warnings_;  // also told
   LaunchedRanks ranks_;
   std::optional<NcclLog> nccl_log_;
-  std::vector<std::string> warnings_;
 };
 
 }  // namespace sftbench

@@ -5,6 +5,7 @@
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/printable.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -108,7 +109,10 @@ Opening decode(const std::string& text) {
   const Json json = Json::parse(text);
   Opening opening = {{}, json.at("digest")};
   if (json.contains("code")) {
-    opening.ending = ErrorClass{json.at("code"), json.at("message"), json.at("evidence")};
+    const auto told = [&json](const char* key) {
+      return printable_text(json.at(key).get<std::string>());
+    };
+    opening.ending = ErrorClass{json.at("code"), told("message"), told("evidence")};
   }
   return opening;
 }

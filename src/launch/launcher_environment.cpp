@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 
+#include "launch/job_secret.h"
 #include "launch/slurm_lists.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
@@ -185,8 +186,8 @@ std::string mpirun_address(const std::string& uri) {
 }
 
 std::string read_address(Variables& variables, const Names& names, const RankPlace& place) {
+  if (place.nodes == 1) return "127.0.0.1";  // where rank 0 listens, whatever the node is called
   if (const std::string given = variables.text("MASTER_ADDR"); !given.empty()) return given;
-  if (place.nodes == 1) return "127.0.0.1";
   if (&names == &kSlurm) {
     return expand_host_list(variables.text("SLURM_STEP_NODELIST")).front();
   }
@@ -282,6 +283,8 @@ std::optional<RankPlace> launcher_place(const Environment& environment) {
   place.session = read_session(environment, *names);
   place.address = read_address(variables, *names, place);
   place.port = read_port(variables, *names, place.session);
+  place.secret = job_secret(environment);
+  place.interface = text(environment, kInterfaceVariable);
   return place;
 }
 

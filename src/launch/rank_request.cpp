@@ -16,6 +16,7 @@ Json to_json(const RankPlace& place) {
           {"port", place.port},
           {"listening_fd", place.listening_fd},
           {"session", place.session},
+          {"secret", place.secret},
           {"version", place.version},
           {"rendezvous_timeout_s", place.rendezvous_timeout_s},
           {"communication_timeout_s", place.communication_timeout_s},
@@ -34,6 +35,7 @@ RankPlace rank_place_from_json(const Json& json) {
   json.at("port").get_to(place.port);
   json.at("listening_fd").get_to(place.listening_fd);
   json.at("session").get_to(place.session);
+  json.at("secret").get_to(place.secret);
   json.at("version").get_to(place.version);
   json.at("rendezvous_timeout_s").get_to(place.rendezvous_timeout_s);
   json.at("communication_timeout_s").get_to(place.communication_timeout_s);

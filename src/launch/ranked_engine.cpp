@@ -1,7 +1,6 @@
 #include "sftbench/launch/ranked_engine.h"
 
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,7 +9,6 @@
 #include <cerrno>
 #include <cmath>
 #include <csignal>
-#include <cstdio>
 #include <deque>
 #include <limits>
 #include <optional>
@@ -37,14 +35,6 @@ constexpr double kAgreeSeconds = 3;
 constexpr double kEndSeconds = 1;
 constexpr double kInterruptSeconds = 3;  // for them to come to their next micro-batch
 
-std::string random_session() {
-  uint64_t number = 0;
-  if (::getrandom(&number, sizeof number, 0) != sizeof number) number = ::getpid();
-  std::array<char, 24> text{};
-  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(number));
-  return text.data();
-}
-
 // One process, what it has said, and how it ended.
 struct Rank {
   std::unique_ptr<ChildProcess> process;
@@ -66,11 +56,12 @@ class RankedEngine::Impl {
     const LocalMeetingPoint meeting_point = open_local_meeting_point();
     const std::vector<CoreShare> shares = share_cores();
     oom_kills_before_ = count_oom_kills();
-    const std::string session = random_session();
+    const std::string session = random_text();
+    const std::string secret = random_text();
     for (int rank = 0; rank < job.device.ranks; ++rank) {
       RankRequest request;
       request.job = job;
-      request.place = place(rank, meeting_point, session);
+      request.place = place(rank, meeting_point, session, secret);
       request.job.device.threads = shares[static_cast<size_t>(rank)].threads;
       request.cpus = shares[static_cast<size_t>(rank)].cores;
       request.host_memory_bytes = spec_.host_memory_bytes / job.device.ranks;
@@ -121,8 +112,8 @@ class RankedEngine::Impl {
     return divide_cores_near(near_ranks, cores, device.threads);
   }
 
-  RankPlace place(int rank, const LocalMeetingPoint& meeting_point,
-                  const std::string& session) const {
+  RankPlace place(int rank, const LocalMeetingPoint& meeting_point, const std::string& session,
+                  const std::string& secret) const {
     const auto ranks = static_cast<int>(job_.device.ranks);
     return {.rank = rank,
             .world_size = ranks,
@@ -131,6 +122,7 @@ class RankedEngine::Impl {
             .port = meeting_point.port,
             .listening_fd = rank == 0 ? meeting_point.socket.get() : -1,
             .session = session,
+            .secret = secret,
             .version = version_and_commit(),
             .rendezvous_timeout_s = job_.parallel.timeout_s,
             .communication_timeout_s = job_.parallel.timeout_s,

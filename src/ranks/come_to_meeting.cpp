@@ -1,14 +1,14 @@
-#include <poll.h>
-
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <optional>
 #include <thread>
 
+#include "ranks/handshake.h"
 #include "ranks/hello.h"
 #include "ranks/rendezvous.h"
+#include "ranks/tcp_socket.h"
 #include "sftbench/base/clock.h"
+#include "sftbench/base/printable.h"
 
 namespace sftbench {
 namespace {
@@ -28,7 +28,7 @@ std::vector<RankInfo> ranks_of(const Message& welcome, int world_size) {
     ranks.push_back({.rank = static_cast<int>(ranks.size()),
                      .local_rank = static_cast<int>(number_of(parts[at])),
                      .node = static_cast<int>(number_of(parts[at + 1])),
-                     .host = parts[at + 2],
+                     .host = printable_line(parts[at + 2]),
                      .pid = number_of(parts[at + 3])});
   }
   return ranks;
@@ -39,6 +39,7 @@ class Guest {
  public:
   Guest(const RankPlace& place, const RankInfo& self, std::string problem = {})
       : place_(place),
+        key_(key_of_use(place.secret, kRendezvousUse)),
         hello_{version_of(place), place.session, place.world_size, self, std::move(problem)},
         deadline_s_(steady_seconds() + place.rendezvous_timeout_s) {}
 
@@ -70,52 +71,60 @@ class Guest {
 
   // Nothing: who listens there did not take this rank in, and another may listen there later.
   std::optional<Meeting> talk(Connection& host) {
-    host.send(to_message(hello_));
+    if (!introduce(host)) return std::nullopt;
     bool accepted = false;
-    for (;;) {
-      const double left = left_s() + (accepted ? kVerdictMarginSeconds : 0);
-      if (left <= 0) break;
-      pollfd entry = {host.fd(), static_cast<short>(POLLIN | (host.has_to_write() ? POLLOUT : 0)),
-                      0};
-      ::poll(&entry, 1, static_cast<int>(std::min(1e9, std::ceil(left * 1000))));
-      std::vector<Message> messages;
-      const bool open = host.flush() && receive(host, messages);
-      for (auto message = messages.begin(); message != messages.end(); ++message) {
-        if (message->kind == MessageKind::kRefused) refused(*message);
-        if (message->kind == MessageKind::kAccepted) accepted = true;
-        if (message->kind == MessageKind::kWelcome && accepted) {
-          Meeting meeting = met(*message, host);
-          meeting.early.assign(std::next(message), messages.end());
-          return meeting;
-        }
+    while (std::optional<Message> message = next_from(host, accepted)) {
+      if (!is_trusted(place_, host.fd())) {
+        last_problem_ = "who listens there belongs to another user";
+        return std::nullopt;
       }
-      if (!open) break;
+      if (message->kind == MessageKind::kRefused) refused(*message);
+      if (message->kind == MessageKind::kWelcome && accepted) return met(*message, host);
+      if (message->kind != MessageKind::kAccepted) continue;
+      accepted = true;
+      host.set_most_bytes(kMostFrameBytes);
     }
-    if (accepted) {
-      throw RunError(left_s() > 0 ? ReasonCode::kKilled : ReasonCode::kNccl,
-                     left_s() > 0 ? "rank 0: the process ended before all ranks had come"
-                                  : "rank 0 at " + where() + " gave no sign of life");
+    if (!accepted) {
+      last_problem_ = "who listens there does not prove to have this job's secret";
+      return std::nullopt;
     }
-    last_problem_ = "who listens there is not rank 0 of an sftbench job";
-    return std::nullopt;
+    throw RunError(left_s() > 0 ? ReasonCode::kKilled : ReasonCode::kNccl,
+                   left_s() > 0 ? "rank 0: the process ended before all ranks had come"
+                                : "rank 0 at " + where() + " gave no sign of life");
   }
 
-  static bool receive(Connection& host, std::vector<Message>& messages) {
+  bool introduce(Connection& host) {
+    last_problem_ = "who listens there is not rank 0 of an sftbench job";
+    const std::optional<Message> challenge = next_from(host, false);
+    if (!challenge) return false;
     try {
-      return host.receive(messages);
-    } catch (const RunError&) {
+      answer_challenge(*challenge, key_, to_message(hello_), host);
+    } catch (const RunError&) {  // no challenge
       return false;
+    }
+    return true;
+  }
+
+  // Who has not proved anything has little time; rank 0 says when ranks are missing.
+  std::optional<Message> next_from(Connection& host, bool accepted) const {
+    const double wait_s =
+        accepted ? left_s() + kVerdictMarginSeconds : std::min(kHandshakeSeconds, left_s());
+    bool open = true;
+    try {
+      return wait_for_message(host, steady_seconds() + wait_s, open);
+    } catch (const RunError&) {  // no message, or without the seal: not what rank 0 has sent
+      return std::nullopt;
     }
   }
 
   [[noreturn]] static void refused(const Message& message) {
     const bool whole = message.parts.size() == 2;
-    if (whole && message.parts[0].empty()) throw InputError(message.parts[1]);
+    if (whole && message.parts[0].empty()) throw InputError(printable_text(message.parts[1]));
     const int64_t code = whole ? number_of(message.parts[0]) : 0;
     if (!whole || code < 0 || code > static_cast<int64_t>(ReasonCode::kInternal)) {
       throw RunError(ReasonCode::kNccl, "turned away by rank 0");
     }
-    throw RunError(static_cast<ReasonCode>(code), message.parts[1]);
+    throw RunError(static_cast<ReasonCode>(code), printable_text(message.parts[1]));
   }
 
   Meeting met(const Message& welcome, Connection& host) const {
@@ -126,6 +135,7 @@ class Guest {
   }
 
   const RankPlace& place_;
+  std::string key_;
   Hello hello_;
   double deadline_s_;
   std::string last_problem_;

@@ -1,19 +1,15 @@
 #include "ranks/connection.h"
 
-#include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <memory>
+#include <limits>
 
 #include "sftbench/base/clock.h"
 
@@ -21,131 +17,29 @@ namespace sftbench {
 namespace {
 
 constexpr int kReadsAtATime = 16;
-constexpr int kSocketFlags = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
-
-void set_option(int fd, int level, int option, int value) {
-  ::setsockopt(fd, level, option, &value, sizeof value);
-}
-
-[[noreturn]] void cannot_listen(int port, int error) {
-  const std::string number = std::to_string(port);
-  throw RunError(ReasonCode::kNccl,
-                 error == EADDRINUSE
-                     ? "port " + number +
-                           ", where ranks are to meet, is taken by another process of this "
-                           "machine; choose another one"
-                     : "ranks cannot meet at port " + number + ": " + std::strerror(error));
-}
-
-OwnedFd bound(int family, const sockaddr* address, socklen_t bytes) {
-  OwnedFd socket(::socket(family, kSocketFlags, 0));
-  if (!socket) return socket;
-  // Ports whose connections ended a moment ago are free; those that somebody listens on are not.
-  set_option(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  if (family == AF_INET6) set_option(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  if (::bind(socket.get(), address, bytes) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) {
-    return OwnedFd();
-  }
-  return socket;
-}
-
-struct FreeAddresses {
-  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
-};
-
-// Whether a connection that was begun stands.
-bool completed(int fd, double timeout_s) {
-  pollfd entry = {fd, POLLOUT, 0};
-  const double until_s = steady_seconds() + timeout_s;
-  for (;;) {
-    const double left_ms = std::ceil((until_s - steady_seconds()) * 1000);
-    const int ready = ::poll(&entry, 1, static_cast<int>(std::max(0.0, left_ms)));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0) errno = ETIMEDOUT;
-    if (ready <= 0) return false;
-    int error = 0;
-    socklen_t bytes = sizeof error;
-    ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
-    errno = error;
-    return error == 0;
-  }
-}
-
-// A socket that looks for a port of its own machine where nobody listens yet may be given that very
-// port as its own, and then has reached itself.
-bool reached_itself(int fd) {
-  sockaddr_storage own{}, peer{};
-  socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
-  return ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_bytes) == 0 &&
-         ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_bytes) == 0 &&
-         own_bytes == peer_bytes && std::memcmp(&own, &peer, own_bytes) == 0;
-}
 
 }  // namespace
 
-OwnedFd listen_on(int port) {
-  sockaddr_in6 any6{};
-  any6.sin6_family = AF_INET6;
-  any6.sin6_port = htons(static_cast<uint16_t>(port));
-  OwnedFd socket = bound(AF_INET6, reinterpret_cast<const sockaddr*>(&any6), sizeof any6);
-  if (!socket && errno != EADDRINUSE) {  // a machine without IPv6
-    sockaddr_in any4{};
-    any4.sin_family = AF_INET;
-    any4.sin_port = any6.sin6_port;
-    socket = bound(AF_INET, reinterpret_cast<const sockaddr*>(&any4), sizeof any4);
-  }
-  if (!socket) cannot_listen(port, errno);
-  return socket;
-}
-
-OwnedFd listen_on_loopback() {
-  sockaddr_in loopback{};
-  loopback.sin_family = AF_INET;
-  loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  OwnedFd socket = bound(AF_INET, reinterpret_cast<const sockaddr*>(&loopback), sizeof loopback);
-  if (!socket) cannot_listen(0, errno);
-  return socket;
-}
-
-int port_of(int listening_fd) {
-  sockaddr_storage address{};
-  socklen_t bytes = sizeof address;
-  ::getsockname(listening_fd, reinterpret_cast<sockaddr*>(&address), &bytes);
-  return ntohs(address.ss_family == AF_INET6
-                   ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
-                   : reinterpret_cast<const sockaddr_in&>(address).sin_port);
-}
-
-OwnedFd connect_to(const std::string& address, int port, double timeout_s, std::string& why) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  // Asked again each time: a cluster's name service may learn of a host late.
-  const int error = ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (error != 0) {
-    why = ::gai_strerror(error);
-    return OwnedFd();
-  }
-  const std::unique_ptr<addrinfo, FreeAddresses> list(found);
-  for (const addrinfo* entry = list.get(); entry != nullptr; entry = entry->ai_next) {
-    OwnedFd socket(::socket(entry->ai_family, kSocketFlags, 0));
-    if (socket && (::connect(socket.get(), entry->ai_addr, entry->ai_addrlen) == 0 ||
-                   (errno == EINPROGRESS && completed(socket.get(), timeout_s)))) {
-      if (!reached_itself(socket.get())) return socket;
-      errno = ECONNREFUSED;
-    }
-    why = std::strerror(errno);
-  }
-  return OwnedFd();
-}
-
 Connection::Connection(OwnedFd socket, size_t most_bytes)
     : socket_(std::move(socket)), reader_(most_bytes) {
-  set_option(socket_.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  const int yes = 1;
+  ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
+
+OwnedFd Connection::release() {
+  check(!has_to_write() && reader_.empty(), "a socket is given away between two messages");
+  return std::move(socket_);
+}
+
+void Connection::seal(const std::string& send_key, const std::string& receive_key) {
+  sealer_.emplace(send_key);
+  reader_.expect_seals(receive_key);
 }
 
 void Connection::send(const Message& message) {
-  unsent_ += encode(message);
+  const std::string frame = encode(message);
+  unsent_ += frame;
+  if (sealer_) unsent_ += sealer_->next(frame);
 }
 
 bool Connection::flush() {
@@ -171,22 +65,39 @@ void Connection::flush_within(double timeout_s) {
   }
 }
 
-bool Connection::receive(std::vector<Message>& messages) {
+ssize_t Connection::read_some(size_t most) {
   std::array<char, 65536> buffer;
-  bool open = true;
+  for (;;) {
+    const ssize_t got =
+        ::recv(socket_.get(), buffer.data(), std::min(most, buffer.size()), MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
+    if (got <= 0) return -1;
+    reader_.append(buffer.data(), static_cast<size_t>(got));
+    return got;
+  }
+}
+
+bool Connection::receive(std::vector<Message>& messages) {
   // Who never stops sending does not keep this thread from the others.
   for (int reads = 0; reads < kReadsAtATime; ++reads) {
-    const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-    open = got > 0;
-    if (!open) break;
-    reader_.append(buffer.data(), static_cast<size_t>(got));
+    const ssize_t got = read_some(std::numeric_limits<size_t>::max());
+    if (got <= 0) return got == 0;
     while (std::optional<Message> message = reader_.next()) {
       messages.push_back(std::move(*message));
     }
   }
-  return open;
+  return true;
+}
+
+std::optional<Message> Connection::receive_next(bool& open) {
+  open = true;
+  for (;;) {
+    if (std::optional<Message> message = reader_.next()) return message;
+    const ssize_t got = read_some(reader_.missing_bytes());
+    open = got >= 0;
+    if (got <= 0) return std::nullopt;
+  }
 }
 
 }  // namespace sftbench

@@ -2,6 +2,9 @@
 // and those that wait to be written. For one thread.
 #pragma once
 
+#include <sys/types.h>
+
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,22 +13,20 @@
 
 namespace sftbench {
 
-// Listens on all interfaces; port 0: any that is free. RunError(kNccl) when the port is taken.
-OwnedFd listen_on(int port);
-// On this machine alone.
-OwnedFd listen_on_loopback();
-int port_of(int listening_fd);
-
-// Connects within `timeout_s`; none when that failed, for the reason in `why`.
-OwnedFd connect_to(const std::string& address, int port, double timeout_s, std::string& why);
-
 class Connection {
  public:
   explicit Connection(OwnedFd socket, size_t most_bytes = kMostFrameBytes);
 
   int fd() const { return socket_.get(); }
+  // Gives the socket away, to whatever speaks over it next. REQUIRES that nothing waits to be sent
+  // and that receive_next() was all that read from it.
+  OwnedFd release();
+
   bool has_to_write() const { return begin_ < unsent_.size(); }
   void set_most_bytes(size_t most_bytes) { reader_.set_most_bytes(most_bytes); }
+
+  // From the next frame on, each that is sent and each that comes has a seal.
+  void seal(const std::string& send_key, const std::string& receive_key);
 
   void send(const Message& message);
   // Writes what the socket takes. False when the other side is gone.
@@ -35,10 +36,17 @@ class Connection {
   // Appends the messages that came. False when the other side is gone: no more will come.
   // RunError(kNccl) when it sends what is no message.
   bool receive(std::vector<Message>& messages);
+  // The next message if it is there, without a byte of what follows it. `open` is false when no
+  // more will come. RunError(kNccl) as receive().
+  std::optional<Message> receive_next(bool& open);
 
  private:
+  // The bytes that came, at most `most`: 0 when none did, -1 when none will.
+  ssize_t read_some(size_t most);
+
   OwnedFd socket_;
   MessageReader reader_;
+  std::optional<Sealer> sealer_;
   std::string unsent_;
   size_t begin_ = 0;  // of what was not sent yet
 };

@@ -1,23 +1,24 @@
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <list>
 #include <optional>
 
+#include "ranks/handshake.h"
 #include "ranks/hello.h"
+#include "ranks/keyed_hash.h"
+#include "ranks/reception.h"
 #include "ranks/rendezvous.h"
+#include "ranks/tcp_socket.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
 namespace {
 
-constexpr double kGoodbyeSeconds = 1;   // for the others to be told why it ends
-constexpr size_t kMostStrangers = 256;  // connections that have not said anything yet
+constexpr double kGoodbyeSeconds = 1;  // for the others to be told why it ends
 constexpr size_t kMentionedStrangers = 4;
+constexpr double kLongestWaitMs = 1000;  // until strangers that have used up their time are dropped
 
 // What a rendezvous ends with for everybody: a RunError, or one rank's usage error.
 struct Ending {
@@ -32,7 +33,7 @@ class Host {
   Host(const RankPlace& place, const RankInfo& self, std::string problem = {})
       : place_(place),
         problem_(std::move(problem)),
-        listener_(place.listening_fd >= 0 ? OwnedFd(place.listening_fd) : listen_on(place.port)),
+        reception_(listen_for(place), key_of_use(place.secret, kRendezvousUse)),
         deadline_s_(steady_seconds() + place.rendezvous_timeout_s) {
     const auto count = static_cast<size_t>(place.world_size);
     meeting_.ranks.resize(count);
@@ -68,43 +69,32 @@ class Host {
 
   void receive_strangers() {
     wait();
-    accept_strangers();
-    for (auto stranger = strangers_.begin(); stranger != strangers_.end();) {
-      stranger = hear(**stranger) ? std::next(stranger) : strangers_.erase(stranger);
-    }
+    for (Reception::Guest& guest : reception_.receive()) hear(guest);
   }
 
-  void wait() const {
-    std::vector<pollfd> fds = {{listener_.get(), POLLIN, 0}};
-    for (const auto& stranger : strangers_) fds.push_back({stranger->fd(), POLLIN, 0});
+  void wait() {
+    std::vector<pollfd> fds;
     for (const auto& guest : meeting_.connections) {
       if (guest) fds.push_back({guest->fd(), POLLIN, 0});
     }
+    const size_t guests = fds.size();
+    reception_.add_to(fds);
     const double left_ms = std::ceil((deadline_s_ - steady_seconds()) * 1000);
-    ::poll(fds.data(), fds.size(), static_cast<int>(std::clamp(left_ms, 0.0, 1e9)));
+    ::poll(fds.data(), fds.size(), static_cast<int>(std::clamp(left_ms, 0.0, kLongestWaitMs)));
+    guests_spoke_ = std::any_of(fds.begin(), fds.begin() + static_cast<std::ptrdiff_t>(guests),
+                                [](const pollfd& fd) { return fd.revents != 0; });
   }
 
-  void accept_strangers() {
-    for (;;) {
-      const int fd = ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (fd < 0 && errno == EINTR) continue;
-      if (fd < 0) return;
-      strangers_.push_back(std::make_unique<Connection>(OwnedFd(fd), kMostHelloBytes));
-      if (strangers_.size() > kMostStrangers) strangers_.pop_front();
-    }
-  }
-
-  // False: this connection is no stranger's any more.
-  bool hear(Connection& stranger) {
-    std::vector<Message> messages;
+  void hear(Reception::Guest& guest) {
     try {
-      const bool open = stranger.receive(messages);
-      if (messages.empty()) return open;
-      judge(hello_from(messages.front()), stranger);
-    } catch (const RunError&) {
-      return false;  // whatever it is, it speaks another language
+      const Hello hello = hello_from(guest.hello);
+      if (!is_trusted(place_, guest.connection->fd())) {
+        return mention(name_of(hello.info) + " belongs to another user");
+      }
+      judge(hello, *guest.connection);
+    } catch (const RunError& error) {
+      send_away(*guest.connection, "what has this job's secret", error.what());
     }
-    return false;
   }
 
   static std::string name_of(const RankInfo& rank) {
@@ -114,7 +104,7 @@ class Host {
 
   void judge(const Hello& hello, Connection& stranger) {
     const std::string who = name_of(hello.info);
-    if (hello.session != place_.session) {
+    if (!equal_in_constant_time(hello.session, place_.session)) {
       return send_away(stranger, who, "belongs to another job than this rank 0's");
     }
     if (!problem_.empty()) return tell_problem(hello.info, stranger);
@@ -172,7 +162,11 @@ class Host {
 
   void send_away(Connection& stranger, const std::string& who, const std::string& why) {
     refuse(stranger, {ReasonCode::kNccl, "turned away by rank 0: " + who + " " + why});
-    if (turned_away_.size() < kMentionedStrangers) turned_away_.push_back(who + " " + why);
+    mention(who + " " + why);
+  }
+
+  void mention(const std::string& stranger) {
+    if (turned_away_.size() < kMentionedStrangers) turned_away_.push_back(stranger);
   }
 
   // The message reaches everybody who is there, and is what this rank ends with.
@@ -183,9 +177,8 @@ class Host {
 
   // Nothing is said by guests while they wait; what can be read is their end.
   void mind_guests() {
-    for (size_t rank = 1; rank < meeting_.connections.size() && !ending_; ++rank) {
-      std::vector<Message> messages;
-      if (!meeting_.connections[rank] || meeting_.connections[rank]->receive(messages)) continue;
+    for (size_t rank = 1; guests_spoke_ && !ending_ && rank < meeting_.connections.size(); ++rank) {
+      if (!meeting_.connections[rank] || waits(*meeting_.connections[rank])) continue;
       meeting_.connections[rank].reset();
       const RunError error = error_of({static_cast<int>(rank),
                                        ReasonCode::kKilled,
@@ -195,6 +188,15 @@ class Host {
       ending_ = Ending{error.code(), error.what()};
     }
     if (ending_) end();
+  }
+
+  static bool waits(Connection& guest) {
+    std::vector<Message> messages;
+    try {
+      return guest.receive(messages);
+    } catch (const RunError&) {
+      return false;
+    }
   }
 
   [[noreturn]] void end() {
@@ -208,9 +210,11 @@ class Host {
   [[noreturn]] void end_unmet() {
     std::string message = ranks_text(missing()) + " of " + std::to_string(place_.world_size) +
                           " did not come to " + place_.address + ":" +
-                          std::to_string(port_of(listener_.get())) + " within " +
+                          std::to_string(reception_.port()) + " within " +
                           seconds_text(place_.rendezvous_timeout_s);
-    if (!turned_away_.empty()) message += "; turned away: " + join(turned_away_, "; ");
+    std::vector<std::string> strangers = turned_away_;
+    if (const std::string more = reception_.turned_away(); !more.empty()) strangers.push_back(more);
+    if (!strangers.empty()) message += "; turned away: " + join(strangers, "; ");
     ending_ = Ending{ReasonCode::kNccl, message};
     end();
   }
@@ -230,10 +234,10 @@ class Host {
 
   const RankPlace& place_;
   std::string problem_;
-  OwnedFd listener_;
+  Reception reception_;
   double deadline_s_;
   Meeting meeting_;
-  std::list<std::unique_ptr<Connection>> strangers_;
+  bool guests_spoke_ = false;
   std::vector<std::string> turned_away_;
   std::vector<bool> came_;  // by rank
   std::optional<Ending> ending_;

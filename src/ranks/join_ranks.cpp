@@ -2,7 +2,9 @@
 
 #include <array>
 
+#include "ranks/keyed_hash.h"
 #include "ranks/tcp_group.h"
+#include "ranks/tcp_socket.h"
 
 namespace sftbench {
 namespace {
@@ -24,6 +26,7 @@ RankInfo info_of(const RankPlace& place) {
 
 // A greeting has to stay short, and whoever reads it knows what is wrong after a few lines.
 constexpr size_t kMostProblemBytes = 4096;
+constexpr size_t kRandomTextBytes = 32;
 static_assert(kMostProblemBytes * 2 < kMostHelloBytes);
 
 }  // namespace
@@ -32,6 +35,10 @@ LocalMeetingPoint open_local_meeting_point() {
   OwnedFd socket = listen_on_loopback();
   const int port = port_of(socket.get());
   return {std::move(socket), port};
+}
+
+std::string random_text() {
+  return to_hexadecimal(random_bytes(kRandomTextBytes));
 }
 
 std::unique_ptr<RankGroup> join_ranks(const RankPlace& place) {

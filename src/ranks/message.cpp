@@ -2,6 +2,9 @@
 
 #include <charconv>
 
+#include "ranks/keyed_hash.h"
+#include "sftbench/base/printable.h"
+
 namespace sftbench {
 namespace {
 
@@ -64,7 +67,17 @@ std::string encode(const Message& message) {
   return frame;
 }
 
-std::optional<Message> MessageReader::next() {
+std::string Sealer::next(std::string_view frame) {
+  std::string counted;
+  for (size_t byte = 0; byte < sizeof count_; ++byte) {
+    counted += static_cast<char>((count_ >> (8 * byte)) & 0xff);
+  }
+  ++count_;
+  counted += frame;
+  return keyed_hash(key_, counted).substr(0, kBytes);
+}
+
+std::optional<size_t> MessageReader::frame_bytes() const {
   const std::string_view bytes = std::string_view(buffer_).substr(begin_);
   if (bytes.size() < kLengthBytes) return std::nullopt;
   const size_t length = length_at(bytes, 0);
@@ -72,9 +85,28 @@ std::optional<Message> MessageReader::next() {
     malformed("a message of " + std::to_string(length) + " bytes, where at most " +
               std::to_string(most_bytes_) + " are expected");
   }
-  if (bytes.size() - kLengthBytes < length) return std::nullopt;
-  Message message = parse(bytes.substr(kLengthBytes, length));
-  begin_ += kLengthBytes + length;
+  return kLengthBytes + length + (sealer_ ? Sealer::kBytes : 0);
+}
+
+size_t MessageReader::missing_bytes() const {
+  const size_t have = buffer_.size() - begin_;
+  const size_t want = frame_bytes().value_or(kLengthBytes);
+  return want > have ? want - have : 0;
+}
+
+std::optional<Message> MessageReader::next() {
+  const std::optional<size_t> total = frame_bytes();
+  if (!total || buffer_.size() - begin_ < *total) return std::nullopt;
+  std::string_view frame = std::string_view(buffer_).substr(begin_, *total);
+  if (sealer_) {
+    const std::string_view seal = frame.substr(frame.size() - Sealer::kBytes);
+    frame.remove_suffix(Sealer::kBytes);
+    if (!equal_in_constant_time(sealer_->next(frame), seal)) {
+      malformed("a message without the seal of this connection");
+    }
+  }
+  Message message = parse(frame.substr(kLengthBytes));
+  begin_ += *total;
   // What was taken is dropped once it is the larger part: each byte is moved once on average.
   if (begin_ * 2 > buffer_.size()) {
     buffer_.erase(0, begin_);
@@ -87,7 +119,7 @@ int64_t number_of(const std::string& text) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size() || text.empty()) {
-    malformed("'" + text.substr(0, 40) + "' for a number");
+    malformed("'" + printable_line(text.substr(0, 40)) + "' for a number");
   }
   return number;
 }
@@ -102,10 +134,11 @@ RankFailure failure_of(const Message& message) {
   if (message.parts.size() != 5) malformed("a failure without its parts");
   const int64_t code = number_of(message.parts[1]);
   if (code < 0 || code > static_cast<int64_t>(ReasonCode::kInternal)) {
-    malformed("a reason of number " + message.parts[1]);
+    malformed("a reason of number " + std::to_string(code));
   }
   return {static_cast<int>(number_of(message.parts[0])), static_cast<ReasonCode>(code),
-          message.parts[2], message.parts[3], !message.parts[4].empty()};
+          printable_text(message.parts[2]), printable_text(message.parts[3]),
+          !message.parts[4].empty()};
 }
 
 }  // namespace sftbench

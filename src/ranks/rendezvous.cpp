@@ -3,7 +3,13 @@
 #include <array>
 #include <cstdio>
 
+#include "ranks/peer_owner.h"
+
 namespace sftbench {
+
+bool is_trusted(const RankPlace& place, int connected_fd) {
+  return !place.secret.empty() || place.nodes > 1 || may_be_own_process(connected_fd);
+}
 
 std::string version_of(const RankPlace& place) {
   return place.version.empty() ? SFTBENCH_VERSION : place.version;

@@ -1,12 +1,12 @@
-// How the ranks of a job find each other: rank 0 listens, the others come to it and say who they
-// are. Rank 0 answers at once - accepted, or refused with the reason - and, when all are there,
-// sends each the list of all.
+// How the ranks of a job find each other: rank 0 listens, the others come to it, both prove that
+// they have the job's secret (handshake.h), and the others say who they are. Rank 0 answers at
+// once - accepted, or refused with the reason - and, when all are there, sends each the list of all.
 //
 // A rank of this job that cannot be used (another version of the program, another number of ranks,
 // one that says itself that it was started wrongly) ends the rendezvous for everybody, for the rank
-// in its place will not come any more. Whoever has
-// no business here (another job's rank, a second one of the same number, a port scanner) is sent
-// away and only mentioned should ranks be missing at the deadline.
+// in its place will not come any more. Who has the secret and no business here (another job's rank,
+// a second one of the same number) is sent away and only mentioned should ranks be missing at the
+// deadline. Who does not have it is dropped (reception.h), and moves nothing.
 #pragma once
 
 #include <memory>
@@ -22,8 +22,10 @@ struct Meeting {
   std::vector<RankInfo> ranks;  // in rank order
   // Rank 0's, by rank, none for itself; another rank's has one, to rank 0.
   std::vector<std::unique_ptr<Connection>> connections;
-  std::vector<Message> early;  // that came with the list of all
 };
+
+// What the secret is used for here (key_of_use).
+inline constexpr const char* kRendezvousUse = "rendezvous";
 
 // RunError(kNccl) and InputError as join_ranks says.
 Meeting host_meeting(const RankPlace& place, const RankInfo& self);
@@ -37,6 +39,10 @@ void decline_as_guest(const RankPlace& place, const RankInfo& self, const std::s
 
 // How long a rank that was accepted waits beyond the deadline for rank 0 to say who is missing.
 inline constexpr double kVerdictMarginSeconds = 2;
+
+// Of who has proved to have the job's secret. Without one, ranks of one node recognize each other by
+// their user.
+bool is_trusted(const RankPlace& place, int connected_fd);
 
 // Of the program that a place belongs to.
 std::string version_of(const RankPlace& place);

@@ -36,7 +36,6 @@ TcpGroup::TcpGroup(RankPlace place, Meeting meeting)
       connections_(std::move(meeting.connections)),
       hub_heard_s_(steady_seconds()) {
   if (place_.rank == 0) hub_.emplace(place_.world_size, times_, hub_heard_s_);
-  for (const Message& message : meeting.early) hear(message);
   thread_ = std::thread([this] { serve(); });
 }
 

@@ -9,16 +9,21 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include "cli/program.h"
+#include "ranks/connection.h"
+#include "ranks/hello.h"
+#include "ranks/tcp_socket.h"
 #include "results/schema_check.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
+#include "sftbench/launch/build_info.h"
 #include "sftbench/results/key_lock.h"
 
 namespace sftbench {
@@ -124,6 +129,13 @@ class LaunchedRunTest : public testing::Test {
       return read_json_file(entry.path());
     }
     return {{"status", "none was written"}};
+  }
+
+  fs::path result_path() const {
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ / "results")) {
+      if (entry.path().extension() == ".json") return entry.path();
+    }
+    return {};
   }
 
   fs::path folder_;
@@ -350,6 +362,98 @@ TEST_F(LaunchedRunTest,
   EXPECT_GE(ranks[1].wall_s, kDeadlineSeconds);
   EXPECT_LT(ranks[1].wall_s, kDeadlineSeconds + 10);
   ::close(taken);
+}
+
+// Who knows all of a job but its secret: says that it is rank 1 of it, again and again, until told
+// to stop.
+class Forger {
+ public:
+  explicit Forger(const std::string& port)
+      : thread_([this, port = std::stoi(port)] {
+          const Message hello = to_message({.version = version_and_commit(),
+                                            .session = "none:127.0.0.1." + std::to_string(port),
+                                            .world_size = 2,
+                                            .info = {.rank = 1, .host = "elsewhere"},
+                                            .problem = "\x1b]0;mine\x07"});
+          while (!ended_) {
+            std::string why;
+            OwnedFd socket = connect_to("127.0.0.1", port, 1, why);
+            if (!socket) continue;
+            Connection connection(std::move(socket));
+            connection.send(hello);
+            connection.flush();
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));
+            ++count_;
+          }
+        }) {}
+  int stop() {
+    ended_ = true;
+    thread_.join();
+    return count_;
+  }
+
+ private:
+  std::atomic<bool> ended_ = false;
+  std::atomic<int> count_ = 0;
+  std::thread thread_;
+};
+
+TEST_F(LaunchedRunTest, WhoSaysThatItIsARankAndHasNoSecretChangesNothing) {
+  const Variables secret = {{"SFTBENCH_JOB_SECRET", "0123456789abcdef0123456789abcdef"}};
+  Forger forger(port_);
+  Program rank1 = rank(1, arguments(), 2, secret);
+  Program rank0 = rank(0, arguments({"--format", "json"}), 2, secret);
+  rank0.start();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  rank1.start();
+  const ProgramResult result0 = rank0.finish();
+  EXPECT_EQ(rank1.finish().status, 0);
+  EXPECT_GT(forger.stop(), 10);
+  EXPECT_EQ(result0.status, 0) << result0.err;
+  EXPECT_THAT(result0.err, Not(HasSubstr("mine")));
+  EXPECT_EQ(result()["status"], "valid");
+  EXPECT_THAT(read_file(result_path()), Not(HasSubstr("0123456789abcdef0123456789abcdef")));
+}
+
+TEST_F(LaunchedRunTest, RanksWithDifferentSecretsDoNotMeetAndSayWhy) {
+  const auto ranks = finish({rank(0, arguments({"--communication-timeout", "2"}), 2,
+                                  {{"SFTBENCH_JOB_SECRET", "0123456789abcdef"}}),
+                             rank(1, arguments({"--communication-timeout", "2"}), 2,
+                                  {{"SFTBENCH_JOB_SECRET", "another secret of 16"}})});
+  EXPECT_EQ(ranks[0].status, 4);
+  EXPECT_THAT(result()["reason"]["message"].get<std::string>(),
+              testing::ContainsRegex("rank 1 of 2 did not come to .* turned away: [0-9]+ "
+                                     "connections? without this job's secret"));
+  EXPECT_EQ(ranks[1].status, 4);
+  EXPECT_THAT(ranks[1].err, HasSubstr("rank 1 did not find rank 0"));
+}
+
+TEST_F(LaunchedRunTest, ASecretThatOthersMayReadIsRefused) {
+  const fs::path file = folder_ / "secret";
+  std::ofstream(file) << "0123456789abcdef0123456789abcdef\n";
+  fs::permissions(file, fs::perms(0644));
+  const auto ranks = finish({rank(0, arguments(), 2, {{"SFTBENCH_JOB_SECRET_FILE", file}})});
+  EXPECT_EQ(ranks[0].status, 2);
+  EXPECT_THAT(ranks[0].err, HasSubstr("others may read or write it; expected chmod 600"));
+}
+
+// Two ranks that say that each has a node of its own.
+TEST_F(LaunchedRunTest, SeveralNodesWithoutASecretAreWarnedOf) {
+  const Variables apart = {{"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}};
+  std::vector<Program> programs;
+  for (int number = 0; number < 2; ++number) {
+    Variables variables = {{"RANK", std::to_string(number)},
+                           {"WORLD_SIZE", "2"},
+                           {"MASTER_ADDR", "127.0.0.1"},
+                           {"MASTER_PORT", port_}};
+    variables.insert(apart.begin(), apart.end());
+    programs.emplace_back(arguments(), variables);
+  }
+  const auto ranks = finish(std::move(programs));
+  EXPECT_EQ(ranks[0].status, 0) << ranks[0].err;
+  EXPECT_THAT(ranks[0].err, HasSubstr("the ranks of this job share no secret"));
+  EXPECT_EQ(ranks[1].err, "");
+  EXPECT_THAT(result()["extra"]["warnings"].dump(), HasSubstr("SFTBENCH_JOB_SECRET"));
 }
 
 TEST_F(LaunchedRunTest, ASeriesOfRunsIsRefused) {

@@ -159,6 +159,27 @@ TEST(LauncherPlaceTest, ANodeOfItsOwnNeedsNoAddress) {
   EXPECT_EQ(launcher_place(local)->address, "127.0.0.1");
 }
 
+TEST(LauncherPlaceTest, RanksOfOneNodeMeetOnLoopbackWhateverTheNodeIsCalled) {
+  const Environment local = {
+      {"RANK", "1"},        {"WORLD_SIZE", "2"},       {"LOCAL_RANK", "1"},
+      {"MASTER_PORT", "1"}, {"LOCAL_WORLD_SIZE", "2"}, {"MASTER_ADDR", "n1"}};
+  EXPECT_EQ(launcher_place(local)->address, "127.0.0.1");
+}
+
+TEST(LauncherPlaceTest, TheSecretAndTheInterfaceAreTheEnvironments) {
+  const RankPlace without = *launcher_place(captured("slurm.0"));
+  EXPECT_EQ(without.secret + without.interface, "");
+  const RankPlace place =
+      *launcher_place(changed(captured("slurm.0"), {{"SFTBENCH_JOB_SECRET", "sixteen letters!"},
+                                                    {"SFTBENCH_SOCKET_IFNAME", "ib0"}}));
+  EXPECT_EQ(place.secret, "sixteen letters!");
+  EXPECT_EQ(place.interface, "ib0");
+  EXPECT_EQ(place.session, without.session);
+  EXPECT_EQ(place.port, without.port);
+  EXPECT_THAT(refusal(changed(captured("slurm.0"), {{"SFTBENCH_JOB_SECRET", "short"}})),
+              HasSubstr("SFTBENCH_JOB_SECRET: a secret of 5 characters"));
+}
+
 TEST(LauncherPlaceTest, WhatIsMissingOrContradictoryIsNamedWithWhatWasFound) {
   EXPECT_EQ(refusal({{"RANK", "2"}}), "RANK and WORLD_SIZE: WORLD_SIZE is missing; found RANK=2");
   EXPECT_EQ(refusal({{"WORLD_SIZE", "2"}}), "RANK and WORLD_SIZE: RANK is missing");

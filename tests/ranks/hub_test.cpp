@@ -1,5 +1,7 @@
 #include "ranks/hub.h"
 
+#include "ranks/hello.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -223,6 +225,48 @@ TEST(MessageTest, WhatIsNoMessageIsRefusedBeforeItTakesMemory) {
   EXPECT_EQ(problem(std::string("\6\0\0\0\5\xff\xff\xff\xff!", 10)),
             no_rank + "a text that is longer than its message");
   EXPECT_EQ(problem(std::string("\7\0\0\0\5\2\0", 7)), "more is to come");
+}
+
+TEST(MessageTest, AFrameThatWasChangedLeftOutOrSentAgainIsRefused) {
+  const std::string frame = encode({MessageKind::kSet, {"key", "value"}});
+  Sealer sealer("key of this direction");
+  const std::string first = frame + sealer.next(frame);
+  const std::string second = frame + sealer.next(frame);
+  const auto taken = [](const std::string& bytes, const std::string& key) {
+    MessageReader reader(1000);
+    reader.expect_seals(key);
+    reader.append(bytes.data(), bytes.size());
+    int count = 0;
+    try {
+      while (reader.next()) ++count;
+    } catch (const RunError&) {
+      count += 100;
+    }
+    return count;
+  };
+  EXPECT_EQ(taken(first + second, "key of this direction"), 2);
+  EXPECT_EQ(taken(first + second, "key of the other one"), 100);
+  EXPECT_EQ(taken(first + first, "key of this direction"), 101);
+  EXPECT_EQ(taken(second, "key of this direction"), 100);
+  for (size_t at = 0; at < first.size(); ++at) {
+    std::string changed = first;
+    changed[at] = static_cast<char>(changed[at] ^ 1);
+    EXPECT_NE(taken(changed, "key of this direction") % 100, 1) << "byte " << at;
+  }
+}
+
+TEST(MessageTest, WhatOthersSayIsMadePrintable) {
+  const Message message = failure_message(
+      MessageKind::kFail, {1, ReasonCode::kData, "line\x1b[2J\nnext", "\xff\x07", false});
+  EXPECT_EQ(failure_of(message).message, "line\\x1b[2J\nnext");
+  EXPECT_EQ(failure_of(message).evidence, "\\xff\\x07");
+  Hub hub(2, {}, 0);
+  hub.receive(1, {MessageKind::kAlive, {"here\x1b\n"}}, 0);
+  EXPECT_EQ(hub.whereabouts()[1], "here\\x1b\\x0a");
+  Hello hello{
+      .version = "1\x1b", .session = "s", .info = {.rank = 1, .host = "h\n"}, .problem = "p\r"};
+  hello = hello_from(to_message(hello));
+  EXPECT_EQ(hello.version + hello.info.host + hello.problem, "1\\x1bh\\x0ap\\x0d");
 }
 
 TEST(MessageTest, NumbersAndFailuresAreCheckedToo) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ranks/connection.h"
+#include "ranks/tcp_socket.h"
 #include "sftbench/ranks/rank_group.h"
 
 namespace sftbench {
@@ -23,6 +24,7 @@ class RanksOfTest {
     place_.local_size = world_size;
     place_.port = port_of(listener.get());
     place_.session = session;
+    place_.secret = "a secret of a test";
     place_.rendezvous_timeout_s = 20;
     place_.communication_timeout_s = 20;
     listener_ = std::move(listener);

@@ -106,6 +106,10 @@ struct LocalMeetingPoint {
 };
 LocalMeetingPoint open_local_meeting_point();
 
+// 256 bits of the kernel's generator as text: for RankPlace::secret where this program starts the
+// ranks itself.
+std::string random_text();
+
 // Which of several failures is taken for the cause of all: the lower one. Out of memory before all
 // else (by the documents), a rank's own error or end before trouble with communication, which the
 // other ranks then have.

@@ -5,6 +5,8 @@
 
 namespace sftbench {
 
+inline constexpr const char* kInterfaceVariable = "SFTBENCH_SOCKET_IFNAME";
+
 struct RankPlace {
   int rank = 0;  // over all nodes
   int world_size = 1;
@@ -17,6 +19,10 @@ struct RankPlace {
   int port = 0;
   int listening_fd = -1;  // rank 0's socket, where who started it has opened it; -1: it opens it
   std::string session;    // ranks of another job are turned away
+  // What only ranks of this job know, for them to recognize each other by. Never in a log or a
+  // result. Empty: there is none, and the session is all that tells them from strangers.
+  std::string secret = {};
+  std::string interface = {};  // where rank 0 listens on several nodes; empty: on all interfaces
   std::string version;    // of the program, and those of another; empty: that of this library
 
   double rendezvous_timeout_s = 600;     // until every rank must have come
