@@ -179,13 +179,15 @@ bool has_gloo() {
 }
 
 ProcessMesh::MakeCommunicator gloo_communicators(RankGroup& group, const std::string& scope) {
-  const auto device = make_gloo_device(gloo_address(group));
-  return [&group, scope, device](const std::string& name, const std::vector<int>& members) {
-    // Groups of one name have different first members.
-    const std::string key = scope + "/" + name + "/" + std::to_string(members.front());
-    return std::make_unique<GlooCommunicator>(group, name,
-                                              connect_gloo(group, key, members, device));
-  };
+  const std::string address = gloo_address(group);
+  const auto device = make_gloo_device();
+  return
+      [&group, scope, address, device](const std::string& name, const std::vector<int>& members) {
+        // Groups of one name have different first members.
+        const std::string key = scope + "/" + name + "/" + std::to_string(members.front());
+        return std::make_unique<GlooCommunicator>(
+            group, name, connect_gloo(group, key, members, address, device));
+      };
 }
 
 }  // namespace sftbench
