@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,8 @@ class TrainedRunTest : public ::testing::Test {
   }
 
   ProgramResult run(const std::vector<std::string>& more, int steps,
-                    const std::string& command = "run") const {
+                    const std::string& command = "run",
+                    std::map<std::string, std::string> environment = {}) const {
     std::vector<std::string> words = {command, "--experiment", "finetune_full_benchmark-v1.0.0"};
     for (const std::string& setting :
          {std::string("model_name=tiny"), std::string("model_max_length=32"),
@@ -46,7 +48,8 @@ class TrainedRunTest : public ::testing::Test {
     words.insert(words.end(), {"--config", (folder_ / "config.yaml").string(), "--threads", "1",
                                "--format", "json", "-o", results_.string()});
     words.insert(words.end(), more.begin(), more.end());
-    return run_program(words, {{"SFTBENCH_ENGINE", ""}});
+    environment["SFTBENCH_ENGINE"] = "";
+    return run_program(words, environment);
   }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
