@@ -369,23 +369,13 @@ TEST_F(LaunchedRunTest,
 class Forger {
  public:
   explicit Forger(const std::string& port)
-      : thread_([this, port = std::stoi(port)] {
-          const Message hello = to_message({.version = version_and_commit(),
-                                            .session = "none:127.0.0.1." + std::to_string(port),
-                                            .world_size = 2,
-                                            .info = {.rank = 1, .host = "elsewhere"},
-                                            .problem = "\x1b]0;mine\x07"});
-          while (!ended_) {
-            std::string why;
-            OwnedFd socket = connect_to("127.0.0.1", port, 1, why);
-            if (!socket) continue;
-            Connection connection(std::move(socket));
-            connection.send(hello);
-            connection.flush();
-            std::this_thread::sleep_for(std::chrono::milliseconds(2));
-            ++count_;
-          }
-        }) {}
+      : port_(std::stoi(port)),
+        hello_{.version = version_and_commit(),
+               .session = "none:127.0.0.1." + port,
+               .world_size = 2,
+               .info = {.rank = 1, .host = "elsewhere"},
+               .problem = "\x1b]0;mine\x07"},
+        thread_([this] { run(); }) {}
   int stop() {
     ended_ = true;
     thread_.join();
@@ -393,6 +383,22 @@ class Forger {
   }
 
  private:
+  void run() {
+    while (!ended_) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      std::string why;
+      OwnedFd socket = connect_to("127.0.0.1", port_, 1, why);
+      if (!socket) continue;
+      Connection connection(std::move(socket));
+      connection.send(to_message(hello_));
+      connection.flush();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      ++count_;
+    }
+  }
+
+  int port_;
+  Hello hello_;
   std::atomic<bool> ended_ = false;
   std::atomic<int> count_ = 0;
   std::thread thread_;

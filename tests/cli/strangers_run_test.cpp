@@ -14,14 +14,14 @@ namespace {
 class StrangersRunTest : public TrainedRunTest {
  protected:
   void SetUp() override {
-#ifndef SFTBENCH_HAS_GLOO
+#if !SFTBENCH_HAS_GLOO
     GTEST_SKIP() << "this build has no Gloo for ranks on CPUs";
 #endif
   }
 };
 
 TEST_F(StrangersRunTest, ChangeNothing) {
-  const std::vector<std::string> words = {"--ranks", "2", "--set", "distributed_backend=FSDP"};
+  const std::vector<std::string> words = {"--ranks", "2"};
   const ProgramResult alone = run(words, 4);
   ASSERT_EQ(alone.status, 0) << alone.err;
   const ProcessesOfTest processes;
