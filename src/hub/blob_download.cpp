@@ -12,6 +12,7 @@
 
 #include "hub/blob_hash.h"
 #include "hub/file_lock.h"
+#include "hub/verified_blobs.h"
 #include "sftbench/base/error.h"
 
 namespace sftbench {
@@ -75,6 +76,7 @@ class BlobDownload {
     if (::fdatasync(fd_) != 0) fail(path_, "cannot write");
     const fs::path blob = task_.repository.blob(task_.file.oid);
     if (::rename(path_.c_str(), blob.c_str()) != 0) fail(blob, "cannot write");
+    remember(task_.repository, task_.file.oid, blob);
     return transferred_bytes_;
   }
 
@@ -198,17 +200,59 @@ uint64_t file_size_or_zero(const fs::path& path) {
   return error ? 0 : static_cast<uint64_t>(size_bytes);
 }
 
-bool is_whole(const HubRepository& repository, const HubFile& file) {
-  std::error_code error;
-  const fs::path blob = repository.blob(file.oid);
-  return fs::exists(blob, error) && file_size_or_zero(blob) == file.size_bytes;
-}
+// Looks at what a task finds on the disk. Content that turns out wrong is removed at once: a run
+// must not read it while the right one comes, or when it cannot be had.
+class AtHand {
+ public:
+  AtHand(const BlobTask& task, const FetchSettings& settings,
+         const std::function<void(int64_t)>& on_bytes)
+      : task_(task), settings_(settings), on_bytes_(on_bytes) {}
+
+  bool is_complete() {
+    bool blob_needed = task_.linked;
+    for (const fs::path& copy : task_.copies) blob_needed = !holds_content(copy) || blob_needed;
+    const bool complete = !blob_needed || holds_content(task_.repository.blob(task_.file.oid));
+    count(complete ? task_.file.size_bytes : 0);
+    return complete;
+  }
+
+ private:
+  bool holds_content(const fs::path& path) {
+    count(0);
+    const bool right = is_right(task_.repository, task_.file, path, [this](uint64_t bytes) {
+      if (settings_.cancelled()) throw FetchCancelled();
+      count(counted_bytes_ + bytes);
+    });
+    if (!right && counted_bytes_ > 0) remove(path);
+    return right;
+  }
+
+  void remove(const fs::path& path) {
+    settings_.log(FetchLog::kWarning,
+                  task_.file.path + " of " + task_.repository.id() + ": " + path.string() +
+                      " is not what its name says; it is removed and fetched again");
+    forget(task_.repository, task_.file.oid);
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail(path, "cannot remove");
+  }
+
+  void count(uint64_t bytes) {
+    on_bytes_(static_cast<int64_t>(bytes) - static_cast<int64_t>(counted_bytes_));
+    counted_bytes_ = bytes;
+  }
+
+  const BlobTask& task_;
+  const FetchSettings& settings_;
+  const std::function<void(int64_t)>& on_bytes_;
+  uint64_t counted_bytes_ = 0;
+};
 
 }  // namespace
 
-uint64_t bytes_at_hand(const HubRepository& repository, const HubFile& file) {
-  if (is_whole(repository, file)) return file.size_bytes;
-  return std::min(file.size_bytes, file_size_or_zero(repository.incomplete(file.oid)));
+uint64_t bytes_at_hand(const BlobTask& task) {
+  const HubFile& file = task.file;
+  if (!task.linked || file_size_or_zero(task.repository.blob(file.oid)) == file.size_bytes)
+    return file.size_bytes;
+  return std::min(file.size_bytes, file_size_or_zero(task.repository.incomplete(file.oid)));
 }
 
 uint64_t fetch_blob(HttpSession& session, const BlobTask& task, const FetchSettings& settings,
@@ -222,10 +266,7 @@ uint64_t fetch_blob(HttpSession& session, const BlobTask& task, const FetchSetti
     told = true;
     wait_or_cancel(settings, kLockNapSeconds);
   });
-  if (is_whole(task.repository, task.file)) {
-    on_bytes(static_cast<int64_t>(task.file.size_bytes));
-    return 0;
-  }
+  if (AtHand(task, settings, on_bytes).is_complete()) return 0;
   return BlobDownload(session, task, settings, on_bytes).run();
 }
 

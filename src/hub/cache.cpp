@@ -49,7 +49,9 @@ std::optional<fs::path> hub_snapshot(const fs::path& cache, const std::string& h
   if (fs::is_regular_file(repository.reference("main"), error)) {
     std::string commit = read_file(repository.reference("main"));
     commit.erase(commit.find_last_not_of(" \r\n\t") + 1);
-    if (commit.empty() || commit.find('/') != std::string::npos) return std::nullopt;
+    const bool leads_away =
+        commit == "." || commit == ".." || commit.find('/') != std::string::npos;
+    if (commit.empty() || leads_away) return std::nullopt;
     const fs::path snapshot = repository.snapshot(commit);
     return fs::is_directory(snapshot, error) ? std::optional(snapshot) : std::nullopt;
   }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "hub/blob_hash.h"
+#include "hub/verified_blobs.h"
 #include "sftbench/base/error.h"
 #include "sftbench/checkpoint/checkpoint.h"
 #include "sftbench/hub/cache.h"
@@ -22,6 +23,7 @@ constexpr auto kProgressPeriod = std::chrono::milliseconds(100);
 
 // A blob to hash, and the model that shows it as `name`.
 struct HashTask {
+  HubRepository repository;
   fs::path blob;
   std::string name;
   uint64_t size_bytes = 0;
@@ -53,7 +55,7 @@ void examine_entry(const fs::directory_entry& entry, const HubRepository& reposi
     return;
   }
   model.size_bytes += size_bytes;
-  tasks.push_back({target, name, size_bytes, index});
+  tasks.push_back({repository, target, name, size_bytes, index});
 }
 
 void examine_snapshot(const fs::path& cache, CheckedModel& model, size_t index,
@@ -66,8 +68,15 @@ void examine_snapshot(const fs::path& cache, CheckedModel& model, size_t index,
   }
   model.snapshot = *snapshot;
   std::error_code error;
-  for (const auto& entry : fs::recursive_directory_iterator(*snapshot, error)) {
-    if (!entry.is_directory(error)) examine_entry(entry, repository, model, index, tasks);
+  try {
+    for (const auto& entry : fs::recursive_directory_iterator(*snapshot)) {
+      // A folder behind a link is no folder of this snapshot, and not looked into.
+      if (entry.is_symlink(error) || !entry.is_directory(error))
+        examine_entry(entry, repository, model, index, tasks);
+    }
+  } catch (const fs::filesystem_error& failure) {
+    model.problems.push_back("cannot read " + failure.path1().string() + ": " +
+                             failure.code().message());
   }
   for (const char* name : {"config.json", "tokenizer.json"}) {
     if (!fs::exists(*snapshot / name, error))
@@ -84,6 +93,7 @@ void examine_snapshot(const fs::path& cache, CheckedModel& model, size_t index,
 std::string hash_problem(const HashTask& task, const std::atomic<bool>& stop,
                          std::atomic<uint64_t>& done_bytes) {
   const std::string oid = task.blob.filename().string();
+  const std::string stamp = file_stamp(task.blob);
   BlobHash hash(oid, task.size_bytes);
   hash_file(task.blob, task.size_bytes, hash, [&](uint64_t bytes) {
     done_bytes += bytes;
@@ -91,8 +101,13 @@ std::string hash_problem(const HashTask& task, const std::atomic<bool>& stop,
   });
   if (stop) return {};
   const std::string found = hash.hexadecimal();
-  return found == oid ? std::string()
-                      : task.name + ": its hash is " + found + ", its name says " + oid;
+  // So that fetch does not read again what is right, and does not trust what is wrong.
+  if (found == oid) {
+    remember(task.repository, oid, task.blob, stamp);
+    return {};
+  }
+  forget(task.repository, oid);
+  return task.name + ": its hash is " + found + ", its name says " + oid;
 }
 
 // Hashes all blobs, large ones first, on `threads` threads.

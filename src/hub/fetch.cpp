@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <set>
@@ -15,6 +16,7 @@
 #include "hub/http.h"
 #include "hub/listing.h"
 #include "hub/snapshot_links.h"
+#include "hub/verified_blobs.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 
@@ -23,7 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kLargestListingBytes = size_t{64} << 20;
+constexpr size_t kLargestListingBytes = size_t{16} << 20;
+constexpr uint64_t kLargestIndexBytes = uint64_t{64} << 20;
 
 // One model between its listing and its snapshot.
 struct ModelFetch {
@@ -37,6 +40,11 @@ struct SharedTask {
   BlobTask blob;
   std::vector<size_t> models;
 };
+
+// Of several models: each one's sizes are checked (hub/listing.h), their sum is not.
+uint64_t sum_of_sizes(uint64_t a, uint64_t b) {
+  return a + std::min(b, std::numeric_limits<uint64_t>::max() - a);
+}
 
 std::string gibibytes(uint64_t bytes) {
   char text[32];
@@ -69,9 +77,16 @@ void resolve(ModelFetch& model, HttpSession& session, const FetchSettings& setti
       request.hub_id);
   std::string index;
   if (const HubFile* file = shard_index(listing)) {
+    if (file->size_bytes > kLargestIndexBytes) {
+      throw HttpError(file->path + " of " + request.hub_id + " has " +
+                          std::to_string(file->size_bytes) +
+                          " bytes by the hub's list; an index of" + " shards has at most " +
+                          std::to_string(kLargestIndexBytes),
+                      false);
+    }
     const std::string url = file_url(settings.endpoint, request.hub_id, listing.commit, file->path);
     result.transferred_bytes +=
-        fetch_blob(session, {model.repository, *file, url}, settings, [](int64_t) {});
+        fetch_blob(session, {model.repository, *file, url, true, {}}, settings, [](int64_t) {});
     index = read_file(model.repository.blob(file->oid));
   }
   FileSelection selection = select_files(listing, index, request.hub_id);
@@ -82,21 +97,32 @@ void resolve(ModelFetch& model, HttpSession& session, const FetchSettings& setti
   for (const HubFile& file : model.files) result.size_bytes += file.size_bytes;
 }
 
-// What none of the models has yet, each blob once, large ones first: the last to end is small.
-std::vector<SharedTask> missing_blobs(const std::vector<ModelFetch>& models,
-                                      const FetchSettings& settings) {
+// What is not known to be here and right, each blob once, large ones first: the last to end is
+// small.
+std::vector<SharedTask> doubtful_blobs(const std::vector<ModelFetch>& models,
+                                       const FetchSettings& settings) {
   std::map<fs::path, SharedTask> by_place;
   for (size_t i = 0; i < models.size(); ++i) {
     const ModelFetch& model = models[i];
     for (const HubFile& file : model.files) {
       const std::string& commit = model.result.commit;
-      if (is_linked(model.repository, commit, file)) continue;
+      const fs::path copy = copy_in_snapshot(model.repository, commit, file);
+      const fs::path blob = model.repository.blob(file.oid);
+      if (is_linked(model.repository, commit, file) &&
+          is_remembered(model.repository, file.oid, copy.empty() ? blob : copy)) {
+        continue;
+      }
       const auto [place, fresh] = by_place.try_emplace(
-          model.repository.blob(file.oid),
-          SharedTask{{model.repository, file,
-                      file_url(settings.endpoint, model.repository.id(), commit, file.path)},
-                     {}});
-      if (fresh || place->second.models.back() != i) place->second.models.push_back(i);
+          blob, SharedTask{{model.repository,
+                            file,
+                            file_url(settings.endpoint, model.repository.id(), commit, file.path),
+                            false,
+                            {}},
+                           {}});
+      SharedTask& task = place->second;
+      if (copy.empty()) task.blob.linked = true;
+      if (!copy.empty()) task.blob.copies.push_back(copy);
+      if (fresh || task.models.back() != i) task.models.push_back(i);
     }
   }
   std::vector<SharedTask> tasks;
@@ -109,10 +135,8 @@ std::vector<SharedTask> missing_blobs(const std::vector<ModelFetch>& models,
 
 void check_disk_space(const std::vector<SharedTask>& tasks, const fs::path& cache) {
   uint64_t needed_bytes = 0;
-  for (const SharedTask& task : tasks) {
-    const HubFile& file = task.blob.file;
-    needed_bytes += file.size_bytes - bytes_at_hand(task.blob.repository, file);
-  }
+  for (const SharedTask& task : tasks)
+    needed_bytes = sum_of_sizes(needed_bytes, task.blob.file.size_bytes - bytes_at_hand(task.blob));
   fs::path existing = fs::absolute(cache);
   std::error_code error;
   while (!fs::exists(existing, error) && existing.has_relative_path())
@@ -132,7 +156,8 @@ class Transfer {
   Transfer(std::vector<SharedTask> tasks, std::vector<ModelFetch>& models,
            const FetchSettings& settings)
       : tasks_(std::move(tasks)), models_(models), settings_(settings) {
-    for (const SharedTask& task : tasks_) total_bytes_ += task.blob.file.size_bytes;
+    for (const SharedTask& task : tasks_)
+      total_bytes_ = sum_of_sizes(total_bytes_, task.blob.file.size_bytes);
   }
 
   // False when it was cancelled.
@@ -247,7 +272,7 @@ bool fetch_all(std::vector<ModelFetch>& models, const FetchSettings& settings) {
     if (!for_each_sound(models, [&](ModelFetch& model) { resolve(model, session, settings); }))
       return false;
   }
-  std::vector<SharedTask> tasks = missing_blobs(models, settings);
+  std::vector<SharedTask> tasks = doubtful_blobs(models, settings);
   check_disk_space(tasks, settings.cache);
   if (!Transfer(std::move(tasks), models, settings).run()) return false;
   tag_cache_folder(settings.cache);

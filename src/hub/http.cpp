@@ -17,6 +17,8 @@ constexpr long kConnectTimeoutSeconds = 20;
 constexpr long kSlowestBytesPerSecond = 1024;  // below it for stall_s, a connection is dead
 constexpr long kMostRedirects = 8;
 constexpr long kReceiveBufferBytes = 512 * 1024;
+constexpr size_t kMostHeaderBytes = 512 * 1024;  // of all answers to one request
+constexpr curl_off_t kMostRedirectBytes = 64 * 1024;
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -149,9 +151,12 @@ struct HttpSession::State {
 
   static size_t on_header(char* data, size_t, size_t size, void* self_pointer) {
     auto* self = static_cast<State*>(self_pointer);
+    self->header_bytes += size;
+    if (self->header_bytes > kMostHeaderBytes) return self->stop("sends headers without end");
     const std::string_view line = trimmed({data, size});
     if (line.rfind("HTTP/", 0) == 0) {  // an answer begins; the one before it was a redirect
       self->reply.headers.clear();
+      self->redirect = line.substr(std::min(line.size(), line.find(' ')), 2) == " 3";
     } else if (const size_t colon = line.find(':'); colon != std::string_view::npos) {
       self->reply.headers[lower(line.substr(0, colon))] = trimmed(line.substr(colon + 1));
     }
@@ -162,7 +167,7 @@ struct HttpSession::State {
     auto* self = static_cast<State*>(self_pointer);
     try {
       self->take({data, size});
-      return size;
+      return self->body_suffices ? 0 : size;
     } catch (...) {  // not through libcurl's frames
       self->thrown = std::current_exception();
       return size == 0 ? 1 : 0;
@@ -177,17 +182,35 @@ struct HttpSession::State {
     } else {
       reply.body.append(
           piece.substr(0, kKeptOfErrorBody - std::min(kKeptOfErrorBody, reply.body.size())));
+      body_suffices = reply.body.size() == kKeptOfErrorBody;  // the rest may never end
     }
   }
 
-  static int on_progress(void* self_pointer, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-    return static_cast<State*>(self_pointer)->settings.cancelled() ? 1 : 0;
+  static int on_progress(void* self_pointer, curl_off_t, curl_off_t got_bytes, curl_off_t,
+                         curl_off_t) {
+    auto* self = static_cast<State*>(self_pointer);
+    if (self->settings.cancelled()) return 1;
+    // libcurl reads the body of a redirect to its end, and shows it to nobody.
+    if (self->redirect && got_bytes > kMostRedirectBytes) {
+      self->stop("redirects with a body that does not end");
+      return 1;
+    }
+    return 0;
+  }
+
+  // Ends the request from within a callback.
+  size_t stop(const std::string& problem) {
+    const char* url = nullptr;
+    Curl::get().easy_getinfo(handle, CURLINFO_EFFECTIVE_URL, &url);
+    const std::string who = url == nullptr ? "the hub" : host_of(url);
+    thrown = std::make_exception_ptr(HttpError(who + " " + problem, false));
+    return 0;
   }
 
   void finish(CURLcode code, const std::string& url) {
     if (thrown) std::rethrow_exception(thrown);
     if (code == CURLE_ABORTED_BY_CALLBACK) throw FetchCancelled();
-    if (code == CURLE_OK) return;
+    if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && body_suffices)) return;
     const std::string detail = error[0] != '\0' ? error.data() : Curl::get().easy_strerror(code);
     HttpError failure(explained(code, shown_text(detail, settings.endpoint), url, settings),
                       may_pass(code));
@@ -203,6 +226,9 @@ struct HttpSession::State {
   const Sink* sink = nullptr;
   std::exception_ptr thrown;
   bool gained = false;
+  bool redirect = false;       // the answer that is coming
+  bool body_suffices = false;  // of an error, so that it need not be read to its end
+  size_t header_bytes = 0;
 };
 
 HttpSession::HttpSession(const FetchSettings& settings)
@@ -216,7 +242,8 @@ HttpReply HttpSession::get(const std::string& url, uint64_t from_bytes, const Si
   state.reply = {};
   state.sink = &sink;
   state.thrown = nullptr;
-  state.gained = false;
+  state.gained = state.redirect = state.body_suffices = false;
+  state.header_bytes = 0;
   state.error[0] = '\0';
   const std::string range = std::to_string(from_bytes) + "-";
   state.set(CURLOPT_URL, url.c_str());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -13,6 +14,8 @@ namespace sftbench {
 namespace {
 
 constexpr const char* kSingleFile = "model.safetensors";
+constexpr uint64_t kLargestFileBytes = uint64_t{1} << 50;
+constexpr uint64_t kLargestModelBytes = uint64_t{1} << 60;  // and no sum overflows on the way
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 // Configuration, vocabulary and chat template; what else a repository has is for people or for
 // other programs.
@@ -68,15 +71,25 @@ std::string text_member(const Json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-bool take_size(const Json& object, uint64_t& size_bytes) {
+std::string list_of(const std::string& hub_id) {
+  return "the hub's list of the files of " + hub_id;
+}
+
+// False when the object gives none. `file` names it in the error about one that cannot be.
+bool take_size(const Json& object, const std::string& hub_id, HubFile& file) {
   const auto found = object.find("size");
-  if (found == object.end() || !found->is_number_unsigned()) return false;
-  size_bytes = found->get<uint64_t>();
+  if (found == object.end() || found->is_null()) return false;
+  if (!found->is_number_unsigned() || found->get<uint64_t>() > kLargestFileBytes) {
+    fail(list_of(hub_id) + " gives " + shown_text(found->dump(), {}) + " as the size of " +
+         file.path + "; expected a whole number of bytes, at most " +
+         std::to_string(kLargestFileBytes) + " (1 PiB)");
+  }
+  file.size_bytes = found->get<uint64_t>();
   return true;
 }
 
 HubFile parse_file(const Json& entry, const std::string& hub_id) {
-  const std::string list = "the hub's list of the files of " + hub_id;
+  const std::string list = list_of(hub_id);
   if (!entry.is_object()) fail(list + " has an entry that is no object");
   HubFile file;
   file.path = text_member(entry, "rfilename");
@@ -84,10 +97,10 @@ HubFile parse_file(const Json& entry, const std::string& hub_id) {
     fail(list + " names '" + shown_text(file.path, {}) +
          "', which is no place inside the model's folder; nothing of it was fetched");
   }
-  bool sized = take_size(entry, file.size_bytes);
+  bool sized = take_size(entry, hub_id, file);
   file.oid = text_member(entry, "blobId");
   if (const auto large = entry.find("lfs"); large != entry.end() && large->is_object()) {
-    sized = take_size(*large, file.size_bytes) || sized;
+    sized = take_size(*large, hub_id, file) || sized;
     file.oid = text_member(*large, "sha256");
   }
   if (!sized || !is_oid(file.oid)) {
@@ -95,6 +108,18 @@ HubFile parse_file(const Json& entry, const std::string& hub_id) {
          ", so what comes could not be verified; is this a Hugging Face-compatible endpoint?");
   }
   return file;
+}
+
+// What is wrong with the files as a whole.
+void check_files(const std::vector<HubFile>& files, const std::string& hub_id) {
+  uint64_t total_bytes = 0;
+  std::set<std::string_view> paths;
+  for (const HubFile& file : files) {
+    if (!paths.insert(file.path).second) fail(list_of(hub_id) + " names " + file.path + " twice");
+    total_bytes += file.size_bytes;
+    if (total_bytes > kLargestModelBytes)
+      fail(list_of(hub_id) + " gives sizes that add up to more than 1 EiB");
+  }
 }
 
 bool is_description(std::string_view name) {
@@ -145,13 +170,15 @@ void add_weights(const HubListing& listing, const std::string& index, const std:
   }
   if (const HubFile* index_file = shard_index(listing)) {
     selection.files.push_back(*index_file);
+    std::map<std::string_view, const HubFile*> by_path;  // an index may name a million shards
+    for (const HubFile& file : listing.files) by_path.emplace(file.path, &file);
     for (const std::string& shard : shards_of(index, hub_id)) {
-      const HubFile* file = listing.find(shard);
-      if (file == nullptr) {
+      const auto found = by_path.find(shard);
+      if (found == by_path.end()) {
         fail(std::string(kIndexFile) + " of " + hub_id + " names " + shown_text(shard, {}) +
              ", which the repository does not have");
       }
-      selection.files.push_back(*file);
+      selection.files.push_back(*found->second);
     }
     return;
   }
@@ -204,6 +231,7 @@ HubListing parse_listing(const std::string& text, const std::string& hub_id) {
          " has no commit and files (sha, siblings); is this a Hugging Face-compatible endpoint?");
   }
   for (const Json& entry : json["siblings"]) listing.files.push_back(parse_file(entry, hub_id));
+  check_files(listing.files, hub_id);
   return listing;
 }
 

@@ -29,7 +29,8 @@ std::string listing_url(const HubEndpoint& endpoint, const FetchRequest& request
 std::string file_url(const HubEndpoint& endpoint, const std::string& hub_id,
                      const std::string& commit, const std::string& path);
 
-// HttpError: not the answer of a hub, a file without size and hash, a name that leads out of the
+// HttpError: not the answer of a hub, a file without size and hash, sizes that no model has (more
+// than 1 PiB a file or 1 EiB together), a name that stands twice, a name that leads out of the
 // repository's folder ("../x", "/x", "a//b", control characters).
 HubListing parse_listing(const std::string& text, const std::string& hub_id);
 

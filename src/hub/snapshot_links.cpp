@@ -35,13 +35,21 @@ void make_link(const fs::path& target, const fs::path& link) {
 
 }  // namespace
 
-bool is_linked(const HubRepository& repository, const std::string& commit, const HubFile& file) {
+fs::path copy_in_snapshot(const HubRepository& repository, const std::string& commit,
+                          const HubFile& file) {
   const fs::path place = repository.snapshot(commit) / file.path;
   std::error_code error;
-  if (fs::is_symlink(place, error)) {
-    const fs::path blob = fs::read_symlink(place, error).filename();
-    if (blob != file.oid) return false;
-  }
+  const bool copy = fs::symlink_status(place, error).type() == fs::file_type::regular &&
+                    fs::file_size(place, error) == file.size_bytes;
+  return copy ? place : fs::path();
+}
+
+bool is_linked(const HubRepository& repository, const std::string& commit, const HubFile& file) {
+  if (!copy_in_snapshot(repository, commit, file).empty()) return true;
+  const fs::path place = repository.snapshot(commit) / file.path;
+  std::error_code error;
+  const fs::path target = (place.parent_path() / fs::read_symlink(place, error)).lexically_normal();
+  if (error || target != repository.blob(file.oid).lexically_normal()) return false;
   return fs::file_size(place, error) == file.size_bytes && !error;
 }
 

@@ -1,6 +1,7 @@
 // A snapshot: the links that show a commit's blobs under their names, and the name of the commit.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -9,8 +10,13 @@
 
 namespace sftbench {
 
-// True when `file` can be read through the snapshot already: a link to its blob or, where somebody
-// copied the cache without links, a file of the right size.
+// Where somebody copied the cache without links, the snapshot's own file of the right size; else
+// empty.
+std::filesystem::path copy_in_snapshot(const HubRepository& repository, const std::string& commit,
+                                       const HubFile& file);
+
+// True when `file` can be read through the snapshot already: a link to its blob, and to nothing
+// else, or a copy. Sizes are compared, not content.
 bool is_linked(const HubRepository& repository, const std::string& commit, const HubFile& file);
 
 // Makes what is_linked() misses, then refs/<revision> = commit. REQUIRES: the blobs are there.

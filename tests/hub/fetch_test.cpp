@@ -7,8 +7,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "hub/fake_hub.h"
-#include "hub/test_folder.h"
+#include "hub/fetch_fixture.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
@@ -22,59 +21,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
-
-constexpr const char* kId = "org/small";
-constexpr const char* kCommit = "1234567890abcdef1234567890abcdef12345678";
-
-// A hub with one small model, an empty cache, and settings that do not wait long.
-class FetchTest : public testing::Test {
- protected:
-  FetchTest() {
-    hub_.models[kId] = small_model();
-    settings_.cache = folder_ / "hub";
-    settings_.endpoint.url = hub_.url();
-    settings_.first_wait_s = 0.01;
-    settings_.retries = 3;
-    settings_.progress_s = 0.01;
-    settings_.log = [this](FetchLog, const std::string& text) { log_ += text + "\n"; };
-  }
-  ~FetchTest() override { fs::remove_all(folder_); }
-
-  FetchedModel fetch(const std::string& id = kId, const std::string& revision = "main") {
-    return fetch_models({{id, id, revision}}, settings_).models.at(0);
-  }
-  FakeFile& weights() { return hub_.models[kId].files["model.safetensors"]; }
-  HubRepository repository() const { return {settings_.cache, kId}; }
-  fs::path weights_blob() { return repository().blob(FakeHub::oid(weights())); }
-  std::vector<std::string> names_in(const fs::path& folder) const {
-    std::vector<std::string> names;
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(folder, error))
-      names.push_back(entry.path().filename().string());
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-
-  // The CDN's answer to the nth request of the weights: the file, changed by `change`.
-  void change_weights_reply(const std::function<void(ServedReply&, int nth)>& change) {
-    hub_.cdn_fault = [this, change](const ServedRequest&, int nth) {
-      ServedReply reply{200, {}, weights().content};
-      change(reply, nth);
-      return std::optional(reply);
-    };
-  }
-  void answer_listing(int status, std::map<std::string, std::string> headers, std::string body) {
-    hub_.fault = [=](const ServedRequest& request, int) -> std::optional<ServedReply> {
-      if (request.target.rfind("/api/", 0) != 0) return std::nullopt;
-      return ServedReply{status, headers, body};
-    };
-  }
-
-  fs::path folder_ = test_folder();
-  FakeHub hub_;
-  FetchSettings settings_;
-  std::string log_;
-};
 
 TEST_F(FetchTest, LaysOutBlobsLinksAndReferenceAsHuggingFaceDoes) {
   const FetchedModel model = fetch();
@@ -454,16 +400,16 @@ TEST_F(FetchTest, AModelThatLacksOneFileIsLeftWithoutASnapshot) {
 TEST_F(FetchTest, ADiskWithoutRoomIsSaidBeforeAnythingComes) {
   hub_.change_listing = [](Json& json) {
     for (Json& entry : json["siblings"]) {
-      if (entry.contains("lfs")) entry["lfs"]["size"] = uint64_t{1} << 60;
+      if (entry.contains("lfs")) entry["lfs"]["size"] = uint64_t{1} << 50;
     }
   };
   try {
     fetch();
-    FAIL() << "an exbibyte was to come";
+    FAIL() << "a pebibyte was to come";
   } catch (const RunError& error) {
     EXPECT_EQ(error.code(), ReasonCode::kWeights);
     EXPECT_THAT(error.what(), HasSubstr("there is not enough room in " + settings_.cache.string() +
-                                        ": 1073741824.0 GiB are to come, "));
+                                        ": 1048576.0 GiB are to come, "));
   }
   EXPECT_THAT(hub_.cdn().requests(), IsEmpty());
 }
