@@ -29,6 +29,19 @@ namespace fs = std::filesystem;
                      .nearest = {}}});
 }
 
+// Nothing that is read whole is nearly as large: a dataset, a device or the weights were named by
+// mistake.
+constexpr size_t kMostBytesRead = size_t{1} << 30;
+
+[[noreturn]] void fail_as_too_large(const fs::path& path) {
+  throw InputError({{.file = path.string(),
+                     .line = 0,
+                     .key = {},
+                     .message = "larger than 1 GiB",
+                     .expected = "a text file; is this the right one?",
+                     .nearest = {}}});
+}
+
 // Closes on every path out of a function.
 struct Descriptor {
   int fd = -1;
@@ -60,14 +73,17 @@ std::string read_file(const fs::path& path) {
   if (file.fd < 0) fail(path, "cannot open");
   struct stat status {};
   if (::fstat(file.fd, &status) != 0) fail(path, "cannot read");
+  const auto expected_bytes = S_ISREG(status.st_mode) ? static_cast<size_t>(status.st_size) : 0;
+  if (expected_bytes > kMostBytesRead) fail_as_too_large(path);
   std::string content;
-  content.reserve(static_cast<size_t>(status.st_size));
+  content.reserve(expected_bytes);
   char buffer[1 << 16];
   for (;;) {
     const ssize_t got = ::read(file.fd, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail(path, "cannot read");
     if (got == 0) return content;
+    if (content.size() + static_cast<size_t>(got) > kMostBytesRead) fail_as_too_large(path);
     content.append(buffer, static_cast<size_t>(got));
   }
 }

@@ -4,9 +4,9 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/json_builder.h"
 
 namespace sftbench {
-
 std::string json_problem(const Json::exception& error) {
   // "[json.exception.parse_error.101] parse error at line 1, column 7: <problem>", some without the place.
   const std::string_view text = error.what();
@@ -31,10 +31,11 @@ Diagnostic json_diagnostic(const std::string& origin, std::string_view text, siz
 
 Json parse_json(std::string_view text, const std::string& origin) {
   try {
-    return Json::parse(text.begin(), text.end());
+    return build_json(text);
   } catch (const Json::parse_error& error) {
     throw InputError({json_diagnostic(origin, text, error.byte, error)});
-  } catch (const Json::out_of_range& error) {  // a number such as 1e999; it comes without a position
+  } catch (
+      const Json::out_of_range& error) {  // 1e999, or nested too deep; it comes without a position
     throw InputError({{.file = origin,
                        .line = 0,
                        .key = {},

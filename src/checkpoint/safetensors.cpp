@@ -4,10 +4,9 @@
 #include <array>
 #include <cstring>
 #include <optional>
-#include <unordered_set>
 
 #include "sftbench/base/error.h"
-#include "sftbench/base/json.h"
+#include "sftbench/base/json_builder.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -38,17 +37,23 @@ constexpr std::array<DtypeRow, 16> kDtypes = {{{"F64", 8},
 
 constexpr uint64_t kLengthFieldBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's limit
+constexpr size_t kMostFindings = 100;
+constexpr size_t kLongestName = 200;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
 class Findings {
  public:
   explicit Findings(std::string origin) : origin_(std::move(origin)) {}
 
-  void add(std::string key, std::string message, std::string expected = {},
+  void add(const std::string& key, std::string message, std::string expected = {},
            std::string nearest = {}) {
+    if (list_.size() == kMostFindings) {
+      ++dropped_;
+      return;
+    }
     list_.push_back({.file = origin_,
                      .line = 0,
-                     .key = std::move(key),
+                     .key = key.size() > kLongestName ? key.substr(0, kLongestName) + "..." : key,
                      .message = std::move(message),
                      .expected = std::move(expected),
                      .nearest = std::move(nearest)});
@@ -67,11 +72,19 @@ class Findings {
   }
 
  private:
-  [[noreturn]] void raise() const { throw InputError(list_); }
+  [[noreturn]] void raise() {
+    if (dropped_ > 0) {
+      list_.back().key.clear();
+      list_.back().message = "and " + std::to_string(dropped_ + 1) + " more findings";
+      list_.back().expected = list_.back().nearest = {};
+    }
+    throw InputError(list_);
+  }
 
   std::string origin_;
   std::vector<Diagnostic> list_;
   size_t outside_ = 0;
+  size_t dropped_ = 0;
 };
 
 uint64_t header_length(std::string_view file, Findings& findings) {
@@ -94,19 +107,12 @@ uint64_t header_length(std::string_view file, Findings& findings) {
   return length;
 }
 
-// The header's object. A JSON parser keeps one of several equal names silently, so they are looked
-// for on the way.
+// The header's object. One of several equal names would be kept silently, so they are reported.
 Json parse_header(std::string_view header, Findings& findings) {
-  std::unordered_set<std::string> seen;
-  const auto note_name = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::key && depth == 1) {
-      const std::string& name = value.get_ref<const std::string&>();
-      if (!seen.insert(name).second) findings.add(name, "duplicate tensor");
-    }
-    return true;
-  };
   try {
-    Json json = Json::parse(header.begin(), header.end(), note_name);
+    Json json = build_json(header, [&](size_t depth, const std::string& name) {
+      if (depth == 1) findings.add(name, "duplicate tensor");
+    });
     if (!json.is_object()) findings.fail("the header is not a JSON object");
     return json;
   } catch (const Json::exception& error) {

@@ -124,5 +124,20 @@ TEST(TextTest, NearestSpellingFindsTyposOnly) {
   EXPECT_EQ(nearest_spelling("zebra", names), "");
 }
 
+TEST(ReadFileTest, AFileThatIsFarTooLargeIsNotRead) {
+  const fs::path path = fs::path(testing::TempDir()) / ("large_" + std::to_string(::getpid()));
+  write_file_atomic(path, "x");
+  fs::resize_file(path, uintmax_t{1} << 40);  // without a block on the disk
+  try {
+    read_file(path);
+    ADD_FAILURE() << "read a tebibyte";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.what(),
+              path.string() + ": larger than 1 GiB; expected a text file; is this the right one?");
+  }
+  fs::remove(path);
+  EXPECT_THROW(read_file("/dev/zero"), InputError) << "a device has no size";
+}
+
 }  // namespace
 }  // namespace sftbench

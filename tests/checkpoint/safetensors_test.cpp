@@ -67,6 +67,29 @@ TEST(SafetensorsHeader, HeaderThatIsNotJson) {
   EXPECT_EQ(error_of(safetensors("[1]", 0)), "w.safetensors: the header is not a JSON object");
 }
 
+TEST(SafetensorsHeader, AHeaderThatIsNestedWithoutEnd) {
+  EXPECT_EQ(error_of(safetensors(std::string(1'000'000, '['), 0)),
+            "w.safetensors: the header is not JSON: nested deeper than 500 levels");
+}
+
+TEST(SafetensorsHeader, ManyTensorsTakeTimeByTheirNumber) {
+  std::string header = "{\"__metadata__\":{}";
+  constexpr size_t kTensors = 200'000;
+  for (size_t i = 0; i < kTensors; ++i)
+    header += "," + entry("t" + std::to_string(i), "F32", "[0]", "[0,0]");
+  EXPECT_EQ(read_safetensors_header(safetensors(header + "}", 0), "w").size(), kTensors)
+      << "comparing each name with each other takes minutes";
+}
+
+TEST(SafetensorsHeader, FindingsWithoutEndAreCounted) {
+  std::string header = "{\"__metadata__\":{}";
+  for (int i = 0; i < 1000; ++i)
+    header += "," + entry(std::string(10'000, 'n') + std::to_string(i), "F33", "[0]", "[0,0]");
+  const std::string error = error_of(safetensors(header + "}", 0));
+  EXPECT_THAT(error, HasSubstr("w.safetensors: and 901 more findings"));
+  EXPECT_LT(error.size(), 100'000u);
+}
+
 TEST(SafetensorsHeader, TruncatedData) {
   EXPECT_EQ(error_of(safetensors("{" + entry("a", "F32", "[4]", "[0,16]") + "}", 12)),
             "w.safetensors: a: data_offsets [0, 16] lie outside of the file's 12 bytes of data; "
