@@ -6,13 +6,17 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <memory>
+#include <new>
 #include <optional>
 #include <vector>
 
 #include "cli/launched_run.h"
+#include "cli/log_format.h"
 #include "sftbench/base/cpu_instructions.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/cli/completion.h"
 #include "sftbench/cli/dataset.h"
@@ -51,7 +55,7 @@ it; 130 interrupted.)";
 
 void set_up_logging() {
   auto logger = spdlog::stderr_logger_mt("sftbench");
-  logger->set_pattern("%H:%M:%S %l: %v");
+  logger->set_formatter(log_format("%H:%M:%S %l: %v"));
   logger->flush_on(spdlog::level::trace);
   spdlog::set_default_logger(std::move(logger));
 }
@@ -102,8 +106,8 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error) {
       return decline(*place, InputError("run: " + message));
     }
   }
-  std::fprintf(stderr, "%s: %s\n%s --help shows what there is\n", name.c_str(), message.c_str(),
-               name.c_str());
+  std::fprintf(stderr, "%s: %s\n%s --help shows what there is\n", name.c_str(),
+               terminal_text(message).c_str(), name.c_str());
   return kUsageExitCode;
 }
 
@@ -111,7 +115,7 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error) {
 
 int report(const InputError& error) {
   for (const Diagnostic& diagnostic : error.diagnostics()) {
-    std::fprintf(stderr, "sftbench: %s\n", to_string(diagnostic).c_str());
+    std::fprintf(stderr, "sftbench: %s\n", terminal_text(to_string(diagnostic)).c_str());
   }
   return kUsageExitCode;
 }
@@ -194,12 +198,19 @@ int run_app(int argc, char** argv) {
     return kBusyExitCode;
   } catch (const InputError& error) {
     return report(error);
+  } catch (const std::filesystem::filesystem_error& error) {  // a name too long, a closed folder
+    return report(InputError(error.path1().string() + ": " + error.code().message()));
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "sftbench: %s: there is not enough memory for this\n",
+                 std::string(to_string(ReasonCode::kOomHost)).c_str());
+    return kFailedExitCode;
   } catch (const RunError& error) {
     std::fprintf(stderr, "sftbench: %s: %s\n", std::string(to_string(error.code())).c_str(),
-                 error.what());
+                 terminal_text(error.what()).c_str());
     return kFailedExitCode;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "sftbench: a bug, please report it with the command: %s\n", error.what());
+    std::fprintf(stderr, "sftbench: a bug, please report it with the command: %s\n",
+                 terminal_text(error.what()).c_str());
     return kFailedExitCode;
   }
 }

@@ -6,6 +6,7 @@
 #include <ostream>
 
 #include "sftbench/base/clock.h"
+#include "sftbench/base/terminal_text.h"
 #include "sftbench/cli/progress.h"
 
 namespace sftbench {
@@ -48,7 +49,7 @@ void FetchView::show(const FetchProgress& progress) {
                      std::to_string(progress.done_files) + "/" +
                      std::to_string(progress.total_files) + " files";
   const bool last = progress.done_files == progress.total_files;
-  if (terminal_ && !last) text += ", " + progress.now.substr(0, kNameColumns);
+  if (terminal_ && !last) text += ", " + terminal_line(progress.now).substr(0, kNameColumns);
   line(text, progress.done_bytes, progress.total_bytes, last);
 }
 

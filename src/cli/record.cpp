@@ -3,12 +3,13 @@
 #include <iostream>
 
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/terminal_text.h"
 
 namespace sftbench {
 
 void print_record(const std::string& prose, const Json& object, OutputFormat format) {
   if (format == OutputFormat::kTable) {
-    std::cout << prose;
+    std::cout << terminal_text(prose);
   } else if (format == OutputFormat::kJson) {
     std::cout << json_text(object, 2) << '\n';
   } else if (format == OutputFormat::kJsonLines) {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "cli/log_format.h"
 #include "sftbench/base/shared_file.h"
 
 namespace sftbench {
@@ -41,7 +42,7 @@ RunLog::RunLog() : RunLog(std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
 
 RunLog::RunLog(spdlog::sink_ptr sink)
     : file_(std::move(sink)), logger_(std::make_unique<spdlog::logger>("run", file_)) {
-  logger_->set_pattern("%Y-%m-%dT%H:%M:%S.%e %v");
+  logger_->set_formatter(log_format("%Y-%m-%dT%H:%M:%S.%e %v"));
   logger_->flush_on(spdlog::level::trace);
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sftbench/base/clock.h"
+#include "sftbench/base/terminal_text.h"
 #include "sftbench/cli/progress.h"
 
 namespace sftbench {
@@ -27,7 +28,7 @@ class SeriesView {
            ending.substr(0, ending.find('\n')));
     }
     if (display_ == SeriesDisplay::kTerminal) {
-      out_ << "\r" << series_line(progress, elapsed_s) << "\x1b[K" << std::flush;
+      out_ << "\r" << terminal_line(series_line(progress, elapsed_s)) << "\x1b[K" << std::flush;
     }
   }
 
@@ -37,7 +38,8 @@ class SeriesView {
 
  private:
   void line(const std::string& text) {
-    out_ << (display_ == SeriesDisplay::kTerminal ? "\r\x1b[K" : "") << text << "\n" << std::flush;
+    out_ << (display_ == SeriesDisplay::kTerminal ? "\r\x1b[K" : "") << terminal_line(text) << "\n"
+         << std::flush;
   }
 
   std::ostream& out_;

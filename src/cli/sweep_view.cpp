@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "sftbench/base/clock.h"
+#include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/cli/progress.h"
 #include "sftbench/results/table.h"
@@ -225,13 +226,13 @@ std::vector<std::string> SweepView::live_lines(const SweepState& state, int colu
     }
     lines.push_back(running_line(label_(*running.cell), running));
   }
-  for (std::string& line : lines) line = cut(std::move(line), columns);
+  for (std::string& line : lines) line = cut(terminal_line(line), columns);
   return lines;
 }
 
 void SweepView::say(const std::string& line) {
   erase();
-  out_ << line << "\n" << std::flush;
+  out_ << terminal_line(line) << "\n" << std::flush;
   drawn_s_ = 0;  // the live lines come back at the next tick
 }
 

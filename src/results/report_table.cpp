@@ -4,20 +4,12 @@
 #include <future>
 #include <thread>
 
+#include "results/cell_escape.h"
+
 namespace sftbench {
 namespace {
 
 constexpr size_t kRowsPerPiece = 4096;
-
-void append_field(std::string& line, std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
-    line += text;
-    return;
-  }
-  line += '"';
-  for (const char c : text) line.append(c == '"' ? 2 : 1, c);
-  line += '"';
-}
 
 std::string csv_rows(const ReportTable& table, size_t begin, size_t end) {
   std::string text;
@@ -28,7 +20,7 @@ std::string csv_rows(const ReportTable& table, size_t begin, size_t end) {
       text += ',';
       const Scalar& cell = column.cells[row];
       if (cell.is_text()) {
-        append_field(text, cell.as_text());
+        append_csv_field(text, cell.as_text());
       } else if (!cell.is_null()) {
         append_python_str(text, cell);
       }
@@ -68,7 +60,7 @@ void write_csv(const ReportTable& table, const std::function<void(std::string_vi
   std::string head;
   for (const ReportColumn& column : table.columns) {
     head += ',';
-    append_field(head, column.name);
+    append_csv_field(head, column.name);
   }
   write(head + "\n");
 

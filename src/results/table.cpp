@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstdio>
 
+#include "results/cell_escape.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -28,26 +30,23 @@ Json object_of(const Table& table, const std::vector<Json>& row) {
   return object;
 }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + '"';
-}
-
 std::string csv_text(const Json& cell) {
   if (cell.is_null()) return {};
   return cell.is_string() ? cell.get<std::string>() : json_text(cell);
 }
 
 std::string render_csv(const Table& table) {
-  std::vector<std::string> fields;
-  for (const std::string& column : table.columns) fields.push_back(csv_field(column));
-  std::string text = join(fields, ",") + "\n";
+  std::string text;
+  const auto end_field = [&](size_t i) { text += i + 1 < table.columns.size() ? ',' : '\n'; };
+  for (size_t i = 0; i < table.columns.size(); ++i) {
+    append_csv_field(text, table.columns[i]);
+    end_field(i);
+  }
   for (const std::vector<Json>& row : table.rows) {
-    fields.clear();
-    for (const Json& cell : row) fields.push_back(csv_field(csv_text(cell)));
-    text += join(fields, ",") + "\n";
+    for (size_t i = 0; i < row.size(); ++i) {
+      append_csv_field(text, csv_text(row[i]));
+      end_field(i);
+    }
   }
   return text;
 }
@@ -57,16 +56,18 @@ std::string render_aligned(const Table& table, bool markdown) {
   std::vector<size_t> widths(columns);
   std::vector<bool> right(columns, true);
   std::vector<std::vector<std::string>> texts;
-  for (size_t i = 0; i < columns; ++i) widths[i] = width(table.columns[i]);
+  const auto shown = [&](const std::string& text) {
+    return markdown ? markdown_cell(text) : terminal_line(text);
+  };
+  std::vector<std::string> heads;
+  for (size_t i = 0; i < columns; ++i) {
+    heads.push_back(shown(table.columns[i]));
+    widths[i] = width(heads[i]);
+  }
   for (const std::vector<Json>& row : table.rows) {
     std::vector<std::string>& line = texts.emplace_back();
     for (size_t i = 0; i < columns; ++i) {
-      std::string text = cell_text(row[i]);
-      if (markdown) {
-        for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) {
-          text.insert(at, "\\");
-        }
-      }
+      std::string text = shown(cell_text(row[i]));
       widths[i] = std::max(widths[i], width(text));
       if (!row[i].is_number() && !row[i].is_null()) right[i] = false;
       line.push_back(std::move(text));
@@ -81,7 +82,7 @@ std::string render_aligned(const Table& table, bool markdown) {
     if (markdown) return line + " |\n";
     return line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   };
-  std::string text = print(table.columns);
+  std::string text = print(heads);
   if (markdown) {
     text += "|";
     for (size_t i = 0; i < columns; ++i) {

@@ -136,6 +136,22 @@ TEST(AdoTableTest, AKeyWithDifferentOutcomesHasARowForEach) {
   EXPECT_THAT(cells(short_table(scan), "n"), ElementsAre("2", "1"));
 }
 
+TEST(AdoTableTest, TextsOfAMeasurementAreNoFormulas) {
+  const fs::path directory = fresh_results("formulas");
+  Measurement m = sample_failed();
+  m.inputs["=1+1"] = "@SUM(1)";
+  m.inputs["shift"] = -1;
+  m.reason->evidence = "=cmd|' /C calc'!A0 \x1b[2J";
+  put(directory, m, "k");
+  AdoLayout layout;
+  layout.wide = true;
+  const std::string text = csv(ado_table(ResultStore(directory).scan(), layout));
+  EXPECT_THAT(text, HasSubstr(",\"'=1+1\","));
+  EXPECT_THAT(text, HasSubstr(",\"'@SUM(1)\","));
+  EXPECT_THAT(text, HasSubstr(",-1,"));
+  EXPECT_THAT(text, HasSubstr(",\"'=cmd|' /C calc'!A0 \\x1b[2J\","));
+}
+
 TEST(AdoTableTest, OfNothingIsAHeader) {
   EXPECT_EQ(csv(ado_table({}, {})), "\n");
   EXPECT_EQ(short_table({}).rows, 0U);

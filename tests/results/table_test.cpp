@@ -37,10 +37,72 @@ TEST(TableTest, JsonKeepsTypesAndNulls) {
 
 TEST(TableTest, MarkdownEscapesBarsAndMarksNumberColumns) {
   EXPECT_EQ(render(sample(), OutputFormat::kMarkdown),
-            "| name         |  tokens | note  |\n"
-            "| ------------ | ------: | ----- |\n"
-            "| llama, \"big\" | 1234567 |       |\n"
-            "| größe\\|x     |       7 | [1,2] |\n");
+            "| name         |  tokens | note    |\n"
+            "| ------------ | ------: | ------- |\n"
+            "| llama, \"big\" | 1234567 |         |\n"
+            "| größe\\|x     |       7 | \\[1,2\\] |\n");
+}
+
+// --- text from outside that would be more than text ----------------------------------------------
+
+std::string one_cell(const Json& cell, OutputFormat format) {
+  const std::string text = render({{"c"}, {{cell}}}, format);
+  const bool markdown = format == OutputFormat::kMarkdown;
+  const size_t line = markdown ? text.rfind('\n', text.size() - 2) : text.find('\n');
+  const size_t begin = line + (markdown ? 3 : 1);
+  std::string found = text.substr(begin, text.size() - begin - (markdown ? 3 : 1));
+  return found.erase(found.find_last_not_of(' ') + 1);
+}
+
+TEST(TableTest, NoCellOfCsvIsAFormula) {
+  const auto csv = [](const Json& cell) { return one_cell(cell, OutputFormat::kCsv); };
+  EXPECT_EQ(csv("=HYPERLINK(\"http://x\",1)"), "\"'=HYPERLINK(\"\"http://x\"\",1)\"");
+  for (const char* sign :
+       {"=", "+", "-", "@", "\t=", "\n=", "\uff1d", "\uff0b", "\uff0d", "\uff20"}) {
+    const std::string text = std::string(sign) + "cmd|' /C calc'!A0";
+    EXPECT_EQ(csv(text), "\"'" + text + "\"");
+  }
+  EXPECT_EQ(csv("\r=1+1"), "\\x0d=1+1");
+  EXPECT_EQ(csv("-"), "\"'-\"");
+  EXPECT_EQ(csv("a=b"), "a=b");
+  EXPECT_EQ(render({{"=a"}, {}}, OutputFormat::kCsv), "\"'=a\"\n") << "a name of a column, too";
+}
+
+TEST(TableTest, NumbersStayNumbersInCsv) {
+  const auto csv = [](const Json& cell) { return one_cell(cell, OutputFormat::kCsv); };
+  EXPECT_EQ(csv(-1), "-1");
+  EXPECT_EQ(csv(-2.5e-9), "-2.5e-09");
+  for (const char* text : {"-1", "+1", "-1e-5", "+.5", "-12.25"}) EXPECT_EQ(csv(text), text);
+  for (const char* text : {"-1+1", "--1", "+-1", "-inf", "-1 "})
+    EXPECT_EQ(csv(text), "\"'" + std::string(text) + "\"");
+}
+
+TEST(TableTest, AnEmptyFirstCellKeepsItsColumn) {
+  EXPECT_EQ(render({{"a", "b"}, {{nullptr, 1}}}, OutputFormat::kCsv), "a,b\n,1\n");
+}
+
+TEST(TableTest, NoCellOfMarkdownIsMarkup) {
+  const auto markdown = [](const Json& cell) { return one_cell(cell, OutputFormat::kMarkdown); };
+  EXPECT_EQ(markdown("<img src=x>"), "\\<img src=x\\>");
+  EXPECT_EQ(markdown("[a](http://x)"), "\\[a\\](http://x)");
+  EXPECT_EQ(markdown("`a` **b** ~~c~~ &lt; $x$"),
+            "\\`a\\` \\*\\*b\\*\\* \\~\\~c\\~\\~ \\&lt; \\$x\\$");
+  EXPECT_EQ(markdown("_a_ model_max_length"), "\\_a\\_ model_max_length");
+  EXPECT_EQ(markdown("a\\|b"), "a\\\\\\|b") << "an escape of the text's own escapes nothing";
+  EXPECT_EQ(markdown("a\n| b |"), "a\\\\n\\| b \\|") << "no row of its own";
+  EXPECT_EQ(render({{"<b>"}, {}}, OutputFormat::kMarkdown), "| \\<b\\> |\n| ----: |\n");
+}
+
+TEST(TableTest, NoFormatForPeopleCommandsTheTerminal) {
+  const std::string hostile = "a\x1b]0;title\x07\x1b[2J\rb\xc2\x9b;31m\x7f\u202e\xff";
+  for (const OutputFormat format :
+       {OutputFormat::kTable, OutputFormat::kMarkdown, OutputFormat::kCsv}) {
+    const std::string text = render({{hostile}, {{hostile}}}, format);
+    EXPECT_EQ(text.find_first_of("\x1b\x07\r\x7f\xff"), std::string::npos) << text;
+    EXPECT_EQ(text.find("\xc2\x9b"), std::string::npos);
+    EXPECT_EQ(text.find("\u202e"), std::string::npos);
+  }
+  EXPECT_EQ(one_cell("a\x1b[2J\nb", OutputFormat::kTable), "a\\x1b[2J\\nb");
 }
 
 TEST(TableTest, AnEmptyTableIsItsHeader) {

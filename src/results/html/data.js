@@ -4,7 +4,7 @@
 const kStores = {u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, f32: Float32Array};
 const kGiB = 2 ** 30;
 const kHost = 'host without GPUs';
-const kUnits = {model_max_length: 'tokens', batch_size: 'samples', stop_after_seconds: 's'};
+const kUnits = {__proto__: null, model_max_length: 'tokens', batch_size: 'samples', stop_after_seconds: 's'};
 
 // "32 GiB" where the file says bytes: a name, a unit and the factor between them.
 function displayed(head) {

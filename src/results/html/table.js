@@ -238,15 +238,24 @@ class Table {
   }
 
   download() {
-    const quoted = text => /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-    const value = (column, row) => column.value(row) === null ? '' : quoted(String(column.value(row)));
-    const name = column => quoted(column.unit ? `${column.label} (${column.unit})` : column.label);
+    const value = (column, row) => csvField(column.value(row) ?? '');
+    const name = column => csvField(column.unit ? `${column.label} (${column.unit})` : column.label);
     const lines = [this.shown.map(name).join(','), ...Array.from(this.order,
       row => this.shown.map(column => value(column, row)).join(','))];
     const url = URL.createObjectURL(new Blob([lines.join('\r\n') + '\r\n'], {type: 'text/csv'}));
     h('a', {href: url, download: 'sftbench.csv'}).click();
     setTimeout(() => URL.revokeObjectURL(url), 10000);
   }
+}
+
+// As append_csv_field() of the program: a text that a spreadsheet would take for a formula gets an
+// apostrophe in front, unless it is a number.
+function csvField(value) {
+  const text = String(value);
+  const number = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text);
+  const formula = /^[=+\-@\t\n\r\uff1d\uff0b\uff0d\uff20]/.test(text) && !number;
+  if (!formula && !/[",\n\r]/.test(text)) return text;
+  return `"${formula ? "'" : ''}${text.replaceAll('"', '""')}"`;
 }
 
 // Numbers that sort as the column's values do; NaN for none.

@@ -1,0 +1,20 @@
+// Text from outside (names, messages, logs) made fit for a terminal. A control character, a
+// byte that is not UTF-8 and a character that reorders its line are spelled out: "\x1b[2J" instead
+// of a clear screen, "\u202e" instead of a line that runs backward.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace sftbench {
+
+// True when terminal_line() would return `text` as it is.
+bool is_terminal_line(std::string_view text);
+
+// Line ends and tabs stay: for messages, which may have several lines.
+std::string terminal_text(std::string_view text);
+
+// One line: a line end becomes "\n", a tab "\t". For cells and labels.
+std::string terminal_line(std::string_view text);
+
+}  // namespace sftbench

@@ -1,0 +1,14 @@
+// How lines of a log look: a pattern of spdlog whose %v, the message, is fit for a terminal. A
+// message may repeat what a file, a server or another rank said.
+#pragma once
+
+#include <spdlog/formatter.h>
+
+#include <memory>
+#include <string>
+
+namespace sftbench {
+
+std::unique_ptr<spdlog::formatter> log_format(const std::string& pattern);
+
+}  // namespace sftbench

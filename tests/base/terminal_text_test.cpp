@@ -1,0 +1,45 @@
+#include "sftbench/base/terminal_text.h"
+
+#include <gtest/gtest.h>
+
+namespace sftbench {
+namespace {
+
+TEST(TerminalTextTest, OrdinaryTextStaysAsItIs) {
+  for (const char* text : {"", "smollm2-135m", "größe 日本語 🦙 ~", "a\\x1b"}) {
+    EXPECT_TRUE(is_terminal_line(text)) << text;
+    EXPECT_EQ(terminal_line(text), text);
+    EXPECT_EQ(terminal_text(text), text);
+  }
+}
+
+TEST(TerminalTextTest, WhatATerminalObeysIsSpelledOut) {
+  EXPECT_EQ(terminal_line("\x1b[2Jgone\x07"), "\\x1b[2Jgone\\x07");
+  EXPECT_EQ(terminal_line("50 %\r100 %"), "50 %\\x0d100 %");
+  EXPECT_EQ(terminal_line(std::string_view("a\0b\x7f", 4)), "a\\x00b\\x7f");
+  EXPECT_EQ(terminal_line("\xc2\x9b"
+                          "31m"),
+            "\\x9b31m")
+      << "CSI as one character of UTF-8";
+  EXPECT_EQ(terminal_line("a\u202eb\u2066c\u2028d\u200fe"), "a\\u202eb\\u2066c\\u2028d\\u200fe");
+}
+
+TEST(TerminalTextTest, BytesThatAreNotUtf8AreSpelledOut) {
+  EXPECT_EQ(terminal_line("\x9b"
+                          "31m"),
+            "\\x9b31m")
+      << "CSI of a terminal that reads bytes";
+  EXPECT_EQ(terminal_line("\xff\xc3"), "\\xff\\xc3");
+  EXPECT_EQ(terminal_line("\xc0\x9b"), "\\xc0\\x9b") << "overlong";
+  EXPECT_EQ(terminal_line("\xed\xa0\x80"), "\\xed\\xa0\\x80") << "surrogate";
+  EXPECT_EQ(terminal_line("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80") << "beyond U+10FFFF";
+}
+
+TEST(TerminalTextTest, MessagesKeepTheirLinesAndCellsDoNot) {
+  EXPECT_EQ(terminal_text("a\n\tb\x1b"), "a\n\tb\\x1b");
+  EXPECT_EQ(terminal_line("a\n\tb"), "a\\n\\tb");
+  EXPECT_FALSE(is_terminal_line("a\nb"));
+}
+
+}  // namespace
+}  // namespace sftbench

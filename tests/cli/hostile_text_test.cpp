@@ -1,0 +1,105 @@
+// Text that would command a terminal, on every way through the program.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "cli/log_format.h"
+#include "cli/program.h"
+#include "cli/sweep_view.h"
+#include "spdlog/sinks/ostream_sink.h"
+#include "spdlog/spdlog.h"
+
+namespace sftbench {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kClear = "\x1b[2J";
+
+MATCHER(CommandsNoTerminal, "") {
+  return arg.find_first_of("\x1b\x07\x7f\r") == std::string::npos;
+}
+
+TEST(HostileTextTest, MessagesOfALogCommandNoTerminal) {
+  std::ostringstream out;
+  spdlog::logger logger("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(out));
+  logger.set_formatter(log_format("%l: %v"));
+  logger.warn("skipped {}: {}", "a" + kClear, "b\nc");
+  EXPECT_EQ(out.str(), "warning: skipped a\\x1b[2J: b\nc\n");
+}
+
+TEST(HostileTextTest, NamesOfASweepCommandNoTerminal) {
+  std::ostringstream out;
+  SweepView view(out, true, [](const Cell&) { return "m" + kClear + "\nx"; });
+  Heartbeat heartbeat;
+  heartbeat.phase = "load" + kClear;
+  const Cell cell;
+  SweepState state;
+  state.running = {{&cell, &heartbeat, 2}};
+  EXPECT_EQ(view.live_lines(state, 200, 20).at(1), "  m\\x1b[2J\\nx: load\\x1b[2J, 0:02");
+  view.on_retry(cell, {});
+  EXPECT_THAT(out.str(), CommandsNoTerminal());
+}
+
+TEST(HostileTextTest, WhatTheUserTypedOrNamedComesBackHarmless) {
+  const auto folder = fresh_folder("hostile_words");
+  std::ofstream(folder / ("s" + kClear + ".yaml")) << "entitySpace: 7\n";
+  std::ofstream(folder / "space.yaml") << "a\x1b: \x1b\n";
+  std::ofstream(folder / "keys.yaml") << "\"a\\x9b31m\": \"\\e[2J\"\n";
+  const std::vector<std::vector<std::string>> commands = {
+      {"run", "s" + kClear + ".yaml"},
+      {"expand", "s" + kClear + ".yaml"},
+      {"expand", "space.yaml"},
+      {"expand", "keys.yaml"},
+      {"expand", "none" + kClear},
+      {"run", "--" + kClear},
+      {"models", kClear},
+      {"report", "no" + kClear},
+      {"report", ".", "--format", kClear},
+      {"run", "--experiment", kClear, "--set", "model_name=" + kClear},
+      {"run", "--job", "none" + kClear},
+      {"weights", "fetch", kClear},
+      {kClear},
+  };
+  for (const std::vector<std::string>& words : commands) {
+    const ProgramResult result = run_program(words, {}, folder);
+    EXPECT_EQ(result.status, 2) << result.err;
+    EXPECT_THAT(result.out + result.err, CommandsNoTerminal());
+    EXPECT_THAT(result.err, Not(HasSubstr("\xc2\x9b")));
+    EXPECT_THAT(result.err, Not(HasSubstr("a bug")));
+  }
+}
+
+TEST(HostileTextTest, AResultFileCommandsNoTerminal) {
+  const auto folder = fresh_folder("hostile_result");
+  ASSERT_EQ(run_program({"run", "--backend", "simulate", "--experiment",
+                         "finetune_full_benchmark-v1.0.0", "--set", "model_name=smollm2-135m",
+                         "--set", "number_gpus=1", "--set", "gpu_model=NVIDIA-A100-SXM4-80GB",
+                         "--set", "model_max_length=512", "--set", "batch_size=1"},
+                        {}, folder)
+                .status,
+            0);
+  std::filesystem::path file;
+  for (const std::string& name : file_names_below(folder / "results"))
+    if (std::filesystem::path(name).extension() == ".json") file = folder / "results" / name;
+  std::stringstream content;
+  content << std::ifstream(file).rdbuf();
+  std::string text = content.str();
+  const size_t model = text.find("\"smollm2-135m\"", text.find("\"inputs\""));
+  ASSERT_NE(model, std::string::npos);
+  std::ofstream(file) << text.replace(model + 1, 3, "=\\u001b[2J\\u009b|<b>");
+  for (const char* format : {"table", "csv", "md"}) {
+    const ProgramResult result = run_program(
+        {"report", "results", "--include-simulated", "--wide", "--format", format}, {}, folder);
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_THAT(result.out + result.err, CommandsNoTerminal());
+    EXPECT_THAT(result.out, Not(HasSubstr("\xc2\x9b")));
+  }
+}
+
+}  // namespace
+}  // namespace sftbench
