@@ -7,12 +7,20 @@
 #include "sftbench/base/json_builder.h"
 
 namespace sftbench {
+namespace {
+
+constexpr size_t kLongestProblem = 400;
+
+}  // namespace
+
 std::string json_problem(const Json::exception& error) {
   // "[json.exception.parse_error.101] parse error at line 1, column 7: <problem>", some without the place.
   const std::string_view text = error.what();
   const size_t place = text.find("] parse error at ");
   const size_t end = place == std::string_view::npos ? text.find("] ") : text.find(": ", place);
-  return std::string(end == std::string_view::npos ? text : text.substr(end + 2));
+  const std::string problem(end == std::string_view::npos ? text : text.substr(end + 2));
+  // It quotes the number or the text that it stumbles over, whole.
+  return problem.size() <= kLongestProblem ? problem : problem.substr(0, kLongestProblem) + "...";
 }
 
 Diagnostic json_diagnostic(const std::string& origin, std::string_view text, size_t position,

@@ -3,6 +3,7 @@
 #include "sftbench/plan/training_job.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -12,15 +13,26 @@
 namespace sftbench {
 namespace {
 
+// What a number may be. A job is written by the program and edited by people.
+struct Range {
+  double least = 0;
+  double most = 0;
+};
+constexpr double kMostSteps = std::numeric_limits<int32_t>::max();
+constexpr Range kCount = {1, kMostSteps};
+constexpr Range kCountOrNone = {0, kMostSteps};
+constexpr Range kSeconds = {1e-3, 1e9};
+constexpr Range kFraction = {0, 1};
+
 template <typename Visitor>
 void visit(TrainingJob& job, Visitor& visitor) {
   visitor.field("experiment", job.experiment);
   visitor.field("experiment_id", job.experiment_id);
   visitor.field("entity_id", job.entity_id);
   visitor.field("tuning", job.tuning);
-  visitor.field("runs", job.runs);
+  visitor.field("runs", job.runs, {1, 1000});
   visitor.field("seed", job.seed);
-  visitor.field("sample_period_s", job.sample_period_s);
+  visitor.field("sample_period_s", job.sample_period_s, kSeconds);
   visitor.field("trace_path", job.trace_path);
   visitor.section("model", [&] {
     visitor.field("name", job.model.name);
@@ -33,15 +45,15 @@ void visit(TrainingJob& job, Visitor& visitor) {
     visitor.field("path", job.data.path);
     visitor.field("text_field", job.data.text_field);
     visitor.field("response_template", job.data.response_template);
-    visitor.field("model_max_length", job.data.model_max_length);
+    visitor.field("model_max_length", job.data.model_max_length, kCount);
     visitor.field("padding", job.data.padding);
     visitor.field("token_cache_directory", job.data.token_cache_directory);
   });
   visitor.section("batches", [&] {
-    visitor.field("per_device_batch_size", job.batches.per_device_batch_size);
-    visitor.field("gradient_accumulation_steps", job.batches.gradient_accumulation_steps);
-    visitor.field("max_steps", job.batches.max_steps);
-    visitor.field("num_train_epochs", job.batches.num_train_epochs);
+    visitor.field("per_device_batch_size", job.batches.per_device_batch_size, kCount);
+    visitor.field("gradient_accumulation_steps", job.batches.gradient_accumulation_steps, kCount);
+    visitor.field("max_steps", job.batches.max_steps, {-kMostSteps, kMostSteps});
+    visitor.field("num_train_epochs", job.batches.num_train_epochs, {0, 1e9});
     visitor.field("stop_after_seconds", job.batches.stop_after_seconds);
     visitor.field("auto_stop_method", job.batches.auto_stop_method);
   });
@@ -51,23 +63,23 @@ void visit(TrainingJob& job, Visitor& visitor) {
   });
   visitor.section("optimizer", [&] {
     visitor.field("name", job.optimizer.name);
-    visitor.field("learning_rate", job.optimizer.learning_rate);
+    visitor.field("learning_rate", job.optimizer.learning_rate, {0, 1e9});
     visitor.field("weight_decay", job.optimizer.weight_decay);
-    visitor.field("beta1", job.optimizer.betas[0]);
-    visitor.field("beta2", job.optimizer.betas[1]);
+    visitor.field("beta1", job.optimizer.betas[0], kFraction);
+    visitor.field("beta2", job.optimizer.betas[1], kFraction);
     visitor.field("epsilon", job.optimizer.epsilon);
     visitor.field("max_grad_norm", job.optimizer.max_grad_norm);
     visitor.field("schedule", job.optimizer.schedule);
     visitor.object("schedule_options", job.optimizer.schedule_options);
-    visitor.field("warmup_ratio", job.optimizer.warmup_ratio);
-    visitor.field("warmup_steps", job.optimizer.warmup_steps);
+    visitor.field("warmup_ratio", job.optimizer.warmup_ratio, kFraction);
+    visitor.field("warmup_steps", job.optimizer.warmup_steps, kCountOrNone);
   });
   visitor.section("device", [&] {
     visitor.field("kind", job.device.kind);
     visitor.field("gpu_model", job.device.gpu_model);
-    visitor.field("ranks", job.device.ranks);
-    visitor.field("nodes", job.device.nodes);
-    visitor.field("threads", job.device.threads);
+    visitor.field("ranks", job.device.ranks, {1, 65536});
+    visitor.field("nodes", job.device.nodes, {1, 65536});
+    visitor.field("threads", job.device.threads, {0, 65536});
   });
   visitor.section("parallel", [&] {
     visitor.field("strategy", job.parallel.strategy);
@@ -78,7 +90,7 @@ void visit(TrainingJob& job, Visitor& visitor) {
     visitor.field("reduce_dtype", job.parallel.reduce_dtype);
     visitor.field("enable_roce", job.parallel.enable_roce);
     visitor.field("distribute_one_rank", job.parallel.distribute_one_rank);
-    visitor.field("timeout_s", job.parallel.timeout_s);
+    visitor.field("timeout_s", job.parallel.timeout_s, kSeconds);
   });
   visitor.section("activations", [&] {
     visitor.field("gradient_checkpointing", job.activations.gradient_checkpointing);
@@ -91,13 +103,13 @@ void visit(TrainingJob& job, Visitor& visitor) {
     visitor.field("fused_rope", job.kernels.fused_rope);
   });
   visitor.section("lora", [&] {
-    visitor.field("rank", job.lora.rank);
+    visitor.field("rank", job.lora.rank, kCount);
     visitor.field("alpha", job.lora.alpha);
-    visitor.field("dropout", job.lora.dropout);
+    visitor.field("dropout", job.lora.dropout, kFraction);
     visitor.field("target_modules", job.lora.target_modules);
   });
   visitor.section("prompt", [&] {
-    visitor.field("virtual_tokens", job.prompt.virtual_tokens);
+    visitor.field("virtual_tokens", job.prompt.virtual_tokens, kCount);
     visitor.field("init", job.prompt.init);
     visitor.field("init_text", job.prompt.init_text);
   });
@@ -105,8 +117,8 @@ void visit(TrainingJob& job, Visitor& visitor) {
     visitor.field("model_directory", job.save.model_directory);
     visitor.field("checkpoint_directory", job.save.checkpoint_directory);
     visitor.field("strategy", job.save.strategy);
-    visitor.field("steps", job.save.steps);
-    visitor.field("total_limit", job.save.total_limit);
+    visitor.field("steps", job.save.steps, kCount);
+    visitor.field("total_limit", job.save.total_limit, kCountOrNone);
     visitor.field("resume_from", job.save.resume_from);
   });
   visitor.object("inputs", job.inputs);
@@ -115,7 +127,7 @@ void visit(TrainingJob& job, Visitor& visitor) {
 class Writer {
  public:
   template <typename Value>
-  void field(const char* key, const Value& value) {
+  void field(const char* key, const Value& value, const Range& = {}) {
     (*at_)[key] = value;
   }
   void object(const char* key, const Json& value) { (*at_)[key] = value; }
@@ -136,21 +148,34 @@ class Writer {
   Json* at_ = &root_;
 };
 
+constexpr size_t kMostErrors = 100;
+constexpr size_t kLongestName = 200;
+
 class Reader {
  public:
   Reader(const Json& root, std::string origin) : origin_(std::move(origin)), at_(&root) {
     if (!root.is_object()) error("", "not an object", "a training job");
   }
 
+  // False when the job does not have it.
   template <typename Value>
-  void field(const char* key, Value& value) {
+  bool field(const char* key, Value& value) {
     const Json* found = member(key);
-    if (found == nullptr) return;
-    if (matches(*found, value)) {
-      value = found->get<Value>();
-    } else {
-      error(key, "found " + found->dump().substr(0, 60), expectation(value));
-    }
+    if (found == nullptr) return false;
+    const bool right = matches(*found, value);
+    if (right) value = found->get<Value>();
+    if (!right) error(key, "found " + found->dump().substr(0, 60), expectation(value));
+    return right;
+  }
+
+  template <typename Number>
+  void field(const char* key, Number& value, const Range& range) {
+    if (!field(key, value)) return;
+    const auto number = static_cast<double>(value);
+    if (number >= range.least && number <= range.most) return;
+    const auto text = [](double bound) { return Json(static_cast<Number>(bound)).dump(); };
+    error(key, "found " + Json(value).dump(),
+          "a number from " + text(range.least) + " to " + text(range.most));
   }
 
   void object(const char* key, Json& value) {
@@ -185,7 +210,9 @@ class Reader {
     if (!at_->is_object()) return;
     for (const auto& [key, value] : at_->items()) {
       if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
-      error(key, "unknown key", "one of " + join(known_), nearest_spelling(key, known_));
+      if (errors_.size() == kMostErrors) return;  // the first hundred say enough
+      error(key.substr(0, kLongestName), "unknown key", "one of " + join(known_),
+            nearest_spelling(key, known_));
     }
   }
 
@@ -216,7 +243,11 @@ class Reader {
   }
   static bool matches(const Json& json, bool) { return json.is_boolean(); }
   static bool matches(const Json& json, double) { return json.is_number(); }
-  static bool matches(const Json& json, int64_t) { return json.is_number_integer(); }
+  static bool matches(const Json& json, int64_t) {
+    const bool too_large = json.is_number_unsigned() &&
+                           json.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()};
+    return json.is_number_integer() && !too_large;
+  }
   static bool matches(const Json& json, uint64_t) { return json.is_number_unsigned(); }
 
   static std::string expectation(const std::string&) { return "text"; }

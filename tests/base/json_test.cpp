@@ -51,6 +51,11 @@ TEST(ParseJsonTest, ValuesAreThoseOfTheLibrary) {
     EXPECT_NE(problem_of(text), "") << text;
 }
 
+TEST(ParseJsonTest, AProblemIsNoLongerThanAMessage) {
+  EXPECT_LT(problem_of(std::string(1'000'000, '1')).size(), 500u);
+  EXPECT_LT(problem_of("\"" + std::string(1'000'000, 'x')).size(), 500u);
+}
+
 TEST(ParseJsonTest, ManyMembersTakeTimeByTheirNumber) {
   std::string text = "{\"x\": 0";
   for (int i = 0; i < 500'000; ++i) text += ",\"" + std::to_string(i) + "\":0";

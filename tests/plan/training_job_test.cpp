@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "sftbench/base/error.h"
 
 namespace sftbench {
@@ -92,6 +94,39 @@ TEST(TrainingJobTest, AllThatIsWrongIsListedWithItsKey) {
             "job.json: kernels.fused_loss: found 1; expected true or false\n"
             "job.json: lora.target_modules: found [\"q_proj\",3]; expected a list of texts\n"
             "job.json: inputs: found []; expected an object");
+}
+
+TEST(TrainingJobTest, NumbersThatNoJobCanHaveAreRefused) {
+  const struct {
+    const char *section, *key;
+    Json value;
+    const char* expected;
+  } cases[] = {
+      {"data", "model_max_length", 0, "a number from 1 to 2147483647"},
+      {"batches", "per_device_batch_size", -4, "a number from 1 to 2147483647"},
+      {"batches", "gradient_accumulation_steps", 0, "a number from 1 to 2147483647"},
+      {"batches", "max_steps", int64_t{1} << 40, "a number from -2147483647 to 2147483647"},
+      {"batches", "per_device_batch_size", 18446744073709551615U, "an integer"},
+      {"optimizer", "beta1", 1.5, "a number from 0.0 to 1.0"},
+      {"device", "ranks", 1'000'000'000, "a number from 1 to 65536"},
+      {"device", "threads", -5, "a number from 0 to 65536"},
+      {"lora", "rank", 0, "a number from 1 to 2147483647"},
+      {"save", "total_limit", -1, "a number from 0 to 2147483647"},
+  };
+  for (const auto& c : cases) {
+    Json json = to_json(unusual_job());
+    json[c.section][c.key] = c.value;
+    EXPECT_EQ(error_of(json), std::string("job.json: ") + c.section + "." + c.key + ": found " +
+                                  c.value.dump() + "; expected " + c.expected);
+  }
+}
+
+TEST(TrainingJobTest, UnknownKeysWithoutEndAreCutOff) {
+  Json json = to_json(unusual_job());
+  auto& members = json["batches"].get_ref<Json::object_t&>();
+  for (int i = 0; i < 100'000; ++i) members.emplace_back("key" + std::to_string(i), i);
+  const std::string error = error_of(json);
+  EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 99);
 }
 
 TEST(TrainingJobTest, WhatIsNoObjectIsNoJob) {
