@@ -209,6 +209,10 @@ int run_app(int argc, char** argv) {
                  terminal_text(error.what()).c_str());
     return kFailedExitCode;
   } catch (const std::exception& error) {
+    // What CLI11 lets through of a flag with a number: --no-retry-failed=99999999999999999999
+    if (std::string_view(error.what()) == "stoll")
+      return report(
+          InputError("a flag takes no number that large; leave out '=' and what follows"));
     std::fprintf(stderr, "sftbench: a bug, please report it with the command: %s\n",
                  terminal_text(error.what()).c_str());
     return kFailedExitCode;

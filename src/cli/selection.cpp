@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
@@ -10,6 +11,7 @@
 namespace sftbench {
 namespace {
 
+constexpr int64_t kMostProcesses = 65536;
 constexpr int64_t kShown = 5;  // entities that an error message lists
 
 [[noreturn]] void fail(std::string key, std::string message, std::string expected = {},
@@ -158,15 +160,23 @@ ResolveOptions resolve_options(const Space& space, const Selection& selection) {
       choose("--padding", selection.padding, space.padding, options.padding, known_paddings());
   if (selection.ranks < 1)
     fail("--ranks", "found " + std::to_string(selection.ranks), "at least 1");
+  if (selection.ranks > kMostProcesses)
+    fail("--ranks", "found " + std::to_string(selection.ranks),
+         "at most " + std::to_string(kMostProcesses));
   if (selection.threads < 0)
     fail("--threads", "found " + std::to_string(selection.threads), "0 or more");
+  if (selection.threads > kMostProcesses)
+    fail("--threads", "found " + std::to_string(selection.threads),
+         "at most " + std::to_string(kMostProcesses));
   options.gradient_sync = choose("--gradient-sync", selection.gradient_sync, {},
                                  options.gradient_sync, {"last", "each"});
   options.reduce_dtype =
       choose("--reduce-dtype", selection.reduce_dtype, {}, options.reduce_dtype,
                                 {"float32", "bfloat16"});
-  if (selection.communication_timeout_s <= 0)
-    fail("--communication-timeout", "found " + json_text(Json(selection.communication_timeout_s)),
+  const double timeout_s = selection.communication_timeout_s;
+  if (!(timeout_s >= 1e-3 && timeout_s <= 1e9))  // not for NaN either
+    fail("--communication-timeout",
+         "found " + (std::isnan(timeout_s) ? "nan" : json_text(Json(timeout_s))),
          "a number of seconds above 0");
   options.distribute_one_rank = selection.distribute_one_rank;
   options.communication_timeout_s = selection.communication_timeout_s;

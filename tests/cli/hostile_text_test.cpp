@@ -84,8 +84,8 @@ TEST(HostileTextTest, AResultFileCommandsNoTerminal) {
                 .status,
             0);
   std::filesystem::path file;
-  for (const std::string& name : file_names_below(folder / "results"))
-    if (std::filesystem::path(name).extension() == ".json") file = folder / "results" / name;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder / "results"))
+    if (entry.path().extension() == ".json") file = entry.path();
   std::stringstream content;
   content << std::ifstream(file).rdbuf();
   std::string text = content.str();
@@ -99,6 +99,31 @@ TEST(HostileTextTest, AResultFileCommandsNoTerminal) {
     EXPECT_THAT(result.out + result.err, CommandsNoTerminal());
     EXPECT_THAT(result.out, Not(HasSubstr("\xc2\x9b")));
   }
+}
+
+TEST(HostileTextTest, NumbersThatAreNoneEndBeforeAnythingRuns) {
+  const auto folder = fresh_folder("hostile_numbers");
+  std::ofstream(folder / "space.yaml")
+      << "sampleStoreIdentifier: s\n"
+         "experiments: [{experimentIdentifier: finetune_full_benchmark-v1.0.0,"
+         " actuatorIdentifier: SFTTrainer}]\nentitySpace:\n"
+         "- {identifier: model_name, propertyDomain: {values: [smollm2-135m]}}\n"
+         "- {identifier: number_gpus, propertyDomain: {values: [0]}}\n"
+         "- {identifier: model_max_length, propertyDomain: {values: [64]}}\n"
+         "- {identifier: batch_size, propertyDomain: {values: [1]}}\n";
+  for (const char* option : {"--ranks=99999999999999999999999", "--communication-timeout=nan",
+                             "--threads=99999999", "--no-retry-failed=99999999999999999999999"}) {
+    const ProgramResult result =
+        run_program({"sweep", "space.yaml", "--backend", "simulate", "--weights", "random", option},
+                    {}, folder);
+    EXPECT_EQ(result.status, 2) << option << ": " << result.err;
+    EXPECT_THAT(result.err, Not(HasSubstr("a bug")));
+    EXPECT_FALSE(std::filesystem::exists(folder / "results")) << option;
+  }
+  const ProgramResult result =
+      run_program({"dataset", "count", std::string(5000, 'x')}, {}, folder);
+  EXPECT_EQ(result.status, 2) << result.err;
+  EXPECT_THAT(result.err, Not(HasSubstr("a bug")));
 }
 
 }  // namespace
