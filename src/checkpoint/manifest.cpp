@@ -9,6 +9,7 @@
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/json_text.h"
 
 namespace sftbench {
 namespace {
@@ -26,7 +27,7 @@ Diagnostic finding(const fs::path& file, std::string message, std::string expect
 }
 
 std::string text_of(const Json& json) {
-  return json.dump(1) + "\n";
+  return json_text(json, 1) + "\n";
 }
 
 bool begins(const std::string& name, std::string_view with) {

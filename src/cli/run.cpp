@@ -65,7 +65,7 @@ Plan plan_from_space(const RunArguments& arguments) {
   warn(loaded.warnings);
   const MeasurementRequest request = choose_request(loaded.space, arguments.selection);
   ResolveOptions options = resolve_options(loaded.space, arguments.selection);
-  options.sample_period_s = arguments.sample_period_s;
+  options.sample_period_s = require_seconds("--sample-period", arguments.sample_period_s);
   options.backend = arguments.backend.name();
 
   Plan plan;

@@ -172,17 +172,19 @@ ResolveOptions resolve_options(const Space& space, const Selection& selection) {
                                  options.gradient_sync, {"last", "each"});
   options.reduce_dtype =
       choose("--reduce-dtype", selection.reduce_dtype, {}, options.reduce_dtype,
-                                {"float32", "bfloat16"});
-  const double timeout_s = selection.communication_timeout_s;
-  if (!(timeout_s >= 1e-3 && timeout_s <= 1e9))  // not for NaN either
-    fail("--communication-timeout",
-         "found " + (std::isnan(timeout_s) ? "nan" : json_text(Json(timeout_s))),
-         "a number of seconds above 0");
+             {"float32", "bfloat16"});
   options.distribute_one_rank = selection.distribute_one_rank;
-  options.communication_timeout_s = selection.communication_timeout_s;
+  options.communication_timeout_s =
+      require_seconds("--communication-timeout", selection.communication_timeout_s);
   options.cpu_ranks = selection.ranks;
   options.threads = selection.threads;
   return options;
+}
+
+double require_seconds(const std::string& option, double seconds) {
+  if (seconds >= 1e-3 && seconds <= 1e9) return seconds;  // not so for NaN
+  fail(option, "found " + (std::isnan(seconds) ? "nan" : json_text(Json(seconds))),
+       "a number of seconds above 0");
 }
 
 }  // namespace sftbench

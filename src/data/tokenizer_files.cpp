@@ -9,6 +9,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
+#include "sftbench/base/json_text.h"
 
 namespace sftbench {
 namespace {
@@ -98,7 +99,7 @@ Json list_of(const AddedTokens& tokens) {
 
 std::string indented(const Json& value) {
   std::string text;
-  for (const char c : value.dump(2)) {
+  for (const char c : json_text(value, 2)) {
     text += c;
     if (c == '\n') text += "  ";
   }
@@ -190,7 +191,7 @@ class Files {
   // `changed` if it says anything else than the file does.
   void add_changed(const char* name, const Json& changed) {
     if (has(name) && json(name) == changed) return copy(name);
-    add(name, changed.dump(2) + "\n");
+    add(name, json_text(changed, 2) + "\n");
   }
 
   std::vector<TokenizerFile> take() { return std::move(list_); }

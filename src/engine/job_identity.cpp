@@ -67,7 +67,7 @@ Json identity_of(const TrainingJob& job) {
 }
 
 std::string digest_of(const Json& identity) {
-  return digest(identity.dump());
+  return digest(json_text(identity));
 }
 
 std::vector<std::string> differences(const Json& saved, const Json& now) {

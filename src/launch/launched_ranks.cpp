@@ -5,7 +5,7 @@
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
-#include "sftbench/base/printable.h"
+#include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -110,7 +110,7 @@ Opening decode(const std::string& text) {
   Opening opening = {{}, json.at("digest")};
   if (json.contains("code")) {
     const auto told = [&json](const char* key) {
-      return printable_text(json.at(key).get<std::string>());
+      return terminal_text(json.at(key).get<std::string>());
     };
     opening.ending = ErrorClass{json.at("code"), told("message"), told("evidence")};
   }

@@ -6,6 +6,7 @@
 #include "launch/advance_to_the_end.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
 #include "sftbench/base/shared_file.h"
 #include "sftbench/plan/job_file.h"
 #include "sftbench/results/store.h"

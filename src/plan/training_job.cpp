@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -173,8 +174,8 @@ class Reader {
     if (!field(key, value)) return;
     const auto number = static_cast<double>(value);
     if (number >= range.least && number <= range.most) return;
-    const auto text = [](double bound) { return Json(static_cast<Number>(bound)).dump(); };
-    error(key, "found " + Json(value).dump(),
+    const auto text = [](double bound) { return json_text(Json(static_cast<Number>(bound))); };
+    error(key, "found " + json_text(Json(value)),
           "a number from " + text(range.least) + " to " + text(range.most));
   }
 

@@ -8,7 +8,7 @@
 #include "ranks/rendezvous.h"
 #include "ranks/tcp_socket.h"
 #include "sftbench/base/clock.h"
-#include "sftbench/base/printable.h"
+#include "sftbench/base/terminal_text.h"
 
 namespace sftbench {
 namespace {
@@ -28,7 +28,7 @@ std::vector<RankInfo> ranks_of(const Message& welcome, int world_size) {
     ranks.push_back({.rank = static_cast<int>(ranks.size()),
                      .local_rank = static_cast<int>(number_of(parts[at])),
                      .node = static_cast<int>(number_of(parts[at + 1])),
-                     .host = printable_line(parts[at + 2]),
+                     .host = terminal_line(parts[at + 2]),
                      .pid = number_of(parts[at + 3])});
   }
   return ranks;
@@ -119,12 +119,12 @@ class Guest {
 
   [[noreturn]] static void refused(const Message& message) {
     const bool whole = message.parts.size() == 2;
-    if (whole && message.parts[0].empty()) throw InputError(printable_text(message.parts[1]));
+    if (whole && message.parts[0].empty()) throw InputError(terminal_text(message.parts[1]));
     const int64_t code = whole ? number_of(message.parts[0]) : 0;
     if (!whole || code < 0 || code > static_cast<int64_t>(ReasonCode::kInternal)) {
       throw RunError(ReasonCode::kNccl, "turned away by rank 0");
     }
-    throw RunError(static_cast<ReasonCode>(code), printable_text(message.parts[1]));
+    throw RunError(static_cast<ReasonCode>(code), terminal_text(message.parts[1]));
   }
 
   Meeting met(const Message& welcome, Connection& host) const {

@@ -1,6 +1,6 @@
 #include "ranks/hello.h"
 
-#include "sftbench/base/printable.h"
+#include "sftbench/base/terminal_text.h"
 
 namespace sftbench {
 namespace {
@@ -24,15 +24,15 @@ Hello hello_from(const Message& message) {
   if (message.kind != MessageKind::kHello || parts.size() < kLeastParts || parts[0] != kMagic) {
     throw RunError(ReasonCode::kNccl, "what came is no rank of sftbench");
   }
-  return {.version = printable_line(parts[1]),
+  return {.version = terminal_line(parts[1]),
           .session = parts[2],
           .world_size = static_cast<int>(number_of(parts[3])),
           .info = {.rank = static_cast<int>(number_of(parts[4])),
                    .local_rank = static_cast<int>(number_of(parts[5])),
                    .node = static_cast<int>(number_of(parts[6])),
-                   .host = printable_line(parts[7]),
+                   .host = terminal_line(parts[7]),
                    .pid = number_of(parts[8])},
-          .problem = parts.size() > kLeastParts ? printable_text(parts[kLeastParts]) : ""};
+          .problem = parts.size() > kLeastParts ? terminal_text(parts[kLeastParts]) : ""};
 }
 
 }  // namespace sftbench

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "ranks/rendezvous.h"
-#include "sftbench/base/printable.h"
+#include "sftbench/base/terminal_text.h"
 
 namespace sftbench {
 namespace {
@@ -29,7 +29,7 @@ void Hub::receive(int from, const Message& message, double now_s) {
   member.heard_s = now_s;
   switch (message.kind) {
     case MessageKind::kAlive:
-      if (!message.parts.empty()) member.where = printable_line(message.parts.front());
+      if (!message.parts.empty()) member.where = terminal_line(message.parts.front());
       return;
     case MessageKind::kGather:
       return gather(from, message, now_s);

@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "ranks/keyed_hash.h"
-#include "sftbench/base/printable.h"
+#include "sftbench/base/terminal_text.h"
 
 namespace sftbench {
 namespace {
@@ -119,7 +119,7 @@ int64_t number_of(const std::string& text) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size() || text.empty()) {
-    malformed("'" + printable_line(text.substr(0, 40)) + "' for a number");
+    malformed("'" + terminal_line(text.substr(0, 40)) + "' for a number");
   }
   return number;
 }
@@ -137,7 +137,7 @@ RankFailure failure_of(const Message& message) {
     malformed("a reason of number " + std::to_string(code));
   }
   return {static_cast<int>(number_of(message.parts[0])), static_cast<ReasonCode>(code),
-          printable_text(message.parts[2]), printable_text(message.parts[3]),
+          terminal_text(message.parts[2]), terminal_text(message.parts[3]),
           !message.parts[4].empty()};
 }
 

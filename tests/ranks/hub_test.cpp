@@ -262,11 +262,11 @@ TEST(MessageTest, WhatOthersSayIsMadePrintable) {
   EXPECT_EQ(failure_of(message).evidence, "\\xff\\x07");
   Hub hub(2, {}, 0);
   hub.receive(1, {MessageKind::kAlive, {"here\x1b\n"}}, 0);
-  EXPECT_EQ(hub.whereabouts()[1], "here\\x1b\\x0a");
+  EXPECT_EQ(hub.whereabouts()[1], "here\\x1b\\n");
   Hello hello{
       .version = "1\x1b", .session = "s", .info = {.rank = 1, .host = "h\n"}, .problem = "p\r"};
   hello = hello_from(to_message(hello));
-  EXPECT_EQ(hello.version + hello.info.host + hello.problem, "1\\x1bh\\x0ap\\x0d");
+  EXPECT_EQ(hello.version + hello.info.host + hello.problem, "1\\x1bh\\np\\x0d");
 }
 
 TEST(MessageTest, NumbersAndFailuresAreCheckedToo) {

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "results/sample_measurement.h"
-#include "sweep/temporary_folder.h"
+#include "results/temporary_folder.h"
 
 namespace sftbench {
 namespace {

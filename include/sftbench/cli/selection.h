@@ -57,4 +57,7 @@ MeasurementRequest choose_request(const Space& space, const Selection& selection
 // --padding, --gradient-sync or --reduce-dtype.
 ResolveOptions resolve_options(const Space& space, const Selection& selection);
 
+// `seconds`, from 0.001 to 1e9. Throws InputError naming `option` for any other number.
+double require_seconds(const std::string& option, double seconds);
+
 }  // namespace sftbench
