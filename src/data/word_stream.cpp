@@ -60,7 +60,7 @@ InputError bad_seed(const std::string& origin, std::string what, std::string exp
 std::string json_escaped(std::string_view text, const std::string& what,
                          const std::string& origin) {
   try {
-    const std::string quoted = Json(text).dump(-1, ' ', true, Json::error_handler_t::replace);
+    const std::string quoted = Json(text).dump(-1, ' ', true, Json::error_handler_t::strict);
     return quoted.substr(1, quoted.size() - 2);
   } catch (const Json::type_error&) {
     throw bad_seed(origin, what + " is not UTF-8", "UTF-8");

@@ -91,10 +91,12 @@ TEST_F(ReportTest, CsvIsAdosAndSaysWhatItLeavesOut) {
 TEST_F(ReportTest, JsonHasTheMeasurementsWhole) {
   const Json all = Json::parse(Report({dir_, "--format", "json"}).out);
   EXPECT_EQ(all,
-            Json({to_json(sample_valid()), to_json(sample_invalid()), to_json(sample_failed())}));
+            Json({stored(sample_valid(), "a"), stored(sample_invalid(), "b"),
+                  stored(sample_failed(), "c")}));
   const std::string lines = Report({dir_, "--format", "jsonl", "--status", "invalid,failed"}).out;
   EXPECT_EQ(lines,
-            to_json(sample_invalid()).dump() + "\n" + to_json(sample_failed()).dump() + "\n");
+            stored(sample_invalid(), "b").dump() + "\n" + stored(sample_failed(), "c").dump() +
+                "\n");
 }
 
 TEST_F(ReportTest, HtmlIsAPageAndGoesToAFileWhole) {

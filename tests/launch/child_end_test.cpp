@@ -153,6 +153,8 @@ TEST(ChildRequestTest, WhatIsNoRequestIsAnInputErrorThatSaysWhy) {
   ChildRequest request;
   request.job.model.hf_config = Json::object();
   request.job.inputs = Json::object();
+  request.job.data.model_max_length = 8;
+  request.job.batches.per_device_batch_size = 1;
   request.cpus = {3, 5};
   Json json = to_json(request);
   EXPECT_EQ(to_json(child_request_from_json(json, "x")), json);

@@ -316,13 +316,13 @@ TEST(SampleTest, WritingKeepsWhatIsNoMeasurementAside) {
   store.write(m, "k", 2);
   put(directory, file, R"({"schema": "sftbench.measurement/2"})");
   store.write(m, "k", 2);
-  store.write(m, "k", 2);  // replaces a measurement
+  store.write(m, "k", 2);  // becomes a repeat
   EXPECT_EQ(store.status_of(m.experiment, "k", 2), Status::kValid);
   EXPECT_EQ(read_file(directory / (file + ".aside")), "mine");
   EXPECT_EQ(read_file(directory / (file + ".aside.2")), R"({"schema": "sftbench.measurement/2"})");
   EXPECT_FALSE(fs::exists(directory / (file + ".aside.3")));
   const StoreScan scan = store.scan();
-  EXPECT_THAT(scan.results, SizeIs(1));
+  EXPECT_THAT(scan.results, SizeIs(2));
   EXPECT_THAT(scan.skipped, IsEmpty());
 }
 

@@ -59,12 +59,14 @@ class SealTest : public testing::Test {
 };
 
 TEST_F(SealTest, AWrittenResultIsReadAndKeepsToTheSchema) {
+  int number = 0;
   for (const Measurement& measurement :
        {sample_valid(), sample_of_ranks(), sample_stability(), sample_invalid(), sample_failed()}) {
-    const fs::path file = store_.write(measurement, "k");
-    EXPECT_EQ(store_.status_of(measurement.experiment, "k"), measurement.status);
+    const std::string key = "k" + std::to_string(number++);
+    const fs::path file = store_.write(measurement, key);
+    EXPECT_EQ(store_.status_of(measurement.experiment, key), measurement.status);
     EXPECT_EQ(schema_violation(file), "");
-    EXPECT_EQ(read_json_file(file.string()).value("key", ""), "k");
+    EXPECT_EQ(read_json_file(file.string()).value("key", ""), key);
   }
   const StoreScan scan = store_.scan();
   EXPECT_THAT(scan.skipped, IsEmpty());

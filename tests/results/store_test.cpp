@@ -61,7 +61,7 @@ Standing write_both(const Measurement& first, const Measurement& second) {
   const fs::path path = store.write(second, "k");
   Standing standing{{}, path.filename(), path.parent_path()};
   for (const auto& entry : fs::directory_iterator(path.parent_path())) {
-    if (entry.path() != path && read_json_file(entry.path()) == to_json(first)) {
+    if (entry.path() != path && read_json_file(entry.path()) == stored(first, "k")) {
       standing.first = entry.path().filename();
     }
   }
