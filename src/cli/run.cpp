@@ -43,7 +43,7 @@ struct RunArguments {
   double sample_period_s = 1.0;
   double timeout_s = 0;        // of each of several runs; 0: none
   double stall_timeout_s = 0;  // the same, without a step
-  std::string trace;       // file for a timeline; empty: none
+  std::string trace;           // file for a timeline; empty: none
   SaveOptions save;
   bool dry_run = false;
 };
@@ -96,6 +96,10 @@ Plan plan_from_job(const RunArguments& arguments) {
   Plan plan;
   JobFile file = read_job_file(arguments.job_path);
   plan.job = std::move(file.job);
+  // The machine's matter, not the job's: a launcher gives it for the node that it has chosen.
+  if (const int64_t threads = require_threads(arguments.selection); threads > 0) {
+    plan.job.device.threads = threads;
+  }
   if (!file.edited.empty()) {
     spdlog::info("{} was edited: {}; inputs and key of the result say so", arguments.job_path,
                  join(file.edited));
@@ -123,7 +127,7 @@ void refuse_beside_job(const CLI::App& command) {
   std::vector<Diagnostic> idle;
   for (const char* option :
        {"SPACE", "--set", "--experiment", "--entity", "--config", "--weights", "--padding",
-        "--ranks", "--threads", "--gradient-sync", "--reduce-dtype", "--distribute-one-rank",
+        "--ranks", "--gradient-sync", "--reduce-dtype", "--distribute-one-rank",
         "--communication-timeout", "--sample-period"}) {
     if (command.count(option) == 0) continue;
     idle.push_back({{},
@@ -141,7 +145,8 @@ void require_folder_of(const std::string& trace) {
   if (trace.empty()) return;
   const std::filesystem::path folder = std::filesystem::absolute(trace).parent_path();
   const bool writable = std::filesystem::is_directory(folder) &&
-                        ::access(folder.c_str(), W_OK) == 0 && !std::filesystem::is_directory(trace);
+                        ::access(folder.c_str(), W_OK) == 0 &&
+                        !std::filesystem::is_directory(trace);
   if (writable) return;
   throw InputError({{{},
                      0,
@@ -442,9 +447,10 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
           "repeat a training job that --dry-run printed, edited or not, or that of a result")
       ->type_name("FILE");
   command
-      ->add_option("--trace", arguments->trace,
-                   "write a timeline of the first steps, computation and communication of every rank, for "
-                   "ui.perfetto.dev")
+      ->add_option(
+          "--trace", arguments->trace,
+          "write a timeline of the first steps, computation and communication of every rank, for "
+          "ui.perfetto.dev")
       ->type_name("FILE");
   add_save_options(*command, arguments->save);
   command->add_flag("--dry-run", arguments->dry_run, "print the training job as JSON and stop");

@@ -163,22 +163,24 @@ ResolveOptions resolve_options(const Space& space, const Selection& selection) {
   if (selection.ranks > kMostProcesses)
     fail("--ranks", "found " + std::to_string(selection.ranks),
          "at most " + std::to_string(kMostProcesses));
-  if (selection.threads < 0)
-    fail("--threads", "found " + std::to_string(selection.threads), "0 or more");
-  if (selection.threads > kMostProcesses)
-    fail("--threads", "found " + std::to_string(selection.threads),
-         "at most " + std::to_string(kMostProcesses));
   options.gradient_sync = choose("--gradient-sync", selection.gradient_sync, {},
                                  options.gradient_sync, {"last", "each"});
-  options.reduce_dtype =
-      choose("--reduce-dtype", selection.reduce_dtype, {}, options.reduce_dtype,
-             {"float32", "bfloat16"});
+  options.reduce_dtype = choose("--reduce-dtype", selection.reduce_dtype, {}, options.reduce_dtype,
+                                {"float32", "bfloat16"});
   options.distribute_one_rank = selection.distribute_one_rank;
   options.communication_timeout_s =
       require_seconds("--communication-timeout", selection.communication_timeout_s);
   options.cpu_ranks = selection.ranks;
-  options.threads = selection.threads;
+  options.threads = require_threads(selection);
   return options;
+}
+
+int64_t require_threads(const Selection& selection) {
+  const std::string found = "found " + std::to_string(selection.threads);
+  if (selection.threads < 0) fail("--threads", found, "0 or more");
+  if (selection.threads > kMostProcesses)
+    fail("--threads", found, "at most " + std::to_string(kMostProcesses));
+  return selection.threads;
 }
 
 double require_seconds(const std::string& option, double seconds) {

@@ -213,7 +213,6 @@ TEST_F(RunJobTest, OptionsThatAJobHasNoEarFor) {
                                              {"--entity", "0"},
                                              {"--experiment", kExperiment},
                                              {"--config", (folder_ / "config.yaml").string()},
-                                             {"--threads", "1"},
                                              {"--padding", "packed"},
                                              {"--distribute-one-rank"},
                                              {"--sample-period", "0.5"}}) {
@@ -227,6 +226,17 @@ TEST_F(RunJobTest, OptionsThatAJobHasNoEarFor) {
   const ProgramResult space = run_job([](Json&) {}, {(folder_ / "space.yaml").string()});
   EXPECT_EQ(space.status, 2);
   EXPECT_THAT(space.err, HasSubstr("SPACE: has no effect on a job"));
+}
+
+TEST_F(RunJobTest, ThreadsAreTheMachinesMatterAndLeaveTheKey) {
+  ASSERT_EQ(run_job([](Json&) {}).status, 0);
+  const std::string key = result_file().stem();
+  fs::remove_all(results());
+  const ProgramResult run = run_job([](Json&) {}, {"--threads", "3"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(result_file().stem(), key);
+  EXPECT_EQ(result()["job"]["device"]["threads"], 3);
+  EXPECT_EQ(run_job([](Json&) {}, {"--threads", "-1"}).status, 2);
 }
 
 TEST_F(RunJobTest, InputsThatAreEditedAreRefused) {
