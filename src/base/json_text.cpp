@@ -8,6 +8,14 @@ std::string json_text(const Json& value, int indent) {
   return value.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
+std::optional<std::string> ascii_json(const Json& value) {
+  try {
+    return value.dump(-1, ' ', true, Json::error_handler_t::strict);
+  } catch (const Json::type_error&) {
+    return std::nullopt;
+  }
+}
+
 // CBOR: the library writes and reads its texts as they are.
 std::string packed_json(const Json& value) {
   std::string packed;

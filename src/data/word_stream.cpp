@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 
 #include "sftbench/base/error.h"
-#include "sftbench/base/json.h"
+#include "sftbench/base/json_text.h"
 
 namespace sftbench {
 namespace {
@@ -59,12 +60,9 @@ InputError bad_seed(const std::string& origin, std::string what, std::string exp
 
 std::string json_escaped(std::string_view text, const std::string& what,
                          const std::string& origin) {
-  try {
-    const std::string quoted = Json(text).dump(-1, ' ', true, Json::error_handler_t::strict);
-    return quoted.substr(1, quoted.size() - 2);
-  } catch (const Json::type_error&) {
-    throw bad_seed(origin, what + " is not UTF-8", "UTF-8");
-  }
+  const std::optional<std::string> quoted = ascii_json(text);
+  if (!quoted) throw bad_seed(origin, what + " is not UTF-8", "UTF-8");
+  return quoted->substr(1, quoted->size() - 2);
 }
 
 WordStream::WordStream(std::string_view seed_text, const std::string& origin, TextUnit unit,

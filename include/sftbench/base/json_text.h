@@ -3,6 +3,7 @@
 // throws there. tests/json_text_test.sh keeps everything else from calling it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,10 @@ namespace sftbench {
 
 // In one line, or with `indent` spaces for each level. Bytes that are not UTF-8 become U+FFFD.
 std::string json_text(const Json& value, int indent = -1);
+
+// In one line of ASCII: escapes stand for all other characters, as in Python's json.dumps(). Nothing where a text is not
+// UTF-8.
+std::optional<std::string> ascii_json(const Json& value);
 
 // Keeps every byte, so that a path names the same file in the process that reads it. Read back by unpacked_json().
 std::string packed_json(const Json& value);
