@@ -95,7 +95,7 @@ class Folder:
             begin = random.randrange(len(content) // 2)
             content[begin : begin + 512] = bytes(len(content[begin : begin + 512]))
         elif kind == 2:
-            content[0] ^= 1 << random.randrange(8)
+            content[random.randrange(len(content))] ^= 1 << random.randrange(8)
         else:
             content = b'{"schema": "somebody.else/1"}\n'
         file.write_bytes(content)
