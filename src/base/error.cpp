@@ -26,6 +26,16 @@ std::string_view to_string(ReasonCode code) {
   return kNames.at(static_cast<size_t>(code));
 }
 
+Diagnostic finding(const std::filesystem::path& file, std::string key, std::string message,
+                   std::string expected) {
+  return {.file = file.string(),
+          .line = 0,
+          .key = std::move(key),
+          .message = std::move(message),
+          .expected = std::move(expected),
+          .nearest = {}};
+}
+
 std::string to_string(const Diagnostic& d) {
   std::string text = d.file;
   if (d.line > 0) text += (text.empty() ? "line " : ":") + std::to_string(d.line);

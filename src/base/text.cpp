@@ -24,6 +24,21 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+// "smollm2-135m" for "smollm2". Empty when none begins so, or the word is too short to mean one.
+std::string shortest_with_beginning(std::string_view word,
+                                    const std::vector<std::string>& candidates) {
+  constexpr size_t kFewestCharacters = 3;
+  if (word.size() < kFewestCharacters) return {};
+  const std::string* best = nullptr;
+  for (const std::string& candidate : candidates) {
+    if (candidate.size() <= word.size()) continue;
+    const bool begins = std::equal(word.begin(), word.end(), candidate.begin(),
+                                   [](char a, char b) { return lower(a) == lower(b); });
+    if (begins && (best == nullptr || candidate.size() < best->size())) best = &candidate;
+  }
+  return best == nullptr ? std::string() : *best;
+}
+
 }  // namespace
 
 std::string nearest_spelling(std::string_view word, const std::vector<std::string>& candidates) {
@@ -39,7 +54,7 @@ std::string nearest_spelling(std::string_view word, const std::vector<std::strin
       best_distance = distance;
     }
   }
-  return best;
+  return best.empty() ? shortest_with_beginning(word, candidates) : best;
 }
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
@@ -49,6 +64,12 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
     text += part;
   }
   return text;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
 std::string shell_quoted(std::string_view word) {

@@ -17,16 +17,6 @@ namespace fs = std::filesystem;
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 
-Diagnostic finding(const fs::path& file, std::string key, std::string message,
-                   std::string expected = {}) {
-  return {.file = file.string(),
-          .line = 0,
-          .key = std::move(key),
-          .message = std::move(message),
-          .expected = std::move(expected),
-          .nearest = {}};
-}
-
 // Where the index says that tensors are: file name -> tensor names.
 using WeightMap = std::map<std::string, std::vector<std::string>>;
 

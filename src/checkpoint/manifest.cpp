@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "checkpoint/refusal.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
@@ -17,14 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kSchema = "sftbench.saved/1";
-
-Diagnostic finding(const fs::path& file, std::string message, std::string expected) {
-  return {file.string(), 0, {}, std::move(message), std::move(expected), {}};
-}
-
-[[noreturn]] void refuse(const fs::path& file, std::string message, std::string expected) {
-  throw InputError({finding(file, std::move(message), std::move(expected))});
-}
 
 std::string text_of(const Json& json) {
   return json_text(json, 1) + "\n";
@@ -58,17 +51,17 @@ Manifest manifest_from_json(const Json& json) {
 std::optional<Diagnostic> problem_of(const fs::path& path, const FileSum& sum) {
   std::error_code error;
   if (!fs::exists(path, error)) {
-    return finding(path, "missing", std::string("the file that ") + kManifestFile + " names");
+    return finding(path, {}, "missing", std::string("the file that ") + kManifestFile + " names");
   }
-  if (!fs::is_regular_file(path, error)) return finding(path, "not a file", "a file");
+  if (!fs::is_regular_file(path, error)) return finding(path, {}, "not a file", "a file");
   const uintmax_t bytes = fs::file_size(path, error);
   if (error || bytes != sum.bytes) {
-    return finding(path, "has " + std::to_string(bytes) + " bytes",
+    return finding(path, {}, "has " + std::to_string(bytes) + " bytes",
                    std::to_string(sum.bytes) + ", as it was saved");
   }
   const std::string found = digest_file(path);
   if (found == sum.xxh3_128) return {};
-  return finding(path, "damaged, or a file of another folder: its checksum is " + found,
+  return finding(path, {}, "damaged, or a file of another folder: its checksum is " + found,
                  sum.xxh3_128 + ", as it was saved");
 }
 
@@ -80,7 +73,7 @@ void add_unknown(const fs::path& folder, const Manifest& manifest,
     const std::string name = entry.path().filename().string();
     if (!is_of_weights(name) || known.count(name) != 0) continue;
     findings.push_back(
-        finding(entry.path(), "does not belong to this folder",
+        finding(entry.path(), {}, "does not belong to this folder",
                 std::string("only files of weights that ") + kManifestFile + " names"));
   }
 }

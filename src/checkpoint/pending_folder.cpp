@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "checkpoint/refusal.h"
 #include "sftbench/base/error.h"
 #include "sftbench/checkpoint/manifest.h"
 
@@ -20,10 +20,6 @@ namespace sftbench {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void fail(const fs::path& path, const std::string& what, int error) {
-  throw InputError({{path.string(), 0, {}, what + ": " + std::strerror(error), {}, {}}});
-}
 
 fs::path folder_of(const fs::path& target) {
   return target.has_parent_path() ? target.parent_path() : fs::path(".");

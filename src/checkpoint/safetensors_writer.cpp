@@ -6,12 +6,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <functional>
 #include <numeric>
 #include <utility>
 
-#include "sftbench/base/error.h"
+#include "checkpoint/refusal.h"
 #include "sftbench/base/json.h"
 #include "sftbench/base/json_text.h"
 
@@ -20,11 +19,6 @@ namespace {
 
 // What is written was in the cache for its checksum just before.
 constexpr size_t kChunkBytes = 256 << 10;
-
-[[noreturn]] void fail(const std::filesystem::path& path) {
-  throw InputError(
-      {{path.string(), 0, {}, std::string("cannot write: ") + std::strerror(errno), {}, {}}});
-}
 
 std::string little_endian(uint64_t value) {
   std::string bytes(8, '\0');
@@ -68,7 +62,7 @@ SafetensorsWriter::SafetensorsWriter(std::filesystem::path path,
                                      const std::vector<TensorHeader>& tensors)
     : path_(std::move(path)),
       file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
-  if (file_.get() < 0) fail(path_);
+  if (file_.get() < 0) fail(path_, "cannot write", errno);
   const std::string header = safetensors_header(tensors);
   expected_bytes_ = header.size() + total_bytes(tensors);
   append(header.data(), header.size());
@@ -87,7 +81,7 @@ void SafetensorsWriter::write(const char* next, size_t size_bytes) {
   while (size_bytes > 0) {
     const ssize_t written = ::write(file_.get(), next, size_bytes);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail(path_);
+    if (written < 0) fail(path_, "cannot write", errno);
     next += written;
     size_bytes -= static_cast<size_t>(written);
     written_bytes_ += static_cast<uint64_t>(written);
@@ -96,7 +90,7 @@ void SafetensorsWriter::write(const char* next, size_t size_bytes) {
 
 FileSum SafetensorsWriter::finish() {
   check(written_bytes_ == expected_bytes_, "all tensors of the header were written");
-  if (::fsync(file_.get()) != 0) fail(path_);
+  if (::fsync(file_.get()) != 0) fail(path_, "cannot write", errno);
   return {path_.filename().string(), written_bytes_, digest_.text()};
 }
 

@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <string>
 #include <system_error>
 #include <utility>
 
-#include "sftbench/base/error.h"
+#include "checkpoint/refusal.h"
 
 namespace sftbench {
 namespace {
@@ -20,14 +19,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kCheckpoint = "checkpoint-", kPendingEnd = ".saving";
 // In a folder that is there already, which may be a file system of its own.
 constexpr const char* kModelInside = ".model.saving";
-
-[[noreturn]] void fail(const fs::path& path, const std::string& what, int error) {
-  throw InputError({{path.string(), 0, {}, what + ": " + std::strerror(error), {}, {}}});
-}
-
-[[noreturn]] void refuse(const fs::path& path, std::string found, std::string expected) {
-  throw InputError({{path.string(), 0, {}, std::move(found), std::move(expected), {}}});
-}
 
 [[noreturn]] void refuse_to_replace(const fs::path& there, const fs::path& kept) {
   refuse(there, "something else is there, and stays; what was saved is " + kept.string(),

@@ -17,11 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kBlockNumel = 256;  // of block-wise quantised values
 
-Diagnostic finding(const fs::path& file, std::string key, std::string message,
-                   std::string expected = {}) {
-  return {file.string(), 0, std::move(key), std::move(message), std::move(expected), {}};
-}
-
 int64_t numel_of(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<int64_t>());
 }

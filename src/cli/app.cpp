@@ -3,6 +3,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -167,6 +168,24 @@ void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
   add_completion_command(app, exit_code);
 }
 
+namespace {
+
+// The command line as CLI11 takes it, the last word first. "sftbench help run" is "sftbench run
+// --help", and "sftbench version" is "sftbench --version", as users of other programs type them.
+std::vector<std::string> command_words(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.front() == "help") {
+    words.erase(words.begin());
+    words.push_back("--help");
+  } else if (words.size() == 1 && words.front() == "version") {
+    words.front() = "--version";
+  }
+  std::reverse(words.begin(), words.end());
+  return words;
+}
+
+}  // namespace
+
 int run_app(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == kMeasureCommand) return measure_for_parent();
   if (argc == 2 && std::string_view(argv[1]) == kRankCommand) return rank_for_parent();
@@ -183,7 +202,7 @@ int run_app(int argc, char** argv) {
       std::fputs(app.help().c_str(), stderr);
       return kUsageExitCode;
     }
-    app.parse(argc, argv);
+    app.parse(command_words(argc, argv));
     return exit_code;
   } catch (const CLI::Success& success) {  // --help, --version
     return app.exit(success);

@@ -268,7 +268,9 @@ void add_completion_command(CLI::App& app, int& exit_code) {
   command->add_option("shell", *shell, "the shell that it is for")
       ->type_name("{" + join(kShells, ",") + "}")
       ->required();
-  command->footer("\nExample, in ~/.bashrc:\n  source <(sftbench completion bash)");
+  command->footer(
+      "\nExamples:\n  source <(sftbench completion bash)                        in ~/.bashrc\n"
+      "  sftbench completion fish >~/.config/fish/completions/sftbench.fish");
   command->callback([&app, shell, &exit_code] {
     std::cout << completion_script(app, *shell);
     exit_code = 0;

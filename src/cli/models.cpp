@@ -1,5 +1,6 @@
 #include "sftbench/cli/models.h"
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
+#include "sftbench/checkpoint/model_config.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {
@@ -39,6 +41,14 @@ Json parameters(const ModelFacts& model) {
   return model.hf_config.is_null() ? Json(nullptr) : Json(parameter_count(model.hf_config));
 }
 
+// Whether this version trains its family, as far as the config.json that is known of it tells.
+bool trains(const ModelFacts& model) {
+  const std::vector<std::string> families = known_model_types();
+  const Json type =
+      model.hf_config.is_object() ? model.hf_config.value("model_type", Json()) : Json();
+  return std::find(families.begin(), families.end(), type) != families.end();
+}
+
 // 8030261248 -> "8.03 B"
 std::string in_billions(int64_t count) {
   char text[32];
@@ -62,14 +72,16 @@ std::string main_place(const ModelFacts& model, bool people) {
 }
 
 Table overview(const ModelCatalog& catalog, bool people) {
-  Table table{{"model", "family", "layers", "hidden", "heads", "parameters", "facts", "weights"},
-              {}};
+  Table table{
+      {"model", "family", "layers", "hidden", "heads", "parameters", "trains", "facts", "weights"},
+      {}};
   for (const ModelFacts& model : catalog.models()) {
     const Json count = parameters(model);
     table.rows.push_back(
         {model.name, model.family, layers(model.hf_config), hidden(model.hf_config),
          heads(model.hf_config),
          people && count.is_number() ? Json(in_billions(count.get<int64_t>())) : count,
+         people ? Json(trains(model) ? "yes" : "no") : Json(trains(model)),
          to_string(model.confidence), main_place(model, people)});
   }
   return table;
@@ -82,6 +94,7 @@ Json as_json(const ModelFacts& model) {
                {"family", model.family},
                {"in_entity_space", model.in_entity_space},
                {"parameters", parameters(model)},
+               {"trains", trains(model)},
                {"published", nullptr},
                {"weights", model.weights},
                {"lora_targets", model.lora_targets},
@@ -105,6 +118,8 @@ std::string in_full(const ModelFacts& model) {
     const int64_t count = parameter_count(model.hf_config);
     facts.emplace_back("parameters", std::to_string(count) + " (" + in_billions(count) + ")");
   }
+  facts.emplace_back(
+      "trains", trains(model) ? "yes" : "no: this version trains " + join(known_model_types()));
   if (model.published) {
     facts.emplace_back("published count", model.published->text + ", " +
                                               std::string(to_string(model.published->confidence)) +

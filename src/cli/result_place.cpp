@@ -27,23 +27,28 @@ ResultPlace::~ResultPlace() {
   if (lock_) watcher_.forget(lock_->path());
 }
 
-bool ResultPlace::write(const Measurement& measurement) const {
-  std::optional<std::string> gone = folder_->gone();
+ResultPlace::Kept ResultPlace::write(const Measurement& measurement) const {
+  Kept kept;
+  kept.lost = folder_->gone();
   const std::filesystem::path path = store_.write(measurement, key_);
   const std::filesystem::path first = store_.result_path(experiment_, key_);
-  if (path == first) {
-    spdlog::info("wrote {}", path.string());
-  } else if (measurement.status == Status::kValid) {
-    spdlog::info("wrote {}: a repeat of {}, which stays", path.string(), first.string());
-  } else {
+  kept.where = path.string();
+  if (path != first && measurement.status == Status::kValid) {
+    kept.where += ": a repeat of " + first.string() + ", which stays";
+  } else if (path != first) {
     const std::string_view standing = to_string(*store_.status_of(experiment_, key_));
-    spdlog::warn("wrote {}: {} is {} and stays", path.string(), first.string(), standing);
+    kept.where += ": " + first.string() + " is " + std::string(standing) + " and stays";
+    kept.gave_way = true;
   }
-  if (!gone) gone = folder_->gone();
-  if (!gone) return true;
+  if (!kept.lost) kept.lost = folder_->gone();
+  return kept;
+}
+
+void ResultPlace::Kept::tell() const {
+  spdlog::log(gave_way ? spdlog::level::warn : spdlog::level::info, "wrote {}", where);
+  if (!lost) return;
   spdlog::error("{} while this was measured: what it held is gone, the new result alone is there",
-                *gone);
-  return false;
+                *lost);
 }
 
 }  // namespace sftbench

@@ -29,9 +29,15 @@ class ResultPlace {
   int lock_fd() const { return lock_->fd(); }
   int sample() const { return store_.next_sample(experiment_, key_); }  // that comes next
 
-  // Writes the result and says where it went, and what stays where. False when the folder of results
-  // was taken away meanwhile. InputError when it cannot be written.
-  bool write(const Measurement& measurement) const;
+  struct Kept {
+    std::string where;                // the result's path, and the result beside it that stays
+    bool gave_way = false;            // to a better result of the same key
+    std::optional<std::string> lost;  // the folder of results was taken away meanwhile: how
+
+    void tell() const;  // to the log
+  };
+  // Writes the result. InputError when it cannot be written.
+  Kept write(const Measurement& measurement) const;
 
   // Before an end of the process that destroys nothing.
   void give_back() { lock_.reset(); }

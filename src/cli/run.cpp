@@ -231,24 +231,24 @@ class Session {
       spdlog::error("{}", reason_text(reason->code, reason->message, reason->evidence));
     }
     // Kept before it is printed: who reads the standard output may be gone.
-    const bool kept = keep(measurement);
+    const std::optional<ResultPlace::Kept> kept = keep(measurement);
     std::cout << render(measurement, format) << std::flush;
-    told_ = kept ? exit_code(measurement.status) : kFailedExitCode;
+    if (kept) kept->tell();
+    told_ = kept && !kept->lost ? exit_code(measurement.status) : kFailedExitCode;
     return *told_;
   }
 
   void discard() { watcher_.remove_files(); }
 
  private:
-  // False when the measurement cannot be written, of which then nothing is left, or when the
-  // results that stood beside it are gone.
-  bool keep(const Measurement& measurement) {
+  // Nothing when the measurement cannot be written: nothing of it is left then.
+  std::optional<ResultPlace::Kept> keep(const Measurement& measurement) {
     try {
       return place_.write(measurement);
     } catch (const InputError& error) {
       discard();
       spdlog::error("{}; the measurement is printed, but not kept", error.what());
-      return false;
+      return std::nullopt;
     }
   }
 

@@ -58,7 +58,8 @@ void add_selection_options(CLI::App& command, Selection& selection) {
       ->allow_extra_args(false);
   command
       .add_option("--experiment", selection.experiment,
-                  "Experiment to measure with; with --set, no SPACE is needed")
+                  "Experiment to measure with, or the beginning of its name; with --set, no SPACE "
+                  "is needed")
       ->type_name("ID");
   command
       .add_option("--entity", selection.entity, "One entity of the space: its index (from 0) or id")
@@ -96,18 +97,33 @@ void add_selection_options(CLI::App& command, Selection& selection) {
       ->option_text("S=600");
 }
 
+namespace {
+
+// "finetune_lora" for finetune_lora_benchmark-v1.0.0, the only one that begins so.
+std::string full_experiment_name(const Catalog& catalog, const std::string& given) {
+  if (given.empty() || catalog.experiment(given) != nullptr) return given;
+  std::vector<std::string> fitting;
+  for (const std::string& name : catalog.experiment_names()) {
+    if (name.rfind(given, 0) == 0) fitting.push_back(name);
+  }
+  return fitting.size() == 1 ? fitting.front() : given;
+}
+
+}  // namespace
+
 LoadedSpace load_space(const Selection& selection) {
   const Catalog& catalog = Catalog::shipped();
+  const std::string experiment = full_experiment_name(catalog, selection.experiment);
   LoadedSpace loaded;
   // The models that --config adds are part of the space's domains; those of the space itself it
   // adds on its own.
   std::vector<Diagnostic> unused;
   SpaceOptions options{
-      selection.assignments, selection.experiment,
+      selection.assignments, experiment,
       read_actuator_settings(selection.config_path, nullptr, {}, unused).model_names()};
   if (!selection.space_path.empty()) {
     loaded.space = read_space_file(selection.space_path, catalog, options);
-  } else if (!selection.experiment.empty()) {
+  } else if (!experiment.empty()) {
     loaded.space = space_from_assignments(catalog, options);
   } else {
     fail({}, "no space is given", "a SPACE file, or --experiment ID with --set property=value");

@@ -13,7 +13,6 @@
 namespace sftbench {
 namespace {
 
-constexpr int kDeepestSequence = 8;
 constexpr size_t kLongestText_bytes = size_t{1} << 31;
 
 using Step = std::function<void(std::string&)>;

@@ -9,8 +9,6 @@
 namespace sftbench {
 namespace {
 
-constexpr int kDeepestSequence = 8;
-
 class PostReader {
  public:
   PostReader(TokenizerProblems& problems, PostProcessor& result)

@@ -8,8 +8,6 @@
 namespace sftbench {
 namespace {
 
-constexpr int kDeepestSequence = 8;
-
 class NextStages final : public PieceSink {
  public:
   NextStages(std::span<const std::shared_ptr<const PreTokenizer>> stages, PieceSink& sink)

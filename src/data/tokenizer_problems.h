@@ -13,6 +13,9 @@
 
 namespace sftbench {
 
+// Of stages within stages.
+inline constexpr int kDeepestSequence = 8;
+
 class TokenizerProblems {
  public:
   explicit TokenizerProblems(std::string file) : file_(std::move(file)) {}

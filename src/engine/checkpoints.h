@@ -26,8 +26,8 @@ class Checkpoints {
 
 // As job.save says. Collective: makes the folder of checkpoints, rids it of what was left
 // half-written, and keeps other runs out of it and of the model's place. RunError(kUnsupported) when
-// a rank does not see the files of the others, or a choice that is not known; RunError(kWeights) when
-// a folder cannot be written to, or another run writes there.
+// a rank does not see the files of the others, or for a choice that is not known. RunError(kWeights)
+// when a folder cannot be written to, or another run writes there.
 std::unique_ptr<Checkpoints> make_checkpoints(const TrainingJob& job, int64_t total_steps,
                                               const TrainedState& state);
 

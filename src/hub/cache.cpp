@@ -1,9 +1,9 @@
 #include "sftbench/hub/cache.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
+#include "sftbench/base/environment.h"
 #include "sftbench/base/file.h"
 
 namespace sftbench {
@@ -12,11 +12,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kModelPrefix = "models--";
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
 
 std::string folder_name(const std::string& hub_id) {
   std::string folder(kModelPrefix);

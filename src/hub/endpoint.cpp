@@ -1,11 +1,12 @@
 #include "sftbench/hub/endpoint.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <vector>
 
+#include "sftbench/base/environment.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/text.h"
 #include "sftbench/hub/cache.h"
 
 namespace sftbench {
@@ -14,17 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kLongestShown = 300;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
-
-std::string trimmed(std::string text) {
-  text.erase(text.find_last_not_of(" \r\n\t") + 1);
-  text.erase(0, text.find_first_not_of(" \r\n\t"));
-  return text;
-}
 
 [[noreturn]] void fail(const std::string& key, const std::string& message,
                        const std::string& expected) {
@@ -47,7 +37,7 @@ std::string hub_url(const std::string& given) {
   const std::string from_environment = environment("HF_ENDPOINT");
   const bool by_option = !given.empty();
   if (!by_option && from_environment.empty()) return HubEndpoint().url;
-  std::string url = trimmed(by_option ? given : from_environment);
+  std::string url(trimmed(by_option ? given : from_environment));
   while (!url.empty() && url.back() == '/') url.pop_back();
   const bool http = url.rfind("https://", 0) == 0 || url.rfind("http://", 0) == 0;
   const bool has_host = http && url.find("//") + 2 < url.size();
@@ -60,7 +50,7 @@ std::string hub_url(const std::string& given) {
 
 // The token of one place; a header line is made of it, so nothing but visible characters.
 bool take_token(const std::string& text, const std::string& origin, HubEndpoint& endpoint) {
-  std::string token = trimmed(text);
+  std::string token(trimmed(text));
   if (token.empty()) return false;
   const bool visible =
       std::all_of(token.begin(), token.end(), [](char c) { return c > 32 && c < 127; });
@@ -127,7 +117,7 @@ std::string shown_text(std::string_view text, const HubEndpoint& endpoint) {
     if (c < 32 || c > 126) c = ' ';
   }
   if (shown.size() > kLongestShown) shown = shown.substr(0, kLongestShown - 3) + "...";
-  return trimmed(shown);
+  return std::string(trimmed(shown));
 }
 
 }  // namespace sftbench

@@ -8,6 +8,7 @@
 #include "hub/libcurl.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/loaded_library.h"
+#include "sftbench/base/text.h"
 
 namespace sftbench {
 namespace {
@@ -26,12 +27,6 @@ std::string lower(std::string_view text) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
   }
   return result;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
 std::string host_of(const std::string& url) {

@@ -22,7 +22,7 @@ sigset_t interrupt_signals() {
   return set;
 }
 
-constexpr double kLookSeconds = 0.05;  // at whether there is something to tell
+constexpr double kTellLookSeconds = 0.05;  // at whether there is something to tell
 // For the loop itself to tell it: launchers kill who is there a second after they have asked.
 constexpr double kTellSeconds = 0.4;
 
@@ -98,7 +98,7 @@ bool InterruptWatcher::closed_in_time() {
     if (!knows_more && (knows_more = has_last_words())) {
       until_s = std::min(until_s, steady_seconds() + kTellSeconds);
     }
-    const double slice_s = std::clamp(until_s - steady_seconds(), 0.001, kLookSeconds);
+    const double slice_s = std::clamp(until_s - steady_seconds(), 0.001, kTellLookSeconds);
     const timespec slice = {0, static_cast<long>(slice_s * 1e9)};
     const int signal = sigtimedwait(&set, nullptr, &slice);
     if (signal == kWakeSignal && closing_) return true;

@@ -3,8 +3,6 @@
 namespace sftbench {
 namespace {
 
-constexpr int64_t kAllKeys = 0;
-
 torch::Tensor run_layer(const DecoderLayer& layer, const torch::Tensor& x, const RotaryTables& rope,
                         double residual_multiplier) {
   // add(y, a) is x + a y in one pass over memory.
@@ -17,7 +15,7 @@ torch::Tensor run_layer(const DecoderLayer& layer, const torch::Tensor& x, const
 
 Granite::Granite(const ModelConfig& config, const ops::KernelChoice& kernels,
                  torch::TensorOptions options)
-    : Decoder(config, kernels, config.attention_multiplier, kAllKeys, options) {}
+    : Decoder(config, kernels, config.attention_multiplier, ops::kAllKeys, options) {}
 
 torch::Tensor Granite::hidden_states(const TokenRows& rows, LayerRunner& runner) {
   torch::Tensor x_BSH = embed(rows.input_ids) * config().embedding_multiplier;

@@ -5,8 +5,6 @@
 namespace sftbench {
 namespace {
 
-constexpr int64_t kAllKeys = 0;
-
 torch::Tensor run_layer(const DecoderLayer& layer, const torch::Tensor& x,
                         const RotaryTables& rope) {
   const torch::Tensor h = x + layer.self_attn.forward(layer.input_layernorm.forward(x), rope);
@@ -17,7 +15,7 @@ torch::Tensor run_layer(const DecoderLayer& layer, const torch::Tensor& x,
 
 Llama::Llama(const ModelConfig& config, const ops::KernelChoice& kernels,
              torch::TensorOptions options)
-    : Llama(config, kAllKeys, kernels, options) {}
+    : Llama(config, ops::kAllKeys, kernels, options) {}
 
 Llama::Llama(const ModelConfig& config, int64_t window, const ops::KernelChoice& kernels,
              torch::TensorOptions options)

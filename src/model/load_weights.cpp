@@ -39,16 +39,6 @@ struct Assignment {
 
 using Sources = std::map<std::string, Source>;
 
-Diagnostic finding(const std::filesystem::path& file, const std::string& tensor,
-                   std::string message, std::string expected = {}) {
-  return {.file = file.string(),
-          .line = 0,
-          .key = tensor,
-          .message = std::move(message),
-          .expected = std::move(expected),
-          .nearest = {}};
-}
-
 Sources sources_by_name(const std::vector<CheckpointShard>& shards) {
   Sources sources;
   for (const CheckpointShard& shard : shards) {

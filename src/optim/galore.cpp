@@ -141,9 +141,9 @@ class AdamW8bit : public Inner {
   int64_t step_ = 0;
 };
 
-class Adafactor : public Inner {
+class FactoredInner : public Inner {
  public:
-  explicit Adafactor(const Tensor& like) : squares_(ops::make_factored_squares(like)) {}
+  explicit FactoredInner(const Tensor& like) : squares_(ops::make_factored_squares(like)) {}
 
   void step(const Tensor& target, const Tensor& gradient, double learning_rate,
             double gradient_scale) override {
@@ -368,7 +368,7 @@ const GaloreKind kAdamW8bit = {
 
 const GaloreKind kAdafactor = {"galore_adafactor",
                                [](const Tensor& like, double) -> std::unique_ptr<Inner> {
-                                 return std::make_unique<Adafactor>(like);
+                                 return std::make_unique<FactoredInner>(like);
                                },
                                /*weight_decay=*/0, /*float32_inside=*/true};
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "results/measurement_text.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/catalog/catalog.h"
@@ -57,14 +58,6 @@ Json reason_json(const std::optional<Reason>& reason) {
           {"log", reason->log.empty() ? Json() : Json(reason->log)}};
 }
 
-Table property_table(const Measurement& measurement) {
-  Table table{{"property", "value", "unit"}, {}};
-  for (const auto& [name, value] : measurement.measured.items()) {
-    table.rows.push_back({name, value, std::string(measured_unit(name))});
-  }
-  return table;
-}
-
 Table one_row(const Measurement& m) {
   Table table{{"experiment_id", "entity_id", "status", "reason"}, {}};
   std::vector<Json> row = {m.experiment_id, m.entity_id, std::string(to_string(m.status)),
@@ -75,19 +68,6 @@ Table one_row(const Measurement& m) {
   }
   table.rows.push_back(std::move(row));
   return table;
-}
-
-std::string for_people(const Measurement& m) {
-  std::string head = "experiment  " + m.experiment_id + "\nentity      " + m.entity_id +
-                     "\nstatus      " + std::string(to_string(m.status));
-  if (m.reason) {
-    head += ": " + std::string(to_string(m.reason->code)) + ": " + m.reason->message;
-    if (!m.reason->evidence.empty()) head += "\nevidence    " + m.reason->evidence;
-    if (!m.reason->log.empty()) head += "\nlog         " + m.reason->log;
-  }
-  head += "\n";
-  if (m.measured.empty()) return head;
-  return head + "\n" + render(property_table(m), OutputFormat::kTable);
 }
 
 }  // namespace
@@ -186,7 +166,7 @@ void set_outcome(Measurement& measurement, Status status, Reason reason) {
 std::string render(const Measurement& measurement, OutputFormat format) {
   switch (format) {
     case OutputFormat::kTable:
-      return for_people(measurement);
+      return measurement_text(measurement);
     case OutputFormat::kJson:
       return json_text(to_json(measurement), 2) + "\n";
     case OutputFormat::kJsonLines:

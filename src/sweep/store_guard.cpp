@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-uint64_t hash_of(const fs::path& path) {
+uint64_t name_hash(const fs::path& path) {
   return std::hash<std::string>()(path.filename().string());
 }
 
@@ -21,7 +21,7 @@ std::unordered_set<uint64_t> names_in(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    names.insert(hash_of(entry->path()));
+    names.insert(name_hash(entry->path()));
   }
   return names;
 }
@@ -51,7 +51,7 @@ std::optional<std::string> StoreGuard::gone() const {
 
 void StoreGuard::claim(const Cell& cell, OutcomeKind kind, bool before) {
   const std::string& experiment = cell.request.experiment;
-  const uint64_t name = hash_of(store_.result_path(experiment, cell.key, cell.sample));
+  const uint64_t name = name_hash(store_.result_path(experiment, cell.key, cell.sample));
   claims_[experiment].push_back({name, kind, before});
 }
 

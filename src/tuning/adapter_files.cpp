@@ -23,11 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 // --- reading -------------------------------------------------------------------------------------
-Diagnostic finding(const fs::path& file, const std::string& key, std::string message,
-                   std::string expected = {}) {
-  return {file.string(), 0, key, std::move(message), std::move(expected), {}};
-}
-
 // Adapters are of a floating-point dtype.
 std::optional<torch::Dtype> adapter_dtype(StoredDtype dtype) {
   const std::optional<torch::Dtype> known = torch_dtype_of(dtype);

@@ -124,6 +124,14 @@ TEST(TextTest, NearestSpellingFindsTyposOnly) {
   EXPECT_EQ(nearest_spelling("zebra", names), "");
 }
 
+TEST(TextTest, NearestSpellingFindsBeginnings) {
+  const std::vector<std::string> names = {"adamw_torch_fused", "adamw_torch", "lion_8bit"};
+  EXPECT_EQ(nearest_spelling("ADAMW", names), "adamw_torch");
+  EXPECT_EQ(nearest_spelling("lion", names), "lion_8bit");
+  EXPECT_EQ(nearest_spelling("ad", names), "");
+  EXPECT_EQ(nearest_spelling("lion_8bit_and_more_than_that", names), "");
+}
+
 TEST(ReadFileTest, AFileThatIsFarTooLargeIsNotRead) {
   const fs::path path = fs::path(testing::TempDir()) / ("large_" + std::to_string(::getpid()));
   write_file_atomic(path, "x");

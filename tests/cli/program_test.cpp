@@ -178,6 +178,33 @@ TEST(ProgramTest, VersionSaysWhatTheProgramIs) {
   EXPECT_THAT(version.out, testing::ContainsRegex("^sftbench [0-9.]+ \\(commit [0-9a-z-]+, .*GCC"));
 }
 
+TEST(ProgramTest, HelpAndVersionAreCommandsToo) {
+  EXPECT_EQ(run_program({"help"}).out, run_program({"--help"}).out);
+  EXPECT_EQ(run_program({"help", "run"}).out, run_program({"run", "--help"}).out);
+  EXPECT_EQ(run_program({"version"}).out, run_program({"--version"}).out);
+  EXPECT_EQ(run_program({"help", "rnu"}).status, 2);
+}
+
+TEST(ProgramTest, EveryCommandShowsExamples) {
+  for (const char* command : {"run", "sweep", "expand", "predict", "report", "experiments", "models",
+                              "gpus", "dataset", "weights", "doctor", "completion"}) {
+    EXPECT_THAT(run_program({command, "--help"}).out, HasSubstr("Example")) << command;
+  }
+}
+
+TEST(ProgramTest, AnExperimentIsKnownByTheBeginningOfItsName) {
+  std::vector<std::string> words = {"predict", "--experiment", "finetune_lora"};
+  for (const char* assignment : {"model_name=smollm2-135m", "number_gpus=0", "model_max_length=64",
+                                 "batch_size=1"}) {
+    words.insert(words.end(), {"--set", assignment});
+  }
+  EXPECT_EQ(run_program(words).status, 0);
+  words[2] = "finetune_full";  // the beginning of two
+  const ProgramResult result = run_program(words);
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr("did you mean 'finetune_full_benchmark-v1.0.0'?"));
+}
+
 TEST(ProgramTest, WithoutACommandItShowsHelpAndIsAUsageError) {
   const ProgramResult result = run_program({});
   EXPECT_EQ(result.status, 2);

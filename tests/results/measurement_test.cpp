@@ -61,10 +61,35 @@ TEST(MeasurementTest, PeopleReadPropertiesWithUnits) {
   const std::string text = render(sample_valid(), OutputFormat::kTable);
   EXPECT_THAT(text, StartsWith("experiment  SFTTrainer.finetune_full_benchmark-v1.0.0\n"
                                "entity      model_name.m-number_gpus.0\n"
-                               "status      valid\n\n"
+                               "status      valid\n"
+                               "speed       1.02 k tokens/s, 6.25 s per step (median of 2 steps)\n"
+                               "loss        3 at the first step, not finite at the last\n"
+                               "memory      1000 B of the host at the peak of a process\n"
+                               "MFU         none: CPU\n"
+                               "energy      none: no GPU took part\n\n"
                                "property"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("gpu_power_watts_avg")));
+  EXPECT_THAT(text, testing::EndsWith("and 13 of GPUs, all 0: no GPU took part\n"));
   EXPECT_THAT(text, testing::ContainsRegex("train_runtime +12\\.5  s\n"));
   EXPECT_THAT(text, testing::ContainsRegex("train_tokens_per_second +1024  tokens/s\n"));
+}
+
+TEST(MeasurementTest, PeopleReadWhatGpusDid) {
+  Measurement m = sample_valid();
+  m.inputs["number_gpus"] = 2;
+  m.measured["train_tokens_per_gpu_per_second"] = 512.0;
+  m.extra["warmup_steps"] = 1;
+  m.extra["mfu"]["value"] = 0.4312;
+  m.extra["memory_bytes"]["device_peak_allocated"] = {3221225472, 1073741824};
+  m.extra["gpu_energy_joules"] = {1200.0, 1300.0};
+  const std::string text = render(m, OutputFormat::kTable);
+  EXPECT_THAT(text,
+              HasSubstr("speed       1.02 k tokens/s (512 per GPU), 6.5 s per step (median of "
+                        "1 step)\n"));
+  EXPECT_THAT(text, HasSubstr("memory      3.00 GiB of a GPU at the peak\n"));
+  EXPECT_THAT(text, HasSubstr("MFU         43.1 %\n"));
+  EXPECT_THAT(text, HasSubstr("energy      2.50 kJ by GPUs\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("gpu_power_watts_avg +0  W\n"));
 }
 
 TEST(MeasurementTest, PeopleReadWhyThereAreNoProperties) {

@@ -4,6 +4,7 @@
 //   check()     a broken promise inside the program: a bug, reported with file and line.
 #pragma once
 
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -44,6 +45,10 @@ struct Diagnostic {
   std::string expected;  // what would be right
   std::string nearest;   // the nearest valid spelling
 };
+
+// What is wrong with a file, or with a key of it that has no line.
+Diagnostic finding(const std::filesystem::path& file, std::string key, std::string message,
+                   std::string expected = {});
 
 // "space.yaml:12: entitySpace[2].identifier: unknown property 'batchsize'; expected ...; did you mean 'batch_size'?"
 std::string to_string(const Diagnostic& diagnostic);

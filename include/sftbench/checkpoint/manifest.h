@@ -1,7 +1,7 @@
-// sftbench_manifest.json: what a saved folder consists of. It names every other file with its size
-// and checksum, and says to which step of which job they belong, so that a file that was damaged,
-// cut, or taken from another folder is found before anything is read from it. transformers and peft
-// take no notice of it.
+// sftbench_manifest.json lists what a saved folder consists of. It names every other file with its
+// size and checksum, and the step and job that they belong to. A file that was damaged, cut, or
+// taken from another folder is thus found before anything is read from it. transformers and peft
+// ignore the manifest.
 //
 // {"schema": "sftbench.saved/1", "kind": "checkpoint", "step": 12, "job": digest of the job,
 //  "format": "FULL", "files": {name: {"bytes": n, "xxh3_128": 32 hexadecimal digits}, ...},

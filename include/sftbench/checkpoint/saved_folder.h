@@ -1,7 +1,7 @@
 // Where a run's checkpoints and its model go. Everything is written into a hidden folder first,
 // ".checkpoint-3.saving", which takes its name when all of it is on the disk (pending_folder.h).
-// Whoever looks sees the folder that was there before, or the new one. What a process that was
-// killed leaves behind counts for nothing, and is removed when somebody saves there again.
+// Readers see either the earlier folder or the whole new one. What a killed process leaves behind
+// counts for nothing. The next run that saves there removes it.
 //
 // Checkpoints of a run are folders checkpoint-<step> in one folder. Anything else in that folder,
 // and anything in a checkpoint that its manifest (manifest.h) does not name, is left as it is.

@@ -6,21 +6,13 @@
 #include <iosfwd>
 #include <string>
 
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/measure/events.h"
 #include "sftbench/measure/mfu.h"
 #include "sftbench/measure/run_record.h"
 #include "sftbench/plan/training_job.h"
 
 namespace sftbench {
-
-// "0:07", "12:34", "1:02:03".
-std::string duration_text(double seconds);
-
-// "512 B", "1.5 GiB": at most four characters of number.
-std::string bytes_text(double bytes);
-
-// "950", "12.3 k", "4.56 T": with a decimal prefix.
-std::string quantity_text(double value);
 
 class Progress : public TrainObserver {
  public:

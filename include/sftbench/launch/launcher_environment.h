@@ -8,12 +8,12 @@
 //               SLURM_NODEID, SLURM_STEP_NUM_TASKS, SLURM_STEP_TASKS_PER_NODE, SLURM_STEP_NODELIST
 //   by hand     RANK and WORLD_SIZE; LOCAL_RANK and LOCAL_WORLD_SIZE where a node has several
 //
-// Rank 0 is met at loopback when all ranks are on one node, else at MASTER_ADDR, else where the
-// launcher says; the port is SFTBENCH_PORT, else MASTER_PORT (the one after it where torchrun's
-// agent listens at that itself), else one between 20000 and 29999 that follows from the session. On
-// several nodes SFTBENCH_SOCKET_IFNAME names the network interface that rank 0 listens on. The
-// secret is SFTBENCH_JOB_SECRET, or in the file that SFTBENCH_JOB_SECRET_FILE names, or mpirun's.
-// All of it is a function of the variables, and of that file.
+// The address of rank 0 is loopback when all ranks are on one node, else MASTER_ADDR, else what the
+// launcher says. The port is SFTBENCH_PORT, else MASTER_PORT, else one between 20000 and 29999 that
+// follows from the session. Where torchrun's agent itself listens at MASTER_PORT, it is the port
+// after that. On several nodes SFTBENCH_SOCKET_IFNAME names the network interface that rank 0
+// listens on. The secret is SFTBENCH_JOB_SECRET, or stands in the file that SFTBENCH_JOB_SECRET_FILE
+// names, or is mpirun's. Nothing but the variables and that file decides any of this.
 #pragma once
 
 #include <map>

@@ -24,15 +24,17 @@ struct PackedSequences {
 // Of the lengths of the sequences, all above 0. No lengths: no packed row.
 PackedSequences packed_sequences(const std::vector<int64_t>& lengths, torch::Device device);
 
+inline constexpr int64_t kAllKeys = 0;  // a window without an end
+
 // q [B, S, H, D]; k, v [B, S, K, D] with K dividing H: query head h reads key/value head h / (H / K).
 // scale: factor on the scores. window: number of keys that a query sees, itself included (Mistral's sliding
-// window); 0 means all. Position i sees positions j of its sequence with j <= i and i - j < window.
+// window), or kAllKeys. Position i sees positions j of its sequence with j <= i and i - j < window.
 // Returns [B, S, H, D]. REQUIRES, with packed sequences: B == 1.
 // dropout: of probabilities after the softmax, as Hugging Face's attention_dropout in training.
 // No padding mask: with right padding and causality no real position sees a padded one.
 // Differentiable in q, k, v. Keeps q, k, v, the output and one float32 (log-sum-exp) per query and head.
 torch::Tensor causal_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v, double scale,
-                               int64_t window = 0, const PackedSequences& packed = {},
+                               int64_t window = kAllKeys, const PackedSequences& packed = {},
                                const Dropout& dropout = {});
 
 }  // namespace sftbench::ops

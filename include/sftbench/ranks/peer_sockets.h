@@ -1,6 +1,6 @@
-// A TCP connection between each two ranks of a group, for what carries their tensors. Who comes to
-// the port of a rank and cannot prove to be of the job is dropped; the ports are closed when all
-// that are expected have come.
+// A TCP connection between each two ranks of a group, for what carries their tensors. A visitor at a
+// rank's port that cannot prove that it belongs to the job is dropped. The port is closed once every
+// expected rank has connected.
 #pragma once
 
 #include <string>

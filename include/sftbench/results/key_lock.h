@@ -1,9 +1,9 @@
-// One lock per measurement key: no two processes measure one key at a time, be they sweeps or runs,
-// on one machine or on several that share the folder (an open-file-description lock, which NFSv4 is
-// specified to pass on to its server). The lock belongs to the open file, so a child that inherits
-// the descriptor keeps it even when its parent is killed, and the kernel gives it back when the last
-// holder ends: there are no stale locks to judge. The file has a name only as long as somebody needs
-// it; its content, host and process, is for people.
+// One lock per measurement key: no two processes measure one key at the same time. They may be sweeps
+// or runs, on one machine or on several that share the folder. (NFSv4 is specified to pass these
+// open-file-description locks on to its server.) The lock belongs to the open file, so a child that
+// inherits the descriptor keeps it even when its parent is killed. The kernel releases it when the
+// last holder ends, so no lock is ever stale. The file is removed when nobody needs it. Its content,
+// host and process, is for people.
 #pragma once
 
 #include <filesystem>

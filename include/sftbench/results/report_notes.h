@@ -1,5 +1,5 @@
-// What whoever reads a report has to know of all its results together: how far they can be trusted
-// and compared. A sentence each; for stderr and for the page.
+// Notes on all results of a report together: how far they can be trusted and compared. Each note is
+// one sentence, for stderr and for the page.
 #pragma once
 
 #include <cstdint>

@@ -40,10 +40,10 @@ class ResultStore {
 
   // Writes the file, and gives the logs that grew beside it, if any did, their names; returns the
   // file's path. No result gives way to a worse one:
-  //   a valid one stays; another valid one becomes the next sample that is not valid yet;
-  //   an invalid one gives way to a valid one alone, and is kept as <file>.invalid;
-  //   what is failed or invalid beside one of these is kept as <file>.failed, <file>.invalid;
-  //   a failed one is replaced.
+  //   A valid one stays, and another valid one becomes the next sample that is not valid yet.
+  //   An invalid one gives way to a valid one alone, and is kept as <file>.invalid.
+  //   A failed or invalid one beside one of these is kept as <file>.failed or <file>.invalid.
+  //   A failed one is replaced.
   // A file that is no measurement (foreign, cut off, of a newer schema) is kept as <file>.aside. All
   // of these names go on with .2, .3, ..., and the logs follow (<key>.failed.2.log). InputError when
   // it cannot be written: whatever stood there before stands there still.

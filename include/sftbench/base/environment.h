@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string>
+
+namespace sftbench {
+
+// The value of an environment variable, empty when it is not set.
+std::string environment(const char* name);
+
+}  // namespace sftbench

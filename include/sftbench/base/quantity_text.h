@@ -1,0 +1,17 @@
+// Quantities as people read them.
+#pragma once
+
+#include <string>
+
+namespace sftbench {
+
+// "0:07", "12:34", "1:02:03".
+std::string duration_text(double seconds);
+
+// "512 B", "1.5 GiB": at most four characters of number.
+std::string bytes_text(double bytes);
+
+// "950", "12.3 k", "4.56 T": with a decimal prefix.
+std::string quantity_text(double value);
+
+}  // namespace sftbench

@@ -1,0 +1,154 @@
+#include "results/measurement_text.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "sftbench/base/quantity_text.h"
+#include "sftbench/measure/measured_properties.h"
+
+namespace sftbench {
+namespace {
+
+// The value at `pointer`, e.g. "/mfu/value"; null where there is none.
+Json at(const Json& json, const char* pointer) {
+  return json.value(Json::json_pointer(pointer), Json());
+}
+
+std::string figure(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::optional<double> largest(const Json& list) {
+  std::optional<double> most;
+  for (const Json& value : list) {
+    if (value.is_number()) most = std::max(most.value_or(0), value.get<double>());
+  }
+  return most;
+}
+
+// REQUIRES: at least one value.
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+bool uses_gpus(const Measurement& m) {
+  const Json count = m.inputs.value("number_gpus", Json());
+  return !count.is_number() || count.get<double>() > 0;
+}
+
+std::string plural(size_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+// "297 tokens/s, 3.44 s per step (median of 5 steps)".
+std::string speed(const Measurement& m) {
+  const Json rate = at(m.measured, "/train_tokens_per_second");
+  if (!rate.is_number()) return {};
+  std::string text = quantity_text(rate.get<double>()) + " tokens/s";
+  const Json per_gpu = at(m.measured, "/train_tokens_per_gpu_per_second");
+  if (per_gpu.is_number() && per_gpu != rate) {
+    text += " (" + quantity_text(per_gpu.get<double>()) + " per GPU)";
+  }
+  std::vector<double> seconds;
+  for (const Json& step : at(m.extra, "/step_seconds")) seconds.push_back(step.get<double>());
+  const Json warm_up = at(m.extra, "/warmup_steps");
+  if (warm_up.is_number_integer() && warm_up.get<size_t>() < seconds.size()) {
+    seconds.erase(seconds.begin(), seconds.begin() + warm_up.get<int64_t>());
+  }
+  if (seconds.empty()) return text;
+  return text + ", " + figure("%.3g", median(seconds)) + " s per step (median of " +
+         plural(seconds.size(), "step") + ")";
+}
+
+std::string loss_at(const Json& loss) {
+  return loss.is_number() ? figure("%.4g", loss.get<double>()) : "not finite";
+}
+
+// "11.33 at the first step, 11.36 at the last".
+std::string loss(const Measurement& m) {
+  const Json losses = at(m.extra, "/loss");
+  if (!losses.is_array() || losses.empty()) return {};
+  if (losses.size() == 1) return loss_at(losses[0]);
+  return loss_at(losses.front()) + " at the first step, " + loss_at(losses.back()) + " at the last";
+}
+
+std::string memory(const Measurement& m) {
+  if (const auto device = largest(at(m.extra, "/memory_bytes/device_peak_allocated"))) {
+    return bytes_text(*device) + " of a GPU at the peak";
+  }
+  const auto host = largest(at(m.extra, "/memory_bytes/host_peak_rss"));
+  return host ? bytes_text(*host) + " of the host at the peak of a process" : std::string();
+}
+
+std::string mfu(const Measurement& m) {
+  if (const Json value = at(m.extra, "/mfu/value"); value.is_number()) {
+    return figure("%.1f %%", 100 * value.get<double>());
+  }
+  const Json reason = at(m.extra, "/mfu/reason");
+  return reason.is_string() ? "none: " + reason.get<std::string>() : std::string();
+}
+
+std::string energy(const Measurement& m) {
+  if (!m.extra.contains("gpu_energy_joules")) return {};
+  double joules = 0;
+  for (const Json& gpu : at(m.extra, "/gpu_energy_joules")) {
+    if (gpu.is_number()) joules += gpu.get<double>();
+  }
+  if (joules > 0) return quantity_text(joules) + "J by GPUs";
+  return uses_gpus(m) ? "none: the driver tells none" : "none: no GPU took part";
+}
+
+Table property_table(const Measurement& m, size_t& left_out) {
+  Table table{{"property", "value", "unit"}, {}};
+  for (const auto& [name, value] : m.measured.items()) {
+    if (!uses_gpus(m) && name.rfind("gpu_", 0) == 0 && value == 0) {
+      ++left_out;
+    } else {
+      table.rows.push_back({name, value, std::string(measured_unit(name))});
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string measurement_text(const Measurement& m) {
+  std::string text;
+  const auto line = [&](std::string_view name, const std::string& value) {
+    if (value.empty()) return;
+    text += name;
+    text += std::string(12 - name.size(), ' ') + value + "\n";
+  };
+  line("experiment", m.experiment_id);
+  line("entity", m.entity_id);
+  std::string status(to_string(m.status));
+  if (m.reason) status += ": " + std::string(to_string(m.reason->code)) + ": " + m.reason->message;
+  line("status", status);
+  if (m.reason) {
+    line("evidence", m.reason->evidence);
+    line("log", m.reason->log);
+  }
+  if (m.status == Status::kValid) {
+    line("speed", speed(m));
+    line("loss", loss(m));
+    line("memory", memory(m));
+    line("MFU", mfu(m));
+    line("energy", energy(m));
+  }
+  if (m.measured.empty()) return text;
+  size_t left_out = 0;
+  text += "\n" + render(property_table(m, left_out), OutputFormat::kTable);
+  if (left_out > 0) {
+    text += "and " + std::to_string(left_out) + " of GPUs, all 0: no GPU took part\n";
+  }
+  return text;
+}
+
+}  // namespace sftbench
