@@ -72,6 +72,7 @@ Plan plan_from_space(const RunArguments& arguments) {
   plan.job.experiment = request.experiment;
   plan.job.experiment_id = request.experiment_id;
   plan.job.entity_id = request.entity_id;
+  plan.job.entity = request.entity;
   plan.job.inputs = effective_inputs(request, options);
   const std::vector<Violation> violations = validate(request.inputs, catalog.models);
   for (const Violation& violation : violations) {

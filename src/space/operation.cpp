@@ -92,6 +92,8 @@ class OperationReader {
     }
     operation_.actuator_configurations =
         fields.texts("actuatorConfigurationIdentifiers", Presence::kOptional);
+    if (const YamlNode* list = body.find("actuatorConfigurationIdentifiers"))
+      operation_.actuator_configurations_line = list->line;
     fields.mapping("metadata", Presence::kOptional);
     const YamlNode* operation = fields.mapping("operation");
     fields.reject_unknown();
@@ -257,6 +259,31 @@ class OperationReader {
 };
 
 }  // namespace
+
+std::vector<Diagnostic> notes_on_actuator_configurations(const Operation& operation,
+                                                         const std::string& config_path) {
+  const std::vector<std::string>& named = operation.actuator_configurations;
+  if (named.empty()) return {};
+  Diagnostics notes(operation.origin);
+  const auto note = [&](const std::string& message, const std::string& expected) {
+    notes.warning(operation.actuator_configurations_line, "actuatorConfigurationIdentifiers", message,
+                  expected);
+  };
+  if (config_path.empty()) {
+    note(join(named) + " in ado's store is not used; measured with the defaults",
+         "--config FILE, from `ado get actuatorconfiguration ID -o yaml`");
+    return notes.warnings();
+  }
+  const YamlNode config = read_yaml_file(config_path);
+  const YamlNode* identifier = config.find("identifier");
+  if (identifier == nullptr || !identifier->is_scalar() || identifier->is_null()) return {};
+  if (std::find(named.begin(), named.end(), identifier->text) == named.end()) {
+    note("names " + join(named) + ", and " + config_path + " is " + identifier->text +
+             ", which is used",
+         {});
+  }
+  return notes.warnings();
+}
 
 Operation parse_operation(std::string_view text, const std::string& origin) {
   return OperationReader(origin).read(parse_yaml(text, origin));
