@@ -127,8 +127,8 @@ Plan plan_from_job(const RunArguments& arguments) {
 void refuse_beside_job(const CLI::App& command) {
   std::vector<Diagnostic> idle;
   for (const char* option :
-       {"SPACE", "--set", "--experiment", "--entity", "--config", "--weights", "--padding",
-        "--ranks", "--gradient-sync", "--reduce-dtype", "--distribute-one-rank",
+       {"SPACE", "--set", "--experiment", "--entity", "--config", "--ado-ids", "--weights",
+        "--padding", "--ranks", "--gradient-sync", "--reduce-dtype", "--distribute-one-rank",
         "--communication-timeout", "--sample-period"}) {
     if (command.count(option) == 0) continue;
     idle.push_back({{},

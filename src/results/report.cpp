@@ -135,9 +135,8 @@ std::vector<std::string_view> names_as_ado(const StoredResult& result) {
   for (size_t i = 0; i < result.measured.size(); ++i) {
     if (!result.measured.value(i).is_null()) names.push_back(result.measured.name(i));
   }
-  std::stable_sort(names.begin(), names.end(), [&](std::string_view a, std::string_view b) {
-    return rank(a) < rank(b);
-  });
+  std::stable_sort(names.begin(), names.end(),
+                   [&](std::string_view a, std::string_view b) { return rank(a) < rank(b); });
   return names;
 }
 
@@ -218,9 +217,9 @@ class ObservedTable {
             index_of_.emplace(std::pair(sample->experiment_id, name), observed_.size());
         if (is_new) {
           observed_.push_back({table_.columns.size(), {}});
-          table_.columns.push_back(
-              {std::string(without_actuator(sample->experiment_id)) + "-" + column_name(name, method_),
-               {}});
+          table_.columns.push_back({std::string(without_actuator(sample->experiment_id)) + "-" +
+                                        column_name(name, method_),
+                                    {}});
         }
         observed_[known->second].values[number].push_back(sample->measured[name]);
       }

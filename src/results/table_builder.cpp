@@ -73,7 +73,8 @@ void SortedRows::number_entities() {
 void SortedRows::sort_as_measured() {
   const auto began = [this](size_t row) {
     std::string_view first = rows_[row].first().started_at;
-    for (const StoredResult* sample : rows_[row].samples) first = std::min(first, sample->started_at);
+    for (const StoredResult* sample : rows_[row].samples)
+      first = std::min(first, sample->started_at);
     return first;
   };
   std::vector<std::string_view> times;

@@ -39,8 +39,7 @@ using Steps = Dimension::Steps;
 // own, and of the kernels all or none.
 bool is_known_to_ado(const PropertySpec& spec, const Json& value) {
   if (spec.kind == PropertyKind::kStringList && value.is_array()) {
-    return std::all_of(value.begin(), value.end(),
-                       [](const Json& item) { return item == "True"; });
+    return std::all_of(value.begin(), value.end(), [](const Json& item) { return item == "True"; });
   }
   if (value.is_null())
     return spec.kind == PropertyKind::kStringList || spec.default_value.is_null();
@@ -132,7 +131,8 @@ class DomainReader {
         break;
     }
     if (taken) return;
-    const std::string what = found == expected || many() ? "has more than two values" : "is of " + found;
+    const std::string what =
+        found == expected || many() ? "has more than two values" : "is of " + found;
     diagnostics_.warning(node_.line, path_, what + " to ado, which would refuse this", expected);
   }
 
@@ -202,7 +202,8 @@ class DomainReader {
       diagnostics_.warning(member->line, path_ + "." + key,
                            "a binary domain is always [false, true]; not used");
     }
-    const bool number = accepts_.kind == PropertyKind::kInteger || accepts_.kind == PropertyKind::kNumber;
+    const bool number =
+        accepts_.kind == PropertyKind::kInteger || accepts_.kind == PropertyKind::kNumber;
     const auto truth = [&](bool value) {
       return scalar(number ? Json(value ? 1 : 0) : Json(value), node_.line);
     };
@@ -247,7 +248,8 @@ class DomainReader {
   std::optional<Dimension> counted() {
     const auto [lower, upper] = bounds();
     const double step = interval_->value.get<double>();
-    const double count = std::ceil((upper - lower) / step - (steps() == Steps::kFloats ? 1e-9 : 0.0));
+    const double count =
+        std::ceil((upper - lower) / step - (steps() == Steps::kFloats ? 1e-9 : 0.0));
     if (count > kMaxCount) {
       error("domainRange", "holds more than 10^15 values");
       return std::nullopt;
@@ -255,7 +257,8 @@ class DomainReader {
     const Dimension dimension(property_, lower, step, static_cast<int64_t>(count), steps());
     if (dimension.size() == 0) {
       diagnostics_.warning(range_->line, path_ + ".domainRange",
-                           "holds no value, so that the space has no entity (as in ado)", "lower < upper");
+                           "holds no value, so that the space has no entity (as in ado)",
+                           "lower < upper");
       return dimension;
     }
     // The property's own domain is a grid: the first, second and last value lie on it only if all
@@ -309,7 +312,8 @@ std::optional<Json> read_value(const YamlNode& found, const std::string& path,
                             (found.value.is_string() ? "text" : json_text(found.value)) +
                             "; taken as " + value->dump());
   } else if (!is_known_to_ado(accepts, *value)) {
-    diagnostics.warning(found.line, path, "ado would refuse " + (value->is_null() ? "None" : python_str(*value)));
+    diagnostics.warning(found.line, path,
+                        "ado would refuse " + (value->is_null() ? "None" : python_str(*value)));
   }
   return value;
 }

@@ -51,8 +51,9 @@ constexpr std::string_view kHash = "hash-";
 constexpr size_t kHashDigits = 64;
 
 size_t characters(std::string_view text) {
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
 }
 
 PropertyValues sorted_by_property(PropertyValues values) {

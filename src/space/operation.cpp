@@ -266,8 +266,8 @@ std::vector<Diagnostic> notes_on_actuator_configurations(const Operation& operat
   if (named.empty()) return {};
   Diagnostics notes(operation.origin);
   const auto note = [&](const std::string& message, const std::string& expected) {
-    notes.warning(operation.actuator_configurations_line, "actuatorConfigurationIdentifiers", message,
-                  expected);
+    notes.warning(operation.actuator_configurations_line, "actuatorConfigurationIdentifiers",
+                  message, expected);
   };
   if (config_path.empty()) {
     note(join(named) + " in ado's store is not used; measured with the defaults",

@@ -219,9 +219,9 @@ class SpaceReader {
         (type->text == "VECTOR_VALUE_TYPE" && value->is_sequence()) ||
         (type->text == "STRING_VALUE_TYPE" && value->is_scalar() && found.is_string());
     if (fits) return;
-    diagnostics_.warning(type->line, path + ".valueType",
-                         describe(*value) + " is no " + describe(*type) +
-                             "; not used, and ado would refuse this");
+    diagnostics_.warning(
+        type->line, path + ".valueType",
+        describe(*value) + " is no " + describe(*type) + "; not used, and ado would refuse this");
   }
 
   void read_parameter(const std::string& identifier, const YamlNode& value, const std::string& path,
@@ -434,9 +434,9 @@ class SpaceReader {
   void drop_equal_experiments() {
     std::vector<ExperimentReference> kept;
     for (ExperimentReference& reference : space_.experiments) {
-      const bool again = std::any_of(kept.begin(), kept.end(), [&](const ExperimentReference& other) {
-        return is_same(other, reference);
-      });
+      const bool again =
+          std::any_of(kept.begin(), kept.end(),
+                      [&](const ExperimentReference& other) { return is_same(other, reference); });
       if (!again) kept.push_back(std::move(reference));
     }
     space_.experiments = std::move(kept);

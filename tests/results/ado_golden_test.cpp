@@ -54,7 +54,8 @@ fs::path results_of(const Json& campaign, AdoIds ids) {
     const MeasurementRequest request =
         make_request(space.entity(row.at("entity").get<int64_t>()),
                      space.experiments.at(row.at("experiment").get<size_t>()));
-    put(directory, measured(request, row, second), "key" + std::to_string((second * 37 + 11) % 101));
+    put(directory, measured(request, row, second),
+        "key" + std::to_string((second * 37 + 11) % 101));
     ++second;
   }
   return directory;

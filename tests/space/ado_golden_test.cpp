@@ -97,7 +97,8 @@ TEST_P(AdoGoldenTest, SpacesThatAdoTakesHaveItsEntitiesAndExperiments) {
       EXPECT_EQ(space.entity_count(), count);
     }
     std::vector<std::string> ours;
-    for (int64_t i = 0; i < std::min(space.entity_count(), static_cast<int64_t>(golden.size())); ++i)
+    for (int64_t i = 0; i < std::min(space.entity_count(), static_cast<int64_t>(golden.size()));
+         ++i)
       ours.push_back(entity_id(space.entity(i)));
     EXPECT_THAT(ours, ElementsAreArray(golden));
     if (space.entity_count() > 0) {

@@ -50,7 +50,7 @@ class Expansion {
   const ModelCatalog& models_;
   const AdoIds ids_;
   std::vector<Axis> axes_;
-  std::vector<size_t> order_;  // axes in the order of the id's parts
+  std::vector<size_t> order_;       // axes in the order of the id's parts
   std::vector<RuleInputs> inputs_;  // per experiment
   std::string id_;
   std::string shortened_;  // where the id is longer than ado's ids may be

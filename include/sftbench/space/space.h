@@ -51,7 +51,7 @@ struct Space {
   std::vector<Dimension> dimensions;
   std::vector<ExperimentReference> experiments;
   AdoIds ids = AdoIds::k18;  // the generation of the ids of its entities
-  std::string weights;  // top-level `weights`: auto, random; empty: not said
+  std::string weights;       // top-level `weights`: auto, random; empty: not said
   std::string padding;  // top-level `padding`: longest, max_length, none, packed; empty: not said
   std::optional<YamlNode> actuator_configuration;  // top-level `actuatorConfiguration`
   std::vector<Diagnostic> warnings;                // things that ado would refuse or ignore
