@@ -175,7 +175,7 @@ ReportTable target_table(SortedRows rows, const AdoLayout& layout) {
   builder.numbers_like_pandas();
   const size_t of_ado = builder.column_count();
   if (layout.wide) wide_columns(builder);
-  return builder.table(of_ado);
+  return builder.table(builder.rows().size() == 0 ? 0 : of_ado);
 }
 
 // "SFTTrainer.finetune_full_benchmark-v1.0.0-max_steps.8" without the actuator, which ends at the
