@@ -74,7 +74,7 @@ class OperationReader {
     }
     Fields fields(root, {}, diagnostics_);
     for (const char* key : {"kind", "version", "identifier", "created", "status", "metadata",
-                            "operationType", "operatorIdentifier"}) {
+                            "provenance", "operationType", "operatorIdentifier"}) {
       fields.any(key, Presence::kOptional);
     }
     const YamlNode* config = fields.mapping("config");

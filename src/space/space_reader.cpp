@@ -52,7 +52,8 @@ class SpaceReader {
       diagnostics_.error(root, "kind", "this is a resource of kind '" + kind + "'",
                          "discoveryspace", nearest_spelling(kind, {"discoveryspace"}));
     }
-    for (const char* key : {"version", "identifier", "created", "status", "metadata"}) {
+    for (const char* key :
+         {"version", "identifier", "created", "status", "metadata", "provenance"}) {
       fields.any(key, Presence::kOptional);
     }
     const YamlNode* config = fields.mapping("config");

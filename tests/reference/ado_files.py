@@ -4,6 +4,7 @@
   ado/<generation>.json for each of them what that ado says: "refused" (the error's class), or "crashed" where it takes
                         the file and falls over it later, or "experiments" and "entities" (ids in ado's order; the
                         first 40 of them and their "count")
+  ado/resource-<generation>.json  a space as ado keeps it (`ado get space -o yaml`), and what it makes of it
   ado/results.json      measurements made up by hand, as result files of sftbench would hold them
   ado/csv-<generation>-<space>-<format>.csv   what `ado show entities` of 1.7, or `ado show measurements` of 2.3, writes
                         for them: --include matching, whose rows come in the order of their insertion into SQLite
@@ -483,6 +484,20 @@ def csv_files():
     write_rows("results.json", results)
 
 
+def resource():
+    import yaml
+
+    text = space(experiment(max_steps=8, flash_attn="false"), experiment(LORA),
+                 batch_size="{domainRange: [1, 6], interval: 2}",
+                 gradient_checkpointing="{variableType: BINARY_VARIABLE_TYPE}")
+    with tempfile.TemporaryDirectory() as directory:
+        discovery, _ = campaign(text, [], Path(directory))
+        stored = json.loads(discovery.resource.model_dump_json())
+    stored["created"] = stored["status"][0]["recorded_at"] = "2026-11-22T12:00:00.000000Z"
+    row = {"text": yaml.safe_dump(stored, width=4000), **verdict(text)}
+    (OUT / f"resource-{GENERATION}.json").write_text(json.dumps(row) + "\n")
+
+
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)
     OUT.mkdir(exist_ok=True)
@@ -490,4 +505,5 @@ if __name__ == "__main__":
     write_rows("spaces.json", [{"name": name, "text": text} for name, text in all_spaces.items()])
     write_rows(f"{GENERATION}.json", [{"name": name, **row} for name, row in verdicts(all_spaces).items()])
     csv_files()
+    resource()
     print(f"ado-core {CORE}: {len(all_spaces)} spaces, {len(CAMPAIGNS)} campaigns")

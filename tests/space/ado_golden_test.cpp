@@ -132,6 +132,23 @@ TEST_P(AdoGoldenTest, IdsOfBothGenerationsAreFoundUnderEither) {
   }
 }
 
+// `ado get space -o yaml`: whole experiments, and in 2.3 where they come from.
+TEST_P(AdoGoldenTest, TheStoredFormOfASpaceReadsLikeTheFileThatItWasMadeFrom) {
+  const Json golden = read_json_file(kGolden + "resource-" + GetParam() + ".json");
+  const std::string text = golden.at("text");
+  ASSERT_EQ(error_of(text, options()), "no error");
+  const Space space = parse(text, options());
+  EXPECT_EQ(warnings_of(space), "");
+  std::vector<std::string> experiments;
+  for (const ExperimentReference& reference : space.experiments)
+    experiments.push_back(experiment_id(reference));
+  EXPECT_EQ(Json(experiments), golden.at("experiments"));
+  std::vector<std::string> entities;
+  for (int64_t i = 0; i < space.entity_count(); ++i)
+    entities.push_back(entity_id(space.entity(i)));
+  EXPECT_EQ(Json(entities), golden.at("entities"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Generations, AdoGoldenTest, ::testing::Values("1.7", "1.8"),
                          [](const auto& test) { return test.param == "1.7" ? "Ado17" : "Ado18"; });
 
