@@ -12,8 +12,9 @@
 namespace sftbench {
 namespace {
 
-const std::vector<std::string> kOperationTypes = {
-    "characterize", "search", "compare", "modify", "study", "fuse", "learn", "query", "export"};
+const std::vector<std::string> kOperationTypes = {"characterize", "search", "compare", "modify",
+                                                  "study",        "fuse",   "learn",   "query",
+                                                  "export",       "script"};
 
 // The names of an enumeration as ado spells them; letter case matters there.
 template <typename T>
@@ -119,6 +120,7 @@ class OperationReader {
       }
     } else {
       check_type(module, fields.text("operationType"), fields.path("operationType"));
+      fields.any("operatorVersion", Presence::kOptional);
     }
     fields.reject_unknown();
     const std::string expected = is_class ? "RandomWalk" : "random_walk";
@@ -131,7 +133,7 @@ class OperationReader {
   }
 
   void check_type(const YamlNode& module, const std::string& type, const std::string& path) {
-    if (type.empty() || type == "search") return;
+    if (type.empty() || type == "search" || type == "explore") return;  // up to 1.7, from 2.0 on
     const bool known =
         std::find(kOperationTypes.begin(), kOperationTypes.end(), type) != kOperationTypes.end();
     diagnostics_.error(*module.find("operationType"), path,

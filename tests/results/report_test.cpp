@@ -115,8 +115,8 @@ TEST(AdoTableTest, WideBeginsWithAdosColumnsAndHasRowsForFailures) {
   }
   EXPECT_EQ(target.rows, 9U);
   EXPECT_EQ(wide.rows, 10U);
-  EXPECT_THAT(cells(wide, "status"), ElementsAre("valid", "valid", "valid", "valid", "valid", "valid",
-                                                 "invalid", "invalid", "failed", "valid"));
+  EXPECT_THAT(cells(wide, "status"), ElementsAre("valid", "valid", "valid", "valid", "valid",
+                                                 "valid", "invalid", "invalid", "failed", "valid"));
   EXPECT_THAT(cells(wide, "reason_code"),
               ElementsAre("None", "None", "None", "None", "None", "None", "OOM_GPU", "OOM_GPU",
                           "DATA", "None"));

@@ -144,8 +144,7 @@ TEST_P(AdoGoldenTest, TheStoredFormOfASpaceReadsLikeTheFileThatItWasMadeFrom) {
     experiments.push_back(experiment_id(reference));
   EXPECT_EQ(Json(experiments), golden.at("experiments"));
   std::vector<std::string> entities;
-  for (int64_t i = 0; i < space.entity_count(); ++i)
-    entities.push_back(entity_id(space.entity(i)));
+  for (int64_t i = 0; i < space.entity_count(); ++i) entities.push_back(entity_id(space.entity(i)));
   EXPECT_EQ(Json(entities), golden.at("entities"));
 }
 

@@ -68,6 +68,14 @@ TEST(OperationTest, GroupedWalkOfTheFormatDocumentReads) {
   EXPECT_THAT(operation.warnings, IsEmpty());
 }
 
+TEST(OperationTest, TodaysAdoCallsItExploreAndNamesTheVersion) {
+  const Operation operation = parse(
+      "spaces: [s]\noperation:\n  module: {operatorName: random_walk, operationType: explore, "
+      "operatorVersion: 1.0.0}\n  parameters: {numberEntities: 3}\n");
+  EXPECT_EQ(operation.number_entities, 3);
+  EXPECT_THAT(operation.warnings, IsEmpty());
+}
+
 TEST(OperationTest, WhatIsNotSaidIsAdosDefault) {
   for (const Operation& operation : {parse(kHead), with("{}"), with("null")}) {
     EXPECT_EQ(operation.sampler, Sampler::kSelector);
@@ -171,7 +179,7 @@ TEST(OperationErrorTest, OtherOperatorsAreNamedWithTheOneThatThereIs) {
                      "explore}}\n"),
             "o.yaml:2: operation.module.operationType: missing\n"
             "o.yaml:2: operation.module.operatorType: unknown key; expected one of operatorName, "
-            "operationType; did you mean 'operationType'?");
+            "operationType, operatorVersion; did you mean 'operationType'?");
 }
 
 TEST(OperationErrorTest, AllErrorsOfAFileAreListedAtOnceWithLines) {
