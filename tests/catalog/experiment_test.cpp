@@ -20,7 +20,7 @@ std::optional<Json> accepted(const char* property, const std::string& yaml) {
 TEST(ExperimentTest, HasTheDocumentsPropertiesAndDefaults) {
   const Experiment& experiment = full();
   EXPECT_EQ(experiment.actuator, "SFTTrainer");
-  EXPECT_EQ(experiment.properties.size(), 32U);
+  EXPECT_EQ(experiment.properties.size(), 34U);
   std::vector<std::string> required;
   for (const PropertySpec& spec : experiment.properties) {
     if (spec.required) required.push_back(spec.identifier);

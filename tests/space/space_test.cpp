@@ -171,7 +171,8 @@ TEST(DomainTest, FractionsAreRoundedAsPythonRounds) {
   const Json golden = read_json_file(SFTBENCH_TEST_DATA "/space/range_values.json");
   ASSERT_EQ(golden.size(), 150U);
   for (const Json& row : golden) {
-    const Dimension dimension(nullptr, row["lower"], row["interval"], 10'000'000, false);
+    const Dimension dimension(nullptr, row["lower"], row["interval"], 10'000'000,
+                              Dimension::Steps::kFloats);
     const int64_t index = row["index"];
     EXPECT_EQ(python_str(dimension.value(index)), row["str"]) << row;
     EXPECT_EQ(dimension.index_of(row["str"].get<std::string>()), index) << row;
