@@ -200,6 +200,7 @@ class ExperimentReader {
     spec.kind = kind(fields.text("kind"), node, identifier);
     spec.nullable = fields.boolean("nullable", false);
     spec.open = fields.boolean("open", false);
+    spec.without_effect = fields.boolean("without_effect", false);
     spec.values = fields.texts("values", Presence::kOptional);
     spec.values_from = fields.text("values_from", Presence::kOptional);
     if (spec.values_from == "models") spec.values = models_;

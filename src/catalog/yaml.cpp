@@ -47,6 +47,40 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+// For messages: of one line, without what a terminal would obey, and no longer than `most` bytes.
+std::string shown(const std::string& text, size_t most) {
+  std::string line;
+  for (char c : text.substr(0, most)) {
+    const auto byte = static_cast<unsigned char>(c);
+    line += byte < 0x20 || byte == 0x7F ? ' ' : c;
+  }
+  if (text.size() <= most) return line;
+  while (!line.empty() && (static_cast<unsigned char>(text[line.size()]) & 0xC0) == 0x80)
+    line.pop_back();  // not within a character
+  return line + "...";
+}
+
+constexpr size_t kShownValue = 60;
+constexpr size_t kShownMessage = 400;
+
+// PyYAML ends a line at CR, CR LF and NEL, too; the library knows the first two only in part.
+std::string with_line_feeds(std::string_view text) {
+  std::string lines;
+  lines.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\r') {
+      if (i + 1 < text.size() && text[i + 1] == '\n') ++i;
+      lines += '\n';
+    } else if (text.compare(i, 2, "\xC2\x85") == 0) {
+      lines += '\n';
+      ++i;
+    } else {
+      lines += text[i];
+    }
+  }
+  return lines;
+}
+
 // Where the parser gives up: one error that ends the reading.
 struct Fatal {
   int line;
@@ -109,6 +143,7 @@ class TreeBuilder : public YAML::EventHandler {
   struct Open {
     YamlNode node;
     YAML::anchor_t anchor = 0;
+    bool set = false;                      // !!set {a, b}: a mapping whose keys are what counts
     std::optional<YamlNode> key;           // a mapping's key that waits for its value
     std::unordered_set<std::string> seen;  // a mapping's keys, merged ones not counted
     std::vector<YamlNode> merges;          // values of `<<`
@@ -116,16 +151,20 @@ class TreeBuilder : public YAML::EventHandler {
 
   static Json tagged(const std::string& text, const std::string& tag, int line) {
     if (tag == "?") return resolve_yaml_scalar(text);
-    if (tag == "!" || tag == std::string(kCoreTag) + "str") return text;
-    for (const char* type : {"int", "float", "bool", "null"}) {
-      if (tag == std::string(kCoreTag) + type) return resolve_yaml_scalar(text);
+    if (tag == "!") return text;
+    if (tag.rfind(kCoreTag, 0) == 0) {
+      const std::string type = tag.substr(kCoreTag.size());
+      if (const std::optional<Json> value = yaml_scalar_of_type(text, type)) return *value;
+      if (is_yaml_scalar_type(type))
+        throw Fatal{line, "'" + shown(text, kShownValue) + "' is no value of the tag !!" + type};
     }
     throw Fatal{line, "the tag '" + tag.substr(0, 60) + "' is not supported"};
   }
 
   void open(YamlNode::Kind kind, const YAML::Mark& mark, const std::string& tag,
             YAML::anchor_t anchor) {
-    const bool usual = tag == "?" || tag == "!" || tag.empty() ||
+    const bool set = kind == YamlNode::Kind::kMapping && tag == std::string(kCoreTag) + "set";
+    const bool usual = tag == "?" || tag == "!" || tag.empty() || set ||
                        tag == std::string(kCoreTag) + "map" || tag == std::string(kCoreTag) + "seq";
     if (!usual) throw Fatal{line_of(mark), "the tag '" + tag.substr(0, 60) + "' is not supported"};
     if (open_.size() >= kMaxDepth) {
@@ -135,6 +174,7 @@ class TreeBuilder : public YAML::EventHandler {
     frame.node.kind = kind;
     frame.node.line = line_of(mark);
     frame.anchor = anchor;
+    frame.set = set;
     open_.push_back(std::move(frame));
   }
 
@@ -142,6 +182,7 @@ class TreeBuilder : public YAML::EventHandler {
     Open frame = std::move(open_.back());
     open_.pop_back();
     merge(frame);
+    if (frame.set) frame.node.kind = YamlNode::Kind::kSequence;
     add(std::move(frame.node), frame.anchor);
   }
 
@@ -179,8 +220,11 @@ class TreeBuilder : public YAML::EventHandler {
       if (!node.is_scalar()) throw Fatal{node.line, "a key is a list or a mapping; expected text"};
       frame.key = std::move(node);
     } else {
-      const YamlNode key = *std::exchange(frame.key, std::nullopt);
-      if (key.text == "<<" && key.plain) {
+      YamlNode key = *std::exchange(frame.key, std::nullopt);
+      if (frame.set) {
+        // PyYAML makes a Python set of the keys; in a list of values each stands as it is written.
+        if (frame.seen.insert(key.text).second) frame.node.items.push_back(std::move(key));
+      } else if (key.text == "<<" && key.plain) {
         add_merge(frame, std::move(node));
       } else if (frame.seen.insert(key.text).second) {
         frame.node.members.push_back({key.text, std::move(node)});
@@ -222,22 +266,6 @@ class TreeBuilder : public YAML::EventHandler {
   size_t spent_ = 0;
 };
 
-// For messages: of one line, without what a terminal would obey, and no longer than `most` bytes.
-std::string shown(const std::string& text, size_t most) {
-  std::string line;
-  for (char c : text.substr(0, most)) {
-    const auto byte = static_cast<unsigned char>(c);
-    line += byte < 0x20 || byte == 0x7F ? ' ' : c;
-  }
-  if (text.size() <= most) return line;
-  while (!line.empty() && (static_cast<unsigned char>(text[line.size()]) & 0xC0) == 0x80)
-    line.pop_back();  // not within a character
-  return line + "...";
-}
-
-constexpr size_t kShownValue = 60;
-constexpr size_t kShownMessage = 400;
-
 }  // namespace
 
 const YamlNode* YamlNode::find(std::string_view key) const {
@@ -277,7 +305,7 @@ YamlNode parse_yaml(std::string_view text, const std::string& origin) {
   if (text.size() > kMaxBytes) {
     diagnostics.error(0, {}, "larger than " + std::to_string(kMaxBytes >> 20) + " MiB");
   } else {
-    std::istringstream stream{std::string(text)};
+    std::istringstream stream{with_line_feeds(text)};
     try {
       YAML::Parser parser(stream);
       parser.HandleNextDocument(builder);

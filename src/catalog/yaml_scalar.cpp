@@ -132,4 +132,34 @@ Json resolve_yaml_scalar(const std::string& text) {
   return text;
 }
 
+bool is_yaml_scalar_type(const std::string& type) {
+  return is_one_of(type, {"str", "int", "float", "bool", "null"});
+}
+
+std::optional<Json> yaml_scalar_of_type(const std::string& text, const std::string& type) {
+  if (type == "str") return Json(text);
+  if (type == "null") return Json(nullptr);
+  if (type == "bool") {
+    const Json value = resolve_yaml_scalar(text);
+    return value.is_boolean() ? std::optional(value) : std::nullopt;
+  }
+  if (type == "int") {
+    auto value = integer(text);
+    if (!value) value = sexagesimal(text);
+    return value ? std::optional<Json>(*value) : std::nullopt;
+  }
+  if (type != "float") return std::nullopt;
+  if (const auto value = floating(text)) return Json(*value);
+  // What needs the tag to be a float: 2, 1e3.
+  std::string number;
+  for (char c : text) {
+    if (c != '_') number += c;
+  }
+  if (number.empty() || number.find_first_not_of("+-.0123456789eE") != std::string::npos)
+    return std::nullopt;
+  char* end = nullptr;
+  const double value = std::strtod(number.c_str(), &end);
+  return *end == '\0' ? std::optional<Json>(value) : std::nullopt;
+}
+
 }  // namespace sftbench

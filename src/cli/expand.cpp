@@ -62,6 +62,11 @@ void print_rows(const Space& space, const Part& part, OutputFormat format) {
   for (const ExperimentReference& reference : space.experiments)
     experiment_ids.push_back(experiment_id(reference));
   const auto rows = entity_rows(format, experiment_ids.size() > 1);
+  if (part.count == 0) {
+    rows->finish();
+    spdlog::info("0 valid, 0 invalid");
+    return;
+  }
   Expansion expansion(space, Catalog::shipped().models, part.first);
   int64_t valid = 0;
   for (int64_t i = 0; i < part.count; ++i) {

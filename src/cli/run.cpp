@@ -72,6 +72,7 @@ Plan plan_from_space(const RunArguments& arguments) {
   plan.job.experiment = request.experiment;
   plan.job.experiment_id = request.experiment_id;
   plan.job.entity_id = request.entity_id;
+  plan.job.entity = request.entity;
   plan.job.inputs = effective_inputs(request, options);
   const std::vector<Violation> violations = validate(request.inputs, catalog.models);
   for (const Violation& violation : violations) {
@@ -126,8 +127,8 @@ Plan plan_from_job(const RunArguments& arguments) {
 void refuse_beside_job(const CLI::App& command) {
   std::vector<Diagnostic> idle;
   for (const char* option :
-       {"SPACE", "--set", "--experiment", "--entity", "--config", "--weights", "--padding",
-        "--ranks", "--gradient-sync", "--reduce-dtype", "--distribute-one-rank",
+       {"SPACE", "--set", "--experiment", "--entity", "--config", "--ado-ids", "--weights",
+        "--padding", "--ranks", "--gradient-sync", "--reduce-dtype", "--distribute-one-rank",
         "--communication-timeout", "--sample-period"}) {
     if (command.count(option) == 0) continue;
     idle.push_back({{},

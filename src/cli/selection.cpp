@@ -39,6 +39,12 @@ std::string first_entities(const Space& space) {
   return list;
 }
 
+int64_t require_entities(const Space& space) {
+  const int64_t count = space.entity_count();
+  if (count == 0) fail("entitySpace", "has no entity: a range holds no value", "lower < upper");
+  return count;
+}
+
 std::string choose(const std::string& key, const std::string& given, const std::string& from_file,
                    const std::string& otherwise, const std::vector<std::string>& known) {
   if (given.empty()) return from_file.empty() ? otherwise : from_file;
@@ -66,6 +72,11 @@ void add_selection_options(CLI::App& command, Selection& selection) {
       ->type_name("N|ID");
   command.add_option("--config", selection.config_path, "Actuator configuration (ado's format)")
       ->type_name("FILE");
+  command
+      .add_option("--ado-ids", selection.ado_ids,
+                  "Ids to write: as ado from 1.8 on (the default), or as ado up to 1.7 in the "
+                  "order of the space; both are read")
+      ->type_name("1.7|1.8");
   command
       .add_option("--weights", selection.weights,
                   "auto: the model's files; random: drawn from the seed")
@@ -118,9 +129,11 @@ LoadedSpace load_space(const Selection& selection) {
   // The models that --config adds are part of the space's domains; those of the space itself it
   // adds on its own.
   std::vector<Diagnostic> unused;
+  const std::string ids = choose("--ado-ids", selection.ado_ids, {}, "1.8", {"1.7", "1.8"});
   SpaceOptions options{
       selection.assignments, experiment,
-      read_actuator_settings(selection.config_path, nullptr, {}, unused).model_names()};
+      read_actuator_settings(selection.config_path, nullptr, {}, unused).model_names(),
+      *ado_ids_named(ids)};
   if (!selection.space_path.empty()) {
     loaded.space = read_space_file(selection.space_path, catalog, options);
   } else if (!experiment.empty()) {
@@ -138,7 +151,7 @@ LoadedSpace load_space(const Selection& selection) {
 
 std::optional<int64_t> chosen_entity(const Space& space, const Selection& selection) {
   if (selection.entity.empty()) return std::nullopt;
-  const int64_t count = space.entity_count();
+  const int64_t count = require_entities(space);
   if (const std::optional<int64_t> index = as_index(selection.entity)) {
     if (*index >= 0 && *index < count) return index;
     fail("--entity", "there is no entity " + selection.entity, "0 to " + std::to_string(count - 1));
@@ -149,7 +162,7 @@ std::optional<int64_t> chosen_entity(const Space& space, const Selection& select
 }
 
 MeasurementRequest choose_request(const Space& space, const Selection& selection) {
-  const int64_t count = space.entity_count();
+  const int64_t count = require_entities(space);
   const std::optional<int64_t> chosen = chosen_entity(space, selection);
   if (!chosen && count > 1) {
     fail({}, "the space has " + std::to_string(count) + " entities and one is measured",

@@ -89,6 +89,7 @@ std::string run_command(const SweepArguments& arguments, const Cell& cell) {
   add("--experiment", by_experiment_alone ? selection.experiment : cell.request.experiment_id);
   add("--entity", cell.request.entity_id);
   add("--config", selection.config_path);
+  add("--ado-ids", selection.ado_ids);
   add("--weights", selection.weights);
   add("--padding", selection.padding);
   if (selection.ranks != 1) add("--ranks", std::to_string(selection.ranks));
@@ -127,7 +128,7 @@ class Campaign {
   explicit Campaign(const SweepArguments& arguments)
       : arguments_(arguments),
         loaded_(load(arguments.selection)),
-        operation_(read_operation(arguments)),
+        operation_(read_operation(arguments, loaded_.space)),
         resolve_options_(resolving(loaded_.space, arguments)),
         nvml_(Nvml::load(&no_nvml_)),
         machine_(affinity_cores(), nvml_ ? nvml_->gpus() : std::vector<GpuIdentity>(),
@@ -188,10 +189,13 @@ class Campaign {
     return loaded;
   }
 
-  static Operation read_operation(const SweepArguments& arguments) {
+  static Operation read_operation(const SweepArguments& arguments, const Space& space) {
     if (arguments.operation_path.empty()) return {};
     Operation operation = read_operation_file(arguments.operation_path);
     warn(operation.warnings);
+    const std::string& config = arguments.selection.config_path;
+    if (!config.empty() || !space.actuator_configuration)
+      warn(notes_on_actuator_configurations(operation, config));
     return operation;
   }
 

@@ -211,6 +211,7 @@ std::string digest_of(const TrainingJob& job) {
   anywhere.model.tokenizer_directory.clear();
   // What follows from paths that were edited; the fields themselves are compared.
   anywhere.entity_id.clear();
+  anywhere.entity.clear();
   anywhere.experiment_id.clear();
   for (const char* name : {"dataset_id", "model_name", "job.data.path",
                            "job.model.weights_directory", "job.model.tokenizer_directory"}) {

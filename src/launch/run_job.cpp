@@ -221,6 +221,7 @@ Measurement begin_measurement(const TrainingJob& job, const RunSettings& setting
   measurement.experiment = job.experiment;
   measurement.experiment_id = job.experiment_id;
   measurement.entity_id = job.entity_id;
+  measurement.entity = job.entity;
   measurement.inputs = job.inputs;
   measurement.job = job_in_result(job);
   measurement.command = settings.command;

@@ -10,6 +10,7 @@ namespace sftbench {
 namespace {
 
 const std::vector<std::string> kWeightFormats = {"Vanilla", "GPTQ-Quantized"};
+constexpr const char* kGptqOfTheDocuments = "QPTQ-Quantized";
 
 // Lays the parameters of one source over the settings; what the source does not name stays.
 class ParameterReader {
@@ -63,8 +64,25 @@ class ParameterReader {
         const std::string place = formats.text(format, Presence::kOptional);
         if (!place.empty()) settings_.model_map[name][format] = place;
       }
+      if (const YamlNode* node = places.find(kGptqOfTheDocuments)) {
+        const std::string place = formats.text(kGptqOfTheDocuments, Presence::kOptional);
+        if (!place.empty()) take_gptq_of_the_documents(name, places, *node);
+      }
       formats.reject_unknown();
     }
+  }
+
+  // ado's documents spell it so, its code does not.
+  void take_gptq_of_the_documents(const std::string& name, const YamlNode& places,
+                                  const YamlNode& place) {
+    const std::string& gptq = kWeightFormats.back();
+    const std::string path = fields_.path("model_map." + name + "." + kGptqOfTheDocuments);
+    if (places.find(gptq) != nullptr) {
+      diagnostics_.error(place, path, "stands beside " + gptq, "one of them");
+      return;
+    }
+    diagnostics_.warning(place.line, path, "taken as " + gptq + "; ado would refuse this spelling");
+    settings_.model_map[name][gptq] = place.text;
   }
 
   const YamlNode& node_;

@@ -145,6 +145,7 @@ class Follower {
   void set(const std::string& name, const Json& value) {
     if (job_.inputs.contains(name) && job_.inputs.at(name) == value) return;
     job_.inputs[name] = value;
+    if (job_.entity.contains(name)) job_.entity[name] = value;
     std::vector<std::string> names = {name};
     if (experiment_ != nullptr) names = experiment_->property_names();
     const bool named = rewrite(job_.entity_id, name, value, names) ||
@@ -234,15 +235,39 @@ class Follower {
   const Experiment* experiment_;
 };
 
+// Whether `value`, as a space spells it, is the input.
+bool is_value_of(const PropertySpec& spec, const Json& value, const Json& input) {
+  YamlNode node;
+  node.value = value;
+  if (value.is_array()) {
+    node.kind = YamlNode::Kind::kSequence;
+    for (const Json& item : value) {
+      YamlNode& element = node.items.emplace_back();
+      element.value = item;
+      element.text = item.is_string() ? item.get<std::string>() : json_text(item);
+    }
+  }
+  const std::optional<Json> accepted = spec.accept(node);
+  return accepted && spec.canonical(*accepted) == input;
+}
+
 void refuse(const TrainingJob& job, const std::vector<std::string>& edited,
             const std::string& origin) {
   const auto is_edited = [&](const char* field) {
     return std::find(edited.begin(), edited.end(), field) != edited.end();
   };
   std::vector<Diagnostic> errors;
-  const auto error = [&](const char* key, std::string message, std::string expected) {
+  const auto error = [&](const std::string& key, std::string message, std::string expected) {
     errors.push_back({origin, 0, key, std::move(message), std::move(expected), {}});
   };
+  const Experiment* experiment = Catalog::shipped().experiment(job.experiment);
+  for (const auto& [property, value] : job.entity.items()) {
+    const PropertySpec* spec = experiment != nullptr ? experiment->find(property) : nullptr;
+    if (spec == nullptr || !job.inputs.contains(property)) continue;
+    if (is_value_of(*spec, value, job.inputs.at(property))) continue;
+    error("entity." + property, "was edited, and is what the space says of an input",
+          json_text(job.inputs.at(property)));
+  }
   for (const char* field : {"experiment", "experiment_id", "entity_id", "inputs"}) {
     if (!is_edited(field)) continue;
     error(field, "was edited, and follows from the job's other fields",

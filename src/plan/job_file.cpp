@@ -16,14 +16,17 @@ namespace sftbench {
 namespace {
 
 constexpr const char* kFingerprint = "fingerprint";
+constexpr const char* kEntity = "entity";
 constexpr size_t kDigits = 8;  // of a field's fingerprint
 // What a result says of its job outside of the job.
-constexpr std::array kNames = {"experiment", "experiment_id", "entity_id", "inputs"};
+constexpr std::array kNames = {"experiment", "experiment_id", "entity_id", "entity", "inputs"};
 
 // "lora.rank" and its value, for every field of every section, in the order of the file.
 std::vector<std::pair<std::string, Json>> fields_of(const Json& job) {
   std::vector<std::pair<std::string, Json>> fields;
   for (const auto& [key, value] : job.items()) {
+    // How a space spells the inputs; results and jobs of older versions lack it.
+    if (key == kEntity) continue;
     if (!value.is_object() || key == "inputs") {
       fields.emplace_back(key, value);
       continue;
@@ -121,6 +124,7 @@ JobFile read_job_file(const std::string& path) {
   Json json = read_json_file(path);
   if (json.is_object() && json.contains("schema")) json = whole_job(json, path);
   if (!json.is_object()) throw InputError({{path, 0, {}, "not an object", "a training job", {}}});
+  if (!json.contains(kEntity)) json[kEntity] = Json::object();
   // The fields first: of a file that is no job at all they say more than a fingerprint.
   Json fields = json;
   fields.erase(kFingerprint);

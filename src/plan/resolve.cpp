@@ -48,6 +48,7 @@ class Resolver {
     job.experiment = request_.experiment;
     job.experiment_id = request_.experiment_id;
     job.entity_id = request_.entity_id;
+    job.entity = request_.entity;
     job.inputs = effective_inputs(request_, options_);
     job.tuning = experiment_.tuning;
     job.runs = experiment_.runs;

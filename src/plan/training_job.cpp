@@ -122,6 +122,7 @@ void visit(TrainingJob& job, Visitor& visitor) {
     visitor.field("total_limit", job.save.total_limit, kCountOrNone);
     visitor.field("resume_from", job.save.resume_from);
   });
+  visitor.object("entity", job.entity);
   visitor.object("inputs", job.inputs);
 }
 

@@ -83,6 +83,16 @@ Names merged(const std::map<Names, size_t>& lists) {
   return all;
 }
 
+EntityProperties properties_of(const StoredResult& result) {
+  const Record& entity = result.entity;
+  if (entity.size() == 0) return entity_properties(result.entity_id, result.inputs);
+  EntityProperties properties;
+  for (size_t i = 0; i < entity.size(); ++i) {
+    properties.emplace_back(entity.name(i), entity.value(i));
+  }
+  return properties;
+}
+
 }  // namespace
 
 EntityProperties entity_properties(std::string_view entity_id, const Record& inputs) {
@@ -104,7 +114,7 @@ EntityColumns::EntityColumns(const std::vector<Repeats>& rows) {
   std::map<Names, size_t> lists;
   Names names;
   for (const Repeats& row : rows) {
-    properties.push_back(entity_properties(row.first().entity_id, row.first().inputs));
+    properties.push_back(properties_of(row.first()));
     names.clear();
     for (const auto& [name, value] : properties.back()) names.push_back(name);
     ++lists[names];

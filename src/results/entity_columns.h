@@ -1,6 +1,6 @@
-// The properties of entities as columns. A measurement names all its inputs, but only the entity's
-// id says which of them the space varied, in which order, and what ado would print for them:
-// "model_name.smollm2-135m-number_gpus.0-model_max_length.512".
+// The properties of entities as columns: those that the space names, in its order, with its values.
+// Measurements of older versions say so in the entity's id only, which ado up to 1.7 wrote in that
+// order: "model_name.smollm2-135m-number_gpus.0-model_max_length.512".
 #pragma once
 
 #include <string>

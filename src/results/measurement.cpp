@@ -104,6 +104,7 @@ Json to_json(const Measurement& m) {
                {"experiment", m.experiment},
                {"experiment_id", m.experiment_id},
                {"entity_id", m.entity_id},
+               {"entity", m.entity},
                {"status", to_string(m.status)},
                {"reason", reason_json(m.reason)},
                {"inputs", m.inputs},
@@ -114,6 +115,7 @@ Json to_json(const Measurement& m) {
                {"finished_at", m.finished_at},
                {"command", m.command},
                {"job", m.job}};
+  if (m.entity.empty()) json.erase("entity");
   if (m.job.is_null()) json.erase("job");
   if (m.key.empty()) {
     json.erase("key");
@@ -132,6 +134,7 @@ Measurement measurement_from_json(const Json& json, const std::string& origin) {
   m.experiment = text(json, "experiment", origin);
   m.experiment_id = text(json, "experiment_id", origin);
   m.entity_id = text(json, "entity_id", origin);
+  if (json.contains("entity")) m.entity = object(json, "entity", origin);
   m.status = named<Status>(text(json, "status", origin), static_cast<int>(kStatusNames.size()),
                            "status", origin);
   if (const Json& reason = member(json, "reason", origin); !reason.is_null()) {

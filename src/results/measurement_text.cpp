@@ -8,6 +8,7 @@
 
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/measure/measured_properties.h"
+#include "sftbench/results/repeats.h"
 
 namespace sftbench {
 namespace {
@@ -31,13 +32,6 @@ std::optional<double> largest(const Json& list) {
   return most;
 }
 
-// REQUIRES: at least one value.
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
 bool uses_gpus(const Measurement& m) {
   const Json count = m.inputs.value("number_gpus", Json());
   return !count.is_number() || count.get<double>() > 0;
@@ -56,15 +50,17 @@ std::string speed(const Measurement& m) {
   if (per_gpu.is_number() && per_gpu != rate) {
     text += " (" + quantity_text(per_gpu.get<double>()) + " per GPU)";
   }
-  std::vector<double> seconds;
-  for (const Json& step : at(m.extra, "/step_seconds")) seconds.push_back(step.get<double>());
+  std::vector<Scalar> seconds;
+  for (const Json& step : at(m.extra, "/step_seconds")) {
+    seconds.push_back(Scalar::number(step.get<double>()));
+  }
   const Json warm_up = at(m.extra, "/warmup_steps");
   if (warm_up.is_number_integer() && warm_up.get<size_t>() < seconds.size()) {
     seconds.erase(seconds.begin(), seconds.begin() + warm_up.get<int64_t>());
   }
   if (seconds.empty()) return text;
-  return text + ", " + figure("%.3g", median(seconds)) + " s per step (median of " +
-         plural(seconds.size(), "step") + ")";
+  return text + ", " + figure("%.3g", *typical_value(seconds).as_number()) +
+         " s per step (median of " + plural(seconds.size(), "step") + ")";
 }
 
 std::string loss_at(const Json& loss) {

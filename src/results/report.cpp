@@ -98,6 +98,63 @@ void wide_columns(TableBuilder& builder) {
   builder.column("command", [](const Repeats& row) { return text_or_null(row.first().command); });
 }
 
+// The order in which the experiments of ado's actuator list what they measure.
+constexpr std::string_view kAdoOrder[] = {"f_gpu_oom",
+                                          "f_other_error",
+                                          "f_no_error",
+                                          "is_valid",
+                                          "dataset_tokens_per_second_per_gpu",
+                                          "train_runtime",
+                                          "dataset_tokens_per_second",
+                                          "train_samples_per_second",
+                                          "train_steps_per_second",
+                                          "train_tokens_per_second",
+                                          "train_tokens_per_gpu_per_second",
+                                          "cpu_compute_utilization",
+                                          "cpu_memory_utilization",
+                                          "gpu_compute_utilization_min",
+                                          "gpu_compute_utilization_avg",
+                                          "gpu_compute_utilization_max",
+                                          "gpu_memory_utilization_min",
+                                          "gpu_memory_utilization_avg",
+                                          "gpu_memory_utilization_max",
+                                          "gpu_memory_utilization_peak",
+                                          "gpu_power_watts_min",
+                                          "gpu_power_watts_avg",
+                                          "gpu_power_watts_max",
+                                          "gpu_power_percent_min",
+                                          "gpu_power_percent_avg",
+                                          "gpu_power_percent_max"};
+
+// What a measurement has, as ado lists it; what ado does not know follows.
+std::vector<std::string_view> names_as_ado(const StoredResult& result) {
+  const auto rank = [](std::string_view name) {
+    return std::find(std::begin(kAdoOrder), std::end(kAdoOrder), name) - std::begin(kAdoOrder);
+  };
+  std::vector<std::string_view> names;
+  for (size_t i = 0; i < result.measured.size(); ++i) {
+    if (!result.measured.value(i).is_null()) names.push_back(result.measured.name(i));
+  }
+  std::stable_sort(names.begin(), names.end(),
+                   [&](std::string_view a, std::string_view b) { return rank(a) < rank(b); });
+  return names;
+}
+
+// Columns in the order in which pandas meets them: those of the first row, then what later rows add.
+std::vector<std::string_view> measured_as_met(const SortedRows& rows) {
+  std::vector<std::string_view> all;
+  std::set<const Record::Names*> seen;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    for (const StoredResult* sample : rows.row(i).samples) {
+      if (!seen.insert(sample->measured.names()).second) continue;
+      for (const std::string_view name : names_as_ado(*sample)) {
+        if (std::find(all.begin(), all.end(), name) == all.end()) all.push_back(name);
+      }
+    }
+  }
+  return all;
+}
+
 ReportTable target_table(SortedRows rows, const AdoLayout& layout) {
   TableBuilder builder(std::move(rows));
   builder.column("identifier",
@@ -108,15 +165,17 @@ ReportTable target_table(SortedRows rows, const AdoLayout& layout) {
   builder.entity_columns();
   std::vector<std::string> names;
   std::vector<Samples> samples;
-  for (const std::string_view name : builder.rows().measured_names()) {
+  for (const std::string_view name : measured_as_met(builder.rows())) {
     names.push_back(column_name(name, layout.method));
     samples.emplace_back(name, &StoredResult::measured);
   }
   builder.columns(names, [&](const Repeats& row, size_t k) {
     return one_cell(samples[k](row), layout.method, builder);
   });
+  builder.numbers_like_pandas();
+  const size_t of_ado = builder.column_count();
   if (layout.wide) wide_columns(builder);
-  return builder.table();
+  return builder.table(builder.rows().size() == 0 ? 0 : of_ado);
 }
 
 // "SFTTrainer.finetune_full_benchmark-v1.0.0-max_steps.8" without the actuator, which ends at the
@@ -125,66 +184,92 @@ std::string_view without_actuator(std::string_view experiment_id) {
   return experiment_id.substr(experiment_id.find('.') + 1);
 }
 
-// A column of integers of which some are missing is one of floats in pandas: 1.0.
-void float_like_pandas(ReportColumn& column) {
-  bool missing = false;
-  for (const Scalar& cell : column.cells) {
-    missing = missing || cell.is_null();
-    if (!cell.is_null() && !cell.as_number()) return;  // objects stay what they are
-  }
-  if (!missing) return;
-  for (Scalar& cell : column.cells) {
-    if (const std::optional<double> number = cell.as_number()) cell = Scalar::number(*number);
-  }
-}
-
 // One row per entity: the rows of `sorted` that belong to it are all its experiments' samples.
-ReportTable observed_table(const SortedRows& sorted, std::optional<Aggregate> method) {
-  std::set<std::string_view> experiments;
-  std::map<std::string_view, size_t> row_of;  // by entity
-  std::vector<size_t> first;                  // of each entity, a row of `sorted`
-  for (size_t i = 0; i < sorted.size(); ++i) {
-    const StoredResult& result = sorted.row(i).first();
-    experiments.insert(result.experiment_id);
-    if (row_of.emplace(result.entity_id, first.size()).second) first.push_back(i);
+class ObservedTable {
+ public:
+  ObservedTable(const SortedRows& sorted, std::optional<Aggregate> method)
+      : sorted_(sorted), method_(method) {}
+
+  ReportTable make() {
+    for (size_t i = 0; i < sorted_.size(); ++i) {
+      const auto [row, is_new] = row_of_.emplace(sorted_.entity(i), first_.size());
+      if (is_new && !first_.empty()) end_of_entity();
+      if (is_new) first_.push_back(i);
+      add(sorted_.row(i), row->second);
+    }
+    if (!first_.empty()) end_of_entity();
+    table_.rows = first_.size();
+    for (Observed& observed : observed_) fill(observed);
+    fill_entities();
+    return std::move(table_);
   }
 
-  ReportTable table;
-  table.rows = first.size();
-  for (const std::string_view experiment : experiments) {
-    for (const std::string_view name : sorted.measured_names()) {
-      std::vector<std::vector<Scalar>> values(table.rows);
-      Samples samples(name, &StoredResult::measured);
-      for (size_t i = 0; i < sorted.size(); ++i) {
-        const Repeats& row = sorted.row(i);
-        if (row.first().experiment_id != experiment) continue;
-        std::vector<Scalar>& cell = values[row_of.at(row.first().entity_id)];
-        const std::vector<Scalar>& more = samples(row);
-        cell.insert(cell.end(), more.begin(), more.end());
+ private:
+  struct Observed {
+    size_t column;
+    std::map<size_t, std::vector<Scalar>> values;  // by row
+  };
+
+  void add(const Repeats& row, size_t number) {
+    for (const StoredResult* sample : row.samples) {
+      for (const std::string_view name : names_as_ado(*sample)) {
+        const auto [known, is_new] =
+            index_of_.emplace(std::pair(sample->experiment_id, name), observed_.size());
+        if (is_new) {
+          observed_.push_back({table_.columns.size(), {}});
+          table_.columns.push_back({std::string(without_actuator(sample->experiment_id)) + "-" +
+                                        column_name(name, method_),
+                                    {}});
+        }
+        observed_[known->second].values[number].push_back(sample->measured[name]);
       }
-      ReportColumn& column = table.columns.emplace_back();
-      column.name = std::string(without_actuator(experiment)) + "-" + column_name(name, method);
-      for (const std::vector<Scalar>& cell : values) {
-        column.cells.push_back(one_cell(cell, method, table));
-      }
-      float_like_pandas(column);
     }
   }
-  const auto entity_column = [&](std::string_view name, const auto& cell) {
-    ReportColumn& column = table.columns.emplace_back();
-    column.name = name;
-    for (const size_t i : first) column.cells.push_back(cell(i));
-  };
-  const std::vector<std::string_view>& names = sorted.entity_names();
-  for (size_t k = 0; k < names.size(); ++k) {
-    entity_column(names[k], [&](size_t i) { return sorted.entity_cell(i, k); });
+
+  // The columns that every row has follow the first row's observations.
+  void end_of_entity() {
+    if (entity_columns_) return;
+    entity_columns_ = table_.columns.size();
+    for (const std::string_view name : sorted_.entity_names()) {
+      table_.columns.push_back({std::string(name), {}});
+    }
+    table_.columns.push_back({"identifier", {}});
+    table_.columns.push_back({"generatorid", {}});
   }
-  entity_column("identifier",
-                [&](size_t i) { return Scalar::text(sorted.row(i).first().entity_id); });
-  entity_column("generatorid", [](size_t) { return Scalar::text(kGenerator); });
-  table.drop_empty_columns();
-  return table;
-}
+
+  void fill(Observed& observed) {
+    ReportColumn& column = table_.columns[observed.column];
+    column.cells.resize(table_.rows);
+    for (const auto& [row, values] : observed.values) {
+      column.cells[row] = one_cell(values, method_, table_);
+    }
+    numbers_like_pandas(column);
+  }
+
+  void fill_entities() {
+    if (!entity_columns_) return;
+    size_t at = *entity_columns_;
+    const auto fill_column = [&](const auto& cell) {
+      ReportColumn& column = table_.columns[at++];
+      for (const size_t i : first_) column.cells.push_back(cell(i));
+      numbers_like_pandas(column);
+    };
+    for (size_t k = 0; k < sorted_.entity_names().size(); ++k) {
+      fill_column([&](size_t i) { return sorted_.entity_cell(i, k); });
+    }
+    fill_column([&](size_t i) { return Scalar::text(sorted_.row(i).first().entity_id); });
+    fill_column([](size_t) { return Scalar::text(kGenerator); });
+  }
+
+  const SortedRows& sorted_;
+  const std::optional<Aggregate> method_;
+  ReportTable table_;
+  std::map<size_t, size_t> row_of_;  // by entity
+  std::vector<size_t> first_;        // of each entity, a row of `sorted_`
+  std::map<std::pair<std::string_view, std::string_view>, size_t> index_of_;
+  std::vector<Observed> observed_;
+  std::optional<size_t> entity_columns_;
+};
 
 bool chosen(const StoredResult& result, const ReportFilter& filter) {
   const auto among = [](const auto& list, const auto& value) {
@@ -232,13 +317,11 @@ size_t select_results(StoreScan& scan, const ReportFilter& filter) {
 
 ReportTable ado_table(const StoreScan& scan, const AdoLayout& layout) {
   check(!(layout.wide && layout.observed), "a wide table has ado's target layout");
-  std::vector<Repeats> rows = group_repeats(scan.results);
+  SortedRows sorted(group_repeats(scan.results), RowOrder::kMeasured);
   if (!layout.wide) {
-    const auto failed = [](const Repeats& row) { return row.first().status == Status::kFailed; };
-    rows.erase(std::remove_if(rows.begin(), rows.end(), failed), rows.end());
+    sorted.leave_out([](const Repeats& row) { return row.first().status == Status::kFailed; });
   }
-  SortedRows sorted(std::move(rows));
-  if (layout.observed) return observed_table(sorted, layout.method);
+  if (layout.observed) return ObservedTable(sorted, layout.method).make();
   return target_table(std::move(sorted), layout);
 }
 

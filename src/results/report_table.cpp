@@ -48,12 +48,13 @@ Json to_json(const Scalar& cell) {
 
 }  // namespace
 
-void ReportTable::drop_empty_columns() {
+void ReportTable::drop_empty_columns(size_t kept) {
   const auto empty = [](const ReportColumn& column) {
     return std::all_of(column.cells.begin(), column.cells.end(),
                        [](const Scalar& cell) { return cell.is_null(); });
   };
-  columns.erase(std::remove_if(columns.begin(), columns.end(), empty), columns.end());
+  const auto first = columns.begin() + static_cast<std::ptrdiff_t>(std::min(kept, columns.size()));
+  columns.erase(std::remove_if(first, columns.end(), empty), columns.end());
 }
 
 void write_csv(const ReportTable& table, const std::function<void(std::string_view)>& write) {

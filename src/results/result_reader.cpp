@@ -326,6 +326,8 @@ ResultReader::Checked ResultReader::check(std::string_view key) {
                   reason_of(file),
                   has_checksum};
   if (checked.inputs.size() == 0) fail("inputs: empty");
+  if (dom::element entity; file["entity"].get(entity) == simdjson::SUCCESS && !entity.is_object())
+    fail("entity: not an object");
   check_outcome(checked.status, checked.reason, checked.measured);
   return checked;
 }
@@ -372,6 +374,10 @@ StoredResult ResultReader::parse(std::string_view key, TextPool& texts) {
   result.started_at = own_text("started_at");
   result.finished_at = own_text("finished_at");
   result.command = own_text("command");
+  if (dom::object entity; file["entity"].get(entity) == simdjson::SUCCESS) {
+    result.entity = record_of(entity, texts, texts.latest_entity,
+                              [&](const auto& m) { return scalar_of(m.value, texts); });
+  }
   result.inputs = record_of(checked.inputs, texts, texts.latest_inputs,
                             [&](const auto& m) { return scalar_of(m.value, texts); });
   result.measured = record_of(checked.measured, texts, texts.latest_measured,

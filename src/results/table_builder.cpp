@@ -2,6 +2,7 @@
 
 #include <numeric>
 #include <set>
+#include <unordered_map>
 
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/measure/measured_properties.h"
@@ -33,9 +34,14 @@ void for_each_list(const std::vector<Repeats>& rows, Record StoredResult::*recor
 
 }  // namespace
 
-SortedRows::SortedRows(std::vector<Repeats> rows)
+SortedRows::SortedRows(std::vector<Repeats> rows, RowOrder order)
     : rows_(std::move(rows)), entities_(rows_), order_(rows_.size()) {
   std::iota(order_.begin(), order_.end(), size_t{0});
+  number_entities();
+  if (order == RowOrder::kMeasured) {
+    sort_as_measured();
+    return;
+  }
   std::sort(order_.begin(), order_.end(), [this](size_t a, size_t b) { return before(a, b); });
 }
 
@@ -46,6 +52,46 @@ bool SortedRows::before(size_t a, size_t b) const {
   }
   const int sign = rows_[a].first().experiment_id.compare(rows_[b].first().experiment_id);
   return sign != 0 ? sign < 0 : a < b;  // the scan's order: by key
+}
+
+// Entities are equal when their properties are: 1 and 1.0 are the same, and so are None and nothing.
+void SortedRows::number_entities() {
+  std::unordered_map<std::string, size_t> numbers;
+  entity_of_.reserve(rows_.size());
+  std::string text;
+  for (size_t row = 0; row < rows_.size(); ++row) {
+    text.clear();
+    for (const Scalar& cell : entities_.row(row)) {
+      const std::optional<double> number = cell.as_number();
+      append_python_str(text, number ? Scalar::number(*number) : cell);
+      text += '\0';
+    }
+    entity_of_.push_back(numbers.emplace(text, numbers.size()).first->second);
+  }
+}
+
+void SortedRows::sort_as_measured() {
+  const auto began = [this](size_t row) {
+    std::string_view first = rows_[row].first().started_at;
+    for (const StoredResult* sample : rows_[row].samples)
+      first = std::min(first, sample->started_at);
+    return first;
+  };
+  std::vector<std::string_view> times;
+  for (size_t row = 0; row < rows_.size(); ++row) times.push_back(began(row));
+  std::stable_sort(order_.begin(), order_.end(),
+                   [&](size_t a, size_t b) { return times[a] < times[b]; });
+  std::unordered_map<size_t, size_t> entities;
+  std::unordered_map<std::string_view, size_t> experiments;
+  std::vector<std::pair<size_t, size_t>> ranks(rows_.size());
+  for (const size_t row : order_) {
+    const size_t entity = entities.emplace(entity_of_[row], entities.size()).first->second;
+    const size_t experiment =
+        experiments.emplace(rows_[row].first().experiment_id, experiments.size()).first->second;
+    ranks[row] = {entity, experiment};
+  }
+  std::stable_sort(order_.begin(), order_.end(),
+                   [&](size_t a, size_t b) { return ranks[a] < ranks[b]; });
 }
 
 std::vector<std::string_view> SortedRows::input_names() const {
@@ -133,6 +179,22 @@ void TableBuilder::spread_column() {
     const std::optional<double> spread = spread_percent(rates);
     return spread ? Scalar::number(*spread) : Scalar();
   });
+}
+
+void TableBuilder::numbers_like_pandas() {
+  for (ReportColumn& column : table_.columns) sftbench::numbers_like_pandas(column);
+}
+
+void numbers_like_pandas(ReportColumn& column) {
+  bool floats = false;
+  for (const Scalar& cell : column.cells) {
+    if (!cell.is_null() && !cell.as_number()) return;  // objects stay what they are
+    floats = floats || cell.is_null() || cell.kind() == Scalar::Kind::kNumber;
+  }
+  if (!floats) return;
+  for (Scalar& cell : column.cells) {
+    if (const std::optional<double> number = cell.as_number()) cell = Scalar::number(*number);
+  }
 }
 
 Scalar text_or_null(std::string_view text) {

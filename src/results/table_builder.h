@@ -13,10 +13,23 @@
 
 namespace sftbench {
 
-// Rows with their entities' properties, sorted by these, then by experiment.
+enum class RowOrder {
+  kEntity,    // by the entities' properties, then by experiment
+  kMeasured,  // entities, and within each of them experiments, as they were first measured
+};
+
+// Rows with their entities' properties.
 class SortedRows {
  public:
-  explicit SortedRows(std::vector<Repeats> rows);
+  explicit SortedRows(std::vector<Repeats> rows, RowOrder order = RowOrder::kEntity);
+
+  // Leaves these rows out of an order that they have helped to make.
+  template <typename Function>
+  void leave_out(const Function& unwanted) {
+    order_.erase(std::remove_if(order_.begin(), order_.end(),
+                                [&](size_t row) { return unwanted(rows_[row]); }),
+                 order_.end());
+  }
 
   size_t size() const { return order_.size(); }
   const Repeats& row(size_t index) const { return rows_[order_[index]]; }
@@ -24,6 +37,8 @@ class SortedRows {
   const Scalar& entity_cell(size_t index, size_t column) const {
     return entities_.row(order_[index])[column];
   }
+  // The same for rows of one entity, in whichever generation of ado's ids it is named.
+  size_t entity(size_t index) const { return entity_of_[order_[index]]; }
 
   // The names that any row has among its inputs, sorted.
   std::vector<std::string_view> input_names() const;
@@ -33,9 +48,12 @@ class SortedRows {
 
  private:
   bool before(size_t a, size_t b) const;
+  void number_entities();
+  void sort_as_measured();
 
   std::vector<Repeats> rows_;
   EntityColumns entities_;
+  std::vector<size_t> entity_of_;  // of each row
   std::vector<size_t> order_;
 };
 
@@ -92,9 +110,12 @@ class TableBuilder {
 
   // Keeps a text for cells.
   Scalar text(std::string text) { return table_.text(std::move(text)); }
-  // Those that hold something.
-  ReportTable table() {
-    table_.drop_empty_columns();
+  size_t column_count() const { return table_.columns.size(); }
+  // Integers among other numbers, or with gaps between them, are floats to pandas: 1.0.
+  void numbers_like_pandas();
+  // The first `kept` columns, and of the others those that hold something.
+  ReportTable table(size_t kept = 0) {
+    table_.drop_empty_columns(kept);
     return std::move(table_);
   }
 
@@ -104,5 +125,6 @@ class TableBuilder {
 };
 
 Scalar text_or_null(std::string_view text);
+void numbers_like_pandas(ReportColumn& column);
 
 }  // namespace sftbench

@@ -47,6 +47,7 @@ class TextPool {
   const Scalar* store(const std::vector<Scalar>& values);
 
   // The names of the file before, which most files repeat: a guess that saves a search.
+  const Record::Names* latest_entity = nullptr;
   const Record::Names* latest_inputs = nullptr;
   const Record::Names* latest_measured = nullptr;
 

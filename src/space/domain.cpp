@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <unordered_set>
 #include <utility>
 
@@ -16,9 +15,15 @@ namespace {
 // Doubles count whole steps exactly up to here; a longer dimension is a mistake anyway.
 constexpr double kMaxCount = 1e15;
 
+const std::string kDiscrete = "DISCRETE_VARIABLE_TYPE";
+const std::string kCategorical = "CATEGORICAL_VARIABLE_TYPE";
+const std::string kBinary = "BINARY_VARIABLE_TYPE";
+const std::string kUnknown = "UNKNOWN_VARIABLE_TYPE";
+
 const std::vector<std::string> kVariableTypes = {
-    "CONTINUOUS_VARIABLE_TYPE", "DISCRETE_VARIABLE_TYPE", "CATEGORICAL_VARIABLE_TYPE",
-    "BINARY_VARIABLE_TYPE",     "UNKNOWN_VARIABLE_TYPE",  "IDENTIFIER_VARIABLE_TYPE"};
+    "CONTINUOUS_VARIABLE_TYPE",       "DISCRETE_VARIABLE_TYPE", "CATEGORICAL_VARIABLE_TYPE",
+    "OPEN_CATEGORICAL_VARIABLE_TYPE", "BINARY_VARIABLE_TYPE",   "UNKNOWN_VARIABLE_TYPE",
+    "IDENTIFIER_VARIABLE_TYPE"};
 
 YamlNode scalar(Json value, int line) {
   YamlNode node;
@@ -28,15 +33,32 @@ YamlNode scalar(Json value, int line) {
   return node;
 }
 
+using Steps = Dimension::Steps;
+
+// What the experiments of ado's SFTTrainer know (2.3): None where it is the default or a name of its
+// own, and of the kernels all or none.
+bool is_known_to_ado(const PropertySpec& spec, const Json& value) {
+  if (spec.kind == PropertyKind::kStringList && value.is_array()) {
+    return std::all_of(value.begin(), value.end(), [](const Json& item) { return item == "True"; });
+  }
+  if (value.is_null())
+    return spec.kind == PropertyKind::kStringList || spec.default_value.is_null();
+  if (spec.kind != PropertyKind::kString || !value.is_string()) return true;
+  if (spec.nullable && value == "None") return !spec.open && !spec.default_value.is_null();
+  return value != "" && std::find(spec.values.begin(), spec.values.end(),
+                                  value.get_ref<const std::string&>()) != spec.values.end();
+}
+
 // Reads one propertyDomain; the members say what is given, expand() decides what it means.
 class DomainReader {
  public:
   DomainReader(const YamlNode& node, const std::string& path, const PropertySpec& accepts,
-               const PropertySpec* property, Diagnostics& diagnostics)
+               const PropertySpec* property, AdoIds ids, Diagnostics& diagnostics)
       : node_(node),
         path_(path),
         accepts_(accepts),
         property_(property),
+        ids_(ids),
         diagnostics_(diagnostics) {}
 
   std::optional<Dimension> read() {
@@ -49,16 +71,15 @@ class DomainReader {
     probability_function(fields);
     fields.reject_unknown();
     if (interval_ != nullptr && interval_->is_null()) interval_ = nullptr;
-    if (type_.empty()) type_ = "UNKNOWN_VARIABLE_TYPE";
+    if (type_.empty()) type_ = kUnknown;
     if (std::find(kVariableTypes.begin(), kVariableTypes.end(), type_) == kVariableTypes.end()) {
       error("variableType", "unknown type '" + type_ + "'", "one of " + join(kVariableTypes),
             nearest_spelling(type_, kVariableTypes));
     }
     check_numbers();
     if (diagnostics_.errors().size() != errors_before) return std::nullopt;
-    const size_t warnings_before = diagnostics_.warnings().size();
     std::optional<Dimension> dimension = expand();
-    if (dimension && diagnostics_.warnings().size() == warnings_before) note_what_ado_refuses();
+    if (dimension) note_what_ado_refuses();
     return dimension;
   }
 
@@ -87,33 +108,47 @@ class DomainReader {
     }
   }
 
-  // ado compares the variable types of the two domains before their values.
+  // ado 2.3 compares the variable types of the two domains before their values.
   void note_what_ado_refuses() {
-    static const std::map<PropertyKind, std::string> kTypes = {
-        {PropertyKind::kString, "CATEGORICAL_VARIABLE_TYPE"},
-        {PropertyKind::kStringList, "CATEGORICAL_VARIABLE_TYPE"},
-        {PropertyKind::kInteger, "DISCRETE_VARIABLE_TYPE"},
-        {PropertyKind::kNumber, "DISCRETE_VARIABLE_TYPE"},
-        {PropertyKind::kBoolean, "BINARY_VARIABLE_TYPE"}};
-    const std::string& expected = kTypes.at(accepts_.kind);
     const std::string found = inferred_type();
-    if (found != expected) {
-      diagnostics_.warning(node_.line, path_, "is of " + found + " to ado, which would refuse this",
-                           expected);
-    } else if (accepts_.kind == PropertyKind::kStringList) {
-      diagnostics_.warning(node_.line, path_, "ado would refuse lists as values");
+    const bool numbers = found == kDiscrete || found == kBinary;
+    std::string expected;
+    bool taken = false;
+    switch (accepts_.kind) {
+      case PropertyKind::kInteger:
+      case PropertyKind::kNumber:
+        expected = kDiscrete;
+        taken = numbers;
+        break;
+      case PropertyKind::kBoolean:
+        expected = kBinary;
+        taken = found == kBinary || ((found == kDiscrete || found == kCategorical) && !many());
+        break;
+      case PropertyKind::kString:
+      case PropertyKind::kStringList:
+        expected = kCategorical;
+        taken = found == kCategorical || found == kDiscrete;
+        break;
     }
+    if (taken) return;
+    const std::string what =
+        found == expected || many() ? "has more than two values" : "is of " + found;
+    diagnostics_.warning(node_.line, path_, what + " to ado, which would refuse this", expected);
   }
+
+  // More values than a truth value has, repeated ones counted as ado counts them.
+  bool many() const { return values_ != nullptr && values_->items.size() > 2; }
 
   // As ado infers it; truth values are numbers there.
   std::string inferred_type() const {
-    if (type_ != "UNKNOWN_VARIABLE_TYPE") return type_;
+    if (type_ == "OPEN_CATEGORICAL_VARIABLE_TYPE") return kCategorical;
+    if (type_ != kUnknown) return type_;
     const bool numbers =
         values_ == nullptr ||
         std::all_of(values_->items.begin(), values_->items.end(), [](const YamlNode& item) {
           return item.value.is_number() || item.value.is_boolean();
         });
-    return numbers ? "DISCRETE_VARIABLE_TYPE" : "CATEGORICAL_VARIABLE_TYPE";
+    return numbers ? kDiscrete : kCategorical;
   }
 
   void check_numbers() {
@@ -134,13 +169,19 @@ class DomainReader {
   }
 
   std::optional<Dimension> expand() {
-    if (type_ == "BINARY_VARIABLE_TYPE") return binary();
+    if (type_ == kBinary) return binary();
     if (type_ == "CONTINUOUS_VARIABLE_TYPE" && (values_ != nullptr || interval_ != nullptr)) {
       error("variableType", "a continuous domain has neither values nor an interval",
             "DISCRETE_VARIABLE_TYPE");
       return std::nullopt;
     }
-    if (type_ == "CATEGORICAL_VARIABLE_TYPE" && (values_ == nullptr || interval_ != nullptr)) {
+    if (type_ == "OPEN_CATEGORICAL_VARIABLE_TYPE" &&
+        (values_ == nullptr || interval_ != nullptr || range_ != nullptr)) {
+      error("variableType", "an open categorical domain has values in a space, and nothing else",
+            "values");
+      return std::nullopt;
+    }
+    if (type_ == kCategorical && (values_ == nullptr || interval_ != nullptr)) {
       error("variableType", "a categorical domain has values and no interval", "values");
       return std::nullopt;
     }
@@ -161,8 +202,13 @@ class DomainReader {
       diagnostics_.warning(member->line, path_ + "." + key,
                            "a binary domain is always [false, true]; not used");
     }
-    return read_values({scalar(false, node_.line), scalar(true, node_.line)}, node_.line, path_,
-                       accepts_, property_, diagnostics_);
+    const bool number =
+        accepts_.kind == PropertyKind::kInteger || accepts_.kind == PropertyKind::kNumber;
+    const auto truth = [&](bool value) {
+      return scalar(number ? Json(value ? 1 : 0) : Json(value), node_.line);
+    };
+    return read_values({truth(false), truth(true)}, node_.line, path_, accepts_, property_,
+                       diagnostics_);
   }
 
   std::optional<Dimension> listed() {
@@ -202,19 +248,19 @@ class DomainReader {
   std::optional<Dimension> counted() {
     const auto [lower, upper] = bounds();
     const double step = interval_->value.get<double>();
-    const bool integral = interval_->value.is_number_integer() &&
-                          range_->items[0].value.is_number_integer() &&
-                          range_->items[1].value.is_number_integer();
-    const double count = std::ceil((upper - lower) / step - (integral ? 0.0 : 1e-9));
-    if (count < 1) {
-      error("domainRange", "holds no value: the bounds are equal", "lower < upper");
-      return std::nullopt;
-    }
+    const double count =
+        std::ceil((upper - lower) / step - (steps() == Steps::kFloats ? 1e-9 : 0.0));
     if (count > kMaxCount) {
       error("domainRange", "holds more than 10^15 values");
       return std::nullopt;
     }
-    const Dimension dimension(property_, lower, step, static_cast<int64_t>(count), integral);
+    const Dimension dimension(property_, lower, step, static_cast<int64_t>(count), steps());
+    if (dimension.size() == 0) {
+      diagnostics_.warning(range_->line, path_ + ".domainRange",
+                           "holds no value, so that the space has no entity (as in ado)",
+                           "lower < upper");
+      return dimension;
+    }
     // The property's own domain is a grid: the first, second and last value lie on it only if all
     // do.
     for (const int64_t index :
@@ -226,10 +272,22 @@ class DomainReader {
     return dimension;
   }
 
+  // A whole lower bound and a whole interval give integers to ado, whatever the upper bound is.
+  Steps steps() const {
+    const YamlNode& first = range_->items[0];
+    const YamlNode& second = range_->items[1];
+    const bool first_is_lower = first.value.get<double>() <= second.value.get<double>();
+    const bool whole = interval_->value.is_number_integer() &&
+                       (first_is_lower ? first : second).value.is_number_integer();
+    if (!whole) return Steps::kFloats;
+    return ids_ == AdoIds::k17 ? Steps::kIntegersAsFloats : Steps::kIntegers;
+  }
+
   const YamlNode& node_;
   const std::string& path_;
   const PropertySpec& accepts_;
   const PropertySpec* property_;
+  const AdoIds ids_;
   Diagnostics& diagnostics_;
   const YamlNode* values_ = nullptr;
   const YamlNode* interval_ = nullptr;
@@ -253,6 +311,9 @@ std::optional<Json> read_value(const YamlNode& found, const std::string& path,
                         "ado reads " + found.text + " as " +
                             (found.value.is_string() ? "text" : json_text(found.value)) +
                             "; taken as " + value->dump());
+  } else if (!is_known_to_ado(accepts, *value)) {
+    diagnostics.warning(found.line, path,
+                        "ado would refuse " + (value->is_null() ? "None" : python_str(*value)));
   }
   return value;
 }
@@ -283,8 +344,8 @@ std::optional<Dimension> read_values(const std::vector<YamlNode>& values, int li
 
 std::optional<Dimension> read_domain(const YamlNode& node, const std::string& path,
                                      const PropertySpec& accepts, const PropertySpec* property,
-                                     Diagnostics& diagnostics) {
-  return DomainReader(node, path, accepts, property, diagnostics).read();
+                                     AdoIds ids, Diagnostics& diagnostics) {
+  return DomainReader(node, path, accepts, property, ids, diagnostics).read();
 }
 
 }  // namespace sftbench

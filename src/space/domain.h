@@ -14,7 +14,7 @@ namespace sftbench {
 // sees it; the dimension refers to `property`, which must outlive it.
 std::optional<Dimension> read_domain(const YamlNode& node, const std::string& path,
                                      const PropertySpec& accepts, const PropertySpec* property,
-                                     Diagnostics& diagnostics);
+                                     AdoIds ids, Diagnostics& diagnostics);
 
 // The values of a list, each checked; repeated ones are dropped with a warning.
 std::optional<Dimension> read_values(const std::vector<YamlNode>& values, int line,
@@ -22,7 +22,7 @@ std::optional<Dimension> read_values(const std::vector<YamlNode>& values, int li
                                      const PropertySpec* property, Diagnostics& diagnostics);
 
 // `found` as a value of the property; else an error that names what was expected and the nearest
-// legal text.
+// legal text. A value that today's ado does not know is noted.
 std::optional<Json> read_value(const YamlNode& found, const std::string& path,
                                const PropertySpec& accepts, Diagnostics& diagnostics);
 

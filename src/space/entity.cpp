@@ -1,11 +1,13 @@
 #include "sftbench/space/entity.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/sha256.h"
 
 namespace sftbench {
 namespace {
@@ -43,6 +45,21 @@ std::string repr(const Json& value) {
   if (value.is_string()) return string_repr(value.get<std::string>());
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
   return python_str(value);
+}
+
+constexpr std::string_view kHash = "hash-";
+constexpr size_t kHashDigits = 64;
+
+size_t characters(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
+PropertyValues sorted_by_property(PropertyValues values) {
+  std::stable_sort(values.begin(), values.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  return values;
 }
 
 std::string values_id(const PropertyValues& values, std::string id) {
@@ -83,13 +100,35 @@ std::string python_str(const Json& value) {
   }
 }
 
+std::optional<AdoIds> ado_ids_named(std::string_view name) {
+  if (name == "1.7") return AdoIds::k17;
+  if (name == "1.8") return AdoIds::k18;
+  return std::nullopt;
+}
+
+std::string shortened_id(std::string id) {
+  return characters(id) <= kLongestEntityId ? id : std::string(kHash) + sha256(id);
+}
+
+bool is_shortened_id(std::string_view id) {
+  return id.substr(0, kHash.size()) == kHash && id.size() == kHash.size() + kHashDigits;
+}
+
 std::string entity_id(const Entity& entity) {
-  return values_id(entity.values, {});
+  if (entity.ids == AdoIds::k17) return values_id(entity.values, {});
+  return shortened_id(values_id(sorted_by_property(entity.values), {}));
 }
 
 std::string experiment_id(const ExperimentReference& reference) {
-  return values_id(reference.parameterization,
+  const PropertyValues& values = reference.parameterization;
+  return values_id(reference.ids == AdoIds::k17 ? values : sorted_by_property(values),
                    reference.experiment->actuator + "." + reference.experiment->identifier);
+}
+
+bool is_experiment_id(const ExperimentReference& reference, std::string_view id) {
+  ExperimentReference other = reference;
+  other.ids = reference.ids == AdoIds::k17 ? AdoIds::k18 : AdoIds::k17;
+  return experiment_id(reference) == id || experiment_id(other) == id;
 }
 
 MeasurementRequest make_request(const Entity& entity, const ExperimentReference& reference) {
@@ -98,14 +137,19 @@ MeasurementRequest make_request(const Entity& entity, const ExperimentReference&
   request.experiment_id = experiment_id(reference);
   request.entity_id = entity_id(entity);
   request.entity_index = entity.index;
+  request.entity = Json::object();
+  for (const auto& [property, value] : entity.values) {
+    request.entity[property] = value.is_boolean() ? Json(value.get<bool>() ? 1 : 0) : value;
+  }
   request.inputs = Json::object();
   for (const PropertySpec& spec : reference.experiment->properties) {
-    request.inputs[spec.identifier] = spec.default_value;
+    if (!spec.without_effect) request.inputs[spec.identifier] = spec.default_value;
   }
   for (const PropertyValues* values : {&reference.parameterization, &entity.values}) {
     for (const auto& [property, value] : *values) {
       const PropertySpec* spec = reference.experiment->find(property);
-      if (spec != nullptr) request.inputs[property] = spec->canonical(value);
+      if (spec != nullptr && !spec->without_effect)
+        request.inputs[property] = spec->canonical(value);
     }
   }
   return request;

@@ -12,8 +12,9 @@
 namespace sftbench {
 namespace {
 
-const std::vector<std::string> kOperationTypes = {
-    "characterize", "search", "compare", "modify", "study", "fuse", "learn", "query", "export"};
+const std::vector<std::string> kOperationTypes = {"characterize", "search", "compare", "modify",
+                                                  "study",        "fuse",   "learn",   "query",
+                                                  "export",       "script"};
 
 // The names of an enumeration as ado spells them; letter case matters there.
 template <typename T>
@@ -74,7 +75,7 @@ class OperationReader {
     }
     Fields fields(root, {}, diagnostics_);
     for (const char* key : {"kind", "version", "identifier", "created", "status", "metadata",
-                            "operationType", "operatorIdentifier"}) {
+                            "provenance", "operationType", "operatorIdentifier"}) {
       fields.any(key, Presence::kOptional);
     }
     const YamlNode* config = fields.mapping("config");
@@ -92,6 +93,8 @@ class OperationReader {
     }
     operation_.actuator_configurations =
         fields.texts("actuatorConfigurationIdentifiers", Presence::kOptional);
+    if (const YamlNode* list = body.find("actuatorConfigurationIdentifiers"))
+      operation_.actuator_configurations_line = list->line;
     fields.mapping("metadata", Presence::kOptional);
     const YamlNode* operation = fields.mapping("operation");
     fields.reject_unknown();
@@ -117,6 +120,7 @@ class OperationReader {
       }
     } else {
       check_type(module, fields.text("operationType"), fields.path("operationType"));
+      fields.any("operatorVersion", Presence::kOptional);
     }
     fields.reject_unknown();
     const std::string expected = is_class ? "RandomWalk" : "random_walk";
@@ -129,7 +133,7 @@ class OperationReader {
   }
 
   void check_type(const YamlNode& module, const std::string& type, const std::string& path) {
-    if (type.empty() || type == "search") return;
+    if (type.empty() || type == "search" || type == "explore") return;  // up to 1.7, from 2.0 on
     const bool known =
         std::find(kOperationTypes.begin(), kOperationTypes.end(), type) != kOperationTypes.end();
     diagnostics_.error(*module.find("operationType"), path,
@@ -257,6 +261,31 @@ class OperationReader {
 };
 
 }  // namespace
+
+std::vector<Diagnostic> notes_on_actuator_configurations(const Operation& operation,
+                                                         const std::string& config_path) {
+  const std::vector<std::string>& named = operation.actuator_configurations;
+  if (named.empty()) return {};
+  Diagnostics notes(operation.origin);
+  const auto note = [&](const std::string& message, const std::string& expected) {
+    notes.warning(operation.actuator_configurations_line, "actuatorConfigurationIdentifiers",
+                  message, expected);
+  };
+  if (config_path.empty()) {
+    note(join(named) + " in ado's store is not used; measured with the defaults",
+         "--config FILE, from `ado get actuatorconfiguration ID -o yaml`");
+    return notes.warnings();
+  }
+  const YamlNode config = read_yaml_file(config_path);
+  const YamlNode* identifier = config.find("identifier");
+  if (identifier == nullptr || !identifier->is_scalar() || identifier->is_null()) return {};
+  if (std::find(named.begin(), named.end(), identifier->text) == named.end()) {
+    note("names " + join(named) + ", and " + config_path + " is " + identifier->text +
+             ", which is used",
+         {});
+  }
+  return notes.warnings();
+}
 
 Operation parse_operation(std::string_view text, const std::string& origin) {
   return OperationReader(origin).read(parse_yaml(text, origin));

@@ -25,6 +25,7 @@ class SpaceReader {
         diagnostics_(origin),
         assignments_(options.assignments) {
     space_.origin = origin;
+    space_.ids = options.ids;
     models_ = options.extra_models;
   }
 
@@ -35,7 +36,7 @@ class SpaceReader {
   }
 
   Space read_assignments_only() {
-    ExperimentReference reference;
+    ExperimentReference reference{nullptr, {}, options_.ids};
     reference.experiment = known_experiment(options_.experiment, {}, "--experiment");
     if (reference.experiment != nullptr) space_.experiments.push_back(reference);
     return finish();
@@ -51,7 +52,8 @@ class SpaceReader {
       diagnostics_.error(root, "kind", "this is a resource of kind '" + kind + "'",
                          "discoveryspace", nearest_spelling(kind, {"discoveryspace"}));
     }
-    for (const char* key : {"version", "identifier", "created", "status", "metadata"}) {
+    for (const char* key :
+         {"version", "identifier", "created", "status", "metadata", "provenance"}) {
       fields.any(key, Presence::kOptional);
     }
     const YamlNode* config = fields.mapping("config");
@@ -69,9 +71,9 @@ class SpaceReader {
     line_ = body.line;
     Fields fields(body, prefix_.empty() ? prefix_ : "config", diagnostics_);
     space_.label = fields.text("sampleStoreIdentifier", Presence::kOptional);
-    if (space_.label.empty()) {
-      diagnostics_.warning(body.line, prefix_ + "sampleStoreIdentifier",
-                           "missing; ado would refuse this space");
+    if (const YamlNode* store = body.find("sampleStoreIdentifier"); store && store->is_null()) {
+      diagnostics_.warning(store->line, prefix_ + "sampleStoreIdentifier",
+                           "found nothing; ado would refuse this space", "text, or no such key");
     }
     fields.mapping("metadata", Presence::kOptional);
     space_.weights = choice(fields, "weights", {"auto", "random"});
@@ -134,9 +136,12 @@ class SpaceReader {
     const std::string identifier = fields.text(key);
     const std::string actuator = fields.text("actuatorIdentifier");
     const YamlNode* parameterization = fields.sequence("parameterization", Presence::kOptional);
-    if (!full) note_unused(node, path, {key, "actuatorIdentifier", "parameterization"});
+    if (!full) {
+      note_unused(node, path, {key, "actuatorIdentifier", "parameterization"},
+                  "not used; ado would refuse this");
+    }
     if (!node.is_mapping() || identifier.empty()) return;
-    ExperimentReference reference;
+    ExperimentReference reference{nullptr, {}, options_.ids};
     reference.experiment = known_experiment(identifier, node.find(key), path + "." + key);
     if (reference.experiment == nullptr) return;
     if (identifier != reference.experiment->identifier) {
@@ -150,20 +155,27 @@ class SpaceReader {
                          nearest_spelling(actuator, {reference.experiment->actuator}));
     }
     if (parameterization != nullptr) read_parameterization(*parameterization, path, reference);
-    const std::string id = experiment_id(reference);
     for (const ExperimentReference& other : space_.experiments) {
-      if (experiment_id(other) != id) continue;
-      diagnostics_.error(node, path, "the experiment '" + id + "' is listed twice");
+      if (!is_same(other, reference)) continue;
+      diagnostics_.warning(node.line, path,
+                           "the experiment '" + experiment_id(reference) +
+                               "' stands in the list before; taken once");
       return;
     }
     space_.experiments.push_back(std::move(reference));
   }
 
+  // Whatever the order of the parameters is.
+  static bool is_same(ExperimentReference a, ExperimentReference b) {
+    a.ids = b.ids = AdoIds::k18;
+    return experiment_id(a) == experiment_id(b);
+  }
+
   void note_unused(const YamlNode& node, const std::string& path,
-                   const std::vector<std::string>& known) {
+                   const std::vector<std::string>& known, const std::string& what) {
     for (const auto& [key, member] : node.members) {
-      if (std::find(known.begin(), known.end(), key) == known.end())
-        diagnostics_.warning(member.line, path + "." + key, "unknown key, not used (as in ado)");
+      if (std::find(known.begin(), known.end(), key) == known.end() && !member.is_null())
+        diagnostics_.warning(member.line, path + "." + key, "unknown key, " + what);
     }
   }
 
@@ -187,12 +199,30 @@ class SpaceReader {
       Fields fields(node, path, diagnostics_);
       const YamlNode* property = fields.mapping("property");
       const YamlNode* value = fields.any("value");
-      note_unused(node, path, {"property", "value", "valueType", "uncertainty"});
+      note_unused(node, path, {"property", "value", "valueType", "uncertainty"},
+                  "not used (as in ado)");
+      note_value_type(node, path);
       if (property == nullptr || value == nullptr) continue;
       Fields members(*property, path + ".property", diagnostics_);
       const std::string identifier = members.text("identifier");
       if (!identifier.empty()) read_parameter(identifier, *value, path, reference);
     }
+  }
+
+  void note_value_type(const YamlNode& node, const std::string& path) {
+    const YamlNode* type = node.find("valueType");
+    const YamlNode* value = node.find("value");
+    if (type == nullptr || type->is_null() || value == nullptr) return;
+    const Json& found = value->value;
+    const bool number = value->is_scalar() && (found.is_number() || found.is_boolean());
+    const bool fits =
+        (type->text == "NUMERIC_VALUE_TYPE" && (number || value->is_null())) ||
+        (type->text == "VECTOR_VALUE_TYPE" && value->is_sequence()) ||
+        (type->text == "STRING_VALUE_TYPE" && value->is_scalar() && found.is_string());
+    if (fits) return;
+    diagnostics_.warning(
+        type->line, path + ".valueType",
+        describe(*value) + " is no " + describe(*type) + "; not used, and ado would refuse this");
   }
 
   void read_parameter(const std::string& identifier, const YamlNode& value, const std::string& path,
@@ -217,7 +247,16 @@ class SpaceReader {
       diagnostics_.warning(value.line, path,
                            "equals the default of '" + identifier + "'; ado would refuse this");
     }
+    note_without_effect(*spec, *reference.experiment, value.line, path);
     reference.parameterization.emplace_back(identifier, *accepted);
+  }
+
+  void note_without_effect(const PropertySpec& spec, const Experiment& experiment, int line,
+                           const std::string& path) {
+    if (!spec.without_effect) return;
+    diagnostics_.warning(line, path,
+                         "'" + spec.identifier + "' has no effect on " + experiment.identifier +
+                             "; what differs in it alone is measured once");
   }
 
   // --- entity space ------------------------------------------------------------------------------
@@ -275,7 +314,7 @@ class SpaceReader {
     note_where_missing(identifier, node.line, path, experiments);
     add_dimension(identifier, experiments, [&](const PropertySpec& accepts, bool again) {
       Diagnostics scratch(diagnostics_.file());  // what is worth a warning was said the first time
-      auto dimension = read_domain(*domain, path + ".propertyDomain", accepts, spec,
+      auto dimension = read_domain(*domain, path + ".propertyDomain", accepts, spec, options_.ids,
                                    again ? scratch : diagnostics_);
       if (again) diagnostics_.add_errors(scratch);
       return dimension;
@@ -303,7 +342,10 @@ class SpaceReader {
   void note_where_missing(const std::string& identifier, int line, const std::string& path,
                           const std::vector<const Experiment*>& experiments) {
     for (const Experiment* experiment : experiments) {
-      if (experiment->find(identifier) != nullptr) continue;
+      if (const PropertySpec* spec = experiment->find(identifier)) {
+        note_without_effect(*spec, *experiment, line, path);
+        continue;
+      }
       diagnostics_.warning(line, path,
                            experiment->identifier + " has no '" + identifier +
                                "', entities that differ in it alone are one there; ado would "
@@ -392,12 +434,11 @@ class SpaceReader {
   // Experiments that differed only in what --set has replaced are one now.
   void drop_equal_experiments() {
     std::vector<ExperimentReference> kept;
-    std::vector<std::string> ids;
     for (ExperimentReference& reference : space_.experiments) {
-      std::string id = experiment_id(reference);
-      if (std::find(ids.begin(), ids.end(), id) != ids.end()) continue;
-      ids.push_back(std::move(id));
-      kept.push_back(std::move(reference));
+      const bool again =
+          std::any_of(kept.begin(), kept.end(),
+                      [&](const ExperimentReference& other) { return is_same(other, reference); });
+      if (!again) kept.push_back(std::move(reference));
     }
     space_.experiments = std::move(kept);
   }
@@ -409,7 +450,7 @@ class SpaceReader {
     const Experiment* alias = catalog_.experiment(options_.experiment);
     for (const ExperimentReference& reference : space_.experiments) {
       names.push_back(experiment_id(reference));
-      if (reference.experiment == alias || names.back() == options_.experiment)
+      if (reference.experiment == alias || is_experiment_id(reference, options_.experiment))
         kept.push_back(reference);
     }
     if (kept.empty()) {

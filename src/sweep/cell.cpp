@@ -23,6 +23,7 @@ CellPlan CellPlanner::plan(const Cell& cell) const {
   plan.job.experiment = cell.request.experiment;
   plan.job.experiment_id = cell.request.experiment_id;
   plan.job.entity_id = cell.request.entity_id;
+  plan.job.entity = cell.request.entity;
   plan.job.inputs = cell.inputs;
   const std::vector<Violation> violations = validate(cell.request.inputs, context_.catalog.models);
   if (!violations.empty()) {

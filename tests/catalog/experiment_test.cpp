@@ -20,7 +20,7 @@ std::optional<Json> accepted(const char* property, const std::string& yaml) {
 TEST(ExperimentTest, HasTheDocumentsPropertiesAndDefaults) {
   const Experiment& experiment = full();
   EXPECT_EQ(experiment.actuator, "SFTTrainer");
-  EXPECT_EQ(experiment.properties.size(), 32U);
+  EXPECT_EQ(experiment.properties.size(), 34U);
   std::vector<std::string> required;
   for (const PropertySpec& spec : experiment.properties) {
     if (spec.required) required.push_back(spec.identifier);
@@ -169,7 +169,7 @@ TEST(ExperimentTest, FiveExperimentsShip) {
 TEST(ExperimentTest, LoraAddsRankAndAlpha) {
   const Experiment& lora = experiment("finetune_lora_benchmark-v1.0.0");
   EXPECT_EQ(lora.tuning, "lora");
-  EXPECT_THAT(only_in(lora, full()), ::testing::ElementsAre("r", "lora_alpha"));
+  EXPECT_THAT(only_in(lora, full()), ::testing::IsEmpty());
   EXPECT_THAT(only_in(full(), lora), ::testing::IsEmpty());
   EXPECT_EQ(lora.find("r")->default_value, 4);
   EXPECT_EQ(lora.find("lora_alpha")->default_value, 16);
@@ -178,6 +178,8 @@ TEST(ExperimentTest, LoraAddsRankAndAlpha) {
     EXPECT_FALSE(lora.find(property)->accept(parse_yaml("0", "x")));
     EXPECT_TRUE(lora.find(property)->accept(parse_yaml("32", "x")));
     EXPECT_FALSE(lora.find(property)->accept(parse_yaml("33", "x")));
+    EXPECT_FALSE(lora.find(property)->without_effect);
+    EXPECT_TRUE(full().find(property)->without_effect);  // ado takes them in every experiment
   }
   EXPECT_EQ(lora.hardcoded["peft_method"], "lora");
   EXPECT_EQ(lora.hardcoded["lora_dropout"], 0.05);
@@ -192,7 +194,8 @@ TEST(ExperimentTest, GptqLoraKnowsOnlyFloat16AndBothSpellings) {
   EXPECT_TRUE(gptq.find("torch_dtype")->accept(parse_yaml("float16", "x")));
   EXPECT_FALSE(gptq.find("torch_dtype")->accept(parse_yaml("bfloat16", "x")));
   EXPECT_EQ(gptq.find("fast_kernels")->default_value, Json({"True", "True", "True"}));
-  EXPECT_THAT(only_in(gptq, full()), ::testing::ElementsAre("r", "lora_alpha"));
+  EXPECT_THAT(only_in(gptq, full()), ::testing::IsEmpty());
+  EXPECT_FALSE(gptq.find("r")->without_effect);
   EXPECT_EQ(gptq.hardcoded["auto_gptq"], "triton_v2");
 }
 
@@ -250,7 +253,7 @@ measured: []
             "string_list\n"
             "FILE:8: optional.b.default: found 9; expected an integer from 1 to 4\n"
             "FILE:8: optional.b.defualt: unknown key; expected one of kind, nullable, open, "
-            "values, values_from, length, "
+            "without_effect, values, values_from, length, "
             "range, interval, unit, help, default; did you mean 'default'?\n"
             "FILE:9: a: described twice");
 }

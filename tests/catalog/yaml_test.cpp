@@ -56,6 +56,39 @@ TEST(YamlTest, TagsOverrideWhatAPlainScalarMeans) {
   EXPECT_THAT(error_of("a: !!python/object:os.system {}"), HasSubstr("is not supported"));
 }
 
+// As PyYAML constructs them; tests/space/ado_golden_test.cpp has them in whole files.
+TEST(YamlTest, TagsMakeValuesOfTheirType) {
+  const auto value = [](const std::string& text) { return parse_yaml(text, "x").value.dump(); };
+  EXPECT_EQ(value("!!float 2"), "2.0");
+  EXPECT_EQ(value("!!float '1e3'"), "1000.0");
+  EXPECT_EQ(value("!!float 1_0.5"), "10.5");
+  EXPECT_EQ(value("!!int '0x10'"), "16");
+  EXPECT_EQ(value("!!bool 'off'"), "false");
+  EXPECT_EQ(value("!!null anything"), "null");
+  EXPECT_EQ(error_of("a: 1\nb: !!int 2.5\n"), "x.yaml:2: '2.5' is no value of the tag !!int");
+  EXPECT_EQ(error_of("b: !!float two"), "x.yaml:1: 'two' is no value of the tag !!float");
+  EXPECT_EQ(error_of("b: !!bool 1"), "x.yaml:1: '1' is no value of the tag !!bool");
+}
+
+TEST(YamlTest, ASetIsTheListOfItsKeys) {
+  const YamlNode root = parse_yaml("a: !!set {2, 1, 2}\nb: !!set\n  ? x\n  ? y\n", "x");
+  EXPECT_EQ(to_json(*root.find("a")), Json::parse("[2, 1]"));
+  EXPECT_EQ(to_json(*root.find("b")), Json::parse(R"(["x", "y"])"));
+}
+
+TEST(YamlTest, LinesEndAsInPyYaml) {
+  for (const char* end : {"\n", "\r\n", "\r", "\xC2\x85"}) {
+    std::string text = "a: 1\nb:\n  - 2\n  - 'c\n\n    d'\n";
+    for (size_t at = text.find('\n'); at != std::string::npos;
+         at = text.find('\n', at + std::string(end).size())) {
+      text.replace(at, 1, end);
+    }
+    const YamlNode root = parse_yaml(text, "x");
+    EXPECT_EQ(to_json(root), Json::parse(R"({"a": 1, "b": [2, "c\nd"]})"));
+    EXPECT_EQ(root.find("b")->items[1].line, 4);
+  }
+}
+
 TEST(YamlTest, AliasesCopyAndMergesLend) {
   const YamlNode root = parse_yaml(
       "base: &b {x: 1, y: 2}\nown: {<<: *b, y: 3}\nboth: {<<: [*b, {z: 4}]}\nlist: *b\n", "x");

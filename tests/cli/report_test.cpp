@@ -76,16 +76,16 @@ TEST_F(ReportTest, TheTableIsOnStdoutAndWhatItIsOfInTheLog) {
 TEST_F(ReportTest, CsvIsAdosAndSaysWhatItLeavesOut) {
   const Report report({dir_, "--format", "csv"});
   EXPECT_THAT(report.out, testing::StartsWith(
-                              ",identifier,generatorid,experiment_id,model_name,number_gpus,gpu_"));
+                              ",identifier,generatorid,experiment_id,model_name,number_gpus,is_valid,"));
   EXPECT_EQ(std::count(report.out.begin(), report.out.end(), '\n'), 3);
   EXPECT_THAT(report.log, HasSubstr("1 failed measurement without a row, as in ado; --wide shows"));
   const Report wide({dir_, "--format", "csv", "--wide"});
   EXPECT_EQ(std::count(wide.out.begin(), wide.out.end(), '\n'), 4);
-  EXPECT_THAT(wide.out, HasSubstr(",is_valid,status,reason_code,"));
+  EXPECT_THAT(wide.out, HasSubstr(",gpu_power_percent_max,status,reason_code,"));
   EXPECT_THAT(Report({dir_, "--format", "csv", "--aggregate", "mean"}).out,
               HasSubstr(",train_runtime-mean,"));
   EXPECT_THAT(Report({dir_, "--format", "csv", "--property-format", "observed"}).out,
-              testing::StartsWith(",finetune_full_benchmark-v1.0.0-gpu_compute_utilization_min,"));
+              testing::StartsWith(",finetune_full_benchmark-v1.0.0-is_valid,"));
 }
 
 TEST_F(ReportTest, JsonHasTheMeasurementsWhole) {

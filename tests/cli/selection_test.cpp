@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "sftbench/base/error.h"
 
 namespace sftbench {
@@ -33,30 +36,36 @@ TEST(SelectionTest, SeveralEntitiesNeedAChoiceThatIsShown) {
   EXPECT_EQ(chosen({kTwelve}),
             "the space has 12 entities and one is measured; expected a choice:\n"
             "  --entity 0  "
-            "(model_name.smollm2-135m-number_gpus.0-model_max_length.256-batch_size.1-gradient_"
-            "checkpointing.0)\n"
+            "(batch_size.1-gradient_checkpointing.0-model_max_length.256-model_name.smollm2-135m-"
+            "number_gpus.0)\n"
             "  --entity 1  "
-            "(model_name.smollm2-135m-number_gpus.0-model_max_length.256-batch_size.1-gradient_"
-            "checkpointing.1)\n"
+            "(batch_size.1-gradient_checkpointing.1-model_max_length.256-model_name.smollm2-135m-"
+            "number_gpus.0)\n"
             "  --entity 2  "
-            "(model_name.smollm2-135m-number_gpus.0-model_max_length.256-batch_size.3-gradient_"
-            "checkpointing.0)\n"
+            "(batch_size.3-gradient_checkpointing.0-model_max_length.256-model_name.smollm2-135m-"
+            "number_gpus.0)\n"
             "  --entity 3  "
-            "(model_name.smollm2-135m-number_gpus.0-model_max_length.256-batch_size.3-gradient_"
-            "checkpointing.1)\n"
+            "(batch_size.3-gradient_checkpointing.1-model_max_length.256-model_name.smollm2-135m-"
+            "number_gpus.0)\n"
             "  --entity 4  "
-            "(model_name.smollm2-135m-number_gpus.0-model_max_length.256-batch_size.5-gradient_"
-            "checkpointing.0)\n"
+            "(batch_size.5-gradient_checkpointing.0-model_max_length.256-model_name.smollm2-135m-"
+            "number_gpus.0)\n"
             "  ... all of them: sftbench expand " +
                 kTwelve);
 }
 
 TEST(SelectionTest, AnEntityIsChosenByIndexOrId) {
   const std::string third =
-      "model_name.smollm2-135m-number_gpus.0-model_max_length.256-batch_size.3-gradient_"
+      "batch_size.3-gradient_checkpointing.0-model_max_length.256-model_name.smollm2-135m-"
+      "number_gpus.0";
+  const std::string third_of_17 =
+      "model_name.smollm2-135m-number_gpus.0-model_max_length.256-batch_size.3.0-gradient_"
       "checkpointing.0";
   EXPECT_EQ(chosen({kTwelve, "--entity", "2"}), third);
   EXPECT_EQ(chosen({kTwelve, "--entity", third}), third);
+  EXPECT_EQ(chosen({kTwelve, "--entity", third_of_17}), third);
+  EXPECT_EQ(chosen({kTwelve, "--entity", third, "--ado-ids", "1.7"}), third_of_17);
+  EXPECT_EQ(chosen({kTwelve, "--entity", third_of_17, "--ado-ids", "1.8"}), third);
   EXPECT_EQ(chosen({kTwelve, "--entity", "12"}),
             "--entity: there is no entity 12; expected 0 to 11");
   EXPECT_EQ(chosen({kTwelve, "--entity=-1"}), "--entity: there is no entity -1; expected 0 to 11");
@@ -68,8 +77,8 @@ TEST(SelectionTest, AnEntityIsChosenByIndexOrId) {
 TEST(SelectionTest, SettingEveryDimensionToOneValueIsAChoice) {
   EXPECT_EQ(chosen({kTwelve, "--set", "batch_size=3", "--set", "model_max_length=256", "--set",
                     "gradient_checkpointing=false"}),
-            "model_name.smollm2-135m-number_gpus.0-model_max_length.256-batch_size.3-gradient_"
-            "checkpointing.0");
+            "batch_size.3-gradient_checkpointing.0-model_max_length.256-model_name.smollm2-135m-"
+            "number_gpus.0");
 }
 
 TEST(SelectionTest, SeveralExperimentsNeedAChoiceThatIsShown) {
@@ -82,7 +91,7 @@ TEST(SelectionTest, SeveralExperimentsNeedAChoiceThatIsShown) {
                 "  --experiment "
                 "SFTTrainer.finetune_full_benchmark-v1.0.0-gradient_accumulation_steps.1-"));
   EXPECT_THAT(chosen({kTwoExperiments, "--entity", "0", "--experiment", id}),
-              HasSubstr("-batch_size.8"));
+              HasSubstr("batch_size.8-"));
 }
 
 TEST(SelectionTest, ASpaceIsNeeded) {
@@ -92,9 +101,33 @@ TEST(SelectionTest, ASpaceIsNeeded) {
   EXPECT_EQ(
       chosen({"--experiment", "finetune_full_benchmark-v1.0.0", "--set", "model_name=smollm2-135m",
               "--set", "number_gpus=0", "--set", "model_max_length=8", "--set", "batch_size=1"}),
-      "model_name.smollm2-135m-number_gpus.0-model_max_length.8-batch_size.1");
+      "batch_size.1-model_max_length.8-model_name.smollm2-135m-number_gpus.0");
   EXPECT_THAT(chosen({"no-such-space.yaml"}),
               HasSubstr("no-such-space.yaml: cannot open: No such file"));
+}
+
+TEST(SelectionTest, TheGenerationOfAdosIdsIsChosen) {
+  EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--ado-ids", "1.9"}),
+            "--ado-ids: unknown value '1.9'; expected 1.7 or 1.8; did you mean '1.8'?");
+  EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--ado-ids", "1.7"}),
+            "model_name.smollm2-135m-number_gpus.0-model_max_length.256-batch_size.1.0-gradient_"
+            "checkpointing.0");
+}
+
+TEST(SelectionTest, AnEmptySpaceHasNothingToChoose) {
+  const std::string path = testing::TempDir() + "/empty_space.yaml";
+  std::ofstream(path) << "experiments: [{experimentIdentifier: finetune_full_benchmark-v1.0.0, "
+                         "actuatorIdentifier: SFTTrainer}]\nentitySpace:\n"
+                         "- {identifier: model_name, propertyDomain: {values: [smollm2-135m]}}\n"
+                         "- {identifier: number_gpus, propertyDomain: {values: [0]}}\n"
+                         "- {identifier: model_max_length, propertyDomain: {values: [8]}}\n"
+                         "- {identifier: batch_size, propertyDomain: {domainRange: [4, 4], "
+                         "interval: 1}}\n";
+  const std::string error =
+      "entitySpace: has no entity: a range holds no value; expected lower < upper";
+  EXPECT_EQ(chosen({path}), error);
+  EXPECT_EQ(chosen({path, "--entity", "0"}), error);
+  std::filesystem::remove(path);
 }
 
 TEST(SelectionTest, OptionsAreChecked) {

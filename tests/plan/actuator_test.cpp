@@ -65,6 +65,28 @@ TEST_F(ActuatorTest, CacheIsAcceptedWithAWarningAsAdoIgnoresIt) {
                         "(as in ado); did you mean 'num_tokens_cache_directory'?"));
 }
 
+// ado's documents spell the weight type so, its code does not.
+TEST_F(ActuatorTest, TheDocumentsSpellingOfGptqIsTaken) {
+  const ActuatorSettings settings =
+      read(file("c.yaml", "model_map:\n  big: {Vanilla: org/big, QPTQ-Quantized: /q}\n"));
+  EXPECT_EQ(settings.model_map.at("big").at("GPTQ-Quantized"), "/q");
+  EXPECT_EQ(settings.model_map.at("big").count("QPTQ-Quantized"), 0U);
+  ASSERT_EQ(warnings_.size(), 1U);
+  EXPECT_THAT(
+      to_string(warnings_[0]),
+      HasSubstr("c.yaml:2: model_map.big.QPTQ-Quantized: taken as GPTQ-Quantized; ado would "
+                "refuse this spelling"));
+  const std::string both =
+      file("both.yaml", "model_map:\n  big: {GPTQ-Quantized: /p, QPTQ-Quantized: /q}\n");
+  try {
+    read(both);
+    FAIL() << "no error";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("both.yaml:2: model_map.big.QPTQ-Quantized: stands beside "
+                                        "GPTQ-Quantized; expected one of them"));
+  }
+}
+
 TEST_F(ActuatorTest, AllThatIsWrongIsListed) {
   const std::string path = file("c.yaml",
                                 "actuatorIdentifier: SFTTrain\n"

@@ -78,7 +78,7 @@ TEST_P(EditedIntoAnother, HasItsInputsAndKey) {
     const Json wanted = to_json(other);
     for (auto& [section, fields] : json.items()) {
       if (section == "inputs" || section == "fingerprint" || section == "entity_id" ||
-          section == "experiment_id")
+          section == "experiment_id" || section == "entity")
         continue;
       fields = wanted.at(section);
     }
@@ -201,6 +201,9 @@ TEST_F(JobFileTest, TheOrderOfMembersAndTheFormOfNumbersAreNoEdits) {
 TEST_F(JobFileTest, WhatFollowsFromOthersIsNotEdited) {
   EXPECT_THAT(failure([](Json& json) { json["inputs"]["batch_size"] = 12; }),
               HasSubstr("job.json: inputs: was edited, and follows from the job's other fields"));
+  EXPECT_THAT(failure([](Json& json) { json["entity"]["batch_size"] = 12; }),
+              HasSubstr("job.json: entity.batch_size: was edited, and is what the space says of an "
+                        "input; expected 6"));
   EXPECT_THAT(failure([](Json& json) { json["entity_id"] = "x"; }),
               HasSubstr("entity_id: was edited"));
   EXPECT_THAT(failure([](Json& json) { json["experiment"] = "finetune_lora_benchmark-v1.0.0"; }),
@@ -227,11 +230,15 @@ TEST_F(JobFileTest, AResultHoldsItsJob) {
                  {"experiment", job.experiment},
                  {"experiment_id", job.experiment_id},
                  {"entity_id", job.entity_id},
+                 {"entity", job.entity},
                  {"inputs", job.inputs},
                  {"job", job_in_result(job)}};
   const JobFile read = read_job_file(file("result.json", result.dump(2)));
   EXPECT_THAT(read.edited, IsEmpty());
   EXPECT_EQ(to_json(read.job), to_json(job));
+  Json older = result;  // a result of a version that did not write how the space spells the inputs
+  older.erase("entity");
+  EXPECT_TRUE(read_job_file(file("older.json", older.dump(2))).job.entity.empty());
   result["job"]["batches"]["per_device_batch_size"] = 12;
   EXPECT_EQ(read_job_file(file("result.json", result.dump(2))).job.inputs.at("batch_size"), 12);
   result.erase("job");

@@ -1,8 +1,8 @@
 """Golden files for reports: tables as pandas writes them, intervals as scipy computes them.
 
   report/results.json   measurements made up by hand, as result files would hold them
-  report/*.csv          what ado's `show entities` would write for them, by section 6 of its description: frames
-                        that are put together here, from the same figures, and written by pandas
+  report/*.csv          what ado's `show entities` would write for them: series that are put together here, from the
+                        same figures, and written by pandas (what ado itself writes: ado_files.py)
   report/noise.json     Student's t, Welch's interval, a single run beside repeats, steps within two runs
 
 Needs pandas, numpy and scipy. usage: python tests/reference/report.py
@@ -19,13 +19,13 @@ OUT = Path(__file__).resolve().parent / "report"
 GENERATOR = "explicit_grid_sample_generator"
 EXPERIMENT = "finetune_full_benchmark-v1.0.0"
 LORA = "finetune_lora_benchmark-v1.0.0"
-TARGETS = (
-    [f"gpu_{what}_{how}" for what in ("compute_utilization",) for how in ("min", "avg", "max")]
+TARGETS = (  # in the order of ado's actuator
+    ["is_valid", "dataset_tokens_per_second_per_gpu", "train_runtime", "dataset_tokens_per_second",
+     "train_samples_per_second", "train_steps_per_second", "train_tokens_per_second",
+     "train_tokens_per_gpu_per_second", "cpu_compute_utilization", "cpu_memory_utilization"]
+    + [f"gpu_compute_utilization_{how}" for how in ("min", "avg", "max")]
     + [f"gpu_memory_utilization_{how}" for how in ("min", "avg", "max", "peak")]
-    + [f"gpu_power_{unit}_{how}" for unit in ("watts", "percent") for how in ("min", "avg", "max")]
-    + ["cpu_compute_utilization", "cpu_memory_utilization", "train_runtime", "train_samples_per_second",
-       "train_steps_per_second", "train_tokens_per_second", "train_tokens_per_gpu_per_second",
-       "dataset_tokens_per_second", "dataset_tokens_per_second_per_gpu", "is_valid"])
+    + [f"gpu_power_{unit}_{how}" for unit in ("watts", "percent") for how in ("min", "avg", "max")])
 DIMENSIONS = ["model_name", "number_gpus", "gpu_model", "model_max_length", "batch_size", "num_train_epochs",
               "fast_kernels"]
 
@@ -74,6 +74,7 @@ def result_files():
         if inputs["fast_kernels"]:
             inputs["fast_kernels"] = ["True"] * 3
         for sample, outcome in enumerate(samples, 1):
+            second = len(rows)  # one after the other: the order of the tables
             status = outcome if isinstance(outcome, str) else "valid"
             rows.append({"key": f"{number:032x}", "sample": sample, "measurement": {
                 "schema": "sftbench.measurement/1", "experiment": experiment,
@@ -84,7 +85,7 @@ def result_files():
                     "evidence": None, "log": None},
                 "inputs": dict(sorted(inputs.items())),
                 "measured": {"valid": outcome, "invalid": {"is_valid": 0}, "failed": {}}[status],
-                "extra": {}, "environment": {"host": "h"}, "started_at": "2026-11-21T07:38:02.123Z",
+                "extra": {}, "environment": {"host": "h"}, "started_at": f"2026-11-21T07:38:{second:02d}.123Z",
                 "finished_at": "2026-11-21T07:38:22.456Z", "command": "sftbench sweep space.yaml"}})
     return rows
 
@@ -107,37 +108,37 @@ def suffix(method):
     return "" if method in (None, "list") else f"-{method}"
 
 
-def written(frame, sort, name):
-    frame = frame.sort_values(sort, kind="stable", na_position="first", ignore_index=True)
-    frame.dropna(axis="columns", how="all").to_csv(OUT / name)
+def in_order():
+    """Entities, and within each of them experiments, as they were first measured."""
+    entities = list(dict.fromkeys(e[0] for e in ENTITIES))
+    experiments = list(dict.fromkeys(experiment_id(e[1], e[2]) for e in ENTITIES))
+    return sorted(ENTITIES, key=lambda e: (entities.index(e[0]), experiments.index(experiment_id(e[1], e[2]))))
 
 
 def target(method, name):
     rows = []
-    for entity, experiment, parameterization, samples in ENTITIES:
+    for entity, experiment, parameterization, samples in in_order():
         results = outcomes(samples)
         if results:
             row = {"identifier": identifier(entity), "generatorid": GENERATOR,
                    "experiment_id": experiment_id(experiment, parameterization), **dict(zip(DIMENSIONS, entity))}
-            row.update({t + suffix(method): cell([r[t] for r in results if t in r], method) for t in TARGETS})
-            rows.append(row)
-    written(pd.DataFrame(rows), DIMENSIONS + ["experiment_id"], name)
+            row.update({t + suffix(method): cell([r[t] for r in results if t in r], method)
+                        for t in TARGETS if any(t in r for r in results)})
+            rows.append(pd.Series(row, dtype=object))
+    pd.DataFrame(rows).reset_index(drop=True).to_csv(OUT / name)
 
 
 def observed(name):
     rows = {}
-    columns = {}
-    for entity, experiment, parameterization, samples in sorted(ENTITIES, key=lambda e: experiment_id(e[1], e[2])):
+    for entity, experiment, parameterization, samples in in_order():
         results = outcomes(samples)
-        if results:
-            row = rows.setdefault(entity, {**dict(zip(DIMENSIONS, entity)), "identifier": identifier(entity),
-                                           "generatorid": GENERATOR})
-            own = experiment_id(experiment, parameterization).removeprefix("SFTTrainer.")
-            for t in TARGETS:
-                columns[f"{own}-{t}"] = None
-                row[f"{own}-{t}"] = cell([r[t] for r in results if t in r], "list")
-    frame = pd.DataFrame(list(rows.values()))
-    written(frame[[*columns, *DIMENSIONS, "identifier", "generatorid"]], DIMENSIONS, name)
+        own = experiment_id(experiment, parameterization).removeprefix("SFTTrainer.")
+        for t in TARGETS:
+            if any(t in r for r in results):
+                rows.setdefault(entity, {})[f"{own}-{t}"] = cell([r[t] for r in results if t in r], "list")
+    frame = pd.DataFrame([pd.Series({**row, **dict(zip(DIMENSIONS, entity)), "identifier": identifier(entity),
+                                     "generatorid": GENERATOR}, dtype=object) for entity, row in rows.items()])
+    frame.reset_index(drop=True).to_csv(OUT / name)
 
 
 def interval(ratio_of, a, b):

@@ -45,10 +45,10 @@ entitySpace: [{identifier: model_name, propertyDomain: {values: [smollm2-135m]}}
 )");
   EXPECT_EQ(space.entity_count(), 12);
   EXPECT_THAT(experiment_ids(space),
-              ElementsAre("SFTTrainer.finetune_full_benchmark-v1.0.0-max_steps.8-flash_attn.0"));
+              ElementsAre("SFTTrainer.finetune_full_benchmark-v1.0.0-flash_attn.0-max_steps.8"));
   EXPECT_EQ(entity_id(space.entity(5)),
-            "model_name.smollm2-135m-number_gpus.0-model_max_length.256-batch_size.5-gradient_"
-            "checkpointing.1");
+            "batch_size.5-gradient_checkpointing.1-model_max_length.256-model_name.smollm2-135m-"
+            "number_gpus.0");
   EXPECT_THAT(warnings(space), IsEmpty());
 }
 
@@ -138,8 +138,9 @@ TEST(PackagePageTest, EveryEntitySpaceOfThePageLoads) {
 
 TEST(AdoSupersetTest, DomainsOfAnotherTypeAreNoted) {
   const std::string at = "s.yaml:7: entitySpace[4].propertyDomain: ";
-  EXPECT_EQ(warnings_of_domain("gradient_checkpointing", "{values: [true, false]}"),
-            at + "is of DISCRETE_VARIABLE_TYPE to ado, which would refuse this; expected "
+  EXPECT_EQ(warnings_of_domain("gradient_checkpointing",
+                               "{values: [true], variableType: IDENTIFIER_VARIABLE_TYPE}"),
+            at + "is of IDENTIFIER_VARIABLE_TYPE to ado, which would refuse this; expected "
                  "BINARY_VARIABLE_TYPE\n");
   EXPECT_EQ(
       warnings_of_domain("max_steps", "{values: [1], variableType: CATEGORICAL_VARIABLE_TYPE}"),
@@ -150,12 +151,16 @@ TEST(AdoSupersetTest, DomainsOfAnotherTypeAreNoted) {
             at + "is of IDENTIFIER_VARIABLE_TYPE to ado, which would refuse this; expected "
                  "CATEGORICAL_VARIABLE_TYPE\n");
   EXPECT_EQ(warnings_of_domain("fast_kernels", "{values: [[True, True, True]]}"),
-            at.substr(0, at.size() - 2) + ": ado would refuse lists as values\n");
+            at.substr(0, at.size() - 2) + ".values[0]: ado would refuse [True, True, True]\n");
 }
 
 TEST(AdoSupersetTest, DomainsThatAdoTakesAreNotNoted) {
   for (const auto& [property, domain] : std::vector<std::pair<std::string, std::string>>{
            {"gradient_checkpointing", "{variableType: BINARY_VARIABLE_TYPE}"},
+           {"gradient_checkpointing", "{values: [true, false]}"},
+           {"gradient_checkpointing", "{values: [false], variableType: CATEGORICAL_VARIABLE_TYPE}"},
+           {"fast_kernels", "{values: [null, ['True', 'True', 'True']]}"},
+           {"torch_dtype", "{values: [float32], variableType: OPEN_CATEGORICAL_VARIABLE_TYPE}"},
            {"max_steps", "{values: [1, 2]}"},
            {"max_steps", "{values: [1, 2], variableType: UNKNOWN_VARIABLE_TYPE}"},
            {"max_steps",
@@ -231,16 +236,26 @@ TEST(SeveralExperimentsTest, ADomainHasToFitEachOfThem) {
             "float16; did you mean 'float16'?");
 }
 
-TEST(SeveralExperimentsTest, APropertyThatOneOfThemLacksIsNoted) {
+TEST(SeveralExperimentsTest, APropertyWithoutEffectOnOneOfThemIsNoted) {
   const Space space = parse(
       space_text(std::string(kRequired) + "  - {identifier: r, propertyDomain: {values: [4, 8]}}\n",
                  kGptqToo));
   EXPECT_EQ(warnings(space),
-            "s.yaml:7: entitySpace[4]: finetune_full_benchmark-v1.0.0 has no 'r', entities that "
-            "differ in it alone are one there; ado would refuse this\n");
+            "s.yaml:7: entitySpace[4]: 'r' has no effect on finetune_full_benchmark-v1.0.0; what "
+            "differs in it alone is measured once\n");
   const Entity entity = space.entity(1);
   EXPECT_EQ(make_request(entity, space.experiments[0]).inputs.count("r"), 0U);
   EXPECT_EQ(make_request(entity, space.experiments[1]).inputs["r"], 8);
+}
+
+TEST(SeveralExperimentsTest, APropertyThatOneOfThemLacksIsNoted) {
+  const Space space = parse(space_text(
+      std::string(kRequired) + "  - {identifier: max_steps, propertyDomain: {values: [5, 8]}}\n",
+      "[]}, {experimentIdentifier: finetune_full_stability-v1.0.0, actuatorIdentifier: SFTTrainer, "
+      "parameterization: []"));
+  EXPECT_EQ(warnings(space),
+            "s.yaml:7: entitySpace[4]: finetune_full_stability-v1.0.0 has no 'max_steps', entities "
+            "that differ in it alone are one there; ado would refuse this\n");
 }
 
 TEST(SeveralExperimentsTest, EachHasItsOwnDefaults) {

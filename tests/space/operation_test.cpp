@@ -3,6 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 namespace sftbench {
 namespace {
@@ -61,6 +65,14 @@ TEST(OperationTest, GroupedWalkOfTheFormatDocumentReads) {
   EXPECT_EQ(operation.max_retries, 2);
   EXPECT_TRUE(operation.single_measurement);
   EXPECT_EQ(operation.filter, EntityFilter::kNone);
+  EXPECT_THAT(operation.warnings, IsEmpty());
+}
+
+TEST(OperationTest, TodaysAdoCallsItExploreAndNamesTheVersion) {
+  const Operation operation = parse(
+      "spaces: [s]\noperation:\n  module: {operatorName: random_walk, operationType: explore, "
+      "operatorVersion: 1.0.0}\n  parameters: {numberEntities: 3}\n");
+  EXPECT_EQ(operation.number_entities, 3);
   EXPECT_THAT(operation.warnings, IsEmpty());
 }
 
@@ -167,7 +179,7 @@ TEST(OperationErrorTest, OtherOperatorsAreNamedWithTheOneThatThereIs) {
                      "explore}}\n"),
             "o.yaml:2: operation.module.operationType: missing\n"
             "o.yaml:2: operation.module.operatorType: unknown key; expected one of operatorName, "
-            "operationType; did you mean 'operationType'?");
+            "operationType, operatorVersion; did you mean 'operationType'?");
 }
 
 TEST(OperationErrorTest, AllErrorsOfAFileAreListedAtOnceWithLines) {
@@ -215,6 +227,37 @@ TEST(OperationErrorTest, ParametersThatContradictEachOtherAreErrors) {
   EXPECT_EQ(parameter_error("{samplerConfig: {module: {moduleClass: Mine}, parameters: {}}}"),
             "o.yaml:4: operation.parameters.samplerConfig.module: custom samplers are Python "
             "classes and not supported; expected samplerType and mode");
+}
+
+TEST(OperationTest, ActuatorConfigurationsOfAdosStoreAreNamedWhenAnotherOneIsUsed) {
+  const Operation operation = parse(
+      "spaces: [s]\nactuatorConfigurationIdentifiers: [actuatorconfiguration-SFTTrainer-1]\n"
+      "operation: {module: {operatorName: random_walk, operationType: search}}\n");
+  const auto notes = [&](const std::string& config) {
+    std::string text;
+    for (const Diagnostic& note : notes_on_actuator_configurations(operation, config))
+      text += to_string(note) + "\n";
+    return text;
+  };
+  const std::string at = "o.yaml:2: actuatorConfigurationIdentifiers: ";
+  EXPECT_EQ(notes(""),
+            at + "actuatorconfiguration-SFTTrainer-1 in ado's store is not used; measured with the "
+                 "defaults; expected --config FILE, from `ado get actuatorconfiguration ID -o "
+                 "yaml`\n");
+  const std::string path =
+      testing::TempDir() + "/operation_config_" + std::to_string(::getpid()) + ".yaml";
+  const auto write = [&](const std::string& text) { std::ofstream(path) << text; };
+  write("actuatorIdentifier: SFTTrainer\nparameters: {}\n");
+  EXPECT_EQ(notes(path), "");
+  const std::string resource =
+      "kind: actuatorconfiguration\nconfig: {actuatorIdentifier: SFTTrainer}\nidentifier: ";
+  write(resource + "actuatorconfiguration-SFTTrainer-1\n");
+  EXPECT_EQ(notes(path), "");
+  write(resource + "actuatorconfiguration-SFTTrainer-2\n");
+  EXPECT_EQ(notes(path), at + "names actuatorconfiguration-SFTTrainer-1, and " + path +
+                             " is actuatorconfiguration-SFTTrainer-2, which is used\n");
+  std::filesystem::remove(path);
+  EXPECT_TRUE(notes_on_actuator_configurations(parse(kHead), "").empty());
 }
 
 TEST(OperationErrorTest, FilesThatAreNoOperationsSaySo) {

@@ -29,6 +29,7 @@ struct PropertySpec {
   PropertyKind kind = PropertyKind::kString;
   bool required = false;
   bool nullable = false;            // None is a legal value
+  bool without_effect = false;      // ado takes it, and the experiment trains the same: no input
   bool open = false;                // values that are not in `values` are legal, too
   Json default_value;               // null for None and for required properties
   std::vector<std::string> values;  // legal texts; for string lists: of their elements

@@ -2,9 +2,10 @@
 // Scalars are resolved by YAML 1.1 as PyYAML does it (`no` is false, `1e-5` is text, `0x10` is 16),
 // because that is how ado reads the same files; the text as written is kept beside the value.
 // Aliases are copied,
-// `<<` merges, and a budget of nodes and nesting makes hostile files an error instead of a hang.
+// `<<` merges, the keys of a !!set are a list, and a budget of nodes and nesting makes hostile files an error instead of a hang.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,6 +58,11 @@ YamlNode read_yaml_file(const std::string& path);
 
 // A plain scalar's value by YAML 1.1; what --set uses, too.
 Json resolve_yaml_scalar(const std::string& text);
+
+// The value of a scalar with a tag, as PyYAML constructs it: !!float 2 is 2.0, !!int '0x10' is 16.
+// Nothing when the text is none of the type: str, int, float, bool, null.
+std::optional<Json> yaml_scalar_of_type(const std::string& text, const std::string& type);
+bool is_yaml_scalar_type(const std::string& type);
 
 // Collects everything that is wrong with one input, so that all of it can be shown at once.
 class Diagnostics {

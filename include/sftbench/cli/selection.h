@@ -20,6 +20,7 @@ struct Selection {
   std::string experiment;                // --experiment
   std::string entity;                    // --entity: index (0-based) or id
   std::string config_path;               // --config
+  std::string ado_ids;                   // --ado-ids: empty when not given
   std::string weights;                   // --weights: empty when not given
   std::string padding;                   // --padding: empty when not given
   int64_t ranks = 1;                     // --ranks
@@ -32,7 +33,7 @@ struct Selection {
 
 // SPACE (optional; a space can be given by --experiment and --set alone), --set, --experiment,
 // --entity,
-// --config, --weights, --padding, --ranks, --threads, --gradient-sync, --reduce-dtype,
+// --config, --ado-ids, --weights, --padding, --ranks, --threads, --gradient-sync, --reduce-dtype,
 // --distribute-one-rank, --communication-timeout.
 void add_selection_options(CLI::App& command, Selection& selection);
 
@@ -42,7 +43,8 @@ struct LoadedSpace {
   std::vector<Diagnostic> warnings;  // of the space and of the settings; for stderr
 };
 
-// Reads the actuator's settings and the space. InputError with everything that is wrong.
+// Reads the actuator's settings and the space. InputError with everything that is wrong, and for an
+// unknown value of --ado-ids.
 LoadedSpace load_space(const Selection& selection);
 
 // The index that --entity names; nothing when it is not given. InputError when there is no such

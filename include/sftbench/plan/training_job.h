@@ -133,6 +133,7 @@ struct TrainingJob {
   std::string experiment;     // identifier as in the space: finetune_full_benchmark-v1.0.0
   std::string experiment_id;  // ado's id, byte for byte
   std::string entity_id;      // ado's id, byte for byte
+  Json entity = Json::object();  // the space's properties and values in its order; {}: not known
   Json inputs;                // every effective property, defaults included
   std::string tuning = "full";
   int64_t runs = 1;           // one after the other, each in a process of its own: launch/run_series.h

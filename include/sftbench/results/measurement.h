@@ -37,6 +37,8 @@ struct Measurement {
   std::string experiment;
   std::string experiment_id;
   std::string entity_id;
+  Json entity =
+      Json::object();  // the space's properties in its order; {} in files of older versions
   Status status = Status::kFailed;
   std::optional<Reason> reason;  // none exactly when valid
   Json inputs = Json::object();

@@ -7,8 +7,10 @@
 //             properties, identifier, generatorid
 // As in ado, defaults that the space does not mention are no columns, failed measurements have no
 // rows, an invalid one has is_valid 0 and nothing else, and a property that no row has is no
-// column. Rows are sorted by the entity's properties, so that the same results always give the same
-// table.
+// column. Entities stand in the order in which they were measured, and under each of them the
+// experiments likewise: the order in which ado's store keeps them. Columns stand in the order in
+// which rows first need them, and a column of integers and floats, or with gaps, is one of floats:
+// so pandas writes them.
 #pragma once
 
 #include <filesystem>

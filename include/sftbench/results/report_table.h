@@ -26,8 +26,8 @@ struct ReportTable {
   // Keeps a text for cells.
   Scalar text(std::string text) { return Scalar::text(texts.emplace_back(std::move(text))); }
 
-  // A column that no row has a value for says nothing: it is left out.
-  void drop_empty_columns();
+  // A column that no row has a value for says nothing: behind the first `kept` it is left out.
+  void drop_empty_columns(size_t kept = 0);
 };
 
 // As pandas' to_csv writes a frame: first a column without a name that counts the rows, fields in

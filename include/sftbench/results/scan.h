@@ -57,6 +57,7 @@ struct StoredResult {
   std::string_view experiment, experiment_id, entity_id;
   Status status = Status::kFailed;
   std::optional<Reason> reason;
+  Record entity;    // as the space names it; nothing in files of older versions
   Record inputs;    // sorted by name
   Record measured;  // numbers, each only if it was measured
   // What `extra` and `environment` say, one value per name; see kFigures.

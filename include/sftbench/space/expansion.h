@@ -19,7 +19,7 @@ class Expansion {
   Expansion(const Space& space, const ModelCatalog& models, int64_t first = 0);
 
   int64_t index() const { return index_; }
-  const std::string& entity_id() const { return id_; }
+  const std::string& entity_id() const { return shortened_.empty() ? id_ : shortened_; }
 
   // The rules that this entity breaks under Space::experiments[experiment].
   std::vector<Violation> violations(size_t experiment) const {
@@ -39,16 +39,21 @@ class Expansion {
     std::vector<Json> values;        // of a list's values, canonical; empty: no rule reads them
     bool ruled = false;
     int64_t digit = 0;    // position in the dimension
-    size_t id_begin = 0;  // where its part of the id begins
+    size_t part = 0;      // which part of the id is its own
+    size_t id_begin = 0;  // where that begins
   };
 
-  void write_from(size_t first_axis);
+  void take_values_from(size_t first_axis);
+  void write_from(size_t first_part);
   void set_inputs(const Axis& axis, const Json& canonical);
 
   const ModelCatalog& models_;
+  const AdoIds ids_;
   std::vector<Axis> axes_;
+  std::vector<size_t> order_;       // axes in the order of the id's parts
   std::vector<RuleInputs> inputs_;  // per experiment
   std::string id_;
+  std::string shortened_;  // where the id is longer than ado's ids may be
   int64_t index_;
 };
 

@@ -39,6 +39,7 @@ struct Operation {
   std::string origin;                                // the file, as the user gave it
   std::vector<std::string> spaces;                   // ado's identifiers, kept as labels
   std::vector<std::string> actuator_configurations;  // likewise
+  int actuator_configurations_line = 0;
   Sampler sampler = Sampler::kGenerator;
   WalkOrder order = WalkOrder::kShared;
   std::vector<std::string> grouping;       // properties that are equal within a group
@@ -55,6 +56,12 @@ struct Operation {
 // selector that takes one random entity.
 Operation parse_operation(std::string_view text, const std::string& origin);
 Operation read_operation_file(const std::string& path);
+
+// actuatorConfigurationIdentifiers name what lies in ado's store. `config_path`, the file that was
+// given instead, is one of them by the identifier of its resource; a note says when nothing, or
+// another one, stands for them.
+std::vector<Diagnostic> notes_on_actuator_configurations(const Operation& operation,
+                                                         const std::string& config_path);
 
 // What a store holds of one measurement.
 enum class Recorded { kNothing, kFailed, kFinal /* valid or invalid */ };

@@ -20,15 +20,21 @@ namespace sftbench {
 class Dimension {
  public:
   Dimension(const PropertySpec* property, std::vector<Json> values);
-  // `count` values: first + i * step; integers when `integral`, else rounded to 10 decimals as ado
-  // rounds.
-  Dimension(const PropertySpec* property, double first, double step, int64_t count, bool integral);
+  // `count` values: first + i * step.
+  enum class Steps {
+    kIntegers,
+    kIntegersAsFloats,  // 1.0, 2.0: what ado up to 1.7 makes of integers
+    kFloats,            // rounded to 10 decimals as ado rounds
+  };
+  Dimension(const PropertySpec* property, double first, double step, int64_t count, Steps steps);
 
   const PropertySpec& property() const { return *property_; }
   int64_t size() const { return count_; }
+  bool counts_integers() const { return values_.empty() && steps_ != Steps::kFloats; }
   Json value(int64_t index) const;
-  std::optional<int64_t> index_of(std::string_view text) const;  // of the value that prints so
-  const std::vector<Json>& listed() const { return values_; }    // empty: counted from a range
+  // Of the value that prints so, in either generation's id.
+  std::optional<int64_t> index_of(std::string_view text) const;
+  const std::vector<Json>& listed() const { return values_; }  // empty: counted from a range
 
  private:
   const PropertySpec* property_;
@@ -36,7 +42,7 @@ class Dimension {
   double first_ = 0;
   double step_ = 0;
   int64_t count_ = 0;
-  bool integral_ = false;
+  Steps steps_ = Steps::kIntegers;
 };
 
 struct Space {
@@ -44,15 +50,19 @@ struct Space {
   std::string label;   // sampleStoreIdentifier, kept as a label
   std::vector<Dimension> dimensions;
   std::vector<ExperimentReference> experiments;
-  std::string weights;  // top-level `weights`: auto, random; empty: not said
+  AdoIds ids = AdoIds::k18;  // the generation of the ids of its entities
+  std::string weights;       // top-level `weights`: auto, random; empty: not said
   std::string padding;  // top-level `padding`: longest, max_length, none, packed; empty: not said
   std::optional<YamlNode> actuator_configuration;  // top-level `actuatorConfiguration`
   std::vector<Diagnostic> warnings;                // things that ado would refuse or ignore
 
   int64_t entity_count() const;
   Entity entity(int64_t index) const;  // REQUIRES: 0 <= index < entity_count()
+  // The dimensions in the order in which the ids of that generation name them.
+  std::vector<size_t> order_in_ids(AdoIds generation) const;
 
-  // The entity with this id; nothing when there is none.
+  // The entity with this id, of either generation; nothing when there is none. A shortened id is
+  // looked for among the first million entities.
   std::optional<int64_t> find(const std::string& entity_id) const;
 };
 
@@ -61,6 +71,7 @@ struct SpaceOptions {
       assignments;         // --set: "property=value"; replaces a dimension or a parameterization
   std::string experiment;  // --experiment: keeps this one (identifier or full id)
   std::vector<std::string> extra_models;  // names that the actuator's model_map adds
+  AdoIds ids = AdoIds::k18;               // --ado-ids: the generation of ado's ids to write
 };
 
 // InputError with all that is wrong with the file and the options.
