@@ -121,7 +121,7 @@ Tokenizer Tokenizer::from_json(std::string_view tokenizer_json, const std::strin
 
 Tokenizer Tokenizer::from_directory(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / "tokenizer.json";
-  const MappedFile file(path);
+  const MappedFile file(path, kMostBytesReadWhole);
   Tokenizer tokenizer = from_json(file.text(), path.string());
   tokenizer.impl_->apply(read_tokenizer_config(directory));
   return tokenizer;

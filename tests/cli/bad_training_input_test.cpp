@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -356,6 +357,32 @@ std::map<std::string, std::string> machine_with(const std::string& gpus) {
   return {{"SFTBENCH_ENGINE", ""},
           {"LD_LIBRARY_PATH", fs::path(SFTBENCH_FAKE_NVML).parent_path()},
           {"FAKE_NVML_GPUS", gpus}};
+}
+
+// A reader of a pipe would wait for a writer until --timeout.
+TEST_F(BadTrainingInputTest, APipeInPlaceOfAFileIsNamedAtOnce) {
+  const std::string model_files[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
+                                     "model.safetensors"};
+  for (const std::string& name : model_files) {
+    copy_model("llama_plain");
+    const fs::path file = model() / name;
+    fs::remove(file);
+    ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+    EXPECT_THAT(failure("WEIGHTS"), HasSubstr(file.string() + ": is a pipe; expected a regular file"));
+  }
+  copy_model("llama_plain");
+  fs::remove(weights());
+  ASSERT_EQ(::mkfifo((weights() + ".index.json").c_str(), 0600), 0);
+  EXPECT_THAT(failure("WEIGHTS"), HasSubstr("index.json: is a pipe; expected a regular file"));
+}
+
+TEST_F(BadTrainingInputTest, APipeOrADeviceInPlaceOfTheDatasetIsNamedAtOnce) {
+  fs::remove(dataset());
+  fs::create_symlink("/dev/zero", dataset());
+  EXPECT_THAT(failure("DATA"), HasSubstr(dataset() + ": is a device; expected a regular file"));
+  fs::remove(dataset());
+  ASSERT_EQ(::mkfifo(dataset().c_str(), 0600), 0);
+  EXPECT_THAT(failure("DATA"), HasSubstr(dataset() + ": is a pipe; expected a regular file"));
 }
 
 TEST_F(BadTrainingInputTest, NoGpuThoughOneIsAskedForFailsAndIsNotInvalid) {
