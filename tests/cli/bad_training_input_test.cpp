@@ -284,6 +284,13 @@ TEST_F(BadTrainingInputTest, NoTokenizer) {
               HasSubstr("[looked at " + model().string() + " (no tokenizer.json)]"));
 }
 
+TEST_F(BadTrainingInputTest, ATokenizerOfSentencePieceAlone) {
+  fs::rename(model() / "tokenizer.json", model() / "tokenizer.model");
+  EXPECT_THAT(failure("WEIGHTS"),
+              HasSubstr(model().string() + " (no tokenizer.json, which transformers makes of its "
+                                           "tokenizer.model: python3 -c "));
+}
+
 TEST_F(BadTrainingInputTest, ATokenizerOfAnUnknownType) {
   write("model/tokenizer.json", R"({"version": "1.0", "model": {"type": "Unigram", "vocab": []}})");
   EXPECT_EQ(failure("WEIGHTS"), (model() / "tokenizer.json").string() +
