@@ -26,7 +26,7 @@ struct KnownSet {
   std::string_view members;
 };
 
-#define SFTBENCH_ALPHABETIC                                                           \
+#define SFTBENCH_ALPHABETIC                                                     \
   "\\p{Alphabetic}\\x{363}-\\x{36F}\\x{C04}\\x{F82}\\x{F83}\\x{1DD3}-\\x{1DE6}" \
   "\\x{11080}\\x{11081}"
 #define SFTBENCH_LOWERCASE "\\p{Lowercase}\\x{10FC}\\x{A7F2}-\\x{A7F4}\\x{AB69}"
@@ -254,7 +254,8 @@ class Translator {
   // PCRE2 and "script" to Oniguruma.
   std::string property_members(const std::string& name) const {
     const std::string plain = plain_name(name);
-    for (const std::string_view members : {members_in(kPosix, plain), members_in(kProperties, plain)}) {
+    for (const std::string_view members :
+         {members_in(kPosix, plain), members_in(kProperties, plain)}) {
       if (!members.empty()) return std::string(members);
     }
     for (const auto& [long_name, short_name] : kCategories) {
@@ -283,7 +284,8 @@ class Translator {
   }
 
   // `written`: as the pattern has it.
-  void add_set(const std::string& members, bool negated, bool in_class, const std::string& written) {
+  void add_set(const std::string& members, bool negated, bool in_class,
+               const std::string& written) {
     const bool one = members.rfind("\\p{", 0) == 0 && members.find('}') + 1 == members.size();
     if (one) {
       out_ += (negated ? "\\P" : "\\p") + members.substr(2);

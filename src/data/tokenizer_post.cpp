@@ -81,8 +81,8 @@ class PostReader {
   void read_pair(const Json& object, const char* name, const std::string& path,
                  std::vector<int32_t>& ids) {
     const auto pair = object.find(name);
-    const bool is_pair = pair != object.end() && pair->is_array() && pair->size() == 2 &&
-                         (*pair)[0].is_string();
+    const bool is_pair =
+        pair != object.end() && pair->is_array() && pair->size() == 2 && (*pair)[0].is_string();
     if (!is_pair) {
       return problems_.add(path + "." + name,
                            pair == object.end() ? "is missing" : "is " + kind_of(*pair),

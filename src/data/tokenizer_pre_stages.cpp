@@ -190,7 +190,8 @@ void Metaspace::split(std::string_view piece, const char* head_end, PieceSink& s
   text.reserve(piece.size() + piece.size() / 2 + mark_.size() + kTextPadding_bytes);
   const size_t head_bytes = head_of(piece, head_end);
   const bool begins_with_mark = piece.front() == ' ' || piece.starts_with(mark_);
-  const bool wanted = prepend_ == Prepend::kAlways || (prepend_ == Prepend::kFirst && head_bytes > 0);
+  const bool wanted =
+      prepend_ == Prepend::kAlways || (prepend_ == Prepend::kFirst && head_bytes > 0);
   if (wanted && !begins_with_mark) text += mark_;
   size_t mapped_head_bytes = 0;
   const auto append = [&](std::string_view part) {

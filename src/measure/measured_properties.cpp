@@ -106,7 +106,7 @@ void put_cpu_properties(Json& properties, const std::vector<ProcessSamples>& pro
     if (const std::optional<double> percent = cpu_percent(process.samples))
       compute[process.node] += *percent;
     if (const auto percent = mean_of(process.samples, &SystemReading::memory_percent))
-      memory[process.node] += *percent;
+      memory[process.node] = std::min(100.0, memory[process.node] + *percent);  // shared pages
   }
   if (const auto percent = mean_over_nodes(compute))
     properties["cpu_compute_utilization"] = *percent;

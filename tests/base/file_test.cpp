@@ -168,12 +168,10 @@ class NoRegularFileTest : public FileTest {
 
   template <class Read>
   void expect_refusals(const Read& read) {
-    const std::pair<fs::path, const char*> cases[] = {{folder_ / "pipe", "a pipe"},
-                                                      {folder_ / "socket", "a socket"},
-                                                      {folder_, "a folder"},
-                                                      {folder_ / "link", "a device"},
-                                                      {"/dev/zero", "a device"},
-                                                      {"/dev/null", "a device"}};
+    const std::pair<fs::path, const char*> cases[] = {
+        {folder_ / "pipe", "a pipe"}, {folder_ / "socket", "a socket"},
+        {folder_, "a folder"},        {folder_ / "link", "a device"},
+        {"/dev/zero", "a device"},    {"/dev/null", "a device"}};
     for (const auto& [path, kind] : cases) {
       try {
         read(path);

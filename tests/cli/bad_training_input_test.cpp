@@ -375,7 +375,8 @@ TEST_F(BadTrainingInputTest, APipeInPlaceOfAFileIsNamedAtOnce) {
     const fs::path file = model() / name;
     fs::remove(file);
     ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
-    EXPECT_THAT(failure("WEIGHTS"), HasSubstr(file.string() + ": is a pipe; expected a regular file"));
+    EXPECT_THAT(failure("WEIGHTS"),
+                HasSubstr(file.string() + ": is a pipe; expected a regular file"));
   }
   copy_model("llama_plain");
   fs::remove(weights());

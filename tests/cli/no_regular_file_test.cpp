@@ -18,8 +18,10 @@ using testing::Not;
 namespace fs = std::filesystem;
 
 // Opening a pipe that nobody writes to waits forever; of the devices, one has no end and one no begin.
-constexpr std::pair<const char*, const char*> kKinds[] = {
-    {"pipe", "is a pipe"}, {"/dev/zero", "is a device"}, {"/dev/null", "is a device"}, {"folder", "is a folder"}};
+constexpr std::pair<const char*, const char*> kKinds[] = {{"pipe", "is a pipe"},
+                                                          {"/dev/zero", "is a device"},
+                                                          {"/dev/null", "is a device"},
+                                                          {"folder", "is a folder"}};
 
 class NoRegularFileTest : public ::testing::Test {
  protected:
@@ -63,8 +65,8 @@ class NoRegularFileTest : public ::testing::Test {
     }
   }
 
-  fs::path folder_ = fresh_folder(
-      std::string("no_regular_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  fs::path folder_ = fresh_folder(std::string("no_regular_") +
+                                  ::testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
 TEST_F(NoRegularFileTest, AsASpace) {
@@ -82,7 +84,9 @@ TEST_F(NoRegularFileTest, AsAnOperation) {
   expect_every_kind_refused({"sweep", "space.yaml", "--operation", "FILE", "--dry-run"});
 }
 
-TEST_F(NoRegularFileTest, AsAJob) { expect_every_kind_refused({"run", "--job", "FILE"}); }
+TEST_F(NoRegularFileTest, AsAJob) {
+  expect_every_kind_refused({"run", "--job", "FILE"});
+}
 
 TEST_F(NoRegularFileTest, AsADatasetThatIsCounted) {
   for (const auto& [name, finding] : kKinds) {
@@ -103,8 +107,9 @@ TEST_F(NoRegularFileTest, AsAListOfModels) {
 
 TEST_F(NoRegularFileTest, AsATokenOfAHub) {
   for (const auto& [name, finding] : kKinds) {
-    expect_refused({"weights", "fetch", "org/small", "-o", "home"}, finding,
-                   {{"HF_TOKEN_PATH", name}, {"HF_TOKEN", ""}, {"HF_ENDPOINT", "http://127.0.0.1:9"}});
+    expect_refused(
+        {"weights", "fetch", "org/small", "-o", "home"}, finding,
+        {{"HF_TOKEN_PATH", name}, {"HF_TOKEN", ""}, {"HF_ENDPOINT", "http://127.0.0.1:9"}});
   }
 }
 
@@ -133,7 +138,8 @@ TEST_F(NoRegularFileTest, AsAFolder) {
   for (const char* name : {"pipe", "/dev/zero", "space.yaml"}) {
     expect_refused({"report", name}, name);
     expect_refused({"report", "folder", "--compare", name}, name);
-    expect_refused({"run", "space.yaml", "--weights", "random", "--resume-from-checkpoint", name}, name);
+    expect_refused({"run", "space.yaml", "--weights", "random", "--resume-from-checkpoint", name},
+                   name);
     expect_refused({"run", "space.yaml", "--weights", "random", "--save-model-dir", name}, name);
     expect_refused({"run", "space.yaml", "--weights", "random", "-o", name}, name);
     expect_refused({"sweep", "space.yaml", "--weights", "random", "-o", name}, name);

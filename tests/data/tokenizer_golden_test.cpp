@@ -82,8 +82,8 @@ TEST(TokenizerVariants, GiveTheIdsOfHuggingFace) {
             << name << ", string " << i << ": "
             << Json(text).dump(-1, ' ', true, Json::error_handler_t::replace);
       }
-      const uint32_t of_ids = testing::crc32(
-          {reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)});
+      const uint32_t of_ids =
+          testing::crc32({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)});
       crc = testing::crc32({reinterpret_cast<const char*>(&of_ids), sizeof(of_ids)}, crc);
     }
     EXPECT_EQ(crc, variant["crc"].get<uint32_t>()) << name;

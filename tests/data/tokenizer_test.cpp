@@ -134,8 +134,9 @@ TEST(Tokenizer, NamesWhatIsMalformed) {
   EXPECT_THAT(error_with("/post_processor", Json::parse(R"({"type": "TemplateProcessing", "single":
                  [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}], "special_tokens": {}})")),
               HasSubstr("post_processor.special_tokens.<s>: is missing"));
-  EXPECT_THAT(error_with("/post_processor", Json::parse(R"({"type": "BertProcessing", "sep": ["b", 2]})")),
-              HasSubstr("post_processor.cls: is missing; expected a token and its id"));
+  EXPECT_THAT(
+      error_with("/post_processor", Json::parse(R"({"type": "BertProcessing", "sep": ["b", 2]})")),
+      HasSubstr("post_processor.cls: is missing; expected a token and its id"));
   EXPECT_THAT(error_with("/post_processor", Json::parse(R"({"type": "RobertaProcessing", "cls": "a",
                  "sep": ["b", -1]})")),
               AllOf(HasSubstr("post_processor.cls: is a string; expected a token and its id"),

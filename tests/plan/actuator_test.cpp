@@ -72,12 +72,15 @@ TEST_F(ActuatorTest, WhatHasNoEffectHereIsNamed) {
   EXPECT_EQ(read(path).output_dir, "/out");
   std::string all;
   for (const Diagnostic& warning : warnings_) all += to_string(warning) + "\n";
-  EXPECT_EQ(all, path + ":3: parameters.output_dir: has no effect: nothing is kept unless it is asked "
-                        "for; expected run --save-model-dir DIR, --checkpoint-dir DIR\n" +
-                     path + ":4: parameters.aim_db: has no effect: this program has no Aim tracker; "
-                            "expected the result files, which have every step\n" +
-                     path + ":5: parameters.aim_dashboard_url: has no effect: this program has no Aim "
-                            "tracker; expected sftbench report DIR --format html\n");
+  EXPECT_EQ(all, path +
+                     ":3: parameters.output_dir: has no effect: nothing is kept unless it is asked "
+                     "for; expected run --save-model-dir DIR, --checkpoint-dir DIR\n" +
+                     path +
+                     ":4: parameters.aim_db: has no effect: this program has no Aim tracker; "
+                     "expected the result files, which have every step\n" +
+                     path +
+                     ":5: parameters.aim_dashboard_url: has no effect: this program has no Aim "
+                     "tracker; expected sftbench report DIR --format html\n");
   warnings_.clear();
   read(file("none.yaml", "parameters: {aim_db: null, aim_dashboard_url: null}"));
   EXPECT_TRUE(warnings_.empty());

@@ -530,21 +530,22 @@ TEST_F(ResolveTest, SettingsWithoutEffectAreNoted) {
 }
 
 TEST_F(ResolveTest, SettingsOfOtherProgramsAreNoted) {
-  EXPECT_THAT(resolved({"fms_hf_tuning_version=3.1.0"}).notes,
-              ElementsAre("fms_hf_tuning_version \"3.1.0\" has no effect on training, which is this "
-                          "program's own; it only decides rule 6"));
+  EXPECT_THAT(
+      resolved({"fms_hf_tuning_version=3.1.0"}).notes,
+      ElementsAre("fms_hf_tuning_version \"3.1.0\" has no effect on training, which is this "
+                  "program's own; it only decides rule 6"));
   options_.cpu_ranks = 2;
-  EXPECT_THAT(resolved({"fsdp_use_orig_params=false"}).notes,
-              ElementsAre("fsdp_use_orig_params false has no effect: parameters are sharded as under "
-                          "true, where the optimizer sees each one"));
+  EXPECT_THAT(
+      resolved({"fsdp_use_orig_params=false"}).notes,
+      ElementsAre("fsdp_use_orig_params false has no effect: parameters are sharded as under "
+                  "true, where the optimizer sees each one"));
   EXPECT_THAT(resolved({"fsdp_use_orig_params=true"}).notes, IsEmpty());
 }
 
 TEST_F(ResolveTest, APartOfAnEpochAndANumberedStrategyAreTakenByTheirMeaning) {
   options_.cpu_ranks = 2;
-  const TrainingJob job = resolved({"num_train_epochs=0.5", "stop_after_seconds=90.5",
-                                    "fsdp_sharding_strategy=2"})
-                              .job;
+  const TrainingJob job =
+      resolved({"num_train_epochs=0.5", "stop_after_seconds=90.5", "fsdp_sharding_strategy=2"}).job;
   EXPECT_EQ(job.batches.num_train_epochs, 0.5);
   EXPECT_EQ(job.batches.stop_after_seconds, 90.5);
   EXPECT_EQ(job.parallel.strategy, "SHARD_GRAD_OP");
