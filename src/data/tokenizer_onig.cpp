@@ -63,7 +63,6 @@ constexpr KnownSet kProperties[] = {
     {"hexdigit", "\\p{Hex_Digit}"},
     {"ideographic", "\\p{Ideographic}"},
     {"lowercase", SFTBENCH_LOWERCASE},
-    {"math", "\\p{Math}"},
     {"posixpunct", "\\p{P}\\p{S}"},
     {"punct", "\\p{P}"},
     {"regionalindicator", "\\p{Regional_Indicator}"},

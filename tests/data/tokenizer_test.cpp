@@ -113,6 +113,7 @@ TEST(Tokenizer, NamesWhatIsMalformed) {
       {"[[:alpha]", "a class [: without :] is not supported"},
       {R"(\p{Diacritic})", R"(\p{Diacritic} is not supported)"},
       {R"(\p{Script=Han})", R"(\p{Script=Han} is not supported)"},
+      {R"(\p{Math})", R"(\p{Math} is not supported)"},
       {R"(\p{Nothing})", R"(\p{Nothing} is not supported)"},
       {R"([\P{Alphabetic}])", R"(\P{Alphabetic} in a class is not supported)"},
       {R"(\pL)", R"(\p without {name} is not supported)"},

@@ -307,10 +307,10 @@ SETS = ([f"[[:{name}:]]" for name in POSIX] + [f"[[:^{name}:]]" for name in ("cn
         + [rf"\p{{{name}}}" for name in POSIX]
         + [rf"\p{{{name}}}" for name in (
             "Alphabetic Lowercase Uppercase Emoji Emoji_Presentation Emoji_Modifier Emoji_Modifier_Base Emoji_Component "
-            "Extended_Pictographic Ideographic White_Space Any Assigned PosixPunct Hex_Digit Math Unified_Ideograph "
+            "Extended_Pictographic Ideographic White_Space Any Assigned PosixPunct Hex_Digit Unified_Ideograph "
             "Regional_Indicator Letter Uppercase_Letter Lm Mark Nonspacing_Mark Number Nd Punctuation Symbol Currency_Symbol "
-            "Separator Other Cf Co Han Hiragana Katakana Latin Cyrillic Greek Arabic Hangul Thai Common Inherited Kannada "
-            "Devanagari Bengali").split()]
+            "Separator Other Cf Co Han Hiragana Katakana Greek Hangul Thai Kannada "
+            "Bengali").split()]
         + [r"\p{^Alphabetic}", r"\P{Emoji}", r"\p{ lower_case-letter }", "[^[:alpha:]]", "[[:alpha:][:digit:]]",
            r"[a\p{Emoji}\P{L}]", r"[\p{punct}[:blank:]x-z]", r"\w", r"\d", r"\D", r"\s", r"\h", r"\v", r"\N", "."])
 
