@@ -20,35 +20,47 @@ namespace {
 
 namespace fs = std::filesystem;
 
+[[noreturn]] void refuse(const fs::path& path, std::string message, std::string expected) {
+  throw InputError({{.file = path.string(),
+                     .line = 0,
+                     .key = {},
+                     .message = std::move(message),
+                     .expected = std::move(expected),
+                     .nearest = {}}});
+}
+
 [[noreturn]] void fail(const fs::path& path, const std::string& what) {
-  throw InputError({{.file = path.string(),
-                     .line = 0,
-                     .key = {},
-                     .message = what + ": " + std::strerror(errno),
-                     .expected = {},
-                     .nearest = {}}});
+  refuse(path, what + ": " + std::strerror(errno), {});
 }
 
-// Nothing that is read whole is nearly as large: a dataset, a device or the weights were named by
-// mistake.
-constexpr size_t kMostBytesRead = size_t{1} << 30;
-
-[[noreturn]] void fail_as_too_large(const fs::path& path) {
-  throw InputError({{.file = path.string(),
-                     .line = 0,
-                     .key = {},
-                     .message = "larger than 1 GiB",
-                     .expected = "a text file; is this the right one?",
-                     .nearest = {}}});
+const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
 }
 
-// Closes on every path out of a function.
-struct Descriptor {
-  int fd = -1;
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-};
+void require_regular(const fs::path& path, const struct stat& status) {
+  if (S_ISREG(status.st_mode)) return;
+  refuse(path, std::string("is ") + kind_of(status.st_mode), "a regular file");
+}
+
+std::string size_text(uint64_t bytes) {
+  const bool gib = bytes >> 30 != 0;
+  return std::to_string(bytes >> (gib ? 30 : 20)) + (gib ? " GiB" : " MiB");
+}
+
+[[noreturn]] void fail_as_too_large(const fs::path& path, uint64_t most_bytes) {
+  refuse(path, "larger than " + size_text(most_bytes), "a text file; is this the right one?");
+}
+
+uint64_t size_of(const fs::path& path, int fd, uint64_t most_bytes) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) fail(path, "cannot read");
+  const auto size_bytes = static_cast<uint64_t>(status.st_size);
+  if (size_bytes > most_bytes) fail_as_too_large(path, most_bytes);
+  return size_bytes;
+}
 
 // A name that nobody foretells, so that nothing stands there.
 fs::path temporary_beside(const fs::path& folder, const fs::path& path) {
@@ -68,22 +80,29 @@ fs::path directory_from_environment(const char* variable, const char* below_home
 
 }  // namespace
 
-std::string read_file(const fs::path& path) {
-  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.fd < 0) fail(path, "cannot open");
-  struct stat status {};
-  if (::fstat(file.fd, &status) != 0) fail(path, "cannot read");
-  const auto expected_bytes = S_ISREG(status.st_mode) ? static_cast<size_t>(status.st_size) : 0;
-  if (expected_bytes > kMostBytesRead) fail_as_too_large(path);
+OwnedFd open_regular_file(const fs::path& path) {
+  struct stat named {};
+  if (::stat(path.c_str(), &named) != 0) fail(path, "cannot open");
+  require_regular(path, named);  // before it is opened: a writer at a pipe would wake up
+  OwnedFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file) fail(path, "cannot open");
+  struct stat opened {};
+  if (::fstat(file.get(), &opened) != 0) fail(path, "cannot read");
+  require_regular(path, opened);  // somebody may have put another file there meanwhile
+  return file;
+}
+
+std::string read_file(const fs::path& path, size_t most_bytes) {
+  const OwnedFd file = open_regular_file(path);
   std::string content;
-  content.reserve(expected_bytes);
+  content.reserve(size_of(path, file.get(), most_bytes));  // of a file of /proc: 0
   char buffer[1 << 16];
   for (;;) {
-    const ssize_t got = ::read(file.fd, buffer, sizeof buffer);
+    const ssize_t got = ::read(file.get(), buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail(path, "cannot read");
     if (got == 0) return content;
-    if (content.size() + static_cast<size_t>(got) > kMostBytesRead) fail_as_too_large(path);
+    if (content.size() + static_cast<size_t>(got) > most_bytes) fail_as_too_large(path, most_bytes);
     content.append(buffer, static_cast<size_t>(got));
   }
 }
@@ -132,22 +151,15 @@ void AtomicFile::commit() {
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "cannot write");
   named_ = false;
   // The rename itself is durable only when the folder is. Some network file systems refuse; the file is whole then too.
-  Descriptor parent{::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (parent.fd >= 0) ::fsync(parent.fd);
+  const OwnedFd parent(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (parent) ::fsync(parent.get());
 }
 
-MappedFile::MappedFile(const fs::path& path) {
-  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.fd < 0) fail(path, "cannot open");
-  struct stat status {};
-  if (::fstat(file.fd, &status) != 0) fail(path, "cannot read");
-  if (S_ISDIR(status.st_mode)) {
-    errno = EISDIR;  // what reading it would say; mapping it says less
-    fail(path, "cannot read");
-  }
-  size_bytes_ = static_cast<size_t>(status.st_size);
+MappedFile::MappedFile(const fs::path& path, uint64_t most_bytes) {
+  const OwnedFd file = open_regular_file(path);
+  size_bytes_ = size_of(path, file.get(), most_bytes);
   if (size_bytes_ == 0) return;
-  void* address = ::mmap(nullptr, size_bytes_, PROT_READ, MAP_PRIVATE, file.fd, 0);
+  void* address = ::mmap(nullptr, size_bytes_, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (address == MAP_FAILED) fail(path, "cannot map");
   data_ = static_cast<const std::byte*>(address);
 }
@@ -166,28 +178,13 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 RandomAccessFile::RandomAccessFile(fs::path path)
-    : path_(std::move(path)), fd_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
-  if (fd_ < 0) fail(path_, "cannot open");
-}
-
-RandomAccessFile::~RandomAccessFile() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-RandomAccessFile::RandomAccessFile(RandomAccessFile&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
-
-RandomAccessFile& RandomAccessFile::operator=(RandomAccessFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(fd_, other.fd_);
-  return *this;
-}
+    : path_(std::move(path)), file_(open_regular_file(path_)) {}
 
 size_t RandomAccessFile::read_at(uint64_t offset_bytes, char* buffer, size_t size_bytes) const {
   size_t done = 0;
   while (done < size_bytes) {
-    const ssize_t got =
-        ::pread(fd_, buffer + done, size_bytes - done, static_cast<off_t>(offset_bytes + done));
+    const ssize_t got = ::pread(file_.get(), buffer + done, size_bytes - done,
+                                static_cast<off_t>(offset_bytes + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail(path_, "cannot read");
     if (got == 0) break;

@@ -53,6 +53,9 @@ Json parse_json(std::string_view text, const std::string& origin) {
   }
 }
 
-Json read_json_file(const std::string& path) { return parse_json(read_file(path), path); }
+Json read_json_file(const std::string& path) {
+  constexpr size_t kMostBytes = size_t{256} << 20;  // no longer than a measurement's file may be
+  return parse_json(read_file(path, kMostBytes), path);
+}
 
 }  // namespace sftbench

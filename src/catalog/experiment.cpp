@@ -44,6 +44,7 @@ std::optional<Json> accept_number(const PropertySpec& spec, const YamlNode& foun
   if (spec.kind == PropertyKind::kInteger && value != std::floor(value)) return std::nullopt;
   if (spec.range) {
     if (value < spec.range->lower || value >= spec.range->upper) return std::nullopt;
+    if (spec.range->interval == 0) return number;
     const double steps = (value - spec.range->lower) / spec.range->interval;
     if (steps != std::floor(steps)) return std::nullopt;
   }
@@ -73,7 +74,17 @@ bool is_legal_text(const PropertySpec& spec, const std::string& text) {
   return spec.open && !text.empty();
 }
 
+// Which of the values a number stands for; none when they are not numbered, or there are fewer.
+std::optional<std::string> numbered_value(const PropertySpec& spec, const Json& found) {
+  if (!spec.numbered) return std::nullopt;
+  for (size_t i = 0; i < spec.values.size(); ++i) {
+    if (found == i + 1 || found == std::to_string(i + 1)) return spec.values[i];
+  }
+  return std::nullopt;
+}
+
 std::optional<Json> accept_text(const PropertySpec& spec, const YamlNode& found) {
+  if (numbered_value(spec, found.value)) return found.value;
   if (found.value.is_string()) {
     const std::string text = found.value.get<std::string>();
     if (is_legal_text(spec, text) || (spec.nullable && (text == "None" || text.empty())))
@@ -201,6 +212,7 @@ class ExperimentReader {
     spec.nullable = fields.boolean("nullable", false);
     spec.open = fields.boolean("open", false);
     spec.without_effect = fields.boolean("without_effect", false);
+    spec.numbered = fields.boolean("numbered", false);
     spec.values = fields.texts("values", Presence::kOptional);
     spec.values_from = fields.text("values_from", Presence::kOptional);
     if (spec.values_from == "models") spec.values = models_;
@@ -229,7 +241,7 @@ class ExperimentReader {
     const double interval = fields.number("interval", Presence::kOptional).value_or(1);
     if (limits == nullptr) return std::nullopt;
     const bool legal = limits->items.size() == 2 && limits->items[0].value.is_number() &&
-                       limits->items[1].value.is_number() && interval > 0;
+                       limits->items[1].value.is_number() && interval >= 0;
     if (!legal) {
       diagnostics_.error(node, identifier + ".range", "found " + describe(*limits),
                          "[lower, upper)");
@@ -309,6 +321,7 @@ Json PropertySpec::canonical(const Json& value) const {
       return list;
     }
     case PropertyKind::kString:
+      if (const auto text = numbered_value(*this, value)) return *text;
       return value;
   }
   return value;
@@ -322,9 +335,12 @@ std::string PropertySpec::expectation() const {
     case PropertyKind::kNumber:
       text = kind == PropertyKind::kInteger ? "an integer" : "a number";
       if (range) {
-        text += " from " + number_text(range->lower) + " to " +
+        const bool any = range->interval == 0;
+        text += " from " + number_text(range->lower) + (any ? " to below " : " to ") +
                 number_text(range->upper - range->interval);
-        text += kind == PropertyKind::kNumber ? " in steps of " + number_text(range->interval) : "";
+        text += kind == PropertyKind::kNumber && !any
+                    ? " in steps of " + number_text(range->interval)
+                    : "";
       }
       break;
     case PropertyKind::kBoolean:

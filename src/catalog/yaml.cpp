@@ -323,7 +323,7 @@ YamlNode parse_yaml(std::string_view text, const std::string& origin) {
 }
 
 YamlNode read_yaml_file(const std::string& path) {
-  return parse_yaml(read_file(path), path);
+  return parse_yaml(read_file(path, kMaxBytes), path);
 }
 
 void Diagnostics::error(int line, const std::string& key, const std::string& message,

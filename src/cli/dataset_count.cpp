@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/dataset_commands.h"
+#include "cli/number_checks.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
@@ -141,11 +142,11 @@ void add_count_command(CLI::App& parent, const CLI::App& app, int& exit_code) {
   command
       ->add_option("--model-max-length", arguments->model_max_length,
                    "count each entry up to this many tokens")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   command->add_option("--cache", arguments->cache,
                       "directory of the counts (default: in the user's cache directory)");
   command->add_option("--threads", arguments->threads, "threads")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str();
   command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
       ->capture_default_str();

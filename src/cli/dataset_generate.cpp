@@ -6,6 +6,7 @@
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/terminal_text.h"
 #include "sftbench/cli/progress.h"
 #include "sftbench/data/dataset_catalog.h"
 
@@ -133,7 +134,7 @@ void report(const fs::path& output, int64_t entries, double begin_s) {
   spdlog::info("{} entries, {}B, {:.2f} s", entries,
                quantity_text(static_cast<double>(fs::file_size(output))),
                steady_seconds() - begin_s);
-  std::cout << output.string() << "\n";
+  std::cout << terminal_line(output.string()) << "\n";
 }
 
 void run_text(const TextArguments& arguments, bool progress_shown,

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cli/entity_rows.h"
+#include "cli/number_checks.h"
 #include "sftbench/cli/selection.h"
 #include "sftbench/space/expansion.h"
 
@@ -105,7 +106,7 @@ void add_expand_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--limit", arguments->limit, "only the first N entities")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   command->add_flag("--count", arguments->count, "only how many there are");
   command->callback([arguments, &exit_code] {
     expand(*arguments);

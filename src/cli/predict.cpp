@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cli/definition_list.h"
+#include "cli/number_checks.h"
 #include "cli/record.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
@@ -150,7 +151,7 @@ void add_predict_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   const auto figure = [command](const char* name, std::optional<double>& value,
                                 const char* meaning) {
-    command->add_option(name, value, meaning)->check(CLI::PositiveNumber)->type_name("X");
+    command->add_option(name, value, meaning)->check(above_zero())->type_name("X");
   };
   figure("--flops-per-s", arguments->flops_per_s, "that a rank's training reaches");
   figure("--memory-gb-per-s", arguments->memory_gb_per_s, "of a rank's memory");

@@ -12,6 +12,7 @@
 #include "cli/backend_options.h"
 #include "cli/launched_run.h"
 #include "cli/measuring_session.h"
+#include "cli/number_checks.h"
 #include "cli/repeat_command.h"
 #include "cli/result_place.h"
 #include "cli/run_log.h"
@@ -468,12 +469,12 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
   command
       ->add_option("--timeout", arguments->timeout_s,
                    "seconds that each run of a stability experiment may take; 0: any")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least_zero())
       ->option_text("S=0");
   command
       ->add_option("--stall-timeout", arguments->stall_timeout_s,
                    "seconds that each run of a stability experiment may go without a step; 0: any")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least_zero())
       ->option_text("S=0");
   command->footer(R"(
 Examples:

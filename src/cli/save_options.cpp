@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/number_checks.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/checkpoint/saved_folder.h"
@@ -183,12 +184,12 @@ void add_save_options(CLI::App& command, SaveOptions& options) {
           "epoch; and, unless never, at the end")
       ->type_name("no|steps|epoch");
   command.add_option("--save-steps", options.steps, "steps from one checkpoint to the next")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->option_text("N=500");
   command
       .add_option("--save-total-limit", options.total_limit,
                   "checkpoints that are kept: the newest ones")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->option_text("N");
   command
       .add_option(

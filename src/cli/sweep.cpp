@@ -10,6 +10,7 @@
 
 #include "cli/backend_options.h"
 #include "cli/launched_run.h"
+#include "cli/number_checks.h"
 #include "cli/sweep_view.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
@@ -316,7 +317,7 @@ void add_work_options(CLI::App& command, SweepArguments& arguments) {
                   "have GPUs or cores of their own; default: 1, or the operation's batchSize")
       ->type_name("N|auto");
   command.add_option("--limit", options.limit, "cells to measure before the sweep ends; 0: all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least_zero())
       ->type_name("N");
   command.add_option("--repeats", options.repeats, "samples of each cell that is valid")
       ->check(CLI::Range(1, 1000))
@@ -335,12 +336,12 @@ void add_failure_options(CLI::App& command, SweepArguments& arguments) {
   command
       .add_option("--timeout", options.timeout_s,
                   "seconds that a measurement, or each of its runs, may take; 0: any")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least_zero())
       ->option_text("S=86400");
   command
       .add_option("--stall-timeout", options.stall_timeout_s,
                   "seconds that it may go without a step; 0: any")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least_zero())
       ->option_text("S=3600");
   command
       .add_option("--host-memory", options.host_memory_bytes,
@@ -358,10 +359,10 @@ void add_failure_options(CLI::App& command, SweepArguments& arguments) {
       .add_option("--max-quick-failures", options.breaker_failures,
                   "failures in a row, each within --quick-failure seconds, that stop the sweep; "
                   "0: never")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least_zero())
       ->option_text("N=10");
   command.add_option("--quick-failure", options.breaker_quick_s, "seconds")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least_zero())
       ->option_text("S=10");
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cli/fetch_view.h"
+#include "cli/number_checks.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
@@ -279,7 +280,7 @@ void add_check(CLI::App& parent, const CommonOptions& common, int& exit_code) {
       ->type_name("HF_HOME");
   command->add_flag("--remove", arguments->remove, "remove files whose hash is wrong");
   command->add_option("--threads", arguments->threads, "files that are hashed at the same time")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str();
   command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
       ->capture_default_str();

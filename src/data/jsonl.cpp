@@ -105,7 +105,7 @@ Diagnostic describe(const FieldReader& reader, bool parsed, std::string_view fie
 // Finds the lines of a text that arrives in pieces.
 class JsonlFile::Indexer {
  public:
-  explicit Indexer(std::vector<Line>& lines) : lines_(lines) {}
+  Indexer(std::vector<Line>& lines, const std::string& path) : lines_(lines), path_(path) {}
 
   void add(std::string_view piece) {
     size_t at = 0;
@@ -116,6 +116,7 @@ class JsonlFile::Indexer {
       at = end + 1;
     }
     offset_ += piece.size();
+    require_short_line(offset_);
   }
 
   void finish() { end_line(offset_); }
@@ -128,7 +129,20 @@ class JsonlFile::Indexer {
     return at == piece.size() || piece[at] == '\n';
   }
 
+  // An entry is held whole, several times over.
+  void require_short_line(uint64_t end) const {
+    constexpr uint64_t kMostBytes = uint64_t{256} << 20;
+    if (end < begin_ + kMostBytes) return;  // the next line may begin behind `end`
+    throw InputError({{.file = path_,
+                       .line = number_ + 1,
+                       .key = {},
+                       .message = "longer than 256 MiB",
+                       .expected = "one JSON object per line",
+                       .nearest = {}}});
+  }
+
   void end_line(uint64_t end) {
+    require_short_line(end);
     ++number_;
     if (!blank_) lines_.push_back({begin_, end, number_});
     begin_ = end + 1;
@@ -136,6 +150,7 @@ class JsonlFile::Indexer {
   }
 
   std::vector<Line>& lines_;
+  const std::string& path_;
   uint64_t offset_ = 0;  // of the next piece
   uint64_t begin_ = 0;   // of the current line
   int number_ = 0;       // of the last line that ended
@@ -143,7 +158,7 @@ class JsonlFile::Indexer {
 };
 
 JsonlFile::JsonlFile(const std::filesystem::path& path) : file_(path), path_(path.string()) {
-  Indexer indexer(lines_);
+  Indexer indexer(lines_, path_);
   std::string piece(1 << 20, '\0');
   uint64_t offset = 0;
   for (size_t got = piece.size(); got == piece.size(); offset += got) {
@@ -156,7 +171,7 @@ JsonlFile::JsonlFile(const std::filesystem::path& path) : file_(path), path_(pat
 
 JsonlFile::JsonlFile(std::string_view content, std::string origin)
     : content_(content), path_(std::move(origin)) {
-  Indexer indexer(lines_);
+  Indexer indexer(lines_, path_);
   indexer.add(content);
   indexer.finish();
   require_entries(content.empty());

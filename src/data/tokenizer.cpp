@@ -9,7 +9,9 @@
 #include "data/tokenizer_reader.h"
 #include "data/tokenizer_scanner.h"
 #include "data/unicode.h"
+#include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/tokenizer_command.h"
 
 namespace sftbench {
 namespace {
@@ -20,7 +22,7 @@ class Encoder final : public PieceSink {
   explicit Encoder(const TokenizerParts& parts)
       : model_(*parts.model), bytes_(parts.pre_tokenizer.ends_in_bytes()) {}
 
-  void take(std::span<const std::string_view> pieces, bool) override {
+  void take(std::span<const std::string_view> pieces, const char*) override {
     ids.reserve(PieceCache::kReserve);
     for (const std::string_view piece : pieces) {
       if (piece.size() <= PieceCache::kLongestPiece_bytes && cache_.find(piece, ids)) continue;
@@ -49,8 +51,9 @@ struct Tokenizer::Impl {
   explicit Impl(std::shared_ptr<const TokenizerParts> tokenizer_parts)
       : parts(std::move(tokenizer_parts)), encoder(*parts) {}
 
-  void encode_piece(std::string_view piece, bool at_text_start);
-  void encode_normalized(std::string_view piece, bool at_text_start);
+  // `head_bytes` of the piece stand for the first character of the text.
+  void encode_piece(std::string_view piece, size_t head_bytes);
+  void encode_normalized(std::string_view piece, size_t head_bytes);
   void add_tokens(std::vector<AddedToken> tokens);
   void apply(TokenizerConfig config);
 
@@ -61,25 +64,25 @@ struct Tokenizer::Impl {
   int64_t model_max_length = std::numeric_limits<int64_t>::max();
 };
 
-void Tokenizer::Impl::encode_normalized(std::string_view piece, bool at_text_start) {
+void Tokenizer::Impl::encode_normalized(std::string_view piece, size_t head_bytes) {
   parts->added.after_normalization().split(
       piece,
       [&](size_t begin, size_t end) {
-        parts->pre_tokenizer.run(piece.substr(begin, end - begin), at_text_start && begin == 0,
+        parts->pre_tokenizer.run(piece.substr(begin, end - begin), piece.data() + head_bytes,
                                  encoder);
       },
       [&](int32_t id) { encoder.ids.push(id); });
 }
 
-void Tokenizer::Impl::encode_piece(std::string_view piece, bool at_text_start) {
-  if (parts->normalizer.empty()) return encode_normalized(piece, at_text_start);
+void Tokenizer::Impl::encode_piece(std::string_view piece, size_t head_bytes) {
+  if (parts->normalizer.empty()) return encode_normalized(piece, head_bytes);
   std::string normalized;
   normalized.reserve(piece.size() + piece.size() / 2 + kTextPadding_bytes);
   normalized = piece;
-  parts->normalizer.run(normalized);
+  head_bytes = parts->normalizer.run(normalized, head_bytes);
   const size_t size = normalized.size();
   normalized.append(kTextPadding_bytes, '\0');
-  encode_normalized({normalized.data(), size}, at_text_start);
+  encode_normalized({normalized.data(), size}, head_bytes);
 }
 
 // Tokenizers share their parts; one that gains tokens gets parts of its own.
@@ -121,7 +124,17 @@ Tokenizer Tokenizer::from_json(std::string_view tokenizer_json, const std::strin
 
 Tokenizer Tokenizer::from_directory(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / "tokenizer.json";
-  const MappedFile file(path);
+  const std::filesystem::path sentencepiece = directory / "tokenizer.model";
+  if (!std::filesystem::exists(path) && std::filesystem::exists(sentencepiece)) {
+    throw InputError({{.file = sentencepiece.string(),
+                       .line = 0,
+                       .key = {},
+                       .message = "is not read",
+                       .expected = "tokenizer.json beside it, which transformers makes: " +
+                                   tokenizer_json_command(directory.string()),
+                       .nearest = {}}});
+  }
+  const MappedFile file(path, kMostBytesReadWhole);
   Tokenizer tokenizer = from_json(file.text(), path.string());
   tokenizer.impl_->apply(read_tokenizer_config(directory));
   return tokenizer;
@@ -156,7 +169,8 @@ void Tokenizer::encode(std::string_view text, bool add_special_tokens,
   parts.added.before_normalization().split(
       whole,
       [&](size_t begin, size_t end) {
-        impl.encode_piece(whole.substr(begin, end - begin), begin == 0);
+        const size_t head_bytes = begin == 0 && end > 0 ? decode_utf8(whole.data()).size_bytes : 0;
+        impl.encode_piece(whole.substr(begin, end - begin), head_bytes);
       },
       [&](int32_t id) { impl.encoder.ids.push(id); });
   const size_t first = ids.size();

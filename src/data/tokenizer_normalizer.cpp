@@ -15,7 +15,19 @@ namespace {
 
 constexpr size_t kLongestText_bytes = size_t{1} << 31;
 
-using Step = std::function<void(std::string&)>;
+// Changes a text; what its first bytes become, as NormalizerChain::run() says.
+using Step = std::function<size_t(std::string&, size_t)>;
+
+// A step that makes of each character what it makes of it alone. (A mark that joins the first character adds
+// no beginning of a character to it.)
+Step by_characters(std::function<void(std::string&)> change) {
+  return [change = std::move(change)](std::string& text, size_t head_bytes) {
+    std::string head = text.substr(0, head_bytes);
+    change(text);
+    if (head_bytes > 0) change(head);
+    return std::min(head.size(), text.size());
+  };
+}
 
 size_t leading_space_bytes(std::string_view text) {
   size_t i = 0;
@@ -37,9 +49,11 @@ size_t trailing_space_bytes(std::string_view text) {
   return text.size() - end;
 }
 
-void strip(std::string& text, bool left, bool right) {
+size_t strip(std::string& text, size_t head_bytes, bool left, bool right) {
   if (right) text.resize(text.size() - trailing_space_bytes(text));
-  if (left) text.erase(0, leading_space_bytes(text));
+  const size_t removed_bytes = left ? leading_space_bytes(text) : 0;
+  text.erase(0, removed_bytes);
+  return std::min(head_bytes - std::min(head_bytes, removed_bytes), text.size());
 }
 
 void strip_marks(std::string& text) {
@@ -54,9 +68,11 @@ void strip_marks(std::string& text) {
 }
 
 // Replacing the space by "▁" is the one replacement that every Llama text goes through.
-void replace_byte(std::string& text, char byte, const std::string& content) {
+size_t replace_byte(std::string& text, size_t head_bytes, char byte, const std::string& content) {
   const auto count = static_cast<size_t>(std::count(text.begin(), text.end(), byte));
-  if (count == 0) return;
+  if (count == 0) return head_bytes;
+  const auto count_in_head = static_cast<size_t>(
+      std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(head_bytes), byte));
   constexpr size_t kUnit_bytes = sizeof(uint32_t);  // what one step stores, wanted or not
   std::string result(text.size() - count + count * content.size() + kUnit_bytes, '\0');
   char* out = result.data();
@@ -76,22 +92,32 @@ void replace_byte(std::string& text, char byte, const std::string& content) {
   }
   result.resize(result.size() - kUnit_bytes);
   text.swap(result);
+  return head_bytes - count_in_head + count_in_head * content.size();
 }
 
-void replace_matches(std::string& text, const Pattern& pattern, const std::string& content) {
-  if (text.empty()) return;
+// What replaces a match stands for the last character of it.
+size_t replace_matches(std::string& text, size_t head_bytes, const Pattern& pattern,
+                       const std::string& content) {
+  if (text.empty()) return head_bytes;
   std::string result;
+  size_t new_head_bytes = 0;
+  const auto copy = [&](size_t from, size_t to) {
+    result.append(text, from, to - from);
+    if (from < head_bytes) new_head_bytes = result.size() - (to - std::min(to, head_bytes));
+  };
   Pattern::Matches matches(pattern, text);
   size_t begin = 0, end = 0, copied = 0;
   while (matches.next(begin, end)) {
-    result.append(text, copied, begin - copied);
+    copy(copied, begin);
     result.append(content);
+    if (end == 0 || end <= head_bytes) new_head_bytes = result.size();
     copied = end;
     if (result.size() > kLongestText_bytes)
       throw InputError("a Replace normalizer makes the text too long");
   }
-  result.append(text, copied);
+  copy(copied, text.size());
   text.swap(result);
+  return new_head_bytes;
 }
 
 Step replace_step(const Json& normalizer, const std::string& path, TokenizerProblems& problems) {
@@ -108,13 +134,15 @@ Step replace_step(const Json& normalizer, const std::string& path, TokenizerProb
     return nullptr;
   }
   if (literal && literal->size() == 1) {
-    return [byte = literal->front(), content](std::string& text) {
-      replace_byte(text, byte, content);
+    return [byte = literal->front(), content](std::string& text, size_t head_bytes) {
+      return replace_byte(text, head_bytes, byte, content);
     };
   }
   try {
     const Pattern compiled = literal ? Pattern::literal(*literal) : Pattern::regex(*regex);
-    return [compiled, content](std::string& text) { replace_matches(text, compiled, content); };
+    return [compiled, content](std::string& text, size_t head_bytes) {
+      return replace_matches(text, head_bytes, compiled, content);
+    };
   } catch (const InputError& error) {
     problems.add(path + ".pattern", error.what());
     return nullptr;
@@ -122,7 +150,7 @@ Step replace_step(const Json& normalizer, const std::string& path, TokenizerProb
 }
 
 Step form_step(NormalForm form) {
-  return [form](std::string& text) { normalize(text, form); };
+  return by_characters([form](std::string& text) { normalize(text, form); });
 }
 
 }  // namespace
@@ -155,20 +183,23 @@ void NormalizerChain::append(const Json& normalizer, const std::string& path, in
   } else if (type == "NFKD") {
     steps_.push_back(form_step(NormalForm::kNfkd));
   } else if (type == "Lowercase") {
-    steps_.emplace_back(lower_case);
+    steps_.push_back(by_characters(lower_case));
   } else if (type == "StripAccents") {
-    steps_.emplace_back(strip_marks);
+    steps_.push_back(by_characters(strip_marks));
   } else if (type == "ByteLevel") {
-    steps_.emplace_back([](std::string& text) { text = byte_level_text(text); });
+    steps_.push_back(by_characters([](std::string& text) { text = byte_level_text(text); }));
   } else if (type == "Strip") {
     const bool left = problems.boolean(normalizer, "strip_left", true, path);
     const bool right = problems.boolean(normalizer, "strip_right", true, path);
-    steps_.emplace_back([left, right](std::string& text) { strip(text, left, right); });
+    steps_.emplace_back([left, right](std::string& text, size_t head_bytes) {
+      return strip(text, head_bytes, left, right);
+    });
   } else if (type == "Prepend") {
-    steps_.emplace_back(
-        [prefix = problems.text(normalizer, "prepend", "", path)](std::string& text) {
-          if (!text.empty()) text.insert(0, prefix);
-        });
+    steps_.emplace_back([prefix = problems.text(normalizer, "prepend", "", path)](
+                            std::string& text, size_t head_bytes) {
+      if (!text.empty()) text.insert(0, prefix);
+      return head_bytes == 0 ? 0 : head_bytes + prefix.size();
+    });
   } else if (type == "Replace") {
     if (Step step = replace_step(normalizer, path, problems)) steps_.push_back(std::move(step));
   } else {

@@ -15,15 +15,18 @@ class NormalizerChain {
   static NormalizerChain parse(const Json& normalizer, TokenizerProblems& problems);
 
   bool empty() const { return steps_.empty(); }
-  // REQUIRES: `text` is valid UTF-8; it stays so.
-  void run(std::string& text) const {
-    for (const auto& step : steps_) step(text);
+  // Of the first `head_bytes` bytes, it follows what they become, and returns how many stand for them in the
+  // end: 0 when they were removed. (Hugging Face knows by its offsets where the text's first character went.)
+  // REQUIRES: `text` is valid UTF-8; it stays so. `head_bytes` ends a character.
+  size_t run(std::string& text, size_t head_bytes = 0) const {
+    for (const auto& step : steps_) head_bytes = step(text, head_bytes);
+    return head_bytes;
   }
 
  private:
   void append(const Json& normalizer, const std::string& path, int depth,
               TokenizerProblems& problems);
-  std::vector<std::function<void(std::string&)>> steps_;
+  std::vector<std::function<size_t(std::string&, size_t)>> steps_;
 };
 
 // The 256 characters that byte-level vocabularies write for the bytes (GPT-2's bytes_to_unicode),

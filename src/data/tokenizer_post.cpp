@@ -28,8 +28,14 @@ class PostReader {
       for (size_t i = 0; i < parts->size(); ++i) {
         read((*parts)[i], path + ".processors[" + std::to_string(i) + "]", depth + 1);
       }
+    } else if (type == "RobertaProcessing" || type == "BertProcessing") {
+      std::vector<int32_t> before, after;
+      read_pair(object, "cls", path, before);
+      read_pair(object, "sep", path, after);
+      add(before, after);
     } else if (type != "ByteLevel") {  // ByteLevel moves offsets, which are not made here
-      const std::vector<std::string> known = {"TemplateProcessing", "ByteLevel", "Sequence"};
+      const std::vector<std::string> known = {"TemplateProcessing", "RobertaProcessing",
+                                              "BertProcessing", "ByteLevel", "Sequence"};
       problems_.add(path + ".type", "unsupported post-processor '" + type + "'", join(known),
                     nearest_spelling(type, known));
     }
@@ -61,8 +67,33 @@ class PostReader {
       return problems_.add(path + ".single", "holds the text " + std::to_string(texts) + " times",
                            "once");
     }
+    add(before, after);
+  }
+
+  void add(const std::vector<int32_t>& before, const std::vector<int32_t>& after) {
     result_.before.insert(result_.before.begin(), before.begin(), before.end());
     result_.after.insert(result_.after.end(), after.begin(), after.end());
+  }
+
+  // ["<s>", 0]
+  void read_pair(const Json& object, const char* name, const std::string& path,
+                 std::vector<int32_t>& ids) {
+    const auto pair = object.find(name);
+    const bool is_pair =
+        pair != object.end() && pair->is_array() && pair->size() == 2 && (*pair)[0].is_string();
+    if (!is_pair) {
+      return problems_.add(path + "." + name,
+                           pair == object.end() ? "is missing" : "is " + kind_of(*pair),
+                           "a token and its id, as [\"<s>\", 0]");
+    }
+    read_id((*pair)[1], path + "." + name, ids);
+  }
+
+  void read_id(const Json& id, const std::string& path, std::vector<int32_t>& ids) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() > std::numeric_limits<int32_t>::max()) {
+      return problems_.add(path, "holds " + json_text(id), "ids");
+    }
+    ids.push_back(id.get<int32_t>());
   }
 
   void read_special(const Json& object, const std::string& name, const std::string& path,
@@ -77,13 +108,7 @@ class PostReader {
     if (!token.is_object() || list == token.end() || !list->is_array()) {
       return problems_.add(key + ".ids", "is missing", "a list of ids");
     }
-    for (const Json& id : *list) {
-      if (!id.is_number_unsigned() || id.get<uint64_t>() > std::numeric_limits<int32_t>::max()) {
-        problems_.add(key + ".ids", "holds " + json_text(id), "ids");
-      } else {
-        ids.push_back(id.get<int32_t>());
-      }
-    }
+    for (const Json& id : *list) read_id(id, key + ".ids", ids);
   }
 
   TokenizerProblems& problems_;

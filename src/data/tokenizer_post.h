@@ -1,5 +1,6 @@
 // The post-processor and the truncation of a tokenizer.json, for single texts.
-// Source: tokenizers::processors::{template, sequence, byte_level}, tokenizers::utils::truncation.
+// Source: tokenizers::processors::{template, roberta, bert, sequence, byte_level},
+// tokenizers::utils::truncation.
 #pragma once
 
 #include <cstdint>

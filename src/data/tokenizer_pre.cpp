@@ -13,12 +13,11 @@ class NextStages final : public PieceSink {
   NextStages(std::span<const std::shared_ptr<const PreTokenizer>> stages, PieceSink& sink)
       : stages_(stages), sink_(sink) {}
 
-  void take(std::span<const std::string_view> pieces, bool at_text_start) override {
-    if (stages_.empty()) return sink_.take(pieces, at_text_start);
+  void take(std::span<const std::string_view> pieces, const char* head_end) override {
+    if (stages_.empty()) return sink_.take(pieces, head_end);
     NextStages rest(stages_.subspan(1), sink_);
     for (const std::string_view piece : pieces) {
-      stages_.front()->split(piece, at_text_start, rest);
-      at_text_start = false;
+      stages_.front()->split(piece, head_end, rest);
     }
   }
 
@@ -186,8 +185,8 @@ void PreTokenizerChain::append_word_split(const std::string& mark) {
   stages_.push_back(std::make_unique<WordSplit>(mark));
 }
 
-void PreTokenizerChain::run(std::string_view piece, bool at_text_start, PieceSink& sink) const {
-  NextStages(stages_, sink).take({&piece, 1}, at_text_start);
+void PreTokenizerChain::run(std::string_view piece, const char* head_end, PieceSink& sink) const {
+  NextStages(stages_, sink).take({&piece, 1}, head_end);
 }
 
 }  // namespace sftbench

@@ -20,8 +20,9 @@ namespace sftbench {
 // Takes pieces in text order. None is empty; behind each, kTextPadding_bytes bytes are readable.
 class PieceSink {
  public:
-  // `at_text_start`: the first piece begins where the whole text begins.
-  virtual void take(std::span<const std::string_view> pieces, bool at_text_start) = 0;
+  // What begins before `head_end` stands for the first character of the whole text; pieces and `head_end` point
+  // into one buffer. Null: nothing does, since that character was removed or belongs to another piece.
+  virtual void take(std::span<const std::string_view> pieces, const char* head_end) = 0;
 
  protected:
   ~PieceSink() = default;
@@ -31,7 +32,7 @@ class PieceSink {
 // flush().
 class PieceBatch {
  public:
-  PieceBatch(PieceSink& sink, bool at_text_start) : sink_(sink), at_text_start_(at_text_start) {}
+  PieceBatch(PieceSink& sink, const char* head_end) : sink_(sink), head_end_(head_end) {}
 
   void add(const char* begin, const char* end) {
     if (begin == end) return;
@@ -40,14 +41,13 @@ class PieceBatch {
   }
   void flush() {
     if (count_ == 0) return;
-    sink_.take({pieces_.data(), count_}, at_text_start_);
-    at_text_start_ = false;
+    sink_.take({pieces_.data(), count_}, head_end_);
     count_ = 0;
   }
 
  private:
   PieceSink& sink_;
-  bool at_text_start_;
+  const char* head_end_;
   size_t count_ = 0;
   std::array<std::string_view, 64> pieces_;
 };
@@ -56,7 +56,7 @@ class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
   // REQUIRES: `piece` as PieceSink promises.
-  virtual void split(std::string_view piece, bool at_text_start, PieceSink& sink) const = 0;
+  virtual void split(std::string_view piece, const char* head_end, PieceSink& sink) const = 0;
 };
 
 class PreTokenizerChain {
@@ -64,7 +64,7 @@ class PreTokenizerChain {
   // Reads `pre_tokenizer` (an object or null); what is unsupported becomes a problem.
   static PreTokenizerChain parse(const Json& pre_tokenizer, TokenizerProblems& problems);
 
-  void run(std::string_view piece, bool at_text_start, PieceSink& sink) const;
+  void run(std::string_view piece, const char* head_end, PieceSink& sink) const;
 
   // True when the chain ends by writing bytes as characters: left to the model, which then sees
   // bytes.

@@ -75,10 +75,16 @@ std::string padded(std::string text, size_t& size) {
   return text;
 }
 
+// How much of a piece stands for the first character of the text.
+size_t head_of(std::string_view piece, const char* head_end) {
+  if (head_end == nullptr || head_end <= piece.data()) return 0;
+  return std::min(static_cast<size_t>(head_end - piece.data()), piece.size());
+}
+
 }  // namespace
 
-void PatternSplit::split(std::string_view piece, bool at_text_start, PieceSink& sink) const {
-  PieceBatch batch(sink, at_text_start);
+void PatternSplit::split(std::string_view piece, const char* head_end, PieceSink& sink) const {
+  PieceBatch batch(sink, head_end);
   BehaviorFold fold(behavior_, batch);
   const char* const text = piece.data();
   Pattern::Matches matches(pattern_, piece);
@@ -93,8 +99,8 @@ void PatternSplit::split(std::string_view piece, bool at_text_start, PieceSink& 
   batch.flush();
 }
 
-void CharSplit::split(std::string_view piece, bool at_text_start, PieceSink& sink) const {
-  PieceBatch batch(sink, at_text_start);
+void CharSplit::split(std::string_view piece, const char* head_end, PieceSink& sink) const {
+  PieceBatch batch(sink, head_end);
   BehaviorFold fold(behavior_, batch);
   const CharClasses& classes = CharClasses::instance();
   const char* const end = piece.data() + piece.size();
@@ -114,8 +120,8 @@ void CharSplit::split(std::string_view piece, bool at_text_start, PieceSink& sin
   batch.flush();
 }
 
-void DigitSplit::split(std::string_view piece, bool at_text_start, PieceSink& sink) const {
-  PieceBatch batch(sink, at_text_start);
+void DigitSplit::split(std::string_view piece, const char* head_end, PieceSink& sink) const {
+  PieceBatch batch(sink, head_end);
   const CharClasses& classes = CharClasses::instance();
   const char* const end = piece.data() + piece.size();
   const char* begin = piece.data();
@@ -139,8 +145,8 @@ void DigitSplit::split(std::string_view piece, bool at_text_start, PieceSink& si
   batch.flush();
 }
 
-void WhitespaceSplit::split(std::string_view piece, bool at_text_start, PieceSink& sink) const {
-  PieceBatch batch(sink, at_text_start);
+void WhitespaceSplit::split(std::string_view piece, const char* head_end, PieceSink& sink) const {
+  PieceBatch batch(sink, head_end);
   const CharClasses& classes = CharClasses::instance();
   const char* const end = piece.data() + piece.size();
   const char* begin = piece.data();
@@ -159,8 +165,8 @@ void WhitespaceSplit::split(std::string_view piece, bool at_text_start, PieceSin
   batch.flush();
 }
 
-void WordSplit::split(std::string_view piece, bool at_text_start, PieceSink& sink) const {
-  PieceBatch batch(sink, at_text_start);
+void WordSplit::split(std::string_view piece, const char* head_end, PieceSink& sink) const {
+  PieceBatch batch(sink, head_end);
   const char* const end = piece.data() + piece.size();
   const char* begin = piece.data();
   for (const char* p = begin; p < end;) {
@@ -179,22 +185,31 @@ void WordSplit::split(std::string_view piece, bool at_text_start, PieceSink& sin
   batch.flush();
 }
 
-void Metaspace::split(std::string_view piece, bool at_text_start, PieceSink& sink) const {
+void Metaspace::split(std::string_view piece, const char* head_end, PieceSink& sink) const {
   std::string text;
   text.reserve(piece.size() + piece.size() / 2 + mark_.size() + kTextPadding_bytes);
+  const size_t head_bytes = head_of(piece, head_end);
   const bool begins_with_mark = piece.front() == ' ' || piece.starts_with(mark_);
   const bool wanted =
-      prepend_ == Prepend::kAlways || (prepend_ == Prepend::kFirst && at_text_start);
+      prepend_ == Prepend::kAlways || (prepend_ == Prepend::kFirst && head_bytes > 0);
   if (wanted && !begins_with_mark) text += mark_;
-  for (size_t from = 0; from <= piece.size();) {
-    const size_t space = std::min(piece.find(' ', from), piece.size());
-    text.append(piece, from, space - from);
-    if (space < piece.size()) text += mark_;
-    from = space + 1;
+  size_t mapped_head_bytes = 0;
+  const auto append = [&](std::string_view part) {
+    for (size_t from = 0; from <= part.size();) {
+      const size_t space = std::min(part.find(' ', from), part.size());
+      text.append(part, from, space - from);
+      if (space < part.size()) text += mark_;
+      from = space + 1;
+    }
+  };
+  if (head_bytes > 0) {
+    append(piece.substr(0, head_bytes));
+    mapped_head_bytes = text.size();
   }
+  append(piece.substr(head_bytes));
   size_t size = 0;
   text = padded(std::move(text), size);
-  PieceBatch batch(sink, at_text_start);
+  PieceBatch batch(sink, text.data() + mapped_head_bytes);
   const char* begin = text.data();
   if (split_) {
     const std::string_view view(text.data(), size);
@@ -208,19 +223,21 @@ void Metaspace::split(std::string_view piece, bool at_text_start, PieceSink& sin
   batch.flush();
 }
 
-void SpacePrefix::split(std::string_view piece, bool at_text_start, PieceSink& sink) const {
-  if (piece.front() == ' ') return sink.take({&piece, 1}, at_text_start);
+void SpacePrefix::split(std::string_view piece, const char* head_end, PieceSink& sink) const {
+  if (piece.front() == ' ') return sink.take({&piece, 1}, head_end);
   size_t size = 0;
   const std::string text = padded(" " + std::string(piece), size);
   const std::string_view prefixed(text.data(), size);
-  sink.take({&prefixed, 1}, at_text_start);
+  const size_t head_bytes = head_of(piece, head_end);
+  sink.take({&prefixed, 1}, head_bytes == 0 ? nullptr : text.data() + head_bytes + 1);
 }
 
-void ByteChars::split(std::string_view piece, bool at_text_start, PieceSink& sink) const {
+void ByteChars::split(std::string_view piece, const char* head_end, PieceSink& sink) const {
+  const size_t head_bytes = byte_level_text(piece.substr(0, head_of(piece, head_end))).size();
   size_t size = 0;
   const std::string text = padded(byte_level_text(piece), size);
   const std::string_view mapped(text.data(), size);
-  sink.take({&mapped, 1}, at_text_start);
+  sink.take({&mapped, 1}, text.data() + head_bytes);
 }
 
 }  // namespace sftbench

@@ -15,8 +15,8 @@ enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWith
 template <typename Scanner>
 class ScannedSplit final : public PreTokenizer {
  public:
-  void split(std::string_view piece, bool at_text_start, PieceSink& sink) const override {
-    PieceBatch batch(sink, at_text_start);
+  void split(std::string_view piece, const char* head_end, PieceSink& sink) const override {
+    PieceBatch batch(sink, head_end);
     const char* p = piece.data();
     for (const char* const end = p + piece.size(); p < end;) {
       const char* behind = scanner_.next(p, end);
@@ -35,7 +35,7 @@ class PatternSplit final : public PreTokenizer {
  public:
   PatternSplit(Pattern pattern, SplitBehavior behavior, bool invert)
       : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
-  void split(std::string_view piece, bool at_text_start, PieceSink& sink) const override;
+  void split(std::string_view piece, const char* head_end, PieceSink& sink) const override;
 
  private:
   Pattern pattern_;
@@ -49,7 +49,7 @@ class CharSplit final : public PreTokenizer {
   CharSplit(CharClass classes, SplitBehavior behavior) : classes_(classes), behavior_(behavior) {}
   CharSplit(uint32_t code_point, SplitBehavior behavior)
       : code_point_(code_point), behavior_(behavior) {}
-  void split(std::string_view piece, bool at_text_start, PieceSink& sink) const override;
+  void split(std::string_view piece, const char* head_end, PieceSink& sink) const override;
 
  private:
   uint8_t classes_ = 0;
@@ -61,7 +61,7 @@ class CharSplit final : public PreTokenizer {
 class DigitSplit final : public PreTokenizer {
  public:
   explicit DigitSplit(bool individual) : individual_(individual) {}
-  void split(std::string_view piece, bool at_text_start, PieceSink& sink) const override;
+  void split(std::string_view piece, const char* head_end, PieceSink& sink) const override;
 
  private:
   bool individual_;
@@ -70,7 +70,7 @@ class DigitSplit final : public PreTokenizer {
 // \w+|[^\w\s]+ of Rust's regex.
 class WhitespaceSplit final : public PreTokenizer {
  public:
-  void split(std::string_view piece, bool at_text_start, PieceSink& sink) const override;
+  void split(std::string_view piece, const char* head_end, PieceSink& sink) const override;
 };
 
 // Before every run of `mark`, one character.
@@ -80,7 +80,7 @@ class WordSplit final : public PreTokenizer {
     std::memcpy(&bits_, mark.data(), size_);
     std::memset(&mask_, 0xFF, size_);
   }
-  void split(std::string_view piece, bool at_text_start, PieceSink& sink) const override;
+  void split(std::string_view piece, const char* head_end, PieceSink& sink) const override;
 
  private:
   bool marks(const char* p) const {  // reads into the padding
@@ -100,7 +100,7 @@ class Metaspace final : public PreTokenizer {
   enum class Prepend { kFirst, kNever, kAlways };
   Metaspace(std::string mark, Prepend prepend, bool split)
       : mark_(std::move(mark)), prepend_(prepend), split_(split) {}
-  void split(std::string_view piece, bool at_text_start, PieceSink& sink) const override;
+  void split(std::string_view piece, const char* head_end, PieceSink& sink) const override;
 
  private:
   std::string mark_;
@@ -111,13 +111,13 @@ class Metaspace final : public PreTokenizer {
 // A space before every piece that does not begin with one.
 class SpacePrefix final : public PreTokenizer {
  public:
-  void split(std::string_view piece, bool at_text_start, PieceSink& sink) const override;
+  void split(std::string_view piece, const char* head_end, PieceSink& sink) const override;
 };
 
 // Bytes written as characters.
 class ByteChars final : public PreTokenizer {
  public:
-  void split(std::string_view piece, bool at_text_start, PieceSink& sink) const override;
+  void split(std::string_view piece, const char* head_end, PieceSink& sink) const override;
 };
 
 }  // namespace sftbench

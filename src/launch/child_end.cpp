@@ -120,10 +120,11 @@ ErrorClass classify_end(const ChildEnd& end) {
 }
 
 std::string tail_of_file(const fs::path& path, size_t most_bytes) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Not blocking: somebody may have put a pipe there.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return {};
   struct stat status {};
-  ::fstat(fd, &status);
+  ::fstat(fd, &status);  // of a pipe or device: 0 bytes
   const auto size_bytes = static_cast<size_t>(status.st_size);
   const size_t offset_bytes = size_bytes > most_bytes ? size_bytes - most_bytes : 0;
   std::string text(size_bytes - offset_bytes, '\0');

@@ -27,9 +27,10 @@ constexpr Figure kGpuFigures[] = {&GpuReading::utilization_percent, &GpuReading:
                                   &GpuReading::power_watts,         &GpuReading::power_limit_watts,
                                   &GpuReading::temperature_celsius, &GpuReading::energy_joules};
 
-// [time, cpu, memory, [a GPU's figures, null where it has none], ...]
+// [time, cpu, memory, the host's memory, [a GPU's figures, null where it has none], ...]
 Json to_json(const SystemReading& reading) {
-  Json row = {reading.time_s, reading.cpu_seconds, reading.memory_percent};
+  Json row = {reading.time_s, reading.cpu_seconds, reading.memory_percent,
+              reading.host_memory_percent};
   for (const GpuReading& gpu : reading.gpus) {
     Json figures = Json::array();
     for (const Figure figure : kGpuFigures)
@@ -44,7 +45,8 @@ SystemReading reading_from_json(const Json& row) {
   reading.time_s = row.at(0);
   reading.cpu_seconds = row.at(1);
   reading.memory_percent = row.at(2);
-  for (size_t i = 3; i < row.size(); ++i) {
+  reading.host_memory_percent = row.at(3);
+  for (size_t i = 4; i < row.size(); ++i) {
     GpuReading& gpu = reading.gpus.emplace_back();
     for (size_t f = 0; f < std::size(kGpuFigures); ++f) {
       if (const Json& value = row[i].at(f); value.is_number())

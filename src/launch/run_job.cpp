@@ -75,6 +75,7 @@ Json extra_json(const RunRecord& record, const MeasuredSpan& span, int64_t warmu
       {"mfu", model_flops_utilization(begin, span, devices, peak)},
       {"memory_bytes", memory_json(record.end)},
       {"gpu_energy_joules", std::move(joules)},
+      {"host_memory_percent", host_memory_percent(processes)},
       {"system_samples", samples},
       {"startup_seconds",
        {{"weights", begin.weights_seconds},

@@ -84,22 +84,33 @@ std::optional<double> cpu_percent(const std::vector<SystemReading>& samples) {
          (samples.back().time_s - samples.front().time_s);
 }
 
-// Means over nodes: of the CPU time of all processes of a node, and of its memory in use.
+std::optional<double> mean_of(const std::vector<SystemReading>& samples,
+                              double SystemReading::*figure) {
+  if (samples.empty()) return {};
+  double sum = 0;
+  for (const SystemReading& sample : samples) sum += sample.*figure;
+  return sum / static_cast<double>(samples.size());
+}
+
+std::optional<double> mean_over_nodes(const std::map<int, double>& of_nodes) {
+  if (of_nodes.empty()) return {};
+  double sum = 0;
+  for (const auto& [node, figure] : of_nodes) sum += figure;
+  return sum / static_cast<double>(of_nodes.size());
+}
+
+// Means over nodes: of the CPU time and of the memory of all processes of a node.
 void put_cpu_properties(Json& properties, const std::vector<ProcessSamples>& processes) {
-  std::map<int, double> compute;
-  std::map<int, std::vector<double>> memory;
+  std::map<int, double> compute, memory;
   for (const ProcessSamples& process : processes) {
     if (const std::optional<double> percent = cpu_percent(process.samples))
       compute[process.node] += *percent;
-    for (const SystemReading& sample : process.samples)
-      memory[process.node].push_back(sample.memory_percent);
+    if (const auto percent = mean_of(process.samples, &SystemReading::memory_percent))
+      memory[process.node] = std::min(100.0, memory[process.node] + *percent);  // shared pages
   }
-  std::vector<double> of_nodes;
-  for (const auto& [node, percent] : compute) of_nodes.push_back(percent);
-  if (!of_nodes.empty()) properties["cpu_compute_utilization"] = mean(of_nodes);
-  of_nodes.clear();
-  for (const auto& [node, readings] : memory) of_nodes.push_back(mean(readings));
-  if (!of_nodes.empty()) properties["cpu_memory_utilization"] = mean(of_nodes);
+  if (const auto percent = mean_over_nodes(compute))
+    properties["cpu_compute_utilization"] = *percent;
+  if (const auto percent = mean_over_nodes(memory)) properties["cpu_memory_utilization"] = *percent;
 }
 
 bool is_gpu_property(std::string_view name) {
@@ -156,6 +167,16 @@ Json measured_properties_of(const MeasuredSpan& span, const std::vector<ProcessS
   properties["dataset_tokens_per_second_per_gpu"] = dataset / gpus;
   properties["is_valid"] = 1;
   return properties;
+}
+
+Json host_memory_percent(const std::vector<ProcessSamples>& processes) {
+  std::map<int, double> of_nodes;
+  for (const ProcessSamples& process : processes) {  // any of a node's processes reads the same
+    if (const auto percent = mean_of(process.samples, &SystemReading::host_memory_percent))
+      of_nodes[process.node] = *percent;
+  }
+  const std::optional<double> percent = mean_over_nodes(of_nodes);
+  return percent ? Json(*percent) : Json();
 }
 
 std::vector<SystemReading> samples_since(const std::vector<SystemReading>& samples,

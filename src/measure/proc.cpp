@@ -32,6 +32,17 @@ std::vector<pid_t> children(pid_t process) {
   return found;
 }
 
+template <typename Visit>
+void for_each_in_tree(pid_t root, const Visit& visit) {
+  std::vector<pid_t> open = {root};
+  while (!open.empty()) {
+    const pid_t process = open.back();
+    open.pop_back();
+    visit(process);
+    for (const pid_t child : children(process)) open.push_back(child);
+  }
+}
+
 // Of all its threads. The kernel's clock of the process is finer than the ticks of its stat file.
 double own_cpu_seconds(pid_t process) {
   clockid_t clock{};
@@ -96,18 +107,23 @@ double memory_percent_of_meminfo(std::string_view meminfo) {
 double process_tree_cpu_seconds(pid_t root) {
   static const double kTicksPerSecond = static_cast<double>(sysconf(_SC_CLK_TCK));
   double seconds = 0;
-  std::vector<pid_t> open = {root};
-  while (!open.empty()) {
-    const pid_t process = open.back();
-    open.pop_back();
+  for_each_in_tree(root, [&](pid_t process) {
     const std::string stat = proc_text("/proc/" + std::to_string(process) + "/stat");
     seconds += own_cpu_seconds(process);
     seconds += process == getpid()
                    ? waited_children_seconds()
                    : static_cast<double>(waited_children_ticks(stat)) / kTicksPerSecond;
-    for (const pid_t child : children(process)) open.push_back(child);
-  }
+  });
   return seconds;
+}
+
+int64_t process_tree_resident_bytes(pid_t root) {
+  int64_t bytes = 0;
+  for_each_in_tree(root, [&bytes](pid_t process) {
+    const std::string status = proc_text("/proc/" + std::to_string(process) + "/status");
+    bytes += kilobyte_field_bytes(status, "VmRSS").value_or(0);
+  });
+  return bytes;
 }
 
 int64_t peak_rss_bytes() {

@@ -26,7 +26,10 @@ class MachineSource : public SystemSource {
     reading.cpu_seconds = cpu_seconds_;
     std::ifstream file("/proc/meminfo");
     const std::string meminfo{std::istreambuf_iterator<char>(file), {}};
-    reading.memory_percent = memory_percent_of_meminfo(meminfo);
+    reading.host_memory_percent = memory_percent_of_meminfo(meminfo);
+    const auto total = static_cast<double>(kilobyte_field_bytes(meminfo, "MemTotal").value_or(0));
+    const auto own = static_cast<double>(process_tree_resident_bytes(getpid()));
+    if (total > 0) reading.memory_percent = std::min(100.0, 100 * own / total);
     for (int gpu = 0; gpu < gpus_; ++gpu) {
       reading.gpus.push_back(nvml_->read(static_cast<size_t>(gpu)));
     }

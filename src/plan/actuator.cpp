@@ -15,12 +15,14 @@ constexpr const char* kGptqOfTheDocuments = "QPTQ-Quantized";
 // Lays the parameters of one source over the settings; what the source does not name stays.
 class ParameterReader {
  public:
+  // `defaults`: nobody asked for what stands there.
   ParameterReader(const YamlNode& node, const std::string& path, Diagnostics& diagnostics,
-                  ActuatorSettings& settings)
+                  ActuatorSettings& settings, bool defaults)
       : node_(node),
         fields_(node, path, diagnostics),
         diagnostics_(diagnostics),
-        settings_(settings) {}
+        settings_(settings),
+        defaults_(defaults) {}
 
   void read() {
     settings_.match_exact_dependencies =
@@ -35,6 +37,12 @@ class ParameterReader {
     optional_text("num_tokens_cache_directory", settings_.num_tokens_cache_directory);
     if (const YamlNode* map = fields_.mapping("model_map", Presence::kOptional))
       read_model_map(*map);
+    note_without_effect("output_dir", "nothing is kept unless it is asked for",
+                        "run --save-model-dir DIR, --checkpoint-dir DIR");
+    note_without_effect("aim_db", "this program has no Aim tracker",
+                        "the result files, which have every step");
+    note_without_effect("aim_dashboard_url", "this program has no Aim tracker",
+                        "sftbench report DIR --format html");
     if (const YamlNode* cache = fields_.any("cache", Presence::kOptional)) {
       diagnostics_.warning(cache->line, fields_.path("cache"),
                            "is no parameter of the actuator, not used (as in ado)", {},
@@ -44,6 +52,13 @@ class ParameterReader {
   }
 
  private:
+  void note_without_effect(const std::string& key, const std::string& why,
+                           const std::string& instead) {
+    const YamlNode* member = node_.find(key);
+    if (defaults_ || member == nullptr || member->is_null()) return;
+    diagnostics_.warning(member->line, fields_.path(key), "has no effect: " + why, instead);
+  }
+
   // A null that is written down takes a default away.
   void optional_text(const std::string& key, std::optional<std::string>& value) {
     const YamlNode* member = node_.find(key);
@@ -89,18 +104,19 @@ class ParameterReader {
   Fields fields_;
   Diagnostics& diagnostics_;
   ActuatorSettings& settings_;
+  bool defaults_;
 };
 
 // Parameters alone, an actuatorconfiguration around them, or the resource in which ado stores that.
 void read_source(const YamlNode& root, std::string path, Diagnostics& diagnostics,
-                 ActuatorSettings& settings) {
+                 ActuatorSettings& settings, bool defaults) {
   const YamlNode* node = &root;
   if (root.find("kind") != nullptr && root.find("config") != nullptr) {
     node = root.find("config");
     path = "config";
   }
   if (node->find("actuatorIdentifier") == nullptr && node->find("parameters") == nullptr) {
-    ParameterReader(*node, path, diagnostics, settings).read();
+    ParameterReader(*node, path, diagnostics, settings, defaults).read();
     return;
   }
   Fields fields(*node, path, diagnostics);
@@ -112,15 +128,15 @@ void read_source(const YamlNode& root, std::string path, Diagnostics& diagnostic
   }
   fields.any("metadata", Presence::kOptional);
   if (const YamlNode* parameters = fields.mapping("parameters", Presence::kOptional)) {
-    ParameterReader(*parameters, fields.path("parameters"), diagnostics, settings).read();
+    ParameterReader(*parameters, fields.path("parameters"), diagnostics, settings, defaults).read();
   }
   fields.reject_unknown();
 }
 
 void overlay(const YamlNode& root, const std::string& origin, const std::string& path,
-             ActuatorSettings& settings, std::vector<Diagnostic>& warnings) {
+             ActuatorSettings& settings, std::vector<Diagnostic>& warnings, bool defaults = false) {
   Diagnostics diagnostics(origin);
-  read_source(root, path, diagnostics, settings);
+  read_source(root, path, diagnostics, settings, defaults);
   diagnostics.throw_if_failed();
   warnings.insert(warnings.end(), diagnostics.warnings().begin(), diagnostics.warnings().end());
 }
@@ -138,7 +154,7 @@ ActuatorSettings read_actuator_settings(const std::string& path, const YamlNode*
                                         std::vector<Diagnostic>& warnings) {
   ActuatorSettings settings;
   const std::string defaults = (resource_directory() / "config" / "actuator.yaml").string();
-  overlay(read_yaml_file(defaults), defaults, {}, settings, warnings);
+  overlay(read_yaml_file(defaults), defaults, {}, settings, warnings, true);
   if (inline_parameters != nullptr)
     overlay(*inline_parameters, inline_origin, "actuatorConfiguration", settings, warnings);
   if (!path.empty()) overlay(read_yaml_file(path), path, {}, settings, warnings);

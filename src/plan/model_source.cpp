@@ -7,6 +7,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
+#include "sftbench/base/tokenizer_command.h"
 #include "sftbench/checkpoint/model_config.h"
 #include "sftbench/hub/cache.h"
 #include "sftbench/plan/job_file.h"
@@ -42,7 +43,12 @@ class PlaceSearch {
         tried_.push_back(folder->string() +
                          " (no model.safetensors, no model.safetensors.index.json)");
       } else if (with_weights && !fs::exists(*folder / "tokenizer.json", error)) {
-        tried_.push_back(folder->string() + " (no tokenizer.json)");
+        tried_.push_back(folder->string() + " (no tokenizer.json" +
+                         (fs::exists(*folder / "tokenizer.model", error)
+                              ? ", which transformers makes of its tokenizer.model: " +
+                                    tokenizer_json_command(folder->string())
+                              : "") +
+                         ")");
       } else {
         return folder;
       }

@@ -356,6 +356,15 @@ class Resolver {
     } else if (!shards()) {
       note_unless_default(of_fsdp, "no effect without distributed_backend FSDP");
     }
+    if (shards() && !flag("fsdp_use_orig_params")) {
+      resolution_.notes.emplace_back(
+          "fsdp_use_orig_params false has no effect: parameters are sharded as under true, where "
+          "the "
+          "optimizer sees each one");
+    }
+    note_unless_default(
+        {"fms_hf_tuning_version"},
+        "no effect on training, which is this program's own; it only decides rule 6");
     if (integer("number_nodes") < 2) note_unless_default({"enable_roce"}, "no effect on one node");
     note_unless_default({"dataset_image_field", "remove_unused_columns"},
                         "no effect on text datasets");

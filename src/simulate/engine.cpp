@@ -104,6 +104,7 @@ class SimulatedEngine::Source : public SystemSource {
     reading.time_s = now_s;
     reading.cpu_seconds = now_s;  // one core is busy throughout
     reading.memory_percent = 50;
+    reading.host_memory_percent = 50;
     for (int gpu = 0; gpu < gpus_; ++gpu) {
       const double utilization_percent = 90.0 + gpu % 8;
       const double power_watts = kGpuPowerLimitWatts * utilization_percent / 100;

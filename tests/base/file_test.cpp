@@ -3,6 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
 #include <filesystem>
 
 #include "sftbench/base/digest.h"
@@ -113,7 +120,7 @@ TEST_F(FileTest, MappingAFolderSaysThatItIsOne) {
     const MappedFile file(folder_);
     FAIL() << "no error";
   } catch (const InputError& error) {
-    EXPECT_EQ(error.what(), folder_.string() + ": cannot read: Is a directory");
+    EXPECT_EQ(error.what(), folder_.string() + ": is a folder; expected a regular file");
   }
 }
 
@@ -143,8 +150,63 @@ TEST(ReadFileTest, AFileThatIsFarTooLargeIsNotRead) {
     EXPECT_EQ(error.what(),
               path.string() + ": larger than 1 GiB; expected a text file; is this the right one?");
   }
+  EXPECT_THROW(read_json_file(path), InputError);
+  EXPECT_THROW(MappedFile(path, 1 << 20), InputError);
+  EXPECT_EQ(MappedFile(path).size_bytes(), size_t{1} << 40) << "weights may be as large";
   fs::remove(path);
-  EXPECT_THROW(read_file("/dev/zero"), InputError) << "a device has no size";
+}
+
+TEST(ReadFileTest, AFileOfTheKernelHasNoSizeAndIsReadWhole) {
+  EXPECT_THAT(read_file("/proc/self/status"), ::testing::HasSubstr("VmData"));
+}
+
+// A reader of anything but a file of size would wait for a writer, or read without end.
+class NoRegularFileTest : public FileTest {
+ protected:
+  void SetUp() override {
+    FileTest::SetUp();
+    ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    ASSERT_LT((folder_ / "socket").string().size(), sizeof address.sun_path);
+    std::strcpy(address.sun_path, (folder_ / "socket").c_str());
+    socket_ = OwnedFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    fs::create_symlink("/dev/zero", folder_ / "link");
+  }
+
+  template <class Read>
+  void expect_refusals(const Read& read) {
+    const std::pair<fs::path, const char*> cases[] = {
+        {folder_ / "pipe", "a pipe"}, {folder_ / "socket", "a socket"},
+        {folder_, "a folder"},        {folder_ / "link", "a device"},
+        {"/dev/zero", "a device"},    {"/dev/null", "a device"}};
+    for (const auto& [path, kind] : cases) {
+      try {
+        read(path);
+        ADD_FAILURE() << path << " was read";
+      } catch (const InputError& error) {
+        EXPECT_EQ(error.what(), path.string() + ": is " + kind + "; expected a regular file");
+      }
+    }
+  }
+
+  OwnedFd socket_;
+};
+
+TEST_F(NoRegularFileTest, IsRefusedByEveryReader) {
+  expect_refusals([](const fs::path& path) { read_file(path); });
+  expect_refusals([](const fs::path& path) { read_json_file(path.string()); });
+  expect_refusals([](const fs::path& path) { MappedFile file(path); });
+  expect_refusals([](const fs::path& path) { RandomAccessFile file(path); });
+  expect_refusals([](const fs::path& path) { digest_file(path); });
+}
+
+TEST_F(NoRegularFileTest, AWriterAtAPipeIsNotWokenUp) {
+  const OwnedFd writer(::open((folder_ / "pipe").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::write(writer.get(), "x", 1), 1);
+  EXPECT_THROW(read_file(folder_ / "pipe"), InputError);
+  char left = 0;
+  EXPECT_EQ(::read(writer.get(), &left, 1), 1) << "what it wrote is still there";
 }
 
 }  // namespace

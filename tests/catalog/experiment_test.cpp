@@ -87,12 +87,37 @@ TEST(PropertySpecTest, NumbersKeepTheTypeThatTheyWereWrittenWith) {
   EXPECT_TRUE(full().find("num_train_epochs")->canonical(2).is_number_float());
   EXPECT_EQ(accepted("stop_after_seconds", "1e3"), Json(1000.0));
   EXPECT_FALSE(accepted("stop_after_seconds", "'1e3'"));
-  EXPECT_FALSE(accepted("num_train_epochs", "0.5"));
-  EXPECT_FALSE(accepted("num_train_epochs", "1.5"));
+  EXPECT_FALSE(accepted("num_train_epochs", "0"));
+  EXPECT_FALSE(accepted("num_train_epochs", "-0.5"));
   EXPECT_FALSE(accepted("batch_size", "1.5"));
   EXPECT_FALSE(accepted("batch_size", "true"));
   EXPECT_FALSE(accepted("stop_after_seconds", ".inf"));
   EXPECT_FALSE(accepted("stop_after_seconds", ".nan"));
+}
+
+TEST(PropertySpecTest, PartsOfEpochsAndSecondsAreLegal) {
+  EXPECT_EQ(accepted("num_train_epochs", "0.5"), Json(0.5));
+  EXPECT_EQ(accepted("num_train_epochs", "1.5"), Json(1.5));
+  EXPECT_EQ(accepted("stop_after_seconds", "90.5"), Json(90.5));
+  EXPECT_EQ(full().find("stop_after_seconds")->expectation(), "a number from -1 to below 1000001");
+}
+
+// As accelerate's configuration writes it.
+TEST(PropertySpecTest, AShardingStrategyMayBeItsNumber) {
+  const PropertySpec& spec = *full().find("fsdp_sharding_strategy");
+  const char* names[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD",
+                         "HYBRID_SHARD_ZERO2"};
+  for (int number = 1; number <= 5; ++number) {
+    const std::string text = std::to_string(number);
+    EXPECT_EQ(accepted("fsdp_sharding_strategy", text), Json(number));
+    EXPECT_EQ(spec.canonical(*accepted("fsdp_sharding_strategy", text)), names[number - 1]);
+    EXPECT_EQ(spec.canonical(*accepted("fsdp_sharding_strategy", "'" + text + "'")),
+              names[number - 1]);
+  }
+  EXPECT_FALSE(accepted("fsdp_sharding_strategy", "0"));
+  EXPECT_FALSE(accepted("fsdp_sharding_strategy", "6"));
+  EXPECT_FALSE(accepted("fsdp_sharding_strategy", "1.5"));
+  EXPECT_FALSE(accepted("distributed_backend", "1"));
 }
 
 TEST(PropertySpecTest, BooleansMayBeZeroAndOne) {

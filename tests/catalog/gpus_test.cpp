@@ -22,7 +22,7 @@ TEST(GpuCatalogTest, HasEveryProductOfTheDocuments) {
   }
 }
 
-TEST(GpuCatalogTest, FindsNvmlSpellings) {
+TEST(GpuCatalogTest, FindsNvmlSpellingsAndShortNames) {
   const std::pair<const char*, const char*> kSpellings[] = {
       {"NVIDIA H100 80GB HBM3", "NVIDIA-H100-80GB-HBM3"},
       {"NVIDIA A100-SXM4-80GB", "NVIDIA-A100-SXM4-80GB"},
@@ -31,7 +31,10 @@ TEST(GpuCatalogTest, FindsNvmlSpellings) {
       {"Tesla V100-PCIE-16GB", "Tesla-V100-PCIE-16GB"},
       {"NVIDIA H200", "NVIDIA-H200"},
       {"NVIDIA L4", "NVIDIA-L4"},
-      {"NVIDIA A10G", "NVIDIA-A10G"}};
+      {"NVIDIA A10G", "NVIDIA-A10G"},
+      {"A100-80G", "NVIDIA-A100-SXM4-80GB"},
+      {"A100-40G", "NVIDIA-A100-SXM4-40GB"},
+      {"H100", "NVIDIA-H100-80GB-HBM3"}};
   for (const auto& [nvml, name] : kSpellings) {
     const GpuFacts* gpu = shipped().find(nvml);
     ASSERT_NE(gpu, nullptr) << nvml;

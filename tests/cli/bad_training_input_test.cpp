@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -283,6 +284,13 @@ TEST_F(BadTrainingInputTest, NoTokenizer) {
               HasSubstr("[looked at " + model().string() + " (no tokenizer.json)]"));
 }
 
+TEST_F(BadTrainingInputTest, ATokenizerOfSentencePieceAlone) {
+  fs::rename(model() / "tokenizer.json", model() / "tokenizer.model");
+  EXPECT_THAT(failure("WEIGHTS"),
+              HasSubstr(model().string() + " (no tokenizer.json, which transformers makes of its "
+                                           "tokenizer.model: python3 -c "));
+}
+
 TEST_F(BadTrainingInputTest, ATokenizerOfAnUnknownType) {
   write("model/tokenizer.json", R"({"version": "1.0", "model": {"type": "Unigram", "vocab": []}})");
   EXPECT_EQ(failure("WEIGHTS"), (model() / "tokenizer.json").string() +
@@ -356,6 +364,33 @@ std::map<std::string, std::string> machine_with(const std::string& gpus) {
   return {{"SFTBENCH_ENGINE", ""},
           {"LD_LIBRARY_PATH", fs::path(SFTBENCH_FAKE_NVML).parent_path()},
           {"FAKE_NVML_GPUS", gpus}};
+}
+
+// A reader of a pipe would wait for a writer until --timeout.
+TEST_F(BadTrainingInputTest, APipeInPlaceOfAFileIsNamedAtOnce) {
+  const std::string model_files[] = {"config.json", "tokenizer.json", "tokenizer_config.json",
+                                     "model.safetensors"};
+  for (const std::string& name : model_files) {
+    copy_model("llama_plain");
+    const fs::path file = model() / name;
+    fs::remove(file);
+    ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+    EXPECT_THAT(failure("WEIGHTS"),
+                HasSubstr(file.string() + ": is a pipe; expected a regular file"));
+  }
+  copy_model("llama_plain");
+  fs::remove(weights());
+  ASSERT_EQ(::mkfifo((weights() + ".index.json").c_str(), 0600), 0);
+  EXPECT_THAT(failure("WEIGHTS"), HasSubstr("index.json: is a pipe; expected a regular file"));
+}
+
+TEST_F(BadTrainingInputTest, APipeOrADeviceInPlaceOfTheDatasetIsNamedAtOnce) {
+  fs::remove(dataset());
+  fs::create_symlink("/dev/zero", dataset());
+  EXPECT_THAT(failure("DATA"), HasSubstr(dataset() + ": is a device; expected a regular file"));
+  fs::remove(dataset());
+  ASSERT_EQ(::mkfifo(dataset().c_str(), 0600), 0);
+  EXPECT_THAT(failure("DATA"), HasSubstr(dataset() + ": is a pipe; expected a regular file"));
 }
 
 TEST_F(BadTrainingInputTest, NoGpuThoughOneIsAskedForFailsAndIsNotInvalid) {

@@ -74,6 +74,38 @@ TEST(HostileTextTest, WhatTheUserTypedOrNamedComesBackHarmless) {
   }
 }
 
+TEST(HostileTextTest, WhatAGeneratorPrintsOfItsPathIsHarmless) {
+  const auto folder = fresh_folder("hostile_path");
+  const ProgramResult result =
+      run_program({"dataset", "text", "-o", "made" + kClear + ".jsonl", "--num-max-gpus", "1",
+                   "--num-max-batch-size", "1", "--num-gradient-accumulation-steps", "1"},
+                  {}, folder);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out, "made\\x1b[2J.jsonl\n");
+  EXPECT_THAT(result.err, CommandsNoTerminal());
+}
+
+TEST(HostileTextTest, BoundsOfNumbersAreSaidInWords) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"expand", "s.yaml", "--limit", "0"}, "--limit: found '0'; expected a number above 0"},
+      {{"expand", "s.yaml", "--limit", "1e400"},
+       "--limit: found '1e400'; expected a number above 0"},
+      {{"sweep", "s.yaml", "--limit", "-1"}, "--limit: found '-1'; expected a number from 0 on"},
+      {{"sweep", "s.yaml", "--timeout", "nan"},
+       "--timeout: found 'nan'; expected a number from 0 on"},
+      {{"sweep", "s.yaml", "--stall-timeout", "inf"}, "--stall-timeout: found 'inf'; expected"},
+      {{"sweep", "s.yaml", "--quick-failure", "x"}, "--quick-failure: found 'x'; expected"},
+      {{"run", "s.yaml", "--save-steps", "0"},
+       "--save-steps: found '0'; expected a number above 0"},
+      {{"predict", "s.yaml", "--flops-per-s", "0"}, "--flops-per-s: found '0'; expected"}};
+  for (const auto& [words, message] : cases) {
+    const ProgramResult result = run_program(words, {}, fresh_folder("bounds"));
+    EXPECT_EQ(result.status, 2);
+    EXPECT_THAT(result.err, HasSubstr(message));
+    EXPECT_LT(result.err.size(), 200U) << result.err;
+  }
+}
+
 TEST(HostileTextTest, AResultFileCommandsNoTerminal) {
   const auto folder = fresh_folder("hostile_result");
   ASSERT_EQ(run_program({"run", "--backend", "simulate", "--experiment",

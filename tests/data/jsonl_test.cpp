@@ -45,6 +45,20 @@ TEST(Jsonl, EscapesBecomeUtf8) {
             "é🙂\n\"\\/é🙂");
 }
 
+TEST(Jsonl, ALineWithoutEndIsRefusedBeforeItIsHeld) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "endless.jsonl";
+  std::ofstream(path) << "{\"output\": \"fine\"}\n0";
+  std::filesystem::resize_file(path, uintmax_t{1} << 40);  // zeros, without a block on the disk
+  try {
+    const JsonlFile file(path);
+    ADD_FAILURE() << "read a tebibyte";
+  } catch (const InputError& error) {
+    EXPECT_EQ(error.what(),
+              path.string() + ":2: longer than 256 MiB; expected one JSON object per line");
+  }
+  std::filesystem::remove(path);
+}
+
 TEST(Jsonl, BadLineIsNamedWithItsNumberAndOnlyWhenItIsRead) {
   const std::string content = "{\"output\": \"fine\"}\n\n{\"output\": oops}\n";
   EXPECT_EQ(JsonlFile(content, "x.jsonl").text(0, "output"), "fine");

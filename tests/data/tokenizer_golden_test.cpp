@@ -13,6 +13,7 @@ namespace sftbench {
 namespace {
 
 constexpr size_t kStrings = 10'000;
+constexpr size_t kStringsOfVariants = 4'000;
 
 std::string golden_path(const std::string& file) {
   return std::string(SFTBENCH_TEST_DATA) + "/tokenizers/" + file;
@@ -62,6 +63,32 @@ INSTANTIATE_TEST_SUITE_P(Families, TrainedTokenizer,
                          ::testing::Values("gpt2", "llama3", "smollm2", "granite", "qwen2", "bloom",
                                            "o200k", "llama2", "mistral", "mixed", "whitespace"),
                          [](const auto& family) { return std::string(family.param); });
+
+// Steps around the model that no trained family has together.
+TEST(TokenizerVariants, GiveTheIdsOfHuggingFace) {
+  const Json variants = read_json_file(golden_path("variants.json"));
+  for (const auto& [name, variant] : variants.items()) {
+    Json json = read_json_file(golden_path(variant["base"].get<std::string>() + ".json"));
+    for (const auto& [part, step] : variant["changes"].items()) json[part] = step;
+    const Tokenizer tokenizer = Tokenizer::from_json(json.dump(), name);
+    const Json& sample = variant["sample"];
+    testing::TestStrings strings;
+    uint32_t crc = 0;
+    for (size_t i = 0; i < kStringsOfVariants; ++i) {
+      const std::string text = strings.string(i);
+      const std::vector<int32_t> ids = tokenizer.encode(text, true);
+      if (i < sample.size()) {
+        EXPECT_EQ(ids, sample[i].get<std::vector<int32_t>>())
+            << name << ", string " << i << ": "
+            << Json(text).dump(-1, ' ', true, Json::error_handler_t::replace);
+      }
+      const uint32_t of_ids =
+          testing::crc32({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)});
+      crc = testing::crc32({reinterpret_cast<const char*>(&of_ids), sizeof(of_ids)}, crc);
+    }
+    EXPECT_EQ(crc, variant["crc"].get<uint32_t>()) << name;
+  }
+}
 
 class PublishedTokenizer : public ::testing::TestWithParam<const char*> {};
 

@@ -15,6 +15,7 @@
 namespace sftbench {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -64,8 +65,10 @@ TEST(Tokenizer, RefusesWhatItDoesNotKnowByName) {
               HasSubstr("pre_tokenizer.type: unsupported pre-tokenizer 'ByteLevl'"));
   EXPECT_THAT(error_with("/pre_tokenizer", {{"type", "ByteLevl"}}),
               HasSubstr("did you mean 'ByteLevel'?"));
-  EXPECT_THAT(error_with("/post_processor", {{"type", "BertProcessing"}}),
-              HasSubstr("post_processor.type: unsupported post-processor 'BertProcessing'"));
+  EXPECT_THAT(error_with("/post_processor", {{"type", "BertProcesing"}}),
+              HasSubstr("post_processor.type: unsupported post-processor 'BertProcesing'"));
+  EXPECT_THAT(error_with("/post_processor", {{"type", "BertProcesing"}}),
+              HasSubstr("did you mean 'BertProcessing'?"));
   EXPECT_THAT(error_with("/version", "2.0"),
               HasSubstr("version: unknown version '2.0'; expected 1.0"));
   EXPECT_THAT(error_with("/model/dropout", 0.1), HasSubstr("model.dropout: is 0.1; expected null"));
@@ -103,6 +106,26 @@ TEST(Tokenizer, NamesWhatIsMalformed) {
                          Json::parse(R"({"type": "Split", "behavior": "Isolated", "invert": false,
                                                            "pattern": {"Regex": "[a&&b]"}})")),
               HasSubstr("an intersection of classes is not supported"));
+  const std::pair<const char*, const char*> unknown[] = {
+      {"[[:foo:]]", "[:foo:] is not supported"},
+      {"[[:Alpha:]]", "[:Alpha:] is not supported"},
+      {"[[:^alpha:]]", "[:^alpha:] in a class is not supported"},
+      {"[[:alpha]", "a class [: without :] is not supported"},
+      {R"(\p{Diacritic})", R"(\p{Diacritic} is not supported)"},
+      {R"(\p{Script=Han})", R"(\p{Script=Han} is not supported)"},
+      {R"(\p{Math})", R"(\p{Math} is not supported)"},
+      {R"(\p{Nothing})", R"(\p{Nothing} is not supported)"},
+      {R"([\P{Alphabetic}])", R"(\P{Alphabetic} in a class is not supported)"},
+      {R"(\pL)", R"(\p without {name} is not supported)"},
+      {R"(\X)", R"(\X is not supported)"},
+      {R"(\C-a)", R"(\C is not supported)"}};
+  for (const auto& [pattern, message] : unknown) {
+    const Json split = {{"type", "Split"},
+                        {"behavior", "Isolated"},
+                        {"invert", false},
+                        {"pattern", {{"Regex", pattern}}}};
+    EXPECT_THAT(error_with("/pre_tokenizer", split), HasSubstr(message));
+  }
   EXPECT_THAT(error_with("/pre_tokenizer", Json::parse(R"({"type": "Split", "behavior": "Nowhere",
                                                            "pattern": {"String": "a"}})")),
               HasSubstr("pre_tokenizer.behavior: unknown behavior 'Nowhere'"));
@@ -112,6 +135,13 @@ TEST(Tokenizer, NamesWhatIsMalformed) {
   EXPECT_THAT(error_with("/post_processor", Json::parse(R"({"type": "TemplateProcessing", "single":
                  [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}], "special_tokens": {}})")),
               HasSubstr("post_processor.special_tokens.<s>: is missing"));
+  EXPECT_THAT(
+      error_with("/post_processor", Json::parse(R"({"type": "BertProcessing", "sep": ["b", 2]})")),
+      HasSubstr("post_processor.cls: is missing; expected a token and its id"));
+  EXPECT_THAT(error_with("/post_processor", Json::parse(R"({"type": "RobertaProcessing", "cls": "a",
+                 "sep": ["b", -1]})")),
+              AllOf(HasSubstr("post_processor.cls: is a string; expected a token and its id"),
+                    HasSubstr("post_processor.sep: holds -1; expected ids")));
   EXPECT_THAT(
       error_with("/post_processor", Json::parse(R"({"type": "TemplateProcessing", "single": []})")),
       HasSubstr("post_processor.single: holds the text 0 times; expected once"));
@@ -240,6 +270,19 @@ TEST_F(TokenizerDirectory, MalformedConfigurationIsNamed) {
 TEST_F(TokenizerDirectory, AMissingFileIsAnError) {
   std::filesystem::remove(directory_ / "tokenizer.json");
   EXPECT_THROW(read(), InputError);
+}
+
+TEST_F(TokenizerDirectory, AModelOfSentencePieceAloneSaysWhatToDo) {
+  std::filesystem::remove(directory_ / "tokenizer.json");
+  write("tokenizer.model", Json("pieces"));
+  try {
+    read();
+    FAIL() << "read";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("/tokenizer.model: is not read; expected tokenizer.json "
+                                        "beside it, which transformers makes: python3 -c "));
+    EXPECT_THAT(error.what(), HasSubstr(directory_.string()));
+  }
 }
 
 // fms-hf-tuning: what is missing is asked of the tokenizer as it was loaded.

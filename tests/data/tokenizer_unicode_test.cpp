@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "data/tokenizer_normalizer.h"
+#include "data/tokenizer_pattern.h"
 #include "data/tokenizer_pre.h"
 #include "data/tokenizer_scanner.h"
 #include "data/tokenizer_strings.h"
@@ -27,7 +28,7 @@ std::vector<std::string> all_chars() {
 
 class Pieces final : public PieceSink {
  public:
-  void take(std::span<const std::string_view> pieces, bool) override {
+  void take(std::span<const std::string_view> pieces, const char*) override {
     for (const std::string_view piece : pieces) list.emplace_back(piece);
   }
   std::vector<std::string> list;
@@ -36,7 +37,7 @@ class Pieces final : public PieceSink {
 std::vector<std::string> split(const PreTokenizer& stage, const std::string& text) {
   const std::string padded = text + std::string(kTextPadding_bytes, '\0');
   Pieces pieces;
-  if (!text.empty()) stage.split({padded.data(), text.size()}, true, pieces);
+  if (!text.empty()) stage.split({padded.data(), text.size()}, padded.data() + 1, pieces);
   return pieces.list;
 }
 
@@ -85,6 +86,28 @@ TEST(Unicode, PatternsSplitAsOnigurumaDoesAroundEveryCodePoint) {
       EXPECT_EQ(crc_of_pieces(*known, chars), entry["crc"].get<uint32_t>())
           << name << ", hand-written";
     }
+  }
+}
+
+// POSIX brackets and properties have names in common with PCRE2's, and often other members.
+TEST(Unicode, PatternsOfOneCharacterMatchWhatOnigurumaMatches) {
+  const Json sets = read_json_file(std::string(SFTBENCH_TEST_DATA) + "/tokenizers/sets.json");
+  const auto chars = all_chars();
+  for (const auto& [pattern, expected] : sets.items()) {
+    const Pattern compiled = Pattern::regex(pattern);
+    uint32_t crc = 0;
+    size_t count = 0;
+    for (size_t start = 0; start < chars.size(); start += 16384) {
+      std::string text;
+      for (size_t i = start; i < std::min(start + 16384, chars.size()); ++i) text += chars[i];
+      Pattern::Matches matches(compiled, text);
+      for (size_t begin = 0, end = 0; matches.next(begin, end); ++count) {
+        const uint32_t c = decode_utf8(text.data() + begin).code_point;
+        crc = testing::crc32({reinterpret_cast<const char*>(&c), sizeof(c)}, crc);
+      }
+    }
+    EXPECT_EQ(count, expected["count"].get<size_t>()) << pattern;
+    EXPECT_EQ(crc, expected["crc"].get<uint32_t>()) << pattern;
   }
 }
 

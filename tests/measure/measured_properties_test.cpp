@@ -29,7 +29,7 @@ RunRecord record_of(int steps) {
 
 SystemReading reading(double time_s, double cpu_seconds, double memory_percent,
                       std::vector<GpuReading> gpus = {}) {
-  return {time_s, cpu_seconds, memory_percent, std::move(gpus)};
+  return {time_s, cpu_seconds, memory_percent, std::move(gpus), 0};
 }
 
 GpuReading gpu(double utilization, double memory, double watts, double limit) {
@@ -138,6 +138,19 @@ TEST(MeasuredPropertiesTest, OneSampleGivesNoCpuUtilisation) {
   EXPECT_DOUBLE_EQ(p["cpu_memory_utilization"], 25);
 }
 
+// Both processes of node 0 read the same host.
+TEST(MeasuredPropertiesTest, TheHostsMemoryIsAMeanOverNodesAndNoSumOverProcesses) {
+  const auto host = [](double time_s, double percent) {
+    SystemReading r = reading(time_s, 0, 1);
+    r.host_memory_percent = percent;
+    return r;
+  };
+  const std::vector<ProcessSamples> processes = {
+      {0, {host(10, 30), host(20, 40)}}, {0, {host(10, 30), host(20, 40)}}, {1, {host(10, 80)}}};
+  EXPECT_DOUBLE_EQ(host_memory_percent(processes).get<double>(), (35 + 80) / 2.0);
+  EXPECT_TRUE(host_memory_percent({{0, {}}}).is_null());
+}
+
 TEST(MeasuredPropertiesTest, TheWarmupIsLeftOutOfThroughputAndSystemFigures) {
   const MeasuredSpan span = measured_span(record_of(5), 3);
   const std::vector<SystemReading> samples = {reading(10, 0, 90), reading(15.9, 50, 90),
@@ -199,7 +212,7 @@ TEST(MeasuredPropertiesTest, OverNodesGpusArePutTogetherAndCpuFiguresAreMeans) {
   EXPECT_DOUBLE_EQ(p["gpu_compute_utilization_max"], 95);
   EXPECT_DOUBLE_EQ(p["gpu_memory_utilization_peak"], 70);
   EXPECT_DOUBLE_EQ(p["cpu_compute_utilization"], ((50 + 100) + 20) / 2.0);
-  EXPECT_DOUBLE_EQ(p["cpu_memory_utilization"], (35 + 70) / 2.0);
+  EXPECT_DOUBLE_EQ(p["cpu_memory_utilization"], ((35 + 35) + 70) / 2.0);
   // A GPU of which nobody told anything is no reason to report the others' mean as that of all.
   EXPECT_FALSE(measured_properties_of(measured_span(record_of(2), 0), processes, 3, false)
                    .contains("gpu_compute_utilization_avg"));

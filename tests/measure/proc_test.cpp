@@ -10,6 +10,7 @@
 #include <fstream>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "sftbench/base/clock.h"
 #include "sftbench/measure/host_info.h"
@@ -96,6 +97,28 @@ TEST(ProcTest, PeakMemoryGrowsWithWhatWasTouched) {
   EXPECT_GE(peak_rss_bytes(), static_cast<int64_t>(kBytes));
 }
 
+// A pipe holds the child until its pages have been counted.
+TEST(ProcTest, MemoryOfALivingChildCountsForTheTree) {
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  const int64_t before = process_tree_resident_bytes(getpid());
+  int ready[2] = {};
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::vector<char> touched(static_cast<size_t>(kBytes), 1);
+    if (write(ready[1], touched.data(), 1) != 1) _exit(1);
+    pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  EXPECT_GE(process_tree_resident_bytes(getpid()), before + kBytes);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_LT(process_tree_resident_bytes(getpid()), before + kBytes);
+  close(ready[0]);
+  close(ready[1]);
+}
+
 TEST(HostInfoTest, ReadsTheFirstMatchingCpuinfoField) {
   const char* cpuinfo =
       "processor\t: 0\nmodel\t\t: 143\nmodel name\t: Xeon 8480\nflags\t\t: fma avx2\n";
@@ -117,6 +140,8 @@ TEST(SystemSourceTest, AMachineWithoutGpusGivesCpuAndMemoryOnly) {
   const SystemReading second = source->read();
   EXPECT_GE(second.time_s, first.time_s);
   EXPECT_GE(second.cpu_seconds, first.cpu_seconds);
+  EXPECT_GT(first.host_memory_percent, 0);
+  EXPECT_LT(first.host_memory_percent, 100);
   EXPECT_GT(first.memory_percent, 0);
   EXPECT_LT(first.memory_percent, 100);
   EXPECT_TRUE(first.gpus.empty());

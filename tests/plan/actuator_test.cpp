@@ -87,6 +87,27 @@ TEST_F(ActuatorTest, TheDocumentsSpellingOfGptqIsTaken) {
   }
 }
 
+TEST_F(ActuatorTest, WhatHasNoEffectHereIsNamed) {
+  const std::string path = file("c.yaml",
+                                "actuatorIdentifier: SFTTrainer\nparameters:\n  output_dir: /out\n"
+                                "  aim_db: aim://host\n  aim_dashboard_url: http://aim\n");
+  EXPECT_EQ(read(path).output_dir, "/out");
+  std::string all;
+  for (const Diagnostic& warning : warnings_) all += to_string(warning) + "\n";
+  EXPECT_EQ(all, path +
+                     ":3: parameters.output_dir: has no effect: nothing is kept unless it is asked "
+                     "for; expected run --save-model-dir DIR, --checkpoint-dir DIR\n" +
+                     path +
+                     ":4: parameters.aim_db: has no effect: this program has no Aim tracker; "
+                     "expected the result files, which have every step\n" +
+                     path +
+                     ":5: parameters.aim_dashboard_url: has no effect: this program has no Aim "
+                     "tracker; expected sftbench report DIR --format html\n");
+  warnings_.clear();
+  read(file("none.yaml", "parameters: {aim_db: null, aim_dashboard_url: null}"));
+  EXPECT_TRUE(warnings_.empty());
+}
+
 TEST_F(ActuatorTest, AllThatIsWrongIsListed) {
   const std::string path = file("c.yaml",
                                 "actuatorIdentifier: SFTTrain\n"

@@ -529,6 +529,29 @@ TEST_F(ResolveTest, SettingsWithoutEffectAreNoted) {
                   "num_train_epochs 2.0 has no effect since max_steps is above 0"));
 }
 
+TEST_F(ResolveTest, SettingsOfOtherProgramsAreNoted) {
+  EXPECT_THAT(
+      resolved({"fms_hf_tuning_version=3.1.0"}).notes,
+      ElementsAre("fms_hf_tuning_version \"3.1.0\" has no effect on training, which is this "
+                  "program's own; it only decides rule 6"));
+  options_.cpu_ranks = 2;
+  EXPECT_THAT(
+      resolved({"fsdp_use_orig_params=false"}).notes,
+      ElementsAre("fsdp_use_orig_params false has no effect: parameters are sharded as under "
+                  "true, where the optimizer sees each one"));
+  EXPECT_THAT(resolved({"fsdp_use_orig_params=true"}).notes, IsEmpty());
+}
+
+TEST_F(ResolveTest, APartOfAnEpochAndANumberedStrategyAreTakenByTheirMeaning) {
+  options_.cpu_ranks = 2;
+  const TrainingJob job =
+      resolved({"num_train_epochs=0.5", "stop_after_seconds=90.5", "fsdp_sharding_strategy=2"}).job;
+  EXPECT_EQ(job.batches.num_train_epochs, 0.5);
+  EXPECT_EQ(job.batches.stop_after_seconds, 90.5);
+  EXPECT_EQ(job.parallel.strategy, "SHARD_GRAD_OP");
+  EXPECT_EQ(job.inputs.at("fsdp_sharding_strategy"), "SHARD_GRAD_OP");
+}
+
 TEST_F(ResolveTest, GpusThatAreNotListedAreNotedWithTheNearest) {
   EXPECT_THAT(resolved({"number_gpus=1", "gpu_model=NVIDIA-H100-PCI"}).notes,
               ElementsAre("gpu_model NVIDIA-H100-PCI is not in config/gpus.yaml, so its MFU is not "

@@ -7,6 +7,8 @@
                                           trained ones, and for every tokenizer under the folder SHARED
   tokenizer.py builtin                   datasets/tokenizer/: the byte-level BPE that ships with the program
   tokenizer.py unicode                    unicode.json: normal forms and splits over every code point, as CRC-32
+  tokenizer.py sets                       sets.json: what one-character patterns match, of every code point, as CRC-32
+  tokenizer.py variants                   variants.json: ids of trained tokenizers with other steps around the model
   tokenizer.py special SHARED            what transformers makes of fms-hf-tuning's special tokens
 
 The 10,000 strings are not stored: `Strings` below and in tests/data/tokenizer_golden_test.cpp draw the same ones.
@@ -27,6 +29,7 @@ HERE = Path(__file__).resolve().parent / "tokenizers"
 ROOT = HERE.parent.parent.parent
 COUNT = 10_000
 SAMPLES = 150
+SOME = 4000  # strings of variants.json
 
 PARTS = {
     "words": "the of Turbine harbour don't I'LL we've they're it's O'Neil 'tis can't'd HELLO'S naïve café coöperate "
@@ -298,6 +301,95 @@ def unicode():
     (HERE / "unicode.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
+# Of [[:name:]], [[:^name:]] and \p{name}; many are not what PCRE2 means by the name.
+POSIX = "alnum alpha ascii blank cntrl digit graph lower print punct space upper xdigit word".split()
+SETS = ([f"[[:{name}:]]" for name in POSIX] + [f"[[:^{name}:]]" for name in ("cntrl", "digit", "space", "upper")]
+        + [rf"\p{{{name}}}" for name in POSIX]
+        + [rf"\p{{{name}}}" for name in (
+            "Alphabetic Lowercase Uppercase Emoji Emoji_Presentation Emoji_Modifier Emoji_Modifier_Base Emoji_Component "
+            "Extended_Pictographic Ideographic White_Space Any Assigned PosixPunct Hex_Digit Unified_Ideograph "
+            "Regional_Indicator Letter Uppercase_Letter Lm Mark Nonspacing_Mark Number Nd Punctuation Symbol Currency_Symbol "
+            "Separator Other Cf Co Han Hiragana Katakana Greek Hangul Thai Kannada "
+            "Bengali").split()]
+        + [r"\p{^Alphabetic}", r"\P{Emoji}", r"\p{ lower_case-letter }", "[^[:alpha:]]", "[[:alpha:][:digit:]]",
+           r"[a\p{Emoji}\P{L}]", r"[\p{punct}[:blank:]x-z]", r"\w", r"\d", r"\D", r"\s", r"\h", r"\v", r"\N", "."])
+
+
+def sets():
+    """CRC of the code points, as 32-bit integers, that each pattern matches."""
+    chars = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+    result = {}
+    for pattern in SETS:
+        delete, crc, count = normalizers.Replace(Regex(pattern), ""), 0, 0
+        for start in range(0, len(chars), 16384):
+            chunk = chars[start : start + 16384]
+            kept = set(map(ord, delete.normalize_str("".join(map(chr, chunk)))))
+            matched = [c for c in chunk if c not in kept]
+            crc, count = zlib.crc32(struct.pack(f"<{len(matched)}I", *matched), crc), count + len(matched)
+        result[pattern] = {"count": count, "crc": crc}
+    (HERE / "sets.json").write_text(json.dumps(result, indent=1) + "\n")
+
+
+def variants():
+    """CRC of all ids of the test strings, and the ids of the first ones, for other steps around trained models."""
+    first = pre_tokenizers.Metaspace(prepend_scheme="first")
+    first_whole = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+
+    def steps(*parts):
+        return pre_tokenizers.Sequence(list(parts))
+
+    def forms(*parts):
+        return normalizers.Sequence(list(parts))
+
+    cases = {  # name: (trained tokenizer, what is put in its place)
+        "first_alone": ("mistral", {"pre_tokenizer": first}),
+        "first_behind_white_space": ("mistral", {"pre_tokenizer": steps(pre_tokenizers.WhitespaceSplit(), first)}),
+        "first_behind_words": ("mistral", {"pre_tokenizer": steps(pre_tokenizers.Whitespace(), first_whole)}),
+        "first_behind_removed": ("mistral", {"pre_tokenizer": steps(pre_tokenizers.Split(" ", "removed"), first)}),
+        "first_behind_pattern": ("mistral", {"pre_tokenizer": steps(
+            pre_tokenizers.Split(Regex(r"[\p{P}\s]+"), "removed"), first)}),
+        "first_behind_punctuation": ("mistral", {"pre_tokenizer": steps(
+            pre_tokenizers.Punctuation("merged_with_next"), first)}),
+        "first_behind_delimiter": ("mistral", {"pre_tokenizer": steps(pre_tokenizers.CharDelimiterSplit("a"), first)}),
+        "first_behind_bytes": ("mistral", {"pre_tokenizer": steps(
+            pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=True), first)}),
+        "first_twice": ("mistral", {"pre_tokenizer": steps(first, pre_tokenizers.Digits(), first)}),
+        "strip": ("mistral", {"normalizer": normalizers.Strip(), "pre_tokenizer": first}),
+        "strip_accents": ("mistral", {"normalizer": forms(normalizers.NFKD(), normalizers.StripAccents()),
+                                      "pre_tokenizer": steps(pre_tokenizers.Digits(), first)}),
+        "compose": ("mistral", {"normalizer": forms(normalizers.NFKC(), normalizers.Lowercase()),
+                                "pre_tokenizer": steps(pre_tokenizers.Split(Regex("f|1|[^a-z ]"), "isolated"), first)}),
+        "replace_beginning": ("mistral", {"normalizer": normalizers.Replace(Regex(r"^[\p{L}\s]{2}"), "~a"),
+                                          "pre_tokenizer": first}),
+        "remove_beginning": ("mistral", {"normalizer": normalizers.Replace(Regex(r"^[\p{L}\s]+"), ""),
+                                         "pre_tokenizer": steps(pre_tokenizers.Digits(), first)}),
+        "replace_one": ("mistral", {"normalizer": forms(normalizers.Replace(" ", "_"), normalizers.Replace("t", "a b")),
+                                    "pre_tokenizer": steps(pre_tokenizers.Split(" ", "removed"), first)}),
+        "prepend": ("mistral", {"normalizer": forms(normalizers.Strip(), normalizers.Prepend("x ")),
+                                "pre_tokenizer": steps(pre_tokenizers.WhitespaceSplit(), first)}),
+        "posix": ("gpt2", {"pre_tokenizer": steps(
+            pre_tokenizers.Split(Regex(r"[[:upper:]]?[[:alpha:]]+|[[:digit:]]{1,3}| ?[[:punct:]]+|\p{Emoji}+|[[:space:]]+"),
+                                 "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False))}),
+        "roberta": ("gpt2", {"post_processor": processors.RobertaProcessing(("the", 7), ("<|endoftext|>", 0))}),
+        "bert": ("gpt2", {"post_processor": processors.BertProcessing(("</s>", 9), ("<s>", 8))}),
+        "bert_in_sequence": ("gpt2", {"post_processor": processors.Sequence(
+            [processors.ByteLevel(), processors.BertProcessing(("</s>", 9), ("<s>", 8))])}),
+    }
+    texts = [s.decode("utf-8", "replace") for s in all_strings()][:SOME]
+    result = {}
+    for name, (base, changes) in cases.items():
+        t = Tokenizer.from_file(str(HERE / f"{base}.json"))
+        for part, step in changes.items():
+            setattr(t, part, step)
+        data = json.loads(t.to_str())
+        ids = [e.ids for e in t.encode_batch(texts)]
+        crcs = [zlib.crc32(struct.pack(f"<{len(row)}i", *row)) for row in ids]
+        result[name] = {"base": base, "changes": {part: data[part] for part in changes},
+                        "crc": zlib.crc32(struct.pack(f"<{len(crcs)}I", *crcs)), "sample": ids[:20]}
+    (HERE / "variants.json").write_text(json.dumps(result, separators=(",", ":")) + "\n")
+
+
 def special(shared):
     """fms-hf-tuning's dictionary, added by transformers to the tokenizers of SHARED: roles, ids, a text's ids."""
     from transformers import PreTrainedTokenizerFast
@@ -334,6 +426,10 @@ def main():
         builtin()
     elif what == "unicode":
         unicode()
+    elif what == "sets":
+        sets()
+    elif what == "variants":
+        variants()
     elif what == "special":
         special(shared)
 

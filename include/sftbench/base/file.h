@@ -1,4 +1,7 @@
 // Files: whole reads, memory maps, and writes that leave either the whole file or nothing.
+//
+// Whatever is read is a regular file, or a link to one. Nothing else is ever opened: a pipe that nobody
+// writes to would wait forever, a device may never end, and opening one may start something.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +10,21 @@
 #include <string>
 #include <string_view>
 
+#include "sftbench/base/owned_fd.h"
+
 namespace sftbench {
 
-// The whole file. InputError (path and the system's reason) when it cannot be read.
-std::string read_file(const std::filesystem::path& path);
+// A regular file, open to read. InputError ("PATH: is a pipe; expected a regular file", or the system's
+// reason) when there is none.
+OwnedFd open_regular_file(const std::filesystem::path& path);
+
+// Nothing that is read whole is nearly as large: a dataset, an image of a disk or the weights were named by
+// mistake.
+constexpr size_t kMostBytesReadWhole = size_t{1} << 30;
+
+// The whole file. InputError (path and the system's reason) when it cannot be read or is larger than
+// `most_bytes`.
+std::string read_file(const std::filesystem::path& path, size_t most_bytes = kMostBytesReadWhole);
 
 // Writes a temporary file beside `path`, fsyncs it, renames it over `path` and fsyncs the folder:
 // a reader sees the old content or the new, also after a crash or on a full disk.
@@ -36,10 +50,11 @@ class AtomicFile {
   bool named_ = false;  // `temporary_` stands in the folder
 };
 
-// A read-only memory map of a whole file; unmapped on destruction. InputError when it cannot be opened.
+// A read-only memory map of a whole file; unmapped on destruction. InputError when it cannot be opened or is
+// larger than `most_bytes`.
 class MappedFile {
  public:
-  explicit MappedFile(const std::filesystem::path& path);
+  explicit MappedFile(const std::filesystem::path& path, uint64_t most_bytes = UINT64_MAX);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -61,11 +76,6 @@ class RandomAccessFile {
  public:
   // InputError when it cannot be opened.
   explicit RandomAccessFile(std::filesystem::path path);
-  ~RandomAccessFile();
-  RandomAccessFile(RandomAccessFile&& other) noexcept;
-  RandomAccessFile& operator=(RandomAccessFile&& other) noexcept;
-  RandomAccessFile(const RandomAccessFile&) = delete;
-  RandomAccessFile& operator=(const RandomAccessFile&) = delete;
 
   // Reads up to `size_bytes` bytes from `offset_bytes` on; fewer only at the end of the file.
   // InputError when it cannot be read.
@@ -73,7 +83,7 @@ class RandomAccessFile {
 
  private:
   std::filesystem::path path_;
-  int fd_ = -1;
+  OwnedFd file_;
 };
 
 // Where the files that ship with the program are found (`experiments/`, `config/`, `datasets/`):

@@ -17,7 +17,7 @@ namespace sftbench {
 enum class PropertyKind { kString, kInteger, kNumber, kBoolean, kStringList };
 std::string_view to_string(PropertyKind kind);
 
-// A grid of numbers: lower, lower + interval, ... below upper.
+// A grid of numbers: lower, lower + interval, ... below upper. Interval 0: every number between them.
 struct NumberRange {
   double lower = 0;
   double upper = 0;  // exclusive
@@ -33,6 +33,7 @@ struct PropertySpec {
   bool open = false;                // values that are not in `values` are legal, too
   Json default_value;               // null for None and for required properties
   std::vector<std::string> values;  // legal texts; for string lists: of their elements
+  bool numbered = false;            // 1, 2, ... stand for `values` in their order
   std::string values_from;          // "models" or "gpus": `values` are the names of that catalogue
   std::optional<NumberRange> range;
   int64_t length = 0;  // string lists: number of elements

@@ -5,8 +5,8 @@
 // power over enforced limit. All are 0.0 when the run uses no GPU, and absent when NVML could not
 // be read. CPU: cpu_compute_utilization is CPU time over wall time (100 = one core busy
 // throughout), which is the mean of the samples' percentages weighted by their lengths;
-// cpu_memory_utilization is the mean of the machine's memory in use, as AIM's memory_percent. Rates
-// divide exact counts by the time from the start of the first measured step to the end of the last,
+// cpu_memory_utilization is the mean share of the machine's memory that the run's processes hold
+// (the documents: "of the training process"). Rates divide exact counts by the time from the start of the first measured step to the end of the last,
 // each rank's by its own clock, and are summed over ranks; train_runtime is that time on rank 0.
 // Hugging Face estimates some of them. `per GPU` divides by max(1, GPUs). Source: documentation of
 // the SFTTrainer actuator, "Measured properties"; order: ado's CSV.
@@ -77,6 +77,9 @@ std::vector<SystemReading> samples_since(const std::vector<SystemReading>& sampl
 // Four token rates, by name: padded, dataset, loss-bearing tokens per second, and padded tokens per
 // second and device. Unlike the properties they are always given, since they are always exact.
 Json token_rates(const MeasuredSpan& span, int devices);
+
+// Percent of the machine's memory in use by anybody, the mean over time and nodes; null without a sample.
+Json host_memory_percent(const std::vector<ProcessSamples>& processes);
 
 // Energy that each GPU drew over the samples, from its counter, joules; null where it has none.
 Json gpu_energy_joules(const std::vector<SystemReading>& samples);

@@ -28,6 +28,10 @@ std::optional<int64_t> kilobyte_field_bytes(std::string_view text, std::string_v
 // this process to the microsecond.
 double process_tree_cpu_seconds(pid_t root);
 
+// Resident sets of the process and of all its living descendants (ranks), added up, bytes: pages that they
+// share count for each, as in psutil's memory_percent of a process.
+int64_t process_tree_resident_bytes(pid_t root);
+
 // Largest resident set that this process has had (VmHWM), bytes.
 int64_t peak_rss_bytes();
 

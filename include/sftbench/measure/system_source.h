@@ -22,8 +22,9 @@ struct GpuReading {
 struct SystemReading {
   double time_s = 0;             // steady_seconds()
   double cpu_seconds = 0;        // counter: CPU time of this process and its descendants
-  double memory_percent = 0;     // of the machine's memory in use, as AIM reports memory_percent
+  double memory_percent = 0;  // of the machine's memory: what this process and its descendants hold
   std::vector<GpuReading> gpus;  // those that the run uses, always in the same order
+  double host_memory_percent = 0;  // in use by anybody, as AIM reports memory_percent
 };
 
 class SystemSource {

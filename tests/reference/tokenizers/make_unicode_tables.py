@@ -22,11 +22,10 @@ CLASSES = ["kLetter", "kNumber", "kSpace", "kDigit", "kWord", "kPunctuation", "k
 def matched_by(pattern):
     """Code points that an Oniguruma pattern of one character matches."""
     found = set()
-    split = P.Split(Regex(pattern), "removed", invert=True)
-    for start in range(0, len(CODE_POINTS), 4096):
-        chunk = CODE_POINTS[start : start + 4096]
-        for _, (first, last) in split.pre_tokenize_str("".join(map(chr, chunk))):
-            found.update(chunk[first:last])
+    delete = N.Replace(Regex(pattern), "")
+    for start in range(0, len(CODE_POINTS), 16384):
+        chunk = CODE_POINTS[start : start + 16384]
+        found.update(set(chunk) - set(map(ord, delete.normalize_str("".join(map(chr, chunk))))))
     return found
 
 
@@ -64,9 +63,18 @@ def runs(value_of):
     return result
 
 
+# What a pattern may ask of a character besides its general category (src/data/tokenizer_onig.cpp), and the
+# scripts of Unicode 14 that have gained characters since.
+PROPERTIES = ("Alphabetic Lowercase Emoji Emoji_Presentation Emoji_Modifier_Base Extended_Pictographic Ideographic "
+              "Common Inherited Latin Cyrillic Arabic Han Hiragana Katakana Kannada Lao Devanagari Balinese Telugu "
+              "Khojki Egyptian_Hieroglyphs Bengali Georgian Khitan_Small_Script Brahmi Gurmukhi "
+              "Tirhuta").split()
+
+
 def newer_than_pcre2():
     """Code points whose general category Oniguruma knows and Unicode 14 (PCRE2 10.40 to 10.42) does not yet:
-    replaced, in the text that PCRE2 sees, by a code point of the same category and the same UTF-8 length."""
+    replaced, in the text that PCRE2 sees, by a code point of the same category, the same properties and the same
+    UTF-8 length. A character of a script that is newer itself is replaced by one of any script."""
     categories = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cf".split()
     newer = {}
     assert unicodedata.unidata_version == "14.0.0", "run with Python 3.11"
@@ -74,12 +82,26 @@ def newer_than_pcre2():
         for c in matched_by(rf"\p{{{category}}}"):
             if unicodedata.category(chr(c)) != category:
                 newer[c] = category
-    han = matched_by(r"\p{Han}")
+    sets = {name: matched_by(rf"\p{{{name}}}") for name in PROPERTIES}
+    scripts = set(PROPERTIES[PROPERTIES.index("Common"):])
+
+    def signature(c, category, names):
+        return (category, len(chr(c).encode()), *(name for name in names if c in sets[name]))
+
+    without_script = [name for name in PROPERTIES if name not in scripts]
+    first = {}
+    for c in CODE_POINTS:
+        category = unicodedata.category(chr(c))
+        if category not in ("Cn", "Co", "Cs"):
+            for names in (PROPERTIES, without_script):
+                first.setdefault((names is PROPERTIES, signature(c, category, names)), c)
     replacement = {}
     for c, category in newer.items():
-        length = len(chr(c).encode())
-        replacement[c] = 0x20000 if c in han and category == "Lo" else next(
-            r for r in CODE_POINTS if unicodedata.category(chr(r)) == category and len(chr(r).encode()) == length)
+        same = first.get((True, signature(c, category, PROPERTIES)))
+        has_script = any(c in sets[name] for name in scripts)
+        if same is None or not has_script:
+            same = first[False, signature(c, category, without_script)]
+        replacement[c] = same
     return runs(replacement.get)
 
 
