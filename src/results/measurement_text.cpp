@@ -47,7 +47,7 @@ std::string speed(const Measurement& m) {
   if (!rate.is_number()) return {};
   std::string text = quantity_text(rate.get<double>()) + " tokens/s";
   const Json per_gpu = at(m.measured, "/train_tokens_per_gpu_per_second");
-  if (per_gpu.is_number() && per_gpu != rate) {
+  if (uses_gpus(m) && per_gpu.is_number() && per_gpu != rate) {
     text += " (" + quantity_text(per_gpu.get<double>()) + " per GPU)";
   }
   std::vector<Scalar> seconds;

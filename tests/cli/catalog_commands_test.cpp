@@ -94,14 +94,14 @@ TEST(ExpandTest, BlocksOfALargeSpaceMakeOneDocument) {
 
 TEST(ExperimentsTest, ListsAndDescribes) {
   EXPECT_THAT(output_of({"experiments"}),
-              HasSubstr("finetune_full_benchmark-v1.0.0       full              4        28"));
+              HasSubstr("finetune_full_benchmark-v1.0.0       full              4        30"));
   const std::string full = output_of({"experiments", "finetune_full_benchmark-v1.0.0"});
   EXPECT_THAT(full, HasSubstr("\nRequired properties\n  model_name "));
   EXPECT_THAT(full, HasSubstr("an integer from 1 to 4096 [entries]"));
   EXPECT_THAT(full, HasSubstr("learning_rate              1e-05"));
   const Json json =
       Json::parse(output_of({"experiments", "finetune_full_benchmark-v1.0.0", "--format", "json"}));
-  EXPECT_EQ(json["properties"].size(), 32U);
+  EXPECT_EQ(json["properties"].size(), 34U);
   EXPECT_EQ(json["measured"].size(), 23U);
   EXPECT_EQ(output_of({"experiments", "finetune_full_benchmrk-v1.0.0"}),
             "unknown experiment 'finetune_full_benchmrk-v1.0.0'; expected one of "
@@ -113,7 +113,7 @@ TEST(ExperimentsTest, ListsAndDescribes) {
 }
 
 TEST(ModelsTest, ListsAndDescribesWithSources) {
-  EXPECT_EQ(lines(output_of({"models"})), 43);
+  EXPECT_EQ(lines(output_of({"models"})), 44);
   EXPECT_THAT(output_of({"models"}), testing::ContainsRegex("granite-3.1-2b .* yes  "));
   EXPECT_THAT(output_of({"models"}), testing::ContainsRegex("granite-4.0-h-small .* no   "));
   const std::string full = output_of({"models", "granite-3.1-2b"});

@@ -89,7 +89,8 @@ TEST(SelectionTest, SeveralExperimentsNeedAChoiceThatIsShown) {
       chosen({kTwoExperiments, "--entity", "0"}),
       HasSubstr("the space has 2 experiments and one is measured; expected a choice:\n"
                 "  --experiment "
-                "SFTTrainer.finetune_full_benchmark-v1.0.0-gradient_accumulation_steps.1-"));
+                "SFTTrainer.finetune_full_benchmark-v1.0.0-auto_stop_method.WARMUP_60S_STABLE_120S_"
+                "OR_10_STEPS-gradient_accumulation_steps.1\n"));
   EXPECT_THAT(chosen({kTwoExperiments, "--entity", "0", "--experiment", id}),
               HasSubstr("batch_size.8-"));
 }
@@ -108,7 +109,7 @@ TEST(SelectionTest, ASpaceIsNeeded) {
 
 TEST(SelectionTest, TheGenerationOfAdosIdsIsChosen) {
   EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--ado-ids", "1.9"}),
-            "--ado-ids: unknown value '1.9'; expected 1.7 or 1.8; did you mean '1.8'?");
+            "--ado-ids: unknown value '1.9'; expected 1.7 or 1.8; did you mean '1.7'?");
   EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--ado-ids", "1.7"}),
             "model_name.smollm2-135m-number_gpus.0-model_max_length.256-batch_size.1.0-gradient_"
             "checkpointing.0");

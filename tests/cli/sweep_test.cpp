@@ -23,11 +23,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
-using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
+using testing::StartsWith;
 using testing::UnorderedElementsAre;
 
 constexpr const char* kExperiment = "finetune_full_benchmark-v1.0.0";
@@ -280,7 +280,7 @@ TEST_F(SweepTest, OneEntityOfASpace) {
   EXPECT_EQ(sweep({"--entity", "3"}).status, 0);
   ASSERT_THAT(measurements(), SizeIs(1));
   EXPECT_THAT(measurements().front().at("entity_id").get<std::string>(),
-              EndsWith("model_max_length.128-batch_size.2"));
+              StartsWith("batch_size.2-gpu_model.NVIDIA-H100-PCIe-model_max_length.128-"));
 }
 
 TEST_F(SweepTest, AnOperationSaysWhichEntitiesInWhichOrder) {

@@ -150,7 +150,7 @@ TEST_F(TuningCommandTest, RanksAboveTheSmallestDimensionAreRefused) {
             "features: a rank is between 1 and the smaller of the two");
 }
 
-TEST_F(TuningCommandTest, PropertiesOfOtherMethodsAndValuesOutOfRangeAreInputErrors) {
+TEST_F(TuningCommandTest, ValuesOutOfRangeAreInputErrors) {
   const auto said = [&](const char* experiment, const char* setting) {
     const ProgramResult ended = run(words(experiment, {setting}));
     EXPECT_EQ(ended.status, 2);
@@ -159,12 +159,15 @@ TEST_F(TuningCommandTest, PropertiesOfOtherMethodsAndValuesOutOfRangeAreInputErr
   };
   EXPECT_EQ(said(kLora, "r=33"),
             "sftbench: --set r: 33 is no value of r; expected an integer from 1 to 32\n");
-  EXPECT_EQ(said(kPrompt, "r=4"),
-            "sftbench: --set r: unknown property 'r'; expected a property of "
-            "finetune_pt_benchmark-v1.0.0\n");
   EXPECT_EQ(said(kGptq, "torch_dtype=bfloat16"),
             "sftbench: --set torch_dtype: 'bfloat16' is no value of torch_dtype; expected one of "
             "float16; did you mean 'float16'?\n");
+}
+
+TEST_F(TuningCommandTest, APropertyOfAnotherMethodIsNamedAsWithoutEffect) {
+  const ProgramResult ended = run(words(kPrompt, {"r=4"}));
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_THAT(ended.err, HasSubstr("--set r: 'r' has no effect on finetune_pt_benchmark-v1.0.0"));
 }
 
 TEST_F(TuningCommandTest, TargetsThatMatchNothingListWhatThereIs) {
