@@ -4,10 +4,11 @@
 // time; gpu_memory_utilization_peak is the max over GPUs of the max over time; power percent is
 // power over enforced limit. All are 0.0 when the run uses no GPU, and absent when NVML could not
 // be read. CPU: cpu_compute_utilization is CPU time over wall time (100 = one core busy
-// throughout), which is the mean of the samples' percentages weighted by their lengths;
+// throughout), which is the mean of the samples' percentages weighted by their lengths.
 // cpu_memory_utilization is the mean share of the machine's memory that the run's processes hold
-// (the documents: "of the training process"). Rates divide exact counts by the time from the start of the first measured step to the end of the last,
-// each rank's by its own clock, and are summed over ranks; train_runtime is that time on rank 0.
+// (the documents: "of the training process"). Rates divide exact counts by the time from the start of
+// the first measured step to the end of the last. Each rank's time is that of its own clock, and the
+// rates are summed over ranks. train_runtime is that time on rank 0.
 // Hugging Face estimates some of them. `per GPU` divides by max(1, GPUs). Source: documentation of
 // the SFTTrainer actuator, "Measured properties"; order: ado's CSV.
 #pragma once

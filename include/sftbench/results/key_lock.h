@@ -1,6 +1,6 @@
 // One lock per measurement key: no two processes measure one key at the same time. They may be sweeps
-// or runs, on one machine or on several that share the folder. (NFSv4 is specified to pass these
-// open-file-description locks on to its server.) The lock belongs to the open file, so a child that
+// or runs, on one machine or on several that share the folder. NFSv4 is specified to pass these
+// open-file-description locks on to its server. The lock belongs to the open file, so a child that
 // inherits the descriptor keeps it even when its parent is killed. The kernel releases it when the
 // last holder ends, so no lock is ever stale. The file is removed when nobody needs it. Its content,
 // host and process, is for people.

@@ -67,7 +67,8 @@ Measurement measurement_from_json(const Json& json, const std::string& origin);
 void set_outcome(Measurement& measurement, Status status, Reason reason);
 
 // What `run` prints. As a table for people: what was measured and how it ended, speed, loss, memory,
-// MFU and energy in a line each, then property, value, unit. As csv and md: one row with ids, status, reason and properties.
+// MFU and energy in a line each, then property, value, unit. As csv and md: one row with ids, status,
+// reason and properties.
 // As json and jsonl: the whole measurement.
 std::string render(const Measurement& measurement, OutputFormat format);
 
