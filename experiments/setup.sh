@@ -54,6 +54,8 @@ if [ -n "$wants_parquet" ] && [ ! -d "build/pyarrow/pyarrow-$pyarrow.dist-info" 
   fi
 fi
 
+# An empty cache has nothing to find, so that running the preprocessor first would only cost time.
+[ -d "${CCACHE_DIR:-$HOME/.cache/ccache}" ] || export CCACHE_DEPEND=true
 cmake --preset release >build-configure.log 2>&1 || { cat build-configure.log >&2; exit 1; }
 rm -f build-configure.log
 cmake --build --preset release ${1:+--target "$@"}

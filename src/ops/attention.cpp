@@ -16,7 +16,7 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-const AttentionImpl& implementation(const Tensor& x) {
+const AttentionImpl& attention_for(const Tensor& x) {
   return has_cpu_kernels(x) ? kAttentionCpu : kAttentionAten;
 }
 
@@ -25,7 +25,7 @@ class CausalAttention : public torch::autograd::Function<CausalAttention> {
   static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
                         double scale, int64_t window, const std::vector<int64_t>& offsets,
                         const Dropout& dropout) {
-    const auto [output, lse] = implementation(q).forward(q, k, v, scale, window, offsets, dropout);
+    const auto [output, lse] = attention_for(q).forward(q, k, v, scale, window, offsets, dropout);
     ctx->save_for_backward({q, k, v, output, lse});
     ctx->saved_data["scale"] = scale;
     ctx->saved_data["window"] = window;
@@ -39,7 +39,7 @@ class CausalAttention : public torch::autograd::Function<CausalAttention> {
     const variable_list saved = ctx->get_saved_variables();
     const Dropout dropout = {ctx->saved_data["dropout"].toDouble(),
                              static_cast<uint64_t>(ctx->saved_data["seed"].toInt())};
-    const auto [q, k, v] = implementation(saved[0]).backward(
+    const auto [q, k, v] = attention_for(saved[0]).backward(
         output_gradients[0].contiguous(), saved[0], saved[1], saved[2], saved[3], saved[4],
         ctx->saved_data["scale"].toDouble(), ctx->saved_data["window"].toInt(),
         ctx->saved_data["offsets"].toIntVector(), dropout);
@@ -95,7 +95,7 @@ Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, doubl
                               (q.requires_grad() || k.requires_grad() || v.requires_grad());
   return differentiable
              ? CausalAttention::apply(qc, kc, vc, scale, window, packed.offsets, dropout)
-             : implementation(q).forward(qc, kc, vc, scale, window, packed.offsets, dropout).first;
+             : attention_for(q).forward(qc, kc, vc, scale, window, packed.offsets, dropout).first;
 }
 
 }  // namespace sftbench::ops

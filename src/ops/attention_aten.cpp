@@ -4,6 +4,7 @@
 
 #include "ops/attention_impl.h"
 #include "ops/dropout_mask.h"
+#include "ops/shapes.h"
 #include "sftbench/base/torch.h"
 
 namespace sftbench::ops {
@@ -20,10 +21,6 @@ struct Tile {
 Tile tile_at(int64_t begin, int64_t length, int64_t window) {
   const int64_t end = std::min(begin + kQueryTile, length);
   return {begin, end, window > 0 ? std::max<int64_t>(0, begin - window + 1) : 0, end};
-}
-
-torch::Dtype wide_dtype(const Tensor& x) {
-  return x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
 }
 
 // [tile queries, keys]: true where the query must not see the key.

@@ -34,7 +34,7 @@ std::string name_of(torch::Dtype dtype) {
   }
 }
 
-std::string describe(torch::Dtype dtype, at::IntArrayRef sizes, torch::Device device) {
+std::string described(torch::Dtype dtype, at::IntArrayRef sizes, torch::Device device) {
   return name_of(dtype) + " " + join(sizes) + " on " + device.str();
 }
 
@@ -42,7 +42,7 @@ std::string describe(torch::Dtype dtype, at::IntArrayRef sizes, torch::Device de
 
 std::string describe(const torch::Tensor& tensor) {
   if (!tensor.defined()) return "an undefined tensor";
-  return describe(tensor.scalar_type(), tensor.sizes(), tensor.device());
+  return described(tensor.scalar_type(), tensor.sizes(), tensor.device());
 }
 
 void require(bool holds, const char* op, const std::string& expected, const std::string& found) {
@@ -58,7 +58,7 @@ void require_like(const torch::Tensor& tensor, const char* op, const char* name,
   }
   if (same) return;
   require(false, op,
-          std::string(name) + " must be " + describe(like.scalar_type(), shape, like.device()),
+          std::string(name) + " must be " + described(like.scalar_type(), shape, like.device()),
           describe(tensor));
 }
 

@@ -1,4 +1,5 @@
 #include "ops/cross_entropy_impl.h"
+#include "ops/shapes.h"
 
 #include "sftbench/base/torch.h"
 
@@ -9,7 +10,7 @@ using torch::Tensor;
 Tensor cross_entropy_aten(Tensor& logits, const Tensor& labels, double logit_scale,
                           double gradient_scale) {
   if (logit_scale != 1.0) logits.mul_(logit_scale);
-  const auto wide = logits.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+  const auto wide = wide_dtype(logits);
   Tensor log_probabilities = at::log_softmax(logits, -1, wide);
   const Tensor column = labels.unsqueeze(-1);
   const Tensor loss = log_probabilities.gather(-1, column).sum(torch::kFloat64).neg();

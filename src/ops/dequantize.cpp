@@ -14,29 +14,29 @@ namespace {
 
 using torch::Tensor;
 
-constexpr const char* kOp = "dequantize";
+constexpr const char* kDequantize = "dequantize";
 
 void check_weight(const GptqWeight& weight) {
   const int64_t bits = weight.bits, in = weight.in_features(), out = weight.out_features();
   const int64_t groups = weight.scales.size(0);
-  require(bits == 2 || bits == 3 || bits == 4 || bits == 8, kOp, "2, 3, 4 or 8 bits",
+  require(bits == 2 || bits == 3 || bits == 4 || bits == 8, kDequantize, "2, 3, 4 or 8 bits",
           std::to_string(bits));
-  require(in % kPackedCodes == 0 && out % kPackedCodes == 0, kOp, "features in multiples of 32",
+  require(in % kPackedCodes == 0 && out % kPackedCodes == 0, kDequantize, "features in multiples of 32",
           std::to_string(in) + " to " + std::to_string(out));
-  require_like(weight.qweight, kOp, "qweight", {in / kPackedCodes * bits, out}, weight.g_idx);
-  require_like(weight.qzeros, kOp, "qzeros", {groups, out / kPackedCodes * bits}, weight.g_idx);
-  require(weight.g_idx.scalar_type() == torch::kInt32, kOp, "codes and groups of int32",
+  require_like(weight.qweight, kDequantize, "qweight", {in / kPackedCodes * bits, out}, weight.g_idx);
+  require_like(weight.qzeros, kDequantize, "qzeros", {groups, out / kPackedCodes * bits}, weight.g_idx);
+  require(weight.g_idx.scalar_type() == torch::kInt32, kDequantize, "codes and groups of int32",
           describe(weight.g_idx));
-  require(weight.scales.scalar_type() == torch::kFloat16, kOp, "scales of float16",
+  require(weight.scales.scalar_type() == torch::kFloat16, kDequantize, "scales of float16",
           describe(weight.scales));
   for (const Tensor& tensor : {weight.qweight, weight.qzeros, weight.scales, weight.g_idx})
-    require(tensor.is_contiguous(), kOp, "contiguous tensors", describe(tensor));
+    require(tensor.is_contiguous(), kDequantize, "contiguous tensors", describe(tensor));
 }
 
 void check_range(const FeatureRange& range, int64_t features) {
   require(range.begin % kPackedCodes == 0 && range.count % kPackedCodes == 0 && range.begin >= 0 &&
               range.begin + range.count <= features,
-          kOp, "a range of whole words within " + std::to_string(features) + " features",
+          kDequantize, "a range of whole words within " + std::to_string(features) + " features",
           std::to_string(range.begin) + " + " + std::to_string(range.count));
 }
 
@@ -118,8 +118,8 @@ void dequantize_into(Tensor target, const GptqWeight& weight, FeatureRange in, F
   check_weight(weight);
   check_range(in, weight.in_features());
   check_range(out, weight.out_features());
-  require_float(target, kOp, "target");
-  require(target.is_contiguous() && target.sizes() == at::IntArrayRef({in.count, out.count}), kOp,
+  require_float(target, kDequantize, "target");
+  require(target.is_contiguous() && target.sizes() == at::IntArrayRef({in.count, out.count}), kDequantize,
           "a contiguous target of the ranges' sizes", describe(target));
   if (target.numel() == 0) return;
   if (has_cpu_kernels(target)) return dequantize_cpu(target, weight, in, out);

@@ -4,6 +4,7 @@
 
 #include "ops/checks.h"
 #include "ops/gemm.h"
+#include "ops/shapes.h"
 #include "ops/torch_version.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/dequantize.h"
@@ -17,16 +18,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr int64_t kMultiple = 32;
-
-Tensor rows(const Tensor& tensor) {
-  return tensor.reshape({-1, tensor.size(-1)}).contiguous();
-}
-
-std::vector<int64_t> with_last(const Tensor& tensor, int64_t last) {
-  std::vector<int64_t> sizes = tensor.sizes().vec();
-  sizes.back() = last;
-  return sizes;
-}
 
 // Calls use(range, workspace) on ranges that cover `features`, each as long as the workspace allows
 // where a feature takes `width` elements.

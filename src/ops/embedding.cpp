@@ -17,7 +17,7 @@ Tensor lookup(const Tensor& ids, const Tensor& weight) {
   return at::embedding(weight, ids);
 }
 
-AddRowsByToken implementation(const Tensor& weight) {
+AddRowsByToken add_rows_for(const Tensor& weight) {
   return has_cpu_kernels(weight) && weight.is_contiguous() ? add_rows_by_token_cpu
                                                            : add_rows_by_token_aten;
 }
@@ -36,7 +36,7 @@ class Embedding : public torch::autograd::Function<Embedding> {
     const Tensor rows = output_gradients[0].reshape({-1, weight.size(1)}).contiguous();
     return {Tensor(), accumulate_gradient(weight, [&](Tensor& target, double beta) {
               if (beta == 0.0) target.zero_();
-              implementation(target)(target, ids, rows);
+              add_rows_for(target)(target, ids, rows);
             })};
   }
 };

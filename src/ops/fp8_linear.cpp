@@ -6,6 +6,7 @@
 
 #if SFTBENCH_TORCH_2
 #include "ops/checks.h"
+#include "ops/shapes.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
 #if SFTBENCH_CUDA
@@ -41,10 +42,6 @@ Scaled to_fp8(const Tensor& x, torch::Dtype dtype) {
   return {(x / scale.view({1})).clamp_(-largest, largest).to(dtype), scale};
 }
 
-Tensor rows(const Tensor& tensor) {
-  return tensor.reshape({-1, tensor.size(-1)}).contiguous();
-}
-
 // a [M, K] b^T [K, N], both row-major.
 Tensor multiply_nt(const Scaled& a, const Scaled& b, torch::Dtype dtype, bool fast_sums) {
   return at::_scaled_mm(a.values, b.values.t(), a.scale, b.scale, /*bias=*/{}, /*scale_result=*/{},
@@ -71,12 +68,6 @@ Tensor forward_rows(const Scaled& x, const Tensor& weight, const Tensor& bias) {
   Tensor y = multiply_nt(x, to_fp8(weight.detach(), torch::kFloat8_e4m3fn), torch::kBFloat16, true);
   if (bias.defined()) y += bias.detach().to(torch::kBFloat16);
   return y;
-}
-
-std::vector<int64_t> with_last(const Tensor& tensor, int64_t last) {
-  std::vector<int64_t> sizes = tensor.sizes().vec();
-  sizes.back() = last;
-  return sizes;
 }
 
 class Fp8Linear : public torch::autograd::Function<Fp8Linear> {

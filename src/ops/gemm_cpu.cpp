@@ -23,7 +23,7 @@ constexpr int64_t kDepth = 384;                           // positions of a slic
 constexpr int64_t kPartRows = 1024;                       // of the result's part
 constexpr int64_t kPartNumel = 1 << 20;                   // 4 MiB of sums
 constexpr int64_t kPartColumns = 2304;                    // 3.5 MiB of right panels
-constexpr int64_t kBlockRows = 240, kBlockColumns = 384;  // of a task; multiples of every tile
+constexpr int64_t kTaskRows = 240, kTaskColumns = 384;  // multiples of every tile
 constexpr int64_t kSerialNumel = 1 << 18;  // multiply-adds that a second thread does not speed up
 
 int64_t up(int64_t n, int64_t step) {
@@ -64,8 +64,8 @@ class Product {
         bias_(bias.defined() ? bias.data_ptr() : nullptr),
         beta_(static_cast<float>(beta)) {
     const int64_t most_rows = std::min(kPartRows, up(out.size(0), kernels_.gemm_rows));
-    part_columns_ = std::clamp(kPartNumel / most_rows / kBlockColumns * kBlockColumns,
-                               kBlockColumns, kPartColumns);
+    part_columns_ = std::clamp(kPartNumel / most_rows / kTaskColumns * kTaskColumns,
+                               kTaskColumns, kPartColumns);
     part_columns_ = std::min(part_columns_, up(out.size(1), kernels_.gemm_columns));
     const int64_t depth = std::min(kDepth, depth_);
     const int64_t left_numel = up(most_rows, kernels_.gemm_rows) * depth;
@@ -130,14 +130,14 @@ class Product {
   }
 
   void multiply(int64_t rows, int64_t columns, int64_t depth, const Sums& sums, bool accumulate) {
-    const int64_t row_blocks = (rows + kBlockRows - 1) / kBlockRows;
-    const int64_t column_blocks = (columns + kBlockColumns - 1) / kBlockColumns;
+    const int64_t row_blocks = (rows + kTaskRows - 1) / kTaskRows;
+    const int64_t column_blocks = (columns + kTaskColumns - 1) / kTaskColumns;
 #pragma omp for schedule(dynamic, 1)
     for (int64_t i = 0; i < row_blocks * column_blocks; ++i) {
-      const int64_t row = i % row_blocks * kBlockRows, column = i / row_blocks * kBlockColumns;
+      const int64_t row = i % row_blocks * kTaskRows, column = i / row_blocks * kTaskColumns;
       kernels_.gemm_multiply({left_panels_ + row * depth, right_panels_ + column * depth,
-                              std::min(kBlockRows, rows - row),
-                              std::min(kBlockColumns, columns - column), depth,
+                              std::min(kTaskRows, rows - row),
+                              std::min(kTaskColumns, columns - column), depth,
                               sums.data + row * sums.stride + column, sums.stride, accumulate});
     }
   }

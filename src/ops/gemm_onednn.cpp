@@ -43,12 +43,12 @@ memory memory_of(const memory::desc& description, const Tensor& tensor) {
 }
 
 // A product of given shapes, compiled.
-struct Product {
+struct CompiledProduct {
   dnnl::matmul::primitive_desc description;
   dnnl::matmul primitive;
 };
 
-Product compile(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
+CompiledProduct compile(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
                 double beta) {
   dnnl::primitive_attr attributes;
   // Its working memory comes from libtorch's allocator, like everything else that is counted.
@@ -86,15 +86,15 @@ ProductKey key_of(const Tensor& out, const Tensor& a, const Tensor& b, const Ten
 
 // Compiled products by shape. Batches that are padded to their longest text bring ever new shapes:
 // a full cache starts over.
-std::shared_ptr<const Product> product_for(const Tensor& out, const Tensor& a, const Tensor& b,
+std::shared_ptr<const CompiledProduct> product_for(const Tensor& out, const Tensor& a, const Tensor& b,
                                            const Tensor& bias, double beta) {
   constexpr size_t kMostProducts = 1024;
   static std::mutex mutex;
-  static std::map<ProductKey, std::shared_ptr<const Product>> products;
+  static std::map<ProductKey, std::shared_ptr<const CompiledProduct>> products;
   const std::lock_guard lock(mutex);
   if (products.size() >= kMostProducts) products.clear();
   auto& product = products[key_of(out, a, b, bias, beta)];
-  if (!product) product = std::make_shared<const Product>(compile(out, a, b, bias, beta));
+  if (!product) product = std::make_shared<const CompiledProduct>(compile(out, a, b, bias, beta));
   return product;
 }
 

@@ -5,6 +5,7 @@
 
 #include "ops/checks.h"
 #include "ops/cpu_dispatch.h"
+#include "ops/shapes.h"
 #include "sftbench/base/torch.h"
 
 namespace sftbench::ops {
@@ -59,7 +60,7 @@ double sum_of_squares_aten(const TensorList& tensors) {
   // One transfer from the device at the end, not one per tensor.
   Tensor total = torch::zeros({}, tensors.front().options().dtype(torch::kFloat64));
   for (const Tensor& tensor : tensors) {
-    const auto wide = tensor.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+    const auto wide = wide_dtype(tensor);
     total += tensor.to(wide).square().sum().to(total.device(), torch::kFloat64);
   }
   return total.item<double>();

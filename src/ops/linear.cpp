@@ -2,6 +2,7 @@
 
 #include "ops/checks.h"
 #include "ops/gemm.h"
+#include "ops/shapes.h"
 #include "ops/torch_version.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
@@ -14,19 +15,9 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-std::vector<int64_t> with_last(const Tensor& tensor, int64_t last) {
-  std::vector<int64_t> sizes = tensor.sizes().vec();
-  sizes.back() = last;
-  return sizes;
-}
-
 // Autograd functions of libtorch 1.13 take no undefined tensors.
 OptionalTensor optional(const Tensor& tensor) {
   return tensor.defined() ? OptionalTensor(tensor) : OptionalTensor();
-}
-
-Tensor rows(const Tensor& tensor) {
-  return tensor.reshape({-1, tensor.size(-1)}).contiguous();
 }
 
 // The result is no view, so that adapters may add to it in place.

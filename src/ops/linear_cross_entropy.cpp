@@ -6,6 +6,7 @@
 #include "ops/cpu_dispatch.h"
 #include "ops/cross_entropy_impl.h"
 #include "ops/gemm.h"
+#include "ops/shapes.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
 
@@ -74,7 +75,7 @@ Result compute(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
     if (hidden_too) matmul_nn_into(dx.slice(0, begin, end), logits, weight);
     if (weight_too) matmul_tn_into(dw, logits, x, add_to_grad || chunk > 0 ? 1.0 : 0.0);
   }
-  const auto wide = hidden.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+  const auto wide = wide_dtype(hidden);
   if (hidden_too && in.positions.defined())
     dx = torch::zeros_like(hidden).index_copy_(0, in.positions, dx);
   return {(loss / denominator).to(wide), dx, add_to_grad ? Tensor() : dw};

@@ -4,6 +4,7 @@
 
 #include "ops/checks.h"
 #include "ops/gemm.h"
+#include "ops/shapes.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
 
@@ -14,11 +15,7 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr const char* kOp = "add_low_rank";
-
-Tensor rows(const Tensor& tensor) {
-  return tensor.reshape({-1, tensor.size(-1)}).contiguous();
-}
+constexpr const char* kLowRank = "add_low_rank";
 
 // The factors among the tensors of a node: x, n outputs, n A, n B.
 std::vector<LowRankFactors> factors_of(at::TensorList a_then_b) {
@@ -139,19 +136,19 @@ class AddLowRank : public torch::autograd::Function<AddLowRank> {
 
 void check_shapes(const Tensor& x, const std::vector<Tensor>& y,
                   const std::vector<LowRankFactors>& factors) {
-  require_float(x, kOp, "x");
-  require(!factors.empty() && y.size() == factors.size(), kOp,
+  require_float(x, kLowRank, "x");
+  require(!factors.empty() && y.size() == factors.size(), kLowRank,
           "as many outputs as factors, at least one",
           std::to_string(y.size()) + " and " + std::to_string(factors.size()));
   const int64_t rank = factors[0].a.size(0);
   for (size_t i = 0; i < factors.size(); ++i) {
     const LowRankFactors& factor = factors[i];
-    require_like(factor.a, kOp, "a", {rank, x.size(-1)}, factors[0].a);
-    require_like(factor.b, kOp, "b", {-1, rank}, factors[0].a);
+    require_like(factor.a, kLowRank, "a", {rank, x.size(-1)}, factors[0].a);
+    require_like(factor.b, kLowRank, "b", {-1, rank}, factors[0].a);
     std::vector<int64_t> sizes = x.sizes().vec();
     sizes.back() = factor.b.size(0);
-    require_like(y[i], kOp, "y", sizes, x);
-    require(y[i].is_contiguous(), kOp, "y must be contiguous", describe(y[i]));
+    require_like(y[i], kLowRank, "y", sizes, x);
+    require(y[i].is_contiguous(), kLowRank, "y must be contiguous", describe(y[i]));
   }
 }
 

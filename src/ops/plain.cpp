@@ -6,6 +6,7 @@
 
 #include "ops/checks.h"
 #include "ops/dropout_mask.h"
+#include "ops/shapes.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/linear.h"
 #include "sftbench/ops/linear_cross_entropy.h"
@@ -15,11 +16,6 @@ namespace sftbench::ops::plain {
 namespace {
 
 using torch::Tensor;
-
-// float32; float64 stays what it is, for gradient checks.
-torch::Dtype wide_dtype(const Tensor& x) {
-  return x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
-}
 
 // Without instructions for the dtype, libtorch 1.13 multiplies no float16 matrices, and keeps the
 // sums of bfloat16 products in bfloat16.

@@ -3,6 +3,7 @@
 #include "ops/checks.h"
 #include "ops/cpu_dispatch.h"
 #include "ops/rms_norm_impl.h"
+#include "ops/shapes.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
 
@@ -13,20 +14,16 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-const RmsNormImpl& implementation(const Tensor& x) {
+const RmsNormImpl& rms_norm_for(const Tensor& x) {
   return has_cpu_kernels(x) ? kRmsNormCpu : kRmsNormAten;
-}
-
-Tensor rows(const Tensor& tensor) {
-  return tensor.reshape({-1, tensor.size(-1)}).contiguous();
 }
 
 std::pair<Tensor, Tensor> forward_rows(const Tensor& x, const Tensor& weight, double epsilon) {
   const Tensor x_rows = rows(x);
-  const auto wide = x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+  const auto wide = wide_dtype(x);
   Tensor y = torch::empty_like(x_rows);
   Tensor rstd = torch::empty({x_rows.size(0)}, x.options().dtype(wide));
-  implementation(x).forward(x_rows, weight, epsilon, y, rstd);
+  rms_norm_for(x).forward(x_rows, weight, epsilon, y, rstd);
   return {y.view(x.sizes()), rstd};
 }
 
@@ -43,7 +40,7 @@ class RmsNorm : public torch::autograd::Function<RmsNorm> {
     const variable_list saved = ctx->get_saved_variables();
     const Tensor& x = saved[0];
     const Tensor& weight = saved[1];
-    const RmsNormGradients gradients = implementation(x).backward(
+    const RmsNormGradients gradients = rms_norm_for(x).backward(
         rows(output_gradients[0]), rows(x), weight, saved[2], weight.requires_grad());
     Tensor weight_gradient;
     if (weight.requires_grad()) {

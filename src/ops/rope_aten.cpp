@@ -1,4 +1,5 @@
 #include "ops/rope_impl.h"
+#include "ops/shapes.h"
 
 #include "sftbench/base/torch.h"
 
@@ -7,7 +8,7 @@ namespace sftbench::ops {
 using torch::Tensor;
 
 Tensor rotate_aten(const Tensor& x, const Tensor& cos, const Tensor& sin, bool inverse) {
-  const auto wide = x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+  const auto wide = wide_dtype(x);
   const Tensor c = cos.to(wide).unsqueeze(-2);
   const Tensor s = (inverse ? -sin.to(wide) : sin.to(wide)).unsqueeze(-2);
   const auto halves = x.to(wide).chunk(2, -1);

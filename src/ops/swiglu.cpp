@@ -12,7 +12,7 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-const SwigluImpl& implementation(const Tensor& x) {
+const SwigluImpl& swiglu_for(const Tensor& x) {
   return has_cpu_kernels(x) ? kSwigluCpu : kSwigluAten;
 }
 
@@ -20,13 +20,13 @@ class Swiglu : public torch::autograd::Function<Swiglu> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& gate, const Tensor& up) {
     ctx->save_for_backward({gate, up});
-    return implementation(gate).forward(gate, up);
+    return swiglu_for(gate).forward(gate, up);
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list output_gradients) {
     const variable_list saved = ctx->get_saved_variables();
     const auto [d_gate, d_up] =
-        implementation(saved[0]).backward(output_gradients[0].contiguous(), saved[0], saved[1]);
+        swiglu_for(saved[0]).backward(output_gradients[0].contiguous(), saved[0], saved[1]);
     return {d_gate, d_up};
   }
 };
@@ -39,7 +39,7 @@ Tensor swiglu(const Tensor& gate, const Tensor& up) {
   const bool differentiable =
       torch::GradMode::is_enabled() && (gate.requires_grad() || up.requires_grad());
   const Tensor g = gate.contiguous(), u = up.contiguous();
-  return differentiable ? Swiglu::apply(g, u) : implementation(g).forward(g, u);
+  return differentiable ? Swiglu::apply(g, u) : swiglu_for(g).forward(g, u);
 }
 
 }  // namespace sftbench::ops

@@ -1,3 +1,4 @@
+#include "ops/shapes.h"
 #include "ops/swiglu_impl.h"
 
 #include "sftbench/base/torch.h"
@@ -6,10 +7,6 @@ namespace sftbench::ops {
 namespace {
 
 using torch::Tensor;
-
-torch::Dtype wide_dtype(const Tensor& x) {
-  return x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
-}
 
 Tensor forward(const Tensor& gate, const Tensor& up) {
   const auto wide = wide_dtype(gate);

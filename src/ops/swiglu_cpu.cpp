@@ -7,12 +7,12 @@ namespace {
 
 using torch::Tensor;
 
-constexpr int64_t kGrainNumel = 8192;
+constexpr int64_t kSwigluGrainNumel = 8192;
 
 Tensor forward(const Tensor& gate, const Tensor& up) {
   const CpuKernels& kernels = cpu_kernels(gate);
   Tensor y = torch::empty_like(gate);
-  parallel_elements(gate.numel(), kGrainNumel, [&](int64_t begin, int64_t end) {
+  parallel_elements(gate.numel(), kSwigluGrainNumel, [&](int64_t begin, int64_t end) {
     kernels.swiglu_forward(element(gate, begin), element(up, begin), element(y, begin),
                            end - begin);
   });
@@ -22,7 +22,7 @@ Tensor forward(const Tensor& gate, const Tensor& up) {
 std::pair<Tensor, Tensor> backward(const Tensor& y_gradient, const Tensor& gate, const Tensor& up) {
   const CpuKernels& kernels = cpu_kernels(gate);
   Tensor d_gate = torch::empty_like(gate), d_up = torch::empty_like(up);
-  parallel_elements(gate.numel(), kGrainNumel, [&](int64_t begin, int64_t end) {
+  parallel_elements(gate.numel(), kSwigluGrainNumel, [&](int64_t begin, int64_t end) {
     kernels.swiglu_backward(element(y_gradient, begin), element(gate, begin), element(up, begin),
                             element(d_gate, begin), element(d_up, begin), end - begin);
   });

@@ -60,7 +60,7 @@ namespace {
 using torch::Tensor;
 
 constexpr int kMaxStates = 3;
-constexpr int64_t kBlockNumel = 16384;
+constexpr int64_t kLoopNumel = 16384;
 
 void check_tensors(UpdateRule rule, const UpdatedTensor& updated) {
   const Tensor& parameter = updated.parameter;
@@ -113,20 +113,20 @@ Loop loop_of(UpdateRule rule, const UpdatedTensor& updated) {
 // Many tensors as one sequence of blocks, so that threads share the work by elements, not by
 // tensors.
 void run_loops(const std::vector<Loop>& loops, const RuleFactors<float>& factors) {
-  struct Block {
+  struct Span {
     const Loop* loop;
     int64_t begin;
   };
-  std::vector<Block> blocks;
+  std::vector<Span> blocks;
   for (const Loop& loop : loops) {
-    for (int64_t begin = 0; begin < loop.gradient.numel(); begin += kBlockNumel) {
+    for (int64_t begin = 0; begin < loop.gradient.numel(); begin += kLoopNumel) {
       blocks.push_back({&loop, begin});
     }
   }
   at::parallel_for(0, static_cast<int64_t>(blocks.size()), 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       const auto& [loop, begin] = blocks[i];
-      loop->block(begin, std::min(kBlockNumel, loop->gradient.numel() - begin), factors);
+      loop->block(begin, std::min(kLoopNumel, loop->gradient.numel() - begin), factors);
     }
   });
 }

@@ -42,7 +42,7 @@ TEST(RunSeriesTest, AJobOfOneRunIsItsChildsResult) {
 
 TEST(RunSeriesTest, EachRunCountsInOneFractionAndNoneKeepsTheNextFromStarting) {
   ChildSpec spec = series_spec({"faults=oom_gpu,crash,hang,none,exit"});
-  spec.stall_timeout_s = 1;
+  spec.stall_timeout_s = 2;
   RunSeries series(std::move(spec));
   const Measurement& m = series.wait();
   EXPECT_EQ(m.status, Status::kValid);
@@ -72,7 +72,7 @@ TEST(RunSeriesTest, EachRunCountsInOneFractionAndNoneKeepsTheNextFromStarting) {
 
 TEST(RunSeriesTest, ATimeLimitIsThatOfEachRunAndCountsAsAHang) {
   ChildSpec spec = series_spec({"faults=none,hang", "sleep_s=0.01"});
-  spec.timeout_s = 1.5;
+  spec.timeout_s = 3;
   RunSeries series(std::move(spec));
   const Measurement& m = series.wait();
   EXPECT_THAT(ends_of(m),

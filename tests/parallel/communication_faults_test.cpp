@@ -74,11 +74,11 @@ TEST(CommunicationFaults, ARankThatLeavesWithoutAWordIsALostConnection) {
 }
 
 TEST(CommunicationFaults, AStalledRankRunsIntoTheDeadline) {
-  run_ranks({.ranks = 3, .communication_timeout_s = 1}, [](RankGroup& group) {
+  run_ranks({.ranks = 3, .communication_timeout_s = 2}, [](RankGroup& group) {
     const auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
     mesh->world().barrier();
     if (group.rank() == 2) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(3500));
+      std::this_thread::sleep_for(std::chrono::milliseconds(6500));
       return;
     }
     const torch::Tensor whole = torch::zeros({3, 5000});
@@ -91,14 +91,14 @@ TEST(CommunicationFaults, AStalledRankRunsIntoTheDeadline) {
     EXPECT_EQ(error.code(), ReasonCode::kNccl);
     // Which of the two is first ends the other's connection.
     EXPECT_THAT(error.what(), HasSubstr("reduce_scatter #2 of group world (3 ranks, 60000 bytes)"));
-    EXPECT_GT(waited_s, 0.9);
-    EXPECT_LT(waited_s, 3.4);
+    EXPECT_GT(waited_s, 1.9);
+    EXPECT_LT(waited_s, 6);
     EXPECT_STREQ(error_from([&] { second.wait(); }).what(), error.what());
   });
 }
 
 TEST(CommunicationFaults, RanksThatDoDifferentThingsNeverExchangeWrongNumbers) {
-  run_ranks({.ranks = 2, .communication_timeout_s = 1}, [](RankGroup& group) {
+  run_ranks({.ranks = 2, .communication_timeout_s = 3}, [](RankGroup& group) {
     const auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
     // Of other sizes: what one rank sends would not fit what the other expects.
     const torch::Tensor tensor = torch::zeros({group.rank() == 0 ? 4096 : 8192});
@@ -109,15 +109,15 @@ TEST(CommunicationFaults, RanksThatDoDifferentThingsNeverExchangeWrongNumbers) {
 }
 
 TEST(CommunicationFaults, TheDeadlineIsNamedByARankThatIsAlone) {
-  run_ranks({.ranks = 2, .communication_timeout_s = 0.5}, [](RankGroup& group) {
+  run_ranks({.ranks = 2, .communication_timeout_s = 2}, [](RankGroup& group) {
     const auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
     if (group.rank() == 1) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      std::this_thread::sleep_for(std::chrono::milliseconds(5000));
       return;
     }
     const RunError error = error_from([&] { mesh->world().all_reduce_now(torch::zeros({4096})); });
     EXPECT_STREQ(error.what(),
-                 "all_reduce #1 of group world (2 ranks, 16384 bytes) was not done within 0.5 s "
+                 "all_reduce #1 of group world (2 ranks, 16384 bytes) was not done within 2 s "
                  "on rank 0: another rank is stuck, cannot be reached or has started something "
                  "else");
   });
