@@ -518,9 +518,10 @@ TEST(RankFailureTest, WhenARankIsKilledTheOthersSayAnewWhereTheyAre) {
     group.at("in the update of step 6");
     if (group.rank() == 0) {
       while (count_known(group.whereabouts()) < 3) pause(0.01);
-      ::kill(victim, SIGKILL);
     }
-    while (!group.failure()) group.at("in the backward pass of step 7");
+    group.at("in the backward pass of step 7");
+    if (group.rank() == 0) ::kill(victim, SIGKILL);
+    while (!group.failure()) pause(0.01);
     return group.fail({group.rank(), ReasonCode::kNccl, "lost", {}}).evidence;
   });
   EXPECT_THAT(results, Each("last seen: rank 1 in the forward pass of step 7; ranks 0 and 2 in the "
