@@ -213,6 +213,7 @@ class Session {
   Measurement measure() {
     if (plan_.ending) return measuring_.ended(*plan_.ending);
     const auto announce = [](const std::string& line) { spdlog::info("{}", line); };
+    if (const auto warning = measuring_.memory_warning()) spdlog::warn("{}", *warning);
     try {
       if (launched_ != nullptr) {
         launched_->prepare(measuring_, plan_.job, plan_.generate_dataset, announce);

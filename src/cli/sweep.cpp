@@ -20,6 +20,7 @@
 #include "sftbench/launch/build_info.h"
 #include "sftbench/launch/cores.h"
 #include "sftbench/launch/interrupt.h"
+#include "sftbench/launch/memory_preflight.h"
 #include "sftbench/measure/nvml.h"
 #include "sftbench/space/operation.h"
 #include "sftbench/sweep/interrupt_signals.h"
@@ -123,6 +124,14 @@ Table outcome_table(const SweepState& state) {
   return table;
 }
 
+// Without progress: warnings alone.
+class Silent : public SweepObserver {
+ public:
+  void on_warning(const Cell& cell, const std::string& warning) override {
+    spdlog::warn("{}: {}", cell.request.entity_id, warning);
+  }
+};
+
 // Everything that a sweep is made of, in the order in which it can be made.
 class Campaign {
  public:
@@ -137,7 +146,7 @@ class Campaign {
         store_(arguments.output),
         planner_({loaded_.space, loaded_.settings, resolve_options_, Catalog::shipped(), machine_,
                   nvml_.get(), no_nvml_}),
-        options_(sweeping(arguments, operation_)),
+        options_(sweeping(arguments, operation_, nvml_.get())),
         stored_(store_, options_),
         walk_(loaded_.space, operation_, seed(arguments, operation_),
               [this](int64_t entity, size_t experiment) {
@@ -168,7 +177,7 @@ class Campaign {
       store_.probe(reference.experiment->identifier);
     }
     const InterruptSignals signals;
-    SweepObserver silent;
+    Silent silent;
     SweepView view(std::cerr, ::isatty(STDERR_FILENO) != 0,
                    [this](const Cell& cell) { return cell_label(loaded_.space, cell); });
     Sweep sweep(walk_, planner_, machine_, store_, options_,
@@ -206,13 +215,19 @@ class Campaign {
     return options;
   }
 
-  static SweepOptions sweeping(const SweepArguments& arguments, const Operation& operation) {
+  static SweepOptions sweeping(const SweepArguments& arguments, const Operation& operation,
+                               const Nvml* nvml) {
     SweepOptions options = arguments.options;
     options.backend = arguments.backend.name();
     options.simulate = arguments.backend.simulate;
     options.max_retries = arguments.max_retries.value_or(operation.max_retries);
     options.single_measurement = operation.single_measurement;
     options.command = [&arguments](const Cell& cell) { return run_command(arguments, cell); };
+    if (options.backend == kBackendSimulate) return options;
+    options.preflight = [nvml, limit = options.host_memory_bytes](const TrainingJob& job,
+                                                                  const Share& share) {
+      return memory_warning(job, memory_room(job, nvml, limit, share.gpus));
+    };
     return options;
   }
 

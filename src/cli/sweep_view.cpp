@@ -181,6 +181,10 @@ void SweepView::on_start(const Cell& cell, const Share& share) {
   if (!live_) say("start    " + label_(cell) + devices_text(share));
 }
 
+void SweepView::on_warning(const Cell& cell, const std::string& warning) {
+  say("warning  " + label_(cell) + ": " + warning);
+}
+
 void SweepView::on_settled(const Cell& cell, const Outcome& outcome) {
   if (outcome.measurement == nullptr) return;  // thousands, when a sweep is resumed
   say("[" + std::to_string(state_->settled()) + "/" + std::to_string(state_->cells_at_most) + "] " +

@@ -110,6 +110,11 @@ TEST_F(SweepViewTest, ALineSaysHowAMeasurementEnded) {
             "failed   batch_size=1: OOM_HOST: no memory, 0:03");
 }
 
+TEST_F(SweepViewTest, AWarningNamesItsCell) {
+  lines_.on_warning(first_, "memory cannot suffice");
+  EXPECT_EQ(out_.str(), "warning  batch_size=1: memory cannot suffice\n");
+}
+
 TEST_F(SweepViewTest, AStartNamesTheDevices) {
   lines_.on_start(first_, {{2}, {}});
   lines_.on_start(first_, {{2, 3}, {}});
