@@ -270,11 +270,18 @@ class Session {
       watcher_.remove_when_interrupted(log_of_rank(log_path, rank));
     }
     std::optional<Progress> progress;
+    std::optional<ClearsProgress> clears_progress;
     if (shows_progress()) {
       progress.emplace(std::cerr, ::isatty(STDERR_FILENO) != 0, plan_.job, settings.peak);
-      settings.observers.push_back(&*progress);
+      clears_progress.emplace(*progress);
+      settings.observers = {&*clears_progress, &step_log, &*progress};
     }
     spdlog::info("measuring {} with {}", plan_.job.entity_id, plan_.job.experiment_id);
+    if (progress) {
+      progress->phase(measuring_.starts_ranks()
+                          ? "starting " + std::to_string(plan_.job.device.ranks) + " ranks"
+                          : "starting the engine");
+    }
     watcher_.set_graceful(true);
     Measurement measurement = measuring_.train();
     if (settings.interrupted()) throw RunInterrupted();
