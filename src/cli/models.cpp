@@ -12,6 +12,7 @@
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/checkpoint/model_config.h"
+#include "sftbench/plan/support.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {
@@ -41,12 +42,10 @@ Json parameters(const ModelFacts& model) {
   return model.hf_config.is_null() ? Json(nullptr) : Json(parameter_count(model.hf_config));
 }
 
-// Whether this version trains its family, as far as the config.json that is known of it tells.
+// Whether this version trains its family, as far as the catalogue knows it: as `expand` and `run`
+// decide it.
 bool trains(const ModelFacts& model) {
-  const std::vector<std::string> families = known_model_types();
-  const Json type =
-      model.hf_config.is_object() ? model.hf_config.value("model_type", Json()) : Json();
-  return std::find(families.begin(), families.end(), type) != families.end();
+  return !model.family.empty() && trains_family(model.family);
 }
 
 // 8030261248 -> "8.03 B"

@@ -133,7 +133,11 @@ int predict(const PredictArguments& arguments) {
   }
   ResolveOptions options = resolve_options(loaded.space, arguments.selection);
   options.weights = "random";  // shapes are all that is needed
-  const TrainingJob job = resolve(request, loaded.settings, options, catalog).job;
+  ActuatorSettings settings = loaded.settings;
+  settings.data_directory.reset();  // no entry is read
+  const Resolution resolution = resolve(request, settings, options, catalog);
+  for (const std::string& note : resolution.notes) spdlog::info("{}", note);
+  const TrainingJob& job = resolution.job;
   const MachineModel machine = machine_for(job, arguments);
   const StepCost cost = predict_step(job, machine);
   print_record(in_full(cost, job, machine), to_json(cost, job, machine), format);

@@ -26,7 +26,9 @@
 #include "sftbench/cli/progress.h"
 #include "sftbench/cli/selection.h"
 #include "sftbench/launch/build_info.h"
+#include "sftbench/launch/devices.h"
 #include "sftbench/launch/interrupt.h"
+#include "sftbench/launch/memory_preflight.h"
 #include "sftbench/plan/classify_error.h"
 #include "sftbench/plan/job_file.h"
 #include "sftbench/results/store.h"
@@ -337,9 +339,25 @@ class Session {
   std::optional<int> told_;  // the exit status
 };
 
+// A job may be printed for another machine: what `sweep --dry-run` says of this one is a note here.
+void note_what_is_not_here(const TrainingJob& job) {
+  if (job.inputs.value("backend", kBackendLibtorch) == kBackendSimulate) return;
+  std::string no_nvml;
+  const std::unique_ptr<Nvml> nvml = Nvml::load(&no_nvml);
+  try {
+    check_devices(job, nvml.get(), no_nvml, Catalog::shipped().gpus);
+  } catch (const RunError& error) {
+    spdlog::warn("not on this machine: {}: {}", to_string(error.code()), error.what());
+  }
+  if (const auto warning = memory_warning(job, memory_room(job, nvml.get()))) {
+    spdlog::warn("on this machine: {}", *warning);
+  }
+}
+
 int print_job(const Plan& plan) {
   if (!plan.ending) {
-    std::cout << json_text(job_file(plan.job), 2) << "\n";
+    std::cout << json_text(job_file(plan.job), 2) << "\n" << std::flush;
+    note_what_is_not_here(plan.job);
     return 0;
   }
   spdlog::error("{}", reason_text(plan.ending->code, plan.ending->message, plan.ending->evidence));

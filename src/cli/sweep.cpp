@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 
 #include "cli/backend_options.h"
 #include "cli/launched_run.h"
@@ -104,7 +105,7 @@ std::string run_command(const SweepArguments& arguments, const Cell& cell) {
   return command;
 }
 
-void warn(const std::vector<Diagnostic>& diagnostics) {
+void warn_of(const std::vector<Diagnostic>& diagnostics) {
   for (const Diagnostic& diagnostic : diagnostics) spdlog::warn("{}", to_string(diagnostic));
 }
 
@@ -194,7 +195,7 @@ class Campaign {
  private:
   static LoadedSpace load(const Selection& selection) {
     LoadedSpace loaded = load_space(selection);
-    warn(loaded.warnings);
+    warn_of(loaded.warnings);
     if (const auto chosen = chosen_entity(loaded.space, selection)) narrow(loaded.space, *chosen);
     return loaded;
   }
@@ -202,10 +203,10 @@ class Campaign {
   static Operation read_operation(const SweepArguments& arguments, const Space& space) {
     if (arguments.operation_path.empty()) return {};
     Operation operation = read_operation_file(arguments.operation_path);
-    warn(operation.warnings);
+    warn_of(operation.warnings);
     const std::string& config = arguments.selection.config_path;
     if (!config.empty() || !space.actuator_configuration)
-      warn(notes_on_actuator_configurations(operation, config));
+      warn_of(notes_on_actuator_configurations(operation, config));
     return operation;
   }
 
@@ -249,11 +250,14 @@ class Campaign {
     return *status == Status::kFailed ? Recorded::kFailed : Recorded::kFinal;
   }
 
-  std::vector<Json> preview_row(const Cell& cell, const std::optional<Status>& status) const {
+  std::vector<Json> preview_row(const Cell& cell, const std::optional<Status>& status) {
     std::string action = status ? std::string(to_string(*status)) : "measure";
     Json reason;
     if (!status) {
       const CellPlan plan = planner_.plan(cell);
+      for (const std::string& note : plan.notes) {
+        if (notes_.insert(note).second) spdlog::info("{}", note);
+      }
       if (plan.settled) {
         action = makes_invalid(plan.settled->code) ? "record as invalid" : "record as failed";
         reason = std::string(to_string(plan.settled->code)) + ": " + plan.settled->message;
@@ -291,6 +295,7 @@ class Campaign {
   }
 
   const SweepArguments& arguments_;
+  std::set<std::string> notes_;  // that a preview has said
   LoadedSpace loaded_;
   Operation operation_;
   ResolveOptions resolve_options_;
