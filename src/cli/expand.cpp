@@ -150,6 +150,15 @@ void add_expand_command(CLI::App& app, int& exit_code) {
       ->type_name("N")
       ->check(above_zero());
   command->add_flag("--count", arguments->count, "only how many there are");
+  command->footer(R"(
+Verdicts: valid; invalid, by the rules of the documents; unsupported, by what
+this version cannot train. Whether this machine has the weights, the dataset and
+the GPUs is what sweep --dry-run says.
+
+Examples:
+  sftbench expand space.yaml
+  sftbench expand space.yaml --count
+  sftbench expand space.yaml --limit 1000 --format csv)");
   command->callback([arguments, &exit_code] {
     expand(*arguments);
     exit_code = 0;

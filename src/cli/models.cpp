@@ -167,6 +167,11 @@ void add_models_command(CLI::App& app, int& exit_code) {
   const auto format = std::make_shared<std::string>("table");
   command->add_option("NAME", *name, "model to show in full, with the source of each fact");
   command->add_option("--format", *format, "table, json, jsonl, csv or md")->capture_default_str();
+  command->footer(R"(
+Examples:
+  sftbench models
+  sftbench models smollm2-135m
+  sftbench models --format csv)");
   command->callback([name, format, &exit_code] {
     const OutputFormat output = output_format(*format);
     const ModelCatalog& catalog = Catalog::shipped().models;

@@ -503,13 +503,15 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
       ->check(at_least_zero())
       ->option_text("S=0");
   command->footer(R"(
+A valid result is never replaced: a valid repeat becomes <key>.2.json, a failure
+<key>.json.failed. A key that another process measures is refused with exit
+status 5.
+
 Examples:
   sftbench run experiments/spaces/quickstart.yaml
   sftbench run space.yaml --entity 3 --set max_steps=8 --format json
-  sftbench run space.yaml --entity 3 --dry-run >job.json && sftbench run --job job.json
-
-A valid result is never replaced: a valid repeat becomes <key>.2.json, a failure <key>.json.failed. A key
-that another process measures is refused with exit status 5.)");
+  sftbench run space.yaml --entity 3 --dry-run >job.json
+  sftbench run --job job.json)");
   command->callback([arguments, command, &common, &exit_code] {
     if (!arguments->job_path.empty()) refuse_beside_job(*command);
     exit_code = run(*arguments, common);

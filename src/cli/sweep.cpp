@@ -396,17 +396,19 @@ void add_sweep_command(CLI::App& app, const CommonOptions& common, int& exit_cod
   add_failure_options(*command, *arguments);
   add_backend_options(*command, arguments->backend);
   command->footer(R"(
-Each measurement runs in a child process and ends valid, invalid or failed; its file is written, whole or
-not at all, as soon as it has ended. The same command again goes on where this one stopped. Several sweeps and runs may work
-on one folder.
+Each measurement runs in a child process and ends valid, invalid or failed; its
+file is written, whole or not at all, as soon as it has ended. The same command
+again goes on where this one stopped. Several sweeps and runs may work on one
+folder.
+
+Exit status: 0 all is measured, valid or invalid; 2 usage or input error;
+4 something failed, the sweep had to stop, or results that it had settled are
+gone; 130 interrupted.
 
 Examples:
   sftbench sweep space.yaml --dry-run
   sftbench sweep space.yaml -o results --jobs auto
-  sftbench sweep space.yaml --backend simulate --simulate crash_probability=0.1
-
-Exit status: 0 all is measured, valid or invalid; 2 usage or input error; 4 something failed, the sweep had
-to stop, or results that it had settled are gone; 130 interrupted.)");
+  sftbench sweep space.yaml --backend simulate --simulate crash_probability=0.1)");
   command->callback([arguments, &common, &exit_code] { exit_code = sweep(*arguments, common); });
 }
 
