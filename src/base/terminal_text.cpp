@@ -1,8 +1,13 @@
 #include "sftbench/base/terminal_text.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 
 namespace sftbench {
 namespace {
@@ -67,6 +72,39 @@ std::string escaped(std::string_view text, bool one_line) {
   return shown;
 }
 
+// Characters, not bytes.
+size_t width(std::string_view text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+void wrap_line(std::string_view line, size_t columns, size_t used, std::string& result) {
+  constexpr size_t kMoreIndent = 2;
+  if (used + width(line) <= columns) {
+    result += line;
+    return;
+  }
+  const size_t indent = std::min(line.find_first_not_of(' '), line.size());
+  result += line.substr(0, indent);
+  line.remove_prefix(indent);
+  size_t column = used + indent;
+  for (bool first = true; !line.empty(); first = false) {
+    const size_t spaces = std::min(line.find_first_not_of(' '), line.size());
+    const size_t end = std::min(line.find(' ', spaces), line.size());
+    const std::string_view word = line.substr(spaces, end - spaces);
+    if (!first && column + spaces + width(word) > columns) {
+      result += '\n' + std::string(indent + kMoreIndent, ' ');
+      column = indent + kMoreIndent;
+    } else {
+      result.append(spaces, ' ');
+      column += spaces;
+    }
+    result += word;
+    column += width(word);
+    line.remove_prefix(end);
+  }
+}
+
 }  // namespace
 
 bool is_terminal_line(std::string_view text) {
@@ -76,6 +114,30 @@ bool is_terminal_line(std::string_view text) {
     text.remove_prefix(character.bytes);
   }
   return true;
+}
+
+size_t terminal_columns(int fd) {
+  if (::isatty(fd) == 0) return 0;
+  if (const char* text = std::getenv("COLUMNS")) {
+    if (const long columns = std::strtol(text, nullptr, 10); columns > 0) {
+      return static_cast<size_t>(columns);
+    }
+  }
+  winsize size = {};
+  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+std::string wrapped(std::string_view text, size_t columns, size_t used) {
+  if (columns == 0) return std::string(text);
+  std::string result;
+  while (true) {
+    const size_t end = text.find('\n');
+    wrap_line(text.substr(0, end), columns, used, result);
+    if (end == std::string_view::npos) return result;
+    result += '\n';
+    text.remove_prefix(end + 1);
+    used = 0;
+  }
 }
 
 std::string terminal_text(std::string_view text) {

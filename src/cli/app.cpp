@@ -2,6 +2,7 @@
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -13,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "cli/help_format.h"
 #include "cli/launched_run.h"
 #include "cli/log_format.h"
 #include "sftbench/base/cpu_instructions.h"
@@ -43,20 +45,21 @@ namespace {
 
 constexpr const char* kExamples = R"(
 Examples:
-  sftbench doctor                                  what this machine can run
-  sftbench expand space.yaml                       the entities of a space, with verdicts
-  sftbench run space.yaml --entity 3               measure one of them
-  sftbench sweep space.yaml                        measure all of them, resumable
+  sftbench doctor                     what this machine can run
+  sftbench expand space.yaml          the entities of a space, with verdicts
+  sftbench run space.yaml --entity 3  measure one of them
+  sftbench sweep space.yaml           measure all of them, resumable
   sftbench run --experiment finetune_full_benchmark-v1.0.0 --weights random \
     --set model_name=smollm2-135m --set number_gpus=0 \
-    --set model_max_length=512 --set batch_size=1  measure without a file
+    --set model_max_length=512 --set batch_size=1     measure without a file
 
-Exit status: 0 measured, valid; 2 usage or input error; 3 invalid; 4 failed; 5 another process measures
-it; 130 interrupted.)";
+sftbench COMMAND --help, or sftbench help COMMAND, has more of each.
+Exit status: 0 measured, valid; 2 usage or input error; 3 invalid; 4 failed;
+5 another process measures it; 130 interrupted.)";
 
 void set_up_logging() {
   auto logger = spdlog::stderr_logger_mt("sftbench");
-  logger->set_formatter(log_format("%H:%M:%S %l: %v"));
+  logger->set_formatter(log_format("%H:%M:%S %l: %v", terminal_columns(STDERR_FILENO)));
   logger->flush_on(spdlog::level::trace);
   spdlog::set_default_logger(std::move(logger));
 }
@@ -97,6 +100,11 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   return nearest.empty() ? "" : "; did you mean '" + nearest + "'?";
 }
 
+void print_error(const std::string& who, const std::string& message) {
+  const std::string text = who + ": " + terminal_text(message);
+  std::fprintf(stderr, "%s\n", wrapped(text, terminal_columns(STDERR_FILENO)).c_str());
+}
+
 int usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* command = chosen_command(app);
   const std::string name = full_name(command);
@@ -107,8 +115,8 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error) {
       return decline(*place, InputError("run: " + message));
     }
   }
-  std::fprintf(stderr, "%s: %s\n%s --help shows what there is\n", name.c_str(),
-               terminal_text(message).c_str(), name.c_str());
+  print_error(name, message);
+  std::fprintf(stderr, "%s --help shows what there is\n", name.c_str());
   return kUsageExitCode;
 }
 
@@ -116,7 +124,7 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error) {
 
 int report(const InputError& error) {
   for (const Diagnostic& diagnostic : error.diagnostics()) {
-    std::fprintf(stderr, "sftbench: %s\n", terminal_text(to_string(diagnostic)).c_str());
+    print_error("sftbench", to_string(diagnostic));
   }
   return kUsageExitCode;
 }
@@ -150,7 +158,7 @@ void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
   app.require_subcommand(1);
   app.fallthrough();
   app.footer(kExamples);
-  app.get_formatter()->column_width(36);
+  app.formatter(help_format());
   app.parse_complete_callback(
       [&common] { spdlog::set_level(spdlog::level::from_str(common.log_level)); });
 
@@ -170,12 +178,33 @@ void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
 
 namespace {
 
+// Behind "sftbench help".
+struct UnknownCommand {
+  std::string of;  // what has no such command
+  std::string message;
+};
+
+// CLI11 would show what help there is of the words before.
+void require_commands(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* command = &app;
+  for (const std::string& word : words) {
+    if (word == "-h" || word == "--help") continue;
+    const std::vector<std::string> known = subcommand_names(command);
+    if (std::find(known.begin(), known.end(), word) == known.end()) {
+      throw UnknownCommand{full_name(command),
+                           "unknown command '" + word + "'" + did_you_mean(word, known)};
+    }
+    command = command->get_subcommand(word);
+  }
+}
+
 // The command line as CLI11 takes it, the last word first. "sftbench help run" is "sftbench run
 // --help", and "sftbench version" is "sftbench --version", as users of other programs type them.
-std::vector<std::string> command_words(int argc, char** argv) {
+std::vector<std::string> command_words(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   if (words.front() == "help") {
     words.erase(words.begin());
+    require_commands(app, words);
     words.push_back("--help");
   } else if (words.size() == 1 && words.front() == "version") {
     words.front() = "--version";
@@ -202,10 +231,14 @@ int run_app(int argc, char** argv) {
       std::fputs(app.help().c_str(), stderr);
       return kUsageExitCode;
     }
-    app.parse(command_words(argc, argv));
+    app.parse(command_words(app, argc, argv));
     return exit_code;
   } catch (const CLI::Success& success) {  // --help, --version
     return app.exit(success);
+  } catch (const UnknownCommand& error) {
+    print_error(error.of, error.message);
+    std::fprintf(stderr, "%s --help shows what there is\n", error.of.c_str());
+    return kUsageExitCode;
   } catch (const CLI::ParseError& error) {
     try {
       return usage_error(app, error);
@@ -224,9 +257,8 @@ int run_app(int argc, char** argv) {
                  std::string(to_string(ReasonCode::kOomHost)).c_str());
     return kFailedExitCode;
   } catch (const RunError& error) {
-    std::fprintf(stderr, "sftbench: %s: %s\n", std::string(to_string(error.code())).c_str(),
-                 terminal_text(error.what()).c_str());
-    return kFailedExitCode;
+    print_error("sftbench", std::string(to_string(error.code())) + ": " + error.what());
+    return sftbench::exit_code(makes_invalid(error.code()) ? Status::kInvalid : Status::kFailed);
   } catch (const std::exception& error) {
     // What CLI11 lets through of a flag with a number: --no-retry-failed=99999999999999999999
     if (std::string_view(error.what()) == "stoll")

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cctype>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <set>
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
+#include "sftbench/catalog/catalog.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {
@@ -40,6 +43,50 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
+// What --set takes: properties of the experiments, and of each the values that have a name.
+using Settings = std::map<std::string, std::vector<std::string>>;
+
+std::vector<std::string> values_of(const PropertySpec& property) {
+  if (property.kind == PropertyKind::kBoolean) return {"true", "false"};
+  std::vector<std::string> values = property.values;
+  if (property.kind == PropertyKind::kStringList) values.clear();  // a list is no word
+  if (property.nullable && !values.empty()) values.emplace_back("None");
+  return values;
+}
+
+Settings settings_of(const Catalog& catalog) {
+  Settings settings;
+  for (const std::string& name : catalog.experiment_names()) {
+    for (const PropertySpec& property : catalog.experiment(name)->properties) {
+      std::vector<std::string>& values = settings[property.identifier];
+      for (const std::string& value : values_of(property)) {
+        if (std::find(values.begin(), values.end(), value) == values.end()) {
+          values.push_back(value);
+        }
+      }
+    }
+  }
+  return settings;
+}
+
+// "optim=", "model_name=", ...
+std::vector<std::string> settings_to_begin(const Settings& settings) {
+  std::vector<std::string> words;
+  for (const auto& [property, values] : settings) words.push_back(property + "=");
+  return words;
+}
+
+// Names that a command's positional argument takes.
+std::vector<std::string> names_for(const std::string& path, const Catalog& catalog) {
+  if (path == "sftbench models" || path == "sftbench weights fetch" ||
+      path == "sftbench weights check") {
+    return catalog.models.names();
+  }
+  if (path == "sftbench gpus") return catalog.gpus.names();
+  if (path == "sftbench experiments") return catalog.experiment_names();
+  return {};
+}
+
 // The legal values, where the type's name lists them: "auto|random", or "TEXT:{a,b,c}" as
 // CLI::IsMember writes it. Names in capitals ("N|ID") stand for values of any kind.
 std::vector<std::string> values_of(const CLI::Option& option) {
@@ -51,7 +98,12 @@ std::vector<std::string> values_of(const CLI::Option& option) {
   const bool lower =
       std::none_of(type.begin(), type.end(), [](unsigned char c) { return std::isupper(c) != 0; });
   if (lower && type.find('|') != std::string::npos) return split(type, '|');
+  if (option.check_lname("experiment")) return Catalog::shipped().experiment_names();
   return option.check_lname("format") ? output_format_names() : std::vector<std::string>{};
+}
+
+bool sets_property(const OptionWords& option) {
+  return option.names.back() == "--set";
 }
 
 OptionWords words_of(const CLI::Option& option) {
@@ -71,6 +123,9 @@ void collect(const CLI::App& command, const std::string& path, std::vector<Optio
   for (const CLI::Option* option : command.get_options()) {
     if (option->get_positional()) {
       for (const std::string& value : values_of(*option)) words.positionals.push_back(value);
+      for (std::string& name : names_for(path, Catalog::shipped())) {
+        words.positionals.push_back(std::move(name));
+      }
     } else {
       words.options.push_back(words_of(*option));
     }
@@ -130,19 +185,48 @@ std::string value_cases(const std::vector<CommandWords>& commands, const Offer& 
   return text;
 }
 
-std::string bash_script(const std::vector<CommandWords>& commands) {
+// bash takes "--set optim=ad" for the words --set, optim, = and ad, unless its user has told it not
+// to.
+std::string bash_settings(const Settings& settings) {
+  std::string text = R"(_sftbench_set() {
+  local name=$1 values=
+  case "$name" in
+)";
+  for (const auto& [property, values] : settings) {
+    if (values.empty()) continue;
+    text += "    " + property + ") values=" + quoted(join(values, " ")) + " ;;\n";
+  }
+  return text + R"(  esac
+  COMPREPLY=($(compgen -P "$3" -W "$values" -- "$2"))
+}
+)";
+}
+
+std::string bash_script(const std::vector<CommandWords>& commands, const Settings& settings) {
   std::string text =
-      R"(# bash completion for sftbench. Load it with: source <(sftbench completion bash)
-_sftbench() {
+      "# bash completion for sftbench. Load it with: source <(sftbench completion bash)\n" +
+      bash_settings(settings) + R"(_sftbench() {
   local at=sftbench word words= cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
+  local before=${COMP_WORDS[COMP_CWORD-2]-} first=
+  ((COMP_CWORD >= 3)) && first=${COMP_WORDS[COMP_CWORD-3]}
   COMPREPLY=()
+  if [[ $prev == = && $first == --set ]]; then _sftbench_set "$before" "$cur" ''; return; fi
+  if [[ $cur == = && $before == --set ]]; then _sftbench_set "$prev" '' ''; return; fi
+  if [[ $prev == --set && $cur == *=* ]]; then
+    _sftbench_set "${cur%%=*}" "${cur#*=}" "${cur%%=*}="
+    return
+  fi
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case "$at $word" in
 )" + descent_cases(commands) +
       R"(    esac
   done
   case "$at $prev" in
-)" + value_cases(commands, [](const OptionWords& option) {
+)" + value_cases(commands, [&settings](const OptionWords& option) {
+        if (sets_property(option)) {
+          return "compopt -o nospace 2>/dev/null; COMPREPLY=($(compgen -W " +
+                 quoted(join(settings_to_begin(settings), " ")) + " -- \"$cur\")); return";
+        }
         if (option.values.empty()) return std::string("return");
         return "COMPREPLY=($(compgen -W " + quoted(join(option.values, " ")) +
                " -- \"$cur\")); return";
@@ -166,10 +250,33 @@ std::string described(const std::string& word, const std::string& help) {
   return quoted(escaped + ":" + help);
 }
 
-std::string zsh_script(const std::vector<CommandWords>& commands) {
+std::string zsh_words(const std::vector<std::string>& words) {
+  std::vector<std::string> all;
+  for (const std::string& word : words) all.push_back(quoted(word));
+  return join(all, " ");
+}
+
+std::string zsh_settings(const Settings& settings) {
+  std::string text = R"(_sftbench_set() {
+  if ! compset -P '*='; then
+    compadd -S '' -- )" +
+                     zsh_words(settings_to_begin(settings)) + R"(
+    return
+  fi
+  case "${IPREFIX%=}" in
+)";
+  for (const auto& [property, values] : settings) {
+    if (values.empty()) continue;
+    text += "    *" + property + ") compadd -- " + zsh_words(values) + " ;;\n";
+  }
+  return text + "  esac\n}\n";
+}
+
+std::string zsh_script(const std::vector<CommandWords>& commands, const Settings& settings) {
   std::string text = R"(#compdef sftbench
 # zsh completion for sftbench. Load it with: source <(sftbench completion zsh)
-_sftbench() {
+)" + zsh_settings(settings) +
+                     R"(_sftbench() {
   local at=sftbench word
   local -a found
   for word in "${(@)words[2,CURRENT-1]}"; do
@@ -179,11 +286,9 @@ _sftbench() {
   done
   case "$at ${words[CURRENT-1]}" in
 )" + value_cases(commands, [](const OptionWords& option) {
+                       if (sets_property(option)) return std::string("_sftbench_set; return");
                        if (option.values.empty()) return std::string("_files; return");
-                       std::vector<std::string> values;
-                       for (const std::string& value : option.values)
-                         values.push_back(quoted(value));
-                       return "compadd -- " + join(values, " ") + "; return";
+                       return "compadd -- " + zsh_words(option.values) + "; return";
                      });
   text += "  esac\n  case \"$at\" in\n";
   for (const CommandWords& command : commands) {
@@ -207,9 +312,24 @@ compdef _sftbench sftbench
 )";
 }
 
-std::string fish_script(const std::vector<CommandWords>& commands) {
+std::string fish_settings(const Settings& settings) {
+  std::string text = "function __sftbench_set\n  switch (commandline -ct)\n";
+  for (const auto& [property, values] : settings) {
+    std::vector<std::string> words;
+    for (const std::string& value : values) words.push_back(quoted(property + "=" + value));
+    if (words.empty()) continue;
+    text +=
+        "    case " + quoted(property + "=*") + "\n      printf '%s\\n' " + join(words, " ") + "\n";
+  }
+  std::vector<std::string> beginnings;
+  for (const std::string& word : settings_to_begin(settings)) beginnings.push_back(quoted(word));
+  return text + "    case '*'\n      printf '%s\\n' " + join(beginnings, " ") + "\n  end\nend\n";
+}
+
+std::string fish_script(const std::vector<CommandWords>& commands, const Settings& settings) {
   std::string text =
-      "# fish completion for sftbench. Load it with: sftbench completion fish | source\n";
+      "# fish completion for sftbench. Load it with: sftbench completion fish | source\n" +
+      fish_settings(settings);
   for (const CommandWords& command : commands) {
     // The condition: all subcommands of the path are typed, and none below it.
     std::vector<std::string> conditions;
@@ -239,6 +359,7 @@ std::string fish_script(const std::vector<CommandWords>& commands) {
         text += name.size() == 2 ? " -s " + name.substr(1) : " -l " + name.substr(2);
       }
       if (option.takes_value) text += " -r";
+      if (sets_property(option)) text += " -f -a '(__sftbench_set)'";
       if (!option.values.empty()) text += " -f -a " + quoted(join(option.values, " "));
       text += " -d " + quoted(option.help) + "\n";
     }
@@ -251,9 +372,10 @@ std::string fish_script(const std::vector<CommandWords>& commands) {
 std::string completion_script(const CLI::App& app, const std::string& shell) {
   std::vector<CommandWords> commands;
   collect(app, "sftbench", {}, commands);
-  if (shell == "bash") return bash_script(commands);
-  if (shell == "zsh") return zsh_script(commands);
-  if (shell == "fish") return fish_script(commands);
+  const Settings settings = settings_of(Catalog::shipped());
+  if (shell == "bash") return bash_script(commands, settings);
+  if (shell == "zsh") return zsh_script(commands, settings);
+  if (shell == "fish") return fish_script(commands, settings);
   throw InputError({{.file = {},
                      .line = 0,
                      .key = "completion",

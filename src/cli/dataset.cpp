@@ -38,6 +38,9 @@ void add_list(CLI::App& parent, int& exit_code) {
   CLI::App* command = parent.add_subcommand("list", "the datasets that have a name");
   const auto format = std::make_shared<std::string>("table");
   command->add_option("--format", *format, "table, json, jsonl, csv or md")->capture_default_str();
+  command->footer(R"(
+Example:
+  sftbench dataset list)");
   command->callback([format, &exit_code] {
     std::cout << render(named_dataset_table(), output_format(*format));
     exit_code = 0;
@@ -49,6 +52,11 @@ void add_list(CLI::App& parent, int& exit_code) {
 void add_dataset_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("dataset", "make and count datasets");
   command->require_subcommand(1);
+  command->footer(R"(
+Examples:
+  sftbench dataset list
+  sftbench dataset text news-tokens-16384plus-entries-4096 -o news.jsonl
+  sftbench dataset count news.jsonl --tokenizer DIR)");
   add_generator_commands(*command, app, exit_code);
   add_list(*command, exit_code);
   add_count_command(*command, app, exit_code);

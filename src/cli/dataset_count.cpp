@@ -150,6 +150,10 @@ void add_count_command(CLI::App& parent, const CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
       ->capture_default_str();
+  command->footer(R"(
+Examples:
+  sftbench dataset count news-tokens-16384plus-entries-4096
+  sftbench dataset count chats.jsonl --text-field messages --tokenizer DIR)");
   command->callback([arguments, &app, &exit_code] {
     const OutputFormat format = output_format(arguments->format);
     exit_code = run_interruptibly("what was counted is kept", [&](const InterruptNote& interrupts) {

@@ -186,6 +186,10 @@ void add_generator_commands(CLI::App& parent, const CLI::App& app, int& exit_cod
   add_own(*text, *text_arguments, "--prompt", frame.prompt, "text before the input")
       ->default_str(R"("### Input:\n")");
   add_entry_options(*text, *text_arguments);
+  text->footer(R"(
+Examples:
+  sftbench dataset text news-tokens-16384plus-entries-4096 -o news.jsonl
+  sftbench dataset text --entries 512 --tokens-input 900 -o mine.jsonl)");
   run_when_called(*text, text_arguments, app, exit_code, run_text);
 
   CLI::App* vision =
@@ -197,6 +201,10 @@ void add_generator_commands(CLI::App& parent, const CLI::App& app, int& exit_cod
   add_own(*vision, *vision_arguments, "--image-width", image.image_width, "pixels");
   add_own(*vision, *vision_arguments, "--image-height", image.image_height, "pixels");
   add_entry_options(*vision, *vision_arguments);
+  vision->footer(R"(
+Example:
+  sftbench dataset vision --entries 64 --image-width 384 --image-height 384 \
+    -o pictures.parquet)");
   run_when_called(*vision, vision_arguments, app, exit_code, run_vision);
 }
 

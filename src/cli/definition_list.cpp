@@ -1,7 +1,11 @@
 #include "cli/definition_list.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <sstream>
+
+#include "sftbench/base/terminal_text.h"
 
 namespace sftbench {
 
@@ -27,7 +31,11 @@ std::vector<std::string> wrap(const std::string& text, size_t columns) {
 }
 
 std::string definition_list(const Definitions& definitions) {
-  constexpr size_t kColumns = 100;
+  constexpr size_t kMostColumns = 100;
+  constexpr size_t kFewestColumns = 60;
+  const size_t of_terminal = terminal_columns(STDOUT_FILENO);
+  const size_t all_columns =
+      of_terminal == 0 ? kMostColumns : std::clamp(of_terminal, kFewestColumns, kMostColumns);
   constexpr size_t kLongestTerm = 36;
   constexpr size_t kIndent = 2;
   size_t terms = 0;
@@ -38,7 +46,7 @@ std::string definition_list(const Definitions& definitions) {
   std::string text;
   for (const auto& [term, meaning] : definitions) {
     std::string line = std::string(kIndent, ' ') + term;
-    for (const std::string& part : wrap(meaning, kColumns - column)) {
+    for (const std::string& part : wrap(meaning, all_columns - column)) {
       if (line.size() + 2 > column) {  // a long term has a line of its own
         text += line + "\n";
         line.clear();

@@ -257,6 +257,10 @@ void add_doctor_command(CLI::App& app, int& exit_code) {
       app.add_subcommand("doctor", "tell what this machine can run and what is missing");
   const auto format = std::make_shared<std::string>("table");
   command->add_option("--format", *format, "table, json, jsonl, csv or md")->capture_default_str();
+  command->footer(R"(
+Examples:
+  sftbench doctor
+  sftbench doctor --format json)");
   command->callback([format, &exit_code] {
     const OutputFormat output = output_format(*format);
     Table table{{"subject", "state", "found", "advice"}, {}};

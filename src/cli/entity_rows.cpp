@@ -11,6 +11,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/plan/classify_error.h"
 
 namespace sftbench {
 namespace {
@@ -33,7 +34,8 @@ void write_rest(const std::string& text) {
 }
 
 std::string_view verdict(const EntityRow& row) {
-  return row.violations.empty() ? "valid" : "invalid";
+  if (row.violations.empty()) return "valid";
+  return makes_invalid(row.violations.front().code) ? "invalid" : "unsupported";
 }
 
 std::string reason_text(const std::vector<Violation>& violations) {

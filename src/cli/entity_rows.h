@@ -17,7 +17,9 @@ struct EntityRow {
   int64_t index = 0;
   std::string_view entity_id;
   std::string_view experiment_id;
-  std::vector<Violation> violations;  // the first one is the reason that a result would give
+  // The first one is the reason that a result would give; one that no rule of the documents says is
+  // what this version cannot do.
+  std::vector<Violation> violations;
 };
 
 // Writes to the standard output. InputError when that takes no more.

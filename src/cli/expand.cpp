@@ -6,11 +6,14 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "cli/entity_rows.h"
 #include "cli/number_checks.h"
+#include "sftbench/base/text.h"
 #include "sftbench/cli/selection.h"
+#include "sftbench/plan/support.h"
 #include "sftbench/space/expansion.h"
 
 namespace sftbench {
@@ -58,7 +61,48 @@ void print_count(const Space& space, OutputFormat format) {
                       format);
 }
 
-void print_rows(const Space& space, const Part& part, OutputFormat format) {
+// What `sweep` and `run` would say of an entity, as far as it does not depend on this machine's
+// files and devices.
+class Verdicts {
+ public:
+  Verdicts(const LoadedSpace& loaded, const ResolveOptions& options)
+      : support_(loaded.space, loaded.settings, options, Catalog::shipped()) {}
+
+  std::vector<Violation> of(const Expansion& expansion, size_t experiment) {
+    std::vector<Violation> violations = expansion.violations(experiment);
+    if (!violations.empty()) {
+      ++invalid_;
+      return violations;
+    }
+    const Support& support = support_.of(expansion.index(), experiment);
+    for (const std::string& note : support.notes) {
+      if (notes_.insert(note).second) spdlog::info("{}", note);
+    }
+    if (support.refusals.empty()) {
+      ++valid_;
+    } else {
+      ++unsupported_;
+      violations.push_back({ReasonCode::kUnsupported, join(support.refusals, "; ")});
+    }
+    return violations;
+  }
+
+  std::string counts() const {
+    std::string text = std::to_string(valid_) + " valid, " + std::to_string(invalid_) + " invalid";
+    if (unsupported_ == 0) return text;
+    return text + ", " + std::to_string(unsupported_) + " unsupported: this version cannot train " +
+           (unsupported_ == 1 ? "it" : "them");
+  }
+
+ private:
+  SupportOfSpace support_;
+  std::set<std::string> notes_;  // that were said
+  int64_t valid_ = 0, invalid_ = 0, unsupported_ = 0;
+};
+
+void print_rows(const LoadedSpace& loaded, const ResolveOptions& options, const Part& part,
+                OutputFormat format) {
+  const Space& space = loaded.space;
   std::vector<std::string> experiment_ids;
   for (const ExperimentReference& reference : space.experiments)
     experiment_ids.push_back(experiment_id(reference));
@@ -69,19 +113,16 @@ void print_rows(const Space& space, const Part& part, OutputFormat format) {
     return;
   }
   Expansion expansion(space, Catalog::shipped().models, part.first);
-  int64_t valid = 0;
+  Verdicts verdicts(loaded, options);
   for (int64_t i = 0; i < part.count; ++i) {
     for (size_t k = 0; k < experiment_ids.size(); ++k) {
-      const EntityRow row = {expansion.index(), expansion.entity_id(), experiment_ids[k],
-                             expansion.violations(k)};
-      rows->add(row);
-      valid += row.violations.empty() ? 1 : 0;
+      rows->add(
+          {expansion.index(), expansion.entity_id(), experiment_ids[k], verdicts.of(expansion, k)});
     }
     if (i + 1 < part.count) expansion.advance();
   }
   rows->finish();
-  const int64_t all = part.count * static_cast<int64_t>(experiment_ids.size());
-  spdlog::info("{} valid, {} invalid", valid, all - valid);
+  spdlog::info("{}", verdicts.counts());
 }
 
 void expand(const ExpandArguments& arguments) {
@@ -91,7 +132,8 @@ void expand(const ExpandArguments& arguments) {
   if (arguments.count) {
     print_count(loaded.space, format);
   } else {
-    print_rows(loaded.space, chosen_part(loaded.space, arguments), format);
+    const ResolveOptions options = resolve_options(loaded.space, arguments.selection);
+    print_rows(loaded, options, chosen_part(loaded.space, arguments), format);
   }
 }
 
@@ -108,6 +150,15 @@ void add_expand_command(CLI::App& app, int& exit_code) {
       ->type_name("N")
       ->check(above_zero());
   command->add_flag("--count", arguments->count, "only how many there are");
+  command->footer(R"(
+Verdicts: valid; invalid, by the rules of the documents; unsupported, by what
+this version cannot train. Whether this machine has the weights, the dataset and
+the GPUs is what sweep --dry-run says.
+
+Examples:
+  sftbench expand space.yaml
+  sftbench expand space.yaml --count
+  sftbench expand space.yaml --limit 1000 --format csv)");
   command->callback([arguments, &exit_code] {
     expand(*arguments);
     exit_code = 0;

@@ -139,6 +139,10 @@ void add_experiments_command(CLI::App& app, int& exit_code) {
   const auto format = std::make_shared<std::string>("table");
   command->add_option("ID", *identifier, "experiment to show in full");
   command->add_option("--format", *format, "table, json, jsonl, csv or md")->capture_default_str();
+  command->footer(R"(
+Examples:
+  sftbench experiments
+  sftbench experiments finetune_lora_benchmark-v1.0.0)");
   command->callback([identifier, format, &exit_code] {
     const OutputFormat output = output_format(*format);
     const Catalog& catalog = Catalog::shipped();

@@ -93,6 +93,10 @@ void add_gpus_command(CLI::App& app, int& exit_code) {
   const auto format = std::make_shared<std::string>("table");
   command->add_option("NAME", *name, "GPU to show in full");
   command->add_option("--format", *format, "table, json, jsonl, csv or md")->capture_default_str();
+  command->footer(R"(
+Examples:
+  sftbench gpus
+  sftbench gpus NVIDIA-H100-80GB-HBM3)");
   command->callback([name, format, &exit_code] {
     const OutputFormat output = output_format(*format);
     const GpuCatalog& catalog = Catalog::shipped().gpus;

@@ -9,6 +9,7 @@
 
 namespace sftbench {
 
-std::unique_ptr<spdlog::formatter> log_format(const std::string& pattern);
+// `columns`: of the terminal that it goes to; 0: long lines stay as they are.
+std::unique_ptr<spdlog::formatter> log_format(const std::string& pattern, size_t columns = 0);
 
 }  // namespace sftbench

@@ -7,6 +7,7 @@
 #include "sftbench/data/dataset_catalog.h"
 #include "sftbench/launch/devices.h"
 #include "sftbench/launch/engine_library.h"
+#include "sftbench/launch/memory_preflight.h"
 #include "sftbench/measure/system_sampler.h"
 
 namespace sftbench {
@@ -39,6 +40,11 @@ MeasuringSession::MeasuringSession(const TrainingJob& job, BackendChoice backend
     const bool gpus = job_.device.kind == "cuda";
     return device_peak(job_, nvml_.get(), gpus ? Catalog::shipped().gpus : kNone, dtype);
   };
+}
+
+std::optional<std::string> MeasuringSession::memory_warning() const {
+  if (simulated()) return {};
+  return sftbench::memory_warning(job_, memory_room(job_, nvml_.get()));
 }
 
 void MeasuringSession::prepare(bool generate_dataset,

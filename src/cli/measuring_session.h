@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,9 @@ class MeasuringSession {
     return !simulated() && job_.device.ranks > 1 && launched_ == nullptr;
   }
   RankedSpec& ranked() { return ranked_; }
+
+  // That memory cannot suffice (launch/memory_preflight.h), before anything takes any.
+  std::optional<std::string> memory_warning() const;
 
   // RunError when the devices are not there or others; then makes the dataset, if asked to and it
   // is not there: `announce` gets a line before. InputError when it cannot be written.

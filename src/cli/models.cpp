@@ -12,6 +12,7 @@
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/checkpoint/model_config.h"
+#include "sftbench/plan/support.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {
@@ -41,12 +42,10 @@ Json parameters(const ModelFacts& model) {
   return model.hf_config.is_null() ? Json(nullptr) : Json(parameter_count(model.hf_config));
 }
 
-// Whether this version trains its family, as far as the config.json that is known of it tells.
+// Whether this version trains its family, as far as the catalogue knows it: as `expand` and `run`
+// decide it.
 bool trains(const ModelFacts& model) {
-  const std::vector<std::string> families = known_model_types();
-  const Json type =
-      model.hf_config.is_object() ? model.hf_config.value("model_type", Json()) : Json();
-  return std::find(families.begin(), families.end(), type) != families.end();
+  return !model.family.empty() && trains_family(model.family);
 }
 
 // 8030261248 -> "8.03 B"
@@ -168,6 +167,11 @@ void add_models_command(CLI::App& app, int& exit_code) {
   const auto format = std::make_shared<std::string>("table");
   command->add_option("NAME", *name, "model to show in full, with the source of each fact");
   command->add_option("--format", *format, "table, json, jsonl, csv or md")->capture_default_str();
+  command->footer(R"(
+Examples:
+  sftbench models
+  sftbench models smollm2-135m
+  sftbench models --format csv)");
   command->callback([name, format, &exit_code] {
     const OutputFormat output = output_format(*format);
     const ModelCatalog& catalog = Catalog::shipped().models;

@@ -133,7 +133,11 @@ int predict(const PredictArguments& arguments) {
   }
   ResolveOptions options = resolve_options(loaded.space, arguments.selection);
   options.weights = "random";  // shapes are all that is needed
-  const TrainingJob job = resolve(request, loaded.settings, options, catalog).job;
+  ActuatorSettings settings = loaded.settings;
+  settings.data_directory.reset();  // no entry is read
+  const Resolution resolution = resolve(request, settings, options, catalog);
+  for (const std::string& note : resolution.notes) spdlog::info("{}", note);
+  const TrainingJob& job = resolution.job;
   const MachineModel machine = machine_for(job, arguments);
   const StepCost cost = predict_step(job, machine);
   print_record(in_full(cost, job, machine), to_json(cost, job, machine), format);
@@ -163,10 +167,14 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   command->add_flag("--no-overlap", arguments->no_overlap,
                     "transfers take the core that computes, as on CPUs with a rank on every core");
   command->footer(R"(
-What is not given comes from config/gpus.yaml and config/machines.yaml; of CPUs nothing is known.
-Example:
-  sftbench predict --experiment finetune_full_benchmark-v1.0.0 --set model_name=llama3.1-8b \
-    --set number_gpus=8 --set gpu_model=NVIDIA-H100-80GB-HBM3 --set batch_size=16 \
+What is not given comes from config/gpus.yaml and config/machines.yaml; of CPUs
+nothing is known.
+
+Examples:
+  sftbench predict space.yaml --entity 3
+  sftbench predict --experiment finetune_full_benchmark-v1.0.0 \
+    --set model_name=llama3.1-8b --set number_gpus=8 \
+    --set gpu_model=NVIDIA-H100-80GB-HBM3 --set batch_size=16 \
     --set model_max_length=8192 --set distributed_backend=FSDP)");
   command->callback([arguments, &exit_code] { exit_code = predict(*arguments); });
 }

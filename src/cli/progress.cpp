@@ -7,7 +7,9 @@
 #include <ostream>
 #include <utility>
 
+#include "sftbench/base/clock.h"
 #include "sftbench/base/quantity_text.h"
+#include "sftbench/base/terminal_text.h"
 #include "sftbench/measure/proc.h"
 #include "sftbench/measure/stop_rules.h"
 
@@ -31,12 +33,37 @@ Progress::Progress(std::ostream& out, bool terminal, const TrainingJob& job, Pea
       terminal_(terminal),
       devices_(static_cast<int>(std::max<int64_t>(1, job.device.ranks))),
       stop_after_s_(job.batches.stop_after_seconds),
-      peak_of_(std::move(peak)) {
+      peak_of_(std::move(peak)),
+      made_s_(steady_seconds()),
+      shown_s_(made_s_) {
   // The automatic rule ends most runs after its two phases; steps that are long take longer.
   if (job.batches.auto_stop_method == kAutoStopMethod) stop_after_s_ = 180;
 }
 
+void Progress::phase(const std::string& text) {
+  show_waiting(text);
+}
+
+void Progress::on_load(const LoadEvent& load) {
+  show_waiting(load_text(load));
+}
+
+// Lines that are appended begin when it takes long.
+void Progress::show_waiting(const std::string& text) {
+  const double now_s = steady_seconds();
+  const std::string line = text + ", " + duration_text(now_s - made_s_);
+  if (terminal_) {
+    open_line_ = OpenLine::kWaiting;
+    out_ << "\r" << terminal_line(line) << "\x1b[K" << std::flush;
+  } else if (now_s - shown_s_ >= kLinePeriodSeconds) {
+    shown_s_ = now_s;
+    out_ << terminal_line(line) << "\n" << std::flush;
+  }
+}
+
 void Progress::on_train_begin(const TrainBegin& begin) {
+  show_waiting("training step " + std::to_string(begin.resumed_step + 1) + " of " +
+               std::to_string(begin.total_steps));
   begin_ = begin;
   span_ = {};
   shown_ = false;
@@ -54,6 +81,7 @@ void Progress::on_step_end(const StepEvent& event, TrainControl&) {
   shown_ = true;
   shown_s_ = event.end_s;
   if (terminal_) {
+    open_line_ = OpenLine::kBar;
     out_ << "\r" << bar() << " " << line(event) << "\x1b[K" << std::flush;
   } else {
     out_ << line(event) << "\n" << std::flush;
@@ -61,7 +89,20 @@ void Progress::on_step_end(const StepEvent& event, TrainControl&) {
 }
 
 void Progress::on_train_end(const TrainEnd&) {
-  if (terminal_ && shown_) out_ << "\n" << std::flush;
+  if (open_line_ == OpenLine::kBar) out_ << "\n" << std::flush;
+  open_line_ = OpenLine::kNone;
+}
+
+void Progress::clear_waiting() {
+  if (open_line_ != OpenLine::kWaiting) return;
+  out_ << "\r\x1b[K" << std::flush;
+  open_line_ = OpenLine::kNone;
+}
+
+// What is said of a run that ended before its time begins on a line of its own.
+Progress::~Progress() {
+  clear_waiting();
+  if (open_line_ == OpenLine::kBar) out_ << "\n" << std::flush;
 }
 
 double Progress::seconds_left(const StepEvent& event) const {

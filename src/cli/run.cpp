@@ -26,7 +26,9 @@
 #include "sftbench/cli/progress.h"
 #include "sftbench/cli/selection.h"
 #include "sftbench/launch/build_info.h"
+#include "sftbench/launch/devices.h"
 #include "sftbench/launch/interrupt.h"
+#include "sftbench/launch/memory_preflight.h"
 #include "sftbench/plan/classify_error.h"
 #include "sftbench/plan/job_file.h"
 #include "sftbench/results/store.h"
@@ -213,6 +215,7 @@ class Session {
   Measurement measure() {
     if (plan_.ending) return measuring_.ended(*plan_.ending);
     const auto announce = [](const std::string& line) { spdlog::info("{}", line); };
+    if (const auto warning = measuring_.memory_warning()) spdlog::warn("{}", *warning);
     try {
       if (launched_ != nullptr) {
         launched_->prepare(measuring_, plan_.job, plan_.generate_dataset, announce);
@@ -269,11 +272,18 @@ class Session {
       watcher_.remove_when_interrupted(log_of_rank(log_path, rank));
     }
     std::optional<Progress> progress;
+    std::optional<ClearsProgress> clears_progress;
     if (shows_progress()) {
       progress.emplace(std::cerr, ::isatty(STDERR_FILENO) != 0, plan_.job, settings.peak);
-      settings.observers.push_back(&*progress);
+      clears_progress.emplace(*progress);
+      settings.observers = {&*clears_progress, &step_log, &*progress};
     }
     spdlog::info("measuring {} with {}", plan_.job.entity_id, plan_.job.experiment_id);
+    if (progress) {
+      progress->phase(measuring_.starts_ranks()
+                          ? "starting " + std::to_string(plan_.job.device.ranks) + " ranks"
+                          : "starting the engine");
+    }
     watcher_.set_graceful(true);
     Measurement measurement = measuring_.train();
     if (settings.interrupted()) throw RunInterrupted();
@@ -329,9 +339,25 @@ class Session {
   std::optional<int> told_;  // the exit status
 };
 
+// A job may be printed for another machine: what `sweep --dry-run` says of this one is a note here.
+void note_what_is_not_here(const TrainingJob& job) {
+  if (job.inputs.value("backend", kBackendLibtorch) == kBackendSimulate) return;
+  std::string no_nvml;
+  const std::unique_ptr<Nvml> nvml = Nvml::load(&no_nvml);
+  try {
+    check_devices(job, nvml.get(), no_nvml, Catalog::shipped().gpus);
+  } catch (const RunError& error) {
+    spdlog::warn("not on this machine: {}: {}", to_string(error.code()), error.what());
+  }
+  if (const auto warning = memory_warning(job, memory_room(job, nvml.get()))) {
+    spdlog::warn("on this machine: {}", *warning);
+  }
+}
+
 int print_job(const Plan& plan) {
   if (!plan.ending) {
-    std::cout << json_text(job_file(plan.job), 2) << "\n";
+    std::cout << json_text(job_file(plan.job), 2) << "\n" << std::flush;
+    note_what_is_not_here(plan.job);
     return 0;
   }
   spdlog::error("{}", reason_text(plan.ending->code, plan.ending->message, plan.ending->evidence));
@@ -477,13 +503,15 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
       ->check(at_least_zero())
       ->option_text("S=0");
   command->footer(R"(
+A valid result is never replaced: a valid repeat becomes <key>.2.json, a failure
+<key>.json.failed. A key that another process measures is refused with exit
+status 5.
+
 Examples:
   sftbench run experiments/spaces/quickstart.yaml
   sftbench run space.yaml --entity 3 --set max_steps=8 --format json
-  sftbench run space.yaml --entity 3 --dry-run >job.json && sftbench run --job job.json
-
-A valid result is never replaced: a valid repeat becomes <key>.2.json, a failure <key>.json.failed. A key
-that another process measures is refused with exit status 5.)");
+  sftbench run space.yaml --entity 3 --dry-run >job.json
+  sftbench run --job job.json)");
   command->callback([arguments, command, &common, &exit_code] {
     if (!arguments->job_path.empty()) refuse_beside_job(*command);
     exit_code = run(*arguments, common);

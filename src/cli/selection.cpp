@@ -55,7 +55,7 @@ std::string choose(const std::string& key, const std::string& given, const std::
 }  // namespace
 
 void add_selection_options(CLI::App& command, Selection& selection) {
-  command.add_option("SPACE", selection.space_path, "Discovery space file (ado's format)")
+  command.add_option("SPACE", selection.space_path, "discovery space file (ado's format)")
       ->type_name("FILE");
   command
       .add_option("--set", selection.assignments,
@@ -64,17 +64,17 @@ void add_selection_options(CLI::App& command, Selection& selection) {
       ->allow_extra_args(false);
   command
       .add_option("--experiment", selection.experiment,
-                  "Experiment to measure with, or the beginning of its name; with --set, no SPACE "
+                  "experiment to measure with, or the beginning of its name; with --set, no SPACE "
                   "is needed")
       ->type_name("ID");
   command
-      .add_option("--entity", selection.entity, "One entity of the space: its index (from 0) or id")
+      .add_option("--entity", selection.entity, "one entity of the space: its index (from 0) or id")
       ->type_name("N|ID");
-  command.add_option("--config", selection.config_path, "Actuator configuration (ado's format)")
+  command.add_option("--config", selection.config_path, "actuator configuration (ado's format)")
       ->type_name("FILE");
   command
       .add_option("--ado-ids", selection.ado_ids,
-                  "Ids to write: as ado from 1.8 on (the default), or as ado up to 1.7 in the "
+                  "ids to write: as ado from 1.8 on (the default), or as ado up to 1.7 in the "
                   "order of the space; both are read")
       ->type_name("1.7|1.8");
   command
@@ -84,27 +84,27 @@ void add_selection_options(CLI::App& command, Selection& selection) {
   command
       .add_option(
           "--padding", selection.padding,
-          "Pad to the longest entry of a micro-batch, to model_max_length, or not at all: entries "
+          "pad to the longest entry of a micro-batch, to model_max_length, or not at all: entries "
           "one behind the other, as they come or packed to fill model_max_length")
       ->type_name("longest|max_length|none|packed");
   command.add_option("--ranks", selection.ranks, "CPU ranks when number_gpus is 0")->type_name("N");
-  command.add_option("--threads", selection.threads, "Threads per rank; 0: all cores")
+  command.add_option("--threads", selection.threads, "threads per rank; 0: all cores")
       ->type_name("N");
   command
       .add_option("--gradient-sync", selection.gradient_sync,
-                  "With several ranks and micro-batches: reduce gradients once, after the last, or "
+                  "with several ranks and micro-batches: reduce gradients once, after the last, or "
                   "those of each, so that under FSDP no rank ever holds whole gradients")
       ->type_name("last|each");
   command
       .add_option("--reduce-dtype", selection.reduce_dtype,
-                  "Reduce gradients in this type instead of the one they are computed in")
+                  "reduce gradients in this type instead of the one they are computed in")
       ->type_name("float32|bfloat16");
   command.add_flag("--distribute-one-rank", selection.distribute_one_rank,
-                   "Send one rank, too, through its distributed strategy and the communication "
+                   "send one rank, too, through its distributed strategy and the communication "
                    "library: the cost of both without any other rank");
   command
       .add_option("--communication-timeout", selection.communication_timeout_s,
-                  "Seconds until ranks must have met, and for each operation among them")
+                  "seconds until ranks must have met, and for each operation among them")
       ->option_text("S=600");
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 
 #include "cli/backend_options.h"
 #include "cli/launched_run.h"
@@ -20,6 +21,7 @@
 #include "sftbench/launch/build_info.h"
 #include "sftbench/launch/cores.h"
 #include "sftbench/launch/interrupt.h"
+#include "sftbench/launch/memory_preflight.h"
 #include "sftbench/measure/nvml.h"
 #include "sftbench/space/operation.h"
 #include "sftbench/sweep/interrupt_signals.h"
@@ -103,7 +105,7 @@ std::string run_command(const SweepArguments& arguments, const Cell& cell) {
   return command;
 }
 
-void warn(const std::vector<Diagnostic>& diagnostics) {
+void warn_of(const std::vector<Diagnostic>& diagnostics) {
   for (const Diagnostic& diagnostic : diagnostics) spdlog::warn("{}", to_string(diagnostic));
 }
 
@@ -123,6 +125,14 @@ Table outcome_table(const SweepState& state) {
   return table;
 }
 
+// Without progress: warnings alone.
+class Silent : public SweepObserver {
+ public:
+  void on_warning(const Cell& cell, const std::string& warning) override {
+    spdlog::warn("{}: {}", cell.request.entity_id, warning);
+  }
+};
+
 // Everything that a sweep is made of, in the order in which it can be made.
 class Campaign {
  public:
@@ -137,7 +147,7 @@ class Campaign {
         store_(arguments.output),
         planner_({loaded_.space, loaded_.settings, resolve_options_, Catalog::shipped(), machine_,
                   nvml_.get(), no_nvml_}),
-        options_(sweeping(arguments, operation_)),
+        options_(sweeping(arguments, operation_, nvml_.get())),
         stored_(store_, options_),
         walk_(loaded_.space, operation_, seed(arguments, operation_),
               [this](int64_t entity, size_t experiment) {
@@ -168,7 +178,7 @@ class Campaign {
       store_.probe(reference.experiment->identifier);
     }
     const InterruptSignals signals;
-    SweepObserver silent;
+    Silent silent;
     SweepView view(std::cerr, ::isatty(STDERR_FILENO) != 0,
                    [this](const Cell& cell) { return cell_label(loaded_.space, cell); });
     Sweep sweep(walk_, planner_, machine_, store_, options_,
@@ -185,7 +195,7 @@ class Campaign {
  private:
   static LoadedSpace load(const Selection& selection) {
     LoadedSpace loaded = load_space(selection);
-    warn(loaded.warnings);
+    warn_of(loaded.warnings);
     if (const auto chosen = chosen_entity(loaded.space, selection)) narrow(loaded.space, *chosen);
     return loaded;
   }
@@ -193,10 +203,10 @@ class Campaign {
   static Operation read_operation(const SweepArguments& arguments, const Space& space) {
     if (arguments.operation_path.empty()) return {};
     Operation operation = read_operation_file(arguments.operation_path);
-    warn(operation.warnings);
+    warn_of(operation.warnings);
     const std::string& config = arguments.selection.config_path;
     if (!config.empty() || !space.actuator_configuration)
-      warn(notes_on_actuator_configurations(operation, config));
+      warn_of(notes_on_actuator_configurations(operation, config));
     return operation;
   }
 
@@ -206,13 +216,19 @@ class Campaign {
     return options;
   }
 
-  static SweepOptions sweeping(const SweepArguments& arguments, const Operation& operation) {
+  static SweepOptions sweeping(const SweepArguments& arguments, const Operation& operation,
+                               const Nvml* nvml) {
     SweepOptions options = arguments.options;
     options.backend = arguments.backend.name();
     options.simulate = arguments.backend.simulate;
     options.max_retries = arguments.max_retries.value_or(operation.max_retries);
     options.single_measurement = operation.single_measurement;
     options.command = [&arguments](const Cell& cell) { return run_command(arguments, cell); };
+    if (options.backend == kBackendSimulate) return options;
+    options.preflight = [nvml, limit = options.host_memory_bytes](const TrainingJob& job,
+                                                                  const Share& share) {
+      return memory_warning(job, memory_room(job, nvml, limit, share.gpus));
+    };
     return options;
   }
 
@@ -234,11 +250,14 @@ class Campaign {
     return *status == Status::kFailed ? Recorded::kFailed : Recorded::kFinal;
   }
 
-  std::vector<Json> preview_row(const Cell& cell, const std::optional<Status>& status) const {
+  std::vector<Json> preview_row(const Cell& cell, const std::optional<Status>& status) {
     std::string action = status ? std::string(to_string(*status)) : "measure";
     Json reason;
     if (!status) {
       const CellPlan plan = planner_.plan(cell);
+      for (const std::string& note : plan.notes) {
+        if (notes_.insert(note).second) spdlog::info("{}", note);
+      }
       if (plan.settled) {
         action = makes_invalid(plan.settled->code) ? "record as invalid" : "record as failed";
         reason = std::string(to_string(plan.settled->code)) + ": " + plan.settled->message;
@@ -276,6 +295,7 @@ class Campaign {
   }
 
   const SweepArguments& arguments_;
+  std::set<std::string> notes_;  // that a preview has said
   LoadedSpace loaded_;
   Operation operation_;
   ResolveOptions resolve_options_;
@@ -376,17 +396,19 @@ void add_sweep_command(CLI::App& app, const CommonOptions& common, int& exit_cod
   add_failure_options(*command, *arguments);
   add_backend_options(*command, arguments->backend);
   command->footer(R"(
-Each measurement runs in a child process and ends valid, invalid or failed; its file is written, whole or
-not at all, as soon as it has ended. The same command again goes on where this one stopped. Several sweeps and runs may work
-on one folder.
+Each measurement runs in a child process and ends valid, invalid or failed; its
+file is written, whole or not at all, as soon as it has ended. The same command
+again goes on where this one stopped. Several sweeps and runs may work on one
+folder.
+
+Exit status: 0 all is measured, valid or invalid; 2 usage or input error;
+4 something failed, the sweep had to stop, or results that it had settled are
+gone; 130 interrupted.
 
 Examples:
   sftbench sweep space.yaml --dry-run
   sftbench sweep space.yaml -o results --jobs auto
-  sftbench sweep space.yaml --backend simulate --simulate crash_probability=0.1
-
-Exit status: 0 all is measured, valid or invalid; 2 usage or input error; 4 something failed, the sweep had
-to stop, or results that it had settled are gone; 130 interrupted.)");
+  sftbench sweep space.yaml --backend simulate --simulate crash_probability=0.1)");
   command->callback([arguments, &common, &exit_code] { exit_code = sweep(*arguments, common); });
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <ostream>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/cli/progress.h"
+#include "sftbench/measure/measured_properties.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {
@@ -123,6 +125,11 @@ std::string figures(const Measurement& measurement) {
     parts.push_back(bytes_text(peak));
     break;
   }
+  const Json waited = measurement.extra.value("run_queue_wait_share", Json());
+  if (!busy_machine_note(waited).empty()) {
+    parts.push_back("machine busy (" + number_text(std::round(100 * waited.get<double>())) +
+                    " % waited)");
+  }
   return join(parts);
 }
 
@@ -179,6 +186,10 @@ void SweepView::on_begin(const SweepState& state) {
 
 void SweepView::on_start(const Cell& cell, const Share& share) {
   if (!live_) say("start    " + label_(cell) + devices_text(share));
+}
+
+void SweepView::on_warning(const Cell& cell, const std::string& warning) {
+  say("warning  " + label_(cell) + ": " + warning);
 }
 
 void SweepView::on_settled(const Cell& cell, const Outcome& outcome) {

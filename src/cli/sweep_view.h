@@ -29,6 +29,7 @@ class SweepView : public SweepObserver {
 
   void on_begin(const SweepState& state) override;
   void on_start(const Cell& cell, const Share& share) override;
+  void on_warning(const Cell& cell, const std::string& warning) override;
   void on_settled(const Cell& cell, const Outcome& outcome) override;
   void on_sample(const Cell& cell, const Outcome& outcome) override;
   void on_retry(const Cell& cell, const Outcome& outcome) override;

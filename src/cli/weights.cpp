@@ -176,15 +176,17 @@ void add_fetch(CLI::App& parent, const CommonOptions& common, int& exit_code) {
   command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
       ->capture_default_str();
   command->footer(R"(
-A token, for models that are gated or private, is read from HF_TOKEN, the file that HF_TOKEN_PATH
-names, or HF_HOME/token. What was interrupted is continued by the same command.
+A token, for models that are gated or private, is read from HF_TOKEN, the file
+that HF_TOKEN_PATH names, or HF_HOME/token. What was interrupted is continued by
+the same command.
+
+Exit status: 0 all models are whole; 2 usage or input error; 4 some are not;
+130 interrupted.
 
 Examples:
   sftbench weights fetch smollm2-135m
   sftbench weights fetch -i models.yaml -o /my/hf_home
-  sftbench weights fetch ibm-granite/granite-3.1-2b-base@main
-
-Exit status: 0 all models are whole; 2 usage or input error; 4 some are not; 130 interrupted.)");
+  sftbench weights fetch ibm-granite/granite-3.1-2b-base@main)");
   command->callback(
       [arguments, &common, &exit_code] { exit_code = fetch_weights(*arguments, common); });
 }
@@ -285,7 +287,12 @@ void add_check(CLI::App& parent, const CommonOptions& common, int& exit_code) {
   command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
       ->capture_default_str();
   command->footer(R"(
-Exit status: 0 all models are whole and right; 2 usage or input error; 4 some are not.)");
+Exit status: 0 all models are whole and right; 2 usage or input error; 4 some
+are not.
+
+Examples:
+  sftbench weights check
+  sftbench weights check smollm2-135m)");
   command->callback(
       [arguments, &common, &exit_code] { exit_code = check_weights(*arguments, common); });
 }
@@ -295,6 +302,10 @@ Exit status: 0 all models are whole and right; 2 usage or input error; 4 some ar
 void add_weights_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
   CLI::App* command = app.add_subcommand("weights", "fetch and verify the weights of models");
   command->require_subcommand(1);
+  command->footer(R"(
+Examples:
+  sftbench weights fetch smollm2-135m
+  sftbench weights check)");
   add_fetch(*command, common, exit_code);
   add_check(*command, common, exit_code);
 }

@@ -85,8 +85,8 @@ EncodedEntry TextDataset::encode_one(const Tokenizer& tokenizer, const std::stri
   return entry;
 }
 
-void TextDataset::encode(const std::vector<int64_t>& entries, int threads,
-                         TokenCountCache* counts) {
+void TextDataset::encode(const std::vector<int64_t>& entries, int threads, TokenCountCache* counts,
+                         WorkCount* work) {
   std::vector<int64_t> missing;
   for (const int64_t index : entries) {
     if (!encoded(index)) missing.push_back(index);
@@ -96,7 +96,9 @@ void TextDataset::encode(const std::vector<int64_t>& entries, int threads,
 
   std::mutex mutex;
   EntryErrors errors;
-  const auto work = [&](int64_t index, const Tokenizer& tokenizer) {
+  if (work != nullptr) work->total = static_cast<int64_t>(missing.size());
+  const auto encode_entry = [&](int64_t index, const Tokenizer& tokenizer) {
+    add_work(work, 1);
     std::string text;
     Diagnostic error;
     if (!file_.read_text(index, options_.text_field, text, error))
@@ -109,7 +111,7 @@ void TextDataset::encode(const std::vector<int64_t>& entries, int threads,
     if (counts != nullptr) counts->set(index, text_tokens);
     if (!entry.has_response) ++entries_without_response_;
   };
-  for_each_in_parallel(missing, threads, tokenizer_, work);
+  for_each_in_parallel(missing, threads, tokenizer_, encode_entry);
   errors.throw_if_any();
 }
 

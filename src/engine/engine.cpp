@@ -19,7 +19,10 @@ class TorchEngine : public Engine {
     // It lives until all ranks know of an error: what it waits for as it ends may be theirs.
     std::optional<TrainingRun> run;
     const auto train_rank = [&] {
-      run.emplace(prepare_run(job, group));
+      {
+        LoadWatch watch(observers);  // says no more once training begins
+        run.emplace(prepare_run(job, group, watch));
+      }
       sftbench::train(*run, group, observers, interrupted);
       if (run->timeline) write_trace(*run->timeline, group, job.trace_path);
     };

@@ -168,7 +168,7 @@ struct TimedData {
 
 }  // namespace
 
-TrainingRun prepare_run(const TrainingJob& job, RankGroup& group) {
+TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& watch) {
   if (job.device.ranks != group.world_size()) {
     throw RunError(
         ReasonCode::kUnsupported,
@@ -177,6 +177,7 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group) {
                                      : "a group of " + std::to_string(group.world_size())));
   }
   TrainingRun run;
+  watch.phase(group.world_size() > 1 ? "meeting the other ranks" : "making the device ready");
   run.device = make_training_device(job.device, group.place());
   const torch::Device device = run.device->device();
   run.mesh = is_distributed(job)
@@ -187,16 +188,20 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group) {
   require_weights_fit(job);
 
   // Text is tokenised while weights load: neither needs the other.
+  watch.phase("reading the tokenizer");
   const Tokenizer tokenizer = prepare_tokenizer(job.model);
+  watch.phase("loading");
   const std::unique_ptr<Tuning> tuning = choose_tuning(job, tokenizer);
   std::future<TimedData> tokenised = std::async(std::launch::async, [&] {
     const double begin_s = steady_seconds();
-    TrainingData data = prepare_data(job, tokenizer, at::get_num_threads(), group.rank());
+    TrainingData data =
+        prepare_data(job, tokenizer, at::get_num_threads(), group.rank(), watch.entries());
     return TimedData{std::move(data), steady_seconds() - begin_s};
   });
   const double begin_s = steady_seconds();
   PlacedModel placed = place_model(job, choose_kernels(job.kernels), tokenizer.vocabulary_size(),
-                                   *tuning, device, *run.mesh);
+                                   *tuning, device, *run.mesh, watch.weights());
+  watch.weights().done = watch.weights().total.load();  // norms and the padding of shards, too
   run.model = std::move(placed.model);
   run.model->seed_dropout(job.seed);
   run.parameters = std::move(placed.parameters);
@@ -233,7 +238,10 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group) {
   }
   TrainedState state{*run.model, *run.parameters, *run.optimizer,       *run.loss_scaler,
                      *run.mesh,  group,           tuning->peft_config()};
-  if (!job.save.resume_from.empty()) resume_run(run, job, state);
+  if (!job.save.resume_from.empty()) {
+    watch.phase("reading the checkpoint");
+    resume_run(run, job, state);
+  }
   run.checkpoints = make_checkpoints(job, run.begin.total_steps, state);
   for (std::string& note : notes_on_saving(job, state)) {
     run.begin.warnings.push_back(std::move(note));

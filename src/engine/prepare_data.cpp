@@ -56,14 +56,16 @@ int64_t pad_id_of(const Tokenizer& tokenizer) {
 
 // Tokenises, remembering the counts in the job's cache when it has one.
 void encode(TextDataset& dataset, const std::vector<int64_t>& entries, const TrainingJob& job,
-            int threads) {
-  if (job.data.token_cache_directory.empty()) return dataset.encode(entries, threads);
+            int threads, WorkCount& work) {
+  if (job.data.token_cache_directory.empty()) {
+    return dataset.encode(entries, threads, nullptr, &work);
+  }
   TokenCountCache counts(job.data.token_cache_directory,
                          {.tokenizer_digest = tokenizer_digest(job.model.tokenizer_directory),
                           .dataset_digest = digest_file(job.data.path),
                           .text_field = job.data.text_field,
                           .entries = dataset.size()});
-  dataset.encode(entries, threads, &counts);
+  dataset.encode(entries, threads, &counts, &work);
   counts.save();
 }
 
@@ -100,7 +102,7 @@ std::string tokenizer_origin(const ModelSource& model) {
 }
 
 TrainingData prepare_data(const TrainingJob& job, const Tokenizer& tokenizer, int threads,
-                          int64_t rank) {
+                          int64_t rank, WorkCount& work) {
   const Padding padding = parse_padding(job.data.padding);
   TextDataset dataset(JsonlFile(job.data.path), tokenizer,
                       {.text_field = job.data.text_field,
@@ -109,7 +111,7 @@ TrainingData prepare_data(const TrainingJob& job, const Tokenizer& tokenizer, in
   const int64_t pad_id = pad_id_of(tokenizer);
   if (job.data.padding == kPacked) {
     // Which entries share a row depends on the lengths of all.
-    encode(dataset, all_entries(dataset), job, threads);
+    encode(dataset, all_entries(dataset), job, threads, work);
     require_responses(dataset, static_cast<size_t>(dataset.size()), job.data);
     std::vector<std::vector<int64_t>> packs = pack(dataset);
     StepPlan plan = plan_steps(job, static_cast<int64_t>(packs.size()));
@@ -117,7 +119,7 @@ TrainingData prepare_data(const TrainingJob& job, const Tokenizer& tokenizer, in
   }
   StepPlan plan = plan_steps(job, dataset.size());
   const std::vector<int64_t> entries = plan.entries_used(rank, plan.total_steps());
-  encode(dataset, entries, job, threads);
+  encode(dataset, entries, job, threads, work);
   require_responses(dataset, entries.size(), job.data);
   return {std::move(dataset), std::move(plan), {}, padding, pad_id};
 }

@@ -21,8 +21,8 @@ std::vector<TokenizerFile> saved_tokenizer(const ModelSource& model);
 std::string tokenizer_origin(const ModelSource& model);
 
 // The dataset with every entry encoded that this rank will read. InputError: what is wrong with the
-// file.
+// file. `work` counts entries.
 TrainingData prepare_data(const TrainingJob& job, const Tokenizer& tokenizer, int threads,
-                          int64_t rank);
+                          int64_t rank, WorkCount& work);
 
 }  // namespace sftbench

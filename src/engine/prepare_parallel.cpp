@@ -39,23 +39,33 @@ const Strategy& find_strategy(const std::string& name) {
   throw unsupported_choice("strategy", name, names);
 }
 
-void set_values(CausalLm& model, const TrainingJob& job, const WantedElements& wanted) {
+void set_values(CausalLm& model, const TrainingJob& job, const WantedElements& wanted,
+                WorkCount& work) {
   if (job.model.weights_directory.empty()) {
-    initialise_randomly(model, job.model.hf_config, job.seed, wanted);
+    initialise_randomly(model, job.model.hf_config, job.seed, wanted, &work);
   } else {
-    load_weights(model, job.model.weights_directory, wanted);
+    load_weights(model, job.model.weights_directory, wanted, &work);
   }
+}
+
+int64_t parameter_bytes(CausalLm& model) {
+  int64_t bytes = 0;
+  for (const NamedParameter& parameter : model.parameters()) {
+    bytes += parameter.tensor->numel() * static_cast<int64_t>(parameter.tensor->element_size());
+  }
+  return bytes;
 }
 
 // --- whole on every rank -------------------------------------------------------------------------
 
 PlacedModel place_whole(const TrainingJob& job, const ops::KernelChoice& kernels,
                         int64_t vocabulary_size, const Tuning& tuning, torch::Device device,
-                        ProcessMesh& mesh) {
+                        ProcessMesh& mesh, WorkCount& work) {
   PlacedModel placed;
   placed.model =
       make_causal_lm(job.model.hf_config, parameter_dtype(job.precision), device, kernels);
-  set_values(*placed.model, job, every_element);
+  work.total = parameter_bytes(*placed.model);
+  set_values(*placed.model, job, every_element, work);
   resize_vocabulary(*placed.model, vocabulary_size);
   placed.trained = tuning.apply(*placed.model);
   const std::vector<ParameterUnit> units = parameter_units(*placed.model);
@@ -70,8 +80,8 @@ PlacedModel place_whole(const TrainingJob& job, const ops::KernelChoice& kernels
 // Parameters that have shape and dtype, and no memory yet.
 class LaterValues {
  public:
-  LaterValues(CausalLm& model, const TrainingJob& job, torch::Device device)
-      : model_(model), job_(job) {
+  LaterValues(CausalLm& model, const TrainingJob& job, torch::Device device, WorkCount& work)
+      : model_(model), job_(job), work_(work) {
     for (const NamedParameter& parameter : model.parameters()) {
       *parameter.tensor =
           placeholder(parameter.tensor->sizes(), parameter.tensor->options().device(device));
@@ -93,10 +103,11 @@ class LaterValues {
       ranges[named.name] = wanted[i];
     }
     if (ranges.empty()) return;
-    set_values(model_, job_, [&](const std::string& name) {
+    const WantedElements wanted_of = [&](const std::string& name) {
       const auto range = ranges.find(name);
       return range == ranges.end() ? ElementRange{} : range->second;
-    });
+    };
+    set_values(model_, job_, wanted_of, work_);
   }
 
   void set_whole(const ParameterUnit& unit) {
@@ -106,6 +117,7 @@ class LaterValues {
  private:
   CausalLm& model_;
   const TrainingJob& job_;
+  WorkCount& work_;
   std::set<std::string> without_;
 };
 
@@ -144,14 +156,16 @@ ShardingOptions sharding_options(const TrainingJob& job, const Strategy& strateg
 
 PlacedModel place_shards(const TrainingJob& job, const Strategy& strategy,
                          const ops::KernelChoice& kernels, int64_t vocabulary_size,
-                         const Tuning& tuning, torch::Device device, ProcessMesh& mesh) {
+                         const Tuning& tuning, torch::Device device, ProcessMesh& mesh,
+                         WorkCount& work) {
   PlacedModel placed;
   placed.model =
       make_causal_lm(job.model.hf_config, parameter_dtype(job.precision), torch::kMeta, kernels);
   if (!job.model.weights_directory.empty()) {
     check_weights(*placed.model, job.model.weights_directory);
   }
-  LaterValues values(*placed.model, job, device);
+  work.total = parameter_bytes(*placed.model) / mesh.shape().shards;
+  LaterValues values(*placed.model, job, device, work);
   // Virtual tokens start from embeddings, new rows from the old ones: they have to be there first.
   const torch::Tensor& embedding = *placed.model->parameters().front().tensor;
   if (tuning.virtual_tokens() > 0 || vocabulary_size > embedding.size(0)) {
@@ -197,12 +211,12 @@ MeshKind mesh_kind(const std::string& strategy) {
 
 PlacedModel place_model(const TrainingJob& job, const ops::KernelChoice& kernels,
                         int64_t vocabulary_size, const Tuning& tuning, torch::Device device,
-                        ProcessMesh& mesh) {
+                        ProcessMesh& mesh, WorkCount& work) {
   const Strategy& strategy = find_strategy(job.parallel.strategy);
   if (!is_distributed(job) || !strategy.sharded) {
-    return place_whole(job, kernels, vocabulary_size, tuning, device, mesh);
+    return place_whole(job, kernels, vocabulary_size, tuning, device, mesh, work);
   }
-  return place_shards(job, strategy, kernels, vocabulary_size, tuning, device, mesh);
+  return place_shards(job, strategy, kernels, vocabulary_size, tuning, device, mesh, work);
 }
 
 }  // namespace sftbench

@@ -27,9 +27,10 @@ struct PlacedModel {
   std::unique_ptr<ParallelParameters> parameters;
 };
 
-// Builds, loads or draws, resizes to the vocabulary and tunes. `mesh` outlives the result.
+// Builds, loads or draws, resizes to the vocabulary and tunes. `mesh` outlives the result. `work`
+// counts bytes of parameters, the total being this rank's part.
 PlacedModel place_model(const TrainingJob& job, const ops::KernelChoice& kernels,
                         int64_t vocabulary_size, const Tuning& tuning, torch::Device device,
-                        ProcessMesh& mesh);
+                        ProcessMesh& mesh, WorkCount& work);
 
 }  // namespace sftbench

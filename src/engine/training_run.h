@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "engine/checkpoints.h"
+#include "engine/load_watch.h"
 #include "engine/step_batches.h"
 #include "engine/training_device.h"
 #include "sftbench/engine/activation_checkpoint.h"
@@ -42,7 +43,13 @@ struct TrainingRun {
 };
 
 // Builds all of it: device, model with its weights, tokenised data, tuning, optimiser.
-// `group` outlives the run. Errors as Engine::train() says.
-TrainingRun prepare_run(const TrainingJob& job, RankGroup& group);
+// `group` outlives the run; `watch` is told how far it has come. Errors as Engine::train() says.
+TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& watch);
+
+// Where nobody looks.
+inline TrainingRun prepare_run(const TrainingJob& job, RankGroup& group) {
+  LoadWatch nobody;
+  return prepare_run(job, group, nobody);
+}
 
 }  // namespace sftbench

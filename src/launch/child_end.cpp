@@ -8,8 +8,8 @@
 #include <charconv>
 #include <csignal>
 #include <cstring>
-#include <sstream>
-#include <vector>
+
+#include "sftbench/measure/available_memory.h"
 
 namespace sftbench {
 namespace {
@@ -40,29 +40,6 @@ std::optional<int64_t> oom_kill_field(const std::string& text) {
     if (std::from_chars(first, text.data() + text.size(), count).ec == std::errc()) return count;
   }
   return std::nullopt;
-}
-
-// Where the counters of this process's memory cgroup may be. In a container the path that the
-// kernel names can be the host's, while what is mounted begins at the container's own group.
-std::vector<fs::path> memory_cgroup_files(const fs::path& root) {
-  const fs::path mounted = root / "sys/fs/cgroup";
-  std::vector<fs::path> files;
-  std::istringstream groups(kernel_text(root / "proc/self/cgroup"));
-  for (std::string line; std::getline(groups, line);) {  // "4:memory:/path", v2: "0::/path"
-    const size_t controllers = line.find(':') + 1;
-    const size_t path = line.find(':', controllers) + 1;
-    if (controllers == 0 || path == 0) continue;
-    const std::string names = line.substr(controllers, path - controllers - 1);
-    const fs::path group = fs::path(line.substr(path)).relative_path();
-    if (names == "memory") {
-      files.push_back(mounted / "memory" / group / "memory.oom_control");
-      files.push_back(mounted / "memory" / "memory.oom_control");
-    } else if (names.empty()) {
-      files.push_back(mounted / group / "memory.events");
-      files.push_back(mounted / "memory.events");
-    }
-  }
-  return files;
 }
 
 std::string signal_name(int signal) {
@@ -155,7 +132,8 @@ std::string progress_text(const Heartbeat& heartbeat) {
 }
 
 std::optional<int64_t> count_oom_kills(const fs::path& root) {
-  for (const fs::path& file : memory_cgroup_files(root)) {
+  for (const MemoryCgroup& group : memory_cgroups(root)) {
+    const fs::path file = group.folder / (group.v2 ? "memory.events" : "memory.oom_control");
     if (const auto count = oom_kill_field(kernel_text(file))) return count;
   }
   return oom_kill_field(kernel_text(root / "proc/vmstat"));

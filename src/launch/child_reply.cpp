@@ -75,6 +75,10 @@ void HeartbeatSender::whereabouts(const std::vector<std::string>& whereabouts) c
   send({{"whereabouts", whereabouts_text(whereabouts).substr(0, kMostWhereaboutsBytes)}});
 }
 
+void HeartbeatSender::on_load(const LoadEvent& load) {
+  phase(load_text(load));
+}
+
 void HeartbeatSender::on_train_begin(const TrainBegin& begin) {
   send({{"phase", "training"}, {"rank", rank_}, {"step", 0}, {"total_steps", begin.total_steps}});
 }

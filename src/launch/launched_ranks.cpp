@@ -27,14 +27,26 @@ constexpr Figure kGpuFigures[] = {&GpuReading::utilization_percent, &GpuReading:
                                   &GpuReading::power_watts,         &GpuReading::power_limit_watts,
                                   &GpuReading::temperature_celsius, &GpuReading::energy_joules};
 
-// [time, cpu, memory, the host's memory, [a GPU's figures, null where it has none], ...]
+Json or_null(const std::optional<double>& value) {
+  return value ? Json(*value) : Json();
+}
+
+std::optional<double> or_nothing(const Json& value) {
+  return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
+}
+
+// [time, cpu, memory, the host's memory, what threads ran, what they waited, [a GPU's figures], ...],
+// null where there is none
 Json to_json(const SystemReading& reading) {
-  Json row = {reading.time_s, reading.cpu_seconds, reading.memory_percent,
-              reading.host_memory_percent};
+  Json row = {reading.time_s,
+              reading.cpu_seconds,
+              reading.memory_percent,
+              reading.host_memory_percent,
+              or_null(reading.threads_ran_s),
+              or_null(reading.threads_waited_s)};
   for (const GpuReading& gpu : reading.gpus) {
     Json figures = Json::array();
-    for (const Figure figure : kGpuFigures)
-      figures.push_back(gpu.*figure ? Json(*(gpu.*figure)) : Json());
+    for (const Figure figure : kGpuFigures) figures.push_back(or_null(gpu.*figure));
     row.push_back(std::move(figures));
   }
   return row;
@@ -46,11 +58,12 @@ SystemReading reading_from_json(const Json& row) {
   reading.cpu_seconds = row.at(1);
   reading.memory_percent = row.at(2);
   reading.host_memory_percent = row.at(3);
-  for (size_t i = 4; i < row.size(); ++i) {
+  reading.threads_ran_s = or_nothing(row.at(4));
+  reading.threads_waited_s = or_nothing(row.at(5));
+  for (size_t i = 6; i < row.size(); ++i) {
     GpuReading& gpu = reading.gpus.emplace_back();
     for (size_t f = 0; f < std::size(kGpuFigures); ++f) {
-      if (const Json& value = row[i].at(f); value.is_number())
-        gpu.*kGpuFigures[f] = value.get<double>();
+      gpu.*kGpuFigures[f] = or_nothing(row[i].at(f));
     }
   }
   return reading;

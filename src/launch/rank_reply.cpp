@@ -27,6 +27,10 @@ void RankReply::whereabouts(const std::vector<std::string>& whereabouts) const {
   send("whereabouts", whereabouts);
 }
 
+void RankReply::on_load(const LoadEvent& load) {
+  if (rank_ == 0) send("load", to_json(load));
+}
+
 void RankReply::on_train_begin(const TrainBegin& begin) {
   if (rank_ == 0) {
     send("begin", to_json(begin));

@@ -213,7 +213,10 @@ class RankedEngine::Impl {
   }
 
   void replay(const Json& event, const std::vector<TrainObserver*>& observers) {
-    if (event.contains("begin")) {
+    if (event.contains("load")) {
+      const LoadEvent load = load_event_from_json(event["load"]);
+      for (TrainObserver* observer : observers) observer->on_load(load);
+    } else if (event.contains("begin")) {
       const TrainBegin begin = train_begin_from_json(event["begin"]);
       for (TrainObserver* observer : observers) observer->on_train_begin(begin);
     } else if (event.contains("step")) {

@@ -76,6 +76,7 @@ Json extra_json(const RunRecord& record, const MeasuredSpan& span, int64_t warmu
       {"memory_bytes", memory_json(record.end)},
       {"gpu_energy_joules", std::move(joules)},
       {"host_memory_percent", host_memory_percent(processes)},
+      {"run_queue_wait_share", run_queue_wait_share(processes)},
       {"system_samples", samples},
       {"startup_seconds",
        {{"weights", begin.weights_seconds},
@@ -179,6 +180,10 @@ void train(const TrainingJob& job, Engine& engine, const RunSettings& settings,
       measured_properties_of(span, samples, gpus, job.batches.stop_after_seconds > 0);
   measurement.extra = extra_json(record, span, warmup_steps, samples, on_gpus ? gpus : ranks,
                                  settings.peak(record.begin.compute_dtype));
+  if (std::string note = busy_machine_note(measurement.extra["run_queue_wait_share"]);
+      !note.empty()) {
+    measurement.extra["warnings"].push_back(std::move(note));
+  }
   put_ranks(measurement.extra, job, record.end.ranks, warmup_steps);
   put_files(measurement.extra, record);
   measurement.status = Status::kValid;

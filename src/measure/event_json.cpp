@@ -19,6 +19,15 @@ void visit(TokenCounts& tokens, Visitor& visitor) {
 }
 
 template <typename Visitor>
+void visit(LoadEvent& load, Visitor& visitor) {
+  visitor("phase", load.phase);
+  visitor("weight_bytes", load.weight_bytes);
+  visitor("weight_bytes_total", load.weight_bytes_total);
+  visitor("entries", load.entries);
+  visitor("entries_total", load.entries_total);
+}
+
+template <typename Visitor>
 void visit(TrainBegin& begin, Visitor& visitor) {
   visitor("total_steps", begin.total_steps);
   visitor("parameters_total", begin.parameters_total);
@@ -203,6 +212,9 @@ Event read(const Json& json) {
 
 }  // namespace
 
+Json to_json(const LoadEvent& load) {
+  return written(load);
+}
 Json to_json(const TrainBegin& begin) {
   return written(begin);
 }
@@ -216,6 +228,9 @@ Json to_json(const RankReport& report) {
   return written(report);
 }
 
+LoadEvent load_event_from_json(const Json& json) {
+  return read<LoadEvent>(json);
+}
 TrainBegin train_begin_from_json(const Json& json) {
   return read<TrainBegin>(json);
 }

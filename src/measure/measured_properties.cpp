@@ -1,6 +1,8 @@
 #include "sftbench/measure/measured_properties.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -177,6 +179,37 @@ Json host_memory_percent(const std::vector<ProcessSamples>& processes) {
   }
   const std::optional<double> percent = mean_over_nodes(of_nodes);
   return percent ? Json(*percent) : Json();
+}
+
+// A single turn of another process (4 ms and more) is a large part of less.
+constexpr double kLeastThreadSeconds = 0.1;
+
+Json run_queue_wait_share(const std::vector<ProcessSamples>& processes) {
+  double ran_s = 0;
+  double waited_s = 0;
+  for (const ProcessSamples& process : processes) {
+    if (process.samples.empty()) continue;
+    const SystemReading& first = process.samples.front();
+    const SystemReading& last = process.samples.back();
+    if (!first.threads_ran_s || !last.threads_ran_s || !first.threads_waited_s ||
+        !last.threads_waited_s) {
+      continue;
+    }
+    ran_s += *last.threads_ran_s - *first.threads_ran_s;
+    waited_s += *last.threads_waited_s - *first.threads_waited_s;
+  }
+  if (ran_s + waited_s < kLeastThreadSeconds) return {};
+  return waited_s / (ran_s + waited_s);
+}
+
+std::string busy_machine_note(const Json& run_queue_wait_share) {
+  if (!run_queue_wait_share.is_number()) return {};
+  const auto share = run_queue_wait_share.get<double>();
+  if (share < kBusyShare) return {};
+  std::array<char, 32> percent{};
+  std::snprintf(percent.data(), percent.size(), "%.0f %%", 100 * share);
+  return std::string("this machine was busy: threads waited ") + percent.data() +
+         " of the training time for a processor; speed is too low, and times are too high";
 }
 
 std::vector<SystemReading> samples_since(const std::vector<SystemReading>& samples,

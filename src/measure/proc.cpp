@@ -117,6 +117,38 @@ double process_tree_cpu_seconds(pid_t root) {
   return seconds;
 }
 
+std::optional<ThreadTimes> schedstat_times(std::string_view schedstat) {
+  std::istringstream fields{std::string(schedstat)};
+  int64_t ran_ns = 0;
+  int64_t waited_ns = 0;
+  if (!(fields >> ran_ns >> waited_ns)) return {};
+  return ThreadTimes{static_cast<double>(ran_ns) / 1e9, static_cast<double>(waited_ns) / 1e9};
+}
+
+std::optional<ThreadTimes> RunQueueClock::read(pid_t root) {
+  std::map<pid_t, ThreadTimes> now;
+  for_each_in_tree(root, [&now](pid_t process) {
+    std::error_code error;
+    const fs::path tasks = "/proc/" + std::to_string(process) + "/task";
+    for (fs::directory_iterator it(tasks, error), end; !error && it != end; it.increment(error)) {
+      const auto times = schedstat_times(proc_text((it->path() / "schedstat").string()));
+      if (times) now[static_cast<pid_t>(std::stol(it->path().filename()))] = *times;
+    }
+  });
+  for (const auto& [thread, times] : now) {
+    const auto before = last_.find(thread);
+    // A number that begins anew is that of another thread.
+    const bool known = before != last_.end() && before->second.ran_s <= times.ran_s;
+    const ThreadTimes since = known ? before->second : ThreadTimes();
+    sum_.ran_s += times.ran_s - since.ran_s;
+    sum_.waited_s += times.waited_s - since.waited_s;
+  }
+  counted_ = counted_ || !now.empty();
+  last_ = std::move(now);
+  if (!counted_) return {};
+  return sum_;
+}
+
 int64_t process_tree_resident_bytes(pid_t root) {
   int64_t bytes = 0;
   for_each_in_tree(root, [&bytes](pid_t process) {

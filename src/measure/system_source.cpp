@@ -24,6 +24,10 @@ class MachineSource : public SystemSource {
     // back.
     cpu_seconds_ = std::max(cpu_seconds_, process_tree_cpu_seconds(getpid()));
     reading.cpu_seconds = cpu_seconds_;
+    if (const auto times = run_queue_.read(getpid())) {
+      reading.threads_ran_s = times->ran_s;
+      reading.threads_waited_s = times->waited_s;
+    }
     std::ifstream file("/proc/meminfo");
     const std::string meminfo{std::istreambuf_iterator<char>(file), {}};
     reading.host_memory_percent = memory_percent_of_meminfo(meminfo);
@@ -40,6 +44,7 @@ class MachineSource : public SystemSource {
   const Nvml* nvml_;
   int gpus_;
   double cpu_seconds_ = 0;
+  RunQueueClock run_queue_;
 };
 
 }  // namespace

@@ -242,6 +242,10 @@ void copy_piece(const Piece& piece) {
               static_cast<size_t>((piece.end - piece.begin) * element_bytes));
 }
 
+int64_t bytes_of(const Assignment& assignment, int64_t begin, int64_t end) {
+  return (end - begin) * static_cast<int64_t>(assignment.parameter.tensor->element_size());
+}
+
 void copy_to_device(const Assignment& assignment) {
   const StoredDtype dtype = assignment.source.tensor->dtype;
   const auto [begin, end] = assignment.wanted;
@@ -276,7 +280,8 @@ void check_weights(CausalLm& model, const std::string& directory) {
   match(model, directory, open_checkpoint(directory), every_element);
 }
 
-void load_weights(CausalLm& model, const std::string& directory, const WantedElements& wanted) {
+void load_weights(CausalLm& model, const std::string& directory, const WantedElements& wanted,
+                  WorkCount* work) {
   const torch::NoGradGuard no_grad;
   const std::vector<CheckpointShard> shards = open_checkpoint(directory);
   const std::vector<Assignment> assignments = match(model, directory, shards, wanted);
@@ -288,11 +293,15 @@ void load_weights(CausalLm& model, const std::string& directory, const WantedEle
       append_pieces(assignment, pieces);
     } else {
       copy_to_device(assignment);
+      add_work(work, bytes_of(assignment, assignment.wanted.begin, assignment.wanted.end));
     }
   }
   const std::vector<size_t> starts = huge_page_starts(pieces);
   run_parallel_tasks(starts.size() - 1, [&](size_t task) {
-    for (size_t i = starts[task]; i < starts[task + 1]; ++i) copy_piece(pieces[i]);
+    for (size_t i = starts[task]; i < starts[task + 1]; ++i) {
+      copy_piece(pieces[i]);
+      add_work(work, bytes_of(*pieces[i].assignment, pieces[i].begin, pieces[i].end));
+    }
   });
   check_groups(model, assignments);
 }

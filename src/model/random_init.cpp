@@ -54,7 +54,7 @@ void fill_chunk(const Chunk& chunk, float stddev) {
 }
 
 // normal(0, stddev) for parts in contiguous host memory.
-void fill_normal_on_host(const std::vector<RandomPart>& parts, float stddev) {
+void fill_normal_on_host(const std::vector<RandomPart>& parts, float stddev, WorkCount* work) {
   std::vector<Chunk> chunks;
   for (const RandomPart& part : parts) {
     for (int64_t begin = part.range.begin; begin < part.range.end;) {
@@ -63,12 +63,17 @@ void fill_normal_on_host(const std::vector<RandomPart>& parts, float stddev) {
       begin = end;
     }
   }
-  run_parallel_tasks(chunks.size(), [&](size_t i) { fill_chunk(chunks[i], stddev); });
+  run_parallel_tasks(chunks.size(), [&](size_t i) {
+    fill_chunk(chunks[i], stddev);
+    const ElementRange& range = chunks[i].range;
+    const auto element_bytes = static_cast<int64_t>(chunks[i].part->values.element_size());
+    add_work(work, (range.end - range.begin) * element_bytes);
+  });
 }
 
 // Drawn on the CPU also for other devices, one part at a time, so that they start from the same
 // values.
-void fill_normal(const std::vector<RandomPart>& parts, float stddev) {
+void fill_normal(const std::vector<RandomPart>& parts, float stddev, WorkCount* work) {
   std::vector<RandomPart> on_host;
   for (const RandomPart& part : parts) {
     if (part.values.is_cpu()) {
@@ -77,10 +82,10 @@ void fill_normal(const std::vector<RandomPart>& parts, float stddev) {
     }
     RandomPart drawn = part;
     drawn.values = torch::empty_like(part.values, torch::kCPU);
-    fill_normal_on_host({drawn}, stddev);
+    fill_normal_on_host({drawn}, stddev, work);
     part.values.copy_(drawn.values);
   }
-  fill_normal_on_host(on_host, stddev);
+  fill_normal_on_host(on_host, stddev, work);
 }
 
 bool is_bias(const std::string& name) {
@@ -94,7 +99,7 @@ bool is_norm(const std::string& name) {
 
 // Their codes are those nearest to what a dense weight of the same name would start from.
 void initialise_quantised(CausalLm& model, uint64_t seed, float stddev,
-                          const WantedElements& wanted) {
+                          const WantedElements& wanted, WorkCount* work) {
   for (const NamedLinear& linear : model.linears()) {
     auto* quantised = dynamic_cast<GptqLinear*>(linear.slot->get());
     if (quantised == nullptr) continue;
@@ -104,14 +109,18 @@ void initialise_quantised(CausalLm& model, uint64_t seed, float stddev,
     const bool any = std::any_of(
         parameters.begin(), parameters.end(),
         [&](const NamedParameter& parameter) { return !wanted(parameter.name).empty(); });
-    if (any) quantised->quantise_normal(stream_key(seed, linear.name + ".weight"), stddev);
+    if (!any) continue;
+    quantised->quantise_normal(stream_key(seed, linear.name + ".weight"), stddev);
+    for (const NamedParameter& parameter : parameters) {
+      add_work(work, static_cast<int64_t>(parameter.tensor->nbytes()));
+    }
   }
 }
 
 }  // namespace
 
 void initialise_randomly(CausalLm& model, const Json& hf_config, uint64_t seed,
-                         const WantedElements& wanted) {
+                         const WantedElements& wanted, WorkCount* work) {
   const torch::NoGradGuard no_grad;
   const ModelConfig config = parse_model_config(hf_config);
   std::vector<RandomPart> random;
@@ -128,8 +137,8 @@ void initialise_randomly(CausalLm& model, const Json& hf_config, uint64_t seed,
                         stream_key(seed, parameter.name), range});
     }
   }
-  fill_normal(random, static_cast<float>(config.initializer_range));
-  initialise_quantised(model, seed, static_cast<float>(config.initializer_range), wanted);
+  fill_normal(random, static_cast<float>(config.initializer_range), work);
+  initialise_quantised(model, seed, static_cast<float>(config.initializer_range), wanted, work);
   const NamedParameter embedding = model.parameters().front();
   if (config.pad_token_id && !wanted(embedding.name).empty())
     embedding.tensor->select(0, *config.pad_token_id).zero_();

@@ -67,7 +67,7 @@ struct StateSize {
   double value_bytes;
 };
 
-StateSize state_size(const std::string& optimizer) {
+const std::map<std::string, StateSize>& state_sizes() {
   static const std::map<std::string, StateSize> kSizes = {
       {"adamw_torch", {2, 0}},
       {"adamw_torch_fused", {2, 0}},
@@ -78,10 +78,14 @@ StateSize state_size(const std::string& optimizer) {
       {"adagrad", {1, 0}},
       {"rmsprop", {1, 0}},
   };
-  const auto found = kSizes.find(optimizer);
-  if (found != kSizes.end()) return found->second;
+  return kSizes;
+}
+
+StateSize state_size(const std::string& optimizer) {
+  const auto found = state_sizes().find(optimizer);
+  if (found != state_sizes().end()) return found->second;
   std::vector<std::string> known;
-  for (const auto& [name, size] : kSizes) known.push_back(name);
+  for (const auto& [name, size] : state_sizes()) known.push_back(name);
   throw RunError(ReasonCode::kUnsupported,
                  "optim " + optimizer + ": the size of its state is not predicted; that of " +
                      join(known) + " is");
@@ -161,6 +165,18 @@ class Predictor {
     cost.step_s = schedule.step_s + cost.optimizer_s;
     cost.positions = work_.positions * job_.batches.gradient_accumulation_steps * job_.device.ranks;
     return cost;
+  }
+
+  // Parameters, gradients, and the optimiser's state.
+  MemoryCost between_backward_and_update() const {
+    const auto layers = static_cast<double>(work_.layers);
+    const StateSize state = state_size(job_.optimizer.name);
+    MemoryCost memory;
+    memory.parameters = root_.shard + layers * layer_.shard;
+    memory.gradients = root_.shard_grads + layers * layer_.shard_grads;
+    memory.optimizer_state = (root_.trained + layers * layer_.trained) * state.values *
+                             (state.value_bytes > 0 ? state.value_bytes : stored_);
+    return memory;
   }
 
  private:
@@ -262,11 +278,7 @@ class Predictor {
     const auto layers = static_cast<double>(work_.layers);
     const auto positions = static_cast<double>(work_.positions);
     const auto vocabulary = static_cast<double>(work_.vocabulary);
-    const StateSize state = state_size(job_.optimizer.name);
-    memory.parameters = root_.shard + layers * layer_.shard;
-    memory.gradients = root_.shard_grads + layers * layer_.shard_grads;
-    memory.optimizer_state = (root_.trained + layers * layer_.trained) * state.values *
-                             (state.value_bytes > 0 ? state.value_bytes : stored_);
+    memory = between_backward_and_update();
     memory.gathered = schedule.peak_bytes;
     const bool again = work_.kept_when_recomputed < work_.kept_per_position;
     memory.activations =
@@ -301,6 +313,22 @@ double StepCost::sent_bytes() const {
 StepCost predict_step(const TrainingJob& job, const MachineModel& machine, Recompute recompute) {
   check(machine.flops_per_s > 0, "the machine computes");
   return Predictor(job, machine, recompute).predict();
+}
+
+std::optional<MemoryCost> memory_at_least(const TrainingJob& job) {
+  try {
+    TrainingJob known = job;
+    const bool state_known = state_sizes().contains(job.optimizer.name);
+    if (!state_known) known.optimizer.name = "sgd";
+    const MachineModel nothing_of_it;
+    MemoryCost memory =
+        Predictor(known, nothing_of_it, Recompute::kJob).between_backward_and_update();
+    // Some of those that are not known update as soon as a gradient is there.
+    if (!state_known) memory.gradients = 0;
+    return memory;
+  } catch (const std::exception&) {
+    return {};
+  }
 }
 
 Json to_json(const StepCost& cost, const TrainingJob& job, const MachineModel& machine) {

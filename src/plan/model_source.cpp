@@ -11,6 +11,7 @@
 #include "sftbench/checkpoint/model_config.h"
 #include "sftbench/hub/cache.h"
 #include "sftbench/plan/job_file.h"
+#include "sftbench/plan/support.h"
 
 namespace sftbench {
 namespace {
@@ -102,9 +103,12 @@ std::vector<std::string> places_of(const std::string& name, const std::string& f
   return facts->weights.at(format);
 }
 
-bool is_unknown_family(const std::string& family) {
-  const std::vector<std::string>& known = known_model_types();
-  return !family.empty() && std::find(known.begin(), known.end(), family) == known.end();
+// As transformers spells it; empty for a family that this version does not train.
+std::string layer_class_of(const std::string& model_type) {
+  if (model_type == "llama") return "LlamaDecoderLayer";
+  if (model_type == "mistral") return "MistralDecoderLayer";
+  if (model_type == "granite") return "GraniteDecoderLayer";
+  return {};
 }
 
 // The config that `read` gives, with every finding about it. That of an unknown family is only
@@ -113,7 +117,7 @@ template <typename Read>
 Json checked_config(const std::string& path, const Read& read) {
   try {
     Json config = read();
-    if (!is_unknown_family(family_of(config))) parse_model_config(config, path);
+    if (trains_family(family_of(config))) parse_model_config(config, path);
     return config;
   } catch (const InputError& error) {
     throw RunError(ReasonCode::kWeights, error.what());
@@ -196,11 +200,36 @@ std::string family_of(const Json& hf_config) {
 
 void refuse_unknown_family(const std::string& name, const std::string& family,
                            const std::string& place) {
-  if (!is_unknown_family(family)) return;
-  throw RunError(ReasonCode::kUnsupported,
-                 "model_name " + name + ": its family, " + family +
-                     ", is not one that this version trains: " + join(known_model_types()),
+  if (trains_family(family)) return;
+  throw RunError(ReasonCode::kUnsupported, unknown_family_refusal(name, family),
                  place.empty() ? "" : place + ": model_type: " + family);
+}
+
+std::string unknown_family_refusal(const std::string& name, const std::string& family) {
+  return "model_name " + name + ": its family, " + family +
+         ", is not one that this version trains: " + join(known_model_types());
+}
+
+std::vector<std::string> lora_targets_of(const ModelCatalog& models, const std::string& name,
+                                         bool quantised) {
+  const ModelFacts* facts = models.find(name);
+  if (facts == nullptr) return {};
+  return quantised && !facts->gptq_lora_targets.empty() ? facts->gptq_lora_targets
+                                                        : facts->lora_targets;
+}
+
+std::string foreign_layer_class_refusal(const std::string& name, const std::string& family,
+                                        const std::string& asked) {
+  const std::string own = layer_class_of(family);
+  if (asked.empty() || own.empty() || asked == own) return {};
+  return "accelerate_config_fsdp_transformer_layer_cls_to_wrap " + asked +
+         ": the layers of model_name " + name + " are of class " + own + "; that, or None, works";
+}
+
+std::string autocast_of(const std::string& mixed_precision, bool bf16, bool fp16) {
+  // What fp8 does not multiply in float8 it computes as bf16 does.
+  if (bf16 && mixed_precision != "fp8") return "bf16";
+  return mixed_precision == "no" && fp16 ? "fp16" : mixed_precision;
 }
 
 void refuse_unfit_model(const TrainingJob& job, const std::string& path) {

@@ -19,6 +19,22 @@ ModelSource find_model(const std::string& name, const std::string& format,
                        const ActuatorSettings& settings, const std::string& weights,
                        const ModelCatalog& models);
 
+// "model_name x: its family, y, is not one that this version trains: ..."
+std::string unknown_family_refusal(const std::string& name, const std::string& family);
+
+// Linears that adapters go to: those of gptq_lora_targets where they are asked for and known, else
+// of lora_targets. Quantising changes no names.
+std::vector<std::string> lora_targets_of(const ModelCatalog& models, const std::string& name,
+                                         bool quantised);
+
+// FSDP takes a class by its name, and finds none of another family's. Empty when `asked` is the
+// family's own, or nothing is asked for or known.
+std::string foreign_layer_class_refusal(const std::string& name, const std::string& family,
+                                        const std::string& asked);
+
+// What products are computed in: PrecisionPlan's autocast.
+std::string autocast_of(const std::string& mixed_precision, bool bf16, bool fp16);
+
 // RunError(kUnsupported) when no family of that name is trained; `place`, which may be empty, is the
 // evidence.
 void refuse_unknown_family(const std::string& name, const std::string& family,

@@ -5,13 +5,12 @@
 #include <map>
 
 #include "plan/model_source.h"
-#include "plan/optimizer_limits.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
-#include "sftbench/checkpoint/model_config.h"
+#include "sftbench/plan/support.h"
 
 namespace sftbench {
 namespace {
@@ -20,14 +19,6 @@ namespace fs = std::filesystem;
 
 std::string text_or_empty(const Json& value) {
   return value.is_null() ? std::string() : value.get<std::string>();
-}
-
-// As transformers spells it; empty for a family that this version does not train.
-std::string layer_class_of(const std::string& model_type) {
-  if (model_type == "llama") return "LlamaDecoderLayer";
-  if (model_type == "mistral") return "MistralDecoderLayer";
-  if (model_type == "granite") return "GraniteDecoderLayer";
-  return {};
 }
 
 // Turns the inputs of one request into a job, part by part.
@@ -63,18 +54,12 @@ class Resolver {
     job.kernels = kernels();
     if (has_adapters()) job.lora = lora();
     if (job.tuning == "pt") job.prompt = prompt();
-    if (!simulated()) refuse_unknown_family(catalogue_family());
     job.model = find_model(text("model_name"), weights_format(), settings_,
                            simulated() ? "random" : options_.weights, catalog_.models);
-    if (!simulated()) {
-      refuse_unknown_family(config_family(), config_place());
-      refuse_foreign_layer_class();
-    }
+    if (!simulated()) refuse_what_files_say();
     job.parallel = parallel();
     job.data = data();
-    note_borrowed_targets();
     note_what_has_no_effect();
-    note_unknown_gpu();
     return std::move(resolution_);
   }
 
@@ -96,101 +81,28 @@ class Resolver {
   bool distributes() const { return rank_count() > 1 || options_.distribute_one_rank; }
   bool shards() const { return distributes() && text("distributed_backend") == "FSDP"; }
 
-  // --- what this version cannot do, all of it in one message -------------------------------------
-  void refuse_unsupported() const {
-    std::vector<std::string> reasons;
-    if (has_adapters() && lora_targets().empty()) {
-      const std::string key = targets_key();
-      reasons.push_back("model_name " + text("model_name") + " has no " + key +
-                        " in config/models.yaml; name its linears there, for example " + key +
-                        ": [q_proj, v_proj]");
+  // --- what this version cannot do ---------------------------------------------------------------
+
+  // All of it in one message, before files are looked for.
+  void refuse_unsupported() {
+    Support support = support_of(experiment_, inputs_, settings_, options_, catalog_);
+    if (!support.refusals.empty()) {
+      throw RunError(ReasonCode::kUnsupported, join(support.refusals, "; "));
     }
-    const bool one_row = options_.padding == "none" || options_.padding == "packed";
-    if (experiment_.tuning == "pt" && one_row) {
-      reasons.push_back("--padding " + options_.padding +
-                        ": prompt tuning puts its tokens in front of each row, which must then be "
-                        "one entry; --padding longest works");
-    }
-    for (std::string& reason : sharding_refusals()) reasons.push_back(std::move(reason));
-    if (integer("fast_moe") > 0) {
-      reasons.push_back("fast_moe " + std::to_string(integer("fast_moe")) +
-                        ": this version has no expert parallelism; fast_moe 0 works");
-    }
-    for (std::string& reason : optimizer_refusals(
-             text("optim"), integer("gradient_accumulation_steps"), precision().autocast)) {
-      reasons.push_back(std::move(reason));
-    }
-    if (text("accelerate_config_mixed_precision") == "fp8" && integer("number_gpus") == 0) {
-      reasons.emplace_back(
-          "accelerate_config_mixed_precision fp8: CPUs have no float8 products; number_gpus 1 on a "
-          "GPU of compute capability 8.9 or newer (L40S, H100, H200, B200), or bf16 works");
-    }
-    if (flag("bf16") && text("accelerate_config_mixed_precision") == "fp16") {
-      reasons.emplace_back(
-          "bf16 true contradicts accelerate_config_mixed_precision fp16; set one of them");
-    }
-    if (flag("bf16") && experiment_.hardcoded.value("fp16", false)) {
-      reasons.push_back("bf16 true contradicts fp16 true, which " + experiment_.identifier +
-                        " sets; bf16 false works");
-    }
-    if (text("dataset_id").rfind("vision-", 0) == 0) {
-      reasons.push_back("dataset_id " + text("dataset_id") +
-                        ": this version trains on text; a news- dataset works");
-    }
-    if (flag("dataset_kwargs_skip_prepare_dataset")) {
-      reasons.emplace_back(
-          "dataset_kwargs_skip_prepare_dataset true: text has to be tokenised; false works");
-    }
-    if (!reasons.empty()) throw RunError(ReasonCode::kUnsupported, join(reasons, "; "));
+    resolution_.notes = std::move(support.notes);
   }
 
-  std::vector<std::string> sharding_refusals() const {
-    std::vector<std::string> reasons;
-    const int64_t ranks = rank_count();
-    const int64_t nodes = integer("number_nodes");
-    if (integer("batch_size") % ranks != 0) {
-      reasons.push_back("batch_size " + json_text(inputs_.at("batch_size")) +
-                        " cannot be divided evenly by --ranks " + std::to_string(ranks) +
-                        "; a multiple of it works");
-    }
-    const std::string strategy = text("fsdp_sharding_strategy");
-    if (shards() && strategy.rfind("HYBRID_", 0) == 0 && ranks == nodes && ranks > 1) {
-      reasons.push_back("fsdp_sharding_strategy " + strategy +
-                        " shards among the ranks of a node, and with one rank on each node none "
-                        "has anybody to share with; FULL_SHARD, or distributed_backend DDP, works");
-    }
-    return reasons;
-  }
-
-  // FSDP takes a class by its name, and finds none of another family's.
-  void refuse_foreign_layer_class() const {
-    constexpr const char* kProperty = "accelerate_config_fsdp_transformer_layer_cls_to_wrap";
-    const std::string asked = text(kProperty);
-    const std::string own = layer_class_of(config_family());
-    if (!shards() || asked.empty() || own.empty() || asked == own) return;
-    throw RunError(ReasonCode::kUnsupported,
-                   std::string(kProperty) + " " + asked + ": the layers of model_name " +
-                       text("model_name") + " are of class " + own + "; that, or None, works");
-  }
-
-  // The catalogue's family before files are looked for, so that nobody fetches what cannot be
-  // trained; the family of config.json after it. A config.json that names none is left to its
+  // config.json can say more than the catalogue knows. One that names no family is left to its
   // reader, which says more.
-  void refuse_unknown_family(const std::string& family, const std::string& place = {}) const {
-    sftbench::refuse_unknown_family(text("model_name"), family, place);
-  }
-
-  std::string catalogue_family() const {
-    const ModelFacts* facts = catalog_.models.find(text("model_name"));
-    return facts == nullptr || settings_.model_map.count(facts->name) > 0 ? std::string()
-                                                                          : facts->family;
-  }
-
-  std::string config_family() const { return family_of(resolution_.job.model.hf_config); }
-
-  std::string config_place() const {
-    const std::string& folder = resolution_.job.model.weights_directory;
-    return folder.empty() ? folder : (fs::path(folder) / "config.json").string();
+  void refuse_what_files_say() const {
+    const ModelSource& model = resolution_.job.model;
+    const std::string& folder = model.weights_directory;
+    refuse_unknown_family(text("model_name"), family_of(model.hf_config),
+                          folder.empty() ? folder : (fs::path(folder) / "config.json").string());
+    const std::string foreign = foreign_layer_class_refusal(
+        text("model_name"), shards() ? family_of(model.hf_config) : std::string(),
+        text("accelerate_config_fsdp_transformer_layer_cls_to_wrap"));
+    if (!foreign.empty()) throw RunError(ReasonCode::kUnsupported, foreign);
   }
 
   // --- parts of the job --------------------------------------------------------------------------
@@ -240,10 +152,8 @@ class Resolver {
   PrecisionPlan precision() const {
     PrecisionPlan plan;
     plan.torch_dtype = text("torch_dtype");
-    // What fp8 does not multiply in float8 it computes as bf16 does.
-    plan.autocast = text("accelerate_config_mixed_precision");
-    if (flag("bf16") && plan.autocast != "fp8") plan.autocast = "bf16";
-    if (plan.autocast == "no" && experiment_.hardcoded.value("fp16", false)) plan.autocast = "fp16";
+    plan.autocast = autocast_of(text("accelerate_config_mixed_precision"), flag("bf16"),
+                                experiment_.hardcoded.value("fp16", false));
     return plan;
   }
 
@@ -276,25 +186,15 @@ class Resolver {
 
   bool has_adapters() const { return is_quantised() || experiment_.tuning == "lora"; }
   bool is_quantised() const { return experiment_.tuning == "gptq-lora"; }
-  const char* targets_key() const { return is_quantised() ? "gptq_lora_targets" : "lora_targets"; }
-
   std::string weights_format() const {
     return experiment_.hardcoded.value("weights_format", std::string("Vanilla"));
-  }
-
-  // Quantising changes no names: for a model that the documents quantise nowhere, LoRA's hold.
-  std::vector<std::string> lora_targets() const {
-    const ModelFacts* facts = catalog_.models.find(text("model_name"));
-    if (facts == nullptr) return {};
-    return is_quantised() && !facts->gptq_lora_targets.empty() ? facts->gptq_lora_targets
-                                                               : facts->lora_targets;
   }
 
   LoraPlan lora() const {
     return {.rank = integer("r"),
             .alpha = inputs_.at("lora_alpha").get<double>(),
             .dropout = experiment_.hardcoded.at("lora_dropout").get<double>(),
-            .target_modules = lora_targets()};
+            .target_modules = lora_targets_of(catalog_.models, text("model_name"), is_quantised())};
   }
 
   PromptPlan prompt() const {
@@ -333,15 +233,6 @@ class Resolver {
   }
 
   // --- settings that change nothing here ---------------------------------------------------------
-  void note_borrowed_targets() {
-    const ModelFacts* facts = catalog_.models.find(text("model_name"));
-    if (!is_quantised() || facts == nullptr || !facts->gptq_lora_targets.empty()) return;
-    resolution_.notes.push_back("model_name " + text("model_name") +
-                                " has no gptq_lora_targets in config/models.yaml; its lora_targets "
-                                "are adapted: " +
-                                join(facts->lora_targets));
-  }
-
   void note_what_has_no_effect() {
     const std::vector<std::string> of_fsdp = {
         "fsdp_sharding_strategy", "fsdp_state_dict_type", "fsdp_use_orig_params",
@@ -381,15 +272,6 @@ class Resolver {
     if (options_.reduce_dtype != defaults.reduce_dtype) {
       resolution_.notes.emplace_back("--reduce-dtype has no effect on one rank");
     }
-  }
-
-  void note_unknown_gpu() {
-    const std::string& name = resolution_.job.device.gpu_model;
-    if (name.empty() || catalog_.gpus.find(name) != nullptr) return;
-    const std::string nearest = nearest_spelling(name, catalog_.gpus.names());
-    resolution_.notes.push_back("gpu_model " + name +
-                                " is not in config/gpus.yaml, so its MFU is not known" +
-                                (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
   }
 
   void note_unless_default(const std::vector<std::string>& properties, const std::string& effect) {

@@ -43,6 +43,7 @@ const std::vector<FigureSpec>& figure_specs() {
       {"compute_dtype", "extra", "/compute_dtype"},
       {"padding_mode", "extra", "/padding"},
       {"padding_fraction", "extra", "/padding_fraction"},
+      {"run_queue_wait_share", "extra", "/run_queue_wait_share"},
       {"f_hang", "extra", "/f_hang"},
       {"tokenizer", "extra", "/tokenizer"},
       {"warnings", "extra", "/warnings", Take::kJoined},

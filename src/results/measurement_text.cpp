@@ -137,6 +137,7 @@ std::string measurement_text(const Measurement& m) {
     line("memory", memory(m));
     line("MFU", mfu(m));
     line("energy", energy(m));
+    line("warning", busy_machine_note(at(m.extra, "/run_queue_wait_share")));
   }
   if (m.measured.empty()) return text;
   size_t left_out = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sftbench/base/text.h"
+#include "sftbench/measure/measured_properties.h"
 
 namespace sftbench {
 namespace {
@@ -37,6 +38,21 @@ void note_mixed_neighbours(const std::vector<const StoreScan*>& scans,
                   ". Their times and rates do not compare; --wide has the column neighbours");
 }
 
+void note_busy_machines(const std::vector<const StoreScan*>& scans,
+                        std::vector<std::string>& notes) {
+  size_t busy = 0;
+  for (const StoreScan* scan : scans) {
+    for (const StoredResult& result : scan->results) {
+      const std::optional<double> share = result.figures["run_queue_wait_share"].as_number();
+      busy += share && !busy_machine_note(*share).empty() ? 1 : 0;
+    }
+  }
+  if (busy == 0) return;
+  notes.push_back(counted(busy, "result") +
+                  " of a machine that was busy with something else: their speed is too low; --wide "
+                  "has the column run_queue_wait_share");
+}
+
 }  // namespace
 
 std::map<int64_t, size_t> neighbour_counts(const std::vector<const StoreScan*>& scans) {
@@ -55,6 +71,7 @@ std::vector<std::string> report_notes(const std::vector<const StoreScan*>& scans
   std::vector<std::string> notes;
   note_missing_checksums(scans, notes);
   note_mixed_neighbours(scans, notes);
+  note_busy_machines(scans, notes);
   return notes;
 }
 

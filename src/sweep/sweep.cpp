@@ -243,6 +243,9 @@ class Sweep::Impl {
           static_cast<int64_t>(std::max<size_t>(1, share.cores.size() / ranks));
     }
     observer_.on_start(cell, share);
+    if (const auto warning = options_.preflight(plan.job, share)) {
+      observer_.on_warning(cell, *warning);
+    }
     try {
       RunSeries child(spec(cell, plan, *lock, share));
       running_.push_back(

@@ -1,6 +1,8 @@
 #include "sftbench/base/terminal_text.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace sftbench {
 namespace {
@@ -11,6 +13,24 @@ TEST(TerminalTextTest, OrdinaryTextStaysAsItIs) {
     EXPECT_EQ(terminal_line(text), text);
     EXPECT_EQ(terminal_text(text), text);
   }
+}
+
+TEST(WrappedTest, LongLinesAreBrokenBetweenWordsAndIndented) {
+  EXPECT_EQ(wrapped("one two three", 80), "one two three");
+  EXPECT_EQ(wrapped("one two three four", 9), "one two\n  three\n  four");
+  EXPECT_EQ(wrapped("one two three", 0), "one two three");
+  EXPECT_EQ(wrapped("one two", 8, 5), "one\n  two") << "the first line has five columns already";
+  EXPECT_EQ(wrapped("  one two\nthree", 6), "  one\n    two\nthree");
+  EXPECT_EQ(wrapped("a bbbbbbbbbbbb c", 5), "a\n  bbbbbbbbbbbb\n  c") << "words stay whole";
+  EXPECT_EQ(wrapped("größe größe", 11), "größe größe") << "characters count, not bytes";
+  EXPECT_EQ(wrapped("a  b\n", 80), "a  b\n");
+  EXPECT_EQ(wrapped("", 5), "");
+}
+
+TEST(WrappedTest, AFileHasNoColumns) {
+  const int file = ::open("/dev/null", O_WRONLY);
+  EXPECT_EQ(terminal_columns(file), 0u);
+  ::close(file);
 }
 
 TEST(TerminalTextTest, WhatATerminalObeysIsSpelledOut) {

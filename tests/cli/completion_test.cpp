@@ -68,6 +68,48 @@ TEST(BashCompletionTest, OffersTheValuesOfAnOption) {
   EXPECT_THAT(bash_offers({"sftbench", "completion", "z"}), UnorderedElementsAre("zsh"));
 }
 
+TEST(BashCompletionTest, KnowsExperimentsModelsAndGpus) {
+  EXPECT_THAT(bash_offers({"sftbench", "run", "--experiment", "finetune_lora"}),
+              UnorderedElementsAre("finetune_lora_benchmark-v1.0.0"));
+  EXPECT_THAT(bash_offers({"sftbench", "experiments", "finetune_pt"}),
+              UnorderedElementsAre("finetune_pt_benchmark-v1.0.0"));
+  EXPECT_THAT(bash_offers({"sftbench", "models", "smol"}), UnorderedElementsAre("smollm2-135m"));
+  EXPECT_THAT(bash_offers({"sftbench", "weights", "fetch", "smol"}),
+              UnorderedElementsAre("smollm2-135m"));
+  EXPECT_THAT(bash_offers({"sftbench", "gpus", "NVIDIA-H"}),
+              IsSupersetOf({"NVIDIA-H100-PCIe", "NVIDIA-H100-80GB-HBM3"}));
+}
+
+// The words as bash takes them apart: with '=' among COMP_WORDBREAKS, as it comes, and without.
+TEST(BashCompletionTest, KnowsPropertiesAndTheirValuesBehindSet) {
+  EXPECT_THAT(bash_offers({"sftbench", "run", "--set", ""}),
+              IsSupersetOf({"model_name=", "optim=", "batch_size=", "gpu_model="}));
+  EXPECT_THAT(bash_offers({"sftbench", "sweep", "--set", "model_n"}),
+              UnorderedElementsAre("model_name="));
+  EXPECT_THAT(bash_offers({"sftbench", "run", "--set", "model_name", "=", "smol"}),
+              UnorderedElementsAre("smollm2-135m"));
+  EXPECT_THAT(bash_offers({"sftbench", "run", "--set", "torch_dtype", "="}),
+              UnorderedElementsAre("bfloat16", "float32", "float16"));
+  EXPECT_THAT(bash_offers({"sftbench", "run", "--set", "torch_dtype=b"}),
+              UnorderedElementsAre("torch_dtype=bfloat16"));
+  EXPECT_THAT(bash_offers({"sftbench", "run", "--set", "bf16", "=", "t"}),
+              UnorderedElementsAre("true"));
+  EXPECT_THAT(bash_offers({"sftbench", "run", "--set", "optim", "=", "adamw_t"}),
+              IsSupersetOf({"adamw_torch", "adamw_torch_fused"}));
+  EXPECT_THAT(bash_offers({"sftbench", "run", "--set", "batch_size", "=", ""}),
+              UnorderedElementsAre())
+      << "any number";
+}
+
+TEST(CompletionTest, ZshAndFishKnowThemToo) {
+  const std::string zsh = run_program({"completion", "zsh"}).out;
+  EXPECT_THAT(zsh, HasSubstr("'sftbench run --set') _sftbench_set; return"));
+  EXPECT_THAT(zsh, HasSubstr("*torch_dtype) compadd -- 'bfloat16' "));
+  const std::string fish = run_program({"completion", "fish"}).out;
+  EXPECT_THAT(fish, HasSubstr("-l set -r -f -a '(__sftbench_set)'"));
+  EXPECT_THAT(fish, HasSubstr("case 'torch_dtype=*'\n      printf '%s\\n' 'torch_dtype=bfloat16'"));
+}
+
 TEST(BashCompletionTest, LeavesFreeValuesToFileNames) {
   EXPECT_THAT(bash_offers({"sftbench", "run", "--config", ""}), UnorderedElementsAre());
 }

@@ -63,9 +63,61 @@ TEST_F(ProgressTest, LinesComeEveryFewSecondsAndAtTheEnd) {
 
 TEST_F(ProgressTest, ATerminalGetsOneLineThatRenewsItself) {
   const std::string text = shown(true, 2, 4, 10);
-  EXPECT_THAT(text, StartsWith("\r[######..................] step 1/4, "));
+  EXPECT_THAT(text, StartsWith("\rtraining step 1 of 4, 0:00\x1b[K"
+                               "\r[######..................] step 1/4, "));
   EXPECT_THAT(text, HasSubstr("\r[############............] step 2/4, "));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+}
+
+TEST_F(ProgressTest, ATerminalSaysWhatIsWaitedForBeforeTheFirstStep) {
+  std::ostringstream out;
+  {
+    Progress progress(out, true, job_, [](const std::string&) { return DevicePeak{}; });
+    ClearsProgress clears(progress);
+    progress.phase("starting the engine");
+    progress.on_load({"loading", int64_t{3} << 28, int64_t{3} << 30, 100, 4096});
+    clears.on_train_begin({});
+    out << "a warning\n";
+    TrainBegin begin;
+    begin.total_steps = 7;
+    begin.resumed_step = 3;
+    progress.on_train_begin(begin);
+  }
+  EXPECT_EQ(out.str(),
+            "\rstarting the engine, 0:00\x1b[K"
+            "\rloading, weights 25 % of 3.00 GiB, 100 of 4096 entries tokenized, 0:00\x1b[K"
+            "\r\x1b[Ka warning\n"
+            "\rtraining step 4 of 7, 0:00\x1b[K"
+            "\r\x1b[K")
+      << "nothing is left of it when the run ends there";
+}
+
+TEST_F(ProgressTest, WhatFollowsARunThatFailsBetweenStepsBeginsItsOwnLine) {
+  std::ostringstream out;
+  {
+    Progress progress(out, true, job_, [](const std::string&) { return DevicePeak{}; });
+    progress.on_train_begin({});
+    StepEvent event;
+    event.step = 1;
+    TrainControl control;
+    progress.on_step_end(event, control);
+  }
+  EXPECT_THAT(out.str(), testing::EndsWith("\x1b[K\n"));
+}
+
+TEST_F(ProgressTest, WithoutATerminalWhatTakesLessThanSecondsIsNotSaid) {
+  std::ostringstream out;
+  Progress progress(out, false, job_, [](const std::string&) { return DevicePeak{}; });
+  progress.phase("starting the engine");
+  progress.on_load({"loading", 1, 2, 0, 0});
+  EXPECT_EQ(out.str(), "");
+}
+
+TEST_F(ProgressTest, WhatIsLoadedIsAFractionWhereTheWholeIsKnown) {
+  EXPECT_EQ(load_text({"reading the tokenizer", 0, 0, 0, 0}), "reading the tokenizer");
+  EXPECT_EQ(load_text({"loading", 0, int64_t{1} << 30, 0, 0}), "loading, weights 0 % of 1.00 GiB");
+  EXPECT_EQ(load_text({"loading", int64_t{2} << 30, int64_t{1} << 30, 5, 5}),
+            "loading, weights 100 % of 1.00 GiB, 5 of 5 entries tokenized");
 }
 
 TEST_F(ProgressTest, StopRulesShortenTheTimeLeft) {

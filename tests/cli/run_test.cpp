@@ -77,6 +77,18 @@ class RunTest : public testing::Test {
   fs::path folder_;
 };
 
+TEST_F(RunTest, ThatMemoryCannotSufficeIsSaidBeforeTheRunBegins) {
+  const ProgramResult large = run_program(arguments({"--set", "model_name=llama3.1-405b"}));
+  const size_t said = large.err.find("llama3.1-405b needs at least about ");
+  ASSERT_NE(said, std::string::npos) << large.err;
+  EXPECT_LT(said, large.err.find("measuring "));
+  EXPECT_THAT(large.err, HasSubstr("likely to end as OOM_HOST"));
+  EXPECT_EQ(large.status, 0) << "the fake engine can";
+
+  const ProgramResult small = run_program(arguments());
+  EXPECT_THAT(small.err, testing::Not(HasSubstr("needs at least")));
+}
+
 TEST_F(RunTest, AValidRunPrintsItsPropertiesAndWritesOneFileAndItsLog) {
   const ProgramResult run = run_program(arguments());
   EXPECT_EQ(run.status, 0) << run.err;

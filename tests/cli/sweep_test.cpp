@@ -518,6 +518,24 @@ TEST_F(RealSweepTest, AChildHasItsOwnCoresAndThreads) {
   EXPECT_EQ(measurements().front().at("environment").at("cores"), 1);
 }
 
+TEST_F(RealSweepTest, ACellWhoseMemoryCannotSufficeIsAnnouncedAndMeasuredNevertheless) {
+  const char* large = "model_name=[smollm2-135m, llama3.1-405b]";
+  ProgramResult result = run_program(words({"--set", large}));
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(occurrences(result.err, "warning  "), 1u) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("warning  model_name=llama3.1-405b: llama3.1-405b needs at "
+                                    "least about "));
+  EXPECT_THAT(statuses(), ElementsAre(std::pair("valid", 2))) << "measured with the fake engine";
+
+  fs::remove_all(results());
+  result = run_program(words({"--set", large, "--no-progress"}));
+  EXPECT_THAT(result.err, HasSubstr("llama3.1-405b needs at least about "));
+
+  fs::remove_all(results());
+  result = run_program(words({"--host-memory", "300MiB"}));
+  EXPECT_THAT(result.err, HasSubstr("300 MiB are available (--host-memory)"));
+}
+
 TEST_F(RealSweepTest, BadOptionsAreNamedBeforeAnythingIsMeasured) {
   const auto error = [this](const std::vector<std::string>& extra) {
     const ProgramResult result = run_program(words(extra));

@@ -104,10 +104,18 @@ TEST_F(SweepViewTest, ALineSaysHowAMeasurementEnded) {
                                  {"host_peak_rss", {int64_t{1} << 30, int64_t{2} << 30}}};
   EXPECT_EQ(outcome_line("batch_size=1", {Status::kValid, &valid, 17}),
             "valid    batch_size=1: 281 tokens/s, 2.00 GiB, 0:17");
+  valid.extra["run_queue_wait_share"] = 0.384;
+  EXPECT_EQ(outcome_line("batch_size=1", {Status::kValid, &valid, 17}),
+            "valid    batch_size=1: 281 tokens/s, 2.00 GiB, machine busy (38 % waited), 0:17");
   Measurement failed;
   set_outcome(failed, Status::kFailed, {ReasonCode::kOomHost, "no memory\nand more", {}, {}});
   EXPECT_EQ(outcome_line("batch_size=1", {Status::kFailed, &failed, 3}),
             "failed   batch_size=1: OOM_HOST: no memory, 0:03");
+}
+
+TEST_F(SweepViewTest, AWarningNamesItsCell) {
+  lines_.on_warning(first_, "memory cannot suffice");
+  EXPECT_EQ(out_.str(), "warning  batch_size=1: memory cannot suffice\n");
 }
 
 TEST_F(SweepViewTest, AStartNamesTheDevices) {

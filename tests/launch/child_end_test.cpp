@@ -1,5 +1,6 @@
 #include "sftbench/launch/child_end.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -129,6 +130,21 @@ not a heartbeat
   EXPECT_EQ(heartbeat.loss, 2.5);
   EXPECT_EQ(heartbeat.memory_bytes, 77);
   EXPECT_EQ(progress_text(heartbeat), "rank 0 had done 3 of 9 steps, rank 1 had done 4 of 9 steps");
+}
+
+TEST(HeartbeatTest, BeforeTrainingThePhaseSaysHowFarItHasLoaded) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  HeartbeatSender sender(ends[1]);
+  sender.on_load({"loading", int64_t{1} << 30, int64_t{4} << 30, 3, 12});
+  std::string text(4096, '\0');
+  text.resize(static_cast<size_t>(read(ends[0], text.data(), text.size())));
+  Heartbeat heartbeat;
+  take_heartbeats(text, heartbeat);
+  EXPECT_EQ(heartbeat.phase, "loading, weights 25 % of 4.00 GiB, 3 of 12 entries tokenized");
+  EXPECT_THAT(progress_text(heartbeat), testing::HasSubstr(heartbeat.phase));
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST(HeartbeatTest, AFullPipeNeverHoldsTheTrainingUp) {

@@ -53,6 +53,8 @@ class FakeEngine : public Engine {
     begin.weights_seconds = 0.25;
     begin.tokenize_seconds = 0.125;
     begin.ranks = group.world_size();
+    const LoadEvent load = {"loading", int64_t{1} << 30, int64_t{4} << 30, 3, 12};
+    for (TrainObserver* observer : observers) observer->on_load(load);
     for (TrainObserver* observer : observers) observer->on_train_begin(begin);
     if (mode == "no-steps") return;
     TrainControl control;

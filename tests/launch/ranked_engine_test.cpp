@@ -60,6 +60,7 @@ class RankedEngineTest : public testing::Test, public TrainObserver {
     return ending;
   }
 
+  void on_load(const LoadEvent& load) override { loads_.push_back(load_text(load)); }
   void on_train_begin(const TrainBegin& begin) override { begin_ = begin; }
   void on_step_end(const StepEvent& event, TrainControl& control) override {
     steps_.push_back(event.step);
@@ -74,6 +75,7 @@ class RankedEngineTest : public testing::Test, public TrainObserver {
   int64_t stop_after_ = -1;
   int64_t interrupt_after_ = -1;
   bool interrupted_ = false;
+  std::vector<std::string> loads_;
   TrainBegin begin_;
   std::vector<int64_t> steps_;
   std::map<int, int64_t> steps_by_rank_;
@@ -89,6 +91,7 @@ TEST_F(RankedEngineTest, WhatRank0TellsIsToldToObserversHere) {
   EXPECT_EQ(begin_.ranks, 3);
   EXPECT_EQ(begin_.total_steps, 5);
   EXPECT_EQ(begin_.weights_seconds, 0.25);
+  EXPECT_THAT(loads_, ElementsAre("loading, weights 25 % of 4.00 GiB, 3 of 12 entries tokenized"));
   EXPECT_THAT(steps_, ElementsAre(1, 2, 3, 4, 5));
   EXPECT_EQ(end_.steps, 5);
   EXPECT_EQ(end_.host_peak_rss_bytes.size(), 3u);

@@ -11,6 +11,15 @@ namespace {
 constexpr const char* kTokens = R"({"padded": 10, "dataset": 9, "loss_bearing": 8, "padding": 1})";
 
 // Read and written again: fields that either way forgets are missing.
+TEST(EventJsonTest, EveryFieldOfALoadComesBack) {
+  const Json json = Json::parse(R"({"phase": "loading", "weight_bytes": 9007199254740993,
+      "weight_bytes_total": 9007199254740995, "entries": 7, "entries_total": 8})");
+  const LoadEvent load = load_event_from_json(json);
+  EXPECT_EQ(load.weight_bytes, 9007199254740993);
+  EXPECT_EQ(load.entries, 7);
+  EXPECT_EQ(to_json(load), json);
+}
+
 TEST(EventJsonTest, EveryFieldOfABeginComesBack) {
   const Json json = Json::parse(R"({"total_steps": 3, "parameters_total": 9007199254740993,
       "parameters_trainable": 5, "parameters_embedding": 4, "compute_dtype": "bfloat16",

@@ -29,7 +29,12 @@ RunRecord record_of(int steps) {
 
 SystemReading reading(double time_s, double cpu_seconds, double memory_percent,
                       std::vector<GpuReading> gpus = {}) {
-  return {time_s, cpu_seconds, memory_percent, std::move(gpus), 0};
+  SystemReading r;
+  r.time_s = time_s;
+  r.cpu_seconds = cpu_seconds;
+  r.memory_percent = memory_percent;
+  r.gpus = std::move(gpus);
+  return r;
 }
 
 GpuReading gpu(double utilization, double memory, double watts, double limit) {
@@ -149,6 +154,36 @@ TEST(MeasuredPropertiesTest, TheHostsMemoryIsAMeanOverNodesAndNoSumOverProcesses
       {0, {host(10, 30), host(20, 40)}}, {0, {host(10, 30), host(20, 40)}}, {1, {host(10, 80)}}};
   EXPECT_DOUBLE_EQ(host_memory_percent(processes).get<double>(), (35 + 80) / 2.0);
   EXPECT_TRUE(host_memory_percent({{0, {}}}).is_null());
+}
+
+TEST(MeasuredPropertiesTest, WaitingForAProcessorIsAShareOfTheTimeThatThreadsCouldRun) {
+  const auto threads = [](double time_s, double ran_s, double waited_s) {
+    SystemReading r = reading(time_s, 0, 1);
+    r.threads_ran_s = ran_s;
+    r.threads_waited_s = waited_s;
+    return r;
+  };
+  const std::vector<ProcessSamples> one = {
+      {0, {threads(10, 5, 1), threads(15, 9, 2), threads(20, 11, 3)}}};
+  EXPECT_DOUBLE_EQ(run_queue_wait_share(one).get<double>(), 2.0 / 8);
+  // Of several processes by their time, as a long one's threads are most of what ran.
+  std::vector<ProcessSamples> two = one;
+  two.push_back({1, {threads(0, 0, 0), threads(9, 16, 8)}});
+  EXPECT_DOUBLE_EQ(run_queue_wait_share(two).get<double>(), 10.0 / 32);
+  EXPECT_TRUE(run_queue_wait_share({{0, {reading(10, 0, 1), reading(20, 1, 1)}}}).is_null())
+      << "the kernel does not tell";
+  EXPECT_TRUE(run_queue_wait_share({{0, {threads(0, 0, 0), threads(1, 0.05, 0.04)}}}).is_null())
+      << "too little to tell";
+  EXPECT_TRUE(run_queue_wait_share({{0, {}}}).is_null());
+}
+
+TEST(MeasuredPropertiesTest, ABusyMachineIsNamedFromATenthOn) {
+  EXPECT_EQ(busy_machine_note(Json()), "");
+  EXPECT_EQ(busy_machine_note(0.0), "");
+  EXPECT_EQ(busy_machine_note(0.0999), "");
+  EXPECT_EQ(busy_machine_note(0.38),
+            "this machine was busy: threads waited 38 % of the training time for a processor; "
+            "speed is too low, and times are too high");
 }
 
 TEST(MeasuredPropertiesTest, TheWarmupIsLeftOutOfThroughputAndSystemFigures) {

@@ -1,6 +1,7 @@
 #include "sftbench/measure/proc.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -95,6 +96,48 @@ TEST(ProcTest, PeakMemoryGrowsWithWhatWasTouched) {
   }
   EXPECT_GE(peak_rss_bytes(), before);
   EXPECT_GE(peak_rss_bytes(), static_cast<int64_t>(kBytes));
+}
+
+TEST(ProcTest, SchedstatHasWhatAThreadRanAndWhatItWaited) {
+  const auto times = schedstat_times("3000000000 500000000 17\n");
+  ASSERT_TRUE(times.has_value());
+  EXPECT_DOUBLE_EQ(times->ran_s, 3);
+  EXPECT_DOUBLE_EQ(times->waited_s, 0.5);
+  EXPECT_FALSE(schedstat_times("").has_value());
+}
+
+// Two threads that spin on one processor each wait for the other half of the time.
+TEST(ProcTest, ThreadsThatShareAProcessorWaitForIt) {
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  int core = 0;
+  while (!CPU_ISSET(core, &all)) ++core;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  RunQueueClock clock;
+  const auto before = clock.read(getpid());
+  if (!before) GTEST_SKIP() << "the kernel does not count waiting (no schedstat)";
+  std::atomic<bool> stop = false;
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      sched_setaffinity(0, sizeof one, &one);
+      std::atomic<unsigned> spin = 0;
+      while (!stop) ++spin;
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  const auto during = clock.read(getpid());
+  stop = true;
+  threads.clear();
+  const auto after = clock.read(getpid());
+  const double ran_s = during->ran_s - before->ran_s;
+  const double waited_s = during->waited_s - before->waited_s;
+  EXPECT_GT(waited_s, 0.1);
+  EXPECT_GT(waited_s / (ran_s + waited_s), 0.3);
+  EXPECT_GE(after->waited_s, during->waited_s) << "what ended threads had stays counted";
+  EXPECT_GE(after->ran_s, during->ran_s);
 }
 
 // A pipe holds the child until its pages have been counted.

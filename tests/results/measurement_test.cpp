@@ -92,6 +92,16 @@ TEST(MeasurementTest, PeopleReadWhatGpusDid) {
   EXPECT_THAT(text, testing::ContainsRegex("gpu_power_watts_avg +0  W\n"));
 }
 
+TEST(MeasurementTest, PeopleReadThatTheMachineWasBusy) {
+  Measurement m = sample_valid();
+  m.extra["run_queue_wait_share"] = 0.04;
+  EXPECT_EQ(render(m, OutputFormat::kTable), render(sample_valid(), OutputFormat::kTable));
+  m.extra["run_queue_wait_share"] = 0.38;
+  EXPECT_THAT(render(m, OutputFormat::kTable),
+              HasSubstr("warning     this machine was busy: threads waited 38 % of the training "
+                        "time for a processor; speed is too low, and times are too high\n"));
+}
+
 TEST(MeasurementTest, PeopleReadWhyThereAreNoProperties) {
   EXPECT_EQ(render(sample_failed(), OutputFormat::kTable),
             "experiment  SFTTrainer.finetune_full_benchmark-v1.0.0\n"

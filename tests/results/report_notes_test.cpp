@@ -73,6 +73,23 @@ TEST_F(ReportNotesTest, DirectoriesThatAreComparedAreLookedAtTogether) {
   EXPECT_EQ(report_notes({&alone, &beside}).size(), 1U);
 }
 
+TEST_F(ReportNotesTest, ResultsOfABusyMachineAreCounted) {
+  const auto measure_with = [this](const std::string& key, int length, double share) {
+    Measurement measurement = sample_valid();
+    measurement.inputs["model_max_length"] = length;
+    measurement.extra["run_queue_wait_share"] = share;
+    put(directory_, measurement, key);
+  };
+  measure_with("a", 64, 0.02);
+  const StoreScan idle = scan();
+  EXPECT_THAT(report_notes({&idle}), IsEmpty());
+  measure_with("b", 128, 0.38);
+  const StoreScan all = scan();
+  EXPECT_THAT(report_notes({&all}),
+              ElementsAre("1 result of a machine that was busy with something else: their speed is "
+                          "too low; --wide has the column run_queue_wait_share"));
+}
+
 TEST_F(ReportNotesTest, ResultsOfOlderVersionsAreCounted) {
   put(directory_, sample_valid(), "a");
   put(directory_, sample_valid().experiment + "/b.json", to_json(sample_valid()).dump());

@@ -3,6 +3,7 @@
 // of a clear screen, "\u202e" instead of a line that runs backward.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -16,5 +17,13 @@ std::string terminal_text(std::string_view text);
 
 // One line: a line end becomes "\n", a tab "\t". For cells and labels.
 std::string terminal_line(std::string_view text);
+
+// Columns of the terminal that a descriptor is; 0 when it is none. The variable COLUMNS goes first.
+size_t terminal_columns(int fd);
+
+// Lines that are longer than `columns` broken between words, what follows indented by two more than
+// the line itself. The first line has `used` columns already. Words that are longer than a line stay
+// whole; 0 columns: nothing is broken.
+std::string wrapped(std::string_view text, size_t columns, size_t used = 0);
 
 }  // namespace sftbench

@@ -1,5 +1,5 @@
-// Tells people on stderr how training goes: a bar that renews itself on a terminal, else a line
-// every few seconds.
+// Tells people on stderr how loading and training go: a line that renews itself on a terminal, with
+// a bar while it trains, else a line every few seconds.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,17 @@ class Progress : public TrainObserver {
 
   // `terminal`: `out` shows a line that is overwritten; else lines are appended.
   Progress(std::ostream& out, bool terminal, const TrainingJob& job, Peak peak);
+  ~Progress() override;
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
 
+  // What happens before there is an engine that could tell.
+  void phase(const std::string& text);
+
+  // Takes away a terminal's line that says what is waited for, so that others can write.
+  void clear_waiting();
+
+  void on_load(const LoadEvent& load) override;
   void on_train_begin(const TrainBegin& begin) override;
   void on_step_end(const StepEvent& event, TrainControl& control) override;
   void on_train_end(const TrainEnd& end) override;
@@ -30,6 +40,7 @@ class Progress : public TrainObserver {
   std::string line(const StepEvent& event) const;
 
  private:
+  void show_waiting(const std::string& text);
   double seconds_left(const StepEvent& event) const;
   std::string bar() const;
 
@@ -41,8 +52,20 @@ class Progress : public TrainObserver {
   DevicePeak peak_;
   TrainBegin begin_;
   MeasuredSpan span_;  // of the steps so far
+  double made_s_;      // steady_seconds(), as shown_s_
   double shown_s_ = 0;
   bool shown_ = false;
+  enum class OpenLine { kNone, kWaiting, kBar } open_line_ = OpenLine::kNone;  // of a terminal
+};
+
+// An observer that stands before those that log what training begins with.
+class ClearsProgress : public TrainObserver {
+ public:
+  explicit ClearsProgress(Progress& progress) : progress_(progress) {}
+  void on_train_begin(const TrainBegin&) override { progress_.clear_waiting(); }
+
+ private:
+  Progress& progress_;
 };
 
 }  // namespace sftbench

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "sftbench/base/work_count.h"
 #include "sftbench/data/jsonl.h"
 #include "sftbench/data/token_cache.h"
 #include "sftbench/data/tokenizer.h"
@@ -47,9 +48,10 @@ class TextDataset {
 
   // Encodes these entries (repeats are fine, those that are encoded already cost nothing) on
   // `threads` threads; a run asks once, before its clock starts, for what it will use. `counts`,
-  // when given, learns the token count of each entry. InputError with everything that is wrong with
-  // the entries asked for, up to 20 lines.
-  void encode(const std::vector<int64_t>& entries, int threads, TokenCountCache* counts = nullptr);
+  // when given, learns the token count of each entry; `work`, when given, counts entries.
+  // InputError with everything that is wrong with the entries asked for, up to 20 lines.
+  void encode(const std::vector<int64_t>& entries, int threads, TokenCountCache* counts = nullptr,
+              WorkCount* work = nullptr);
 
   // REQUIRES: encode() was asked for it.
   const EncodedEntry& entry(int64_t index) const;

@@ -17,7 +17,7 @@ namespace sftbench {
 
 // The child's last sign of life.
 struct Heartbeat {
-  std::string phase = "starting";  // then: dataset, engine, training, ended
+  std::string phase = "starting";  // then: dataset, engine, how far it has loaded, training
   int64_t step = 0;                // optimisation steps that are done, of the slowest rank
   int64_t total_steps = 0;         // 0: not known yet
   double loss = 0;                 // of the last step
@@ -40,6 +40,7 @@ class HeartbeatSender : public TrainObserver {
   void rank_step(int rank, int64_t step) const;
   // Of all ranks. No sign of progress: the one that hangs is among them.
   void whereabouts(const std::vector<std::string>& whereabouts) const;
+  void on_load(const LoadEvent& load) override;
   void on_train_begin(const TrainBegin& begin) override;
   void on_step_end(const StepEvent& event, TrainControl& control) override;
 

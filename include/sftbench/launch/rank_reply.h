@@ -32,6 +32,7 @@ class RankReply : public TrainObserver {
 
   void environment(const Json& environment) const;
   void whereabouts(const std::vector<std::string>& whereabouts) const;  // from any thread
+  void on_load(const LoadEvent& load) override;
   void on_train_begin(const TrainBegin& begin) override;
   void on_step_end(const StepEvent& event, TrainControl& control) override;
   void on_train_end(const TrainEnd& end) override;

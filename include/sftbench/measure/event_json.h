@@ -7,12 +7,14 @@
 
 namespace sftbench {
 
+Json to_json(const LoadEvent& load);
 Json to_json(const TrainBegin& begin);
 Json to_json(const StepEvent& event);
 Json to_json(const TrainEnd& end);
 Json to_json(const RankReport& report);
 
 // InputError when a field is missing or of the wrong type.
+LoadEvent load_event_from_json(const Json& json);
 TrainBegin train_begin_from_json(const Json& json);
 StepEvent step_event_from_json(const Json& json);
 TrainEnd train_end_from_json(const Json& json);

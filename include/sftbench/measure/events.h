@@ -24,6 +24,21 @@ struct TokenCounts {
   }
 };
 
+// Before training, every now and then: how far a rank has come with what takes its time. Totals are 0 while they are
+// not known.
+struct LoadEvent {
+  std::string phase;               // "meeting the other ranks", "loading", ...
+  int64_t weight_bytes = 0;        // of parameters that have their values
+  int64_t weight_bytes_total = 0;  // of this rank
+  int64_t entries = 0;             // that are tokenized
+  int64_t entries_total = 0;
+
+  bool operator==(const LoadEvent&) const = default;
+};
+
+// "loading, weights 45 % of 15.0 GiB, 1024 of 4096 entries tokenized"
+std::string load_text(const LoadEvent& load);
+
 // Once, when model, data and optimizer stand and before the first step's clock starts.
 struct TrainBegin {
   int64_t total_steps = 0;           // optimisation steps that are planned
@@ -120,6 +135,8 @@ struct TrainEnd {
 class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
+  // From a thread of its own, before on_train_begin.
+  virtual void on_load(const LoadEvent&) {}
   virtual void on_train_begin(const TrainBegin&) {}
   virtual void on_step_end(const StepEvent&, TrainControl&) {}
   virtual void on_train_end(const TrainEnd&) {}

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -81,6 +82,17 @@ Json token_rates(const MeasuredSpan& span, int devices);
 
 // Percent of the machine's memory in use by anybody, the mean over time and nodes; null without a sample.
 Json host_memory_percent(const std::vector<ProcessSamples>& processes);
+
+// Of the time in which the run's threads could run, the part that they waited for a processor, which
+// others had: 0 on a machine that is the run's alone. Null where the kernel does not tell, or the
+// threads ran for less than 0.1 s.
+Json run_queue_wait_share(const std::vector<ProcessSamples>& processes);
+
+// From this share on a machine is called busy. Where it came from: docs/results.md.
+inline constexpr double kBusyShare = 0.1;
+
+// "This machine was busy: ..."; empty when it was not.
+std::string busy_machine_note(const Json& run_queue_wait_share);
 
 // Energy that each GPU drew over the samples, from its counter, joules; null where it has none.
 Json gpu_energy_joules(const std::vector<SystemReading>& samples);

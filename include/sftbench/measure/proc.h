@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +32,29 @@ double process_tree_cpu_seconds(pid_t root);
 // Resident sets of the process and of all its living descendants (ranks), added up, bytes: pages that they
 // share count for each, as in psutil's memory_percent of a process.
 int64_t process_tree_resident_bytes(pid_t root);
+
+// What threads had of processors, seconds.
+struct ThreadTimes {
+  double ran_s = 0;
+  double waited_s = 0;  // able to run, while others had the processors
+};
+
+// The first two fields of a /proc/<pid>/task/<tid>/schedstat text; nothing when it has not got them.
+std::optional<ThreadTimes> schedstat_times(std::string_view schedstat);
+
+// Adds up what the threads of a process and of its living descendants had, those that have ended
+// between two readings up to the one before.
+class RunQueueClock {
+ public:
+  // A counter: differences between two readings are what counts. Nothing where the kernel does not
+  // tell.
+  std::optional<ThreadTimes> read(pid_t root);
+
+ private:
+  std::map<pid_t, ThreadTimes> last_;
+  ThreadTimes sum_;
+  bool counted_ = false;
+};
 
 // Largest resident set that this process has had (VmHWM), bytes.
 int64_t peak_rss_bytes();

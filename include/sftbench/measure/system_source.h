@@ -25,6 +25,9 @@ struct SystemReading {
   double memory_percent = 0;  // of the machine's memory: what this process and its descendants hold
   std::vector<GpuReading> gpus;  // those that the run uses, always in the same order
   double host_memory_percent = 0;  // in use by anybody, as AIM reports memory_percent
+  // Counters of this process's and its descendants' threads, where the kernel tells: that they ran,
+  // and that they could have run while others had the processors.
+  std::optional<double> threads_ran_s, threads_waited_s;
 };
 
 class SystemSource {

@@ -15,6 +15,7 @@
 
 #include "sftbench/base/element_range.h"
 #include "sftbench/base/json.h"
+#include "sftbench/base/work_count.h"
 #include "sftbench/checkpoint/model_config.h"
 #include "sftbench/model/linear.h"
 #include "sftbench/ops/attention.h"
@@ -136,15 +137,17 @@ inline ElementRange every_element(const std::string&) {
 
 // Hugging Face's initialiser: linears and embeddings normal(0, initializer_range), norms 1, biases 0; drawn parameter
 // by parameter from a generator seeded by (seed, name), so the values do not depend on order, device or ranks. Norms,
-// biases and quantised linears of which any element is wanted are set whole.
+// biases and quantised linears of which any element is wanted are set whole. `work`, when given, counts the bytes of
+// parameters that have their values; norms and biases, which are small, are left out.
 void initialise_randomly(CausalLm& model, const Json& hf_config, uint64_t seed,
-                         const WantedElements& wanted = every_element);
+                         const WantedElements& wanted = every_element, WorkCount* work = nullptr);
 
 // Loads model.safetensors or the shards of model.safetensors.index.json from `directory` into the model, converting
 // to its dtype and device. Reads no more than the wanted elements. InputError listing every missing, unexpected and
-// wrongly shaped tensor; of parameters of which nothing is wanted, none.
+// wrongly shaped tensor; of parameters of which nothing is wanted, none. `work`, when given, counts the bytes of
+// parameters that have their values.
 void load_weights(CausalLm& model, const std::string& directory,
-                  const WantedElements& wanted = every_element);
+                  const WantedElements& wanted = every_element, WorkCount* work = nullptr);
 
 // Throws what load_weights() would, and loads nothing.
 void check_weights(CausalLm& model, const std::string& directory);

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -88,6 +89,11 @@ struct StepCost {
 // InputError: a config.json that cannot be read.
 StepCost predict_step(const TrainingJob& job, const MachineModel& machine,
                       Recompute recompute = Recompute::kJob);
+
+// What a rank cannot do without, whatever its rows are like: its parameters, and where the optimiser
+// is one that predict_step() knows, gradients and state beside them, which all stand before the first
+// update. What is not known counts as 0. Nothing for a job whose sizes are not known. Never throws.
+std::optional<MemoryCost> memory_at_least(const TrainingJob& job);
 
 // {prediction: true, memory_bytes: {..., total, available}, fits, step_seconds: {...}, collectives:
 // [...], ...}.

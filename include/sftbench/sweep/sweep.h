@@ -40,6 +40,9 @@ struct SweepOptions {
   std::string backend = kBackendLibtorch;
   std::vector<std::string> simulate;  // as in ChildSpec
   std::function<std::string(const Cell&)> command = [](const Cell&) { return std::string(); };
+  // Asked as a cell starts: what is to be said before, as that memory cannot suffice.
+  std::function<std::optional<std::string>(const TrainingJob&, const Share&)> preflight =
+      [](const TrainingJob&, const Share&) { return std::optional<std::string>(); };
   std::filesystem::path executable = "/proc/self/exe";
 };
 
@@ -91,6 +94,7 @@ class SweepObserver {
   virtual ~SweepObserver() = default;
   virtual void on_begin(const SweepState&) {}
   virtual void on_start(const Cell&, const Share&) {}
+  virtual void on_warning(const Cell&, const std::string&) {}
   virtual void on_settled(const Cell&, const Outcome&) {}
   virtual void on_sample(const Cell&, const Outcome&) {}  // one of several; the cell goes on
   virtual void on_retry(const Cell&, const Outcome&) {}  // this attempt failed; another will follow

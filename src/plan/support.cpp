@@ -1,0 +1,254 @@
+#include "sftbench/plan/support.h"
+
+#include <algorithm>
+
+#include "plan/model_source.h"
+#include "plan/optimizer_limits.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
+#include "sftbench/base/text.h"
+#include "sftbench/checkpoint/model_config.h"
+
+namespace sftbench {
+namespace {
+
+constexpr size_t kMostRemembered = 100'000;
+
+// All that support depends on.
+const std::vector<std::string>& properties_that_matter() {
+  static const std::vector<std::string> kNames = {
+      "accelerate_config_fsdp_transformer_layer_cls_to_wrap",
+      "accelerate_config_mixed_precision",
+      "batch_size",
+      "bf16",
+      "dataset_id",
+      "dataset_kwargs_skip_prepare_dataset",
+      "distributed_backend",
+      "fast_moe",
+      "fsdp_sharding_strategy",
+      "gpu_model",
+      "gradient_accumulation_steps",
+      "model_name",
+      "number_gpus",
+      "number_nodes",
+      "optim",
+  };
+  return kNames;
+}
+
+bool matters(const std::string& property) {
+  const std::vector<std::string>& names = properties_that_matter();
+  return std::find(names.begin(), names.end(), property) != names.end();
+}
+
+class Judge {
+ public:
+  Judge(const Experiment& experiment, const Json& inputs, const ActuatorSettings& settings,
+        const ResolveOptions& options, const Catalog& catalog)
+      : experiment_(experiment),
+        inputs_(inputs),
+        settings_(settings),
+        options_(options),
+        catalog_(catalog) {}
+
+  Support judge() {
+    refuse_model();
+    refuse_batches();
+    refuse_precision_and_optimizer();
+    refuse_data();
+    note_borrowed_targets();
+    note_unknown_gpu();
+    return std::move(support_);
+  }
+
+ private:
+  const Json& input(const char* property) const {
+    check(matters(property), "support is remembered by the properties that it depends on");
+    return inputs_.at(property);
+  }
+  std::string text(const char* property) const {
+    const Json& value = input(property);
+    return value.is_null() ? std::string() : value.get<std::string>();
+  }
+  int64_t integer(const char* property) const { return input(property).get<int64_t>(); }
+  bool flag(const char* property) const { return input(property).get<bool>(); }
+
+  void refuse(std::string reason) { support_.refusals.push_back(std::move(reason)); }
+
+  const ModelFacts* facts() const { return catalog_.models.find(text("model_name")); }
+  bool is_quantised() const { return experiment_.tuning == "gptq-lora"; }
+  int64_t rank_count() const {
+    const int64_t gpus = integer("number_gpus");
+    return gpus > 0 ? gpus : std::max<int64_t>(1, options_.cpu_ranks);
+  }
+  bool shards() const {
+    const bool distributes = rank_count() > 1 || options_.distribute_one_rank;
+    return distributes && text("distributed_backend") == "FSDP";
+  }
+
+  // The catalogue's family, so that nobody fetches what cannot be trained. That of a folder which
+  // model_map names is in its config.json.
+  std::string family() const {
+    const ModelFacts* model = facts();
+    const bool known = model != nullptr && settings_.model_map.count(model->name) == 0;
+    return known ? model->family : std::string();
+  }
+
+  void refuse_model() {
+    if (!trains_family(family())) {
+      return refuse(unknown_family_refusal(text("model_name"), family()));
+    }
+    const bool has_adapters = is_quantised() || experiment_.tuning == "lora";
+    if (has_adapters &&
+        lora_targets_of(catalog_.models, text("model_name"), is_quantised()).empty()) {
+      const std::string key = is_quantised() ? "gptq_lora_targets" : "lora_targets";
+      refuse("model_name " + text("model_name") + " has no " + key +
+             " in config/models.yaml; name its linears there, for example " + key +
+             ": [q_proj, v_proj]");
+    }
+    std::string foreign =
+        foreign_layer_class_refusal(text("model_name"), shards() ? family() : std::string(),
+                                    text("accelerate_config_fsdp_transformer_layer_cls_to_wrap"));
+    if (!foreign.empty()) refuse(std::move(foreign));
+  }
+
+  void refuse_batches() {
+    const bool one_row = options_.padding == "none" || options_.padding == "packed";
+    if (experiment_.tuning == "pt" && one_row) {
+      refuse("--padding " + options_.padding +
+             ": prompt tuning puts its tokens in front of each row, which must then be "
+             "one entry; --padding longest works");
+    }
+    const int64_t ranks = rank_count();
+    if (integer("batch_size") % ranks != 0) {
+      refuse("batch_size " + json_text(input("batch_size")) +
+             " cannot be divided evenly by --ranks " + std::to_string(ranks) +
+             "; a multiple of it works");
+    }
+    const std::string strategy = text("fsdp_sharding_strategy");
+    if (shards() && strategy.rfind("HYBRID_", 0) == 0 && ranks == integer("number_nodes") &&
+        ranks > 1) {
+      refuse("fsdp_sharding_strategy " + strategy +
+             " shards among the ranks of a node, and with one rank on each node none "
+             "has anybody to share with; FULL_SHARD, or distributed_backend DDP, works");
+    }
+    if (integer("fast_moe") > 0) {
+      refuse("fast_moe " + std::to_string(integer("fast_moe")) +
+             ": this version has no expert parallelism; fast_moe 0 works");
+    }
+  }
+
+  void refuse_precision_and_optimizer() {
+    const std::string mixed = text("accelerate_config_mixed_precision");
+    const bool fp16 = experiment_.hardcoded.value("fp16", false);
+    const std::string autocast = autocast_of(mixed, flag("bf16"), fp16);
+    for (std::string& reason :
+         optimizer_refusals(text("optim"), integer("gradient_accumulation_steps"), autocast)) {
+      refuse(std::move(reason));
+    }
+    if (mixed == "fp8" && integer("number_gpus") == 0) {
+      refuse(
+          "accelerate_config_mixed_precision fp8: CPUs have no float8 products; number_gpus 1 on a "
+          "GPU of compute capability 8.9 or newer (L40S, H100, H200, B200), or bf16 works");
+    }
+    if (flag("bf16") && mixed == "fp16") {
+      refuse("bf16 true contradicts accelerate_config_mixed_precision fp16; set one of them");
+    }
+    if (flag("bf16") && fp16) {
+      refuse("bf16 true contradicts fp16 true, which " + experiment_.identifier +
+             " sets; bf16 false works");
+    }
+  }
+
+  void refuse_data() {
+    if (text("dataset_id").rfind("vision-", 0) == 0) {
+      refuse("dataset_id " + text("dataset_id") +
+             ": this version trains on text; a news- dataset works");
+    }
+    if (flag("dataset_kwargs_skip_prepare_dataset")) {
+      refuse("dataset_kwargs_skip_prepare_dataset true: text has to be tokenised; false works");
+    }
+  }
+
+  void note_borrowed_targets() {
+    const ModelFacts* model = facts();
+    if (!is_quantised() || model == nullptr || !model->gptq_lora_targets.empty()) return;
+    if (model->lora_targets.empty()) return;
+    support_.notes.push_back("model_name " + text("model_name") +
+                             " has no gptq_lora_targets in config/models.yaml; its lora_targets "
+                             "are adapted: " +
+                             join(model->lora_targets));
+  }
+
+  void note_unknown_gpu() {
+    const std::string name = integer("number_gpus") > 0 ? text("gpu_model") : std::string();
+    if (name.empty() || catalog_.gpus.find(name) != nullptr) return;
+    const std::string nearest = nearest_spelling(name, catalog_.gpus.names());
+    support_.notes.push_back("gpu_model " + name +
+                             " is not in config/gpus.yaml, so its MFU is not known" +
+                             (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+  }
+
+  const Experiment& experiment_;
+  const Json& inputs_;
+  const ActuatorSettings& settings_;
+  const ResolveOptions& options_;
+  const Catalog& catalog_;
+  Support support_;
+};
+
+}  // namespace
+
+Support support_of(const Experiment& experiment, const Json& inputs,
+                   const ActuatorSettings& settings, const ResolveOptions& options,
+                   const Catalog& catalog) {
+  if (options.backend == kBackendSimulate) return {};
+  return Judge(experiment, inputs, settings, options, catalog).judge();
+}
+
+bool trains_family(const std::string& family) {
+  const std::vector<std::string>& known = known_model_types();
+  return family.empty() || std::find(known.begin(), known.end(), family) != known.end();
+}
+
+SupportOfSpace::SupportOfSpace(const Space& space, const ActuatorSettings& settings,
+                               const ResolveOptions& options, const Catalog& catalog)
+    : space_(space),
+      settings_(settings),
+      options_(options),
+      catalog_(catalog),
+      known_(space.experiments.size()) {
+  for (const Dimension& dimension : space.dimensions) {
+    const std::string& property = dimension.property().identifier;
+    // Rule 1 has divided the batch among GPUs.
+    const bool of_cpu_ranks = property != "batch_size" || options.cpu_ranks > 1;
+    matters_.push_back(matters(property) && of_cpu_ranks);
+  }
+}
+
+int64_t SupportOfSpace::part_of(int64_t entity) const {
+  int64_t part = 0;
+  int64_t scale = 1;
+  for (size_t i = space_.dimensions.size(); i-- > 0;) {
+    const int64_t size = space_.dimensions[i].size();
+    if (matters_[i]) {
+      part += scale * (entity % size);
+      scale *= size;
+    }
+    entity /= size;
+  }
+  return part;
+}
+
+const Support& SupportOfSpace::of(int64_t entity, size_t experiment) {
+  std::unordered_map<int64_t, Support>& known = known_[experiment];
+  const int64_t part = part_of(entity);
+  if (const auto found = known.find(part); found != known.end()) return found->second;
+  if (known.size() >= kMostRemembered) known.clear();
+  const ExperimentReference& reference = space_.experiments[experiment];
+  const MeasurementRequest request = make_request(space_.entity(entity), reference);
+  return known[part] =
+             support_of(*reference.experiment, request.inputs, settings_, options_, catalog_);
+}
+
+}  // namespace sftbench
