@@ -127,6 +127,16 @@ size_t terminal_columns(int fd) {
   return ::ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
+std::string cut_to(std::string_view line, size_t columns) {
+  if (columns == 0 || width(line) < columns) return std::string(line);
+  size_t end = 0;
+  for (size_t shown = 0; end < line.size(); ++end) {
+    const bool begins_character = (line[end] & 0xC0) != 0x80;
+    if (begins_character && ++shown >= columns) break;
+  }
+  return std::string(line.substr(0, end));
+}
+
 std::string wrapped(std::string_view text, size_t columns, size_t used) {
   if (columns == 0) return std::string(text);
   std::string result;

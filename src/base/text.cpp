@@ -24,17 +24,37 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// "smollm2-135m" for "smollm2". Empty when none begins so, or the word is too short to mean one.
+// Shorter words are part of too much to mean anything.
+constexpr size_t kFewestCharacters = 3;
+
+// Where `word` begins in `candidate`, case ignored; npos: nowhere, or it is all of it.
+size_t place_in(std::string_view word, std::string_view candidate) {
+  if (word.size() < kFewestCharacters || candidate.size() <= word.size()) {
+    return std::string_view::npos;
+  }
+  const auto found = std::search(candidate.begin(), candidate.end(), word.begin(), word.end(),
+                                 [](char a, char b) { return lower(a) == lower(b); });
+  return found == candidate.end() ? std::string_view::npos
+                                  : static_cast<size_t>(found - candidate.begin());
+}
+
+// "smollm2-135m" for "smollm2": the shortest that begins so. Empty when none does.
 std::string shortest_with_beginning(std::string_view word,
                                     const std::vector<std::string>& candidates) {
-  constexpr size_t kFewestCharacters = 3;
-  if (word.size() < kFewestCharacters) return {};
   const std::string* best = nullptr;
   for (const std::string& candidate : candidates) {
-    if (candidate.size() <= word.size()) continue;
-    const bool begins = std::equal(word.begin(), word.end(), candidate.begin(),
-                                   [](char a, char b) { return lower(a) == lower(b); });
-    if (begins && (best == nullptr || candidate.size() < best->size())) best = &candidate;
+    if (place_in(word, candidate) != 0) continue;
+    if (best == nullptr || candidate.size() < best->size()) best = &candidate;
+  }
+  return best == nullptr ? std::string() : *best;
+}
+
+// "NVIDIA-A100-80GB-PCIe" for "A100".
+std::string shortest_with_part(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::string* best = nullptr;
+  for (const std::string& candidate : candidates) {
+    if (place_in(word, candidate) == std::string_view::npos) continue;
+    if (best == nullptr || candidate.size() < best->size()) best = &candidate;
   }
   return best == nullptr ? std::string() : *best;
 }
@@ -44,6 +64,7 @@ std::string shortest_with_beginning(std::string_view word,
 std::string nearest_spelling(std::string_view word, const std::vector<std::string>& candidates) {
   // A word of the user's can be megabytes long; nothing that long is a misspelling of a name.
   if (word.size() > 256) return {};
+  if (std::string whole = shortest_with_beginning(word, candidates); !whole.empty()) return whole;
   std::string best;
   size_t best_distance = ~size_t{0};
   for (const std::string& candidate : candidates) {
@@ -54,7 +75,7 @@ std::string nearest_spelling(std::string_view word, const std::vector<std::strin
       best_distance = distance;
     }
   }
-  return best.empty() ? shortest_with_beginning(word, candidates) : best;
+  return best.empty() ? shortest_with_part(word, candidates) : best;
 }
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {

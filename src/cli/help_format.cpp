@@ -27,8 +27,9 @@ class WrappedHelp : public CLI::Formatter {
   WrappedHelp() { column_width(kHelpNameColumns); }
 
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
-    return entry(make_option_name(option, is_positional) + make_option_opts(option),
-                 make_option_desc(option));
+    std::string name = make_option_name(option, is_positional);
+    if (const size_t value = name.find('{'); value != std::string::npos) name.resize(value);
+    return entry(name + make_option_opts(option), make_option_desc(option));
   }
 
   std::string make_subcommand(const CLI::App* sub) const override {

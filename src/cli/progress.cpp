@@ -1,5 +1,7 @@
 #include "sftbench/cli/progress.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -54,7 +56,8 @@ void Progress::show_waiting(const std::string& text) {
   const std::string line = text + ", " + duration_text(now_s - made_s_);
   if (terminal_) {
     open_line_ = OpenLine::kWaiting;
-    out_ << "\r" << terminal_line(line) << "\x1b[K" << std::flush;
+    out_ << "\r" << cut_to(terminal_line(line), terminal_columns(STDERR_FILENO)) << "\x1b[K"
+         << std::flush;
   } else if (now_s - shown_s_ >= kLinePeriodSeconds) {
     shown_s_ = now_s;
     out_ << terminal_line(line) << "\n" << std::flush;
@@ -82,7 +85,12 @@ void Progress::on_step_end(const StepEvent& event, TrainControl&) {
   shown_s_ = event.end_s;
   if (terminal_) {
     open_line_ = OpenLine::kBar;
-    out_ << "\r" << bar() << " " << line(event) << "\x1b[K" << std::flush;
+    const std::string text = line(event);
+    const std::string with_bar = bar() + " " + text;
+    // A line that the terminal breaks could not be written over.
+    const size_t columns = terminal_columns(STDERR_FILENO);
+    const bool fits = columns == 0 || with_bar.size() < columns;
+    out_ << "\r" << cut_to(fits ? with_bar : text, columns) << "\x1b[K" << std::flush;
   } else {
     out_ << line(event) << "\n" << std::flush;
   }

@@ -20,6 +20,7 @@
 #include "cli/series_view.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/cli/app.h"
@@ -237,7 +238,9 @@ class Session {
     }
     // Kept before it is printed: who reads the standard output may be gone.
     const std::optional<ResultPlace::Kept> kept = keep(measurement);
-    std::cout << render(measurement, format) << std::flush;
+    const std::string text = render(measurement, format);
+    const size_t columns = format == OutputFormat::kTable ? terminal_columns(STDOUT_FILENO) : 0;
+    std::cout << wrapped(text, columns) << std::flush;
     if (kept) kept->tell();
     told_ = kept && !kept->lost ? exit_code(measurement.status) : kFailedExitCode;
     return *told_;

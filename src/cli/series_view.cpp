@@ -1,5 +1,7 @@
 #include "cli/series_view.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -28,7 +30,10 @@ class SeriesView {
            ending.substr(0, ending.find('\n')));
     }
     if (display_ == SeriesDisplay::kTerminal) {
-      out_ << "\r" << terminal_line(series_line(progress, elapsed_s)) << "\x1b[K" << std::flush;
+      out_ << "\r"
+           << cut_to(terminal_line(series_line(progress, elapsed_s)),
+                     terminal_columns(STDERR_FILENO))
+           << "\x1b[K" << std::flush;
     }
   }
 

@@ -338,7 +338,7 @@ void add_work_options(CLI::App& command, SweepArguments& arguments) {
       ->type_name("N|auto");
   command.add_option("--limit", options.limit, "cells to measure before the sweep ends; 0: all")
       ->check(at_least_zero())
-      ->type_name("N");
+      ->option_text("N=0");
   command.add_option("--repeats", options.repeats, "samples of each cell that is valid")
       ->check(CLI::Range(1, 1000))
       ->option_text("N=1");
@@ -367,7 +367,7 @@ void add_failure_options(CLI::App& command, SweepArguments& arguments) {
       .add_option("--host-memory", options.host_memory_bytes,
                   "private memory that a measurement may take (64GiB); more ends as OOM_HOST")
       ->transform(CLI::AsSizeValue(false))
-      ->type_name("BYTES");
+      ->option_text("BYTES");
   command
       .add_option("--max-retries", arguments.max_retries,
                   "of a failed measurement, at the end of the sweep")

@@ -36,8 +36,13 @@ YamlNode scalar(Json value, int line) {
 using Steps = Dimension::Steps;
 
 // What the experiments of ado's SFTTrainer know (2.3): None where it is the default or a name of its
-// own, and of the kernels all or none.
+// own, of the kernels all or none, whole numbers alone, and names by their name.
 bool is_known_to_ado(const PropertySpec& spec, const Json& value) {
+  if (value.is_number_float() && spec.kind == PropertyKind::kNumber) {
+    const auto number = value.get<double>();
+    return number == std::floor(number);
+  }
+  if (value.is_number() && spec.kind == PropertyKind::kString) return false;
   if (spec.kind == PropertyKind::kStringList && value.is_array()) {
     return std::all_of(value.begin(), value.end(), [](const Json& item) { return item == "True"; });
   }

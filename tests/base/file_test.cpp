@@ -136,6 +136,10 @@ TEST(TextTest, NearestSpellingFindsBeginnings) {
   EXPECT_EQ(nearest_spelling("ADAMW", names), "adamw_torch");
   EXPECT_EQ(nearest_spelling("lion", names), "lion_8bit");
   EXPECT_EQ(nearest_spelling("ad", names), "");
+  EXPECT_EQ(nearest_spelling("8BIT", names), "lion_8bit") << "a part of it";
+  EXPECT_EQ(nearest_spelling("NVIDIA-A100", {"NVIDIA-A10G", "NVIDIA-A100-80GB-PCIe"}),
+            "NVIDIA-A100-80GB-PCIe")
+      << "a beginning means more than a few edits";
   EXPECT_EQ(nearest_spelling("lion_8bit_and_more_than_that", names), "");
 }
 

@@ -27,6 +27,14 @@ TEST(WrappedTest, LongLinesAreBrokenBetweenWordsAndIndented) {
   EXPECT_EQ(wrapped("", 5), "");
 }
 
+TEST(WrappedTest, ALineIsCutBetweenCharactersAndLeavesAColumnFree) {
+  EXPECT_EQ(cut_to("größe", 0), "größe");
+  EXPECT_EQ(cut_to("größe", 6), "größe");
+  EXPECT_EQ(cut_to("größe", 5), "größ");
+  EXPECT_EQ(cut_to("größe", 4), "grö");
+  EXPECT_EQ(cut_to("", 4), "");
+}
+
 TEST(WrappedTest, AFileHasNoColumns) {
   const int file = ::open("/dev/null", O_WRONLY);
   EXPECT_EQ(terminal_columns(file), 0u);

@@ -15,6 +15,7 @@
 #include <fstream>
 
 #include "sftbench/base/clock.h"
+#include "sftbench/cli/app.h"
 
 namespace sftbench {
 
@@ -183,11 +184,66 @@ TEST(ProgramTest, HelpAndVersionAreCommandsToo) {
   EXPECT_EQ(run_program({"version"}).out, run_program({"--version"}).out);
 }
 
-TEST(ProgramTest, EveryCommandShowsExamples) {
-  for (const char* command : {"run", "sweep", "expand", "predict", "report", "experiments",
-                              "models", "gpus", "dataset", "weights", "doctor", "completion"}) {
-    EXPECT_THAT(run_program({command, "--help"}).out, HasSubstr("Example")) << command;
+TEST(ProgramTest, HelpOnWhatIsNoCommandIsAUsageErrorWithTheNearestName) {
+  const ProgramResult typo = run_program({"help", "rnu"});
+  EXPECT_EQ(typo.status, run_program({"rnu"}).status);
+  EXPECT_EQ(typo.status, 2);
+  EXPECT_EQ(typo.out, "");
+  EXPECT_EQ(typo.err,
+            "sftbench: unknown command 'rnu'; did you mean 'run'?\n"
+            "sftbench --help shows what there is\n");
+  EXPECT_THAT(run_program({"help", "dataset", "txt"}).err,
+              HasSubstr("sftbench dataset: unknown command 'txt'; did you mean 'text'?"));
+  EXPECT_EQ(run_program({"help", "dataset", "text"}).out,
+            run_program({"dataset", "text", "--help"}).out);
+  EXPECT_EQ(run_program({"help", "run", "SPACE"}).status, 2);
+}
+
+// Every command and subcommand, as the list of completions has them.
+void expect_help_of(const CLI::App& command, std::vector<std::string> words) {
+  for (const CLI::App* sub : command.get_subcommands(nullptr)) {
+    std::vector<std::string> below = words;
+    below.push_back(sub->get_name());
+    expect_help_of(*sub, below);
   }
+  words.emplace_back("--help");
+  const std::string help = run_program(words).out;
+  const size_t examples = help.rfind("\nExample");
+  ASSERT_NE(examples, std::string::npos) << help;
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  if (words.size() == 1) return;  // the program's own ends with the exit statuses
+  std::string name = "sftbench";
+  for (size_t i = 0; i + 1 < words.size(); ++i) name += " " + words[i];
+  EXPECT_THAT(help.substr(examples), HasSubstr(name)) << "examples of its own";
+  EXPECT_EQ(help.substr(examples + 1).find("\n\n"), std::string::npos) << "and nothing after them";
+}
+
+TEST(ProgramTest, EveryCommandsHelpEndsWithExamplesAndFitsATerminal) {
+  int exit_code = 0;
+  CommonOptions common;
+  CLI::App app;
+  build_app(app, common, exit_code);
+  expect_help_of(app, {});
+}
+
+TEST(ProgramTest, ValuesHaveNearNames) {
+  const auto error = [](const std::string& setting) {
+    return run_program({"expand", "--experiment", "finetune_full_benchmark-v1.0.0", "--set",
+                        "number_gpus=1", "--set", "model_max_length=64", "--set", "batch_size=1",
+                        "--set", setting})
+        .err;
+  };
+  EXPECT_THAT(error("model_name=smollm2"), HasSubstr("did you mean 'smollm2-135m'?"));
+  EXPECT_THAT(error("optim=adam"), HasSubstr("did you mean 'adamw_"));
+  const auto noted = [](const std::string& gpu) {
+    return run_program({"expand", "--experiment", "finetune_full_benchmark-v1.0.0", "--set",
+                        "number_gpus=1", "--set", "model_max_length=64", "--set", "batch_size=1",
+                        "--set", "model_name=smollm2-135m", "--set", "gpu_model=" + gpu})
+        .err;
+  };
+  EXPECT_THAT(noted("A100"), HasSubstr("did you mean 'NVIDIA-A100-"));
+  EXPECT_THAT(noted("NVIDIA-A100"), HasSubstr("did you mean 'NVIDIA-A100-"));
 }
 
 TEST(ProgramTest, AnExperimentIsKnownByTheBeginningOfItsName) {

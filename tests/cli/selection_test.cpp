@@ -136,7 +136,7 @@ TEST(SelectionTest, OptionsAreChecked) {
             "--weights: unknown value 'rndom'; expected auto or random; did you mean 'random'?");
   EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--padding", "long"}),
             "--padding: unknown value 'long'; expected longest or max_length or none or packed; "
-            "did you mean 'none'?");
+            "did you mean 'longest'?");
   EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--ranks", "0"}),
             "--ranks: found 0; expected at least 1");
   EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--threads", "-1"}),

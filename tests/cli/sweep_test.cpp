@@ -465,16 +465,17 @@ class RealSweepTest : public SweepTest {
         "sweep",  "--experiment",     kExperiment,
         "-o",     results().string(), "--weights",
         "random", "--config",         (folder_ / "config.yaml").string()};
-    for (const char* assignment :
-         {"model_name=smollm2-135m", "batch_size=2", "model_max_length=64", "max_steps=3"}) {
+    for (const char* assignment : {"batch_size=2", "model_max_length=64", "max_steps=3"}) {
       words.insert(words.end(), {"--set", assignment});
     }
     words.insert(words.end(), {"--set", "number_gpus=" + number_gpus_});
+    words.insert(words.end(), {"--set", "model_name=" + model_name_});
     words.insert(words.end(), extra.begin(), extra.end());
     return words;
   }
 
   std::string number_gpus_ = "0";
+  std::string model_name_ = "smollm2-135m";
 };
 
 TEST_F(RealSweepTest, WhatIsMissingOrCannotBeDoneFailsByNameAndStartsNoChild) {
@@ -519,8 +520,8 @@ TEST_F(RealSweepTest, AChildHasItsOwnCoresAndThreads) {
 }
 
 TEST_F(RealSweepTest, ACellWhoseMemoryCannotSufficeIsAnnouncedAndMeasuredNevertheless) {
-  const char* large = "model_name=[smollm2-135m, llama3.1-405b]";
-  ProgramResult result = run_program(words({"--set", large}));
+  model_name_ = "[smollm2-135m, llama3.1-405b]";
+  ProgramResult result = run_program(words({}));
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(occurrences(result.err, "warning  "), 1u) << result.err;
   EXPECT_THAT(result.err, HasSubstr("warning  model_name=llama3.1-405b: llama3.1-405b needs at "
@@ -528,10 +529,11 @@ TEST_F(RealSweepTest, ACellWhoseMemoryCannotSufficeIsAnnouncedAndMeasuredNeverth
   EXPECT_THAT(statuses(), ElementsAre(std::pair("valid", 2))) << "measured with the fake engine";
 
   fs::remove_all(results());
-  result = run_program(words({"--set", large, "--no-progress"}));
+  result = run_program(words({"--no-progress"}));
   EXPECT_THAT(result.err, HasSubstr("llama3.1-405b needs at least about "));
 
   fs::remove_all(results());
+  model_name_ = "smollm2-135m";
   result = run_program(words({"--host-memory", "300MiB"}));
   EXPECT_THAT(result.err, HasSubstr("300 MiB are available (--host-memory)"));
 }

@@ -21,6 +21,9 @@ std::string terminal_line(std::string_view text);
 // Columns of the terminal that a descriptor is; 0 when it is none. The variable COLUMNS goes first.
 size_t terminal_columns(int fd);
 
+// The beginning of a line that leaves the last of so many columns free; 0 columns: all of it.
+std::string cut_to(std::string_view line, size_t columns);
+
 // Lines that are longer than `columns` broken between words, what follows indented by two more than
 // the line itself. The first line has `used` columns already. Words that are longer than a line stay
 // whole; 0 columns: nothing is broken.

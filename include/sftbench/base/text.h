@@ -7,9 +7,10 @@
 
 namespace sftbench {
 
-// The candidate with the smallest edit distance to `word`, case ignored. Up to a third of the longer
-// word may differ, and at least two edits. Where none is as near, the shortest candidate that begins
-// with `word`. Empty when there is none of these either.
+// What somebody who wrote `word` may have meant, case ignored: the shortest candidate that begins
+// with it; else the one with the smallest edit distance, up to a third of the longer word, and at
+// least two edits; else the shortest that has it somewhere. Empty when there is none of these.
+// Words of one or two characters are only compared by edits.
 std::string nearest_spelling(std::string_view word, const std::vector<std::string>& candidates);
 
 // "a, b, c"
