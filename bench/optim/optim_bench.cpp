@@ -1,4 +1,4 @@
-// What one optimiser step over the parameters of SmolLM2-135M (bfloat16) costs, as a share of the
+// What one optimizer step over the parameters of SmolLM2-135M (bfloat16) costs, as a share of the
 // memory bandwidth that a copy reaches. Copy and steps take turns, so that both see the same
 // machine; a copy reads and writes as many bytes as the step of adamw_torch_fused moves.
 //   optim_bench [ROUNDS [OPTIM...]]

@@ -1,4 +1,4 @@
-// Every optimiser of the registry on the tensors of one SmolLM2-135M layer and a slice of its
+// Every optimizer of the registry on the tensors of one SmolLM2-135M layer and a slice of its
 // embedding: the bytes that its state really holds, and how long a step takes (the median of
 // seven), per parameter.
 //   optimizer_table

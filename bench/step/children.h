@@ -25,7 +25,7 @@ TrainingJob smollm2_job(const std::string& tuning, const Work& work,
 // peak_rss_bytes}
 std::string run_engine(const TrainingJob& job);
 
-// The same work with stock operators, allocator and optimiser (plain_model.h). Same output.
+// The same work with stock operators, allocator and optimizer (plain_model.h). Same output.
 std::string run_plain(const Work& work);
 
 // One forward and backward pass with and without checkpointing, each alone:

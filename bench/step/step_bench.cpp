@@ -1,4 +1,4 @@
-// A whole optimisation step on SmolLM2-135M's shapes: the engine beside the same step written with
+// A whole optimization step on SmolLM2-135M's shapes: the engine beside the same step written with
 // stock operators, or full fine-tuning beside LoRA and prompt tuning. Each runs in processes of its
 // own that take turns, so that a change of the machine's mood meets all.
 //

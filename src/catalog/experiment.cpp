@@ -119,7 +119,7 @@ std::string number_text(double value) {
 }
 
 // Reads one experiment file; the values of properties that say values_from come from the other
-// catalogues.
+// catalogs.
 class ExperimentReader {
  public:
   ExperimentReader(const std::string& path, const std::vector<std::string>& models,

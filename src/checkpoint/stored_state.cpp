@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kBlockNumel = 256;  // of block-wise quantised values
+constexpr int64_t kBlockNumel = 256;  // of block-wise quantized values
 
 int64_t numel_of(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<int64_t>());

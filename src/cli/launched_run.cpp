@@ -61,7 +61,10 @@ void require_fit(const TrainingJob& job, const RankPlace& place) {
   const auto count = [](int64_t number, const std::string& what) {
     return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
   };
-  const std::string who = place.launcher == "none" ? "WORLD_SIZE" : place.launcher;
+  const auto started = [&](int ranks) {
+    return place.launcher == "none" ? "WORLD_SIZE says " + std::to_string(ranks)
+                                    : place.launcher + " started " + std::to_string(ranks);
+  };
   if (job.runs > 1) {
     throw InputError(job.experiment +
                      " consists of several runs, and starts the ranks of each itself: start it "
@@ -70,12 +73,14 @@ void require_fit(const TrainingJob& job, const RankPlace& place) {
   if (job.device.ranks != place.world_size) {
     const std::string how = job.device.kind == "cuda" ? "number_gpus" : "--ranks";
     throw InputError("the job has " + count(job.device.ranks, "rank") + " (" + how + "), and " +
-                     who + " started " + std::to_string(place.world_size));
+                     started(place.world_size));
   }
   // The experiments know nodes of GPUs only; ranks on CPUs are wherever they were started.
   if (job.device.kind == "cuda" && job.device.nodes != place.nodes) {
     throw InputError("the job has " + count(job.device.nodes, "node") + " (number_nodes), and " +
-                     who + " started its ranks on " + std::to_string(place.nodes));
+                     (place.launcher == "none" ? "its ranks were started on "
+                                               : place.launcher + " started its ranks on ") +
+                     std::to_string(place.nodes));
   }
 }
 

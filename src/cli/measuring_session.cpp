@@ -35,7 +35,7 @@ MeasuringSession::MeasuringSession(const TrainingJob& job, BackendChoice backend
   nvml_ = Nvml::load(&no_nvml_);
   settings_.nvml = nvml_.get();
   settings_.peak = [this](const std::string& dtype) {
-    // The catalogue is read only for devices that it knows.
+    // The catalog is read only for devices that it knows.
     static const GpuCatalog kNone;
     const bool gpus = job_.device.kind == "cuda";
     return device_peak(job_, nvml_.get(), gpus ? Catalog::shipped().gpus : kNone, dtype);

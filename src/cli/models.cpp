@@ -42,7 +42,7 @@ Json parameters(const ModelFacts& model) {
   return model.hf_config.is_null() ? Json(nullptr) : Json(parameter_count(model.hf_config));
 }
 
-// Whether this version trains its family, as far as the catalogue knows it: as `expand` and `run`
+// Whether this version trains its family, as far as the catalog knows it: as `expand` and `run`
 // decide it.
 bool trains(const ModelFacts& model) {
   return !model.family.empty() && trains_family(model.family);

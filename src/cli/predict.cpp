@@ -94,7 +94,7 @@ std::string in_full(const StepCost& cost, const TrainingJob& job, const MachineM
   Definitions lines = {
       {"parameters", gib(m.parameters) + " of a rank, between steps"},
       {"gradients", gib(m.gradients)},
-      {"optimiser state", gib(m.optimizer_state)},
+      {"optimizer state", gib(m.optimizer_state)},
       {"gathered", gib(m.gathered) + " at most: units and gradients that are not reduced yet"},
       {"activations", gib(m.activations)},
       {"logits", gib(m.logits)},
@@ -105,7 +105,7 @@ std::string in_full(const StepCost& cost, const TrainingJob& job, const MachineM
                              : std::string())},
       {"step", seconds(cost.step_s) + ": compute " + seconds(cost.compute_s) +
                    ", communication beside none " + seconds(cost.exposed_s) + " (of " +
-                   seconds(cost.communication_s) + "), optimiser " + seconds(cost.optimizer_s)},
+                   seconds(cost.communication_s) + "), optimizer " + seconds(cost.optimizer_s)},
       {"throughput",
        cell_text(cost.positions_per_second()) + " tokens/s, padding included; " +
            cell_text(cost.positions_per_second() / static_cast<double>(job.device.ranks)) +

@@ -1,4 +1,4 @@
-// The log of one run: all that goes to stderr meanwhile, and a line for each optimisation step.
+// The log of one run: all that goes to stderr meanwhile, and a line for each optimization step.
 // Written line by line, so that it tells how far a run came that did not end by itself.
 #pragma once
 

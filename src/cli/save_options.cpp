@@ -100,7 +100,8 @@ void check_model_folder(const SavePlan& plan, const std::string& results, Findin
   const bool shared = is_shared(model, plan, results);
   if (!fs::is_directory(model) || (!shared && !ModelFolder::may_go_into(model))) {
     return findings.add("--save-model-dir", model.string() + " is there already",
-                        "a folder that is not, or is empty: nothing is overwritten");
+                        "a new folder, an empty one, or that of this run's checkpoints or results: "
+                        "nothing is overwritten");
   }
   if (::access(model.c_str(), W_OK | X_OK) != 0) {
     return findings.add("--save-model-dir", "cannot write " + model.string(),

@@ -365,7 +365,7 @@ void add_failure_options(CLI::App& command, SweepArguments& arguments) {
       ->option_text("S=3600");
   command
       .add_option("--host-memory", options.host_memory_bytes,
-                  "private memory that a measurement may take (64GiB); more ends as OOM_HOST")
+                  "private memory that a measurement may take, as 64GiB; more ends as OOM_HOST")
       ->transform(CLI::AsSizeValue(false))
       ->option_text("BYTES");
   command

@@ -34,7 +34,7 @@ size_t merge_short(const MergeTable& merges, int32_t* symbols, size_t count) {
 }
 
 // The same for long words with a heap of candidates, O(n log n). Candidates are not taken out when
-// one of their symbols changes; they are recognised as stale when they come up.
+// one of their symbols changes; they are recognized as stale when they come up.
 class LongMerge {
  public:
   LongMerge(const MergeTable& merges, BpeScratch& scratch) : merges_(merges), s_(scratch) {

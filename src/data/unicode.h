@@ -1,6 +1,6 @@
 // UTF-8 and Unicode as Hugging Face `tokenizers` sees them.
 //
-// Its parts carry different Unicode versions (Oniguruma, Rust's library, an old normalisation
+// Its parts carry different Unicode versions (Oniguruma, Rust's library, an old normalization
 // table); the classes here come from a generated table that asked the library itself, code point by
 // code point. Normal forms are utf8proc's, held back where the older tables of the reference know
 // nothing.

@@ -19,7 +19,7 @@ constexpr int kJpegQuality = 75;  // Pillow's default
 using Colour = std::array<uint8_t, 3>;
 constexpr Colour kWhite = {255, 255, 255}, kRed = {255, 0, 0}, kBlue = {0, 0, 255};
 
-// How far a disc reaches to either side of its centre, at each distance from it. The border is
+// How far a disc reaches to either side of its center, at each distance from it. The border is
 // walked from the side to the top, each step to that one of the next three pixels that lies nearest
 // to the circle: not the same pixels as x*x + y*y <= r*r.
 std::vector<int64_t> half_widths(int64_t radius) {
@@ -45,7 +45,7 @@ class Canvas {
   Canvas(int64_t width, int64_t height)
       : width_(width), height_(height), pixels_(static_cast<size_t>(width * height), kWhite) {}
 
-  // At the centre; what lies outside of the image is cut off.
+  // At the center; what lies outside of the image is cut off.
   void disc(int64_t radius, const Colour& colour) {
     const std::vector<int64_t> widths = half_widths(radius);
     const int64_t centre_x = width_ / 2, centre_y = height_ / 2;

@@ -62,7 +62,7 @@ std::unique_ptr<Tuning> choose_tuning(const TrainingJob& job, const Tokenizer& t
   return make_tuning(job.tuning, options);
 }
 
-// Weights that are quantised have a way of their own to be trained, and no other weights have it.
+// Weights that are quantized have a way of their own to be trained, and no other weights have it.
 void require_weights_fit(const TrainingJob& job) {
   const bool quantised = parse_model_config(job.model.hf_config).gptq.has_value();
   if (quantised == (job.tuning == "gptq-lora")) return;
@@ -187,7 +187,7 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
   require_precision(job.precision, device);
   require_weights_fit(job);
 
-  // Text is tokenised while weights load: neither needs the other.
+  // Text is tokenized while weights load: neither needs the other.
   watch.phase("reading the tokenizer");
   const Tokenizer tokenizer = prepare_tokenizer(job.model);
   watch.phase("loading");

@@ -54,7 +54,7 @@ int64_t pad_id_of(const Tokenizer& tokenizer) {
   return *id;
 }
 
-// Tokenises, remembering the counts in the job's cache when it has one.
+// Tokenizes, remembering the counts in the job's cache when it has one.
 void encode(TextDataset& dataset, const std::vector<int64_t>& entries, const TrainingJob& job,
             int threads, WorkCount& work) {
   if (job.data.token_cache_directory.empty()) {

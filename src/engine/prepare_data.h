@@ -1,4 +1,4 @@
-// Tokenizer and text of a job, tokenised ahead of the timed span.
+// Tokenizer and text of a job, tokenized ahead of the timed span.
 #pragma once
 
 #include <string>

@@ -30,7 +30,7 @@ torch::Dtype requested_compute_dtype(const PrecisionPlan& plan) {
   throw unsupported_choice("autocast", plan.autocast, {"bf16", "fp16", "fp8", "no"});
 }
 
-// Quantised weights take no dtype of their own into a product, so that a model of theirs in
+// Quantized weights take no dtype of their own into a product, so that a model of theirs in
 // float16, which CPUs do not multiply, computes in another one from end to end.
 bool computes_wholly_elsewhere(const CausalLm& model, const PrecisionPlan& plan,
                                const torch::Device& device) {

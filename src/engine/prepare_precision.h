@@ -25,7 +25,7 @@ torch::Dtype parameter_dtype(const PrecisionPlan& plan);
 std::string apply_precision(CausalLm& model, const PrecisionPlan& plan,
                             const torch::Device& device);
 
-// Scales dynamically under float16 autocast. RunError(kUnsupported) if a tensor that the optimiser
+// Scales dynamically under float16 autocast. RunError(kUnsupported) if a tensor that the optimizer
 // updates is itself float16 then: torch's scaler refuses to unscale such gradients, since what
 // underflowed is lost. (Shards of float32 parameters that are gathered in float16 are float32.)
 std::unique_ptr<LossScaler> choose_loss_scaler(const PrecisionPlan& plan,

@@ -99,7 +99,7 @@ void restore_parameters(const fs::path& folder, const SavedLayout& layout,
   if (!findings.empty()) throw InputError(findings);
 }
 
-// --- the optimiser -------------------------------------------------------------------------------
+// --- the optimizer -------------------------------------------------------------------------------
 
 namespace {
 
@@ -187,10 +187,10 @@ class StateRestorer : public NumberRestorer {
     if (value != nullptr && value->shape == shape) return;
     throw RunError(
         ReasonCode::kUnsupported,
-        "the optimiser's state " + key(name) + " " +
+        "the optimizer's state " + key(name) + " " +
             (value == nullptr ? "was not saved"
                               : "was saved in shape " + shape_text(value->shape)) +
-            ": optimisers that keep states of whole matrices (adafactor, adalomo, galore) keep "
+            ": optimizers that keep states of whole matrices (adafactor, adalomo, galore) keep "
             "others for parts of them. They resume with parameters cut as they were, under " +
             layout_.strategy + " on " + std::to_string(layout_.ranks) +
             (layout_.ranks == 1 ? " rank" : " ranks"));
@@ -213,7 +213,7 @@ std::vector<std::string> restore_optimizer(const fs::path& folder, const SavedLa
   if (!restorer.rounded()) return {};
   return {"resumed under another layout than " + layout.strategy + " on " +
           std::to_string(layout.ranks) +
-          " ranks, which saved it: quantised states of the optimiser are in other blocks now, and "
+          " ranks, which saved it: quantized states of the optimizer are in other blocks now, and "
           "were rounded anew"};
 }
 

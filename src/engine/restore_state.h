@@ -1,4 +1,4 @@
-// The other way of save_state.h: reads into a run's model and optimiser what a folder has of the
+// The other way of save_state.h: reads into a run's model and optimizer what a folder has of the
 // elements that this rank owns.
 #pragma once
 

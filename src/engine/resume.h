@@ -2,7 +2,7 @@
 // whichever files hold them, so that the number of ranks, the strategy and the form of the files
 // may be others than when it was saved.
 //
-// Under the same layout all goes on in the same bits. Under another one the states of an optimiser
+// Under the same layout all goes on in the same bits. Under another one the states of an optimizer
 // that has one value for each element do, too; those of 8 and 4 bits are rounded anew; those of
 // whole matrices (factored squares, GaLore's projections) are refused.
 #pragma once

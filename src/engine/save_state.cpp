@@ -127,7 +127,7 @@ void save_local(const TrainedState& state, RankFile& file, Json& rows) {
   }
 }
 
-// --- the optimiser -------------------------------------------------------------------------------
+// --- the optimizer -------------------------------------------------------------------------------
 
 class StateSaver : public OptimizerStateVisitor {
  public:

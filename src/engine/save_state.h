@@ -1,4 +1,4 @@
-// Writes a run's model and optimiser into a folder. Each rank writes what it owns, and nothing is
+// Writes a run's model and optimizer into a folder. Each rank writes what it owns, and nothing is
 // sent but what FULL gathers: one unit at a time, to rank 0, which appends it to its file.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The batches of one optimisation step, as tensors on the device, with what there is to count in
+// The batches of one optimization step, as tensors on the device, with what there is to count in
 // them.
 #pragma once
 

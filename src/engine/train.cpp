@@ -28,7 +28,7 @@ void require_loss_positions(const StepBatches& batches, int64_t step) {
           "model_max_length");
 }
 
-// Optimisers that update in the backward pass leave nothing to look for the cause in.
+// Optimizers that update in the backward pass leave nothing to look for the cause in.
 void require_finite_before_update(TrainingRun& run, const StepBatches& batches,
                                   const torch::Tensor& micro_loss, int64_t step) {
   if (!run.optimizer->updates_in_backward()) return;

@@ -16,7 +16,7 @@
 
 namespace sftbench {
 
-// Optimisation steps and, fewer where loss scaling skipped some, updates.
+// Optimization steps and, fewer where loss scaling skipped some, updates.
 struct TrainingProgress {
   int64_t steps = 0;
   int64_t updates = 0;
@@ -51,7 +51,7 @@ inline std::string state_key(const std::string& parameter, const std::string& na
   return parameter.empty() ? name : parameter + "/" + name;
 }
 
-// "signed8": how a quantised state's codes are to be read.
+// "signed8": how a quantized state's codes are to be read.
 std::string map_name(ops::QuantMap map);
 ops::QuantMap map_of_name(const std::string& name);
 

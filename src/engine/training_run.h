@@ -42,7 +42,7 @@ struct TrainingRun {
   TrainBegin begin;
 };
 
-// Builds all of it: device, model with its weights, tokenised data, tuning, optimiser.
+// Builds all of it: device, model with its weights, tokenized data, tuning, optimizer.
 // `group` outlives the run; `watch` is told how far it has come. Errors as Engine::train() says.
 TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& watch);
 

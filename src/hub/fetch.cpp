@@ -160,7 +160,7 @@ class Transfer {
       total_bytes_ = sum_of_sizes(total_bytes_, task.blob.file.size_bytes);
   }
 
-  // False when it was cancelled.
+  // False when it was canceled.
   bool run() {
     const size_t count =
         std::min(tasks_.size(), static_cast<size_t>(std::max(1, settings_.connections)));
@@ -249,7 +249,7 @@ class Transfer {
   std::set<size_t> under_way_;  // tasks; the first is the largest
 };
 
-// Runs `step` for each model that has had no problem; false when it was cancelled.
+// Runs `step` for each model that has had no problem; false when it was canceled.
 template <typename Step>
 bool for_each_sound(std::vector<ModelFetch>& models, const Step& step) {
   for (ModelFetch& model : models) {

@@ -182,7 +182,7 @@ void add_weights(const HubListing& listing, const std::string& index, const std:
     }
     return;
   }
-  // Quantised checkpoints have names of their own; "consolidated" is the same weights once more.
+  // Quantized checkpoints have names of their own; "consolidated" is the same weights once more.
   if (add_files(listing, selection, [](const std::string& name) {
         return ends_with(name, ".safetensors") && !starts_with(name, "consolidated");
       })) {

@@ -85,7 +85,7 @@ class ListReader {
   std::vector<FetchRequest> requests_;
 };
 
-// Catalogue entries list places to look; the first on the hub is where they come from.
+// Catalog entries list places to look; the first on the hub is where they come from.
 std::string first_on_hub(const std::vector<std::string>& places) {
   const auto found = std::find_if(places.begin(), places.end(), [](const std::string& place) {
     return hub_name_problem(place).empty();

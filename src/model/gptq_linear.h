@@ -1,4 +1,4 @@
-// A frozen linear over weights that GPTQ has quantised (checkpoint/gptq.h): y = x W^T + b, of which
+// A frozen linear over weights that GPTQ has quantized (checkpoint/gptq.h): y = x W^T + b, of which
 // only x gets a gradient. W exists tile by tile, in a bounded workspace, while it is multiplied
 // (ops/dequantize.h); nothing of it is kept between forward and backward.
 #pragma once
@@ -33,7 +33,7 @@ class GptqLinear : public Linear {
   const ops::GptqWeight& weight() const { return weight_; }
 
   // Fills the codes, and what belongs to them, with the nearest that they can say to the dense
-  // weight that the initialiser draws for `key`: normal(0, stddev).
+  // weight that the initializer draws for `key`: normal(0, stddev).
   void quantise_normal(uint64_t key, float stddev);
 
  private:

@@ -1,4 +1,4 @@
-// Random quantised weights: the dense initialiser's own numbers, rounded to the grid that GPTQ
+// Random quantized weights: the dense initialiser's own numbers, rounded to the grid that GPTQ
 // takes before it corrects for errors (Quantizer.find_params of GPTQ's code: the extremes of each
 // group).
 #include <algorithm>

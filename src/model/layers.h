@@ -1,5 +1,5 @@
 // The layers that the families share: dense linears, RMSNorm, the token embedding and the gated
-// MLP. Each takes its parameters uninitialised and names them as Hugging Face does.
+// MLP. Each takes its parameters uninitialized and names them as Hugging Face does.
 #pragma once
 
 #include <torch/types.h>
@@ -80,7 +80,7 @@ class GatedMlp {
   LinearGroup gate_up_, down_;
 };
 
-// Linears that read the same input of width `in_features`, quantised where the model is. outputs:
+// Linears that read the same input of width `in_features`, quantized where the model is. outputs:
 // leaf name and width of each.
 struct LinearOutput {
   std::string name;

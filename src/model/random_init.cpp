@@ -1,4 +1,4 @@
-// Hugging Face's initialiser (PreTrainedModel._init_weights), drawn from a stream of its own for
+// Hugging Face's initializer (PreTrainedModel._init_weights), drawn from a stream of its own for
 // each parameter.
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-// Block-wise quantised steps for AVX2 and FMA.
+// Block-wise quantized steps for AVX2 and FMA.
 #include <immintrin.h>
 
 #include "ops/blockwise_quantize_impl.h"

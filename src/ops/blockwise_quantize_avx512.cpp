@@ -1,4 +1,4 @@
-// Block-wise quantised steps for AVX-512.
+// Block-wise quantized steps for AVX-512.
 #include <immintrin.h>
 
 #include "ops/blockwise_quantize_impl.h"

@@ -1,4 +1,4 @@
-// Block-wise quantised steps for any x86-64.
+// Block-wise quantized steps for any x86-64.
 #include <immintrin.h>
 
 #include "ops/blockwise_quantize_impl.h"

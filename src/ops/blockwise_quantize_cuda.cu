@@ -1,5 +1,5 @@
 // Updates of 8-bit states on GPUs: one thread per element, one thread block per block of 256 at a
-// time. Reads and writes every byte once; the arithmetic is that of update_rules.h, the quantiser
+// time. Reads and writes every byte once; the arithmetic is that of update_rules.h, the quantizer
 // the bisection of quantize_one().
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAException.h>

@@ -11,7 +11,7 @@
 
 namespace sftbench::ops {
 
-// A quantiser as one table look-up: sign, exponent and seven bits of the mantissa select an entry,
+// A quantizer as one table look-up: sign, exponent and seven bits of the mantissa select an entry,
 // which holds a code (bits 24-31) and the low bits (0-23) of the magnitude from which on it is the
 // next one. For negative values codes count from the top, so that they rise with the magnitude.
 struct QuantTables {

@@ -1,6 +1,6 @@
-// Block-wise quantised optimiser steps of one instruction set: the last include of each
-// blockwise_quantize_{baseline,avx2,avx512}.cpp. A block of 256 elements is dequantised into a
-// buffer in the first-level cache, updated there, and quantised from it.
+// Block-wise quantized optimizer steps of one instruction set: the last include of each
+// blockwise_quantize_{baseline,avx2,avx512}.cpp. A block of 256 elements is dequantized into a
+// buffer in the first-level cache, updated there, and quantized from it.
 #pragma once
 
 #include "ops/blockwise_quantize_impl.h"
@@ -227,7 +227,7 @@ SFTBENCH_INLINE const QuantTables& tables_of(int state) {
   return quant_tables(kBytes ? QuantMap::kUnsigned8 : QuantMap::kUnsigned4);
 }
 
-// Updates a block from its dequantised states, which become the fresh ones; returns their largest
+// Updates a block from its dequantized states, which become the fresh ones; returns their largest
 // magnitudes in `peaks`. kGuarded leaves an element without finite gradient alone.
 template <class T, class Rule, int kStates, bool kGuarded>
 SFTBENCH_INLINE void update_block(T* p, const T* g, float (*states)[kBlock], F* peaks,

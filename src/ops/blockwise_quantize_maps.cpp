@@ -98,7 +98,7 @@ std::vector<float> unsigned4() {
 }
 
 // Bisection from the middle with halving steps, keeping the last entries on both sides; what is
-// left is a comparison with the midpoint of the pivot and its neighbour.
+// left is a comparison with the midpoint of the pivot and its neighbor.
 int nearest_of_256(const std::vector<float>& values, float x) {
   int pivot = 127, upper_pivot = 255, lower_pivot = 0;
   float lower = values[0], upper = values[255], value = values[pivot];

@@ -55,7 +55,7 @@ SFTBENCH_INLINE void hide_keys(const AttentionProblem& p, int64_t query, int64_t
 }
 
 // What dropout multiplies the probabilities of one query with: 0, or the factor that keeps their
-// expectation. Four neighbouring keys share a random number (dropout_mask.h).
+// expectation. Four neighboring keys share a random number (dropout_mask.h).
 SFTBENCH_INLINE void keep_keys(const Head& head, int64_t query_head, int64_t query,
                                int64_t key_tile, float* kept) {
   constexpr int64_t kShare = 4, kWords = kTile / kShare;

@@ -171,7 +171,7 @@ SFTBENCH_INLINE float maximum(F v) {
 }
 
 #ifdef SFTBENCH_HAS_AVX512
-// Masked forms with all lanes on: the plain ones read an uninitialised register in GCC 12's headers
+// Masked forms with all lanes on: the plain ones read an uninitialized register in GCC 12's headers
 // (GCC bug 105593).
 constexpr __mmask16 kAllLanes = 0xffff;
 

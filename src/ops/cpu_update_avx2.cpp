@@ -1,4 +1,4 @@
-// Loops of the optimisers for AVX2 and FMA.
+// Loops of the optimizers for AVX2 and FMA.
 #include <immintrin.h>
 
 #include "ops/cpu_update.h"

@@ -1,4 +1,4 @@
-// Loops of the optimisers for AVX-512.
+// Loops of the optimizers for AVX-512.
 #include <immintrin.h>
 
 #include "ops/cpu_update.h"

@@ -1,4 +1,4 @@
-// Loops of the optimisers for any x86-64.
+// Loops of the optimizers for any x86-64.
 #include <immintrin.h>
 
 #include "ops/cpu_update.h"

@@ -1,4 +1,4 @@
-// Dequantisation with stock operators: float64, for gradient checks, and devices without a kernel.
+// Dequantization with stock operators: float64, for gradient checks, and devices without a kernel.
 #include <vector>
 
 #include "ops/dequantize_impl.h"

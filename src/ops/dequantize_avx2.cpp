@@ -1,4 +1,4 @@
-// Dequantisation for AVX2 and FMA.
+// Dequantization for AVX2 and FMA.
 #include <immintrin.h>
 
 #include "ops/dequantize_tile.h"

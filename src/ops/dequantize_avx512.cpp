@@ -1,4 +1,4 @@
-// Dequantisation for AVX-512.
+// Dequantization for AVX-512.
 #include <immintrin.h>
 
 #include "ops/dequantize_tile.h"

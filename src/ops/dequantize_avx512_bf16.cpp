@@ -1,4 +1,4 @@
-// Dequantisation for AVX-512 with conversions to bfloat16 (Cooper Lake, Zen 4 and later).
+// Dequantization for AVX-512 with conversions to bfloat16 (Cooper Lake, Zen 4 and later).
 #include <immintrin.h>
 
 #include "ops/dequantize_tile.h"

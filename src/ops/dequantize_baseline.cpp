@@ -1,4 +1,4 @@
-// Dequantisation for any x86-64.
+// Dequantization for any x86-64.
 #include <immintrin.h>
 
 #include "ops/dequantize_tile.h"

@@ -1,5 +1,5 @@
-// Dequantisation on GPUs: each thread reads 16 bytes of codes at a time (one word of four
-// neighbouring output features) and writes four elements of each input feature that they hold, so
+// Dequantization on GPUs: each thread reads 16 bytes of codes at a time (one word of four
+// neighboring output features) and writes four elements of each input feature that they hold, so
 // that a warp reads 512 and writes 256 successive bytes. Scales and zeros are read again where the
 // group changes.
 #include <ATen/cuda/CUDAContext.h>

@@ -1,8 +1,8 @@
-// The random numbers behind Dropout: SplitMix64's finaliser (Steele, Lea & Flood 2014) of the number of a block of four
+// The random numbers behind Dropout: SplitMix64's finalizer (Steele, Lea & Flood 2014) of the number of a block of four
 // elements gives each of them 16 random bits; an element whose bits are below the threshold is dropped.
 //
 // Attention numbers its blocks so that a tile knows them: query i of head h of row b has the number
-// (b * H + h) * S + i among all of a call, ceil(S / 4) blocks, and four neighbouring keys share one. The sequences of a
+// (b * H + h) * S + i among all of a call, ceil(S / 4) blocks, and four neighboring keys share one. The sequences of a
 // packed row lie in a row of S positions: their queries count from its beginning, their keys from their own.
 #pragma once
 

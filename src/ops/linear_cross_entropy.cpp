@@ -23,7 +23,7 @@ constexpr int64_t kChunkBytes = int64_t{32} << 20;
 // The positions that have a label; the others have neither loss nor gradient and are left out.
 struct Labelled {
   Tensor hidden, labels;
-  Tensor positions;  // undefined if all positions are labelled
+  Tensor positions;  // undefined if all positions are labeled
 };
 
 Labelled labelled_only(const Tensor& hidden, const Tensor& labels) {

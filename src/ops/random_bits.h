@@ -1,4 +1,4 @@
-// SplitMix64's finaliser, inlined everywhere: it is compiled for several instruction sets.
+// SplitMix64's finalizer, inlined everywhere: it is compiled for several instruction sets.
 #pragma once
 
 #include <cstdint>

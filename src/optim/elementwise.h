@@ -1,4 +1,4 @@
-// Optimisers that are one element-wise rule (ops/update_rule.h): a file of such a kind says which
+// Optimizers that are one element-wise rule (ops/update_rule.h): a file of such a kind says which
 // rule, in which dtype its states are, and what the rule's factors are at a step.
 #pragma once
 
@@ -19,7 +19,7 @@ struct StepInfo {
 };
 
 enum class StateDtype {
-  kAsParameter,  // torch's optimisers
+  kAsParameter,  // torch's optimizers
   kFloat32,      // bitsandbytes and apex, whatever the parameter is
 };
 

@@ -1,7 +1,7 @@
 // GaLore (Zhao et al. 2024, package galore-torch) as Trainer makes it: gradients of the linear
 // weights of attention and MLP are projected to rank 128 with the singular vectors of the gradient
-// of every 200th step, an inner optimiser steps there, and a quarter of its update is projected
-// back. All other tensors get the inner optimiser itself.
+// of every 200th step, an inner optimizer steps there, and a quarter of its update is projected
+// back. All other tensors get the inner optimizer itself.
 // The inner step runs on a tensor of zeros in place of the parameter and leaves its update there.
 #include <algorithm>
 #include <cmath>

@@ -44,7 +44,7 @@ struct Kind {
   const char* note = "";
 };
 
-// A new optimiser is one file and one row.
+// A new optimizer is a file and a row here, and what docs/extending.md lists beside them.
 const std::map<std::string, Kind>& optimizers() {
   static const std::map<std::string, Kind> kOptimizers = {
       {"adafactor", {make_adafactor}},

@@ -16,7 +16,7 @@ using torch::Tensor;
 constexpr int64_t kLeastQuantizedNumel = 4096;
 constexpr int64_t kLeastPagedNumel = 100000;
 
-// A parameter with its states, which are quantised or wide.
+// A parameter with its states, which are quantized or wide.
 struct Member {
   std::string name;
   Tensor parameter;
@@ -149,7 +149,7 @@ class Quantized : public Optimizer {
     for (ops::QuantizedTensor& state : member.quantized) state.codes = pager_->to_host(state.codes);
   }
 
-  // Quantised and wide ones are of different dtypes: each has its own tour.
+  // Quantized and wide ones are of different dtypes: each has its own tour.
   void visit(const std::vector<const Member*>& paged, const ops::RuleFactors<double>& factors) {
     for (const bool quantized : {true, false}) {
       std::vector<const Member*> members;

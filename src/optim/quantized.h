@@ -1,4 +1,4 @@
-// Optimisers that keep their states in 8 or 4 bits, or in host memory ("paged"), or both: an
+// Optimizers that keep their states in 8 or 4 bits, or in host memory ("paged"), or both: an
 // element-wise rule (ops/update_rule.h) with the choice, per tensor, of how its states are stored.
 // Source: bitsandbytes optim/optimizer.py, torchao optim/adam.py.
 #pragma once

@@ -1,4 +1,4 @@
-// The kinds with quantised, paged or low-rank states; the table of optimizer.cpp gives them their
+// The kinds with quantized, paged or low-rank states; the table of optimizer.cpp gives them their
 // names.
 #pragma once
 

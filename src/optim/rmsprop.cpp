@@ -1,5 +1,5 @@
 // RMSprop of torch and of bitsandbytes (32 bits): the same rule with the same defaults, whatever
-// the adam_* arguments are; no momentum, not centred.
+// the adam_* arguments are; no momentum, not centered.
 #include "optim/elementwise.h"
 #include "optim/kinds.h"
 

@@ -38,7 +38,7 @@ inline void visit_squares(OptimizerStateVisitor& visitor, const ops::FactoredSqu
   }
 }
 
-// Zeros of the parameter's shape, contiguous; torch's optimisers keep its dtype, bitsandbytes' and
+// Zeros of the parameter's shape, contiguous; torch's optimizers keep its dtype, bitsandbytes' and
 // apex's are float32 whatever the parameter is.
 inline torch::Tensor state_like(const torch::Tensor& parameter, torch::Dtype dtype) {
   return torch::zeros(parameter.sizes(), parameter.options().dtype(dtype).requires_grad(false));

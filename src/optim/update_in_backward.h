@@ -1,4 +1,4 @@
-// Optimisers whose updates happen inside the backward pass (LOMO, AdaLomo, layer-wise GaLore): a
+// Optimizers whose updates happen inside the backward pass (LOMO, AdaLomo, layer-wise GaLore): a
 // post hook on each parameter's AccumulateGrad node updates the parameter when the last
 // contribution to its gradient is there, and drops the gradient. Operators that add into
 // parameter.grad() themselves (ops/grad_accumulation.h) reach that node too.

@@ -1,5 +1,5 @@
 // The order in which a model reads its parameters: what stands in front of the layers, the layers,
-// what stands behind them. An optimiser may go by a parameter's number in it.
+// what stands behind them. An optimizer may go by a parameter's number in it.
 #pragma once
 
 #include <vector>

@@ -61,7 +61,7 @@ Layout layout_of(const TrainingJob& job) {
   return layout;
 }
 
-// Values that the optimiser keeps of each trained one, and their bytes; 0: the parameter's.
+// Values that the optimizer keeps of each trained one, and their bytes; 0: the parameter's.
 struct StateSize {
   double values;
   double value_bytes;

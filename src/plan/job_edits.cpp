@@ -164,7 +164,7 @@ class Follower {
     }
   }
 
-  // Random weights of the architecture that the catalogue has under this name.
+  // Random weights of the architecture that the catalog has under this name.
   bool is_what_it_is_called() const {
     const ModelFacts* facts = Catalog::shipped().models.find(job_.model.name);
     return edited("model.name") && job_.model.weights_directory.empty() && facts != nullptr &&
@@ -264,9 +264,11 @@ void refuse(const TrainingJob& job, const std::vector<std::string>& edited,
   for (const auto& [property, value] : job.entity.items()) {
     const PropertySpec* spec = experiment != nullptr ? experiment->find(property) : nullptr;
     if (spec == nullptr || !job.inputs.contains(property)) continue;
-    if (is_value_of(*spec, value, job.inputs.at(property))) continue;
+    const Json& input = job.inputs.at(property);
+    // A model that model_map names is none of the experiment's values.
+    if (value == input || is_value_of(*spec, value, input)) continue;
     error("entity." + property, "was edited, and is what the space says of an input",
-          json_text(job.inputs.at(property)));
+          json_text(input));
   }
   for (const char* field : {"experiment", "experiment_id", "entity_id", "inputs"}) {
     if (!is_edited(field)) continue;

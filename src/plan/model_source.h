@@ -1,4 +1,4 @@
-// Finds a model's files, or builds its description from the catalogue.
+// Finds a model's files, or builds its description from the catalog.
 #pragma once
 
 #include "sftbench/catalog/models.h"
@@ -13,7 +13,7 @@ namespace sftbench {
 // model_map names the model or the architecture is unpublished. RunError(kWeights) when neither is
 // known.
 //
-// format: "Vanilla", or "GPTQ-Quantized", whose random weights are quantised as AutoGPTQ does it by
+// format: "Vanilla", or "GPTQ-Quantized", whose random weights are quantized as AutoGPTQ does it by
 // default where config.json does not say how: 4 bits, groups of 128.
 ModelSource find_model(const std::string& name, const std::string& format,
                        const ActuatorSettings& settings, const std::string& weights,
@@ -23,7 +23,7 @@ ModelSource find_model(const std::string& name, const std::string& format,
 std::string unknown_family_refusal(const std::string& name, const std::string& family);
 
 // Linears that adapters go to: those of gptq_lora_targets where they are asked for and known, else
-// of lora_targets. Quantising changes no names.
+// of lora_targets. Quantizing changes no names.
 std::vector<std::string> lora_targets_of(const ModelCatalog& models, const std::string& name,
                                          bool quantised);
 

@@ -1,4 +1,4 @@
-// Which optimisers cannot do what an entity asks, known without libtorch. Names that do not exist
+// Which optimizers cannot do what an entity asks, known without libtorch. Names that do not exist
 // never get here: the domain of the experiments' property `optim` refuses them.
 #pragma once
 

@@ -92,7 +92,7 @@ class Resolver {
     resolution_.notes = std::move(support.notes);
   }
 
-  // config.json can say more than the catalogue knows. One that names no family is left to its
+  // config.json can say more than the catalog knows. One that names no family is left to its
   // reader, which says more.
   void refuse_what_files_say() const {
     const ModelSource& model = resolution_.job.model;

@@ -1,4 +1,4 @@
-// One optimisation step on two resources: a rank computes, a communicator runs its operations one
+// One optimization step on two resources: a rank computes, a communicator runs its operations one
 // after the other beside that. Operations start in the order of parallel/sharded_parameters.cpp
 // and replicated_parameters.cpp, so that the time in which a rank waits follows from it.
 #pragma once

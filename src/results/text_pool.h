@@ -16,7 +16,7 @@ namespace sftbench {
 template <typename T>
 class Arena {
  public:
-  // Room for `count` of them, not initialised to anything but what T() is.
+  // Room for `count` of them, not initialized to anything but what T() is.
   T* take(size_t count) {
     if (count > left_) {
       left_ = std::max(count, kBlock);

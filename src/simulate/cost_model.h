@@ -9,7 +9,7 @@ namespace sftbench {
 struct JobCost {
   TrainBegin begin;        // counts of steps and parameters
   int64_t vocabulary = 0;  // entries
-  // Of every optimisation step:
+  // Of every optimization step:
   int64_t samples = 0;
   TokenCounts tokens;
   double attention_flops = 0;   // as StepEvent counts them

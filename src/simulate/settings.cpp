@@ -103,7 +103,7 @@ const std::vector<Setting>& known_settings() {
   using S = SimulationSettings;
   constexpr double kLeast = std::numeric_limits<double>::min();
   static const std::vector<Setting> kSettings = {
-      {"steps", number(&S::steps, 0), "optimisation steps, instead of the job's"},
+      {"steps", number(&S::steps, 0), "optimization steps, instead of the job's"},
       {"step_s", number(&S::step_s, kLeast),
        "simulated seconds of a step, instead of FLOPs / speed"},
       {"flops_per_s", number(&S::flops_per_s, kLeast), "speed of a device (GPU 4e14, CPU 2e11)"},

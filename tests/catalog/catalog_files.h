@@ -1,4 +1,4 @@
-// Catalogue files for tests, written to a temporary place and gone afterwards.
+// Catalog files for tests, written to a temporary place and gone afterwards.
 #pragma once
 
 #include <unistd.h>

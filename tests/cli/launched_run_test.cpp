@@ -200,7 +200,7 @@ TEST_F(LaunchedRunTest, AnotherNumberOfRanksThanTheJobsIsRefusedNamingBoth) {
   const auto ranks =
       finish({rank(0, arguments(), 3), rank(1, arguments(), 3), rank(2, arguments(), 3)});
   for (const ProgramResult& rank : ranks) EXPECT_EQ(rank.status, 2);
-  EXPECT_THAT(ranks[0].err, HasSubstr("the job has 2 ranks (--ranks), and WORLD_SIZE started 3"));
+  EXPECT_THAT(ranks[0].err, HasSubstr("the job has 2 ranks (--ranks), and WORLD_SIZE says 3"));
   EXPECT_EQ(ranks[1].err + ranks[2].err, "");
 }
 

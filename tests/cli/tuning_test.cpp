@@ -26,7 +26,7 @@ constexpr const char* kPrompt = "finetune_pt_benchmark-v1.0.0";
 constexpr const char* kGptq = "finetune_gptq-lora_benchmark-v1.0.0";
 
 // smollm2-135m, of which config/models.yaml knows the targets, stands for two tiny checkpoints: two
-// layers of 32 features with 16 of keys and values, and a quantised one.
+// layers of 32 features with 16 of keys and values, and a quantized one.
 class TuningCommandTest : public ::testing::Test {
  protected:
   void SetUp() override {

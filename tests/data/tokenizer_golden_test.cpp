@@ -122,7 +122,7 @@ TEST(BuiltinTokenizer, HasAnEndOfTextTokenAndAFixedSize) {
   EXPECT_EQ(tokenizer.model_max_length(), 131072);
 }
 
-// Entries that fms-hf-tuning's tests tokenised with Maykeye/TinyLLama-v0.
+// Entries that fms-hf-tuning's tests tokenized with Maykeye/TinyLLama-v0.
 TEST(PublishedTokenizer, ReproducesTokenizedTwitterComplaints) {
   const std::filesystem::path data = std::filesystem::path(SFTBENCH_SHARED) / "data";
   if (!std::filesystem::exists(data)) GTEST_SKIP() << "no reference data at " << data;

@@ -1,4 +1,4 @@
-// GPTQ-LoRA through the engine: Trainer over peft on the dequantised weights
+// GPTQ-LoRA through the engine: Trainer over peft on the dequantized weights
 // (tests/reference/gptq.py) step by step, and whole runs in float16.
 #include <gtest/gtest.h>
 

@@ -184,7 +184,7 @@ TEST(Resharding, QuantisedStatesAreRoundedAnewAndSaid) {
     const SavedRun again = run_of(resumed(job_on(1, "DDP")), group);
     EXPECT_THAT(again.begin.warnings,
                 ::testing::Contains(HasSubstr("another layout than FULL_SHARD on 2 ranks, which "
-                                              "saved it: quantised states")));
+                                              "saved it: quantized states")));
     expect_goes_on(again, kept(folder / "kept"), 1e-3);
   });
 }

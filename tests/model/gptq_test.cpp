@@ -1,4 +1,4 @@
-// Quantised models: random weights beside the dense initialiser's, precision, and every way in
+// Quantized models: random weights beside the dense initialiser's, precision, and every way in
 // which a checkpoint can contradict its config.json. The golden checkpoint is
 // tests/reference/gptq.py's.
 #include <gmock/gmock.h>

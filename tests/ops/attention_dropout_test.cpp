@@ -93,7 +93,7 @@ TEST(AttentionDropout, MatchesFloat64WithTheSameKeysDroppedForwardAndBackward) {
   }
 }
 
-// 1 / (1 - p) with p in steps of 2^-16, or 0; as many dropped as p says, neighbours independently.
+// 1 / (1 - p) with p in steps of 2^-16, or 0; as many dropped as p says, neighbors independently.
 TEST(AttentionDropout, DropsAsOftenAsAskedAndIndependently) {
   const Case c = {2, 130, 8, 4, 130, 0, {}};
   for (const double p : {0.1, 0.5}) {

@@ -1,5 +1,5 @@
-// Block-wise quantisers against the maps and codes of bitsandbytes and torchao
-// (tests/reference/quantized.py, optim/quantizer.json), and updates of quantised states against the
+// Block-wise quantizers against the maps and codes of bitsandbytes and torchao
+// (tests/reference/quantized.py, optim/quantizer.json), and updates of quantized states against the
 // same update of float32 states.
 #include <gmock/gmock.h>
 
@@ -258,7 +258,7 @@ BlockwiseTensor copy_of(const BlockwiseTensor& tensor) {
   return copy;
 }
 
-// Dequantise everything, update float32 states with the operator that has no blocks, quantise.
+// Dequantize everything, update float32 states with the operator that has no blocks, quantize.
 void update_in_float32(const Rule& rule, const BlockwiseTensor& tensor) {
   UpdatedTensor wide{tensor.parameter, tensor.gradient, {}};
   for (const QuantizedTensor& state : tensor.states) {

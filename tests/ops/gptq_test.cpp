@@ -1,4 +1,4 @@
-// Dequantisation against golden files of GPTQModel's kernel (tests/reference/gptq.py), and the
+// Dequantization against golden files of GPTQModel's kernel (tests/reference/gptq.py), and the
 // linear against float64.
 #include <gmock/gmock.h>
 

@@ -95,7 +95,7 @@ TEST(Dropout, KeepsTheExpectationAndTheScale) {
     // 1e6 draws: the standard deviation of their mean is 2.2e-4; this is five of them.
     EXPECT_NEAR(kept.mean().item<double>(), 0.95, 1.1e-3);
     EXPECT_NEAR(kept.mean().item<double>() * kept_scale(ones, dropout), 1.0, 1.2e-3);
-    // Neighbours are dropped independently of each other: 0.05 of those behind a dropped one.
+    // Neighbors are dropped independently of each other: 0.05 of those behind a dropped one.
     const Tensor flat = kept.flatten();
     for (const int64_t distance : {1, 2, 3, 4, 1001}) {
       const Tensor behind_dropped =

@@ -1,4 +1,4 @@
-// The loops behind the optimisers against the same rules on ATen tensors in float64: dtypes,
+// The loops behind the optimizers against the same rules on ATen tensors in float64: dtypes,
 // widths, blocks, layouts. That the rules themselves are right is held by
 // tests/optim/golden_optimizer_test.cpp.
 #include "sftbench/ops/update.h"

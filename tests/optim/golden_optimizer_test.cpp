@@ -1,4 +1,4 @@
-// Ten steps of every 32-bit optimiser against the packages that Trainer uses
+// Ten steps of every 32-bit optimizer against the packages that Trainer uses
 // (tests/reference/optimizers.py), on tensors of one element, of odd sizes, with gradients that are
 // zero, mostly zero, tiny, or not contiguous.
 #include <gtest/gtest.h>
@@ -91,7 +91,7 @@ void expect_float32(const std::string& what, const torch::Tensor& actual,
 }
 
 // bfloat16: the same float32 values but for an ulp round to the same bfloat16, or rarely to its
-// neighbour.
+// neighbor.
 void count_bfloat16(const std::string& what, const torch::Tensor& actual,
                     const torch::Tensor& expected, int64_t& different) {
   const torch::Tensor error = (actual - expected).abs();

@@ -1,4 +1,4 @@
-// Optimiser, clipping, loss scaling and decay groups against what torch and transformers
+// Optimizer, clipping, loss scaling and decay groups against what torch and transformers
 // do (tests/reference/training.py, parts.json).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

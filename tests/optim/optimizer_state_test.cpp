@@ -75,7 +75,7 @@ class Memory : public OptimizerStateVisitor {
   int64_t restored_ = 0;
 };
 
-// One of each role, and of each form that quantised states take; wide and narrow ones for GaLore.
+// One of each role, and of each form that quantized states take; wide and narrow ones for GaLore.
 struct Shape {
   const char* name;
   std::vector<int64_t> sizes;

@@ -1,4 +1,4 @@
-// Optimisers with 8-bit, 4-bit and paged states against ten steps of bitsandbytes and torchao
+// Optimizers with 8-bit, 4-bit and paged states against ten steps of bitsandbytes and torchao
 // (tests/reference/quantized.py, optim/quantized.json).
 #include <gmock/gmock.h>
 
@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"paged_adamw_32bit", "paged_adamw_32bit", 0},
                     Case{"paged_ademamix_32bit", "paged_ademamix_32bit", 0},
                     Case{"paged_lion_32bit", "paged_lion_32bit", 0},
-                    // 4 bits: blocks are whole or not quantised, and no code flips in these steps
+                    // 4 bits: blocks are whole or not quantized, and no code flips in these steps
                     Case{"adamw_torch_4bit", "adamw_torch_4bit", 0}),
     [](const auto& instance) { return std::string(instance.param.name); });
 

@@ -1,4 +1,4 @@
-// Optimisers that update inside the backward pass: when each parameter is updated, that gradients
+// Optimizers that update inside the backward pass: when each parameter is updated, that gradients
 // are gone at once, and how many of them exist at a time.
 #include "optim/update_in_backward.h"
 

@@ -51,6 +51,14 @@ TEST_F(JobFileTest, AJobThatNobodyEditedIsReadAsItWas) {
   EXPECT_EQ(to_json(read.job), to_json(job));
 }
 
+TEST_F(JobFileTest, AModelThatOnlyModelMapNamesIsNoEdit) {
+  settings_.model_map["my-3b"]["Vanilla"] = model_folder("mine", "llama");
+  const TrainingJob job = resolved({"model_name=my-3b"});
+  const JobFile read = edited(job, [](Json&) {});
+  EXPECT_THAT(read.edited, IsEmpty());
+  EXPECT_EQ(to_json(read.job), to_json(job));
+}
+
 TEST_F(JobFileTest, WhatIsNoPartOfTheMeasurementChangesNoKey) {
   const TrainingJob job = resolved();
   const JobFile read = edited(job, [](Json& json) {

@@ -1,4 +1,4 @@
-// Measurements as a run would leave them, with figures that are easy to recognise.
+// Measurements as a run would leave them, with figures that are easy to recognize.
 #pragma once
 
 #include "sftbench/measure/measured_properties.h"

@@ -34,7 +34,7 @@ struct PropertySpec {
   Json default_value;               // null for None and for required properties
   std::vector<std::string> values;  // legal texts; for string lists: of their elements
   bool numbered = false;            // 1, 2, ... stand for `values` in their order
-  std::string values_from;          // "models" or "gpus": `values` are the names of that catalogue
+  std::string values_from;          // "models" or "gpus": `values` are the names of that catalog
   std::optional<NumberRange> range;
   int64_t length = 0;  // string lists: number of elements
   std::string unit;

@@ -1,4 +1,4 @@
-// What is known of each GPU product: peaks that model FLOPs utilisation divides by, memory,
+// What is known of each GPU product: peaks that model FLOPs utilization divides by, memory,
 // bandwidth (config/gpus.yaml). Peaks are dense (no structured sparsity). A product that is not
 // listed has no peak: MFU is then null with a reason, never a guess.
 #pragma once

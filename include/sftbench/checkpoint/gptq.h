@@ -1,4 +1,4 @@
-// Weights quantised with GPTQ (Frantar et al. 2022) as AutoGPTQ and GPTQModel save them: what
+// Weights quantized with GPTQ (Frantar et al. 2022) as AutoGPTQ and GPTQModel save them: what
 // config.json's `quantization_config` says, and the layout that follows from it. A linear of `in`
 // to `out` features stands in the file as four tensors:
 //   qweight [in * bits / 32, out] int32     codes, 32 of them in `bits` words down each column
@@ -25,7 +25,7 @@ inline constexpr int64_t kGptqPackedCodes = 32;  // of which in and out are mult
 struct GptqConfig {
   int64_t bits = 4;          // 2, 3, 4 or 8
   int64_t group_size = 128;  // input features that share scale and zero; -1: all of them
-  // Features are grouped by the order in which they were quantised, which is by their activations:
+  // Features are grouped by the order in which they were quantized, which is by their activations:
   // g_idx is any assignment of features to groups.
   bool desc_act = false;
   bool sym = true;  // every zero is the middle code

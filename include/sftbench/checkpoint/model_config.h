@@ -66,12 +66,11 @@ struct ModelConfig {
 
   RopeConfig rope;
 
-  std::optional<GptqConfig> gptq;  // how the linears of the layers are quantised, if they are
+  std::optional<GptqConfig> gptq;  // how the linears of the layers are quantized, if they are
 
   // The embedding's padding row: starts as zero and gets no gradient through the embedding.
   std::optional<int64_t> pad_token_id;
-  // Hugging Face drops attention probabilities at this rate while it trains. The models here do
-  // not: who trains with a rate above 0 has to report the difference.
+  // The share of attention probabilities that training drops, as Hugging Face does.
   double attention_dropout = 0.0;
   std::string
       dtype;  // "bfloat16": what the weights are stored in; empty when the file does not say
@@ -82,7 +81,7 @@ const std::vector<std::string>& known_model_types();
 
 // InputError naming `origin`, all findings at once, each with key, what was found and what is
 // expected: an unknown model type or architecture, missing or impossible sizes, an activation or
-// RoPE type that is not built, a quantisation other than GPTQ. `pretraining_tp` is ignored as in
+// RoPE type that is not built, a quantization other than GPTQ. `pretraining_tp` is ignored as in
 // transformers >= 4.48: it only split sums.
 ModelConfig parse_model_config(const Json& hf_config, const std::string& origin = "config.json");
 

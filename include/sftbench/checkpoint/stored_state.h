@@ -6,7 +6,7 @@
 //
 // <stem>_pieces.json: {"pieces": [{"value": name, "shape": of all of it, "begin": b, "end": e,
 //   "file": name, "tensor": in that file, "offset": element of the tensor where b is}, ...]}
-// Block-wise quantised values have "map" and "scales" (a tensor of the same file) beside it.
+// Block-wise quantized values have "map" and "scales" (a tensor of the same file) beside it.
 #pragma once
 
 #include <cstdint>
@@ -68,7 +68,7 @@ class StoredState {
   std::vector<std::string> names() const;
 
   // What makes up elements [begin, end) of the value, cut to them. InputError when the value, or a
-  // part of this range, is in no file. Quantised runs are not cut: a block's scale is of all of it.
+  // part of this range, is in no file. Quantized runs are not cut: a block's scale is of all of it.
   std::vector<StoredRun> runs(const std::string& value, int64_t begin, int64_t end) const;
 
   const std::filesystem::path& folder() const { return folder_; }

@@ -1,4 +1,4 @@
-// Which entries stand in which micro-batch of which optimisation step, and how many steps there
+// Which entries stand in which micro-batch of which optimization step, and how many steps there
 // are.
 //
 // As the current Hugging Face Trainer makes them (set_initial_training_values, _run_epoch) over
@@ -23,7 +23,7 @@ struct StepPlanOptions {
   uint64_t seed = 42;
 };
 
-// One rank's share of one optimisation step.
+// One rank's share of one optimization step.
 struct StepEntries {
   int64_t epoch = 0;
   std::vector<std::vector<int64_t>> micro_batches;  // entry numbers

@@ -4,7 +4,7 @@
 // pre-tokenizers and post-processors that Llama, Mistral, GPT-2, Llama 3, Granite, SmolLM2, Bloom tokenizers
 // use; added and special tokens; truncation. Anything else is an InputError naming the component. Not read:
 // the decoder (no text is made from ids) and padding (batches pad).
-// Source: huggingface/tokenizers (the behaviour of `Tokenizer.encode`).
+// Source: huggingface/tokenizers (the behavior of `Tokenizer.encode`).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The picture of the synthetic vision datasets, as a JPEG: a red disc of radius 200 and on it a
-// blue one of radius 100, at the centre of a white image that may be smaller than they are.
+// blue one of radius 100, at the center of a white image that may be smaller than they are.
 //
 // Drawn and encoded as Pillow does it (ImageDraw.ellipse; quality 75, 4:2:0, accurate DCT), to the
 // same bytes.

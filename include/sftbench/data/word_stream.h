@@ -1,5 +1,5 @@
 // The endless, round-robin stream of a seed text's words (or characters) that synthetic datasets
-// are cut from. The place in the stream carries over from piece to piece, so that neighbours
+// are cut from. The place in the stream carries over from piece to piece, so that neighbors
 // differ.
 //
 // The seed is written once, in the form in which the dataset needs it; a piece is slices of that,

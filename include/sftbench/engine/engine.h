@@ -18,7 +18,7 @@ class Engine {
 
   // Trains one job, this process being one rank of `group`, telling `observers` what happens, in their order: of all
   // ranks on rank 0, of steps and this rank alone on the others. Collective; all ranks end with the same RunError.
-  // `interrupted` is asked after each optimisation step and micro-batch; true ends the run with
+  // `interrupted` is asked after each optimization step and micro-batch; true ends the run with
   // RunError(kKilled). Errors: RunError with the reason code of the outcome (DATA, WEIGHTS, OOM_GPU,
   // UNSUPPORTED, ...); InputError when a file of the model or dataset is malformed.
   virtual void train(const TrainingJob& job, RankGroup& group, const std::vector<TrainObserver*>& observers,

@@ -34,7 +34,7 @@ std::vector<FetchRequest> choose_models(const std::vector<FetchRequest>& listed,
                                         const std::vector<std::string>& names,
                                         const std::string& path);
 
-// Models of the catalogue (the first of their places that is on the hub) and hub ids. InputError:
+// Models of the catalog (the first of their places that is on the hub) and hub ids. InputError:
 // every name that is neither, every model that is not on the hub.
 std::vector<FetchRequest> find_models(const std::vector<std::string>& names,
                                       const ModelCatalog& catalog);

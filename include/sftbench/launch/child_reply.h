@@ -18,7 +18,7 @@ namespace sftbench {
 // The child's last sign of life.
 struct Heartbeat {
   std::string phase = "starting";  // then: dataset, engine, how far it has loaded, training
-  int64_t step = 0;                // optimisation steps that are done, of the slowest rank
+  int64_t step = 0;                // optimization steps that are done, of the slowest rank
   int64_t total_steps = 0;         // 0: not known yet
   double loss = 0;                 // of the last step
   double tokens_per_s = 0;         // padded, over the steps so far

@@ -16,7 +16,7 @@ std::vector<int> affinity_cores();
 bool keep_to_cores(const std::vector<int>& cores);
 
 // `cores` so that those that share a physical core, and then those of one socket, stand together:
-// ranks with neighbouring parts of it disturb each other least. In the order of their numbers where
+// ranks with neighboring parts of it disturb each other least. In the order of their numbers where
 // sysfs does not tell. `root` is "/" but in tests.
 std::vector<int> by_neighbourhood(std::vector<int> cores, const std::filesystem::path& root = "/");
 

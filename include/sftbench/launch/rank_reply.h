@@ -2,7 +2,7 @@
 //   {"environment": {...}}       rank 0, when the engine stands and again at the end
 //   {"begin": {...}}, {"step": {...}}, {"end": {...}}   rank 0: events of training (event_json.h)
 //   {"whereabouts": ["in the forward pass of step 7", ...]}   rank 0: of all ranks
-//   {"rank_step": n}             the others: n optimisation steps are done
+//   {"rank_step": n}             the others: n optimization steps are done
 //   {"failure": {rank, code, message, evidence}}        this rank ends without success
 //   {"done": true}               with success
 // After each step rank 0 waits for one byte: may training go on? So observers of the other process

@@ -29,7 +29,7 @@ struct RankedSpec {
   std::vector<std::string> gpus;   // UUIDs, by rank; empty: ranks are on the CPU
   int64_t host_memory_bytes = 0;   // of private memory, of all ranks together; 0: no limit
   std::vector<int> inherited_fds;  // stay open while a rank lives
-  // Optimisation steps that a rank other than 0 has done.
+  // Optimization steps that a rank other than 0 has done.
   std::function<void(int rank, int64_t step)> on_rank_step = [](int, int64_t) {};
   // Where each rank is, by rank, when that has changed, at most once a second.
   std::function<void(const std::vector<std::string>&)> on_whereabouts =

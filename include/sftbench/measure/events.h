@@ -41,7 +41,7 @@ std::string load_text(const LoadEvent& load);
 
 // Once, when model, data and optimizer stand and before the first step's clock starts.
 struct TrainBegin {
-  int64_t total_steps = 0;           // optimisation steps that are planned
+  int64_t total_steps = 0;           // optimization steps that are planned
   int64_t parameters_total = 0;
   int64_t parameters_trainable = 0;
   int64_t parameters_embedding = 0;  // input embedding, when not tied to the output: does no GEMM
@@ -52,11 +52,11 @@ struct TrainBegin {
   double tokenize_seconds = 0;
   int ranks = 1;
   std::string resumed_from;      // checkpoint that the run goes on from; empty: it begins
-  int64_t resumed_step = 0;      // optimisation steps that were done there
+  int64_t resumed_step = 0;      // optimization steps that were done there
   std::vector<std::string> warnings;  // where the run differs from what was asked, a sentence each
 };
 
-// After each optimisation step, once the optimizer has written the parameters (device synchronised).
+// After each optimization step, once the optimizer has written the parameters (device synchronized).
 struct StepEvent {
   int64_t step = 0;  // 1-based
   double epoch = 0;
@@ -64,7 +64,7 @@ struct StepEvent {
   double end_s = 0;
   double loss = 0;       // as Hugging Face logs it
   double grad_norm = 0;  // before clipping; not finite if the update was skipped
-  bool update_skipped = false;  // scaled gradients overflowed: neither optimiser nor schedule moved
+  bool update_skipped = false;  // scaled gradients overflowed: neither optimizer nor schedule moved
   double learning_rate = 0;  // that this step used
   int64_t samples = 0;
   int64_t micro_batches = 0;
@@ -79,7 +79,7 @@ struct TrainControl {
   bool stop = false;
 };
 
-// One rank's own account of one optimisation step, by its own clock.
+// One rank's own account of one optimization step, by its own clock.
 struct RankStep {
   double begin_s = 0;
   double end_s = 0;
@@ -118,7 +118,7 @@ struct RankReport {
 struct SavedFolder {
   std::string path;
   std::string format;  // "FULL", "SHARDED", "LOCAL"
-  int64_t step = 0;    // optimisation steps that it holds
+  int64_t step = 0;    // optimization steps that it holds
   int64_t bytes = 0;   // of all files, over all ranks
   double seconds = 0;
 };

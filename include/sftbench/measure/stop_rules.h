@@ -4,7 +4,7 @@
 //   WARMUP_60S_STABLE_120S_OR_10_STEPS (auto_stop_method)
 //       warm-up: the first steps, until at least 60 s have passed; left out of all figures.
 //       stable:  the steps behind it, until they last at least 120 s and are at least 10.
-//   Both are checked after each optimisation step. The clock is the events' own.
+//   Both are checked after each optimization step. The clock is the events' own.
 // Source: documentation of the SFTTrainer actuator, "auto_stop_method" and "stop_after_seconds".
 #pragma once
 

@@ -123,7 +123,7 @@ class CausalLm {
   std::optional<torch::Dtype> compute_dtype_, stream_dtype_;
 };
 
-// Builds the model that a Hugging Face config.json describes, with uninitialised parameters that require no gradient;
+// Builds the model that a Hugging Face config.json describes, with uninitialized parameters that require no gradient;
 // on the device "meta" they have shapes and no memory.
 // InputError: unknown model_type or architecture (the known ones are listed), missing or impossible fields.
 std::unique_ptr<CausalLm> make_causal_lm(const Json& hf_config, torch::Dtype dtype, torch::Device device,
@@ -137,7 +137,7 @@ inline ElementRange every_element(const std::string&) {
 
 // Hugging Face's initialiser: linears and embeddings normal(0, initializer_range), norms 1, biases 0; drawn parameter
 // by parameter from a generator seeded by (seed, name), so the values do not depend on order, device or ranks. Norms,
-// biases and quantised linears of which any element is wanted are set whole. `work`, when given, counts the bytes of
+// biases and quantized linears of which any element is wanted are set whole. `work`, when given, counts the bytes of
 // parameters that have their values; norms and biases, which are small, are left out.
 void initialise_randomly(CausalLm& model, const Json& hf_config, uint64_t seed,
                          const WantedElements& wanted = every_element, WorkCount* work = nullptr);

@@ -1,4 +1,4 @@
-// Block-wise quantised tensors for optimiser state: a flattened tensor in blocks of 256 elements
+// Block-wise quantized tensors for optimizer state: a flattened tensor in blocks of 256 elements
 // (the last may be short), each with a float32 scale and one code per element.
 // Maps and rounding of the 8-bit form are those of bitsandbytes (Dettmers et al. 2022, 8-bit
 // Optimizers via Block-wise Quantization; create_dynamic_map, kernels.cu), of the 4-bit form those

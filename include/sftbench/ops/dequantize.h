@@ -1,4 +1,4 @@
-// Weights quantised with GPTQ, multiplied: they are dequantised tile by tile into a workspace of
+// Weights quantized with GPTQ, multiplied: they are dequantized tile by tile into a workspace of
 // bounded size, and each tile goes into a GEMM while it is warm. Layout and formula stand in
 // checkpoint/gptq.h. scale * (q - z) has fewer bits than float32 holds, so that every path computes
 // it exactly and rounds it once, to the dtype that is asked for; in float16 that is, bit for bit,
@@ -37,18 +37,18 @@ torch::Tensor dequantize(const GptqWeight& weight, torch::Dtype dtype);
 
 // x [..., in], bias [out] of x's dtype or undefined -> x W^T + b, [..., out]: no view and kept by
 // nobody, so that adapters add to it in place. Differentiable in x; keeps neither x nor anything of
-// W that is dequantised.
+// W that is dequantized.
 torch::Tensor gptq_linear(const torch::Tensor& x, const GptqWeight& weight,
                           const torch::Tensor& bias = {});
 
 // The dtype to compute in where the model's is float16. GPUs multiply float16 itself. CPUs of
 // libtorch 1.13 have no such product; of the two that they have, bfloat16 keeps the range and gives
-// up three of eleven bits, in activations and dequantised weights alike. It is taken where the
+// up three of eleven bits, in activations and dequantized weights alike. It is taken where the
 // processor multiplies it, as such a step is faster there (bench/RESULTS.md, one training step in
 // both dtypes), float32 elsewhere.
 torch::Dtype float16_compute_dtype(const torch::Device& device);
 
-// Elements of a weight that are dequantised at a time, at most (or 32 features of one side): 8 MiB
+// Elements of a weight that are dequantized at a time, at most (or 32 features of one side): 8 MiB
 // of half precision on CPUs, where it should stay in the cache, 128 MiB on GPUs.
 int64_t dequantize_workspace_numel(const torch::Device& device);
 

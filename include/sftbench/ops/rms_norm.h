@@ -1,5 +1,5 @@
-// Root-mean-square layer normalisation (Zhang and Sennrich 2019), as Hugging Face's LlamaRMSNorm computes it:
-// statistics in float32, the normalised value cast to the input's dtype, then multiplied by the weight.
+// Root-mean-square layer normalization (Zhang and Sennrich 2019), as Hugging Face's LlamaRMSNorm computes it:
+// statistics in float32, the normalized value cast to the input's dtype, then multiplied by the weight.
 #pragma once
 
 #include <torch/types.h>

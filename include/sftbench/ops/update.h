@@ -1,4 +1,4 @@
-// One step of an element-wise optimiser (update_rule.h) over a list of tensors, in one pass over
+// One step of an element-wise optimizer (update_rule.h) over a list of tensors, in one pass over
 // memory: everything is read once, computed in float32 and rounded once when it is stored.
 #pragma once
 

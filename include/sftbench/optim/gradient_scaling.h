@@ -30,7 +30,7 @@ std::unique_ptr<LossScaler> make_unit_loss_scaler();
 
 // torch.amp.GradScaler with its defaults: 65536, halved when a gradient overflows (and the update
 // skipped), doubled after 2000 updates in a row without overflow. An update that is skipped moves
-// neither optimiser nor schedule, as in accelerate and Trainer (which overlook the skipping that
+// neither optimizer nor schedule, as in accelerate and Trainer (which overlook the skipping that
 // adamw_torch_fused does itself, and move the schedule on for it; here it waits for all). Where
 // torch goes on at a scale of 0, accept() throws RunError(kInternal).
 std::unique_ptr<LossScaler> make_dynamic_loss_scaler();

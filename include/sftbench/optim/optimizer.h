@@ -1,4 +1,4 @@
-// Optimisers behind one verb. An optimiser is one file in src/optim/ that implements Optimizer, and
+// Optimizers behind one verb. An optimizer is one file in src/optim/ that implements Optimizer, and
 // one row in the table of optimizer.cpp; names are those of Hugging Face's `optim` argument.
 #pragma once
 
@@ -36,7 +36,7 @@ struct ParameterGroup {
 std::vector<ParameterGroup> group_by_decay(const std::vector<TrainableTensor>& tensors,
                                            double weight_decay);
 
-// One optimisation step is, for each micro-batch: begin_backward(), the backward pass,
+// One optimization step is, for each micro-batch: begin_backward(), the backward pass,
 // end_backward(); then gradient_norm() and, unless loss scaling skips the update, step().
 class Optimizer {
  public:
@@ -74,10 +74,10 @@ struct OptimizerOptions {
 std::vector<std::string> optimizer_names();
 
 // What a measurement has to say of this choice: where transformers, or the package that it takes
-// the optimiser from, would do something else, or nothing at all. Often empty.
+// the optimizer from, would do something else, or nothing at all. Often empty.
 std::string optimizer_note(const std::string& name);
 
-// The optimiser of this name. RunError(kUnsupported) naming it, what there is and the nearest
+// The optimizer of this name. RunError(kUnsupported) naming it, what there is and the nearest
 // spelling.
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
                                           std::vector<ParameterGroup> groups,

@@ -1,4 +1,4 @@
-// What an optimiser remembers, named piece by piece. Saving and restoring are two visitors of one
+// What an optimizer remembers, named piece by piece. Saving and restoring are two visitors of one
 // enumeration (Optimizer::visit_state), so that neither forgets what the other knows. Tensors are
 // written in place; names are torch's where torch has the state ("exp_avg").
 //
@@ -21,13 +21,13 @@ class OptimizerStateVisitor {
  public:
   virtual ~OptimizerStateVisitor() = default;
 
-  // What follows is of the parameter of this name; before the first call, of the optimiser itself.
+  // What follows is of the parameter of this name; before the first call, of the optimizer itself.
   virtual void parameter(const std::string& name) = 0;
 
   virtual void number(const char* name, int64_t& value) = 0;
   virtual void number(const char* name, double& value) = 0;
 
-  // One for each element that the optimiser updates of the parameter.
+  // One for each element that the optimizer updates of the parameter.
   virtual void values(const char* name, const torch::Tensor& values) = 0;
   virtual void quantized(const char* name, const ops::QuantizedTensor& values) = 0;
   virtual void shaped(const char* name, const torch::Tensor& values) = 0;

@@ -1,5 +1,5 @@
 // Learning-rate schedules under their Hugging Face names (lr_scheduler_type) with their options
-// (lr_scheduler_kwargs): the factor on the configured rate, by optimisation step.
+// (lr_scheduler_kwargs): the factor on the configured rate, by optimization step.
 // Source: transformers.optimization under torch's LambdaLR, which asks for index 0 before the first
 // step. Options stand in a training job as `optimizer.schedule_options`; experiments fix the
 // cosine.
@@ -15,7 +15,7 @@
 
 namespace sftbench {
 
-// 0-based index of the optimisation step -> factor on the learning rate.
+// 0-based index of the optimization step -> factor on the learning rate.
 using Schedule = std::function<double(int64_t step_index)>;
 
 // What is not set has transformers' default. Each schedule has its own ones; see

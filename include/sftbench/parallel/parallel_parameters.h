@@ -43,7 +43,7 @@ struct ParameterUnit {
   std::vector<UnitTensor> tensors;
 };
 
-// What an optimiser updates: a whole trained parameter, or this rank's part of one as a [n] vector.
+// What an optimizer updates: a whole trained parameter, or this rank's part of one as a [n] vector.
 // Its .grad() is what gradients() of the same place holds.
 struct OwnedTensor {
   std::string name;  // the parameter's
@@ -74,12 +74,12 @@ struct FlatArray {
 // Bytes, counted from the tensors that there are.
 struct ParallelMemory {
   int64_t parameters = 0;  // at rest
-  int64_t gradients = 0;   // that the optimiser is given
+  int64_t gradients = 0;   // that the optimizer is given
   int64_t gathered_peak =
       0;  // the most that gathered units and gradients before their reduction took
 };
 
-// One optimisation step: for each micro-batch begin_micro_batch(), the forward pass with
+// One optimization step: for each micro-batch begin_micro_batch(), the forward pass with
 // before_forward(i), after_forward(i) around layer i in rising order, begin_backward(), the
 // backward pass with before_backward(i) in falling order as soon as the gradient of layer i's
 // output is there, end_backward(). A layer that is recomputed calls before_forward(i) and
@@ -94,7 +94,7 @@ class ParallelParameters {
   // Whether the model's parameters are there outside of the verbs below, too.
   virtual bool whole() const = 0;
 
-  // The root unit is there when it returns. `first`: of its optimisation step; `last` likewise.
+  // The root unit is there when it returns. `first`: of its optimization step; `last` likewise.
   virtual void begin_micro_batch(bool first, bool last) = 0;
   virtual void before_forward(int64_t unit) = 0;
   virtual void after_forward(int64_t unit) = 0;

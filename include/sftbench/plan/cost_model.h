@@ -61,7 +61,7 @@ struct MemoryCost {
   }
 };
 
-// Of one operation in one group, in one optimisation step of one rank.
+// Of one operation in one group, in one optimization step of one rank.
 struct CollectiveCost {
   std::string group;      // "world", "shards", "replicas"
   std::string operation;  // "all_gather"
@@ -78,19 +78,19 @@ struct StepCost {
   double communication_s = 0;  // sum over collectives
   double exposed_s = 0;        // of these, beside no computation
   double optimizer_s = 0;
-  double step_s = 0;      // compute + exposed + optimiser
+  double step_s = 0;      // compute + exposed + optimizer
   int64_t positions = 0;  // of all ranks
 
   double sent_bytes() const;
   double positions_per_second() const { return static_cast<double>(positions) / step_s; }
 };
 
-// RunError(kUnsupported): a family, strategy or optimiser whose sizes are not known here.
+// RunError(kUnsupported): a family, strategy or optimizer whose sizes are not known here.
 // InputError: a config.json that cannot be read.
 StepCost predict_step(const TrainingJob& job, const MachineModel& machine,
                       Recompute recompute = Recompute::kJob);
 
-// What a rank cannot do without, whatever its rows are like: its parameters, and where the optimiser
+// What a rank cannot do without, whatever its rows are like: its parameters, and where the optimizer
 // is one that predict_step() knows, gradients and state beside them, which all stand before the first
 // update. What is not known counts as 0. Nothing for a job whose sizes are not known. Never throws.
 std::optional<MemoryCost> memory_at_least(const TrainingJob& job);

@@ -1,5 +1,5 @@
 // TrainingJob: everything that a training run needs, resolved. The one hand-over between the half that
-// knows YAML, experiments and catalogues and the half that knows libtorch. Plain data: no optional is left
+// knows YAML, experiments and catalogs and the half that knows libtorch. Plain data: no optional is left
 // to interpret, it prints as JSON and reads back (`sftbench run --job job.json` repeats the run).
 #pragma once
 
@@ -43,7 +43,7 @@ struct DataSource {
 struct BatchPlan {
   int64_t per_device_batch_size = 1;  // entries per micro-batch and rank
   int64_t gradient_accumulation_steps = 1;
-  int64_t max_steps = -1;             // optimisation steps; <= 0: num_train_epochs decides
+  int64_t max_steps = -1;             // optimization steps; <= 0: num_train_epochs decides
   double num_train_epochs = 1.0;
   double stop_after_seconds = -1.0;   // <= 0: never
   std::string auto_stop_method;       // "" or WARMUP_60S_STABLE_120S_OR_10_STEPS
@@ -63,7 +63,7 @@ struct OptimizerPlan {
   double max_grad_norm = 1.0;  // <= 0: no clipping
   std::string schedule = "cosine";  // lr_scheduler_type; optim/schedule.h has all of them
   Json schedule_options = Json::object();  // lr_scheduler_kwargs
-  double warmup_ratio = 0.03;  // of the total number of optimisation steps, where warmup_steps is 0
+  double warmup_ratio = 0.03;  // of the total number of optimization steps, where warmup_steps is 0
   int64_t warmup_steps = 0;
 };
 

@@ -47,7 +47,7 @@ struct StepTimes {
   int64_t count = 0;
   double mean_s = 0;
   double deviation_s = 0;      // of the sample; 0 below two steps
-  double autocorrelation = 0;  // of neighbouring steps; 0 below three
+  double autocorrelation = 0;  // of neighboring steps; 0 below three
 };
 
 struct StoredResult {

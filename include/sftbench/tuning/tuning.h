@@ -53,7 +53,7 @@ class Tuning {
   virtual int64_t virtual_tokens() const { return 0; }
 };
 
-// "full", "lora", "gptq-lora" (LoRA over quantised linears, to which it is the same) or "pt". RunError(kUnsupported) naming the method, what there is and the nearest
+// "full", "lora", "gptq-lora" (LoRA over quantized linears, to which it is the same) or "pt". RunError(kUnsupported) naming the method, what there is and the nearest
 // spelling.
 std::unique_ptr<Tuning> make_tuning(const std::string& name, const TuningOptions& options = {});
 
