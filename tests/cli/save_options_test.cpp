@@ -97,7 +97,8 @@ TEST(SaveOptionsTest, SayWhichFoldersCannotBeUsed) {
   add_checkpoint(folder / "checkpoints", 4);
   fs::create_directory(folder / "empty");
   EXPECT_THAT(problem({.model_directory = (folder / "model").string()}),
-              HasSubstr("/model is there already; expected a folder that is not, or is empty: "
+              HasSubstr("/model is there already; expected a new folder, an empty one, or that of this run's "
+                        "checkpoints or results: "
                         "nothing is overwritten"));
   EXPECT_EQ(problem({.model_directory = (folder / "empty").string()}), "none");
   EXPECT_THAT(problem({.model_directory = (folder / "file/model").string()}),

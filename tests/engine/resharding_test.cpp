@@ -210,7 +210,7 @@ TEST(Resharding, StatesOfWholeMatricesAreRefusedForPartsOfThem) {
       sharded.parallel.strategy = "FULL_SHARD";
       const std::string problem = problem_of(sharded, group);
       if (job.optimizer.name == "adafactor") {
-        EXPECT_THAT(problem, HasSubstr("exp_avg_sq was not saved: optimisers that keep states of "
+        EXPECT_THAT(problem, HasSubstr("exp_avg_sq was not saved: optimizers that keep states of "
                                        "whole matrices"));
         EXPECT_THAT(problem, HasSubstr("They resume with parameters cut as they were, under DDP on "
                                        "2 ranks"));
