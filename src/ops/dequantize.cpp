@@ -21,10 +21,12 @@ void check_weight(const GptqWeight& weight) {
   const int64_t groups = weight.scales.size(0);
   require(bits == 2 || bits == 3 || bits == 4 || bits == 8, kDequantize, "2, 3, 4 or 8 bits",
           std::to_string(bits));
-  require(in % kPackedCodes == 0 && out % kPackedCodes == 0, kDequantize, "features in multiples of 32",
-          std::to_string(in) + " to " + std::to_string(out));
-  require_like(weight.qweight, kDequantize, "qweight", {in / kPackedCodes * bits, out}, weight.g_idx);
-  require_like(weight.qzeros, kDequantize, "qzeros", {groups, out / kPackedCodes * bits}, weight.g_idx);
+  require(in % kPackedCodes == 0 && out % kPackedCodes == 0, kDequantize,
+          "features in multiples of 32", std::to_string(in) + " to " + std::to_string(out));
+  require_like(weight.qweight, kDequantize, "qweight", {in / kPackedCodes * bits, out},
+               weight.g_idx);
+  require_like(weight.qzeros, kDequantize, "qzeros", {groups, out / kPackedCodes * bits},
+               weight.g_idx);
   require(weight.g_idx.scalar_type() == torch::kInt32, kDequantize, "codes and groups of int32",
           describe(weight.g_idx));
   require(weight.scales.scalar_type() == torch::kFloat16, kDequantize, "scales of float16",
@@ -119,8 +121,8 @@ void dequantize_into(Tensor target, const GptqWeight& weight, FeatureRange in, F
   check_range(in, weight.in_features());
   check_range(out, weight.out_features());
   require_float(target, kDequantize, "target");
-  require(target.is_contiguous() && target.sizes() == at::IntArrayRef({in.count, out.count}), kDequantize,
-          "a contiguous target of the ranges' sizes", describe(target));
+  require(target.is_contiguous() && target.sizes() == at::IntArrayRef({in.count, out.count}),
+          kDequantize, "a contiguous target of the ranges' sizes", describe(target));
   if (target.numel() == 0) return;
   if (has_cpu_kernels(target)) return dequantize_cpu(target, weight, in, out);
 #if SFTBENCH_CUDA

@@ -19,10 +19,10 @@ namespace {
 using torch::Tensor;
 
 // Sizes of the blocking: a slice of both operands stays in the second- and third-level cache.
-constexpr int64_t kDepth = 384;                           // positions of a slice
-constexpr int64_t kPartRows = 1024;                       // of the result's part
-constexpr int64_t kPartNumel = 1 << 20;                   // 4 MiB of sums
-constexpr int64_t kPartColumns = 2304;                    // 3.5 MiB of right panels
+constexpr int64_t kDepth = 384;                         // positions of a slice
+constexpr int64_t kPartRows = 1024;                     // of the result's part
+constexpr int64_t kPartNumel = 1 << 20;                 // 4 MiB of sums
+constexpr int64_t kPartColumns = 2304;                  // 3.5 MiB of right panels
 constexpr int64_t kTaskRows = 240, kTaskColumns = 384;  // multiples of every tile
 constexpr int64_t kSerialNumel = 1 << 18;  // multiply-adds that a second thread does not speed up
 
@@ -64,8 +64,8 @@ class Product {
         bias_(bias.defined() ? bias.data_ptr() : nullptr),
         beta_(static_cast<float>(beta)) {
     const int64_t most_rows = std::min(kPartRows, up(out.size(0), kernels_.gemm_rows));
-    part_columns_ = std::clamp(kPartNumel / most_rows / kTaskColumns * kTaskColumns,
-                               kTaskColumns, kPartColumns);
+    part_columns_ = std::clamp(kPartNumel / most_rows / kTaskColumns * kTaskColumns, kTaskColumns,
+                               kPartColumns);
     part_columns_ = std::min(part_columns_, up(out.size(1), kernels_.gemm_columns));
     const int64_t depth = std::min(kDepth, depth_);
     const int64_t left_numel = up(most_rows, kernels_.gemm_rows) * depth;

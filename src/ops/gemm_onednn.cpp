@@ -49,7 +49,7 @@ struct CompiledProduct {
 };
 
 CompiledProduct compile(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
-                double beta) {
+                        double beta) {
   dnnl::primitive_attr attributes;
   // Its working memory comes from libtorch's allocator, like everything else that is counted.
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -86,8 +86,9 @@ ProductKey key_of(const Tensor& out, const Tensor& a, const Tensor& b, const Ten
 
 // Compiled products by shape. Batches that are padded to their longest text bring ever new shapes:
 // a full cache starts over.
-std::shared_ptr<const CompiledProduct> product_for(const Tensor& out, const Tensor& a, const Tensor& b,
-                                           const Tensor& bias, double beta) {
+std::shared_ptr<const CompiledProduct> product_for(const Tensor& out, const Tensor& a,
+                                                   const Tensor& b, const Tensor& bias,
+                                                   double beta) {
   constexpr size_t kMostProducts = 1024;
   static std::mutex mutex;
   static std::map<ProductKey, std::shared_ptr<const CompiledProduct>> products;

@@ -218,37 +218,42 @@ SupportOfSpace::SupportOfSpace(const Space& space, const ActuatorSettings& setti
       options_(options),
       catalog_(catalog),
       known_(space.experiments.size()) {
-  for (const Dimension& dimension : space.dimensions) {
-    const std::string& property = dimension.property().identifier;
+  int64_t stride = 1;
+  for (size_t i = space.dimensions.size(); i-- > 0;) {
+    const std::string& property = space.dimensions[i].property().identifier;
+    const int64_t size = space.dimensions[i].size();
     // Rule 1 has divided the batch among GPUs.
     const bool of_cpu_ranks = property != "batch_size" || options.cpu_ranks > 1;
-    matters_.push_back(matters(property) && of_cpu_ranks);
+    if (matters(property) && of_cpu_ranks) {
+      digits_.push_back({stride, size});
+    } else if (digits_.empty()) {
+      block_size_ *= size;
+    }
+    stride *= size;
   }
 }
 
 int64_t SupportOfSpace::part_of(int64_t entity) const {
   int64_t part = 0;
-  int64_t scale = 1;
-  for (size_t i = space_.dimensions.size(); i-- > 0;) {
-    const int64_t size = space_.dimensions[i].size();
-    if (matters_[i]) {
-      part += scale * (entity % size);
-      scale *= size;
-    }
-    entity /= size;
-  }
+  for (const Digit& digit : digits_) part = part * digit.size + entity / digit.stride % digit.size;
   return part;
 }
 
 const Support& SupportOfSpace::of(int64_t entity, size_t experiment) {
-  std::unordered_map<int64_t, Support>& known = known_[experiment];
-  const int64_t part = part_of(entity);
-  if (const auto found = known.find(part); found != known.end()) return found->second;
-  if (known.size() >= kMostRemembered) known.clear();
-  const ExperimentReference& reference = space_.experiments[experiment];
-  const MeasurementRequest request = make_request(space_.entity(entity), reference);
-  return known[part] =
-             support_of(*reference.experiment, request.inputs, settings_, options_, catalog_);
+  Known& known = known_[experiment];
+  const int64_t block = entity / block_size_;
+  if (block == known.last_block) return *known.last;
+  if (known.of_part.size() >= kMostRemembered) known.of_part.clear();
+  const auto [found, is_new] = known.of_part.try_emplace(part_of(entity));
+  if (is_new) {
+    const ExperimentReference& reference = space_.experiments[experiment];
+    const MeasurementRequest request = make_request(space_.entity(entity), reference);
+    found->second =
+        support_of(*reference.experiment, request.inputs, settings_, options_, catalog_);
+  }
+  known.last_block = block;
+  known.last = &found->second;
+  return found->second;
 }
 
 }  // namespace sftbench

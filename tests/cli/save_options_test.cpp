@@ -96,10 +96,12 @@ TEST(SaveOptionsTest, SayWhichFoldersCannotBeUsed) {
   write_file_atomic(folder / "file", "");
   add_checkpoint(folder / "checkpoints", 4);
   fs::create_directory(folder / "empty");
-  EXPECT_THAT(problem({.model_directory = (folder / "model").string()}),
-              HasSubstr("/model is there already; expected a new folder, an empty one, or that of this run's "
-                        "checkpoints or results: "
-                        "nothing is overwritten"));
+  EXPECT_THAT(
+      problem({.model_directory = (folder / "model").string()}),
+      HasSubstr(
+          "/model is there already; expected a new folder, an empty one, or that of this run's "
+          "checkpoints or results: "
+          "nothing is overwritten"));
   EXPECT_EQ(problem({.model_directory = (folder / "empty").string()}), "none");
   EXPECT_THAT(problem({.model_directory = (folder / "file/model").string()}),
               HasSubstr("--save-model-dir: cannot write " + (folder / "file/model").string()));

@@ -190,9 +190,9 @@ TEST(StrangersTest, APeerThatDoesNotComeIsNamed) {
     while (answered < 3) pause(0.05);
     return answer;
   });
-  EXPECT_THAT(results,
-              ElementsAre("rank 0 could not connect with rank 2 for mesh within 3 s",
-                          "rank 1 could not connect with rank 2 for mesh within 3 s", "stays away"));
+  EXPECT_THAT(results, ElementsAre("rank 0 could not connect with rank 2 for mesh within 3 s",
+                                   "rank 1 could not connect with rank 2 for mesh within 3 s",
+                                   "stays away"));
 }
 
 // Without a secret, on one node.

@@ -40,14 +40,27 @@ class SupportOfSpace {
   const Support& of(int64_t entity, size_t experiment);
 
  private:
+  // A dimension that support depends on: a digit of the entity's index.
+  struct Digit {
+    int64_t stride;
+    int64_t size;
+  };
+  struct Known {
+    std::unordered_map<int64_t, Support> of_part;
+    int64_t last_block =
+        -1;  // of entities that follow each other, and differ in nothing that matters
+    const Support* last = nullptr;
+  };
+
   int64_t part_of(int64_t entity) const;  // a number for what support depends on
 
   const Space& space_;
   const ActuatorSettings& settings_;
   const ResolveOptions& options_;
   const Catalog& catalog_;
-  std::vector<bool> matters_;                                // per dimension
-  std::vector<std::unordered_map<int64_t, Support>> known_;  // per experiment
+  std::vector<Digit> digits_;
+  int64_t block_size_ = 1;
+  std::vector<Known> known_;  // per experiment
 };
 
 }  // namespace sftbench
