@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -313,9 +314,12 @@ TEST_F(VanishingFolderTest, ASweepNoticesThatItsFolderWasRemoved) {
 }
 
 TEST_F(VanishingFolderTest, ASweepNoticesThatItsFolderWasReplaced) {
+  fs::create_directories(folder_ / "elsewhere" / experiment().filename());
+  // In one step: between two, the sweep would find no folder and rightly call it removed.
   const ProgramResult result = sweep_while([this] {
-    fs::rename(results(), folder_ / "elsewhere");
-    fs::create_directories(experiment());
+    ASSERT_EQ(::renameat2(AT_FDCWD, results().c_str(), AT_FDCWD, (folder_ / "elsewhere").c_str(),
+                          RENAME_EXCHANGE),
+              0);
   });
   EXPECT_THAT(result.err, HasSubstr(experiment().string() + " was replaced"));
   EXPECT_GE(file_names_below(folder_ / "elsewhere").size(), 6u) << "three results and their logs";
