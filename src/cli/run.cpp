@@ -9,165 +9,25 @@
 #include <mutex>
 #include <optional>
 
-#include "cli/backend_options.h"
 #include "cli/launched_run.h"
 #include "cli/measuring_session.h"
 #include "cli/number_checks.h"
 #include "cli/repeat_command.h"
 #include "cli/result_place.h"
 #include "cli/run_log.h"
-#include "cli/save_options.h"
+#include "cli/run_plan.h"
 #include "cli/series_view.h"
 #include "sftbench/base/error.h"
-#include "sftbench/base/json_text.h"
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
-#include "sftbench/catalog/catalog.h"
 #include "sftbench/cli/app.h"
 #include "sftbench/cli/progress.h"
-#include "sftbench/cli/selection.h"
 #include "sftbench/launch/build_info.h"
-#include "sftbench/launch/devices.h"
 #include "sftbench/launch/interrupt.h"
-#include "sftbench/launch/memory_preflight.h"
-#include "sftbench/plan/classify_error.h"
-#include "sftbench/plan/job_file.h"
 #include "sftbench/results/store.h"
-#include "sftbench/space/validity.h"
 
 namespace sftbench {
 namespace {
-
-struct RunArguments {
-  Selection selection;
-  BackendOptions backend;
-  std::string job_path;
-  std::string output = "results";
-  std::string format = "table";
-  double sample_period_s = 1.0;
-  double timeout_s = 0;        // of each of several runs; 0: none
-  double stall_timeout_s = 0;  // the same, without a step
-  std::string trace;           // file for a timeline; empty: none
-  SaveOptions save;
-  bool dry_run = false;
-};
-
-// What is to be measured, or why that is settled already.
-struct Plan {
-  TrainingJob job;  // names and inputs are always there
-  bool generate_dataset = false;
-  std::optional<ErrorClass> ending;  // of a measurement that cannot begin
-};
-
-void warn(const std::vector<Diagnostic>& diagnostics) {
-  for (const Diagnostic& diagnostic : diagnostics) spdlog::warn("{}", to_string(diagnostic));
-}
-
-Plan plan_from_space(const RunArguments& arguments) {
-  const Catalog& catalog = Catalog::shipped();
-  const LoadedSpace loaded = load_space(arguments.selection);
-  warn(loaded.warnings);
-  const MeasurementRequest request = choose_request(loaded.space, arguments.selection);
-  ResolveOptions options = resolve_options(loaded.space, arguments.selection);
-  options.sample_period_s = require_seconds("--sample-period", arguments.sample_period_s);
-  options.backend = arguments.backend.name();
-
-  Plan plan;
-  plan.job.experiment = request.experiment;
-  plan.job.experiment_id = request.experiment_id;
-  plan.job.entity_id = request.entity_id;
-  plan.job.entity = request.entity;
-  plan.job.inputs = effective_inputs(request, options);
-  const std::vector<Violation> violations = validate(request.inputs, catalog.models);
-  for (const Violation& violation : violations) {
-    spdlog::warn("{}: {}", to_string(violation.code), violation.message);
-  }
-  if (!violations.empty()) {
-    plan.ending = ErrorClass{violations.front().code, violations.front().message, {}};
-    return plan;
-  }
-  try {
-    Resolution resolution = resolve(request, loaded.settings, options, catalog);
-    for (const std::string& note : resolution.notes) spdlog::info("{}", note);
-    plan.job = std::move(resolution.job);
-    plan.generate_dataset = resolution.generate_dataset;
-  } catch (const RunError& error) {
-    plan.ending = classify_exception(error, plan.job);
-  }
-  return plan;
-}
-
-Plan plan_from_job(const RunArguments& arguments) {
-  Plan plan;
-  JobFile file = read_job_file(arguments.job_path);
-  plan.job = std::move(file.job);
-  // The machine's matter, not the job's: a launcher gives it for the node that it has chosen.
-  if (const int64_t threads = require_threads(arguments.selection); threads > 0) {
-    plan.job.device.threads = threads;
-  }
-  if (!file.edited.empty()) {
-    spdlog::info("{} was edited: {}; inputs and key of the result say so", arguments.job_path,
-                 join(file.edited));
-  }
-  const std::string& asked = arguments.backend.backend;
-  const std::string made_for = plan.job.inputs.value("backend", kBackendLibtorch);
-  if (!asked.empty() && asked != made_for) {
-    throw InputError({{{},
-                       0,
-                       "--backend",
-                       arguments.job_path + " was made for " + made_for,
-                       "no --backend, or a job that --backend " + asked + " --dry-run printed",
-                       {}}});
-  }
-  try {
-    if (made_for != kBackendSimulate) refuse_unfit_model(plan.job, arguments.job_path);
-  } catch (const RunError& error) {
-    plan.ending = classify_exception(error, plan.job);
-  }
-  return plan;
-}
-
-// A job has everything that these options say: beside it they would change nothing.
-void refuse_beside_job(const CLI::App& command) {
-  std::vector<Diagnostic> idle;
-  for (const char* option :
-       {"SPACE", "--set", "--experiment", "--entity", "--config", "--ado-ids", "--weights",
-        "--padding", "--ranks", "--gradient-sync", "--reduce-dtype", "--distribute-one-rank",
-        "--communication-timeout", "--sample-period"}) {
-    if (command.count(option) == 0) continue;
-    idle.push_back({{},
-                    0,
-                    option,
-                    "has no effect on a job, which is resolved already",
-                    "--job alone; edit the job, or measure a space",
-                    {}});
-  }
-  if (!idle.empty()) throw InputError(std::move(idle));
-}
-
-// What could not be written in the end is said before anything is measured.
-void require_folder_of(const std::string& trace) {
-  if (trace.empty()) return;
-  const std::filesystem::path folder = std::filesystem::absolute(trace).parent_path();
-  const bool writable = std::filesystem::is_directory(folder) &&
-                        ::access(folder.c_str(), W_OK) == 0 &&
-                        !std::filesystem::is_directory(trace);
-  if (writable) return;
-  throw InputError({{{},
-                     0,
-                     "--trace",
-                     "cannot write " + trace,
-                     "a file in a folder that exists and may be written to",
-                     {}}});
-}
-
-Plan make_plan(const RunArguments& arguments) {
-  Plan plan = arguments.job_path.empty() ? plan_from_space(arguments) : plan_from_job(arguments);
-  if (!arguments.trace.empty()) plan.job.trace_path = arguments.trace;
-  require_folder_of(plan.job.trace_path);
-  apply_save_options(arguments.save, arguments.output, plan.job);
-  return plan;
-}
 
 BackendChoice backend_of(const RunArguments& arguments, const TrainingJob& job, int sample = 1) {
   return {job.inputs.value("backend", kBackendLibtorch), arguments.backend.simulate, sample};
@@ -177,7 +37,7 @@ BackendChoice backend_of(const RunArguments& arguments, const TrainingJob& job, 
 class Session {
  public:
   Session(const RunArguments& arguments, const CommonOptions& common, InterruptWatcher& watcher,
-          Plan plan)
+          RunPlan plan)
       : arguments_(arguments),
         common_(common),
         watcher_(watcher),
@@ -334,38 +194,13 @@ class Session {
   const RunArguments& arguments_;
   const CommonOptions& common_;
   InterruptWatcher& watcher_;
-  Plan plan_;
+  RunPlan plan_;
   ResultPlace place_;
   MeasuringSession measuring_;
   LaunchedRun* launched_ = nullptr;
   std::mutex told_mutex_;
   std::optional<int> told_;  // the exit status
 };
-
-// A job may be printed for another machine: what `sweep --dry-run` says of this one is a note here.
-void note_what_is_not_here(const TrainingJob& job) {
-  if (job.inputs.value("backend", kBackendLibtorch) == kBackendSimulate) return;
-  std::string no_nvml;
-  const std::unique_ptr<Nvml> nvml = Nvml::load(&no_nvml);
-  try {
-    check_devices(job, nvml.get(), no_nvml, Catalog::shipped().gpus);
-  } catch (const RunError& error) {
-    spdlog::warn("not on this machine: {}: {}", to_string(error.code()), error.what());
-  }
-  if (const auto warning = memory_warning(job, memory_room(job, nvml.get()))) {
-    spdlog::warn("on this machine: {}", *warning);
-  }
-}
-
-int print_job(const Plan& plan) {
-  if (!plan.ending) {
-    std::cout << json_text(job_file(plan.job), 2) << "\n" << std::flush;
-    note_what_is_not_here(plan.job);
-    return 0;
-  }
-  spdlog::error("{}", reason_text(plan.ending->code, plan.ending->message, plan.ending->evidence));
-  return exit_code(makes_invalid(plan.ending->code) ? Status::kInvalid : Status::kFailed);
-}
 
 void warn_of_what_has_no_effect(const RunArguments& arguments, const TrainingJob& job) {
   if (const std::string unfit = unfit_for_measuring(); !unfit.empty()) {
@@ -392,8 +227,8 @@ int measure_and_keep(Session& session, OutputFormat format) {
 }
 
 // The job, as this rank of it understands its arguments. InputError.
-Plan plan_for_place(const RunArguments& arguments, const RankPlace& place) {
-  Plan plan = make_plan(arguments);
+RunPlan plan_for_place(const RunArguments& arguments, const RankPlace& place) {
+  RunPlan plan = make_run_plan(arguments);
   if (plan.job.device.kind == "cpu") plan.job.device.nodes = place.nodes;
   if (!plan.ending) require_fit(plan.job, place);
   return plan;
@@ -405,10 +240,10 @@ int run_launched(const RunArguments& arguments, const CommonOptions& common,
                  const RankPlace& place) {
   const bool leads = place.rank == 0;
   if (!leads) spdlog::default_logger()->sinks().front()->set_level(spdlog::level::off);
-  if (arguments.dry_run) return leads ? print_job(make_plan(arguments)) : 0;
+  if (arguments.dry_run) return leads ? print_job(make_run_plan(arguments)) : 0;
   InterruptWatcher watcher;
   OutputFormat format{};
-  Plan plan;
+  RunPlan plan;
   std::optional<LaunchedRun> launched;
   std::optional<Session> session;
   try {
@@ -457,7 +292,7 @@ int run(const RunArguments& arguments, const CommonOptions& common) {
     return run_launched(arguments, common, *place);
   const OutputFormat format = output_format(arguments.format);
   check_backend(arguments.backend);
-  Plan plan = make_plan(arguments);
+  RunPlan plan = make_run_plan(arguments);
   if (arguments.dry_run) return print_job(plan);
   warn_of_what_has_no_effect(arguments, plan.job);
   InterruptWatcher watcher;  // before all that starts threads
