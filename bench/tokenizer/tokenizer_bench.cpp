@@ -18,7 +18,7 @@
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
 #include "sftbench/data/dataset_catalog.h"
-#include "sftbench/data/tokenizer.h"
+#include "sftbench/tokenizer/tokenizer.h"
 
 namespace {
 

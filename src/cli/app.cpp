@@ -35,7 +35,7 @@
 #include "sftbench/cli/run.h"
 #include "sftbench/cli/sweep.h"
 #include "sftbench/cli/weights.h"
-#include "sftbench/launch/build_info.h"
+#include "sftbench/base/build_info.h"
 #include "sftbench/launch/child_request.h"
 #include "sftbench/launch/rank_request.h"
 #include "sftbench/results/key_lock.h"

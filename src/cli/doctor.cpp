@@ -17,7 +17,7 @@
 #include "sftbench/cli/app.h"
 #include "sftbench/cli/progress.h"
 #include "sftbench/data/dataset_catalog.h"
-#include "sftbench/launch/build_info.h"
+#include "sftbench/base/build_info.h"
 #include "sftbench/measure/host_info.h"
 #include "sftbench/measure/nvml.h"
 #include "sftbench/results/table.h"

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <string>
 
-#include "sftbench/hub/fetch.h"
+#include "sftbench/huggingface/fetch.h"
 
 namespace sftbench {
 

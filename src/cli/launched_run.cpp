@@ -8,7 +8,7 @@
 #include "cli/run_log.h"
 #include "sftbench/base/error.h"
 #include "sftbench/cli/app.h"
-#include "sftbench/launch/roce.h"
+#include "sftbench/cluster/roce.h"
 
 namespace sftbench {
 namespace {

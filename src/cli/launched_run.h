@@ -11,9 +11,9 @@
 
 #include "cli/measuring_session.h"
 #include "sftbench/launch/interrupt.h"
-#include "sftbench/launch/launched_ranks.h"
-#include "sftbench/launch/launcher_environment.h"
-#include "sftbench/launch/nccl_log.h"
+#include "sftbench/cluster/launched_ranks.h"
+#include "sftbench/cluster/launcher_environment.h"
+#include "sftbench/cluster/nccl_log.h"
 
 namespace sftbench {
 

@@ -13,7 +13,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/cli/app.h"
-#include "sftbench/launch/build_info.h"
+#include "sftbench/base/build_info.h"
 #include "sftbench/launch/child_reply.h"
 #include "sftbench/launch/child_request.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sftbench/launch/launched_ranks.h"
+#include "sftbench/cluster/launched_ranks.h"
 #include "sftbench/launch/ranked_engine.h"
 #include "sftbench/launch/run_job.h"
 #include "sftbench/plan/classify_error.h"

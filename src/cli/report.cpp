@@ -15,7 +15,7 @@
 #include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
-#include "sftbench/launch/build_info.h"
+#include "sftbench/base/build_info.h"
 #include "sftbench/results/compare.h"
 #include "sftbench/results/report.h"
 #include "sftbench/results/report_html.h"

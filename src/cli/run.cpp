@@ -22,7 +22,7 @@
 #include "sftbench/base/text.h"
 #include "sftbench/cli/app.h"
 #include "sftbench/cli/progress.h"
-#include "sftbench/launch/build_info.h"
+#include "sftbench/base/build_info.h"
 #include "sftbench/launch/interrupt.h"
 #include "sftbench/results/store.h"
 

@@ -18,7 +18,7 @@
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/cli/progress.h"
 #include "sftbench/cli/selection.h"
-#include "sftbench/launch/build_info.h"
+#include "sftbench/base/build_info.h"
 #include "sftbench/launch/cores.h"
 #include "sftbench/launch/interrupt.h"
 #include "sftbench/launch/memory_preflight.h"

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "sftbench/data/tokenizer.h"
+#include "sftbench/tokenizer/tokenizer.h"
 
 namespace sftbench {
 

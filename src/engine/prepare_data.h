@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "engine/step_batches.h"
-#include "sftbench/data/tokenizer.h"
-#include "sftbench/data/tokenizer_files.h"
+#include "sftbench/tokenizer/tokenizer.h"
+#include "sftbench/tokenizer/files.h"
 #include "sftbench/plan/training_job.h"
 
 namespace sftbench {

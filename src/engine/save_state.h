@@ -9,7 +9,7 @@
 
 #include "engine/trained_state.h"
 #include "sftbench/checkpoint/manifest.h"
-#include "sftbench/data/tokenizer_files.h"
+#include "sftbench/tokenizer/files.h"
 
 namespace sftbench {
 

@@ -1,7 +1,7 @@
 #include "sftbench/launch/engine_library.h"
 
 #include "sftbench/base/companion_library.h"
-#include "sftbench/launch/build_info.h"
+#include "sftbench/base/build_info.h"
 
 namespace sftbench {
 namespace {

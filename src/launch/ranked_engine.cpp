@@ -17,7 +17,7 @@
 #include "launch/child_process.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/json_text.h"
-#include "sftbench/launch/build_info.h"
+#include "sftbench/base/build_info.h"
 #include "sftbench/launch/child_end.h"
 #include "sftbench/launch/cores.h"
 #include "sftbench/launch/rank_reply.h"

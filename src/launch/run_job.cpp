@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "sftbench/base/clock.h"
-#include "sftbench/launch/build_info.h"
+#include "sftbench/base/build_info.h"
 #include "sftbench/launch/devices.h"
-#include "sftbench/launch/launcher_environment.h"
+#include "sftbench/cluster/launcher_environment.h"
 #include "sftbench/measure/host_info.h"
 #include "sftbench/measure/rank_metrics.h"
 #include "sftbench/measure/run_record.h"

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "ops/checks.h"
-#include "ops/cpu_dispatch.h"
-#include "ops/cpu_update_dispatch.h"
+#include "ops/cpu/dispatch.h"
+#include "ops/cpu/update_dispatch.h"
 #include "sftbench/base/torch.h"
 
 namespace sftbench::ops {

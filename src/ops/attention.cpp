@@ -4,9 +4,9 @@
 
 #include "ops/attention_impl.h"
 #include "ops/checks.h"
-#include "ops/cpu_dispatch.h"
+#include "ops/cpu/dispatch.h"
 #include "ops/dropout_mask.h"
-#include "ops/library_attention.h"
+#include "ops/aten/library_attention.h"
 #include "sftbench/base/torch.h"
 
 namespace sftbench::ops {

@@ -2,7 +2,7 @@
 
 #include "ops/blockwise_quantize_impl.h"
 #include "ops/checks.h"
-#include "ops/cpu_kernels.h"
+#include "ops/cpu/kernels.h"
 #include "sftbench/base/torch.h"
 
 namespace sftbench::ops {

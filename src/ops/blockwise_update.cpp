@@ -4,7 +4,7 @@
 
 #include "ops/blockwise_quantize_impl.h"
 #include "ops/checks.h"
-#include "ops/cpu_dispatch.h"
+#include "ops/cpu/dispatch.h"
 #include "sftbench/base/torch.h"
 
 namespace sftbench::ops {

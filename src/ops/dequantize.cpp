@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "ops/checks.h"
-#include "ops/cpu_dispatch.h"
+#include "ops/cpu/dispatch.h"
 #include "ops/dequantize_impl.h"
 #include "sftbench/base/torch.h"
 

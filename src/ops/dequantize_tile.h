@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "ops/cpu_kernels.h"
+#include "ops/cpu/kernels.h"
 
 namespace sftbench::ops {
 

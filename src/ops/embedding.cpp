@@ -1,7 +1,7 @@
 #include "sftbench/ops/embedding.h"
 
 #include "ops/checks.h"
-#include "ops/cpu_dispatch.h"
+#include "ops/cpu/dispatch.h"
 #include "ops/embedding_impl.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"

@@ -1,7 +1,7 @@
 #include "ops/gemm.h"
 
-#include "ops/gemm_cpu.h"
-#include "ops/gemm_onednn.h"
+#include "ops/cpu/gemm.h"
+#include "ops/cpu/gemm_onednn.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/matmul.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "ops/checks.h"
-#include "ops/cpu_dispatch.h"
+#include "ops/cpu/dispatch.h"
 #include "ops/shapes.h"
 #include "sftbench/base/torch.h"
 

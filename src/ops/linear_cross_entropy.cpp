@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ops/checks.h"
-#include "ops/cpu_dispatch.h"
+#include "ops/cpu/dispatch.h"
 #include "ops/cross_entropy_impl.h"
 #include "ops/gemm.h"
 #include "ops/shapes.h"

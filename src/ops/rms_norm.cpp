@@ -1,7 +1,7 @@
 #include "sftbench/ops/rms_norm.h"
 
 #include "ops/checks.h"
-#include "ops/cpu_dispatch.h"
+#include "ops/cpu/dispatch.h"
 #include "ops/rms_norm_impl.h"
 #include "ops/shapes.h"
 #include "sftbench/base/torch.h"

@@ -1,7 +1,7 @@
 #include "sftbench/ops/swiglu.h"
 
 #include "ops/checks.h"
-#include "ops/cpu_dispatch.h"
+#include "ops/cpu/dispatch.h"
 #include "ops/swiglu_impl.h"
 #include "sftbench/base/torch.h"
 

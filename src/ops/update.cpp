@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "ops/checks.h"
-#include "ops/cpu_dispatch.h"
-#include "ops/cpu_update_dispatch.h"
+#include "ops/cpu/dispatch.h"
+#include "ops/cpu/update_dispatch.h"
 #include "sftbench/base/torch.h"
 
 // The rules once more, on tensors.

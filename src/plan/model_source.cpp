@@ -9,7 +9,7 @@
 #include "sftbench/base/text.h"
 #include "sftbench/base/tokenizer_command.h"
 #include "sftbench/checkpoint/model_config.h"
-#include "sftbench/hub/cache.h"
+#include "sftbench/huggingface/cache.h"
 #include "sftbench/plan/job_file.h"
 #include "sftbench/plan/support.h"
 

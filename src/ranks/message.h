@@ -25,7 +25,7 @@ enum class MessageKind : uint8_t {
   kAccepted,   // from it: you belong here; wait for the others
   kRefused,    // code (none: a rank's usage error), message: go
   kWelcome,    // four texts per rank: all are there
-  // afterwards; `from` and `to` are rank 0's hub
+  // afterwards; `from` and `to` are rank 0's coordinator
   kAlive,     // to: where the rank is
   kGather,    // to: text
   kGathered,  // from: the texts of all ranks

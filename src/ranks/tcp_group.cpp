@@ -18,8 +18,8 @@ constexpr double kShortestAlivePeriodSeconds = 0.05;
 constexpr double kVerdictSeconds = 5;  // well above the grace period
 constexpr double kGoodbyeSeconds = 1;
 
-HubTimes times_of(const RankPlace& place) {
-  HubTimes times;
+CoordinatorTimes times_of(const RankPlace& place) {
+  CoordinatorTimes times;
   times.communication_timeout_s = place.communication_timeout_s;
   times.alive_period_s = std::clamp(place.communication_timeout_s / 4, kShortestAlivePeriodSeconds,
                                     kLongestAlivePeriodSeconds);
@@ -34,8 +34,8 @@ TcpGroup::TcpGroup(RankPlace place, Meeting meeting)
       times_(times_of(place_)),
       wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       connections_(std::move(meeting.connections)),
-      hub_heard_s_(steady_seconds()) {
-  if (place_.rank == 0) hub_.emplace(place_.world_size, times_, hub_heard_s_);
+      coordinator_heard_s_(steady_seconds()) {
+  if (place_.rank == 0) coordinator_.emplace(place_.world_size, times_, coordinator_heard_s_);
   thread_ = std::thread([this] { serve(); });
 }
 
@@ -199,7 +199,8 @@ void TcpGroup::wait() const {
     const bool writes = connection->has_to_write();
     fds.push_back({connection->fd(), static_cast<short>(writes ? POLLIN | POLLOUT : POLLIN), 0});
   }
-  const double due_s = std::min(next_alive_s_, hub_ ? hub_->due_s() : next_alive_s_);
+  const double due_s =
+      std::min(next_alive_s_, coordinator_ ? coordinator_->due_s() : next_alive_s_);
   const double left_ms = std::ceil((due_s - steady_seconds()) * 1000);
   ::poll(fds.data(), fds.size(), static_cast<int>(std::clamp(left_ms, 0.0, 1e6)));
   eventfd_t count = 0;
@@ -213,8 +214,8 @@ void TcpGroup::take_from(size_t connection) {
   try {
     open = connections_[connection]->receive(messages);
     for (const Message& message : messages) {
-      if (hub_) {
-        hub_->receive(static_cast<int>(connection), message, steady_seconds());
+      if (coordinator_) {
+        coordinator_->receive(static_cast<int>(connection), message, steady_seconds());
       } else {
         hear(message);
       }
@@ -228,8 +229,8 @@ void TcpGroup::take_from(size_t connection) {
 
 void TcpGroup::lose(size_t connection, const std::string& why) {
   connections_[connection].reset();
-  if (hub_) {
-    hub_->lose(static_cast<int>(connection), steady_seconds(), why);
+  if (coordinator_) {
+    coordinator_->lose(static_cast<int>(connection), steady_seconds(), why);
     return;
   }
   const std::lock_guard lock(mutex_);
@@ -243,16 +244,16 @@ void TcpGroup::lose(size_t connection, const std::string& why) {
 }
 
 void TcpGroup::deliver(const Message& message) {
-  if (hub_) {
-    hub_->receive(0, message, steady_seconds());
+  if (coordinator_) {
+    coordinator_->receive(0, message, steady_seconds());
   } else if (connections_.front()) {
     connections_.front()->send(message);
   }
 }
 
 void TcpGroup::deliver_letters() {
-  if (!hub_) return;
-  for (Hub::Letter& letter : hub_->take_letters()) {
+  if (!coordinator_) return;
+  for (Coordinator::Letter& letter : coordinator_->take_letters()) {
     const auto to = static_cast<size_t>(letter.to);
     if (to == 0) {
       hear(letter.message);
@@ -263,7 +264,7 @@ void TcpGroup::deliver_letters() {
 }
 
 void TcpGroup::hear(const Message& message) {
-  hub_heard_s_ = steady_seconds();
+  coordinator_heard_s_ = steady_seconds();
   const std::lock_guard lock(mutex_);
   switch (message.kind) {
     case MessageKind::kGathered:
@@ -289,21 +290,21 @@ void TcpGroup::hear(const Message& message) {
 }
 
 void TcpGroup::keep_alive(double now_s) {
-  if (hub_) hub_->tick(now_s);
+  if (coordinator_) coordinator_->tick(now_s);
   if (now_s < next_alive_s_) return;
   next_alive_s_ = now_s + times_.alive_period_s;
   Message alive = {MessageKind::kAlive, {}};
   {
     const std::lock_guard lock(mutex_);
     alive.parts = {where_};
-    if (hub_) whereabouts_ = hub_->whereabouts();
+    if (coordinator_) whereabouts_ = coordinator_->whereabouts();
   }
-  if (hub_) hub_->receive(0, alive, now_s);
+  if (coordinator_) coordinator_->receive(0, alive, now_s);
   for (const auto& connection : connections_) {
     // Who does not read gets no more of them.
     if (connection && !connection->has_to_write()) connection->send(alive);
   }
-  if (hub_ || now_s - hub_heard_s_ <= times_.communication_timeout_s) return;
+  if (coordinator_ || now_s - coordinator_heard_s_ <= times_.communication_timeout_s) return;
   RankFailure failure = {0,
                          ReasonCode::kNccl,
                          "no sign of life for " + seconds_text(times_.communication_timeout_s),

@@ -1,6 +1,6 @@
-// A RankGroup over TCP: one connection from each rank to rank 0, whose hub completes what the ranks
-// begin together. A thread of its own reads and writes, keeps up the signs of life, and notices
-// when the other side falls silent or is gone; calls of other threads hand it messages and wait.
+// A RankGroup over TCP: one connection from each rank to rank 0, whose coordinator completes what
+// the ranks begin together. A thread of its own reads and writes, keeps up the signs of life, and
+// notices when the other side falls silent or is gone; calls of other threads hand it messages and wait.
 #pragma once
 
 #include <condition_variable>
@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "ranks/hub.h"
+#include "ranks/coordinator.h"
 #include "ranks/rendezvous.h"
 #include "sftbench/base/owned_fd.h"
 
@@ -46,22 +46,22 @@ class TcpGroup : public RankGroup {
   void wait() const;
   void take_from(size_t connection);
   void lose(size_t connection, const std::string& why);
-  void deliver(const Message& message);  // to the hub, which may be here
+  void deliver(const Message& message);  // to the coordinator, which may be here
   void deliver_letters();
-  void hear(const Message& message);  // from the hub
+  void hear(const Message& message);  // from the coordinator
   void keep_alive(double now_s);
   void call_waker();
   void settle(const RankFailure& failure);
 
   const RankPlace place_;
   const std::vector<RankInfo> ranks_;
-  const HubTimes times_;
+  const CoordinatorTimes times_;
   OwnedFd wake_fd_;
 
   // The service thread's alone.
   std::vector<std::unique_ptr<Connection>> connections_;  // as in Meeting; none: gone, or this rank
-  std::optional<Hub> hub_;                                // rank 0's
-  double hub_heard_s_ = 0;
+  std::optional<Coordinator> coordinator_;                                // rank 0's
+  double coordinator_heard_s_ = 0;
   double next_alive_s_ = 0;
   bool woken_ = false;
 

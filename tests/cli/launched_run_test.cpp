@@ -23,7 +23,7 @@
 #include "sftbench/base/clock.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
-#include "sftbench/launch/build_info.h"
+#include "sftbench/base/build_info.h"
 #include "sftbench/results/key_lock.h"
 
 namespace sftbench {

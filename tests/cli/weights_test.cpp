@@ -4,9 +4,9 @@
 #include <signal.h>
 
 #include "cli/program.h"
-#include "hub/fake_hub.h"
+#include "huggingface/fake_hub.h"
 #include "sftbench/base/file.h"
-#include "sftbench/hub/cache.h"
+#include "sftbench/huggingface/cache.h"
 
 namespace sftbench {
 namespace {

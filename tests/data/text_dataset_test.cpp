@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "data/golden.h"
-#include "data/golden_tokenizer.h"
+#include "tokenizer/golden_tokenizer.h"
 #include "sftbench/data/micro_batch.h"
 #include "sftbench/data/text_generator.h"
 #include "sftbench/data/token_count.h"

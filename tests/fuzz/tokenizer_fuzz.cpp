@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "sftbench/base/error.h"
-#include "sftbench/data/tokenizer.h"
+#include "sftbench/tokenizer/tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size_bytes) {
   const std::string_view input(reinterpret_cast<const char*>(data), size_bytes);

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "sftbench/base/error.h"
-#include "sftbench/launch/build_info.h"
+#include "sftbench/base/build_info.h"
 
 namespace sftbench {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "ops/gemm_cpu.h"
+#include "ops/cpu/gemm.h"
 #include "ops/op_test_support.h"
 
 namespace sftbench::ops {

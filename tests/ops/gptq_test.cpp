@@ -5,7 +5,7 @@
 #include <cstring>
 #include <map>
 
-#include "ops/cpu_kernels.h"
+#include "ops/cpu/kernels.h"
 #include "ops/dequantize_impl.h"
 #include "ops/op_test_support.h"
 #include "sftbench/base/file.h"

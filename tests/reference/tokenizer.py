@@ -11,7 +11,7 @@
   tokenizer.py variants                   variants.json: ids of trained tokenizers with other steps around the model
   tokenizer.py special SHARED            what transformers makes of fms-hf-tuning's special tokens
 
-The 10,000 strings are not stored: `Strings` below and in tests/data/tokenizer_golden_test.cpp draw the same ones.
+The 10,000 strings are not stored: `Strings` below and in tests/tokenizer/golden_test.cpp draw the same ones.
 Made with tokenizers 0.23.3, transformers 5.23, Python 3.11.
 """
 import inspect

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "sftbench/base/json.h"
-#include "sftbench/launch/launcher_environment.h"
-#include "sftbench/launch/roce.h"
+#include "sftbench/cluster/launcher_environment.h"
+#include "sftbench/cluster/roce.h"
 
 namespace sftbench {
 

@@ -16,7 +16,7 @@
 #include "sftbench/base/work_count.h"
 #include "sftbench/data/jsonl.h"
 #include "sftbench/data/token_cache.h"
-#include "sftbench/data/tokenizer.h"
+#include "sftbench/tokenizer/tokenizer.h"
 
 namespace sftbench {
 

@@ -10,7 +10,7 @@
 #include "sftbench/data/jsonl.h"
 #include "sftbench/data/parquet_library.h"
 #include "sftbench/data/token_cache.h"
-#include "sftbench/data/tokenizer.h"
+#include "sftbench/tokenizer/tokenizer.h"
 
 namespace sftbench {
 

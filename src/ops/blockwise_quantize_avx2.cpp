@@ -1,9 +1,0 @@
-// Block-wise quantized steps for AVX2 and FMA.
-#include <immintrin.h>
-
-#include "ops/blockwise_quantize_impl.h"
-
-#pragma GCC target("avx2,fma,bmi,bmi2,f16c")
-#define SFTBENCH_ISA avx2
-#define SFTBENCH_HAS_AVX2
-#include "ops/blockwise_quantize_kernels.h"

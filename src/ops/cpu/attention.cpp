@@ -1,0 +1,191 @@
+#include <algorithm>
+#include <functional>
+
+#include "ops/attention_impl.h"
+#include "ops/cpu/dispatch.h"
+#include "ops/dropout_mask.h"
+#include "sftbench/base/torch.h"
+
+namespace sftbench::ops {
+namespace {
+
+using torch::Tensor;
+
+// Floats, held by a tensor so that they come from the allocator that the process has chosen.
+Tensor buffer(int64_t numel) {
+  return torch::empty({numel}, torch::kFloat32);
+}
+
+// One call as problems for the kernels: all rows are one problem; of a packed row each sequence is
+// one, since it lies in memory as a row of its own would. Their tasks are dealt out together.
+class Problems {
+ public:
+  Problems(const Tensor& q, const Tensor& k, const Tensor& v, double scale, int64_t window,
+           const std::vector<int64_t>& offsets, const Dropout& dropout)
+      : offsets_(offsets.empty() ? std::vector<int64_t>{0, q.size(1)} : offsets) {
+    for (size_t i = 0; i + 1 < offsets_.size(); ++i) {
+      AttentionProblem& problem = problems_.emplace_back();
+      problem.batch = q.size(0);
+      problem.length = offsets_[i + 1] - offsets_[i];
+      problem.heads = q.size(2);
+      problem.kv_heads = k.size(2);
+      problem.dim = q.size(3);
+      problem.window = window;
+      problem.scale = static_cast<float>(scale);
+      problem.parts = 1;
+      problem.drop_threshold = drop_threshold(dropout.probability);
+      problem.kept_scale = static_cast<float>(kept_scale_of(problem.drop_threshold));
+      problem.drop_seed = dropout.seed;
+      problem.first_position = offsets_[i];
+      problem.row_length = q.size(1);
+      kv_heads_ += heads_of(problem);
+    }
+    place(&AttentionProblem::q, q);
+    place(&AttentionProblem::k, k);
+    place(&AttentionProblem::v, v);
+  }
+
+  int64_t kv_heads() const { return kv_heads_; }  // of all rows and sequences
+
+  // A tensor [B, S, heads, D], or lse with its S x H numbers by sequence.
+  template <class Pointer>
+  void place(Pointer AttentionProblem::*member, const Tensor& tensor) {
+    const int64_t position_numel =
+        problems_.front().batch == 1 ? tensor.numel() / offsets_.back() : 0;
+    for (size_t i = 0; i < problems_.size(); ++i) {
+      problems_[i].*member =
+          reinterpret_cast<Pointer>(element(tensor, offsets_[i] * position_numel));
+    }
+  }
+
+  // Packed copies, or partial sums, of all keys or values; the caller keeps them alive.
+  template <class Pointer>
+  Tensor allocate(Pointer AttentionProblem::*member, bool by_part = false) {
+    int64_t numel = 0;
+    for (const AttentionProblem& problem : problems_) numel += packed_numel(problem, by_part);
+    const Tensor memory = by_part ? buffer(numel).zero_() : buffer(numel);
+    int64_t at = 0;
+    for (AttentionProblem& problem : problems_) {
+      problem.*member = reinterpret_cast<Pointer>(element(memory, at));
+      at += packed_numel(problem, by_part);
+    }
+    return memory;
+  }
+
+  void set_parts(int64_t most) {
+    for (AttentionProblem& problem : problems_) problem.parts = std::min(problem.tiles(), most);
+  }
+
+  // kernel(problem, kv head, tile) for every tile.
+  template <class Kernel>
+  void for_each_tile(const Kernel& kernel) const {
+    const std::vector<int64_t> ends = task_ends(&AttentionProblem::tiles);
+    at::parallel_for(0, ends.back(), 4, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const auto [problem, index] = task(ends, i);
+        kernel(problem, index % heads_of(problem), index / heads_of(problem));
+      }
+    });
+  }
+
+  // kernel(problem, kv head, index, scratch) for every index that `count` gives a key/value head,
+  // the last one first: it sees the most keys.
+  template <class Count, class Kernel>
+  void for_each_task(Count count, const Kernel& kernel) const {
+    const std::vector<int64_t> ends = task_ends(count);
+    const int64_t scratch_numel = attention_scratch_numel(problems_.front());
+    const Tensor scratch = buffer(scratch_numel * at::get_num_threads());
+    parallel_tasks(ends.back(), [&](int64_t i, int64_t thread) {
+      const auto [problem, index] = task(ends, i);
+      const int64_t heads = heads_of(problem);
+      kernel(problem, index % heads, std::invoke(count, problem) - 1 - index / heads,
+             scratch.data_ptr<float>() + thread * scratch_numel);
+    });
+  }
+
+ private:
+  struct Task {
+    const AttentionProblem& problem;
+    int64_t index;  // among the problem's
+  };
+
+  static int64_t heads_of(const AttentionProblem& problem) {
+    return problem.batch * problem.kv_heads;
+  }
+
+  static int64_t packed_numel(const AttentionProblem& problem, bool by_part) {
+    return heads_of(problem) * problem.packed_numel() * (by_part ? problem.parts : 1);
+  }
+
+  template <class Count>
+  std::vector<int64_t> task_ends(Count count) const {
+    std::vector<int64_t> ends;
+    for (const AttentionProblem& problem : problems_) {
+      ends.push_back((ends.empty() ? 0 : ends.back()) +
+                     heads_of(problem) * std::invoke(count, problem));
+    }
+    return ends;
+  }
+
+  Task task(const std::vector<int64_t>& ends, int64_t i) const {
+    const auto end = std::upper_bound(ends.begin(), ends.end(), i);
+    const int64_t begin = end == ends.begin() ? 0 : *(end - 1);
+    return {problems_[static_cast<size_t>(end - ends.begin())], i - begin};
+  }
+
+  std::vector<int64_t> offsets_;
+  std::vector<AttentionProblem> problems_;
+  int64_t kv_heads_ = 0;
+};
+
+std::pair<Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
+                                  int64_t window, const std::vector<int64_t>& offsets,
+                                  const Dropout& dropout) {
+  const CpuKernels& kernels = cpu_kernels(q);
+  Tensor output = torch::empty_like(q);
+  Tensor lse = torch::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(torch::kFloat32));
+  if (q.numel() == 0) return {output, lse};
+  Problems problems(q, k, v, scale, window, offsets, dropout);
+  problems.place(&AttentionProblem::output, output);
+  problems.place(&AttentionProblem::lse, lse);
+  const Tensor k_transposed = problems.allocate(&AttentionProblem::k_transposed);
+  const Tensor v_natural = problems.allocate(&AttentionProblem::v_natural);
+  problems.for_each_tile(kernels.attention_pack);
+  problems.for_each_task(&AttentionProblem::tiles, kernels.attention_forward);
+  return {output, lse};
+}
+
+std::array<Tensor, 3> backward(const Tensor& output_gradient, const Tensor& q, const Tensor& k,
+                               const Tensor& v, const Tensor& output, const Tensor& lse,
+                               double scale, int64_t window, const std::vector<int64_t>& offsets,
+                               const Dropout& dropout) {
+  const CpuKernels& kernels = cpu_kernels(q);
+  const Tensor dq = torch::empty_like(q), dk = torch::empty_like(k), dv = torch::empty_like(v);
+  if (q.numel() == 0) return {dq, dk, dv};
+  Problems problems(q, k, v, scale, window, offsets, dropout);
+  problems.place(&AttentionProblem::output, output);
+  problems.place(&AttentionProblem::output_gradient, output_gradient);
+  problems.place(&AttentionProblem::lse, lse);
+  problems.place(&AttentionProblem::dq, dq);
+  problems.place(&AttentionProblem::dk, dk);
+  problems.place(&AttentionProblem::dv, dv);
+  // Enough tasks to keep a machine busy, few enough that their partial sums stay small. A function
+  // of the shape only, so that results do not depend on the number of threads.
+  constexpr int64_t kTasks = 12;
+  problems.set_parts((kTasks + problems.kv_heads() - 1) / problems.kv_heads());
+  const Tensor k_transposed = problems.allocate(&AttentionProblem::k_transposed);
+  const Tensor v_transposed = problems.allocate(&AttentionProblem::v_transposed);
+  const Tensor k_natural = problems.allocate(&AttentionProblem::k_natural);
+  const Tensor dk_parts = problems.allocate(&AttentionProblem::dk_parts, /*by_part=*/true);
+  const Tensor dv_parts = problems.allocate(&AttentionProblem::dv_parts, /*by_part=*/true);
+  problems.for_each_tile(kernels.attention_pack);
+  problems.for_each_task(&AttentionProblem::parts, kernels.attention_backward);
+  problems.for_each_tile(kernels.attention_reduce);
+  return {dq, dk, dv};
+}
+
+}  // namespace
+
+const AttentionImpl kAttentionCpu{forward, backward};
+
+}  // namespace sftbench::ops

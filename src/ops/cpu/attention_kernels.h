@@ -1,0 +1,365 @@
+// Causal attention on tiles of 64 queries x 64 keys, forward and backward (Dao 2023,
+// FlashAttention-2). See cpu_simd.h for how this file is compiled.
+#pragma once
+
+#include "ops/cpu/tile_products.h"
+#include "ops/random_bits.h"
+
+namespace sftbench::ops::SFTBENCH_ISA {
+
+constexpr float kInfinity = __builtin_inff();
+
+// --- geometry -------------------------------------------------------------------------------------
+
+// Where one key/value head of one sequence lies.
+struct Head {
+  const AttentionProblem& problem;
+  int64_t sequence, kv_head;
+
+  Head(const AttentionProblem& p, int64_t kv_head_index)
+      : problem(p), sequence(kv_head_index / p.kv_heads), kv_head(kv_head_index % p.kv_heads) {}
+
+  int64_t group() const { return problem.heads / problem.kv_heads; }
+  int64_t count(int64_t tile) const { return smaller(kTile, problem.length - tile * kTile); }
+  // Those of a tile of queries that are computed: the last tile may end early.
+  int64_t computed_rows(int64_t tile) const { return round_up(count(tile), SFTBENCH_BLOCK_ROWS); }
+  int64_t first_key_tile(int64_t tile) const {
+    return problem.window == 0 ? 0 : larger(0, tile * kTile - problem.window + 1) / kTile;
+  }
+  // Whether a query of the tile does not see a key of the key tile.
+  bool cuts(int64_t tile, int64_t key_tile) const {
+    return key_tile == tile ||
+           (problem.window != 0 && (tile - key_tile + 1) * kTile > problem.window);
+  }
+  int64_t offset(int64_t tile, int64_t heads, int64_t head) const {
+    return ((sequence * problem.length + tile * kTile) * heads + head) * problem.dim;
+  }
+  template <class T>
+  Rows<T> rows(const void* tensor, int64_t tile, int64_t heads, int64_t head) const {
+    return {static_cast<const T*>(tensor) + offset(tile, heads, head), heads * problem.dim,
+            count(tile), problem.dim, problem.padded_dim()};
+  }
+  template <class Units>
+  static int64_t packed(const AttentionProblem& p) {
+    return kTile * p.padded_dim() / Units::kPer;  // units of a tile
+  }
+};
+
+// Of the first `keys` of a tile, those that the query does not see get scores of -infinity.
+SFTBENCH_INLINE void hide_keys(const AttentionProblem& p, int64_t query, int64_t key_tile,
+                               int64_t keys, float* scores) {
+  const int64_t first = p.window == 0 ? 0 : query - p.window + 1 - key_tile * kTile;
+  const int64_t end = query + 1 - key_tile * kTile;
+  for (int64_t j = 0; j < smaller(first, keys); ++j) scores[j] = -kInfinity;
+  for (int64_t j = larger(end, 0); j < keys; ++j) scores[j] = -kInfinity;
+}
+
+// What dropout multiplies the probabilities of one query with: 0, or the factor that keeps their
+// expectation. Four neighboring keys share a random number (dropout_mask.h).
+SFTBENCH_INLINE void keep_keys(const Head& head, int64_t query_head, int64_t query,
+                               int64_t key_tile, float* kept) {
+  constexpr int64_t kShare = 4, kWords = kTile / kShare;
+  const AttentionProblem& p = head.problem;
+  const int64_t row =
+      (head.sequence * p.heads + query_head) * p.row_length + p.first_position + query;
+  const int64_t first = row * ((p.row_length + kShare - 1) / kShare) + key_tile * kWords;
+  uint64_t words[kWords];
+  for (int64_t i = 0; i < kWords; ++i) {
+    words[i] = random_bits(p.drop_seed, static_cast<uint64_t>(first + i));
+  }
+  uint16_t lanes[kTile];
+  __builtin_memcpy(lanes, words, sizeof lanes);
+  for (int64_t j = 0; j < kTile; ++j) kept[j] = lanes[j] >= p.drop_threshold ? p.kept_scale : 0.0f;
+}
+
+// Writes rows [tile rows, D] of floats times a factor per row into the tensor.
+template <class T>
+void write_rows(const Head& head, void* tensor, int64_t tile, int64_t heads, int64_t index,
+                const float* values, const float* factors) {
+  T* out = static_cast<T*>(tensor) + head.offset(tile, heads, index);
+  const AttentionProblem& p = head.problem;
+  for (int64_t row = 0; row < head.count(tile); ++row) {
+    const float factor = factors == nullptr ? 1.0f : factors[row];
+    sweep(
+        p.dim, [&](int64_t i, auto n) __attribute__((always_inline)) {
+          store(out + row * heads * p.dim + i, load(values + row * p.padded_dim() + i, n) * factor,
+                n);
+        });
+  }
+}
+
+template <class Units, class T>
+void attention_pack(const AttentionProblem& p, int64_t kv_head_index, int64_t tile) {
+  const Head head(p, kv_head_index);
+  const int64_t at = (kv_head_index * p.tiles() + tile) * Head::packed<Units>(p);
+  const Rows<T> k = head.rows<T>(p.k, tile, p.kv_heads, head.kv_head);
+  const Rows<T> v = head.rows<T>(p.v, tile, p.kv_heads, head.kv_head);
+  pack_transposed<Units>(k, p.k_transposed + at);
+  if (p.k_natural != nullptr) pack_natural<Units>(k, kTile, p.k_natural + at);
+  if (p.v_natural != nullptr) pack_natural<Units>(v, kTile, p.v_natural + at);
+  if (p.v_transposed != nullptr) pack_transposed<Units>(v, p.v_transposed + at);
+}
+
+// --- forward --------------------------------------------------------------------------------------
+
+// Rows of probabilities are formed in registers, in steps of the padding.
+constexpr int64_t kStep = AttentionProblem::kLanes;
+
+template <int64_t kSteps>
+struct Vectors {
+  static constexpr int64_t value = kSteps * kStep / kLanes;
+};
+
+struct RunningSoftmax {
+  float top[kTile];
+  F total[kTile];  // by lane, added up at the end
+};
+
+// Turns the first kVectors of a row of scores into probabilities relative to the running maximum;
+// rescales what was summed before. Of dropout's factors there are as many, or there is no dropout.
+template <class Units, int64_t kVectors>
+SFTBENCH_INLINE void soften_row(const float* scores, float scale, int64_t dim, const float* kept,
+                                uint32_t* probabilities, float& running_top, F& running_total,
+                                float* output) {
+  F v[kVectors];
+  F largest = splat(-kInfinity);
+  for (int64_t j = 0; j < kVectors; ++j) {
+    v[j] = load(scores + j * kLanes) * scale;
+    largest = maximum(largest, v[j]);
+  }
+  float top = maximum(largest);
+  top = top > running_top ? top : running_top;
+  const float base = top == -kInfinity ? 0.0f : top;
+  const float correction = exponential(splat(running_top - base))[0];
+  running_top = top;
+  running_total *= correction;
+  for (int64_t j = 0; j < kVectors; ++j) {
+    v[j] = exponential(v[j] - base);
+    running_total += v[j];
+    if (kept != nullptr) v[j] *= load(kept + j * kLanes);
+    put_units<Units>(probabilities + j * kLanes / Units::kPer, v[j]);
+  }
+  if (correction == 1.0f) return;
+  for (int64_t i = 0; i < dim; i += kLanes) store(output + i, load(output + i) * correction);
+}
+
+template <class Units, bool kDrops>
+void soften(const Head& head, int64_t query_head, int64_t tile, int64_t key_tile, float* scores,
+            uint32_t* probabilities, RunningSoftmax& running, float* output) {
+  const AttentionProblem& p = head.problem;
+  const bool cut = head.cuts(tile, key_tile);
+  for (int64_t row = 0; row < head.computed_rows(tile); ++row) {
+    const int64_t keys = tile == key_tile ? round_up(row + 1, kStep) : kTile;
+    float* s = scores + row * kTile;
+    if (cut) hide_keys(p, tile * kTile + row, key_tile, keys, s);
+    float kept[kDrops ? kTile : 1];
+    if constexpr (kDrops) keep_keys(head, query_head, tile * kTile + row, key_tile, kept);
+    const auto soften_vectors = [&](auto vectors) __attribute__((always_inline)) {
+      soften_row<Units, decltype(vectors)::value>(
+          s, p.scale, p.padded_dim(), kDrops ? kept : nullptr,
+          probabilities + row * kTile / Units::kPer, running.top[row], running.total[row],
+          output + row * p.padded_dim());
+    };
+    static_assert(kTile == 4 * kStep);
+    switch (keys / kStep) {
+      case 1:
+        soften_vectors(Vectors<1>());
+        break;
+      case 2:
+        soften_vectors(Vectors<2>());
+        break;
+      case 3:
+        soften_vectors(Vectors<3>());
+        break;
+      default:
+        soften_vectors(Vectors<4>());
+    }
+  }
+}
+
+template <class Units, class T>
+void attention_forward(const AttentionProblem& p, int64_t kv_head_index, int64_t tile,
+                       float* scratch) {
+  const Head head(p, kv_head_index);
+  const int64_t dim = p.padded_dim(), packed = Head::packed<Units>(p);
+  const int64_t dim_units = dim / Units::kPer, tile_units = kTile / Units::kPer;
+  const int64_t rows = head.computed_rows(tile);
+  uint32_t* q = reinterpret_cast<uint32_t*>(scratch);
+  uint32_t* probabilities = q + kTile * dim;
+  float* scores = scratch + kTile * dim + kTile * kTile;
+  float* output = scores + kTile * kTile;
+  RunningSoftmax running;
+  for (int64_t member = 0; member < head.group(); ++member) {
+    const int64_t query_head = head.kv_head * head.group() + member;
+    pack_rows<Units>(head.rows<T>(p.q, tile, p.heads, query_head), rows, q);
+    for (int64_t row = 0; row < rows; ++row) {
+      running.top[row] = -kInfinity;
+      running.total[row] = splat(0);
+    }
+    for (int64_t i = 0; i < rows * dim; i += kLanes) store(output + i, splat(0));
+    for (int64_t key_tile = head.first_key_tile(tile); key_tile <= tile; ++key_tile) {
+      const int64_t at = (kv_head_index * p.tiles() + key_tile) * packed;
+      const bool diagonal = key_tile == tile;
+      (diagonal ? multiply<Units, Need::kColumnsToRow>
+                : multiply<Units, Need::kAll>)({q, dim_units, 1}, p.k_transposed + at, rows, kTile,
+                                               dim_units, scores, false);
+      (p.drop_threshold > 0 ? soften<Units, true>
+                            : soften<Units, false>)(head, query_head, tile, key_tile, scores,
+                                                    probabilities, running, output);
+      (diagonal ? multiply<Units, Need::kUnitsToRow>
+                : multiply<Units, Need::kAll>)({probabilities, tile_units, 1}, p.v_natural + at,
+                                               rows, dim, tile_units, output, true);
+    }
+    float inverse[kTile];
+    float* lse = p.lse + (head.sequence * p.heads + query_head) * p.length + tile * kTile;
+    for (int64_t row = 0; row < head.count(tile); ++row) {
+      const float total = sum(running.total[row]);
+      inverse[row] = 1.0f / total;
+      lse[row] = running.top[row] + __builtin_logf(total);
+    }
+    write_rows<T>(head, p.output, tile, p.heads, query_head, output, inverse);
+  }
+}
+
+// --- backward -------------------------------------------------------------------------------------
+
+// Recomputes the probabilities of a tile from the log-sum-exp and forms the gradient of the scores;
+// each in the layout of its product.
+struct ScoreTiles {
+  float *scores, *d_probabilities;
+  uint32_t *probabilities_pairs, *d_scores_pairs;  // units along queries
+  uint32_t* d_scores_rows;                         // units along keys
+};
+
+template <class Units, bool kDrops>
+void differentiate(const Head& head, int64_t query_head, int64_t tile, int64_t key_tile,
+                   const float* lse, const float* delta, const ScoreTiles& t) {
+  const AttentionProblem& p = head.problem;
+  const bool cut = head.cuts(tile, key_tile);
+  for (int64_t row = 0; row < head.computed_rows(tile); row += 2) {
+    const int64_t keys = tile == key_tile ? round_up(row + 2, kLanes) : kTile;
+    if (cut) {
+      hide_keys(p, tile * kTile + row, key_tile, keys, t.scores + row * kTile);
+      hide_keys(p, tile * kTile + row + 1, key_tile, keys, t.scores + (row + 1) * kTile);
+    }
+    float kept[kDrops ? 2 * kTile : 1];
+    if constexpr (kDrops) {
+      keep_keys(head, query_head, tile * kTile + row, key_tile, kept);
+      keep_keys(head, query_head, tile * kTile + row + 1, key_tile, kept + kTile);
+    }
+    for (int64_t j = 0; j < keys; j += kLanes) {
+      F probability[2], d_score[2];
+      for (int64_t r = 0; r < 2; ++r) {
+        const int64_t at = (row + r) * kTile + j;
+        probability[r] = exponential(load(t.scores + at) * p.scale - lse[row + r]);
+        F d_probability = load(t.d_probabilities + at);
+        if constexpr (kDrops) d_probability *= load(kept + r * kTile + j);
+        d_score[r] = probability[r] * (d_probability - delta[row + r]) * p.scale;
+        if constexpr (kDrops) probability[r] *= load(kept + r * kTile + j);
+        if constexpr (Units::kPer == 2) put_units<Units>(t.d_scores_rows + at / 2, d_score[r]);
+      }
+      const int64_t at = row / Units::kPer * kTile + j;
+      put_two_rows<Units>(t.probabilities_pairs + at, kTile, probability[0], probability[1]);
+      put_two_rows<Units>(t.d_scores_pairs + at, kTile, d_score[0], d_score[1]);
+    }
+  }
+}
+
+// delta = sum(output * its gradient) per query: what the softmax's backward subtracts.
+template <class T>
+void row_statistics(const Head& head, int64_t tile, int64_t query_head, float* lse, float* delta) {
+  const AttentionProblem& p = head.problem;
+  const Rows<T> out = head.rows<T>(p.output, tile, p.heads, query_head);
+  const Rows<T> gradient = head.rows<T>(p.output_gradient, tile, p.heads, query_head);
+  const float* from = p.lse + (head.sequence * p.heads + query_head) * p.length + tile * kTile;
+  for (int64_t row = 0; row < head.computed_rows(tile); ++row) {
+    F total = splat(0);
+    for (int64_t i = 0; i < p.padded_dim(); i += kLanes)
+      total += out.at(row, i) * gradient.at(row, i);
+    delta[row] = sum(total);
+    lse[row] = row < head.count(tile) ? from[row] : kInfinity;  // rows past the end: probability 0
+  }
+}
+
+template <class Units, class T>
+void attention_backward(const AttentionProblem& p, int64_t kv_head_index, int64_t part,
+                        float* scratch) {
+  const Head head(p, kv_head_index);
+  const int64_t dim = p.padded_dim(), packed = Head::packed<Units>(p), tile_numel = kTile * dim;
+  const int64_t dim_units = dim / Units::kPer, tile_units = kTile / Units::kPer;
+  uint32_t* q_rows = reinterpret_cast<uint32_t*>(scratch);
+  uint32_t* q_natural = q_rows + tile_numel;
+  uint32_t* gradient_rows = q_natural + tile_numel;
+  uint32_t* gradient_natural = gradient_rows + tile_numel;
+  float* dq = scratch + 4 * tile_numel;
+  float* tiles = dq + tile_numel;
+  float* lse = tiles + 5 * kTile * kTile;
+  float* delta = lse + kTile;
+  ScoreTiles t{tiles, tiles + kTile * kTile, reinterpret_cast<uint32_t*>(tiles + 2 * kTile * kTile),
+               reinterpret_cast<uint32_t*>(tiles + 3 * kTile * kTile),
+               reinterpret_cast<uint32_t*>(tiles + 4 * kTile * kTile)};
+  // The transposed left operand over queries; over keys the same tile in floats, a second copy in
+  // pairs.
+  const LeftOperand d_scores = Units::kPer == 1 ? LeftOperand{t.d_scores_pairs, kTile, 1}
+                                                : LeftOperand{t.d_scores_rows, tile_units, 1};
+  const int64_t part_at = (kv_head_index * p.parts + part) * p.tiles() * tile_numel;
+  for (int64_t tile = part; tile < p.tiles(); tile += p.parts) {
+    const int64_t rows = head.computed_rows(tile), row_units = rows / Units::kPer;
+    for (int64_t member = 0; member < head.group(); ++member) {
+      const int64_t query_head = head.kv_head * head.group() + member;
+      const Rows<T> q = head.rows<T>(p.q, tile, p.heads, query_head);
+      const Rows<T> gradient = head.rows<T>(p.output_gradient, tile, p.heads, query_head);
+      pack_rows<Units>(q, rows, q_rows);
+      pack_natural<Units>(q, rows, q_natural);
+      pack_rows<Units>(gradient, rows, gradient_rows);
+      pack_natural<Units>(gradient, rows, gradient_natural);
+      row_statistics<T>(head, tile, query_head, lse, delta);
+      const int64_t first = head.first_key_tile(tile);
+      for (int64_t key_tile = first; key_tile <= tile; ++key_tile) {
+        const int64_t at = (kv_head_index * p.tiles() + key_tile) * packed;
+        float* dk = p.dk_parts + part_at + key_tile * tile_numel;
+        float* dv = p.dv_parts + part_at + key_tile * tile_numel;
+        const bool diagonal = key_tile == tile;
+        const auto over_head =
+            diagonal ? multiply<Units, Need::kColumnsToRow> : multiply<Units, Need::kAll>;
+        const auto over_queries =
+            diagonal ? multiply<Units, Need::kUnitsFromRow> : multiply<Units, Need::kAll>;
+        const auto over_keys =
+            diagonal ? multiply<Units, Need::kUnitsToRow> : multiply<Units, Need::kAll>;
+        const int64_t keys = diagonal ? rows : kTile;
+        over_head({q_rows, dim_units, 1}, p.k_transposed + at, rows, kTile, dim_units, t.scores,
+                  false);
+        over_head({gradient_rows, dim_units, 1}, p.v_transposed + at, rows, kTile, dim_units,
+                  t.d_probabilities, false);
+        (p.drop_threshold > 0
+             ? differentiate<Units, true>
+             : differentiate<Units, false>)(head, query_head, tile, key_tile, lse, delta, t);
+        over_queries({t.probabilities_pairs, 1, kTile}, gradient_natural, keys, dim, row_units, dv,
+                     true);
+        over_queries({t.d_scores_pairs, 1, kTile}, q_natural, keys, dim, row_units, dk, true);
+        over_keys(d_scores, p.k_natural + at, rows, dim, tile_units, dq, key_tile > first);
+      }
+      write_rows<T>(head, p.dq, tile, p.heads, query_head, dq, nullptr);
+    }
+  }
+}
+
+// Adds up the parts of the gradients of a tile of keys and values.
+template <class T>
+void attention_reduce(const AttentionProblem& p, int64_t kv_head_index, int64_t tile) {
+  const Head head(p, kv_head_index);
+  const int64_t tile_numel = kTile * p.padded_dim(), part_numel = p.tiles() * tile_numel;
+  const int64_t at = kv_head_index * p.parts * part_numel + tile * tile_numel;
+  float* const both[2] = {p.dk_parts + at, p.dv_parts + at};
+  for (float* parts : both) {
+    for (int64_t i = 0; i < tile_numel; i += kLanes) {
+      F total = load(parts + i);
+      for (int64_t part = 1; part < p.parts; ++part) total += load(parts + part * part_numel + i);
+      store(parts + i, total);
+    }
+  }
+  write_rows<T>(head, p.dk, tile, p.kv_heads, head.kv_head, p.dk_parts + at, nullptr);
+  write_rows<T>(head, p.dv, tile, p.kv_heads, head.kv_head, p.dv_parts + at, nullptr);
+}
+
+}  // namespace sftbench::ops::SFTBENCH_ISA

@@ -1,0 +1,12 @@
+// CPU kernels for AVX-512 (Skylake server and later).
+#include <immintrin.h>
+
+#include "ops/cpu/kernels.h"
+
+#pragma GCC target( \
+    "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2,f16c,prefer-vector-width=512")
+#define SFTBENCH_ISA avx512
+#define SFTBENCH_HAS_AVX512
+#define SFTBENCH_BLOCK_ROWS 4
+#define SFTBENCH_BLOCK_VECTORS 4
+#include "ops/cpu/kernel_table.h"

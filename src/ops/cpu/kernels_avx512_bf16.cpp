@@ -1,0 +1,13 @@
+// CPU kernels for AVX-512 with bfloat16 products (Cooper Lake, Zen 4 and later).
+#include <immintrin.h>
+
+#include "ops/cpu/kernels.h"
+
+#pragma GCC target( \
+    "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi,bmi2,f16c,prefer-vector-width=512")
+#define SFTBENCH_ISA avx512_bf16
+#define SFTBENCH_HAS_AVX512
+#define SFTBENCH_HAS_BF16_PRODUCTS
+#define SFTBENCH_BLOCK_ROWS 4
+#define SFTBENCH_BLOCK_VECTORS 4
+#include "ops/cpu/kernel_table.h"

@@ -1,7 +1,0 @@
-// Dequantization for any x86-64.
-#include <immintrin.h>
-
-#include "ops/dequantize_tile.h"
-
-#define SFTBENCH_ISA baseline
-#include "ops/dequantize_kernels.h"
