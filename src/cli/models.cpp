@@ -11,7 +11,7 @@
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
-#include "sftbench/checkpoint/model_config.h"
+#include "sftbench/families/family.h"
 #include "sftbench/plan/support.h"
 #include "sftbench/results/table.h"
 

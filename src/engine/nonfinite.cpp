@@ -33,28 +33,48 @@ class Watch {
 };
 
 // "model.layers.3.mlp.down_proj" -> "model.layers.3"
-std::string layer_of(const std::string& name) {
-  const std::string prefix = "model.layers.";
-  return name.substr(0, name.find('.', prefix.size()));
+std::string layer_of(const std::string& name, const ModelNames& names) {
+  return name.substr(0, name.find('.', std::string(names.layer_prefix).size()));
 }
 
-// What stands between the linears of a layer, by the linear that reads it.
-std::string source_of_input(const std::string& linear) {
-  const std::string layer = layer_of(linear), leaf = linear.substr(layer.size() + 1);
-  if (leaf == "self_attn.o_proj") return layer + ".self_attn";
-  if (leaf == "mlp.down_proj") return layer + ".mlp.act_fn";
-  return layer +
-         (leaf.rfind("self_attn.", 0) == 0 ? ".input_layernorm" : ".post_attention_layernorm");
+// What comes before the linears of a layer, by the name of the linear that reads it; the first row
+// whose name the linear's begins with.
+struct Reader {
+  const char* linear;
+  const char* source;
+};
+constexpr Reader kReaders[] = {
+    {"self_attn.o_proj", "self_attn"},
+    {"self_attn.", "input_layernorm"},
+    {"mlp.down_proj", "mlp.act_fn"},
+    {"mlp.c_proj", "mlp.act"},
+    {"mlp.c_fc", "ln_2"},
+    {"mlp.dense_4h_to_h", "mlp.gelu_impl"},
+    {"mlp.", "post_attention_layernorm"},
+    {"attn.c_proj", "attn"},
+    {"attn.", "ln_1"},
+    {"self_attention.dense", "self_attention"},
+    {"self_attention.", "input_layernorm"},
+};
+
+std::string source_of_input(const std::string& linear, const std::string& layer) {
+  const std::string_view leaf = std::string_view(linear).substr(layer.size() + 1);
+  for (const Reader& reader : kReaders) {
+    if (leaf.starts_with(reader.linear)) return layer + "." + reader.source;
+  }
+  return layer;
 }
 
 class WatchedLinear : public Linear {
  public:
-  WatchedLinear(std::string name, std::unique_ptr<Linear> linear, Watch& watch)
-      : name_(std::move(name)), linear_(std::move(linear)), watch_(watch) {}
+  WatchedLinear(std::string name, std::string source, std::unique_ptr<Linear> linear, Watch& watch)
+      : name_(std::move(name)),
+        source_(std::move(source)),
+        linear_(std::move(linear)),
+        watch_(watch) {}
 
   torch::Tensor forward(const torch::Tensor& x) override {
-    const std::string source = source_of_input(name_);
-    watch_.see(x, source, source + ".");
+    watch_.see(x, source_, source_ + ".");
     torch::Tensor y = linear_->forward(x);
     watch_.see(y, name_, name_ + ".");
     return y;
@@ -71,7 +91,7 @@ class WatchedLinear : public Linear {
   std::unique_ptr<Linear> release() { return std::move(linear_); }
 
  private:
-  std::string name_;
+  std::string name_, source_;  // its own, and that of what it reads
   std::unique_ptr<Linear> linear_;
   Watch& watch_;
 };
@@ -111,7 +131,10 @@ class WatchedModel {
   WatchedModel(CausalLm& model, Watch& watch) : groups_(model.linear_groups()) {
     for (NamedLinearGroup& group : groups_) {
       for (NamedLinear& linear : group.linears) {
-        *linear.slot = std::make_unique<WatchedLinear>(linear.name, std::move(*linear.slot), watch);
+        const std::string layer = layer_of(linear.name, model.names());
+        *linear.slot =
+            std::make_unique<WatchedLinear>(linear.name, source_of_input(linear.name, layer),
+                                            std::move(*linear.slot), watch);
       }
       if (std::unique_ptr<Adapter> adapter = group.group->take_adapter()) {
         group.group->set_adapter(
@@ -138,21 +161,26 @@ class WatchedModel {
   std::vector<NamedLinearGroup> groups_;
 };
 
+std::string dotted(const std::string& name) {
+  return name + ".";
+}
+
 class WatchedLayers : public LayerRunner {
  public:
-  explicit WatchedLayers(Watch& watch) : watch_(watch) {}
+  WatchedLayers(Watch& watch, const ModelNames& names) : watch_(watch), names_(names) {}
 
   torch::Tensor run(int64_t layer_index, const Layer& layer, const torch::Tensor& hidden) override {
-    if (layer_index == 0) watch_.see(hidden, "model.embed_tokens", "model.embed_tokens.");
+    if (layer_index == 0) watch_.see(hidden, names_.embedding, dotted(names_.embedding));
     torch::Tensor result = layer(hidden);
     // Its linears are finite, so the sum of the residual stream is not.
-    const std::string name = "model.layers." + std::to_string(layer_index);
+    const std::string name = names_.layer_prefix + std::to_string(layer_index);
     watch_.see(result, name, name + ".");
     return result;
   }
 
  private:
   Watch& watch_;
+  const ModelNames& names_;
 };
 
 std::string count_of(int64_t count, const char* one, const char* many) {
@@ -161,11 +189,13 @@ std::string count_of(int64_t count, const char* one, const char* many) {
 
 // "model.norm.weight holds 3 values that are not finite", of the first such parameter.
 std::string blame_parameter(CausalLm& model, const std::string& prefix) {
-  const bool tied_head = prefix == "lm_head." && model.config().tie_word_embeddings;
-  const std::string names = tied_head ? "model.embed_tokens." : prefix;
+  const std::string embedding = dotted(model.names().embedding);
+  const bool tied_head =
+      prefix == dotted(model.names().output) && model.config().tie_word_embeddings;
+  const std::string names = tied_head ? embedding : prefix;
   for (const NamedParameter& parameter : model.parameters()) {
     const bool asked = parameter.name.rfind(names, 0) == 0 ||
-                       (names == "model.embed_tokens." && parameter.name == "prompt_embeddings");
+                       (names == embedding && parameter.name == "prompt_embeddings");
     if (!asked || is_finite(*parameter.tensor)) continue;
     const int64_t bad =
         parameter.tensor->numel() - torch::isfinite(*parameter.tensor).sum().item<int64_t>();
@@ -180,9 +210,9 @@ NonFiniteOrigin origin_of(CausalLm& model, const Watch::Found& found) {
   const bool of_parameter = !blamed.empty();
   if (of_parameter) return {found.where, std::move(blamed), true};
   // A norm's result is bounded: what it read, the residual stream behind the attention, is not.
-  const std::string norm = ".post_attention_layernorm";
-  const bool is_sum = found.where.size() > norm.size() && found.where.ends_with(norm);
-  return {is_sum ? layer_of(found.where) : found.where,
+  const bool is_sum =
+      found.where.ends_with(".post_attention_layernorm") || found.where.ends_with(".ln_2");
+  return {is_sum ? layer_of(found.where, model.names()) : found.where,
           "no parameter is to blame, the result is beyond the range of its dtype", false};
 }
 
@@ -213,10 +243,11 @@ NonFiniteOrigin find_nonfinite(CausalLm& model, const TokenRows& rows, const tor
   const torch::NoGradGuard no_grad;
   Watch watch;
   const WatchedModel watched(model, watch);
-  WatchedLayers layers(watch);
-  watch.see(model.hidden_states(rows, layers), "model.norm", "model.norm.");
+  const ModelNames& names = model.names();
+  WatchedLayers layers(watch, names);
+  watch.see(model.hidden_states(rows, layers), names.final_norm, dotted(names.final_norm));
   if (!watch.found()) {
-    watch.see(model.loss(rows, labels, denominator, layers), "lm_head", "lm_head.");
+    watch.see(model.loss(rows, labels, denominator, layers), names.output, dotted(names.output));
   }
   return watch.found() ? origin_of(model, *watch.found()) : NonFiniteOrigin{};
 }

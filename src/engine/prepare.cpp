@@ -76,8 +76,8 @@ void require_weights_fit(const TrainingJob& job) {
 }
 
 AttentionShape attention_shape(const ModelConfig& config, int64_t virtual_tokens) {
-  return {config.num_hidden_layers, config.num_attention_heads, config.head_dim,
-          config.sliding_window, virtual_tokens};
+  return {config.num_hidden_layers, config.attention.heads, config.attention.head_dim,
+          config.attention.window, virtual_tokens};
 }
 
 int64_t count_elements(const std::vector<NamedParameter>& parameters) {
@@ -89,7 +89,7 @@ int64_t count_elements(const std::vector<NamedParameter>& parameters) {
 // Rows that are looked up and multiplied with nothing; a tied embedding is multiplied as output
 // projection.
 int64_t count_lookup_elements(CausalLm& model) {
-  return model.config().tie_word_embeddings ? 0 : model.parameters().front().tensor->numel();
+  return model.config().tie_word_embeddings ? 0 : model.embedding().numel();
 }
 
 std::vector<TrainableTensor> trainable(const ParallelParameters& parameters) {

@@ -42,7 +42,7 @@ const Strategy& find_strategy(const std::string& name) {
 void set_values(CausalLm& model, const TrainingJob& job, const WantedElements& wanted,
                 WorkCount& work) {
   if (job.model.weights_directory.empty()) {
-    initialise_randomly(model, job.model.hf_config, job.seed, wanted, &work);
+    initialise_randomly(model, job.seed, wanted, &work);
   } else {
     load_weights(model, job.model.weights_directory, wanted, &work);
   }
@@ -167,8 +167,7 @@ PlacedModel place_shards(const TrainingJob& job, const Strategy& strategy,
   work.total = parameter_bytes(*placed.model) / mesh.shape().shards;
   LaterValues values(*placed.model, job, device, work);
   // Virtual tokens start from embeddings, new rows from the old ones: they have to be there first.
-  const torch::Tensor& embedding = *placed.model->parameters().front().tensor;
-  if (tuning.virtual_tokens() > 0 || vocabulary_size > embedding.size(0)) {
+  if (tuning.virtual_tokens() > 0 || vocabulary_size > placed.model->embedding().size(0)) {
     values.set_whole(parameter_units(*placed.model).front());
     resize_vocabulary(*placed.model, vocabulary_size);
   }

@@ -192,8 +192,9 @@ const char* dtype_name(torch::Dtype dtype) {
 // The model's own, with the dtype and the vocabulary that were trained.
 Json trained_config(const TrainedState& state, const TrainingJob& job) {
   Json config = job.model.hf_config;
+  const std::string embedding = std::string(state.model.names().embedding) + ".weight";
   for (const ParameterInfo& info : state.parameters.inventory()) {
-    if (info.name != "model.embed_tokens.weight") continue;
+    if (info.name != embedding) continue;
     config["vocab_size"] = info.shape.at(0);
     // transformers 5 writes "dtype" and reads both; those before it know "torch_dtype".
     if (!config.contains("dtype")) config["torch_dtype"] = dtype_name(info.dtype);

@@ -12,14 +12,12 @@
 namespace sftbench {
 namespace {
 
-constexpr std::string_view kLayers = "model.layers.";
-
-// Of "model.layers.12.mlp.up_proj.weight": 12.
-std::optional<int64_t> layer_number(const std::string& name) {
-  const size_t at = name.find(kLayers);
+// Of "model.layers.12.mlp.up_proj.weight", where `layers` is "model.layers.": 12.
+std::optional<int64_t> layer_number(const std::string& name, std::string_view layers) {
+  const size_t at = name.find(layers);
   if (at == std::string::npos) return {};
   int64_t layer = 0;
-  const char* first = name.data() + at + kLayers.size();
+  const char* first = name.data() + at + layers.size();
   const auto parsed = std::from_chars(first, name.data() + name.size(), layer);
   check(parsed.ec == std::errc(), "layers are numbered");
   return layer;
@@ -107,15 +105,17 @@ class UnitRunner : public ActivationPolicy {
 }  // namespace
 
 std::vector<ParameterUnit> parameter_units(CausalLm& model) {
+  const ModelNames& names = model.names();
+  const std::string norm = std::string(names.final_norm) + ".";
+  const std::string output = std::string(names.output) + ".";
   std::vector<ParameterUnit> units(static_cast<size_t>(model.layer_count()) + 1);
   units.front().name = "root";
   for (int64_t layer = 0; layer < model.layer_count(); ++layer) {
-    units[static_cast<size_t>(layer) + 1].name = std::string(kLayers) + std::to_string(layer);
+    units[static_cast<size_t>(layer) + 1].name = names.layer_prefix + std::to_string(layer);
   }
   for (const NamedParameter& parameter : model.parameters()) {
-    const int64_t unit = layer_number(parameter.name).value_or(-1) + 1;
-    const bool behind =
-        parameter.name.rfind("model.norm.", 0) == 0 || parameter.name.rfind("lm_head.", 0) == 0;
+    const int64_t unit = layer_number(parameter.name, names.layer_prefix).value_or(-1) + 1;
+    const bool behind = parameter.name.starts_with(norm) || parameter.name.starts_with(output);
     units[static_cast<size_t>(unit)].tensors.push_back({parameter.name, parameter.tensor, behind});
   }
   return units;

@@ -17,6 +17,7 @@ namespace {
 std::tuple<torch::Tensor, torch::Tensor> rotate(const torch::Tensor& q, const torch::Tensor& k,
                                                 const RotaryTables& rope,
                                                 const ops::KernelChoice& kernels) {
+  if (!rope.cos.defined()) return {q, k};
   const torch::Dtype dtype = q.scalar_type(), table_dtype = rope.cos.scalar_type();
   if (dtype == table_dtype) return kernels.apply_rope(q, k, rope.cos, rope.sin);
   const auto [q_wide, k_wide] =
@@ -24,48 +25,42 @@ std::tuple<torch::Tensor, torch::Tensor> rotate(const torch::Tensor& q, const to
   return {q_wide.to(dtype), k_wide.to(dtype)};
 }
 
-int64_t query_width(const ModelConfig& config) {
-  return config.num_attention_heads * config.head_dim;
-}
-
-int64_t key_width(const ModelConfig& config) {
-  return config.num_key_value_heads * config.head_dim;
-}
-
 }  // namespace
 
-SelfAttention::SelfAttention(const ModelConfig& config, double scale, int64_t window,
-                             const ops::KernelChoice& kernels, const AttentionDropout& dropout,
+SelfAttention::SelfAttention(const ModelConfig& config, int64_t layer,
+                             const ops::KernelChoice& kernels, const ForwardPass& pass,
                              torch::TensorOptions options)
-    : head_dim_(config.head_dim),
-      scale_(scale),
-      window_(window),
+    : config_(config.attention),
+      layer_(static_cast<uint64_t>(layer)),
+      window_(config.attention.window_of(layer)),
       kernels_(kernels),
-      dropout_(dropout),
+      pass_(pass),
       qkv_(make_linear_group(config.hidden_size,
-                             {{"q_proj", query_width(config)},
-                              {"k_proj", key_width(config)},
-                              {"v_proj", key_width(config)}},
-                             config.attention_bias, config.gptq, options)),
-      o_(make_linear_group(query_width(config), {{"o_proj", config.hidden_size}},
-                           config.attention_bias, config.gptq, options)) {}
-
-ops::Dropout SelfAttention::dropout() const {
-  const ForwardPass& pass = *dropout_.pass;
-  if (!pass.training || dropout_.probability == 0) return {};
-  const uint64_t of_layer = ops::derived_seed(pass.seed, dropout_.layer);
-  return {dropout_.probability, ops::derived_seed(of_layer, static_cast<uint64_t>(pass.number))};
+                             {{"q_proj", config_.query_width()},
+                              {"k_proj", config_.key_value_width()},
+                              {"v_proj", config_.key_value_width()}},
+                             config_.input_bias, config.gptq, options)),
+      o_(make_linear_group(config_.query_width(), {{"o_proj", config.hidden_size}},
+                           config_.output_bias, config.gptq, options)) {
+  if (!config_.head_norms) return;
+  q_norm_.emplace(config_.head_dim, config.norm_eps, kernels, options);
+  k_norm_.emplace(config_.head_dim, config.norm_eps, kernels, options);
 }
 
 torch::Tensor SelfAttention::forward(const torch::Tensor& x_BSH, const RotaryTables& rope) const {
   const int64_t B = x_BSH.size(0), S = x_BSH.size(1);
   const std::vector<torch::Tensor> qkv = qkv_.forward(x_BSH);
-  const torch::Tensor q_BSND = qkv[0].view({B, S, -1, head_dim_});
-  const torch::Tensor k_BSKD = qkv[1].view({B, S, -1, head_dim_});
-  const torch::Tensor v_BSKD = qkv[2].view({B, S, -1, head_dim_});
+  torch::Tensor q_BSND = qkv[0].view({B, S, -1, config_.head_dim});
+  torch::Tensor k_BSKD = qkv[1].view({B, S, -1, config_.head_dim});
+  const torch::Tensor v_BSKD = qkv[2].view({B, S, -1, config_.head_dim});
+  if (q_norm_) {
+    q_BSND = q_norm_->forward(q_BSND);
+    k_BSKD = k_norm_->forward(k_BSKD);
+  }
   const auto [q_rotated, k_rotated] = rotate(q_BSND, k_BSKD, rope, kernels_);
-  const torch::Tensor mixed_BSND = kernels_.causal_attention(q_rotated, k_rotated, v_BSKD, scale_,
-                                                             window_, rope.packed, dropout());
+  const torch::Tensor mixed_BSND =
+      kernels_.causal_attention(q_rotated, k_rotated, v_BSKD, config_.scale, window_, rope.packed,
+                                dropout_at(config_.dropout, layer_, pass_));
   return o_.forward(mixed_BSND.reshape({B, S, -1}))[0];
 }
 
@@ -78,6 +73,9 @@ void SelfAttention::append_parameters(const std::string& name,
                                       std::vector<NamedParameter>& parameters) {
   qkv_.append_parameters(name, parameters);
   o_.append_parameters(name, parameters);
+  if (!q_norm_) return;
+  q_norm_->append_parameters(name + ".q_norm", parameters);
+  k_norm_->append_parameters(name + ".k_norm", parameters);
 }
 
 }  // namespace sftbench

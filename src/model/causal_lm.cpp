@@ -1,17 +1,14 @@
 #include "sftbench/model/causal_lm.h"
 
-#include "model/granite.h"
+#include "model/bloom.h"
+#include "model/gpt_bigcode.h"
 #include "model/llama.h"
-#include "model/mistral.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/ops.h"
 
 namespace sftbench {
 namespace {
-
-constexpr const char* kEmbeddingName = "model.embed_tokens.weight";
-constexpr const char* kOutputName = "lm_head.weight";
 
 // Label of position i is the token at i + 1; the last position has none.
 torch::Tensor shift_left(const torch::Tensor& labels_BS) {
@@ -38,6 +35,10 @@ torch::Tensor with_mean_rows(const torch::Tensor& weight, int64_t rows) {
 }
 
 }  // namespace
+
+const ModelNames& CausalLm::names() const {
+  return family_of(config_.family).names;
+}
 
 torch::Tensor CausalLm::loss(const TokenRows& rows, const torch::Tensor& labels, double denominator,
                              LayerRunner& runner) {
@@ -99,12 +100,16 @@ std::unique_ptr<CausalLm> make_causal_lm(const Json& hf_config, torch::Dtype dty
   const ModelConfig config = parse_model_config(hf_config);
   const auto options = torch::TensorOptions().dtype(dtype).device(device);
   switch (config.family) {
-    case ModelFamily::kLlama:
-      return std::make_unique<Llama>(config, kernels, options);
-    case ModelFamily::kMistral:
-      return std::make_unique<Mistral>(config, kernels, options);
+    case ModelFamily::kBloom:
+      return std::make_unique<Bloom>(config, kernels, options);
+    case ModelFamily::kGptBigCode:
+      return std::make_unique<GptBigCode>(config, kernels, options);
     case ModelFamily::kGranite:
-      return std::make_unique<Granite>(config, kernels, options);
+    case ModelFamily::kLlama:
+    case ModelFamily::kMistral:
+    case ModelFamily::kQwen2:
+    case ModelFamily::kQwen3:
+      return std::make_unique<Llama>(config, kernels, options);
   }
   check(false, "every family has a model");
   return nullptr;
@@ -112,8 +117,9 @@ std::unique_ptr<CausalLm> make_causal_lm(const Json& hf_config, torch::Dtype dty
 
 void resize_vocabulary(CausalLm& model, int64_t vocabulary_size) {
   const torch::NoGradGuard no_grad;
+  const std::string output = std::string(model.names().output) + ".weight";
   for (const NamedParameter& parameter : model.parameters()) {
-    if (parameter.name != kEmbeddingName && parameter.name != kOutputName) continue;
+    if (parameter.tensor != &model.embedding() && parameter.name != output) continue;
     if (parameter.tensor->size(0) >= vocabulary_size) continue;
     *parameter.tensor = with_mean_rows(*parameter.tensor, vocabulary_size);
   }

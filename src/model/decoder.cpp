@@ -1,70 +1,72 @@
 #include "model/decoder.h"
 
 #include "sftbench/base/torch.h"
+#include "sftbench/families/family.h"
 
 namespace sftbench {
-namespace {
-
-std::string layer_name(size_t index) {
-  return "model.layers." + std::to_string(index);
-}
-
-void append_layer_parameters(const std::string& name, DecoderLayer& layer,
-                             std::vector<NamedParameter>& parameters) {
-  layer.input_layernorm.append_parameters(name + ".input_layernorm", parameters);
-  layer.self_attn.append_parameters(name + ".self_attn", parameters);
-  layer.post_attention_layernorm.append_parameters(name + ".post_attention_layernorm", parameters);
-  layer.mlp.append_parameters(name + ".mlp", parameters);
-}
-
-}  // namespace
 
 Decoder::Decoder(const ModelConfig& config, const ops::KernelChoice& kernels,
-                 double attention_scale, int64_t window, torch::TensorOptions options)
+                 torch::TensorOptions options)
     : CausalLm(config, kernels),
-      embed_tokens_(config.vocab_size, config.hidden_size, config.pad_token_id, options),
-      norm_(config.hidden_size, config.rms_norm_eps, kernels, options),
-      rotary_emb_(config) {
-  for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    const AttentionDropout dropout{config.attention_dropout, static_cast<uint64_t>(i), &pass()};
-    layers_.push_back({RmsNorm(config.hidden_size, config.rms_norm_eps, kernels, options),
-                       SelfAttention(config, attention_scale, window, kernels, dropout, options),
-                       RmsNorm(config.hidden_size, config.rms_norm_eps, kernels, options),
-                       GatedMlp(config, options)});
-  }
+      embedding_(config.vocab_size, config.hidden_size, config.pad_token_id, options) {
   if (!config.tie_word_embeddings)
-    lm_head_ = torch::empty({config.vocab_size, config.hidden_size}, options);
+    output_ = torch::empty({config.vocab_size, config.hidden_size}, options);
 }
 
-torch::Tensor Decoder::embed(const torch::Tensor& input_ids) const {
-  const torch::Tensor tokens_BSH = to_stream_dtype(embed_tokens_.forward(input_ids));
+torch::Tensor Decoder::hidden_states(const TokenRows& rows, LayerRunner& runner) {
+  torch::Tensor x_BSH = begin(embed(rows), rows);
+  const RotaryTables positions = this->positions(x_BSH, rows);
+  for (int64_t i = 0; i < layer_count(); ++i) {
+    // Positions are captured by value: a recomputed layer runs again during the backward pass.
+    x_BSH = runner.run(
+        i, [this, i, positions](const torch::Tensor& x) { return run_layer(i, x, positions); },
+        x_BSH);
+  }
+  return final_norm(x_BSH);
+}
+
+// input_ids [B, S] -> [B, P + S, H]: the virtual tokens, where there are any, then the tokens.
+torch::Tensor Decoder::embed(const TokenRows& rows) const {
+  const torch::Tensor tokens_BSH = to_stream_dtype(embedding_.forward(rows.input_ids));
   if (!prompt_.defined()) return tokens_BSH;
   const torch::Tensor prompt_BPH =
-      prompt_.to(tokens_BSH.scalar_type()).expand({input_ids.size(0), -1, -1});
+      prompt_.to(tokens_BSH.scalar_type()).expand({rows.input_ids.size(0), -1, -1});
   return torch::cat({prompt_BPH, tokens_BSH}, 1);
 }
 
+torch::Tensor Decoder::begin(const torch::Tensor& x, const TokenRows&) {
+  const double factor = config().multipliers.embedding;
+  return factor == 1.0 ? x : x * factor;
+}
+
+RotaryTables Decoder::positions(const torch::Tensor&, const TokenRows& rows) {
+  return {{}, {}, rows.packed};
+}
+
 const torch::Tensor& Decoder::output_weight() const {
-  return lm_head_.defined() ? lm_head_ : embed_tokens_.weight();
+  return output_.defined() ? output_ : embedding_.weight();
+}
+
+std::string Decoder::layer_name(int64_t index) const {
+  return names().layer_prefix + std::to_string(index);
 }
 
 std::vector<NamedParameter> Decoder::parameters() {
   std::vector<NamedParameter> parameters;
-  embed_tokens_.append_parameters("model.embed_tokens", parameters);
-  for (size_t i = 0; i < layers_.size(); ++i)
-    append_layer_parameters(layer_name(i), layers_[i], parameters);
-  norm_.append_parameters("model.norm", parameters);
-  if (lm_head_.defined()) parameters.push_back({"lm_head.weight", &lm_head_});
+  embedding_.append_parameters(names().embedding, parameters);
+  append_first_parameters(parameters);
+  for (int64_t i = 0; i < layer_count(); ++i) append_layer_parameters(i, layer_name(i), parameters);
+  append_norm_parameters(names().final_norm, parameters);
+  if (output_.defined()) parameters.push_back({std::string(names().output) + ".weight", &output_});
   if (prompt_.defined()) parameters.push_back({"prompt_embeddings", &prompt_});
   return parameters;
 }
 
+void Decoder::append_first_parameters(std::vector<NamedParameter>&) {}
+
 std::vector<NamedLinearGroup> Decoder::linear_groups() {
   std::vector<NamedLinearGroup> groups;
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    layers_[i].self_attn.append_groups(layer_name(i) + ".self_attn", groups);
-    layers_[i].mlp.append_groups(layer_name(i) + ".mlp", groups);
-  }
+  for (int64_t i = 0; i < layer_count(); ++i) append_layer_groups(i, layer_name(i), groups);
   return groups;
 }
 

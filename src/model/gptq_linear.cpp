@@ -28,11 +28,13 @@ torch::Tensor GptqLinear::forward(const torch::Tensor& x) {
 
 void GptqLinear::append_parameters(const std::string& name,
                                    std::vector<NamedParameter>& parameters) {
-  parameters.push_back({name + ".qweight", &weight_.qweight, in_features() * out_features()});
-  parameters.push_back({name + ".qzeros", &weight_.qzeros, 0});
-  parameters.push_back({name + ".scales", &weight_.scales, 0});
-  parameters.push_back({name + ".g_idx", &weight_.g_idx, 0});
-  if (bias_.defined()) parameters.push_back({name + ".bias", &bias_});
+  parameters.push_back({.name = name + ".qweight",
+                        .tensor = &weight_.qweight,
+                        .packed_weights = in_features() * out_features()});
+  parameters.push_back({.name = name + ".qzeros", .tensor = &weight_.qzeros, .packed_weights = 0});
+  parameters.push_back({.name = name + ".scales", .tensor = &weight_.scales, .packed_weights = 0});
+  parameters.push_back({.name = name + ".g_idx", .tensor = &weight_.g_idx, .packed_weights = 0});
+  if (bias_.defined()) parameters.push_back({name + ".bias", &bias_, ParameterStart::kZeros});
 }
 
 }  // namespace sftbench

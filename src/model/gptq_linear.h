@@ -1,4 +1,4 @@
-// A frozen linear over weights that GPTQ has quantized (checkpoint/gptq.h): y = x W^T + b, of which
+// A frozen linear over weights that GPTQ has quantized (families/gptq.h): y = x W^T + b, of which
 // only x gets a gradient. W exists tile by tile, in a bounded workspace, while it is multiplied
 // (ops/dequantize.h); nothing of it is kept between forward and backward.
 #pragma once
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "sftbench/checkpoint/gptq.h"
+#include "sftbench/families/gptq.h"
 #include "sftbench/model/linear.h"
 #include "sftbench/ops/dequantize.h"
 

@@ -3,6 +3,7 @@
 #include "model/gptq_linear.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
+#include "sftbench/model/causal_lm.h"
 #include "sftbench/ops/fp8_linear.h"
 #include "sftbench/ops/ops.h"
 #include "sftbench/ops/recomputation.h"
@@ -35,7 +36,7 @@ void DenseLinear::multiply_in_fp8(const std::string& name) {
 void DenseLinear::append_parameters(const std::string& name,
                                     std::vector<NamedParameter>& parameters) {
   parameters.push_back({name + ".weight", &weight_});
-  if (bias_.defined()) parameters.push_back({name + ".bias", &bias_});
+  if (bias_.defined()) parameters.push_back({name + ".bias", &bias_, ParameterStart::kZeros});
 }
 
 RmsNorm::RmsNorm(int64_t hidden_size, double epsilon, const ops::KernelChoice& kernels,
@@ -49,7 +50,28 @@ torch::Tensor RmsNorm::forward(const torch::Tensor& x) const {
 }
 
 void RmsNorm::append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) {
-  parameters.push_back({name + ".weight", &weight_});
+  parameters.push_back({name + ".weight", &weight_, ParameterStart::kOnes});
+}
+
+LayerNorm::LayerNorm(int64_t hidden_size, double epsilon, torch::TensorOptions options)
+    : weight_(torch::empty({hidden_size}, options)),
+      bias_(torch::empty({hidden_size}, options)),
+      epsilon_(epsilon) {}
+
+torch::Tensor LayerNorm::forward(const torch::Tensor& x) const {
+  return ops::layer_norm(x, weight_.to(x.scalar_type()), bias_.to(x.scalar_type()), epsilon_);
+}
+
+void LayerNorm::append_parameters(const std::string& name,
+                                  std::vector<NamedParameter>& parameters) {
+  parameters.push_back({name + ".weight", &weight_, ParameterStart::kOnes});
+  parameters.push_back({name + ".bias", &bias_, ParameterStart::kZeros});
+}
+
+ops::Dropout dropout_at(double probability, uint64_t place, const ForwardPass& pass) {
+  if (!pass.training || probability == 0) return {};
+  const uint64_t of_place = ops::derived_seed(pass.seed, place);
+  return {probability, ops::derived_seed(of_place, static_cast<uint64_t>(pass.number))};
 }
 
 TokenEmbedding::TokenEmbedding(int64_t vocab_size, int64_t hidden_size,

@@ -10,11 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "sftbench/checkpoint/model_config.h"
+#include "sftbench/families/model_config.h"
 #include "sftbench/model/linear.h"
+#include "sftbench/ops/dropout.h"
 #include "sftbench/ops/kernel_choice.h"
 
 namespace sftbench {
+
+struct ForwardPass;
 
 // y = x W^T + b (torch.nn.Linear).
 class DenseLinear : public Linear {
@@ -51,6 +54,20 @@ class RmsNorm {
   decltype(ops::KernelChoice::rms_norm) rms_norm_;
 };
 
+// torch.nn.LayerNorm. Under autocast the residual stream may be wider than the parameters: these
+// follow it.
+class LayerNorm {
+ public:
+  LayerNorm(int64_t hidden_size, double epsilon, torch::TensorOptions options);
+
+  torch::Tensor forward(const torch::Tensor& x) const;
+  void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters);
+
+ private:
+  torch::Tensor weight_, bias_;  // [H]
+  double epsilon_;
+};
+
 // torch.nn.Embedding; the padding row, where there is one, gets no gradient through it.
 class TokenEmbedding {
  public:
@@ -61,24 +78,40 @@ class TokenEmbedding {
   torch::Tensor forward(const torch::Tensor& ids) const;
   void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters);
   const torch::Tensor& weight() const { return weight_; }
+  torch::Tensor& weight() { return weight_; }
 
  private:
   torch::Tensor weight_;  // [V, H]
   std::optional<int64_t> padding_row_;
 };
 
+// What a layer does with each position by itself.
+class Mlp {
+ public:
+  virtual ~Mlp() = default;
+  // x [B, S, H] -> [B, S, H]
+  virtual torch::Tensor forward(const torch::Tensor& x) const = 0;
+  virtual void append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) = 0;
+  virtual void append_parameters(const std::string& name,
+                                 std::vector<NamedParameter>& parameters) = 0;
+};
+
 // SwiGLU (Shazeer 2020): down(silu(gate x) * up x).
-class GatedMlp {
+class GatedMlp : public Mlp {
  public:
   GatedMlp(const ModelConfig& config, torch::TensorOptions options);
 
-  torch::Tensor forward(const torch::Tensor& x) const;
-  void append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups);
-  void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters);
+  torch::Tensor forward(const torch::Tensor& x) const override;
+  void append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) override;
+  void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) override;
 
  private:
   LinearGroup gate_up_, down_;
 };
+
+// What dropout draws from at one place of a layer in the pass that runs: nothing where the pass does
+// not train.
+ops::Dropout dropout_at(double probability, uint64_t place, const ForwardPass& pass);
 
 // Linears that read the same input of width `in_features`, quantized where the model is. outputs:
 // leaf name and width of each.

@@ -1,7 +1,17 @@
-// Llama (Touvron et al. 2023; LlamaForCausalLM): a pre-norm decoder with RMSNorm, rotary positions,
-// SwiGLU and grouped-query attention, optionally with biases and a tied output projection.
+// Llama (Touvron et al. 2023; LlamaForCausalLM) and its descendants: a pre-norm decoder with
+// RMSNorm, rotary positions, grouped-query attention and SwiGLU. What distinguishes the descendants
+// is in their configuration:
+//   Mistral (Jiang et al. 2023)  queries see only the last keys (Beltagy et al. 2020)
+//   Qwen2, Qwen3 (Alibaba 2024)  biases on queries, keys and values; a norm over each of their heads
+//   Granite 3 (IBM 2024)         multipliers on the embedding, the attention scores (instead of
+//                                head_dim^-1/2), the branches and the logits
 #pragma once
 
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/attention.h"
 #include "model/decoder.h"
 
 namespace sftbench {
@@ -10,12 +20,33 @@ class Llama : public Decoder {
  public:
   Llama(const ModelConfig& config, const ops::KernelChoice& kernels, torch::TensorOptions options);
 
-  torch::Tensor hidden_states(const TokenRows& rows, LayerRunner& runner) override;
-
  protected:
-  // For families that only see fewer keys; window as in SelfAttention.
-  Llama(const ModelConfig& config, int64_t window, const ops::KernelChoice& kernels,
-        torch::TensorOptions options);
+  RotaryTables positions(const torch::Tensor& x, const TokenRows& rows) override;
+  torch::Tensor run_layer(int64_t index, const torch::Tensor& x,
+                          const RotaryTables& positions) const override;
+  torch::Tensor final_norm(const torch::Tensor& x) const override { return norm_.forward(x); }
+
+  void append_layer_parameters(int64_t index, const std::string& name,
+                               std::vector<NamedParameter>& parameters) override;
+  void append_layer_groups(int64_t index, const std::string& name,
+                           std::vector<NamedLinearGroup>& groups) override;
+  void append_norm_parameters(const std::string& name,
+                              std::vector<NamedParameter>& parameters) override;
+
+ private:
+  struct Layer {
+    RmsNorm input_layernorm;
+    SelfAttention self_attn;
+    RmsNorm post_attention_layernorm;
+    std::unique_ptr<Mlp> mlp;
+  };
+
+  Layer& layer(int64_t index) { return layers_[static_cast<size_t>(index)]; }
+  const Layer& layer(int64_t index) const { return layers_[static_cast<size_t>(index)]; }
+
+  std::vector<Layer> layers_;
+  RmsNorm norm_;
+  RotaryEmbedding rotary_emb_;
 };
 
 }  // namespace sftbench

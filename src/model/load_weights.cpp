@@ -19,9 +19,6 @@
 namespace sftbench {
 namespace {
 
-constexpr const char* kEmbedding = "model.embed_tokens.weight";
-constexpr const char* kOutput = "lm_head.weight";
-
 struct Source {
   const CheckpointShard* shard;
   const StoredTensor* tensor;
@@ -67,14 +64,16 @@ bool is_equal(const Source& a, const Source& b) {
 }
 
 // A tied model's checkpoint may hold the shared matrix under either name, or under both.
-void resolve_tied_output(const ModelConfig& config, Sources& sources,
+void resolve_tied_output(const CausalLm& model, Sources& sources,
                          std::vector<Diagnostic>& findings) {
-  const auto output = sources.find(kOutput);
-  if (!config.tie_word_embeddings || output == sources.end()) return;
-  const auto [embedding, was_missing] = sources.emplace(kEmbedding, output->second);
+  const std::string output_name = std::string(model.names().output) + ".weight";
+  const std::string embedding_name = std::string(model.names().embedding) + ".weight";
+  const auto output = sources.find(output_name);
+  if (!model.config().tie_word_embeddings || output == sources.end()) return;
+  const auto [embedding, was_missing] = sources.emplace(embedding_name, output->second);
   const Source a = embedding->second, b = output->second;
   if (!was_missing && !is_equal(a, b)) {
-    findings.push_back(finding(b.shard->path, kOutput, std::string("differs from ") + kEmbedding,
+    findings.push_back(finding(b.shard->path, output_name, "differs from " + embedding_name,
                                "equal matrices, or \"tie_word_embeddings\": false in config.json"));
   }
   sources.erase(output);
@@ -145,7 +144,7 @@ std::vector<Assignment> match(CausalLm& model, const std::filesystem::path& dire
                               const WantedElements& wanted) {
   std::vector<Diagnostic> findings;
   Sources sources = sources_by_name(shards);
-  resolve_tied_output(model.config(), sources, findings);
+  resolve_tied_output(model, sources, findings);
 
   std::vector<Assignment> assignments;
   std::set<std::string> used;

@@ -2,6 +2,7 @@
 // each parameter.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ int64_t round_down(int64_t value, int64_t multiple) {
 // stream.
 struct RandomPart {
   torch::Tensor values;  // a vector
+  float stddev;
   uint64_t key;
   ElementRange range;
 };
@@ -40,9 +42,10 @@ struct Chunk {
   ElementRange range;  // within the part's; between two multiples of kChunk
 };
 
-void fill_chunk(const Chunk& chunk, float stddev) {
+void fill_chunk(const Chunk& chunk) {
   alignas(64) std::array<float, kChunk> numbers;
   const auto [begin, end] = chunk.range;
+  const float stddev = chunk.part->stddev;
   const int64_t first = round_down(begin, kNormalBlock);
   const int64_t drawn = round_down(end - first + kNormalBlock - 1, kNormalBlock);
   fill_standard_normal(chunk.part->key, static_cast<uint64_t>(first), numbers.data(), drawn);
@@ -53,8 +56,8 @@ void fill_chunk(const Chunk& chunk, float stddev) {
   chunk.part->values.slice(0, begin - part_begin, end - part_begin).copy_(source);
 }
 
-// normal(0, stddev) for parts in contiguous host memory.
-void fill_normal_on_host(const std::vector<RandomPart>& parts, float stddev, WorkCount* work) {
+// normal(0, part.stddev) for parts in contiguous host memory.
+void fill_normal_on_host(const std::vector<RandomPart>& parts, WorkCount* work) {
   std::vector<Chunk> chunks;
   for (const RandomPart& part : parts) {
     for (int64_t begin = part.range.begin; begin < part.range.end;) {
@@ -64,7 +67,7 @@ void fill_normal_on_host(const std::vector<RandomPart>& parts, float stddev, Wor
     }
   }
   run_parallel_tasks(chunks.size(), [&](size_t i) {
-    fill_chunk(chunks[i], stddev);
+    fill_chunk(chunks[i]);
     const ElementRange& range = chunks[i].range;
     const auto element_bytes = static_cast<int64_t>(chunks[i].part->values.element_size());
     add_work(work, (range.end - range.begin) * element_bytes);
@@ -73,7 +76,7 @@ void fill_normal_on_host(const std::vector<RandomPart>& parts, float stddev, Wor
 
 // Drawn on the CPU also for other devices, one part at a time, so that they start from the same
 // values.
-void fill_normal(const std::vector<RandomPart>& parts, float stddev, WorkCount* work) {
+void fill_normal(const std::vector<RandomPart>& parts, WorkCount* work) {
   std::vector<RandomPart> on_host;
   for (const RandomPart& part : parts) {
     if (part.values.is_cpu()) {
@@ -82,19 +85,15 @@ void fill_normal(const std::vector<RandomPart>& parts, float stddev, WorkCount* 
     }
     RandomPart drawn = part;
     drawn.values = torch::empty_like(part.values, torch::kCPU);
-    fill_normal_on_host({drawn}, stddev, work);
+    fill_normal_on_host({drawn}, work);
     part.values.copy_(drawn.values);
   }
-  fill_normal_on_host(on_host, stddev, work);
+  fill_normal_on_host(on_host, work);
 }
 
-bool is_bias(const std::string& name) {
-  return name.ends_with(".bias");
-}
-
-// "norm.weight" ends all of them: model.norm, input_layernorm, post_attention_layernorm.
-bool is_norm(const std::string& name) {
-  return name.ends_with("norm.weight");
+double stddev_of(ParameterStart start, const ModelConfig& config) {
+  if (start != ParameterStart::kNormalResidual) return config.initializer_range;
+  return config.initializer_range / std::sqrt(2.0 * static_cast<double>(config.num_hidden_layers));
 }
 
 // Their codes are those nearest to what a dense weight of the same name would start from.
@@ -119,29 +118,29 @@ void initialise_quantised(CausalLm& model, uint64_t seed, float stddev,
 
 }  // namespace
 
-void initialise_randomly(CausalLm& model, const Json& hf_config, uint64_t seed,
-                         const WantedElements& wanted, WorkCount* work) {
+void initialise_randomly(CausalLm& model, uint64_t seed, const WantedElements& wanted,
+                         WorkCount* work) {
   const torch::NoGradGuard no_grad;
-  const ModelConfig config = parse_model_config(hf_config);
+  const ModelConfig& config = model.config();
   std::vector<RandomPart> random;
   for (const NamedParameter& parameter : model.parameters()) {
     const ElementRange range = wanted(parameter.name).within(parameter.tensor->numel());
     if (parameter.packed_weights >= 0 || range.empty()) continue;
-    if (is_norm(parameter.name)) {
+    if (parameter.start == ParameterStart::kOnes) {
       parameter.tensor->fill_(1.0);
-    } else if (is_bias(parameter.name)) {
+    } else if (parameter.start == ParameterStart::kZeros) {
       parameter.tensor->zero_();
     } else {
       advise_huge_pages(*parameter.tensor);
       random.push_back({parameter.tensor->view(-1).slice(0, range.begin, range.end),
+                        static_cast<float>(stddev_of(parameter.start, config)),
                         stream_key(seed, parameter.name), range});
     }
   }
-  fill_normal(random, static_cast<float>(config.initializer_range), work);
+  fill_normal(random, work);
   initialise_quantised(model, seed, static_cast<float>(config.initializer_range), wanted, work);
-  const NamedParameter embedding = model.parameters().front();
-  if (config.pad_token_id && !wanted(embedding.name).empty())
-    embedding.tensor->select(0, *config.pad_token_id).zero_();
+  if (config.pad_token_id && !wanted(std::string(model.names().embedding) + ".weight").empty())
+    model.embedding().select(0, *config.pad_token_id).zero_();
 }
 
 }  // namespace sftbench

@@ -85,7 +85,8 @@ double attention_factor(const RopeConfig& rope) {
   return yarn_mscale(rope.factor, 1.0);
 }
 
-// 0, 1, ... from the first token of each sequence on.
+}  // namespace
+
 Tensor positions_of(const ops::PackedSequences& packed) {
   Tensor positions = torch::arange(packed.offsets.back());
   for (size_t i = 0; i + 1 < packed.offsets.size(); ++i) {
@@ -93,8 +94,6 @@ Tensor positions_of(const ops::PackedSequences& packed) {
   }
   return positions;
 }
-
-}  // namespace
 
 Tensor rotary_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t max_position_embeddings,
                           int64_t sequence_length) {
@@ -116,7 +115,7 @@ Tensor rotary_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t max_
 
 RotaryEmbedding::RotaryEmbedding(const ModelConfig& config)
     : rope_(config.rope),
-      head_dim_(config.head_dim),
+      head_dim_(config.attention.head_dim),
       max_position_embeddings_(config.max_position_embeddings),
       frequencies_(
           rotary_frequencies(rope_, head_dim_, max_position_embeddings_, max_position_embeddings_)),
@@ -153,7 +152,8 @@ void RotaryEmbedding::rebuild(int64_t length, const torch::TensorOptions& option
   const Tensor positions = torch::arange(length, torch::kFloat32).unsqueeze(1);
   const Tensor angles = positions * frequencies_;
   const auto finish = [&](const Tensor& values) {
-    return (values * attention_factor_).to(options.device(), c10::typeMetaToScalarType(options.dtype()));
+    return (values * attention_factor_)
+        .to(options.device(), c10::typeMetaToScalarType(options.dtype()));
   };
   kept_ = {finish(angles.cos()), finish(angles.sin()), {}};
 }

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "sftbench/checkpoint/model_config.h"
+#include "sftbench/families/model_config.h"
 #include "sftbench/ops/attention.h"
 
 namespace sftbench {
@@ -15,10 +15,13 @@ namespace sftbench {
 // Cosines and sines of the positions of a row of S tokens: 0 .. S - 1, or, in a packed row, from 0
 // on in each of its sequences.
 struct RotaryTables {
-  torch::Tensor cos;  // [S, D/2]
+  torch::Tensor cos;  // [S, D/2]; undefined: nothing is rotated
   torch::Tensor sin;  // [S, D/2]
   ops::PackedSequences packed;
 };
+
+// Positions 0, 1, ... from the first token of each sequence on, [S] int64 on the host.
+torch::Tensor positions_of(const ops::PackedSequences& packed);
 
 class RotaryEmbedding {
  public:

@@ -136,4 +136,36 @@ Tensor kept_keys(const Dropout& dropout, const DropoutTile& tile,
       .mul_(kept_scale_of(threshold));
 }
 
+namespace {
+
+class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
+ public:
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x,
+                        double probability, int64_t seed) {
+    context->saved_data["probability"] = probability;
+    context->saved_data["seed"] = seed;
+    return kept(x, {probability, static_cast<uint64_t>(seed)});
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const Dropout dropout = {context->saved_data["probability"].toDouble(),
+                             static_cast<uint64_t>(context->saved_data["seed"].toInt())};
+    return {kept(gradients[0].contiguous(), dropout), {}, {}};
+  }
+
+ private:
+  static Tensor kept(const Tensor& x, const Dropout& dropout) {
+    return zero_dropped(x, dropout).mul_(kept_scale(x, dropout));
+  }
+};
+
+}  // namespace
+
+Tensor dropout(const Tensor& x, const Dropout& dropout) {
+  require_probability(dropout, "dropout");
+  if (dropout.probability == 0) return x;
+  return DropoutFunction::apply(x.contiguous(), dropout.probability, word(dropout.seed));
+}
+
 }  // namespace sftbench::ops

@@ -8,7 +8,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/base/tokenizer_command.h"
-#include "sftbench/checkpoint/model_config.h"
+#include "sftbench/families/family.h"
 #include "sftbench/huggingface/cache.h"
 #include "sftbench/plan/job_file.h"
 #include "sftbench/plan/support.h"
@@ -105,10 +105,8 @@ std::vector<std::string> places_of(const std::string& name, const std::string& f
 
 // As transformers spells it; empty for a family that this version does not train.
 std::string layer_class_of(const std::string& model_type) {
-  if (model_type == "llama") return "LlamaDecoderLayer";
-  if (model_type == "mistral") return "MistralDecoderLayer";
-  if (model_type == "granite") return "GraniteDecoderLayer";
-  return {};
+  const Family* family = find_family(model_type);
+  return family == nullptr ? std::string() : family->layer_class;
 }
 
 // The config that `read` gives, with every finding about it. That of an unknown family is only

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include "sftbench/base/error.h"
-#include "sftbench/checkpoint/model_config.h"
+#include "sftbench/families/model_config.h"
+#include "sftbench/families/model_shape.h"
 
 namespace sftbench {
 namespace {
@@ -19,74 +19,53 @@ int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-struct Linear {
-  const char* name;
-  int64_t in;
-  int64_t out;
-  bool bias;
-};
-
-struct Sizes {
-  explicit Sizes(const ModelConfig& c)
-      : hidden(c.hidden_size),
-        inner(c.intermediate_size),
-        queries(c.num_attention_heads * c.head_dim),
-        keys(c.num_key_value_heads * c.head_dim) {
-    linears = {{"q_proj", hidden, queries, c.attention_bias},
-               {"k_proj", hidden, keys, c.attention_bias},
-               {"v_proj", hidden, keys, c.attention_bias},
-               {"o_proj", queries, hidden, c.attention_bias},
-               {"gate_proj", hidden, inner, c.mlp_bias},
-               {"up_proj", hidden, inner, c.mlp_bias},
-               {"down_proj", inner, hidden, c.mlp_bias}};
-  }
-
-  enum { kQuery, kKey, kValue, kOutput, kGate, kUp, kDown };  // numbers of the linears
-  int64_t hidden, inner, queries, keys;
-  std::vector<Linear> linears;
-};
-
-bool is_target(const LoraPlan& lora, const std::string& name) {
-  return std::any_of(lora.target_modules.begin(), lora.target_modules.end(),
-                     [&name](const std::string& target) {
-                       return target == "all-linear" || target == name ||
-                              (target.size() > name.size() &&
-                               target.compare(target.size() - name.size(), name.size(), name) == 0);
-                     });
+bool is_target(const LoraPlan& lora, const std::string& linear) {
+  return std::any_of(
+      lora.target_modules.begin(), lora.target_modules.end(),
+      [&linear](const std::string& target) { return is_lora_target(linear, target); });
 }
 
-UnitTensors layer_tensors(const TrainingJob& job, const Sizes& sizes) {
+UnitTensors layer_tensors(const TrainingJob& job, const LayerShape& layer) {
   UnitTensors unit;
   std::vector<int64_t>& base = job.tuning == "full" ? unit.trained : unit.frozen;
-  for (const Linear& linear : sizes.linears) {
-    base.push_back(linear.in * linear.out);
-    if (linear.bias) base.push_back(linear.out);
-    if (job.tuning != "lora" || !is_target(job.lora, linear.name)) continue;
+  for (const TensorShape& tensor : layer.tensors) base.push_back(tensor.elements());
+  if (job.tuning != "lora") return unit;
+  for (const LinearShape& linear : layer.linears) {
+    if (!is_target(job.lora, linear.name)) continue;
     unit.trained.push_back(job.lora.rank * linear.in);
     unit.trained.push_back(job.lora.rank * linear.out);
   }
-  base.push_back(sizes.hidden);
-  base.push_back(sizes.hidden);
   return unit;
 }
 
-UnitTensors root_tensors(const TrainingJob& job, const ModelConfig& config) {
+UnitTensors root_tensors(const TrainingJob& job, const ModelShape& shape) {
   UnitTensors unit;
   std::vector<int64_t>& base = job.tuning == "full" ? unit.trained : unit.frozen;
-  base.push_back(config.vocab_size * config.hidden_size);
-  base.push_back(config.hidden_size);
-  if (!config.tie_word_embeddings) base.push_back(config.vocab_size * config.hidden_size);
+  for (const TensorShape& tensor : shape.before) base.push_back(tensor.elements());
+  for (const TensorShape& tensor : shape.after) base.push_back(tensor.elements());
   return unit;
+}
+
+double product_flops(const LinearShape& linear, double positions) {
+  return 2.0 * static_cast<double>(linear.in * linear.out) * positions;
+}
+
+// What torchtitan's "selective op" computes again.
+bool is_every_other_product(const LinearShape& linear) {
+  return linear.name.ends_with("k_proj") || linear.name.ends_with("o_proj") ||
+         linear.name.ends_with("up_proj");
 }
 
 // Products of weights with every position, attention, and what of them is computed again.
-UnitFlops layer_flops(const TrainingJob& job, const Sizes& sizes, double positions,
+UnitFlops layer_flops(const TrainingJob& job, const LayerShape& layer, double positions,
                       Recompute recompute) {
   double products = 0;
   double trained = 0;
-  for (const Linear& linear : sizes.linears) {
-    const double one = 2.0 * static_cast<double>(linear.in * linear.out) * positions;
+  double every_other = 0;
+  for (const LinearShape& linear : layer.linears) {
+    const double one = product_flops(linear, positions);
     products += one;
+    if (is_every_other_product(linear)) every_other += one;
     if (job.tuning == "full") trained += one;
     if (job.tuning != "lora" || !is_target(job.lora, linear.name)) continue;
     const double adapter =
@@ -95,14 +74,10 @@ UnitFlops layer_flops(const TrainingJob& job, const Sizes& sizes, double positio
     trained += adapter;
   }
   const double attention = 2 * positions * static_cast<double>(job.data.model_max_length) *
-                           static_cast<double>(sizes.queries);
+                           static_cast<double>(layer.query_width);
   UnitFlops flops = {products + attention, 0, products + trained + kAttentionBackward * attention};
-  const auto product = [&](size_t number) {
-    const Linear& linear = sizes.linears[number];
-    return 2.0 * static_cast<double>(linear.in * linear.out) * positions;
-  };
   // Nothing needs the result of a recomputed layer's last product.
-  const double up_to_last_product = flops.forward - product(Sizes::kDown);
+  const double up_to_last_product = flops.forward - product_flops(layer.linears.back(), positions);
   switch (recompute) {
     case Recompute::kJob:
       if (job.activations.gradient_checkpointing) flops.recomputed = up_to_last_product;
@@ -111,7 +86,7 @@ UnitFlops layer_flops(const TrainingJob& job, const Sizes& sizes, double positio
       flops.recomputed = up_to_last_product;
       break;
     case Recompute::kTorchEveryOtherProduct:
-      flops.recomputed = product(Sizes::kKey) + product(Sizes::kOutput) + product(Sizes::kUp);
+      flops.recomputed = every_other;
       break;
   }
   return flops;
@@ -123,17 +98,15 @@ UnitFlops head_flops(const TrainingJob& job, const ModelConfig& config, double p
   return {product, 0, job.tuning == "full" ? 2 * product : product};
 }
 
-// Inputs of norms and products, what attention and SwiGLU need again.
-double kept_values(const Sizes& s) {
-  return static_cast<double>(4 * s.hidden + 2 * s.queries + 2 * s.keys + 3 * s.inner);
-}
-
-double kept_when_recomputed(const TrainingJob& job, const Sizes& s, Recompute recompute) {
+double kept_when_recomputed(const TrainingJob& job, const ModelConfig& config,
+                            const LayerShape& layer, Recompute recompute) {
   if (recompute == Recompute::kTorchEveryOtherProduct) {
-    return static_cast<double>(2 * s.hidden + 2 * s.queries + s.keys + s.inner);
+    const AttentionConfig& attention = config.attention;
+    return static_cast<double>(2 * config.hidden_size + 2 * attention.query_width() +
+                               attention.key_value_width() + config.intermediate_size);
   }
   const bool again = recompute == Recompute::kTorchLayers || job.activations.gradient_checkpointing;
-  return again ? static_cast<double>(s.hidden) : kept_values(s);
+  return static_cast<double>(again ? config.hidden_size : layer.kept_values);
 }
 
 }  // namespace
@@ -151,20 +124,21 @@ ModelWork model_work(const TrainingJob& job, Recompute recompute) {
                    "tuning " + job.tuning + ": its cost is not predicted; full and lora are");
   }
   const ModelConfig config = parse_model_config(job.model.hf_config, job.model.name);
-  const Sizes sizes(config);
+  const ModelShape shape = shape_of(config);
+  const LayerShape& layer = shape.layers.front();
   ModelWork work;
   work.layers = config.num_hidden_layers;
   // Of the last layer everything is still there when its backward pass comes.
   work.recomputed_layers = recompute == Recompute::kJob ? work.layers - 1 : work.layers;
   work.vocabulary = config.vocab_size;
   work.positions = job.batches.per_device_batch_size * job.data.model_max_length;
-  work.root = root_tensors(job, config);
-  work.layer = layer_tensors(job, sizes);
+  work.root = root_tensors(job, shape);
+  work.layer = layer_tensors(job, layer);
   const auto positions = static_cast<double>(work.positions);
-  work.layer_flops = layer_flops(job, sizes, positions, recompute);
+  work.layer_flops = layer_flops(job, layer, positions, recompute);
   work.head_flops = head_flops(job, config, positions);
-  work.kept_per_position = kept_values(sizes);
-  work.kept_when_recomputed = kept_when_recomputed(job, sizes, recompute);
+  work.kept_per_position = static_cast<double>(layer.kept_values);
+  work.kept_when_recomputed = kept_when_recomputed(job, config, layer, recompute);
   return work;
 }
 

@@ -7,7 +7,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
-#include "sftbench/checkpoint/model_config.h"
+#include "sftbench/families/family.h"
 
 namespace sftbench {
 namespace {
@@ -207,8 +207,7 @@ Support support_of(const Experiment& experiment, const Json& inputs,
 }
 
 bool trains_family(const std::string& family) {
-  const std::vector<std::string>& known = known_model_types();
-  return family.empty() || std::find(known.begin(), known.end(), family) != known.end();
+  return family.empty() || find_family(family) != nullptr;
 }
 
 SupportOfSpace::SupportOfSpace(const Space& space, const ActuatorSettings& settings,

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <initializer_list>
 
-#include "sftbench/catalog/models.h"
 #include "sftbench/data/step_plan.h"
+#include "sftbench/families/model_shape.h"
 
 namespace sftbench {
 namespace {

@@ -12,7 +12,7 @@ namespace sftbench {
 // Trained tensors beside half-precision weights are float32: updates of 1e-5 would be rounded away
 // in bfloat16.
 inline torch::TensorOptions adapter_options(CausalLm& model) {
-  const torch::Tensor& weight = *model.parameters().front().tensor;
+  const torch::Tensor& weight = model.embedding();
   const bool half = weight.element_size() < 4;
   return torch::TensorOptions()
       .device(weight.device())

@@ -68,10 +68,6 @@ class LoraAdapter : public Adapter {
   const ForwardPass& pass_;  // of the model that this belongs to
 };
 
-bool is_target(const std::string& name, const std::string& target) {
-  return target == kAllLinear || name == target || name.ends_with("." + target);
-}
-
 std::string leaf_name(const std::string& name) {
   return name.substr(name.rfind('.') + 1);
 }
@@ -88,7 +84,7 @@ void require_matches(const std::vector<NamedLinear>& linears,
   }
   for (const std::string& target : targets) {
     const bool found = std::any_of(linears.begin(), linears.end(), [&](const NamedLinear& linear) {
-      return is_target(linear.name, target);
+      return is_lora_target(linear.name, target);
     });
     if (found) continue;
     const std::string nearest = nearest_spelling(target, known);
@@ -151,7 +147,7 @@ class LoraTuning : public Tuning {
       const NamedLinear& linear = group.linears[i];
       const auto& targets = options_.target_modules;
       const bool wanted = std::any_of(targets.begin(), targets.end(), [&](const auto& target) {
-        return is_target(linear.name, target);
+        return is_lora_target(linear.name, target);
       });
       if (!wanted) continue;
       require_rank_fits(linear, options_.rank);

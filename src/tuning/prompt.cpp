@@ -42,7 +42,7 @@ class PromptTuning : public Tuning {
   }
 
   torch::Tensor of_text(CausalLm& model) const {
-    const torch::Tensor& embedding = *model.parameters().front().tensor;
+    const torch::Tensor& embedding = model.embedding();
     std::vector<int64_t> ids;
     for (int64_t i = 0; i < options_.virtual_tokens; ++i) {
       const auto given = static_cast<int64_t>(options_.initial_ids.size());

@@ -8,7 +8,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
-#include "sftbench/checkpoint/model_config.h"
+#include "sftbench/families/model_config.h"
 
 namespace {
 
@@ -19,17 +19,17 @@ void require(bool promise) {
 void check_promises(const sftbench::ModelConfig& config) {
   for (const int64_t extent :
        {config.vocab_size, config.hidden_size, config.intermediate_size, config.num_hidden_layers,
-        config.num_attention_heads, config.num_key_value_heads, config.head_dim,
+        config.attention.heads, config.attention.key_value_heads, config.attention.head_dim,
         config.max_position_embeddings}) {
     require(extent > 0 && extent < int64_t{1} << 31);
   }
-  require(config.num_attention_heads % config.num_key_value_heads == 0);
-  require(config.head_dim % 2 == 0 && config.sliding_window >= 0);
+  require(config.attention.heads % config.attention.key_value_heads == 0);
+  require(config.attention.head_dim % 2 == 0 && config.attention.window >= 0);
   require(!config.pad_token_id ||
           (*config.pad_token_id >= 0 && *config.pad_token_id < config.vocab_size));
   require(std::isfinite(config.rope.theta) && config.rope.theta > 1 && config.rope.factor > 0);
-  require(config.attention_dropout >= 0 && config.attention_dropout < 1);
-  require(config.logits_scaling > 0);
+  require(config.attention.dropout >= 0 && config.attention.dropout < 1);
+  require(config.multipliers.logits > 0);
 }
 
 }  // namespace

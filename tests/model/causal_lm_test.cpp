@@ -9,6 +9,7 @@
 #include "model/golden.h"
 #include "model/rotary_embedding.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
 
 namespace sftbench::testing {
 namespace {
@@ -176,9 +177,8 @@ TEST(MakeCausalLm, UnknownModelTypeListsTheKnownOnes) {
     make_causal_lm({{"model_type", "graniet"}}, torch::kFloat32, torch::kCPU);
   });
   EXPECT_EQ(message,
-            "config.json: model_type: unknown model type \"graniet\"; expected one of granite, "
-            "llama, mistral; did you "
-            "mean 'granite'?");
+            "config.json: model_type: unknown model type \"graniet\"; expected one of " +
+                join(known_model_types()) + "; did you mean 'granite'?");
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "sftbench/base/json.h"
 #include "sftbench/base/torch.h"
@@ -16,6 +18,15 @@ namespace sftbench::testing {
 
 inline std::filesystem::path case_folder(const std::string& name) {
   return std::filesystem::path(SFTBENCH_TEST_DATA) / "models" / name;
+}
+
+// Every case, sorted.
+inline std::vector<std::string> all_cases() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(case_folder(""))) {
+    names.insert(entry.path().filename().string());
+  }
+  return {names.begin(), names.end()};
 }
 
 using Tensors = std::map<std::string, torch::Tensor>;
@@ -34,12 +45,21 @@ inline Tensors read_tensors(const std::filesystem::path& path) {
   return tensors;
 }
 
+// The golden values are those of evaluation.
+inline Json without_dropout(Json config) {
+  for (const char* key :
+       {"attention_dropout", "attn_pdrop", "embd_pdrop", "hidden_dropout", "resid_pdrop"}) {
+    if (config.contains(key)) config[key] = 0.0;
+  }
+  return config;
+}
+
 // One case: the checkpoint as a model, and what Hugging Face computed with it.
 struct Golden {
   explicit Golden(const std::string& name, torch::Dtype dtype = torch::kFloat32,
                   const ops::KernelChoice& kernels = {})
       : folder(case_folder(name)),
-        config(read_json_file((folder / "config.json").string())),
+        config(without_dropout(read_json_file((folder / "config.json").string()))),
         expected(read_tensors(folder / "golden.safetensors")),
         model(make_causal_lm(config, dtype, test_device(), kernels)) {
     load_weights(*model, folder.string());

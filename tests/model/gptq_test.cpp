@@ -26,7 +26,7 @@ Json golden_config() {
 
 std::unique_ptr<CausalLm> random_model(const Json& config, uint64_t seed = 1) {
   auto model = make_causal_lm(config, torch::kFloat32, test_device());
-  initialise_randomly(*model, config, seed);
+  initialise_randomly(*model, seed);
   return model;
 }
 

@@ -20,14 +20,6 @@ constexpr double kHalfLossTolerance = 0.002;  // relative; the loss is a mean
 // How far from float32 Hugging Face's own bfloat16 is, and how much further this may be.
 constexpr double kHalfErrorRatio = 1.25;
 
-std::vector<std::string> all_cases() {
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(case_folder(""))) {
-    names.insert(entry.path().filename().string());
-  }
-  return {names.begin(), names.end()};
-}
-
 class HuggingFaceTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(HuggingFaceTest, LogitsAndLossInFloat32) {

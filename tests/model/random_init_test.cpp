@@ -99,7 +99,7 @@ Json every_option() {
 
 std::unique_ptr<CausalLm> random_model(const Json& config, uint64_t seed, torch::Dtype dtype) {
   auto model = make_causal_lm(config, dtype, torch::kCPU);
-  initialise_randomly(*model, config, seed);
+  initialise_randomly(*model, seed);
   return model;
 }
 
@@ -137,7 +137,7 @@ TEST(InitialiseRandomly, PartsAreThoseOfTheWhole) {
                                    {257, 20'000},
                                    {20'000, 32'768},
                                    {32'768, kEveryElement.end}}) {
-    initialise_randomly(*parts, config, 7, [&](const std::string&) { return range; });
+    initialise_randomly(*parts, 7, [&](const std::string&) { return range; });
   }
   const auto expected = whole->parameters(), drawn = parts->parameters();
   for (size_t i = 0; i < expected.size(); ++i) {

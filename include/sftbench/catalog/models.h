@@ -61,9 +61,4 @@ class ModelCatalog {
   std::vector<ModelFacts> models_;
 };
 
-// Parameters of the architecture that a config.json describes, tied weights counted once.
-// InputError when the model_type is not one of: llama, mistral, granite, mixtral, granitemoe,
-// granitemoehybrid, gpt_bigcode, bloom, gpt_oss, llava_next; or a key that it needs is missing.
-int64_t parameter_count(const Json& hf_config);
-
 }  // namespace sftbench

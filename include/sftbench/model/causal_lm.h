@@ -1,5 +1,5 @@
-// A decoder-only language model, as the engine sees it. One implementation per family (llama.h, mistral.h,
-// granite.h), each written like the paper: single device, no training concern inside. Precision, recomputation,
+// A decoder-only language model, as the engine sees it. The families (families/family.h) share an implementation where
+// their layers are alike (src/model/llama.h), each written like the paper: single device, no training concern inside. Precision, recomputation,
 // sharding and adapters are applied from outside, through parameters() and LayerRunner.
 #pragma once
 
@@ -16,7 +16,7 @@
 #include "sftbench/base/element_range.h"
 #include "sftbench/base/json.h"
 #include "sftbench/base/work_count.h"
-#include "sftbench/checkpoint/model_config.h"
+#include "sftbench/families/family.h"
 #include "sftbench/model/linear.h"
 #include "sftbench/ops/attention.h"
 #include "sftbench/ops/kernel_choice.h"
@@ -61,15 +61,20 @@ class CausalLm {
   virtual ~CausalLm() = default;
 
   const ModelConfig& config() const { return config_; }
+  // How the checkpoints of its family name what every model has.
+  const ModelNames& names() const;
 
   // -> last hidden states [B, P + S, H], after the final norm. P virtual tokens (prompt()) stand in front and shift
   // the positions of what follows.
   virtual torch::Tensor hidden_states(const TokenRows& rows, LayerRunner& runner) = 0;
 
+  // [V, H]: one row for each token.
+  virtual torch::Tensor& embedding() = 0;
+
   // [V, H]: the output projection (the embedding itself when tied), and the factor on the logits
   // (1 / logits_scaling for Granite, else 1).
   virtual const torch::Tensor& output_weight() const = 0;
-  virtual double logit_scale() const { return 1.0; }
+  virtual double logit_scale() const = 0;
 
   // labels [B, S] int64 (not shifted, -100 ignored) -> float32 scalar: sum of the next-token cross-entropies /
   // denominator. REQUIRES: the label of each packed sequence's first position is -100 (nothing predicts it).
@@ -96,8 +101,8 @@ class CausalLm {
   // As if loss() had been called so many times: a run that is resumed draws its dropout from there on.
   void resume_at_pass(int64_t number) { pass_.number = number; }
 
-  // The transformer layers: the units of sharding and of checkpointing. Parameters of layer i are named
-  // "model.layers.<i>.".
+  // The transformer layers: the units of sharding and of checkpointing. Names of the parameters of layer i begin with
+  // names().layer_prefix and i.
   int64_t layer_count() const { return config_.num_hidden_layers; }
 
   // torch.autocast: linears, attention and the output projection compute in `dtype`, whatever dtype the parameters
@@ -139,8 +144,8 @@ inline ElementRange every_element(const std::string&) {
 // by parameter from a generator seeded by (seed, name), so the values do not depend on order, device or ranks. Norms,
 // biases and quantized linears of which any element is wanted are set whole. `work`, when given, counts the bytes of
 // parameters that have their values; norms and biases, which are small, are left out.
-void initialise_randomly(CausalLm& model, const Json& hf_config, uint64_t seed,
-                         const WantedElements& wanted = every_element, WorkCount* work = nullptr);
+void initialise_randomly(CausalLm& model, uint64_t seed, const WantedElements& wanted = every_element,
+                         WorkCount* work = nullptr);
 
 // Loads model.safetensors or the shards of model.safetensors.index.json from `directory` into the model, converting
 // to its dtype and device. Reads no more than the wanted elements. InputError listing every missing, unexpected and

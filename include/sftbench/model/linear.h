@@ -13,11 +13,20 @@
 
 namespace sftbench {
 
+// What a parameter starts from when weights are random.
+enum class ParameterStart {
+  kNormal,          // normal(0, initializer_range)
+  kNormalResidual,  // the same / sqrt(2 layers): projections onto the residual stream of GPT-2's kin
+  kOnes,
+  kZeros,
+};
+
 // A parameter under its Hugging Face name. `tensor` points into the model: replacing it replaces
 // the parameter.
 struct NamedParameter {
   std::string name;  // model.layers.0.self_attn.q_proj.weight
   torch::Tensor* tensor;
+  ParameterStart start = ParameterStart::kNormal;
   // How many weights of the model it stands for, where that is not its number of elements: codes are
   // packed, scales belong to weights that are counted already.
   int64_t packed_weights = -1;

@@ -1,6 +1,6 @@
 // Weights quantized with GPTQ, multiplied: they are dequantized tile by tile into a workspace of
 // bounded size, and each tile goes into a GEMM while it is warm. Layout and formula stand in
-// checkpoint/gptq.h. scale * (q - z) has fewer bits than float32 holds, so that every path computes
+// families/gptq.h. scale * (q - z) has fewer bits than float32 holds, so that every path computes
 // it exactly and rounds it once, to the dtype that is asked for; in float16 that is, bit for bit,
 // what GPTQModel's kernels give.
 #pragma once

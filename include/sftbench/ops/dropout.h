@@ -21,4 +21,7 @@ uint64_t derived_seed(uint64_t seed, uint64_t index);
 torch::Tensor zero_dropped(const torch::Tensor& x, const Dropout& dropout);
 double kept_scale(const torch::Tensor& x, const Dropout& dropout);
 
+// torch.nn.functional.dropout: both of the above. Differentiable in x; x itself where nothing is dropped.
+torch::Tensor dropout(const torch::Tensor& x, const Dropout& dropout);
+
 }  // namespace sftbench::ops

@@ -6,6 +6,8 @@
 #include "sftbench/ops/global_norm.h"
 #include "sftbench/ops/attention.h"
 #include "sftbench/ops/embedding.h"
+#include "sftbench/ops/gelu.h"
+#include "sftbench/ops/layer_norm.h"
 #include "sftbench/ops/linear.h"
 #include "sftbench/ops/linear_cross_entropy.h"
 #include "sftbench/ops/rms_norm.h"

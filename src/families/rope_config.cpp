@@ -1,9 +1,9 @@
-#include "checkpoint/rope_config.h"
+#include "families/rope_config.h"
 
 #include <array>
 #include <optional>
 
-#include "checkpoint/config_fields.h"
+#include "families/config_fields.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -90,10 +90,7 @@ void read_scaling(ConfigFields& top, ConfigFields& fields, int64_t max_position_
 
 }  // namespace
 
-RopeConfig read_rope_config(const Json& hf_config, const std::string& origin,
-                            int64_t max_position_embeddings, int64_t head_dim,
-                            std::vector<Diagnostic>& findings) {
-  ConfigFields top(hf_config, origin, "", findings);
+RopeConfig read_rope_config(ConfigFields& top, int64_t max_position_embeddings, int64_t head_dim) {
   const Json* scaling = top.find("rope_scaling");
   const bool old_spelling = scaling != nullptr && !scaling->empty();
   const std::string key = old_spelling ? "rope_scaling" : "rope_parameters";
@@ -113,7 +110,7 @@ RopeConfig read_rope_config(const Json& hf_config, const std::string& origin,
     return rope;
   }
 
-  ConfigFields fields(object, origin, key + ".", findings);
+  ConfigFields fields = top.of(object, key + ".");
   rope.theta = fields.positive("rope_theta", top.positive("rope_theta", 10000.0));
   const double rotated =
       fields.positive("partial_rotary_factor", top.positive("partial_rotary_factor", 1.0));

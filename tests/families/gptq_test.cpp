@@ -1,10 +1,10 @@
-#include "sftbench/checkpoint/gptq.h"
+#include "sftbench/families/gptq.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "checkpoint/safetensors_builder.h"
-#include "sftbench/checkpoint/model_config.h"
+#include "sftbench/families/model_config.h"
 
 namespace sftbench::testing {
 namespace {

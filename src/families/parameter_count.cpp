@@ -1,10 +1,13 @@
-// Parameters of an architecture, summed from the shapes of its tensors. One function per family;
-// names and shapes are those of the Hugging Face module of that family.
+// Parameters of an architecture. Families that are trained have shapes; of the others this file
+// sums the tensors, one function per family, as the Hugging Face module of that family has them.
 #include <map>
+#include <set>
 #include <utility>
 
 #include "sftbench/base/error.h"
-#include "sftbench/catalog/models.h"
+#include "sftbench/base/text.h"
+#include "sftbench/families/family.h"
+#include "sftbench/families/model_shape.h"
 
 namespace sftbench {
 namespace {
@@ -74,15 +77,6 @@ int64_t mixture(const Config& c) {
   return hidden * experts + experts * gated_mlp(hidden, c.integer("intermediate_size"), false);
 }
 
-// llama, mistral, granite: attention, gated MLP, two norms per layer.
-int64_t dense_decoder(const Config& c) {
-  const int64_t hidden = c.integer("hidden_size");
-  const int64_t layer =
-      grouped_attention(c) + 2 * hidden +
-      gated_mlp(hidden, c.integer("intermediate_size"), c.flag("mlp_bias", false));
-  return embeddings(c, false) + c.integer("num_hidden_layers") * layer + hidden;
-}
-
 // mixtral, granitemoe: the MLP is a router and its experts.
 int64_t mixture_decoder(const Config& c) {
   const int64_t hidden = c.integer("hidden_size");
@@ -120,26 +114,6 @@ int64_t hybrid_decoder(const Config& c) {
   const int64_t mamba_layers = layers - attention_layers;
   return embeddings(c, true) + layers * every + hidden + attention_layers * grouped_attention(c) +
          (mamba_layers > 0 ? mamba_layers * mamba2_mixer(c) : 0);
-}
-
-// gpt_bigcode with multi-query attention: one key and one value head beside all query heads.
-int64_t gpt_bigcode(const Config& c) {
-  const int64_t width = c.integer("n_embd");
-  const int64_t inner = c.integer("n_inner", 4 * width);
-  const int64_t head_dim = width / c.integer("n_head");
-  const int64_t key_value = c.flag("multi_query", true) ? 2 * head_dim : 2 * width;
-  const int64_t layer = 4 * width + linear(width, width + key_value, true) +
-                        linear(width, width, true) + linear(width, inner, true) +
-                        linear(inner, width, true);
-  return (c.integer("vocab_size") + c.integer("n_positions")) * width +
-         c.integer("n_layer") * layer + 2 * width;
-}
-
-int64_t bloom(const Config& c) {
-  const int64_t width = c.integer("hidden_size");
-  const int64_t layer = 4 * width + linear(width, 3 * width, true) + linear(width, width, true) +
-                        linear(width, 4 * width, true) + linear(4 * width, width, true);
-  return embeddings(c, true) + c.integer("n_layer") * layer + 4 * width;
 }
 
 // gpt_oss: attention with biases and one sink per head; router and experts have biases, too.
@@ -193,24 +167,18 @@ int64_t llava_next(const Config& c) {
 int64_t parameter_count(const Json& hf_config) {
   using Counter = int64_t (*)(const Config&);
   static const std::map<std::string, Counter> kFamilies = {
-      {"llama", dense_decoder},
-      {"mistral", dense_decoder},
-      {"granite", dense_decoder},
-      {"mixtral", mixture_decoder},
-      {"granitemoe", mixture_decoder},
-      {"granitemoehybrid", hybrid_decoder},
-      {"gpt_bigcode", gpt_bigcode},
-      {"bloom", bloom},
-      {"gpt_oss", gpt_oss},
+      {"mixtral", mixture_decoder},         {"granitemoe", mixture_decoder},
+      {"granitemoehybrid", hybrid_decoder}, {"gpt_oss", gpt_oss},
       {"llava_next", llava_next},
   };
   const std::string family = Config(hf_config).text("model_type");
+  if (find_family(family) != nullptr) return shape_of(parse_model_config(hf_config)).parameters();
   const auto found = kFamilies.find(family);
   if (found == kFamilies.end()) {
-    std::string known;
-    for (const auto& entry : kFamilies) known += (known.empty() ? "" : ", ") + entry.first;
+    std::set<std::string> known(known_model_types().begin(), known_model_types().end());
+    for (const auto& entry : kFamilies) known.insert(entry.first);
     throw InputError("config.json: model_type: unknown family '" + family + "'; expected one of " +
-                     known);
+                     join({known.begin(), known.end()}));
   }
   return found->second(Config(hf_config));
 }

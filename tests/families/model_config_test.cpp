@@ -1,16 +1,19 @@
-#include "sftbench/checkpoint/model_config.h"
+#include "sftbench/families/model_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "checkpoint/safetensors_builder.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
+#include "sftbench/families/family.h"
 
 namespace sftbench::testing {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 
 // The least that a config.json has to say; `fields` replaces and adds, null included.
 Json config_with(const Json& fields) {
@@ -31,21 +34,21 @@ std::string error_of(const Json& fields) {
 TEST(ModelConfig, FillsInTheDefaultsOfTheFamily) {
   const ModelConfig llama = parse(Json::object());
   EXPECT_EQ(llama.family, ModelFamily::kLlama);
-  EXPECT_EQ(llama.num_key_value_heads, 4);
-  EXPECT_EQ(llama.head_dim, 16);
+  EXPECT_EQ(llama.attention.key_value_heads, 4);
+  EXPECT_EQ(llama.attention.head_dim, 16);
   EXPECT_EQ(llama.max_position_embeddings, 2048);
-  EXPECT_DOUBLE_EQ(llama.rms_norm_eps, 1e-6);
+  EXPECT_DOUBLE_EQ(llama.norm_eps, 1e-6);
   EXPECT_DOUBLE_EQ(llama.rope.theta, 10000.0);
   EXPECT_EQ(llama.rope.type, RopeType::kDefault);
   EXPECT_FALSE(llama.tie_word_embeddings);
 
   const ModelConfig mistral = parse({{"model_type", "mistral"}, {"num_attention_heads", 16}});
-  EXPECT_EQ(mistral.num_key_value_heads, 8);
-  EXPECT_EQ(mistral.sliding_window, 4096);
+  EXPECT_EQ(mistral.attention.key_value_heads, 8);
+  EXPECT_EQ(mistral.attention.window, 4096);
   EXPECT_EQ(mistral.max_position_embeddings, 131072);
 
   const ModelConfig granite = parse({{"model_type", "granite"}});
-  EXPECT_DOUBLE_EQ(granite.attention_multiplier, 1.0);
+  EXPECT_DOUBLE_EQ(granite.attention.scale, 1.0);
 }
 
 TEST(ModelConfig, NullMeansNotSet) {
@@ -55,9 +58,9 @@ TEST(ModelConfig, NullMeansNotSet) {
                                     {"head_dim", nullptr},
                                     {"pad_token_id", nullptr},
                                     {"rope_scaling", nullptr}});
-  EXPECT_EQ(config.num_key_value_heads, 4);
-  EXPECT_EQ(config.sliding_window, 0);
-  EXPECT_EQ(config.head_dim, 16);
+  EXPECT_EQ(config.attention.key_value_heads, 4);
+  EXPECT_EQ(config.attention.window, 0);
+  EXPECT_EQ(config.attention.head_dim, 16);
   EXPECT_FALSE(config.pad_token_id.has_value());
 }
 
@@ -90,7 +93,7 @@ TEST(ModelConfig, YarnWithoutFactorTakesTheRatioOfLengths) {
 TEST(ModelConfig, ReportsWhatItDoesNotBuildAsData) {
   const ModelConfig config =
       parse({{"attention_dropout", 0.1}, {"torch_dtype", "bfloat16"}, {"pretraining_tp", 2}});
-  EXPECT_DOUBLE_EQ(config.attention_dropout, 0.1);
+  EXPECT_DOUBLE_EQ(config.attention.dropout, 0.1);
   EXPECT_EQ(config.dtype, "bfloat16");
   EXPECT_EQ(parse({{"dtype", "float32"}, {"torch_dtype", "float16"}}).dtype, "float32");
 }
@@ -102,18 +105,20 @@ TEST(ModelConfig, ArchitectureAloneIsEnough) {
 
 TEST(ModelConfig, UnknownModelTypeListsTheKnownOnes) {
   EXPECT_EQ(error_of({{"model_type", "lama"}}),
-            "config.json: model_type: unknown model type \"lama\"; expected one of granite, llama, "
-            "mistral; did you mean "
-            "'llama'?");
+            "config.json: model_type: unknown model type \"lama\"; expected one of " +
+                join(known_model_types()) + "; did you mean 'llama'?");
   EXPECT_EQ(error_of({{"model_type", nullptr}}),
-            "config.json: model_type: missing; expected one of granite, llama, mistral");
+            "config.json: model_type: missing; expected one of " + join(known_model_types()));
 }
 
 TEST(ModelConfig, UnknownArchitectureListsTheKnownOnes) {
-  EXPECT_EQ(error_of({{"architectures", {"LlamaForCausalML"}}}),
-            "config.json: architectures: unknown architecture \"LlamaForCausalML\"; expected one "
-            "of GraniteForCausalLM, "
-            "LlamaForCausalLM, MistralForCausalLM; did you mean 'LlamaForCausalLM'?");
+  std::vector<std::string> known;
+  for (const Family& family : families()) known.emplace_back(family.architecture);
+  EXPECT_THAT(known, IsSupersetOf({"BloomForCausalLM", "GraniteForCausalLM", "Qwen3ForCausalLM"}));
+  EXPECT_EQ(
+      error_of({{"architectures", {"LlamaForCausalML"}}}),
+      "config.json: architectures: unknown architecture \"LlamaForCausalML\"; expected one of " +
+          join(known) + "; did you mean 'LlamaForCausalLM'?");
   EXPECT_EQ(error_of({{"architectures", {"MistralForCausalLM"}}}),
             "config.json: architectures: found MistralForCausalLM; expected LlamaForCausalLM for "
             "model_type llama");
@@ -134,9 +139,9 @@ TEST(ModelConfig, AllFindingsAtOnce) {
                       {"quantization_config", {{"quant_method", "gptq"}}}}),
             "config.json: intermediate_size: missing; expected a positive integer\n"
             "config.json: num_hidden_layers: found -1; expected a positive integer below 2^31\n"
+            "config.json: vocab_size: found \"many\"; expected a positive integer below 2^31\n"
             "config.json: rms_norm_eps: found 0; expected a number above 0\n"
             "config.json: attention_dropout: found 1.0; expected a number from 0 to below 1\n"
-            "config.json: vocab_size: found \"many\"; expected a positive integer below 2^31\n"
             "config.json: hidden_size: found 65; expected a multiple of num_attention_heads (4)\n"
             "config.json: mlp_bias: found 1; expected true or false\n"
             "config.json: hidden_act: found \"gelu\"; expected \"silu\"\n"

@@ -26,6 +26,11 @@ class ConfigFields {
         prefix_(std::move(prefix)),
         findings_(findings) {}
 
+  // The fields of an object inside this one, which must outlive the result.
+  ConfigFields of(const Json& inner, const std::string& prefix) const {
+    return {inner, origin_, prefix_ + prefix, findings_};
+  }
+
   // The value, or nullptr when absent or null: Hugging Face writes null for "not set".
   const Json* find(const std::string& key) const;
   bool is_null(const std::string& key) const;

@@ -1,7 +1,6 @@
 // What a Hugging Face config.json says about a decoder-only model, checked and with Hugging Face's
-// defaults filled in (LlamaConfig, MistralConfig, GraniteConfig of transformers 5; both its
-// `rope_parameters` and the older `rope_theta` + `rope_scaling`). Knows no libtorch: what is read
-// is untrusted and fuzzed.
+// defaults filled in (the configuration classes of transformers 5; both its `rope_parameters` and
+// the older `rope_theta` + `rope_scaling`). Knows no libtorch: what is read is untrusted and fuzzed.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +9,12 @@
 #include <vector>
 
 #include "sftbench/base/json.h"
-#include "sftbench/checkpoint/gptq.h"
+#include "sftbench/families/gptq.h"
 
 namespace sftbench {
 
-enum class ModelFamily { kLlama, kMistral, kGranite };
+// One enumerator for each row of families() (families/family.h).
+enum class ModelFamily { kBloom, kGptBigCode, kGranite, kLlama, kMistral, kQwen2, kQwen3 };
 
 enum class RopeType {
   kDefault,  // Su et al. 2021
@@ -41,43 +41,65 @@ struct RopeConfig {
   std::optional<double> mscale_all_dim;
 };
 
+// Grouped-query attention (Ainslie et al. 2023) of every layer.
+struct AttentionConfig {
+  int64_t heads = 0;            // of queries
+  int64_t key_value_heads = 0;  // a divisor of `heads`
+  int64_t head_dim = 0;
+  bool input_bias = false;   // of the query, key and value projections
+  bool output_bias = false;  // of the output projection
+  bool head_norms = false;   // RMSNorm over each head of queries and keys (Qwen3)
+  double scale = 1.0;        // factor on the scores
+  double dropout = 0.0;      // share of the probabilities that training drops
+  int64_t window = 0;        // keys that a query sees, its own included; 0: all before it
+  // The layers with a window: those of layer_types where config.json has them, else all from
+  // `first_window_layer` on.
+  int64_t first_window_layer = 0;
+  std::vector<bool> windowed;
+
+  int64_t query_width() const { return heads * head_dim; }
+  int64_t key_value_width() const { return key_value_heads * head_dim; }
+  int64_t window_of(int64_t layer) const {
+    const bool has =
+        windowed.empty() ? layer >= first_window_layer : windowed[static_cast<size_t>(layer)];
+    return has ? window : 0;
+  }
+};
+
+enum class Activation { kSilu, kGelu, kGeluTanh };  // kGelu by the error function
+
+// Factors on the activations, in the spirit of muP (Yang et al. 2022). 1 where a family has none.
+struct Multipliers {
+  double embedding = 1.0;
+  double residual = 1.0;  // on what a branch adds to the residual stream
+  double logits = 1.0;
+};
+
 struct ModelConfig {
   ModelFamily family = ModelFamily::kLlama;
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
   int64_t intermediate_size = 0;
   int64_t num_hidden_layers = 0;
-  int64_t num_attention_heads = 0;
-  int64_t num_key_value_heads = 0;
-  int64_t head_dim = 0;
   int64_t max_position_embeddings = 0;
-  double rms_norm_eps = 1e-6;
+  AttentionConfig attention;
+  bool mlp_bias = false;
+  Activation activation = Activation::kSilu;
+  double embedding_dropout = 0.0;     // shares that training drops: behind the embedding,
+  double residual_dropout = 0.0;      // and of what a branch adds to the residual stream
+  bool residual_behind_norm = false;  // Bloom: branches add to the norm's result
+  double norm_eps = 1e-6;
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;
-  bool attention_bias = false;  // kLlama, kGranite
-  bool mlp_bias = false;        // kLlama, kGranite
-  int64_t sliding_window = 0;   // kMistral: keys that a query sees; 0: all
-
-  // kGranite; for the others the values that change nothing.
-  double embedding_multiplier = 1.0;
-  double residual_multiplier = 1.0;
-  double attention_multiplier = 1.0;  // factor on the attention scores, instead of head_dim^-1/2
-  double logits_scaling = 1.0;        // logits are divided by it
-
+  Multipliers multipliers;
   RopeConfig rope;
 
   std::optional<GptqConfig> gptq;  // how the linears of the layers are quantized, if they are
 
   // The embedding's padding row: starts as zero and gets no gradient through the embedding.
   std::optional<int64_t> pad_token_id;
-  // The share of attention probabilities that training drops, as Hugging Face does.
-  double attention_dropout = 0.0;
-  std::string
-      dtype;  // "bfloat16": what the weights are stored in; empty when the file does not say
+  std::string dtype;  // "bfloat16": what the weights are stored in; empty: config.json does not say
 };
-
-// The model types that can be built: "granite", "llama", "mistral".
-const std::vector<std::string>& known_model_types();
 
 // InputError naming `origin`, all findings at once, each with key, what was found and what is
 // expected: an unknown model type or architecture, missing or impossible sizes, an activation or

@@ -1,9 +1,9 @@
-#include "sftbench/checkpoint/gptq.h"
+#include "sftbench/families/gptq.h"
 
 #include <algorithm>
 #include <array>
 
-#include "checkpoint/config_fields.h"
+#include "families/config_fields.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {

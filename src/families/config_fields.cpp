@@ -1,4 +1,4 @@
-#include "checkpoint/config_fields.h"
+#include "families/config_fields.h"
 
 #include <cmath>
 

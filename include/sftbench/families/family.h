@@ -1,0 +1,45 @@
+// The families of models that this program trains: how Hugging Face calls them, how their
+// config.json is read, and what they consist of. One row for each, one source file for each
+// (families/granite.cpp), and one class for each in model/.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sftbench/families/model_config.h"
+#include "sftbench/families/model_shape.h"
+
+namespace sftbench {
+
+class ConfigFields;
+
+// How checkpoints name what every family has.
+struct ModelNames {
+  const char* embedding;     // "model.embed_tokens"
+  const char* layer_prefix;  // "model.layers.", which the layer's number follows
+  const char* final_norm;    // "model.norm"
+  const char* output;        // "lm_head"
+};
+
+struct Family {
+  ModelFamily id;
+  const char* model_type;    // of config.json: "granite"
+  const char* architecture;  // "GraniteForCausalLM"
+  const char* layer_class;   // that FSDP wraps: "GraniteDecoderLayer"
+  ModelNames names;
+  // Fills everything but `family` and `gptq`. Findings stay in the fields.
+  void (*read)(ConfigFields& fields, ModelConfig& config);
+  ModelShape (*shape)(const ModelConfig& config);
+};
+
+// Sorted by model_type.
+const std::vector<Family>& families();
+
+const Family& family_of(ModelFamily id);
+// Nothing for a model_type that is not trained.
+const Family* find_family(const std::string& model_type);
+
+// The model types that can be trained, sorted.
+const std::vector<std::string>& known_model_types();
+
+}  // namespace sftbench

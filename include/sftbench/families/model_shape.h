@@ -1,0 +1,65 @@
+// What a model consists of, by arithmetic from its configuration: every tensor and its size, the
+// linears of each layer, and what attention works on. Parameter counts, predictions, simulated runs
+// and FLOPs come from here. tests/model holds it against the parameters of the model itself.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sftbench/families/model_config.h"
+
+namespace sftbench {
+
+struct TensorShape {
+  std::string name;  // relative to its layer: "self_attn.q_proj.weight"
+  std::vector<int64_t> sizes;
+
+  int64_t elements() const;
+};
+
+// A linear projection y = x W^T + b, which adapters can be added to. Its tensors are listed, too.
+struct LinearShape {
+  std::string name;  // "self_attn.q_proj"
+  int64_t in = 0;
+  int64_t out = 0;
+};
+
+struct LayerShape {
+  std::vector<TensorShape> tensors;  // in forward order
+  std::vector<LinearShape> linears;  // in forward order
+  // Heads times head size of the queries, or 0 for a layer without attention; and the keys that a
+  // query sees (0: all before it).
+  int64_t query_width = 0;
+  int64_t window = 0;
+  // Values per position that wait for the backward pass of a layer that is not recomputed: inputs
+  // of norms and products, and what attention and activation functions need again.
+  int64_t kept_values = 0;
+
+  int64_t parameters() const;
+};
+
+struct ModelShape {
+  std::vector<TensorShape> before;  // the embedding first
+  std::vector<LayerShape> layers;
+  std::vector<TensorShape> after;  // final norm, output projection unless it is tied
+
+  int64_t parameters() const;  // tied weights counted once
+  // Rows that are looked up and multiplied with nothing. A tied embedding is multiplied as the
+  // output projection.
+  int64_t lookup_parameters = 0;
+};
+
+// The shape of a model of any family.
+ModelShape shape_of(const ModelConfig& config);
+
+// Parameters of the architecture that a config.json describes, tied weights counted once. Knows
+// more families than families(): those that are catalogued but not trained.
+// InputError for an unknown model_type, or a key that is missing.
+int64_t parameter_count(const Json& hf_config);
+
+// Whether `target` of LoRA's target_modules names the linear: its whole name, its end after a dot,
+// or "all-linear".
+bool is_lora_target(const std::string& linear, const std::string& target);
+
+}  // namespace sftbench

@@ -1,0 +1,161 @@
+#include "families/config_parts.h"
+
+#include <cmath>
+#include <string>
+
+#include "families/rope_config.h"
+
+namespace sftbench {
+
+namespace {
+
+// Far above what there is, and few enough to list.
+constexpr int64_t kMostLayers = 100'000;
+
+int64_t read_layer_count(ConfigFields& fields, const std::string& key) {
+  const int64_t layers = fields.extent(key);
+  if (layers <= kMostLayers) return layers;
+  fields.add(key, "found " + std::to_string(layers), "at most " + std::to_string(kMostLayers));
+  return kMostLayers;
+}
+
+void read_initialization(ConfigFields& fields, ModelConfig& config) {
+  // 0 means the default, as `or 0.02` does in Hugging Face.
+  config.initializer_range =
+      fields.number("initializer_range", 0.02, -1e-300, "a number of at least 0");
+  if (config.initializer_range == 0.0) config.initializer_range = 0.02;
+  config.dtype = fields.text("dtype", fields.text("torch_dtype", ""));
+}
+
+// The first of the keys that config.json has, or the last.
+std::string present_key(const ConfigFields& fields, const std::string& key,
+                        const std::string& other) {
+  return fields.find(key) == nullptr && fields.find(other) != nullptr ? other : key;
+}
+
+}  // namespace
+
+void read_sizes(ConfigFields& fields, ModelConfig& config, int64_t max_position_embeddings) {
+  config.hidden_size = fields.extent("hidden_size");
+  config.intermediate_size = fields.extent("intermediate_size");
+  config.num_hidden_layers = read_layer_count(fields, "num_hidden_layers");
+  config.vocab_size = fields.extent("vocab_size");
+  config.max_position_embeddings =
+      fields.extent("max_position_embeddings", max_position_embeddings);
+  config.norm_eps = fields.positive("rms_norm_eps", 1e-6);
+  read_initialization(fields, config);
+}
+
+void read_gpt_sizes(ConfigFields& fields, const std::string& hidden_key, ModelConfig& config) {
+  AttentionConfig& attention = config.attention;
+  config.hidden_size = fields.extent(hidden_key);
+  config.num_hidden_layers =
+      read_layer_count(fields, present_key(fields, "n_layer", "num_hidden_layers"));
+  config.vocab_size = fields.extent("vocab_size");
+  const std::string heads_key = present_key(fields, "n_head", "num_attention_heads");
+  attention.heads = fields.extent(heads_key);
+  attention.key_value_heads = attention.heads;
+  config.norm_eps = fields.positive("layer_norm_epsilon", 1e-5);
+  read_initialization(fields, config);
+  if (attention.heads == 0 || config.hidden_size == 0) return;  // already a finding
+  if (config.hidden_size % attention.heads != 0) {
+    fields.add(hidden_key, "found " + std::to_string(config.hidden_size),
+               "a multiple of " + heads_key + " (" + std::to_string(attention.heads) + ")");
+  }
+  attention.head_dim = config.hidden_size / attention.heads;
+  attention.scale = 1.0 / std::sqrt(static_cast<double>(attention.head_dim));
+  attention.input_bias = attention.output_bias = config.mlp_bias = true;
+}
+
+void read_layer_windows(ConfigFields& fields, ModelConfig& config) {
+  AttentionConfig& attention = config.attention;
+  constexpr int64_t kDefaultWindow = 4096, kDefaultFirstLayer = 28;
+  const bool used = fields.boolean("use_sliding_window", false);
+  const int64_t window =
+      fields.extent("sliding_window", fields.is_null("sliding_window") ? 0 : kDefaultWindow);
+  attention.window = used ? window : 0;
+  const Json* first = fields.find("max_window_layers");
+  const bool from_the_first = first != nullptr && *first == 0;
+  attention.first_window_layer =
+      from_the_first ? 0 : fields.extent("max_window_layers", kDefaultFirstLayer);
+  const Json* types = fields.find("layer_types");
+  if (types == nullptr) return;
+  if (!types->is_array() || static_cast<int64_t>(types->size()) != config.num_hidden_layers) {
+    fields.add("layer_types", "found " + shown(*types),
+               "a list of " + std::to_string(config.num_hidden_layers) + " types");
+    return;
+  }
+  for (const Json& type : *types) {
+    if (type != "full_attention" && type != "sliding_attention") {
+      return fields.add("layer_types", "found " + shown(type),
+                        "full_attention or sliding_attention");
+    }
+    attention.windowed.push_back(type == "sliding_attention");
+  }
+}
+
+void read_embedding(ConfigFields& fields, ModelConfig& config, bool tied_by_default) {
+  config.tie_word_embeddings = fields.boolean("tie_word_embeddings", tied_by_default);
+  const Json* pad = fields.find("pad_token_id");
+  if (pad == nullptr) return;
+  // torch counts a negative padding index from the end.
+  const int64_t index =
+      pad->is_number_integer() && !(pad->is_number_unsigned() && pad->get<uint64_t>() > INT64_MAX)
+          ? pad->get<int64_t>()
+          : INT64_MAX;
+  if (index >= config.vocab_size || index < -config.vocab_size) {
+    fields.add("pad_token_id", "found " + shown(*pad),
+               "a row of the embedding (vocab_size is " + std::to_string(config.vocab_size) + ")");
+    return;
+  }
+  config.pad_token_id = index < 0 ? index + config.vocab_size : index;
+}
+
+void read_heads(ConfigFields& fields, ModelConfig& config, const HeadDefaults& defaults) {
+  AttentionConfig& attention = config.attention;
+  attention.heads = fields.extent("num_attention_heads");
+  const bool own_default = defaults.key_value_heads > 0 && !fields.is_null("num_key_value_heads");
+  attention.key_value_heads = fields.extent(
+      "num_key_value_heads", own_default ? defaults.key_value_heads : attention.heads);
+  attention.dropout = read_dropout(fields, "attention_dropout", 0.0);
+  if (attention.heads == 0 || config.hidden_size == 0) return;  // already a finding
+
+  if (attention.heads % attention.key_value_heads != 0) {
+    fields.add("num_key_value_heads", "found " + std::to_string(attention.key_value_heads),
+               "a divisor of num_attention_heads (" + std::to_string(attention.heads) + ")");
+  }
+  attention.head_dim = fields.extent("head_dim", defaults.head_dim);
+  if (attention.head_dim == 0) {
+    if (config.hidden_size % attention.heads != 0) {
+      fields.add("hidden_size", "found " + std::to_string(config.hidden_size),
+                 "a multiple of num_attention_heads (" + std::to_string(attention.heads) + ")");
+      return;
+    }
+    attention.head_dim = config.hidden_size / attention.heads;
+  }
+  attention.scale = 1.0 / std::sqrt(static_cast<double>(attention.head_dim));
+}
+
+void read_rope(ConfigFields& fields, ModelConfig& config) {
+  const int64_t head_dim = config.attention.head_dim;
+  if (head_dim % 2 != 0) {
+    fields.add("head_dim", "found " + std::to_string(head_dim),
+               "an even number: rotary embeddings turn pairs");
+  }
+  config.rope = read_rope_config(fields, config.max_position_embeddings, head_dim);
+}
+
+void require_silu(ConfigFields& fields) {
+  const std::string activation = fields.text("hidden_act", "silu");
+  if (activation == "silu" || activation == "swish") return;
+  fields.add("hidden_act", "found " + shown(Json(activation)), "\"silu\"");
+}
+
+double read_dropout(ConfigFields& fields, const std::string& key, double otherwise) {
+  const double rate = fields.number(key, otherwise, -1e-300, "a number from 0 to below 1");
+  if (rate < 1.0) return rate;
+  fields.add(key, "found " + shown(Json(rate)), "a number from 0 to below 1");
+  return 0.0;
+}
+
+}  // namespace sftbench

@@ -1,0 +1,48 @@
+// The parts of config.json that several families share, each read into its place in ModelConfig.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "families/config_fields.h"
+#include "sftbench/families/model_config.h"
+
+namespace sftbench {
+
+// hidden_size, intermediate_size, num_hidden_layers, vocab_size, initializer_range, dtype, and the
+// epsilon of RMSNorm.
+void read_sizes(ConfigFields& fields, ModelConfig& config, int64_t max_position_embeddings);
+
+// Whether the output projection is the embedding, and the embedding's padding row.
+// REQUIRES: vocab_size is read.
+void read_embedding(ConfigFields& fields, ModelConfig& config, bool tied_by_default);
+
+// What a configuration class has where config.json says nothing.
+struct HeadDefaults {
+  int64_t key_value_heads = 0;  // 0: as many as query heads
+  int64_t head_dim = 0;         // 0: hidden_size / heads
+};
+
+// num_attention_heads, num_key_value_heads (null: as many as query heads), head_dim,
+// attention_dropout; the scale becomes head_dim^-1/2. REQUIRES: hidden_size is read.
+void read_heads(ConfigFields& fields, ModelConfig& config, const HeadDefaults& defaults = {});
+
+// REQUIRES: heads and max_position_embeddings are read.
+void read_rope(ConfigFields& fields, ModelConfig& config);
+
+// hidden_act, which has to be SiLU.
+void require_silu(ConfigFields& fields);
+
+// sliding_window with use_sliding_window, layer_types and max_window_layers, as Qwen has them.
+// REQUIRES: num_hidden_layers is read.
+void read_layer_windows(ConfigFields& fields, ModelConfig& config);
+
+// hidden_size (under `hidden_key`), vocab_size, the numbers of layers and heads as n_layer and n_head
+// or under PretrainedConfig's names, layer_norm_epsilon, initializer_range, dtype; the scale becomes
+// head_dim^-1/2. Of the models before Llama.
+void read_gpt_sizes(ConfigFields& fields, const std::string& hidden_key, ModelConfig& config);
+
+// A share from 0 to below 1.
+double read_dropout(ConfigFields& fields, const std::string& key, double otherwise);
+
+}  // namespace sftbench

@@ -1,0 +1,27 @@
+// Mistral (MistralConfig, MistralForCausalLM): no biases, a window of keys.
+#include "families/config_parts.h"
+#include "families/llama.h"
+
+namespace sftbench {
+namespace {
+
+constexpr int64_t kDefaultKeyValueHeads = 8;
+constexpr int64_t kDefaultWindow = 4096;
+
+void read_mistral(ConfigFields& fields, ModelConfig& config) {
+  read_sizes(fields, config, /*max_position_embeddings=*/131072);
+  read_embedding(fields, config, /*tied_by_default=*/false);
+  read_heads(fields, config, {.key_value_heads = kDefaultKeyValueHeads});
+  config.attention.window =
+      fields.extent("sliding_window", fields.is_null("sliding_window") ? 0 : kDefaultWindow);
+  require_silu(fields);
+  read_rope(fields, config);
+}
+
+}  // namespace
+
+const Family kMistralFamily = {
+    ModelFamily::kMistral, "mistral",    "MistralForCausalLM", "MistralDecoderLayer",
+    kLlamaNames,           read_mistral, llama_shape};
+
+}  // namespace sftbench

@@ -1,0 +1,104 @@
+#include "sftbench/families/model_config.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "families/config_fields.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
+#include "sftbench/families/family.h"
+
+namespace sftbench {
+namespace {
+
+const Family* find_architecture_family(const std::string& architecture) {
+  for (const Family& family : families()) {
+    if (architecture == family.architecture) return &family;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> known_architectures() {
+  std::vector<std::string> names;
+  for (const Family& family : families()) names.emplace_back(family.architecture);
+  return names;
+}
+
+// The entry of "architectures" that can be built, if there is one; with a finding when none of
+// those given can.
+const Family* find_architecture(const Json& config, ConfigFields& fields) {
+  const Json* list = fields.find("architectures");
+  if (list == nullptr || (list->is_array() && list->empty())) return nullptr;
+  if (!list->is_array() ||
+      !std::all_of(list->begin(), list->end(), [](const Json& a) { return a.is_string(); })) {
+    fields.add("architectures", "found " + shown(*list), "a list of class names");
+    return nullptr;
+  }
+  for (const Json& name : config.at("architectures")) {
+    if (const Family* family = find_architecture_family(name.get<std::string>())) return family;
+  }
+  const std::vector<std::string> known = known_architectures();
+  const std::string first = list->front().get<std::string>();
+  fields.add("architectures", "unknown architecture " + shown(list->front()),
+             "one of " + join(known), nearest_spelling(first, known));
+  return nullptr;
+}
+
+// Hugging Face's AutoModelForCausalLM goes by model_type; a file that has only `architectures` is
+// understood too.
+const Family* choose_family(const Json& config, ConfigFields& fields) {
+  const std::string model_type = fields.text("model_type", "");
+  const Family* by_type = find_family(model_type);
+  if (!model_type.empty() && by_type == nullptr) {
+    fields.add("model_type", "unknown model type " + shown(Json(model_type)),
+               "one of " + join(known_model_types()),
+               nearest_spelling(model_type, known_model_types()));
+  }
+  const Family* by_architecture = find_architecture(config, fields);
+  if (by_type != nullptr && by_architecture != nullptr && by_type != by_architecture) {
+    fields.add("architectures", std::string("found ") + by_architecture->architecture,
+               std::string(by_type->architecture) + " for model_type " + by_type->model_type);
+  }
+  if (model_type.empty() && by_architecture == nullptr) {
+    fields.add("model_type", "missing", "one of " + join(known_model_types()));
+  }
+  return by_type != nullptr ? by_type : by_architecture;
+}
+
+// Codes are packed in words along both sides of a matrix.
+void check_quantised_sizes(ConfigFields& fields, const ModelConfig& config) {
+  const std::pair<const char*, int64_t> sizes[] = {
+      {"hidden_size", config.hidden_size},
+      {"intermediate_size", config.intermediate_size},
+      {"num_attention_heads * head_dim", config.attention.query_width()},
+      {"num_key_value_heads * head_dim", config.attention.key_value_width()}};
+  for (const auto& [name, size] : sizes) {
+    if (size % kGptqPackedCodes == 0) continue;
+    fields.add("quantization_config", std::string(name) + " is " + std::to_string(size),
+               "a multiple of " + std::to_string(kGptqPackedCodes));
+  }
+}
+
+}  // namespace
+
+ModelConfig parse_model_config(const Json& hf_config, const std::string& origin) {
+  std::vector<Diagnostic> findings;
+  ConfigFields fields(hf_config, origin, "", findings);
+  if (!hf_config.is_object()) {
+    fields.add("", "not a JSON object");
+    throw InputError(findings);
+  }
+  const Family* family = choose_family(hf_config, fields);
+  // What the other fields have to be depends on the family.
+  if (family == nullptr) throw InputError(findings);
+
+  ModelConfig config;
+  config.family = family->id;
+  family->read(fields, config);
+  config.gptq = read_gptq_config(hf_config, origin, findings);
+  if (config.gptq && findings.empty()) check_quantised_sizes(fields, config);
+  if (!findings.empty()) throw InputError(findings);
+  return config;
+}
+
+}  // namespace sftbench

@@ -1,0 +1,34 @@
+// The parts that shapes of several families consist of.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sftbench/families/model_shape.h"
+
+namespace sftbench {
+
+// A linear projection and its tensors, "<name>.weight" and with `bias` "<name>.bias".
+void append_linear(LayerShape& layer, const std::string& name, int64_t in, int64_t out, bool bias);
+
+// self_attn with q_proj, k_proj, v_proj and o_proj, whose queries see `window` keys (0: all).
+void append_attention(LayerShape& layer, const ModelConfig& config, int64_t window);
+
+// mlp with gate_proj, up_proj and down_proj.
+void append_gated_mlp(LayerShape& layer, const ModelConfig& config);
+
+// "<name>.weight" and "<name>.bias".
+void append_layer_norm(std::vector<TensorShape>& tensors, const std::string& name, int64_t hidden);
+
+// A model of config.num_hidden_layers layers: `layers` one for each, or one for all. With an
+// embedding, a final norm without bias, and an output projection unless it is tied.
+ModelShape decoder_shape(const ModelConfig& config, const std::vector<LayerShape>& layers);
+
+// Gives the final norm a bias.
+void append_layer_norm_bias(ModelShape& shape);
+
+// LlamaDecoderLayer number `layer`: norm, attention, norm, gated MLP.
+LayerShape llama_layer(const ModelConfig& config, int64_t layer);
+
+}  // namespace sftbench

@@ -1,0 +1,65 @@
+// Shapes: B batch, S sequence, H hidden, N query heads, D head.
+#include "model/gpt_bigcode.h"
+
+#include <limits>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/torch.h"
+#include "sftbench/ops/ops.h"
+
+namespace sftbench {
+namespace {
+
+constexpr GptNames kGptBigCodeNames = {"ln_1", "attn", "c_attn", "c_proj",
+                                       "ln_2", "c_fc", "c_proj"};
+constexpr uint64_t kEmbeddingPlace = std::numeric_limits<uint64_t>::max();
+
+}  // namespace
+
+GptBigCode::GptBigCode(const ModelConfig& config, const ops::KernelChoice& kernels,
+                       torch::TensorOptions options)
+    : Gpt(config, kGptBigCodeNames, ParameterStart::kNormalResidual, kernels, options),
+      positions_(torch::empty({config.max_position_embeddings, config.hidden_size}, options)) {}
+
+torch::Tensor GptBigCode::begin(const torch::Tensor& x_BSH, const TokenRows& rows) {
+  const int64_t length = rows.packed.empty() ? x_BSH.size(1) : rows.packed.longest;
+  if (length > positions_.size(0)) {
+    throw RunError(ReasonCode::kUnsupported,
+                   "a row of " + std::to_string(length) + " tokens: the model has learned " +
+                       std::to_string(positions_.size(0)) +
+                       " positions (n_positions of config.json); model_max_length " +
+                       std::to_string(positions_.size(0)) + " works");
+  }
+  const torch::Tensor numbers =
+      rows.packed.empty() ? torch::arange(x_BSH.size(1)) : positions_of(rows.packed);
+  const torch::Tensor embedded_1SH =
+      ops::embedding(numbers.to(x_BSH.device()).unsqueeze(0), positions_);
+  return ops::dropout(x_BSH + embedded_1SH.to(x_BSH.scalar_type()),
+                      dropout_at(config().embedding_dropout, kEmbeddingPlace, pass()));
+}
+
+torch::Tensor GptBigCode::attend(const torch::Tensor& qkv, const ops::PackedSequences& packed,
+                                 const ops::Dropout& dropout) const {
+  const AttentionConfig& attention = config().attention;
+  const int64_t B = qkv.size(0), S = qkv.size(1), N = attention.heads, D = attention.head_dim;
+  torch::Tensor q, k, v;
+  if (attention.key_value_heads == 1) {
+    q = qkv.slice(-1, 0, N * D).view({B, S, N, D});
+    k = qkv.slice(-1, N * D, N * D + D).unsqueeze(2);
+    v = qkv.slice(-1, N * D + D).unsqueeze(2);
+  } else {  // each head has its query, key and value side by side
+    const torch::Tensor heads = qkv.view({B, S, N, 3 * D});
+    q = heads.slice(-1, 0, D);
+    k = heads.slice(-1, D, 2 * D);
+    v = heads.slice(-1, 2 * D);
+  }
+  return kernels()
+      .causal_attention(q, k, v, attention.scale, ops::kAllKeys, packed, dropout)
+      .reshape({B, S, N * D});
+}
+
+void GptBigCode::append_first_parameters(std::vector<NamedParameter>& parameters) {
+  parameters.push_back({"transformer.wpe.weight", &positions_});
+}
+
+}  // namespace sftbench
