@@ -8,6 +8,7 @@ Beside what models.py writes, a mixture of experts has
   autocast.eager_experts.loss, autocast.eager_experts.logits
                                autocast with experts_implementation="eager". transformers' default, grouped_mm, is blind to
                                autocast: autocast.logits have experts in float32 products, these have them in bfloat16.
+Cases of odd sizes have eager experts throughout: grouped_mm wants rows of a multiple of 16 bytes.
 `loss` is what Hugging Face returns, so it holds router_aux_loss_coef * aux.loss where output_router_logits is true.
 autocast.logits and bf16.logits are stored in bfloat16 where that loses nothing.
 
@@ -135,11 +136,11 @@ CASES = {
         "layer_types": ["mamba"] * 2, "tie_word_embeddings": True}), 20, {}),
 
     "gpt_oss_plain": (GptOssForCausalLM, GptOssConfig(**{
-        **COMMON, **EXPERTS, "head_dim": 8, "sliding_window": 6, "intermediate_size": 12,
+        **COMMON, **EXPERTS, "head_dim": 8, "sliding_window": 6, "intermediate_size": 8,
         "rope_parameters": YARN | {"rope_theta": 150000.0, "truncate": False}}), 20, {}),
     "gpt_oss_every_option": (GptOssForCausalLM, GptOssConfig(**{
         **COMMON, **EXPERTS, **BALANCED, "num_hidden_layers": 3, "head_dim": 8, "sliding_window": 4, "swiglu_limit": 1.25,
-        "intermediate_size": 10, "num_experts_per_tok": 4, "num_local_experts": 6, "tie_word_embeddings": True,
+        "intermediate_size": 8, "num_experts_per_tok": 4, "num_local_experts": 6, "tie_word_embeddings": True,
         "pad_token_id": 0, "layer_types": ["full_attention", "sliding_attention", "full_attention"],
         "rope_parameters": YARN | {"rope_theta": 150000.0, "beta_fast": 8.0, "beta_slow": 2.0, "truncate": False}}), 20, {}),
     "gpt_oss_odd_sizes": (GptOssForCausalLM, GptOssConfig(**{
@@ -200,9 +201,9 @@ def clear_batch(model, ids, mask, labels, seed):
     return ids, mask, labels
 
 
-def check_routing(folder, cls, ids, mask, top_k):
+def check_routing(folder, cls, ids, mask, top_k, options):
     def chosen(dtype, autocast):
-        model = cls.from_pretrained(folder, dtype=dtype).eval()
+        model = cls.from_pretrained(folder, dtype=dtype, **options).eval()
         with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
             logits = routing(model, ids, mask)[:, mask == 1]
         return logits.topk(top_k, dim=-1).indices.sort(dim=-1).values
@@ -234,11 +235,13 @@ def make_case(folder, case, seed):
     publish(folder, changes)
     batch = make_batch(config.vocab_size, length, seed)
     experts = getattr(config, "num_local_experts", 0)
+    options = dict(experts_implementation="eager") if experts and folder.name.endswith("odd_sizes") else {}
     if experts:
-        model = cls.from_pretrained(folder, dtype=torch.float32).eval()
+        model = cls.from_pretrained(folder, dtype=torch.float32, **options).eval()
         batch = clear_batch(model, *batch, seed)
-        print("tokens per expert", check_routing(folder, cls, *batch[:2], config.num_experts_per_tok).tolist())
-    golden = run_case(folder, cls, *batch)
+        counts = check_routing(folder, cls, *batch[:2], config.num_experts_per_tok, options)
+        print("tokens per expert", counts.tolist())
+    golden = run_case(folder, cls, *batch, **options)
     if experts:
         eager = cls.from_pretrained(folder, dtype=torch.float32, experts_implementation="eager").eval()
         with torch.no_grad():

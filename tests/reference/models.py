@@ -111,8 +111,8 @@ def save_case(folder, cls, config, save, seed, randomise=randomise_vectors):
     (folder / "generation_config.json").unlink(missing_ok=True)
 
 
-def run_case(folder, cls, ids, mask, labels):
-    model = cls.from_pretrained(folder, dtype=torch.float32).eval()
+def run_case(folder, cls, ids, mask, labels, **options):
+    model = cls.from_pretrained(folder, dtype=torch.float32, **options).eval()
     golden = {"input_ids": ids, "attention_mask": mask, "labels": labels}
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
         golden["autocast.loss"], golden["autocast.logits"] = run(model, ids, mask, labels)
@@ -122,7 +122,7 @@ def run_case(folder, cls, ids, mask, labels):
     for parameter_name, gradient in saved_gradients(model).items():
         golden["grad." + parameter_name] = gradient
     # Loaded anew: .to(bfloat16) would round the rotary frequencies too.
-    half_model = cls.from_pretrained(folder, dtype=torch.bfloat16).eval()
+    half_model = cls.from_pretrained(folder, dtype=torch.bfloat16, **options).eval()
     with torch.no_grad():
         golden["bf16.loss"], golden["bf16.logits"] = run(half_model, ids, mask, labels)
     return golden
