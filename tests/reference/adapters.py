@@ -53,10 +53,12 @@ CASES = {
     "llama-lora_all-bfloat16": ("llama", "bfloat16", False, lora("all-linear", rank=3, alpha=5)),
     "llama-lora_qv-autocast_bf16": ("llama", "float32", True, lora(["q_proj", "v_proj"])),
     "llama-prompt-bfloat16": ("llama", "bfloat16", False, prompt("TEXT")),
-    # The targets of config/models.yaml. granitemoehybrid has them on its attention layers alone; peft calls the router of
-    # mixtral and the experts of all mixtures no Linear, so "all-linear" leaves them out.
+    # The targets of config/models.yaml. granitemoehybrid has them on its attention layers alone.
     **{f"{model}-lora_qv": (model, "float32", False, lora(["q_proj", "v_proj"]))
        for model in ("qwen2", "qwen3", "mixtral", "granitemoe", "granitemoeshared", "granitemoehybrid", "gpt_oss")},
+    # Projections of Mamba and the shared MLP, too. Router and experts are no Linear and stay as they are.
+    "granitemoehybrid-lora_all": ("granitemoehybrid", "float32", False, lora("all-linear", rank=3, alpha=5)),
+    # c_proj is the name of a layer of the attention and of one of the MLP.
     "gpt_bigcode-lora_attn": ("gpt_bigcode", "float32", False, lora(["c_attn", "c_proj"])),
     "bloom-lora_mlp": ("bloom", "float32", False, lora(["dense_h_to_4h", "dense_4h_to_4h"])),
 }

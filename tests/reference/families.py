@@ -25,7 +25,8 @@ Names in the saved files, and so in grad.*. save_pretrained writes the names of 
   gpt_bigcode       transformer.h.N.{ln_1,ln_2,attn.c_attn,attn.c_proj,mlp.c_fc,mlp.c_proj}.{weight,bias}, transformer.{wte,wpe}
   bloom             transformer.h.N.self_attention.{query_key_value,dense}, transformer.h.N.mlp.dense_{h_to_4h,4h_to_h}
   gpt_oss           mlp.router.{weight,bias}, mlp.experts.gate_up_proj [E, H, 2I] (gate and up interleaved), ..._bias [E, 2I],
-                    mlp.experts.down_proj [E, I, H], ..._bias [E, H], self_attn.sinks [heads]
+                    mlp.experts.down_proj [E, I, H], ..._bias [E, H], self_attn.sinks [heads]; as MXFP4 the two matrices are
+                    ..._blocks [E, out, in/32, 16] and ..._scales [E, out, in/32], and grad.* keep the names without them
 
 The files here: transformers 5.23.0, torch 2.15.0, without the mamba_ssm and causal_conv1d kernels.
 """
@@ -33,6 +34,7 @@ import json
 import zlib
 
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import (BloomConfig, BloomForCausalLM, GPTBigCodeConfig, GPTBigCodeForCausalLM, GptOssConfig,
                           GptOssForCausalLM, GraniteMoeConfig, GraniteMoeForCausalLM, GraniteMoeHybridConfig,
                           GraniteMoeHybridForCausalLM, GraniteMoeSharedConfig, GraniteMoeSharedForCausalLM, MixtralConfig,
@@ -146,6 +148,14 @@ CASES = {
     "gpt_oss_odd_sizes": (GptOssForCausalLM, GptOssConfig(**{
         **ODD_EXPERTS, "hidden_size": 17, "num_hidden_layers": 2, "head_dim": 6, "sliding_window": 7,
         "attention_bias": False, "rope_parameters": rope("default")}), 19, {}),
+    # As published: experts in blocks of 32 values of four bits, one scale each. grad.* are those of the decoded experts.
+    "gpt_oss_mxfp4": (GptOssForCausalLM, GptOssConfig(**{
+        **COMMON, "hidden_size": 64, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
+        "num_key_value_heads": 1, "head_dim": 4, "num_local_experts": 3, "num_experts_per_tok": 2, "sliding_window": 6,
+        "tie_word_embeddings": True,
+        "rope_parameters": YARN | {"rope_theta": 150000.0, "truncate": False}}), 20,
+        {"quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": [
+            "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}}),
 }
 
 
@@ -218,10 +228,22 @@ def publish(folder, changes):
     """Gives keys of config.json the form that they have in published checkpoints; None: the key is absent there."""
     config = json.loads((folder / "config.json").read_text())
     for key, value in changes.items():
-        config.pop(key)
+        config.pop(key, None)
         if value is not None:
             config[key] = value
     (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def pack_experts(folder, generator):
+    """Random codes and scales in place of the experts' weights, of some size as those. An expert's matrix [in, out] is stored
+    by output row: blocks [E, out, in / 32, 16], two codes to the byte, and scales [E, out, in / 32]."""
+    tensors = load_file(folder / "model.safetensors")
+    for name in [name for name in tensors if name.endswith("_proj") and ".experts." in name]:
+        experts, inputs, outputs = tensors.pop(name).shape
+        shape = (experts, outputs, inputs // 32)
+        tensors[name + "_blocks"] = torch.randint(256, (*shape, 16), dtype=torch.uint8, generator=generator)
+        tensors[name + "_scales"] = torch.randint(121, 125, shape, dtype=torch.uint8, generator=generator)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def narrow(tensor):
@@ -233,6 +255,8 @@ def make_case(folder, case, seed):
     cls, config, length, changes = case
     save_case(folder, cls, config, {}, seed, randomise)
     publish(folder, changes)
+    if "quantization_config" in changes:
+        pack_experts(folder, torch.Generator().manual_seed(seed))
     batch = make_batch(config.vocab_size, length, seed)
     experts = getattr(config, "num_local_experts", 0)
     options = dict(experts_implementation="eager") if experts and folder.name.endswith("odd_sizes") else {}
@@ -241,7 +265,7 @@ def make_case(folder, case, seed):
         batch = clear_batch(model, *batch, seed)
         counts = check_routing(folder, cls, *batch[:2], config.num_experts_per_tok, options)
         print("tokens per expert", counts.tolist())
-    golden = run_case(folder, cls, *batch, **options)
+    golden = {name.removesuffix("_blocks"): value for name, value in run_case(folder, cls, *batch, **options).items()}
     if experts:
         eager = cls.from_pretrained(folder, dtype=torch.float32, experts_implementation="eager").eval()
         with torch.no_grad():

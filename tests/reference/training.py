@@ -7,6 +7,7 @@ fms-hf-tuning does it; sampling order, accumulation, loss, clipping, schedule an
 parts.json holds what optimiser, clipping, loss scaling and decay groups do on their own.
 
 Made with transformers 5.23, torch 2.15, tokenizers 0.23:  python training.py
+python training.py decays    which parameters of every family Trainer decays: decays.json.
 python training.py CASE...   makes these cases anew, and their models if they are missing, and leaves all else as it is.
 """
 import json
@@ -204,10 +205,18 @@ def scaler_trace():
     return {"updates": 4100, "overflows": overflows, "changes": changes}
 
 
-def decay_names():
-    model = AutoModelForCausalLM.from_pretrained(FOLDER / "llama_all")
+def decay_names(name="llama_all"):
+    model = AutoModelForCausalLM.from_pretrained(FOLDER / name)
     decaying = set(Trainer.get_decay_parameter_names(None, model))
-    return {name: name in decaying for name, _ in model.named_parameters()}
+    with torch.no_grad():
+        for parameter_name, parameter in model.named_parameters():
+            parameter.fill_(parameter_name in decaying)
+    return {parameter_name: bool(parameter.all()) for parameter_name, parameter in saved_form(model).items()}
+
+
+def write_decays():
+    decays = {name: decay_names(name) for name in CONFIGS}
+    (FOLDER / "decays.json").write_text(json.dumps(decays, indent=1) + "\n")
 
 
 def write_parts():
@@ -238,6 +247,8 @@ def write_cases(names):
 
 
 def main():
+    if sys.argv[1:] == ["decays"]:
+        return write_decays()
     if len(sys.argv) > 1:
         return write_cases(sys.argv[1:])
     shutil.rmtree(FOLDER, ignore_errors=True)
@@ -250,6 +261,7 @@ def main():
         write_model(name)
     write_cases(CASES)
     write_parts()
+    write_decays()
 
 
 if __name__ == "__main__":
