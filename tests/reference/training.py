@@ -38,7 +38,7 @@ COMMON = dict(vocab_size=384, hidden_size=32, intermediate_size=56, num_hidden_l
               eos_token_id=1, pad_token_id=None)
 
 SMALL = {**COMMON, "hidden_size": 24, "intermediate_size": 36, "num_hidden_layers": 2, "tie_word_embeddings": True}
-EXPERTS = {**SMALL, "intermediate_size": 12, "num_local_experts": 4, "num_experts_per_tok": 2}
+EXPERTS = {**SMALL, "intermediate_size": 16, "num_local_experts": 4, "num_experts_per_tok": 2}
 GPT = dict(vocab_size=384, initializer_range=0.15, bos_token_id=0, eos_token_id=1, pad_token_id=None)
 
 CONFIGS = {
@@ -84,7 +84,7 @@ CASES = {
     # Loud logits: their gradients overflow float16 under the first five scales, and five updates are skipped. accelerate
     # sees that of adamw_torch only: adamw_torch_fused skips the update itself, and the schedule goes on.
     "granite-autocast_fp16": ("granite", "float32", "fp16", {"optim": "adamw_torch"}, {"logits_scaling": 0.014}),
-    **{f"{family}-float32": (family, "float32", "no", {}, {}) for family in (
+    **{f"{family}-{dtype}": (family, dtype, "no", {}, {}) for dtype in ("float32", "bfloat16") for family in (
         "qwen2", "qwen3", "mixtral", "granitemoe", "granitemoeshared", "gpt_bigcode", "bloom", "granitemoehybrid",
         "gpt_oss")},
     # Each micro batch adds its own auxiliary loss: two of them per step have twice the weight of one.
