@@ -147,7 +147,9 @@ class Recorder(TrainerCallback):
 
 def saved_form(model):
     """Parameters under the names of the checkpoint, where experts are not always stacked as they are in memory."""
-    return revert_weight_conversion(model, dict(model.named_parameters()))
+    parameters = dict(model.named_parameters())
+    saved = revert_weight_conversion(model, parameters)
+    return {name: saved[name] for name in [*parameters, *saved] if name in saved}
 
 
 def train(model_name, dtype, autocast, settings_changes, config_changes, entries, pad_id):
