@@ -7,6 +7,7 @@ Writes adapters/CASE/: the adapter that training starts from and the one that it
 so that the first step already has a gradient for every tensor and the initial logits differ from the base model's.
 
 Made with peft 0.21, transformers 5.23, torch 2.15:  python adapters.py
+Some cases, and everything else left as it is:        python adapters.py CASE...
 An adapter that this program wrote, in peft:          python adapters.py --check FOLDER MODEL
 where FOLDER also holds golden.safetensors (input_ids, logits), as tests/tuning/adapter_files_test.cpp leaves it.
 """
@@ -52,6 +53,14 @@ CASES = {
     "llama-lora_all-bfloat16": ("llama", "bfloat16", False, lora("all-linear", rank=3, alpha=5)),
     "llama-lora_qv-autocast_bf16": ("llama", "float32", True, lora(["q_proj", "v_proj"])),
     "llama-prompt-bfloat16": ("llama", "bfloat16", False, prompt("TEXT")),
+    # The targets of config/models.yaml. granitemoehybrid has them on its attention layers alone.
+    **{f"{model}-lora_qv": (model, "float32", False, lora(["q_proj", "v_proj"]))
+       for model in ("qwen2", "qwen3", "mixtral", "granitemoe", "granitemoeshared", "granitemoehybrid", "gpt_oss")},
+    # Projections of Mamba and the shared MLP, too. Router and experts are no Linear and stay as they are.
+    "granitemoehybrid-lora_all": ("granitemoehybrid", "float32", False, lora("all-linear", rank=3, alpha=5)),
+    # c_proj is the name of a layer of the attention and of one of the MLP.
+    "gpt_bigcode-lora_attn": ("gpt_bigcode", "float32", False, lora(["c_attn", "c_proj"])),
+    "bloom-lora_mlp": ("bloom", "float32", False, lora(["dense_h_to_4h", "dense_4h_to_4h"])),
 }
 
 
@@ -119,15 +128,17 @@ def check(folder, model_name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", nargs=2, metavar=("FOLDER", "MODEL"))
+    parser.add_argument("names", nargs="*", metavar="CASE", choices=[[], *CASES])
     options = parser.parse_args()
     if options.check:
         return check(Path(options.check[0]), options.check[1])
 
-    shutil.rmtree(FOLDER, ignore_errors=True)
+    for folder in [FOLDER / name for name in options.names] or [FOLDER]:
+        shutil.rmtree(folder, ignore_errors=True)
     tokenizer = AutoTokenizer.from_pretrained(TRAINING / "tokenizer")
     texts = [json.loads(line)["output"] for line in (TRAINING / "dataset.jsonl").read_text().splitlines()]
     entries = [encode(tokenizer, text) for text in texts]
-    for name in CASES:
+    for name in options.names or CASES:
         train(name, entries, tokenizer.pad_token_id)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Golden files for tests/model: tiny random checkpoints of each family, made and run by Hugging Face transformers.
 
-usage: python3 tests/reference/models.py [OUTPUT_FOLDER]
+usage: python3 tests/reference/models.py [--output FOLDER] [CASE...]      (families.py has the other families)
 
 Writes one folder per case with config.json and weights as save_pretrained writes them, and golden.safetensors with
   input_ids, labels         [B, S] int64, right-padded, labels masked at the start and on padding
@@ -13,14 +13,15 @@ Writes one folder per case with config.json and weights as save_pretrained write
   bf16.loss, bf16.logits    the same model loaded in bfloat16
 with scaled_dot_product_attention, Hugging Face's default. The files here: transformers 5.23.0, torch 2.15.0.
 """
+import argparse
 import shutil
-import sys
 from pathlib import Path
 
 import torch
 import transformers
 from safetensors.torch import save_file
 from transformers import GraniteConfig, GraniteForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
+from transformers.core_model_loading import revert_weight_conversion
 
 IGNORED = -100
 COMMON = dict(
@@ -95,45 +96,63 @@ def run(model, ids, mask, labels):
     return out.loss.detach().float().reshape(1), out.logits.detach().float()
 
 
-def make_case(folder, name, seed):
-    cls, config, save, length = CASES[name]
+def saved_gradients(model):
+    """Gradients under the names, and in the shapes, that save_pretrained gives to their parameters: transformers holds
+    experts stacked, checkpoints may hold them one by one."""
+    return revert_weight_conversion(model, {name: parameter.grad for name, parameter in model.named_parameters()})
+
+
+def save_case(folder, cls, config, save, seed, randomise=randomise_vectors):
     torch.manual_seed(seed)
     model = cls(config).eval()
-    randomise_vectors(model)
-    dtype = save.get("dtype", torch.float32)
-    model = model.to(dtype)
+    randomise(model)
+    model = model.to(save.get("dtype", torch.float32))
     model.save_pretrained(folder, **{k: v for k, v in save.items() if k != "dtype"})
     (folder / "generation_config.json").unlink(missing_ok=True)
-    model = cls.from_pretrained(folder, dtype=torch.float32).eval()
 
-    ids, mask, labels = make_batch(config.vocab_size, length, seed)
+
+def run_case(folder, cls, ids, mask, labels, **options):
+    model = cls.from_pretrained(folder, dtype=torch.float32, **options).eval()
     golden = {"input_ids": ids, "attention_mask": mask, "labels": labels}
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
         golden["autocast.loss"], golden["autocast.logits"] = run(model, ids, mask, labels)
     out = model(input_ids=ids, attention_mask=mask, labels=labels, use_cache=False)
     out.loss.backward()
     golden["loss"], golden["logits"] = out.loss.detach().reshape(1), out.logits.detach()
-    for parameter_name, parameter in model.named_parameters():
-        golden["grad." + parameter_name] = parameter.grad
+    for parameter_name, gradient in saved_gradients(model).items():
+        golden["grad." + parameter_name] = gradient
     # Loaded anew: .to(bfloat16) would round the rotary frequencies too.
-    half_model = cls.from_pretrained(folder, dtype=torch.bfloat16).eval()
+    half_model = cls.from_pretrained(folder, dtype=torch.bfloat16, **options).eval()
     with torch.no_grad():
         golden["bf16.loss"], golden["bf16.logits"] = run(half_model, ids, mask, labels)
+    return golden
+
+
+def write_golden(folder, golden):
     save_file({k: v.contiguous() for k, v in golden.items()}, folder / "golden.safetensors")
-    print(f"{name}: loss {golden['loss'].item():.6f}, autocast {golden['autocast.loss'].item():.6f}, "
+    print(f"{folder.name}: loss {golden['loss'].item():.6f}, autocast {golden['autocast.loss'].item():.6f}, "
           f"bf16 {golden['bf16.loss'].item():.6f}")
 
 
-def main():
+def make_case(folder, case, seed):
+    cls, config, save, length = case
+    save_case(folder, cls, config, save, seed)
+    write_golden(folder, run_case(folder, cls, *make_batch(config.vocab_size, length, seed)))
+
+
+def make_cases(cases, seeds, make, description):
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path(__file__).resolve().parent / "models", metavar="FOLDER")
+    parser.add_argument("names", nargs="*", metavar="CASE", choices=[[], *cases], help="all, if none is named")
+    options = parser.parse_args()
     print(f"transformers {transformers.__version__}, torch {torch.__version__}")
     torch.set_num_threads(1)
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent / "models"
-    for seed, name in enumerate(CASES, start=1):
-        folder = root / name
+    for name in options.names or cases:
+        folder = options.output / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        make_case(folder, name, seed)
+        make(folder, cases[name], seeds[name])
 
 
 if __name__ == "__main__":
-    main()
+    make_cases(CASES, {name: seed for seed, name in enumerate(CASES, start=1)}, make_case, __doc__)

@@ -7,7 +7,8 @@ fms-hf-tuning does it; sampling order, accumulation, loss, clipping, schedule an
 parts.json holds what optimiser, clipping, loss scaling and decay groups do on their own.
 
 Made with transformers 5.23, torch 2.15, tokenizers 0.23:  python training.py
-python training.py CASE...   makes these cases anew and leaves everything else as it is.
+python training.py decays    which parameters of every family Trainer decays: decays.json.
+python training.py CASE...   makes these cases anew, and their models if they are missing, and leaves all else as it is.
 """
 import json
 import math
@@ -19,8 +20,11 @@ from pathlib import Path
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import (AutoModelForCausalLM, GraniteConfig, LlamaConfig, MistralConfig, PreTrainedTokenizerFast,
-                          Trainer, TrainerCallback, TrainingArguments)
+from transformers import (AutoModelForCausalLM, BloomConfig, GPTBigCodeConfig, GptOssConfig, GraniteConfig,
+                          GraniteMoeConfig, GraniteMoeHybridConfig, GraniteMoeSharedConfig, LlamaConfig, MistralConfig,
+                          MixtralConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen3Config, Trainer, TrainerCallback,
+                          TrainingArguments)
+from transformers.core_model_loading import revert_weight_conversion
 
 FOLDER = Path(__file__).parent / "training"
 TEMPLATE = "\n### Response:"
@@ -33,6 +37,10 @@ COMMON = dict(vocab_size=384, hidden_size=32, intermediate_size=56, num_hidden_l
               num_key_value_heads=2, max_position_embeddings=128, initializer_range=0.15, bos_token_id=0,
               eos_token_id=1, pad_token_id=None)
 
+SMALL = {**COMMON, "hidden_size": 24, "intermediate_size": 36, "num_hidden_layers": 2, "tie_word_embeddings": True}
+EXPERTS = {**SMALL, "intermediate_size": 16, "num_local_experts": 4, "num_experts_per_tok": 2}
+GPT = dict(vocab_size=384, initializer_range=0.15, bos_token_id=0, eos_token_id=1, pad_token_id=None)
+
 CONFIGS = {
     "llama": LlamaConfig(**COMMON, tie_word_embeddings=True),
     "llama_all": LlamaConfig(**{**COMMON, "num_key_value_heads": 1, "num_attention_heads": 2}, attention_bias=True,
@@ -43,7 +51,23 @@ CONFIGS = {
     "mistral": MistralConfig(**COMMON, sliding_window=16),
     "granite": GraniteConfig(**COMMON, embedding_multiplier=6.0, attention_multiplier=0.08, residual_multiplier=0.4,
                              logits_scaling=3.0, attention_bias=True, tie_word_embeddings=True),
+    "qwen2": Qwen2Config(**SMALL),
+    "qwen3": Qwen3Config(**SMALL, head_dim=8),
+    "mixtral": MixtralConfig(**EXPERTS),
+    "granitemoe": GraniteMoeConfig(**EXPERTS, attention_multiplier=0.3, residual_multiplier=0.6, logits_scaling=1.5,
+                                   embedding_multiplier=2.0),
+    "granitemoeshared": GraniteMoeSharedConfig(**EXPERTS, attention_multiplier=0.3, shared_intermediate_size=12),
+    "gpt_bigcode": GPTBigCodeConfig(**GPT, n_positions=64, n_embd=24, n_layer=2, n_head=4, attn_pdrop=0.0,
+                                    embd_pdrop=0.0, resid_pdrop=0.0),
+    "bloom": BloomConfig(**GPT, hidden_size=24, n_layer=2, n_head=4),
+    "granitemoehybrid": GraniteMoeHybridConfig(
+        **EXPERTS, layer_types=["mamba", "attention"], attention_multiplier=0.3, shared_intermediate_size=12,
+        mamba_n_heads=4, mamba_d_head=12, mamba_d_state=8, mamba_chunk_size=16),
+    "gpt_oss": GptOssConfig(**EXPERTS, head_dim=8, sliding_window=12,
+                            rope_parameters=dict(rope_type="yarn", rope_theta=150000.0, factor=4.0, truncate=False,
+                                                 original_max_position_embeddings=32)),
 }
+BALANCED = {"output_router_logits": True, "router_aux_loss_coef": 0.05}
 
 # name: model, dtype of the parameters, autocast, what differs from SETTINGS, what differs from the model's config
 CASES = {
@@ -60,6 +84,12 @@ CASES = {
     # Loud logits: their gradients overflow float16 under the first five scales, and five updates are skipped. accelerate
     # sees that of adamw_torch only: adamw_torch_fused skips the update itself, and the schedule goes on.
     "granite-autocast_fp16": ("granite", "float32", "fp16", {"optim": "adamw_torch"}, {"logits_scaling": 0.014}),
+    **{f"{family}-{dtype}": (family, dtype, "no", {}, {}) for dtype in ("float32", "bfloat16") for family in (
+        "qwen2", "qwen3", "mixtral", "granitemoe", "granitemoeshared", "gpt_bigcode", "bloom", "granitemoehybrid",
+        "gpt_oss")},
+    # Each micro batch adds its own auxiliary loss: two of them per step have twice the weight of one.
+    **{f"{family}-balanced-float32": (family, "float32", "no", {}, BALANCED)
+       for family in ("mixtral", "granitemoe", "granitemoehybrid", "gpt_oss")},
 }
 
 
@@ -115,6 +145,13 @@ class Recorder(TrainerCallback):
             self.steps.append({name: value if math.isfinite(value) else None for name, value in values.items()})
 
 
+def saved_form(model):
+    """Parameters under the names of the checkpoint, where experts are not always stacked as they are in memory."""
+    parameters = dict(model.named_parameters())
+    saved = revert_weight_conversion(model, parameters)
+    return {name: saved[name] for name in [*parameters, *saved] if name in saved}
+
+
 def train(model_name, dtype, autocast, settings_changes, config_changes, entries, pad_id):
     settings = {**SETTINGS, **settings_changes}
     model = AutoModelForCausalLM.from_pretrained(FOLDER / model_name, dtype=getattr(torch, dtype), **config_changes)
@@ -134,7 +171,7 @@ def train(model_name, dtype, autocast, settings_changes, config_changes, entries
     return {"model": model_name, "torch_dtype": dtype, "autocast": autocast, "settings": settings,
             "config": config_changes, "model_max_length": MAX_LENGTH, "steps": recorder.steps,
             "final_norms": {name: parameter.detach().double().norm().item()
-                            for name, parameter in model.named_parameters()},
+                            for name, parameter in saved_form(model).items()},
             "made_with": {"transformers": transformers.__version__, "torch": torch.__version__}}
 
 
@@ -170,10 +207,18 @@ def scaler_trace():
     return {"updates": 4100, "overflows": overflows, "changes": changes}
 
 
-def decay_names():
-    model = AutoModelForCausalLM.from_pretrained(FOLDER / "llama_all")
+def decay_names(name="llama_all"):
+    model = AutoModelForCausalLM.from_pretrained(FOLDER / name)
     decaying = set(Trainer.get_decay_parameter_names(None, model))
-    return {name: name in decaying for name, _ in model.named_parameters()}
+    with torch.no_grad():
+        for parameter_name, parameter in model.named_parameters():
+            parameter.fill_(parameter_name in decaying)
+    return {parameter_name: bool(parameter.all()) for parameter_name, parameter in saved_form(model).items()}
+
+
+def write_decays():
+    decays = {name: decay_names(name) for name in CONFIGS}
+    (FOLDER / "decays.json").write_text(json.dumps(decays, indent=1) + "\n")
 
 
 def write_parts():
@@ -181,16 +226,31 @@ def write_parts():
     (FOLDER / "parts.json").write_text(json.dumps(parts, indent=1) + "\n")
 
 
+def write_model(name):
+    torch.manual_seed(1)
+    model = AutoModelForCausalLM.from_config(CONFIGS[name])
+    with torch.no_grad():
+        for parameter_name, parameter in model.named_parameters():
+            if "norm" in parameter_name or "bias" in parameter_name:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+    model.save_pretrained(FOLDER / name)
+    (FOLDER / name / "generation_config.json").unlink(missing_ok=True)
+
+
 def write_cases(names):
     texts = [json.loads(line)["output"] for line in (FOLDER / "dataset.jsonl").read_text().splitlines()]
     tokenizer = PreTrainedTokenizerFast.from_pretrained(FOLDER / "tokenizer")
     entries = [encode(tokenizer, text) for text in texts]
     for name in names:
+        if not (FOLDER / CASES[name][0]).exists():
+            write_model(CASES[name][0])
         golden = train(*CASES[name], entries, tokenizer.pad_token_id)
         (FOLDER / f"{name}.json").write_text(json.dumps(golden, indent=1) + "\n")
 
 
 def main():
+    if sys.argv[1:] == ["decays"]:
+        return write_decays()
     if len(sys.argv) > 1:
         return write_cases(sys.argv[1:])
     shutil.rmtree(FOLDER, ignore_errors=True)
@@ -199,17 +259,11 @@ def main():
     (FOLDER / "dataset.jsonl").write_text("".join(json.dumps({"output": text}) + "\n" for text in texts))
     tokenizer = make_tokenizer(texts)
     tokenizer.save_pretrained(FOLDER / "tokenizer")
-    for name, config in CONFIGS.items():
-        torch.manual_seed(1)
-        model = AutoModelForCausalLM.from_config(config)
-        with torch.no_grad():
-            for parameter_name, parameter in model.named_parameters():
-                if "norm" in parameter_name or "bias" in parameter_name:
-                    parameter.add_(0.1 * torch.randn_like(parameter))
-        model.save_pretrained(FOLDER / name)
-        (FOLDER / name / "generation_config.json").unlink(missing_ok=True)
+    for name in CONFIGS:
+        write_model(name)
     write_cases(CASES)
     write_parts()
+    write_decays()
 
 
 if __name__ == "__main__":
