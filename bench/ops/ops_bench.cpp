@@ -84,6 +84,48 @@ Tensor stock_loss(const Tensor& hidden, const Tensor& weight, const Tensor& labe
          static_cast<double>(labels.numel());
 }
 
+// As transformers' loop over experts computes it.
+Tensor stock_grouped_linear(const Tensor& x, const Tensor& weights,
+                            const std::vector<int64_t>& offsets) {
+  std::vector<Tensor> parts;
+  for (int64_t e = 0; e < weights.size(0); ++e) {
+    parts.push_back(torch::matmul(x.slice(0, offsets[e], offsets[e + 1]), weights[e].t()));
+  }
+  return torch::cat(parts, 0);
+}
+
+// The experts of a granite-3.0-1b-a400m layer, whose rows differ as those of a router do, beside the
+// dense product of the same FLOPs.
+void register_experts(torch::Dtype dtype) {
+  namespace ops = sftbench::ops;
+  constexpr int64_t kExperts = 32, kIn = 1024, kOut = 1024;
+  for (const int64_t rows : {1024, 4096, 16384}) {
+    std::vector<int64_t> offsets = {0};
+    for (int64_t e = 0; e < kExperts; ++e) {  // from a half to one and a half of the mean
+      offsets.push_back(offsets.back() + rows / kExperts / 2 +
+                        rows / kExperts * (e * 7 % kExperts) / kExperts);
+    }
+    const int64_t last = offsets[kExperts - 1];
+    offsets.back() = std::max(rows, last);
+    const double flops = 6.0 * static_cast<double>(offsets.back()) * kIn * kOut;
+    add(
+        "grouped_linear_" + std::to_string(rows), dtype,
+        [=, total = offsets.back()](auto type) {
+          return std::vector{random_leaf({total, kIn}, type),
+                             random_leaf({kExperts, kOut, kIn}, type)};
+        },
+        [=](const auto& in) { return ops::grouped_linear(in[0], in[1], offsets); },
+        [=](const auto& in) { return stock_grouped_linear(in[0], in[1], offsets); }, flops);
+    add(
+        "grouped_linear_" + std::to_string(rows) + "_as_dense", dtype,
+        [=, total = offsets.back()](auto type) {
+          return std::vector{random_leaf({total, kIn}, type), random_leaf({kOut, kIn}, type)};
+        },
+        [](const auto& in) { return ops::linear(in[0], in[1]); },
+        [](const auto& in) { return torch::matmul(in[0], in[1].t()); }, flops);
+  }
+}
+
 void register_operators(torch::Dtype dtype) {
   namespace ops = sftbench::ops;
   add(
@@ -225,6 +267,7 @@ int main(int argc, char** argv) {
   torch::manual_seed(0);
   for (const auto dtype : {torch::kBFloat16, torch::kFloat32}) {
     register_operators(dtype);
+    register_experts(dtype);
     register_norm(dtype);
   }
   benchmark::Initialize(&argc, argv);

@@ -54,8 +54,8 @@ Tensor matmul_nn(const Tensor& y, const Tensor& w) {
   return out;
 }
 
-void matmul_nn_into(Tensor out, const Tensor& y, const Tensor& w) {
-  multiply_into(out, y, w, {}, 0.0);
+void matmul_nn_into(Tensor out, const Tensor& y, const Tensor& w, const Tensor& bias) {
+  multiply_into(out, y, w, bias, 0.0);
 }
 
 void matmul_tn_into(Tensor out, const Tensor& y, const Tensor& x, double beta) {

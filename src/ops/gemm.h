@@ -1,7 +1,7 @@
 // The three matrix products of a linear layer, at the full rate of the library below (OpenBLAS in
 // float32, oneDNN in bfloat16, cuBLAS on GPUs). All matrices are 2-d and of one dtype; rows may be
 // farther apart than they are long. `beta` is 0 or 1 and multiplies what is in `out` already; the
-// sum is rounded once.
+// sum is rounded once. Called by a thread of a parallel region, a product runs on that thread alone.
 #pragma once
 
 #include <torch/types.h>
@@ -15,9 +15,10 @@ void matmul_nt_into(torch::Tensor out, const torch::Tensor& x, const torch::Tens
 // out = out + x w^T.
 void add_matmul_nt(torch::Tensor out, const torch::Tensor& x, const torch::Tensor& w);
 
-// y [M, N], w [N, K] -> y w [M, K].
+// y [M, N], w [N, K] -> y w [M, K]; `bias` [K] is added if defined.
 torch::Tensor matmul_nn(const torch::Tensor& y, const torch::Tensor& w);
-void matmul_nn_into(torch::Tensor out, const torch::Tensor& y, const torch::Tensor& w);
+void matmul_nn_into(torch::Tensor out, const torch::Tensor& y, const torch::Tensor& w,
+                    const torch::Tensor& bias = {});
 
 // y [M, N], x [M, K]: out [N, K] = beta * out + y^T x. `out` may be float32 where y and x are
 // narrower: the gradient of a parameter that is wider than what it is computed with.

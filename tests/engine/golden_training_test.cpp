@@ -61,7 +61,14 @@ INSTANTIATE_TEST_SUITE_P(Families, GoldenTraining,
                          testing::Values("llama-float32", "llama_all-float32", "mistral-float32",
                                          "granite-float32", "llama-bfloat16", "granite-bfloat16",
                                          "llama-autocast_bf16", "llama-float16",
-                                         "llama-autocast_fp16"),
+                                         "llama-autocast_fp16", "bloom-float32", "bloom-bfloat16",
+                                         "gpt_bigcode-float32", "gpt_bigcode-bfloat16",
+                                         "granitemoe-float32", "granitemoe-balanced-float32",
+                                         "granitemoe-bfloat16", "granitemoeshared-float32",
+                                         "granitemoeshared-bfloat16", "mixtral-float32",
+                                         "mixtral-balanced-float32", "mixtral-bfloat16",
+                                         "qwen2-float32", "qwen2-bfloat16", "qwen3-float32",
+                                         "qwen3-bfloat16"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -131,7 +138,10 @@ TEST_P(TrainingVariants, EntriesInOneRowWithoutPaddingGiveTheSameNumbers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, TrainingVariants,
-                         testing::Values("llama-float32", "mistral-float32", "granite-float32"),
+                         testing::Values("llama-float32", "mistral-float32", "granite-float32",
+                                         "bloom-float32", "gpt_bigcode-float32",
+                                         "granitemoe-balanced-float32", "mixtral-balanced-float32",
+                                         "qwen3-float32"),
                          [](const auto& tested) {
                            const std::string name = tested.param;
                            return name.substr(0, name.find('-'));

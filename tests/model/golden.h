@@ -11,6 +11,7 @@
 #include "sftbench/base/json.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/checkpoint/checkpoint.h"
+#include "sftbench/families/family.h"
 #include "sftbench/model/causal_lm.h"
 #include "test_device.h"
 
@@ -20,10 +21,12 @@ inline std::filesystem::path case_folder(const std::string& name) {
   return std::filesystem::path(SFTBENCH_TEST_DATA) / "models" / name;
 }
 
-// Every case, sorted.
+// Every case of a family that is trained, sorted.
 inline std::vector<std::string> all_cases() {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(case_folder(""))) {
+    const Json config = read_json_file((entry.path() / "config.json").string());
+    if (find_family(config.at("model_type")) == nullptr) continue;
     names.insert(entry.path().filename().string());
   }
   return {names.begin(), names.end()};

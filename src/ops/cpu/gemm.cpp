@@ -184,7 +184,12 @@ torch::Dtype product_dtype(torch::Dtype dtype, const torch::Device& device) {
 
 void cpu_multiply(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias, double beta) {
   Product product(out, a, b, bias, beta);
-  const bool serial = out.numel() * a.size(1) <= kSerialNumel || at::in_parallel_region();
+  if (at::in_parallel_region()) {  // a team of its own: the loops would be shared with the callers'
+#pragma omp parallel num_threads(1)
+    product.run();
+    return;
+  }
+  const bool serial = out.numel() * a.size(1) <= kSerialNumel;
   const int threads = serial ? 1 : at::get_num_threads();
   if (threads == 1) {  // without a team: a process that was forked from one with a team has none
     product.run();

@@ -3,6 +3,10 @@
 #include <stdexcept>
 
 #if SFTBENCH_ONEDNN
+#include <ATen/Parallel.h>
+#include <omp.h>
+
+#include <algorithm>
 #include <array>
 #include <map>
 #include <memory>
@@ -66,6 +70,18 @@ CompiledProduct compile(const Tensor& out, const Tensor& a, const Tensor& b, con
   return {description, dnnl::matmul(description)};
 }
 
+// Products on the calling thread alone while this lives: oneDNN compiles for a number of threads.
+class OneThread {
+ public:
+  OneThread() : threads_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(threads_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int threads_;
+};
+
 // Everything that the compiled product depends on.
 using ProductKey = std::array<int64_t, 9>;
 
@@ -79,7 +95,7 @@ ProductKey key_of(const Tensor& out, const Tensor& a, const Tensor& b, const Ten
           b.stride(0),
           b.stride(1),
           out.stride(0),
-          (a.scalar_type() == torch::kFloat32 ? 8 : 0) +
+          (at::in_parallel_region() ? 16 : 0) + (a.scalar_type() == torch::kFloat32 ? 8 : 0) +
               (out.scalar_type() == torch::kFloat32 ? 4 : 0) + (bias.defined() ? 2 : 0) +
               (beta != 0.0 ? 1 : 0)};
 }
@@ -99,6 +115,47 @@ std::shared_ptr<const CompiledProduct> product_for(const Tensor& out, const Tens
   return product;
 }
 
+// How a matrix lies in memory, as BLAS says it.
+struct Lie {
+  char transposed;
+  int64_t leading;
+};
+
+Lie lie_of(const Tensor& matrix) {
+  return matrix.stride(1) == 1 ? Lie{'N', std::max(matrix.stride(0), matrix.size(1))}
+                               : Lie{'T', std::max(matrix.stride(1), matrix.size(0))};
+}
+
+// Float32 by the classic interface, which compiles nothing for a shape: experts of a mixture have
+// other numbers of rows in every step. As fast as the compiled products (bench/RESULTS.md).
+void multiply_any_shape(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
+                        double beta) {
+  if (bias.defined()) out.copy_(bias.expand_as(out));
+  const Lie left = lie_of(a), right = lie_of(b);
+  const dnnl_status_t status = dnnl_sgemm(
+      left.transposed, right.transposed, a.size(0), b.size(1), a.size(1), 1.0f, a.data_ptr<float>(),
+      left.leading, b.data_ptr<float>(), right.leading, bias.defined() || beta != 0.0 ? 1.0f : 0.0f,
+      out.data_ptr<float>(), std::max(out.stride(0), out.size(1)));
+  dnnl::error::wrap_c_api(status, "oneDNN cannot multiply matrices of float32");
+}
+
+void multiply_compiled(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
+                       double beta) {
+  const auto product = product_for(out, a, b, bias, beta);
+  const auto& description = product->description;
+  const Tensor scratch =
+      torch::empty({static_cast<int64_t>(description.scratchpad_desc().get_size())}, torch::kUInt8);
+  std::unordered_map<int, memory> arguments = {
+      {DNNL_ARG_SRC, memory_of(description.src_desc(), a)},
+      {DNNL_ARG_WEIGHTS, memory_of(description.weights_desc(), b)},
+      {DNNL_ARG_DST, memory_of(description.dst_desc(), out)},
+      {DNNL_ARG_SCRATCHPAD, memory_of(description.scratchpad_desc(), scratch)}};
+  if (bias.defined()) arguments[DNNL_ARG_BIAS] = memory_of(describe_bias(bias), bias);
+  dnnl::stream stream(cpu_engine());
+  product->primitive.execute(stream, arguments);
+  stream.wait();
+}
+
 }  // namespace
 
 bool onednn_multiplies(torch::Dtype dtype) {
@@ -116,19 +173,10 @@ bool onednn_multiplies(torch::Dtype dtype) {
 
 void onednn_multiply(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
                      double beta) {
-  const auto product = product_for(out, a, b, bias, beta);
-  const auto& description = product->description;
-  const Tensor scratch =
-      torch::empty({static_cast<int64_t>(description.scratchpad_desc().get_size())}, torch::kUInt8);
-  std::unordered_map<int, memory> arguments = {
-      {DNNL_ARG_SRC, memory_of(description.src_desc(), a)},
-      {DNNL_ARG_WEIGHTS, memory_of(description.weights_desc(), b)},
-      {DNNL_ARG_DST, memory_of(description.dst_desc(), out)},
-      {DNNL_ARG_SCRATCHPAD, memory_of(description.scratchpad_desc(), scratch)}};
-  if (bias.defined()) arguments[DNNL_ARG_BIAS] = memory_of(describe_bias(bias), bias);
-  dnnl::stream stream(cpu_engine());
-  product->primitive.execute(stream, arguments);
-  stream.wait();
+  if (!at::in_parallel_region()) return multiply_compiled(out, a, b, bias, beta);
+  if (a.scalar_type() == torch::kFloat32) return multiply_any_shape(out, a, b, bias, beta);
+  const OneThread alone;
+  multiply_compiled(out, a, b, bias, beta);
 }
 
 #else

@@ -15,6 +15,8 @@ constexpr CpuKernels make_kernels() {
           .swiglu_forward = swiglu_forward<T>,
           .swiglu_backward = swiglu_backward<T>,
           .add_rows = add_rows<T>,
+          .combine_rows = combine_rows<T>,
+          .combine_rows_backward = combine_rows_backward<T>,
           .cross_entropy = cross_entropy<T>,
           .sum_of_squares = sum_of_squares<T>,
           .attention_pack = attention_pack<Units, T>,

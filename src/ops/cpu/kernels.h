@@ -73,6 +73,12 @@ struct CpuKernels {
   // target += sum of rows[positions[i]], added up in float32 and rounded once.
   void (*add_rows)(void* target, const void* rows, const int64_t* positions, int64_t count,
                    int64_t width);
+  // Rows of a mixture's experts, added up for one token; and back (ops/route.h).
+  void (*combine_rows)(const void* rows, const int64_t* positions, const float* weights,
+                       int64_t count, void* out, int64_t width);
+  void (*combine_rows_backward)(const void* d_out, const void* rows, const int64_t* positions,
+                                const float* weights, int64_t count, void* d_rows, float* d_weights,
+                                int64_t width);
   // Cross-entropy of one row of logits times logit_scale; overwrites the logits with their gradient
   // times gradient_scale unless that is 0.
   float (*cross_entropy)(void* logits, int64_t width, int64_t label, float logit_scale,

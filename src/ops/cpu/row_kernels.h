@@ -118,6 +118,41 @@ void add_rows(void* target_row, const void* rows_all, const int64_t* positions, 
   });
 }
 
+// out = sum of weights[j] * rows[positions[j]]; no weights: all are 1.
+template <class T>
+void combine_rows(const void* rows_all, const int64_t* positions, const float* weights,
+                  int64_t count, void* out_row, int64_t width) {
+  const T* rows = static_cast<const T*>(rows_all);
+  T* out = static_cast<T*>(out_row);
+  sweep(width, [&](int64_t i, auto n) SFTBENCH_LAMBDA {
+    F total = splat(0);
+    for (int64_t j = 0; j < count; ++j) {
+      const F v = load(rows + positions[j] * width + i, n);
+      total += weights == nullptr ? v : v * weights[j];
+    }
+    store(out + i, total, n);
+  });
+}
+
+// The rows' gradients in their places, and the weights': d_weights[j] = d_out rows[positions[j]].
+template <class T>
+void combine_rows_backward(const void* d_out_row, const void* rows_all, const int64_t* positions,
+                           const float* weights, int64_t count, void* d_rows_all, float* d_weights,
+                           int64_t width) {
+  const T* d_out = static_cast<const T*>(d_out_row);
+  for (int64_t j = 0; j < count; ++j) {
+    const T* row = static_cast<const T*>(rows_all) + positions[j] * width;
+    T* d_row = static_cast<T*>(d_rows_all) + positions[j] * width;
+    F dot = splat(0);
+    sweep(width, [&](int64_t i, auto n) SFTBENCH_LAMBDA {
+      const F d = load(d_out + i, n);
+      dot += d * load(row + i, n);
+      store(d_row + i, d * weights[j], n);
+    });
+    d_weights[j] = sum(dot);
+  }
+}
+
 // logits * logit_scale as the model's dtype holds it.
 template <class T>
 SFTBENCH_INLINE F scaled(const T* logits, int64_t n, float logit_scale) {
