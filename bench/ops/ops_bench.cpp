@@ -126,6 +126,103 @@ void register_experts(torch::Dtype dtype) {
   }
 }
 
+// The router's work around the experts: top-8 of 32, as granite-3.0-1b-a400m has it.
+void register_routing(torch::Dtype dtype) {
+  namespace ops = sftbench::ops;
+  static constexpr int64_t kRouted = 2048, kChoices = 8, kExperts = 32, kWidth = 1024;
+  const Tensor experts = std::get<1>(torch::randn({kRouted, kExperts}).topk(kChoices, -1));
+  add(
+      "gather_and_combine", dtype,
+      [](auto type) {
+        return std::vector{random_leaf({kRouted, kWidth}, type),
+                           random_leaf({kRouted, kChoices}, type)};
+      },
+      [=](const auto& in) {
+        const ops::Routes routes = ops::sort_by_expert(experts, kExperts);
+        return ops::combine_rows(ops::gather_rows(in[0], routes), in[1], routes);
+      },
+      [=](const auto& in) {  // GraniteMoeMoE.forward of transformers
+        const Tensor order = std::get<1>(experts.flatten().sort(0));
+        const Tensor tokens = order.div(kChoices, "trunc");
+        const Tensor rows = in[0].index({tokens}) * in[1].flatten().index({order}).unsqueeze(-1);
+        return torch::zeros({kRouted, kWidth}, in[0].options()).index_add(0, tokens, rows);
+      });
+}
+
+// The convolution of a Granite-4.0-h-tiny layer: 48 heads of 64 and two groups' states of 128.
+void register_convolution(torch::Dtype dtype) {
+  namespace ops = sftbench::ops;
+  static constexpr int64_t kLength = 2048, kChannels = 48 * 64 + 2 * 128, kTaps = 4;
+  add(
+      "causal_convolution", dtype,
+      [](auto type) {
+        return std::vector{random_leaf({1, kLength, kChannels}, type),
+                           random_leaf({kChannels, 1, kTaps}, type),
+                           random_leaf({kChannels}, type)};
+      },
+      [](const auto& in) {
+        return ops::causal_convolution(in[0], in[1], in[2], ops::ConvolutionActivation::kSilu);
+      },
+      [](const auto& in) {
+        const Tensor y =
+            at::conv1d(in[0].transpose(1, 2), in[1], in[2], 1, kTaps - 1, 1, kChannels);
+        return torch::silu(y.slice(2, 0, kLength).transpose(1, 2));
+      });
+}
+
+// GraniteMoeHybridMambaLayer.torch_forward of transformers: the scan in chunks of 256 for all heads at
+// once. Its products are matrix products here; transformers writes them as sums of element-wise ones,
+// which take gigabytes at this size.
+Tensor stock_scan(const std::vector<Tensor>& in) {
+  constexpr int64_t kChunk = 256;
+  const int64_t heads = in[0].size(2), chunks = in[0].size(1) / kChunk;
+  const auto chunked = [&](const Tensor& tensor) {  // [B, chunks, H, L, ..]
+    return tensor.to(torch::kFloat32)
+        .unflatten(1, std::vector<int64_t>{chunks, kChunk})
+        .transpose(2, 3);
+  };
+  const Tensor x = chunked(in[0] * in[1].unsqueeze(-1));
+  const Tensor b = chunked(in[3].repeat_interleave(heads / in[3].size(2), 2));
+  const Tensor c = chunked(in[4].repeat_interleave(heads / in[4].size(2), 2));
+  const Tensor sums = chunked(in[1] * in[2]).cumsum(-1);
+  const Tensor later = torch::ones({kChunk, kChunk}, torch::kBool).triu(1);
+  const Tensor decay =
+      (sums.unsqueeze(-1) - sums.unsqueeze(-2)).masked_fill(later, -INFINITY).exp();
+  const Tensor within = torch::matmul(torch::matmul(c, b.transpose(-1, -2)) * decay, x);
+  const Tensor last = sums.slice(-1, kChunk - 1);
+  const Tensor fed = torch::matmul((b * (last - sums).exp().unsqueeze(-1)).transpose(-1, -2), x);
+  std::vector<Tensor> states = {torch::zeros_like(fed.select(1, 0))};
+  for (int64_t i = 0; i + 1 < chunks; ++i) {
+    states.push_back(states.back() * last.select(1, i).exp().unsqueeze(-1) + fed.select(1, i));
+  }
+  const Tensor before = torch::matmul(c * sums.exp().unsqueeze(-1), torch::stack(states, 1));
+  const Tensor y = (within + before).transpose(2, 3).flatten(1, 2);
+  return y.to(in[0].scalar_type()) + in[5].unsqueeze(-1) * in[0];
+}
+
+// The scan of a Granite-4.0-h layer, and its products at the rate of linear layers. FLOPs: 4 N P for
+// states forward and 8 N P backward, and 3 triangular products of a chunk.
+void register_scan(torch::Dtype dtype) {
+  namespace ops = sftbench::ops;
+  static constexpr int64_t kLength = 2048, kMambaHeads = 48, kDim = 64, kState = 128, kChunk = 128;
+  add(
+      "state_space_scan", dtype,
+      [](auto type) {
+        const Tensor dt = (torch::rand({1, kLength, kMambaHeads}) * 0.1 + 0.001).to(type);
+        return std::vector{random_leaf({1, kLength, kMambaHeads, kDim}, type),
+                           dt.requires_grad_(),
+                           (-torch::arange(1, kMambaHeads + 1).to(type)).requires_grad_(),
+                           random_leaf({1, kLength, 1, kState}, type),
+                           random_leaf({1, kLength, 1, kState}, type),
+                           random_leaf({kMambaHeads}, type)};
+      },
+      [](const auto& in) {
+        return ops::state_space_scan(in[0], in[1], in[2], in[3], in[4], in[5]);
+      },
+      [](const auto& in) { return stock_scan(in); },
+      static_cast<double>(kLength * kMambaHeads) * (12 * kState * kDim + 3 * kChunk * kDim));
+}
+
 void register_operators(torch::Dtype dtype) {
   namespace ops = sftbench::ops;
   add(
@@ -268,6 +365,9 @@ int main(int argc, char** argv) {
   for (const auto dtype : {torch::kBFloat16, torch::kFloat32}) {
     register_operators(dtype);
     register_experts(dtype);
+    register_routing(dtype);
+    register_convolution(dtype);
+    register_scan(dtype);
     register_norm(dtype);
   }
   benchmark::Initialize(&argc, argv);

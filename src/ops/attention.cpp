@@ -59,15 +59,6 @@ void check_shapes(const Tensor& q, const Tensor& k, const Tensor& v, int64_t win
   require(window >= 0, "causal_attention", "window must be 0 or more", std::to_string(window));
 }
 
-void check_sequences(const Tensor& q, const PackedSequences& packed) {
-  if (packed.empty()) return;
-  require(q.size(0) == 1 && packed.offsets.front() == 0 && packed.offsets.back() == q.size(1),
-          "causal_attention",
-          "packed sequences of " + std::to_string(packed.offsets.back()) +
-              " positions must fill q's only row",
-          describe(q));
-}
-
 }  // namespace
 
 PackedSequences packed_sequences(const std::vector<int64_t>& lengths, torch::Device device) {
@@ -86,7 +77,7 @@ PackedSequences packed_sequences(const std::vector<int64_t>& lengths, torch::Dev
 Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
                         int64_t window, const PackedSequences& packed, const Dropout& dropout) {
   check_shapes(q, k, v, window);
-  check_sequences(q, packed);
+  require_packed(packed, "causal_attention", "q", q);
   require_probability(dropout, "causal_attention");
   if (has_library_attention(q, window, packed))
     return library_attention(q, k, v, scale, window, packed, dropout);

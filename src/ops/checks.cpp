@@ -72,4 +72,15 @@ void require_float(const torch::Tensor& tensor, const char* op, const char* name
           describe(tensor));
 }
 
+void require_packed(const PackedSequences& packed, const char* op, const char* name,
+                    const torch::Tensor& tensor) {
+  if (packed.empty()) return;
+  require(
+      tensor.size(0) == 1 && packed.offsets.front() == 0 && packed.offsets.back() == tensor.size(1),
+      op,
+      "packed sequences of " + std::to_string(packed.offsets.back()) + " positions must fill " +
+          name + "'s only row",
+      describe(tensor));
+}
+
 }  // namespace sftbench::ops

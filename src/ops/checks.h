@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "sftbench/ops/attention.h"
+
 namespace sftbench::ops {
 
 // "bfloat16 [4, 576] on cpu"
@@ -22,5 +24,9 @@ void require_like(const torch::Tensor& tensor, const char* op, const char* name,
 
 // Throws unless the tensor is floating point and of a dtype that the operators know.
 void require_float(const torch::Tensor& tensor, const char* op, const char* name);
+
+// Throws unless there are no packed sequences, or they fill the only row of the tensor [1, S, ..].
+void require_packed(const PackedSequences& packed, const char* op, const char* name,
+                    const torch::Tensor& tensor);
 
 }  // namespace sftbench::ops

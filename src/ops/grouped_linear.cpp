@@ -20,7 +20,7 @@ using torch::autograd::variable_list;
 
 // Blocks of a result that one thread computes. Large enough that packing an operand once more costs
 // little, small enough that a few experts occupy many threads.
-constexpr int64_t kExpertBlockRows = 256, kExpertBlockColumns = 1024;
+constexpr int64_t kExpertBlockRows = 512, kExpertBlockColumns = 1024;
 
 struct ExpertBlock {
   int64_t expert;

@@ -5,6 +5,7 @@
 
 #include "sftbench/ops/global_norm.h"
 #include "sftbench/ops/attention.h"
+#include "sftbench/ops/causal_convolution.h"
 #include "sftbench/ops/embedding.h"
 #include "sftbench/ops/gelu.h"
 #include "sftbench/ops/grouped_linear.h"
@@ -14,4 +15,5 @@
 #include "sftbench/ops/rms_norm.h"
 #include "sftbench/ops/rope.h"
 #include "sftbench/ops/route.h"
+#include "sftbench/ops/state_space_scan.h"
 #include "sftbench/ops/swiglu.h"

@@ -2,8 +2,10 @@
 #pragma once
 
 #include "ops/cpu/attention_kernels.h"
+#include "ops/cpu/convolution_kernels.h"
 #include "ops/cpu/gemm_kernels.h"
 #include "ops/cpu/row_kernels.h"
+#include "ops/cpu/scan_kernels.h"
 
 namespace sftbench::ops::SFTBENCH_ISA {
 
@@ -17,6 +19,11 @@ constexpr CpuKernels make_kernels() {
           .add_rows = add_rows<T>,
           .combine_rows = combine_rows<T>,
           .combine_rows_backward = combine_rows_backward<T>,
+          .convolution_forward = convolution_forward<T>,
+          .convolution_backward = convolution_backward<T>,
+          .scan_scores = scan_scores<T>,
+          .scan_forward = scan_forward<T>,
+          .scan_backward = scan_backward<T>,
           .cross_entropy = cross_entropy<T>,
           .sum_of_squares = sum_of_squares<T>,
           .attention_pack = attention_pack<Units, T>,

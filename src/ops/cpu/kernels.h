@@ -58,6 +58,69 @@ struct GemmBlock {
   bool accumulate;
 };
 
+// A block of a causal convolution (causal_convolution_impl.h): positions [begin, end) of a sequence,
+// and some channels, side by side. Pointers are to the first channel of the block at the sequence's
+// first position, of taps at the first tap.
+struct ConvolutionProblem {
+  const void* x;
+  int64_t x_stride, row_stride;  // between positions: of x, and of all others
+  const float *taps, *bias;      // bias may be null
+  int64_t tap_count, tap_stride, channels, begin, end, length;
+  bool silu;
+  void* y = nullptr;
+  const void* y_gradient = nullptr;
+  void* x_gradient = nullptr;
+  float* tap_gradients = nullptr;  // [tap_count + 1] rows, the last one of the bias: added to
+  float* scratch = nullptr;        // backward: tap_count * channels
+};
+
+// A chunk of a sequence: `length` positions from `row` of all batches' positions.
+struct ScanChunkRange {
+  int64_t row, length, index;  // index among all chunks
+};
+
+// The chunks of one sequence in order, for some heads of one group.
+struct ScanTask {
+  int64_t sequence;
+  const ScanChunkRange* chunks;
+  int64_t chunk_count, group, first_head, heads;
+  int64_t part;  // backward: which of the parts that add up to the gradients of b and c
+};
+
+// One call of the state-space scan (state_space_scan_impl.h). Strides are between positions; tensors
+// without one are contiguous.
+struct ScanProblem {
+  static constexpr int64_t kChunk = 128, kLanes = 16;
+
+  int64_t heads, groups, dim, state;
+  const void *x, *b, *c;
+  int64_t x_stride, b_stride, c_stride;
+  const float *dt, *a, *d;
+  void* y = nullptr;
+  float* states = nullptr;  // [chunks, H, padded N, padded P] before each chunk, unset at the first
+  float* scores = nullptr;  // [chunks, G, kChunk, kChunk]
+  const void* y_gradient = nullptr;
+  void* x_gradient = nullptr;
+  float *dt_gradient = nullptr, *a_gradient = nullptr, *d_gradient = nullptr;  // [.., H]
+  float *b_parts = nullptr, *c_parts = nullptr;  // [parts, B, S, G, N]
+  int64_t part_numel = 0;
+
+  static int64_t padded(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+  int64_t padded_dim() const { return padded(dim); }
+  int64_t padded_state() const { return padded(state); }
+  float* scores_of(const ScanChunkRange& chunk, int64_t group) const {
+    return scores + (chunk.index * groups + group) * kChunk * kChunk;
+  }
+  float* state_of(const ScanChunkRange& chunk, int64_t head) const {
+    return states + (chunk.index * heads + head) * padded_state() * padded_dim();
+  }
+  // Floats that a call of any of the kernels needs, for tasks of so many heads.
+  int64_t scratch_numel(int64_t most_heads) const {
+    return kChunk * (6 * padded_dim() + 8 * padded_state() + 3 * kChunk) +
+           most_heads * padded_state() * padded_dim();
+  }
+};
+
 struct CpuKernels {
   void (*rms_norm_forward)(const void* x, const void* weight, void* y, float* rstd, int64_t rows,
                            int64_t width, float epsilon);
@@ -79,6 +142,13 @@ struct CpuKernels {
   void (*combine_rows_backward)(const void* d_out, const void* rows, const int64_t* positions,
                                 const float* weights, int64_t count, void* d_rows, float* d_weights,
                                 int64_t width);
+  void (*convolution_forward)(const ConvolutionProblem& problem);
+  void (*convolution_backward)(const ConvolutionProblem& problem);
+  // The state-space scan; scratch: ScanProblem::scratch_numel().
+  void (*scan_scores)(const ScanProblem& problem, const ScanChunkRange& chunk, int64_t group,
+                      float* scratch);
+  void (*scan_forward)(const ScanProblem& problem, const ScanTask& task, float* scratch);
+  void (*scan_backward)(const ScanProblem& problem, const ScanTask& task, float* scratch);
   // Cross-entropy of one row of logits times logit_scale; overwrites the logits with their gradient
   // times gradient_scale unless that is 0.
   float (*cross_entropy)(void* logits, int64_t width, int64_t label, float logit_scale,
