@@ -47,6 +47,10 @@ constexpr Reader kReaders[] = {
     {"self_attn.o_proj", "self_attn"},
     {"self_attn.", "input_layernorm"},
     {"mlp.down_proj", "mlp.act_fn"},
+    {"mamba.out_proj", "mamba.norm"},
+    {"mamba.", "input_layernorm"},
+    {"shared_mlp.output_linear", "shared_mlp.activation"},
+    {"shared_mlp.", "post_attention_layernorm"},
     {"mlp.c_proj", "mlp.act"},
     {"mlp.c_fc", "ln_2"},
     {"mlp.dense_4h_to_h", "mlp.gelu_impl"},
@@ -259,7 +263,7 @@ RunError nonfinite_loss(TrainingRun& run, const StepBatches& batches, double los
   const auto denominator = static_cast<double>(batches.tokens.loss_bearing);
   for (const DeviceBatch& batch : batches.micro_batches) {
     const NonFiniteOrigin origin =
-        find_nonfinite(*run.model, {batch.input_ids, batch.packed}, batch.labels, denominator);
+        find_nonfinite(*run.model, {batch.input_ids, batch.packed, batch.mask}, batch.labels, denominator);
     if (origin.where.empty()) continue;
     const bool came_so = origin.of_parameter && step == 1;
     return {

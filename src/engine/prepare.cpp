@@ -1,4 +1,5 @@
 #include <future>
+#include <map>
 #include <utility>
 
 #include "engine/prepare_data.h"
@@ -76,8 +77,13 @@ void require_weights_fit(const TrainingJob& job) {
 }
 
 AttentionShape attention_shape(const ModelConfig& config, int64_t virtual_tokens) {
-  return {config.num_hidden_layers, config.attention.heads, config.attention.head_dim,
-          config.attention.window, virtual_tokens};
+  std::map<int64_t, int64_t> width_of_window;
+  for (const LayerShape& layer : shape_of(config).layers)
+    width_of_window[layer.window] += layer.query_width;
+  AttentionShape shape;
+  shape.virtual_tokens = virtual_tokens;
+  for (const auto& [window, width] : width_of_window) shape.layers.push_back({window, width});
+  return shape;
 }
 
 int64_t count_elements(const std::vector<NamedParameter>& parameters) {
@@ -219,8 +225,8 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
   run.begin.parameters_embedding = count_lookup_elements(*run.model);
 
   run.batches = std::make_unique<BatchSource>(
-      std::move(timed.data), attention_shape(run.model->config(), tuning->virtual_tokens()), device,
-      run.mesh->world());
+      std::move(timed.data), attention_shape(run.model->config(), tuning->virtual_tokens()),
+      run.model->needs_mask(), device, run.mesh->world());
   run.activations = choose_activations(job.activations, run.model->layer_count());
   if (is_distributed(job) || run.timeline) {
     run.activations = run_units(std::move(run.activations), job.activations.gradient_checkpointing,

@@ -192,6 +192,7 @@ const char* dtype_name(torch::Dtype dtype) {
 // The model's own, with the dtype and the vocabulary that were trained.
 Json trained_config(const TrainedState& state, const TrainingJob& job) {
   Json config = job.model.hf_config;
+  if (state.model.config().mxfp4_experts) config.erase("quantization_config");  // saved decoded
   const std::string embedding = std::string(state.model.names().embedding) + ".weight";
   for (const ParameterInfo& info : state.parameters.inventory()) {
     if (info.name != embedding) continue;

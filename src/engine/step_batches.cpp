@@ -15,6 +15,12 @@ torch::Tensor to_device(std::vector<int64_t>& values, const MicroBatch& batch,
       .to(device, torch::kInt64, /*non_blocking=*/false, /*copy=*/true);
 }
 
+// Entries stand at the beginning of their rows.
+torch::Tensor mask_of(const MicroBatch& batch, const torch::Device& device) {
+  const torch::Tensor lengths = torch::tensor(batch.lengths, torch::kInt64).unsqueeze(1);
+  return (torch::arange(batch.length).unsqueeze(0) < lengths).to(device, torch::kFloat32);
+}
+
 // Counts of this rank become counts of all of them.
 void sum_over_ranks(StepBatches& batches, Communicator& communicator, const torch::Device& device) {
   TokenCounts& tokens = batches.tokens;
@@ -49,18 +55,25 @@ double causal_attention_flops(const MicroBatch& batch, const AttentionShape& sha
 }  // namespace
 
 double causal_attention_flops(int64_t length, const AttentionShape& shape) {
-  const int64_t reach = shape.window > 0 ? std::min(shape.window, length) : length;
-  const double pairs = static_cast<double>(reach) * static_cast<double>(reach + 1) / 2 +
-                       static_cast<double>(length - reach) * static_cast<double>(reach);
   constexpr double kFlopsPerPairAndElement =
       4;  // two products, each a multiplication and an addition
-  return kFlopsPerPairAndElement * pairs *
-         static_cast<double>(shape.layers * shape.heads * shape.head_dim);
+  double flops = 0;
+  for (const AttentionShape::Layers& layers : shape.layers) {
+    const int64_t reach = layers.window > 0 ? std::min(layers.window, length) : length;
+    const double pairs = static_cast<double>(reach) * static_cast<double>(reach + 1) / 2 +
+                         static_cast<double>(length - reach) * static_cast<double>(reach);
+    flops += kFlopsPerPairAndElement * pairs * static_cast<double>(layers.query_width);
+  }
+  return flops;
 }
 
-BatchSource::BatchSource(TrainingData data, const AttentionShape& attention, torch::Device device,
-                         Communicator& communicator)
-    : data_(std::move(data)), attention_(attention), device_(device), communicator_(communicator) {}
+BatchSource::BatchSource(TrainingData data, AttentionShape attention, bool needs_mask,
+                         torch::Device device, Communicator& communicator)
+    : data_(std::move(data)),
+      attention_(std::move(attention)),
+      needs_mask_(needs_mask),
+      device_(device),
+      communicator_(communicator) {}
 
 DeviceBatch BatchSource::add(const std::vector<int64_t>& entries, StepBatches& batches) const {
   MicroBatch batch = make_micro_batch(data_.dataset, entries, data_.padding, data_.pad_id);
@@ -70,8 +83,9 @@ DeviceBatch BatchSource::add(const std::vector<int64_t>& entries, StepBatches& b
                      batch.dataset_tokens, batch.loss_tokens, batch.padding_tokens};
   batches.attention_flops += causal_attention_flops(batch, attention_);
   DeviceBatch on_device{
-      to_device(batch.input_ids, batch, device_), to_device(batch.labels, batch, device_), {}};
+      to_device(batch.input_ids, batch, device_), to_device(batch.labels, batch, device_), {}, {}};
   if (batch.one_row) on_device.packed = ops::packed_sequences(batch.lengths, device_);
+  if (needs_mask_ && batch.padding_tokens > 0) on_device.mask = mask_of(batch, device_);
   return on_device;
 }
 

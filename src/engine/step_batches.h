@@ -21,6 +21,7 @@ namespace sftbench {
 struct DeviceBatch {
   torch::Tensor input_ids, labels;  // [B, S] int64
   ops::PackedSequences packed;      // of the one row, without padding
+  torch::Tensor mask;               // [B, S] 1 for tokens, 0 for padding; where a model needs it
 };
 
 struct StepBatches {
@@ -44,8 +45,12 @@ struct TrainingData {
 
 // Of the model that will read the batches.
 struct AttentionShape {
-  int64_t layers = 0, heads = 0, head_dim = 0;
-  int64_t window = 0;          // keys that a query sees; 0: all before it
+  // Layers whose queries see as many keys (0: all before them), and the sum of their widths.
+  struct Layers {
+    int64_t window = 0;
+    int64_t query_width = 0;
+  };
+  std::vector<Layers> layers;
   int64_t virtual_tokens = 0;  // prompt tuning's, in front of every row
 };
 
@@ -55,7 +60,8 @@ double causal_attention_flops(int64_t length, const AttentionShape& shape);
 
 class BatchSource {
  public:
-  BatchSource(TrainingData data, const AttentionShape& attention, torch::Device device,
+  // needs_mask: as CausalLm says.
+  BatchSource(TrainingData data, AttentionShape attention, bool needs_mask, torch::Device device,
               Communicator& communicator);
 
   int64_t entries_without_response() const { return data_.dataset.entries_without_response(); }
@@ -68,6 +74,7 @@ class BatchSource {
 
   TrainingData data_;
   AttentionShape attention_;
+  bool needs_mask_;
   torch::Device device_;
   Communicator& communicator_;
 };

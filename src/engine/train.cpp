@@ -99,7 +99,7 @@ void train(TrainingRun& run, RankGroup& group, const std::vector<TrainObserver*>
       stop_if(interrupted(), step);
       at("forward pass");
       run.parameters->begin_micro_batch(i == 0, i + 1 == batches.micro_batches.size());
-      const torch::Tensor micro_loss = run.model->loss({batch.input_ids, batch.packed},
+      const torch::Tensor micro_loss = run.model->loss({batch.input_ids, batch.packed, batch.mask},
                                                        batch.labels, denominator, *run.activations);
       require_finite_before_update(run, batches, micro_loss, step);
       at("backward pass");

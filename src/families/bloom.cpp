@@ -33,6 +33,7 @@ ModelShape bloom_shape(const ModelConfig& config) {
   append_layer_norm(layer.tensors, "post_attention_layernorm", hidden);
   append_linear(layer, "mlp.dense_h_to_4h", hidden, inner, true);
   append_linear(layer, "mlp.dense_4h_to_h", inner, hidden, true);
+  layer.last_product = inner * hidden;
   layer.query_width = hidden;
   layer.kept_values = 8 * hidden + 2 * inner;
   ModelShape shape = decoder_shape(config, {layer});

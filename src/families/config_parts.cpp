@@ -11,6 +11,7 @@ namespace {
 
 // Far above what there is, and few enough to list.
 constexpr int64_t kMostLayers = 100'000;
+constexpr int64_t kMostExperts = 100'000;
 
 int64_t read_layer_count(ConfigFields& fields, const std::string& key) {
   const int64_t layers = fields.extent(key);
@@ -79,18 +80,21 @@ void read_layer_windows(ConfigFields& fields, ModelConfig& config) {
   attention.first_window_layer =
       from_the_first ? 0 : fields.extent("max_window_layers", kDefaultFirstLayer);
   const Json* types = fields.find("layer_types");
-  if (types == nullptr) return;
-  if (!types->is_array() || static_cast<int64_t>(types->size()) != config.num_hidden_layers) {
-    fields.add("layer_types", "found " + shown(*types),
+  if (types != nullptr) read_layer_types(fields, *types, config);
+}
+
+void read_layer_types(ConfigFields& fields, const Json& types, ModelConfig& config) {
+  if (!types.is_array() || static_cast<int64_t>(types.size()) != config.num_hidden_layers) {
+    fields.add("layer_types", "found " + shown(types),
                "a list of " + std::to_string(config.num_hidden_layers) + " types");
     return;
   }
-  for (const Json& type : *types) {
+  for (const Json& type : types) {
     if (type != "full_attention" && type != "sliding_attention") {
       return fields.add("layer_types", "found " + shown(type),
                         "full_attention or sliding_attention");
     }
-    attention.windowed.push_back(type == "sliding_attention");
+    config.attention.windowed.push_back(type == "sliding_attention");
   }
 }
 
@@ -136,19 +140,44 @@ void read_heads(ConfigFields& fields, ModelConfig& config, const HeadDefaults& d
   attention.scale = 1.0 / std::sqrt(static_cast<double>(attention.head_dim));
 }
 
-void read_rope(ConfigFields& fields, ModelConfig& config) {
+void read_rope(ConfigFields& fields, ModelConfig& config, double default_theta) {
   const int64_t head_dim = config.attention.head_dim;
   if (head_dim % 2 != 0) {
     fields.add("head_dim", "found " + std::to_string(head_dim),
                "an even number: rotary embeddings turn pairs");
   }
-  config.rope = read_rope_config(fields, config.max_position_embeddings, head_dim);
+  config.rope = read_rope_config(fields, config.max_position_embeddings, head_dim, default_theta);
 }
 
 void require_silu(ConfigFields& fields) {
   const std::string activation = fields.text("hidden_act", "silu");
   if (activation == "silu" || activation == "swish") return;
   fields.add("hidden_act", "found " + shown(Json(activation)), "\"silu\"");
+}
+
+void read_experts(ConfigFields& fields, ModelConfig& config, const ExpertDefaults& defaults) {
+  ExpertsConfig experts;
+  experts.count = fields.extent("num_local_experts", defaults.count);
+  experts.per_token = fields.extent("num_experts_per_tok", defaults.per_token);
+  if (experts.per_token > experts.count) {
+    fields.add("num_experts_per_tok", "found " + std::to_string(experts.per_token),
+               "at most num_local_experts (" + std::to_string(experts.count) + ")");
+  }
+  if (experts.count > kMostExperts) {
+    fields.add("num_local_experts", "found " + std::to_string(experts.count),
+               "at most " + std::to_string(kMostExperts));
+  }
+  const double coefficient =
+      fields.number("router_aux_loss_coef", 0.001, -1e-300, "a number of at least 0");
+  if (fields.boolean("output_router_logits", false)) experts.auxiliary_loss = coefficient;
+  config.experts = experts;
+}
+
+void read_granite_multipliers(ConfigFields& fields, ModelConfig& config) {
+  config.attention.scale = fields.positive("attention_multiplier", 1.0);
+  config.multipliers = {.embedding = fields.positive("embedding_multiplier", 1.0),
+                        .residual = fields.positive("residual_multiplier", 1.0),
+                        .logits = 1.0 / fields.positive("logits_scaling", 1.0)};
 }
 
 double read_dropout(ConfigFields& fields, const std::string& key, double otherwise) {

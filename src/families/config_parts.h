@@ -27,8 +27,9 @@ struct HeadDefaults {
 // attention_dropout; the scale becomes head_dim^-1/2. REQUIRES: hidden_size is read.
 void read_heads(ConfigFields& fields, ModelConfig& config, const HeadDefaults& defaults = {});
 
-// REQUIRES: heads and max_position_embeddings are read.
-void read_rope(ConfigFields& fields, ModelConfig& config);
+// rope_parameters or rope_theta with rope_scaling. REQUIRES: heads and max_position_embeddings are
+// read.
+void read_rope(ConfigFields& fields, ModelConfig& config, double default_theta = 10000.0);
 
 // hidden_act, which has to be SiLU.
 void require_silu(ConfigFields& fields);
@@ -41,6 +42,19 @@ void read_layer_windows(ConfigFields& fields, ModelConfig& config);
 // or under PretrainedConfig's names, layer_norm_epsilon, initializer_range, dtype; the scale becomes
 // head_dim^-1/2. Of the models before Llama.
 void read_gpt_sizes(ConfigFields& fields, const std::string& hidden_key, ModelConfig& config);
+
+// num_local_experts, num_experts_per_tok, output_router_logits with router_aux_loss_coef.
+struct ExpertDefaults {
+  int64_t count = 8;
+  int64_t per_token = 2;
+};
+void read_experts(ConfigFields& fields, ModelConfig& config, const ExpertDefaults& defaults = {});
+
+// layer_types, a list of full_attention and sliding_attention. REQUIRES: num_hidden_layers is read.
+void read_layer_types(ConfigFields& fields, const Json& types, ModelConfig& config);
+
+// The multipliers of Granite's families; the attention's replaces its scale.
+void read_granite_multipliers(ConfigFields& fields, ModelConfig& config);
 
 // A share from 0 to below 1.
 double read_dropout(ConfigFields& fields, const std::string& key, double otherwise);

@@ -7,8 +7,17 @@
 namespace sftbench {
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> kFamilies = {kBloomFamily, kGptBigCodeFamily, kGraniteFamily,
-                                                kLlamaFamily, kMistralFamily,    kQwen2Family,
+  static const std::vector<Family> kFamilies = {kBloomFamily,
+                                                kGptBigCodeFamily,
+                                                kGptOssFamily,
+                                                kGraniteFamily,
+                                                kGraniteMoeFamily,
+                                                kGraniteMoeHybridFamily,
+                                                kGraniteMoeSharedFamily,
+                                                kLlamaFamily,
+                                                kMistralFamily,
+                                                kMixtralFamily,
+                                                kQwen2Family,
                                                 kQwen3Family};
   return kFamilies;
 }

@@ -49,6 +49,7 @@ ModelShape gpt_bigcode_shape(const ModelConfig& config) {
   append_layer_norm(layer.tensors, "ln_2", hidden);
   append_linear(layer, "mlp.c_fc", hidden, inner, true);
   append_linear(layer, "mlp.c_proj", inner, hidden, true);
+  layer.last_product = inner * hidden;
   layer.query_width = attention.query_width();
   layer.kept_values = 6 * hidden + 2 * attention.key_value_width() + 2 * inner;
   ModelShape shape = decoder_shape(config, {layer});

@@ -7,10 +7,7 @@ namespace {
 
 void read_granite(ConfigFields& fields, ModelConfig& config) {
   read_llama(fields, config);
-  config.attention.scale = fields.positive("attention_multiplier", 1.0);
-  config.multipliers = {.embedding = fields.positive("embedding_multiplier", 1.0),
-                        .residual = fields.positive("residual_multiplier", 1.0),
-                        .logits = 1.0 / fields.positive("logits_scaling", 1.0)};
+  read_granite_multipliers(fields, config);
 }
 
 }  // namespace

@@ -14,9 +14,14 @@ inline constexpr ModelNames kLlamaNames = {"model.embed_tokens", "model.layers."
 void read_llama(ConfigFields& fields, ModelConfig& config);
 ModelShape llama_shape(const ModelConfig& config);
 
+extern const Family kGptOssFamily;
 extern const Family kGraniteFamily;
+extern const Family kGraniteMoeFamily;
+extern const Family kGraniteMoeHybridFamily;
+extern const Family kGraniteMoeSharedFamily;
 extern const Family kLlamaFamily;
 extern const Family kMistralFamily;
+extern const Family kMixtralFamily;
 extern const Family kQwen2Family;
 extern const Family kQwen3Family;
 

@@ -79,6 +79,12 @@ void check_quantised_sizes(ConfigFields& fields, const ModelConfig& config) {
   }
 }
 
+bool is_mxfp4(const Json& hf_config) {
+  const auto found = hf_config.find("quantization_config");
+  return found != hf_config.end() && found->is_object() &&
+         found->value("quant_method", Json()) == "mxfp4";
+}
+
 }  // namespace
 
 ModelConfig parse_model_config(const Json& hf_config, const std::string& origin) {
@@ -95,8 +101,13 @@ ModelConfig parse_model_config(const Json& hf_config, const std::string& origin)
   ModelConfig config;
   config.family = family->id;
   family->read(fields, config);
-  config.gptq = read_gptq_config(hf_config, origin, findings);
+  config.mxfp4_experts = family->id == ModelFamily::kGptOss && is_mxfp4(hf_config);
+  if (!config.mxfp4_experts) config.gptq = read_gptq_config(hf_config, origin, findings);
   if (config.gptq && findings.empty()) check_quantised_sizes(fields, config);
+  if (config.gptq && config.experts) {
+    fields.add("quantization_config", "found a quantized mixture of experts",
+               "weights that are not quantized, or a model without experts");
+  }
   if (!findings.empty()) throw InputError(findings);
   return config;
 }

@@ -32,6 +32,12 @@ int64_t ModelShape::parameters() const {
   return elements;
 }
 
+int64_t ModelShape::idle_parameters() const {
+  int64_t elements = 0;
+  for (const LayerShape& layer : layers) elements += layer.experts.all - layer.experts.active;
+  return elements;
+}
+
 ModelShape shape_of(const ModelConfig& config) {
   return family_of(config.family).shape(config);
 }
@@ -70,6 +76,7 @@ void append_attention(LayerShape& layer, const ModelConfig& config, int64_t wind
     layer.tensors.push_back({"self_attn.k_norm.weight", {attention.head_dim}});
     layer.kept_values += queries + keys;
   }
+  if (attention.sinks) layer.tensors.push_back({"self_attn.sinks", {attention.heads}});
   layer.query_width = queries;
   layer.window = window;
   // The norm's and the products' inputs, rotated queries and keys, values, the mixed values.
@@ -81,7 +88,36 @@ void append_gated_mlp(LayerShape& layer, const ModelConfig& config) {
   append_linear(layer, "mlp.gate_proj", hidden, inner, config.mlp_bias);
   append_linear(layer, "mlp.up_proj", hidden, inner, config.mlp_bias);
   append_linear(layer, "mlp.down_proj", inner, hidden, config.mlp_bias);
+  layer.last_product = inner * hidden;
   layer.kept_values += 2 * hidden + 3 * inner;
+}
+
+void append_experts(LayerShape& layer, const ModelConfig& config) {
+  const ExpertsConfig& experts = *config.experts;
+  const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
+  layer.experts.routed = experts.count * hidden;
+  layer.experts.active = experts.per_token * 3 * inner * hidden;
+  layer.experts.all = experts.count * 3 * inner * hidden;
+  // The norm's and the router's inputs, and of each choice its row, two halves and their product.
+  layer.kept_values += 2 * hidden + experts.per_token * (2 * hidden + 3 * inner);
+}
+
+void append_stacked_experts(LayerShape& layer, const ModelConfig& config) {
+  const int64_t count = config.experts->count;
+  const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
+  layer.tensors.push_back({"block_sparse_moe.router.layer.weight", {count, hidden}});
+  layer.tensors.push_back({"block_sparse_moe.input_linear.weight", {count, 2 * inner, hidden}});
+  layer.tensors.push_back({"block_sparse_moe.output_linear.weight", {count, hidden, inner}});
+  append_experts(layer, config);
+}
+
+void append_shared_mlp(LayerShape& layer, const ModelConfig& config) {
+  const int64_t hidden = config.hidden_size, inner = config.shared_intermediate_size;
+  if (inner == 0) return;
+  append_linear(layer, "shared_mlp.input_linear", hidden, 2 * inner, false);
+  append_linear(layer, "shared_mlp.output_linear", inner, hidden, false);
+  layer.last_product = inner * hidden;
+  layer.kept_values += hidden + 3 * inner;
 }
 
 LayerShape llama_layer(const ModelConfig& config, int64_t index) {

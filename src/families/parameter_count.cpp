@@ -51,82 +51,6 @@ int64_t linear(int64_t in, int64_t out, bool bias) {
   return in * out + (bias ? out : 0);
 }
 
-int64_t embeddings(const Config& c, bool tied_by_default) {
-  const int64_t table = c.integer("vocab_size") * c.integer("hidden_size");
-  return c.flag("tie_word_embeddings", tied_by_default) ? table : 2 * table;
-}
-
-// q, k, v and o projections with grouped key/value heads.
-int64_t grouped_attention(const Config& c) {
-  const int64_t hidden = c.integer("hidden_size");
-  const int64_t heads = c.integer("num_attention_heads");
-  const int64_t head_dim = c.integer("head_dim", hidden / heads);
-  const int64_t key_value = c.integer("num_key_value_heads", heads) * head_dim;
-  const bool bias = c.flag("attention_bias", false);
-  return linear(hidden, heads * head_dim, bias) + 2 * linear(hidden, key_value, bias) +
-         linear(heads * head_dim, hidden, bias);
-}
-
-int64_t gated_mlp(int64_t hidden, int64_t intermediate, bool bias) {
-  return 2 * linear(hidden, intermediate, bias) + linear(intermediate, hidden, bias);
-}
-
-int64_t mixture(const Config& c) {
-  const int64_t hidden = c.integer("hidden_size");
-  const int64_t experts = c.integer("num_local_experts");
-  return hidden * experts + experts * gated_mlp(hidden, c.integer("intermediate_size"), false);
-}
-
-// mixtral, granitemoe: the MLP is a router and its experts.
-int64_t mixture_decoder(const Config& c) {
-  const int64_t hidden = c.integer("hidden_size");
-  const int64_t layer = grouped_attention(c) + mixture(c) + 2 * hidden;
-  return embeddings(c, false) + c.integer("num_hidden_layers") * layer + hidden;
-}
-
-int64_t mamba2_mixer(const Config& c) {
-  const int64_t hidden = c.integer("hidden_size");
-  const int64_t heads = c.integer("mamba_n_heads");
-  const int64_t inner = c.integer("mamba_expand") * hidden;
-  const int64_t convolved = inner + 2 * c.integer("mamba_n_groups") * c.integer("mamba_d_state");
-  const bool bias = c.flag("mamba_proj_bias", false);
-  const int64_t convolution =
-      convolved * (c.integer("mamba_d_conv") + (c.flag("mamba_conv_bias", true) ? 1 : 0));
-  const int64_t per_head = 3 * heads;  // A_log, D, dt_bias
-  return linear(hidden, inner + convolved + heads, bias) + convolution + per_head + inner +
-         linear(inner, hidden, bias);
-}
-
-// granitemoehybrid: each layer mixes by attention or by Mamba-2, then has a shared MLP beside the
-// experts.
-int64_t hybrid_decoder(const Config& c) {
-  const int64_t hidden = c.integer("hidden_size");
-  const int64_t layers = c.integer("num_hidden_layers");
-  int64_t attention_layers = layers;
-  if (c.json().contains("layer_types")) {
-    attention_layers = 0;
-    for (const Json& type : c.json()["layer_types"])
-      attention_layers += type == "attention" ? 1 : 0;
-  }
-  const int64_t every = 2 * hidden +
-                        gated_mlp(hidden, c.integer("shared_intermediate_size"), false) +
-                        (c.integer("num_local_experts") > 0 ? mixture(c) : 0);
-  const int64_t mamba_layers = layers - attention_layers;
-  return embeddings(c, true) + layers * every + hidden + attention_layers * grouped_attention(c) +
-         (mamba_layers > 0 ? mamba_layers * mamba2_mixer(c) : 0);
-}
-
-// gpt_oss: attention with biases and one sink per head; router and experts have biases, too.
-int64_t gpt_oss(const Config& c) {
-  const int64_t hidden = c.integer("hidden_size");
-  const int64_t inner = c.integer("intermediate_size");
-  const int64_t experts = c.integer("num_local_experts");
-  const int64_t expert = linear(hidden, 2 * inner, true) + linear(inner, hidden, true);
-  const int64_t layer = grouped_attention(c) + c.integer("num_attention_heads") +
-                        linear(hidden, experts, true) + experts * expert + 2 * hidden;
-  return embeddings(c, false) + c.integer("num_hidden_layers") * layer + hidden;
-}
-
 int64_t vision_encoder_layer(int64_t width, int64_t inner) {
   return 4 * linear(width, width, true) + linear(width, inner, true) + linear(inner, width, true) +
          4 * width;
@@ -167,8 +91,7 @@ int64_t llava_next(const Config& c) {
 int64_t parameter_count(const Json& hf_config) {
   using Counter = int64_t (*)(const Config&);
   static const std::map<std::string, Counter> kFamilies = {
-      {"mixtral", mixture_decoder},         {"granitemoe", mixture_decoder},
-      {"granitemoehybrid", hybrid_decoder}, {"gpt_oss", gpt_oss},
+
       {"llava_next", llava_next},
   };
   const std::string family = Config(hf_config).text("model_type");

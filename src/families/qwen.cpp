@@ -14,18 +14,17 @@ void read_qwen(ConfigFields& fields, ModelConfig& config) {
 }
 
 void read_qwen2(ConfigFields& fields, ModelConfig& config) {
-  constexpr int64_t kDefaultKeyValueHeads = 32;
+  constexpr int64_t kKeyValueHeads = 32;
   read_qwen(fields, config);
-  read_heads(fields, config, {.key_value_heads = kDefaultKeyValueHeads});
+  read_heads(fields, config, {.key_value_heads = kKeyValueHeads});
   config.attention.input_bias = true;
   read_rope(fields, config);
 }
 
 void read_qwen3(ConfigFields& fields, ModelConfig& config) {
-  constexpr int64_t kDefaultKeyValueHeads = 32, kDefaultHeadDim = 128;
+  constexpr int64_t kKeyValueHeads = 32, kHeadDim = 128;
   read_qwen(fields, config);
-  read_heads(fields, config,
-             {.key_value_heads = kDefaultKeyValueHeads, .head_dim = kDefaultHeadDim});
+  read_heads(fields, config, {.key_value_heads = kKeyValueHeads, .head_dim = kHeadDim});
   config.attention.input_bias = fields.boolean("attention_bias", false);
   config.attention.output_bias = config.attention.input_bias;
   config.attention.head_norms = true;

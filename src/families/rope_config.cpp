@@ -90,7 +90,8 @@ void read_scaling(ConfigFields& top, ConfigFields& fields, int64_t max_position_
 
 }  // namespace
 
-RopeConfig read_rope_config(ConfigFields& top, int64_t max_position_embeddings, int64_t head_dim) {
+RopeConfig read_rope_config(ConfigFields& top, int64_t max_position_embeddings, int64_t head_dim,
+                            double default_theta) {
   const Json* scaling = top.find("rope_scaling");
   const bool old_spelling = scaling != nullptr && !scaling->empty();
   const std::string key = old_spelling ? "rope_scaling" : "rope_parameters";
@@ -111,7 +112,7 @@ RopeConfig read_rope_config(ConfigFields& top, int64_t max_position_embeddings, 
   }
 
   ConfigFields fields = top.of(object, key + ".");
-  rope.theta = fields.positive("rope_theta", top.positive("rope_theta", 10000.0));
+  rope.theta = fields.positive("rope_theta", top.positive("rope_theta", default_theta));
   const double rotated =
       fields.positive("partial_rotary_factor", top.positive("partial_rotary_factor", 1.0));
   if (rotated != 1.0) {

@@ -9,6 +9,7 @@
 namespace sftbench {
 
 // `top`: the fields of config.json itself. head_dim may be 0 when it could not be read.
-RopeConfig read_rope_config(ConfigFields& top, int64_t max_position_embeddings, int64_t head_dim);
+RopeConfig read_rope_config(ConfigFields& top, int64_t max_position_embeddings, int64_t head_dim,
+                            double default_theta);
 
 }  // namespace sftbench

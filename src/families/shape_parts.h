@@ -18,6 +18,15 @@ void append_attention(LayerShape& layer, const ModelConfig& config, int64_t wind
 // mlp with gate_proj, up_proj and down_proj.
 void append_gated_mlp(LayerShape& layer, const ModelConfig& config);
 
+// The products of a mixture of experts, whose tensors the family names.
+void append_experts(LayerShape& layer, const ModelConfig& config);
+
+// block_sparse_moe of Granite's families: a router, and the matrices of all experts stacked.
+void append_stacked_experts(LayerShape& layer, const ModelConfig& config);
+
+// shared_mlp, if there is one: gate and up projection in one linear.
+void append_shared_mlp(LayerShape& layer, const ModelConfig& config);
+
 // "<name>.weight" and "<name>.bias".
 void append_layer_norm(std::vector<TensorShape>& tensors, const std::string& name, int64_t hidden);
 

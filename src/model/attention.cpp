@@ -42,6 +42,7 @@ SelfAttention::SelfAttention(const ModelConfig& config, int64_t layer,
                              config_.input_bias, config.gptq, options)),
       o_(make_linear_group(config_.query_width(), {{"o_proj", config.hidden_size}},
                            config_.output_bias, config.gptq, options)) {
+  if (config_.sinks) sinks_ = torch::empty({config_.heads}, options);
   if (!config_.head_norms) return;
   q_norm_.emplace(config_.head_dim, config.norm_eps, kernels, options);
   k_norm_.emplace(config_.head_dim, config.norm_eps, kernels, options);
@@ -59,23 +60,29 @@ torch::Tensor SelfAttention::forward(const torch::Tensor& x_BSH, const RotaryTab
   }
   const auto [q_rotated, k_rotated] = rotate(q_BSND, k_BSKD, rope, kernels_);
   const torch::Tensor mixed_BSND =
-      kernels_.causal_attention(q_rotated, k_rotated, v_BSKD, config_.scale, window_, rope.packed,
-                                dropout_at(config_.dropout, layer_, pass_));
+      sinks_.defined()
+          ? ops::sink_attention(q_rotated, k_rotated, v_BSKD, sinks_.to(q_rotated.scalar_type()),
+                                config_.scale, window_, rope.packed)
+          : kernels_.causal_attention(q_rotated, k_rotated, v_BSKD, config_.scale, window_,
+                                      rope.packed, dropout_at(config_.dropout, layer_, pass_));
   return o_.forward(mixed_BSND.reshape({B, S, -1}))[0];
 }
 
 void SelfAttention::append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) {
-  groups.push_back({&qkv_, qkv_.named_linears(name)});
-  groups.push_back({&o_, o_.named_linears(name)});
+  const std::string module = name + ".self_attn";
+  groups.push_back({&qkv_, qkv_.named_linears(module)});
+  groups.push_back({&o_, o_.named_linears(module)});
 }
 
 void SelfAttention::append_parameters(const std::string& name,
                                       std::vector<NamedParameter>& parameters) {
-  qkv_.append_parameters(name, parameters);
-  o_.append_parameters(name, parameters);
+  const std::string module = name + ".self_attn";
+  qkv_.append_parameters(module, parameters);
+  o_.append_parameters(module, parameters);
+  if (sinks_.defined()) parameters.push_back({module + ".sinks", &sinks_});
   if (!q_norm_) return;
-  q_norm_->append_parameters(name + ".q_norm", parameters);
-  k_norm_->append_parameters(name + ".k_norm", parameters);
+  q_norm_->append_parameters(module + ".q_norm", parameters);
+  k_norm_->append_parameters(module + ".k_norm", parameters);
 }
 
 }  // namespace sftbench

@@ -21,7 +21,7 @@ namespace sftbench {
 
 struct ForwardPass;
 
-class SelfAttention {
+class SelfAttention : public Mixer {
  public:
   // Of layer number `layer`, which draws a dropout of its own in passes that train. `pass` belongs
   // to the model and outlives this.
@@ -29,9 +29,9 @@ class SelfAttention {
                 const ForwardPass& pass, torch::TensorOptions options);
 
   // x [B, S, H] -> [B, S, H]
-  torch::Tensor forward(const torch::Tensor& x_BSH, const RotaryTables& rope) const;
-  void append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups);
-  void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters);
+  torch::Tensor forward(const torch::Tensor& x_BSH, const RotaryTables& rope) const override;
+  void append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) override;
+  void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) override;
 
  private:
   AttentionConfig config_;
@@ -41,6 +41,7 @@ class SelfAttention {
   const ForwardPass& pass_;
   LinearGroup qkv_, o_;
   std::optional<RmsNorm> q_norm_, k_norm_;  // over each head
+  torch::Tensor sinks_;                     // [heads], or undefined
 };
 
 }  // namespace sftbench

@@ -3,6 +3,7 @@
 #include "model/bloom.h"
 #include "model/gpt_bigcode.h"
 #include "model/llama.h"
+#include "model/router_balance.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/ops.h"
@@ -26,6 +27,13 @@ torch::Tensor behind_virtual_tokens(const torch::Tensor& labels_BS, int64_t virt
   return torch::cat({none, labels_BS}, 1);
 }
 
+// Virtual tokens are no padding.
+torch::Tensor behind_real_tokens(const torch::Tensor& mask_BS, const torch::Tensor& prompt) {
+  if (!mask_BS.defined() || !prompt.defined()) return mask_BS;
+  return torch::cat({torch::ones({mask_BS.size(0), prompt.size(0)}, mask_BS.options()), mask_BS},
+                    1);
+}
+
 // `weight` with rows appended, each the mean of the old ones (taken in float32).
 torch::Tensor with_mean_rows(const torch::Tensor& weight, int64_t rows) {
   const torch::Tensor mean =
@@ -36,6 +44,15 @@ torch::Tensor with_mean_rows(const torch::Tensor& weight, int64_t rows) {
 
 }  // namespace
 
+CausalLm::CausalLm(ModelConfig config, const ops::KernelChoice& kernels)
+    : config_(std::move(config)), kernels_(kernels) {
+  if (!config_.experts || config_.experts->auxiliary_loss == 0) return;
+  balance_ = std::make_unique<RouterBalance>(config_.num_hidden_layers, config_.experts->count,
+                                             config_.experts->auxiliary_loss);
+}
+
+CausalLm::~CausalLm() = default;
+
 const ModelNames& CausalLm::names() const {
   return family_of(config_.family).names;
 }
@@ -44,6 +61,7 @@ torch::Tensor CausalLm::loss(const TokenRows& rows, const torch::Tensor& labels,
                              LayerRunner& runner) {
   ++pass_.number;
   pass_.training = true;
+  if (balance_) balance_->begin(behind_real_tokens(rows.mask, prompt()));
   const torch::Tensor hidden_BSH = hidden_states(rows, runner);
   const torch::Tensor labels_BS =
       behind_virtual_tokens(labels, hidden_BSH.size(1) - labels.size(1));
@@ -53,12 +71,14 @@ torch::Tensor CausalLm::loss(const TokenRows& rows, const torch::Tensor& labels,
     hidden = hidden.to(*compute_dtype_);
     weight = weight.to(*compute_dtype_);
   }
-  return kernels_.linear_cross_entropy(hidden, weight, shift_left(labels_BS).flatten(),
-                                       logit_scale(), denominator);
+  const torch::Tensor loss = kernels_.linear_cross_entropy(
+      hidden, weight, shift_left(labels_BS).flatten(), logit_scale(), denominator);
+  return balance_ ? loss + balance_->loss(hidden_BSH) : loss;
 }
 
 torch::Tensor CausalLm::logits(const torch::Tensor& input_ids) {
   pass_.training = false;
+  if (balance_) balance_->begin({});
   LayerRunner runner;
   torch::Tensor hidden = hidden_states(input_ids, runner);
   torch::Tensor weight = output_weight();
@@ -79,6 +99,7 @@ std::vector<NamedLinear> CausalLm::linears() {
 void CausalLm::set_compute_dtype(torch::Dtype dtype) {
   compute_dtype_ = dtype;
   for (const NamedLinear& linear : linears()) (*linear.slot)->set_compute_dtype(dtype);
+  follow_compute_dtype(dtype);
 }
 
 void CausalLm::compute_in(torch::Dtype dtype) {
@@ -104,9 +125,14 @@ std::unique_ptr<CausalLm> make_causal_lm(const Json& hf_config, torch::Dtype dty
       return std::make_unique<Bloom>(config, kernels, options);
     case ModelFamily::kGptBigCode:
       return std::make_unique<GptBigCode>(config, kernels, options);
+    case ModelFamily::kGptOss:
     case ModelFamily::kGranite:
+    case ModelFamily::kGraniteMoe:
+    case ModelFamily::kGraniteMoeHybrid:
+    case ModelFamily::kGraniteMoeShared:
     case ModelFamily::kLlama:
     case ModelFamily::kMistral:
+    case ModelFamily::kMixtral:
     case ModelFamily::kQwen2:
     case ModelFamily::kQwen3:
       return std::make_unique<Llama>(config, kernels, options);

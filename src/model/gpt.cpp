@@ -28,7 +28,6 @@ Gpt::Gpt(const ModelConfig& config, const GptNames& names, ParameterStart output
     : Decoder(config, kernels, options),
       layer_names_(names),
       output_start_(output_start),
-      kernels_(kernels),
       norm_(config.hidden_size, config.norm_eps, options) {
   const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
   const int64_t qkv = config.attention.query_width() + 2 * config.attention.key_value_width();

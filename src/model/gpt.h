@@ -45,8 +45,6 @@ class Gpt : public Decoder {
   void append_norm_parameters(const std::string& name,
                               std::vector<NamedParameter>& parameters) override;
 
-  const ops::KernelChoice& kernels() const { return kernels_; }
-
  private:
   struct Layer {
     LayerNorm first_norm;
@@ -60,7 +58,6 @@ class Gpt : public Decoder {
 
   GptNames layer_names_;
   ParameterStart output_start_;
-  ops::KernelChoice kernels_;
   std::vector<Layer> layers_;
   LayerNorm norm_;
 };

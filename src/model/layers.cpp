@@ -40,12 +40,15 @@ void DenseLinear::append_parameters(const std::string& name,
 }
 
 RmsNorm::RmsNorm(int64_t hidden_size, double epsilon, const ops::KernelChoice& kernels,
-                 torch::TensorOptions options)
+                 torch::TensorOptions options, bool rounds_last)
     : weight_(torch::empty({hidden_size}, options)),
       epsilon_(epsilon),
+      rounds_last_(rounds_last),
       rms_norm_(kernels.rms_norm) {}
 
 torch::Tensor RmsNorm::forward(const torch::Tensor& x) const {
+  const torch::Dtype wide = torch::promote_types(x.scalar_type(), torch::kFloat32);
+  if (rounds_last_) return rms_norm_(x.to(wide), weight_.to(wide), epsilon_).to(x.scalar_type());
   return rms_norm_(x, weight_.to(x.scalar_type()), epsilon_);
 }
 
@@ -105,13 +108,13 @@ torch::Tensor GatedMlp::forward(const torch::Tensor& x) const {
 }
 
 void GatedMlp::append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) {
-  groups.push_back({&gate_up_, gate_up_.named_linears(name)});
-  groups.push_back({&down_, down_.named_linears(name)});
+  groups.push_back({&gate_up_, gate_up_.named_linears(name + ".mlp")});
+  groups.push_back({&down_, down_.named_linears(name + ".mlp")});
 }
 
 void GatedMlp::append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) {
-  gate_up_.append_parameters(name, parameters);
-  down_.append_parameters(name, parameters);
+  gate_up_.append_parameters(name + ".mlp", parameters);
+  down_.append_parameters(name + ".mlp", parameters);
 }
 
 LinearGroup make_linear_group(int64_t in_features, const std::vector<LinearOutput>& outputs,

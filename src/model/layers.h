@@ -18,6 +18,7 @@
 namespace sftbench {
 
 struct ForwardPass;
+struct RotaryTables;
 
 // y = x W^T + b (torch.nn.Linear).
 class DenseLinear : public Linear {
@@ -42,8 +43,9 @@ class DenseLinear : public Linear {
 // it.
 class RmsNorm {
  public:
+  // rounds_last: the product with the weight is rounded, not the normalized value before it.
   RmsNorm(int64_t hidden_size, double epsilon, const ops::KernelChoice& kernels,
-          torch::TensorOptions options);
+          torch::TensorOptions options, bool rounds_last = false);
 
   torch::Tensor forward(const torch::Tensor& x) const;
   void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters);
@@ -51,6 +53,7 @@ class RmsNorm {
  private:
   torch::Tensor weight_;  // [H]
   double epsilon_;
+  bool rounds_last_;
   decltype(ops::KernelChoice::rms_norm) rms_norm_;
 };
 
@@ -85,15 +88,30 @@ class TokenEmbedding {
   std::optional<int64_t> padding_row_;
 };
 
+// What a layer does across positions: attention, or Mamba-2.
+class Mixer {
+ public:
+  virtual ~Mixer() = default;
+  // x [B, S, H] -> [B, S, H]
+  virtual torch::Tensor forward(const torch::Tensor& x, const RotaryTables& positions) const = 0;
+  // `name`: of the layer.
+  virtual void append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) = 0;
+  virtual void append_parameters(const std::string& name,
+                                 std::vector<NamedParameter>& parameters) = 0;
+};
+
 // What a layer does with each position by itself.
 class Mlp {
  public:
   virtual ~Mlp() = default;
   // x [B, S, H] -> [B, S, H]
   virtual torch::Tensor forward(const torch::Tensor& x) const = 0;
+  // `name`: of the layer.
   virtual void append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) = 0;
   virtual void append_parameters(const std::string& name,
                                  std::vector<NamedParameter>& parameters) = 0;
+  // Of products that are no linears of a group; those are told by their slots.
+  virtual void set_compute_dtype(torch::Dtype) {}
 };
 
 // SwiGLU (Shazeer 2020): down(silu(gate x) * up x).

@@ -1,23 +1,54 @@
 #include "model/llama.h"
 
+#include "model/experts.h"
+#include "model/mamba.h"
 #include "sftbench/base/torch.h"
 
 namespace sftbench {
+namespace {
+
+ExpertStorage expert_storage(ModelFamily family) {
+  if (family == ModelFamily::kMixtral) return ExpertStorage::kApart;
+  return family == ModelFamily::kGptOss ? ExpertStorage::kTransposed : ExpertStorage::kStacked;
+}
+
+}  // namespace
 
 Llama::Llama(const ModelConfig& config, const ops::KernelChoice& kernels,
              torch::TensorOptions options)
     : Decoder(config, kernels, options),
-      norm_(config.hidden_size, config.norm_eps, kernels, options),
-      rotary_emb_(config) {
-  const auto norm = [&] { return RmsNorm(config.hidden_size, config.norm_eps, kernels, options); };
+      norm_(config.hidden_size, config.norm_eps, kernels, options, config.norm_rounds_last) {
+  if (config.rotary) rotary_emb_.emplace(config);
+  const auto norm = [&] {
+    return RmsNorm(config.hidden_size, config.norm_eps, kernels, options, config.norm_rounds_last);
+  };
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    layers_.push_back({norm(), SelfAttention(config, i, kernels, pass(), options), norm(),
-                       std::make_unique<GatedMlp>(config, options)});
+    layers_.push_back({norm(), make_mixer(i, options), norm(), make_mlp(i, options)});
   }
 }
 
+std::unique_ptr<Mixer> Llama::make_mixer(int64_t layer, torch::TensorOptions options) {
+  if (config().is_mamba(layer)) return std::make_unique<Mamba>(config(), kernels(), options);
+  return std::make_unique<SelfAttention>(config(), layer, kernels(), pass(), options);
+}
+
+std::unique_ptr<Mlp> Llama::make_mlp(int64_t layer, torch::TensorOptions options) {
+  if (!config().experts) {
+    if (config().shared_intermediate_size == 0)
+      return std::make_unique<GatedMlp>(config(), options);
+    return std::make_unique<SharedMlp>(config(), options);
+  }
+  return std::make_unique<Experts>(config(), expert_storage(config().family), layer, balance(),
+                                   options);
+}
+
+void Llama::follow_compute_dtype(torch::Dtype dtype) {
+  for (Layer& layer : layers_) layer.mlp->set_compute_dtype(dtype);
+}
+
 RotaryTables Llama::positions(const torch::Tensor& x_BSH, const TokenRows& rows) {
-  return rotary_emb_.tables(x_BSH.size(1), x_BSH.options(), rows.packed);
+  if (!rotary_emb_) return Decoder::positions(x_BSH, rows);
+  return rotary_emb_->tables(x_BSH.size(1), x_BSH.options(), rows.packed);
 }
 
 torch::Tensor Llama::run_layer(int64_t index, const torch::Tensor& x,
@@ -26,7 +57,7 @@ torch::Tensor Llama::run_layer(int64_t index, const torch::Tensor& x,
   const double residual = config().multipliers.residual;
   // add(y, a) is x + a y in one pass over memory.
   const torch::Tensor h =
-      x.add(layer.self_attn.forward(layer.input_layernorm.forward(x), positions), residual);
+      x.add(layer.mixer->forward(layer.input_layernorm.forward(x), positions), residual);
   return h.add(layer.mlp->forward(layer.post_attention_layernorm.forward(h)), residual);
 }
 
@@ -34,15 +65,15 @@ void Llama::append_layer_parameters(int64_t index, const std::string& name,
                                     std::vector<NamedParameter>& parameters) {
   Layer& layer = this->layer(index);
   layer.input_layernorm.append_parameters(name + ".input_layernorm", parameters);
-  layer.self_attn.append_parameters(name + ".self_attn", parameters);
+  layer.mixer->append_parameters(name, parameters);
   layer.post_attention_layernorm.append_parameters(name + ".post_attention_layernorm", parameters);
-  layer.mlp->append_parameters(name + ".mlp", parameters);
+  layer.mlp->append_parameters(name, parameters);
 }
 
 void Llama::append_layer_groups(int64_t index, const std::string& name,
                                 std::vector<NamedLinearGroup>& groups) {
-  layer(index).self_attn.append_groups(name + ".self_attn", groups);
-  layer(index).mlp->append_groups(name + ".mlp", groups);
+  layer(index).mixer->append_groups(name, groups);
+  layer(index).mlp->append_groups(name, groups);
 }
 
 void Llama::append_norm_parameters(const std::string& name,

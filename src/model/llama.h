@@ -3,11 +3,15 @@
 // is in their configuration:
 //   Mistral (Jiang et al. 2023)  queries see only the last keys (Beltagy et al. 2020)
 //   Qwen2, Qwen3 (Alibaba 2024)  biases on queries, keys and values; a norm over each of their heads
+//   Mixtral (Jiang et al. 2024), GraniteMoe (IBM 2024)   a mixture of experts instead of the MLP
+//   gpt-oss (OpenAI 2025)        a mixture of experts, attention sinks, windows in every other layer
+//   Granite 4 (IBM 2025)         Mamba-2 instead of attention in most layers, no positions beside it
 //   Granite 3 (IBM 2024)         multipliers on the embedding, the attention scores (instead of
 //                                head_dim^-1/2), the branches and the logits
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,20 +37,25 @@ class Llama : public Decoder {
   void append_norm_parameters(const std::string& name,
                               std::vector<NamedParameter>& parameters) override;
 
+  void follow_compute_dtype(torch::Dtype dtype) override;
+
  private:
   struct Layer {
     RmsNorm input_layernorm;
-    SelfAttention self_attn;
+    std::unique_ptr<Mixer> mixer;
     RmsNorm post_attention_layernorm;
     std::unique_ptr<Mlp> mlp;
   };
+
+  std::unique_ptr<Mixer> make_mixer(int64_t layer, torch::TensorOptions options);
+  std::unique_ptr<Mlp> make_mlp(int64_t layer, torch::TensorOptions options);
 
   Layer& layer(int64_t index) { return layers_[static_cast<size_t>(index)]; }
   const Layer& layer(int64_t index) const { return layers_[static_cast<size_t>(index)]; }
 
   std::vector<Layer> layers_;
   RmsNorm norm_;
-  RotaryEmbedding rotary_emb_;
+  std::optional<RotaryEmbedding> rotary_emb_;
 };
 
 }  // namespace sftbench

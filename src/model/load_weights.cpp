@@ -9,6 +9,7 @@
 #include <set>
 
 #include "model/huge_pages.h"
+#include "model/mxfp4.h"
 #include "model/parallel_tasks.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
@@ -35,6 +36,19 @@ struct Assignment {
 };
 
 using Sources = std::map<std::string, Source>;
+
+// A parameter [E, in, out] that is stored as MXFP4: codes [E, out, in / 32, 16], scales [E, out,
+// in / 32].
+struct Mxfp4Assignment {
+  NamedParameter parameter;
+  Source codes, scales;
+  ElementRange wanted;
+};
+
+struct Assignments {
+  std::vector<Assignment> plain;
+  std::vector<Mxfp4Assignment> mxfp4;
+};
 
 Sources sources_by_name(const std::vector<CheckpointShard>& shards) {
   Sources sources;
@@ -137,22 +151,71 @@ bool is_bias_of_zeros(const std::string& name, const Source& source) {
   return std::all_of(values.begin(), values.end(), [](char byte) { return byte == 0; });
 }
 
+// Whether the checkpoint has the parameter in MXFP4, with a finding where the shapes do not fit.
+std::optional<Mxfp4Assignment> find_mxfp4(const NamedParameter& parameter, const Sources& sources,
+                                          std::vector<Diagnostic>& findings) {
+  const auto codes = sources.find(parameter.name + "_blocks");
+  const auto scales = sources.find(parameter.name + "_scales");
+  if (codes == sources.end() || scales == sources.end()) return {};
+  const torch::IntArrayRef sizes = parameter.tensor->sizes();
+  const auto require = [&](const Source& source, const char* end, std::vector<int64_t> shape) {
+    const bool bytes = source.tensor->dtype == StoredDtype::kU8;
+    if (bytes && source.tensor->shape == shape) return;
+    findings.push_back(finding(source.shard->path, parameter.name + end,
+                               "is " + std::string(to_string(source.tensor->dtype)) + " of shape " +
+                                   shape_text(source.tensor->shape),
+                               "U8 of shape " + shape_text(shape)));
+  };
+  const int64_t blocks = sizes[1] / kMxfp4Block;
+  require(codes->second, "_blocks", {sizes[0], sizes[2], blocks, kMxfp4BlockBytes});
+  require(scales->second, "_scales", {sizes[0], sizes[2], blocks});
+  return Mxfp4Assignment{parameter, codes->second, scales->second, {}};
+}
+
+// Expert by expert: [out, in] as it is stored, turned to [in, out].
+void load_mxfp4(const Mxfp4Assignment& assignment) {
+  torch::Tensor& parameter = *assignment.parameter.tensor;
+  const int64_t in = parameter.size(1), out = parameter.size(2), blocks = out * in / kMxfp4Block;
+  std::vector<uint8_t> codes(static_cast<size_t>(blocks * kMxfp4BlockBytes));
+  std::vector<uint8_t> scales(static_cast<size_t>(blocks));
+  const torch::Tensor numbers = torch::empty({out, in}, torch::kFloat32);
+  const torch::Tensor target = parameter.view(-1);
+  for (int64_t expert = 0; expert < parameter.size(0); ++expert) {
+    const int64_t first = expert * in * out;
+    const int64_t begin = std::max(assignment.wanted.begin, first);
+    const int64_t end = std::min(assignment.wanted.end, first + in * out);
+    if (begin >= end) continue;
+    assignment.codes.read(static_cast<uint64_t>(expert) * codes.size(), codes.data(), codes.size());
+    assignment.scales.read(static_cast<uint64_t>(expert) * scales.size(), scales.data(),
+                           scales.size());
+    decode_mxfp4(codes.data(), scales.data(), blocks, numbers.data_ptr<float>());
+    target.slice(0, begin, end).copy_(numbers.t().reshape(-1).slice(0, begin - first, end - first));
+  }
+}
+
 // Pairs parameters with what the checkpoint has for them. InputError listing everything that does
 // not pair.
-std::vector<Assignment> match(CausalLm& model, const std::filesystem::path& directory,
-                              const std::vector<CheckpointShard>& shards,
-                              const WantedElements& wanted) {
+Assignments match(CausalLm& model, const std::filesystem::path& directory,
+                  const std::vector<CheckpointShard>& shards, const WantedElements& wanted) {
   std::vector<Diagnostic> findings;
   Sources sources = sources_by_name(shards);
   resolve_tied_output(model, sources, findings);
 
-  std::vector<Assignment> assignments;
+  Assignments assignments;
   std::set<std::string> used;
   for (const NamedParameter& parameter : model.parameters()) {
     const ElementRange elements = wanted(parameter.name).within(parameter.tensor->numel());
     if (elements.empty()) {
-      used.insert(parameter.name);
+      used.insert({parameter.name, parameter.name + "_blocks", parameter.name + "_scales"});
       continue;
+    }
+    if (model.config().mxfp4_experts) {
+      if (std::optional<Mxfp4Assignment> found = find_mxfp4(parameter, sources, findings)) {
+        found->wanted = elements;
+        used.insert({parameter.name + "_blocks", parameter.name + "_scales"});
+        assignments.mxfp4.push_back(std::move(*found));
+        continue;
+      }
     }
     const auto source = sources.find(parameter.name);
     if (source == sources.end()) {
@@ -162,7 +225,7 @@ std::vector<Assignment> match(CausalLm& model, const std::filesystem::path& dire
     }
     used.insert(parameter.name);
     check_fits(parameter, source->second, findings);
-    assignments.push_back({parameter, source->second, elements});
+    assignments.plain.push_back({parameter, source->second, elements});
   }
   if (model.config().gptq) check_gptq_layout(model, sources, findings);
   for (const auto& [name, source] : sources) {
@@ -283,7 +346,8 @@ void load_weights(CausalLm& model, const std::string& directory, const WantedEle
                   WorkCount* work) {
   const torch::NoGradGuard no_grad;
   const std::vector<CheckpointShard> shards = open_checkpoint(directory);
-  const std::vector<Assignment> assignments = match(model, directory, shards, wanted);
+  const Assignments matched = match(model, directory, shards, wanted);
+  const std::vector<Assignment>& assignments = matched.plain;
   for (const Assignment& assignment : assignments) advise_huge_pages(*assignment.parameter.tensor);
 
   std::vector<Piece> pieces;
@@ -302,6 +366,11 @@ void load_weights(CausalLm& model, const std::string& directory, const WantedEle
       add_work(work, bytes_of(*pieces[i].assignment, pieces[i].begin, pieces[i].end));
     }
   });
+  for (const Mxfp4Assignment& assignment : matched.mxfp4) {
+    load_mxfp4(assignment);
+    const int64_t elements = assignment.wanted.end - assignment.wanted.begin;
+    add_work(work, elements * static_cast<int64_t>(assignment.parameter.tensor->element_size()));
+  }
   check_groups(model, assignments);
 }
 

@@ -130,6 +130,8 @@ void initialise_randomly(CausalLm& model, uint64_t seed, const WantedElements& w
       parameter.tensor->fill_(1.0);
     } else if (parameter.start == ParameterStart::kZeros) {
       parameter.tensor->zero_();
+    } else if (parameter.start == ParameterStart::kLogOfPlace) {
+      parameter.tensor->copy_(torch::arange(1, parameter.tensor->numel() + 1).log());
     } else {
       advise_huge_pages(*parameter.tensor);
       random.push_back({parameter.tensor->view(-1).slice(0, range.begin, range.end),

@@ -73,11 +73,15 @@ UnitFlops layer_flops(const TrainingJob& job, const LayerShape& layer, double po
     products += adapter;
     trained += adapter;
   }
+  const ExpertsShape& experts = layer.experts;
+  const double routed = 2.0 * static_cast<double>(experts.routed + experts.active) * positions;
+  products += routed;
+  if (job.tuning == "full") trained += routed;
   const double attention = 2 * positions * static_cast<double>(job.data.model_max_length) *
                            static_cast<double>(layer.query_width);
   UnitFlops flops = {products + attention, 0, products + trained + kAttentionBackward * attention};
-  // Nothing needs the result of a recomputed layer's last product.
-  const double up_to_last_product = flops.forward - product_flops(layer.linears.back(), positions);
+  const double up_to_last_product =
+      flops.forward - 2.0 * static_cast<double>(layer.last_product) * positions;
   switch (recompute) {
     case Recompute::kJob:
       if (job.activations.gradient_checkpointing) flops.recomputed = up_to_last_product;
@@ -126,6 +130,12 @@ ModelWork model_work(const TrainingJob& job, Recompute recompute) {
   const ModelConfig config = parse_model_config(job.model.hf_config, job.model.name);
   const ModelShape shape = shape_of(config);
   const LayerShape& layer = shape.layers.front();
+  for (const LayerShape& other : shape.layers) {
+    if (other.parameters() == layer.parameters() && other.query_width == layer.query_width)
+      continue;
+    throw RunError(ReasonCode::kUnsupported, "the cost of " + job.model.name +
+                                                 " is not predicted: its layers are not all alike");
+  }
   ModelWork work;
   work.layers = config.num_hidden_layers;
   // Of the last layer everything is still there when its backward pass comes.

@@ -10,6 +10,7 @@
 #include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
+#include "sftbench/families/family.h"
 #include "sftbench/plan/support.h"
 
 namespace sftbench {
@@ -57,6 +58,7 @@ class Resolver {
     job.model = find_model(text("model_name"), weights_format(), settings_,
                            simulated() ? "random" : options_.weights, catalog_.models);
     if (!simulated()) refuse_what_files_say();
+    if (has_adapters() && !simulated()) leave_out_targets_without_linears();
     job.parallel = parallel();
     job.data = data();
     note_what_has_no_effect();
@@ -103,6 +105,30 @@ class Resolver {
         text("model_name"), shards() ? family_of(model.hf_config) : std::string(),
         text("accelerate_config_fsdp_transformer_layer_cls_to_wrap"));
     if (!foreign.empty()) throw RunError(ReasonCode::kUnsupported, foreign);
+  }
+
+  // PEFT adapts what its targets name and says nothing of a target that names no linear, as long as
+  // another does. The documents' list for Bloom has one.
+  void leave_out_targets_without_linears() {
+    TrainingJob& job = resolution_.job;
+    if (find_family(family_of(job.model.hf_config)) == nullptr) return;
+    const ModelShape shape = shape_of(parse_model_config(job.model.hf_config));
+    std::vector<std::string> found, missing;
+    for (const std::string& target : job.lora.target_modules)
+      (names_a_linear(shape, target) ? found : missing).push_back(target);
+    if (found.empty() || missing.empty()) return;
+    resolution_.notes.push_back("of the lora_targets of model_name " + text("model_name") + ", " +
+                                join(missing) +
+                                " names no linear of the model; adapted: " + join(found));
+    job.lora.target_modules = std::move(found);
+  }
+
+  static bool names_a_linear(const ModelShape& shape, const std::string& target) {
+    for (const LayerShape& layer : shape.layers) {
+      for (const LinearShape& linear : layer.linears)
+        if (is_lora_target(linear.name, target)) return true;
+    }
+    return false;
   }
 
   // --- parts of the job --------------------------------------------------------------------------

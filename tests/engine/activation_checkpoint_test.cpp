@@ -144,12 +144,12 @@ INSTANTIATE_TEST_SUITE_P(Variants, Checkpointing,
                          testing::Values(checkpoint_reentrant, checkpoint_segments));
 
 TEST(CausalAttentionFlops, CountEveryPairThatMeets) {
-  const AttentionShape shape = {.layers = 2, .heads = 3, .head_dim = 4, .window = 0};
+  const AttentionShape shape = {.layers = {{.window = 0, .query_width = 2 * 3 * 4}}};
   EXPECT_DOUBLE_EQ(causal_attention_flops(3, shape), 4.0 * (1 + 2 + 3) * 2 * 3 * 4);
 }
 
 TEST(CausalAttentionFlops, RespectTheWindow) {
-  const AttentionShape shape = {.layers = 1, .heads = 1, .head_dim = 1, .window = 2};
+  const AttentionShape shape = {.layers = {{.window = 2, .query_width = 1}}};
   EXPECT_DOUBLE_EQ(causal_attention_flops(5, shape), 4.0 * (1 + 2 + 2 + 2 + 2));
 }
 

@@ -118,17 +118,20 @@ TEST_P(GoldenAdapterTraining, ReproducesTrainerOverPeftStepByStep) {
   expect_final_values(run, job, GetParam(), tolerance_of(golden).values);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, GoldenAdapterTraining,
-                         testing::Values("llama-lora_qv", "llama-lora_all", "llama-prompt",
-                                         "mistral-lora_qv", "mistral-lora_all", "mistral-prompt",
-                                         "granite-lora_qv", "granite-lora_all", "granite-prompt",
-                                         "llama-lora_all-bfloat16", "llama-lora_qv-autocast_bf16",
-                                         "llama-prompt-bfloat16"),
-                         [](const auto& tested) {
-                           std::string name = tested.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Cases, GoldenAdapterTraining,
+    testing::Values("llama-lora_qv", "llama-lora_all", "llama-prompt", "mistral-lora_qv",
+                    "mistral-lora_all", "mistral-prompt", "granite-lora_qv", "granite-lora_all",
+                    "granite-prompt", "bloom-lora_mlp", "gpt_bigcode-lora_attn", "gpt_oss-lora_qv",
+                    "granitemoe-lora_qv", "granitemoehybrid-lora_qv", "granitemoehybrid-lora_all",
+                    "granitemoeshared-lora_qv", "mixtral-lora_qv", "qwen2-lora_qv", "qwen3-lora_qv",
+                    "llama-lora_all-bfloat16", "llama-lora_qv-autocast_bf16",
+                    "llama-prompt-bfloat16"),
+    [](const auto& tested) {
+      std::string name = tested.param;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
 
 class AdapterTrainingVariants : public testing::TestWithParam<const char*> {};
 

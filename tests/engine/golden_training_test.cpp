@@ -57,23 +57,23 @@ TEST_P(GoldenTraining, ReproducesTrainerStepByStep) {
   expect_run(train(job_of(golden)), golden, tolerance_of(golden));
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, GoldenTraining,
-                         testing::Values("llama-float32", "llama_all-float32", "mistral-float32",
-                                         "granite-float32", "llama-bfloat16", "granite-bfloat16",
-                                         "llama-autocast_bf16", "llama-float16",
-                                         "llama-autocast_fp16", "bloom-float32", "bloom-bfloat16",
-                                         "gpt_bigcode-float32", "gpt_bigcode-bfloat16",
-                                         "granitemoe-float32", "granitemoe-balanced-float32",
-                                         "granitemoe-bfloat16", "granitemoeshared-float32",
-                                         "granitemoeshared-bfloat16", "mixtral-float32",
-                                         "mixtral-balanced-float32", "mixtral-bfloat16",
-                                         "qwen2-float32", "qwen2-bfloat16", "qwen3-float32",
-                                         "qwen3-bfloat16"),
-                         [](const auto& tested) {
-                           std::string name = tested.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Families, GoldenTraining,
+    testing::Values("llama-float32", "llama_all-float32", "mistral-float32", "granite-float32",
+                    "llama-bfloat16", "granite-bfloat16", "llama-autocast_bf16", "llama-float16",
+                    "llama-autocast_fp16", "bloom-float32", "bloom-bfloat16", "gpt_bigcode-float32",
+                    "gpt_bigcode-bfloat16", "gpt_oss-float32", "gpt_oss-balanced-float32",
+                    "gpt_oss-bfloat16", "granitemoe-float32", "granitemoe-balanced-float32",
+                    "granitemoe-bfloat16", "granitemoehybrid-float32",
+                    "granitemoehybrid-balanced-float32", "granitemoehybrid-bfloat16",
+                    "granitemoeshared-float32", "granitemoeshared-bfloat16", "mixtral-float32",
+                    "mixtral-balanced-float32", "mixtral-bfloat16", "qwen2-float32",
+                    "qwen2-bfloat16", "qwen3-float32", "qwen3-bfloat16"),
+    [](const auto& tested) {
+      std::string name = tested.param;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
 
 // Logits a hundred times as loud as usual: losses near 300, of which an error is a share; and
 // gradients that overflow under the first five scales.
@@ -140,8 +140,9 @@ TEST_P(TrainingVariants, EntriesInOneRowWithoutPaddingGiveTheSameNumbers) {
 INSTANTIATE_TEST_SUITE_P(Families, TrainingVariants,
                          testing::Values("llama-float32", "mistral-float32", "granite-float32",
                                          "bloom-float32", "gpt_bigcode-float32",
-                                         "granitemoe-balanced-float32", "mixtral-balanced-float32",
-                                         "qwen3-float32"),
+                                         "gpt_oss-balanced-float32", "granitemoe-balanced-float32",
+                                         "granitemoehybrid-balanced-float32",
+                                         "mixtral-balanced-float32", "qwen3-float32"),
                          [](const auto& tested) {
                            const std::string name = tested.param;
                            return name.substr(0, name.find('-'));

@@ -80,7 +80,8 @@ struct Golden {
   // The mean loss, as the golden file has it.
   torch::Tensor loss(LayerRunner& runner) {
     const auto predicted = (labels().slice(1, 1) != -100).sum().item<double>();
-    return model->loss(input_ids(), labels(), predicted, runner);
+    return model->loss({input_ids(), {}, expected.at("attention_mask")}, labels(), predicted,
+                       runner);
   }
 
   // Hugging Face hides padding from padded queries, too; causality alone hides it from real ones.

@@ -16,7 +16,7 @@ constexpr double kLossTolerance = 1e-5;
 constexpr double kGradientTolerance = 1e-4;
 // bfloat16 has 8 bits: one rounding is up to 0.4 %, and roundings add up over the layers.
 constexpr double kHalfLogitTolerance = 0.025;  // root mean square, relative
-constexpr double kHalfLossTolerance = 0.002;  // relative; the loss is a mean
+constexpr double kHalfLossTolerance = 0.002;   // relative; the loss is a mean
 // How far from float32 Hugging Face's own bfloat16 is, and how much further this may be.
 constexpr double kHalfErrorRatio = 1.25;
 
@@ -71,7 +71,9 @@ TEST_P(HuggingFaceTest, ParametersInBfloat16) {
 TEST_P(HuggingFaceTest, AutocastToBfloat16) {
   Golden golden(GetParam());
   golden.model->set_compute_dtype(torch::kBFloat16);
-  expect_same_in_half_precision(golden, "autocast");
+  // Hugging Face's default multiplies experts in float32 under autocast, its loop over them does not.
+  const bool experts = golden.expected.count("autocast.eager_experts.logits") > 0;
+  expect_same_in_half_precision(golden, experts ? "autocast.eager_experts" : "autocast");
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, HuggingFaceTest, ::testing::ValuesIn(all_cases()),

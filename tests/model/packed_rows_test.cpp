@@ -100,7 +100,12 @@ TEST_P(PackedRows, GiveTheLossesAndGradientsOfEachSequenceAloneInFloat32) {
 
 INSTANTIATE_TEST_SUITE_P(Families, PackedRows,
                          ::testing::Values("llama_every_option", "llama_rope_yarn",
-                                           "mistral_sliding_window", "granite_every_option"));
+                                           "mistral_sliding_window", "granite_every_option",
+                                           "bloom_every_option", "gpt_bigcode_odd_sizes",
+                                           "gpt_oss_plain", "granitemoe_plain",
+                                           "granitemoehybrid_plain", "granitemoehybrid_odd_sizes",
+                                           "mixtral_plain", "qwen2_every_option",
+                                           "qwen3_odd_sizes"));
 
 }  // namespace
 }  // namespace sftbench::testing

@@ -14,7 +14,20 @@
 namespace sftbench {
 
 // One enumerator for each row of families() (families/family.h).
-enum class ModelFamily { kBloom, kGptBigCode, kGranite, kLlama, kMistral, kQwen2, kQwen3 };
+enum class ModelFamily {
+  kBloom,
+  kGptBigCode,
+  kGptOss,
+  kGranite,
+  kGraniteMoe,
+  kGraniteMoeHybrid,
+  kGraniteMoeShared,
+  kLlama,
+  kMistral,
+  kMixtral,
+  kQwen2,
+  kQwen3,
+};
 
 enum class RopeType {
   kDefault,  // Su et al. 2021
@@ -49,6 +62,7 @@ struct AttentionConfig {
   bool input_bias = false;   // of the query, key and value projections
   bool output_bias = false;  // of the output projection
   bool head_norms = false;   // RMSNorm over each head of queries and keys (Qwen3)
+  bool sinks = false;        // one more score for each head, whose value is zero (gpt_oss)
   double scale = 1.0;        // factor on the scores
   double dropout = 0.0;      // share of the probabilities that training drops
   int64_t window = 0;        // keys that a query sees, its own included; 0: all before it
@@ -67,6 +81,40 @@ struct AttentionConfig {
 };
 
 enum class Activation { kSilu, kGelu, kGeluTanh };  // kGelu by the error function
+
+// A mixture of experts instead of the MLP (Shazeer et al. 2017): each position goes through the
+// experts that a router chooses for it. Their width is intermediate_size.
+struct ExpertsConfig {
+  int64_t count = 0;
+  int64_t per_token = 0;  // experts that a position goes through
+  // Mixtral: the router's probabilities are those of all experts, of which the chosen ones are
+  // scaled to 1, in float32. Else they are a softmax over the chosen ones, in the model's dtype.
+  bool softmax_over_all = false;
+  // gpt_oss: biases of router and experts, and as activation (up + 1) gate sigmoid(alpha gate) with
+  // gate at most and up within `limit`.
+  bool clamped = false;
+  double limit = 0.0;
+  double alpha = 0.0;
+  // Factor on the auxiliary loss that balances the experts (Fedus et al. 2022); 0: none is added.
+  double auxiliary_loss = 0.0;
+};
+
+// A Mamba-2 layer (Dao & Gu 2024) in place of attention.
+struct MambaConfig {
+  int64_t heads = 0;
+  int64_t head_dim = 0;
+  int64_t groups = 0;  // of heads that share the state's input and output matrices
+  int64_t state = 0;   // numbers of a channel's state
+  int64_t kernel = 0;  // positions that the convolution sees
+  bool convolution_bias = true;
+  bool projection_bias = false;
+  double least_step = 0.0;  // bounds of the step sizes; infinity: none
+  double most_step = 0.0;
+
+  int64_t inner() const { return heads * head_dim; }
+  int64_t convolved() const { return inner() + 2 * groups * state; }
+  int64_t projected() const { return inner() + convolved() + heads; }
+};
 
 // Factors on the activations, in the spirit of muP (Yang et al. 2022). 1 where a family has none.
 struct Multipliers {
@@ -89,10 +137,24 @@ struct ModelConfig {
   double residual_dropout = 0.0;      // and of what a branch adds to the residual stream
   bool residual_behind_norm = false;  // Bloom: branches add to the norm's result
   double norm_eps = 1e-6;
+  bool norm_rounds_last = false;  // RMSNorm is rounded after its weight, not before (gpt_oss)
   double initializer_range = 0.02;
   bool tie_word_embeddings = false;
   Multipliers multipliers;
+  std::optional<ExpertsConfig> experts;
+  int64_t shared_intermediate_size = 0;  // of an MLP beside the experts; 0: none
+  std::optional<MambaConfig> mamba;
+  std::vector<bool> mamba_layers;  // one for each layer, or empty: none has Mamba-2
+  bool rotary = true;              // queries and keys are rotated by their positions
+
+  bool is_mamba(int64_t layer) const {
+    return !mamba_layers.empty() && mamba_layers[static_cast<size_t>(layer)];
+  }
   RopeConfig rope;
+
+  // Matrices of experts are stored in MXFP4 (Open Compute Project 2023) and decoded when they are
+  // loaded.
+  bool mxfp4_experts = false;
 
   std::optional<GptqConfig> gptq;  // how the linears of the layers are quantized, if they are
 

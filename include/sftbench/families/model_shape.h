@@ -25,13 +25,24 @@ struct LinearShape {
   int64_t out = 0;
 };
 
+// Products of a router and its experts, which no adapter is added to.
+struct ExpertsShape {
+  int64_t routed = 0;  // weights that every position is multiplied with: the router's
+  int64_t active = 0;  // those of the experts that a position goes through
+  int64_t all = 0;     // those of all experts
+};
+
 struct LayerShape {
   std::vector<TensorShape> tensors;  // in forward order
   std::vector<LinearShape> linears;  // in forward order
+  ExpertsShape experts;
   // Heads times head size of the queries, or 0 for a layer without attention; and the keys that a
   // query sees (0: all before it).
   int64_t query_width = 0;
   int64_t window = 0;
+  // Weights of the layer's last product, which a recomputation leaves out: nothing needs its result.
+  // 0: everything is computed again.
+  int64_t last_product = 0;
   // Values per position that wait for the backward pass of a layer that is not recomputed: inputs
   // of norms and products, and what attention and activation functions need again.
   int64_t kept_values = 0;
@@ -48,6 +59,8 @@ struct ModelShape {
   // Rows that are looked up and multiplied with nothing. A tied embedding is multiplied as the
   // output projection.
   int64_t lookup_parameters = 0;
+  // Of experts that a position does not go through: no part of the FLOPs of a token.
+  int64_t idle_parameters() const;
 };
 
 // The shape of a model of any family.

@@ -39,11 +39,14 @@ class LayerRunner {
 // What a forward pass reads: ids [B, S] int64, and, where the one row holds several sequences, which. Positions
 // begin anew with each of them, and none attends to another.
 struct TokenRows {
-  TokenRows(torch::Tensor ids, ops::PackedSequences sequences = {})  // NOLINT: plain ids are rows, too
-      : input_ids(std::move(ids)), packed(std::move(sequences)) {}
+  TokenRows(torch::Tensor ids, ops::PackedSequences sequences = {},  // NOLINT: plain ids are rows, too
+            torch::Tensor real = {})
+      : input_ids(std::move(ids)), packed(std::move(sequences)), mask(std::move(real)) {}
 
   torch::Tensor input_ids;
   ops::PackedSequences packed;
+  // [B, S], 1 for tokens and 0 for padding, where that is needed (CausalLm::needs_mask()); undefined: all are tokens.
+  torch::Tensor mask;
 };
 
 // Which forward pass runs: what dropout draws from. A layer that is recomputed in the backward pass finds the number of
@@ -54,11 +57,12 @@ struct ForwardPass {
   bool training = false;  // logits() are computed without dropout
 };
 
+class RouterBalance;
+
 class CausalLm {
  public:
-  CausalLm(ModelConfig config, const ops::KernelChoice& kernels)
-      : config_(std::move(config)), kernels_(kernels) {}
-  virtual ~CausalLm() = default;
+  CausalLm(ModelConfig config, const ops::KernelChoice& kernels);
+  virtual ~CausalLm();
 
   const ModelConfig& config() const { return config_; }
   // How the checkpoints of its family name what every model has.
@@ -76,8 +80,12 @@ class CausalLm {
   virtual const torch::Tensor& output_weight() const = 0;
   virtual double logit_scale() const = 0;
 
+  // Whether loss() has to know padding: it is no part of the auxiliary loss of a mixture of experts.
+  bool needs_mask() const { return balance_ != nullptr; }
+
   // labels [B, S] int64 (not shifted, -100 ignored) -> float32 scalar: sum of the next-token cross-entropies /
-  // denominator. REQUIRES: the label of each packed sequence's first position is -100 (nothing predicts it).
+  // denominator, plus the auxiliary loss of a mixture of experts where its configuration asks for it.
+  // REQUIRES: the label of each packed sequence's first position is -100 (nothing predicts it).
   torch::Tensor loss(const TokenRows& rows, const torch::Tensor& labels, double denominator, LayerRunner& runner);
 
   // input_ids [B, S] -> logits [B, S, V]; for tests and small inputs: holds all of them.
@@ -120,12 +128,18 @@ class CausalLm {
  protected:
   // The dtype of the residual stream that begins with rows of the embedding.
   torch::Tensor to_stream_dtype(const torch::Tensor& rows) const;
+  const ops::KernelChoice& kernels() const { return kernels_; }
+  // What is told of the choices of a mixture of experts; null where no auxiliary loss is asked for.
+  RouterBalance* balance() { return balance_.get(); }
+  // Parts that are no linears compute in `dtype` from now on.
+  virtual void follow_compute_dtype(torch::Dtype) {}
 
  private:
   ModelConfig config_;
   ops::KernelChoice kernels_;
   ForwardPass pass_;
   std::optional<torch::Dtype> compute_dtype_, stream_dtype_;
+  std::unique_ptr<RouterBalance> balance_;
 };
 
 // Builds the model that a Hugging Face config.json describes, with uninitialized parameters that require no gradient;

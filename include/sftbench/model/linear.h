@@ -19,6 +19,7 @@ enum class ParameterStart {
   kNormalResidual,  // the same / sqrt(2 layers): projections onto the residual stream of GPT-2's kin
   kOnes,
   kZeros,
+  kLogOfPlace,  // log 1, log 2, ...: the decays of Mamba-2's heads
 };
 
 // A parameter under its Hugging Face name. `tensor` points into the model: replacing it replaces

@@ -37,4 +37,10 @@ torch::Tensor causal_attention(const torch::Tensor& q, const torch::Tensor& k, c
                                int64_t window = kAllKeys, const PackedSequences& packed = {},
                                const Dropout& dropout = {});
 
+// The same with a sink for each query head (gpt_oss; Xiao et al. 2024): sinks [H] of q's dtype are one more score in
+// each softmax, whose value is zero. Differentiable in q, k, v and sinks. Keeps as much.
+torch::Tensor sink_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                             const torch::Tensor& sinks, double scale, int64_t window = kAllKeys,
+                             const PackedSequences& packed = {});
+
 }  // namespace sftbench::ops

@@ -12,7 +12,7 @@
 //             hops + bytes / bandwidth (Hockney 1994); both on two resources in the order in which
 //             the engine starts them, unit by unit, so that what does not overlap shows
 //
-// Rows are taken to be model_max_length long. Families: llama, mistral, granite.
+// Rows are taken to be model_max_length long. Every layer has to have the same shape.
 #pragma once
 
 #include <cstdint>

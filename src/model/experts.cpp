@@ -1,0 +1,162 @@
+// Shapes: B batch, S sequence, H hidden, I intermediate, E experts, k experts of a position, T = B S.
+#include "model/experts.h"
+
+#include <utility>
+
+#include "sftbench/base/torch.h"
+#include "sftbench/ops/ops.h"
+#include "sftbench/ops/recomputation.h"
+
+namespace sftbench {
+
+using torch::Tensor;
+
+SharedMlp::SharedMlp(const ModelConfig& config, torch::TensorOptions options)
+    : input_(make_linear_group(config.hidden_size,
+                               {{"input_linear", 2 * config.shared_intermediate_size}}, false,
+                               config.gptq, options)),
+      output_(make_linear_group(config.shared_intermediate_size,
+                                {{"output_linear", config.hidden_size}}, false, config.gptq,
+                                options)) {}
+
+Tensor SharedMlp::forward(const Tensor& x) const {
+  const std::vector<Tensor> halves = input_.forward(x)[0].chunk(2, -1);
+  const Tensor inner = ops::swiglu(halves[0], halves[1]);
+  const ops::LastProduct of_the_layer;
+  return output_.forward(inner)[0];
+}
+
+void SharedMlp::append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) {
+  groups.push_back({&input_, input_.named_linears(name + ".shared_mlp")});
+  groups.push_back({&output_, output_.named_linears(name + ".shared_mlp")});
+}
+
+void SharedMlp::append_parameters(const std::string& name,
+                                  std::vector<NamedParameter>& parameters) {
+  input_.append_parameters(name + ".shared_mlp", parameters);
+  output_.append_parameters(name + ".shared_mlp", parameters);
+}
+
+Experts::Experts(const ModelConfig& config, ExpertStorage storage, int64_t layer,
+                 RouterBalance* balance, torch::TensorOptions options)
+    : config_(*config.experts),
+      storage_(storage),
+      layer_(layer),
+      balance_(balance),
+      router_(torch::empty({config_.count, config.hidden_size}, options)) {
+  const int64_t E = config_.count, H = config.hidden_size, I = config.intermediate_size;
+  if (storage == ExpertStorage::kStacked) {
+    input_ = torch::empty({E, 2 * I, H}, options);
+    output_ = torch::empty({E, H, I}, options);
+  } else if (storage == ExpertStorage::kTransposed) {
+    router_bias_ = torch::empty({E}, options);
+    input_ = torch::empty({E, H, 2 * I}, options);
+    input_bias_ = torch::empty({E, 2 * I}, options);
+    output_ = torch::empty({E, I, H}, options);
+    output_bias_ = torch::empty({E, H}, options);
+  } else {
+    for (int64_t e = 0; e < E; ++e) {
+      gate_.push_back(torch::empty({I, H}, options));
+      up_.push_back(torch::empty({I, H}, options));
+      down_.push_back(torch::empty({H, I}, options));
+    }
+  }
+  if (config.shared_intermediate_size > 0) shared_.emplace(config, options);
+}
+
+std::vector<Tensor> Experts::cast(const std::vector<Tensor>& weights) const {
+  if (!compute_dtype_) return weights;
+  std::vector<Tensor> cast;
+  for (const Tensor& weight : weights) cast.push_back(weight.to(*compute_dtype_));
+  return cast;
+}
+
+Experts::Choice Experts::route(const Tensor& x_TH) const {
+  const torch::Dtype dtype = compute_dtype_.value_or(x_TH.scalar_type());
+  const torch::Dtype wide = torch::promote_types(dtype, torch::kFloat32);
+  const Tensor bias = router_bias_.defined() ? router_bias_.to(dtype) : router_bias_;
+  Tensor logits_TE = ops::linear(x_TH.to(dtype), router_.to(dtype), bias);
+  // The balance's probabilities are of the dtype that Hugging Face's are.
+  if (storage_ == ExpertStorage::kStacked) logits_TE = logits_TE.to(wide);
+  const Tensor choices = std::get<1>(logits_TE.detach().topk(config_.per_token, -1));
+  if (balance_ != nullptr) logits_TE = balance_->watch(layer_, logits_TE, choices);
+  logits_TE = logits_TE.to(wide);
+  if (config_.softmax_over_all) {
+    const Tensor chosen = torch::softmax(logits_TE, -1).gather(-1, choices);
+    return {choices, chosen / chosen.sum(-1, /*keepdim=*/true)};
+  }
+  return {choices, torch::softmax(logits_TE.gather(-1, choices), -1).to(x_TH.scalar_type())};
+}
+
+// GptOssExperts._apply_gate: gate and up alternate.
+Tensor Experts::clamped(const Tensor& gate_and_up) const {
+  const Tensor pairs = gate_and_up.unflatten(-1, {-1, 2});
+  const Tensor gate = pairs.select(-1, 0).clamp_max(config_.limit);
+  const Tensor up = pairs.select(-1, 1).clamp(-config_.limit, config_.limit);
+  return (up + 1) * (gate * torch::sigmoid(gate * config_.alpha));
+}
+
+Tensor Experts::through_experts(const Tensor& x, const std::vector<int64_t>& offsets) const {
+  if (storage_ == ExpertStorage::kApart) {
+    const Tensor inner = ops::swiglu(ops::grouped_linear(x, cast(gate_), offsets),
+                                     ops::grouped_linear(x, cast(up_), offsets));
+    return ops::grouped_linear(inner, cast(down_), offsets);
+  }
+  if (storage_ == ExpertStorage::kTransposed) {
+    const torch::Dtype dtype = x.scalar_type();
+    constexpr auto kLayout = ops::ExpertLayout::kInOut;
+    const Tensor inner =
+        clamped(ops::grouped_linear(x, cast({input_})[0], offsets, input_bias_.to(dtype), kLayout));
+    return ops::grouped_linear(inner, cast({output_})[0], offsets, output_bias_.to(dtype), kLayout);
+  }
+  const std::vector<Tensor> halves =
+      ops::grouped_linear(x, cast({input_})[0], offsets).chunk(2, -1);
+  return ops::grouped_linear(ops::swiglu(halves[0], halves[1]), cast({output_})[0], offsets);
+}
+
+Tensor Experts::forward(const Tensor& x_BSH) const {
+  const Tensor x_TH = x_BSH.flatten(0, 1);
+  const Choice choice = route(x_TH);
+  const ops::Routes routes = ops::sort_by_expert(choice.experts, config_.count);
+  const Tensor gathered =
+      ops::gather_rows(compute_dtype_ ? x_TH.to(*compute_dtype_) : x_TH, routes);
+  const Tensor results = through_experts(gathered, routes.offsets);
+  // Under autocast Hugging Face adds the experts' results up in the residual stream's dtype.
+  Tensor y =
+      ops::combine_rows(results.to(x_TH.scalar_type()), choice.weights, routes).view_as(x_BSH);
+  return shared_ ? y + shared_->forward(x_BSH) : y;
+}
+
+void Experts::append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) {
+  if (shared_) shared_->append_groups(name, groups);
+}
+
+void Experts::append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) {
+  if (storage_ == ExpertStorage::kTransposed) {
+    const std::string experts = name + ".mlp.experts.";
+    parameters.push_back({name + ".mlp.router.weight", &router_});
+    parameters.push_back({name + ".mlp.router.bias", &router_bias_});
+    parameters.push_back({experts + "gate_up_proj", &input_});
+    parameters.push_back({experts + "gate_up_proj_bias", &input_bias_, ParameterStart::kZeros});
+    parameters.push_back({experts + "down_proj", &output_});
+    parameters.push_back({experts + "down_proj_bias", &output_bias_, ParameterStart::kZeros});
+    return;
+  }
+  const std::string block = name + ".block_sparse_moe";
+  if (storage_ == ExpertStorage::kStacked) {
+    parameters.push_back({block + ".router.layer.weight", &router_});
+    parameters.push_back({block + ".input_linear.weight", &input_});
+    parameters.push_back({block + ".output_linear.weight", &output_});
+  } else {
+    parameters.push_back({block + ".gate.weight", &router_});
+    for (size_t e = 0; e < gate_.size(); ++e) {
+      const std::string expert = block + ".experts." + std::to_string(e);
+      parameters.push_back({expert + ".w1.weight", &gate_[e]});
+      parameters.push_back({expert + ".w3.weight", &up_[e]});
+      parameters.push_back({expert + ".w2.weight", &down_[e]});
+    }
+  }
+  if (shared_) shared_->append_parameters(name, parameters);
+}
+
+}  // namespace sftbench

@@ -1,0 +1,74 @@
+// Mixtures of experts in place of the MLP: MixtralSparseMoeBlock, GraniteMoeMoE, GptOssMLP. A router chooses
+// experts for each position. Positions are sorted by expert, multiplied group by group without padding
+// or copies of weights (ops/grouped_linear.h), and added up by the router's weights.
+#pragma once
+
+#include <torch/types.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/layers.h"
+#include "model/router_balance.h"
+
+namespace sftbench {
+
+// How a family stores its experts' matrices.
+enum class ExpertStorage {
+  kApart,    // Mixtral: gate.weight, experts.<e>.w1 (gate), w3 (up), w2 (down)
+  kStacked,  // Granite: router.layer.weight, input_linear [E, 2I, H] (gate, up), output_linear
+  // gpt_oss: router.weight and .bias, gate_up_proj [E, H, 2I] (alternating), down_proj, their biases
+  kTransposed,
+};
+
+// GraniteMoeSharedMLP, "shared_mlp": SwiGLU whose gate and up projection are one linear.
+class SharedMlp : public Mlp {
+ public:
+  SharedMlp(const ModelConfig& config, torch::TensorOptions options);
+
+  torch::Tensor forward(const torch::Tensor& x) const override;
+  void append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) override;
+  void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) override;
+
+ private:
+  LinearGroup input_, output_;
+};
+
+class Experts : public Mlp {
+ public:
+  // Of layer number `layer`. balance: told of every choice, or null. With shared_intermediate_size an
+  // MLP that every position goes through stands beside the experts.
+  Experts(const ModelConfig& config, ExpertStorage storage, int64_t layer, RouterBalance* balance,
+          torch::TensorOptions options);
+
+  torch::Tensor forward(const torch::Tensor& x) const override;
+  void append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) override;
+  void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) override;
+  void set_compute_dtype(torch::Dtype dtype) override { compute_dtype_ = dtype; }
+
+ private:
+  struct Choice {
+    torch::Tensor experts;  // [T, k] int64
+    torch::Tensor weights;  // [T, k]
+  };
+  Choice route(const torch::Tensor& x) const;
+  torch::Tensor clamped(const torch::Tensor& gate_and_up) const;
+  torch::Tensor through_experts(const torch::Tensor& x, const std::vector<int64_t>& offsets) const;
+  std::vector<torch::Tensor> cast(const std::vector<torch::Tensor>& weights) const;
+
+  ExpertsConfig config_;
+  ExpertStorage storage_;
+  int64_t layer_;
+  RouterBalance* balance_;
+  torch::Tensor router_;                  // [E, H]
+  std::vector<torch::Tensor> gate_, up_;  // kApart: [I, H] each
+  std::vector<torch::Tensor> down_;       // kApart: [H, I] each
+  torch::Tensor input_, output_;          // kStacked: [E, 2I, H], [E, H, I]; else [in, out]
+  torch::Tensor router_bias_, input_bias_, output_bias_;  // kTransposed: [E], [E, 2I], [E, H]
+  std::optional<SharedMlp> shared_;
+  std::optional<torch::Dtype> compute_dtype_;
+};
+
+}  // namespace sftbench

@@ -1,0 +1,90 @@
+// Shapes: B batch, S sequence, H hidden, N heads, P head, G groups, K state.
+#include "model/mamba.h"
+
+#include <cmath>
+
+#include "sftbench/base/torch.h"
+#include "sftbench/ops/causal_convolution.h"
+#include "sftbench/ops/ops.h"
+#include "sftbench/ops/state_space_scan.h"
+
+namespace sftbench {
+
+using torch::Tensor;
+
+Mamba::Mamba(const ModelConfig& config, const ops::KernelChoice& kernels,
+             torch::TensorOptions options)
+    : config_(*config.mamba),
+      epsilon_(config.norm_eps),
+      rms_norm_(kernels.rms_norm),
+      in_(make_linear_group(config.hidden_size, {{"in_proj", config_.projected()}},
+                            config_.projection_bias, config.gptq, options)),
+      out_(make_linear_group(config_.inner(), {{"out_proj", config.hidden_size}},
+                             config_.projection_bias, config.gptq, options)),
+      convolution_(torch::empty({config_.convolved(), 1, config_.kernel}, options)),
+      convolution_bias_(config_.convolution_bias ? torch::empty({config_.convolved()}, options)
+                                                 : Tensor()),
+      step_bias_(torch::empty({config_.heads}, options)),
+      decay_log_(torch::empty({config_.heads}, options)),
+      skip_(torch::empty({config_.heads}, options)),
+      norm_(torch::empty({config_.inner()}, options)) {}
+
+// In the dtype of the projection, as Hugging Face has them; the scan widens them.
+Tensor Mamba::step_sizes(const Tensor& dt) const {
+  const Tensor steps = torch::softplus(dt + step_bias_.to(dt.scalar_type()));
+  if (config_.least_step == 0 && std::isinf(config_.most_step)) return steps;
+  return steps.clamp(config_.least_step, config_.most_step);
+}
+
+// RMSNorm of y * silu(gate) over each group of channels, in float32.
+Tensor Mamba::gated_norm(const Tensor& y_BSI, const Tensor& gate_BSI) const {
+  const torch::Dtype wide = torch::promote_types(y_BSI.scalar_type(), torch::kFloat32);
+  const Tensor gated = ops::swiglu(gate_BSI.to(wide).contiguous(), y_BSI.to(wide));
+  const int64_t width = config_.inner() / config_.groups;
+  const Tensor ones = torch::ones({width}, gated.options());
+  const Tensor normed = rms_norm_(gated.unflatten(-1, {config_.groups, width}), ones, epsilon_);
+  return normed.flatten(-2) * norm_.to(wide);
+}
+
+Tensor Mamba::forward(const Tensor& x_BSH, const RotaryTables& positions) const {
+  const int64_t B = x_BSH.size(0), S = x_BSH.size(1), N = config_.heads, P = config_.head_dim;
+  const int64_t inner = config_.inner(), shared = config_.groups * config_.state;
+  const Tensor projected = in_.forward(x_BSH)[0];
+  const torch::Dtype dtype = projected.scalar_type();
+  const torch::Dtype wide = torch::promote_types(dtype, torch::kFloat32);
+  const Tensor gate = projected.slice(-1, 0, inner);
+  const Tensor bias = convolution_bias_.defined() ? convolution_bias_.to(dtype) : convolution_bias_;
+  const Tensor convolved = ops::causal_convolution(
+      projected.slice(-1, inner, inner + config_.convolved()), convolution_.to(dtype), bias,
+      ops::ConvolutionActivation::kSilu, positions.packed);
+  const auto matrices = [&](int64_t begin) {
+    return convolved.slice(-1, begin, begin + shared).view({B, S, config_.groups, config_.state});
+  };
+  const Tensor y =
+      ops::state_space_scan(convolved.slice(-1, 0, inner).view({B, S, N, P}),
+                            step_sizes(projected.slice(-1, inner + config_.convolved())),
+                            -torch::exp(decay_log_.to(wide)), matrices(inner),
+                            matrices(inner + shared), skip_.to(wide), positions.packed);
+  return out_.forward(gated_norm(y.flatten(-2), gate).to(dtype))[0];
+}
+
+void Mamba::append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) {
+  groups.push_back({&in_, in_.named_linears(name + ".mamba")});
+  groups.push_back({&out_, out_.named_linears(name + ".mamba")});
+}
+
+void Mamba::append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) {
+  const std::string module = name + ".mamba";
+  in_.append_parameters(module, parameters);
+  parameters.push_back({module + ".conv1d.weight", &convolution_});
+  if (convolution_bias_.defined()) {
+    parameters.push_back({module + ".conv1d.bias", &convolution_bias_, ParameterStart::kZeros});
+  }
+  parameters.push_back({module + ".dt_bias", &step_bias_, ParameterStart::kOnes});
+  parameters.push_back({module + ".A_log", &decay_log_, ParameterStart::kLogOfPlace});
+  parameters.push_back({module + ".D", &skip_, ParameterStart::kOnes});
+  parameters.push_back({module + ".norm.weight", &norm_, ParameterStart::kOnes});
+  out_.append_parameters(module, parameters);
+}
+
+}  // namespace sftbench
