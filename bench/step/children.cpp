@@ -126,7 +126,7 @@ TrainingJob smollm2_job(const std::string& tuning, const Work& work,
 
 std::string run_engine(const TrainingJob& job) {
   StepTimes times;
-  make_engine()->train(job, {&times}, [] { return false; });
+  make_engine()->train_job(job, *make_single_rank(), {&times}, [] { return false; });
   return times.text();
 }
 

@@ -34,7 +34,7 @@ namespace {
 struct SweepArguments {
   Selection selection;
   BackendOptions backend;
-  SweepOptions options;  // its backend and simulate are set from `backend`
+  SweepOptions options;  // its simulate is set from `backend`
   std::string operation_path;
   std::optional<uint64_t> seed;
   std::string jobs;                    // empty: the operation says
@@ -219,12 +219,11 @@ class Campaign {
   static SweepOptions sweeping(const SweepArguments& arguments, const Operation& operation,
                                const Nvml* nvml) {
     SweepOptions options = arguments.options;
-    options.backend = arguments.backend.name();
     options.simulate = arguments.backend.simulate;
     options.max_retries = arguments.max_retries.value_or(operation.max_retries);
     options.single_measurement = operation.single_measurement;
     options.command = [&arguments](const Cell& cell) { return run_command(arguments, cell); };
-    if (options.backend == kBackendSimulate) return options;
+    if (arguments.backend.name() == kBackendSimulate) return options;
     options.preflight = [nvml, limit = options.host_memory_bytes](const TrainingJob& job,
                                                                   const Share& share) {
       return memory_warning(job, memory_room(job, nvml, limit, share.gpus));

@@ -10,7 +10,6 @@ Json to_json(const ChildRequest& request) {
           {"command", request.command},
           {"log", request.log},
           {"final_log", request.final_log},
-          {"backend", request.backend},
           {"simulate", request.simulate},
           {"sample", request.sample},
           {"attempt", request.attempt},
@@ -28,7 +27,6 @@ ChildRequest child_request_from_json(const Json& json, const std::string& origin
     json.at("command").get_to(request.command);
     json.at("log").get_to(request.log);
     json.at("final_log").get_to(request.final_log);
-    json.at("backend").get_to(request.backend);
     json.at("simulate").get_to(request.simulate);
     json.at("sample").get_to(request.sample);
     json.at("attempt").get_to(request.attempt);

@@ -69,8 +69,8 @@ class RankedEngine::Impl {
     }
   }
 
-  void train(const std::vector<TrainObserver*>& observers,
-             const std::function<bool()>& interrupted) {
+  void follow(const std::vector<TrainObserver*>& observers,
+              const std::function<bool()>& interrupted) {
     for (;;) {
       for (; !events_.empty(); events_.pop_front()) replay(events_.front(), observers);
       if (all_ended()) break;
@@ -339,11 +339,11 @@ RankedEngine::RankedEngine(const TrainingJob& job, RankedSpec spec)
     : impl_(std::make_unique<Impl>(job, std::move(spec))) {}
 RankedEngine::~RankedEngine() = default;
 
-void RankedEngine::train(const TrainingJob& /*job*/, RankGroup& group,
-                         const std::vector<TrainObserver*>& observers,
-                         const std::function<bool()>& interrupted) {
+void RankedEngine::train_job(const TrainingJob& /*job*/, RankGroup& group,
+                             const std::vector<TrainObserver*>& observers,
+                             const std::function<bool()>& interrupted) {
   check(group.world_size() == 1, "the process that starts ranks is none of them");
-  impl_->train(observers, interrupted);
+  impl_->follow(observers, interrupted);
 }
 
 Json RankedEngine::environment() const {

@@ -266,6 +266,19 @@ class Reader {
   std::vector<Diagnostic> errors_;
 };
 
+// Among the inputs, where results of another backend differ; there only if it is not the default.
+std::string backend_of(const Json& inputs, const std::string& origin) {
+  const auto found = inputs.find("backend");
+  if (found == inputs.end()) return kBackendLibtorch;
+  if (*found == kBackendLibtorch || *found == kBackendSimulate) return *found;
+  throw InputError({{origin,
+                     0,
+                     "inputs.backend",
+                     "found " + json_text(*found),
+                     std::string(kBackendLibtorch) + " or " + kBackendSimulate,
+                     {}}});
+}
+
 }  // namespace
 
 const std::vector<std::string>& known_paddings() {
@@ -286,6 +299,7 @@ TrainingJob training_job_from_json(const Json& json, const std::string& origin) 
   visit(job, reader);
   reader.reject_unknown();
   reader.throw_if_failed();
+  job.backend = backend_of(job.inputs, origin);
   return job;
 }
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <iostream>
 
-#include "engine/train.h"
+#include "engine/train_steps.h"
 #include "engine/training_fixture.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/tuning/adapter_files.h"
@@ -52,13 +52,13 @@ std::vector<NamedParameter> trained_of(const TrainingRun& run) {
   return trained;
 }
 
-// Trains as Engine::train() does, from peft's LoRA adapters. Virtual tokens start from their text
+// Trains as Engine::train_job() does, from peft's LoRA adapters. Virtual tokens start from their text
 // and must be peft's without help.
 struct AdapterRun {
   explicit AdapterRun(const TrainingJob& job, const std::string& name)
       : run(prepare_run(job, alone())) {
     if (!is_prompt(name)) load_adapter(adapter_folder(name) + "/initial", trained_of(run));
-    train(run, alone(), {&recorder}, [] { return false; });
+    train_steps(run, alone(), {&recorder}, [] { return false; });
   }
 
   TrainingRun run;

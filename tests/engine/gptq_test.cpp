@@ -2,7 +2,7 @@
 // (tests/reference/gptq.py) step by step, and whole runs in float16.
 #include <gtest/gtest.h>
 
-#include "engine/train.h"
+#include "engine/train_steps.h"
 #include "engine/training_fixture.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
@@ -29,7 +29,7 @@ TrainingJob gptq_job() {
   return job;
 }
 
-// From peft's adapters, as Engine::train() goes.
+// From peft's adapters, as Engine::train_job() goes.
 std::vector<double> losses_of(const TrainingJob& job, Recorder& recorder) {
   TrainingRun run = prepare_run(job, alone());
   std::vector<NamedParameter> trained;
@@ -37,7 +37,7 @@ std::vector<double> losses_of(const TrainingJob& job, Recorder& recorder) {
     if (parameter.tensor->requires_grad()) trained.push_back(parameter);
   }
   load_adapter(folder() + "/initial", trained);
-  train(run, alone(), {&recorder}, [] { return false; });
+  train_steps(run, alone(), {&recorder}, [] { return false; });
   std::vector<double> losses;
   for (const StepEvent& step : recorder.steps) losses.push_back(step.loss);
   return losses;

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/train.h"
+#include "engine/train_steps.h"
 #include "engine/training_fixture.h"
 #include "parallel/rank_processes.h"
 #include "sftbench/base/torch.h"
@@ -76,7 +76,7 @@ void train_as_rank(const TrainingJob& job, RankGroup& group, const Json& golden)
   Recorder recorder;
   TrainingRun run = prepare_run(job, group);
   if (golden["adapter"] != "") put_adapters(run, initial_adapter(golden));
-  train(run, group, {&recorder}, [] { return false; });
+  train_steps(run, group, {&recorder}, [] { return false; });
   const Json& steps = golden["steps"];
   const Tolerance tolerance = tolerance_of(golden);
   ASSERT_EQ(recorder.steps.size(), steps.size());
@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenRanks, ::testing::ValuesIn(golden_names()),
 
 std::string refusal(const TrainingJob& job, RankGroup& group) {
   try {
-    make_engine()->train(job, group, {}, [] { return false; });
+    make_engine()->train_job(job, group, {}, [] { return false; });
     return "trained";
   } catch (const RunError& error) {
     return error.what();
@@ -162,13 +162,13 @@ TEST(SeveralRanks, NotesSayWhatAChoiceChangesThere) {
   job.optimizer.name = "adafactor";
   testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
     Recorder recorder;
-    make_engine()->train(job, group, {&recorder}, [] { return false; });
+    make_engine()->train_job(job, group, {&recorder}, [] { return false; });
     EXPECT_THAT(recorder.begin.warnings,
                 ::testing::Contains(::testing::HasSubstr("nothing of it is factored")));
     job.parallel.strategy = "DDP";
     job.parallel.gradient_sync = "each";
     Recorder replicated;
-    make_engine()->train(job, group, {&replicated}, [] { return false; });
+    make_engine()->train_job(job, group, {&replicated}, [] { return false; });
     EXPECT_THAT(replicated.begin.warnings,
                 ::testing::ElementsAre(::testing::HasSubstr("each has no effect under DDP")));
   });
@@ -195,7 +195,7 @@ TEST(SeveralRanks, ATraceShowsWhatEachComputedAndSent) {
   job.trace_path = ::testing::TempDir() + "several_ranks_trace.json";
   fs::remove(job.trace_path);
   testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
-    make_engine()->train(job, group, {}, [] { return false; });
+    make_engine()->train_job(job, group, {}, [] { return false; });
   });
   const Json trace = read_json_file(job.trace_path);
   const int64_t layers = job.model.hf_config["num_hidden_layers"];
