@@ -6,10 +6,10 @@
 #include <random>
 #include <vector>
 
+#include "engine/host_memory.h"
 #include "engine/training_run.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/json.h"
-#include "sftbench/engine/host_memory.h"
 #include "sftbench/engine/make_engine.h"
 #include "sftbench/measure/host_info.h"
 #include "sftbench/measure/proc.h"

@@ -1,4 +1,4 @@
-#include "sftbench/cli/measure.h"
+#include "cli/measure.h"
 
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>

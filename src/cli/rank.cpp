@@ -1,4 +1,4 @@
-#include "sftbench/cli/rank.h"
+#include "cli/rank.h"
 
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>

@@ -1,4 +1,4 @@
-#include "sftbench/cli/run.h"
+#include "cli/run.h"
 
 #include <spdlog/sinks/sink.h>
 #include <spdlog/spdlog.h>

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "cli/progress.h"
 #include "cli/run_log.h"
-#include "sftbench/cli/progress.h"
 #include "sftbench/launch/backend.h"
 #include "sftbench/plan/training_job.h"
 #include "sftbench/results/measurement.h"

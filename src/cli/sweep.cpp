@@ -1,4 +1,4 @@
-#include "sftbench/cli/sweep.h"
+#include "cli/sweep.h"
 
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -12,13 +12,13 @@
 #include "cli/backend_options.h"
 #include "cli/launched_run.h"
 #include "cli/number_checks.h"
+#include "cli/progress.h"
+#include "cli/selection.h"
 #include "cli/sweep_view.h"
+#include "sftbench/base/build_info.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
-#include "sftbench/cli/progress.h"
-#include "sftbench/cli/selection.h"
-#include "sftbench/base/build_info.h"
 #include "sftbench/launch/cores.h"
 #include "sftbench/launch/interrupt.h"
 #include "sftbench/launch/memory_preflight.h"

@@ -6,11 +6,11 @@
 
 #include <memory>
 
+#include "engine/activation_checkpoint.h"
 #include "engine/checkpoints.h"
 #include "engine/load_watch.h"
 #include "engine/step_batches.h"
 #include "engine/training_device.h"
-#include "sftbench/engine/activation_checkpoint.h"
 #include "sftbench/measure/events.h"
 #include "sftbench/measure/timeline.h"
 #include "sftbench/model/causal_lm.h"

@@ -13,13 +13,13 @@
 #include <system_error>
 
 #include "launch/advance_to_the_end.h"
+#include "launch/child_end.h"
 #include "launch/child_files.h"
 #include "launch/child_process.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
-#include "sftbench/launch/child_end.h"
 #include "sftbench/launch/child_request.h"
 #include "sftbench/launch/measure_job.h"
 #include "sftbench/measure/proc.h"

@@ -13,12 +13,12 @@
 #include <limits>
 #include <optional>
 
+#include "launch/child_end.h"
 #include "launch/child_files.h"
 #include "launch/child_process.h"
+#include "sftbench/base/build_info.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/json_text.h"
-#include "sftbench/base/build_info.h"
-#include "sftbench/launch/child_end.h"
 #include "sftbench/launch/cores.h"
 #include "sftbench/launch/rank_reply.h"
 #include "sftbench/launch/rank_request.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sftbench/simulate/engine.h"
+#include "simulate/engine.h"
 
 namespace sftbench {
 namespace {

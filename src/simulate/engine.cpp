@@ -1,4 +1,4 @@
-#include "sftbench/simulate/engine.h"
+#include "simulate/engine.h"
 
 #include <algorithm>
 #include <chrono>

@@ -17,10 +17,10 @@
 #include "sftbench/launch/measure_job.h"
 #include "sftbench/launch/run_series.h"
 #include "sftbench/results/key_lock.h"
-#include "sftbench/sweep/circuit_breaker.h"
 #include "sftbench/sweep/machine.h"
 #include "sftbench/sweep/store_view.h"
 #include "sweep/cell_queue.h"
+#include "sweep/circuit_breaker.h"
 #include "sweep/result_writer.h"
 #include "sweep/store_guard.h"
 

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "engine/host_memory.h"
 #include "engine/train_steps.h"
 #include "engine/training_fixture.h"
 #include "engine/training_run.h"
 #include "parallel/rank_processes.h"
 #include "sftbench/base/torch.h"
-#include "sftbench/engine/host_memory.h"
 
 namespace sftbench {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sftbench/simulate/engine.h"
+#include "simulate/engine.h"
 
 namespace sftbench {
 
