@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "engine/peft_adapter.h"
 #include "engine/train_steps.h"
 #include "engine/training_fixture.h"
 #include "parallel/rank_processes.h"
 #include "sftbench/base/torch.h"
-#include "sftbench/tuning/adapter_files.h"
 
 namespace sftbench {
 namespace {
@@ -46,21 +46,6 @@ TrainingJob job_of_ranks(const Json& golden) {
   return job;
 }
 
-// peft's adapters to start from, in place of those that were drawn.
-void put_adapters(TrainingRun& run, const std::string& adapter) {
-  std::list<torch::Tensor> values;
-  std::vector<NamedParameter> trained;
-  for (const NamedParameter& parameter : run.model->parameters()) {
-    if (!parameter.tensor->requires_grad()) continue;
-    values.push_back(torch::empty(parameter.tensor->sizes(), torch::kFloat32));
-    trained.push_back({parameter.name, &values.back()});
-  }
-  load_adapter(adapter, trained);
-  for (const NamedParameter& parameter : trained) {
-    run.parameters->put_whole(parameter.name, *parameter.tensor);
-  }
-}
-
 struct Tolerance {
   double loss, norm;  // relative
 };
@@ -75,7 +60,7 @@ Tolerance tolerance_of(const Json& golden) {
 void train_as_rank(const TrainingJob& job, RankGroup& group, const Json& golden) {
   Recorder recorder;
   TrainingRun run = prepare_run(job, group);
-  if (golden["adapter"] != "") put_adapters(run, initial_adapter(golden));
+  if (golden["adapter"] != "") load_adapter(initial_adapter(golden), run, group);
   train_steps(run, group, {&recorder}, [] { return false; });
   const Json& steps = golden["steps"];
   const Tolerance tolerance = tolerance_of(golden);
