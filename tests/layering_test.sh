@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # No include runs upward: a file of a module includes only headers of its own module and of the modules that
-# src/CMakeLists.txt names in its DEPENDS, directly or through others. Prints every include that does not.
+# src/CMakeLists.txt names in its DEPENDS, directly or through others. Headers beside the sources are a module's own:
+# no other module includes them. Prints every include that does not keep to this.
 set -euo pipefail
 cd "${1:?usage: layering_test.sh SOURCE_DIR}"
 
@@ -35,5 +36,11 @@ for module in "${!depends[@]}"; do
     echo "$file:$line: module '$module' may not include sftbench/$header"
     status=1
   done < <(grep -rnE '#include "sftbench/' "${folders[@]}" || true)
+  while IFS=: read -r file line text; do
+    header=$(sed 's/.*"\(.*\)".*/\1/' <<<"$text")
+    [[ ${header%%/*} != "$module" && -n ${depends[${header%%/*}]+known} ]] || continue
+    echo "$file:$line: module '$module' may not include the private header $header"
+    status=1
+  done < <(grep -rnE '#include "[a-z]+/' "${folders[@]}" | grep -v '#include "sftbench/' || true)
 done
 exit $status

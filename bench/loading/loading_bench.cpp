@@ -25,8 +25,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/host_memory.h"
 #include "sftbench/base/torch.h"
-#include "sftbench/engine/host_memory.h"
 #include "sftbench/measure/host_info.h"
 #include "sftbench/model/causal_lm.h"
 

@@ -6,10 +6,10 @@
 #include <random>
 #include <vector>
 
+#include "engine/host_memory.h"
 #include "engine/training_run.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/json.h"
-#include "sftbench/engine/host_memory.h"
 #include "sftbench/engine/make_engine.h"
 #include "sftbench/measure/host_info.h"
 #include "sftbench/measure/proc.h"
@@ -126,7 +126,7 @@ TrainingJob smollm2_job(const std::string& tuning, const Work& work,
 
 std::string run_engine(const TrainingJob& job) {
   StepTimes times;
-  make_engine()->train(job, {&times}, [] { return false; });
+  make_engine()->train_job(job, *make_single_rank(), {&times}, [] { return false; });
   return times.text();
 }
 

@@ -1,9 +1,11 @@
 #include "cli/backend_options.h"
 
 #include <iostream>
+#include <utility>
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
+#include "sftbench/simulate/backend.h"
 #include "sftbench/simulate/settings.h"
 
 namespace sftbench {
@@ -40,6 +42,15 @@ void check_backend(const BackendOptions& options) {
         {{{}, 0, "--simulate", "nothing is simulated", "--backend simulate with it", {}}});
   }
   parse_simulation(options.simulate);
+}
+
+std::unique_ptr<Backend> choose_backend(const TrainingJob& job, const SimulatedRun& simulated,
+                                        std::optional<RankedSpec> ranked) {
+  if (job.backend == kBackendSimulate) {
+    return make_simulated_backend(job, simulated.assignments, simulated.sample, simulated.attempt);
+  }
+  if (job.device.ranks > 1 && ranked) return make_ranked_backend(job, std::move(*ranked));
+  return make_local_backend(job);
 }
 
 }  // namespace sftbench

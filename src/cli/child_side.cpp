@@ -13,9 +13,9 @@
 #include <string_view>
 #include <thread>
 
+#include "cli/progress.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
-#include "sftbench/cli/progress.h"
 #include "sftbench/launch/cores.h"
 #include "sftbench/measure/proc.h"
 

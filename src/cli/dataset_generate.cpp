@@ -3,11 +3,11 @@
 #include <vector>
 
 #include "cli/dataset_commands.h"
+#include "cli/progress.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/terminal_text.h"
-#include "sftbench/cli/progress.h"
 #include "sftbench/data/dataset_catalog.h"
 
 namespace sftbench {

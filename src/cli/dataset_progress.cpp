@@ -5,8 +5,8 @@
 #include <ostream>
 #include <utility>
 
+#include "cli/progress.h"
 #include "sftbench/base/clock.h"
-#include "sftbench/cli/progress.h"
 
 namespace sftbench {
 namespace {

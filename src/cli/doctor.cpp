@@ -1,4 +1,4 @@
-#include "sftbench/cli/doctor.h"
+#include "cli/doctor.h"
 
 #include <unistd.h>
 
@@ -8,6 +8,8 @@
 #include <memory>
 
 #include "cli/engine_probe.h"
+#include "cli/progress.h"
+#include "sftbench/base/build_info.h"
 #include "sftbench/base/cpu_instructions.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
@@ -15,9 +17,7 @@
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/cli/app.h"
-#include "sftbench/cli/progress.h"
 #include "sftbench/data/dataset_catalog.h"
-#include "sftbench/base/build_info.h"
 #include "sftbench/measure/host_info.h"
 #include "sftbench/measure/nvml.h"
 #include "sftbench/results/table.h"

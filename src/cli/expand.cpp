@@ -1,4 +1,4 @@
-#include "sftbench/cli/expand.h"
+#include "cli/expand.h"
 
 #include <spdlog/spdlog.h>
 
@@ -11,8 +11,8 @@
 
 #include "cli/entity_rows.h"
 #include "cli/number_checks.h"
+#include "cli/selection.h"
 #include "sftbench/base/text.h"
-#include "sftbench/cli/selection.h"
 #include "sftbench/plan/support.h"
 #include "sftbench/space/expansion.h"
 

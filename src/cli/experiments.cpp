@@ -1,4 +1,4 @@
-#include "sftbench/cli/experiments.h"
+#include "cli/experiments.h"
 
 #include <iostream>
 #include <memory>

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <ostream>
 
+#include "cli/progress.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/terminal_text.h"
-#include "sftbench/cli/progress.h"
 
 namespace sftbench {
 namespace {

@@ -1,4 +1,4 @@
-#include "sftbench/cli/gpus.h"
+#include "cli/gpus.h"
 
 #include <array>
 #include <iostream>

@@ -34,7 +34,7 @@ std::vector<std::string> warnings_about(const RankPlace& place) {
   return {kNoSecret};
 }
 
-std::unique_ptr<RankGroup> join(RankPlace place, const Environment& environment,
+std::unique_ptr<RankGroup> meet(RankPlace place, const Environment& environment,
                                 const TrainingJob& job) {
   check_mpirun_address(place, environment);
   place.rendezvous_timeout_s = job.parallel.timeout_s;
@@ -100,7 +100,7 @@ int decline(const RankPlace& place, const InputError& error) {
 LaunchedRun::LaunchedRun(const RankPlace& place, const TrainingJob& job)
     : environment_(process_environment()),
       warnings_(warnings_about(place)),
-      ranks_(join(place, environment_, job)) {}
+      ranks_(meet(place, environment_, job)) {}
 
 std::optional<ErrorClass> LaunchedRun::failure() const {
   const std::optional<RankFailure> failure = ranks_.failure();
@@ -113,10 +113,13 @@ bool LaunchedRun::between_nodes(const TrainingJob& job) const {
   return job.device.kind == "cuda" && job.device.nodes > 1;
 }
 
-void LaunchedRun::prepare(MeasuringSession& session, const TrainingJob& job, bool generate_dataset,
-                          const std::function<void(const std::string&)>& announce) {
+std::unique_ptr<Backend> LaunchedRun::prepare(
+    Backend& own, const TrainingJob& job, bool generate_dataset,
+    const std::function<void(const std::string&)>& announce) {
   const bool speaks_for_node = ranks_.group().place().local_rank == 0;
-  ranks_.together(job, [&] { session.prepare(generate_dataset && speaks_for_node, announce); });
+  ranks_.together(job,
+                  [&] { prepare_job(job, own, generate_dataset && speaks_for_node, announce); });
+  std::unique_ptr<Backend> in_group;
   ranks_.together(job, [&] {
     if (between_nodes(job)) {
       nccl_log_.emplace(environment_);
@@ -126,8 +129,9 @@ void LaunchedRun::prepare(MeasuringSession& session, const TrainingJob& job, boo
         warn(warning);
       }
     }
-    session.join(ranks_);
+    in_group = make_launched_backend(own, ranks_);
   });
+  return in_group;
 }
 
 void LaunchedRun::warn(const std::string& warning) {
@@ -151,7 +155,7 @@ void LaunchedRun::put_transport(const TrainingJob& job, Measurement& measurement
 
 int LaunchedRun::follow(InterruptWatcher& watcher, const TrainingJob& job,
                         const std::optional<ErrorClass>& ending, bool generate_dataset,
-                        const BackendChoice& backend, const FollowerLog& log_path) {
+                        const SimulatedRun& simulated, const FollowerLog& log_path) {
   if (ending) return leave(status_of(ending->code));
   std::filesystem::create_directories(log_path.growing.parent_path());
   watcher.remove_when_interrupted(log_path.growing);
@@ -166,12 +170,14 @@ int LaunchedRun::follow(InterruptWatcher& watcher, const TrainingJob& job,
   };
   StepLog step_log(log);
   try {
-    MeasuringSession session(job, backend);
-    session.settings().observers = {&step_log};
-    session.settings().interrupted = [&watcher] { return watcher.requested(); };
-    prepare(session, job, generate_dataset, [](const std::string&) {});
+    MeasureOptions options;
+    options.observers = {&step_log};
+    options.interrupted = [&watcher] { return watcher.requested(); };
+    const std::unique_ptr<Backend> own = choose_backend(job, simulated, std::nullopt);
+    const std::unique_ptr<Backend> backend =
+        prepare(*own, job, generate_dataset, [](const std::string&) {});
     watcher.set_graceful(true);
-    RankRecord record = session.follow();
+    RankRecord record = follow_job(job, *backend, ranks_.group().place(), options);
     watcher.set_graceful(false);
     if (nccl_log_) record.transport = parse_nccl_log(nccl_log_->read());
     ranks_.tell(record);

@@ -5,15 +5,17 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "cli/measuring_session.h"
-#include "sftbench/launch/interrupt.h"
+#include "cli/backend_options.h"
 #include "sftbench/cluster/launched_ranks.h"
 #include "sftbench/cluster/launcher_environment.h"
 #include "sftbench/cluster/nccl_log.h"
+#include "sftbench/launch/interrupt.h"
+#include "sftbench/launch/measure_job.h"
 
 namespace sftbench {
 
@@ -50,9 +52,10 @@ class LaunchedRun {
   // What has ended the ranks, as far as it is known, from any thread.
   std::optional<ErrorClass> failure() const;
 
-  // Collective: dataset, network and engine stand on every rank. RunError on all of them.
-  void prepare(MeasuringSession& session, const TrainingJob& job, bool generate_dataset,
-               const std::function<void(const std::string&)>& announce);
+  // Collective: prepares dataset, network and engine on every rank. Throws RunError on all of them.
+  // Returns the backend that trains with `own` in the group of the ranks.
+  std::unique_ptr<Backend> prepare(Backend& own, const TrainingJob& job, bool generate_dataset,
+                                   const std::function<void(const std::string&)>& announce);
 
   // Rank 0, after training: how the ranks' data went between the nodes, and what was warned of.
   void put_transport(const TrainingJob& job, Measurement& measurement);
@@ -60,7 +63,7 @@ class LaunchedRun {
   // Another rank's whole run, and its exit status. Its log stands beside rank 0's.
   int follow(InterruptWatcher& watcher, const TrainingJob& job,
              const std::optional<ErrorClass>& ending, bool generate_dataset,
-             const BackendChoice& backend, const FollowerLog& log);
+             const SimulatedRun& simulated, const FollowerLog& log);
 
   // The last: all end with rank 0's exit status, but for those that know that they have failed.
   int leave(int exit_status) { return ranks_.leave(exit_status); }

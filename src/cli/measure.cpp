@@ -1,4 +1,4 @@
-#include "sftbench/cli/measure.h"
+#include "cli/measure.h"
 
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
@@ -6,57 +6,61 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 
+#include "cli/backend_options.h"
 #include "cli/child_side.h"
-#include "cli/measuring_session.h"
 #include "cli/run_log.h"
+#include "sftbench/base/build_info.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/cli/app.h"
-#include "sftbench/base/build_info.h"
 #include "sftbench/launch/child_reply.h"
 #include "sftbench/launch/child_request.h"
+#include "sftbench/launch/measure_job.h"
 
 namespace sftbench {
 namespace {
 
-Measurement measure(const ChildRequest& request, const RunLog& log) {
-  HeartbeatSender heartbeats(request.heartbeat_fd);
-  StepLog step_log(log);
-  MeasuringSession session(request.job,
-                           {request.backend, request.simulate, request.sample, request.attempt});
-  session.settings().observers = {&step_log, &heartbeats};
-  session.settings().command = request.command;
-  session.settings().log = request.final_log;
-  session.settings().begun = [&](const Measurement& begun) {
-    send_begun(request.result_fd, begun);
-    if (!session.starts_ranks()) limit_memory(request.host_memory_bytes);
-    heartbeats.phase("preparing");
-  };
-  session.ranked().log = request.log;
-  session.ranked().final_log = request.final_log;
-  session.ranked().host_memory_bytes = request.host_memory_bytes;
+RankedSpec ranked_spec(const ChildRequest& request, HeartbeatSender& heartbeats) {
+  RankedSpec spec;
+  spec.log = request.log;
+  spec.final_log = request.final_log;
+  spec.host_memory_bytes = request.host_memory_bytes;
   // The parent takes the end of this pipe for the end of all that this measurement consists of.
-  session.ranked().inherited_fds = {request.heartbeat_fd};
-  session.ranked().on_rank_step = [&](int rank, int64_t step) { heartbeats.rank_step(rank, step); };
-  session.ranked().on_whereabouts = [&](const std::vector<std::string>& whereabouts) {
+  spec.inherited_fds = {request.heartbeat_fd};
+  spec.on_rank_step = [&](int rank, int64_t step) { heartbeats.rank_step(rank, step); };
+  spec.on_whereabouts = [&](const std::vector<std::string>& whereabouts) {
     heartbeats.whereabouts(whereabouts);
   };
-  const auto logged = [&log](Measurement measurement) {
-    if (const auto& reason = measurement.reason)
-      log.line("error", reason_text(reason->code, reason->message, reason->evidence));
-    return measurement;
-  };
+  return spec;
+}
+
+Measurement measure_request(const ChildRequest& request, const RunLog& log) {
+  const TrainingJob& job = request.job;
+  HeartbeatSender heartbeats(request.heartbeat_fd);
+  StepLog step_log(log);
+  const std::unique_ptr<Backend> backend = choose_backend(
+      job, {request.simulate, request.sample, request.attempt}, ranked_spec(request, heartbeats));
+  const MeasureOptions options = {
+      .command = request.command,
+      .log = request.final_log,
+      .observers = {&step_log, &heartbeats},
+      .begun = [&](const Measurement& begun) {
+        send_begun(request.result_fd, begun);
+        if (!backend->starts_ranks()) limit_memory(request.host_memory_bytes);
+        heartbeats.phase("preparing");
+      }};
   try {
     if (request.generate_dataset) heartbeats.phase("dataset");
-    session.prepare(request.generate_dataset,
-                    [](const std::string& line) { spdlog::info("{}", line); });
+    prepare_job(job, *backend, request.generate_dataset,
+                [](const std::string& line) { spdlog::info("{}", line); });
   } catch (const std::exception& error) {
-    return logged(session.ended(classify_exception(error, request.job)));
+    return ended_measurement(job, classify_exception(error, job), options, backend->nvml());
   }
   heartbeats.phase("engine");
-  spdlog::info("measuring {} with {}", request.job.entity_id, request.job.experiment_id);
-  return logged(session.train());
+  spdlog::info("measuring {} with {}", job.entity_id, job.experiment_id);
+  return measure_job(job, *backend, options);
 }
 
 }  // namespace
@@ -74,7 +78,11 @@ int measure_for_parent() {
     end_with_parent(request.heartbeat_fd);
     prefer_to_be_killed();
     pin_to_cores(request.cpus);
-    send_result(request.result_fd, measure(request, log));
+    const Measurement measurement = measure_request(request, log);
+    if (const auto& reason = measurement.reason) {
+      log.line("error", reason_text(reason->code, reason->message, reason->evidence));
+    }
+    send_result(request.result_fd, measurement);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "sftbench %s is what a sweep starts for each measurement: %s\n",
                  kMeasureCommand, error.what());

@@ -1,4 +1,4 @@
-#include "sftbench/cli/models.h"
+#include "cli/models.h"
 
 #include <algorithm>
 #include <iostream>

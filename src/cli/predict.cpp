@@ -1,4 +1,4 @@
-#include "sftbench/cli/predict.h"
+#include "cli/predict.h"
 
 #include <spdlog/spdlog.h>
 
@@ -10,10 +10,10 @@
 #include "cli/definition_list.h"
 #include "cli/number_checks.h"
 #include "cli/record.h"
+#include "cli/selection.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/catalog/catalog.h"
-#include "sftbench/cli/selection.h"
 #include "sftbench/plan/cost_model.h"
 #include "sftbench/plan/machine_catalog.h"
 #include "sftbench/results/table.h"

@@ -1,4 +1,4 @@
-#include "sftbench/cli/progress.h"
+#include "cli/progress.h"
 
 #include <unistd.h>
 

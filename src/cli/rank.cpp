@@ -1,4 +1,4 @@
-#include "sftbench/cli/rank.h"
+#include "cli/rank.h"
 
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
@@ -14,13 +14,14 @@
 #include <thread>
 
 #include "cli/child_side.h"
-#include "cli/measuring_session.h"
 #include "cli/run_log.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/cli/app.h"
 #include "sftbench/launch/engine_library.h"
 #include "sftbench/launch/rank_reply.h"
 #include "sftbench/launch/rank_request.h"
+#include "sftbench/plan/classify_error.h"
+#include "sftbench/results/measurement.h"
 
 namespace sftbench {
 namespace {
@@ -69,14 +70,14 @@ class WhereaboutsTeller {
   std::thread thread_;
 };
 
-void train(const RankRequest& request, RankGroup& group, const RunLog& log, RankReply& reply) {
+void train_rank(const RankRequest& request, RankGroup& group, const RunLog& log, RankReply& reply) {
   const std::unique_ptr<Engine> engine = load_engine();
   reply.environment(engine->environment());
   limit_memory(request.host_memory_bytes);
   StepLog step_log(log);
   std::optional<WhereaboutsTeller> teller;
   if (group.rank() == 0) teller.emplace(group, reply);
-  engine->train(request.job, group, {&step_log, &reply}, [] { return asked_to_end.load(); });
+  engine->train_job(request.job, group, {&step_log, &reply}, [] { return asked_to_end.load(); });
   group.leave();
   reply.environment(engine->environment());
 }
@@ -98,7 +99,7 @@ void take_part(const RankRequest& request, const RunLog& log, RankReply& reply) 
     fail(group->fail(failure_of(error, request.place.rank)));
   };
   try {
-    train(request, *group, log, reply);
+    train_rank(request, *group, log, reply);
     reply.done();
   } catch (const std::exception& error) {
     end_all(classify_exception(error, request.job));

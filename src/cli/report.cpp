@@ -1,4 +1,4 @@
-#include "sftbench/cli/report.h"
+#include "cli/report.h"
 
 #include <spdlog/spdlog.h>
 

@@ -1,4 +1,4 @@
-#include "sftbench/cli/run.h"
+#include "cli/run.h"
 
 #include <spdlog/sinks/sink.h>
 #include <spdlog/spdlog.h>
@@ -6,201 +6,123 @@
 
 #include <iostream>
 #include <memory>
-#include <mutex>
 #include <optional>
 
 #include "cli/launched_run.h"
-#include "cli/measuring_session.h"
 #include "cli/number_checks.h"
 #include "cli/repeat_command.h"
 #include "cli/result_place.h"
-#include "cli/run_log.h"
+#include "cli/result_teller.h"
 #include "cli/run_plan.h"
+#include "cli/run_view.h"
 #include "cli/series_view.h"
+#include "sftbench/base/build_info.h"
 #include "sftbench/base/error.h"
-#include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/cli/app.h"
-#include "sftbench/cli/progress.h"
-#include "sftbench/base/build_info.h"
 #include "sftbench/launch/interrupt.h"
+#include "sftbench/launch/measure_job.h"
 #include "sftbench/results/store.h"
 
 namespace sftbench {
 namespace {
 
-BackendChoice backend_of(const RunArguments& arguments, const TrainingJob& job, int sample = 1) {
-  return {job.inputs.value("backend", kBackendLibtorch), arguments.backend.simulate, sample};
+// What one measurement is made of, made in this order. `plan` and `watcher` must outlive it.
+struct RunParts {
+  // Throws InputError, or KeyBusy when another process measures the key. `one_of_ranks`: a launcher
+  // started the ranks.
+  RunParts(const RunArguments& run_arguments, const CommonOptions& common, const RunPlan& run_plan,
+           OutputFormat format, bool one_of_ranks, InterruptWatcher& interrupts)
+      : arguments(run_arguments),
+        plan(run_plan),
+        watcher(interrupts),
+        shows_progress(!common.no_progress && spdlog::should_log(spdlog::level::info)),
+        place(arguments.output, plan.job, watcher),
+        backend(choose_backend(plan.job, {arguments.backend.simulate, place.sample()},
+                               one_of_ranks ? std::nullopt : std::optional(ranked()))),
+        teller(place, watcher, format) {}
+
+  RankedSpec ranked() const {
+    RankedSpec spec;
+    spec.log = place.growing_log();
+    spec.final_log = place.log().string();
+    spec.inherited_fds = {place.lock_fd()};
+    return spec;
+  }
+
+  const RunArguments& arguments;
+  const RunPlan& plan;
+  InterruptWatcher& watcher;
+  const bool shows_progress;
+  const std::string command = repeat_command();
+  ResultPlace place;
+  const std::unique_ptr<Backend> backend;
+  ResultTeller teller;
+};
+
+// Before anything is measured: devices, dataset and, of a launcher's ranks, their network and
+// engine. Returns the backend that trains in the launcher's group.
+std::unique_ptr<Backend> prepare(const RunParts& parts, LaunchedRun* launched) {
+  const auto announce = [](const std::string& line) { spdlog::info("{}", line); };
+  const RunPlan& plan = parts.plan;
+  if (const auto warning = parts.backend->memory_warning()) spdlog::warn("{}", *warning);
+  if (launched != nullptr) {
+    return launched->prepare(*parts.backend, plan.job, plan.generate_dataset, announce);
+  }
+  prepare_job(plan.job, *parts.backend, plan.generate_dataset, announce);
+  return nullptr;
 }
 
-// A measurement with its files, log and progress.
-class Session {
- public:
-  Session(const RunArguments& arguments, const CommonOptions& common, InterruptWatcher& watcher,
-          RunPlan plan)
-      : arguments_(arguments),
-        common_(common),
-        watcher_(watcher),
-        plan_(std::move(plan)),
-        place_(arguments.output, plan_.job, watcher),
-        measuring_(plan_.job, backend_of(arguments, plan_.job, place_.sample())) {
-    measuring_.settings().command = repeat_command();
-    measuring_.settings().interrupted = [this] { return watcher_.requested(); };
+// This process leads ranks that an outside launcher started. Should one of them fail, the launcher
+// may ask this process to end before it has told so: it tells nevertheless.
+void tell_whatever_happens(RunParts& parts, const LaunchedRun& launched, const std::string& log) {
+  parts.watcher.set_last_words({[&launched] { return launched.failure().has_value(); },
+                                [&parts, &launched, log] {
+                                  return parts.teller.tell_at_the_end(
+                                      ended_measurement(parts.plan.job, *launched.failure(),
+                                                        {.command = parts.command, .log = log},
+                                                        parts.backend->nvml()));
+                                }});
+  parts.watcher.set_graceful(true);
+}
+
+void remove_logs_when_interrupted(const RunParts& parts, const Backend& backend) {
+  const std::filesystem::path log = parts.place.growing_log();
+  parts.watcher.remove_when_interrupted(log);
+  if (!backend.starts_ranks()) return;
+  for (int rank = 0; rank < parts.plan.job.device.ranks; ++rank) {
+    parts.watcher.remove_when_interrupted(log_of_rank(log, rank));
   }
+}
 
-  // This process leads ranks that an outside launcher started, and all foresee this ending. Should
-  // one of them fail, the launcher may ask this process to end before it has told so: it is told
-  // nevertheless.
-  void lead(LaunchedRun* launched, const std::optional<ErrorClass>& ending, OutputFormat format) {
-    launched_ = launched;
-    plan_.ending = ending;
-    if (launched == nullptr) return;
-    measuring_.settings().interrupted = [this] {
-      return watcher_.requested() && !launched_->failure();
-    };
-    watcher_.set_last_words({[launched] { return launched->failure().has_value(); },
-                             [this, format] {
-                               const int status =
-                                   tell(measuring_.ended(*launched_->failure()), format);
-                               place_.give_back();
-                               return status;
-                             }});
-    watcher_.set_graceful(true);
-  }
-
-  ~Session() { watcher_.set_last_words({}); }
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-
-  // Throws RunInterrupted.
-  Measurement measure() {
-    if (plan_.ending) return measuring_.ended(*plan_.ending);
-    const auto announce = [](const std::string& line) { spdlog::info("{}", line); };
-    if (const auto warning = measuring_.memory_warning()) spdlog::warn("{}", *warning);
-    try {
-      if (launched_ != nullptr) {
-        launched_->prepare(measuring_, plan_.job, plan_.generate_dataset, announce);
-      } else {
-        measuring_.prepare(plan_.generate_dataset, announce);
-      }
-    } catch (const RunError& error) {
-      return measuring_.ended(classify_exception(error, plan_.job));
-    }
-    return plan_.job.runs > 1 ? train_in_children() : train();
-  }
-
-  // Writes and prints it, once, whichever thread is the first. The exit status.
-  int tell(const Measurement& measurement, OutputFormat format) {
-    const std::lock_guard lock(told_mutex_);
-    if (told_) return *told_;
-    if (const auto& reason = measurement.reason; reason && format != OutputFormat::kTable) {
-      spdlog::error("{}", reason_text(reason->code, reason->message, reason->evidence));
-    }
-    // Kept before it is printed: who reads the standard output may be gone.
-    const std::optional<ResultPlace::Kept> kept = keep(measurement);
-    const std::string text = render(measurement, format);
-    const size_t columns = format == OutputFormat::kTable ? terminal_columns(STDOUT_FILENO) : 0;
-    std::cout << wrapped(text, columns) << std::flush;
-    if (kept) kept->tell();
-    told_ = kept && !kept->lost ? exit_code(measurement.status) : kFailedExitCode;
-    return *told_;
-  }
-
-  void discard() { watcher_.remove_files(); }
-
- private:
-  // Nothing when the measurement cannot be written: nothing of it is left then.
-  std::optional<ResultPlace::Kept> keep(const Measurement& measurement) {
-    try {
-      return place_.write(measurement);
-    } catch (const InputError& error) {
-      discard();
-      spdlog::error("{}; the measurement is printed, but not kept", error.what());
-      return std::nullopt;
-    }
-  }
-
-  Measurement train() {
-    const std::filesystem::path log_path = place_.growing_log();
-    watcher_.remove_when_interrupted(log_path);
-    const RunLog log(log_path);
-    StepLog step_log(log);
-    RunSettings& settings = measuring_.settings();
-    settings.log = place_.log().string();
-    settings.observers = {&step_log};
-    measuring_.ranked().log = log_path;
-    measuring_.ranked().final_log = settings.log;
-    measuring_.ranked().inherited_fds = {place_.lock_fd()};
-    for (int rank = 0; measuring_.starts_ranks() && rank < plan_.job.device.ranks; ++rank) {
-      watcher_.remove_when_interrupted(log_of_rank(log_path, rank));
-    }
-    std::optional<Progress> progress;
-    std::optional<ClearsProgress> clears_progress;
-    if (shows_progress()) {
-      progress.emplace(std::cerr, ::isatty(STDERR_FILENO) != 0, plan_.job, settings.peak);
-      clears_progress.emplace(*progress);
-      settings.observers = {&*clears_progress, &step_log, &*progress};
-    }
-    spdlog::info("measuring {} with {}", plan_.job.entity_id, plan_.job.experiment_id);
-    if (progress) {
-      progress->phase(measuring_.starts_ranks()
-                          ? "starting " + std::to_string(plan_.job.device.ranks) + " ranks"
-                          : "starting the engine");
-    }
-    watcher_.set_graceful(true);
-    Measurement measurement = measuring_.train();
-    if (settings.interrupted()) throw RunInterrupted();
-    if (launched_ == nullptr) watcher_.set_graceful(false);
-    if (launched_ != nullptr) launched_->put_transport(plan_.job, measurement);
-    if (measurement.reason) {
-      log.line("error", reason_text(measurement.reason->code, measurement.reason->message,
-                                    measurement.reason->evidence));
-    }
-    return measurement;
-  }
-
-  // Several runs, each in a process of its own: whatever ends one does not end the others.
-  Measurement train_in_children() {
-    ChildSpec spec;
-    spec.job = plan_.job;
-    spec.command = measuring_.settings().command;
-    spec.backend = plan_.job.inputs.value("backend", kBackendLibtorch);
-    spec.simulate = arguments_.backend.simulate;
-    spec.sample = place_.sample();
-    spec.log = place_.growing_log();
-    spec.final_log = place_.log().string();
-    spec.inherited_fds = {place_.lock_fd()};
-    spec.timeout_s = arguments_.timeout_s;
-    spec.stall_timeout_s = arguments_.stall_timeout_s;
-    watcher_.remove_when_interrupted(spec.log);
-    watcher_.remove_when_interrupted(log_of_run(spec.log));
-    spdlog::info("measuring {} with {}, {} runs", plan_.job.entity_id, plan_.job.experiment_id,
-                 plan_.job.runs);
-    const SeriesDisplay display = !shows_progress()              ? SeriesDisplay::kNothing
-                                  : ::isatty(STDERR_FILENO) != 0 ? SeriesDisplay::kTerminal
-                                                                 : SeriesDisplay::kLines;
-    watcher_.set_graceful(true);
-    Measurement measurement = measure_series(std::move(spec), std::cerr, display,
-                                             [this] { return watcher_.requested(); });
-    watcher_.set_graceful(false);
-    if (watcher_.requested()) throw RunInterrupted();
-    return measurement;
-  }
-
-  bool shows_progress() const {
-    return !common_.no_progress && spdlog::should_log(spdlog::level::info);
-  }
-
-  const RunArguments& arguments_;
-  const CommonOptions& common_;
-  InterruptWatcher& watcher_;
-  RunPlan plan_;
-  ResultPlace place_;
-  MeasuringSession measuring_;
-  LaunchedRun* launched_ = nullptr;
-  std::mutex told_mutex_;
-  std::optional<int> told_;  // the exit status
-};
+// Several runs, each in a process of its own: whatever ends one does not end the others. Throws
+// RunInterrupted.
+Measurement measure_in_children(const RunParts& parts) {
+  InterruptWatcher& watcher = parts.watcher;
+  const TrainingJob& job = parts.plan.job;
+  ChildSpec spec;
+  spec.job = job;
+  spec.command = parts.command;
+  spec.simulate = parts.arguments.backend.simulate;
+  spec.sample = parts.place.sample();
+  spec.log = parts.place.growing_log();
+  spec.final_log = parts.place.log().string();
+  spec.inherited_fds = {parts.place.lock_fd()};
+  spec.timeout_s = parts.arguments.timeout_s;
+  spec.stall_timeout_s = parts.arguments.stall_timeout_s;
+  watcher.remove_when_interrupted(spec.log);
+  watcher.remove_when_interrupted(log_of_run(spec.log));
+  spdlog::info("measuring {} with {}, {} runs", job.entity_id, job.experiment_id, job.runs);
+  const SeriesDisplay display = !parts.shows_progress          ? SeriesDisplay::kNothing
+                                : ::isatty(STDERR_FILENO) != 0 ? SeriesDisplay::kTerminal
+                                                               : SeriesDisplay::kLines;
+  watcher.set_graceful(true);
+  Measurement measurement = measure_series(std::move(spec), std::cerr, display,
+                                           [&watcher] { return watcher.requested(); });
+  watcher.set_graceful(false);
+  if (watcher.requested()) throw RunInterrupted();
+  return measurement;
+}
 
 void warn_of_what_has_no_effect(const RunArguments& arguments, const TrainingJob& job) {
   if (const std::string unfit = unfit_for_measuring(); !unfit.empty()) {
@@ -212,16 +134,52 @@ void warn_of_what_has_no_effect(const RunArguments& arguments, const TrainingJob
   }
 }
 
-// The exit status.
-int measure_and_keep(Session& session, OutputFormat format) {
+// Measures, writes and prints. `ending` is known already, if there is one; `launched` is null
+// unless this process leads ranks that a launcher started. Returns the exit status.
+int measure_and_keep(RunParts& parts, std::optional<ErrorClass> ending, LaunchedRun* launched) {
+  const TrainingJob& job = parts.plan.job;
+  InterruptWatcher& watcher = parts.watcher;
+  const MeasureOptions without_log = {.command = parts.command};
+  if (launched != nullptr) tell_whatever_happens(parts, *launched, {});
   try {
-    return session.tell(session.measure(), format);
+    std::unique_ptr<Backend> in_group;
+    try {
+      if (!ending) in_group = prepare(parts, launched);
+    } catch (const RunError& error) {
+      ending = classify_exception(error, job);
+    }
+    if (ending) {
+      return parts.teller.tell(ended_measurement(job, *ending, without_log, parts.backend->nvml()));
+    }
+    if (job.runs > 1) return parts.teller.tell(measure_in_children(parts));
+
+    Backend& backend = in_group ? *in_group : *parts.backend;
+    remove_logs_when_interrupted(parts, backend);
+    std::optional<RunView> view(std::in_place, job, backend, parts.place.growing_log(),
+                                parts.shows_progress);
+    const MeasureOptions options = {.command = parts.command,
+                                    .log = parts.place.log().string(),
+                                    .observers = view->observers(),
+                                    .interrupted = [&] {
+                                      return watcher.requested() &&
+                                             (launched == nullptr || !launched->failure());
+                                    }};
+    if (launched != nullptr) tell_whatever_happens(parts, *launched, options.log);
+    view->begin();
+    watcher.set_graceful(true);
+    Measurement measurement = measure_job(job, backend, options);
+    if (options.interrupted()) throw RunInterrupted();
+    if (launched == nullptr) watcher.set_graceful(false);
+    if (launched != nullptr) launched->put_transport(job, measurement);
+    view->end(measurement);
+    view.reset();
+    return parts.teller.tell(measurement);
   } catch (const RunInterrupted&) {
-    session.discard();
+    watcher.remove_files();
     spdlog::error("interrupted; nothing was kept");
     return kInterruptedExitCode;
   } catch (const InputError&) {
-    session.discard();
+    watcher.remove_files();
     throw;
   }
 }
@@ -242,17 +200,16 @@ int run_launched(const RunArguments& arguments, const CommonOptions& common,
   if (!leads) spdlog::default_logger()->sinks().front()->set_level(spdlog::level::off);
   if (arguments.dry_run) return leads ? print_job(make_run_plan(arguments)) : 0;
   InterruptWatcher watcher;
-  OutputFormat format{};
   RunPlan plan;
   std::optional<LaunchedRun> launched;
-  std::optional<Session> session;
+  std::optional<RunParts> parts;
   try {
-    format = output_format(arguments.format);
+    const OutputFormat format = output_format(arguments.format);
     check_backend(arguments.backend);
     plan = plan_for_place(arguments, place);
     if (leads) {
       warn_of_what_has_no_effect(arguments, plan.job);
-      session.emplace(arguments, common, watcher, plan);
+      parts.emplace(arguments, common, plan, format, /*one_of_ranks=*/true, watcher);
     }
   } catch (const KeyBusy& error) {
     decline(place, error);
@@ -260,9 +217,10 @@ int run_launched(const RunArguments& arguments, const CommonOptions& common,
   } catch (const InputError& error) {
     return decline(place, error);
   }
+  std::optional<ErrorClass> ending = plan.ending;
   try {
     launched.emplace(place, plan.job);
-    plan.ending = launched->agree(plan.job, plan.ending);
+    ending = launched->agree(plan.job, plan.ending);
   } catch (const InputError& error) {
     if (leads) return report(error);
     let_rank0_speak();
@@ -270,11 +228,10 @@ int run_launched(const RunArguments& arguments, const CommonOptions& common,
   } catch (const RunError& error) {
     if (!leads) let_rank0_speak();
     if (!leads) throw;
-    plan.ending = classify_exception(error, plan.job);
+    ending = classify_exception(error, plan.job);
   }
   if (leads) {
-    session->lead(launched ? &*launched : nullptr, plan.ending, format);
-    const int status = measure_and_keep(*session, format);
+    const int status = measure_and_keep(*parts, ending, launched ? &*launched : nullptr);
     watcher.set_done();  // a launcher may end all ranks as soon as the first has left
     return launched ? launched->leave(status) : status;
   }
@@ -283,8 +240,8 @@ int run_launched(const RunArguments& arguments, const CommonOptions& common,
   const FollowerLog log = {
       log_of_rank(store.growing_log_path(plan.job.experiment, key), place.rank),
       log_of_rank(store.log_path(plan.job.experiment, key), place.rank)};
-  return launched->follow(watcher, plan.job, plan.ending, plan.generate_dataset,
-                          backend_of(arguments, plan.job), log);
+  return launched->follow(watcher, plan.job, ending, plan.generate_dataset,
+                          {arguments.backend.simulate}, log);
 }
 
 int run(const RunArguments& arguments, const CommonOptions& common) {
@@ -292,12 +249,12 @@ int run(const RunArguments& arguments, const CommonOptions& common) {
     return run_launched(arguments, common, *place);
   const OutputFormat format = output_format(arguments.format);
   check_backend(arguments.backend);
-  RunPlan plan = make_run_plan(arguments);
+  const RunPlan plan = make_run_plan(arguments);
   if (arguments.dry_run) return print_job(plan);
   warn_of_what_has_no_effect(arguments, plan.job);
   InterruptWatcher watcher;  // before all that starts threads
-  Session session(arguments, common, watcher, std::move(plan));
-  return measure_and_keep(session, format);
+  RunParts parts(arguments, common, plan, format, /*one_of_ranks=*/false, watcher);
+  return measure_and_keep(parts, plan.ending, nullptr);
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <iostream>
 #include <memory>
 
-#include "cli/measuring_session.h"
 #include "cli/number_checks.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
@@ -42,6 +41,7 @@ RunPlan plan_from_space(const RunArguments& arguments) {
   plan.job.entity_id = request.entity_id;
   plan.job.entity = request.entity;
   plan.job.inputs = effective_inputs(request, options);
+  plan.job.backend = options.backend;
   const std::vector<Violation> violations = validate(request.inputs, catalog.models);
   for (const Violation& violation : violations) {
     spdlog::warn("{}: {}", to_string(violation.code), violation.message);
@@ -74,7 +74,7 @@ RunPlan plan_from_job(const RunArguments& arguments) {
                  join(file.edited));
   }
   const std::string& asked = arguments.backend.backend;
-  const std::string made_for = plan.job.inputs.value("backend", kBackendLibtorch);
+  const std::string& made_for = plan.job.backend;
   if (!asked.empty() && asked != made_for) {
     throw InputError({{{},
                        0,
@@ -109,7 +109,7 @@ void require_folder_of(const std::string& trace) {
 
 // A job may be printed for another machine: what `sweep --dry-run` says of this one is a note here.
 void note_what_is_not_here(const TrainingJob& job) {
-  if (job.inputs.value("backend", kBackendLibtorch) == kBackendSimulate) return;
+  if (job.backend == kBackendSimulate) return;
   std::string no_nvml;
   const std::unique_ptr<Nvml> nvml = Nvml::load(&no_nvml);
   try {

@@ -7,7 +7,7 @@
 
 #include "cli/backend_options.h"
 #include "cli/save_options.h"
-#include "sftbench/cli/selection.h"
+#include "cli/selection.h"
 #include "sftbench/plan/classify_error.h"
 #include "sftbench/plan/training_job.h"
 

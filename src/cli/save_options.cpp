@@ -148,7 +148,7 @@ void check_checkpoint_folder(const SavePlan& plan, Findings& findings) {
 }
 
 void check_sense(const TrainingJob& job, Findings& findings) {
-  if (job.inputs.value("backend", kBackendLibtorch) == kBackendSimulate) {
+  if (job.backend == kBackendSimulate) {
     findings.add("--backend", "simulate trains nothing that could be saved or resumed",
                  "--backend libtorch with --save-model-dir, --checkpoint-dir and "
                  "--resume-from-checkpoint");

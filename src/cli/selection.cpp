@@ -1,4 +1,4 @@
-#include "sftbench/cli/selection.h"
+#include "cli/selection.h"
 
 #include <algorithm>
 #include <charconv>

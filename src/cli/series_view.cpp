@@ -9,9 +9,9 @@
 #include <ostream>
 #include <utility>
 
+#include "cli/progress.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/terminal_text.h"
-#include "sftbench/cli/progress.h"
 
 namespace sftbench {
 namespace {

@@ -1,4 +1,4 @@
-#include "sftbench/cli/sweep.h"
+#include "cli/sweep.h"
 
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -12,13 +12,13 @@
 #include "cli/backend_options.h"
 #include "cli/launched_run.h"
 #include "cli/number_checks.h"
+#include "cli/progress.h"
+#include "cli/selection.h"
 #include "cli/sweep_view.h"
+#include "sftbench/base/build_info.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
-#include "sftbench/cli/progress.h"
-#include "sftbench/cli/selection.h"
-#include "sftbench/base/build_info.h"
 #include "sftbench/launch/cores.h"
 #include "sftbench/launch/interrupt.h"
 #include "sftbench/launch/memory_preflight.h"
@@ -34,7 +34,7 @@ namespace {
 struct SweepArguments {
   Selection selection;
   BackendOptions backend;
-  SweepOptions options;  // its backend and simulate are set from `backend`
+  SweepOptions options;  // its simulate is set from `backend`
   std::string operation_path;
   std::optional<uint64_t> seed;
   std::string jobs;                    // empty: the operation says
@@ -219,12 +219,11 @@ class Campaign {
   static SweepOptions sweeping(const SweepArguments& arguments, const Operation& operation,
                                const Nvml* nvml) {
     SweepOptions options = arguments.options;
-    options.backend = arguments.backend.name();
     options.simulate = arguments.backend.simulate;
     options.max_retries = arguments.max_retries.value_or(operation.max_retries);
     options.single_measurement = operation.single_measurement;
     options.command = [&arguments](const Cell& cell) { return run_command(arguments, cell); };
-    if (options.backend == kBackendSimulate) return options;
+    if (arguments.backend.name() == kBackendSimulate) return options;
     options.preflight = [nvml, limit = options.host_memory_bytes](const TrainingJob& job,
                                                                   const Share& share) {
       return memory_warning(job, memory_room(job, nvml, limit, share.gpus));

@@ -10,10 +10,10 @@
 #include <ostream>
 #include <utility>
 
+#include "cli/progress.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
-#include "sftbench/cli/progress.h"
 #include "sftbench/measure/measured_properties.h"
 #include "sftbench/results/table.h"
 

@@ -1,4 +1,4 @@
-#include "sftbench/cli/weights.h"
+#include "cli/weights.h"
 
 #include <signal.h>
 #include <spdlog/spdlog.h>
@@ -15,10 +15,10 @@
 
 #include "cli/fetch_view.h"
 #include "cli/number_checks.h"
+#include "cli/progress.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
-#include "sftbench/cli/progress.h"
 #include "sftbench/huggingface/cache.h"
 #include "sftbench/huggingface/check.h"
 #include "sftbench/huggingface/endpoint.h"

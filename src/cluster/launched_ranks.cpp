@@ -89,12 +89,11 @@ class EngineInGroup : public Engine {
  public:
   EngineInGroup(Engine& engine, LaunchedRanks& ranks) : engine_(engine), ranks_(ranks) {}
 
-  using Engine::train;
-  void train(const TrainingJob& job, RankGroup& /*alone*/,
-             const std::vector<TrainObserver*>& observers,
-             const std::function<bool()>& interrupted) override {
+  void train_job(const TrainingJob& job, RankGroup& /*alone*/,
+                 const std::vector<TrainObserver*>& observers,
+                 const std::function<bool()>& interrupted) override {
     ranks_.together(
-        job, [&] { engine_.train(job, ranks_.group(), observers, interrupted); }, interrupted);
+        job, [&] { engine_.train_job(job, ranks_.group(), observers, interrupted); }, interrupted);
   }
 
   Json environment() const override { return engine_.environment(); }

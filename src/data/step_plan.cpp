@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstddef>
 
+#include "data/epoch_order.h"
 #include "sftbench/base/error.h"
-#include "sftbench/data/epoch_order.h"
 
 namespace sftbench {
 namespace {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "data/generator_options.h"
+#include "data/vision_image.h"
 #include "sftbench/base/file.h"
-#include "sftbench/data/vision_image.h"
 
 namespace sftbench {
 namespace {

@@ -1,4 +1,4 @@
-#include "sftbench/data/vision_image.h"
+#include "data/vision_image.h"
 
 #include <turbojpeg.h>
 

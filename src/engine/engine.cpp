@@ -4,7 +4,7 @@
 
 #include "engine/environment.h"
 #include "engine/rank_account.h"
-#include "engine/train.h"
+#include "engine/train_steps.h"
 #include "engine/training_run.h"
 #include "sftbench/engine/make_engine.h"
 #include "sftbench/plan/classify_error.h"
@@ -14,22 +14,20 @@ namespace {
 
 class TorchEngine : public Engine {
  public:
-  void train(const TrainingJob& job, RankGroup& group, const std::vector<TrainObserver*>& observers,
-             const std::function<bool()>& interrupted) override {
+  void train_job(const TrainingJob& job, RankGroup& group,
+                 const std::vector<TrainObserver*>& observers,
+                 const std::function<bool()>& interrupted) override {
     // It lives until all ranks know of an error: what it waits for as it ends may be theirs.
     std::optional<TrainingRun> run;
-    const auto train_rank = [&] {
+    try {
       {
         LoadWatch watch(observers);  // says no more once training begins
         run.emplace(prepare_run(job, group, watch));
       }
-      sftbench::train(*run, group, observers, interrupted);
+      train_steps(*run, group, observers, interrupted);
       if (run->timeline) write_trace(*run->timeline, group, job.trace_path);
-    };
-    if (group.world_size() == 1) return train_rank();
-    try {
-      train_rank();
     } catch (const std::exception& error) {
+      if (group.world_size() == 1) throw;
       const ErrorClass found = classify_exception(error, job);
       const RankFailure agreed =
           group.fail({group.rank(), found.code, found.message, found.evidence, interrupted()});

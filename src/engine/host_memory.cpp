@@ -1,4 +1,4 @@
-#include "sftbench/engine/host_memory.h"
+#include "engine/host_memory.h"
 
 #include <c10/core/CPUAllocator.h>
 #include <malloc.h>
@@ -9,8 +9,8 @@
 #include <string>
 
 #include "engine/arena.h"
-#include "ops/torch_version.h"
 #include "sftbench/base/error.h"
+#include "sftbench/ops/torch_version.h"
 
 namespace sftbench {
 namespace {

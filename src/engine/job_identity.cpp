@@ -1,8 +1,13 @@
 #include "engine/job_identity.h"
 
+#include <array>
+#include <utility>
+
 #include "sftbench/base/digest.h"
+#include "sftbench/base/fields.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/data/token_cache.h"
+#include "sftbench/plan/training_job_fields.h"
 
 namespace sftbench {
 namespace {
@@ -13,29 +18,77 @@ std::string shortened(const std::string& digest) {
   return digest.substr(0, kDigestLetters);
 }
 
-void add_tuning(Json& identity, const TrainingJob& job) {
-  identity["tuning"] = job.tuning;
-  if (job.tuning == "lora" || job.tuning == "gptq-lora") {
-    identity["lora rank"] = job.lora.rank;
-    identity["lora alpha"] = job.lora.alpha;
-    identity["lora dropout"] = job.lora.dropout;
-    identity["lora target_modules"] = job.lora.target_modules;
+// Takes the fields that have to be the same, by the names of their tags.
+class SameFields {
+ public:
+  template <typename Value, typename... More>
+  void operator()(const char*, const Value& value, const OnResuming& tag, const More&...) {
+    if (tag.name != nullptr) identity_[tag.name] = value;
   }
-  if (job.tuning == "pt") identity["virtual tokens"] = job.prompt.virtual_tokens;
+
+  template <HasFields Section>
+  void operator()(const char*, Section& section) {
+    fields(*this, section);
+  }
+
+  Json take() { return std::move(identity_); }
+
+ private:
+  Json identity_ = Json::object();
+};
+
+Json same_fields(TrainingJob job) {
+  SameFields visitor;
+  fields(visitor, job);
+  return visitor.take();
 }
 
-void add_optimizer(Json& identity, const OptimizerPlan& plan) {
-  identity["optimizer"] = plan.name;
-  identity["learning_rate"] = plan.learning_rate;
-  identity["weight_decay"] = plan.weight_decay;
-  identity["betas"] = plan.betas;
-  identity["epsilon"] = plan.epsilon;
-  identity["max_grad_norm"] = plan.max_grad_norm;
-  identity["lr_scheduler_type"] = plan.schedule;
-  identity["lr_scheduler_kwargs"] = plan.schedule_options;
-  identity["warmup_ratio"] = plan.warmup_ratio;
-  identity["warmup_steps"] = plan.warmup_steps;
+// Follows from several fields, or from what is in a file that a field names.
+Json derived_values(const TrainingJob& job) {
+  Json derived = {
+      {"config.json (digest)", shortened(digest(json_text(job.model.hf_config)))},
+      {"weights", job.model.weights_directory.empty() ? "random" : "files"},
+      {"the dataset's file (digest)", shortened(digest_file(job.data.path))},
+      {"the tokenizer's files (digest)",
+       shortened(tokenizer_digest(job.model.tokenizer_directory))},
+      {"entries in a step", job.batches.per_device_batch_size *
+                                job.batches.gradient_accumulation_steps * job.device.ranks},
+      {"betas", job.optimizer.betas}};
+  if (job.tuning == "lora" || job.tuning == "gptq-lora") {
+    derived["lora rank"] = job.lora.rank;
+    derived["lora alpha"] = job.lora.alpha;
+    derived["lora dropout"] = job.lora.dropout;
+    derived["lora target_modules"] = job.lora.target_modules;
+  }
+  if (job.tuning == "pt") derived["virtual tokens"] = job.prompt.virtual_tokens;
+  return derived;
 }
+
+// Checkpoints list them in this order, which their digest depends on. New ones follow.
+constexpr std::array kOrder = {"model",
+                               "config.json (digest)",
+                               "weights",
+                               "torch_dtype",
+                               "mixed precision",
+                               "seed",
+                               "dataset",
+                               "the dataset's file (digest)",
+                               "the tokenizer's files (digest)",
+                               "text field",
+                               "response template",
+                               "model_max_length",
+                               "padding",
+                               "entries in a step",
+                               "tuning",
+                               "lora rank",
+                               "lora alpha",
+                               "lora dropout",
+                               "lora target_modules",
+                               "virtual tokens",
+                               "optimizer",
+                               "learning_rate",
+                               "weight_decay",
+                               "betas"};
 
 std::string text(const Json& value) {
   return value.is_string() ? value.get<std::string>() : json_text(value);
@@ -44,25 +97,13 @@ std::string text(const Json& value) {
 }  // namespace
 
 Json identity_of(const TrainingJob& job) {
-  Json identity = {
-      {"model", job.model.name},
-      {"config.json (digest)", shortened(digest(json_text(job.model.hf_config)))},
-      {"weights", job.model.weights_directory.empty() ? "random" : "files"},
-      {"torch_dtype", job.precision.torch_dtype},
-      {"mixed precision", job.precision.autocast},
-      {"seed", job.seed},
-      {"dataset", job.data.dataset_id},
-      {"the dataset's file (digest)", shortened(digest_file(job.data.path))},
-      {"the tokenizer's files (digest)",
-       shortened(tokenizer_digest(job.model.tokenizer_directory))},
-      {"text field", job.data.text_field},
-      {"response template", job.data.response_template},
-      {"model_max_length", job.data.model_max_length},
-      {"padding", job.data.padding},
-      {"entries in a step", job.batches.per_device_batch_size *
-                                job.batches.gradient_accumulation_steps * job.device.ranks}};
-  add_tuning(identity, job);
-  add_optimizer(identity, job.optimizer);
+  Json values = same_fields(job);
+  values.update(derived_values(job));
+  Json identity = Json::object();
+  for (const char* name : kOrder) {
+    if (values.contains(name)) identity[name] = values[name];
+  }
+  identity.update(values);
   return identity;
 }
 

@@ -92,10 +92,11 @@ int64_t count_elements(const std::vector<NamedParameter>& parameters) {
   return elements;
 }
 
-// Rows that are looked up and multiplied with nothing; a tied embedding is multiplied as output
-// projection.
+// Rows that are looked up and multiplied with nothing. The vocabulary may have grown.
 int64_t count_lookup_elements(CausalLm& model) {
-  return model.config().tie_word_embeddings ? 0 : model.embedding().numel();
+  const ModelConfig& config = model.config();
+  const int64_t grown = model.embedding().numel() - config.vocab_size * config.hidden_size;
+  return shape_of(config).lookup_parameters + (config.tie_word_embeddings ? 0 : grown);
 }
 
 std::vector<TrainableTensor> trainable(const ParallelParameters& parameters) {
@@ -106,21 +107,17 @@ std::vector<TrainableTensor> trainable(const ParallelParameters& parameters) {
   return tensors;
 }
 
-void choose_optimizer(TrainingRun& run, const OptimizerPlan& plan, bool distributed) {
-  run.optimizer =
-      make_optimizer(plan.name, group_by_decay(trainable(*run.parameters), plan.weight_decay),
-                     {.betas = plan.betas, .epsilon = plan.epsilon});
-  run.schedule = schedule_of(plan, run.begin.total_steps);
-  run.learning_rate = plan.learning_rate;
-  run.max_grad_norm = plan.max_grad_norm;
-  if (run.optimizer->updates_in_backward() && distributed) {
+void require_optimizer_fits(const Optimizer& optimizer, const LossScaler& loss_scaler,
+                            const OptimizerPlan& plan, bool distributed) {
+  if (!optimizer.updates_in_backward()) return;
+  if (distributed) {
     throw RunError(ReasonCode::kUnsupported,
                    "optimizer '" + plan.name +
                        "' updates in the backward, before gradients of several ranks are summed; "
                        "one rank (without --distribute-one-rank) works, or an optimizer that "
                        "updates after it, as adamw_torch");
   }
-  if (run.optimizer->updates_in_backward() && run.loss_scaler->scale() != 1.0) {
+  if (loss_scaler.scale() != 1.0) {
     throw RunError(ReasonCode::kUnsupported,
                    "optimizer '" + plan.name +
                        "' updates in the backward, before loss scaling knows whether a gradient "
@@ -149,22 +146,35 @@ std::vector<std::string> warnings_about(const BatchSource& batches) {
   return warnings;
 }
 
-void watch_communication(TrainingRun& run) {
-  run.timeline = std::make_unique<Timeline>();
-  run.mesh->on_end(
-      [timeline = run.timeline.get()](const std::string& group, const CollectiveSpan& span) {
-        timeline->add("communication " + group,
-                      to_string(span.collective) + " " + std::to_string(span.bytes) + " bytes",
-                      span.begin_s, span.end_s);
-      });
+void append(std::vector<std::string>& texts, std::vector<std::string> more) {
+  for (std::string& text : more) texts.push_back(std::move(text));
 }
 
-void resume_run(TrainingRun& run, const TrainingJob& job, TrainedState& state) {
-  Resumed resumed = resume(job, run.begin.total_steps, state);
-  run.progress = resumed.progress;
-  run.begin.resumed_from = job.save.resume_from;
-  run.begin.resumed_step = resumed.progress.steps;
-  for (std::string& note : resumed.notes) run.begin.warnings.push_back(std::move(note));
+std::vector<std::string> warnings_about(const TrainingJob& job, const TrainingRun& run) {
+  std::vector<std::string> warnings = warnings_about(*run.batches);
+  append(warnings, notes_on(*run.optimizer, job.optimizer));
+  if (is_distributed(job)) append(warnings, notes_on_ranks(job));
+  return warnings;
+}
+
+// --- the parts of a run --------------------------------------------------------------------------
+
+std::unique_ptr<ProcessMesh> build_mesh(const TrainingJob& job, RankGroup& group,
+                                        torch::Device device) {
+  if (!is_distributed(job)) return make_local_mesh();
+  return make_process_mesh(mesh_kind(job.parallel.strategy), group, device);
+}
+
+// Null unless the job wants one.
+std::unique_ptr<Timeline> build_timeline(const TrainingJob& job, ProcessMesh& mesh) {
+  if (job.trace_path.empty()) return nullptr;
+  auto built = std::make_unique<Timeline>();
+  mesh.on_end([timeline = built.get()](const std::string& group, const CollectiveSpan& span) {
+    timeline->add("communication " + group,
+                  to_string(span.collective) + " " + std::to_string(span.bytes) + " bytes",
+                  span.begin_s, span.end_s);
+  });
+  return built;
 }
 
 struct TimedData {
@@ -172,33 +182,18 @@ struct TimedData {
   double seconds;
 };
 
-}  // namespace
+struct ModelAndData {
+  PlacedModel placed;
+  std::string compute_dtype;
+  double weights_seconds;
+  TimedData tokenized;
+};
 
-TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& watch) {
-  if (job.device.ranks != group.world_size()) {
-    throw RunError(
-        ReasonCode::kUnsupported,
-        "the job is for " + std::to_string(job.device.ranks) + " ranks, and this is " +
-            (group.world_size() == 1 ? "one process alone"
-                                     : "a group of " + std::to_string(group.world_size())));
-  }
-  TrainingRun run;
-  watch.phase(group.world_size() > 1 ? "meeting the other ranks" : "making the device ready");
-  run.device = make_training_device(job.device, group.place());
-  const torch::Device device = run.device->device();
-  run.mesh = is_distributed(job)
-                 ? make_process_mesh(mesh_kind(job.parallel.strategy), group, device)
-                 : make_local_mesh();
-  if (!job.trace_path.empty()) watch_communication(run);
-  require_precision(job.precision, device);
-  require_weights_fit(job);
-
-  // Text is tokenized while weights load: neither needs the other.
-  watch.phase("reading the tokenizer");
-  const Tokenizer tokenizer = prepare_tokenizer(job.model);
-  watch.phase("loading");
-  const std::unique_ptr<Tuning> tuning = choose_tuning(job, tokenizer);
-  std::future<TimedData> tokenised = std::async(std::launch::async, [&] {
+// Text is tokenized while weights load: neither needs the other.
+ModelAndData load(const TrainingJob& job, const Tokenizer& tokenizer, const Tuning& tuning,
+                  torch::Device device, ProcessMesh& mesh, const RankGroup& group,
+                  LoadWatch& watch) {
+  std::future<TimedData> tokenized = std::async(std::launch::async, [&] {
     const double begin_s = steady_seconds();
     TrainingData data =
         prepare_data(job, tokenizer, at::get_num_threads(), group.rank(), watch.entries());
@@ -206,42 +201,99 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
   });
   const double begin_s = steady_seconds();
   PlacedModel placed = place_model(job, choose_kernels(job.kernels), tokenizer.vocabulary_size(),
-                                   *tuning, device, *run.mesh, watch.weights());
+                                   tuning, device, mesh, watch.weights());
   watch.weights().done = watch.weights().total.load();  // norms and the padding of shards, too
-  run.model = std::move(placed.model);
-  run.model->seed_dropout(job.seed);
-  run.parameters = std::move(placed.parameters);
-  run.begin.compute_dtype = apply_precision(*run.model, job.precision, device);
-  run.begin.weights_seconds = steady_seconds() - begin_s;
-  TimedData timed = tokenised.get();
+  placed.model->seed_dropout(job.seed);
+  std::string compute_dtype = apply_precision(*placed.model, job.precision, device);
+  const double weights_seconds = steady_seconds() - begin_s;
+  return {std::move(placed), std::move(compute_dtype), weights_seconds, tokenized.get()};
+}
 
-  run.begin.tokenize_seconds = timed.seconds;
-  run.begin.tokenizer = tokenizer_origin(job.model);
-  run.begin.total_steps = timed.data.plan.total_steps();
-  run.begin.padding = job.data.padding;
+TrainBegin describe(const TrainingJob& job, const ModelAndData& loaded, int ranks) {
+  CausalLm& model = *loaded.placed.model;
+  TrainBegin begin;
+  begin.total_steps = loaded.tokenized.data.plan.total_steps();
+  begin.parameters_total = count_elements(model.parameters());
+  begin.parameters_trainable = count_elements(loaded.placed.trained);
+  begin.parameters_embedding = count_lookup_elements(model);
+  begin.parameters_idle = shape_of(model.config()).idle_parameters();
+  begin.compute_dtype = loaded.compute_dtype;
+  begin.padding = job.data.padding;
+  begin.tokenizer = tokenizer_origin(job.model);
+  begin.weights_seconds = loaded.weights_seconds;
+  begin.tokenize_seconds = loaded.tokenized.seconds;
+  begin.ranks = ranks;
+  return begin;
+}
 
-  run.begin.parameters_total = count_elements(run.model->parameters());
-  run.begin.parameters_trainable = count_elements(placed.trained);
-  run.begin.parameters_embedding = count_lookup_elements(*run.model);
+std::unique_ptr<ActivationPolicy> build_activations(const TrainingJob& job, int64_t layers,
+                                                    ParallelParameters& parameters,
+                                                    Timeline* timeline) {
+  std::unique_ptr<ActivationPolicy> activations = choose_activations(job.activations, layers);
+  if (!is_distributed(job) && timeline == nullptr) return activations;
+  return run_units(std::move(activations), job.activations.gradient_checkpointing, parameters,
+                   timeline);
+}
 
-  run.batches = std::make_unique<BatchSource>(
-      std::move(timed.data), attention_shape(run.model->config(), tuning->virtual_tokens()),
-      run.model->needs_mask(), device, run.mesh->world());
-  run.activations = choose_activations(job.activations, run.model->layer_count());
-  if (is_distributed(job) || run.timeline) {
-    run.activations = run_units(std::move(run.activations), job.activations.gradient_checkpointing,
-                                *run.parameters, run.timeline.get());
-  }
+std::unique_ptr<Optimizer> build_optimizer(const OptimizerPlan& plan,
+                                           const ParallelParameters& parameters) {
+  return make_optimizer(plan.name, group_by_decay(trainable(parameters), plan.weight_decay),
+                        {.betas = plan.betas, .epsilon = plan.epsilon});
+}
+
+void resume_run(TrainingRun& run, const TrainingJob& job, TrainedState& state) {
+  Resumed resumed = resume(job, run.begin.total_steps, state);
+  run.progress = resumed.progress;
+  run.begin.resumed_from = job.save.resume_from;
+  run.begin.resumed_step = resumed.progress.steps;
+  append(run.begin.warnings, std::move(resumed.notes));
+}
+
+void require_group_fits(const TrainingJob& job, const RankGroup& group) {
+  if (job.device.ranks == group.world_size()) return;
+  throw RunError(
+      ReasonCode::kUnsupported,
+      "the job is for " + std::to_string(job.device.ranks) + " ranks, and this is " +
+          (group.world_size() == 1 ? "one process alone"
+                                   : "a group of " + std::to_string(group.world_size())));
+}
+
+}  // namespace
+
+TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& watch) {
+  require_group_fits(job, group);
+  TrainingRun run;
+  watch.phase(group.world_size() > 1 ? "meeting the other ranks" : "making the device ready");
+  run.device = make_training_device(job.device, group.place());
+  const torch::Device device = run.device->device();
+  run.mesh = build_mesh(job, group, device);
+  run.timeline = build_timeline(job, *run.mesh);
+  require_precision(job.precision, device);
+  require_weights_fit(job);
+
+  watch.phase("reading the tokenizer");
+  const Tokenizer tokenizer = prepare_tokenizer(job.model);
+  watch.phase("loading");
+  const std::unique_ptr<Tuning> tuning = choose_tuning(job, tokenizer);
+  ModelAndData loaded = load(job, tokenizer, *tuning, device, *run.mesh, group, watch);
+  run.begin = describe(job, loaded, group.world_size());
+  run.model = std::move(loaded.placed.model);
+  run.parameters = std::move(loaded.placed.parameters);
+
+  run.batches =
+      std::make_unique<BatchSource>(std::move(loaded.tokenized.data),
+                                    attention_shape(run.model->config(), tuning->virtual_tokens()),
+                                    run.model->needs_mask(), device, run.mesh->world());
+  run.activations =
+      build_activations(job, run.model->layer_count(), *run.parameters, run.timeline.get());
   run.loss_scaler = choose_loss_scaler(job.precision, run.parameters->owned());
-  choose_optimizer(run, job.optimizer, is_distributed(job));
-  run.begin.ranks = group.world_size();
-  run.begin.warnings = warnings_about(*run.batches);
-  for (std::string& note : notes_on(*run.optimizer, job.optimizer)) {
-    run.begin.warnings.push_back(std::move(note));
-  }
-  if (is_distributed(job)) {
-    for (std::string& note : notes_on_ranks(job)) run.begin.warnings.push_back(std::move(note));
-  }
+  run.optimizer = build_optimizer(job.optimizer, *run.parameters);
+  run.schedule = schedule_of(job.optimizer, run.begin.total_steps);
+  run.learning_rate = job.optimizer.learning_rate;
+  run.max_grad_norm = job.optimizer.max_grad_norm;
+  require_optimizer_fits(*run.optimizer, *run.loss_scaler, job.optimizer, is_distributed(job));
+  run.begin.warnings = warnings_about(job, run);
+
   TrainedState state{*run.model, *run.parameters, *run.optimizer,       *run.loss_scaler,
                      *run.mesh,  group,           tuning->peft_config()};
   if (!job.save.resume_from.empty()) {
@@ -249,9 +301,7 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
     resume_run(run, job, state);
   }
   run.checkpoints = make_checkpoints(job, run.begin.total_steps, state);
-  for (std::string& note : notes_on_saving(job, state)) {
-    run.begin.warnings.push_back(std::move(note));
-  }
+  append(run.begin.warnings, notes_on_saving(job, state));
   return run;
 }
 

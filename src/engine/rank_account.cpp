@@ -1,5 +1,6 @@
 #include "engine/rank_account.h"
 
+#include "sftbench/base/clock.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
 #include "sftbench/base/json_text.h"
@@ -36,7 +37,14 @@ int64_t first_or(const std::vector<int64_t>& values, int64_t otherwise) {
 
 RankAccount::RankAccount(const TrainingRun& run) : at_begin_(run.mesh->counters()) {}
 
-void RankAccount::add_step(TrainingRun& run, const StepEvent& event, const StepBatches& batches) {
+void RankAccount::end_step(TrainingRun& run, const StepBatches& batches, StepEvent& event) {
+  event.end_s = steady_seconds();
+  event.epoch = batches.epoch;
+  event.samples = batches.samples;
+  event.micro_batches = static_cast<int64_t>(batches.micro_batches.size());
+  event.tokens = batches.tokens;
+  event.attention_flops = batches.attention_flops;
+  event.device_allocated_bytes = run.device->allocated_bytes();
   steps_.push_back({.begin_s = event.begin_s,
                     .end_s = event.end_s,
                     .communication_wait_s = run.parameters->take_wait_seconds(),

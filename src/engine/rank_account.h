@@ -16,7 +16,8 @@ class RankAccount {
   // From here on operations count: those of loading are over.
   explicit RankAccount(const TrainingRun& run);
 
-  void add_step(TrainingRun& run, const StepEvent& event, const StepBatches& batches);
+  // Ends the step's time, and completes its event.
+  void end_step(TrainingRun& run, const StepBatches& batches, StepEvent& event);
 
   RankReport report(const TrainingRun& run, const RankGroup& group) const;
 

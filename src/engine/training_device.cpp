@@ -11,9 +11,9 @@
 #include <c10/cuda/CUDAFunctions.h>
 #endif
 
+#include "engine/host_memory.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
-#include "sftbench/engine/host_memory.h"
 #include "sftbench/measure/host_info.h"
 #include "sftbench/ranks/gpu_sharing.h"
 

@@ -6,11 +6,11 @@
 
 #include <memory>
 
+#include "engine/activation_checkpoint.h"
 #include "engine/checkpoints.h"
 #include "engine/load_watch.h"
 #include "engine/step_batches.h"
 #include "engine/training_device.h"
-#include "sftbench/engine/activation_checkpoint.h"
 #include "sftbench/measure/events.h"
 #include "sftbench/measure/timeline.h"
 #include "sftbench/model/causal_lm.h"
@@ -43,7 +43,7 @@ struct TrainingRun {
 };
 
 // Builds all of it: device, model with its weights, tokenized data, tuning, optimizer.
-// `group` outlives the run; `watch` is told how far it has come. Errors as Engine::train() says.
+// `group` outlives the run; `watch` is told how far it has come. Errors as Engine::train_job() says.
 TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& watch);
 
 // Where nobody looks.

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "sftbench/engine/activation_checkpoint.h"
+#include "engine/activation_checkpoint.h"
 #include "sftbench/measure/timeline.h"
 #include "sftbench/parallel/parallel_parameters.h"
 

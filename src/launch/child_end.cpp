@@ -1,4 +1,4 @@
-#include "sftbench/launch/child_end.h"
+#include "launch/child_end.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

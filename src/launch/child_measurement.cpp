@@ -13,15 +13,15 @@
 #include <system_error>
 
 #include "launch/advance_to_the_end.h"
+#include "launch/child_end.h"
 #include "launch/child_files.h"
 #include "launch/child_process.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
-#include "sftbench/launch/child_end.h"
 #include "sftbench/launch/child_request.h"
-#include "sftbench/launch/run_job.h"
+#include "sftbench/launch/measure_job.h"
 #include "sftbench/measure/proc.h"
 
 namespace sftbench {
@@ -158,7 +158,6 @@ class ChildMeasurement::Impl {
                                             .command = spec_.command,
                                             .log = spec_.log.string(),
                                             .final_log = spec_.final_log,
-                                            .backend = spec_.backend,
                                             .simulate = spec_.simulate,
                                             .sample = spec_.sample,
                                             .attempt = spec_.attempt,
@@ -252,12 +251,7 @@ class ChildMeasurement::Impl {
     finish();
   }
 
-  Measurement never_begun() const {
-    RunSettings settings;
-    settings.command = spec_.command;
-    settings.backend = spec_.backend;
-    return begin_measurement(spec_.job, settings);
-  }
+  Measurement never_begun() const { return begin_measurement(spec_.job, spec_.command, nullptr); }
 
   void finish() {
     done_ = true;

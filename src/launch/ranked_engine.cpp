@@ -13,12 +13,12 @@
 #include <limits>
 #include <optional>
 
+#include "launch/child_end.h"
 #include "launch/child_files.h"
 #include "launch/child_process.h"
+#include "sftbench/base/build_info.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/json_text.h"
-#include "sftbench/base/build_info.h"
-#include "sftbench/launch/child_end.h"
 #include "sftbench/launch/cores.h"
 #include "sftbench/launch/rank_reply.h"
 #include "sftbench/launch/rank_request.h"
@@ -69,8 +69,8 @@ class RankedEngine::Impl {
     }
   }
 
-  void train(const std::vector<TrainObserver*>& observers,
-             const std::function<bool()>& interrupted) {
+  void follow(const std::vector<TrainObserver*>& observers,
+              const std::function<bool()>& interrupted) {
     for (;;) {
       for (; !events_.empty(); events_.pop_front()) replay(events_.front(), observers);
       if (all_ended()) break;
@@ -339,11 +339,11 @@ RankedEngine::RankedEngine(const TrainingJob& job, RankedSpec spec)
     : impl_(std::make_unique<Impl>(job, std::move(spec))) {}
 RankedEngine::~RankedEngine() = default;
 
-void RankedEngine::train(const TrainingJob& /*job*/, RankGroup& group,
-                         const std::vector<TrainObserver*>& observers,
-                         const std::function<bool()>& interrupted) {
+void RankedEngine::train_job(const TrainingJob& /*job*/, RankGroup& group,
+                             const std::vector<TrainObserver*>& observers,
+                             const std::function<bool()>& interrupted) {
   check(group.world_size() == 1, "the process that starts ranks is none of them");
-  impl_->train(observers, interrupted);
+  impl_->follow(observers, interrupted);
 }
 
 Json RankedEngine::environment() const {

@@ -1,17 +1,12 @@
-// One function names every field of a structure; writing and reading are two visitors of it.
 #include "sftbench/measure/event_json.h"
 
-#include <cmath>
-#include <limits>
-#include <type_traits>
-
 #include "sftbench/base/error.h"
+#include "sftbench/base/fields.h"
 
 namespace sftbench {
-namespace {
 
 template <typename Visitor>
-void visit(TokenCounts& tokens, Visitor& visitor) {
+void fields(Visitor& visitor, TokenCounts& tokens) {
   visitor("padded", tokens.padded);
   visitor("dataset", tokens.dataset);
   visitor("loss_bearing", tokens.loss_bearing);
@@ -19,7 +14,7 @@ void visit(TokenCounts& tokens, Visitor& visitor) {
 }
 
 template <typename Visitor>
-void visit(LoadEvent& load, Visitor& visitor) {
+void fields(Visitor& visitor, LoadEvent& load) {
   visitor("phase", load.phase);
   visitor("weight_bytes", load.weight_bytes);
   visitor("weight_bytes_total", load.weight_bytes_total);
@@ -28,11 +23,12 @@ void visit(LoadEvent& load, Visitor& visitor) {
 }
 
 template <typename Visitor>
-void visit(TrainBegin& begin, Visitor& visitor) {
+void fields(Visitor& visitor, TrainBegin& begin) {
   visitor("total_steps", begin.total_steps);
   visitor("parameters_total", begin.parameters_total);
   visitor("parameters_trainable", begin.parameters_trainable);
   visitor("parameters_embedding", begin.parameters_embedding);
+  visitor("parameters_idle", begin.parameters_idle);
   visitor("compute_dtype", begin.compute_dtype);
   visitor("padding", begin.padding);
   visitor("tokenizer", begin.tokenizer);
@@ -45,7 +41,7 @@ void visit(TrainBegin& begin, Visitor& visitor) {
 }
 
 template <typename Visitor>
-void visit(StepEvent& event, Visitor& visitor) {
+void fields(Visitor& visitor, StepEvent& event) {
   visitor("step", event.step);
   visitor("epoch", event.epoch);
   visitor("begin_s", event.begin_s);
@@ -63,7 +59,7 @@ void visit(StepEvent& event, Visitor& visitor) {
 }
 
 template <typename Visitor>
-void visit(RankStep& step, Visitor& visitor) {
+void fields(Visitor& visitor, RankStep& step) {
   visitor("begin_s", step.begin_s);
   visitor("end_s", step.end_s);
   visitor("communication_wait_s", step.communication_wait_s);
@@ -73,7 +69,7 @@ void visit(RankStep& step, Visitor& visitor) {
 }
 
 template <typename Visitor>
-void visit(CollectiveReport& report, Visitor& visitor) {
+void fields(Visitor& visitor, CollectiveReport& report) {
   visitor("group", report.group);
   visitor("operation", report.operation);
   visitor("calls", report.calls);
@@ -82,7 +78,7 @@ void visit(CollectiveReport& report, Visitor& visitor) {
 }
 
 template <typename Visitor>
-void visit(RankReport& report, Visitor& visitor) {
+void fields(Visitor& visitor, RankReport& report) {
   visitor("rank", report.rank);
   visitor("node", report.node);
   visitor("host", report.host);
@@ -98,7 +94,7 @@ void visit(RankReport& report, Visitor& visitor) {
 }
 
 template <typename Visitor>
-void visit(SavedFolder& saved, Visitor& visitor) {
+void fields(Visitor& visitor, SavedFolder& saved) {
   visitor("path", saved.path);
   visitor("format", saved.format);
   visitor("step", saved.step);
@@ -107,7 +103,7 @@ void visit(SavedFolder& saved, Visitor& visitor) {
 }
 
 template <typename Visitor>
-void visit(TrainEnd& end, Visitor& visitor) {
+void fields(Visitor& visitor, TrainEnd& end) {
   visitor("steps", end.steps);
   visitor("saved", end.saved);
   visitor("ranks", end.ranks);
@@ -116,94 +112,13 @@ void visit(TrainEnd& end, Visitor& visitor) {
   visitor("host_peak_rss_bytes", end.host_peak_rss_bytes);
 }
 
-template <typename Value>
-constexpr bool kIsStructure = std::is_class_v<Value> && !std::is_same_v<Value, std::string>;
-
-class Writer {
- public:
-  template <typename Value>
-  void operator()(const char* key, Value& value) {
-    json_[key] = written(value);
-  }
-
-  template <typename Value>
-  static Json written(std::vector<Value>& values) {
-    Json list = Json::array();
-    for (Value& value : values) list.push_back(written(value));
-    return list;
-  }
-
-  template <typename Value>
-  static Json written(Value& value) {
-    if constexpr (kIsStructure<Value>) {
-      Writer writer;
-      visit(value, writer);
-      return std::move(writer.json_);
-    } else {
-      return value;
-    }
-  }
-
-  // JSON has no numbers that are not finite.
-  static Json written(double& value) {
-    if (std::isfinite(value)) return value;
-    return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
-  }
-
- private:
-  Json json_ = Json::object();
-};
-
-class Reader {
- public:
-  explicit Reader(const Json& json) : json_(json) {}
-
-  template <typename Value>
-  void operator()(const char* key, Value& value) {
-    read(json_.at(key), value);
-  }
-
-  template <typename Value>
-  static void read(const Json& json, std::vector<Value>& values) {
-    values.resize(json.get_ref<const Json::array_t&>().size());
-    for (size_t i = 0; i < values.size(); ++i) read(json[i], values[i]);
-  }
-
-  template <typename Value>
-  static void read(const Json& json, Value& value) {
-    if constexpr (kIsStructure<Value>) {
-      Reader reader(json);
-      visit(value, reader);
-    } else {
-      json.get_to(value);
-    }
-  }
-
-  static void read(const Json& json, double& value) {
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    if (json == "nan") {
-      value = std::numeric_limits<double>::quiet_NaN();
-    } else if (json == "inf" || json == "-inf") {
-      value = json == "inf" ? kInfinity : -kInfinity;
-    } else {
-      json.get_to(value);
-    }
-  }
-
- private:
-  const Json& json_;
-};
-
-template <typename Event>
-Json written(Event event) {
-  return Writer::written(event);
-}
+namespace {
 
 template <typename Event>
 Event read(const Json& json) {
   Event event;
   try {
-    Reader::read(json, event);
+    read_fields(json, event);
   } catch (const Json::exception& error) {
     throw InputError("not an event: " + json_problem(error));
   }
@@ -213,19 +128,19 @@ Event read(const Json& json) {
 }  // namespace
 
 Json to_json(const LoadEvent& load) {
-  return written(load);
+  return json_of_fields(load);
 }
 Json to_json(const TrainBegin& begin) {
-  return written(begin);
+  return json_of_fields(begin);
 }
 Json to_json(const StepEvent& event) {
-  return written(event);
+  return json_of_fields(event);
 }
 Json to_json(const TrainEnd& end) {
-  return written(end);
+  return json_of_fields(end);
 }
 Json to_json(const RankReport& report) {
-  return written(report);
+  return json_of_fields(report);
 }
 
 LoadEvent load_event_from_json(const Json& json) {

@@ -8,7 +8,8 @@ namespace sftbench {
 
 double model_flops_per_token(const TrainBegin& model, const MeasuredSpan& span) {
   check(span.tokens.padded > 0, "the measured steps had tokens");
-  const int64_t multiplied = model.parameters_total - model.parameters_embedding;
+  const int64_t multiplied =
+      model.parameters_total - model.parameters_embedding - model.parameters_idle;
   const int64_t trained = std::min(multiplied, model.parameters_trainable);
   const double attention = span.attention_flops / static_cast<double>(span.tokens.padded);
   return 4.0 * static_cast<double>(multiplied) + 2.0 * static_cast<double>(trained) + 3 * attention;

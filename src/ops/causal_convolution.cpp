@@ -4,7 +4,7 @@
 #include "ops/checks.h"
 #include "ops/cpu/dispatch.h"
 #include "ops/shapes.h"
-#include "ops/torch_version.h"
+#include "sftbench/ops/torch_version.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
 

@@ -5,10 +5,10 @@
 #include "ops/checks.h"
 #include "ops/gemm.h"
 #include "ops/shapes.h"
-#include "ops/torch_version.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/dequantize.h"
 #include "sftbench/ops/recomputation.h"
+#include "sftbench/ops/torch_version.h"
 
 namespace sftbench::ops {
 namespace {

@@ -2,7 +2,7 @@
 // the hardware wants them, the sum always running along rows of both.
 #include "sftbench/ops/fp8_linear.h"
 
-#include "ops/torch_version.h"
+#include "sftbench/ops/torch_version.h"
 
 #if SFTBENCH_TORCH_2
 #include "ops/checks.h"

@@ -6,7 +6,7 @@
 #include "ops/checks.h"
 #include "ops/cpu/dispatch.h"
 #include "ops/gemm.h"
-#include "ops/torch_version.h"
+#include "sftbench/ops/torch_version.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
 #include "sftbench/ops/recomputation.h"

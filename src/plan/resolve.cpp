@@ -42,6 +42,7 @@ class Resolver {
     job.entity_id = request_.entity_id;
     job.entity = request_.entity;
     job.inputs = effective_inputs(request_, options_);
+    job.backend = options_.backend;
     job.tuning = experiment_.tuning;
     job.runs = experiment_.runs;
     job.sample_period_s = options_.sample_period_s;

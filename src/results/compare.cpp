@@ -5,9 +5,9 @@
 #include <set>
 #include <unordered_map>
 
+#include "results/noise.h"
 #include "results/table_builder.h"
 #include "sftbench/base/text.h"
-#include "sftbench/results/noise.h"
 
 namespace sftbench {
 namespace {

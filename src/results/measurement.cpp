@@ -181,4 +181,9 @@ std::string render(const Measurement& measurement, OutputFormat format) {
   return {};
 }
 
+std::string reason_text(ReasonCode code, const std::string& message, const std::string& evidence) {
+  return std::string(to_string(code)) + ": " + message +
+         (evidence.empty() ? "" : "\nevidence: " + evidence);
+}
+
 }  // namespace sftbench

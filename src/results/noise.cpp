@@ -1,4 +1,4 @@
-#include "sftbench/results/noise.h"
+#include "results/noise.h"
 
 #include <algorithm>
 #include <cmath>

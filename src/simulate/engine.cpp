@@ -1,4 +1,4 @@
-#include "sftbench/simulate/engine.h"
+#include "simulate/engine.h"
 
 #include <algorithm>
 #include <chrono>
@@ -130,9 +130,9 @@ SimulatedEngine::SimulatedEngine(const std::vector<std::string>& assignments, in
       sample_(sample),
       attempt_(attempt) {}
 
-void SimulatedEngine::train(const TrainingJob& job, RankGroup& /*group*/,
-                            const std::vector<TrainObserver*>& observers,
-                            const std::function<bool()>& interrupted) {
+void SimulatedEngine::train_job(const TrainingJob& job, RankGroup& /*group*/,
+                                const std::vector<TrainObserver*>& observers,
+                                const std::function<bool()>& interrupted) {
   const std::string name = job.experiment + json_text(job.inputs) + " seed " +
                            std::to_string(settings_.seed) + " sample " + std::to_string(sample_);
   JobCost cost = cost_of(job);

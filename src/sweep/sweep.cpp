@@ -14,13 +14,13 @@
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
-#include "sftbench/launch/run_job.h"
+#include "sftbench/launch/measure_job.h"
 #include "sftbench/launch/run_series.h"
 #include "sftbench/results/key_lock.h"
-#include "sftbench/sweep/circuit_breaker.h"
 #include "sftbench/sweep/machine.h"
 #include "sftbench/sweep/store_view.h"
 #include "sweep/cell_queue.h"
+#include "sweep/circuit_breaker.h"
 #include "sweep/result_writer.h"
 #include "sweep/store_guard.h"
 
@@ -225,15 +225,13 @@ class Sweep::Impl {
   }
 
   void record_without_child(const Cell& cell, const CellPlan& plan, std::shared_ptr<KeyLock> lock) {
-    RunSettings settings;
-    settings.nvml = planner_.context().nvml;
-    settings.command = options_.command(cell);
-    Measurement measurement = begin_measurement(plan.job, settings);
-    const ErrorClass& error = *plan.settled;
-    set_outcome(measurement, makes_invalid(error.code) ? Status::kInvalid : Status::kFailed,
-                {error.code, error.message, error.evidence, {}});
-    measurement.finished_at = utc_now_iso8601();
-    writer_.write({cell, std::move(measurement), std::move(lock), 0, {}});
+    MeasureOptions options;
+    options.command = options_.command(cell);
+    writer_.write({cell,
+                   ended_measurement(plan.job, *plan.settled, options, planner_.context().nvml),
+                   std::move(lock),
+                   0,
+                   {}});
   }
 
   void start(Cell cell, CellPlan plan, std::shared_ptr<KeyLock> lock, Share share) {
@@ -267,7 +265,6 @@ class Sweep::Impl {
     spec.job = plan.job;
     spec.generate_dataset = plan.generate_dataset;
     spec.command = options_.command(cell);
-    spec.backend = options_.backend;
     spec.simulate = options_.simulate;
     spec.sample = cell.sample;
     spec.attempt = cell.attempt;

@@ -8,12 +8,12 @@
 #include <sstream>
 
 #include "cli/definition_list.h"
+#include "cli/expand.h"
+#include "cli/experiments.h"
+#include "cli/gpus.h"
+#include "cli/models.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
-#include "sftbench/cli/expand.h"
-#include "sftbench/cli/experiments.h"
-#include "sftbench/cli/gpus.h"
-#include "sftbench/cli/models.h"
 
 namespace sftbench {
 namespace {

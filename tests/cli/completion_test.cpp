@@ -1,4 +1,4 @@
-#include "sftbench/cli/completion.h"
+#include "cli/completion.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "sftbench/cli/dataset.h"
+#include "cli/dataset.h"
 
 namespace sftbench {
 

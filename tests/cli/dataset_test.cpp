@@ -1,4 +1,4 @@
-#include "sftbench/cli/dataset.h"
+#include "cli/dataset.h"
 
 #include <gmock/gmock.h>
 

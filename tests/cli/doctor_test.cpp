@@ -1,4 +1,4 @@
-#include "sftbench/cli/doctor.h"
+#include "cli/doctor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

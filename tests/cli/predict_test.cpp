@@ -1,5 +1,5 @@
 // predict: what it prints and what it refuses. The figures themselves: tests/plan/cost_model_test.
-#include "sftbench/cli/predict.h"
+#include "cli/predict.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // sftbench report: what it prints where, and what it refuses.
-#include "sftbench/cli/report.h"
+#include "cli/report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

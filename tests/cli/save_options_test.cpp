@@ -85,7 +85,7 @@ TEST(SaveOptionsTest, SayWhatDoesNotGoTogether) {
                         "none is saved or resumed"));
   EXPECT_EQ(problem({}, series), "none");
   TrainingJob simulated;
-  simulated.inputs = {{"backend", "simulate"}};
+  simulated.backend = kBackendSimulate;
   EXPECT_THAT(problem({.model_directory = folder}, simulated),
               HasSubstr("--backend: simulate trains nothing that could be saved or resumed"));
 }

@@ -1,4 +1,4 @@
-#include "sftbench/cli/selection.h"
+#include "cli/selection.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "launch/job_of_child.h"
 #include "sftbench/base/error.h"
+#include "temporary_file.h"
 
 namespace sftbench {
 namespace {

@@ -6,10 +6,10 @@
 #include <set>
 
 #include "data/golden.h"
+#include "data/vision_image.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/data/dataset_catalog.h"
-#include "sftbench/data/vision_image.h"
 
 namespace sftbench {
 namespace {

@@ -13,13 +13,13 @@
 
 #include "data/file_size_limit.h"
 #include "data/golden.h"
+#include "data/vision_image.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/data/parquet_library.h"
 #include "sftbench/data/token_count.h"
 #include "sftbench/data/vision_generator.h"
-#include "sftbench/data/vision_image.h"
 
 namespace sftbench {
 namespace {

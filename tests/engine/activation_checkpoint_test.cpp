@@ -1,4 +1,4 @@
-#include "sftbench/engine/activation_checkpoint.h"
+#include "engine/activation_checkpoint.h"
 
 #include <gtest/gtest.h>
 

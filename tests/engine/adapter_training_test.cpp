@@ -6,42 +6,15 @@
 #include <cmath>
 #include <iostream>
 
-#include "engine/train.h"
-#include "engine/training_fixture.h"
+#include "engine/peft_adapter.h"
+#include "engine/train_steps.h"
 #include "sftbench/base/torch.h"
-#include "sftbench/tuning/adapter_files.h"
 
 namespace sftbench {
 namespace {
 
-std::string adapter_folder(const std::string& name) {
-  return std::string(SFTBENCH_TEST_DATA) + "/adapters/" + name;
-}
-
-bool is_prompt(const std::string& name) {
-  return name.find("prompt") != std::string::npos;
-}
-
 Json golden_of(const std::string& name) {
   return read_json_file(adapter_folder(name) + "/golden.json");
-}
-
-TrainingJob adapter_job(const std::string& name) {
-  TrainingJob job = job_of(golden_of(name));
-  // Padding changes no number (GoldenTraining shows it), and equal shapes need fewer compiled
-  // GEMMs.
-  job.data.padding = "max_length";
-  const Json config = read_json_file(adapter_folder(name) + "/initial/adapter_config.json");
-  if (is_prompt(name)) {
-    job.tuning = "pt";
-    job.prompt = {config["num_virtual_tokens"], config["prompt_tuning_init"],
-                  config["prompt_tuning_init_text"]};
-  } else {
-    job.tuning = "lora";
-    job.lora = {config["r"], config["lora_alpha"], config["lora_dropout"],
-                config["target_modules"]};
-  }
-  return job;
 }
 
 std::vector<NamedParameter> trained_of(const TrainingRun& run) {
@@ -52,13 +25,13 @@ std::vector<NamedParameter> trained_of(const TrainingRun& run) {
   return trained;
 }
 
-// Trains as Engine::train() does, from peft's LoRA adapters. Virtual tokens start from their text
+// Trains as Engine::train_job() does, from peft's LoRA adapters. Virtual tokens start from their text
 // and must be peft's without help.
 struct AdapterRun {
   explicit AdapterRun(const TrainingJob& job, const std::string& name)
       : run(prepare_run(job, alone())) {
-    if (!is_prompt(name)) load_adapter(adapter_folder(name) + "/initial", trained_of(run));
-    train(run, alone(), {&recorder}, [] { return false; });
+    if (!is_prompt(name)) load_adapter(adapter_folder(name) + "/initial", run, alone());
+    train_steps(run, alone(), {&recorder}, [] { return false; });
   }
 
   TrainingRun run;
@@ -98,9 +71,9 @@ void expect_losses(const Recorder& recorder, const Json& golden, const Tolerance
 
 void expect_final_values(AdapterRun& ours, const TrainingJob& job, const std::string& name,
                          double tolerance) {
-  const TrainingRun theirs = prepare_run(job, alone());
+  TrainingRun theirs = prepare_run(job, alone());
+  load_adapter(adapter_folder(name) + "/final", theirs, alone());
   const std::vector<NamedParameter> expected = trained_of(theirs), found = trained_of(ours.run);
-  load_adapter(adapter_folder(name) + "/final", expected);
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i) {
     const double distance = (*found[i].tensor - *expected[i].tensor).norm().item<double>();

@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "engine/host_memory.h"
 #include "sftbench/base/torch.h"
-#include "sftbench/engine/host_memory.h"
 
 namespace sftbench {
 namespace {

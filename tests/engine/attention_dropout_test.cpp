@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "engine/train.h"
+#include "engine/train_steps.h"
 #include "engine/training_fixture.h"
 #include "sftbench/base/torch.h"
 

@@ -49,7 +49,7 @@ TEST(Saving, TakesNoTimeOfAnyStep) {
   const TemporaryFolder folder;
   TrainingRun run = prepare_run(saving_job(folder / "checkpoints"), alone());
   Recorder recorder;
-  train(run, alone(), {&recorder}, [] { return false; });
+  train_steps(run, alone(), {&recorder}, [] { return false; });
   const TrainEnd& end = recorder.ends.at(0);
   EXPECT_EQ(recorder.steps[1].saving_s, 0);
   EXPECT_GE(recorder.steps[2].saving_s, end.saved.at(0).seconds);
@@ -188,7 +188,7 @@ std::string problem_with(const TrainingJob& job, const std::function<void()>& af
   try {
     TrainingRun run = prepare_run(job, alone());
     BetweenSteps between(after_step_3);
-    train(run, alone(), {&between}, [] { return false; });
+    train_steps(run, alone(), {&between}, [] { return false; });
   } catch (const RunError& error) {
     EXPECT_EQ(error.code(), ReasonCode::kWeights) << error.what();
     return error.what();

@@ -130,7 +130,7 @@ TEST(DamagedCheckpoints, OfSeveralRanksAreFoundByAnyNumberOfThem) {
       testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
         const TrainingJob again = resumed(on_ranks(job, ranks, "FULL_SHARD", form));
         try {
-          make_engine()->train(again, group, {}, [] { return false; });
+          make_engine()->train_job(again, group, {}, [] { return false; });
           ADD_FAILURE() << name << ": the run goes on";
         } catch (const RunError& error) {
           EXPECT_EQ(error.code(), ReasonCode::kWeights) << error.what();

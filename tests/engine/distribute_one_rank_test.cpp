@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/train.h"
+#include "engine/train_steps.h"
 #include "engine/training_fixture.h"
 #include "parallel/gloo_communicator.h"
 #include "sftbench/base/torch.h"
@@ -28,7 +28,7 @@ Outcome outcome_of(const TrainingJob& job) {
   const int64_t before_bytes = make_training_device(job.device, {})->allocated_bytes();
   TrainingRun run = prepare_run(job, alone());
   Recorder recorder;
-  train(run, alone(), {&recorder}, [] { return false; });
+  train_steps(run, alone(), {&recorder}, [] { return false; });
   Outcome outcome;
   outcome.held_bytes = run.device->allocated_bytes() - before_bytes;
   for (const StepEvent& step : recorder.steps) {

@@ -22,7 +22,7 @@ void expect_error(
     const TrainingJob& job, ReasonCode code, const testing::Matcher<std::string>& text,
     const std::function<bool()>& interrupted = [] { return false; }) {
   try {
-    make_engine()->train(job, {}, interrupted);
+    make_engine()->train_job(job, *make_single_rank(), {}, interrupted);
     FAIL() << "no error";
   } catch (const RunError& error) {
     EXPECT_EQ(to_string(error.code()), to_string(code));
@@ -106,7 +106,8 @@ TEST(EngineErrors, InterruptionEndsTheRunWithoutEndEvent) {
   Recorder recorder;
   int asked = 0;
   try {
-    make_engine()->train(small_job(), {&recorder}, [&asked] { return ++asked > 4; });
+    make_engine()->train_job(small_job(), *make_single_rank(), {&recorder},
+                             [&asked] { return ++asked > 4; });
     FAIL() << "no error";
   } catch (const RunError& error) {
     EXPECT_EQ(error.code(), ReasonCode::kKilled);
@@ -131,7 +132,7 @@ TEST(EngineErrors, MissingDatasetNamesTheFile) {
   EXPECT_THROW(
       {
         try {
-          make_engine()->train(job, {}, [] { return false; });
+          make_engine()->train_job(job, *make_single_rank(), {}, [] { return false; });
         } catch (const InputError& error) {
           EXPECT_THAT(std::string(error.what()), HasSubstr("/nonexistent/news.jsonl"));
           throw;

@@ -1,4 +1,4 @@
-// Whole runs through Engine::train() against the same runs of Hugging Face Trainer
+// Whole runs through Engine::train_job() against the same runs of Hugging Face Trainer
 // (tests/reference/training.py): tokenizer, masking, sampler order, accumulation, padding,
 // checkpointing, loss, clipping, schedule, AdamW.
 #include <gtest/gtest.h>

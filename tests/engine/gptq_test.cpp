@@ -2,11 +2,11 @@
 // (tests/reference/gptq.py) step by step, and whole runs in float16.
 #include <gtest/gtest.h>
 
-#include "engine/train.h"
+#include "engine/peft_adapter.h"
+#include "engine/train_steps.h"
 #include "engine/training_fixture.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
-#include "sftbench/tuning/adapter_files.h"
 
 namespace sftbench {
 namespace {
@@ -29,15 +29,11 @@ TrainingJob gptq_job() {
   return job;
 }
 
-// From peft's adapters, as Engine::train() goes.
+// From peft's adapters, as Engine::train_job() goes.
 std::vector<double> losses_of(const TrainingJob& job, Recorder& recorder) {
   TrainingRun run = prepare_run(job, alone());
-  std::vector<NamedParameter> trained;
-  for (const NamedParameter& parameter : run.model->parameters()) {
-    if (parameter.tensor->requires_grad()) trained.push_back(parameter);
-  }
-  load_adapter(folder() + "/initial", trained);
-  train(run, alone(), {&recorder}, [] { return false; });
+  load_adapter(folder() + "/initial", run, alone());
+  train_steps(run, alone(), {&recorder}, [] { return false; });
   std::vector<double> losses;
   for (const StepEvent& step : recorder.steps) losses.push_back(step.loss);
   return losses;

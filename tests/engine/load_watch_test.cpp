@@ -33,7 +33,7 @@ class LoadRecorder : public TrainObserver {
 LoadRecorder train_recorded(TrainingJob job) {
   job.batches.max_steps = 1;
   LoadRecorder recorder;
-  make_engine()->train(job, {&recorder}, [] { return false; });
+  make_engine()->train_job(job, *make_single_rank(), {&recorder}, [] { return false; });
   return recorder;
 }
 

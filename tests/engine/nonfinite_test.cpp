@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/train.h"
+#include "engine/train_steps.h"
 #include "engine/training_fixture.h"
 
 namespace sftbench {
@@ -43,7 +43,7 @@ RunError error_of(const TrainingJob& job, const std::function<void(TrainingRun&)
   TrainingRun run = prepare_run(job, alone());
   change(run);
   try {
-    train(run, alone(), {}, [] { return false; });
+    train_steps(run, alone(), {}, [] { return false; });
   } catch (const RunError& error) {
     return error;
   }

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/train.h"
+#include "engine/host_memory.h"
+#include "engine/train_steps.h"
 #include "engine/training_fixture.h"
 #include "engine/training_run.h"
 #include "parallel/rank_processes.h"
 #include "sftbench/base/torch.h"
-#include "sftbench/engine/host_memory.h"
 
 namespace sftbench {
 namespace {
@@ -26,7 +26,7 @@ struct Outcome {
 Outcome train_to_the_end(const TrainingJob& job, RankGroup& group) {
   TrainingRun run = prepare_run(job, group);
   Recorder recorder;
-  train(run, group, {&recorder}, [] { return false; });
+  train_steps(run, group, {&recorder}, [] { return false; });
   Outcome outcome;
   for (const StepEvent& step : recorder.steps) {
     outcome.losses.push_back(step.loss);
@@ -244,7 +244,7 @@ void expect_theory(const TrainingJob& job, const Theory& theory, int64_t shards,
   const int64_t before_bytes = host_memory_statistics().allocated_bytes;
   TrainingRun run = prepare_run(job, group);
   Recorder recorder;
-  train(run, group, {&recorder}, [] { return false; });
+  train_steps(run, group, {&recorder}, [] { return false; });
   const RankReport& report = recorder.ends.at(0).ranks.at(static_cast<size_t>(group.rank()));
   EXPECT_EQ(sent_bytes(report, "all_gather"), theory.all_gather);
   EXPECT_EQ(sent_bytes(report, "reduce_scatter"), theory.reduce_scatter);
@@ -298,7 +298,7 @@ TEST(RanksAndTheory, OnlyAShareOfGradientsCrossesNodesInHybridMeshes) {
     testing::run_ranks({.ranks = 4, .nodes = 2}, [&](RankGroup& group) {
       TrainingRun run = prepare_run(even_job(strategy, 4, 2), group);
       Recorder recorder;
-      train(run, group, {&recorder}, [] { return false; });
+      train_steps(run, group, {&recorder}, [] { return false; });
       const RankReport& report = recorder.ends.at(0).ranks.at(static_cast<size_t>(group.rank()));
       const Theory theory = theory_of(strategy, 2);
       EXPECT_EQ(sent_bytes(report, "all_gather", "shards"), theory.all_gather);
@@ -316,7 +316,7 @@ TEST(RanksAndTheory, ReplicasSendEveryGradientOnce) {
       job.batches.gradient_accumulation_steps = 2;
       TrainingRun run = prepare_run(job, group);
       Recorder recorder;
-      train(run, group, {&recorder}, [] { return false; });
+      train_steps(run, group, {&recorder}, [] { return false; });
       const RankReport& report = recorder.ends.at(0).ranks.at(static_cast<size_t>(group.rank()));
       // Beside them, per step: counts of the batch (6 float64), the loss, and the wish to stop.
       const int64_t small = kSteps * (6 * 8 + 4 + 8);

@@ -60,7 +60,7 @@ void save_on(const TrainingJob& job, RankGroup& group, const std::string& path) 
   TrainingRun run = prepare_run(job, group);
   Recorder recorder;
   ValuesAfterTwoSteps after_two(run);
-  train(run, group, {&recorder, &after_two}, [] { return false; });
+  train_steps(run, group, {&recorder, &after_two}, [] { return false; });
   SavedRun saved;
   for (const StepEvent& step : recorder.steps) saved.losses.push_back(step.loss);
   if (group.rank() == 0) keep(saved, after_two.values, path);
@@ -191,7 +191,7 @@ TEST(Resharding, QuantisedStatesAreRoundedAnewAndSaid) {
 
 std::string problem_of(const TrainingJob& job, RankGroup& group) {
   try {
-    make_engine()->train(job, group, {}, [] { return false; });
+    make_engine()->train_job(job, group, {}, [] { return false; });
     return "no problem";
   } catch (const std::exception& error) {
     return error.what();

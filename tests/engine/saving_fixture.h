@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/train.h"
+#include "engine/train_steps.h"
 #include "engine/training_fixture.h"
 #include "engine/training_run.h"
 #include "sftbench/base/torch.h"
@@ -58,7 +58,7 @@ inline SavedRun run_of(const TrainingJob& job, RankGroup& group) {
   SavedRun saved;
   saved.at_begin = values_of(run);
   Recorder recorder;
-  train(run, group, {&recorder}, [] { return false; });
+  train_steps(run, group, {&recorder}, [] { return false; });
   for (const StepEvent& step : recorder.steps) saved.losses.push_back(step.loss);
   saved.at_end = values_of(run);
   saved.begin = recorder.begin;

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/train.h"
+#include "engine/peft_adapter.h"
+#include "engine/train_steps.h"
 #include "engine/training_fixture.h"
 #include "parallel/rank_processes.h"
 #include "sftbench/base/torch.h"
-#include "sftbench/tuning/adapter_files.h"
 
 namespace sftbench {
 namespace {
@@ -46,21 +46,6 @@ TrainingJob job_of_ranks(const Json& golden) {
   return job;
 }
 
-// peft's adapters to start from, in place of those that were drawn.
-void put_adapters(TrainingRun& run, const std::string& adapter) {
-  std::list<torch::Tensor> values;
-  std::vector<NamedParameter> trained;
-  for (const NamedParameter& parameter : run.model->parameters()) {
-    if (!parameter.tensor->requires_grad()) continue;
-    values.push_back(torch::empty(parameter.tensor->sizes(), torch::kFloat32));
-    trained.push_back({parameter.name, &values.back()});
-  }
-  load_adapter(adapter, trained);
-  for (const NamedParameter& parameter : trained) {
-    run.parameters->put_whole(parameter.name, *parameter.tensor);
-  }
-}
-
 struct Tolerance {
   double loss, norm;  // relative
 };
@@ -75,8 +60,8 @@ Tolerance tolerance_of(const Json& golden) {
 void train_as_rank(const TrainingJob& job, RankGroup& group, const Json& golden) {
   Recorder recorder;
   TrainingRun run = prepare_run(job, group);
-  if (golden["adapter"] != "") put_adapters(run, initial_adapter(golden));
-  train(run, group, {&recorder}, [] { return false; });
+  if (golden["adapter"] != "") load_adapter(initial_adapter(golden), run, group);
+  train_steps(run, group, {&recorder}, [] { return false; });
   const Json& steps = golden["steps"];
   const Tolerance tolerance = tolerance_of(golden);
   ASSERT_EQ(recorder.steps.size(), steps.size());
@@ -122,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(All, GoldenRanks, ::testing::ValuesIn(golden_names()),
 
 std::string refusal(const TrainingJob& job, RankGroup& group) {
   try {
-    make_engine()->train(job, group, {}, [] { return false; });
+    make_engine()->train_job(job, group, {}, [] { return false; });
     return "trained";
   } catch (const RunError& error) {
     return error.what();
@@ -162,13 +147,13 @@ TEST(SeveralRanks, NotesSayWhatAChoiceChangesThere) {
   job.optimizer.name = "adafactor";
   testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
     Recorder recorder;
-    make_engine()->train(job, group, {&recorder}, [] { return false; });
+    make_engine()->train_job(job, group, {&recorder}, [] { return false; });
     EXPECT_THAT(recorder.begin.warnings,
                 ::testing::Contains(::testing::HasSubstr("nothing of it is factored")));
     job.parallel.strategy = "DDP";
     job.parallel.gradient_sync = "each";
     Recorder replicated;
-    make_engine()->train(job, group, {&replicated}, [] { return false; });
+    make_engine()->train_job(job, group, {&replicated}, [] { return false; });
     EXPECT_THAT(replicated.begin.warnings,
                 ::testing::ElementsAre(::testing::HasSubstr("each has no effect under DDP")));
   });
@@ -195,7 +180,7 @@ TEST(SeveralRanks, ATraceShowsWhatEachComputedAndSent) {
   job.trace_path = ::testing::TempDir() + "several_ranks_trace.json";
   fs::remove(job.trace_path);
   testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
-    make_engine()->train(job, group, {}, [] { return false; });
+    make_engine()->train_job(job, group, {}, [] { return false; });
   });
   const Json trace = read_json_file(job.trace_path);
   const int64_t layers = job.model.hf_config["num_hidden_layers"];

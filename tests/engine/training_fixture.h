@@ -72,7 +72,7 @@ inline RankGroup& alone() {
 inline Recorder train(const TrainingJob& job, int64_t stop_after_steps = -1) {
   Recorder recorder;
   recorder.stop_after_steps = stop_after_steps;
-  make_engine()->train(job, {&recorder}, [] { return false; });
+  make_engine()->train_job(job, *make_single_rank(), {&recorder}, [] { return false; });
   return recorder;
 }
 

@@ -1,4 +1,4 @@
-#include "sftbench/launch/child_end.h"
+#include "launch/child_end.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -32,9 +32,9 @@ namespace sftbench {
 
 class FakeEngine : public Engine {
  public:
-  using Engine::train;
-  void train(const TrainingJob& job, RankGroup& group, const std::vector<TrainObserver*>& observers,
-             const std::function<bool()>& interrupted) override {
+  void train_job(const TrainingJob& job, RankGroup& group,
+                 const std::vector<TrainObserver*>& observers,
+                 const std::function<bool()>& interrupted) override {
     const std::string mode = mode_of(group.rank());
     if (mode == "family" || mode == "orphan") start_child();
     if (mode == "kill-at-start") std::raise(SIGKILL);

@@ -1,12 +1,11 @@
-// A job of a small model, and what a child needs besides it.
+// A simulated job of a small model, and what a child needs besides it.
 #pragma once
-
-#include <gtest/gtest.h>
 
 #include <filesystem>
 #include <string>
 
 #include "sftbench/launch/child_measurement.h"
+#include "temporary_file.h"
 
 namespace sftbench {
 
@@ -15,6 +14,7 @@ inline TrainingJob small_job(int64_t steps) {
   job.experiment = "finetune_full_benchmark-v1.0.0";
   job.experiment_id = "SFTTrainer.finetune_full_benchmark-v1.0.0";
   job.entity_id = "model_name.m-batch_size.2";
+  job.backend = kBackendSimulate;
   job.inputs = {{"backend", kBackendSimulate},
                 {"batch_size", 2},
                 {"model_max_length", 64},
@@ -31,21 +31,18 @@ inline TrainingJob small_job(int64_t steps) {
   return job;
 }
 
-inline std::filesystem::path temporary_file(const std::string& name) {
-  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-  std::string prefix = std::string(test->test_suite_name()) + "." + test->name();
-  for (char& c : prefix) c = c == '/' ? '_' : c;
-  const std::filesystem::path path =
-      std::filesystem::path(testing::TempDir()) / (prefix + "." + name);
-  std::filesystem::remove(path);
-  return path;
+// The same for an engine that is loaded.
+inline TrainingJob small_trained_job(int64_t steps) {
+  TrainingJob job = small_job(steps);
+  job.backend = kBackendLibtorch;
+  job.inputs.erase("backend");
+  return job;
 }
 
 inline ChildSpec simulated_spec(int64_t steps, std::vector<std::string> simulate = {}) {
   ChildSpec spec;
   spec.job = small_job(steps);
   spec.command = "sftbench run";
-  spec.backend = kBackendSimulate;
   spec.simulate = std::move(simulate);
   spec.log = temporary_file("log");
   spec.final_log = "results/x.log";
@@ -57,8 +54,7 @@ inline ChildSpec simulated_spec(int64_t steps, std::vector<std::string> simulate
 // Trained by tests/launch/fake_engine.h in one of its modes.
 inline ChildSpec fake_engine_spec(const std::string& mode, const std::filesystem::path& file) {
   ChildSpec spec = simulated_spec(3);
-  spec.backend = kBackendLibtorch;
-  spec.job.inputs.erase("backend");
+  spec.job = small_trained_job(3);
   spec.environment = {{"SFTBENCH_ENGINE", SFTBENCH_FAKE_ENGINE},
                       {"FAKE_ENGINE", mode},
                       {"FAKE_ENGINE_FILE", file.string()},

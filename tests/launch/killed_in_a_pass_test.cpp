@@ -84,7 +84,7 @@ class KilledInAPassTest : public testing::TestWithParam<const char*> {
                         processes_.variable()};
     spec.executable = SFTBENCH_EXECUTABLE;
     try {
-      RankedEngine(job, spec).train(job, {}, [] { return false; });
+      RankedEngine(job, spec).train_job(job, *make_single_rank(), {}, [] { return false; });
       return "";
     } catch (const RunError& error) {
       return std::string(to_string(error.code())) + ": " + error.what() + " [" + error.evidence() +

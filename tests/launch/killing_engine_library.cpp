@@ -58,10 +58,11 @@ class DeadlyGroup : public RankGroup {
 
 class KillingEngine : public Engine {
  public:
-  void train(const TrainingJob& job, RankGroup& group, const std::vector<TrainObserver*>& observers,
-             const std::function<bool()>& interrupted) override {
+  void train_job(const TrainingJob& job, RankGroup& group,
+                 const std::vector<TrainObserver*>& observers,
+                 const std::function<bool()>& interrupted) override {
     DeadlyGroup deadly(group, std::getenv("KILLED_AT"));
-    real_->train(job, deadly, observers, interrupted);
+    real_->train_job(job, deadly, observers, interrupted);
   }
   Json environment() const override { return real_->environment(); }
 

@@ -25,7 +25,7 @@ using testing::StartsWith;
 // Trains on three ranks and remembers what was told.
 class RankedEngineTest : public testing::Test, public TrainObserver {
  protected:
-  RankedEngineTest() : job_(small_job(5)) {
+  RankedEngineTest() : job_(small_trained_job(5)) {
     job_.device.ranks = 3;
     job_.parallel.timeout_s = 20;
   }
@@ -51,7 +51,7 @@ class RankedEngineTest : public testing::Test, public TrainObserver {
     std::string ending;
     try {
       RankedEngine engine(job_, spec(mode));
-      engine.train(job_, {this}, [this] { return interrupted_; });
+      engine.train_job(job_, *make_single_rank(), {this}, [this] { return interrupted_; });
     } catch (const RunError& error) {
       ending = std::string(to_string(error.code())) + ": " + error.what() +
                (error.evidence().empty() ? "" : " [" + error.evidence() + "]");
@@ -87,7 +87,7 @@ TEST_F(RankedEngineTest, WhatRank0TellsIsToldToObserversHere) {
   RankedEngine engine(job_, spec(""));
   EXPECT_EQ(engine.environment()["libtorch"], "0.0-fake");
   EXPECT_EQ(engine.process_ids().size(), 3u);
-  engine.train(job_, {this}, [] { return false; });
+  engine.train_job(job_, *make_single_rank(), {this}, [] { return false; });
   EXPECT_EQ(begin_.ranks, 3);
   EXPECT_EQ(begin_.total_steps, 5);
   EXPECT_EQ(begin_.weights_seconds, 0.25);
@@ -172,7 +172,7 @@ TEST_F(RankedEngineTest, AnEngineThatCannotBeLoadedEndsAll) {
   RankedEngine engine(job_, without);
   EXPECT_EQ(engine.environment(), Json::object());
   try {
-    engine.train(job_, {this}, [] { return false; });
+    engine.train_job(job_, *make_single_rank(), {this}, [] { return false; });
     FAIL() << "it trained";
   } catch (const RunError& error) {
     EXPECT_EQ(to_string(error.code()), "UNSUPPORTED");
@@ -197,7 +197,8 @@ TEST_F(RankedEngineTest, AnObserverThatThrowsEndsTheRanks) {
   struct : TrainObserver {
     void on_step_end(const StepEvent&, TrainControl&) override { throw InputError("disk full"); }
   } observer;
-  EXPECT_THROW(RankedEngine(job_, spec("slow")).train(job_, {&observer}, [] { return false; }),
+  EXPECT_THROW(RankedEngine(job_, spec("slow"))
+                   .train_job(job_, *make_single_rank(), {&observer}, [] { return false; }),
                InputError);
 }
 
@@ -208,7 +209,7 @@ TEST_F(RankedEngineTest, RanksDieWithTheirParent) {
     const pid_t parent = ::fork();
     if (parent == 0) {
       RankedEngine engine(job_, of_child);
-      engine.train(job_, {}, [] { return false; });
+      engine.train_job(job_, *make_single_rank(), {}, [] { return false; });
       ::_exit(0);
     }
     EXPECT_TRUE(processes_.become(3, 10)) << mode;

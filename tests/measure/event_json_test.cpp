@@ -22,7 +22,7 @@ TEST(EventJsonTest, EveryFieldOfALoadComesBack) {
 
 TEST(EventJsonTest, EveryFieldOfABeginComesBack) {
   const Json json = Json::parse(R"({"total_steps": 3, "parameters_total": 9007199254740993,
-      "parameters_trainable": 5, "parameters_embedding": 4, "compute_dtype": "bfloat16",
+      "parameters_trainable": 5, "parameters_embedding": 4, "parameters_idle": 2, "compute_dtype": "bfloat16",
       "padding": "longest", "tokenizer": "builtin", "weights_seconds": 0.1,
       "tokenize_seconds": 1e-300, "ranks": 4, "resumed_from": "kept/checkpoint-6",
       "resumed_step": 6, "warnings": ["one", "t\u0000wo \u00e9"]})");

@@ -36,6 +36,12 @@ TEST(MfuTest, FrozenParametersNeedNoGradientOfTheirOwn) {
   EXPECT_DOUBLE_EQ(flops, 4 * 800'000.0 + 2 * 10'000.0 + 3 * 7e6);
 }
 
+TEST(MfuTest, ExpertsThatATokenDoesNotGoThroughDoNoWork) {
+  TrainBegin mixture = model(1'000'000, 1'000'000, 200'000);
+  mixture.parameters_idle = 500'000;
+  EXPECT_DOUBLE_EQ(model_flops_per_token(mixture, span_of_one_step()), 6 * 300'000.0 + 3 * 7e6);
+}
+
 TEST(MfuTest, DividesByWhatAllDevicesCouldDo) {
   const Json mfu = model_flops_utilization(model(1'000'000, 1'000'000, 0), span_of_one_step(), 2,
                                            {.flops_per_s = 27e9, .reason = {}});

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "ops/op_test_support.h"
-#include "ops/torch_version.h"
+#include "sftbench/ops/torch_version.h"
 
 namespace sftbench::ops {
 namespace {

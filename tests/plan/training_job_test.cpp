@@ -70,6 +70,21 @@ TEST(TrainingJobTest, ReadsBackEveryFieldThatItWrites) {
   }
 }
 
+// Of every version: no field of the file, but an input, where it is not the default.
+TEST(TrainingJobTest, TheBackendStandsAmongTheInputs) {
+  Json json = to_json(unusual_job());
+  EXPECT_FALSE(json.contains("backend"));
+  EXPECT_EQ(training_job_from_json(json, "job.json").backend, kBackendLibtorch);
+  json["inputs"]["backend"] = "simulate";
+  EXPECT_EQ(training_job_from_json(json, "job.json").backend, kBackendSimulate);
+  EXPECT_EQ(to_json(training_job_from_json(json, "job.json")), json);
+  json["inputs"]["backend"] = "simulator";
+  EXPECT_EQ(error_of(json),
+            "job.json: inputs.backend: found \"simulator\"; expected libtorch or simulate");
+  json["inputs"]["backend"] = 1;
+  EXPECT_EQ(error_of(json), "job.json: inputs.backend: found 1; expected libtorch or simulate");
+}
+
 TEST(TrainingJobTest, AllThatIsWrongIsListedWithItsKey) {
   Json json = to_json(unusual_job());
   json["model"].erase("name");

@@ -9,7 +9,7 @@ so that the first step already has a gradient for every tensor and the initial l
 Made with peft 0.21, transformers 5.23, torch 2.15:  python adapters.py
 Some cases, and everything else left as it is:        python adapters.py CASE...
 An adapter that this program wrote, in peft:          python adapters.py --check FOLDER MODEL
-where FOLDER also holds golden.safetensors (input_ids, logits), as tests/tuning/adapter_files_test.cpp leaves it.
+where FOLDER also holds golden.safetensors (input_ids, logits), as tests/engine/adapter_files_test.cpp leaves it.
 """
 import argparse
 import json

@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "results/noise.h"
 #include "results/result_files.h"
 #include "results/sample_measurement.h"
-#include "sftbench/results/noise.h"
 #include "sftbench/results/store.h"
 
 namespace sftbench {

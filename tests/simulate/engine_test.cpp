@@ -1,4 +1,4 @@
-#include "sftbench/simulate/engine.h"
+#include "simulate/engine.h"
 
 #include <gtest/gtest.h>
 
@@ -143,7 +143,7 @@ TEST(SimulatedEngineTest, ReadingsStandOnItsOwnClock) {
   SimulatedEngine engine({"step_s=2", "noise=0"});
   const std::unique_ptr<SystemSource> source = engine.system_source(2);
   Told told;
-  engine.train(gpu_job(2), {&told}, [] { return false; });
+  engine.train_job(gpu_job(2), *make_single_rank(), {&told}, [] { return false; });
   const SystemReading reading = source->read();
   EXPECT_EQ(reading.time_s, 8);  // 4 steps
   EXPECT_EQ(reading.cpu_seconds, 8);
@@ -166,10 +166,12 @@ TEST(SimulatedEngineTest, AStopRuleAndAnInterruptEndItAfterTheirStep) {
       control.stop = event.step == 2;
     }
   } stops;
-  SimulatedEngine({}).train(simulated_job(), {&stops}, [] { return false; });
+  SimulatedEngine({}).train_job(simulated_job(), *make_single_rank(), {&stops},
+                                [] { return false; });
   EXPECT_EQ(stops.end.steps, 2);
   Told interrupted;
-  EXPECT_THROW(SimulatedEngine({}).train(simulated_job(), {&interrupted}, [] { return true; }),
+  EXPECT_THROW(SimulatedEngine({}).train_job(simulated_job(), *make_single_rank(), {&interrupted},
+                                             [] { return true; }),
                RunError);
   EXPECT_EQ(interrupted.steps.size(), 1u);
 }

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sftbench/simulate/engine.h"
+#include "simulate/engine.h"
 
 namespace sftbench {
 
@@ -37,7 +37,9 @@ struct Told : TrainObserver {
 inline Told told_by(const TrainingJob& job, const std::vector<std::string>& simulate = {},
                     int sample = 1, int attempt = 1) {
   Told told;
-  SimulatedEngine(simulate, sample, attempt).train(job, {&told}, [] { return false; });
+  SimulatedEngine(simulate, sample, attempt).train_job(job, *make_single_rank(), {&told}, [] {
+    return false;
+  });
   return told;
 }
 

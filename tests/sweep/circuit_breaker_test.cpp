@@ -1,4 +1,4 @@
-#include "sftbench/sweep/circuit_breaker.h"
+#include "sweep/circuit_breaker.h"
 
 #include <gmock/gmock.h>
 

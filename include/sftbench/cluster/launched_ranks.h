@@ -50,7 +50,7 @@ class LaunchedRanks {
   // is no failure.
   std::optional<RankFailure> failure() const;
 
-  // An engine for run_job: trains as this rank of the group. `engine` outlives it.
+  // An engine for measure_job: trains as this rank of the group. `engine` outlives it.
   std::unique_ptr<Engine> engine_in_group(Engine& engine);
 
   // After training: every other rank tells, rank 0 hears them, in rank order, itself left out.

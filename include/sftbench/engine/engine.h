@@ -21,14 +21,9 @@ class Engine {
   // `interrupted` is asked after each optimization step and micro-batch; true ends the run with
   // RunError(kKilled). Errors: RunError with the reason code of the outcome (DATA, WEIGHTS, OOM_GPU,
   // UNSUPPORTED, ...); InputError when a file of the model or dataset is malformed.
-  virtual void train(const TrainingJob& job, RankGroup& group, const std::vector<TrainObserver*>& observers,
-                     const std::function<bool()>& interrupted) = 0;
-
-  // As a world of one.
-  void train(const TrainingJob& job, const std::vector<TrainObserver*>& observers,
-             const std::function<bool()>& interrupted) {
-    train(job, *make_single_rank(), observers, interrupted);
-  }
+  virtual void train_job(const TrainingJob& job, RankGroup& group,
+                         const std::vector<TrainObserver*>& observers,
+                         const std::function<bool()>& interrupted) = 0;
 
   // What it runs on: {libtorch, blas, threads, cuda, nccl, driver, gpus: [...]}.
   virtual Json environment() const = 0;

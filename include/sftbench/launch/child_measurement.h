@@ -29,7 +29,6 @@ struct ChildSpec {
   bool generate_dataset = false;  // as in Resolution: the child makes the dataset first
   std::string command;            // that repeats the measurement, for the result
 
-  std::string backend = kBackendLibtorch;
   std::vector<std::string> simulate;  // --simulate key=value, checked before (simulate/settings.h)
   int sample = 1;                     // of this key; simulated noise differs from sample to sample
   int attempt = 1;                    // of this sample; simulated faults differ

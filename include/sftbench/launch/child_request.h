@@ -18,7 +18,6 @@ struct ChildRequest {
   std::string command;    // that repeats the measurement
   std::string log;        // that grows, this process's standard error
   std::string final_log;  // its path afterwards
-  std::string backend = kBackendLibtorch;
   std::vector<std::string> simulate;
   int sample = 1;
   int attempt = 1;

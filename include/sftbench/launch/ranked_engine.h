@@ -48,9 +48,9 @@ class RankedEngine : public Engine {
   RankedEngine& operator=(const RankedEngine&) = delete;
 
   // REQUIRES: the job of the constructor; a world of one, which is this process; called once.
-  using Engine::train;
-  void train(const TrainingJob& job, RankGroup& group, const std::vector<TrainObserver*>& observers,
-             const std::function<bool()>& interrupted) override;
+  void train_job(const TrainingJob& job, RankGroup& group,
+                 const std::vector<TrainObserver*>& observers,
+                 const std::function<bool()>& interrupted) override;
 
   // Rank 0's, for which it waits; {} when it ended before it could tell.
   Json environment() const override;

@@ -44,7 +44,9 @@ struct TrainBegin {
   int64_t total_steps = 0;           // optimization steps that are planned
   int64_t parameters_total = 0;
   int64_t parameters_trainable = 0;
-  int64_t parameters_embedding = 0;  // input embedding, when not tied to the output: does no GEMM
+  // Rows that are looked up and take part in no GEMM: the input embedding unless it is tied to the output, positions.
+  int64_t parameters_embedding = 0;
+  int64_t parameters_idle = 0;  // of a mixture of experts: those that a token does not go through
   std::string compute_dtype;         // dtype that GEMMs really run in: "bfloat16", "float32", ...
   std::string padding;               // "longest", "max_length", "none" or "packed"
   std::string tokenizer;             // where it came from

@@ -135,6 +135,7 @@ struct TrainingJob {
   std::string entity_id;      // ado's id, byte for byte
   Json entity = Json::object();  // the space's properties and values in its order; {}: not known
   Json inputs;                // every effective property, defaults included
+  std::string backend = kBackendLibtorch;  // what trains it. In JSON it stands among the inputs
   std::string tuning = "full";
   int64_t runs = 1;           // one after the other, each in a process of its own: launch/run_series.h
 

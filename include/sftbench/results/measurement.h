@@ -48,8 +48,11 @@ struct Measurement {
   std::string started_at;  // UTC, ISO 8601
   std::string finished_at;
   std::string command;  // repeats this measurement
-  Json job;  // what was trained (stored_job() of launch/run_job.h); null when nothing was to be
+  Json job;  // what was trained (job_in_result() of plan/job_file.h); null when nothing was to be
 };
+
+// "CODE: message", and the evidence in a line of its own.
+std::string reason_text(ReasonCode code, const std::string& message, const std::string& evidence);
 
 // The properties that an experiment measures, in ado's order; of one that is not known here, those of
 // the benchmarks.

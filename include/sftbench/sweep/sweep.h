@@ -37,7 +37,6 @@ struct SweepOptions {
   int64_t host_memory_bytes = 0;   // of one measurement; 0: no limit
   int64_t breaker_failures = 10;   // circuit_breaker.h
   double breaker_quick_s = 10;
-  std::string backend = kBackendLibtorch;
   std::vector<std::string> simulate;  // as in ChildSpec
   std::function<std::string(const Cell&)> command = [](const Cell&) { return std::string(); };
   // Asked as a cell starts: what is to be said before, as that memory cannot suffice.

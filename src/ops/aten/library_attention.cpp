@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "ops/torch_version.h"
 #include "sftbench/base/torch.h"
+#include "sftbench/ops/torch_version.h"
 
 namespace sftbench::ops {
 

@@ -1,4 +1,4 @@
-#include "engine/train.h"
+#include "engine/train_steps.h"
 
 #include <cmath>
 #include <string>
@@ -12,6 +12,13 @@
 
 namespace sftbench {
 namespace {
+
+StepEvent begin_step(double saving_s) {
+  StepEvent event;
+  event.saving_s = saving_s;
+  event.begin_s = steady_seconds();
+  return event;
+}
 
 void stop_if(bool interrupted, int64_t step) {
   if (!interrupted) return;
@@ -36,6 +43,16 @@ void require_finite_before_update(TrainingRun& run, const StepBatches& batches,
   if (!std::isfinite(loss)) throw nonfinite_loss(run, batches, loss, loss, step);
 }
 
+// The step's loss over all ranks, of which `own` is this rank's part.
+double reduced_loss(TrainingRun& run, const StepBatches& batches, const torch::Tensor& own,
+                    double scale, int64_t step) {
+  const torch::Tensor sum = own.clone();
+  run.mesh->world().all_reduce_now(sum);
+  const double loss = sum.item<double>() / scale;
+  if (!std::isfinite(loss)) throw nonfinite_loss(run, batches, loss, own.item<double>(), step);
+  return loss;
+}
+
 std::vector<torch::Tensor> owned_gradients(const ParallelParameters& parameters) {
   std::vector<torch::Tensor> gradients;
   for (const OwnedTensor& owned : parameters.owned()) {
@@ -44,17 +61,42 @@ std::vector<torch::Tensor> owned_gradients(const ParallelParameters& parameters)
   return gradients;
 }
 
-TrainEnd train_end(int64_t steps, std::vector<SavedFolder> saved, std::vector<RankReport> ranks) {
+// Where this rank is, for the message should ranks hang.
+class Whereabouts {
+ public:
+  Whereabouts(RankGroup& group, int64_t step)
+      : group_(group), of_step_(" of step " + std::to_string(step)) {}
+
+  void operator()(const char* phase) const {
+    group_.at(std::string("in the ").append(phase).append(of_step_));
+  }
+
+ private:
+  RankGroup& group_;
+  std::string of_step_;
+};
+
+// Clips and updates in one pass over the gradients.
+void update_parameters(TrainingRun& run, const StepEvent& event, double scale) {
+  if (!std::isfinite(event.grad_norm)) throw nonfinite_gradient(run, event.grad_norm, event.step);
+  const double clip = clip_factor(event.grad_norm, run.max_grad_norm);
+  const double begin_s = steady_seconds();
+  run.optimizer->step(event.learning_rate, clip / scale);
+  if (run.timeline) run.timeline->add("compute", "optimizer", begin_s, steady_seconds());
+}
+
+// Collective.
+TrainEnd train_end(const TrainingRun& run, const RankAccount& account, RankGroup& group) {
   TrainEnd end;
-  end.steps = steps;
-  end.saved = std::move(saved);
-  for (const RankReport& rank : ranks) {
+  end.steps = run.progress.steps - run.begin.resumed_step;
+  end.saved = run.checkpoints->saved();
+  end.ranks = gather_reports(account.report(run, group), group);
+  for (const RankReport& rank : end.ranks) {
     end.host_peak_rss_bytes.push_back(rank.host_peak_rss_bytes);
     if (rank.device_peak_allocated_bytes < 0) continue;
     end.device_peak_allocated_bytes.push_back(rank.device_peak_allocated_bytes);
     end.device_peak_reserved_bytes.push_back(rank.device_peak_reserved_bytes);
   }
-  end.ranks = std::move(ranks);
   return end;
 }
 
@@ -68,26 +110,20 @@ bool agree_to_stop(TrainingRun& run, bool stop) {
 
 }  // namespace
 
-void train(TrainingRun& run, RankGroup& group, const std::vector<TrainObserver*>& observers,
-           const std::function<bool()>& interrupted) {
+void train_steps(TrainingRun& run, RankGroup& group, const std::vector<TrainObserver*>& observers,
+                 const std::function<bool()>& interrupted) {
   for (TrainObserver* observer : observers) observer->on_train_begin(run.begin);
   RankAccount account(run);
   TrainControl control;
   TrainingProgress& done = run.progress;
   double saving_s = 0;
   while (done.steps < run.begin.total_steps && !control.stop) {
-    StepEvent event;
-    event.saving_s = saving_s;
-    event.begin_s = steady_seconds();
-
     // --- next micro-batches
+    StepEvent event = begin_step(saving_s);
     const StepBatches batches = run.batches->step(done.steps);
-    const int64_t step = ++done.steps;
-    require_loss_positions(batches, step);
-    const std::string of_step = " of step " + std::to_string(step);
-    const auto at = [&](const char* phase) {
-      group.at(std::string("in the ").append(phase).append(of_step));
-    };
+    event.step = ++done.steps;
+    require_loss_positions(batches, event.step);
+    const Whereabouts at(group, event.step);
 
     // --- forward and backward: the mean over all positions of the step that bear loss
     const double scale = run.loss_scaler->scale();
@@ -96,12 +132,12 @@ void train(TrainingRun& run, RankGroup& group, const std::vector<TrainObserver*>
     torch::Tensor loss = torch::zeros({}, run.device->device());
     for (size_t i = 0; i < batches.micro_batches.size(); ++i) {
       const DeviceBatch& batch = batches.micro_batches[i];
-      stop_if(interrupted(), step);
+      stop_if(interrupted(), event.step);
       at("forward pass");
       run.parameters->begin_micro_batch(i == 0, i + 1 == batches.micro_batches.size());
       const torch::Tensor micro_loss = run.model->loss({batch.input_ids, batch.packed, batch.mask},
                                                        batch.labels, denominator, *run.activations);
-      require_finite_before_update(run, batches, micro_loss, step);
+      require_finite_before_update(run, batches, micro_loss, event.step);
       at("backward pass");
       run.optimizer->begin_backward(event.learning_rate, 1.0 / scale);
       run.activations->backward(micro_loss);
@@ -109,49 +145,29 @@ void train(TrainingRun& run, RankGroup& group, const std::vector<TrainObserver*>
       loss += micro_loss.detach();
     }
 
-    // --- reduce: gradients were, during the backward passes
-    const std::vector<torch::Tensor> gradients = owned_gradients(*run.parameters);
-    const torch::Tensor own_loss = loss.clone();
-    run.mesh->world().all_reduce_now(loss);
-    event.loss = loss.item<double>() / scale;
-    if (!std::isfinite(event.loss)) {
-      throw nonfinite_loss(run, batches, event.loss, own_loss.item<double>(), step);
-    }
+    // --- reduce the loss. The backward passes have reduced the gradients
+    event.loss = reduced_loss(run, batches, loss, scale, event.step);
 
-    // --- clip and step, both in one pass over the gradients
+    // --- clip and step
     at("update");
+    const std::vector<torch::Tensor> gradients = owned_gradients(*run.parameters);
     event.grad_norm = run.parameters->global_norm(run.optimizer->gradient_norm(gradients)) / scale;
-    const bool gradients_finite = std::isfinite(event.grad_norm);
-    event.update_skipped = !run.loss_scaler->accept(gradients_finite);
-    if (!event.update_skipped) {
-      if (!gradients_finite) throw nonfinite_gradient(run, event.grad_norm, step);
-      const double clip = clip_factor(event.grad_norm, run.max_grad_norm);
-      const double update_s = steady_seconds();
-      run.optimizer->step(event.learning_rate, clip / scale);
-      if (run.timeline) run.timeline->add("compute", "optimizer", update_s, steady_seconds());
-      ++done.updates;
-    }
+    event.update_skipped = !run.loss_scaler->accept(std::isfinite(event.grad_norm));
+    if (!event.update_skipped) update_parameters(run, event, scale);
+    done.updates += event.update_skipped ? 0 : 1;
     run.parameters->drop_gradients();
     run.device->synchronize();
 
-    // --- notify
-    event.end_s = steady_seconds();
-    event.step = step;
-    event.epoch = done.epoch = batches.epoch;
-    event.samples = batches.samples;
-    event.micro_batches = static_cast<int64_t>(batches.micro_batches.size());
-    event.tokens = batches.tokens;
-    event.attention_flops = batches.attention_flops;
-    event.device_allocated_bytes = run.device->allocated_bytes();
-    account.add_step(run, event, batches);
+    // --- notify, and save
+    account.end_step(run, batches, event);
+    done.epoch = event.epoch;
     for (TrainObserver* observer : observers) observer->on_step_end(event, control);
-    stop_if(interrupted(), step);
+    stop_if(interrupted(), event.step);
     control.stop = agree_to_stop(run, control.stop);
-    saving_s = run.checkpoints->after_step(
-        done, /*last=*/control.stop || done.steps == run.begin.total_steps);
+    const bool last = control.stop || done.steps == run.begin.total_steps;
+    saving_s = run.checkpoints->after_step(done, last);
   }
-  const TrainEnd end = train_end(done.steps - run.begin.resumed_step, run.checkpoints->saved(),
-                                 gather_reports(account.report(run, group), group));
+  const TrainEnd end = train_end(run, account, group);
   for (TrainObserver* observer : observers) observer->on_train_end(end);
 }
 

@@ -1,4 +1,4 @@
-#include "sftbench/launch/run_job.h"
+#include "sftbench/launch/measure_job.h"
 
 #include <gtest/gtest.h>
 
@@ -24,18 +24,48 @@ TrainingJob job_of_steps(int64_t steps) {
   return job;
 }
 
-Measurement run_with(const std::string& mode, const TrainingJob& job, RunSettings settings = {}) {
+// This machine without GPUs, and an engine that the test brings.
+class BackendOfTest : public Backend {
+ public:
+  explicit BackendOfTest(Engine& engine) : engine_(engine) {}
+
+  void check_devices() const override {}
+  std::optional<std::string> memory_warning() const override { return {}; }
+  Engine& engine() override { return engine_; }
+  const Nvml* nvml() const override { return nullptr; }
+  int local_gpus() const override { return 0; }
+  std::unique_ptr<SystemSource> system_source(int gpus) const override {
+    return make_system_source(nullptr, gpus);
+  }
+  DevicePeak peak(const std::string& dtype) const override {
+    asked_peak = dtype;
+    return known_peak;
+  }
+
+  DevicePeak known_peak = {{}, "no catalogue of devices was given"};
+  mutable std::string asked_peak;
+
+ private:
+  Engine& engine_;
+};
+
+MeasureOptions options_of_test() {
+  MeasureOptions options;
+  options.log = "run.log";
+  options.command = "sftbench run";
+  return options;
+}
+
+Measurement run_with(const std::string& mode, const TrainingJob& job) {
   setenv("FAKE_ENGINE", mode.c_str(), 1);
   FakeEngine engine;
-  settings.log = "run.log";
-  settings.command = "sftbench run";
-  const Measurement measurement = run_job(
-      job, [&]() -> Engine& { return engine; }, settings);
+  BackendOfTest backend(engine);
+  const Measurement measurement = measure_job(job, backend, options_of_test());
   unsetenv("FAKE_ENGINE");
   return measurement;
 }
 
-TEST(RunJobTest, AValidRunHasEveryPropertyAndAllItsSteps) {
+TEST(MeasureJobTest, AValidRunHasEveryPropertyAndAllItsSteps) {
   const Measurement m = run_with("", job_of_steps(5));
   EXPECT_EQ(m.status, Status::kValid);
   EXPECT_FALSE(m.reason.has_value());
@@ -61,8 +91,8 @@ TEST(RunJobTest, AValidRunHasEveryPropertyAndAllItsSteps) {
 // Two ranks take two steps.
 class TwoRanksEngine : public FakeEngine {
  public:
-  void train(const TrainingJob&, RankGroup&, const std::vector<TrainObserver*>& observers,
-             const std::function<bool()>&) override {
+  void train_job(const TrainingJob&, RankGroup&, const std::vector<TrainObserver*>& observers,
+                 const std::function<bool()>&) override {
     TrainEnd end;
     end.ranks.resize(2);
     end.ranks[1].rank = 1;
@@ -91,16 +121,14 @@ class TwoRanksEngine : public FakeEngine {
   }
 };
 
-TEST(RunJobTest, SeveralRanksAreAddedUpAndReportedOneByOne) {
+TEST(MeasureJobTest, SeveralRanksAreAddedUpAndReportedOneByOne) {
   TrainingJob job = job_of_steps(2);
   job.device.ranks = 2;
   job.parallel.strategy = "FULL_SHARD";
   job.parallel.reduce_dtype = "float32";
   TwoRanksEngine engine;
-  RunSettings settings;
-  settings.command = "sftbench run";
-  const Measurement m = run_job(
-      job, [&]() -> Engine& { return engine; }, settings);
+  BackendOfTest backend(engine);
+  const Measurement m = measure_job(job, backend, options_of_test());
   ASSERT_EQ(m.status, Status::kValid) << m.reason->message;
   const double seconds = m.measured["train_runtime"];
   EXPECT_DOUBLE_EQ(m.measured["train_samples_per_second"], 12 / seconds);
@@ -116,7 +144,7 @@ TEST(RunJobTest, SeveralRanksAreAddedUpAndReportedOneByOne) {
   }
 }
 
-TEST(RunJobTest, TimeStopsARunAfterItsStep) {
+TEST(MeasureJobTest, TimeStopsARunAfterItsStep) {
   TrainingJob job = job_of_steps(100000);
   job.batches.stop_after_seconds = 0.05;
   const Measurement m = run_with("", job);
@@ -133,9 +161,9 @@ struct Ending {
   const char* evidence;
 };
 
-class RunJobEndingTest : public testing::TestWithParam<Ending> {};
+class MeasureJobEndingTest : public testing::TestWithParam<Ending> {};
 
-TEST_P(RunJobEndingTest, HasItsOutcomeCodeAndEvidence) {
+TEST_P(MeasureJobEndingTest, HasItsOutcomeCodeAndEvidence) {
   const Measurement m = run_with(GetParam().mode, job_of_steps(3));
   EXPECT_EQ(m.status, GetParam().status);
   ASSERT_TRUE(m.reason.has_value());
@@ -149,7 +177,7 @@ TEST_P(RunJobEndingTest, HasItsOutcomeCodeAndEvidence) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Modes, RunJobEndingTest,
+    Modes, MeasureJobEndingTest,
     testing::Values(Ending{"cuda-oom", Status::kInvalid, "OOM_GPU",
                            "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 is full."},
                     Ending{"illegal-access", Status::kInvalid, "OOM_GPU",
@@ -165,39 +193,39 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-TEST(RunJobTest, AnEngineThatCannotBeLoadedIsAFailedMeasurement) {
-  const auto load = []() -> Engine& {
-    throw RunError(ReasonCode::kUnsupported, "there is no engine");
+TEST(MeasureJobTest, AnEngineThatCannotBeLoadedIsAFailedMeasurement) {
+  class WithoutEngine : public BackendOfTest {
+   public:
+    using BackendOfTest::BackendOfTest;
+    Engine& engine() override { throw RunError(ReasonCode::kUnsupported, "there is no engine"); }
   };
-  const Measurement m = run_job(job_of_steps(1), load, {});
+  FakeEngine unused;
+  WithoutEngine backend(unused);
+  const Measurement m = measure_job(job_of_steps(1), backend, options_of_test());
   EXPECT_EQ(m.status, Status::kFailed);
   EXPECT_EQ(m.reason->code, ReasonCode::kUnsupported);
   EXPECT_EQ(m.reason->message, "there is no engine");
   EXPECT_TRUE(m.environment["libtorch"].is_null());
 }
 
-TEST(RunJobTest, AnInterruptedRunHasNoOutcome) {
-  RunSettings settings;
-  settings.interrupted = [] { return true; };
+TEST(MeasureJobTest, AnInterruptedRunHasNoOutcome) {
+  MeasureOptions options;
+  options.interrupted = [] { return true; };
   setenv("FAKE_ENGINE", "slow", 1);
   FakeEngine engine;
-  EXPECT_THROW(run_job(
-                   job_of_steps(3), [&]() -> Engine& { return engine; }, settings),
-               RunInterrupted);
+  BackendOfTest backend(engine);
+  EXPECT_THROW(measure_job(job_of_steps(3), backend, options), RunInterrupted);
   unsetenv("FAKE_ENGINE");
 }
 
-TEST(RunJobTest, ThePeakIsAskedForTheDtypeThatGemmsRanIn) {
-  RunSettings settings;
-  std::string asked;
-  settings.peak = [&asked](const std::string& dtype) {
-    asked = dtype;
-    return DevicePeak{1e12, {}};
-  };
+TEST(MeasureJobTest, ThePeakIsAskedForTheDtypeThatGemmsRanIn) {
+  FakeEngine engine;
+  BackendOfTest backend(engine);
+  backend.known_peak = {1e12, {}};
   TrainingJob job = job_of_steps(2);
   job.precision.torch_dtype = "float32";
-  const Measurement m = run_with("", job, settings);
-  EXPECT_EQ(asked, "float32");
+  const Measurement m = measure_job(job, backend, options_of_test());
+  EXPECT_EQ(backend.asked_peak, "float32");
   EXPECT_DOUBLE_EQ(m.extra["mfu"]["peak_flops_per_device"], 1e12);
   EXPECT_GT(m.extra["mfu"]["value"], 0);
 }

@@ -1,7 +1,7 @@
 // sftbench run [SPACE]: measures one entity and prints its measured properties.
 //
 // The way: options -> one MeasurementRequest (selection.h) -> static rules -> TrainingJob (resolve)
-// -> the key's lock -> dataset, if it can be generated -> run_job -> DIR/<experiment>/<key>.json and
+// -> the key's lock -> dataset, if it can be generated -> measure_job -> DIR/<experiment>/<key>.json and
 // stdout.
 #pragma once
 

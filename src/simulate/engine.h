@@ -28,10 +28,9 @@ class SimulatedEngine : public Engine {
   // All ranks in one process: `group` is a world of one.
   // RunError and std::runtime_error as libtorch would throw them, when a fault asks for it; may
   // also never return, or end the process.
-  using Engine::train;
-  void train(const TrainingJob& job, RankGroup& group,
-             const std::vector<TrainObserver*>& observers,
-             const std::function<bool()>& interrupted) override;
+  void train_job(const TrainingJob& job, RankGroup& group,
+                 const std::vector<TrainObserver*>& observers,
+                 const std::function<bool()>& interrupted) override;
 
   // {backend: "simulate", simulation: [the assignments]}.
   Json environment() const override;

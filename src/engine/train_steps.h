@@ -13,7 +13,7 @@ namespace sftbench {
 // the observers. RunError: kKilled when `interrupted` says so; kData when a step has nothing to
 // learn from; kInternal when the loss is not finite, or its gradient without a loss scale to blame;
 // kWeights when the model's files are the cause (nonfinite.h says what the message holds).
-void train(TrainingRun& run, RankGroup& group, const std::vector<TrainObserver*>& observers,
-           const std::function<bool()>& interrupted);
+void train_steps(TrainingRun& run, RankGroup& group, const std::vector<TrainObserver*>& observers,
+                 const std::function<bool()>& interrupted);
 
 }  // namespace sftbench

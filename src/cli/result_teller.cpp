@@ -1,0 +1,47 @@
+#include "cli/result_teller.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <string>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/terminal_text.h"
+#include "sftbench/cli/app.h"
+
+namespace sftbench {
+
+int ResultTeller::tell(const Measurement& measurement) {
+  const std::lock_guard lock(told_mutex_);
+  if (told_) return *told_;
+  if (const auto& reason = measurement.reason; reason && format_ != OutputFormat::kTable) {
+    spdlog::error("{}", reason_text(reason->code, reason->message, reason->evidence));
+  }
+  // Write the file before printing: the reader of standard output may have closed the pipe.
+  const std::optional<ResultPlace::Kept> kept = keep(measurement);
+  const std::string text = render(measurement, format_);
+  const size_t columns = format_ == OutputFormat::kTable ? terminal_columns(STDOUT_FILENO) : 0;
+  std::cout << wrapped(text, columns) << std::flush;
+  if (kept) kept->tell();
+  told_ = kept && !kept->lost ? exit_code(measurement.status) : kFailedExitCode;
+  return *told_;
+}
+
+int ResultTeller::tell_at_the_end(const Measurement& measurement) {
+  const int status = tell(measurement);
+  place_.give_back();
+  return status;
+}
+
+std::optional<ResultPlace::Kept> ResultTeller::keep(const Measurement& measurement) {
+  try {
+    return place_.write(measurement);
+  } catch (const InputError& error) {
+    watcher_.remove_files();
+    spdlog::error("{}; the measurement is printed, but not kept", error.what());
+    return std::nullopt;
+  }
+}
+
+}  // namespace sftbench

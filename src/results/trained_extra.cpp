@@ -1,0 +1,131 @@
+#include "sftbench/results/trained_extra.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "sftbench/measure/rank_metrics.h"
+
+namespace sftbench {
+namespace {
+
+template <typename Number>
+Json series(const RunRecord& record, Number number) {
+  Json values = Json::array();
+  for (const StepEvent& step : record.steps) values.push_back(number(step));
+  return values;
+}
+
+Json tokens_json(const TokenCounts& tokens) {
+  return {{"padded", tokens.padded},
+          {"dataset", tokens.dataset},
+          {"loss_bearing", tokens.loss_bearing}};
+}
+
+Json memory_json(const TrainEnd& end) {
+  Json bytes = {{"device_peak_allocated", end.device_peak_allocated_bytes},
+                {"device_peak_reserved", end.device_peak_reserved_bytes},
+                {"host_peak_rss", end.host_peak_rss_bytes}};
+  for (const RankReport& rank : end.ranks) {
+    bytes["parameters"].push_back(rank.parameter_bytes);
+    bytes["optimizer_state"].push_back(rank.optimizer_state_bytes);
+  }
+  return bytes;
+}
+
+Json extra_of_steps(const TrainedRun& run) {
+  const RunRecord& record = run.record;
+  const MeasuredSpan& span = run.span;
+  const TrainBegin& begin = record.begin;
+  Json joules = Json::array();
+  size_t samples = 0;
+  for (const ProcessSamples& process : run.processes) {
+    for (Json& of_gpu : gpu_energy_joules(process.samples)) joules.push_back(std::move(of_gpu));
+    samples += process.samples.size();
+  }
+  return {
+      {"tokens", tokens_json(span.tokens)},
+      {"token_rates", token_rates(span, run.devices)},
+      {"warmup_steps", run.warmup_steps},
+      {"loss", series(record, [](const StepEvent& s) { return s.loss; })},
+      {"grad_norm", series(record, [](const StepEvent& s) { return s.grad_norm; })},
+      {"skipped_updates", std::count_if(record.steps.begin(), record.steps.end(),
+                                        [](const StepEvent& s) { return s.update_skipped; })},
+      {"learning_rate", series(record, [](const StepEvent& s) { return s.learning_rate; })},
+      {"step_seconds", series(record, [](const StepEvent& s) { return s.end_s - s.begin_s; })},
+      {"parameters",
+       {{"total", begin.parameters_total}, {"trainable", begin.parameters_trainable}}},
+      {"compute_dtype", begin.compute_dtype},
+      {"padding", begin.padding},
+      {"padding_fraction",
+       static_cast<double>(span.tokens.padding) / static_cast<double>(span.tokens.padded)},
+      {"warnings", begin.warnings},
+      {"tokenizer", begin.tokenizer},
+      {"mfu", model_flops_utilization(begin, span, run.devices, run.peak)},
+      {"memory_bytes", memory_json(record.end)},
+      {"gpu_energy_joules", std::move(joules)},
+      {"host_memory_percent", host_memory_percent(run.processes)},
+      {"run_queue_wait_share", run_queue_wait_share(run.processes)},
+      {"system_samples", samples},
+      {"startup_seconds",
+       {{"weights", begin.weights_seconds},
+        {"tokenize", begin.tokenize_seconds},
+        {"first_step", record.first_step_process_age_s}}},
+  };
+}
+
+// How the ranks shared the work, and what the fullest of them holds.
+Json sharding_json(const TrainingJob& job, const std::vector<RankReport>& ranks) {
+  const auto most = [&ranks](int64_t RankReport::*bytes) {
+    int64_t largest = 0;
+    for (const RankReport& rank : ranks) largest = std::max(largest, rank.*bytes);
+    return largest;
+  };
+  const ParallelPlan& plan = job.parallel;
+  return {{"strategy", plan.strategy},
+          {"ranks", ranks.size()},
+          {"nodes", job.device.nodes},
+          {"gradient_sync", plan.gradient_sync},
+          {"reduce_dtype", plan.reduce_dtype.empty() ? Json() : Json(plan.reduce_dtype)},
+          {"parameter_bytes", most(&RankReport::parameter_bytes)},
+          {"gradient_bytes", most(&RankReport::gradient_bytes)},
+          {"optimizer_state_bytes", most(&RankReport::optimizer_state_bytes)},
+          {"gathered_peak_bytes", most(&RankReport::gathered_peak_bytes)}};
+}
+
+void put_ranks(Json& extra, const TrainingJob& job, const std::vector<RankReport>& ranks,
+               int64_t warmup_steps) {
+  if (!is_distributed(job) || ranks.empty()) return;
+  extra["ranks"] = ranks_json(ranks, warmup_steps);
+  extra["communication"] = communication_json(ranks, warmup_steps);
+  extra["sharding"] = sharding_json(job, ranks);
+}
+
+// Files that the run wrote, or went on from.
+void put_files(Json& extra, const RunRecord& record) {
+  if (!record.begin.resumed_from.empty()) {
+    extra["resumed"] = {{"from", record.begin.resumed_from}, {"step", record.begin.resumed_step}};
+  }
+  if (record.end.saved.empty()) return;
+  Json& saved = extra["saved"] = Json::array();
+  for (const SavedFolder& folder : record.end.saved) {
+    saved.push_back({{"path", folder.path},
+                     {"format", folder.format},
+                     {"step", folder.step},
+                     {"bytes", folder.bytes},
+                     {"seconds", folder.seconds}});
+  }
+}
+
+}  // namespace
+
+Json trained_extra(const TrainingJob& job, const TrainedRun& run) {
+  Json extra = extra_of_steps(run);
+  if (std::string note = busy_machine_note(extra["run_queue_wait_share"]); !note.empty()) {
+    extra["warnings"].push_back(std::move(note));
+  }
+  put_ranks(extra, job, run.record.end.ranks, run.warmup_steps);
+  put_files(extra, run.record);
+  return extra;
+}
+
+}  // namespace sftbench
