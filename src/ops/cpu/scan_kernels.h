@@ -77,6 +77,22 @@ inline void transpose_floats(const float* from, int64_t rows, int64_t columns, f
   }
 }
 
+// While this lives, numbers below the smallest normal one are 0. What decays passes through them, and
+// an instruction takes a hundred times as long on them.
+class WithoutSubnormals {
+ public:
+  WithoutSubnormals() : saved_(_mm_getcsr()) {
+    constexpr unsigned kFlushToZero = 0x8000, kSubnormalsAreZero = 0x0040;
+    _mm_setcsr(saved_ | kFlushToZero | kSubnormalsAreZero);
+  }
+  ~WithoutSubnormals() { _mm_setcsr(saved_); }
+  WithoutSubnormals(const WithoutSubnormals&) = delete;
+  WithoutSubnormals& operator=(const WithoutSubnormals&) = delete;
+
+ private:
+  unsigned saved_;
+};
+
 // --- a chunk ----------------------------------------------------------------------------------------
 
 struct ChunkSizes {
@@ -99,14 +115,34 @@ struct ScratchMemory {
   }
 };
 
+inline void zero(float* out, int64_t numel) {
+  for (int64_t i = 0; i < numel; i += kLanes) store(out + i, splat(0));
+}
+
+// Rows of one head lie far apart, where processors do not look ahead by themselves.
+template <int kWrites, class T>
+SFTBENCH_INLINE void fetch_row(const T* row, int64_t width) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < width; i += kLine) __builtin_prefetch(row + i, kWrites);
+}
+constexpr int64_t kFetchedAhead = 8;  // rows
+
 // Positions of a chunk of one head or group, widened: out [padded length, padded width].
 template <class T>
 void widen_chunk(const void* tensor, int64_t stride, const ScanChunkRange& chunk, int64_t first,
                  int64_t width, const ChunkSizes& sizes, float* out) {
   const int64_t padded = round_up(width, ScanProblem::kLanes);
-  const Rows<T> rows{static_cast<const T*>(tensor) + chunk.row * stride + first, stride,
-                     chunk.length, width, padded};
-  pack_rows<FloatUnits>(rows, sizes.length, reinterpret_cast<uint32_t*>(out));
+  const T* const rows = static_cast<const T*>(tensor) + chunk.row * stride + first;
+  for (int64_t t = 0; t < chunk.length; ++t) {
+    const T* const row = rows + t * stride;
+    if (t + kFetchedAhead < chunk.length) fetch_row<0>(row + kFetchedAhead * stride, width);
+    for (int64_t i = 0; i < padded; i += kLanes) {
+      const int64_t left = width - i;
+      store(out + t * padded + i,
+            left >= kLanes ? load(row + i) : (left > 0 ? load(row + i, left) : splat(0)));
+    }
+  }
+  zero(out + chunk.length * padded, (sizes.length - chunk.length) * padded);
 }
 
 // What decays how far in a chunk of one head: by exp(a times the steps between two positions). The
@@ -210,6 +246,7 @@ inline void scale(const float* from, float factor, int64_t numel, float* to) {
 // The chunks of one sequence, for some heads of one group. States begin at 0.
 template <class T>
 void scan_forward(const ScanProblem& p, const ScanTask& task, float* scratch) {
+  const WithoutSubnormals guard;
   ScratchMemory memory{scratch};
   const int64_t most = ScanProblem::kChunk, state = p.padded_state(), dim = p.padded_dim();
   float* const b_LN = memory.take(most * state);
@@ -244,6 +281,8 @@ void scan_forward(const ScanProblem& p, const ScanTask& task, float* scratch) {
         const float *within = y_LP + t * n.dim, *before = starts ? within : before_LP + t * n.dim;
         const float* x = x_LP + t * n.dim;
         T* out = y + t * p.heads * p.dim;
+        if (t + kFetchedAhead < chunk.length)
+          fetch_row<1>(out + kFetchedAhead * p.heads * p.dim, p.dim);
         sweep(
             p.dim, [&](int64_t k, auto lanes) __attribute__((always_inline)) {
               store(out + k,
@@ -263,10 +302,6 @@ void scan_forward(const ScanProblem& p, const ScanTask& task, float* scratch) {
 }
 
 // --- backward ---------------------------------------------------------------------------------------
-
-inline void zero(float* out, int64_t numel) {
-  for (int64_t i = 0; i < numel; i += kLanes) store(out + i, splat(0));
-}
 
 // What a head's gradients of the logarithms of decays and of steps are made of, by position.
 struct DecayGradients {
@@ -430,6 +465,8 @@ void scan_head_backward(const ScanProblem& p, const ScanTask& task, const ScanCh
   const float skip = p.d[head];
   for (int64_t t = 0; t < chunk.length; ++t) {
     const float *sums = w.dx_LP + t * n.dim, *dy = w.dy_LP + t * n.dim;
+    if (t + kFetchedAhead < chunk.length)
+      fetch_row<1>(dx + (t + kFetchedAhead) * p.heads * p.dim, p.dim);
     sweep(
         p.dim, [&](int64_t k, auto lanes) __attribute__((always_inline)) {
           store(dx + t * p.heads * p.dim + k, load(sums + k, lanes) + load(dy + k, lanes) * skip,
@@ -453,6 +490,7 @@ inline void write_part(const ScanProblem& p, const ScanTask& task, const ScanChu
 
 template <class T>
 void scan_backward(const ScanProblem& p, const ScanTask& task, float* scratch) {
+  const WithoutSubnormals guard;
   const BackwardMemory w(p, scratch);
   for (int64_t i = task.chunk_count - 1; i >= 0; --i) {
     const ScanChunkRange& chunk = task.chunks[i];
