@@ -66,6 +66,7 @@ void read_gpt_sizes(ConfigFields& fields, const std::string& hidden_key, ModelCo
   attention.head_dim = config.hidden_size / attention.heads;
   attention.scale = 1.0 / std::sqrt(static_cast<double>(attention.head_dim));
   attention.input_bias = attention.output_bias = config.mlp_bias = true;
+  config.rotary = false;
 }
 
 void read_layer_windows(ConfigFields& fields, ModelConfig& config) {

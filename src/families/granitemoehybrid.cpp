@@ -108,8 +108,9 @@ void read_granitemoehybrid(ConfigFields& fields, ModelConfig& config) {
   if (!config.experts && config.shared_intermediate_size == 0) {
     fields.add("shared_intermediate_size", "found 0", "an MLP: num_local_experts is 0, too");
   }
-  config.rotary = fields.text("position_embedding_type", "") == "rope";
-  if (config.rotary && needs_attention(config)) read_rope(fields, config);
+  const bool rope = fields.text("position_embedding_type", "") == "rope";
+  config.rotary = rope && needs_attention(config);
+  if (config.rotary) read_rope(fields, config);
 }
 
 void append_mamba(LayerShape& layer, const ModelConfig& config) {

@@ -140,6 +140,16 @@ TEST(RanksEqualOne, ModelsWithTiedUntiedAndOptionalParts) {
   }
 }
 
+// Experts without tokens, states of Mamba-2, and an auxiliary loss that all layers share.
+TEST(RanksEqualOne, FamiliesWithOtherLayers) {
+  for (const char* model :
+       {"bloom", "gpt_bigcode", "gpt_oss-balanced", "granitemoe-balanced",
+        "granitemoehybrid-balanced", "granitemoeshared", "mixtral-balanced", "qwen3"}) {
+    expect_ranks_equal_one({.model = model, .checkpointing = true});
+    expect_ranks_equal_one({.model = model, .strategy = "DDP", .accumulation = 2});
+  }
+}
+
 TEST(RanksEqualOne, GradientsOfSeveralMicroBatches) {
   for (const char* strategy : {"DDP", "FULL_SHARD", "SHARD_GRAD_OP"}) {
     expect_ranks_equal_one({.strategy = strategy, .accumulation = 3});

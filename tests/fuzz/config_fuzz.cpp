@@ -18,18 +18,31 @@ void require(bool promise) {
 
 void check_promises(const sftbench::ModelConfig& config) {
   for (const int64_t extent :
-       {config.vocab_size, config.hidden_size, config.intermediate_size, config.num_hidden_layers,
+       {config.vocab_size, config.hidden_size, config.num_hidden_layers,
         config.attention.heads, config.attention.key_value_heads, config.attention.head_dim,
         config.max_position_embeddings}) {
     require(extent > 0 && extent < int64_t{1} << 31);
   }
   require(config.attention.heads % config.attention.key_value_heads == 0);
-  require(config.attention.head_dim % 2 == 0 && config.attention.window >= 0);
+  require(config.attention.head_dim > 0 && config.attention.window >= 0);
+  require(!config.rotary || config.attention.head_dim % 2 == 0);
   require(!config.pad_token_id ||
           (*config.pad_token_id >= 0 && *config.pad_token_id < config.vocab_size));
   require(std::isfinite(config.rope.theta) && config.rope.theta > 1 && config.rope.factor > 0);
   require(config.attention.dropout >= 0 && config.attention.dropout < 1);
   require(config.multipliers.logits > 0);
+  require(config.intermediate_size > 0);
+  const auto layers = static_cast<size_t>(config.num_hidden_layers);
+  require(config.mamba_layers.empty() || config.mamba_layers.size() == layers);
+  require(config.attention.windowed.empty() || config.attention.windowed.size() == layers);
+  if (config.experts) {
+    require(config.experts->per_token > 0 && config.experts->per_token <= config.experts->count);
+    require(std::isfinite(config.experts->auxiliary_loss));
+  }
+  if (config.mamba) {
+    require(config.mamba->inner() > 0 && config.mamba->heads % config.mamba->groups == 0);
+    require(config.mamba->least_step >= 0 && config.mamba->most_step >= 0);
+  }
 }
 
 }  // namespace
