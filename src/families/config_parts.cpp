@@ -36,9 +36,12 @@ std::string present_key(const ConfigFields& fields, const std::string& key,
 
 }  // namespace
 
-void read_sizes(ConfigFields& fields, ModelConfig& config, int64_t max_position_embeddings) {
+void read_sizes(ConfigFields& fields, ModelConfig& config, int64_t max_position_embeddings,
+                int64_t intermediate_size) {
   config.hidden_size = fields.extent("hidden_size");
-  config.intermediate_size = fields.extent("intermediate_size");
+  config.intermediate_size = intermediate_size > 0
+                                 ? fields.extent("intermediate_size", intermediate_size)
+                                 : fields.extent("intermediate_size");
   config.num_hidden_layers = read_layer_count(fields, "num_hidden_layers");
   config.vocab_size = fields.extent("vocab_size");
   config.max_position_embeddings =

@@ -9,9 +9,10 @@
 
 namespace sftbench {
 
-// hidden_size, intermediate_size, num_hidden_layers, vocab_size, initializer_range, dtype, and the
+// hidden_size, intermediate_size (required, unless a default is given), num_hidden_layers, vocab_size, initializer_range, dtype, and the
 // epsilon of RMSNorm.
-void read_sizes(ConfigFields& fields, ModelConfig& config, int64_t max_position_embeddings);
+void read_sizes(ConfigFields& fields, ModelConfig& config, int64_t max_position_embeddings,
+                int64_t intermediate_size = 0);
 
 // Whether the output projection is the embedding, and the embedding's padding row.
 // REQUIRES: vocab_size is read.

@@ -91,7 +91,8 @@ bool needs_attention(const ModelConfig& config) {
 }
 
 void read_granitemoehybrid(ConfigFields& fields, ModelConfig& config) {
-  read_sizes(fields, config, /*max_position_embeddings=*/2048);
+  // Only experts are that wide, and there may be none.
+  read_sizes(fields, config, /*max_position_embeddings=*/2048, /*intermediate_size=*/11008);
   read_embedding(fields, config, /*tied_by_default=*/false);
   read_mixers(fields, config);
   read_mamba(fields, config);

@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "engine/training_fixture.h"
+#include "sftbench/families/model_config.h"
 
 namespace sftbench {
 namespace {
@@ -21,6 +22,9 @@ constexpr Tolerance kFloat32 = {1e-4, 1e-3};
 // Parameters, activations and gradients carry 8 bits of mantissa (2^-9 relative rounding error
 // each), and Trainer's norm is itself rounded to bfloat16.
 constexpr Tolerance kBFloat16 = {6e-3, 1e-2};
+// Rounding decides some choices of experts, and each that falls otherwise changes more than a
+// rounding: Trainer's own bfloat16 runs are up to 1.1e-2 and 2 % from its float32 runs.
+constexpr Tolerance kBFloat16Experts = {1.2e-2, 2e-2};
 constexpr Tolerance kAutocast = {6e-3, 1e-2};
 // 11 bits of mantissa: an eighth of bfloat16's rounding error.
 constexpr Tolerance kFloat16 = {8e-4, 1.5e-3};
@@ -28,7 +32,9 @@ constexpr Tolerance kFloat16 = {8e-4, 1.5e-3};
 Tolerance tolerance_of(const Json& golden) {
   if (golden["autocast"] == "fp16" || golden["torch_dtype"] == "float16") return kFloat16;
   if (golden["autocast"] != "no") return kAutocast;
-  return golden["torch_dtype"] == "float32" ? kFloat32 : kBFloat16;
+  if (golden["torch_dtype"] == "float32") return kFloat32;
+  const TrainingJob job = job_of(golden);
+  return parse_model_config(job.model.hf_config).experts ? kBFloat16Experts : kBFloat16;
 }
 
 void expect_run(const Recorder& run, const Json& golden, const Tolerance& tolerance) {
