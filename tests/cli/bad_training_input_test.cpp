@@ -16,6 +16,8 @@
 #include "results/schema_check.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
+#include "sftbench/families/family.h"
+#include "sftbench/base/text.h"
 
 namespace sftbench {
 namespace {
@@ -245,18 +247,18 @@ TEST_F(BadTrainingInputTest, AShardThatTheIndexNamesButTheFolderLacks) {
 TEST_F(BadTrainingInputTest, AnUnknownModelType) {
   replace("model/config.json", R"("llama")", R"("falcon")");
   EXPECT_EQ(failure("UNSUPPORTED"),
-            "model_name tiny: its family, falcon, is not one that this version trains: granite, "
-            "llama, mistral [" +
-                (model() / "config.json").string() + ": model_type: falcon]");
+            "model_name tiny: its family, falcon, is not one that this version trains: " +
+                join(known_model_types()) + " [" + (model() / "config.json").string() + ": model_type: falcon]");
 }
 
 TEST_F(BadTrainingInputTest, AnUnknownArchitecture) {
   replace("model/config.json", "LlamaForCausalLM", "LlamForCausalLM");
+  std::vector<std::string> known;
+  for (const Family& family : families()) known.emplace_back(family.architecture);
   EXPECT_EQ(failure("WEIGHTS"),
             (model() / "config.json").string() +
-                ": architectures: unknown architecture \"LlamForCausalLM\"; expected one of "
-                "GraniteForCausalLM, LlamaForCausalLM, MistralForCausalLM; did you mean "
-                "'LlamaForCausalLM'?");
+                ": architectures: unknown architecture \"LlamForCausalLM\"; expected one of " +
+                join(known) + "; did you mean 'LlamaForCausalLM'?");
 }
 
 TEST_F(BadTrainingInputTest, ASyntaxErrorInTheConfigHasLineAndColumn) {

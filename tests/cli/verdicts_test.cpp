@@ -142,15 +142,15 @@ INSTANTIATE_TEST_SUITE_P(
              ""},
         Case{"ForeignFamily",
              "full",
-             {"model_name=mixtral-8x7b-instruct-v0.1"},
+             {"model_name=granite-vision-3.2-2b"},
              "unsupported",
-             "UNSUPPORTED: model_name mixtral-8x7b-instruct-v0.1: its family, mixtral, is not",
+             "UNSUPPORTED: model_name granite-vision-3.2-2b: its family, llava_next, is not",
              ""},
         Case{"ForeignFamilyUnderLora",
              "lora",
-             {"model_name=mixtral-8x7b-instruct-v0.1"},
+             {"model_name=granite-vision-3.2-2b"},
              "unsupported",
-             "UNSUPPORTED: model_name mixtral-8x7b-instruct-v0.1: its family, mixtral, is not",
+             "UNSUPPORTED: model_name granite-vision-3.2-2b: its family, llava_next, is not",
              ""},
         Case{"OptimizerOfATpu",
              "full",
@@ -229,7 +229,7 @@ TEST_F(VerdictsOfModelsTest, ModelsSaysOfEachWhatExpandSays) {
 TEST_F(VerdictsOfModelsTest, OfManyEntitiesEachHasItsOwn) {
   const ProgramResult result = run_program(
       {"expand", "--experiment", "finetune_lora_benchmark-v1.0.0", "--set",
-       "model_name=[smollm2-135m, mixtral-8x7b-instruct-v0.1]", "--set", "number_gpus=0", "--set",
+       "model_name=[smollm2-135m, granite-vision-3.2-2b]", "--set", "number_gpus=0", "--set",
        "model_max_length=[64, 128, 256]", "--set", "batch_size=[1, 2]", "--set",
        "optim=[adamw_torch, adamw_torch_xla]", "--format", "json"});
   ASSERT_EQ(result.status, 0) << result.err;
@@ -237,7 +237,7 @@ TEST_F(VerdictsOfModelsTest, OfManyEntitiesEachHasItsOwn) {
   for (const Json& row : Json::parse(result.out)) {
     const std::string id = row["entity_id"];
     const bool fine =
-        id.find("mixtral") == std::string::npos && id.find("xla") == std::string::npos;
+        id.find("vision") == std::string::npos && id.find("xla") == std::string::npos;
     EXPECT_EQ(row["verdict"], fine ? "valid" : "unsupported") << id;
     valid += fine ? 1 : 0;
   }

@@ -346,10 +346,9 @@ TEST_F(ResolveTest, LoraOfAModelWithoutTargetsSaysWhereTheyGo) {
 
 TEST_F(ResolveTest, FamiliesThatAreNotBuiltAreRefusedBeforeAnythingIsFetched) {
   options_.weights = "auto";
-  EXPECT_THAT(failure({"model_name=mixtral-8x7b-instruct-v0.1"}),
-              HasSubstr("UNSUPPORTED: model_name mixtral-8x7b-instruct-v0.1: its family, mixtral, "
-                        "is not one that this "
-                        "version trains: "));
+  EXPECT_THAT(failure({"model_name=granite-vision-3.2-2b"}),
+              HasSubstr("UNSUPPORTED: model_name granite-vision-3.2-2b: its family, llava_next, is "
+                        "not one that this version trains: "));
   settings_.model_map["my-3b"]["Vanilla"] = model_folder("odd", "mamba");
   EXPECT_THAT(failure({"model_name=my-3b"}),
               HasSubstr("UNSUPPORTED: model_name my-3b: its family, mamba, is not one"));
