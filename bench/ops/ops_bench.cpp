@@ -297,7 +297,7 @@ void register_operators(torch::Dtype dtype) {
       6.0 * kTokens * kHidden * kVocabulary);
 }
 
-// --- optimiser: bytes are those that a step must move --------------------------------------------
+// --- optimizer: bytes are those that a step must move --------------------------------------------
 
 constexpr int64_t kGradientTensors = 30, kGradientNumel = 1 << 20;
 

@@ -48,7 +48,8 @@ Figures measure(const std::string& name, torch::Dtype dtype) {
     parameters += trainable.tensor.numel();
     gradients.push_back(torch::randn_like(trainable.tensor.detach()) * 1e-3);
   }
-  const auto optimizer = make_optimizer(name, group_by_decay(tensors, 0.0), {});
+  const auto optimizer =
+      make_optimizer(named<OptimizerKind>(name), group_by_decay(tensors, 0.0), {});
   std::vector<double> seconds;
   for (int step = 0; step < kSteps; ++step) {
     optimizer->begin_backward(1e-5, 1.0);

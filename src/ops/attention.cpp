@@ -7,7 +7,9 @@
 #include "ops/checks.h"
 #include "ops/cpu/dispatch.h"
 #include "ops/dropout_mask.h"
+#include "ops/shapes.h"
 #include "sftbench/base/torch.h"
+#include "sftbench/ops/torch_version.h"
 
 namespace sftbench::ops {
 namespace {
@@ -20,13 +22,29 @@ const AttentionImpl& attention_for(const Tensor& x) {
   return has_cpu_kernels(x) ? kAttentionCpu : kAttentionAten;
 }
 
+OptionalTensor optional_term(const Tensor& term) {
+  return term.defined() ? OptionalTensor(term) : OptionalTensor();
+}
+
+ScoreTerms wide_terms(const Tensor& slopes, const Tensor& sinks, const Tensor& q) {
+  const auto wide = [&](const Tensor& term) {
+    return term.defined() ? term.detach().to(wide_dtype(q)).contiguous() : term;
+  };
+  return {wide(slopes), wide(sinks)};
+}
+
 class CausalAttention : public torch::autograd::Function<CausalAttention> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
-                        double scale, int64_t window, const std::vector<int64_t>& offsets,
+                        const OptionalTensor& slopes, const OptionalTensor& sinks, double scale,
+                        int64_t window, const std::vector<int64_t>& offsets,
                         const Dropout& dropout) {
-    const auto [output, lse] = attention_for(q).forward(q, k, v, scale, window, offsets, dropout);
-    ctx->save_for_backward({q, k, v, output, lse});
+    const Tensor no_term;
+    const Tensor& own_slopes = slopes ? *slopes : no_term;
+    const Tensor& own_sinks = sinks ? *sinks : no_term;
+    const auto [output, lse] = attention_for(q).forward(q, k, v, scale, window, offsets, dropout,
+                                                        wide_terms(own_slopes, own_sinks, q));
+    ctx->save_for_backward({q, k, v, output, lse, own_slopes, own_sinks});
     ctx->saved_data["scale"] = scale;
     ctx->saved_data["window"] = window;
     ctx->saved_data["offsets"] = offsets;
@@ -39,73 +57,21 @@ class CausalAttention : public torch::autograd::Function<CausalAttention> {
     const variable_list saved = ctx->get_saved_variables();
     const Dropout dropout = {ctx->saved_data["dropout"].toDouble(),
                              static_cast<uint64_t>(ctx->saved_data["seed"].toInt())};
-    const auto [q, k, v] = attention_for(saved[0]).backward(
+    const Tensor& sinks = saved[6];
+    const auto [q, k, v, of_sinks] = attention_for(saved[0]).backward(
         output_gradients[0].contiguous(), saved[0], saved[1], saved[2], saved[3], saved[4],
         ctx->saved_data["scale"].toDouble(), ctx->saved_data["window"].toInt(),
-        ctx->saved_data["offsets"].toIntVector(), dropout);
-    return {q, k, v, Tensor(), Tensor(), Tensor(), Tensor()};
-  }
-};
-
-// lse as an implementation has it <-> [B, H, S]. CPU kernels keep the numbers of each sequence of a
-// packed row together.
-Tensor by_query(const Tensor& lse, const Tensor& q, const std::vector<int64_t>& offsets) {
-  if (offsets.empty() || !has_cpu_kernels(q)) return lse.view({q.size(0), q.size(2), q.size(1)});
-  std::vector<Tensor> sequences;
-  for (size_t i = 0; i + 1 < offsets.size(); ++i) {
-    const Tensor own = lse.flatten().slice(0, offsets[i] * q.size(2), offsets[i + 1] * q.size(2));
-    sequences.push_back(own.view({1, q.size(2), -1}));
-  }
-  return torch::cat(sequences, 2);
-}
-
-Tensor as_kept(const Tensor& by_query, const Tensor& q, const std::vector<int64_t>& offsets) {
-  if (offsets.empty() || !has_cpu_kernels(q)) return by_query.contiguous();
-  std::vector<Tensor> sequences;
-  for (size_t i = 0; i + 1 < offsets.size(); ++i)
-    sequences.push_back(by_query.slice(2, offsets[i], offsets[i + 1]).flatten());
-  return torch::cat(sequences).view_as(by_query);
-}
-
-// A softmax with one more score s is the softmax without it, times exp(lse - lse'), where
-// lse' = log(exp(lse) + exp(s)). With lse' and the scaled output the backward pass of attention gives
-// the gradients of q, k and v as it is.
-class SinkAttention : public torch::autograd::Function<SinkAttention> {
- public:
-  static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
-                        const Tensor& sinks, double scale, int64_t window,
-                        const std::vector<int64_t>& offsets) {
-    const auto [mixed, lse] = attention_for(q).forward(q, k, v, scale, window, offsets, {});
-    const Tensor without = by_query(lse, q, offsets);
-    const Tensor with = torch::logaddexp(without, scores_of(sinks, without));
-    const Tensor share = torch::exp(without - with).transpose(1, 2).unsqueeze(-1);
-    const Tensor output = (mixed * share).to(q.scalar_type());
-    ctx->save_for_backward({q, k, v, sinks, output, as_kept(with, q, offsets)});
-    ctx->saved_data["scale"] = scale;
-    ctx->saved_data["window"] = window;
-    ctx->saved_data["offsets"] = offsets;
-    return output;
-  }
-
-  static variable_list backward(AutogradContext* ctx, variable_list output_gradients) {
-    const variable_list saved = ctx->get_saved_variables();
-    const Tensor &q = saved[0], &sinks = saved[3], &output = saved[4], &kept = saved[5];
-    const std::vector<int64_t> offsets = ctx->saved_data["offsets"].toIntVector();
-    const Tensor gradient = output_gradients[0].contiguous();
-    const auto [dq, dk, dv] = attention_for(q).backward(
-        gradient, q, saved[1], saved[2], output, kept, ctx->saved_data["scale"].toDouble(),
-        ctx->saved_data["window"].toInt(), offsets, {});
-    const Tensor lse = by_query(kept, q, offsets);
-    const Tensor share = torch::exp(scores_of(sinks, lse) - lse);  // of the sink, [B, H, S]
-    const Tensor product = (gradient.to(lse.scalar_type()) * output).sum(-1).transpose(1, 2);
-    const std::vector<int64_t> all_but_heads = {0, 2};
-    const Tensor dsinks = -(share * product).sum(all_but_heads).to(sinks.scalar_type());
-    return {dq, dk, dv, dsinks, Tensor(), Tensor(), Tensor()};
-  }
-
- private:
-  static Tensor scores_of(const Tensor& sinks, const Tensor& like) {
-    return sinks.to(like.scalar_type()).view({1, -1, 1});
+        ctx->saved_data["offsets"].toIntVector(), dropout, wide_terms(saved[5], sinks, saved[0]));
+    const bool wanted = sinks.defined() && sinks.requires_grad();
+    return {q,
+            k,
+            v,
+            Tensor(),
+            wanted ? of_sinks.to(sinks.scalar_type()) : Tensor(),
+            Tensor(),
+            Tensor(),
+            Tensor(),
+            Tensor()};
   }
 };
 
@@ -121,7 +87,23 @@ void check_shapes(const Tensor& q, const Tensor& k, const Tensor& v, int64_t win
   require(window >= 0, "causal_attention", "window must be 0 or more", std::to_string(window));
 }
 
+void check_terms(const Tensor& q, const ScoreTerms& terms) {
+  const Tensor wide = torch::empty({0}, q.options().dtype(wide_dtype(q)));
+  const auto is_wide = [&](const Tensor& term) { return term.scalar_type() == wide.scalar_type(); };
+  if (terms.slopes.defined())
+    require_like(terms.slopes, "causal_attention", "slopes", {q.size(2)}, wide);
+  if (terms.sinks.defined()) {
+    require_like(terms.sinks, "causal_attention", "sinks", {q.size(2)},
+                 is_wide(terms.sinks) ? wide : q);
+  }
+}
+
 }  // namespace
+
+Tensor sink_gradient(const Tensor& sinks, const Tensor& delta, const Tensor& lse) {
+  const Tensor probabilities = (sinks.unsqueeze(-1) - lse).exp();  // [B, H, S]
+  return -(probabilities * delta.transpose(1, 2)).sum(std::vector<int64_t>{0, 2});
+}
 
 PackedSequences packed_sequences(const std::vector<int64_t>& lengths, torch::Device device) {
   PackedSequences packed;
@@ -136,28 +118,27 @@ PackedSequences packed_sequences(const std::vector<int64_t>& lengths, torch::Dev
   return packed;
 }
 
-Tensor sink_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& sinks,
-                      double scale, int64_t window, const PackedSequences& packed) {
-  check_shapes(q, k, v, window);
-  require_like(sinks, "sink_attention", "sinks", {q.size(2)}, q);
-  require_packed(packed, "sink_attention", "q", q);
-  return SinkAttention::apply(q.contiguous(), k.contiguous(), v.contiguous(), sinks, scale, window,
-                              packed.offsets);
-}
-
 Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
-                        int64_t window, const PackedSequences& packed, const Dropout& dropout) {
+                        int64_t window, const PackedSequences& packed, const Dropout& dropout,
+                        const ScoreTerms& terms) {
   check_shapes(q, k, v, window);
+  check_terms(q, terms);
   require_packed(packed, "causal_attention", "q", q);
   require_probability(dropout, "causal_attention");
-  if (has_library_attention(q, window, packed))
+  if (terms.empty() && has_library_attention(q, window, packed))
     return library_attention(q, k, v, scale, window, packed, dropout);
   const Tensor qc = q.contiguous(), kc = k.contiguous(), vc = v.contiguous();
   const bool differentiable = torch::GradMode::is_enabled() &&
-                              (q.requires_grad() || k.requires_grad() || v.requires_grad());
-  return differentiable
-             ? CausalAttention::apply(qc, kc, vc, scale, window, packed.offsets, dropout)
-             : attention_for(q).forward(qc, kc, vc, scale, window, packed.offsets, dropout).first;
+                              (q.requires_grad() || k.requires_grad() || v.requires_grad() ||
+                               (terms.sinks.defined() && terms.sinks.requires_grad()));
+  if (!differentiable) {
+    return attention_for(q)
+        .forward(qc, kc, vc, scale, window, packed.offsets, dropout,
+                 wide_terms(terms.slopes, terms.sinks, q))
+        .first;
+  }
+  return CausalAttention::apply(qc, kc, vc, optional_term(terms.slopes), optional_term(terms.sinks),
+                                scale, window, packed.offsets, dropout);
 }
 
 }  // namespace sftbench::ops

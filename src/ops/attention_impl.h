@@ -1,7 +1,7 @@
 // What an implementation of causal attention gives. Shapes as in attention.h; `offsets` are those
 // of PackedSequences. lse holds each query's log(sum(exp(score))), from which the backward
 // recomputes the probabilities: one float32 (float64 for float64 inputs) per query and head, in an
-// order that only the implementation knows.
+// order that only the implementation knows. It counts sinks. Terms are in the wide dtype.
 #pragma once
 
 #include <torch/types.h>
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "sftbench/ops/dropout.h"
+#include "sftbench/ops/attention.h"
 
 namespace sftbench::ops {
 
@@ -20,15 +20,21 @@ struct AttentionImpl {
                                                      const torch::Tensor& v, double scale,
                                                      int64_t window,
                                                      const std::vector<int64_t>& offsets,
-                                                     const Dropout& dropout);
-  // Gradients of q, k and v.
-  std::array<torch::Tensor, 3> (*backward)(const torch::Tensor& output_gradient,
+                                                     const Dropout& dropout,
+                                                     const ScoreTerms& terms);
+  // Gradients of q, k, v and, where there are any, of the sinks in lse's dtype.
+  std::array<torch::Tensor, 4> (*backward)(const torch::Tensor& output_gradient,
                                            const torch::Tensor& q, const torch::Tensor& k,
                                            const torch::Tensor& v, const torch::Tensor& output,
                                            const torch::Tensor& lse, double scale, int64_t window,
                                            const std::vector<int64_t>& offsets,
-                                           const Dropout& dropout);
+                                           const Dropout& dropout, const ScoreTerms& terms);
 };
+
+// The sinks' gradient: of delta, output times its gradient summed up by head [B, S, H], and lse
+// [B, H, S].
+torch::Tensor sink_gradient(const torch::Tensor& sinks, const torch::Tensor& delta,
+                            const torch::Tensor& lse);
 
 extern const AttentionImpl kAttentionCpu;
 extern const AttentionImpl kAttentionAten;  // any device and dtype, from stock operators

@@ -151,7 +151,7 @@ QuantTables make_tables(QuantMap map) {
       const uint32_t code = code_at(bucket == 0 ? 0 : first);
       uint32_t low = 0, high = bucket + 1 == QuantTables::kBuckets ? 1 : size;
       const uint32_t last_code = code_at(first + high - 1);
-      if (last_code > code + 1) throw std::logic_error("quantiser: two boundaries in one bucket");
+      if (last_code > code + 1) throw std::logic_error("quantizer: two boundaries in one bucket");
       if (last_code == code) {
         low = size;  // never reached
       } else {
@@ -161,7 +161,7 @@ QuantTables make_tables(QuantMap map) {
         }
         low = high;
         if (code_at(first + low - 1) != code || code_at(first + low) != last_code)
-          throw std::logic_error("quantiser: a boundary was not found");
+          throw std::logic_error("quantizer: a boundary was not found");
       }
       tables.entries[sign * QuantTables::kBuckets + bucket] = code << 24 | low;
     }

@@ -54,7 +54,7 @@ void check_tensor(UpdateRule rule, const BlockwiseTensor& tensor) {
           "there must be " + std::to_string(count) + " states",
           std::to_string(tensor.states.size()));
   const StateBits bits = bits_of(tensor);
-  require(is_supported(rule, bits), "blockwise_update", "the rule must have quantised states",
+  require(is_supported(rule, bits), "blockwise_update", "the rule must have quantized states",
           "rule " + std::to_string(static_cast<int>(rule)));
   for (size_t k = 0; k < count; ++k) {
     check_state(tensor.states[k], map_of(rule, k, bits), parameter.numel());
@@ -123,7 +123,7 @@ void update_elsewhere(UpdateRule rule, const BlockwiseTensor& tensor,
 }  // namespace
 
 std::vector<QuantizedTensor> zero_states(UpdateRule rule, StateBits bits, const Tensor& parameter) {
-  require(is_supported(rule, bits), "zero_states", "the rule must have quantised states",
+  require(is_supported(rule, bits), "zero_states", "the rule must have quantized states",
           "rule " + std::to_string(static_cast<int>(rule)));
   std::vector<QuantizedTensor> states;
   for (int k = 0; k < state_count(rule); ++k) {

@@ -74,6 +74,12 @@ Tensor causal_mask(const Tensor& q, int64_t window, const PackedSequences& packe
   return mask;
 }
 
+// [S, S]: key minus query.
+Tensor distances_of(int64_t length, const torch::TensorOptions& options) {
+  const Tensor position = torch::arange(length, options);
+  return position.unsqueeze(0) - position.unsqueeze(1);
+}
+
 // [B, H, S, S]: the factor on each probability. A sequence of a packed row has its own square.
 Tensor kept_matrix(const Tensor& q, const PackedSequences& packed, const Dropout& dropout) {
   const torch::NoGradGuard no_grad;
@@ -123,7 +129,8 @@ std::tuple<Tensor, Tensor> apply_rope(const Tensor& q, const Tensor& k, const Te
 }
 
 Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
-                        int64_t window, const PackedSequences& packed, const Dropout& dropout) {
+                        int64_t window, const PackedSequences& packed, const Dropout& dropout,
+                        const ScoreTerms& terms) {
   constexpr const char* kOp = "plain::causal_attention";
   require_float(q, kOp, "q");
   require_like(k, kOp, "k", {q.size(0), q.size(1), -1, q.size(3)}, q);
@@ -138,8 +145,17 @@ Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, doubl
   const Tensor keys = repeat_kv(k.transpose(1, 2), times);
   const Tensor values = repeat_kv(v.transpose(1, 2), times);
   Tensor scores = batched_matmul(queries, keys.transpose(2, 3)) * scale;
+  if (terms.slopes.defined()) {
+    const Tensor distances = distances_of(q.size(1), terms.slopes.options());
+    scores = scores + (terms.slopes.view({-1, 1, 1}) * distances).to(q.scalar_type());
+  }
   scores = scores + causal_mask(q, window, packed);
+  if (terms.sinks.defined()) {
+    const Tensor column = terms.sinks.to(q.scalar_type()).view({1, -1, 1, 1});
+    scores = torch::cat({scores, column.expand({q.size(0), -1, q.size(1), 1})}, -1);
+  }
   Tensor probabilities = torch::softmax(scores, -1, wide_dtype(q)).to(q.scalar_type());
+  if (terms.sinks.defined()) probabilities = probabilities.slice(-1, 0, q.size(1));
   if (dropout.probability > 0) probabilities = probabilities * kept_matrix(q, packed, dropout);
   return batched_matmul(probabilities, values).transpose(1, 2).contiguous();
 }

@@ -9,4 +9,8 @@ bool values_needed() {
   return Recomputation::depth_ == 0 || LastProduct::depth_ == 0;
 }
 
+bool recomputing() {
+  return Recomputation::depth_ > 0;
+}
+
 }  // namespace sftbench::ops

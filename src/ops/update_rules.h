@@ -97,8 +97,8 @@ struct ScheduleFreeAdamWRule {
   SFTBENCH_RULE apply(V& p, const V& g, V* state, const Factors& f) {
     V& squares = state[1];
     squares = squares * f.beta2 + g * g * f.one_minus_beta2;
-    const V normalised = g / (square_root(squares) * f.root_factor + f.epsilon);
-    ScheduleFreeSgdRule::apply(p, normalised, state, f);
+    const V normalized = g / (square_root(squares) * f.root_factor + f.epsilon);
+    ScheduleFreeSgdRule::apply(p, normalized, state, f);
   }
 };
 

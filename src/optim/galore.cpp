@@ -24,10 +24,10 @@ using ops::RuleFactors;
 using ops::UpdateRule;
 using torch::Tensor;
 
-constexpr int64_t kRank = 128, kUpdatesPerBasis = 200, kLeastQuantizedNumel = 4096;
+constexpr int64_t kUpdatesPerBasis = 200;
 constexpr double kScale = 0.25;
 
-// --- inner optimisers: one step of `target`, with states of their own ----------------------------
+// --- inner optimizers: one step of `target`, with states of their own ----------------------------
 
 class Inner {
  public:
@@ -92,7 +92,7 @@ class AdamW : public Inner {
 class AdamW8bit : public Inner {
  public:
   AdamW8bit(const Tensor& like, double weight_decay) : weight_decay_(weight_decay) {
-    if (like.numel() >= kLeastQuantizedNumel) {
+    if (like.numel() >= kLeastQuantizedElements) {
       quantized_ = ops::zero_states(UpdateRule::kAdamW, ops::StateBits::k8, like);
     } else {
       wide_ = {state_like(like, torch::kFloat32), state_like(like, torch::kFloat32)};
@@ -212,7 +212,7 @@ class Projection {
 
  private:
   static int64_t rank_of(const Tensor& weight) {
-    return std::min({kRank, weight.size(0), weight.size(1)});
+    return std::min({kGaloreRank, weight.size(0), weight.size(1)});
   }
 
   // Singular vectors in float32, on the CPU: once in 200 steps, by LAPACK on every device.
@@ -224,7 +224,7 @@ class Projection {
     }
     const auto [u, s, vh] =
         torch::linalg_svd(gradient.to(torch::kCPU, torch::kFloat32), /*full_matrices=*/false);
-    const int64_t rank = std::min(kRank, s.numel());
+    const int64_t rank = std::min(kGaloreRank, s.numel());
     const Tensor vectors = right_ ? vh.narrow(0, 0, rank) : u.narrow(1, 0, rank);
     basis_.copy_(vectors);
   }
@@ -321,14 +321,6 @@ class UpdateInStep : public Optimizer {
   std::vector<UpdatedParameter> parameters_;
 };
 
-bool is_target(const TrainableTensor& trainable) {
-  if (role_of(trainable) != ParameterRole::kLinearWeight) return false;
-  const auto contains = [&](const char* word) {
-    return trainable.name.find(word) != std::string::npos;
-  };
-  return contains("attn") || contains("mlp");
-}
-
 std::vector<UpdatedParameter> updates_of(std::vector<ParameterGroup> groups,
                                          const GaloreKind& kind) {
   const torch::NoGradGuard no_grad;
@@ -338,7 +330,7 @@ std::vector<UpdatedParameter> updates_of(std::vector<ParameterGroup> groups,
     for (TrainableTensor& trainable : group.parameters) {
       if (kind.quantized) require_quantizable(kind.name, trainable);
       std::unique_ptr<ParameterUpdate> update;
-      if (is_target(trainable)) {
+      if (is_galore_target(trained_shape(trainable))) {
         ++targets;
         update = std::make_unique<ProjectedUpdate>(trainable, kind);
       } else {

@@ -1,4 +1,4 @@
-// What makes each kind of optimizer; the table of optimizer.cpp gives them their names.
+// What makes each kind of optimizer; optimizer.cpp gives them their names.
 #pragma once
 
 #include <memory>

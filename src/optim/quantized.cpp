@@ -13,9 +13,6 @@ namespace {
 
 using torch::Tensor;
 
-constexpr int64_t kLeastQuantizedNumel = 4096;
-constexpr int64_t kLeastPagedNumel = 100000;
-
 // A parameter with its states, which are quantized or wide.
 struct Member {
   std::string name;
@@ -39,7 +36,7 @@ class Quantized : public Optimizer {
     for (const ParameterGroup& group : groups) {
       groups_.push_back({group.weight_decay, {}});
       for (const TrainableTensor& trainable : group.parameters) {
-        require_quantizable(kind_.name, trainable);
+        require_quantizable(name_of(kind_.kind), trainable);
         groups_.back().members.push_back(make_member(trainable));
       }
     }
@@ -117,28 +114,34 @@ class Quantized : public Optimizer {
     }
   };
 
+  const StateRule& rule_of_states() const { return row_of(kind_.kind).state; }
+
+  // On CPUs there is nothing to page to.
+  bool is_paged(const Tensor& parameter) const {
+    return rule_of_states().paged && parameter.is_cuda() &&
+           parameter.numel() >= kLeastPagedElements;
+  }
+
   bool is_quantized(const TrainableTensor& trainable) const {
-    const int64_t numel = trainable.tensor.numel();
-    if (!kind_.bits || numel < kLeastQuantizedNumel) return false;
-    if (kind_.whole_blocks_only && numel % ops::kQuantBlockNumel != 0) return false;
-    return !kind_.embeddings_stay_wide || role_of(trainable) != ParameterRole::kEmbedding;
+    return rule_of_states().bits > 0 &&
+           has_quantized_states(rule_of_states(), trained_shape(trainable));
   }
 
   Member make_member(const TrainableTensor& trainable) {
     const Tensor& parameter = trainable.tensor;
     Member member{trainable.name, parameter, {}, {}};
     if (is_quantized(trainable)) {
-      member.quantized = ops::zero_states(kind_.rule, *kind_.bits, parameter);
+      member.quantized = ops::zero_states(
+          kind_.rule, rule_of_states().bits == 8 ? ops::StateBits::k8 : ops::StateBits::k4,
+          parameter);
     } else {
-      const bool as_parameter = kind_.wide_dtype == StateDtype::kAsParameter;
-      const auto dtype = as_parameter ? parameter.scalar_type() : torch::kFloat32;
+      const bool float32 = rule_of_states().float32;
+      const auto dtype = float32 ? torch::kFloat32 : parameter.scalar_type();
       for (int k = 0; k < ops::state_count(kind_.rule); ++k) {
         member.wide.push_back(state_like(parameter, dtype));
       }
     }
-    if (kind_.paged && parameter.is_cuda() && parameter.numel() >= kLeastPagedNumel) {
-      page_out(member);
-    }
+    if (is_paged(parameter)) page_out(member);
     return member;
   }
 

@@ -5,7 +5,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "optim/elementwise.h"
@@ -15,18 +14,9 @@
 namespace sftbench {
 
 struct QuantizedKind {
-  const char* name;
+  OptimizerKind kind;  // its row has bits, what stays wide, and what is paged
   ops::UpdateRule rule;
-  std::optional<ops::StateBits> bits;  // of the states of large tensors; none: all stay wide
   std::function<ops::RuleFactors<double>(const StepInfo&)> factors;
-  // bitsandbytes: embeddings and tensors below 4096 elements keep float32 states. torchao: tensors
-  // below 4096 elements or of broken blocks keep states in the parameter's dtype.
-  StateDtype wide_dtype = StateDtype::kFloat32;
-  bool embeddings_stay_wide = true;
-  bool whole_blocks_only = false;
-  // On GPUs, states of tensors of at least 100,000 elements live in pinned host memory
-  // (quantized_paging.h). On CPUs there is nothing to page to.
-  bool paged = false;
 };
 
 // RunError(kUnsupported) naming the tensor when its dtype is not float32, bfloat16 or float16.

@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "optim/quantized.h"
+#include "sftbench/base/error.h"
 
 namespace sftbench {
 namespace {
 
 using ops::RuleFactors;
-using ops::StateBits;
 using ops::UpdateRule;
 
 RuleFactors<double> decoupled(const StepInfo& info, double beta1, double beta2) {
@@ -27,8 +27,8 @@ RuleFactors<double> decoupled(const StepInfo& info, double beta1, double beta2) 
   return factors;
 }
 
-QuantizedKind adamw(const char* name, const OptimizerOptions& options) {
-  return {name, UpdateRule::kAdamW, StateBits::k8, [options](const StepInfo& info) {
+QuantizedKind adamw(OptimizerKind kind, const OptimizerOptions& options) {
+  return {kind, UpdateRule::kAdamW, [options](const StepInfo& info) {
             const auto [beta1, beta2] = options.betas;
             const auto t = static_cast<double>(info.step);
             RuleFactors<double> factors = decoupled(info, beta1, beta2);
@@ -40,8 +40,8 @@ QuantizedKind adamw(const char* name, const OptimizerOptions& options) {
 }
 
 // beta3 0.9999 and alpha 5 from the first step on; the slow mean has no bias correction.
-QuantizedKind ademamix(const char* name, const OptimizerOptions& options) {
-  return {name, UpdateRule::kAdemamix, StateBits::k8, [options](const StepInfo& info) {
+QuantizedKind ademamix(OptimizerKind kind, const OptimizerOptions& options) {
+  return {kind, UpdateRule::kAdemamix, [options](const StepInfo& info) {
             const auto [beta1, beta2] = options.betas;
             const auto t = static_cast<double>(info.step);
             RuleFactors<double> factors = decoupled(info, beta1, beta2);
@@ -56,15 +56,15 @@ QuantizedKind ademamix(const char* name, const OptimizerOptions& options) {
 }
 
 // The betas of Adam, not the 0.9 and 0.99 of the library.
-QuantizedKind lion(const char* name, const OptimizerOptions& options) {
-  return {name, UpdateRule::kLion, StateBits::k8, [betas = options.betas](const StepInfo& info) {
+QuantizedKind lion(OptimizerKind kind, const OptimizerOptions& options) {
+  return {kind, UpdateRule::kLion, [betas = options.betas](const StepInfo& info) {
             return decoupled(info, betas[0], betas[1]);
           }};
 }
 
 // The library's alpha and epsilon: transformers passes neither. Weight decay is coupled.
-QuantizedKind rmsprop(const char* name) {
-  return {name, UpdateRule::kRmsprop, StateBits::k8, [](const StepInfo& info) {
+QuantizedKind rmsprop(OptimizerKind kind) {
+  return {kind, UpdateRule::kRmsprop, [](const StepInfo& info) {
             RuleFactors<double> factors;
             factors.l2 = info.weight_decay;
             factors.step_size = info.learning_rate;
@@ -75,45 +75,36 @@ QuantizedKind rmsprop(const char* name) {
           }};
 }
 
-QuantizedKind paged(QuantizedKind kind) {
-  kind.paged = true;
-  return kind;
-}
-
-QuantizedKind paged_32bit(QuantizedKind kind) {
-  kind.bits.reset();
-  return paged(std::move(kind));
+QuantizedKind quantized_kind(OptimizerKind kind, const OptimizerOptions& options) {
+  switch (kind) {
+    case OptimizerKind::kAdamw8bit:
+    case OptimizerKind::kAdamwBnb8bit:
+    case OptimizerKind::kAdamwTorch4bit:  // transformers asks torchao for blocks of 256
+    case OptimizerKind::kPagedAdamw32bit:
+    case OptimizerKind::kPagedAdamw8bit:
+      return adamw(kind, options);
+    case OptimizerKind::kAdemamix8bit:
+    case OptimizerKind::kPagedAdemamix32bit:
+    case OptimizerKind::kPagedAdemamix8bit:
+      return ademamix(kind, options);
+    case OptimizerKind::kLion8bit:
+    case OptimizerKind::kPagedLion32bit:
+    case OptimizerKind::kPagedLion8bit:
+      return lion(kind, options);
+    case OptimizerKind::kRmspropBnb8bit:
+      return rmsprop(kind);
+    default:
+      break;
+  }
+  check(false, "only kinds with quantized or paged states come here");
+  return {};
 }
 
 }  // namespace
 
-#define SFTBENCH_QUANTIZED(FACTORY, KIND)                                                \
-  std::unique_ptr<Optimizer> FACTORY(std::vector<ParameterGroup> groups,                 \
-                                     [[maybe_unused]] const OptimizerOptions& options) { \
-    return make_quantized(std::move(groups), KIND);                                      \
-  }
-
-SFTBENCH_QUANTIZED(make_adamw_8bit, adamw("adamw_8bit", options))
-SFTBENCH_QUANTIZED(make_ademamix_8bit, ademamix("ademamix_8bit", options))
-SFTBENCH_QUANTIZED(make_lion_8bit, lion("lion_8bit", options))
-SFTBENCH_QUANTIZED(make_rmsprop_8bit, rmsprop("rmsprop_bnb_8bit"))
-SFTBENCH_QUANTIZED(make_paged_adamw_32bit, paged_32bit(adamw("paged_adamw_32bit", options)))
-SFTBENCH_QUANTIZED(make_paged_adamw_8bit, paged(adamw("paged_adamw_8bit", options)))
-SFTBENCH_QUANTIZED(make_paged_ademamix_32bit,
-                   paged_32bit(ademamix("paged_ademamix_32bit", options)))
-SFTBENCH_QUANTIZED(make_paged_ademamix_8bit, paged(ademamix("paged_ademamix_8bit", options)))
-SFTBENCH_QUANTIZED(make_paged_lion_32bit, paged_32bit(lion("paged_lion_32bit", options)))
-SFTBENCH_QUANTIZED(make_paged_lion_8bit, paged(lion("paged_lion_8bit", options)))
-
-// transformers asks for blocks of 256; without bfloat16 stochastic rounding.
-std::unique_ptr<Optimizer> make_adamw_4bit(std::vector<ParameterGroup> groups,
-                                           const OptimizerOptions& options) {
-  QuantizedKind kind = adamw("adamw_torch_4bit", options);
-  kind.bits = StateBits::k4;
-  kind.wide_dtype = StateDtype::kAsParameter;
-  kind.embeddings_stay_wide = false;
-  kind.whole_blocks_only = true;
-  return make_quantized(std::move(groups), std::move(kind));
+std::unique_ptr<Optimizer> make_quantized(OptimizerKind kind, std::vector<ParameterGroup> groups,
+                                          const OptimizerOptions& options) {
+  return make_quantized(std::move(groups), quantized_kind(kind, options));
 }
 
 }  // namespace sftbench

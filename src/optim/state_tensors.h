@@ -1,4 +1,4 @@
-// Helpers around the tensors of an optimiser's state.
+// Helpers around the tensors of an optimizer's state.
 #pragma once
 
 #include <torch/types.h>

@@ -34,7 +34,7 @@ class UpdateInBackward : public Optimizer {
   explicit UpdateInBackward(std::vector<UpdatedParameter> parameters)
       : parameters_(std::move(parameters)) {
     for (size_t i = 0; i < parameters_.size(); ++i) {
-      if (role_of(parameters_[i].parameter) == ParameterRole::kEmbedding) continue;
+      if (is_embedding(parameters_[i].parameter.name)) continue;
       // The node lives as long as somebody holds it: graphs to come find this one, with its hook.
       std::shared_ptr<Node> node =
           torch::autograd::impl::grad_accumulator(parameters_[i].parameter.tensor);

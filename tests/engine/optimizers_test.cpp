@@ -17,7 +17,7 @@ namespace {
 
 TrainingJob job_with(const std::string& optimizer) {
   TrainingJob job = job_of(golden_run("llama-float32"));
-  job.optimizer.name = optimizer;
+  job.optimizer.kind = named<OptimizerKind>(optimizer);
   return job;
 }
 
@@ -120,7 +120,7 @@ TEST(OptimizerNotes, ReachTheMeasurement) {
 
 TEST(OptimizerRefusals, LossScalingCannotSkipAnUpdateThatIsDone) {
   TrainingJob job = job_with("lomo");
-  job.precision.autocast = "fp16";
+  job.precision.autocast = Autocast::kFp16;
   try {
     train(job, 1);
     FAIL() << "no exception";

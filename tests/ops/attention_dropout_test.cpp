@@ -39,7 +39,7 @@ Tensor factors(Attention attention, const Case& c, torch::Dtype dtype, const Dro
   const Tensor v = torch::eye(c.length).to(test_device(), dtype).view({1, c.length, 1, c.length});
   const PackedSequences packed = packed_sequences(c.packed, test_device());
   const Tensor values = v.expand(k.sizes()).contiguous();
-  const Tensor output = attention(q, k, values, 1.0, c.window, packed, dropout);
+  const Tensor output = attention(q, k, values, 1.0, c.window, packed, dropout, {});
   const Tensor visible = visible_keys(c);
   return output.transpose(1, 2).to(torch::kFloat64) * visible.sum(-1, /*keepdim=*/true) * visible;
 }
@@ -84,7 +84,7 @@ TEST(AttentionDropout, MatchesFloat64WithTheSameKeysDroppedForwardAndBackward) {
         expect_op_matches(
             "dropout S=" + std::to_string(c.length) + " window=" + std::to_string(c.window),
             [&](const auto& in) {
-              return attention(in[0], in[1], in[2], 0.25, c.window, packed, dropout);
+              return attention(in[0], in[1], in[2], 0.25, c.window, packed, dropout, {});
             },
             [&](const auto& in) { return reference(in, c, 0.25, kept); }, inputs(c, dtype),
             slack * scale_kept);
@@ -155,7 +155,7 @@ TEST(AttentionDropout, AProbabilityThatIsNoneIsRefused) {
   for (const Attention attention : {&causal_attention, &plain::causal_attention}) {
     for (const double p : {1.0, -0.1, std::nan("")}) {
       try {
-        attention(q, q, q, 1.0, 0, {}, {p, 0});
+        attention(q, q, q, 1.0, 0, {}, {p, 0}, {});
         ADD_FAILURE() << "no exception";
       } catch (const std::invalid_argument& error) {
         EXPECT_EQ(error.what(), std::string(attention == &causal_attention ? "" : "plain::") +

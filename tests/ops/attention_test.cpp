@@ -92,6 +92,117 @@ Tensor packed_reference(const std::vector<Tensor>& in, double scale, int64_t win
   return torch::cat(outputs, 1);
 }
 
+// The same with ALiBi and sinks, as Hugging Face's bloom adds the one and gpt_oss the other.
+Tensor reference_with_terms(const std::vector<Tensor>& in, double scale, int64_t window,
+                            const Tensor& slopes, const Tensor& sinks) {
+  const int64_t length = in[0].size(1), heads = in[0].size(2), groups = heads / in[1].size(2);
+  const Tensor keys = in[1].transpose(1, 2).repeat_interleave(groups, 1);
+  const Tensor values = in[2].transpose(1, 2).repeat_interleave(groups, 1);
+  Tensor scores = torch::matmul(in[0].transpose(1, 2), keys.transpose(2, 3)) * scale;
+  const Tensor position = torch::arange(length).to(in[0].device());
+  const Tensor i = position.unsqueeze(1), j = position.unsqueeze(0);
+  // bloom's term is of the key alone, which a softmax does not see unless there is a sink.
+  const Tensor distance = sinks.defined() ? j - i : j.expand({length, length});
+  if (slopes.defined()) scores = scores + slopes.view({-1, 1, 1}) * distance;
+  Tensor visible = j <= i;
+  if (window > 0) visible = visible & (i - j < window);
+  scores = scores.masked_fill(~visible, -std::numeric_limits<double>::infinity());
+  if (!sinks.defined()) return torch::matmul(torch::softmax(scores, -1), values).transpose(1, 2);
+  const Tensor column = sinks.view({1, -1, 1, 1}).expand({in[0].size(0), -1, length, 1});
+  const Tensor p = torch::softmax(torch::cat({scores, column}, -1), -1).slice(-1, 0, length);
+  return torch::matmul(p, values).transpose(1, 2);
+}
+
+Tensor alibi_slopes(int64_t heads) {
+  return torch::pow(2.0, -8.0 * torch::arange(1, heads + 1).to(torch::kFloat64) / heads)
+      .to(test_device());
+}
+
+TEST(CausalAttention, TermsOfScoresMatchFloat64ForwardAndBackward) {
+  for (const auto dtype : kDtypes) {
+    const auto wide = dtype == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+    for (const Case& c : kCases) {
+      if (c.length > 300) continue;
+      const Tensor slopes = alibi_slopes(c.heads);
+      std::vector<Tensor> drawn = inputs(c, dtype);
+      drawn.push_back(random_tensor({c.heads}, dtype, 4));
+      // Beside a sink the gradient of the only key's score is not 0, but a difference from the rounded
+      // output's part.
+      const double slack = 4.0;
+      expect_op_matches(
+          "sinks " + label(c),
+          [&](const auto& in) {
+            return causal_attention(in[0], in[1], in[2], 0.2, c.window, {}, {}, {{}, in[3]});
+          },
+          [&](const auto& in) { return reference_with_terms(in, 0.2, c.window, {}, in[3]); }, drawn,
+          slack);
+      expect_op_matches(
+          "sinks and slopes " + label(c),
+          [&](const auto& in) {
+            return causal_attention(in[0], in[1], in[2], 0.2, c.window, {}, {},
+                                    {slopes.to(wide), in[3]});
+          },
+          [&](const auto& in) { return reference_with_terms(in, 0.2, c.window, slopes, in[3]); },
+          drawn, slack);
+      drawn.pop_back();
+      expect_op_matches(
+          "slopes " + label(c),
+          [&](const auto& in) {
+            return causal_attention(in[0], in[1], in[2], 0.2, c.window, {}, {},
+                                    {slopes.to(wide), {}});
+          },
+          [&](const auto& in) { return reference_with_terms(in, 0.2, c.window, slopes, {}); },
+          drawn, 2.0);
+    }
+  }
+}
+
+TEST(PackedAttention, TermsOfScoresMatchFloat64OfEachSequence) {
+  const Case c{1, 200, 4, 2, 24, 0};
+  const std::vector<int64_t> lengths = {70, 1, 129};
+  const PackedSequences packed = packed_sequences(lengths, test_device());
+  const Tensor slopes = alibi_slopes(c.heads);
+  for (const auto dtype : kDtypes) {
+    const auto wide = dtype == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+    std::vector<Tensor> drawn = inputs(c, dtype);
+    drawn.push_back(random_tensor({c.heads}, dtype, 4));
+    expect_op_matches(
+        "packed sinks and slopes",
+        [&](const auto& in) {
+          return causal_attention(in[0], in[1], in[2], 0.2, 0, packed, {},
+                                  {slopes.to(wide), in[3]});
+        },
+        [&](const auto& in) {
+          std::vector<Tensor> parts;
+          for (size_t i = 0; i < lengths.size(); ++i) {
+            const auto part = [&](const Tensor& x) {
+              return x.slice(1, packed.offsets[i], packed.offsets[i + 1]);
+            };
+            parts.push_back(reference_with_terms({part(in[0]), part(in[1]), part(in[2])}, 0.2, 0,
+                                                 slopes, in[3]));
+          }
+          return torch::cat(parts, 1);
+        },
+        drawn, 2.0);
+  }
+}
+
+TEST(CausalAttention, WrongTermsOfScoresAreRefused) {
+  const Tensor q = torch::zeros({1, 4, 2, 8});
+  const auto error_with = [&](const ScoreTerms& terms) -> std::string {
+    try {
+      causal_attention(q, q, q, 1.0, 0, {}, {}, terms);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "no exception";
+  };
+  EXPECT_EQ(error_with({torch::zeros({3}), {}}),
+            "causal_attention: slopes must be float32 [2] on cpu, got float32 [3] on cpu");
+  EXPECT_EQ(error_with({{}, torch::zeros({2}, torch::kFloat64)}),
+            "causal_attention: sinks must be float32 [2] on cpu, got float64 [2] on cpu");
+}
+
 struct PackedCase {
   Case shape;
   std::vector<int64_t> lengths;

@@ -184,7 +184,7 @@ TEST(QuantizeBlockwise, ArgumentsThatDoNotFitAreRefused) {
       message([] { dequantize_blockwise(zero_quantized(QuantMap::kSigned8, 3, torch::kCPU), 4); }),
       "dequantize_blockwise: codes must be 4 bytes, got Byte [3] on cpu");
   EXPECT_EQ(message([] { zero_states(UpdateRule::kSgd, StateBits::k8, torch::zeros({3})); }),
-            "zero_states: the rule must have quantised states, got rule 0");
+            "zero_states: the rule must have quantized states, got rule 0");
   const Tensor p = torch::zeros({3}, torch::kFloat64);
   EXPECT_EQ(
       message([&] {
@@ -285,7 +285,7 @@ void expect_same(const BlockwiseTensor& actual, const BlockwiseTensor& expected)
   }
 }
 
-TEST(BlockwiseUpdate, EqualsTheUpdateOfFloat32StatesBetweenTwoQuantisations) {
+TEST(BlockwiseUpdate, EqualsTheUpdateOfFloat32StatesBetweenTwoQuantizations) {
   for (const Rule& rule : kRules) {
     for (const auto dtype : {torch::kFloat32, torch::kBFloat16, torch::kFloat16}) {
       for (const std::vector<int64_t>& shape :

@@ -67,6 +67,23 @@ TEST(PlainAttention, EqualsTheFusedForm) {
   }
 }
 
+TEST(PlainAttention, EqualsTheFusedFormWithTermsOfScores) {
+  for (const auto dtype : kDtypes) {
+    const auto with_terms = [](const auto& attention, const std::vector<Tensor>& in) {
+      const auto wide = in[0].scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+      const Tensor slopes = torch::tensor({0.25, 0.0625, 0.015625, 0.00390625}, wide);
+      return attention(in[0], in[1], in[2], 0.25, 0, {}, {}, {slopes.to(test_device()), in[3]});
+    };
+    expect_op_matches(
+        "plain attention with terms",
+        [&](const auto& in) { return with_terms(plain::causal_attention, in); },
+        [&](const auto& in) { return with_terms(causal_attention, in); },
+        {random_tensor({2, 33, 4, 16}, dtype, 1), random_tensor({2, 33, 2, 16}, dtype, 2),
+         random_tensor({2, 33, 2, 16}, dtype, 3), random_tensor({4}, dtype, 4)},
+        dtype == torch::kBFloat16 || dtype == torch::kFloat16 ? 6.0 : 2.0);
+  }
+}
+
 TEST(PlainLoss, EqualsTheFusedForm) {
   const Tensor labels =
       (torch::arange(12) * 7 % 50).masked_fill(torch::arange(12) % 5 == 0, kIgnoredLabel);

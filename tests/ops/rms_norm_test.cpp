@@ -41,12 +41,12 @@ TEST(RmsNorm, MatchesForNonContiguousInput) {
   }
 }
 
-TEST(RmsNorm, RoundsTheNormalisedValueBeforeTheWeightAsHuggingFaceDoes) {
+TEST(RmsNorm, RoundsTheNormalizedValueBeforeTheWeightAsHuggingFaceDoes) {
   const Tensor x = random_tensor({64, 576}, torch::kBFloat16, 3);
   const Tensor weight = random_tensor({576}, torch::kBFloat16, 4);
   const Tensor wide = x.to(torch::kFloat32);
-  const Tensor normalised = wide * torch::rsqrt(wide.pow(2).mean(-1, true) + 1e-5);
-  const Tensor expected = weight * normalised.to(torch::kBFloat16);
+  const Tensor normalized = wide * torch::rsqrt(wide.pow(2).mean(-1, true) + 1e-5);
+  const Tensor expected = weight * normalized.to(torch::kBFloat16);
   // The statistics are summed in another order, so a value in a few thousand falls on the other
   // side of a tie.
   const double equal =

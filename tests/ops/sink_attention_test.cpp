@@ -44,7 +44,7 @@ TEST(SinkAttention, MatchesFloat64ForwardAndBackward) {
       expect_op_matches(
           "sink_attention",
           [&](const auto& in) {
-            return sink_attention(in[0], in[1], in[2], in[3], scale, c.window, packed);
+            return causal_attention(in[0], in[1], in[2], scale, c.window, packed, {}, {{}, in[3]});
           },
           [&](const auto& in) {
             return reference(in[0], in[1], in[2], in[3], scale, c.window, packed.offsets);
@@ -60,8 +60,9 @@ TEST(SinkAttention, MatchesFloat64ForwardAndBackward) {
 
 TEST(SinkAttention, RefusesSinksOfAnotherNumber) {
   const Tensor q = random_tensor({1, 3, 4, 8}, torch::kFloat32, 1);
-  EXPECT_THROW(sink_attention(q, q, q, random_tensor({3}, torch::kFloat32, 2), 1.0),
-               std::invalid_argument);
+  EXPECT_THROW(
+      causal_attention(q, q, q, 1.0, 0, {}, {}, {{}, random_tensor({3}, torch::kFloat32, 2)}),
+      std::invalid_argument);
 }
 
 }  // namespace

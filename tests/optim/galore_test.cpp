@@ -77,7 +77,8 @@ class Galore : public testing::TestWithParam<Case> {};
 TEST_P(Galore, TenStepsAsTheLibrary) {
   const Json golden = golden_of("galore.json", GetParam().name);
   const std::vector<TrainableTensor> tensors = parameters();
-  const auto optimizer = make_optimizer(GetParam().name, {{tensors, 0.0}}, {});
+  const auto optimizer =
+      make_optimizer(named<OptimizerKind>(GetParam().name), {{tensors, 0.0}}, {});
   for (int step = 0; step < 10; ++step) {
     set_gradients(tensors, step);
     optimizer->step(rate(step), 1.0);
@@ -100,9 +101,9 @@ class GaloreLayerwise : public testing::TestWithParam<const char*> {};
 
 TEST_P(GaloreLayerwise, UpdatesInTheBackwardWhatTheOtherFormUpdatesAfterIt) {
   const std::vector<TrainableTensor> plain = parameters(), layerwise = parameters();
-  const auto after = make_optimizer(GetParam(), {{plain, 0.0}}, {});
-  const auto inside =
-      make_optimizer(std::string(GetParam()) + "_layerwise", {{layerwise, 0.0}}, {});
+  const auto after = make_optimizer(named<OptimizerKind>(GetParam()), {{plain, 0.0}}, {});
+  const auto inside = make_optimizer(named<OptimizerKind>(std::string(GetParam()) + "_layerwise"),
+                                     {{layerwise, 0.0}}, {});
   EXPECT_FALSE(after->updates_in_backward());
   ASSERT_TRUE(inside->updates_in_backward());
   for (int step = 0; step < 3; ++step) {
@@ -129,8 +130,8 @@ INSTANTIATE_TEST_SUITE_P(Names, GaloreLayerwise,
 
 int64_t state_bytes_after_a_step(const std::string& optim, const Tensor& weight) {
   weight.mutable_grad() = torch::randn(weight.sizes()).to(weight.scalar_type());
-  const auto optimizer =
-      make_optimizer(optim, {{{{"layers.0.mlp.up_proj.weight", weight}}, 0}}, {});
+  const auto optimizer = make_optimizer(named<OptimizerKind>(optim),
+                                        {{{{"layers.0.mlp.up_proj.weight", weight}}, 0}}, {});
   optimizer->step(0.01, 1.0);
   return optimizer->state_bytes();
 }
@@ -158,8 +159,8 @@ TEST(GaloreBasis, IsTakenFromTheGradientOfEvery200thStep) {
     return v;
   };
   const Tensor weight = torch::zeros({140, 140});
-  const auto optimizer =
-      make_optimizer("galore_adamw", {{{{"layers.0.self_attn.q_proj.weight", weight}}, 0.0}}, {});
+  const auto optimizer = make_optimizer(
+      OptimizerKind::kGaloreAdamw, {{{{"layers.0.self_attn.q_proj.weight", weight}}, 0.0}}, {});
   const Tensor first = torch::outer(torch::full({140}, 0.01), unit(10));
   const Tensor second = torch::outer(torch::full({140}, 0.01), unit(50));
   for (int step = 0; step < 200; ++step) {
@@ -187,20 +188,21 @@ std::string refusal(const std::function<void()>& action) {
 TEST(GaloreRefusals, SayWhatIsMissing) {
   const Tensor vector = torch::zeros({8}).requires_grad_(true), weight = torch::zeros({8, 8});
   EXPECT_EQ(refusal([&] {
-              make_optimizer("galore_adafactor", {{{{"prompt", vector}}, 0.0}}, {});
+              make_optimizer(OptimizerKind::kGaloreAdafactor, {{{{"prompt", vector}}, 0.0}}, {});
             }),
             "optim galore_adafactor: it projects the gradients of the linear weights of attention "
             "and MLP, and none of these is trained; adamw_torch works");
   EXPECT_EQ(refusal([&] {
-              make_optimizer("galore_adamw_8bit",
+              make_optimizer(OptimizerKind::kGaloreAdamw8bit,
                              {{{{"layers.0.mlp.up_proj.weight", weight.to(torch::kFloat64)}}, 0.0}},
                              {});
             }),
             "optim galore_adamw_8bit: layers.0.mlp.up_proj.weight is Double, and its states are "
             "defined for float32, bfloat16 and float16 parameters; torch_dtype bfloat16 works");
   EXPECT_EQ(refusal([&] {
-              const auto optimizer = make_optimizer(
-                  "galore_adamw", {{{{"layers.0.mlp.up_proj.weight", weight}}, 0.0}}, {});
+              const auto optimizer =
+                  make_optimizer(OptimizerKind::kGaloreAdamw,
+                                 {{{{"layers.0.mlp.up_proj.weight", weight}}, 0.0}}, {});
               weight.mutable_grad() = torch::full({8, 8}, NAN);
               optimizer->step(0.01, 1.0);
             }),
@@ -209,8 +211,9 @@ TEST(GaloreRefusals, SayWhatIsMissing) {
 }
 
 TEST(GaloreNotes, SayWhatTransformersAsksFor) {
-  EXPECT_THAT(optimizer_note("galore_adamw"), testing::HasSubstr("optim_target_modules"));
-  EXPECT_THAT(optimizer_note("galore_adafactor_layerwise"),
+  EXPECT_THAT(std::string(row_of(OptimizerKind::kGaloreAdamw).note),
+              testing::HasSubstr("optim_target_modules"));
+  EXPECT_THAT(std::string(row_of(OptimizerKind::kGaloreAdafactorLayerwise).note),
               testing::HasSubstr("transformers raises an error"));
 }
 

@@ -49,7 +49,7 @@ TEST_P(AdamWNames, UpdatesAsTorchFusedAdamWUnderClipping) {
   const Json& golden = parts()["adamw"];
   const torch::Tensor weight = tensor_of(golden["weight"]).requires_grad_(true);
   const torch::Tensor bias = tensor_of(golden["bias"]).requires_grad_(true);
-  const auto optimizer = make_optimizer(GetParam(),
+  const auto optimizer = make_optimizer(named<OptimizerKind>(GetParam()),
                                         group_by_decay({{"x.weight", weight}, {"x.bias", bias}},
                                                        golden["weight_decay"].get<double>()),
                                         {});
@@ -71,7 +71,7 @@ TEST(Optimizer, LeavesParametersWithoutGradientAlone) {
   const torch::Tensor used = torch::ones({2}).requires_grad_(true);
   const torch::Tensor unused = torch::ones({2}).requires_grad_(true);
   const auto optimizer =
-      make_optimizer("adamw_torch", {{{{"used", used}, {"unused", unused}}, 0.5}}, {});
+      make_optimizer(OptimizerKind::kAdamwTorch, {{{{"used", used}, {"unused", unused}}, 0.5}}, {});
   used.mutable_grad() = torch::ones({2});
   optimizer->step(0.1, 1.0);
   EXPECT_EQ(difference(unused, torch::ones({2})), 0.0);
@@ -79,23 +79,34 @@ TEST(Optimizer, LeavesParametersWithoutGradientAlone) {
 }
 
 TEST(Optimizer, UnknownNameOffersTheNearest) {
-  const std::string message = message_of([] { make_optimizer("adamw_torh", {}, {}); });
+  const std::string message = message_of([] { named<OptimizerKind>("adamw_torh"); });
   EXPECT_THAT(message,
               testing::StartsWith("optimizer 'adamw_torh' is not implemented; there are "));
-  EXPECT_THAT(message, testing::HasSubstr("adamw_torch_fused, ademamix"));
+  EXPECT_THAT(message, testing::HasSubstr("adamw_torch_xla, ademamix"));
   EXPECT_THAT(message, testing::EndsWith("; did you mean 'adamw_torch'?"));
 }
 
-TEST(ParameterRole, FollowsFromNameAndShape) {
-  const torch::Tensor matrix = torch::zeros({2, 2}), vector = torch::zeros({2});
-  EXPECT_EQ(role_of({"model.embed_tokens.weight", matrix}), ParameterRole::kEmbedding);
-  EXPECT_EQ(role_of({"prompt_encoder.default.embedding.weight", matrix}),
-            ParameterRole::kEmbedding);
-  EXPECT_EQ(role_of({"lm_head.weight", matrix}), ParameterRole::kLinearWeight);
-  EXPECT_EQ(role_of({"model.layers.0.self_attn.q_proj.weight", matrix}),
-            ParameterRole::kLinearWeight);
-  EXPECT_EQ(role_of({"model.layers.0.self_attn.q_proj.bias", vector}), ParameterRole::kOther);
-  EXPECT_EQ(role_of({"model.norm.weight", vector}), ParameterRole::kOther);
+TEST(Optimizer, OfAnotherKindOfDeviceIsRefusedWithWhatWorks) {
+  EXPECT_EQ(message_of([] { make_optimizer(OptimizerKind::kAdamwTorchNpuFused, {}, {}); }),
+            "optim adamw_torch_npu_fused needs an Ascend NPU (torch_npu), and this program trains "
+            "on CPUs and on NVIDIA GPUs; adamw_torch_fused is the same update and works");
+}
+
+TEST(OptimizerStateSize, EmbeddingsAndGaloresTargetsFollowFromNameAndShape) {
+  for (const char* name :
+       {"model.embed_tokens.weight", "prompt_encoder.default.embedding.weight",
+        "transformer.wte.weight", "transformer.wpe.weight", "transformer.word_embeddings.weight"}) {
+    EXPECT_TRUE(is_embedding(name)) << name;
+  }
+  for (const char* name : {"lm_head.weight", "transformer.word_embeddings_layernorm.weight",
+                           "vision_tower.vision_model.embeddings.patch_embedding.weight",
+                           "vision_tower.vision_model.embeddings.class_embedding"}) {
+    EXPECT_FALSE(is_embedding(name)) << name;
+  }
+  EXPECT_TRUE(is_galore_target({"model.layers.0.self_attn.q_proj.weight", {8, 8}}));
+  EXPECT_FALSE(is_galore_target({"model.layers.0.self_attn.q_proj.bias", {8}}));
+  EXPECT_FALSE(is_galore_target({"lm_head.weight", {8, 8}}));
+  EXPECT_FALSE(is_galore_target({"model.norm.weight", {8}}));
 }
 
 // Bytes per parameter of a 64 x 32 matrix, from the packages' documentation of their states.
@@ -126,7 +137,8 @@ TEST(Optimizer, StatesTakeWhatTheirDtypesSay) {
     for (const auto& [dtype, bytes] :
          {std::pair{torch::kFloat32, row.float32}, {torch::kBFloat16, row.bfloat16}}) {
       const torch::Tensor weight = torch::ones({64, 32}, dtype).requires_grad_(true);
-      const auto optimizer = make_optimizer(row.name, {{{{"x.weight", weight}}, 0.0}}, {});
+      const auto optimizer =
+          make_optimizer(named<OptimizerKind>(row.name), {{{{"x.weight", weight}}, 0.0}}, {});
       EXPECT_EQ(static_cast<double>(optimizer->state_bytes()) / 2048, bytes) << row.name;
     }
   }
@@ -174,9 +186,10 @@ TEST(LossScaler, StaysFiniteAndGivesUpWhereNoScaleHelps) {
     shrinking->accept(false);
     FAIL() << "no error";
   } catch (const RunError& error) {
-    EXPECT_STREQ(error.what(),
-                 "loss scaling: the gradients are not finite under any scale from 65536 down to the "
-                 "smallest, so no update was made for that many steps");
+    EXPECT_STREQ(
+        error.what(),
+        "loss scaling: the gradients are not finite under any scale from 65536 down to the "
+        "smallest, so no update was made for that many steps");
   }
 }
 

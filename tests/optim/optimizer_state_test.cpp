@@ -1,4 +1,4 @@
-// What visit_state() names is all that an optimiser's next step depends on: one that is made anew
+// What visit_state() names is all that an optimizer's next step depends on: one that is made anew
 // and given these states goes on in the same bits.
 #include "sftbench/optim/optimizer_state.h"
 
@@ -93,7 +93,7 @@ class Training {
     for (size_t i = 0; i < kShapes.size(); ++i) {
       parameters_.push_back({kShapes[i].name, start[i].clone().set_requires_grad(true)});
     }
-    optimizer_ = make_optimizer(optim, group_by_decay(parameters_, 0.1), {});
+    optimizer_ = make_optimizer(named<OptimizerKind>(optim), group_by_decay(parameters_, 0.1), {});
   }
 
   // The rate rises and falls: who forgets the largest one shows it.
@@ -165,6 +165,34 @@ TEST_P(EveryOptimizer, GoesOnInTheSameBitsFromTheStatesThatItNames) {
   for (const torch::Dtype dtype : {torch::kFloat32, torch::kBFloat16}) {
     SCOPED_TRACE(c10::toString(dtype));
     expect_goes_on_in_the_same_bits(GetParam(), dtype);
+  }
+}
+
+// What is predicted of a state is what the optimizer has: for matrices, vectors, embeddings, tensors
+// of broken blocks, and those that are too small for codes.
+TEST_P(EveryOptimizer, KeepsTheBytesThatItsRowSays) {
+  const std::vector<Shape> shapes = {{"model.embed_tokens.weight", {80, 64}},
+                                     {"transformer.wte.weight", {100, 50}},
+                                     {"word_embeddings_layernorm.weight", {4096}},
+                                     {"model.layers.0.self_attn.q_proj.weight", {96, 64}},
+                                     {"model.layers.0.self_attn.k_proj.bias", {5000}},
+                                     {"model.layers.0.mlp.up_proj.weight", {300, 144}},
+                                     {"model.layers.0.mlp.down_proj.weight", {144, 301}},
+                                     {"model.layers.0.mlp.experts.gate_up_proj", {3, 40, 50}},
+                                     {"model.norm.weight", {64}},
+                                     {"lm_head.weight", {64, 80}}};
+  const OptimizerKind kind = named<OptimizerKind>(GetParam());
+  for (const torch::Dtype dtype : {torch::kFloat32, torch::kBFloat16}) {
+    std::vector<TrainableTensor> tensors;
+    int64_t expected = 0;
+    for (const Shape& shape : shapes) {
+      tensors.push_back({shape.name, torch::ones(shape.sizes, dtype).set_requires_grad(true)});
+      const auto element_bytes = static_cast<int64_t>(torch::elementSize(dtype));
+      expected += state_bytes(kind, {shape.name, shape.sizes}, element_bytes, false).total();
+    }
+    const auto optimizer = make_optimizer(kind, group_by_decay(tensors, 0.1), {});
+    EXPECT_EQ(optimizer->state_bytes(), expected) << c10::toString(dtype);
+    EXPECT_EQ(optimizer->updates_in_backward(), row_of(kind).updates_in_backward());
   }
 }
 

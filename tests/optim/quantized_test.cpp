@@ -39,7 +39,7 @@ std::vector<TrainableTensor> parameters() {
 // The parameters after ten steps.
 std::vector<Tensor> run(const std::string& name, std::vector<TrainableTensor> tensors,
                         double gradient_scale = 1.0) {
-  const auto optimizer = make_optimizer(name, {{tensors, kWeightDecay}}, {});
+  const auto optimizer = make_optimizer(named<OptimizerKind>(name), {{tensors, kWeightDecay}}, {});
   std::vector<Tensor> result;
   for (int step = 0; step < 10; ++step) {
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -110,7 +110,8 @@ INSTANTIATE_TEST_SUITE_P(
 double bytes_per_parameter(const std::string& optim, const std::string& name,
                            std::vector<int64_t> shape, torch::Dtype dtype) {
   const Tensor parameter = torch::zeros(shape, dtype);
-  const auto optimizer = make_optimizer(optim, {{{{name, parameter}}, 0.0}}, {});
+  const auto optimizer =
+      make_optimizer(named<OptimizerKind>(optim), {{{{name, parameter}}, 0.0}}, {});
   return static_cast<double>(optimizer->state_bytes()) / static_cast<double>(parameter.numel());
 }
 
@@ -151,8 +152,7 @@ TEST(QuantizedStates, ADtypeThatTheyCannotServeIsRefused) {
       ADD_FAILURE() << optim << ": no exception";
     } catch (const RunError& error) {
       EXPECT_EQ(error.code(), ReasonCode::kUnsupported);
-      const std::string spelled = optim == "adamw_bnb_8bit" ? "adamw_8bit" : optim;
-      EXPECT_EQ(error.what(), "optim " + spelled +
+      EXPECT_EQ(error.what(), "optim " + optim +
                                   ": x.weight is Double, and its states are defined for float32, "
                                   "bfloat16 and float16 parameters; torch_dtype bfloat16 works");
     }
@@ -180,7 +180,8 @@ TEST(QuantizedStates, SixteenBitParametersMoveAsWideOnes) {
 TEST(QuantizedStates, ParametersWithoutGradientStay) {
   const Tensor used = torch::ones({64, 64}).requires_grad_(true);
   const Tensor unused = torch::ones({64, 64}).requires_grad_(true);
-  const auto optimizer = make_optimizer("adamw_8bit", {{{{"a", used}, {"b", unused}}, 0.5}}, {});
+  const auto optimizer =
+      make_optimizer(OptimizerKind::kAdamw8bit, {{{{"a", used}, {"b", unused}}, 0.5}}, {});
   used.mutable_grad() = torch::ones({64, 64});
   optimizer->step(0.1, 1.0);
   EXPECT_TRUE(unused.equal(torch::ones({64, 64})));
@@ -189,9 +190,12 @@ TEST(QuantizedStates, ParametersWithoutGradientStay) {
 
 TEST(QuantizedStates, NotesSayWhatIsNotAsItsNameSuggests) {
   using testing::HasSubstr;
-  EXPECT_THAT(optimizer_note("adamw_8bit"), HasSubstr("below 4096 elements keep float32 states"));
-  EXPECT_THAT(optimizer_note("paged_lion_8bit"), HasSubstr("on CPUs this is the kind without"));
-  EXPECT_THAT(optimizer_note("rmsprop_bnb_8bit"), HasSubstr("refuses bfloat16 gradients"));
+  EXPECT_THAT(std::string(row_of(OptimizerKind::kAdamw8bit).note),
+              HasSubstr("below 4096 elements keep float32 states"));
+  EXPECT_THAT(std::string(row_of(OptimizerKind::kPagedLion8bit).note),
+              HasSubstr("on CPUs this is the kind without"));
+  EXPECT_THAT(std::string(row_of(OptimizerKind::kRmspropBnb8bit).note),
+              HasSubstr("refuses bfloat16 gradients"));
 }
 
 // On a CPU the pager copies to and fro in order; what it brings, hands over and takes back is the

@@ -98,7 +98,7 @@ def main():
     if complaints:
         sys.exit("\n".join(complaints))
     trained = sum(r["status"] == "valid" for r in results)
-    print(f"{trained} measurements of {len(values) - len(ABSENT)} optimisers trained, "
+    print(f"{trained} measurements of {len(values) - len(ABSENT)} optimizers trained, "
           f"{len(results) - trained} of {len(ABSENT)} others said why not")
 
 

@@ -16,7 +16,7 @@ cat >"$work/model/config.json" <<'JSON'
  "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 512,
  "max_position_embeddings": 128, "rms_norm_eps": 1e-06, "tie_word_embeddings": true, "hidden_act": "silu"}
 JSON
-# The same entry again and again: what changes the loss is the optimiser.
+# The same entry again and again: what changes the loss is the optimizer.
 for _ in $(seq 8); do
   echo '{"output": "### Input:\n some words \n\n### Response: words of the day"}'
 done >"$work/data/news-tokens-16384plus-entries-4096.jsonl"

@@ -24,6 +24,19 @@ struct PackedSequences {
 // Of the lengths of the sequences, all above 0. No lengths: no packed row.
 PackedSequences packed_sequences(const std::vector<int64_t>& lengths, torch::Device device);
 
+// What some families add to the scores of a head.
+struct ScoreTerms {
+  // [H] float32: slopes of ALiBi (Press et al. 2022, bloom). A key at distance n from the query loses slope * n. Hugging
+  // Face adds slope * key, which differs by a number that is the same for all keys of a query (and is not the same thing
+  // beside a sink; no family has both). No gradient.
+  torch::Tensor slopes;
+  // [H] of q's dtype or float32: sinks of gpt_oss, one more score in each softmax whose probability goes nowhere.
+  // Differentiable.
+  torch::Tensor sinks;
+
+  bool empty() const { return !slopes.defined() && !sinks.defined(); }
+};
+
 inline constexpr int64_t kAllKeys = 0;  // a window without an end
 
 // q [B, S, H, D]; k, v [B, S, K, D] with K dividing H: query head h reads key/value head h / (H / K).
@@ -32,15 +45,10 @@ inline constexpr int64_t kAllKeys = 0;  // a window without an end
 // Returns [B, S, H, D]. REQUIRES, with packed sequences: B == 1.
 // dropout: of probabilities after the softmax, as Hugging Face's attention_dropout in training.
 // No padding mask: with right padding and causality no real position sees a padded one.
-// Differentiable in q, k, v. Keeps q, k, v, the output and one float32 (log-sum-exp) per query and head.
+// Differentiable in q, k, v and the sinks of `terms`. Keeps them, the output and one float32 (log-sum-exp) per query and
+// head.
 torch::Tensor causal_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v, double scale,
                                int64_t window = kAllKeys, const PackedSequences& packed = {},
-                               const Dropout& dropout = {});
-
-// The same with a sink for each query head (gpt_oss; Xiao et al. 2024): sinks [H] of q's dtype are one more score in
-// each softmax, whose value is zero. Differentiable in q, k, v and sinks. Keeps as much.
-torch::Tensor sink_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                             const torch::Tensor& sinks, double scale, int64_t window = kAllKeys,
-                             const PackedSequences& packed = {});
+                               const Dropout& dropout = {}, const ScoreTerms& terms = {});
 
 }  // namespace sftbench::ops

@@ -1,4 +1,4 @@
-// One step of an element-wise optimizer (update_rule.h) whose states are block-wise quantised: per
+// One step of an element-wise optimizer (update_rule.h) whose states are block-wise quantized: per
 // block of 256 elements the states are read, everything is computed in float32, the parameter is
 // updated from the fresh states, and these are quantized again, in one pass over memory.
 // Source: bitsandbytes csrc/kernels.cu (8 bits), torchao.optim.AdamW4bit (4 bits).

@@ -29,9 +29,10 @@ std::tuple<torch::Tensor, torch::Tensor> apply_rope(const torch::Tensor& q, cons
 
 // eager_attention_forward: keys and values repeated for every query head, the S x S scores of all
 // heads, a mask added to them, softmax in float32 rounded to q's dtype, and the product with the
-// values.
+// values. ALiBi is added to the scores before the mask, a sink is a column more.
 torch::Tensor causal_attention(const torch::Tensor& q, const torch::Tensor& k,
                                const torch::Tensor& v, double scale, int64_t window = 0,
-                               const PackedSequences& packed = {}, const Dropout& dropout = {});
+                               const PackedSequences& packed = {}, const Dropout& dropout = {},
+                               const ScoreTerms& terms = {});
 
 }  // namespace sftbench::ops::plain

@@ -16,6 +16,7 @@ class Recomputation {
 
  private:
   friend bool values_needed();
+  friend bool recomputing();
   static thread_local int depth_;
 };
 
@@ -32,5 +33,8 @@ class LastProduct {
 };
 
 bool values_needed();
+
+// What runs now has run before in this pass.
+bool recomputing();
 
 }  // namespace sftbench::ops

@@ -1,4 +1,4 @@
-// The element-wise update rules of the optimisers: each a function of one parameter element, its
+// The element-wise update rules of the optimizers: each a function of one parameter element, its
 // gradient and its states. The text of the rules (src/ops/update_rules.h) is written once and runs
 // on vector registers, on ATen tensors, and inside kernels that keep their states quantized.
 #pragma once

@@ -1,5 +1,5 @@
 // Optimizers behind one verb. An optimizer is one file in src/optim/ that implements Optimizer, and
-// one row in the table of optimizer.cpp; names are those of Hugging Face's `optim` argument.
+// one row in variants/optimizer.h.
 #pragma once
 
 #include <torch/types.h>
@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "sftbench/optim/optimizer_state.h"
+#include "sftbench/variants/optimizer.h"
+#include "sftbench/variants/optimizer_state_size.h"
 
 namespace sftbench {
 
@@ -20,10 +22,7 @@ struct TrainableTensor {
   torch::Tensor tensor;
 };
 
-// Embeddings (an output projection that is tied to one too) keep 32-bit states where others have 8
-// bits; only the weights of linears are projected by GaLore.
-enum class ParameterRole { kEmbedding, kLinearWeight, kOther };
-ParameterRole role_of(const TrainableTensor& trainable);
+TrainedShape trained_shape(const TrainableTensor& trainable);
 
 // Parameters that share a weight decay.
 struct ParameterGroup {
@@ -70,17 +69,11 @@ struct OptimizerOptions {
   double epsilon = 1e-8;
 };
 
-// Names in alphabetical order.
+// Of those that run on the devices of this program, in alphabetical order.
 std::vector<std::string> optimizer_names();
 
-// What a measurement has to say of this choice: where transformers, or the package that it takes
-// the optimizer from, would do something else, or nothing at all. Often empty.
-std::string optimizer_note(const std::string& name);
-
-// The optimizer of this name. RunError(kUnsupported) naming it, what there is and the nearest
-// spelling.
-std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
-                                          std::vector<ParameterGroup> groups,
+// RunError(kUnsupported) for one that needs another kind of device.
+std::unique_ptr<Optimizer> make_optimizer(OptimizerKind kind, std::vector<ParameterGroup> groups,
                                           const OptimizerOptions& options);
 
 }  // namespace sftbench

@@ -42,9 +42,19 @@ Tensor ungrouped(const Tensor& x, torch::Dtype dtype) {
   return x.permute({0, 3, 1, 2, 4}).flatten(2, 3).to(dtype).contiguous();
 }
 
+// [K, heads / K, 1]
+Tensor by_group(const Tensor& of_heads, const Tensor& q_tile) {
+  return of_heads.view({q_tile.size(1), q_tile.size(2), 1});
+}
+
 Tensor scores_of(const Tensor& q_tile, const Tensor& k_tile, const Tile& tile, double scale,
-                 int64_t window) {
-  const Tensor scores = at::matmul(q_tile, k_tile.transpose(-1, -2)) * scale;
+                 int64_t window, const ScoreTerms& terms) {
+  Tensor scores = at::matmul(q_tile, k_tile.transpose(-1, -2)) * scale;
+  if (terms.slopes.defined()) {
+    const Tensor i = torch::arange(tile.q_begin, tile.q_end, scores.options()).unsqueeze(1);
+    const Tensor j = torch::arange(tile.k_begin, tile.k_end, scores.options()).unsqueeze(0);
+    scores += (j - i) * by_group(terms.slopes, q_tile).unsqueeze(-1);
+  }
   return scores.masked_fill_(hidden_keys(tile, window, q_tile.device()),
                              -std::numeric_limits<double>::infinity());
 }
@@ -82,16 +92,19 @@ Tensor times(const Tensor& x, const Tensor& kept) {
 }
 
 std::pair<Tensor, Tensor> forward_rows(const Tensor& q, const Tensor& k, const Tensor& v,
-                                       double scale, int64_t window, const Kept& kept) {
+                                       double scale, int64_t window, const Kept& kept,
+                                       const ScoreTerms& terms) {
   const int64_t length = q.size(1);
   const Tensor qs = grouped(q, k.size(2)), ks = grouped(k, k.size(2)), vs = grouped(v, k.size(2));
   Tensor output = torch::empty(qs.sizes(), qs.options());
   Tensor lse = torch::empty(qs.sizes().slice(0, 4), qs.options());
   for (int64_t begin = 0; begin < length; begin += kQueryTile) {
     const Tile tile = tile_at(begin, length, window);
-    const Tensor scores = scores_of(qs.slice(3, tile.q_begin, tile.q_end),
-                                    ks.slice(3, tile.k_begin, tile.k_end), tile, scale, window);
-    const Tensor tile_lse = scores.logsumexp(-1);
+    const Tensor scores =
+        scores_of(qs.slice(3, tile.q_begin, tile.q_end), ks.slice(3, tile.k_begin, tile.k_end),
+                  tile, scale, window, terms);
+    Tensor tile_lse = scores.logsumexp(-1);
+    if (terms.sinks.defined()) tile_lse = at::logaddexp(tile_lse, by_group(terms.sinks, qs));
     lse.slice(3, tile.q_begin, tile.q_end).copy_(tile_lse);
     output.slice(3, tile.q_begin, tile.q_end)
         .copy_(at::matmul(times((scores - tile_lse.unsqueeze(-1)).exp_(), kept.of(tile)),
@@ -100,9 +113,10 @@ std::pair<Tensor, Tensor> forward_rows(const Tensor& q, const Tensor& k, const T
   return {ungrouped(output, q.scalar_type()), lse.flatten(1, 2)};
 }
 
-std::array<Tensor, 3> backward_rows(const Tensor& output_gradient, const Tensor& q, const Tensor& k,
+std::array<Tensor, 4> backward_rows(const Tensor& output_gradient, const Tensor& q, const Tensor& k,
                                     const Tensor& v, const Tensor& output, const Tensor& lse,
-                                    double scale, int64_t window, const Kept& kept) {
+                                    double scale, int64_t window, const Kept& kept,
+                                    const ScoreTerms& terms) {
   const int64_t length = q.size(1), kv_heads = k.size(2);
   const Tensor qs = grouped(q, kv_heads), ks = grouped(k, kv_heads), vs = grouped(v, kv_heads);
   const Tensor d_out = grouped(output_gradient, kv_heads);
@@ -116,7 +130,7 @@ std::array<Tensor, 3> backward_rows(const Tensor& output_gradient, const Tensor&
     const Tile tile = tile_at(begin, length, window);
     const auto queries = [&](const Tensor& x) { return x.slice(3, tile.q_begin, tile.q_end); };
     const auto keys = [&](const Tensor& x) { return x.slice(3, tile.k_begin, tile.k_end); };
-    const Tensor scores = scores_of(queries(qs), keys(ks), tile, scale, window);
+    const Tensor scores = scores_of(queries(qs), keys(ks), tile, scale, window, terms);
     const Tensor p = (scores - queries(lse_grouped)).exp_();
     const Tensor tile_kept = kept.of(tile);
     const Tensor dp = times(at::matmul(queries(d_out), keys(vs).transpose(-1, -2)), tile_kept);
@@ -127,49 +141,57 @@ std::array<Tensor, 3> backward_rows(const Tensor& output_gradient, const Tensor&
         at::matmul(times(p, tile_kept).transpose(-1, -2), queries(d_out)).sum(2, /*keepdim=*/true));
   }
   const auto dtype = q.scalar_type();
-  return {ungrouped(dq, dtype), ungrouped(dk, dtype), ungrouped(dv, dtype)};
+  Tensor d_sinks;
+  if (terms.sinks.defined()) {
+    const Tensor by_query = delta.squeeze(-1).flatten(1, 2).transpose(1, 2);  // [B, S, H]
+    d_sinks = sink_gradient(terms.sinks, by_query, lse);
+  }
+  return {ungrouped(dq, dtype), ungrouped(dk, dtype), ungrouped(dv, dtype), d_sinks};
 }
 
 // --- packed sequences: each is a row of its own ---
 std::pair<Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
                                   int64_t window, const std::vector<int64_t>& offsets,
-                                  const Dropout& dropout) {
+                                  const Dropout& dropout, const ScoreTerms& terms) {
   const auto kept_from = [&](int64_t position) {
     return Kept(dropout, q, k.size(2), position, q.size(1));
   };
-  if (offsets.empty()) return forward_rows(q, k, v, scale, window, kept_from(0));
+  if (offsets.empty()) return forward_rows(q, k, v, scale, window, kept_from(0), terms);
   std::vector<Tensor> outputs, lses;
   for (size_t i = 0; i + 1 < offsets.size(); ++i) {
     const auto sequence = [&](const Tensor& x) { return x.slice(1, offsets[i], offsets[i + 1]); };
-    const auto [output, lse] =
-        forward_rows(sequence(q), sequence(k), sequence(v), scale, window, kept_from(offsets[i]));
+    const auto [output, lse] = forward_rows(sequence(q), sequence(k), sequence(v), scale, window,
+                                            kept_from(offsets[i]), terms);
     outputs.push_back(output);
     lses.push_back(lse);
   }
   return {torch::cat(outputs, 1), torch::cat(lses, 2)};
 }
 
-std::array<Tensor, 3> backward(const Tensor& output_gradient, const Tensor& q, const Tensor& k,
+std::array<Tensor, 4> backward(const Tensor& output_gradient, const Tensor& q, const Tensor& k,
                                const Tensor& v, const Tensor& output, const Tensor& lse,
                                double scale, int64_t window, const std::vector<int64_t>& offsets,
-                               const Dropout& dropout) {
+                               const Dropout& dropout, const ScoreTerms& terms) {
   const auto kept_from = [&](int64_t position) {
     return Kept(dropout, q, k.size(2), position, q.size(1));
   };
   if (offsets.empty()) {
-    return backward_rows(output_gradient, q, k, v, output, lse, scale, window, kept_from(0));
+    return backward_rows(output_gradient, q, k, v, output, lse, scale, window, kept_from(0), terms);
   }
   std::array<std::vector<Tensor>, 3> gradients;
+  Tensor d_sinks = terms.sinks.defined() ? torch::zeros_like(terms.sinks) : Tensor();
   for (size_t i = 0; i + 1 < offsets.size(); ++i) {
     const auto sequence = [&](const Tensor& x, int64_t dim = 1) {
       return x.slice(dim, offsets[i], offsets[i + 1]);
     };
-    const auto of_sequence =
-        backward_rows(sequence(output_gradient), sequence(q), sequence(k), sequence(v),
-                      sequence(output), sequence(lse, 2), scale, window, kept_from(offsets[i]));
+    const auto of_sequence = backward_rows(sequence(output_gradient), sequence(q), sequence(k),
+                                           sequence(v), sequence(output), sequence(lse, 2), scale,
+                                           window, kept_from(offsets[i]), terms);
+    if (d_sinks.defined()) d_sinks += of_sequence[3];
     for (size_t j = 0; j < gradients.size(); ++j) gradients[j].push_back(of_sequence[j]);
   }
-  return {torch::cat(gradients[0], 1), torch::cat(gradients[1], 1), torch::cat(gradients[2], 1)};
+  return {torch::cat(gradients[0], 1), torch::cat(gradients[1], 1), torch::cat(gradients[2], 1),
+          d_sinks};
 }
 
 }  // namespace

@@ -17,11 +17,11 @@ RmsNormGradients backward(const Tensor& y_gradient, const Tensor& x, const Tenso
                           const Tensor& rstd, bool weight_too) {
   const auto wide = rstd.scalar_type();
   const Tensor scale = rstd.unsqueeze(-1);
-  const Tensor normalised = x.to(wide) * scale;
+  const Tensor normalized = x.to(wide) * scale;
   const Tensor dy = y_gradient.to(wide);
   const Tensor dn = dy * weight.to(wide);
-  const Tensor dx = scale * (dn - normalised * (dn * normalised).mean(-1, /*keepdim=*/true));
-  return {dx.to(x.scalar_type()), weight_too ? (dy * normalised).sum(0) : Tensor()};
+  const Tensor dx = scale * (dn - normalized * (dn * normalized).mean(-1, /*keepdim=*/true));
+  return {dx.to(x.scalar_type()), weight_too ? (dy * normalized).sum(0) : Tensor()};
 }
 
 }  // namespace

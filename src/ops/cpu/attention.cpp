@@ -21,7 +21,7 @@ Tensor buffer(int64_t numel) {
 class Problems {
  public:
   Problems(const Tensor& q, const Tensor& k, const Tensor& v, double scale, int64_t window,
-           const std::vector<int64_t>& offsets, const Dropout& dropout)
+           const std::vector<int64_t>& offsets, const Dropout& dropout, const ScoreTerms& terms)
       : offsets_(offsets.empty() ? std::vector<int64_t>{0, q.size(1)} : offsets) {
     for (size_t i = 0; i + 1 < offsets_.size(); ++i) {
       AttentionProblem& problem = problems_.emplace_back();
@@ -33,6 +33,8 @@ class Problems {
       problem.window = window;
       problem.scale = static_cast<float>(scale);
       problem.parts = 1;
+      if (terms.slopes.defined()) problem.slopes = terms.slopes.data_ptr<float>();
+      if (terms.sinks.defined()) problem.sinks = terms.sinks.data_ptr<float>();
       problem.drop_threshold = drop_threshold(dropout.probability);
       problem.kept_scale = static_cast<float>(kept_scale_of(problem.drop_threshold));
       problem.drop_seed = dropout.seed;
@@ -140,12 +142,12 @@ class Problems {
 
 std::pair<Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
                                   int64_t window, const std::vector<int64_t>& offsets,
-                                  const Dropout& dropout) {
+                                  const Dropout& dropout, const ScoreTerms& terms) {
   const CpuKernels& kernels = cpu_kernels(q);
   Tensor output = torch::empty_like(q);
   Tensor lse = torch::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(torch::kFloat32));
   if (q.numel() == 0) return {output, lse};
-  Problems problems(q, k, v, scale, window, offsets, dropout);
+  Problems problems(q, k, v, scale, window, offsets, dropout, terms);
   problems.place(&AttentionProblem::output, output);
   problems.place(&AttentionProblem::lse, lse);
   const Tensor k_transposed = problems.allocate(&AttentionProblem::k_transposed);
@@ -155,14 +157,34 @@ std::pair<Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor
   return {output, lse};
 }
 
-std::array<Tensor, 3> backward(const Tensor& output_gradient, const Tensor& q, const Tensor& k,
+// lse holds one sequence after the other.
+Tensor gradient_of_sinks(const Tensor& sinks, const Tensor& output_gradient, const Tensor& output,
+                         const Tensor& lse, const std::vector<int64_t>& offsets) {
+  const Tensor delta =
+      (output_gradient.to(torch::kFloat32) * output.to(torch::kFloat32)).sum(-1);  // [B, S, H]
+  if (offsets.empty()) return sink_gradient(sinks, delta, lse);
+  Tensor total = torch::zeros_like(sinks);
+  const int64_t heads = sinks.size(0);
+  const Tensor flat = lse.view(-1);
+  for (size_t i = 0; i + 1 < offsets.size(); ++i) {
+    const Tensor of_sequence =
+        flat.slice(0, offsets[i] * heads, offsets[i + 1] * heads).view({1, heads, -1});
+    total += sink_gradient(sinks, delta.slice(1, offsets[i], offsets[i + 1]), of_sequence);
+  }
+  return total;
+}
+
+std::array<Tensor, 4> backward(const Tensor& output_gradient, const Tensor& q, const Tensor& k,
                                const Tensor& v, const Tensor& output, const Tensor& lse,
                                double scale, int64_t window, const std::vector<int64_t>& offsets,
-                               const Dropout& dropout) {
+                               const Dropout& dropout, const ScoreTerms& terms) {
   const CpuKernels& kernels = cpu_kernels(q);
   const Tensor dq = torch::empty_like(q), dk = torch::empty_like(k), dv = torch::empty_like(v);
-  if (q.numel() == 0) return {dq, dk, dv};
-  Problems problems(q, k, v, scale, window, offsets, dropout);
+  Tensor d_sinks;
+  if (terms.sinks.defined())
+    d_sinks = gradient_of_sinks(terms.sinks, output_gradient, output, lse, offsets);
+  if (q.numel() == 0) return {dq, dk, dv, d_sinks};
+  Problems problems(q, k, v, scale, window, offsets, dropout, terms);
   problems.place(&AttentionProblem::output, output);
   problems.place(&AttentionProblem::output_gradient, output_gradient);
   problems.place(&AttentionProblem::lse, lse);
@@ -181,7 +203,7 @@ std::array<Tensor, 3> backward(const Tensor& output_gradient, const Tensor& q, c
   problems.for_each_tile(kernels.attention_pack);
   problems.for_each_task(&AttentionProblem::parts, kernels.attention_backward);
   problems.for_each_tile(kernels.attention_reduce);
-  return {dq, dk, dv};
+  return {dq, dk, dv, d_sinks};
 }
 
 }  // namespace

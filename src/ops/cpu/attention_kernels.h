@@ -54,6 +54,17 @@ SFTBENCH_INLINE void hide_keys(const AttentionProblem& p, int64_t query, int64_t
   for (int64_t j = larger(end, 0); j < keys; ++j) scores[j] = -kInfinity;
 }
 
+// Adds ALiBi's term to the first `keys` scores of a tile, which are scaled later.
+SFTBENCH_INLINE void lean_scores(const AttentionProblem& p, int64_t query_head, int64_t query,
+                                 int64_t key_tile, int64_t keys, float* scores) {
+  const float slope = p.slopes[query_head] / p.scale;
+  F distance;
+  for (int i = 0; i < kLanes; ++i) distance[i] = static_cast<float>(key_tile * kTile - query + i);
+  for (int64_t j = 0; j < keys; j += kLanes) {
+    store(scores + j, load(scores + j) + (distance + static_cast<float>(j)) * slope);
+  }
+}
+
 // What dropout multiplies the probabilities of one query with: 0, or the factor that keeps their
 // expectation. Four neighboring keys share a random number (dropout_mask.h).
 SFTBENCH_INLINE void keep_keys(const Head& head, int64_t query_head, int64_t query,
@@ -151,6 +162,7 @@ void soften(const Head& head, int64_t query_head, int64_t tile, int64_t key_tile
   for (int64_t row = 0; row < head.computed_rows(tile); ++row) {
     const int64_t keys = tile == key_tile ? round_up(row + 1, kStep) : kTile;
     float* s = scores + row * kTile;
+    if (p.slopes != nullptr) lean_scores(p, query_head, tile * kTile + row, key_tile, keys, s);
     if (cut) hide_keys(p, tile * kTile + row, key_tile, keys, s);
     float kept[kDrops ? kTile : 1];
     if constexpr (kDrops) keep_keys(head, query_head, tile * kTile + row, key_tile, kept);
@@ -193,8 +205,9 @@ void attention_forward(const AttentionProblem& p, int64_t kv_head_index, int64_t
     const int64_t query_head = head.kv_head * head.group() + member;
     pack_rows<Units>(head.rows<T>(p.q, tile, p.heads, query_head), rows, q);
     for (int64_t row = 0; row < rows; ++row) {
-      running.top[row] = -kInfinity;
+      running.top[row] = p.sinks == nullptr ? -kInfinity : p.sinks[query_head];
       running.total[row] = splat(0);
+      if (p.sinks != nullptr) running.total[row][0] = 1.0f;
     }
     for (int64_t i = 0; i < rows * dim; i += kLanes) store(output + i, splat(0));
     for (int64_t key_tile = head.first_key_tile(tile); key_tile <= tile; ++key_tile) {
@@ -238,6 +251,11 @@ void differentiate(const Head& head, int64_t query_head, int64_t tile, int64_t k
   const bool cut = head.cuts(tile, key_tile);
   for (int64_t row = 0; row < head.computed_rows(tile); row += 2) {
     const int64_t keys = tile == key_tile ? round_up(row + 2, kLanes) : kTile;
+    if (p.slopes != nullptr) {
+      lean_scores(p, query_head, tile * kTile + row, key_tile, keys, t.scores + row * kTile);
+      lean_scores(p, query_head, tile * kTile + row + 1, key_tile, keys,
+                  t.scores + (row + 1) * kTile);
+    }
     if (cut) {
       hide_keys(p, tile * kTile + row, key_tile, keys, t.scores + row * kTile);
       hide_keys(p, tile * kTile + row + 1, key_tile, keys, t.scores + (row + 1) * kTile);

@@ -30,6 +30,7 @@ struct AttentionProblem {
   uint32_t *k_transposed, *v_transposed, *k_natural, *v_natural;  // unused ones are null
   float *dk_parts, *dv_parts;  // [B, K, parts, padded S, padded D], zeroed
   // Dropout of probabilities (dropout_mask.h), none where the threshold is 0.
+  const float *slopes = nullptr, *sinks = nullptr;  // [H] ScoreTerms, or null
   uint16_t drop_threshold;
   float kept_scale;
   uint64_t drop_seed;

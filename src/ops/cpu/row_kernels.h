@@ -42,17 +42,17 @@ void rms_norm_backward(const void* dy_all, const void* x_all, const void* weight
     const float scale = rstd[row];
     F dots = splat(0);
     sweep(width, [&](int64_t i, auto n) SFTBENCH_LAMBDA {
-      const F normalised = load(x + i, n) * scale;
+      const F normalized = load(x + i, n) * scale;
       const F g = load(dy + i, n);
-      dots += g * load(w + i, n) * normalised;
+      dots += g * load(w + i, n) * normalized;
       if (weight_gradient != nullptr) {
-        store(weight_gradient + i, load(weight_gradient + i, n) + g * normalised, n);
+        store(weight_gradient + i, load(weight_gradient + i, n) + g * normalized, n);
       }
     });
     const float mean = sum(dots) / static_cast<float>(width);
     sweep(width, [&](int64_t i, auto n) SFTBENCH_LAMBDA {
-      const F normalised = load(x + i, n) * scale;
-      store(dx + i, (load(dy + i, n) * load(w + i, n) - normalised * mean) * scale, n);
+      const F normalized = load(x + i, n) * scale;
+      store(dx + i, (load(dy + i, n) * load(w + i, n) - normalized * mean) * scale, n);
     });
   }
 }
