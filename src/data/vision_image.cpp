@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kJpegQuality = 75;  // Pillow's default
 
-using Colour = std::array<uint8_t, 3>;
-constexpr Colour kWhite = {255, 255, 255}, kRed = {255, 0, 0}, kBlue = {0, 0, 255};
+using Color = std::array<uint8_t, 3>;
+constexpr Color kWhite = {255, 255, 255}, kRed = {255, 0, 0}, kBlue = {0, 0, 255};
 
 // How far a disc reaches to either side of its center, at each distance from it. The border is
 // walked from the side to the top, each step to that one of the next three pixels that lies nearest
@@ -46,15 +46,15 @@ class Canvas {
       : width_(width), height_(height), pixels_(static_cast<size_t>(width * height), kWhite) {}
 
   // At the center; what lies outside of the image is cut off.
-  void disc(int64_t radius, const Colour& colour) {
+  void disc(int64_t radius, const Color& color) {
     const std::vector<int64_t> widths = half_widths(radius);
-    const int64_t centre_x = width_ / 2, centre_y = height_ / 2;
-    for (int64_t y = std::max<int64_t>(0, centre_y - radius);
-         y <= std::min(height_ - 1, centre_y + radius); ++y) {
-      const int64_t half = widths[static_cast<size_t>(std::abs(y - centre_y))];
+    const int64_t center_x = width_ / 2, center_y = height_ / 2;
+    for (int64_t y = std::max<int64_t>(0, center_y - radius);
+         y <= std::min(height_ - 1, center_y + radius); ++y) {
+      const int64_t half = widths[static_cast<size_t>(std::abs(y - center_y))];
       const auto row = pixels_.begin() + y * width_;
-      std::fill(row + std::max<int64_t>(0, centre_x - half),
-                row + std::min(width_, centre_x + half + 1), colour);
+      std::fill(row + std::max<int64_t>(0, center_x - half),
+                row + std::min(width_, center_x + half + 1), color);
     }
   }
 
@@ -73,7 +73,7 @@ class Canvas {
 
  private:
   int64_t width_, height_;
-  std::vector<Colour> pixels_;  // row by row
+  std::vector<Color> pixels_;  // row by row
 };
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/data/dataset_catalog.h"
 #include "sftbench/data/parquet_library.h"
 #include "sftbench/data/token_count.h"
 #include "sftbench/data/vision_generator.h"
@@ -100,6 +101,20 @@ class VisionParquetTest : public ::testing::Test {
       fs::path(::testing::TempDir()) / ("sftbench-parquet-" + std::to_string(::getpid()));
   std::unique_ptr<ParquetLibrary> library_;
 };
+
+TEST_F(VisionParquetTest, ANamedDatasetIsMadeOnceWhenARunNeedsIt) {
+  const NamedDataset& dataset = named_dataset("vision-384x384-16384plus-entries-4096");
+  const fs::path path = folder_ / "new" / dataset.file_name;
+  std::string announced;
+  const auto announce = [&announced](const std::string& line) { announced += line + "\n"; };
+  EXPECT_TRUE(ensure_named_dataset(dataset, path, announce));
+  EXPECT_EQ(announced,
+            "generating dataset vision-384x384-16384plus-entries-4096 (4096 entries with "
+            "images) at " +
+                path.string() + "\n");
+  EXPECT_EQ(library_->read_texts(path, "output")->size(), 4096);
+  EXPECT_FALSE(ensure_named_dataset(dataset, path, announce));
+}
 
 // With the files that Python wrote, too.
 class ForeignParquetTest : public VisionParquetTest {

@@ -1,0 +1,180 @@
+#include "sftbench/data/vision_dataset.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "data/encode_threads.h"
+#include "data/entry_errors.h"
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+namespace {
+
+// Rows whose texts are held at a time.
+constexpr size_t kRowsAtATime = 256;
+
+std::string plural(int64_t count, const char* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+// Of equal pictures the first.
+class VisionDataset::Interned {
+ public:
+  std::shared_ptr<const std::string> of(std::string bytes) {
+    const std::string_view key = bytes;
+    const auto found = known_.find(key);
+    if (found != known_.end()) return found->second;
+    auto kept = std::make_shared<const std::string>(std::move(bytes));
+    known_.emplace(*kept, kept);
+    return kept;
+  }
+
+ private:
+  std::map<std::string_view, std::shared_ptr<const std::string>> known_;
+};
+
+VisionDataset::VisionDataset(std::unique_ptr<ParquetChats> chats, const Tokenizer& tokenizer,
+                             VisionDatasetOptions options)
+    : chats_(std::move(chats)),
+      tokenizer_(tokenizer.clone()),
+      options_(std::move(options)),
+      size_(chats_->size()),
+      path_(chats_->path()),
+      token_limit_(std::min(options_.model_max_length, tokenizer.model_max_length())),
+      entries_(static_cast<size_t>(size_)),
+      pictures_(static_cast<size_t>(size_)) {
+  check(options_.model_max_length > 0 &&
+            options_.model_max_length <= std::numeric_limits<int32_t>::max(),
+        "model_max_length is positive and fits the position type");
+  const std::optional<int32_t> id = tokenizer_.token_id(kImagePlaceholder);
+  check(id.has_value(), "the tokenizer of a vision model has a placeholder for images");
+  image_id_ = *id;
+}
+
+// Entries are counted from 1.
+std::string VisionDataset::place(int64_t index) const {
+  return "entry " + std::to_string(index + 1) + " of " + path_ + ": ";
+}
+
+// The next rows of the file that are wanted. Their pictures go where they stay.
+std::vector<VisionDataset::Row> VisionDataset::read_rows(const std::vector<int64_t>& wanted,
+                                                         size_t& next, Interned& interned) {
+  std::vector<Row> rows;
+  while (rows.size() < kRowsAtATime && next < wanted.size()) {
+    ChatEntry chat;
+    std::string error;
+    const bool fine = chats_->read_next(chat, error);
+    const int64_t index = read_++;
+    if (index != wanted[next]) continue;
+    ++next;
+    if (!fine) throw InputError(place(index) + error);
+    for (std::string& bytes : chat.images)
+      pictures_[static_cast<size_t>(index)].push_back({interned.of(std::move(bytes)), {}});
+    rows.push_back({index, std::move(chat)});
+  }
+  return rows;
+}
+
+std::vector<int32_t> VisionDataset::expanded(const std::vector<int32_t>& ids,
+                                             const std::vector<Picture>& pictures) const {
+  std::vector<int32_t> result;
+  size_t picture = 0;
+  for (const int32_t id : ids) {
+    const int64_t times =
+        id == image_id_ ? image_positions(options_.vision, pictures[picture++].size) : 1;
+    result.insert(result.end(), static_cast<size_t>(times), id);
+  }
+  return result;
+}
+
+void VisionDataset::encode_row(const Row& row, const Tokenizer& tokenizer, int64_t& tokens) {
+  std::vector<Picture>& pictures = pictures_[static_cast<size_t>(row.index)];
+  for (Picture& picture : pictures) picture.size = image_size(*picture.bytes);
+  const std::string text =
+      row.chat.messages.empty() ? row.chat.text : render_chat(options_.form, row.chat.messages);
+  std::vector<int32_t> ids = tokenizer.encode(text, true);
+  const auto places = std::count(ids.begin(), ids.end(), image_id_);
+  if (places != static_cast<int64_t>(pictures.size())) {
+    throw InputError("its text has " + plural(places, "placeholder") + " " + kImagePlaceholder +
+                     ", and it has " + plural(static_cast<int64_t>(pictures.size()), "image") +
+                     "; expected one for each");
+  }
+  ids = expanded(ids, pictures);
+  tokens = static_cast<int64_t>(ids.size());
+  const auto limit = static_cast<size_t>(options_.model_max_length);
+  if (ids.size() > limit) {
+    const auto last = std::find(ids.rbegin(), ids.rend(), image_id_).base() - ids.begin();
+    if (last > static_cast<std::ptrdiff_t>(limit)) {
+      throw InputError("its images reach to position " + std::to_string(last) +
+                       ", and model_max_length is " + std::to_string(options_.model_max_length) +
+                       "; a model_max_length of at least " + std::to_string(last) + " works");
+    }
+    ids.resize(limit);
+    ids.shrink_to_fit();
+  }
+  EncodedEntry& entry = entries_[static_cast<size_t>(row.index)];
+  entry.input_ids = std::move(ids);
+  entry.loss_begin = 0;
+  entry.has_response = true;
+  entry.dataset_tokens = static_cast<int32_t>(std::min(tokens, token_limit_));
+}
+
+void VisionDataset::encode(std::vector<int64_t> entries, int threads, TokenCountCache* counts,
+                           WorkCount* work) {
+  check(read_ == 0, "a vision dataset is encoded once");
+  std::sort(entries.begin(), entries.end());
+  entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
+  if (work != nullptr) work->total = static_cast<int64_t>(entries.size());
+
+  std::mutex mutex;
+  EntryErrors errors;
+  Interned interned;
+  for (size_t next = 0; next < entries.size();) {
+    const std::vector<Row> rows = read_rows(entries, next, interned);
+    std::vector<int64_t> numbers(rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) numbers[i] = static_cast<int64_t>(i);
+    for_each_in_parallel(numbers, threads, tokenizer_, [&](int64_t number, const Tokenizer& own) {
+      const Row& row = rows[static_cast<size_t>(number)];
+      add_work(work, 1);
+      try {
+        int64_t tokens = 0;
+        encode_row(row, own, tokens);
+        if (counts == nullptr) return;
+        const std::lock_guard lock(mutex);
+        counts->set(row.index, tokens);
+      } catch (const InputError& error) {
+        Diagnostic wrong;
+        wrong.message = place(row.index) + error.what();
+        errors.add(row.index, std::move(wrong));
+      }
+    });
+    errors.throw_if_any();
+  }
+  chats_.reset();
+}
+
+const EncodedEntry& VisionDataset::entry(int64_t index) const {
+  const EncodedEntry& entry = entries_.at(static_cast<size_t>(index));
+  check(entry.loss_begin >= 0, "the entry was encoded before it is used");
+  return entry;
+}
+
+const std::vector<VisionDataset::Picture>& VisionDataset::pictures(int64_t index) const {
+  return pictures_.at(static_cast<size_t>(index));
+}
+
+std::vector<uint8_t> VisionDataset::tiles(int64_t index, const Picture& picture) const {
+  try {
+    return tiles_of(decode_image(*picture.bytes), options_.vision);
+  } catch (const InputError& error) {
+    throw InputError(place(index) + error.what());
+  }
+}
+
+}  // namespace sftbench

@@ -1,0 +1,128 @@
+// Configurations of models that read images, and how they cut them (tests/reference/anyres.py).
+#include "sftbench/families/vision_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/json.h"
+#include "sftbench/families/family.h"
+
+namespace sftbench {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Json llava() {
+  return {{"model_type", "llava_next"},
+          {"architectures", {"LlavaNextForConditionalGeneration"}},
+          {"text_config", {{"model_type", "mistral"}, {"vocab_size", 32064}}},
+          {"vision_config",
+           {{"model_type", "clip_vision_model"}, {"image_size", 336}, {"patch_size", 14}}},
+          {"image_token_index", 32000}};
+}
+
+std::string error_of(const Json& config) {
+  try {
+    parse_model_config(config);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// llava_next of the given part.
+std::string error_with(const char* part, const Json& fields) {
+  Json config = llava();
+  Json& changed = *part == 0 ? config : config[part];
+  for (const auto& [key, value] : fields.items()) changed[key] = value;
+  return error_of(config);
+}
+
+TEST(VisionConfigTest, TakesTheDefaultsOfEachClass) {
+  const ModelConfig config = parse_model_config(llava());
+  EXPECT_EQ(config.family, ModelFamily::kLlavaNext);
+  EXPECT_EQ(config.hidden_size, 4096);
+  EXPECT_EQ(config.num_hidden_layers, 32);
+  EXPECT_EQ(config.intermediate_size, 14336);
+  const VisionConfig& vision = *config.vision;
+  EXPECT_EQ(vision.hidden_size, 768);
+  EXPECT_EQ(vision.layers, 12);
+  EXPECT_EQ(vision.activation, VisionActivation::kQuickGelu);
+  EXPECT_THAT(vision.feature_layers, ElementsAre(11));
+  EXPECT_EQ(vision.used_layers(), 11);
+  EXPECT_EQ(vision.positions(), 24 * 24 + 1);
+  EXPECT_EQ(vision.pinpoints.size(), 5U);
+  EXPECT_FALSE(config.tie_word_embeddings);
+}
+
+TEST(VisionConfigTest, NamesWhatItCannotRead) {
+  EXPECT_THAT(
+      error_with("text_config", {{"model_type", "qwen2"}}),
+      HasSubstr(
+          "text_config.model_type: found \"qwen2\"; expected one of granite, llama, mistral"));
+  EXPECT_THAT(error_with("text_config", {{"hidden_size", -1}}),
+              HasSubstr("text_config.hidden_size"));
+  EXPECT_THAT(error_with("vision_config", {{"model_type", "siglip_vision_modell"}}),
+              HasSubstr("did you mean 'siglip_vision_model'"));
+  EXPECT_THAT(error_with("vision_config", {{"hidden_size", 100}, {"num_attention_heads", 16}}),
+              HasSubstr("vision_config.hidden_size: found 100; expected a multiple of"));
+  EXPECT_THAT(error_with("vision_config", {{"attention_dropout", 0.1}}),
+              HasSubstr("vision_config.attention_dropout"));
+  EXPECT_THAT(error_with("vision_config", {{"num_channels", 4}}), HasSubstr("expected 3"));
+  EXPECT_THAT(error_with("vision_config", {{"hidden_act", "relu"}}),
+              HasSubstr("quick_gelu, gelu or gelu_pytorch_tanh"));
+  EXPECT_THAT(error_with("", {{"vision_feature_layer", -14}}),
+              HasSubstr("vision_feature_layer: found -14; expected -13 to 12"));
+  EXPECT_THAT(error_with("", {{"vision_feature_layer", Json::array()}}),
+              HasSubstr("vision_feature_layer: found []"));
+  EXPECT_THAT(
+      error_with("", {{"vision_feature_select_strategy", "full"}}),
+      AllOf(HasSubstr("vision_feature_select_strategy: found \"full\""), HasSubstr("\"default\"")));
+  EXPECT_THAT(error_with("", {{"image_grid_pinpoints", {{336, 100}}}}),
+              HasSubstr("image_grid_pinpoints: found [336,100]; expected pairs [height, width]"));
+  EXPECT_THAT(error_with("", {{"image_token_index", 32064}}),
+              HasSubstr("image_token_index: found 32064; expected a row of the embedding"));
+  EXPECT_THAT(error_with("", {{"text_config", "mistral"}}),
+              HasSubstr("text_config: found \"mistral\""));
+  EXPECT_THAT(error_with("", {{"quantization_config", {{"quant_method", "gptq"}, {"bits", 4}}}}),
+              HasSubstr("quantization_config: found a quantized model that reads images"));
+}
+
+TEST(VisionConfigTest, CutsImagesAsTransformersDoes) {
+  const Json golden = read_json_file(SFTBENCH_TEST_DATA "/data/anyres.json");
+  for (const auto& [name, expected] : golden.items()) {
+    VisionConfig vision;
+    vision.clip = name == "clip";
+    vision.image_size = expected.at("image_size");
+    vision.patch_size = expected.at("patch_size");
+    for (const Json& pair : expected.at("image_grid_pinpoints"))
+      vision.pinpoints.push_back({pair[0], pair[1]});
+    for (const Json& row : expected.at("rows")) {
+      const PixelSize image = {row[0], row[1]};
+      const TileGrid grid = tile_grid(vision, image);
+      EXPECT_EQ(grid.target, (PixelSize{row[2], row[3]})) << name << " " << row;
+      EXPECT_EQ(grid.scaled, (PixelSize{row[4], row[5]})) << name << " " << row;
+      EXPECT_EQ(image_positions(vision, image), row[6].get<int64_t>()) << name << " " << row;
+    }
+  }
+}
+
+TEST(VisionConfigTest, ReadsEverySpellingOfTensorNames) {
+  const auto canonical = family_of(ModelFamily::kLlavaNext).canonical_name;
+  for (const char* name : {"language_model.model.layers.0.mlp.up_proj.weight",
+                           "model.language_model.layers.0.mlp.up_proj.weight"})
+    EXPECT_EQ(canonical(name), "model.language_model.layers.0.mlp.up_proj.weight");
+  EXPECT_EQ(canonical("language_model.lm_head.weight"), "lm_head.weight");
+  EXPECT_EQ(canonical("lm_head.weight"), "lm_head.weight");
+  EXPECT_EQ(canonical("image_newline"), "model.image_newline");
+  for (const char* name :
+       {"vision_tower.vision_model.post_layernorm.bias", "vision_tower.post_layernorm.bias",
+        "model.vision_tower.vision_model.post_layernorm.bias"})
+    EXPECT_EQ(canonical(name), "model.vision_tower.post_layernorm.bias");
+}
+
+}  // namespace
+}  // namespace sftbench
