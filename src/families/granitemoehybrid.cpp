@@ -117,6 +117,7 @@ void read_granitemoehybrid(ConfigFields& fields, ModelConfig& config) {
 void append_mamba(LayerShape& layer, const ModelConfig& config) {
   const MambaConfig& mamba = *config.mamba;
   const int64_t hidden = config.hidden_size, inner = mamba.inner(), heads = mamba.heads;
+  layer.scanned_values = mamba.inner() * mamba.state;
   append_linear(layer, "mamba.in_proj", hidden, mamba.projected(), mamba.projection_bias);
   layer.tensors.push_back({"mamba.conv1d.weight", {mamba.convolved(), 1, mamba.kernel}});
   if (mamba.convolution_bias) layer.tensors.push_back({"mamba.conv1d.bias", {mamba.convolved()}});

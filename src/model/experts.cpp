@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "model/expert_exchange.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/ops.h"
 #include "sftbench/ops/recomputation.h"
@@ -43,7 +44,8 @@ Experts::Experts(const ModelConfig& config, ExpertStorage storage, int64_t layer
       storage_(storage),
       layer_(layer),
       balance_(balance),
-      router_(torch::empty({config_.count, config.hidden_size}, options)) {
+      router_(torch::empty({config_.count, config.hidden_size}, options)),
+      choices_(static_cast<size_t>(config_.count)) {
   const int64_t E = config_.count, H = config.hidden_size, I = config.intermediate_size;
   if (storage == ExpertStorage::kStacked) {
     input_ = torch::empty({E, 2 * I, H}, options);
@@ -98,9 +100,9 @@ Tensor Experts::clamped(const Tensor& gate_and_up) const {
 
 Tensor Experts::through_experts(const Tensor& x, const std::vector<int64_t>& offsets) const {
   if (storage_ == ExpertStorage::kApart) {
-    const Tensor inner = ops::swiglu(ops::grouped_linear(x, cast(gate_), offsets),
-                                     ops::grouped_linear(x, cast(up_), offsets));
-    return ops::grouped_linear(inner, cast(down_), offsets);
+    const Tensor inner = ops::swiglu(ops::grouped_linear(x, cast(here(gate_)), offsets),
+                                     ops::grouped_linear(x, cast(here(up_)), offsets));
+    return ops::grouped_linear(inner, cast(here(down_)), offsets);
   }
   if (storage_ == ExpertStorage::kTransposed) {
     const torch::Dtype dtype = x.scalar_type();
@@ -118,13 +120,46 @@ Tensor Experts::forward(const Tensor& x_BSH) const {
   const Tensor x_TH = x_BSH.flatten(0, 1);
   const Choice choice = route(x_TH);
   const ops::Routes routes = ops::sort_by_expert(choice.experts, config_.count);
+  if (!ops::recomputing()) count(routes.offsets);
   const Tensor gathered =
       ops::gather_rows(compute_dtype_ ? x_TH.to(*compute_dtype_) : x_TH, routes);
-  const Tensor results = through_experts(gathered, routes.offsets);
+  Tensor shared;
+  const auto go_through_shared = [&] {
+    if (shared_) shared = shared_->forward(x_BSH);
+  };
+  const Tensor results = through_experts_of_all(gathered, routes.offsets, go_through_shared);
   // Under autocast Hugging Face adds the experts' results up in the residual stream's dtype.
   Tensor y =
       ops::combine_rows(results.to(x_TH.scalar_type()), choice.weights, routes).view_as(x_BSH);
-  return shared_ ? y + shared_->forward(x_BSH) : y;
+  return shared_ ? y + shared : y;
+}
+
+void Experts::count(const std::vector<int64_t>& offsets) const {
+  for (size_t e = 0; e < choices_.size(); ++e) choices_[e] += offsets[e + 1] - offsets[e];
+}
+
+std::vector<int64_t> Experts::take_expert_choices() {
+  return std::exchange(choices_, std::vector<int64_t>(choices_.size()));
+}
+
+// `meanwhile` runs while rows are on their way to the experts of other ranks.
+Tensor Experts::through_experts_of_all(const Tensor& rows, const std::vector<int64_t>& offsets,
+                                       const std::function<void()>& meanwhile) const {
+  if (group_ == nullptr) {
+    Tensor results = through_experts(rows, offsets);
+    meanwhile();
+    return results;
+  }
+  const ExpertExchange exchange(*group_, offsets);
+  const Tensor here = exchange.scatter(rows, meanwhile);
+  return exchange.gather(through_experts(here, exchange.own_offsets()));
+}
+
+std::vector<Tensor> Experts::here(const std::vector<Tensor>& all) const {
+  if (group_ == nullptr) return all;
+  const auto own = static_cast<int64_t>(all.size()) / group_->size();
+  const auto first = all.begin() + group_->rank() * own;
+  return {first, first + own};
 }
 
 void Experts::append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) {
@@ -132,28 +167,44 @@ void Experts::append_groups(const std::string& name, std::vector<NamedLinearGrou
 }
 
 void Experts::append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) {
+  // Counted for all experts, wherever they are.
+  const auto stacked = [&](const std::string& of, Tensor& tensor,
+                           ParameterStart start = ParameterStart::kNormal) {
+    const int64_t one = tensor.numel() / tensor.size(0);
+    parameters.push_back({.name = of,
+                          .tensor = &tensor,
+                          .start = start,
+                          .weights = config_.count * one,
+                          .experts = config_.count});
+  };
   if (storage_ == ExpertStorage::kTransposed) {
     const std::string experts = name + ".mlp.experts.";
     parameters.push_back({name + ".mlp.router.weight", &router_});
     parameters.push_back({name + ".mlp.router.bias", &router_bias_});
-    parameters.push_back({experts + "gate_up_proj", &input_});
-    parameters.push_back({experts + "gate_up_proj_bias", &input_bias_, ParameterStart::kZeros});
-    parameters.push_back({experts + "down_proj", &output_});
-    parameters.push_back({experts + "down_proj_bias", &output_bias_, ParameterStart::kZeros});
+    stacked(experts + "gate_up_proj", input_);
+    stacked(experts + "gate_up_proj_bias", input_bias_, ParameterStart::kZeros);
+    stacked(experts + "down_proj", output_);
+    stacked(experts + "down_proj_bias", output_bias_, ParameterStart::kZeros);
     return;
   }
   const std::string block = name + ".block_sparse_moe";
   if (storage_ == ExpertStorage::kStacked) {
     parameters.push_back({block + ".router.layer.weight", &router_});
-    parameters.push_back({block + ".input_linear.weight", &input_});
-    parameters.push_back({block + ".output_linear.weight", &output_});
+    stacked(block + ".input_linear.weight", input_);
+    stacked(block + ".output_linear.weight", output_);
   } else {
     parameters.push_back({block + ".gate.weight", &router_});
     for (size_t e = 0; e < gate_.size(); ++e) {
       const std::string expert = block + ".experts." + std::to_string(e);
-      parameters.push_back({expert + ".w1.weight", &gate_[e]});
-      parameters.push_back({expert + ".w3.weight", &up_[e]});
-      parameters.push_back({expert + ".w2.weight", &down_[e]});
+      const auto apart = [&](const char* matrix, Tensor& tensor) {
+        parameters.push_back({.name = expert + matrix,
+                              .tensor = &tensor,
+                              .first_expert = static_cast<int64_t>(e),
+                              .experts = 1});
+      };
+      apart(".w1.weight", gate_[e]);
+      apart(".w3.weight", up_[e]);
+      apart(".w2.weight", down_[e]);
     }
   }
   if (shared_) shared_->append_parameters(name, parameters);

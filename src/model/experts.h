@@ -5,6 +5,7 @@
 
 #include <torch/types.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,6 +48,8 @@ class Experts : public Mlp {
   void append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) override;
   void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) override;
   void set_compute_dtype(torch::Dtype dtype) override { compute_dtype_ = dtype; }
+  void divide_experts(ExpertGroup& group) override { group_ = &group; }
+  std::vector<int64_t> take_expert_choices() override;
 
  private:
   struct Choice {
@@ -54,8 +57,14 @@ class Experts : public Mlp {
     torch::Tensor weights;  // [T, k]
   };
   Choice route(const torch::Tensor& x) const;
+  void count(const std::vector<int64_t>& offsets) const;
   torch::Tensor clamped(const torch::Tensor& gate_and_up) const;
   torch::Tensor through_experts(const torch::Tensor& x, const std::vector<int64_t>& offsets) const;
+  torch::Tensor through_experts_of_all(const torch::Tensor& rows,
+                                       const std::vector<int64_t>& offsets,
+                                       const std::function<void()>& meanwhile) const;
+  // Of experts that have tensors of their own: those that are here.
+  std::vector<torch::Tensor> here(const std::vector<torch::Tensor>& all) const;
   std::vector<torch::Tensor> cast(const std::vector<torch::Tensor>& weights) const;
 
   ExpertsConfig config_;
@@ -69,6 +78,8 @@ class Experts : public Mlp {
   torch::Tensor router_bias_, input_bias_, output_bias_;  // kTransposed: [E], [E, 2I], [E, H]
   std::optional<SharedMlp> shared_;
   std::optional<torch::Dtype> compute_dtype_;
+  ExpertGroup* group_ = nullptr;  // null: all experts are here
+  mutable std::vector<int64_t> choices_;  // [E], since they were taken
 };
 
 }  // namespace sftbench

@@ -1,12 +1,13 @@
 #include "parallel/collective_call.h"
 
+#include <numeric>
 #include <sstream>
 
 namespace sftbench {
 namespace {
 
 CollectiveCall call_of(Collective collective, const torch::Tensor& whole) {
-  return {collective, static_cast<int64_t>(whole.nbytes()), 0};
+  return {.collective = collective, .bytes = static_cast<int64_t>(whole.nbytes())};
 }
 
 void check_pair(const torch::Tensor& one, const torch::Tensor& other) {
@@ -42,7 +43,7 @@ std::string to_string(Collective collective) {
 
 std::string describe(const CollectiveCall& call, const std::string& group, int64_t ranks) {
   return to_string(call.collective) + " #" + std::to_string(call.sequence) + " of group " + group +
-         " (" + std::to_string(ranks) + " ranks, " + std::to_string(call.bytes) + " bytes)";
+         " (" + std::to_string(ranks) + " ranks, " + std::to_string(call.known_bytes()) + " bytes)";
 }
 
 std::string overdue_text(const std::string& described, double timeout_s, int rank) {
@@ -53,6 +54,7 @@ std::string overdue_text(const std::string& described, double timeout_s, int ran
 }
 
 int64_t sent_bytes_by_formula(const CollectiveCall& call, int64_t rank, int64_t ranks) {
+  if (call.sent_bytes >= 0) return call.sent_bytes;
   switch (call.collective) {
     case Collective::kAllReduce:
       return 2 * call.bytes * (ranks - 1) / ranks;
@@ -107,6 +109,25 @@ CollectiveCall all_to_all_call(const torch::Tensor& output, const torch::Tensor&
   check(output.numel() == 0 || ranks == 1 || output.data_ptr() != input.data_ptr(),
         "an all-to-all is not in place");
   return call_of(Collective::kAllToAll, output);
+}
+
+CollectiveCall all_to_all_call(const torch::Tensor& output, const torch::Tensor& input,
+                               const std::vector<int64_t>& output_parts,
+                               const std::vector<int64_t>& input_parts, int64_t rank,
+                               int64_t ranks) {
+  check_pair(output, input);
+  check(output.dtype() == input.dtype(), "an all-to-all converts nothing");
+  const auto covers = [ranks](const std::vector<int64_t>& parts, const torch::Tensor& tensor) {
+    return static_cast<int64_t>(parts.size()) == ranks &&
+           std::accumulate(parts.begin(), parts.end(), int64_t{0}) == tensor.numel();
+  };
+  check(covers(output_parts, output) && covers(input_parts, input),
+        "an all-to-all's parts are those of its output and its input");
+  const auto own = static_cast<size_t>(rank);
+  check(output_parts[own] == input_parts[own], "a rank gets from itself what it gives itself");
+  const int64_t sent = input.numel() - input_parts[own];
+  return {.collective = Collective::kAllToAll,
+          .sent_bytes = sent * static_cast<int64_t>(input.element_size())};
 }
 
 bool is_part_of(const torch::Tensor& part, const torch::Tensor& whole, int64_t index) {

@@ -13,8 +13,13 @@ namespace sftbench {
 
 struct CollectiveCall {
   Collective collective = Collective::kBarrier;
-  int64_t bytes = 0;     // of the whole array: a gather's output, a scatter's input
-  int64_t sequence = 0;  // 1-based, of the communicator
+  // Of the whole array: a gather's output, a scatter's input. The same on every rank: 0 where parts
+  // are unequal, since no rank knows them all.
+  int64_t bytes = 0;
+  int64_t sequence = 0;     // 1-based, of the communicator
+  int64_t sent_bytes = -1;  // of this rank, where parts are unequal; -1: as the formula says
+
+  int64_t known_bytes() const { return sent_bytes < 0 ? bytes : sent_bytes; }
 };
 
 // "all_gather #12 of group shards (4 ranks, 1048576 bytes)"
@@ -36,6 +41,10 @@ CollectiveCall reduce_scatter_call(const torch::Tensor& output, const torch::Ten
                                    int64_t ranks);
 CollectiveCall broadcast_call(const torch::Tensor& tensor, int64_t root, int64_t ranks);
 CollectiveCall all_to_all_call(const torch::Tensor& output, const torch::Tensor& input,
+                               int64_t ranks);
+CollectiveCall all_to_all_call(const torch::Tensor& output, const torch::Tensor& input,
+                               const std::vector<int64_t>& output_parts,
+                               const std::vector<int64_t>& input_parts, int64_t rank,
                                int64_t ranks);
 
 // Whether `part` is the `index`-th of `ranks` equal parts of `whole`: the operation is in place.

@@ -29,7 +29,12 @@ class LocalCommunicator : public Communicator {
   PendingCollective all_to_all(const torch::Tensor& output, const torch::Tensor& input) override {
     return copied(output, input, all_to_all_call(output, input, 1));
   }
-  void barrier() override { count({Collective::kBarrier, 0, 0}); }
+  PendingCollective all_to_all(const torch::Tensor& output, const torch::Tensor& input,
+                               const std::vector<int64_t>& output_parts,
+                               const std::vector<int64_t>& input_parts) override {
+    return copied(output, input, all_to_all_call(output, input, output_parts, input_parts, 0, 1));
+  }
+  void barrier() override { count({.collective = Collective::kBarrier}); }
 
   void abort(const std::string& why) override {
     const std::lock_guard lock(mutex_);

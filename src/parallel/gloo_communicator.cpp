@@ -93,8 +93,23 @@ class GlooCommunicator : public Communicator {
     });
   }
 
+  PendingCollective all_to_all(const torch::Tensor& output, const torch::Tensor& input,
+                               const std::vector<int64_t>& output_parts,
+                               const std::vector<int64_t>& input_parts) override {
+    const CollectiveCall call =
+        all_to_all_call(output, input, output_parts, input_parts, rank(), world_size());
+    const auto bytes_of = [&](std::vector<int64_t> parts) {
+      for (int64_t& part : parts) part *= static_cast<int64_t>(input.element_size());
+      return parts;
+    };
+    return start(call, [=, to = bytes_of(output_parts),
+                        from = bytes_of(input_parts)](GlooTransfers& transfers) {
+      transfers.all_to_all(output.data_ptr(), input.data_ptr(), to, from);
+    });
+  }
+
   void barrier() override {
-    start({Collective::kBarrier, 0, 0}, [](GlooTransfers& transfers) {
+    start({.collective = Collective::kBarrier}, [](GlooTransfers& transfers) {
       transfers.barrier();
     }).wait();
   }

@@ -79,7 +79,7 @@ void GlooQueue::work() {
       continue;
     }
     const double end_s = steady_seconds();
-    if (listener_) listener_({entry->call.collective, entry->call.bytes, begin_s, end_s});
+    if (listener_) listener_({entry->call.collective, entry->call.known_bytes(), begin_s, end_s});
     end(*entry, end_s - begin_s);
   }
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <numeric>
 
 #include "sftbench/base/clock.h"
 
@@ -108,21 +109,38 @@ void GlooTransfers::all_gather(void* whole, int64_t part_bytes) {
 }
 
 void GlooTransfers::all_to_all(void* output, const void* input, int64_t part_bytes) {
-  if (part_bytes == 0) return;
+  const std::vector<int64_t> parts(static_cast<size_t>(size()), part_bytes);
+  all_to_all(output, input, parts, parts);
+}
+
+void GlooTransfers::all_to_all(void* output, const void* input,
+                               const std::vector<int64_t>& output_bytes,
+                               const std::vector<int64_t>& input_bytes) {
   const int n = size();
-  const auto at = [&](const void* base, int part) {
-    return static_cast<char*>(const_cast<void*>(base)) + part * part_bytes;
-  };
-  Buffer to(*this, output, part_bytes * n);
-  Buffer from(*this, input, part_bytes * n);
+  std::vector<int64_t> to_at(static_cast<size_t>(n) + 1), from_at(to_at);
+  std::partial_sum(output_bytes.begin(), output_bytes.end(), to_at.begin() + 1);
+  std::partial_sum(input_bytes.begin(), input_bytes.end(), from_at.begin() + 1);
+  Buffer to(*this, output, to_at.back());
+  Buffer from(*this, input, from_at.back());
+  int received = 0;
   for (int i = 1; i < n; ++i) {
-    const int source = (rank() + n - i) % n;
-    const int target = (rank() + i) % n;
-    to.receive(source, source * part_bytes, part_bytes);
-    from.send(target, target * part_bytes, part_bytes);
+    const auto source = static_cast<size_t>((rank() + n - i) % n);
+    const auto target = static_cast<size_t>((rank() + i) % n);
+    if (output_bytes[source] > 0) {
+      to.receive(static_cast<int>(source), to_at[source], output_bytes[source]);
+      ++received;
+    }
+    if (input_bytes[target] > 0) {
+      from.send(static_cast<int>(target), from_at[target], input_bytes[target]);
+    }
   }
-  std::memcpy(at(output, rank()), at(input, rank()), static_cast<size_t>(part_bytes));
-  to.wait_received(n - 1);
+  const auto own = static_cast<size_t>(rank());
+  if (input_bytes[own] > 0) {
+    std::memcpy(static_cast<char*>(output) + to_at[own],
+                static_cast<const char*>(input) + from_at[own],
+                static_cast<size_t>(input_bytes[own]));
+  }
+  to.wait_received(received);
   from.wait_sent();
 }
 

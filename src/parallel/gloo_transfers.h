@@ -49,6 +49,9 @@ class GlooTransfers {
   // Throw gloo::Exception when a peer is gone or the deadline passes, GlooAborted.
   void all_gather(void* whole, int64_t part_bytes);  // this rank's part is in its place
   void all_to_all(void* output, const void* input, int64_t part_bytes);
+  // Parts of their own sizes, one behind the other.
+  void all_to_all(void* output, const void* input, const std::vector<int64_t>& output_bytes,
+                  const std::vector<int64_t>& input_bytes);
   // Holds 2 (N-1) chunks of at most kChunkBytes, whatever the size of the input.
   void reduce_scatter(const void* input, int64_t part_bytes, const ReduceChunk& reduce,
                       int64_t most_chunk_bytes = kChunkBytes);

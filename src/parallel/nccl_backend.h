@@ -47,6 +47,9 @@ class NcclBackend {
   virtual void reduce_scatter(const torch::Tensor& output, const torch::Tensor& input) = 0;
   virtual void broadcast(const torch::Tensor& tensor, int64_t root) = 0;
   virtual void all_to_all(const torch::Tensor& output, const torch::Tensor& input) = 0;
+  virtual void all_to_all(const torch::Tensor& output, const torch::Tensor& input,
+                          const std::vector<int64_t>& output_parts,
+                          const std::vector<int64_t>& input_parts) = 0;
   virtual void barrier() = 0;
 
   // Asked while NCCL has not taken an operation yet, which can last as long as connecting.

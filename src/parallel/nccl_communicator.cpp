@@ -60,7 +60,7 @@ PendingCollective NcclCommunicator::start(const CollectiveCall& unnumbered, int6
                                           const std::function<void(NcclBackend&)>& put) {
   NcclBackend& backend = *shared_->backend;
   const CollectiveCall call = shared_->watch.number(unnumbered);
-  if (call.bytes == 0 && call.collective != Collective::kBarrier) {
+  if (call.bytes == 0 && call.sent_bytes < 0 && call.collective != Collective::kBarrier) {
     shared_->watch.nothing_to_do(call);
     return {};
   }
@@ -128,10 +128,20 @@ PendingCollective NcclCommunicator::all_to_all(const torch::Tensor& output,
                [&](NcclBackend& backend) { backend.all_to_all(output, input); });
 }
 
+PendingCollective NcclCommunicator::all_to_all(const torch::Tensor& output,
+                                               const torch::Tensor& input,
+                                               const std::vector<int64_t>& output_parts,
+                                               const std::vector<int64_t>& input_parts) {
+  return start(all_to_all_call(output, input, output_parts, input_parts, rank(), world_size()),
+               rank(), {output, input}, [&](NcclBackend& backend) {
+                 backend.all_to_all(output, input, output_parts, input_parts);
+               });
+}
+
 void NcclCommunicator::barrier() {
   std::shared_ptr<NcclBackend::Event> end;
   PendingCollective pending =
-      start({Collective::kBarrier, 0, 0}, rank(), {}, [&](NcclBackend& backend) {
+      start({.collective = Collective::kBarrier}, rank(), {}, [&](NcclBackend& backend) {
         backend.barrier();
         end = backend.record();
       });

@@ -37,6 +37,9 @@ class NcclCommunicator : public Communicator {
                                    const torch::Tensor& input) override;
   PendingCollective broadcast(const torch::Tensor& tensor, int64_t root) override;
   PendingCollective all_to_all(const torch::Tensor& output, const torch::Tensor& input) override;
+  PendingCollective all_to_all(const torch::Tensor& output, const torch::Tensor& input,
+                               const std::vector<int64_t>& output_parts,
+                               const std::vector<int64_t>& input_parts) override;
   void barrier() override;
   void abort(const std::string& why) override;
   CommunicationCounters counters() const override { return shared_->watch.counters(); }

@@ -153,14 +153,26 @@ class CudaNccl : public NcclBackend {
     });
   }
   void all_to_all(const torch::Tensor& output, const torch::Tensor& input) override {
+    const std::vector<int64_t> parts(static_cast<size_t>(size_), input.numel() / size_);
+    all_to_all(output, input, parts, parts);
+  }
+  void all_to_all(const torch::Tensor& output, const torch::Tensor& input,
+                  const std::vector<int64_t>& output_parts,
+                  const std::vector<int64_t>& input_parts) override {
     put("ncclSend and ncclRecv", [&] {
-      const size_t part = bytes_of(input) / static_cast<size_t>(size_);
+      const auto element = static_cast<size_t>(input.element_size());
+      const auto* from = static_cast<const char*>(input.data_ptr());
+      auto* to = static_cast<char*>(output.data_ptr());
       ncclResult_t result = nccl_.group_start();
       for (int r = 0; r < size_ && !is_error(result); ++r) {
-        const auto* from = static_cast<const char*>(input.data_ptr()) + part * r;
-        auto* to = static_cast<char*>(output.data_ptr()) + part * r;
-        result = nccl_.send(from, part, ncclInt8, r, comm_, stream_);
-        if (!is_error(result)) result = nccl_.recv(to, part, ncclInt8, r, comm_, stream_);
+        const size_t sent = static_cast<size_t>(input_parts[static_cast<size_t>(r)]) * element;
+        const size_t received = static_cast<size_t>(output_parts[static_cast<size_t>(r)]) * element;
+        if (sent > 0) result = nccl_.send(from, sent, ncclInt8, r, comm_, stream_);
+        if (!is_error(result) && received > 0) {
+          result = nccl_.recv(to, received, ncclInt8, r, comm_, stream_);
+        }
+        from += sent;
+        to += received;
       }
       const ncclResult_t ended = nccl_.group_end();
       return is_error(result) ? result : ended;

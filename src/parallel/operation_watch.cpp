@@ -118,8 +118,8 @@ void OperationWatch::count_ended() {
     counter.sent_bytes += watched.sent_bytes;
     counter.seconds += hooks_.seconds(*watched.begin, *watched.end);
     if (listener_) {
-      listener_({watched.call.collective, watched.call.bytes, hooks_.time_of(*watched.begin),
-                 hooks_.time_of(*watched.end)});
+      listener_({watched.call.collective, watched.call.known_bytes(),
+                 hooks_.time_of(*watched.begin), hooks_.time_of(*watched.end)});
     }
     under_way_.pop_front();
     progress_s_ = steady_seconds();

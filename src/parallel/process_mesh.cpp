@@ -60,15 +60,31 @@ std::string next_scope() {
   return "mesh" + std::to_string(made++);
 }
 
-}  // namespace
-
-MeshShape mesh_shape(MeshKind kind, const std::vector<RankInfo>& ranks) {
+MeshShape shape_of_copies(MeshKind kind, const std::vector<RankInfo>& ranks) {
   const auto world = static_cast<int64_t>(ranks.size());
-  check(world > 0, "a job has ranks");
   if (world == 1) return {.replicas = 1, .shards = 1};
   if (kind == MeshKind::kReplicated) return {.replicas = world, .shards = 1};
   if (kind == MeshKind::kSharded) return {.replicas = 1, .shards = world};
   return hybrid_shape(ranks);
+}
+
+}  // namespace
+
+MeshShape mesh_shape(MeshKind kind, const std::vector<RankInfo>& ranks, int64_t experts) {
+  const auto world = static_cast<int64_t>(ranks.size());
+  check(world > 0 && experts > 0, "a job has ranks");
+  MeshShape shape = shape_of_copies(kind, ranks);
+  shape.experts = experts;
+  if (world % experts != 0) {
+    refuse("experts cannot be divided evenly among groups of " + std::to_string(experts) + " of " +
+           ranks_text(world));
+  }
+  if (shape.shards % experts != 0 && experts % shape.shards != 0) {
+    refuse("experts divided among " + std::to_string(experts) +
+           " ranks do not fit a hybrid strategy whose nodes have " + ranks_text(shape.shards) +
+           " each: one has to be a multiple of the other; FULL_SHARD works");
+  }
+  return shape;
 }
 
 ProcessMesh::ProcessMesh(const MeshShape& shape, int rank, const MakeCommunicator& make)
@@ -87,6 +103,12 @@ ProcessMesh::ProcessMesh(const MeshShape& shape, int rank, const MakeCommunicato
   } else {
     replicas_ = add("replicas", members_of(rank % shape.shards, shape.shards, shape.replicas));
   }
+  if (shape.experts == 1) return;
+  // Communicators of their own: rows do not wait for the parameters that are gathered meanwhile.
+  const int64_t place = rank % shape.experts;
+  experts_ = add("experts", members_of(rank - place, 1, shape.experts));
+  expert_replicas_ =
+      add("expert_replicas", members_of(place, shape.experts, world / shape.experts));
 }
 
 void ProcessMesh::abort(const std::string& why) {
@@ -110,8 +132,8 @@ std::vector<std::pair<std::string, CommunicationCounters>> ProcessMesh::counters
 }
 
 std::unique_ptr<ProcessMesh> make_process_mesh(MeshKind kind, RankGroup& group,
-                                               torch::Device device) {
-  const MeshShape shape = mesh_shape(kind, group.ranks());
+                                               torch::Device device, int64_t experts) {
+  const MeshShape shape = mesh_shape(kind, group.ranks(), experts);
   const std::string scope = next_scope();
   const ProcessMesh::MakeCommunicator make =
       device.is_cpu() ? gloo_communicators(group, scope) : nccl_communicators(group, scope, device);

@@ -102,6 +102,7 @@ class ReplicatedParameters : public WholeParameters {
  public:
   ReplicatedParameters(const std::vector<ParameterUnit>& units, ProcessMesh& mesh, Buckets kind)
       : WholeParameters(units), mesh_(mesh), buckets_(make_buckets(units, kind)) {
+    for (OwnedTensor& owned : owned_) owned.saved_here = mesh.world().rank() == 0;
     for (const Bucket& bucket : buckets_) {
       memory_.gradients += static_cast<int64_t>(bucket.gradients.nbytes());
     }

@@ -55,6 +55,7 @@ class ShardedParameters : public ParallelParameters {
         buffers_(device),
         expected_(units_.size(), true) {
     for (const auto& unit : units_) unit->append_owned(owned_);
+    for (OwnedTensor& owned : owned_) owned.saved_here = saves_here();
   }
 
   const std::vector<OwnedTensor>& owned() const override { return owned_; }
@@ -107,7 +108,8 @@ class ShardedParameters : public ParallelParameters {
     for (const auto& unit : units_) unit->drop_gradients();
   }
 
-  double global_norm(double owned_norm) override {
+  double global_norm(const NormOf& norm_of) override {
+    const double owned_norm = norm_of(gradients_of(owned_));
     const torch::Tensor square =
         torch::full({1}, owned_norm * owned_norm, torch::kFloat64).to(device_);
     PendingCollective sum = mesh_.shards().all_reduce(square, Reduction::kSum);
@@ -131,6 +133,7 @@ class ShardedParameters : public ParallelParameters {
     // Parts are numbered unit by unit, as owned() is.
     size_t owned = 0;
     for (FlatArray& array : arrays) {
+      array.saved_here = saves_here();
       for (FlatArray::Part& part : array.parts) part.owned = owned++;
     }
     return arrays;
@@ -155,6 +158,8 @@ class ShardedParameters : public ParallelParameters {
   double take_wait_seconds() override { return std::exchange(waited_s_, 0.0); }
 
  private:
+  bool saves_here() const { return mesh_.replicas().rank() == 0; }
+
   static size_t unit_of(int64_t layer) { return static_cast<size_t>(layer) + kFirstLayer; }
 
   void wait(PendingCollective& pending) {

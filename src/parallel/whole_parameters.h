@@ -27,7 +27,7 @@ class WholeParameters : public ParallelParameters {
   bool whole() const override { return true; }
 
   // Every rank has all gradients, in the same bits.
-  double global_norm(double owned_norm) override { return owned_norm; }
+  double global_norm(const NormOf& norm_of) override { return norm_of(gradients_of(owned_)); }
 
   void visit_whole(const Visit& visit, Visited visited) override {
     for (const UnitTensor& named : parameters_) {

@@ -60,13 +60,13 @@ class KilledInAPassTest : public testing::TestWithParam<const char*> {
     TrainingJob job = small_job(2);
     job.data.path = (folder_ / "dataset.jsonl").string();
     job.batches.gradient_accumulation_steps = 2;
-    job.precision = {.torch_dtype = "float32", .autocast = "no"};
+    job.precision = {.torch_dtype = ParameterDtype::kFloat32, .autocast = Autocast::kNo};
     job.device.kind = "cpu";
     job.device.ranks = 2;
     job.device.threads = 1;
-    job.parallel.strategy = "FULL_SHARD";
+    job.parallel.strategy = Strategy::kFullShard;
     job.parallel.timeout_s = kDeadlineSeconds;
-    job.save.strategy = "steps";
+    job.save.strategy = SaveStrategy::kSteps;
     job.save.steps = 1;
     job.save.checkpoint_directory = (folder_ / "checkpoints").string();
     return job;
@@ -120,6 +120,20 @@ TEST_P(KilledInAPassTest, AllEndAndTheOutcomeTellsWhere) {
   job.save.resume_from = (folder_ / "checkpoints" / "checkpoint-1").string();
   EXPECT_EQ(train(job, ""), "");
   EXPECT_THAT(checkpoints(), testing::ElementsAre("checkpoint-1", "checkpoint-2"));
+}
+
+// The others wait for its rows.
+TEST_P(KilledInAPassTest, ARankThatHasExpertsEndsTheOthers) {
+  TrainingJob job = KilledInAPassTest::job();
+  job.model.hf_config = read_json_file(std::string(SFTBENCH_SOURCE_DIR) +
+                                       "/tests/reference/models/granitemoe_plain/config.json");
+  job.model.hf_config["vocab_size"] = 1000;
+  job.parallel.expert_ranks = 2;
+  const std::string ending =
+      train(job, std::string("rank 1 in the ") + GetParam() + " pass of step 2");
+  EXPECT_THAT(ending, StartsWith("KILLED: rank 1: the process was ended from outside by SIGKILL"));
+  EXPECT_THAT(ending, HasSubstr(std::string(GetParam()) + " pass of step 2"));
+  EXPECT_THAT(processes_.alive(), IsEmpty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Passes, KilledInAPassTest, testing::Values("forward", "backward"),

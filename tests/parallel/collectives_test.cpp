@@ -194,6 +194,33 @@ TEST(AllToAll, TransposesPartsAndRanks) {
   });
 }
 
+// Rank r gives rank s r + 2 s rows, so that some parts are empty, and tells apart whose they are.
+TEST(AllToAll, TakesPartsOfAnySize) {
+  on_ranks([](Communicator& world) {
+    const int64_t ranks = world.world_size(), rank = world.rank();
+    const auto rows = [](int64_t from, int64_t to) { return (from + 2 * to) % 4; };
+    std::vector<int64_t> sent, received;
+    std::vector<torch::Tensor> expected;
+    for (int64_t r = 0; r < ranks; ++r) {
+      sent.push_back(3 * rows(rank, r));
+      received.push_back(3 * rows(r, rank));
+      expected.push_back(torch::full({rows(r, rank), 3}, double(10 * r + rank)));
+    }
+    std::vector<torch::Tensor> parts;
+    for (int64_t r = 0; r < ranks; ++r) {
+      parts.push_back(torch::full({rows(rank, r), 3}, double(10 * rank + r)));
+    }
+    const auto own = static_cast<size_t>(rank);
+    const int64_t before = world.counters()[size_t(Collective::kAllToAll)].sent_bytes;
+    const torch::Tensor output = torch::zeros_like(torch::cat(expected));
+    world.all_to_all(output, torch::cat(parts), received, sent).wait();
+    EXPECT_TRUE(torch::equal(output, torch::cat(expected)));
+    const int64_t all = std::accumulate(sent.begin(), sent.end(), int64_t{0});
+    EXPECT_EQ(world.counters()[size_t(Collective::kAllToAll)].sent_bytes - before,
+              4 * (all - sent[own]));
+  });
+}
+
 TEST(GlooOrder, OperationsRunOneAfterTheOtherWithoutBeingWaitedFor) {
   run_ranks({.ranks = 3}, [](RankGroup& group) {
     const auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);

@@ -62,6 +62,10 @@ class FakeBackend : public NcclBackend {
   void all_to_all(const torch::Tensor&, const torch::Tensor& input) override {
     put("all_to_all", input);
   }
+  void all_to_all(const torch::Tensor&, const torch::Tensor& input, const std::vector<int64_t>&,
+                  const std::vector<int64_t>&) override {
+    put("all_to_all of parts", input);
+  }
   void barrier() override { put("barrier", {}); }
 
   std::string error() override { return has_error ? "remote process exited" : ""; }

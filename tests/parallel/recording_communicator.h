@@ -117,6 +117,14 @@ class RecordingCommunicator : public Communicator {
     operation->pending = inner_->all_to_all(operation->result, operation->operand);
     return started(std::move(operation));
   }
+  PendingCollective all_to_all(const torch::Tensor& output, const torch::Tensor& input,
+                               const std::vector<int64_t>& output_parts,
+                               const std::vector<int64_t>& input_parts) override {
+    auto operation = begin(Collective::kAllToAll, output, input, output);
+    operation->pending =
+        inner_->all_to_all(operation->result, operation->operand, output_parts, input_parts);
+    return started(std::move(operation));
+  }
   void barrier() override {
     log_->start({.name = name_ + " barrier"});
     inner_->barrier();

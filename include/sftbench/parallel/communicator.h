@@ -10,6 +10,7 @@
 //
 // A rank sends, in bytes, of S the size of the whole array and N the number of ranks:
 //   all-gather, reduce-scatter, all-to-all  S (N-1)/N
+//   all-to-all of unequal parts             its parts for other ranks
 //   all-reduce                              2 S (N-1)/N, of S padded to a multiple of N elements;
 //                                           over Gloo up to 4096 bytes at once: S (N-1)
 //   broadcast                               S, in a chain from the root; its last rank nothing
@@ -25,6 +26,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace sftbench {
 
@@ -44,7 +46,7 @@ enum class Reduction { kSum, kMax };
 // What ran when, by steady_seconds().
 struct CollectiveSpan {
   Collective collective;
-  int64_t bytes;  // of the whole array
+  int64_t bytes;  // of the whole array; where parts are unequal, that this rank sends
   double begin_s;
   double end_s;
 };
@@ -102,6 +104,12 @@ class Communicator {
   // output [N, n] := part `rank()` of every rank's input [N, n], in rank order.
   [[nodiscard]] virtual PendingCollective all_to_all(const torch::Tensor& output,
                                                      const torch::Tensor& input) = 0;
+  // The same with parts of any sizes, which lie one behind the other: input_parts[r] elements go to
+  // rank r, output_parts[r] come from it. Each pair of ranks agrees on what it exchanges.
+  [[nodiscard]] virtual PendingCollective all_to_all(const torch::Tensor& output,
+                                                     const torch::Tensor& input,
+                                                     const std::vector<int64_t>& output_parts,
+                                                     const std::vector<int64_t>& input_parts) = 0;
   // Returns when every rank has called it and all operations before it are done.
   virtual void barrier() = 0;
 

@@ -50,6 +50,17 @@ struct OwnedTensor {
   torch::Tensor tensor;
   std::vector<int64_t> shape;  // of the whole parameter
   int64_t begin = 0;           // the first element of the parameter, row by row, that is owned
+  // Of the ranks that own the same elements one saves them.
+  bool saved_here = true;
+};
+
+// A tensor of a mixture's experts, which a group of ranks (ProcessMesh::experts()) divides.
+struct ExpertTensor {
+  std::string name;
+  torch::Tensor* tensor;       // into the model: this rank's rows, or nothing of another's
+  std::vector<int64_t> shape;  // of the whole parameter
+  int64_t layer = 0;           // whose backward pass gives its gradient
+  int64_t part = -1;           // of the group that has it whole; -1: each has its rows
 };
 
 // A parameter as it is kept: where GEMMs compute in another dtype, not in that one.
@@ -69,6 +80,7 @@ struct FlatArray {
   std::string name;
   torch::Tensor values;
   std::vector<Part> parts;
+  bool saved_here = true;  // as OwnedTensor's
 };
 
 // Bytes, counted from the tensors that there are.
@@ -107,8 +119,10 @@ class ParallelParameters {
   // Drops the gradients, or marks them as to be written anew.
   virtual void drop_gradients() = 0;
 
-  // The 2-norm over all parameters, of the norms of each rank's owned ones. Collective.
-  virtual double global_norm(double owned_norm) = 0;
+  // The 2-norm over the gradients of all parameters; `norm_of` is asked for that of some of the owned
+  // ones. Collective.
+  using NormOf = std::function<double(const std::vector<torch::Tensor>& gradients)>;
+  virtual double global_norm(const NormOf& norm_of) = 0;
 
   // Collective: every parameter, or those that train, whole and in the dtype that it is kept in, in
   // inventory()'s order, unit by unit; no more than one unit is whole at a time.
@@ -160,6 +174,23 @@ std::unique_ptr<ParallelParameters> shard_parameters(const std::vector<Parameter
                                                      ProcessMesh& mesh,
                                                      const ShardingOptions& options,
                                                      const FillUnit& fill);
+
+struct DivisionOptions {
+  std::optional<torch::Dtype> reduce_dtype = {};  // as in ShardingOptions
+  // Of who exchanges rows: seconds of waiting since the last call.
+  std::function<double()> take_wait_seconds = [] { return 0.0; };
+};
+
+// `others`: all parameters but `experts`, spread as above. Experts are trained where they are: their
+// gradients are sums over the rows that came from the ranks of a group, and are summed over groups
+// in the backward pass of the last micro-batch.
+std::unique_ptr<ParallelParameters> divide_experts(std::unique_ptr<ParallelParameters> others,
+                                                   std::vector<ExpertTensor> experts,
+                                                   ProcessMesh& mesh,
+                                                   const DivisionOptions& options);
+
+// The gradients of owned tensors, where there are any.
+std::vector<torch::Tensor> gradients_of(const std::vector<OwnedTensor>& owned);
 
 // A tensor of this shape, dtype and device that takes no memory: what stands in a model for a
 // parameter that is elsewhere.
