@@ -11,6 +11,8 @@
 namespace sftbench {
 namespace {
 
+using Announce = std::function<void(const std::string&)>;
+
 // Prompt and delimiter of the news-chars sets are 127 characters together.
 constexpr const char* kCharactersPrompt =
     "Below is the beginning of a news story. Write how it goes on in the same style, as one plain "
@@ -67,6 +69,37 @@ std::vector<NamedDataset> make_catalog() {
   return datasets;
 }
 
+bool ensure_text(const NamedDataset& dataset, const std::filesystem::path& path,
+                 const Announce& announce) {
+  TextGenerator generator = named_text_generator(dataset);
+  const int64_t bytes = generator.total_bytes();
+  std::error_code absent;
+  if (std::filesystem::file_size(path, absent) == static_cast<uintmax_t>(bytes) && !absent)
+    return false;
+  if (announce) {
+    announce("generating dataset " + dataset.id + " (" + std::to_string(dataset.text->entries) +
+             " entries, " + std::to_string(bytes / 1'000'000) + " MB) at " + path.string());
+  }
+  write_text_dataset(std::move(generator), path, {});
+  return true;
+}
+
+// A Parquet file's size is not known before it is written: one that is there is taken for whole, as
+// files are written whole or not at all.
+bool ensure_images(const NamedDataset& dataset, const std::filesystem::path& path,
+                   const Announce& announce) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return false;
+  VisionGenerator generator = named_vision_generator(dataset);
+  const std::unique_ptr<ParquetLibrary> parquet = load_parquet_library();
+  if (announce) {
+    announce("generating dataset " + dataset.id + " (" + std::to_string(dataset.vision->entries) +
+             " entries with images) at " + path.string());
+  }
+  write_vision_dataset(std::move(generator), path, *parquet, [](int64_t) {});
+  return true;
+}
+
 }  // namespace
 
 const std::vector<NamedDataset>& named_datasets() {
@@ -109,18 +142,9 @@ VisionGenerator named_vision_generator(const NamedDataset& dataset) {
 }
 
 bool ensure_named_dataset(const NamedDataset& dataset, const std::filesystem::path& path,
-                          const std::function<void(const std::string&)>& announce) {
-  TextGenerator generator = named_text_generator(dataset);
-  const int64_t bytes = generator.total_bytes();
-  std::error_code absent;
-  if (std::filesystem::file_size(path, absent) == static_cast<uintmax_t>(bytes) && !absent)
-    return false;
-  if (announce) {
-    announce("generating dataset " + dataset.id + " (" + std::to_string(dataset.text->entries) +
-             " entries, " + std::to_string(bytes / 1'000'000) + " MB) at " + path.string());
-  }
-  write_text_dataset(std::move(generator), path, {});
-  return true;
+                          const Announce& announce) {
+  return dataset.text ? ensure_text(dataset, path, announce)
+                      : ensure_images(dataset, path, announce);
 }
 
 }  // namespace sftbench

@@ -157,15 +157,141 @@ class JsonlFile::Indexer {
   bool blank_ = true;    // the current line, so far
 };
 
+// Finds the elements of an array that arrives in pieces. What an element holds is looked at when it
+// is read; here only strings and brackets count.
+class JsonlFile::ArrayIndexer {
+ public:
+  ArrayIndexer(std::vector<Line>& lines, const std::string& path) : lines_(lines), path_(path) {}
+
+  void add(std::string_view piece) {
+    for (const char c : piece) {
+      take(c);
+      ++offset_;
+      if (c == '\n') ++number_;
+    }
+  }
+
+  void finish() {
+    if (state_ != State::kBehind) fail("ends within its array", "a ] behind the last entry");
+  }
+
+ private:
+  enum class State { kBefore, kFirst, kValue, kNext, kBetween, kBehind };
+
+  void take(char c) {
+    const bool blank = c == ' ' || c == '\t' || c == '\r' || c == '\n';
+    switch (state_) {
+      case State::kBefore:
+        if (c == '[') state_ = State::kFirst;
+        return;
+      case State::kFirst:
+        if (c == ']') {
+          state_ = State::kBehind;
+        } else if (!blank) {
+          begin(c);
+        }
+        return;
+      case State::kValue:
+        return take_of_value(c, blank);
+      case State::kBetween:
+        return end_of_value(c, blank);
+      case State::kNext:
+        if (c == ']' || c == ',') fail("has a comma with no entry behind it", "an entry");
+        if (!blank) begin(c);
+        return;
+      case State::kBehind:
+        if (!blank) fail("goes on behind its array", "one array of objects");
+        return;
+    }
+  }
+
+  void begin(char c) {
+    lines_.push_back({offset_, 0, number_});
+    depth_ = 0;
+    in_string_ = escaped_ = false;
+    state_ = State::kValue;
+    take_of_value(c, false);
+  }
+
+  void take_of_value(char c, bool blank) {
+    constexpr uint64_t kMostBytes = uint64_t{256} << 20;
+    if (offset_ - lines_.back().begin_bytes >= kMostBytes) {
+      fail("has an entry longer than 256 MiB", "shorter entries");
+    }
+    if (in_string_) {
+      if (escaped_) {
+        escaped_ = false;
+      } else if (c == '\\') {
+        escaped_ = true;
+      } else if (c == '"') {
+        in_string_ = false;
+      }
+      return;
+    }
+    if (depth_ == 0 && (c == ',' || c == ']' || blank)) {
+      lines_.back().end_bytes = offset_;
+      state_ = State::kBetween;
+      return end_of_value(c, blank);
+    }
+    if (c == '"') in_string_ = true;
+    if (c == '{' || c == '[') ++depth_;
+    if (c == '}' || c == ']') --depth_;
+  }
+
+  void end_of_value(char c, bool blank) {
+    if (blank) return;
+    if (c != ',' && c != ']') fail("has no comma between entries", "a comma");
+    state_ = c == ',' ? State::kNext : State::kBehind;
+  }
+
+  [[noreturn]] void fail(const std::string& message, const std::string& expected) const {
+    throw InputError({{.file = path_,
+                       .line = number_,
+                       .key = {},
+                       .message = "the file " + message,
+                       .expected = expected,
+                       .nearest = {}}});
+  }
+
+  std::vector<Line>& lines_;
+  const std::string& path_;
+  State state_ = State::kBefore;
+  uint64_t offset_ = 0;
+  int number_ = 1;
+  int64_t depth_ = 0;
+  bool in_string_ = false, escaped_ = false;
+};
+
+namespace {
+
+bool begins_an_array(std::string_view begin) {
+  const size_t first = begin.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && begin[first] == '[';
+}
+
+}  // namespace
+
 JsonlFile::JsonlFile(const std::filesystem::path& path) : file_(path), path_(path.string()) {
-  Indexer indexer(lines_, path_);
+  Indexer lines(lines_, path_);
+  ArrayIndexer elements(lines_, path_);
+  bool array = false;
   std::string piece(1 << 20, '\0');
   uint64_t offset = 0;
   for (size_t got = piece.size(); got == piece.size(); offset += got) {
     got = file_->read_at(offset, piece.data(), piece.size());
-    indexer.add(std::string_view(piece).substr(0, got));
+    const std::string_view read = std::string_view(piece).substr(0, got);
+    if (offset == 0) array = path.extension() != ".jsonl" && begins_an_array(read);
+    array ? elements.add(read) : lines.add(read);
   }
-  indexer.finish();
+  array ? elements.finish() : lines.finish();
+  if (array && lines_.empty()) {
+    throw InputError({{.file = path_,
+                       .line = 0,
+                       .key = {},
+                       .message = "the array is empty",
+                       .expected = "an array of objects",
+                       .nearest = {}}});
+  }
   require_entries(offset == 0);
 }
 
@@ -175,6 +301,11 @@ JsonlFile::JsonlFile(std::string_view content, std::string origin)
   indexer.add(content);
   indexer.finish();
   require_entries(content.empty());
+}
+
+JsonlFile::JsonlFile(std::shared_ptr<const std::string> content, std::string origin)
+    : JsonlFile(std::string_view(*content), std::move(origin)) {
+  kept_ = std::move(content);
 }
 
 void JsonlFile::require_entries(bool file_is_empty) const {
@@ -211,6 +342,25 @@ bool JsonlFile::read_text(int64_t entry, std::string_view field, std::string& te
     return true;
   }
   error = describe(reader, parsed, field);
+  error.file = path_;
+  error.line = line_number(entry);
+  return false;
+}
+
+bool JsonlFile::read_object(int64_t entry, Json& object, Diagnostic& error) const {
+  const std::string text = line(entry);
+  try {
+    object = Json::parse(text);
+    if (object.is_object()) return true;
+    error = {};
+    error.message = std::string("the entry is ") + (object.is_array() ? "a list" : "no object");
+    error.expected = "a JSON object";
+  } catch (const Json::parse_error& problem) {
+    error = {};
+    error.message =
+        "not JSON at column " + std::to_string(problem.byte) + ": " + json_problem(problem);
+    error.expected = "a JSON object";
+  }
   error.file = path_;
   error.line = line_number(entry);
   return false;

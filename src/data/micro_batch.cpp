@@ -6,10 +6,17 @@
 namespace sftbench {
 namespace {
 
-void fill_row(const EncodedEntry& entry, int64_t pad_id, int64_t* input_ids, int64_t* labels) {
+void fill_row(const EncodedEntry& entry, int64_t pad_id, int64_t ignored_id, int64_t* input_ids,
+              int64_t* labels) {
+  if (!entry.labels.empty()) {
+    std::copy(entry.input_ids.begin(), entry.input_ids.end(), input_ids);
+    std::copy(entry.labels.begin(), entry.labels.end(), labels);
+    return;
+  }
   for (size_t i = 0; i < entry.input_ids.size(); ++i) {
     const int64_t id = entry.input_ids[i];
-    const bool bears_loss = static_cast<int64_t>(i) >= entry.loss_begin && id != pad_id;
+    const bool bears_loss =
+        static_cast<int64_t>(i) >= entry.loss_begin && id != pad_id && id != ignored_id;
     input_ids[i] = id;
     labels[i] = bears_loss ? id : kIgnoredLabel;
   }
@@ -25,12 +32,12 @@ void count_loss_tokens(MicroBatch& batch) {
 
 }  // namespace
 
-MicroBatch make_micro_batch(const TextDataset& dataset, const std::vector<int64_t>& entries,
+MicroBatch make_micro_batch(const EncodedEntries& dataset, const std::vector<int64_t>& entries,
                             Padding padding, int64_t pad_id) {
   MicroBatch batch;
-  batch.one_row = padding == Padding::kNone;
+  batch.one_row = row_of(padding).one_row;
   int64_t total = 0,
-          longest = padding == Padding::kMaxLength ? dataset.options().model_max_length : 1;
+          longest = padding == Padding::kMaxLength ? dataset.model_max_length() : 1;
   for (const int64_t index : entries) {
     const EncodedEntry& entry = dataset.entry(index);
     const auto length = static_cast<int64_t>(entry.input_ids.size());
@@ -50,7 +57,8 @@ MicroBatch make_micro_batch(const TextDataset& dataset, const std::vector<int64_
   int64_t at = 0;
   for (const int64_t index : entries) {
     const EncodedEntry& entry = dataset.entry(index);
-    fill_row(entry, pad_id, batch.input_ids.data() + at, batch.labels.data() + at);
+    fill_row(entry, pad_id, dataset.ignored_id(), batch.input_ids.data() + at,
+             batch.labels.data() + at);
     if (batch.one_row && !entry.input_ids.empty())
       batch.labels[static_cast<size_t>(at)] = kIgnoredLabel;
     at += batch.one_row ? static_cast<int64_t>(entry.input_ids.size()) : batch.length;

@@ -6,9 +6,11 @@
 #include <mutex>
 #include <utility>
 
-#include "data/entry_errors.h"
 #include "data/encode_threads.h"
+#include "data/entry_errors.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
+#include "sftbench/base/text.h"
 
 namespace sftbench {
 namespace {
@@ -21,6 +23,41 @@ std::vector<int32_t> post_processor_suffix(const Tokenizer& tokenizer) {
   const auto text = std::search(processed.begin(), processed.end(), plain.begin(), plain.end());
   if (text == processed.end()) return {};
   return {text + static_cast<std::ptrdiff_t>(plain.size()), processed.end()};
+}
+
+// A list of ids; of labels -100 may be among them. False and `error` where it is none.
+bool ids_of_field(const Json& entry, const char* field, int64_t vocabulary, bool are_labels,
+                  std::vector<int32_t>& ids, Diagnostic& error) {
+  const int64_t most = vocabulary > 0 ? vocabulary - 1 : std::numeric_limits<int32_t>::max();
+  error = {};
+  error.key = field;
+  const std::string range = "ids from 0 to " + std::to_string(most);
+  error.expected = "a list of " + range + (are_labels ? ", or -100 where none bears loss" : "");
+  const auto found = entry.find(field);
+  if (found == entry.end()) {
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : entry.items()) keys.push_back(key);
+    error.message = "no such field; found " + join(keys);
+    return false;
+  }
+  if (!found->is_array()) {
+    error.message = "the field is no list";
+    return false;
+  }
+  ids.reserve(found->size());
+  for (size_t i = 0; i < found->size(); ++i) {
+    const Json& id = (*found)[i];
+    const bool whole = id.is_number_integer() &&
+                       !(id.is_number_unsigned() && id.get<uint64_t>() > uint64_t{1} << 62);
+    const int64_t value = whole ? id.get<int64_t>() : -1;
+    const bool ignored = whole && are_labels && value == kIgnoredLabel;
+    if (!ignored && (!whole || value < 0 || value > most)) {
+      error.message = "position " + std::to_string(i) + " is " + json_text(id).substr(0, 40);
+      return false;
+    }
+    ids.push_back(static_cast<int32_t>(value));
+  }
+  return true;
 }
 
 }  // namespace
@@ -52,11 +89,12 @@ TextDataset::TextDataset(JsonlFile file, const Tokenizer& tokenizer, TextDataset
       eos_(tokenizer.special_tokens().eos),
       dataset_token_limit_(std::min(options_.model_max_length, tokenizer.model_max_length())),
       suffix_ids_(post_processor_suffix(tokenizer)),
+      template_(options_.entry_template),
       entries_(static_cast<size_t>(file_.size())) {
   check(options_.model_max_length > 0 &&
             options_.model_max_length <= std::numeric_limits<int32_t>::max(),
         "model_max_length is positive and fits the position type");
-  if (!options_.response_template.empty()) {
+  if (options_.seeks_response()) {
     response_ids_ = response_template_ids(tokenizer_, options_.response_template);
   }
   eos_tokens_ = static_cast<int64_t>(tokenizer_.encode("a" + eos_, false).size()) -
@@ -71,18 +109,105 @@ EncodedEntry TextDataset::encode_one(const Tokenizer& tokenizer, const std::stri
   text_tokens = static_cast<int64_t>(ids.size()) - eos_tokens_;
   entry.dataset_tokens = static_cast<int32_t>(std::min(text_tokens, dataset_token_limit_));
 
-  const auto limit = static_cast<size_t>(options_.model_max_length);
-  if (ids.size() > limit) {
-    const size_t suffix = std::min(suffix_ids_.size(), limit);
-    ids.resize(limit);
-    std::copy_n(suffix_ids_.begin(), suffix, ids.end() - static_cast<std::ptrdiff_t>(suffix));
-    ids.shrink_to_fit();
-  }
+  cut(ids);
   const std::optional<int64_t> response_end =
       response_ids_.empty() ? 0 : position_after_response(ids, response_ids_);
   entry.has_response = response_end.has_value();
   entry.loss_begin = static_cast<int32_t>(response_end.value_or(static_cast<int64_t>(ids.size())));
   return entry;
+}
+
+void TextDataset::cut(std::vector<int32_t>& ids) const {
+  const auto limit = static_cast<size_t>(options_.model_max_length);
+  if (ids.size() <= limit) return;
+  const size_t suffix = std::min(suffix_ids_.size(), limit);
+  ids.resize(limit);
+  std::copy_n(suffix_ids_.begin(), suffix, ids.end() - static_cast<std::ptrdiff_t>(suffix));
+  ids.shrink_to_fit();
+}
+
+bool TextDataset::read_ids(const Json& object, EncodedEntry& entry, int64_t& text_tokens,
+                           Diagnostic& error) const {
+  if (!ids_of_field(object, "input_ids", options_.vocabulary, false, entry.input_ids, error)) {
+    return false;
+  }
+  std::vector<int32_t>& ids = entry.input_ids;
+  if (object.contains("labels")) {
+    if (!ids_of_field(object, "labels", options_.vocabulary, true, entry.labels, error)) {
+      return false;
+    }
+    if (entry.labels.size() != ids.size()) {
+      error = {};
+      error.key = "labels";
+      error.message = "has " + std::to_string(entry.labels.size()) + " labels for " +
+                      std::to_string(ids.size()) + " input_ids";
+      error.expected = "as many";
+      return false;
+    }
+  }
+  text_tokens = static_cast<int64_t>(ids.size());
+  const size_t kept = std::min(ids.size(), static_cast<size_t>(options_.model_max_length));
+  ids.resize(kept);
+  if (!entry.labels.empty()) entry.labels.resize(kept);
+  return true;
+}
+
+bool TextDataset::encode_pair(const Tokenizer& tokenizer, const Json& object, EncodedEntry& entry,
+                              int64_t& text_tokens, Diagnostic& error) const {
+  std::string input, output;
+  if (!text_of_field(object, options_.input_field, input, error) ||
+      !text_of_field(object, options_.output_field, output, error)) {
+    return false;
+  }
+  const auto is_blank = [](char c) { return c == ' ' || c == '\n' || c == '\t'; };
+  const bool parted =
+      (!input.empty() && is_blank(input.back())) || (!output.empty() && is_blank(output.front()));
+  std::vector<int32_t>& ids = entry.input_ids;
+  ids = tokenizer.encode(input + (parted ? "" : " ") + output + eos_, true);
+  text_tokens = static_cast<int64_t>(ids.size()) - eos_tokens_;
+  cut(ids);
+  std::vector<int32_t> before = tokenizer.encode(input, true);
+  cut(before);
+  entry.labels = ids;
+  std::fill_n(entry.labels.begin(), std::min(before.size(), ids.size()),
+              static_cast<int32_t>(kIgnoredLabel));
+  return true;
+}
+
+bool TextDataset::encode_entry(const Tokenizer& tokenizer, int64_t index, EncodedEntry& entry,
+                               int64_t& text_tokens, Diagnostic& error) const {
+  std::string text;
+  const bool masked =
+      options_.pretokenized || (options_.entry_template.empty() && !options_.input_field.empty());
+  if (!masked && options_.entry_template.empty()) {
+    if (!file_.read_text(index, options_.text_field, text, error)) return false;
+    entry = encode_one(tokenizer, text, text_tokens);
+    return true;
+  }
+  Json object;
+  if (!file_.read_object(index, object, error)) return false;
+  const bool read = options_.pretokenized ? read_ids(object, entry, text_tokens, error)
+                    : masked ? encode_pair(tokenizer, object, entry, text_tokens, error)
+                             : template_.fill(object, text, error);
+  if (!read) {
+    error.file = file_.path();
+    error.line = file_.line_number(index);
+    return false;
+  }
+  if (!masked) {
+    entry = encode_one(tokenizer, text, text_tokens);
+    return true;
+  }
+  entry.dataset_tokens = static_cast<int32_t>(std::min(
+      text_tokens, options_.pretokenized ? options_.model_max_length : dataset_token_limit_));
+  const auto bears_loss = [](int32_t label) { return label != kIgnoredLabel; };
+  const auto& labels = entry.labels;
+  const auto first = std::find_if(labels.begin(), labels.end(), bears_loss);
+  // Nothing predicts the first token.
+  entry.has_response = labels.empty() ? entry.input_ids.size() > 1
+                                      : std::any_of(labels.begin() + 1, labels.end(), bears_loss);
+  entry.loss_begin = static_cast<int32_t>(first - labels.begin());
+  return true;
 }
 
 void TextDataset::encode(const std::vector<int64_t>& entries, int threads, TokenCountCache* counts,
@@ -97,21 +222,21 @@ void TextDataset::encode(const std::vector<int64_t>& entries, int threads, Token
   std::mutex mutex;
   EntryErrors errors;
   if (work != nullptr) work->total = static_cast<int64_t>(missing.size());
-  const auto encode_entry = [&](int64_t index, const Tokenizer& tokenizer) {
+  const auto encode_missing = [&](int64_t index, const Tokenizer& tokenizer) {
     add_work(work, 1);
-    std::string text;
     Diagnostic error;
-    if (!file_.read_text(index, options_.text_field, text, error))
-      return errors.add(index, std::move(error));
     int64_t text_tokens = 0;
+    EncodedEntry read;
+    if (!this->encode_entry(tokenizer, index, read, text_tokens, error))
+      return errors.add(index, std::move(error));
     EncodedEntry& entry = entries_[static_cast<size_t>(index)];
-    entry = encode_one(tokenizer, text, text_tokens);
+    entry = std::move(read);
     if (counts == nullptr && entry.has_response) return;
     const std::lock_guard lock(mutex);
     if (counts != nullptr) counts->set(index, text_tokens);
     if (!entry.has_response) ++entries_without_response_;
   };
-  for_each_in_parallel(missing, threads, tokenizer_, encode_entry);
+  for_each_in_parallel(missing, threads, tokenizer_, encode_missing);
   errors.throw_if_any();
 }
 

@@ -1,7 +1,6 @@
 #include "sftbench/plan/cost_model.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 
 #include "plan/model_work.h"
@@ -14,10 +13,6 @@ namespace {
 
 constexpr double kLogitChunkBytes = 32 << 20;  // of ops/linear_cross_entropy.cpp
 constexpr double kFloatBytes = 4;
-
-double dtype_bytes(const std::string& dtype) {
-  return dtype == "float32" ? 4 : 2;
-}
 
 // A group of ranks: how many, on how many nodes.
 struct Group {
@@ -37,58 +32,30 @@ struct Layout {
 Layout layout_of(const TrainingJob& job) {
   const int64_t ranks = job.device.ranks;
   const int64_t nodes = job.device.nodes;
-  const std::string& strategy = job.parallel.strategy;
+  const StrategyRow& strategy = row_of(job.parallel.strategy);
   Layout layout;
   if (ranks == 1) return layout;
-  if (strategy == "DDP" || strategy == "NO_SHARD") {
-    layout.replicas = {"world", ranks, nodes};
-  } else if (strategy == "FULL_SHARD" || strategy == "SHARD_GRAD_OP") {
-    layout.shards = {"world", ranks, nodes};
-  } else if (strategy == "HYBRID_SHARD" || strategy == "HYBRID_SHARD_ZERO2") {
-    if (nodes < 2 || ranks % nodes != 0 || ranks == nodes) {
-      throw RunError(ReasonCode::kUnsupported,
-                     strategy + " shards inside a node and replicates over nodes: " +
-                         std::to_string(ranks) + " ranks on " + std::to_string(nodes) +
-                         " nodes are not several ranks on each of several nodes");
-    }
-    layout.shards = {"shards", ranks / nodes, 1};
-    layout.replicas = {"replicas", nodes, nodes};
-  } else {
-    throw RunError(ReasonCode::kUnsupported, "strategy " + strategy + " is not known");
+  switch (strategy.mesh) {
+    case MeshKind::kReplicated:
+      layout.replicas = {"world", ranks, nodes};
+      break;
+    case MeshKind::kSharded:
+      layout.shards = {"world", ranks, nodes};
+      break;
+    case MeshKind::kHybrid:
+      if (nodes < 2 || ranks % nodes != 0 || ranks == nodes) {
+        throw RunError(ReasonCode::kUnsupported,
+                       std::string(strategy.name) +
+                           " shards inside a node and replicates over nodes: " +
+                           std::to_string(ranks) + " ranks on " + std::to_string(nodes) +
+                           " nodes are not several ranks on each of several nodes");
+      }
+      layout.shards = {"shards", ranks / nodes, 1};
+      layout.replicas = {"replicas", nodes, nodes};
   }
-  layout.sharded = layout.shards.ranks > 1;
-  layout.reshard = strategy == "FULL_SHARD" || strategy == "HYBRID_SHARD";
+  layout.sharded = strategy.shards();
+  layout.reshard = strategy.reshard_after_forward;
   return layout;
-}
-
-// Values that the optimizer keeps of each trained one, and their bytes; 0: the parameter's.
-struct StateSize {
-  double values;
-  double value_bytes;
-};
-
-const std::map<std::string, StateSize>& state_sizes() {
-  static const std::map<std::string, StateSize> kSizes = {
-      {"adamw_torch", {2, 0}},
-      {"adamw_torch_fused", {2, 0}},
-      {"adamw_hf", {2, 0}},
-      {"adamw_apex_fused", {2, kFloatBytes}},
-      {"adamw_anyprecision", {2, kFloatBytes}},
-      {"sgd", {0, 0}},
-      {"adagrad", {1, 0}},
-      {"rmsprop", {1, 0}},
-  };
-  return kSizes;
-}
-
-StateSize state_size(const std::string& optimizer) {
-  const auto found = state_sizes().find(optimizer);
-  if (found != state_sizes().end()) return found->second;
-  std::vector<std::string> known;
-  for (const auto& [name, size] : state_sizes()) known.push_back(name);
-  throw RunError(ReasonCode::kUnsupported,
-                 "optim " + optimizer + ": the size of its state is not predicted; that of " +
-                     join(known) + " is");
 }
 
 // Seconds of a ring over the group: each rank sends `bytes`, hop by hop. A ring enters and leaves a
@@ -119,6 +86,7 @@ struct UnitBytes {
   double reduced = 0;     // what a reduction is about
   double replicated = 0;  // what replicas sum: the shard, or everything
   double trained = 0;     // elements of the shard
+  double state = 0;       // of the optimizer, on the device
 };
 
 class Predictor {
@@ -128,11 +96,12 @@ class Predictor {
         machine_(machine),
         layout_(layout_of(job)),
         work_(model_work(job, recompute)),
-        stored_(dtype_bytes(job.precision.torch_dtype)),
-        computed_(job.precision.autocast == "no" ? stored_ : 2),
+        stored_(static_cast<double>(row_of(job.precision.torch_dtype).bytes)),
+        computed_(job.precision.autocast == Autocast::kNo ? stored_ : 2),
         gathered_(layout_.sharded ? computed_ : stored_),
-        reduced_(job.parallel.reduce_dtype.empty() ? gathered_
-                                                   : dtype_bytes(job.parallel.reduce_dtype)),
+        reduced_(job.parallel.reduce_dtype.empty()
+                     ? gathered_
+                     : (job.parallel.reduce_dtype == "float32" ? 4 : 2)),
         root_(unit_bytes(work_.root)),
         layer_(unit_bytes(work_.layer)) {}
 
@@ -167,15 +136,16 @@ class Predictor {
     return cost;
   }
 
-  // Parameters, gradients, and the optimiser's state.
+  // Parameters, gradients, and the optimizer's state.
   MemoryCost between_backward_and_update() const {
     const auto layers = static_cast<double>(work_.layers);
-    const StateSize state = state_size(job_.optimizer.name);
     MemoryCost memory;
     memory.parameters = root_.shard + layers * layer_.shard;
-    memory.gradients = root_.shard_grads + layers * layer_.shard_grads;
-    memory.optimizer_state = (root_.trained + layers * layer_.trained) * state.values *
-                             (state.value_bytes > 0 ? state.value_bytes : stored_);
+    // What updates in the backward frees each gradient there and then.
+    if (!row_of(job_.optimizer.kind).updates_in_backward()) {
+      memory.gradients = root_.shard_grads + layers * layer_.shard_grads;
+    }
+    memory.optimizer_state = root_.state + layers * layer_.state;
     return memory;
   }
 
@@ -183,11 +153,11 @@ class Predictor {
   UnitBytes unit_bytes(const UnitTensors& unit) const {
     const int64_t shards = layout_.shards.ranks;
     const auto element = static_cast<int64_t>(std::min(stored_, gathered_));
-    const auto padded = [&](const std::vector<int64_t>& tensors) {
+    const auto padded = [&](const std::vector<TrainedShape>& tensors) {
       if (tensors.empty()) return 0.0;
       if (layout_.sharded) return static_cast<double>(flat_elements(tensors, element, shards));
       double elements = 0;
-      for (const int64_t tensor : tensors) elements += static_cast<double>(tensor);
+      for (const TrainedShape& tensor : tensors) elements += static_cast<double>(tensor.elements());
       return elements;
     };
     const double frozen = padded(unit.frozen);
@@ -201,7 +171,18 @@ class Predictor {
     bytes.gradients = trained * gathered_;
     bytes.reduced = trained * reduced_;
     bytes.replicated = bytes.reduced / parts;
+    for (const TrainedShape& tensor : unit.trained) bytes.state += state_of(tensor);
     return bytes;
+  }
+
+  // Of a rank: all of the tensor, or its part, which is a vector.
+  double state_of(const TrainedShape& tensor) const {
+    const int64_t shards = layout_.shards.ranks;
+    const TrainedShape part = {tensor.name, {(tensor.elements() + shards - 1) / shards}};
+    return static_cast<double>(state_bytes(job_.optimizer.kind, layout_.sharded ? part : tensor,
+                                           static_cast<int64_t>(stored_),
+                                           job_.device.kind == "cuda")
+                                   .device);
   }
 
   UnitTimes unit_times(const UnitBytes& unit) const {
@@ -235,7 +216,7 @@ class Predictor {
     input.overlaps = machine_.overlaps;
     input.sharded = layout_.sharded;
     input.reshard_after_forward = layout_.reshard;
-    input.reduce_each_micro_batch = job_.parallel.gradient_sync == "each";
+    input.reduce_each_micro_batch = job_.parallel.gradient_sync == GradientSync::kEach;
     return input;
   }
 
@@ -317,15 +298,8 @@ StepCost predict_step(const TrainingJob& job, const MachineModel& machine, Recom
 
 std::optional<MemoryCost> memory_at_least(const TrainingJob& job) {
   try {
-    TrainingJob known = job;
-    const bool state_known = state_sizes().contains(job.optimizer.name);
-    if (!state_known) known.optimizer.name = "sgd";
     const MachineModel nothing_of_it;
-    MemoryCost memory =
-        Predictor(known, nothing_of_it, Recompute::kJob).between_backward_and_update();
-    // Some of those that are not known update as soon as a gradient is there.
-    if (!state_known) memory.gradients = 0;
-    return memory;
+    return Predictor(job, nothing_of_it, Recompute::kJob).between_backward_and_update();
   } catch (const std::exception&) {
     return {};
   }
@@ -343,7 +317,7 @@ Json to_json(const StepCost& cost, const TrainingJob& job, const MachineModel& m
   const MemoryCost& m = cost.memory;
   const bool known = machine.memory_bytes > 0;
   return {{"prediction", true},
-          {"strategy", job.parallel.strategy},
+          {"strategy", name_of(job.parallel.strategy)},
           {"ranks", job.device.ranks},
           {"nodes", job.device.nodes},
           {"memory_bytes",

@@ -30,6 +30,7 @@ const std::map<std::string, std::string>& properties() {
       {"model.name", "model_name"},
       {"data.model_max_length", "model_max_length"},
       {"data.text_field", "dataset_text_field"},
+      {"data.image_field", "dataset_image_field"},
       {"batches.gradient_accumulation_steps", "gradient_accumulation_steps"},
       {"batches.max_steps", "max_steps"},
       {"batches.num_train_epochs", "num_train_epochs"},
@@ -48,6 +49,29 @@ const std::map<std::string, std::string>& properties() {
       {"kernels.flash_attention", "flash_attn"},
       {"lora.rank", "r"},
       {"lora.alpha", "lora_alpha"},
+      {"lora.dropout", "lora_dropout"},
+      {"lora.target_modules", "target_modules"},
+      {"optimizer.learning_rate", "learning_rate"},
+      {"optimizer.weight_decay", "weight_decay"},
+      {"optimizer.beta1", "adam_beta1"},
+      {"optimizer.beta2", "adam_beta2"},
+      {"optimizer.epsilon", "adam_epsilon"},
+      {"optimizer.max_grad_norm", "max_grad_norm"},
+      {"optimizer.schedule", "lr_scheduler_type"},
+      {"optimizer.schedule_options", "lr_scheduler_kwargs"},
+      {"optimizer.warmup_ratio", "warmup_ratio"},
+      {"optimizer.warmup_steps", "warmup_steps"},
+      {"precision.tf32", "tf32"},
+      {"prompt.virtual_tokens", "num_virtual_tokens"},
+      {"prompt.init", "prompt_tuning_init"},
+      {"prompt.init_text", "prompt_tuning_init_text"},
+      {"data.response_template", "response_template"},
+      {"data.entry_template", "data_formatter_template"},
+      {"data.input_field", "input_column_name"},
+      {"data.output_field", "output_column_name"},
+      {"data.pretokenized", "pretokenized"},
+      {"model.tokenizer_directory", "tokenizer_name_or_path"},
+      {"seed", "seed"},
   };
   return kProperties;
 }
@@ -122,9 +146,24 @@ class Follower {
   // A property of the experiment. False when it has none of that name.
   bool put(const std::string& property, const Json& value) {
     const PropertySpec* spec = experiment_ != nullptr ? experiment_->find(property) : nullptr;
-    if (spec == nullptr || !job_.inputs.contains(property)) return false;
+    if (spec == nullptr) return false;
+    if (spec->argument) {
+      put_argument(*spec, value);
+      return true;
+    }
+    if (!job_.inputs.contains(property)) return false;
     set(property, spec->canonical(value));
     return true;
+  }
+
+  // An input only where it differs from its default.
+  void put_argument(const PropertySpec& spec, const Json& value) {
+    Json input = value;
+    if (value.is_object()) input = json_text(value);
+    if (spec.escaped && value.is_string()) input = escaped_text(value.get<std::string>());
+    if (!value.is_number_integer()) input = spec.canonical(input);  // seeds have 64 bits
+    set(spec.identifier, input);
+    if (input == spec.default_value) job_.inputs.erase(spec.identifier);
   }
 
   void put_option(const std::string& name, const Json& value, const Json& otherwise) {
@@ -147,7 +186,7 @@ class Follower {
     job_.inputs[name] = value;
     if (job_.entity.contains(name)) job_.entity[name] = value;
     std::vector<std::string> names = {name};
-    if (experiment_ != nullptr) names = experiment_->property_names();
+    if (experiment_ != nullptr) names = experiment_->names();
     const bool named = rewrite(job_.entity_id, name, value, names) ||
                        rewrite(job_.experiment_id, name, value, names);
     if (!named) job_.experiment_id += "-" + name + "." + python_str(value);
@@ -204,18 +243,18 @@ class Follower {
   // Autocast comes from two properties, and in some experiments from none.
   void follow_precision() {
     if (!any_edited({"precision.autocast"})) return;
-    const std::string& autocast = job_.precision.autocast;
-    put("accelerate_config_mixed_precision", autocast);
-    if (autocast != "bf16") put("bf16", false);
+    const Autocast autocast = job_.precision.autocast;
+    put("accelerate_config_mixed_precision", name_of(autocast));
+    if (autocast != Autocast::kBf16) put("bf16", false);
     const bool fixed = experiment_ == nullptr || experiment_->hardcoded.value("fp16", false);
     if (fixed) put_field("precision.autocast");
   }
 
   void follow_strategy() {
     if (!any_edited({"parallel.strategy"})) return;
-    const bool shards = job_.parallel.strategy != "DDP";
+    const bool shards = job_.parallel.strategy != Strategy::kDdp;
     put("distributed_backend", shards ? "FSDP" : "DDP");
-    if (shards) put("fsdp_sharding_strategy", job_.parallel.strategy);
+    if (shards) put("fsdp_sharding_strategy", name_of(job_.parallel.strategy));
   }
 
   void follow_kernels() {

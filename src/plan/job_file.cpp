@@ -114,7 +114,7 @@ Json job_file(const TrainingJob& job) {
 }
 
 Json job_in_result(const TrainingJob& job) {
-  if (job.tuning.empty() || job.model.name.empty()) return nullptr;
+  if (job.model.name.empty()) return nullptr;
   Json json = job_file(job);
   for (const char* name : kNames) json.erase(name);
   return json;

@@ -57,6 +57,17 @@ class PlaceSearch {
     return std::nullopt;
   }
 
+  // The first place that has a tokenizer.
+  std::optional<fs::path> find_tokenizer() {
+    for (const std::string& place : places_) {
+      const std::optional<fs::path> folder = folder_of(place);
+      std::error_code error;
+      if (folder && fs::exists(*folder / "tokenizer.json", error)) return folder;
+      if (folder) tried_.push_back(folder->string() + " (no tokenizer.json)");
+    }
+    return std::nullopt;
+  }
+
   // "sftbench weights fetch ORG/NAME", when one of the places is on the hub.
   std::string fetch_command() const {
     const auto place = std::find_if(places_.begin(), places_.end(), is_hub_id);
@@ -85,7 +96,7 @@ class PlaceSearch {
   std::vector<std::string> tried_;
 };
 
-constexpr const char* kQuantised = "GPTQ-Quantized";
+constexpr const char* kQuantized = "GPTQ-Quantized";
 
 // Where the actuator's settings say that the model is; empty when they do not.
 std::string mapped_place(const std::string& name, const std::string& format,
@@ -174,6 +185,16 @@ ModelSource from_architecture(const std::string& name, PlaceSearch search, const
 
 }  // namespace
 
+std::string find_tokenizer(const std::string& place, const ActuatorSettings& settings) {
+  PlaceSearch search({place}, settings);
+  if (const std::optional<fs::path> folder = search.find_tokenizer()) return folder->string();
+  const std::string command = search.fetch_command();
+  throw RunError(ReasonCode::kWeights,
+                 "the tokenizer " + place + " is not at hand" +
+                     (command.empty() ? "" : "; fetch it: " + command),
+                 "looked at " + search.tried());
+}
+
 ModelSource find_model(const std::string& name, const std::string& format,
                        const ActuatorSettings& settings, const std::string& weights,
                        const ModelCatalog& models) {
@@ -186,7 +207,7 @@ ModelSource find_model(const std::string& name, const std::string& format,
   }
   const bool mapped = settings.model_map.count(name) > 0;
   ModelSource source = from_architecture(name, {std::move(places), settings}, facts, mapped);
-  if (format == kQuantised && !source.hf_config.contains("quantization_config"))
+  if (format == kQuantized && !source.hf_config.contains("quantization_config"))
     source.hf_config["quantization_config"] = to_json(GptqConfig());
   return source;
 }
@@ -194,6 +215,19 @@ ModelSource find_model(const std::string& name, const std::string& format,
 std::string family_of(const Json& hf_config) {
   const auto found = hf_config.find("model_type");
   return found != hf_config.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::string layer_family_of(const Json& hf_config) {
+  const std::string family = family_of(hf_config);
+  const Family* known = find_family(family);
+  if (known == nullptr || *known->layer_class != 0) return family;
+  const auto text = hf_config.find("text_config");
+  const bool named = text != hf_config.end() && text->is_object() && text->contains("model_type");
+  return named ? family_of(*text) : std::string("llama");
+}
+
+bool is_vision_dataset(const std::string& dataset_id) {
+  return dataset_id.rfind("vision-", 0) == 0;
 }
 
 void refuse_unknown_family(const std::string& name, const std::string& family,
@@ -209,10 +243,10 @@ std::string unknown_family_refusal(const std::string& name, const std::string& f
 }
 
 std::vector<std::string> lora_targets_of(const ModelCatalog& models, const std::string& name,
-                                         bool quantised) {
+                                         bool quantized) {
   const ModelFacts* facts = models.find(name);
   if (facts == nullptr) return {};
-  return quantised && !facts->gptq_lora_targets.empty() ? facts->gptq_lora_targets
+  return quantized && !facts->gptq_lora_targets.empty() ? facts->gptq_lora_targets
                                                         : facts->lora_targets;
 }
 
@@ -224,10 +258,10 @@ std::string foreign_layer_class_refusal(const std::string& name, const std::stri
          ": the layers of model_name " + name + " are of class " + own + "; that, or None, works";
 }
 
-std::string autocast_of(const std::string& mixed_precision, bool bf16, bool fp16) {
+Autocast autocast_of(Autocast mixed_precision, bool bf16, bool fp16) {
   // What fp8 does not multiply in float8 it computes as bf16 does.
-  if (bf16 && mixed_precision != "fp8") return "bf16";
-  return mixed_precision == "no" && fp16 ? "fp16" : mixed_precision;
+  if (bf16 && mixed_precision != Autocast::kFp8) return Autocast::kBf16;
+  return mixed_precision == Autocast::kNo && fp16 ? Autocast::kFp16 : mixed_precision;
 }
 
 void refuse_unfit_model(const TrainingJob& job, const std::string& path) {

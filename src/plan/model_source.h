@@ -8,8 +8,8 @@
 namespace sftbench {
 
 // weights "auto": the folder that the actuator's model_map names for the model, else the first of
-// the catalogue's places that is at hand; RunError(kWeights) with the command that fetches it when
-// there is none. weights "random": the catalogue's architecture; the folder's config.json where
+// the catalog's places that is at hand; RunError(kWeights) with the command that fetches it when
+// there is none. weights "random": the catalog's architecture; the folder's config.json where
 // model_map names the model or the architecture is unpublished. RunError(kWeights) when neither is
 // known.
 //
@@ -22,10 +22,19 @@ ModelSource find_model(const std::string& name, const std::string& format,
 // "model_name x: its family, y, is not one that this version trains: ..."
 std::string unknown_family_refusal(const std::string& name, const std::string& family);
 
+// The folder with tokenizer.json that `place` names, a folder or a hub id. RunError(kWeights).
+std::string find_tokenizer(const std::string& place, const ActuatorSettings& settings);
+
 // Linears that adapters go to: those of gptq_lora_targets where they are asked for and known, else
 // of lora_targets. Quantizing changes no names.
 std::vector<std::string> lora_targets_of(const ModelCatalog& models, const std::string& name,
-                                         bool quantised);
+                                         bool quantized);
+
+// The family whose layers a model has: that of its text model where it reads images.
+std::string layer_family_of(const Json& hf_config);
+
+// Whether a dataset of that name holds images.
+bool is_vision_dataset(const std::string& dataset_id);
 
 // FSDP takes a class by its name, and finds none of another family's. Empty when `asked` is the
 // family's own, or nothing is asked for or known.
@@ -33,7 +42,7 @@ std::string foreign_layer_class_refusal(const std::string& name, const std::stri
                                         const std::string& asked);
 
 // What products are computed in: PrecisionPlan's autocast.
-std::string autocast_of(const std::string& mixed_precision, bool bf16, bool fp16);
+Autocast autocast_of(Autocast mixed_precision, bool bf16, bool fp16);
 
 // RunError(kUnsupported) when no family of that name is trained; `place`, which may be empty, is the
 // evidence.

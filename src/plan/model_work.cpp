@@ -14,9 +14,17 @@ constexpr int64_t kAlignmentBytes = 256;
 // Of the two matrix products of a causal attention's forward pass; its backward pass has five of
 // them, since flash attention computes the scores again (Dao 2023, arXiv 2307.08691).
 constexpr double kAttentionBackward = 2.5;
+// Of a position and a value of a Mamba-2 state, as engine/step_batches.h counts.
+constexpr double kFlopsPerStateValue = 7;
+// Each product of the scan has a gradient for both of its factors.
+constexpr double kScanBackward = 2;
 
 int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
+}
+
+bool trains_weights(const TrainingJob& job) {
+  return row_of(job.tuning).trains_weights;
 }
 
 bool is_target(const LoraPlan& lora, const std::string& linear) {
@@ -27,22 +35,22 @@ bool is_target(const LoraPlan& lora, const std::string& linear) {
 
 UnitTensors layer_tensors(const TrainingJob& job, const LayerShape& layer) {
   UnitTensors unit;
-  std::vector<int64_t>& base = job.tuning == "full" ? unit.trained : unit.frozen;
-  for (const TensorShape& tensor : layer.tensors) base.push_back(tensor.elements());
-  if (job.tuning != "lora") return unit;
+  std::vector<TrainedShape>& base = trains_weights(job) ? unit.trained : unit.frozen;
+  for (const TensorShape& tensor : layer.tensors) base.push_back({tensor.name, tensor.sizes});
+  if (!row_of(job.tuning).adds_adapters) return unit;
   for (const LinearShape& linear : layer.linears) {
     if (!is_target(job.lora, linear.name)) continue;
-    unit.trained.push_back(job.lora.rank * linear.in);
-    unit.trained.push_back(job.lora.rank * linear.out);
+    unit.trained.push_back({linear.name + ".lora_A.weight", {job.lora.rank, linear.in}});
+    unit.trained.push_back({linear.name + ".lora_B.weight", {linear.out, job.lora.rank}});
   }
   return unit;
 }
 
 UnitTensors root_tensors(const TrainingJob& job, const ModelShape& shape) {
   UnitTensors unit;
-  std::vector<int64_t>& base = job.tuning == "full" ? unit.trained : unit.frozen;
-  for (const TensorShape& tensor : shape.before) base.push_back(tensor.elements());
-  for (const TensorShape& tensor : shape.after) base.push_back(tensor.elements());
+  std::vector<TrainedShape>& base = trains_weights(job) ? unit.trained : unit.frozen;
+  for (const TensorShape& tensor : shape.before) base.push_back({tensor.name, tensor.sizes});
+  for (const TensorShape& tensor : shape.after) base.push_back({tensor.name, tensor.sizes});
   return unit;
 }
 
@@ -56,7 +64,7 @@ bool is_every_other_product(const LinearShape& linear) {
          linear.name.ends_with("up_proj");
 }
 
-// Products of weights with every position, attention, and what of them is computed again.
+// Products of weights with every position, attention, the scan, and what of them is computed again.
 UnitFlops layer_flops(const TrainingJob& job, const LayerShape& layer, double positions,
                       Recompute recompute) {
   double products = 0;
@@ -66,8 +74,8 @@ UnitFlops layer_flops(const TrainingJob& job, const LayerShape& layer, double po
     const double one = product_flops(linear, positions);
     products += one;
     if (is_every_other_product(linear)) every_other += one;
-    if (job.tuning == "full") trained += one;
-    if (job.tuning != "lora" || !is_target(job.lora, linear.name)) continue;
+    if (trains_weights(job)) trained += one;
+    if (!row_of(job.tuning).adds_adapters || !is_target(job.lora, linear.name)) continue;
     const double adapter =
         2.0 * static_cast<double>(job.lora.rank * (linear.in + linear.out)) * positions;
     products += adapter;
@@ -76,10 +84,12 @@ UnitFlops layer_flops(const TrainingJob& job, const LayerShape& layer, double po
   const ExpertsShape& experts = layer.experts;
   const double routed = 2.0 * static_cast<double>(experts.routed + experts.active) * positions;
   products += routed;
-  if (job.tuning == "full") trained += routed;
+  if (trains_weights(job)) trained += routed;
   const double attention = 2 * positions * static_cast<double>(job.data.model_max_length) *
                            static_cast<double>(layer.query_width);
-  UnitFlops flops = {products + attention, 0, products + trained + kAttentionBackward * attention};
+  const double scan = kFlopsPerStateValue * positions * static_cast<double>(layer.scanned_values);
+  UnitFlops flops = {products + attention + scan, 0,
+                     products + trained + kAttentionBackward * attention + kScanBackward * scan};
   const double up_to_last_product =
       flops.forward - 2.0 * static_cast<double>(layer.last_product) * positions;
   switch (recompute) {
@@ -99,7 +109,7 @@ UnitFlops layer_flops(const TrainingJob& job, const LayerShape& layer, double po
 UnitFlops head_flops(const TrainingJob& job, const ModelConfig& config, double positions) {
   const double product =
       2.0 * static_cast<double>(config.vocab_size * config.hidden_size) * positions;
-  return {product, 0, job.tuning == "full" ? 2 * product : product};
+  return {product, 0, trains_weights(job) ? 2 * product : product};
 }
 
 double kept_when_recomputed(const TrainingJob& job, const ModelConfig& config,
@@ -115,23 +125,31 @@ double kept_when_recomputed(const TrainingJob& job, const ModelConfig& config,
 
 }  // namespace
 
-int64_t flat_elements(const std::vector<int64_t>& tensors, int64_t element_bytes, int64_t shards) {
+int64_t flat_elements(const std::vector<TrainedShape>& tensors, int64_t element_bytes,
+                      int64_t shards) {
   const int64_t alignment = std::max<int64_t>(1, kAlignmentBytes / element_bytes);
   int64_t end = 0;
-  for (const int64_t elements : tensors) end = round_up(end, alignment) + elements;
+  for (const TrainedShape& tensor : tensors) end = round_up(end, alignment) + tensor.elements();
   return round_up((end + shards - 1) / shards, alignment) * shards;
 }
 
 ModelWork model_work(const TrainingJob& job, Recompute recompute) {
-  if (job.tuning != "full" && job.tuning != "lora") {
+  if (job.tuning != TuningMethod::kFull && job.tuning != TuningMethod::kLora) {
+    throw RunError(ReasonCode::kUnsupported, std::string("tuning ") + name_of(job.tuning) +
+                                                 ": its cost is not predicted; full and lora are");
+  }
+  if (job.parallel.expert_ranks > 1) {
     throw RunError(ReasonCode::kUnsupported,
-                   "tuning " + job.tuning + ": its cost is not predicted; full and lora are");
+                   "fast_moe " + std::to_string(job.parallel.expert_ranks) +
+                       ": the cost of experts on several ranks is not predicted; that of fast_moe "
+                       "0 is");
   }
   const ModelConfig config = parse_model_config(job.model.hf_config, job.model.name);
   const ModelShape shape = shape_of(config);
   const LayerShape& layer = shape.layers.front();
   for (const LayerShape& other : shape.layers) {
-    if (other.parameters() == layer.parameters() && other.query_width == layer.query_width)
+    if (other.parameters() == layer.parameters() && other.query_width == layer.query_width &&
+        other.scanned_values == layer.scanned_values)
       continue;
     throw RunError(ReasonCode::kUnsupported, "the cost of " + job.model.name +
                                                  " is not predicted: its layers are not all alike");

@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "sftbench/plan/cost_model.h"
+#include "sftbench/variants/optimizer_state_size.h"
 
 namespace sftbench {
 
-// Elements of its tensors, one number each; `frozen` and `trained` lie apart.
+// Its tensors; `frozen` and `trained` lie apart.
 struct UnitTensors {
-  std::vector<int64_t> frozen;
-  std::vector<int64_t> trained;
+  std::vector<TrainedShape> frozen;
+  std::vector<TrainedShape> trained;
 };
 
 // FLOPs of one micro-batch.
@@ -40,6 +41,7 @@ ModelWork model_work(const TrainingJob& job, Recompute recompute);
 
 // Elements of one flat array of these tensors, padded to `shards` equal parts; as
 // parallel/flat_layout.h lays them.
-int64_t flat_elements(const std::vector<int64_t>& tensors, int64_t element_bytes, int64_t shards);
+int64_t flat_elements(const std::vector<TrainedShape>& tensors, int64_t element_bytes,
+                      int64_t shards);
 
 }  // namespace sftbench

@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <map>
 
+#include "plan/lora_targets.h"
 #include "plan/model_source.h"
+#include "plan/own_data.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
@@ -46,7 +48,7 @@ class Resolver {
     job.tuning = experiment_.tuning;
     job.runs = experiment_.runs;
     job.sample_period_s = options_.sample_period_s;
-    job.seed = experiment_.hardcoded.at("seed").get<uint64_t>();
+    job.seed = argument("seed").get<uint64_t>();
     job.device = device();
     job.batches = batches(job.device);
     job.precision = precision();
@@ -55,11 +57,15 @@ class Resolver {
                        flag("gradient_checkpointing_use_reentrant")};
     job.kernels = kernels();
     if (has_adapters()) job.lora = lora();
-    if (job.tuning == "pt") job.prompt = prompt();
+    if (job.tuning == TuningMethod::kPrompt) job.prompt = prompt();
     job.model = find_model(text("model_name"), weights_format(), settings_,
                            simulated() ? "random" : options_.weights, catalog_.models);
     if (!simulated()) refuse_what_files_say();
-    if (has_adapters() && !simulated()) leave_out_targets_without_linears();
+    if (has_adapters() && !simulated()) choose_targets();
+    if (const std::string place = argument_text("tokenizer_name_or_path");
+        !place.empty() && !simulated()) {
+      job.model.tokenizer_directory = find_tokenizer(place, settings_);
+    }
     job.parallel = parallel();
     job.data = data();
     note_what_has_no_effect();
@@ -70,6 +76,16 @@ class Resolver {
   std::string text(const char* property) const { return text_or_empty(inputs_.at(property)); }
   int64_t integer(const char* property) const { return inputs_.at(property).get<int64_t>(); }
   bool flag(const char* property) const { return inputs_.at(property).get<bool>(); }
+  // An input only where it differs from what the experiment fixes.
+  const Json& argument(const char* name) const {
+    const auto found = inputs_.find(name);
+    if (found != inputs_.end()) return *found;
+    const PropertySpec* spec = experiment_.find(name);
+    check(spec != nullptr, "the experiment has this argument");
+    return spec->default_value;
+  }
+  std::string argument_text(const char* name) const { return text_or_empty(argument(name)); }
+  double number(const char* name) const { return argument(name).get<double>(); }
   // Experiments of several runs fix it.
   int64_t max_steps() const {
     const Json& fixed = experiment_.hardcoded;
@@ -103,9 +119,44 @@ class Resolver {
     refuse_unknown_family(text("model_name"), family_of(model.hf_config),
                           folder.empty() ? folder : (fs::path(folder) / "config.json").string());
     const std::string foreign = foreign_layer_class_refusal(
-        text("model_name"), shards() ? family_of(model.hf_config) : std::string(),
+        text("model_name"), shards() ? layer_family_of(model.hf_config) : std::string(),
         text("accelerate_config_fsdp_transformer_layer_cls_to_wrap"));
     if (!foreign.empty()) throw RunError(ReasonCode::kUnsupported, foreign);
+    refuse_undivided_experts(model);
+  }
+
+  // Rule 7 of a model that the catalog does not know.
+  void refuse_undivided_experts(const ModelSource& model) const {
+    const int64_t fast_moe = integer("fast_moe");
+    if (fast_moe < 1) return;
+    const ModelConfig config = parse_model_config(model.hf_config, model.name);
+    const int64_t experts = config.experts ? config.experts->count : 0;
+    if (experts > 0 && experts % fast_moe == 0) return;
+    throw RunError(ReasonCode::kUnsupported,
+                   "fast_moe " + std::to_string(fast_moe) + ": model_name " + model.name + " has " +
+                       (experts == 0 ? std::string("no experts; fast_moe 0 works")
+                                     : std::to_string(experts) +
+                                           " experts, which cannot be divided evenly by it"));
+  }
+
+  // What the user names stands, and has to name linears. Else the catalog's; and of a model that it
+  // does not know what peft takes for the family.
+  void choose_targets() {
+    TrainingJob& job = resolution_.job;
+    const Json& asked = argument("target_modules");
+    if (asked.is_array()) {
+      job.lora.target_modules = asked.get<std::vector<std::string>>();
+    } else if (asked.is_string()) {
+      job.lora.target_modules =
+          linears_that_match(job.model.hf_config, asked.get_ref<const std::string&>());
+    } else if (job.lora.target_modules.empty()) {
+      job.lora.target_modules =
+          usual_targets(text("model_name"), layer_family_of(job.model.hf_config));
+      resolution_.notes.push_back("no --lora-targets: adapted are " +
+                                  join(job.lora.target_modules));
+    } else {
+      leave_out_targets_without_linears();
+    }
   }
 
   // PEFT adapts what its targets name and says nothing of a target that names no linear, as long as
@@ -125,6 +176,8 @@ class Resolver {
   }
 
   static bool names_a_linear(const ModelShape& shape, const std::string& target) {
+    for (const LinearShape& linear : shape.linears_before)
+      if (is_lora_target(linear.name, target)) return true;
     for (const LayerShape& layer : shape.layers) {
       for (const LinearShape& linear : layer.linears)
         if (is_lora_target(linear.name, target)) return true;
@@ -153,11 +206,12 @@ class Resolver {
     plan.distribute_one_rank = rank_count() < 2;
     plan.gradient_sync = options_.gradient_sync;
     plan.reduce_dtype = options_.reduce_dtype;
+    plan.expert_ranks = std::max<int64_t>(1, integer("fast_moe"));
     plan.enable_roce = flag("enable_roce") && integer("number_nodes") > 1;
     if (shards()) {
-      plan.strategy = text("fsdp_sharding_strategy");
+      plan.strategy = named<Strategy>(text("fsdp_sharding_strategy"));
       plan.layer_class = text("accelerate_config_fsdp_transformer_layer_cls_to_wrap");
-      plan.state_dict_type = text("fsdp_state_dict_type");
+      plan.state_dict_type = named<StateDictType>(text("fsdp_state_dict_type"));
       plan.use_orig_params = flag("fsdp_use_orig_params");
     } else if (text("distributed_backend").empty()) {
       resolution_.notes.push_back("distributed_backend None: the ranks work as under DDP");
@@ -178,23 +232,25 @@ class Resolver {
 
   PrecisionPlan precision() const {
     PrecisionPlan plan;
-    plan.torch_dtype = text("torch_dtype");
-    plan.autocast = autocast_of(text("accelerate_config_mixed_precision"), flag("bf16"),
-                                experiment_.hardcoded.value("fp16", false));
+    plan.torch_dtype = named<ParameterDtype>(text("torch_dtype"));
+    plan.autocast = autocast_of(named<Autocast>(text("accelerate_config_mixed_precision")),
+                                flag("bf16"), experiment_.hardcoded.value("fp16", false));
+    plan.tf32 = argument("tf32").get<bool>();
     return plan;
   }
 
   OptimizerPlan optimizer() const {
-    const Json& fixed = experiment_.hardcoded;
     OptimizerPlan plan;
-    plan.name = text("optim");
-    plan.learning_rate = fixed.at("learning_rate").get<double>();
-    plan.weight_decay = fixed.at("weight_decay").get<double>();
-    plan.betas = {fixed.at("adam_beta1").get<double>(), fixed.at("adam_beta2").get<double>()};
-    plan.epsilon = fixed.at("adam_epsilon").get<double>();
-    plan.max_grad_norm = fixed.at("max_grad_norm").get<double>();
-    plan.schedule = fixed.at("lr_scheduler_type").get<std::string>();
-    plan.warmup_ratio = fixed.at("warmup_ratio").get<double>();
+    plan.kind = named<OptimizerKind>(text("optim"));
+    plan.learning_rate = number("learning_rate");
+    plan.weight_decay = number("weight_decay");
+    plan.betas = {number("adam_beta1"), number("adam_beta2")};
+    plan.epsilon = number("adam_epsilon");
+    plan.max_grad_norm = number("max_grad_norm");
+    plan.schedule = argument_text("lr_scheduler_type");
+    plan.schedule_options = parse_json(argument_text("lr_scheduler_kwargs"), "lr_scheduler_kwargs");
+    plan.warmup_ratio = number("warmup_ratio");
+    plan.warmup_steps = argument("warmup_steps").get<int64_t>();
     return plan;
   }
 
@@ -211,8 +267,8 @@ class Resolver {
     return plan;
   }
 
-  bool has_adapters() const { return is_quantised() || experiment_.tuning == "lora"; }
-  bool is_quantised() const { return experiment_.tuning == "gptq-lora"; }
+  bool has_adapters() const { return row_of(experiment_.tuning).adds_adapters; }
+  bool is_quantized() const { return row_of(experiment_.tuning).quantized_weights; }
   std::string weights_format() const {
     return experiment_.hardcoded.value("weights_format", std::string("Vanilla"));
   }
@@ -220,42 +276,77 @@ class Resolver {
   LoraPlan lora() const {
     return {.rank = integer("r"),
             .alpha = inputs_.at("lora_alpha").get<double>(),
-            .dropout = experiment_.hardcoded.at("lora_dropout").get<double>(),
-            .target_modules = lora_targets_of(catalog_.models, text("model_name"), is_quantised())};
+            .dropout = number("lora_dropout"),
+            .target_modules =
+                options_.own_model  // a folder may be called like a model that it does not hold
+                    ? std::vector<std::string>()
+                    : lora_targets_of(catalog_.models, text("model_name"), is_quantized())};
   }
 
   PromptPlan prompt() const {
-    const Json& fixed = experiment_.hardcoded;
-    return {.virtual_tokens = fixed.at("num_virtual_tokens").get<int64_t>(),
-            .init = fixed.at("prompt_tuning_init").get<std::string>(),
-            .init_text = fixed.at("prompt_tuning_init_text").get<std::string>()};
+    return {.virtual_tokens = argument("num_virtual_tokens").get<int64_t>(),
+            .init = argument_text("prompt_tuning_init"),
+            .init_text = unescaped_text(argument_text("prompt_tuning_init_text"))};
+  }
+
+  fs::path dataset_directory() const {
+    return settings_.data_directory ? fs::path(*settings_.data_directory)
+                                    : user_data_directory() / "datasets";
+  }
+
+  // An absolute one stands for itself.
+  std::string token_cache(const fs::path& directory) const {
+    const auto& cache = settings_.num_tokens_cache_directory;
+    return cache ? (directory / *cache).string() : std::string();
   }
 
   DataSource data() {
     DataSource source;
     source.dataset_id = text("dataset_id");
-    source.response_template = experiment_.hardcoded.at("response_template").get<std::string>();
+    source.response_template = unescaped_text(argument_text("response_template"));
     source.model_max_length = integer("model_max_length");
     source.padding = options_.padding;
     if (const std::string field = text("dataset_text_field"); !field.empty())
       source.text_field = field;
-    const fs::path directory = settings_.data_directory ? fs::path(*settings_.data_directory)
-                                                        : user_data_directory() / "datasets";
-    const fs::path file = directory / (source.dataset_id + ".jsonl");
+    source.pretokenized = argument("pretokenized").get<bool>();
+    source.entry_template = unescaped_text(argument_text("data_formatter_template"));
+    source.input_field = argument_text("input_column_name");
+    source.output_field = argument_text("output_column_name");
+    if (const std::string own = argument_text("training_data_path"); !own.empty()) {
+      return own_data(std::move(source), own);
+    }
+    const fs::path directory = dataset_directory();
+    const bool images = is_vision_dataset(source.dataset_id);
+    if (images) source.image_field = text("dataset_image_field");
+    const fs::path file = directory / (source.dataset_id + (images ? ".parquet" : ".jsonl"));
     source.path = file.string();
     resolution_.generate_dataset = !settings_.data_directory && !simulated();
     std::error_code error;
     if (settings_.data_directory && !fs::exists(file, error)) {
       throw RunError(ReasonCode::kData,
                      "the dataset " + source.dataset_id +
-                         " is not in data_directory; make it: sftbench dataset text " +
-                         source.dataset_id + " -o " + source.path,
+                         " is not in data_directory; make it: sftbench dataset " +
+                         (images ? "vision " : "text ") + source.dataset_id + " -o " + source.path,
                      "no such file: " + source.path);
     }
-    if (const auto& cache = settings_.num_tokens_cache_directory) {
-      source.token_cache_directory =
-          (directory / *cache).string();  // an absolute one stands for itself
+    source.token_cache_directory = token_cache(directory);
+    return source;
+  }
+
+  DataSource own_data(DataSource source, const std::string& file) {
+    source.dataset_id = own_dataset_name(file);
+    source.path = fs::absolute(file).lexically_normal().string();
+    std::error_code error;
+    if (!simulated() && !fs::is_regular_file(source.path, error)) {
+      const bool folder = fs::is_directory(source.path, error);
+      throw RunError(
+          ReasonCode::kData,
+          "training_data_path " + file +
+              (folder ? " is a folder; a JSON or JSON Lines file in it works" : " is no file"),
+          folder ? "" : "no such file: " + source.path);
     }
+    source.token_cache_directory = token_cache(dataset_directory());  // not among the user's files
+    note_unless_default({"dataset_id"}, "no effect beside training_data_path");
     return source;
   }
 
@@ -284,11 +375,20 @@ class Resolver {
         {"fms_hf_tuning_version"},
         "no effect on training, which is this program's own; it only decides rule 6");
     if (integer("number_nodes") < 2) note_unless_default({"enable_roce"}, "no effect on one node");
-    note_unless_default({"dataset_image_field", "remove_unused_columns"},
-                        "no effect on text datasets");
-    if (integer("number_gpus") == 0) note_unless_default({"gpu_model"}, "no effect without GPUs");
+    if (!is_vision_dataset(text("dataset_id"))) {
+      note_unless_default({"dataset_image_field", "remove_unused_columns"},
+                          "no effect on text datasets");
+    }
+    if (integer("number_gpus") == 0)
+      note_unless_default({"gpu_model", "tf32"}, "no effect without GPUs");
+    if (argument("warmup_steps") != 0)
+      note_unless_default({"warmup_ratio"}, "no effect since warmup_steps is above 0");
     if (max_steps() > 0)
       note_unless_default({"num_train_epochs"}, "no effect since max_steps is above 0");
+    if (!flag("flash_attn") && family_of(resolution_.job.model.hf_config) == "gpt_oss") {
+      resolution_.notes.emplace_back(
+          "flash_attn false has no effect on gpt_oss: attention with sinks has one form");
+    }
   }
 
   void note_options_of_several_ranks() {
@@ -304,9 +404,9 @@ class Resolver {
   void note_unless_default(const std::vector<std::string>& properties, const std::string& effect) {
     for (const std::string& property : properties) {
       const PropertySpec* spec = experiment_.find(property);
-      if (spec == nullptr || inputs_.at(property) == spec->default_value) continue;
-      resolution_.notes.push_back(property + " " + json_text(inputs_.at(property)) + " has " +
-                                  effect);
+      const auto input = inputs_.find(property);
+      if (spec == nullptr || input == inputs_.end() || *input == spec->default_value) continue;
+      resolution_.notes.push_back(property + " " + json_text(*input) + " has " + effect);
     }
   }
 
@@ -332,7 +432,7 @@ Json sorted(const Json& object) {
 Resolution resolve(const MeasurementRequest& request, const ActuatorSettings& settings,
                    const ResolveOptions& options, const Catalog& catalog) {
   check(catalog.experiment(request.experiment) != nullptr,
-        "the request's experiment is in the catalogue");
+        "the request's experiment is in the catalog");
   return Resolver(request, settings, options, catalog).resolve();
 }
 
@@ -341,13 +441,15 @@ Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& o
   Json inputs = request.inputs;
   if (options.cpu_ranks != defaults.cpu_ranks) inputs["cpu_ranks"] = options.cpu_ranks;
   if (options.weights != defaults.weights) inputs["weights"] = options.weights;
-  if (options.padding != defaults.padding) inputs["padding"] = options.padding;
+  if (options.padding != defaults.padding) inputs["padding"] = name_of(options.padding);
   if (options.gradient_sync != defaults.gradient_sync) {
-    inputs["gradient_sync"] = options.gradient_sync;
+    inputs["gradient_sync"] = name_of(options.gradient_sync);
   }
   if (options.reduce_dtype != defaults.reduce_dtype) inputs["reduce_dtype"] = options.reduce_dtype;
   if (options.distribute_one_rank) inputs["distribute_one_rank"] = true;
   if (options.backend != defaults.backend) inputs["backend"] = options.backend;
+  if (!options.model_path.empty()) inputs["model_path"] = options.model_path;
+  name_own_data(inputs);
   return sorted(inputs);
 }
 

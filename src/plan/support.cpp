@@ -22,6 +22,7 @@ const std::vector<std::string>& properties_that_matter() {
       "batch_size",
       "bf16",
       "dataset_id",
+      "dataset_image_field",
       "dataset_kwargs_skip_prepare_dataset",
       "distributed_backend",
       "fast_moe",
@@ -32,6 +33,14 @@ const std::vector<std::string>& properties_that_matter() {
       "number_gpus",
       "number_nodes",
       "optim",
+      "remove_unused_columns",
+      "target_modules",
+      "training_data_path",
+      "data_formatter_template",
+      "input_column_name",
+      "output_column_name",
+      "pretokenized",
+      "tokenizer_name_or_path",
   };
   return kNames;
 }
@@ -54,6 +63,7 @@ class Judge {
   Support judge() {
     refuse_model();
     refuse_batches();
+    refuse_expert_ranks();
     refuse_precision_and_optimizer();
     refuse_data();
     note_borrowed_targets();
@@ -72,21 +82,24 @@ class Judge {
   }
   int64_t integer(const char* property) const { return input(property).get<int64_t>(); }
   bool flag(const char* property) const { return input(property).get<bool>(); }
+  // Arguments are inputs only where they are given.
+  bool has(const char* argument) const {
+    check(matters(argument), "support is remembered by the properties that it depends on");
+    return inputs_.contains(argument);
+  }
 
   void refuse(std::string reason) { support_.refusals.push_back(std::move(reason)); }
 
   const ModelFacts* facts() const { return catalog_.models.find(text("model_name")); }
-  bool is_quantised() const { return experiment_.tuning == "gptq-lora"; }
+  bool is_quantized() const { return row_of(experiment_.tuning).quantized_weights; }
   int64_t rank_count() const {
     const int64_t gpus = integer("number_gpus");
     return gpus > 0 ? gpus : std::max<int64_t>(1, options_.cpu_ranks);
   }
-  bool shards() const {
-    const bool distributes = rank_count() > 1 || options_.distribute_one_rank;
-    return distributes && text("distributed_backend") == "FSDP";
-  }
+  bool distributes() const { return rank_count() > 1 || options_.distribute_one_rank; }
+  bool shards() const { return distributes() && text("distributed_backend") == "FSDP"; }
 
-  // The catalogue's family, so that nobody fetches what cannot be trained. That of a folder which
+  // The catalog's family, so that nobody fetches what cannot be trained. That of a folder which
   // model_map names is in its config.json.
   std::string family() const {
     const ModelFacts* model = facts();
@@ -94,28 +107,41 @@ class Judge {
     return known ? model->family : std::string();
   }
 
+  // Whose layers FSDP wraps.
+  std::string layer_family() const {
+    return family().empty() ? std::string() : layer_family_of(facts()->hf_config);
+  }
+  bool reads_images() const { return family() == "llava_next"; }
+  bool has_images() const {
+    return !has("training_data_path") && is_vision_dataset(text("dataset_id"));
+  }
+
   void refuse_model() {
     if (!trains_family(family())) {
       return refuse(unknown_family_refusal(text("model_name"), family()));
     }
-    const bool has_adapters = is_quantised() || experiment_.tuning == "lora";
-    if (has_adapters &&
-        lora_targets_of(catalog_.models, text("model_name"), is_quantised()).empty()) {
-      const std::string key = is_quantised() ? "gptq_lora_targets" : "lora_targets";
+    if (row_of(experiment_.tuning).adds_adapters && !has("target_modules") && !options_.own_model &&
+        lora_targets_of(catalog_.models, text("model_name"), is_quantized()).empty()) {
+      const std::string key = is_quantized() ? "gptq_lora_targets" : "lora_targets";
       refuse("model_name " + text("model_name") + " has no " + key +
              " in config/models.yaml; name its linears there, for example " + key +
              ": [q_proj, v_proj]");
     }
+    if (is_quantized() && reads_images()) {
+      refuse("model_name " + text("model_name") +
+             " reads images, and quantized weights of such models are not read; "
+             "finetune_lora_benchmark-v1.0.0 works");
+    }
     std::string foreign =
-        foreign_layer_class_refusal(text("model_name"), shards() ? family() : std::string(),
+        foreign_layer_class_refusal(text("model_name"), shards() ? layer_family() : std::string(),
                                     text("accelerate_config_fsdp_transformer_layer_cls_to_wrap"));
     if (!foreign.empty()) refuse(std::move(foreign));
   }
 
   void refuse_batches() {
-    const bool one_row = options_.padding == "none" || options_.padding == "packed";
-    if (experiment_.tuning == "pt" && one_row) {
-      refuse("--padding " + options_.padding +
+    const PaddingRow& padding = row_of(options_.padding);
+    if (experiment_.tuning == TuningMethod::kPrompt && padding.one_row) {
+      refuse(std::string("--padding ") + padding.name +
              ": prompt tuning puts its tokens in front of each row, which must then be "
              "one entry; --padding longest works");
     }
@@ -126,24 +152,37 @@ class Judge {
              "; a multiple of it works");
     }
     const std::string strategy = text("fsdp_sharding_strategy");
-    if (shards() && strategy.rfind("HYBRID_", 0) == 0 && ranks == integer("number_nodes") &&
-        ranks > 1) {
+    const bool hybrid = row_of(named<Strategy>(strategy)).mesh == MeshKind::kHybrid;
+    if (shards() && hybrid && ranks == integer("number_nodes") && ranks > 1) {
       refuse("fsdp_sharding_strategy " + strategy +
              " shards among the ranks of a node, and with one rank on each node none "
              "has anybody to share with; FULL_SHARD, or distributed_backend DDP, works");
     }
-    if (integer("fast_moe") > 0) {
-      refuse("fast_moe " + std::to_string(integer("fast_moe")) +
-             ": this version has no expert parallelism; fast_moe 0 works");
+  }
+
+  // Rules 6 and 7 are about GPUs and about models that are known to have experts.
+  void refuse_expert_ranks() {
+    const int64_t expert_ranks = integer("fast_moe");
+    if (expert_ranks < 1) return;
+    const std::string fast_moe = "fast_moe " + std::to_string(expert_ranks);
+    const ModelFacts* model = facts();
+    if (model != nullptr && model->experts() == 0) {
+      refuse(fast_moe + ": model_name " + model->name + " has no experts; fast_moe 0 works");
+    }
+    if (rank_count() % expert_ranks != 0) {
+      refuse(fast_moe + " divides the experts among ranks, and " + std::to_string(rank_count()) +
+             " of them cannot be divided evenly into groups of " + std::to_string(expert_ranks) +
+             "; --ranks " + std::to_string(expert_ranks) + ", or fast_moe 0, works");
     }
   }
 
   void refuse_precision_and_optimizer() {
     const std::string mixed = text("accelerate_config_mixed_precision");
     const bool fp16 = experiment_.hardcoded.value("fp16", false);
-    const std::string autocast = autocast_of(mixed, flag("bf16"), fp16);
+    const Autocast autocast = autocast_of(named<Autocast>(mixed), flag("bf16"), fp16);
     for (std::string& reason :
-         optimizer_refusals(text("optim"), integer("gradient_accumulation_steps"), autocast)) {
+         optimizer_refusals(named<OptimizerKind>(text("optim")),
+                            integer("gradient_accumulation_steps"), autocast, distributes())) {
       refuse(std::move(reason));
     }
     if (mixed == "fp8" && integer("number_gpus") == 0) {
@@ -161,18 +200,64 @@ class Judge {
   }
 
   void refuse_data() {
-    if (text("dataset_id").rfind("vision-", 0) == 0) {
-      refuse("dataset_id " + text("dataset_id") +
-             ": this version trains on text; a news- dataset works");
-    }
+    refuse_forms();
+    if (has_images()) return refuse_images();
     if (flag("dataset_kwargs_skip_prepare_dataset")) {
-      refuse("dataset_kwargs_skip_prepare_dataset true: text has to be tokenised; false works");
+      refuse("dataset_kwargs_skip_prepare_dataset true: text has to be tokenized; false works");
+    }
+  }
+
+  // An entry has one form.
+  void refuse_forms() {
+    std::vector<std::string> forms;
+    if (has("pretokenized")) forms.emplace_back("pretokenized");
+    if (has("data_formatter_template")) forms.emplace_back("data_formatter_template");
+    const bool input = has("input_column_name"), output = has("output_column_name");
+    if (input || output) forms.emplace_back("input_column_name and output_column_name");
+    if (forms.size() > 1)
+      refuse(join(forms, " and ") + " each say what an entry is; one of them works");
+    if (input != output) {
+      refuse(std::string(input ? "input_column_name" : "output_column_name") +
+             " is given alone; with " + (input ? "output_column_name" : "input_column_name") +
+             " it works");
+    }
+    if (!forms.empty() && has_images()) {
+      refuse(forms.front() + ": dataset_id " + text("dataset_id") +
+             " holds images, whose conversations have a form of their own");
+    }
+  }
+
+  void refuse_images() {
+    const std::string dataset = "dataset_id " + text("dataset_id");
+    if (!family().empty() && !reads_images()) {
+      refuse(dataset + " holds images, and model_name " + text("model_name") +
+             " reads texts; granite-vision-3.2-2b, llava-v1.6-mistral-7b or a news- dataset works");
+    }
+    if (text("dataset_image_field").empty()) {
+      refuse(dataset +
+             " holds images, and dataset_image_field None names no column of them; "
+             "images works");
+    }
+    if (flag("remove_unused_columns")) {
+      refuse(dataset + " holds images, which remove_unused_columns true drops; false works");
+    }
+    if (experiment_.tuning == TuningMethod::kPrompt) {
+      refuse(dataset + ": prompt tuning trains on texts; full and lora tuning train on images");
+    }
+    if (row_of(options_.padding).one_row) {
+      refuse(std::string("--padding ") + name_of(options_.padding) +
+             ": entries with images stand one in a row; --padding longest works");
+    }
+    if (!flag("dataset_kwargs_skip_prepare_dataset")) {
+      support_.notes.emplace_back(
+          "dataset_kwargs_skip_prepare_dataset false has no effect on a dataset with images, which "
+          "is never prepared beforehand");
     }
   }
 
   void note_borrowed_targets() {
     const ModelFacts* model = facts();
-    if (!is_quantised() || model == nullptr || !model->gptq_lora_targets.empty()) return;
+    if (!is_quantized() || model == nullptr || !model->gptq_lora_targets.empty()) return;
     if (model->lora_targets.empty()) return;
     support_.notes.push_back("model_name " + text("model_name") +
                              " has no gptq_lora_targets in config/models.yaml; its lora_targets "

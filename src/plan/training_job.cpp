@@ -80,7 +80,9 @@ class Reader {
     if (found == nullptr) return false;
     const bool right = matches(*found, value);
     if (right) value = found->get<Value>();
-    if (!right) error(key, "found " + found->dump().substr(0, 60), expectation(value));
+    if (!right) {
+      error(key, "found " + found->dump().substr(0, 60), expectation(value), near(*found, value));
+    }
     return right;
   }
 
@@ -99,6 +101,10 @@ class Reader {
         {origin_, 0, path_ + key, std::move(message), std::move(expected), std::move(nearest)});
   }
 
+  template <Named Kind>
+  static bool matches(const Json& json, Kind) {
+    return json.is_string() && find_named<Kind>(json.get_ref<const std::string&>()).has_value();
+  }
   static bool matches(const Json& json, const std::string&) { return json.is_string(); }
   static bool matches(const Json& json, const std::vector<std::string>&) {
     return json.is_array() && std::all_of(json.begin(), json.end(),
@@ -114,6 +120,10 @@ class Reader {
   }
   static bool matches(const Json& json, uint64_t) { return json.is_number_unsigned(); }
 
+  template <Named Kind>
+  static std::string expectation(Kind) {
+    return "one of " + join(names_of<Kind>());
+  }
   static std::string expectation(const std::string&) { return "text"; }
   static std::string expectation(const std::vector<std::string>&) { return "a list of texts"; }
   static std::string expectation(const Json&) { return "an object"; }
@@ -121,6 +131,16 @@ class Reader {
   static std::string expectation(double) { return "a number"; }
   static std::string expectation(int64_t) { return "an integer"; }
   static std::string expectation(uint64_t) { return "an integer of at least 0"; }
+
+  template <typename Value>
+  static std::string near(const Json& json, const Value&) {
+    if constexpr (Named<Value>) {
+      if (json.is_string()) {
+        return nearest_spelling(json.get_ref<const std::string&>(), names_of<Value>());
+      }
+    }
+    return {};
+  }
 
   std::string origin_;
   const Json* at_;
@@ -143,11 +163,6 @@ std::string backend_of(const Json& inputs, const std::string& origin) {
 }
 
 }  // namespace
-
-const std::vector<std::string>& known_paddings() {
-  static const std::vector<std::string> kPaddings = {"longest", "max_length", "none", "packed"};
-  return kPaddings;
-}
 
 Json to_json(const TrainingJob& job) {
   return json_of_fields(job);

@@ -38,6 +38,7 @@ using Steps = Dimension::Steps;
 // What the experiments of ado's SFTTrainer know (2.3): None where it is the default or a name of its
 // own, of the kernels all or none, whole numbers alone, and names by their name.
 bool is_known_to_ado(const PropertySpec& spec, const Json& value) {
+  if (spec.argument) return true;  // that the property is none of ado's, its name says
   if (value.is_number_float() && spec.kind == PropertyKind::kNumber) {
     const auto number = value.get<double>();
     return number == std::floor(number);
@@ -115,6 +116,7 @@ class DomainReader {
 
   // ado 2.3 compares the variable types of the two domains before their values.
   void note_what_ado_refuses() {
+    if (accepts_.argument) return;  // ado does not know it at all
     const std::string found = inferred_type();
     const bool numbers = found == kDiscrete || found == kBinary;
     std::string expected;
@@ -131,6 +133,8 @@ class DomainReader {
         break;
       case PropertyKind::kString:
       case PropertyKind::kStringList:
+      case PropertyKind::kModuleNames:
+      case PropertyKind::kObject:
         expected = kCategorical;
         taken = found == kCategorical || found == kDiscrete;
         break;
@@ -300,6 +304,16 @@ class DomainReader {
   std::string type_;
 };
 
+// The default, where it is what was begun: "adam" is adamw_torch sooner than adamw_hf.
+std::string nearest_value(const std::string& text, const PropertySpec& property) {
+  const Json& otherwise = property.default_value;
+  if (!text.empty() && otherwise.is_string() &&
+      otherwise.get_ref<const std::string&>().starts_with(text)) {
+    return otherwise;
+  }
+  return nearest_spelling(text, property.values);
+}
+
 }  // namespace
 
 std::optional<Json> read_value(const YamlNode& found, const std::string& path,
@@ -307,11 +321,11 @@ std::optional<Json> read_value(const YamlNode& found, const std::string& path,
   std::optional<Json> value = accepts.accept(found);
   if (!value) {
     const std::string nearest = found.is_scalar() && found.value.is_string() && !diagnostics.full()
-                                    ? nearest_spelling(found.text, accepts.values)
+                                    ? nearest_value(found.text, accepts)
                                     : std::string();
     diagnostics.error(found, path, describe(found) + " is no value of " + accepts.identifier,
                       accepts.expectation(), nearest);
-  } else if (found.is_scalar() && *value != found.value) {
+  } else if (found.is_scalar() && *value != found.value && !accepts.argument) {
     diagnostics.warning(found.line, path,
                         "ado reads " + found.text + " as " +
                             (found.value.is_string() ? "text" : json_text(found.value)) +

@@ -148,8 +148,13 @@ MeasurementRequest make_request(const Entity& entity, const ExperimentReference&
   for (const PropertyValues* values : {&reference.parameterization, &entity.values}) {
     for (const auto& [property, value] : *values) {
       const PropertySpec* spec = reference.experiment->find(property);
-      if (spec != nullptr && !spec->without_effect)
-        request.inputs[property] = spec->canonical(value);
+      if (spec == nullptr || spec->without_effect) continue;
+      Json input = spec->canonical(value);
+      if (spec->argument && input == spec->default_value) {
+        request.inputs.erase(property);
+      } else {
+        request.inputs[property] = std::move(input);
+      }
     }
   }
   return request;

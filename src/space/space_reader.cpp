@@ -9,6 +9,7 @@
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/fields.h"
 #include "sftbench/space/space.h"
+#include "sftbench/variants/padding.h"
 #include "space/assignments.h"
 #include "space/domain.h"
 
@@ -20,10 +21,7 @@ constexpr int64_t kMaxEntities = std::numeric_limits<int64_t>::max() / 2;
 class SpaceReader {
  public:
   SpaceReader(const std::string& origin, const Catalog& catalog, const SpaceOptions& options)
-      : catalog_(catalog),
-        options_(options),
-        diagnostics_(origin),
-        assignments_(options.assignments) {
+      : catalog_(catalog), options_(options), diagnostics_(origin), assignments_(options) {
     space_.origin = origin;
     space_.ids = options.ids;
     models_ = options.extra_models;
@@ -77,7 +75,7 @@ class SpaceReader {
     }
     fields.mapping("metadata", Presence::kOptional);
     space_.weights = choice(fields, "weights", {"auto", "random"});
-    space_.padding = choice(fields, "padding", {"longest", "max_length", "none", "packed"});
+    space_.padding = choice(fields, "padding", names_of<Padding>());
     if (const YamlNode* actuator = fields.mapping("actuatorConfiguration", Presence::kOptional)) {
       space_.actuator_configuration = *actuator;
       add_models_of(*actuator);
@@ -370,7 +368,7 @@ class SpaceReader {
     std::vector<std::string> names;
     for (const Experiment* experiment : experiments) {
       if (const PropertySpec* spec = experiment->find(identifier)) return spec;
-      for (std::string& name : experiment->property_names()) names.push_back(std::move(name));
+      for (std::string& name : experiment->names()) names.push_back(std::move(name));
     }
     Diagnostics& where = line == 0 ? assignments_.diagnostics() : diagnostics_;
     where.error(line, path, "unknown property '" + identifier + "'",
@@ -390,8 +388,9 @@ class SpaceReader {
   // --- command line ------------------------------------------------------------------------------
   void add_assigned(const std::string& identifier) {
     const std::vector<const Experiment*> experiments = all_experiments();
-    const PropertySpec* spec = known_property(identifier, 0, "--set " + identifier, experiments);
-    note_where_missing(identifier, 0, "--set " + identifier, experiments);
+    const std::string source = assignments_.source(identifier);
+    const PropertySpec* spec = known_property(identifier, 0, source, experiments);
+    note_where_missing(identifier, 0, source, experiments);
     add_dimension(identifier, experiments, [&](const PropertySpec& accepts, bool) {
       return assignments_.dimension(identifier, accepts, spec);
     });
@@ -423,7 +422,8 @@ class SpaceReader {
     if (experiments.empty()) return;
     for (const std::string& identifier : assignments_.identifiers()) {
       if (std::find(named_.begin(), named_.end(), identifier) != named_.end()) continue;
-      const PropertySpec* spec = known_property(identifier, 0, "--set " + identifier, experiments);
+      const PropertySpec* spec =
+          known_property(identifier, 0, assignments_.source(identifier), experiments);
       if (spec == nullptr || replace_parameter(identifier, *spec)) continue;
       named_.push_back(identifier);
       add_assigned(identifier);
@@ -506,7 +506,7 @@ class SpaceReader {
   Diagnostics diagnostics_;
   Assignments assignments_;
   Space space_;
-  std::vector<std::string> models_;  // names beyond the catalogue's
+  std::vector<std::string> models_;  // names beyond the catalog's
   std::vector<std::string> named_;   // properties that have a dimension, or had an error instead
   std::string prefix_;               // "config." inside a resource
   int line_ = 0;                     // of entitySpace

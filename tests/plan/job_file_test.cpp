@@ -108,7 +108,12 @@ INSTANTIATE_TEST_SUITE_P(
                     "gradient_accumulation_steps=2", "max_steps=7", "num_train_epochs=2",
                     "stop_after_seconds=30", "accelerate_config_mixed_precision=bf16",
                     "dataset_text_field=text", "dataset_id=news-chars-512-entries-256",
-                    "model_name=llama3.2-1b", "r=8", "lora_alpha=32"),
+                    "model_name=llama3.2-1b", "r=8", "lora_alpha=32", "learning_rate=0.003",
+                    "weight_decay=0.1", "adam_beta1=0.8", "adam_beta2=0.95", "adam_epsilon=1e-6",
+                    "max_grad_norm=0", "lr_scheduler_type=linear",
+                    "lr_scheduler_kwargs={num_cycles: 2}", "warmup_ratio=0.1", "warmup_steps=9",
+                    "seed=7", "tf32=true", "response_template=None", "pretokenized=true",
+                    "data_formatter_template={{a}}\\n### {{b}}", "lora_dropout=0.25"),
     [](const auto& test) {
       const std::string text = test.param;
       return text.substr(0, text.find('='));
@@ -121,27 +126,28 @@ TEST_F(JobFileTest, TheIdsFollow) {
   });
   EXPECT_THAT(read.edited, ElementsAre("batches.per_device_batch_size", "optimizer.learning_rate"));
   EXPECT_EQ(read.job.inputs.at("batch_size"), 12);
-  EXPECT_EQ(read.job.inputs.at("job.optimizer.learning_rate"), 0.001);
+  EXPECT_EQ(read.job.inputs.at("learning_rate"), 0.001);
   const std::string ids = read.job.entity_id + " " + read.job.experiment_id;
   EXPECT_THAT(ids, HasSubstr("batch_size.12"));
   EXPECT_THAT(ids, testing::Not(HasSubstr("batch_size.6")));
-  EXPECT_THAT(ids, HasSubstr("-job.optimizer.learning_rate.0.001"));
+  EXPECT_THAT(ids, HasSubstr("-learning_rate.0.001"));
 }
 
-TEST_F(JobFileTest, WhatNoPropertySaysStandsUnderTheNameOfTheField) {
+TEST_F(JobFileTest, ArgumentsAndWhatNoPropertySaysAreInputs) {
   const std::vector<std::pair<const char*, Edit>> edits = {
-      {"job.seed", [](Json& json) { json["seed"] = 7; }},
-      {"job.optimizer.schedule", [](Json& json) { json["optimizer"]["schedule"] = "linear"; }},
-      {"job.optimizer.schedule_options",
+      {"seed", [](Json& json) { json["seed"] = 7; }},
+      {"lr_scheduler_type", [](Json& json) { json["optimizer"]["schedule"] = "linear"; }},
+      {"lr_scheduler_kwargs",
        [](Json& json) {
          json["optimizer"]["schedule_options"] = {{"a", 1}};
        }},
-      {"job.data.response_template", [](Json& json) { json["data"]["response_template"] = "x"; }},
+      {"response_template", [](Json& json) { json["data"]["response_template"] = "x"; }},
+      {"data_formatter_template",
+       [](Json& json) { json["data"]["entry_template"] = "{{a}}\n{{b}}"; }},
+      {"tokenizer_name_or_path", [](Json& json) { json["model"]["tokenizer_directory"] = "/t"; }},
+      {"tf32", [](Json& json) { json["precision"]["tf32"] = true; }},
       {"job.tuning", [](Json& json) { json["tuning"] = "lora"; }},
       {"job.runs", [](Json& json) { json["runs"] = 2; }},
-      {"job.lora.target_modules", [](Json& json) { json["lora"]["target_modules"] = {"q_proj"}; }},
-      {"job.model.tokenizer_directory",
-       [](Json& json) { json["model"]["tokenizer_directory"] = "/t"; }},
   };
   const TrainingJob job = resolved();
   for (const auto& [name, edit] : edits) {
@@ -150,6 +156,26 @@ TEST_F(JobFileTest, WhatNoPropertySaysStandsUnderTheNameOfTheField) {
     EXPECT_NE(key_of(read.job), key_of(job)) << name;
     EXPECT_THAT(read.job.experiment_id, HasSubstr(name));
   }
+}
+
+// An edited job and a space that says the same are one measurement.
+TEST_F(JobFileTest, AnEditedArgumentHasTheKeyOfTheSameProperty) {
+  for (const auto& [setting, edit] : std::vector<std::pair<const char*, Edit>>{
+           {"learning_rate=0.003", [](Json& json) { json["optimizer"]["learning_rate"] = 0.003; }},
+           {"response_template=\\n## Label:",
+            [](Json& json) { json["data"]["response_template"] = "\n## Label:"; }},
+           {"lr_scheduler_kwargs={num_cycles: 2}",
+            [](Json& json) {
+              json["optimizer"]["schedule_options"] = {{"num_cycles", 2}};
+            }},
+           {"warmup_steps=9", [](Json& json) { json["optimizer"]["warmup_steps"] = 9; }}}) {
+    const TrainingJob said = resolved({setting});
+    const JobFile read = edited(resolved(), edit);
+    EXPECT_EQ(key_of(read.job), key_of(said)) << setting;
+  }
+  const JobFile back = edited(resolved({"learning_rate=0.003"}),
+                              [](Json& json) { json["optimizer"]["learning_rate"] = 1e-5; });
+  EXPECT_EQ(key_of(back.job), key_of(resolved()));
 }
 
 TEST_F(JobFileTest, AnotherModelIsNotCalledTheOldOne) {
@@ -260,8 +286,8 @@ TEST_F(JobFileTest, AnEditedJobThatIsEditedAgainHasItsLastValues) {
   EXPECT_THAT(edited(once.job, [](Json&) {}).edited, IsEmpty());
   const JobFile twice =
       edited(once.job, [](Json& json) { json["optimizer"]["learning_rate"] = 0.01; });
-  EXPECT_EQ(twice.job.inputs.at("job.optimizer.learning_rate"), 0.01);
-  EXPECT_THAT(twice.job.experiment_id, testing::EndsWith("-job.optimizer.learning_rate.0.01"));
+  EXPECT_EQ(twice.job.inputs.at("learning_rate"), 0.01);
+  EXPECT_THAT(twice.job.experiment_id, testing::EndsWith("-learning_rate.0.01"));
 }
 
 TEST_F(JobFileTest, AConfigThatCannotBeDoneHasTheCodeThatItHasThroughASpace) {

@@ -58,11 +58,12 @@ TEST(ParameterCountTest, NamesWhatItCannotCount) {
   };
   EXPECT_THAT(
       error_of(R"({"model_type": "mamba"})"),
-      HasSubstr("config.json: model_type: unknown family 'mamba'; expected one of bloom, "));
+      HasSubstr("config.json: model_type: unknown model type \"mamba\"; expected one of bloom, "));
   EXPECT_THAT(error_of(R"({"model_type": "llama"})"),
               HasSubstr("config.json: hidden_size: missing; expected a positive integer"));
-  EXPECT_EQ(error_of(R"({"model_type": "llava_next"})"),
-            "config.json: text_config: missing; expected an object");
+  EXPECT_THAT(error_of(R"({"model_type": "llava_next", "text_config": {"model_type": "qwen2"}})"),
+              HasSubstr("config.json: text_config.model_type: found \"qwen2\"; expected one of "
+                        "granite, llama, mistral"));
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ class ResolveTest : public PlanTest {
 TEST_F(ResolveTest, DefaultsBecomeTheDocumentsTrainingParameters) {
   const TrainingJob job = resolved().job;
   EXPECT_EQ(job.experiment_id, "SFTTrainer.finetune_full_benchmark-v1.0.0");
-  EXPECT_EQ(job.tuning, "full");
+  EXPECT_EQ(job.tuning, TuningMethod::kFull);
   EXPECT_EQ(job.seed, 42U);
   EXPECT_EQ(job.batches.per_device_batch_size, 6);
   EXPECT_EQ(job.batches.gradient_accumulation_steps, 4);
@@ -47,9 +47,9 @@ TEST_F(ResolveTest, DefaultsBecomeTheDocumentsTrainingParameters) {
   EXPECT_EQ(job.batches.num_train_epochs, 1.0);
   EXPECT_EQ(job.batches.stop_after_seconds, -1.0);
   EXPECT_EQ(job.batches.auto_stop_method, "");
-  EXPECT_EQ(job.precision.torch_dtype, "bfloat16");
-  EXPECT_EQ(job.precision.autocast, "no");
-  EXPECT_EQ(job.optimizer.name, "adamw_torch");
+  EXPECT_EQ(job.precision.torch_dtype, ParameterDtype::kBfloat16);
+  EXPECT_EQ(job.precision.autocast, Autocast::kNo);
+  EXPECT_EQ(job.optimizer.kind, OptimizerKind::kAdamwTorch);
   EXPECT_EQ(job.optimizer.learning_rate, 1e-5);
   EXPECT_EQ(job.optimizer.weight_decay, 0.0);
   EXPECT_EQ(job.optimizer.betas[0], 0.9);
@@ -66,11 +66,11 @@ TEST_F(ResolveTest, DefaultsBecomeTheDocumentsTrainingParameters) {
   EXPECT_EQ(job.data.response_template, "\n### Response:");
   EXPECT_EQ(job.data.text_field, "output");
   EXPECT_EQ(job.data.model_max_length, 512);
-  EXPECT_EQ(job.data.padding, "longest");
+  EXPECT_EQ(job.data.padding, Padding::kLongest);
 }
 
 TEST_F(ResolveTest, PropertiesReachTheJob) {
-  options_.padding = "max_length";
+  options_.padding = Padding::kMaxLength;
   options_.threads = 3;
   const TrainingJob job =
       resolved({"number_gpus=1", "gpu_model=L40S", "bf16=true", "fast_kernels=[True, False, True]",
@@ -82,8 +82,8 @@ TEST_F(ResolveTest, PropertiesReachTheJob) {
   EXPECT_EQ(job.device.kind, "cuda");
   EXPECT_EQ(job.device.gpu_model, "L40S");
   EXPECT_EQ(job.device.threads, 3);
-  EXPECT_EQ(job.precision.torch_dtype, "float32");
-  EXPECT_EQ(job.precision.autocast, "bf16");
+  EXPECT_EQ(job.precision.torch_dtype, ParameterDtype::kFloat32);
+  EXPECT_EQ(job.precision.autocast, Autocast::kBf16);
   EXPECT_FALSE(job.kernels.flash_attention);
   EXPECT_TRUE(job.kernels.fused_loss);
   EXPECT_FALSE(job.kernels.fused_rms_norm);
@@ -93,13 +93,16 @@ TEST_F(ResolveTest, PropertiesReachTheJob) {
   EXPECT_EQ(job.batches.max_steps, 7);
   EXPECT_EQ(job.batches.auto_stop_method, "WARMUP_60S_STABLE_120S_OR_10_STEPS");
   EXPECT_EQ(job.data.text_field, "text");
-  EXPECT_EQ(job.data.padding, "max_length");
+  EXPECT_EQ(job.data.padding, Padding::kMaxLength);
 }
 
 TEST_F(ResolveTest, AccelerateMixedPrecisionIsAutocast) {
-  EXPECT_EQ(resolved({"accelerate_config_mixed_precision=fp16"}).job.precision.autocast, "fp16");
-  EXPECT_EQ(resolved({"accelerate_config_mixed_precision=bf16"}).job.precision.autocast, "bf16");
-  EXPECT_EQ(resolved({"accelerate_config_mixed_precision=no"}).job.precision.autocast, "no");
+  EXPECT_EQ(resolved({"accelerate_config_mixed_precision=fp16"}).job.precision.autocast,
+            Autocast::kFp16);
+  EXPECT_EQ(resolved({"accelerate_config_mixed_precision=bf16"}).job.precision.autocast,
+            Autocast::kBf16);
+  EXPECT_EQ(resolved({"accelerate_config_mixed_precision=no"}).job.precision.autocast,
+            Autocast::kNo);
 }
 
 // --- what this version cannot do -----------------------------------------------------------------
@@ -130,18 +133,49 @@ TEST_F(ResolveTest, WhatThisVersionCannotDoIsRefusedByName) {
       failure({"accelerate_config_mixed_precision=fp16", "bf16=true"}),
       "UNSUPPORTED: bf16 true contradicts accelerate_config_mixed_precision fp16; set one of them");
   EXPECT_EQ(failure({"fast_moe=1"}),
-            "UNSUPPORTED: fast_moe 1: this version has no expert parallelism; fast_moe 0 works");
-  EXPECT_EQ(failure({"dataset_id=vision-384x384-16384plus-entries-4096"}),
-            "UNSUPPORTED: dataset_id vision-384x384-16384plus-entries-4096: this version trains on "
-            "text; a news- dataset "
-            "works");
+            "UNSUPPORTED: fast_moe 1: model_name smollm2-135m has no experts; fast_moe 0 works");
+  EXPECT_THAT(
+      failure({"dataset_id=vision-384x384-16384plus-entries-4096"}),
+      HasSubstr("UNSUPPORTED: dataset_id vision-384x384-16384plus-entries-4096 holds images"));
   EXPECT_EQ(failure({"dataset_kwargs_skip_prepare_dataset=true"}),
-            "UNSUPPORTED: dataset_kwargs_skip_prepare_dataset true: text has to be tokenised; "
+            "UNSUPPORTED: dataset_kwargs_skip_prepare_dataset true: text has to be tokenized; "
             "false works");
   options_.cpu_ranks = 4;
   EXPECT_EQ(failure({"fast_moe=1"}),
             "UNSUPPORTED: batch_size 6 cannot be divided evenly by --ranks 4; a multiple of it "
-            "works; fast_moe 1: this version has no expert parallelism; fast_moe 0 works");
+            "works; fast_moe 1: model_name smollm2-135m has no experts; fast_moe 0 works");
+}
+
+TEST_F(ResolveTest, FastMoeDividesExpertsAmongRanks) {
+  const std::vector<std::string> mixture = {"model_name=granite-3.0-1b-a400m-base", "batch_size=4"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), mixture.begin(), mixture.end());
+    return more;
+  };
+  options_.weights = "random";
+  EXPECT_EQ(resolved(with({"fast_moe=1"})).job.parallel.expert_ranks, 1);
+  EXPECT_EQ(failure(with({"fast_moe=2"})),
+            "UNSUPPORTED: fast_moe 2 divides the experts among ranks, and 1 of them cannot be "
+            "divided evenly into groups of 2; --ranks 2, or fast_moe 0, works");
+  options_.cpu_ranks = 4;
+  EXPECT_EQ(resolved(with({"fast_moe=0"})).job.parallel.expert_ranks, 1);
+  EXPECT_EQ(resolved(with({"fast_moe=2"})).job.parallel.expert_ranks, 2);
+  EXPECT_EQ(resolved(with({"fast_moe=4", "distributed_backend=FSDP"})).job.parallel.expert_ranks,
+            4);
+}
+
+// What rule 7 says of the catalog's models is said of folders, too.
+TEST_F(ResolveTest, ExpertsOfAFolderAreCounted) {
+  options_.cpu_ranks = 3;
+  settings_.model_map["my-3b"]["Vanilla"] =
+      std::string(SFTBENCH_SOURCE_DIR) + "/tests/reference/models/granitemoe_plain";
+  EXPECT_EQ(failure({"model_name=my-3b", "fast_moe=3", "batch_size=3"}),
+            "UNSUPPORTED: fast_moe 3: model_name my-3b has 4 experts, which cannot be divided "
+            "evenly by it");
+  settings_.model_map["my-3b"]["Vanilla"] =
+      std::string(SFTBENCH_SOURCE_DIR) + "/tests/reference/models/llama_plain";
+  EXPECT_EQ(failure({"model_name=my-3b", "fast_moe=3", "batch_size=3"}),
+            "UNSUPPORTED: fast_moe 3: model_name my-3b has no experts; fast_moe 0 works");
 }
 
 // --- several ranks -----------------------------------------------------------------------------
@@ -149,14 +183,14 @@ TEST_F(ResolveTest, RanksShareTheBatchAndTheStrategyIsFsdps) {
   const Resolution on_gpus = resolved({"number_gpus=3", "gpu_model=L40S"});
   EXPECT_EQ(on_gpus.job.device.ranks, 3);
   EXPECT_EQ(on_gpus.job.batches.per_device_batch_size, 2);
-  EXPECT_EQ(on_gpus.job.parallel.strategy, "FULL_SHARD");
+  EXPECT_EQ(on_gpus.job.parallel.strategy, Strategy::kFullShard);
   EXPECT_EQ(on_gpus.job.parallel.layer_class, "");
-  EXPECT_EQ(on_gpus.job.parallel.state_dict_type, "FULL_STATE_DICT");
+  EXPECT_EQ(on_gpus.job.parallel.state_dict_type, StateDictType::kFull);
   EXPECT_EQ(on_gpus.job.parallel.timeout_s, 600);
   EXPECT_THAT(on_gpus.notes, IsEmpty());
 
   options_.cpu_ranks = 2;
-  options_.gradient_sync = "each";
+  options_.gradient_sync = GradientSync::kEach;
   options_.reduce_dtype = "float32";
   options_.communication_timeout_s = 5;
   const ParallelPlan plan =
@@ -164,11 +198,11 @@ TEST_F(ResolveTest, RanksShareTheBatchAndTheStrategyIsFsdps) {
                 "fsdp_use_orig_params=false",
                 "accelerate_config_fsdp_transformer_layer_cls_to_wrap=LlamaDecoderLayer"})
           .job.parallel;
-  EXPECT_EQ(plan.strategy, "SHARD_GRAD_OP");
-  EXPECT_EQ(plan.state_dict_type, "SHARDED_STATE_DICT");
+  EXPECT_EQ(plan.strategy, Strategy::kShardGradOp);
+  EXPECT_EQ(plan.state_dict_type, StateDictType::kSharded);
   EXPECT_FALSE(plan.use_orig_params);
   EXPECT_EQ(plan.layer_class, "LlamaDecoderLayer");
-  EXPECT_EQ(plan.gradient_sync, "each");
+  EXPECT_EQ(plan.gradient_sync, GradientSync::kEach);
   EXPECT_EQ(plan.reduce_dtype, "float32");
   EXPECT_EQ(plan.timeout_s, 5);
 }
@@ -176,16 +210,16 @@ TEST_F(ResolveTest, RanksShareTheBatchAndTheStrategyIsFsdps) {
 TEST_F(ResolveTest, WithoutFsdpRanksWorkAsUnderDdp) {
   options_.cpu_ranks = 2;
   const Resolution ddp = resolved({"distributed_backend=DDP", "fsdp_sharding_strategy=NO_SHARD"});
-  EXPECT_EQ(ddp.job.parallel.strategy, "DDP");
+  EXPECT_EQ(ddp.job.parallel.strategy, Strategy::kDdp);
   EXPECT_THAT(ddp.notes, ElementsAre("fsdp_sharding_strategy \"NO_SHARD\" has no effect without "
                                      "distributed_backend FSDP"));
   const Resolution none = resolved({"distributed_backend=None"});
-  EXPECT_EQ(none.job.parallel.strategy, "DDP");
+  EXPECT_EQ(none.job.parallel.strategy, Strategy::kDdp);
   EXPECT_THAT(none.notes, ElementsAre("distributed_backend None: the ranks work as under DDP"));
 }
 
 TEST_F(ResolveTest, OneRankIsToldWhatHasNoEffect) {
-  options_.gradient_sync = "each";
+  options_.gradient_sync = GradientSync::kEach;
   options_.reduce_dtype = "float32";
   EXPECT_THAT(resolved({}).notes, ElementsAre("--gradient-sync has no effect on one rank",
                                               "--reduce-dtype has no effect on one rank"));
@@ -197,10 +231,10 @@ TEST_F(ResolveTest, OneRankCanBeDistributedUnderAnyStrategy) {
   const Resolution sharded = resolved({"fsdp_sharding_strategy=HYBRID_SHARD"});
   EXPECT_TRUE(is_distributed(sharded.job));
   EXPECT_EQ(sharded.job.device.ranks, 1);
-  EXPECT_EQ(sharded.job.parallel.strategy, "HYBRID_SHARD");
+  EXPECT_EQ(sharded.job.parallel.strategy, Strategy::kHybridShard);
   EXPECT_EQ(sharded.job.parallel.reduce_dtype, "float32");
   EXPECT_THAT(sharded.notes, IsEmpty());
-  EXPECT_EQ(resolved({"distributed_backend=DDP"}).job.parallel.strategy, "DDP");
+  EXPECT_EQ(resolved({"distributed_backend=DDP"}).job.parallel.strategy, Strategy::kDdp);
 
   options_.cpu_ranks = 2;
   const Resolution several = resolved({});
@@ -216,7 +250,7 @@ TEST_F(ResolveTest, AHybridNeedsSeveralRanksOnANode) {
             "distributed_backend DDP, works");
   const Resolution hybrid = resolved({"number_gpus=6", "number_nodes=2", "gpu_model=L40S",
                                       "enable_roce=true", "fsdp_sharding_strategy=HYBRID_SHARD"});
-  EXPECT_EQ(hybrid.job.parallel.strategy, "HYBRID_SHARD");
+  EXPECT_EQ(hybrid.job.parallel.strategy, Strategy::kHybridShard);
   EXPECT_TRUE(hybrid.job.parallel.enable_roce);
 }
 
@@ -232,16 +266,16 @@ TEST_F(ResolveTest, TheLayerClassIsTheFamilysOwn) {
 
 constexpr const char* kGptq = "finetune_gtpq-lora_benchmark-v1.0.0";
 
-TEST_F(ResolveTest, GptqLoraIsLoraOverQuantisedWeightsInFloat16) {
+TEST_F(ResolveTest, GptqLoraIsLoraOverQuantizedWeightsInFloat16) {
   const Resolution result = resolve(request({"r=8", "model_name=granite-7b-base"}, kGptq),
                                     settings_, options_, Catalog::shipped());
   const TrainingJob& job = result.job;
-  EXPECT_EQ(job.tuning, "gptq-lora");
+  EXPECT_EQ(job.tuning, TuningMethod::kGptqLora);
   EXPECT_EQ(job.lora.rank, 8);
   EXPECT_EQ(job.lora.dropout, 0.05);
   EXPECT_THAT(job.lora.target_modules, ElementsAre("q_proj", "v_proj"));
-  EXPECT_EQ(job.precision.torch_dtype, "float16");
-  EXPECT_EQ(job.precision.autocast, "fp16");  // scales the loss
+  EXPECT_EQ(job.precision.torch_dtype, ParameterDtype::kFloat16);
+  EXPECT_EQ(job.precision.autocast, Autocast::kFp16);  // scales the loss
   EXPECT_TRUE(job.kernels.fused_loss && job.kernels.fused_rms_norm && job.kernels.fused_rope);
   EXPECT_EQ(job.model.hf_config["quantization_config"], Json({{"quant_method", "gptq"},
                                                               {"bits", 4},
@@ -260,7 +294,7 @@ TEST_F(ResolveTest, GptqLoraTakesTheTargetsOfLoraWhereTheDocumentsNameNone) {
                                   "v_proj"));
 }
 
-TEST_F(ResolveTest, GptqLoraLooksForQuantisedWeights) {
+TEST_F(ResolveTest, GptqLoraLooksForQuantizedWeights) {
   const auto failure_of = [this](const std::vector<std::string>& more) {
     return error_of(
         [&] { resolve(request(more, kGptq), settings_, options_, Catalog::shipped()); });
@@ -274,14 +308,14 @@ TEST_F(ResolveTest, GptqLoraLooksForQuantisedWeights) {
       "WEIGHTS: the GPTQ-Quantized weights of granite-7b-base are not at hand; name their "
       "folder under model_map in --config; or train without them: --weights random [looked at "
       "/hf-models-pvc/granite-7b-base-gtpq/ (no such folder)]");
-  settings_.model_map["my-3b"]["GPTQ-Quantized"] = model_folder("quantised");
+  settings_.model_map["my-3b"]["GPTQ-Quantized"] = model_folder("quantized");
   EXPECT_EQ(failure_of({"model_name=my-3b"}).substr(0, 51),
             "UNSUPPORTED: model_name my-3b has no gptq_lora_targ");
 }
 
 TEST_F(ResolveTest, PromptTuningWantsARowForEachEntry) {
   const auto failure_with = [this](const std::string& padding) {
-    options_.padding = padding;
+    options_.padding = named<Padding>(padding);
     return error_of([&] {
       resolve(request({}, "finetune_pt_benchmark-v1.0.0"), settings_, options_, Catalog::shipped());
     });
@@ -298,20 +332,20 @@ TEST_F(ResolveTest, StabilityIsFiveRunsOfFiveSteps) {
                               .job;
   EXPECT_EQ(job.runs, 5);
   EXPECT_EQ(job.batches.max_steps, 5);
-  EXPECT_EQ(job.tuning, "full");
+  EXPECT_EQ(job.tuning, TuningMethod::kFull);
   EXPECT_EQ(resolved().job.runs, 1);
 }
 
 // --- adapters ------------------------------------------------------------------------------------
 
-TEST_F(ResolveTest, LoraTakesItsRankFromTheEntityAndItsTargetsFromTheCatalogue) {
+TEST_F(ResolveTest, LoraTakesItsRankFromTheEntityAndItsTargetsFromTheCatalog) {
   const auto job_of = [this](const std::vector<std::string>& assignments) {
     return resolve(request(assignments, "finetune_lora_benchmark-v1.0.0"), settings_, options_,
                    Catalog::shipped())
         .job;
   };
   const TrainingJob job = job_of({});
-  EXPECT_EQ(job.tuning, "lora");
+  EXPECT_EQ(job.tuning, TuningMethod::kLora);
   EXPECT_EQ(job.lora.rank, 4);
   EXPECT_EQ(job.lora.alpha, 16.0);
   EXPECT_EQ(job.lora.dropout, 0.05);
@@ -327,7 +361,7 @@ TEST_F(ResolveTest, PromptTuningTakesWhatTheExperimentFixes) {
   const TrainingJob job =
       resolve(request({}, "finetune_pt_benchmark-v1.0.0"), settings_, options_, Catalog::shipped())
           .job;
-  EXPECT_EQ(job.tuning, "pt");
+  EXPECT_EQ(job.tuning, TuningMethod::kPrompt);
   EXPECT_EQ(job.prompt.virtual_tokens, 8);
   EXPECT_EQ(job.prompt.init, "TEXT");
   EXPECT_EQ(job.prompt.init_text, "Classify if the tweet is a complaint or not:");
@@ -346,17 +380,50 @@ TEST_F(ResolveTest, LoraOfAModelWithoutTargetsSaysWhereTheyGo) {
 
 TEST_F(ResolveTest, FamiliesThatAreNotBuiltAreRefusedBeforeAnythingIsFetched) {
   options_.weights = "auto";
-  EXPECT_THAT(failure({"model_name=granite-vision-3.2-2b"}),
-              HasSubstr("UNSUPPORTED: model_name granite-vision-3.2-2b: its family, llava_next, is "
-                        "not one that this version trains: "));
   settings_.model_map["my-3b"]["Vanilla"] = model_folder("odd", "mamba");
   EXPECT_THAT(failure({"model_name=my-3b"}),
               HasSubstr("UNSUPPORTED: model_name my-3b: its family, mamba, is not one"));
 }
 
+// --- images --------------------------------------------------------------------------------------
+
+const std::vector<std::string> kImages = {
+    "model_name=granite-vision-3.2-2b", "dataset_id=vision-384x384-16384plus-entries-4096",
+    "dataset_image_field=images", "remove_unused_columns=false",
+    "dataset_kwargs_skip_prepare_dataset=true"};
+
+std::vector<std::string> images_and(const std::vector<std::string>& more) {
+  std::vector<std::string> all = kImages;
+  for (const std::string& one : more) {
+    const std::string key = one.substr(0, one.find('=') + 1);
+    std::erase_if(all, [&](const std::string& other) { return other.rfind(key, 0) == 0; });
+    all.push_back(one);
+  }
+  return all;
+}
+
+TEST_F(ResolveTest, ImagesNeedAModelAColumnAndTheirDataset) {
+  EXPECT_THAT(
+      failure(images_and({"model_name=smollm2-135m"})),
+      HasSubstr("UNSUPPORTED: dataset_id vision-384x384-16384plus-entries-4096 holds images, "
+                "and model_name smollm2-135m reads texts; granite-vision-3.2-2b"));
+  EXPECT_THAT(failure(images_and({"dataset_image_field=None"})),
+              HasSubstr("dataset_image_field None names no column of them; images works"));
+  EXPECT_THAT(failure(images_and({"remove_unused_columns=true"})),
+              HasSubstr("holds images, which remove_unused_columns true drops; false works"));
+  settings_.data_directory = "/nowhere";
+  EXPECT_THAT(
+      failure(kImages),
+      HasSubstr("; make it: sftbench dataset vision vision-384x384-16384plus-entries-4096"));
+  settings_.data_directory.reset();
+  options_.padding = Padding::kPacked;
+  EXPECT_THAT(failure(kImages), HasSubstr("--padding packed: entries with images stand one in a "
+                                          "row; --padding longest works"));
+}
+
 // --- weights -------------------------------------------------------------------------------------
 
-TEST_F(ResolveTest, RandomWeightsTakeTheCataloguesArchitecture) {
+TEST_F(ResolveTest, RandomWeightsTakeTheCatalogsArchitecture) {
   const ModelSource model = resolved().job.model;
   EXPECT_EQ(model.hf_config["hidden_size"], 576);
   EXPECT_EQ(model.hf_config["architectures"], Json({"LlamaForCausalLM"}));
@@ -469,7 +536,7 @@ TEST_F(ResolveTest, AConfigThatBuildsNoModelFailsWithEachFinding) {
   }
 }
 
-TEST_F(ResolveTest, ModelMapGoesBeforeTheCatalogue) {
+TEST_F(ResolveTest, ModelMapGoesBeforeTheCatalog) {
   options_.weights = "auto";
   snapshot(".cache/huggingface/hub", "models--HuggingFaceTB--SmolLM2-135M", "abc");
   settings_.model_map["smollm2-135m"]["Vanilla"] = model_folder("own");
@@ -528,6 +595,13 @@ TEST_F(ResolveTest, SettingsWithoutEffectAreNoted) {
                   "num_train_epochs 2.0 has no effect since max_steps is above 0"));
 }
 
+TEST_F(ResolveTest, AttentionWithSinksHasOneForm) {
+  EXPECT_THAT(
+      resolved({"model_name=gpt-oss-20b", "flash_attn=false"}).notes,
+      ElementsAre("flash_attn false has no effect on gpt_oss: attention with sinks has one form"));
+  EXPECT_THAT(resolved({"model_name=gpt-oss-20b"}).notes, IsEmpty());
+}
+
 TEST_F(ResolveTest, SettingsOfOtherProgramsAreNoted) {
   EXPECT_THAT(
       resolved({"fms_hf_tuning_version=3.1.0"}).notes,
@@ -547,7 +621,7 @@ TEST_F(ResolveTest, APartOfAnEpochAndANumberedStrategyAreTakenByTheirMeaning) {
       resolved({"num_train_epochs=0.5", "stop_after_seconds=90.5", "fsdp_sharding_strategy=2"}).job;
   EXPECT_EQ(job.batches.num_train_epochs, 0.5);
   EXPECT_EQ(job.batches.stop_after_seconds, 90.5);
-  EXPECT_EQ(job.parallel.strategy, "SHARD_GRAD_OP");
+  EXPECT_EQ(job.parallel.strategy, Strategy::kShardGradOp);
   EXPECT_EQ(job.inputs.at("fsdp_sharding_strategy"), "SHARD_GRAD_OP");
 }
 
@@ -569,9 +643,9 @@ TEST_F(ResolveTest, InputsHaveEveryPropertySortedAndWhatTheCommandLineAdds) {
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
   options_.weights = "random";
   options_.cpu_ranks = 4;
-  options_.gradient_sync = "each";
+  options_.gradient_sync = GradientSync::kEach;
   options_.reduce_dtype = "float32";
-  options_.padding = "max_length";
+  options_.padding = Padding::kMaxLength;
   options_.distribute_one_rank = true;
   const Json more = effective_inputs(plain, options_);
   EXPECT_EQ(more["distribute_one_rank"], true);

@@ -17,21 +17,24 @@ TrainingJob unusual_job() {
   job.experiment_id = "A.e";
   job.entity_id = "x.1";
   job.inputs = {{"batch_size", 8}};
-  job.tuning = "lora";
+  job.tuning = TuningMethod::kLora;
   job.runs = 5;
   job.model = {"m", {{"model_type", "llama"}}, "/w", "/t"};
-  job.data = {"d", "/d.jsonl", "text", "\n### R:", 77, "max_length", "/cache"};
+  job.data = {
+      "d", "/d.jsonl",          true,    "{{a}}", "in", "out", "text", "pictures", "\n### R:",
+      77,  Padding::kMaxLength, "/cache"};
   job.batches = {3, 5, 7, 2.0, 9.5, "WARMUP_60S_STABLE_120S_OR_10_STEPS"};
-  job.precision = {"float32", "bf16"};
-  job.optimizer = {"sgd", 1e-3, 0.1, {0.8, 0.95}, 1e-6, 2.0, "polynomial", {{"power", 2.0}},
-                   0.5,   9};
+  job.precision = {ParameterDtype::kFloat32, Autocast::kBf16, true};
+  job.optimizer = {OptimizerKind::kSgd, 1e-3, 0.1, {0.8, 0.95}, 1e-6, 2.0, "polynomial",
+                   {{"power", 2.0}},    0.5,  9};
   job.device = {"cuda", "L40S", 4, 2, 6};
-  job.parallel = {"HYBRID_SHARD",
+  job.parallel = {Strategy::kHybridShard,
                   "LlamaDecoderLayer",
-                  "LOCAL_STATE_DICT",
+                  StateDictType::kLocal,
                   false,
-                  "each",
+                  GradientSync::kEach,
                   "float32",
+                  2,
                   true,
                   true,
                   5};
@@ -39,7 +42,7 @@ TrainingJob unusual_job() {
   job.kernels = {false, false, false, false};
   job.lora = {2, 3.5, 0.25, {"q_proj", "v_proj"}};
   job.prompt = {5, "RANDOM", "a text"};
-  job.save = {"/model", "/checkpoints", "steps", 7, 2, "/checkpoints/checkpoint-3"};
+  job.save = {"/model", "/checkpoints", SaveStrategy::kSteps, 7, 2, "/checkpoints/checkpoint-3"};
   job.sample_period_s = 0.25;
   job.trace_path = "/trace.json";
   job.seed = 18446744073709551615U;
@@ -96,19 +99,51 @@ TEST(TrainingJobTest, AllThatIsWrongIsListedWithItsKey) {
   json["lora"]["target_modules"] = {"q_proj", 3};
   json["precision"]["torch_dtype"] = nullptr;
   json["inputs"] = Json::array();
+  EXPECT_EQ(
+      error_of(json),
+      "job.json: seed: found -1; expected an integer of at least 0\n"
+      "job.json: model.name: missing\n"
+      "job.json: batches.max_steps: found \"eight\"; expected an integer\n"
+      "job.json: batches.max_step: unknown key; expected one of per_device_batch_size, "
+      "gradient_accumulation_steps, max_steps, num_train_epochs, stop_after_seconds, "
+      "auto_stop_method; did you "
+      "mean 'max_steps'?\n"
+      "job.json: precision.torch_dtype: found null; expected one of bfloat16, float16, float32\n"
+      "job.json: device: found 3; expected an object\n"
+      "job.json: kernels.fused_loss: found 1; expected true or false\n"
+      "job.json: lora.target_modules: found [\"q_proj\",3]; expected a list of texts\n"
+      "job.json: inputs: found []; expected an object");
+}
+
+TEST(TrainingJobTest, NamesThatThereAreNotAreRefusedWithTheNearest) {
+  const struct {
+    const char *section, *key, *name, *expected;
+  } cases[] = {
+      {"optimizer", "name", "adamw_torh", "; did you mean 'adamw_torch'?"},
+      {"precision", "torch_dtype", "float8",
+       "; expected one of bfloat16, float16, float32; did you mean 'float16'?"},
+      {"precision", "autocast", "int8", "; expected one of bf16, fp16, fp8, no"},
+      {"data", "padding", "longst",
+       "; expected one of longest, max_length, none, packed; did you mean 'longest'?"},
+      {"parallel", "strategy", "FULL_SHART",
+       "; expected one of DDP, FULL_SHARD, HYBRID_SHARD, HYBRID_SHARD_ZERO2, NO_SHARD, "
+       "SHARD_GRAD_OP; did you mean 'FULL_SHARD'?"},
+      {"parallel", "gradient_sync", "lst", "; expected one of each, last; did you mean 'last'?"},
+      {"save", "strategy", "step", "; expected one of epoch, no, steps; did you mean 'steps'?"},
+  };
+  for (const auto& c : cases) {
+    Json json = to_json(unusual_job());
+    json[c.section][c.key] = c.name;
+    const std::string error = error_of(json);
+    EXPECT_THAT(error, testing::StartsWith(std::string("job.json: ") + c.section + "." + c.key +
+                                           ": found \"" + c.name + "\"; expected one of "));
+    EXPECT_THAT(error, testing::EndsWith(c.expected));
+  }
+  Json json = to_json(unusual_job());
+  json["tuning"] = "lroa";
   EXPECT_EQ(error_of(json),
-            "job.json: seed: found -1; expected an integer of at least 0\n"
-            "job.json: model.name: missing\n"
-            "job.json: batches.max_steps: found \"eight\"; expected an integer\n"
-            "job.json: batches.max_step: unknown key; expected one of per_device_batch_size, "
-            "gradient_accumulation_steps, max_steps, num_train_epochs, stop_after_seconds, "
-            "auto_stop_method; did you "
-            "mean 'max_steps'?\n"
-            "job.json: precision.torch_dtype: found null; expected text\n"
-            "job.json: device: found 3; expected an object\n"
-            "job.json: kernels.fused_loss: found 1; expected true or false\n"
-            "job.json: lora.target_modules: found [\"q_proj\",3]; expected a list of texts\n"
-            "job.json: inputs: found []; expected an object");
+            "job.json: tuning: found \"lroa\"; expected one of full, gptq-lora, lora, pt; did you "
+            "mean 'lora'?");
 }
 
 TEST(TrainingJobTest, NumbersThatNoJobCanHaveAreRefused) {

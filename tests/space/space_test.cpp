@@ -61,9 +61,10 @@ TEST(SpaceTest, ShippedGpuExampleHas48EntitiesUnderTwoExperiments) {
   EXPECT_EQ(space.experiments.size(), 2U);
   const std::vector<std::string> all = ids(space);
   EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), 48U);
-  EXPECT_EQ(all[7],
-            "batch_size.64-gpu_model.NVIDIA-H100-80GB-HBM3-model_max_length.4096-model_name.granite-"
-            "3.1-2b-number_gpus.1");
+  EXPECT_EQ(
+      all[7],
+      "batch_size.64-gpu_model.NVIDIA-H100-80GB-HBM3-model_max_length.4096-model_name.granite-"
+      "3.1-2b-number_gpus.1");
 }
 
 TEST(SpaceTest, ShippedQuickstartIsOneEntityWithRandomWeights) {
@@ -242,8 +243,9 @@ TEST(DomainTest, ValuesOutsideThePropertysDomainAreErrorsEachNamed) {
   EXPECT_EQ(domain_error("number_nodes", "{domainRange: [1, 20], interval: 1}"),
             at + ".domainRange: 19 is no value of number_nodes; expected an integer from 1 to 8");
   EXPECT_EQ(domain_error("num_train_epochs", "{domainRange: [1, 3], interval: 0.5}"), "no error");
-  EXPECT_EQ(domain_error("max_steps", "{domainRange: [1, 3], interval: 0.5}"),
-            at + ".domainRange: 1.5 is no value of max_steps; expected an integer from -1 to 10000");
+  EXPECT_EQ(
+      domain_error("max_steps", "{domainRange: [1, 3], interval: 0.5}"),
+      at + ".domainRange: 1.5 is no value of max_steps; expected an integer from -1 to 10000");
   EXPECT_EQ(
       domain_error("torch_dtype", "{variableType: BINARY_VARIABLE_TYPE}"),
       at + "[0]: false is no value of torch_dtype; expected one of bfloat16, float32, float16\n" +
@@ -256,9 +258,10 @@ TEST(DomainTest, AnEmptyRangeMakesAnEmptySpace) {
       "  - {identifier: max_steps, propertyDomain: {domainRange: [5, 5], interval: 1}}\n"));
   EXPECT_EQ(space.entity_count(), 0);
   EXPECT_EQ(space.find("batch_size.1"), std::nullopt);
-  EXPECT_EQ(warnings(space),
-            "s.yaml:7: entitySpace[4].propertyDomain.domainRange: holds no value, so that the space "
-            "has no entity (as in ado); expected lower < upper");
+  EXPECT_EQ(
+      warnings(space),
+      "s.yaml:7: entitySpace[4].propertyDomain.domainRange: holds no value, so that the space "
+      "has no entity (as in ado); expected lower < upper");
 }
 
 TEST(DomainTest, WhatAdoWouldDoOtherwiseIsAWarning) {
@@ -392,19 +395,19 @@ TEST(SpaceErrorTest, ParameterizationsAreChecked) {
 TEST(SpaceErrorTest, TopLevelChoicesAreChecked) {
   EXPECT_EQ(error_of(space_text(kRequired, "[]", "weights: rnd\n")),
             "s.yaml:8: weights: found 'rnd'; expected auto or random");
-  EXPECT_EQ(
-      error_of(space_text(kRequired, "[]", "padding: longst\n")),
-      "s.yaml:8: padding: found 'longst'; expected longest or max_length or none or packed; did you mean 'longest'?");
+  EXPECT_EQ(error_of(space_text(kRequired, "[]", "padding: longst\n")),
+            "s.yaml:8: padding: found 'longst'; expected longest or max_length or none or packed; "
+            "did you mean 'longest'?");
 }
 
 TEST(SpaceTest, WhatAdoWouldRefuseIsAccepted) {
   const Space space = parse(
       "experiments: [{experimentIdentifier: finetune_full_benchmark-v1.0.0, actuatorIdentifier: "
-      "SFTTrainer, colour: red, parameterization: [{property: {identifier: "
+      "SFTTrainer, color: red, parameterization: [{property: {identifier: "
       "gradient_accumulation_steps}, value: 4}]}]\nentitySpace:\n" +
       std::string(kRequired));
   EXPECT_EQ(warnings(space),
-            "s.yaml:1: experiments[0].colour: unknown key, not used; ado would refuse this\n"
+            "s.yaml:1: experiments[0].color: unknown key, not used; ado would refuse this\n"
             "s.yaml:1: experiments[0].parameterization[0]: equals the default of "
             "'gradient_accumulation_steps'; ado "
             "would refuse this");

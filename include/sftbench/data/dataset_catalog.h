@@ -36,9 +36,9 @@ std::string making_command(const NamedDataset& dataset);
 TextGenerator named_text_generator(const NamedDataset& dataset);
 VisionGenerator named_vision_generator(const NamedDataset& dataset);
 
-// Makes the file at `path` unless it stands there with the size that this version would write.
-// `announce` gets one line before the work starts. InputError for vision
-// datasets, which are generated only when asked for. Returns true when it was generated.
+// Makes the file at `path` unless it stands there: texts with the size that this version would write,
+// images with any. `announce` gets one line before the work starts. Returns true when it was
+// generated. RunError(kUnsupported) for images without the library that writes Parquet.
 bool ensure_named_dataset(const NamedDataset& dataset, const std::filesystem::path& path,
                           const std::function<void(const std::string&)>& announce);
 

@@ -1,13 +1,16 @@
-// JSON Lines: opening a file finds where its lines begin and parses none of them; an entry is read
-// and parsed when it is asked for. Memory is 24 bytes per entry whatever the entries hold.
+// JSON Lines, or one JSON array of objects: opening a file finds where its entries begin and parses
+// none of them; an entry is read and parsed when it is asked for. Memory is 24 bytes per entry
+// whatever the entries hold.
 //
-// As Python reads it: one JSON object per line, blank lines skipped, the last of two equal keys
+// As Python reads it: one JSON object per line, blank lines skipped, an array where the file begins
+// with [ and is not called .jsonl, the last of two equal keys
 // counts, invalid UTF-8 is an error. All errors name file, line number, what was found and what was
 // expected.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +18,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/json.h"
 
 namespace sftbench {
 
@@ -26,6 +30,8 @@ class JsonlFile {
   // Reads `content` instead of a file; `origin` stands in for its path in errors. `content` must
   // outlive the object.
   JsonlFile(std::string_view content, std::string origin);
+  // The same, with content that it keeps.
+  JsonlFile(std::shared_ptr<const std::string> content, std::string origin);
 
   int64_t size() const { return static_cast<int64_t>(lines_.size()); }  // entries
   const std::string& path() const { return path_; }
@@ -38,9 +44,12 @@ class JsonlFile {
   // once.
   bool read_text(int64_t entry, std::string_view field, std::string& text, Diagnostic& error) const;
 
-  // The line as it stands in the file, without its line end.
+  // The whole entry. False and `error` where it is no JSON object.
+  bool read_object(int64_t entry, Json& object, Diagnostic& error) const;
+
+  // The entry as it stands in the file, without its line end.
   std::string line(int64_t entry) const;
-  int line_number(int64_t entry) const;  // 1-based, blank lines counted
+  int line_number(int64_t entry) const;  // of its first character; 1-based, blank lines counted
 
  private:
   struct Line {
@@ -49,9 +58,11 @@ class JsonlFile {
     int number = 0;
   };
   class Indexer;
+  class ArrayIndexer;
   void require_entries(bool file_is_empty) const;
 
   std::optional<RandomAccessFile> file_;  // none: `content_`
+  std::shared_ptr<const std::string> kept_;
   std::string_view content_;
   std::string path_;
   std::vector<Line> lines_;  // those that are not blank

@@ -1,16 +1,13 @@
 // Entries as one rectangular batch: right-padded ids and labels, and what there is to count in it.
-// Source: the collator of Hugging Face (padding "longest"), the fixed shapes of a benchmark
-// ("max_length"), and DataCollatorWithFlattening, which lays entries one behind the other ("none").
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "sftbench/data/text_dataset.h"
+#include "sftbench/variants/padding.h"
 
 namespace sftbench {
-
-enum class Padding { kLongest, kMaxLength, kNone };
 
 struct MicroBatch {
   int64_t batch = 0;               // rows; 1 without padding: all entries in one
@@ -29,10 +26,12 @@ struct MicroBatch {
   int64_t loss_tokens = 0;
 };
 
-// Labels are -100 wherever the id is `pad_id`, padding or not, as Hugging Face's collator makes
-// them, and on the first token of an entry that stands behind another: nothing predicts it.
+// Labels that an entry brings along stand as they are. Others are -100 wherever the id is `pad_id`,
+// padding or not, as Hugging Face's collator makes them, on placeholders of images as
+// fms-hf-tuning's does, and on the first token of an entry that stands behind another: nothing
+// predicts it.
 // REQUIRES: the entries are encoded.
-MicroBatch make_micro_batch(const TextDataset& dataset, const std::vector<int64_t>& entries,
+MicroBatch make_micro_batch(const EncodedEntries& dataset, const std::vector<int64_t>& entries,
                             Padding padding, int64_t pad_id);
 
 }  // namespace sftbench

@@ -42,6 +42,44 @@ class ParquetTexts {
   virtual bool read_next(std::string& text, Diagnostic& error) = 0;
 };
 
+// A row of a vision dataset: a chat, or a text as it stands, and the encoded pictures that its placeholders stand for.
+struct ChatPart {
+  bool image = false;
+  std::string text;
+};
+struct ChatMessage {
+  std::string role;
+  std::vector<ChatPart> parts;
+};
+struct ChatEntry {
+  std::vector<ChatMessage> messages;  // empty: `text`
+  std::string text;
+  std::vector<std::string> images;
+};
+
+// The rows in order, a few of them read at a time. Not safe for concurrent calls.
+class ParquetChats {
+ public:
+  virtual ~ParquetChats() = default;
+
+  virtual int64_t size() const = 0;  // entries
+  virtual const std::string& path() const = 0;
+
+  // The next entry: true, or false and what is wrong with it. InputError when the file cannot be read further.
+  // REQUIRES: called at most size() times.
+  virtual bool read_next(ChatEntry& entry, std::string& error) = 0;
+};
+
+// The rows of a Parquet file, or of a file of Arrow's own (.arrow), a few of them read at a time.
+class ParquetRows {
+ public:
+  virtual ~ParquetRows() = default;
+
+  // The next row as a JSON object on one line, without columns of a type that JSON lacks (bytes,
+  // dates). False behind the last one. InputError when the file cannot be read further.
+  virtual bool read_next(std::string& json) = 0;
+};
+
 class ParquetLibrary {
  public:
   virtual ~ParquetLibrary() = default;
@@ -56,6 +94,15 @@ class ParquetLibrary {
   // there.
   virtual std::unique_ptr<ParquetTexts> read_texts(const std::filesystem::path& path,
                                                    const std::string& column) = 0;
+
+  // A column of chats, {role, content} with content a text or parts {type, text}, or of texts; and one of pictures,
+  // {bytes, path} or bytes, one or a list of them. InputError as above, for either column.
+  virtual std::unique_ptr<ParquetChats> read_chats(const std::filesystem::path& path,
+                                                   const std::string& text_column,
+                                                   const std::string& image_column) = 0;
+
+  // InputError when the file cannot be read.
+  virtual std::unique_ptr<ParquetRows> read_rows(const std::filesystem::path& path) = 0;
 };
 
 // Where the library is looked for (companion_library.h); SFTBENCH_PARQUET names another file.

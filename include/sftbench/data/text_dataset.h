@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sftbench/base/work_count.h"
+#include "sftbench/data/entry_template.h"
 #include "sftbench/data/jsonl.h"
 #include "sftbench/data/token_cache.h"
 #include "sftbench/tokenizer/tokenizer.h"
@@ -23,27 +24,65 @@ namespace sftbench {
 inline constexpr int64_t kIgnoredLabel = -100;
 
 struct TextDatasetOptions {
+  // What an entry is, the first of these that is set:
+  //   pretokenized    lists of ids, input_ids and, unless all of it bears loss, labels of the same
+  //                   length, -100 or ids below `vocabulary`; cut to the maximum length, and nothing
+  //                   is added
+  //   entry_template  a text made of its fields (data/entry_template.h)
+  //   input_field     and output_field: the input bears no loss, a space stands between them unless
+  //                   one of them has it, EOS follows (tokenize_and_apply_input_masking of
+  //                   fms-hf-tuning)
+  //   text_field      a text
+  bool pretokenized = false;
+  std::string entry_template = {};
+  std::string input_field = {}, output_field = {};
   std::string text_field = "output";
   std::string response_template = "\n### Response:";  // empty: every token bears loss
   int64_t model_max_length = 0;                       // tokens; > 0
+  int64_t vocabulary = 0;                             // of the model; 0: not known
+
+  // Whether response_template decides what bears loss.
+  bool seeks_response() const {
+    return !pretokenized && (!entry_template.empty() || input_field.empty()) &&
+           !response_template.empty();
+  }
 };
 
-// Labels are not stored: the label of position i is input_ids[i] where i >= loss_begin, else -100.
+// Without `labels` the label of position i is input_ids[i] where i >= loss_begin, else -100.
 struct EncodedEntry {
   std::vector<int32_t> input_ids;
-  int32_t loss_begin = -1;     // == input_ids.size() when none bears loss; -1: not encoded yet
-  int32_t dataset_tokens = 0;  // of the text: at most model_max_length and the tokenizer's maximum
-  bool has_response = false;   // the template occurs (also when nothing stands behind it)
+  std::vector<int32_t> labels;  // as given; empty: see above
+  int32_t loss_begin = -1;      // == input_ids.size() when none bears loss; -1: not encoded yet
+  int32_t dataset_tokens = 0;   // of the text: at most model_max_length and the tokenizer's maximum
+  // The template occurs, also when nothing stands behind it; where none is sought: a position bears
+  // loss.
+  bool has_response = false;
 };
 
-class TextDataset {
+// Entries that are encoded: what batches are made of.
+class EncodedEntries {
+ public:
+  virtual ~EncodedEntries() = default;
+
+  virtual int64_t size() const = 0;
+  virtual int64_t model_max_length() const = 0;
+  // REQUIRES: it was asked to be encoded.
+  virtual const EncodedEntry& entry(int64_t index) const = 0;
+  // Among the encoded entries. They bear no loss: a caller says so once per run.
+  virtual int64_t entries_without_response() const = 0;
+  // An id whose positions bear no loss wherever it stands, or -1.
+  virtual int64_t ignored_id() const { return -1; }
+};
+
+class TextDataset : public EncodedEntries {
  public:
   // The file stays mapped, the tokenizer is shared with the caller's through clone(): set its
   // special tokens before. InputError when the response template has too few tokens to be searched
   // for.
   TextDataset(JsonlFile file, const Tokenizer& tokenizer, TextDatasetOptions options);
 
-  int64_t size() const { return file_.size(); }
+  int64_t size() const override { return file_.size(); }
+  int64_t model_max_length() const override { return options_.model_max_length; }
   const TextDatasetOptions& options() const { return options_; }
 
   // Encodes these entries (repeats are fine, those that are encoded already cost nothing) on
@@ -53,11 +92,8 @@ class TextDataset {
   void encode(const std::vector<int64_t>& entries, int threads, TokenCountCache* counts = nullptr,
               WorkCount* work = nullptr);
 
-  // REQUIRES: encode() was asked for it.
-  const EncodedEntry& entry(int64_t index) const;
-
-  // Among the encoded entries. They bear no loss: a caller says so once per run.
-  int64_t entries_without_response() const { return entries_without_response_; }
+  const EncodedEntry& entry(int64_t index) const override;
+  int64_t entries_without_response() const override { return entries_without_response_; }
 
  private:
   bool encoded(int64_t index) const {
@@ -65,6 +101,14 @@ class TextDataset {
   }
   EncodedEntry encode_one(const Tokenizer& tokenizer, const std::string& text,
                           int64_t& text_tokens) const;
+  // False and `error` where the entry is not what the options say.
+  bool encode_entry(const Tokenizer& tokenizer, int64_t index, EncodedEntry& entry,
+                    int64_t& text_tokens, Diagnostic& error) const;
+  bool read_ids(const Json& object, EncodedEntry& entry, int64_t& text_tokens,
+                Diagnostic& error) const;
+  bool encode_pair(const Tokenizer& tokenizer, const Json& object, EncodedEntry& entry,
+                   int64_t& text_tokens, Diagnostic& error) const;
+  void cut(std::vector<int32_t>& ids) const;
 
   JsonlFile file_;
   Tokenizer tokenizer_;
@@ -74,6 +118,7 @@ class TextDataset {
   int64_t dataset_token_limit_ = 0;
   std::vector<int32_t> suffix_ids_;  // what the post-processor puts behind the text
   std::vector<int32_t> response_ids_;
+  EntryTemplate template_;
   std::vector<EncodedEntry> entries_;
   int64_t entries_without_response_ = 0;
 };

@@ -33,7 +33,7 @@ struct LinkModel {
 
 struct MachineModel {
   double flops_per_s = 0;         // that a rank's training reaches, not its peak
-  double memory_bytes_per_s = 0;  // of its memory, for the optimiser's update
+  double memory_bytes_per_s = 0;  // of its memory, for the optimizer's update
   double memory_bytes = 0;        // that a rank has; 0: not known
   LinkModel inside;               // between ranks of one node
   LinkModel between;              // between nodes; each rank its own

@@ -15,11 +15,11 @@
 namespace sftbench {
 
 struct ResolveOptions {
-  std::string weights = "auto";          // auto: files; random: drawn from the seed
-  std::string padding = "longest";       // one of known_paddings()
-  int64_t cpu_ranks = 1;                 // processes when number_gpus is 0
-  int64_t threads = 0;                   // per rank; 0: all cores this process may use
-  std::string gradient_sync = "last";    // ParallelPlan's
+  std::string weights = "auto";  // auto: files; random: drawn from the seed
+  Padding padding = Padding::kLongest;
+  int64_t cpu_ranks = 1;  // processes when number_gpus is 0
+  int64_t threads = 0;    // per rank; 0: all cores this process may use
+  GradientSync gradient_sync = GradientSync::kLast;
   std::string reduce_dtype;              // the same
   bool distribute_one_rank = false;      // the same
   double communication_timeout_s = 600;  // the same
@@ -27,6 +27,10 @@ struct ResolveOptions {
   // kBackendSimulate refuses nothing that this version cannot train, and needs neither weights nor
   // a generated dataset.
   std::string backend = kBackendLibtorch;
+  bool own_model =
+      false;  // --model: one that the settings' model_map names, whatever the catalog says
+  std::string
+      model_path;  // the folder that it is in; empty: it is on the hub, and has its id as name
 };
 
 struct Resolution {
@@ -45,7 +49,8 @@ Resolution resolve(const MeasurementRequest& request, const ActuatorSettings& se
 
 // The inputs that a result records: request.inputs, and what the command line adds to them when it
 // differs from the default: cpu_ranks, weights, padding, gradient_sync, reduce_dtype,
-// distribute_one_rank, backend. Sorted by name.
+// distribute_one_rank, backend, model_path. Data of one's own are dataset_id, the file's name, and
+// training_data, a digest of its content, in place of training_data_path. Sorted by name.
 Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& options);
 
 // Name of a measurement's files: a digest of experiment and effective inputs in canonical order.

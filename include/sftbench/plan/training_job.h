@@ -9,6 +9,12 @@
 #include <vector>
 
 #include "sftbench/base/json.h"
+#include "sftbench/variants/optimizer.h"
+#include "sftbench/variants/padding.h"
+#include "sftbench/variants/precision.h"
+#include "sftbench/variants/save_strategy.h"
+#include "sftbench/variants/sharding_strategy.h"
+#include "sftbench/variants/tuning_method.h"
 
 namespace sftbench {
 
@@ -24,19 +30,21 @@ struct ModelSource {
   std::string tokenizer_directory;  // folder with tokenizer.json; empty: the byte-level BPE that ships
 };
 
-// How entries become rows: "longest" pads to the longest entry of a micro-batch, "max_length" to the model's
-// length; "none" lays the entries of a micro-batch one behind the other in one row; "packed" first puts entries
-// together that fill the model's length, and makes batches of those.
-const std::vector<std::string>& known_paddings();
-
 // Which text is trained on, and how it becomes batches.
 struct DataSource {
   std::string dataset_id;
-  std::string path;                 // JSONL file; exists when the job starts
+  std::string path;  // JSON or JSONL file, or Parquet for images; exists when the job starts
+  // What an entry is, the first of these that is set: token ids; a template of its fields; an input
+  // without loss in front of an output; one field's text.
+  bool pretokenized = false;   // fields input_ids and, where not all bear loss, labels
+  std::string entry_template;  // "### Input: {{input}}"; empty: none
+  std::string input_field;
+  std::string output_field;
   std::string text_field = "output";
-  std::string response_template = "\n### Response:";
+  std::string image_field;          // column of pictures; empty: the dataset is text
+  std::string response_template = "\n### Response:";  // empty: all of an entry bears loss
   int64_t model_max_length = 0;     // tokens; longer entries are truncated
-  std::string padding = "longest";  // one of known_paddings()
+  Padding padding = Padding::kLongest;
   std::string token_cache_directory;  // empty: token counts are not cached
 };
 
@@ -50,12 +58,13 @@ struct BatchPlan {
 };
 
 struct PrecisionPlan {
-  std::string torch_dtype = "bfloat16";  // dtype of the parameters: bfloat16, float32, float16
-  std::string autocast = "no";           // "no", "bf16", "fp16": dtype that GEMMs run in when it differs
+  ParameterDtype torch_dtype = ParameterDtype::kBfloat16;
+  Autocast autocast = Autocast::kNo;
+  bool tf32 = false;  // products of float32 on GPUs
 };
 
 struct OptimizerPlan {
-  std::string name = "adamw_torch";
+  OptimizerKind kind = OptimizerKind::kAdamwTorch;
   double learning_rate = 1e-5;
   double weight_decay = 0.0;
   std::array<double, 2> betas = {0.9, 0.999};
@@ -77,14 +86,14 @@ struct DevicePlan {
 
 // How the ranks of a job share its work. No effect on one rank, unless distribute_one_rank.
 struct ParallelPlan {
-  std::string strategy = "DDP";  // or FSDP's: FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, HYBRID_SHARD, HYBRID_SHARD_ZERO2
+  Strategy strategy = Strategy::kDdp;
   std::string layer_class;       // that FSDP takes as its unit; empty: the model's own
-  std::string state_dict_type = "FULL_STATE_DICT";  // form of checkpoints
+  StateDictType state_dict_type = StateDictType::kFull;
   bool use_orig_params = true;
-  // When gradients of several micro-batches are reduced: "last" adds them up first, as Trainer does; "each" reduces
-  // those of every micro-batch, so that under FSDP no rank ever holds whole gradients.
-  std::string gradient_sync = "last";
+  GradientSync gradient_sync = GradientSync::kLast;
   std::string reduce_dtype;      // that gradients are reduced in: "float32"; empty: the dtype they are computed in
+  // Neighbors that the experts of a mixture are divided among (fast_moe); 1: every rank has them as it has the others.
+  int64_t expert_ranks = 1;
   bool enable_roce = false;      // between nodes
   // One rank, too, goes through its strategy and the communication library: what they cost without other ranks.
   bool distribute_one_rank = false;
@@ -123,7 +132,7 @@ struct PromptPlan {
 struct SavePlan {
   std::string model_directory;       // gets what was trained, once, after the last step; empty: nothing is kept
   std::string checkpoint_directory;  // gets a folder checkpoint-<step> with all that a run needs to go on
-  std::string strategy = "no";       // when: "no"; "steps": every `steps` and at the end; "epoch": and at the end
+  SaveStrategy strategy = SaveStrategy::kNo;
   int64_t steps = 500;
   int64_t total_limit = 0;           // checkpoints that stay, the newest ones; 0: all
   std::string resume_from;           // checkpoint folder to go on from; empty: from the beginning
@@ -136,7 +145,7 @@ struct TrainingJob {
   Json entity = Json::object();  // the space's properties and values in its order; {}: not known
   Json inputs;                // every effective property, defaults included
   std::string backend = kBackendLibtorch;  // what trains it. In JSON it stands among the inputs
-  std::string tuning = "full";
+  TuningMethod tuning = TuningMethod::kFull;
   int64_t runs = 1;           // one after the other, each in a process of its own: launch/run_series.h
 
   ModelSource model;

@@ -41,7 +41,12 @@ template <typename Visitor>
 void fields(Visitor& visitor, DataSource& plan) {
   visitor("dataset_id", plan.dataset_id, same_as("dataset"));
   visitor("path", plan.path, kDerived);
+  visitor("pretokenized", plan.pretokenized, same_as("pretokenized"));
+  visitor("entry_template", plan.entry_template, same_as("entry template"));
+  visitor("input_field", plan.input_field, same_as("input field"));
+  visitor("output_field", plan.output_field, same_as("output field"));
   visitor("text_field", plan.text_field, same_as("text field"));
+  visitor("image_field", plan.image_field, same_as("image field"));
   visitor("response_template", plan.response_template, same_as("response template"));
   visitor("model_max_length", plan.model_max_length, same_as("model_max_length"), kCount);
   visitor("padding", plan.padding, same_as("padding"));
@@ -62,11 +67,12 @@ template <typename Visitor>
 void fields(Visitor& visitor, PrecisionPlan& plan) {
   visitor("torch_dtype", plan.torch_dtype, same_as("torch_dtype"));
   visitor("autocast", plan.autocast, same_as("mixed precision"));
+  visitor("tf32", plan.tf32, same_as("tf32"));
 }
 
 template <typename Visitor>
 void fields(Visitor& visitor, OptimizerPlan& plan) {
-  visitor("name", plan.name, same_as("optimizer"));
+  visitor("name", plan.kind, same_as("optimizer"));
   visitor("learning_rate", plan.learning_rate, same_as("learning_rate"), FieldRange{0, 1e9});
   visitor("weight_decay", plan.weight_decay, same_as("weight_decay"));
   visitor("beta1", plan.betas[0], kDerived, kFraction);
@@ -96,6 +102,7 @@ void fields(Visitor& visitor, ParallelPlan& plan) {
   visitor("use_orig_params", plan.use_orig_params, kMayDiffer);
   visitor("gradient_sync", plan.gradient_sync, kMayDiffer);
   visitor("reduce_dtype", plan.reduce_dtype, kMayDiffer);
+  visitor("expert_ranks", plan.expert_ranks, kMayDiffer, FieldRange{1, 65536});
   visitor("enable_roce", plan.enable_roce, kMayDiffer);
   visitor("distribute_one_rank", plan.distribute_one_rank, kMayDiffer);
   visitor("timeout_s", plan.timeout_s, kMayDiffer, kSeconds);

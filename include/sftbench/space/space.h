@@ -66,9 +66,17 @@ struct Space {
   std::optional<int64_t> find(const std::string& entity_id) const;
 };
 
+// A value that another option than --set gives, or a key of a file.
+struct GivenValue {
+  std::string source;  // "--learning-rate"; what errors name
+  std::string property;
+  YamlNode value;
+};
+
 struct SpaceOptions {
   std::vector<std::string>
       assignments;         // --set: "property=value"; replaces a dimension or a parameterization
+  std::vector<GivenValue> given;  // the same from elsewhere
   std::string experiment;  // --experiment: keeps this one (identifier or full id)
   std::vector<std::string> extra_models;  // names that the actuator's model_map adds
   AdoIds ids = AdoIds::k18;               // --ado-ids: the generation of ado's ids to write

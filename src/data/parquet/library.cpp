@@ -1,4 +1,6 @@
 // What libsftbench_parquet.so exports: parquet_library.h says how it is loaded.
+#include "data/parquet/chat_reader.h"
+#include "data/parquet/row_reader.h"
 #include "data/parquet/text_reader.h"
 #include "data/parquet/vision_writer.h"
 #include "sftbench/data/parquet_library.h"
@@ -15,6 +17,14 @@ class ArrowParquetLibrary : public ParquetLibrary {
   std::unique_ptr<ParquetTexts> read_texts(const std::filesystem::path& path,
                                            const std::string& column) override {
     return make_text_reader(path, column);
+  }
+  std::unique_ptr<ParquetChats> read_chats(const std::filesystem::path& path,
+                                           const std::string& text_column,
+                                           const std::string& image_column) override {
+    return make_chat_reader(path, text_column, image_column);
+  }
+  std::unique_ptr<ParquetRows> read_rows(const std::filesystem::path& path) override {
+    return make_row_reader(path);
   }
 };
 

@@ -4,19 +4,16 @@
 #include <parquet/arrow/reader.h>
 #include <parquet/file_reader.h>
 
-#include <numeric>
 #include <utility>
 #include <vector>
 
-#include "data/parquet/arrow_status.h"
-#include "sftbench/base/file.h"
-#include "sftbench/base/text.h"
+#include "data/parquet/columns.h"
 
 namespace sftbench {
 namespace {
 
 // Rows that are decoded at a time: memory is this many texts, whatever the row groups are.
-constexpr int64_t kBatchRows = 16;
+constexpr int64_t kTextRows = 16;
 
 // The member of a struct that leads to its text: {role, content}, {type, text}.
 int text_member(const arrow::DataType& type) {
@@ -53,37 +50,14 @@ void append_text(const arrow::Scalar& value, std::string& text, const std::strin
   }
 }
 
-InputError bad_column(const std::string& path, const std::string& column, std::string message,
-                      std::string expected, std::string nearest) {
-  return InputError({{.file = path,
-                      .line = 0,
-                      .key = column,
-                      .message = std::move(message),
-                      .expected = std::move(expected),
-                      .nearest = std::move(nearest)}});
-}
-
 class ArrowTextReader : public ParquetTexts {
  public:
   ArrowTextReader(const std::filesystem::path& path, std::string column)
       : path_(path.string()), column_(std::move(column)) {
-    const RandomAccessFile there(path);  // says better than Arrow why a file cannot be opened
-    parquet::ReaderProperties file_properties;
-    file_properties.enable_buffered_stream();
-    parquet::ArrowReaderProperties properties;
-    properties.set_batch_size(kBatchRows);
-    properties.set_pre_buffer(false);
-    parquet::arrow::FileReaderBuilder builder;
-    require_readable(builder.OpenFile(path_, false, file_properties), path_);
-    file_ = readable(builder.properties(properties)->Build(), path_);
-    size_ = file_->parquet_reader()->metadata()->num_rows();
-    if (size_ == 0) {
-      throw bad_column(path_, {}, "the file has no rows", "one row per entry", {});
-    }
+    file_ = open_parquet(path, kTextRows);
+    size_ = row_count(*file_, path_);
     require_text_column();
-    std::vector<int> groups(static_cast<size_t>(file_->num_row_groups()));
-    std::iota(groups.begin(), groups.end(), 0);
-    batches_ = readable(file_->GetRecordBatchReader(groups, leaves()), path_);
+    batches_ = read_columns(*file_, path_, {column_});
   }
 
   int64_t size() const override { return size_; }
@@ -110,28 +84,11 @@ class ArrowTextReader : public ParquetTexts {
 
  private:
   void require_text_column() const {
-    std::shared_ptr<arrow::Schema> schema;
-    require_readable(file_->GetSchema(&schema), path_);
-    const auto field = schema->GetFieldByName(column_);
-    if (field == nullptr) {
-      const std::vector<std::string> names = schema->field_names();
-      throw bad_column(path_, column_, "no such column; found " + join(names), {},
-                       nearest_spelling(column_, names));
-    }
+    const auto field = column_of(*file_, path_, column_);
     if (!holds_text(*field->type())) {
       throw bad_column(path_, column_, "the column is " + field->type()->ToString(),
                        "text, or chats of messages with text", {});
     }
-  }
-
-  // The columns of the file that belong to this one of the table.
-  std::vector<int> leaves() const {
-    const parquet::SchemaDescriptor& schema = *file_->parquet_reader()->metadata()->schema();
-    std::vector<int> indices;
-    for (int i = 0; i < schema.num_columns(); ++i) {
-      if (schema.GetColumnRoot(i)->name() == column_) indices.push_back(i);
-    }
-    return indices;
   }
 
   std::string path_, column_;

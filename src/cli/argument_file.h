@@ -1,0 +1,33 @@
+// --arguments FILE: training arguments under the names of other programs, as JSON or YAML. Those of
+// transformers, trl and fms-hf-tuning, accelerate's configuration, LLMForge's keys.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sftbench/space/space.h"
+
+namespace sftbench {
+
+struct ArgumentFile {
+  std::vector<GivenValue> values;          // properties
+  std::string model;                       // model_name_or_path; empty: not said
+  std::string tuning;                      // peft_method: "full", "lora", "pt"; empty: not said
+  std::string padding;                     // empty: not said
+  std::optional<int64_t> batch_of_device;  // entries of a micro-batch and rank
+  std::optional<int64_t> processes;
+  bool on_cpus = false;
+  // Files that a run leaves behind or goes on from, for `run`.
+  std::string output_directory, model_directory, save_strategy, resume_from;
+  std::optional<int64_t> save_steps, save_total_limit;
+};
+
+bool saves_files(const ArgumentFile& file);
+
+// InputError with all that is wrong: keys that have no equal here, each by its name with what works
+// instead where something does; values of another type.
+ArgumentFile read_argument_file(const std::string& path);
+
+}  // namespace sftbench

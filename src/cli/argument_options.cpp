@@ -1,0 +1,107 @@
+#include "cli/argument_options.h"
+
+#include <set>
+
+namespace sftbench {
+namespace {
+
+// Texts that stand for themselves: "1.0" is the name of a folder, "# x" no comment.
+bool is_free_text(const std::string& property) {
+  static const std::set<std::string> kTexts = {"data_formatter_template", "dataset_text_field",
+                                               "input_column_name",       "lr_scheduler_kwargs",
+                                               "output_column_name",      "prompt_tuning_init_text",
+                                               "response_template",       "target_modules",
+                                               "tokenizer_name_or_path",  "training_data_path"};
+  return kTexts.count(property) > 0;
+}
+
+}  // namespace
+
+const std::vector<ArgumentOption>& argument_options() {
+  static const std::vector<ArgumentOption> kOptions = {
+      {"--data", "training_data_path", "FILE",
+       "train on this file instead of a dataset_id: JSON, JSON Lines, Parquet or Arrow"},
+      {"--text-field", "dataset_text_field", "NAME", "field of an entry that is its text (output)"},
+      {"--template", "data_formatter_template", "TEXT",
+       "make an entry's text of its fields: '### Input: {{input}} ### Response: {{output}}'"},
+      {"--input-column", "input_column_name", "NAME",
+       "with --output-column: field in front of it, which bears no loss"},
+      {"--output-column", "output_column_name", "NAME",
+       "with --input-column: field behind it, which bears the loss"},
+      {"--pretokenized", "pretokenized", nullptr,
+       "entries hold input_ids, and labels where not all bear loss; found without this, too"},
+      {"--response-template", "response_template", "TEXT",
+       "what bears loss follows this text ('\\n### Response:'); None: all of an entry does"},
+      {"--tokenizer", "tokenizer_name_or_path", "DIR|ID", "another tokenizer than the model's"},
+      {"--learning-rate", "learning_rate", "X", "highest learning rate (1e-5)"},
+      {"--lr-scheduler-type", "lr_scheduler_type", "NAME", "its course (cosine)"},
+      {"--lr-scheduler-kwargs", "lr_scheduler_kwargs", "JSON",
+       "options of the course, as {\"min_lr_rate\": 0.1}"},
+      {"--warmup-ratio", "warmup_ratio", "X", "share of the steps in which it rises (0.03)"},
+      {"--warmup-steps", "warmup_steps", "N", "steps in which it rises"},
+      {"--weight-decay", "weight_decay", "X", "of the weights (0)"},
+      {"--adam-beta1", "adam_beta1", "X", "decay of the first moment (0.9)"},
+      {"--adam-beta2", "adam_beta2", "X", "decay of the second moment (0.999)"},
+      {"--adam-epsilon", "adam_epsilon", "X", "beside the root of the second moment (1e-8)"},
+      {"--max-grad-norm", "max_grad_norm", "X", "clip gradients to this norm; 0: never (1)"},
+      {"--training-seed", "seed", "N", "of random weights, order and dropout (42)"},
+      {"--tf32", "tf32", nullptr, "products of float32 in TF32, on GPUs"},
+      {"--lora-r", "r", "N", "rank of LoRA's adapters (4)"},
+      {"--lora-alpha", "lora_alpha", "N", "scale of what they add (16)"},
+      {"--lora-dropout", "lora_dropout", "X", "share of their inputs left out (0.05)"},
+      {"--lora-targets", "target_modules", "NAMES",
+       "linears that get them: all-linear, names with commas between, or a regular expression"},
+      {"--virtual-tokens", "num_virtual_tokens", "N", "of prompt tuning (8)"},
+      {"--prompt-init", "prompt_tuning_init", "TEXT|RANDOM", "where they begin"},
+      {"--prompt-init-text", "prompt_tuning_init_text", "TEXT", "whose embeddings they begin at"},
+  };
+  return kOptions;
+}
+
+void add_argument_options(CLI::App& command, std::vector<GivenOption>& given) {
+  for (const ArgumentOption& argument : argument_options()) {
+    CLI::Option* option = nullptr;
+    if (argument.type == nullptr) {
+      option = command.add_flag_callback(
+          argument.option,
+          [&given, &argument] {
+            given.push_back({&argument, "true"});
+          },
+          argument.help);
+    } else {
+      option = command.add_option_function<std::string>(
+          argument.option,
+          [&given, &argument](const std::string& text) {
+            given.push_back({&argument, text});
+          },
+          argument.help);
+      option->type_name(argument.type);
+    }
+    option->group("Training arguments");
+  }
+}
+
+std::vector<GivenValue> given_values(const std::vector<GivenOption>& given) {
+  std::vector<GivenValue> values;
+  for (const auto& [option, text] : given) {
+    values.push_back({option->option, option->property,
+                      is_free_text(option->property) ? text_node(text) : scalar_node(text)});
+  }
+  return values;
+}
+
+YamlNode text_node(const std::string& text) {
+  YamlNode node;
+  node.text = text;
+  node.value = text;
+  return node;
+}
+
+YamlNode scalar_node(const std::string& text) {
+  YamlNode node = text_node(text);
+  node.plain = true;
+  node.value = resolve_yaml_scalar(text);
+  return node;
+}
+
+}  // namespace sftbench

@@ -1,0 +1,287 @@
+#include "cli/own_training.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/json.h"
+#include "sftbench/base/json_text.h"
+#include "sftbench/base/text.h"
+#include "sftbench/catalog/experiment.h"
+#include "sftbench/data/entry_file.h"
+#include "sftbench/data/entry_template.h"
+#include "sftbench/data/jsonl.h"
+#include "sftbench/huggingface/cache.h"
+#include "sftbench/measure/nvml.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kUsualLength = 2048;
+
+[[noreturn]] void refuse_own(std::string key, std::string message, std::string expected = {}) {
+  throw InputError({{{}, 0, std::move(key), std::move(message), std::move(expected), {}}});
+}
+
+OwnModel own_model(const std::string& option, const std::string& given) {
+  if (given.empty()) return {};
+  std::error_code error;
+  if (fs::is_directory(given, error)) {
+    const fs::path folder = fs::canonical(given, error);
+    if (error) refuse_own(option, given + ": " + error.message(), "a folder that can be read");
+    if (!fs::exists(folder / "config.json", error)) {
+      refuse_own(option, given + " has no config.json", "a folder that save_pretrained() made");
+    }
+    return {folder.filename().string(), folder.string(), folder.string()};
+  }
+  const bool one_name = given.find('/') == std::string::npos;
+  if (!is_hub_id(given) || one_name) {
+    refuse_own(
+        option, given + " is no folder",
+        "the folder of a model, or a hub id as ORG/NAME" +
+            std::string(one_name ? "; a model of `sftbench models` goes with --set model_name"
+                                 : ""));
+  }
+  return {given, given, {}};
+}
+
+bool is_set(const Selection& selection, const std::string& property) {
+  const std::string head = property + "=";
+  return std::any_of(selection.assignments.begin(), selection.assignments.end(),
+                     [&](const std::string& text) { return text.rfind(head, 0) == 0; });
+}
+
+class Gathering {
+ public:
+  explicit Gathering(const Selection& selection) : selection_(selection) {
+    own_.values = given_values(selection.arguments);
+    own_.experiment = selection.experiment;
+  }
+
+  OwnTraining gather() {
+    if (!selection_.arguments_path.empty()) add_file();
+    add_model();
+    check_data();
+    if (selection_.space_path.empty() && (!own_.model.name.empty() || says("training_data_path"))) {
+      choose_experiment();
+      add_defaults();
+    }
+    return std::move(own_);
+  }
+
+ private:
+  const GivenValue* find(const std::string& property) const {
+    for (const GivenValue& value : own_.values) {
+      if (value.property == property) return &value;
+    }
+    return nullptr;
+  }
+  bool says(const std::string& property) const {
+    return find(property) != nullptr || is_set(selection_, property);
+  }
+  bool says_any(std::initializer_list<const char*> properties) const {
+    return std::any_of(properties.begin(), properties.end(),
+                       [this](const char* property) { return says(property); });
+  }
+
+  void add_file() {
+    own_.file = read_argument_file(selection_.arguments_path);
+    std::vector<GivenValue> values = own_.file.values;
+    for (GivenValue& value : values) {
+      if (!says(value.property)) own_.values.push_back(std::move(value));
+    }
+    const ArgumentFile& file = own_.file;
+    const int64_t processes = file.processes.value_or(1);
+    const bool ranks_on_cpus = selection_.ranks > 1 && !file.processes && !says("number_gpus");
+    const bool cpus = file.on_cpus || set_to_no_gpus() || ranks_on_cpus;
+    if (file.processes && !says("number_gpus") && !file.on_cpus) add("number_gpus", processes);
+    if (file.on_cpus && !says("number_gpus")) add("number_gpus", 0);
+    if (file.batch_of_device && !says("batch_size")) {
+      const int64_t ranks = cpus ? cpu_ranks(selection_, file) : std::max(processes, gpus_set());
+      add("batch_size", *file.batch_of_device * ranks);
+    }
+  }
+
+  // A number of --set; 0: not given, or no number.
+  int64_t gpus_set() const {
+    for (const std::string& text : selection_.assignments) {
+      if (text.rfind("number_gpus=", 0) != 0) continue;
+      const Json value = resolve_yaml_scalar(text.substr(12));
+      return value.is_number_integer() ? value.get<int64_t>() : 0;
+    }
+    return 0;
+  }
+  int64_t own_gpus() const {
+    const GivenValue* given = find("number_gpus");
+    const bool number = given != nullptr && given->value.value.is_number_integer();
+    return number ? given->value.value.get<int64_t>() : 0;
+  }
+  bool set_to_no_gpus() const { return is_set(selection_, "number_gpus") && gpus_set() == 0; }
+
+  void add(const std::string& property, int64_t value) {
+    own_.values.push_back(
+        {selection_.arguments_path, property, scalar_node(std::to_string(value))});
+  }
+
+  void add_model() {
+    const bool option = !selection_.model.empty();
+    const std::string given = option ? selection_.model : own_.file.model;
+    if (given.empty()) return;
+    const std::string source =
+        option ? "--model" : selection_.arguments_path + ": model_name_or_path";
+    if (is_set(selection_, "model_name")) {
+      if (!option) return;
+      refuse_own("--model", "gives what --set model_name gives, too", "one of them");
+    }
+    own_.model = own_model(source, given);
+    own_.values.push_back({source, "model_name", text_node(own_.model.name)});
+  }
+
+  static JsonlFile first_entry(const std::string& source, const std::string& path) {
+    try {
+      return open_entries(path, 1);
+    } catch (const RunError& error) {
+      refuse_own(source, path + ": " + error.what());
+    }
+  }
+
+  // What the first entry shows is wrong is said before anything is measured. Entries with input_ids
+  // are taken as such where nothing says what an entry is.
+  void check_data() {
+    const GivenValue* data = find("training_data_path");
+    if (data == nullptr || !data->value.is_scalar()) return;
+    const std::string source = data->source, path = data->value.text;
+    std::error_code error;
+    if (fs::is_directory(path, error)) {
+      refuse_own(source, path + " is a folder", "a JSON or JSON Lines file in it");
+    }
+    if (!fs::exists(path, error)) refuse_own(source, "no such file: " + path, "a file");
+    const JsonlFile file = first_entry(source, path);
+    Json first;
+    Diagnostic problem;
+    if (!file.read_object(0, first, problem)) throw InputError({problem});
+    const std::string place = path + ":" + std::to_string(file.line_number(0));
+    check_template(first, place);
+    for (const char* column : {"dataset_text_field", "input_column_name", "output_column_name"})
+      check_column(column, first, place);
+    if (says_any({"pretokenized", "data_formatter_template", "dataset_text_field",
+                  "input_column_name", "output_column_name"})) {
+      return;
+    }
+    if (first.contains("input_ids")) {
+      spdlog::info("{}: the entries are tokenized already", path);
+      own_.values.push_back({source, "pretokenized", scalar_node("true")});
+    } else if (selection_.space_path.empty()) {
+      check_usual_column(source, first, place);
+    }
+  }
+
+  // Who says nothing of the entries has the field of the documents' datasets.
+  static void check_usual_column(const std::string& source, const Json& first,
+                                 const std::string& place) {
+    std::string text;
+    Diagnostic problem;
+    if (text_of_field(first, "output", text, problem)) return;
+    refuse_own(source, "output: " + problem.message + " (" + place + ")",
+               "--text-field NAME, --template TEXT, or --input-column and --output-column NAME");
+  }
+
+  void check_template(const Json& first, const std::string& place) const {
+    const GivenValue* given = find("data_formatter_template");
+    if (given == nullptr || !given->value.is_scalar() || given->value.is_null()) return;
+    const EntryTemplate parsed(unescaped_text(given->value.text));
+    if (parsed.fields().empty()) {
+      refuse_own(given->source, "names no field: '" + given->value.text + "'",
+                 "a text with {{name}} where an entry's fields go");
+    }
+    std::string text;
+    Diagnostic problem;
+    if (parsed.fill(first, text, problem)) return;
+    problem.message = problem.key + ": " + problem.message + " (" + place + ")";
+    problem.key = given->source;
+    throw InputError({problem});
+  }
+
+  void check_column(const char* property, const Json& first, const std::string& place) const {
+    const GivenValue* given = find(property);
+    if (given == nullptr || !given->value.is_scalar() || says("data_formatter_template")) return;
+    std::string text;
+    Diagnostic problem;
+    if (text_of_field(first, given->value.text, text, problem)) return;
+    problem.message = given->value.text + ": " + problem.message + " (" + place + ")";
+    problem.key = given->source;
+    throw InputError({problem});
+  }
+
+  void choose_experiment() {
+    if (!own_.experiment.empty()) return;
+    const std::string& method = own_.file.tuning;
+    const bool lora = method.empty()
+                          ? says_any({"r", "lora_alpha", "lora_dropout", "target_modules"})
+                          : method == "lora";
+    const bool prompt =
+        method.empty()
+            ? says_any({"num_virtual_tokens", "prompt_tuning_init", "prompt_tuning_init_text"})
+            : method == "pt";
+    own_.experiment = lora     ? "finetune_lora_benchmark-v1.0.0"
+                      : prompt ? "finetune_pt_benchmark-v1.0.0"
+                               : "finetune_full_benchmark-v1.0.0";
+    spdlog::info("no --experiment: {}", own_.experiment);
+  }
+
+  void add_default(const std::string& property, const std::string& value) {
+    spdlog::info("no {}: {}", property, value);
+    own_.values.push_back({"the default of " + property, property, text_or_number(value)});
+  }
+  static YamlNode text_or_number(const std::string& value) { return scalar_node(value); }
+
+  void add_defaults() {
+    if (!says("number_gpus")) add_devices();
+    if (!says("batch_size")) {
+      const int64_t gpus = std::max(gpus_set(), own_gpus());
+      add_default(
+          "batch_size",
+          std::to_string(gpus > 0 ? gpus : std::max<int64_t>(1, cpu_ranks(selection_, own_.file))));
+    }
+    if (!says("model_max_length")) add_default("model_max_length", std::to_string(length()));
+  }
+
+  void add_devices() {
+    const std::unique_ptr<Nvml> nvml = Nvml::load();
+    const bool gpu = nvml != nullptr && !nvml->gpus().empty();
+    add_default("number_gpus", gpu ? "1" : "0");
+    if (gpu && !says("gpu_model")) add_default("gpu_model", nvml->gpus().front().name);
+  }
+
+  // What the model's positions leave of the usual length.
+  int64_t length() const {
+    if (own_.model.folder.empty()) return kUsualLength;
+    const Json config = read_json_file((fs::path(own_.model.folder) / "config.json").string());
+    for (const char* key : {"max_position_embeddings", "n_positions", "seq_length"}) {
+      const auto found = config.find(key);
+      if (found == config.end() || !found->is_number_integer()) continue;
+      return std::clamp<int64_t>(found->get<int64_t>(), 1, kUsualLength);
+    }
+    return kUsualLength;
+  }
+
+  const Selection& selection_;
+  OwnTraining own_;
+};
+
+}  // namespace
+
+OwnTraining own_training(const Selection& selection) {
+  return Gathering(selection).gather();
+}
+
+int64_t cpu_ranks(const Selection& selection, const ArgumentFile& file) {
+  if (selection.ranks != 1 || !file.on_cpus) return selection.ranks;
+  return file.processes.value_or(1);
+}
+
+}  // namespace sftbench

@@ -1,0 +1,34 @@
+// What --model, --arguments and the training arguments' options say beside a space.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/argument_file.h"
+#include "cli/selection.h"
+#include "sftbench/space/space.h"
+
+namespace sftbench {
+
+struct OwnModel {
+  std::string name;    // in results: a folder's name, or a hub id; empty: none
+  std::string place;   // that find_model() looks at
+  std::string folder;  // whole path; empty: on the hub
+};
+
+struct OwnTraining {
+  OwnModel model;
+  std::string experiment;          // that is asked for, or follows from the rest
+  std::vector<GivenValue> values;  // beside --set
+  ArgumentFile file;
+};
+
+// Values of --arguments give way to those of options and of --set. Without a space and with a model or
+// data of one's own, what is required and not said has a default, which is logged. InputError.
+OwnTraining own_training(const Selection& selection);
+
+// --ranks, or what --arguments says of CPUs.
+int64_t cpu_ranks(const Selection& selection, const ArgumentFile& file);
+
+}  // namespace sftbench

@@ -1,0 +1,20 @@
+#include "sftbench/data/entry_file.h"
+
+#include <memory>
+#include <string>
+
+#include "sftbench/data/parquet_library.h"
+
+namespace sftbench {
+
+JsonlFile open_entries(const std::filesystem::path& path, int64_t most) {
+  if (path.extension() != ".parquet" && path.extension() != ".arrow") return JsonlFile(path);
+  const std::unique_ptr<ParquetLibrary> library = load_parquet_library();
+  const std::unique_ptr<ParquetRows> rows = library->read_rows(path);
+  const auto lines = std::make_shared<std::string>();
+  std::string row;
+  for (int64_t i = 0; i < most && rows->read_next(row); ++i) *lines += row + "\n";
+  return JsonlFile(lines, path.string());
+}
+
+}  // namespace sftbench

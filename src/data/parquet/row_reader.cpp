@@ -1,0 +1,195 @@
+#include "data/parquet/row_reader.h"
+
+#include <arrow/api.h>
+#include <arrow/io/api.h>
+#include <arrow/ipc/api.h>
+#include <parquet/arrow/reader.h>
+
+#include <utility>
+#include <vector>
+
+#include "data/parquet/columns.h"
+#include "sftbench/base/file.h"
+#include "sftbench/base/json_text.h"
+
+namespace sftbench {
+namespace {
+
+// Rows that are decoded at a time.
+constexpr int64_t kRowsAtATime = 256;
+
+// Whether every value of the type has a JSON of its own. What has none (bytes, dates) is left out of
+// the rows: entries are texts and ids.
+bool has_json(const arrow::DataType& type) {
+  using arrow::Type;
+  switch (type.id()) {
+    case Type::NA:
+    case Type::BOOL:
+    case Type::INT8:
+    case Type::INT16:
+    case Type::INT32:
+    case Type::INT64:
+    case Type::UINT8:
+    case Type::UINT16:
+    case Type::UINT32:
+    case Type::UINT64:
+    case Type::FLOAT:
+    case Type::DOUBLE:
+    case Type::STRING:
+    case Type::LARGE_STRING:
+      return true;
+    case Type::DICTIONARY:
+      return has_json(*static_cast<const arrow::DictionaryType&>(type).value_type());
+    case Type::LIST:
+    case Type::LARGE_LIST:
+    case Type::FIXED_SIZE_LIST:
+      return has_json(*static_cast<const arrow::BaseListType&>(type).value_type());
+    case Type::STRUCT:
+      for (const auto& member : type.fields()) {
+        if (!has_json(*member->type())) return false;
+      }
+      return true;
+    default:
+      return false;
+  }
+}
+
+Json json_of(const arrow::Array& array, int64_t row);
+
+template <typename Array>
+Json value_of(const arrow::Array& array, int64_t row) {
+  return static_cast<const Array&>(array).Value(row);
+}
+
+template <typename Array>
+Json text_of(const arrow::Array& array, int64_t row) {
+  return std::string(static_cast<const Array&>(array).GetView(row));
+}
+
+template <typename Array>
+Json list_of(const arrow::Array& array, int64_t row) {
+  const auto& lists = static_cast<const Array&>(array);
+  Json list = Json::array();
+  const int64_t begin = lists.value_offset(row), length = lists.value_length(row);
+  for (int64_t i = begin; i < begin + length; ++i) list.push_back(json_of(*lists.values(), i));
+  return list;
+}
+
+Json object_of(const arrow::Array& array, int64_t row) {
+  const auto& members = static_cast<const arrow::StructArray&>(array);
+  Json object = Json::object();
+  for (int i = 0; i < members.num_fields(); ++i)
+    object[members.type()->field(i)->name()] = json_of(*members.field(i), row);
+  return object;
+}
+
+// REQUIRES: has_json(*array.type()).
+Json json_of(const arrow::Array& array, int64_t row) {
+  using arrow::Type;
+  if (array.IsNull(row)) return nullptr;
+  switch (array.type_id()) {
+    case Type::BOOL:
+      return value_of<arrow::BooleanArray>(array, row);
+    case Type::INT8:
+      return value_of<arrow::Int8Array>(array, row);
+    case Type::INT16:
+      return value_of<arrow::Int16Array>(array, row);
+    case Type::INT32:
+      return value_of<arrow::Int32Array>(array, row);
+    case Type::INT64:
+      return value_of<arrow::Int64Array>(array, row);
+    case Type::UINT8:
+      return value_of<arrow::UInt8Array>(array, row);
+    case Type::UINT16:
+      return value_of<arrow::UInt16Array>(array, row);
+    case Type::UINT32:
+      return value_of<arrow::UInt32Array>(array, row);
+    case Type::UINT64:
+      return value_of<arrow::UInt64Array>(array, row);
+    case Type::FLOAT:
+      return value_of<arrow::FloatArray>(array, row);
+    case Type::DOUBLE:
+      return value_of<arrow::DoubleArray>(array, row);
+    case Type::STRING:
+      return text_of<arrow::StringArray>(array, row);
+    case Type::LARGE_STRING:
+      return text_of<arrow::LargeStringArray>(array, row);
+    case Type::LIST:
+      return list_of<arrow::ListArray>(array, row);
+    case Type::LARGE_LIST:
+      return list_of<arrow::LargeListArray>(array, row);
+    case Type::FIXED_SIZE_LIST:
+      return list_of<arrow::FixedSizeListArray>(array, row);
+    case Type::STRUCT:
+      return object_of(array, row);
+    case Type::DICTIONARY: {
+      const auto& coded = static_cast<const arrow::DictionaryArray&>(array);
+      return json_of(*coded.dictionary(), coded.GetValueIndex(row));
+    }
+    default:
+      return nullptr;
+  }
+}
+
+// Arrow's own files come in two forms: a file with a footer, and the stream that the package datasets
+// writes.
+std::shared_ptr<arrow::RecordBatchReader> open_arrow(const std::filesystem::path& path) {
+  const RandomAccessFile there(path);  // says better than Arrow why a file cannot be opened
+  const std::string name = path.string();
+  auto file = readable(arrow::io::MemoryMappedFile::Open(name, arrow::io::FileMode::READ), name);
+  const auto reader = arrow::ipc::RecordBatchFileReader::Open(file);
+  if (!reader.ok()) {
+    require_readable(file->Seek(0), name);
+    return readable(arrow::ipc::RecordBatchStreamReader::Open(file), name);
+  }
+  std::vector<std::shared_ptr<arrow::RecordBatch>> batches;
+  for (int i = 0; i < (*reader)->num_record_batches(); ++i)
+    batches.push_back(readable((*reader)->ReadRecordBatch(i), name));
+  return readable(arrow::RecordBatchReader::Make(batches, (*reader)->schema()), name);
+}
+
+class ArrowRowReader : public ParquetRows {
+ public:
+  explicit ArrowRowReader(const std::filesystem::path& path) : path_(path.string()) {
+    if (path.extension() == ".arrow") {
+      batches_ = open_arrow(path);
+    } else {
+      file_ = open_parquet(path, kRowsAtATime);
+      std::shared_ptr<arrow::Schema> schema;
+      require_readable(file_->GetSchema(&schema), path_);
+      batches_ = read_columns(*file_, path_, schema->field_names());
+    }
+  }
+
+  bool read_next(std::string& json) override {
+    while (!batch_ || row_ == batch_->num_rows()) {
+      batch_ = readable(batches_->Next(), path_);
+      if (batch_ == nullptr) return false;
+      row_ = 0;
+      require_readable(batch_->ValidateFull(), path_);
+    }
+    Json entry = Json::object();
+    for (int i = 0; i < batch_->num_columns(); ++i) {
+      const arrow::Array& column = *batch_->column(i);
+      if (has_json(*column.type())) entry[batch_->column_name(i)] = json_of(column, row_);
+    }
+    ++row_;
+    json = json_text(entry);
+    return true;
+  }
+
+ private:
+  std::string path_;
+  std::unique_ptr<parquet::arrow::FileReader> file_;
+  std::shared_ptr<arrow::RecordBatchReader> batches_;
+  std::shared_ptr<arrow::RecordBatch> batch_;
+  int64_t row_ = 0;  // the next one in batch_
+};
+
+}  // namespace
+
+std::unique_ptr<ParquetRows> make_row_reader(const std::filesystem::path& path) {
+  return std::make_unique<ArrowRowReader>(path);
+}
+
+}  // namespace sftbench

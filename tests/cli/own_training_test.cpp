@@ -1,0 +1,401 @@
+// --model, --data, the training arguments' options and --arguments, as a user types them: the job that
+// follows, and every refusal.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "cli/program.h"
+#include "sftbench/base/json.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+class OwnTrainingTest : public testing::Test {
+ protected:
+  OwnTrainingTest() {
+    fs::create_directory(folder_ / "my-llama");
+    for (const char* source : {"/training/llama", "/training/tokenizer"})
+      fs::copy(std::string(SFTBENCH_TEST_DATA) + source, folder_ / "my-llama");
+    write("pairs.json",
+          "[{\"input\": \"a\", \"output\": \"b\"},\n {\"input\": \"c\", \"output\": "
+          "\"d\"}]\n");
+    write("tokens.jsonl", "{\"input_ids\": [5, 6], \"labels\": [-100, 6]}\n");
+  }
+
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+  }
+
+  ProgramResult program(std::vector<std::string> words, const char* command = "run") const {
+    words.insert(words.begin(), command);
+    return run_program(words, {{"CUDA_VISIBLE_DEVICES", ""}}, folder_);
+  }
+
+  // Of --dry-run.
+  Json job(std::vector<std::string> words) const {
+    words.emplace_back("--dry-run");
+    const ProgramResult result = program(words);
+    if (result.status != 0) throw std::runtime_error(result.err);
+    return Json::parse(result.out);
+  }
+  Json own_job(std::vector<std::string> more = {}) const {
+    more.insert(more.begin(), {"--model", "my-llama", "--data", "pairs.json"});
+    return job(more);
+  }
+
+  std::string refusal(std::vector<std::string> words) const {
+    const ProgramResult result = program(words);
+    EXPECT_EQ(result.status, 2) << result.out << result.err;
+    return result.err;
+  }
+  std::string refusal_of_file(const std::string& text) const {
+    write("arguments.yaml", text);
+    return refusal({"--arguments", "arguments.yaml", "--dry-run"});
+  }
+
+  fs::path folder_ =
+      fs::canonical(fresh_folder(testing::UnitTest::GetInstance()->current_test_info()->name()));
+};
+
+TEST_F(OwnTrainingTest, AModelAndAFileAreEnough) {
+  const Json job = own_job();
+  EXPECT_EQ(job["experiment"], "finetune_full_benchmark-v1.0.0");
+  EXPECT_EQ(job["model"]["name"], "my-llama");
+  EXPECT_EQ(job["model"]["weights_directory"], (folder_ / "my-llama").string());
+  EXPECT_EQ(job["data"]["path"], (folder_ / "pairs.json").string());
+  EXPECT_EQ(job["data"]["model_max_length"], 128) << "what the model has";
+  const Json& inputs = job["inputs"];
+  EXPECT_EQ(inputs["model_name"], "my-llama");
+  EXPECT_EQ(inputs["model_path"], (folder_ / "my-llama").string());
+  EXPECT_EQ(inputs["dataset_id"], "pairs");
+  EXPECT_EQ(inputs["training_data"].get<std::string>().size(), 32u);
+  EXPECT_FALSE(inputs.contains("training_data_path"));
+  EXPECT_FALSE(inputs.contains("learning_rate"));
+}
+
+TEST_F(OwnTrainingTest, TheKeyFollowsTheDataWhereverTheyLie) {
+  const Json here = own_job();
+  fs::create_directory(folder_ / "elsewhere");
+  fs::copy(folder_ / "pairs.json", folder_ / "elsewhere");
+  EXPECT_EQ(job({"--model", "my-llama", "--data", "elsewhere/pairs.json"})["inputs"],
+            here["inputs"]);
+  write("pairs.json", "[{\"output\": \"other\"}]");
+  EXPECT_NE(own_job()["inputs"]["training_data"], here["inputs"]["training_data"]);
+}
+
+TEST_F(OwnTrainingTest, EveryOptionReachesTheJob) {
+  const Json job = own_job({"--template",
+                            "### {{input}}\\n{{output}}",
+                            "--response-template",
+                            "\\n",
+                            "--learning-rate",
+                            "2e-5",
+                            "--lr-scheduler-type",
+                            "cosine_with_min_lr",
+                            "--lr-scheduler-kwargs",
+                            R"({"min_lr_rate": 0.1})",
+                            "--warmup-ratio",
+                            "0.1",
+                            "--warmup-steps",
+                            "3",
+                            "--weight-decay",
+                            "0.1",
+                            "--adam-beta1",
+                            "0.8",
+                            "--adam-beta2",
+                            "0.95",
+                            "--adam-epsilon",
+                            "1e-6",
+                            "--max-grad-norm",
+                            "0.25",
+                            "--training-seed",
+                            "7",
+                            "--tf32",
+                            "--lora-r",
+                            "8",
+                            "--lora-alpha",
+                            "64",
+                            "--lora-dropout",
+                            "0.25",
+                            "--lora-targets",
+                            "q_proj, up_proj"});
+  EXPECT_EQ(job["experiment"], "finetune_lora_benchmark-v1.0.0") << "as LoRA's options ask";
+  EXPECT_EQ(job["data"]["entry_template"], "### {{input}}\n{{output}}");
+  EXPECT_EQ(job["data"]["response_template"], "\n");
+  const Json& optimizer = job["optimizer"];
+  EXPECT_EQ(optimizer["learning_rate"], 2e-5);
+  EXPECT_EQ(optimizer["schedule"], "cosine_with_min_lr");
+  EXPECT_EQ(optimizer["schedule_options"], Json({{"min_lr_rate", 0.1}}));
+  EXPECT_EQ(optimizer["warmup_ratio"], 0.1);
+  EXPECT_EQ(optimizer["warmup_steps"], 3);
+  EXPECT_EQ(optimizer["weight_decay"], 0.1);
+  EXPECT_EQ(optimizer["beta1"], 0.8);
+  EXPECT_EQ(optimizer["beta2"], 0.95);
+  EXPECT_EQ(optimizer["epsilon"], 1e-6);
+  EXPECT_EQ(optimizer["max_grad_norm"], 0.25);
+  EXPECT_EQ(job["seed"], 7);
+  EXPECT_EQ(job["precision"]["tf32"], true);
+  EXPECT_EQ(job["lora"]["rank"], 8);
+  EXPECT_EQ(job["lora"]["alpha"], 64.0);
+  EXPECT_EQ(job["lora"]["dropout"], 0.25);
+  EXPECT_EQ(job["lora"]["target_modules"], Json({"q_proj", "up_proj"}));
+}
+
+TEST_F(OwnTrainingTest, PromptTuningAndColumnsAndTokensReachTheJob) {
+  const Json prompt =
+      own_job({"--virtual-tokens", "5", "--prompt-init", "TEXT", "--prompt-init-text",
+               "Say it:", "--input-column", "input", "--output-column", "output"});
+  EXPECT_EQ(prompt["experiment"], "finetune_pt_benchmark-v1.0.0");
+  EXPECT_EQ(prompt["prompt"]["virtual_tokens"], 5);
+  EXPECT_EQ(prompt["prompt"]["init_text"], "Say it:");
+  EXPECT_EQ(prompt["data"]["input_field"], "input");
+  EXPECT_EQ(prompt["data"]["output_field"], "output");
+  const Json tokens = job({"--model", "my-llama", "--data", "tokens.jsonl"});
+  EXPECT_EQ(tokens["data"]["pretokenized"], true) << "found without --pretokenized";
+  EXPECT_EQ(tokens["inputs"]["pretokenized"], true);
+}
+
+TEST_F(OwnTrainingTest, TargetsAreThoseOfPeftOrWhatARegularExpressionMatches) {
+  EXPECT_EQ(own_job({"--lora-r", "2"})["lora"]["target_modules"], Json({"q_proj", "v_proj"}));
+  EXPECT_EQ(own_job({"--lora-targets",
+                     R"(.*layers\.[01]\.self_attn\.(q|o)_proj)"})["lora"]["target_modules"],
+            Json({"model.layers.0.self_attn.q_proj", "model.layers.0.self_attn.o_proj",
+                  "model.layers.1.self_attn.q_proj", "model.layers.1.self_attn.o_proj"}));
+  EXPECT_EQ(own_job({"--lora-targets", "all-linear"})["lora"]["target_modules"],
+            Json({"all-linear"}));
+}
+
+TEST_F(OwnTrainingTest, AnArgumentAtItsUsualValueChangesNoInput) {
+  EXPECT_EQ(own_job({"--learning-rate", "1e-5", "--training-seed", "42", "--max-grad-norm",
+                     "1"})["inputs"],
+            own_job()["inputs"]);
+}
+
+TEST_F(OwnTrainingTest, FilesHaveTheNamesOfOtherPrograms) {
+  write("arguments.json", R"({"model_name_or_path": "my-llama", "training_data_path": "pairs.json",
+    "data_formatter_template": "{{input}}\n### Response: {{output}}",
+    "response_template": "\n### Response:", "num_train_epochs": 2.0,
+    "per_device_train_batch_size": 3, "gradient_accumulation_steps": 1, "learning_rate": 3e-4,
+    "peft_method": "lora", "r": 16, "lora_alpha": 32, "target_modules": ["all-linear"],
+    "lora_dropout": 0.0, "save_strategy": "no", "output_dir": "out", "include_tokens_per_second": true,
+    "packing": false, "torch_dtype": "float32"})");
+  const Json fms = job({"--arguments", "arguments.json", "--ranks", "2"});
+  EXPECT_EQ(fms["experiment"], "finetune_lora_benchmark-v1.0.0");
+  EXPECT_EQ(fms["batches"]["per_device_batch_size"], 3);
+  EXPECT_EQ(fms["inputs"]["batch_size"], 6);
+  EXPECT_EQ(fms["batches"]["num_train_epochs"], 2.0);
+  EXPECT_EQ(fms["optimizer"]["learning_rate"], 3e-4);
+  EXPECT_EQ(fms["lora"]["dropout"], 0.0);
+  EXPECT_EQ(fms["precision"]["torch_dtype"], "float32");
+  EXPECT_EQ(fms["data"]["entry_template"], "{{input}}\n### Response: {{output}}");
+  const Json over = job({"--arguments", "arguments.json", "--learning-rate", "1", "--set", "r=2"});
+  EXPECT_EQ(over["optimizer"]["learning_rate"], 1.0) << "options come first";
+  EXPECT_EQ(over["lora"]["rank"], 2);
+
+  write(
+      "llmforge.yaml",
+      "model_id: my-llama\ntrain_path: pairs.json\ncontext_length: 64\nnum_devices: 1\n"
+      "num_epochs: 1\ntrain_batch_size_per_device: 2\nlearning_rate: 1e-4\n"
+      "lora_config: {r: 8, lora_alpha: 16, lora_dropout: 0.05, bias: none, task_type: CAUSAL_LM,\n"
+      "  target_modules: [q_proj, v_proj], modules_to_save: []}\npadding: longest\n");
+  const Json llmforge = job({"--arguments", "llmforge.yaml", "--set", "number_gpus=0"});
+  EXPECT_EQ(llmforge["data"]["model_max_length"], 64);
+  EXPECT_EQ(llmforge["lora"]["rank"], 8);
+  EXPECT_EQ(llmforge["lora"]["target_modules"], Json({"q_proj", "v_proj"}));
+
+  write("accelerate.yaml",
+        "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\ndowncast_bf16: 'no'\n"
+        "fsdp_config:\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+        "  fsdp_sharding_strategy: SHARD_GRAD_OP\n  fsdp_state_dict_type: SHARDED_STATE_DICT\n"
+        "  fsdp_sync_module_states: true\n  fsdp_use_orig_params: true\n"
+        "machine_rank: 0\nmain_training_function: main\nmixed_precision: bf16\nnum_machines: 1\n"
+        "num_processes: 2\nuse_cpu: true\n");
+  const Json sharded = own_job({"--arguments", "accelerate.yaml", "--text-field", "output"});
+  EXPECT_EQ(sharded["device"]["ranks"], 2);
+  EXPECT_EQ(sharded["parallel"]["strategy"], "SHARD_GRAD_OP");
+  EXPECT_EQ(sharded["precision"]["autocast"], "bf16");
+}
+
+TEST_F(OwnTrainingTest, WhatAFileSaysAndHasNoEqualIsNamed) {
+  const std::string unknown = refusal_of_file(
+      "model_id: my-llama\nlearnin_rate: 1\ndeepspeed: zero.json\nbias: all\nvalid_path: x\n"
+      "peft_method: alora\nper_device_train_batch_size: 0\npacking: maybe\n");
+  EXPECT_THAT(unknown, HasSubstr("arguments.yaml:2: learnin_rate: has no equal here; did you mean "
+                                 "'learning_rate'?"));
+  EXPECT_THAT(unknown, HasSubstr("arguments.yaml:3: deepspeed: has no equal here; expected "
+                                 "distributed_backend FSDP: SHARD_GRAD_OP is ZeRO 2, FULL_SHARD is "
+                                 "ZeRO 3"));
+  EXPECT_THAT(unknown, HasSubstr("arguments.yaml:4: bias: found 'all', which has no equal here; "
+                                 "expected none"));
+  EXPECT_THAT(unknown, HasSubstr("arguments.yaml:5: valid_path: has no equal here"));
+  EXPECT_THAT(unknown, HasSubstr("arguments.yaml:6: peft_method: found 'alora'"));
+  EXPECT_THAT(unknown, HasSubstr("arguments.yaml:7: per_device_train_batch_size: found 0; expected "
+                                 "an integer of at least 1"));
+  EXPECT_THAT(unknown, HasSubstr("arguments.yaml:8: packing: found 'maybe'"));
+  EXPECT_THAT(refusal_of_file("r: 8\nlora_r: 8\n"),
+              HasSubstr("lora_r: says what arguments.yaml: r says, too; expected one of them"));
+  EXPECT_THAT(refusal_of_file("[1]"), HasSubstr("expected names of arguments and their values"));
+  EXPECT_THAT(refusal_of_file("{\"a\": "), HasSubstr("arguments.yaml:"));
+  EXPECT_THAT(refusal_of_file("model_id: my-llama\nlearning_rate: fast\n"),
+              HasSubstr("arguments.yaml: learning_rate: 'fast' is no value of learning_rate; "
+                        "expected a number from 0"));
+  EXPECT_THAT(refusal({"--arguments", "none.json"}), HasSubstr("none.json"));
+}
+
+TEST_F(OwnTrainingTest, WrongModelsAreRefused) {
+  EXPECT_THAT(refusal({"--model", "my-llama", "--set", "model_name=smollm2-135m"}),
+              HasSubstr("--model: gives what --set model_name gives, too; expected one of them"));
+  EXPECT_THAT(
+      refusal({"--model", "no-such"}),
+      HasSubstr("--model: no-such is no folder; expected the folder of a model, or a hub id "
+                "as ORG/NAME; a model of `sftbench models` goes with --set model_name"));
+  fs::create_directory(folder_ / "empty");
+  EXPECT_THAT(refusal({"--model", "empty"}),
+              HasSubstr("--model: empty has no config.json; expected a folder that "
+                        "save_pretrained() made"));
+  EXPECT_THAT(refusal({"--model", "my-llama", "--job", "x.json"}), HasSubstr("--model"));
+  const ProgramResult absent = program({"--model", "nobody/nothing", "--dry-run"});
+  EXPECT_NE(absent.status, 0);
+  EXPECT_THAT(absent.out + absent.err, HasSubstr("sftbench weights fetch nobody/nothing"));
+}
+
+TEST_F(OwnTrainingTest, WrongDataAreRefused) {
+  const auto refused = [this](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--model", "my-llama"});
+    return refusal(more);
+  };
+  EXPECT_THAT(refused({"--data", "none.json"}),
+              HasSubstr("--data: no such file: none.json; expected a file"));
+  EXPECT_THAT(refused({"--data", "my-llama"}),
+              HasSubstr("--data: my-llama is a folder; expected a JSON or JSON Lines file in it"));
+  EXPECT_THAT(refused({"--data", "pairs.json", "--template", "{{inptu}} {{output}}"}),
+              HasSubstr("--template: inptu: no such field; found input, output, which the template "
+                        "asks for (pairs.json:1); did you mean 'input'?"));
+  EXPECT_THAT(
+      refused({"--data", "pairs.json", "--template", "{input}"}),
+      HasSubstr("--template: names no field: '{input}'; expected a text with {{name}} where "
+                "an entry's fields go"));
+  EXPECT_THAT(refused({"--data", "pairs.json", "--text-field", "text"}),
+              HasSubstr("--text-field: text: no such field; found input, output (pairs.json:1)"));
+  EXPECT_THAT(
+      refused({"--data", "pairs.json", "--input-column", "inptu", "--output-column", "output"}),
+      HasSubstr("--input-column: inptu: no such field; found input, output (pairs.json:1); did you "
+                "mean 'input'?"));
+  write("mixed.jsonl", "{\"output\": 1}\n");
+  EXPECT_THAT(refused({"--data", "mixed.jsonl", "--text-field", "output"}),
+              HasSubstr("--text-field: output: the field is a number (mixed.jsonl:1); expected a "
+                        "string"));
+  write("texts.jsonl", "{\"text\": \"a\"}\n");
+  EXPECT_THAT(refused({"--data", "texts.jsonl"}),
+              HasSubstr("--data: output: no such field; found text (texts.jsonl:1); expected "
+                        "--text-field NAME, --template TEXT, or --input-column and --output-column "
+                        "NAME"));
+  write("broken.json", "[{\"output\": \"a\"}, ");
+  EXPECT_THAT(refused({"--data", "broken.json"}),
+              HasSubstr("broken.json:1: the file ends within its array"));
+  EXPECT_THAT(refused({"--data", "pairs.json", "--set", "training_data_path=pairs.json"}),
+              HasSubstr("--data: gives what --set training_data_path gives, too"));
+}
+
+TEST_F(OwnTrainingTest, FormsThatExcludeEachOtherEndUnsupported) {
+  const auto ending = [this](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--model", "my-llama", "--data", "pairs.json", "--dry-run"});
+    const ProgramResult result = program(more);
+    EXPECT_NE(result.status, 0);
+    return result.out + result.err;
+  };
+  EXPECT_THAT(
+      ending({"--template", "{{input}}", "--pretokenized"}),
+      HasSubstr("pretokenized and data_formatter_template each say what an entry is; one of "
+                "them works"));
+  EXPECT_THAT(ending({"--input-column", "input"}),
+              HasSubstr("input_column_name is given alone; with output_column_name it works"));
+  EXPECT_THAT(ending({"--lora-targets", "q_proj|"}), Not(HasSubstr("INTERNAL")));
+  EXPECT_THAT(ending({"--lora-targets", "(q_proj"}),
+              HasSubstr("target_modules '(q_proj' is no regular expression"));
+  EXPECT_THAT(ending({"--lora-targets", ".*nothing"}),
+              HasSubstr("matches no linear of the model from end to end; it has "));
+}
+
+TEST_F(OwnTrainingTest, WrongNumbersAreRefusedUnderTheOptionsName) {
+  for (const auto& [option, value] :
+       std::vector<std::pair<const char*, const char*>>{{"--learning-rate", "fast"},
+                                                        {"--learning-rate", "-1"},
+                                                        {"--learning-rate", "nan"},
+                                                        {"--adam-beta1", "1"},
+                                                        {"--warmup-ratio", "2"},
+                                                        {"--warmup-steps", "1.5"},
+                                                        {"--lora-r", "0"},
+                                                        {"--lora-alpha", "x"},
+                                                        {"--lora-dropout", "1"},
+                                                        {"--training-seed", "-1"},
+                                                        {"--virtual-tokens", "0"},
+                                                        {"--weight-decay", "-0.1"},
+                                                        {"--lr-scheduler-type", "cosin"},
+                                                        {"--lr-scheduler-kwargs", "[1]"}}) {
+    EXPECT_THAT(refusal({"--model", "my-llama", option, value}),
+                testing::AnyOf(HasSubstr(std::string(option) + ": '" + value + "' is no value of "),
+                               HasSubstr(std::string(option) + ": " + value + " is no value of ")))
+        << option << " " << value;
+  }
+  EXPECT_THAT(refusal({"--model", "my-llama", "--lora-r", "8", "--lora-r", "9"}),
+              HasSubstr("--lora-r"));
+}
+
+TEST_F(OwnTrainingTest, ASpaceHasThemAsProperties) {
+  write("space.yaml",
+        "sampleStoreIdentifier: s\n"
+        "experiments: [{experimentIdentifier: finetune_lora_benchmark-v1.0.0, actuatorIdentifier: "
+        "SFTTrainer}]\nentitySpace:\n"
+        "- {identifier: model_name, propertyDomain: {values: [smollm2-135m]}}\n"
+        "- {identifier: number_gpus, propertyDomain: {values: [0]}}\n"
+        "- {identifier: model_max_length, propertyDomain: {values: [64]}}\n"
+        "- {identifier: batch_size, propertyDomain: {values: [1]}}\n"
+        "- {identifier: learning_rate, propertyDomain: {values: [1.0e-5, 1.0e-4]}}\n"
+        "- {identifier: target_modules, propertyDomain: {values: [all-linear]}}\n");
+  const ProgramResult listed = program({"space.yaml", "--format", "json"}, "expand");
+  EXPECT_EQ(listed.status, 0) << listed.err;
+  const Json rows = Json::parse(listed.out);
+  EXPECT_EQ(rows.size(), 2u);
+  EXPECT_THAT(listed.err, Not(HasSubstr("ado")));
+}
+
+TEST_F(OwnTrainingTest, TheHelpHasThemUnderTheirOwnHeading) {
+  const std::string help = program({"--help"}).out;
+  EXPECT_THAT(help, HasSubstr("Training arguments"));
+  for (const char* option : {"--learning-rate", "--lora-targets", "--template", "--model"})
+    EXPECT_THAT(help, HasSubstr(option));
+}
+
+TEST_F(OwnTrainingTest, DatasetShowPrintsTokensAndLabels) {
+  const ProgramResult shown =
+      program({"show", "pairs.json", "--tokenizer", "my-llama", "--input-column", "input",
+               "--output-column", "output", "-n", "1", "--format", "json"},
+              "dataset");
+  ASSERT_EQ(shown.status, 0) << shown.err;
+  const Json rows = Json::parse(shown.out);
+  ASSERT_GE(rows.size(), 4u) << "<s> a b </s>";
+  EXPECT_EQ(rows.front()["label"], -100);
+  EXPECT_EQ(rows[1]["label"], -100) << "of a";
+  EXPECT_EQ(rows.back()["label"], rows.back()["id"]);
+  EXPECT_EQ(rows.back()["loss"], true);
+  EXPECT_EQ(rows[0]["loss"], false);
+
+  EXPECT_THAT(program({"show", "pairs.json", "--tokenizer", "my-llama", "--response-template",
+                       "None", "--first", "2"},
+                      "dataset")
+                  .err,
+              HasSubstr("--first: found 2; expected an entry from 0 to 1"));
+  EXPECT_THAT(program({"show", "pairs.json", "--input-column", "input"}, "dataset").err,
+              HasSubstr("--input-column: is given alone; expected --output-column with it"));
+  EXPECT_THAT(program({"show", "none.json"}, "dataset").err, HasSubstr("none.json"));
+}
+
+}  // namespace
+}  // namespace sftbench

@@ -1,0 +1,255 @@
+// Data of one's own: forms of an entry against fms-hf-tuning's handlers (tests/reference/own_data.py),
+// JSON arrays, templates, and what each refuses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <numeric>
+
+#include "sftbench/base/error.h"
+#include "sftbench/data/entry_file.h"
+#include "sftbench/data/entry_template.h"
+#include "sftbench/data/micro_batch.h"
+#include "sftbench/data/text_dataset.h"
+#include "sftbench/data/token_count.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::string kFolder = SFTBENCH_TEST_DATA "/own_data/";
+
+Tokenizer small_tokenizer() {
+  Tokenizer tokenizer = Tokenizer::from_directory(SFTBENCH_TEST_DATA "/training/tokenizer");
+  complete_special_tokens(tokenizer);
+  return tokenizer;
+}
+
+std::vector<int64_t> all_entries_of(const TextDataset& dataset) {
+  std::vector<int64_t> entries(static_cast<size_t>(dataset.size()));
+  std::iota(entries.begin(), entries.end(), 0);
+  return entries;
+}
+
+struct Form {
+  const char* name;
+  const char* file;
+  TextDatasetOptions options;
+};
+
+void PrintTo(const Form& form, std::ostream* out) {
+  *out << form.name;
+}
+
+class OwnDataForms : public testing::TestWithParam<Form> {};
+
+TEST_P(OwnDataForms, IdsAndLabelsEqualTheReferenceEntryByEntry) {
+  const Json golden = read_json_file(kFolder + "golden.json");
+  const Json& entries = golden["forms"][GetParam().name]["entries"];
+  TextDatasetOptions options = GetParam().options;
+  options.model_max_length = golden["model_max_length"];
+  TextDataset dataset(open_entries(kFolder + GetParam().file), small_tokenizer(), options);
+  ASSERT_EQ(dataset.size(), static_cast<int64_t>(entries.size()));
+  dataset.encode(all_entries_of(dataset), 2);
+  const int64_t pad = *small_tokenizer().token_id(small_tokenizer().special_tokens().pad);
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    const Json& expected = entries[static_cast<size_t>(i)];
+    const MicroBatch batch = make_micro_batch(dataset, {i}, Padding::kLongest, pad);
+    EXPECT_EQ(batch.input_ids, expected["input_ids"].get<std::vector<int64_t>>()) << "entry " << i;
+    EXPECT_EQ(batch.labels, expected["labels"].get<std::vector<int64_t>>()) << "entry " << i;
+  }
+}
+
+const std::string kTemplate = "### Input: {{input}} \n\n## Label: {{output}}";
+
+#ifdef SFTBENCH_PARQUET_BUILT
+INSTANTIATE_TEST_SUITE_P(
+    OfArrow, OwnDataForms,
+    testing::Values(
+        Form{"template",
+             "pairs.parquet",
+             {.entry_template = kTemplate, .response_template = "\n## Label:"}},
+        Form{"columns", "pairs.arrow", {.input_field = "input", .output_field = "output"}},
+        Form{"tokens", "tokens.parquet", {.pretokenized = true, .vocabulary = 384}},
+        Form{"tokens", "tokens.arrow", {.pretokenized = true, .vocabulary = 384}}),
+    [](const auto& form) {
+      std::string name = form.param.file;
+      return name.replace(name.find('.'), 1, "_");
+    });
+
+TEST(ArrowFiles, DamageIsNamed) {
+  const auto problem_of_file = [](const std::string& name, const std::string& text) {
+    const fs::path path = fs::path(testing::TempDir()) / name;
+    std::ofstream(path) << text;
+    try {
+      open_entries(path);
+      return std::string("none");
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_THAT(problem_of_file("bad.parquet", "no Parquet"), HasSubstr("bad.parquet: cannot read"));
+  EXPECT_THAT(problem_of_file("bad.arrow", "no Arrow at all"), HasSubstr("bad.arrow: cannot read"));
+  EXPECT_EQ(open_entries(kFolder + "pairs.arrow", 1).line(0).find("{\"input\""), 0u)
+      << "a column of times is left out";
+}
+#endif
+
+INSTANTIATE_TEST_SUITE_P(
+    , OwnDataForms,
+    testing::Values(
+        Form{"template",
+             "pairs.json",
+             {.entry_template = kTemplate, .response_template = "\n## Label:"}},
+        Form{"text", "texts.jsonl", {.text_field = "text", .response_template = "\n## Label:"}},
+        Form{"all", "pairs.json", {.text_field = "output", .response_template = ""}},
+        Form{"columns", "pairs.json", {.input_field = "input", .output_field = "output"}},
+        Form{"tokens", "tokens.jsonl", {.pretokenized = true, .vocabulary = 384}}),
+    [](const auto& form) { return std::string(form.param.name); });
+
+std::string problem_of(const std::string& lines, TextDatasetOptions options) {
+  options.model_max_length = 16;
+  options.response_template = "";
+  try {
+    TextDataset dataset(JsonlFile(lines, "own.jsonl"), small_tokenizer(), options);
+    dataset.encode(all_entries_of(dataset), 1);
+    return {};
+  } catch (const InputError& error) {
+    return error.what();
+  }
+}
+
+TEST(PretokenizedTest, IdsOutsideTheVocabularyAreNamed) {
+  const TextDatasetOptions options = {.pretokenized = true, .vocabulary = 384};
+  const auto problem = [&](const std::string& line) { return problem_of(line + "\n", options); };
+  EXPECT_EQ(problem(R"({"input_ids": [1, 383], "labels": [-100, 383]})"), "");
+  EXPECT_EQ(problem(R"({"input_ids": [1, 384]})"),
+            "own.jsonl:1: input_ids: position 1 is 384; expected a list of ids from 0 to 383");
+  EXPECT_EQ(
+      problem(R"({"input_ids": [1, 2], "labels": [-100, 50257]})"),
+      "own.jsonl:1: labels: position 1 is 50257; expected a list of ids from 0 to 383, or -100 "
+      "where none bears loss");
+  EXPECT_THAT(problem(R"({"input_ids": [-100]})"), HasSubstr("input_ids: position 0 is -100"));
+  EXPECT_THAT(problem(R"({"input_ids": [1.0]})"), HasSubstr("input_ids: position 0 is 1.0"));
+  EXPECT_THAT(problem(R"({"input_ids": ["1"]})"), HasSubstr("input_ids: position 0 is \"1\""));
+  EXPECT_THAT(problem(R"({"input_ids": [18446744073709551615]})"), HasSubstr("position 0 is 1844"));
+  EXPECT_THAT(problem(R"({"input_ids": "1 2"})"), HasSubstr("input_ids: the field is no list"));
+  EXPECT_THAT(problem(R"({"ids": [1]})"), HasSubstr("input_ids: no such field; found ids"));
+  EXPECT_EQ(problem(R"({"input_ids": [1, 2, 3], "labels": [1, 2]})"),
+            "own.jsonl:1: labels: has 2 labels for 3 input_ids; expected as many");
+}
+
+TEST(PretokenizedTest, EntriesAreCutAndWhatIsLeftMayBearNoLoss) {
+  TextDataset dataset(JsonlFile(R"({"input_ids": [1, 2, 3, 4], "labels": [-100, -100, -100, 4]})"
+                                "\n"
+                                R"({"input_ids": [1, 2]})"
+                                "\n"
+                                R"({"input_ids": []})"
+                                "\n",
+                                "own.jsonl"),
+                      small_tokenizer(), {.pretokenized = true, .model_max_length = 3});
+  dataset.encode({0, 1, 2}, 1);
+  EXPECT_THAT(dataset.entry(0).input_ids, ElementsAre(1, 2, 3));
+  EXPECT_THAT(dataset.entry(0).labels, ElementsAre(-100, -100, -100));
+  EXPECT_THAT(dataset.entry(1).input_ids, ElementsAre(1, 2)) << "no EOS is added";
+  EXPECT_EQ(dataset.entries_without_response(), 2) << "the cut one and the empty one";
+}
+
+TEST(TemplateTest, FieldsAreNamesBetweenTwoBraces) {
+  const auto filled = [](const std::string& text) {
+    std::string result;
+    Diagnostic problem;
+    const Json entry = {{"a", "1"}, {"b c", "{{a}}"}, {"n", 5}, {"d.e-f_g", "4"}};
+    return EntryTemplate(text).fill(entry, result, problem) ? result
+                                                            : problem.key + ": " + problem.message;
+  };
+  EXPECT_EQ(filled("x{{a}}y{{ a }}{{a}}"), "x1y11");
+  EXPECT_EQ(filled("{{b c}}"), "{{a}}") << "what is filled in is no template";
+  EXPECT_EQ(filled("{{d.e-f_g}}"), "4");
+  EXPECT_EQ(filled("{a} {{a} {{}} {{a:b}} }} {{{a}}}"), "{a} {{a} {{}} {{a:b}} }} {1}");
+  EXPECT_EQ(filled("{{b}}"),
+            "b: no such field; found a, b c, n, d.e-f_g, which the template asks for");
+  EXPECT_EQ(filled("{{n}}"), "n: the field is a number, which the template asks for");
+  EXPECT_THAT(EntryTemplate("{{a}}{{b}}{{a}}").fields(), ElementsAre("a", "b"));
+}
+
+TEST(TemplateTest, MixedColumnTypesAreNamedWithTheirLine) {
+  const std::string lines = R"({"a": "x", "b": "y"})"
+                            "\n\n"
+                            R"({"a": ["x"], "b": "y"})"
+                            "\n"
+                            R"({"b": "y"})"
+                            "\n";
+  const std::string problem = problem_of(lines, {.entry_template = "{{a}} {{b}}"});
+  EXPECT_THAT(problem, HasSubstr("own.jsonl:3: a: the field is a list, which the template asks "
+                                 "for; expected a string"));
+  EXPECT_THAT(problem, HasSubstr("own.jsonl:4: a: no such field; found b"));
+  const std::string columns = problem_of(lines, {.input_field = "a", .output_field = "b"});
+  EXPECT_THAT(columns, HasSubstr("own.jsonl:3: a: the field is a list; expected a string"));
+}
+
+class JsonArray : public testing::Test {
+ protected:
+  JsonlFile file_of(const std::string& text, const std::string& name = "own.json") {
+    const fs::path path = fs::path(testing::TempDir()) / name;
+    std::ofstream(path) << text;
+    return JsonlFile(path);
+  }
+  std::string problem_of_file(const std::string& text) {
+    try {
+      const JsonlFile file = file_of(text);
+      Json object;
+      Diagnostic problem;
+      for (int64_t i = 0; i < file.size(); ++i) {
+        if (!file.read_object(i, object, problem)) throw InputError({problem});
+      }
+      return "none of " + std::to_string(file.size());
+    } catch (const InputError& error) {
+      const std::string message = error.what();
+      return message.substr(message.find("own.json") + 8);
+    }
+  }
+};
+
+TEST_F(JsonArray, IsItsElements) {
+  const JsonlFile file = file_of(
+      "\n [ {\"output\": \"a ], \\\" {\"},\n{\"output\":\n\"b\", "
+      "\"x\": [[{}], 1]}\n,{\"output\": \"c\"} ]\n ");
+  ASSERT_EQ(file.size(), 3);
+  EXPECT_EQ(file.text(0, "output"), "a ], \" {");
+  EXPECT_EQ(file.text(1, "output"), "b");
+  EXPECT_EQ(file.text(2, "output"), "c");
+  EXPECT_EQ(file.line_number(0), 2);
+  EXPECT_EQ(file.line_number(1), 3);
+  EXPECT_EQ(file.line_number(2), 5);
+}
+
+TEST_F(JsonArray, IsNoneInAJsonlFile) {
+  EXPECT_EQ(file_of("[1]\n[2]\n", "own.jsonl").size(), 2);
+}
+
+TEST_F(JsonArray, DamageIsNamedWithItsLine) {
+  EXPECT_EQ(problem_of_file("[{}, {}]"), "none of 2");
+  EXPECT_EQ(problem_of_file("[]"), ": the array is empty; expected an array of objects");
+  EXPECT_EQ(problem_of_file("[{}\n"),
+            ":2: the file ends within its array; expected a ] behind the "
+            "last entry");
+  EXPECT_EQ(problem_of_file("[{},\n]"),
+            ":2: the file has a comma with no entry behind it; expected "
+            "an entry");
+  EXPECT_EQ(problem_of_file("[{} {}]"),
+            ":1: the file has no comma between entries; expected a "
+            "comma");
+  EXPECT_EQ(problem_of_file("[{}]\n\n[]"),
+            ":3: the file goes on behind its array; expected one "
+            "array of objects");
+  EXPECT_EQ(problem_of_file("[{},\n1]"), ":2: the entry is no object; expected a JSON object");
+  EXPECT_EQ(problem_of_file("[[1], {}]"), ":1: the entry is a list; expected a JSON object");
+  EXPECT_THAT(problem_of_file("[{},\n\n{\"a\": tru}]"), HasSubstr(":3: not JSON at column "));
+}
+
+}  // namespace
+}  // namespace sftbench
