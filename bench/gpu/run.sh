@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that only a GPU can tell: operators, models and training runs of the tests against their references; NCCL's
 # collectives; what the sharding layer costs one rank, and two ranks on one GPU; whole runs (full, LoRA, prompt tuning,
-# GPTQ-LoRA, optimisers, float8) beside Hugging Face Trainer and peft on the same shapes. A short table comes last; JSON
+# GPTQ-LoRA, optimizers, float8) beside Hugging Face Trainer and peft on the same shapes. A short table comes last; JSON
 # and logs are left in FOLDER, where parts of several calls come together.
 #
 #   bench/gpu/run.sh FOLDER [MODEL...]
@@ -178,7 +178,7 @@ adapters() {
   done
 }
 
-# What has kernels or memory of its own on a GPU: every optimiser of 8 or 4 bits, paged, or low rank; float8.
+# What has kernels or memory of its own on a GPU: every optimizer of 8 or 4 bits, paged, or low rank; float8.
 optimizers() {
   local optimizer
   shape_of "${models[0]}"

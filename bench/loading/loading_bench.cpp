@@ -85,7 +85,7 @@ void write(const std::string& config_path, const std::string& dtype_name,
   std::filesystem::copy_file(config_path, folder + "/config.json",
                              std::filesystem::copy_options::overwrite_existing);
   const auto model = make_causal_lm(config, dtype.dtype, torch::kCPU);
-  const double drawing_s = seconds([&] { initialise_randomly(*model, 42); });
+  const double drawing_s = seconds([&] { initialize_randomly(*model, 42); });
   write_checkpoint(*model, dtype.stored, folder + kWeightsFile);
   int64_t numel = 0;
   for (const NamedParameter& parameter : model->parameters()) numel += parameter.tensor->numel();

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Loading speed beside cat, and the speed of the random initialiser. usage: run.sh BUILD_FOLDER [SCRATCH_FOLDER]
+# Loading speed beside cat, and the speed of the random initializer. usage: run.sh BUILD_FOLDER [SCRATCH_FOLDER]
 # The build folder is one configured with -DSFTBENCH_BENCH=ON.
 set -euo pipefail
 bench=$(realpath "${1:?usage: run.sh BUILD_FOLDER [SCRATCH_FOLDER]}")/bin/loading_bench

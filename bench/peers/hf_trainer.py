@@ -2,7 +2,7 @@
 
 The work is SmolLM2-135M's, or that of a job that `sftbench run --dry-run` printed (--job): same shapes, dtype, entries
 per step, length, checkpointing, number of steps and adapters. Entries are random tokens of full length.
-Prints one JSON line: seconds of each optimisation step, age of the process when the first had ended, peak memory.
+Prints one JSON line: seconds of each optimization step, age of the process when the first had ended, peak memory.
 """
 import argparse
 import json
@@ -37,11 +37,17 @@ def options_from(arguments):
     parser.add_argument("--checkpointing", action="store_true")
     parser.add_argument("--peft", choices=["none", "lora", "pt"], default="none",
                         help="LoRA on q_proj and v_proj (r 4, alpha 16, dropout 0.05), or 8 virtual tokens")
+    parser.add_argument("--config", help="a config.json in place of SmolLM2-135M's")
     parser.add_argument("--job")
     options = parser.parse_args(arguments)
-    options.config, options.batch_size, options.accumulation, options.device = SMOLLM2_135M, 1, 1, "cpu"
+    options.batch_size, options.accumulation, options.device = 1, 1, "cpu"
     options.lora = {"rank": 4, "alpha": 16, "dropout": 0.05, "target_modules": ["q_proj", "v_proj"]}
     options.virtual_tokens = 8
+    if options.config:
+        with open(options.config) as file:
+            options.config = json.load(file)
+    else:
+        options.config = SMOLLM2_135M
     if options.job:
         with open(options.job) as file:
             job = json.load(file)
@@ -118,9 +124,11 @@ def main():
         warmup_steps=0.03, lr_scheduler_type="cosine", optim="adamw_torch_fused", max_grad_norm=1.0, weight_decay=0.0,
         seed=42, logging_steps=1, save_strategy="no", report_to="none", disable_tqdm=True,
         gradient_checkpointing=options.checkpointing)
-    Trainer(model=model, args=arguments, train_dataset=entries, callbacks=[clock]).train()
+    trainer = Trainer(model=model, args=arguments, train_dataset=entries, callbacks=[clock])
+    trainer.train()
     positions = options.length + (options.virtual_tokens if options.peft == "pt" else 0)
-    print(json.dumps({"step_seconds": clock.seconds, "tokens_per_step": positions * entries_per_step,
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    print(json.dumps({"step_seconds": clock.seconds, "losses": losses, "tokens_per_step": positions * entries_per_step,
                       "first_step_process_age_s": clock.first_step_process_age_s, "peak_rss_bytes": peak_rss_bytes(),
                       "device_peak_allocated_bytes": torch.cuda.max_memory_allocated() if cuda else None,
                       "torch": torch.__version__, "threads": torch.get_num_threads()}))

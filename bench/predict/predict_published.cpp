@@ -62,7 +62,7 @@ PublishedRow read_row(const YamlNode& node, Diagnostics& diagnostics) {
   job.data.model_max_length = fields.integer("length").value_or(0);
   job.batches.per_device_batch_size = fields.integer("batch").value_or(0);
   job.precision = {.torch_dtype = "float32", .autocast = "bf16"};
-  job.parallel.strategy = "FULL_SHARD";
+  job.parallel.strategy = Strategy::kFullShard;
   job.parallel.reduce_dtype = "float32";
   job.kernels.fused_loss = false;
   row.checkpointing = fields.text("checkpointing");

@@ -9,6 +9,7 @@
 #include "engine/host_memory.h"
 #include "engine/training_run.h"
 #include "sftbench/base/clock.h"
+#include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
 #include "sftbench/engine/make_engine.h"
 #include "sftbench/measure/host_info.h"
@@ -103,21 +104,22 @@ int64_t activation_peak_bytes(TrainingRun& run, ActivationPolicy& policy) {
 
 }  // namespace
 
-TrainingJob smollm2_job(const std::string& tuning, const Work& work,
-                        const std::string& dataset_path) {
+TrainingJob random_job(const std::string& tuning, const Work& work,
+                       const std::string& dataset_path) {
   write_texts(dataset_path, work.steps, work.length);
   TrainingJob job;
-  job.model.name = "smollm2-135m";
-  job.model.hf_config = smollm2_config();
+  job.model.name = work.config.empty() ? "smollm2-135m" : work.config;
+  job.model.hf_config =
+      work.config.empty() ? smollm2_config() : parse_json(read_file(work.config), work.config);
   job.data.path = dataset_path;
   job.data.model_max_length = work.length;
   job.batches.max_steps = work.steps;
-  job.precision.torch_dtype = work.dtype;
+  job.precision.torch_dtype = named<ParameterDtype>(work.dtype);
   job.activations.gradient_checkpointing = work.checkpointing;
   if (const std::string off = "no_"; tuning.rfind(off, 0) == 0) {
     switch_off(job.kernels, tuning.substr(off.size()));
   } else {
-    job.tuning = tuning;
+    job.tuning = named<TuningMethod>(tuning);
   }
   job.lora.target_modules = {"q_proj", "v_proj"};
   job.prompt.init = "RANDOM";
@@ -158,11 +160,14 @@ std::string run_plain(const Work& work) {
 
 std::string measure_activations(const Work& work, const std::string& dataset_path) {
   const std::unique_ptr<RankGroup> alone = make_single_rank();
-  TrainingRun run = prepare_run(
-      smollm2_job("full",
-                  {.dtype = work.dtype, .length = work.length, .steps = 2, .checkpointing = true},
-                  dataset_path),
-      *alone);
+  TrainingRun run = prepare_run(random_job("full",
+                                           {.dtype = work.dtype,
+                                            .length = work.length,
+                                            .steps = 2,
+                                            .checkpointing = true,
+                                            .config = {}},
+                                           dataset_path),
+                                *alone);
   const auto keep = keep_activations();
   const auto segments = checkpoint_segments(run.model->layer_count());
   const auto reentrant = checkpoint_reentrant(run.model->layer_count());

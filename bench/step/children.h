@@ -12,14 +12,15 @@ struct Work {
   std::string dtype = "bfloat16";
   int64_t length = 512, steps = 4;
   bool checkpointing = false;
+  std::string config;  // path of a config.json; empty: SmolLM2-135M's
 };
 
-// SmolLM2-135M's shapes with random weights on as many synthetic texts as steps, each at least
+// A model's shapes with random weights on as many synthetic texts as steps, each at least
 // `length` tokens. Writes the texts to `dataset_path`. tuning: "full"; "lora" on q_proj and v_proj
 // (r 4, alpha 16, dropout 0.05); "pt" with 8 virtual tokens; "no_loss", "no_rms_norm", "no_rope",
 // "no_attention" and "no_kernels": "full" without that fused kernel, or without all four.
-TrainingJob smollm2_job(const std::string& tuning, const Work& work,
-                        const std::string& dataset_path);
+TrainingJob random_job(const std::string& tuning, const Work& work,
+                       const std::string& dataset_path);
 
 // Trains with the engine, as `sftbench run` does. {step_seconds, losses, first_step_process_age_s,
 // peak_rss_bytes}

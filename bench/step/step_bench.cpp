@@ -7,6 +7,7 @@
 //   step_bench --kernels [--checkpointing] [...]    full beside each kernel, and all, switched off
 //   step_bench --memory [--length 2048]                       activation memory
 //   step_bench --child full|lora|pt|no_loss|...|plain|memory [...]     one process, JSON on stdout
+//                                       full and lora take --config CONFIG_JSON of another model
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -56,6 +57,8 @@ Options parse(int argc, char** argv) {
       options.child = value;
     } else if (name == "--dtype") {
       options.work.dtype = value;
+    } else if (name == "--config") {
+      options.work.config = std::filesystem::absolute(value);
     } else if (name == "--length") {
       options.work.length = std::stoll(value);
     } else if (name == "--rounds") {
@@ -79,7 +82,7 @@ std::string run_child(const Options& options) {
   } else if (options.child == "memory") {
     result = measure_activations(options.work, texts.string());
   } else {
-    result = run_engine(smollm2_job(options.child, options.work, texts.string()));
+    result = run_engine(random_job(options.child, options.work, texts.string()));
   }
   std::filesystem::remove(texts);
   return result;
@@ -149,7 +152,7 @@ int compare_memory(const std::string& program, const Options& options) {
   const auto mib = [&bytes](const char* key) { return bytes[key].get<double>() / 1048576; };
   std::printf(
       "SmolLM2-135M shapes, batch 1x%ld, %s: peak of one pass beyond parameters, gradients and "
-      "optimiser state\n",
+      "optimizer state\n",
       options.work.length, options.work.dtype.c_str());
   for (const char* key : {"kept", "checkpointed", "checkpointed_reentrant"}) {
     std::printf("%-24s %8.1f MiB  %.2f of kept\n", key, mib(key), mib(key) / mib("kept"));

@@ -1,4 +1,6 @@
 // An experiment as data: the table of its properties, what it hard-codes and what it measures.
+// What the documents fix, users may still want to change: arguments are properties, too, but inputs
+// of a measurement only where they differ from what the documents fix.
 // The property table of experiments/<id>.yaml is the only place where a property is described:
 // parsing, --set, help, validation, expansion and JSON output all read it. A file that is `based_on`
 // another one says only what differs.
@@ -11,11 +13,25 @@
 
 #include "sftbench/base/json.h"
 #include "sftbench/catalog/yaml.h"
+#include "sftbench/variants/tuning_method.h"
 
 namespace sftbench {
 
-enum class PropertyKind { kString, kInteger, kNumber, kBoolean, kStringList };
+enum class PropertyKind {
+  kString,
+  kInteger,
+  kNumber,
+  kBoolean,
+  kStringList,
+  kModuleNames,
+  kObject
+};
 std::string_view to_string(PropertyKind kind);
+
+// A text as a property holds it, escaped: line ends, tabs and carriage returns as \n, \t and \r. And
+// as Python's unicode_escape reads it back: those, \\, quotes, \xNN, \uNNNN. What is no escape stays.
+std::string escaped_text(std::string_view text);
+std::string unescaped_text(std::string_view text);
 
 // A grid of numbers: lower, lower + interval, ... below upper. Interval 0: every number between them.
 struct NumberRange {
@@ -31,6 +47,8 @@ struct PropertySpec {
   bool nullable = false;            // None is a legal value
   bool without_effect = false;      // ado takes it, and the experiment trains the same: no input
   bool open = false;                // values that are not in `values` are legal, too
+  bool escaped = false;             // a text whose line ends and tabs are written \n and \t
+  bool argument = false;            // an input only where it differs from its default
   Json default_value;               // null for None and for required properties
   std::vector<std::string> values;  // legal texts; for string lists: of their elements
   bool numbered = false;            // 1, 2, ... stand for `values` in their order
@@ -62,17 +80,19 @@ struct MeasuredProperty {
 struct Experiment {
   std::string identifier;  // finetune_full_benchmark-v1.0.0
   std::string actuator;    // SFTTrainer
-  std::string tuning;      // full, lora, pt, gptq-lora
+  TuningMethod tuning = TuningMethod::kFull;
   std::string summary;
   int64_t runs = 1;                        // training runs that make up one measurement
   std::vector<std::string> aliases;        // other spellings that the documents use
   std::vector<PropertySpec> properties;    // required ones first, in the documents' order
+  std::vector<PropertySpec> arguments;     // what the documents fix and a user may change
   Json hardcoded;                          // name -> value
   std::vector<MeasuredProperty> measured;  // in ado's order
 
-  // nullptr when there is none of this name.
+  // Among properties and arguments. nullptr when there is none of this name.
   const PropertySpec* find(std::string_view property) const;
   std::vector<std::string> property_names() const;
+  std::vector<std::string> names() const;  // of properties and arguments
 };
 
 // experiments/<id>.yaml, and beside it the file that it is based on. `model_names` and `gpu_names` are the values of properties that say

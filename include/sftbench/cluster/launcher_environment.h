@@ -42,6 +42,10 @@ std::optional<RankPlace> launcher_place(const Environment& environment);
 std::vector<std::pair<std::string, std::vector<std::string>>> launcher_variables(
     const Environment& environment);
 
+// Where the job's secret stands: the name of a variable, "mpirun's key", or empty where there is
+// none. InputError, which does not repeat it, when it cannot be used.
+std::string job_secret_source(const Environment& environment);
+
 // Open MPI's variables do not say where rank 0 is, only where mpirun is: with no MASTER_ADDR, rank
 // 0 is looked for there. InputError when this is rank 0, and on another machine.
 void check_mpirun_address(const RankPlace& place, const Environment& environment);

@@ -25,11 +25,13 @@ struct Family {
   ModelFamily id;
   const char* model_type;    // of config.json: "granite"
   const char* architecture;  // "GraniteForCausalLM"
-  const char* layer_class;   // that FSDP wraps: "GraniteDecoderLayer"
+  const char* layer_class;   // that FSDP wraps: "GraniteDecoderLayer"; "": that of the text model
   ModelNames names;
   // Fills everything but `family` and `gptq`. Findings stay in the fields.
   void (*read)(ConfigFields& fields, ModelConfig& config);
   ModelShape (*shape)(const ModelConfig& config);
+  // The name here of a tensor that checkpoints have had under several; null: they never had.
+  std::string (*canonical_name)(const std::string& stored) = nullptr;
 };
 
 // Sorted by model_type.

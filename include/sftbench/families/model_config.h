@@ -10,6 +10,7 @@
 
 #include "sftbench/base/json.h"
 #include "sftbench/families/gptq.h"
+#include "sftbench/families/vision_config.h"
 
 namespace sftbench {
 
@@ -23,6 +24,7 @@ enum class ModelFamily {
   kGraniteMoeHybrid,
   kGraniteMoeShared,
   kLlama,
+  kLlavaNext,
   kMistral,
   kMixtral,
   kQwen2,
@@ -155,6 +157,8 @@ struct ModelConfig {
   // Matrices of experts are stored in MXFP4 (Open Compute Project 2023) and decoded when they are
   // loaded.
   bool mxfp4_experts = false;
+
+  std::optional<VisionConfig> vision;  // of a model that reads images; all else is its text model
 
   std::optional<GptqConfig> gptq;  // how the linears of the layers are quantized, if they are
 

@@ -40,6 +40,8 @@ struct LayerShape {
   // query sees (0: all before it).
   int64_t query_width = 0;
   int64_t window = 0;
+  // Values of the state of a Mamba-2 layer: inner width times state size. 0 for another layer.
+  int64_t scanned_values = 0;
   // Weights of the layer's last product, which a recomputation leaves out: nothing needs its result.
   // 0: everything is computed again.
   int64_t last_product = 0;
@@ -52,6 +54,7 @@ struct LayerShape {
 
 struct ModelShape {
   std::vector<TensorShape> before;  // the embedding first
+  std::vector<LinearShape> linears_before;  // of a vision tower, by their whole names
   std::vector<LayerShape> layers;
   std::vector<TensorShape> after;  // final norm, output projection unless it is tied
 
@@ -59,16 +62,21 @@ struct ModelShape {
   // Rows that are looked up and multiplied with nothing. A tied embedding is multiplied as the
   // output projection.
   int64_t lookup_parameters = 0;
-  // Of experts that a position does not go through: no part of the FLOPs of a token.
+  // Of a vision tower and its projector, which images go through and tokens do not.
+  int64_t vision_parameters = 0;
+  // Of experts that a position does not go through, and of a vision tower: no part of the FLOPs of a token.
   int64_t idle_parameters() const;
 };
+
+// Of the vision tower and the projector in one forward pass over a tile: products, and attention of all positions to all.
+// 0 for a model that reads no images.
+double tile_flops(const ModelConfig& config);
 
 // The shape of a model of any family.
 ModelShape shape_of(const ModelConfig& config);
 
-// Parameters of the architecture that a config.json describes, tied weights counted once. Knows
-// more families than families(): those that are catalogued but not trained.
-// InputError for an unknown model_type, or a key that is missing.
+// Parameters of the architecture that a config.json describes, tied weights counted once.
+// InputError as parse_model_config() says.
 int64_t parameter_count(const Json& hf_config);
 
 // Whether `target` of LoRA's target_modules names the linear: its whole name, its end after a dot,

@@ -125,6 +125,19 @@ struct SavedFolder {
   double seconds = 0;
 };
 
+// How evenly a mixture used its experts: measure/expert_load.h. Series have a number for each step.
+struct ExpertLoad {
+  int64_t count = 0;  // experts of a layer; 0: the model has none
+  int64_t per_token = 0;
+  int64_t ranks = 1;  // that the experts are divided among
+  std::vector<double> tokens_per_expert;
+  std::vector<double> imbalance;
+  std::vector<double> worst_imbalance;
+  std::vector<double> busiest_share;
+  std::vector<double> rank_imbalance;
+  std::vector<std::vector<int64_t>> tokens_by_layer;  // of all steps together
+};
+
 struct TrainEnd {
   int64_t steps = 0;  // that were done, those before a resumption not counted
   std::vector<SavedFolder> saved;
@@ -132,6 +145,7 @@ struct TrainEnd {
   std::vector<int64_t> device_peak_allocated_bytes;  // per rank; empty on CPUs
   std::vector<int64_t> device_peak_reserved_bytes;
   std::vector<int64_t> host_peak_rss_bytes;          // per rank
+  ExpertLoad experts;
 };
 
 class TrainObserver {

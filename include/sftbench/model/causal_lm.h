@@ -36,17 +36,30 @@ class LayerRunner {
   }
 };
 
+// The images of a batch, row by row in the order of their placeholders.
+struct ImageRows {
+  torch::Tensor
+      pixels;  // [tiles of all images, colors, side, side], normalized; undefined: there are none
+  std::vector<PixelSize> sizes;  // of the images as they were decoded
+  int64_t token = 0;             // the placeholder
+};
+
 // What a forward pass reads: ids [B, S] int64, and, where the one row holds several sequences, which. Positions
 // begin anew with each of them, and none attends to another.
 struct TokenRows {
-  TokenRows(torch::Tensor ids, ops::PackedSequences sequences = {},  // NOLINT: plain ids are rows, too
-            torch::Tensor real = {})
-      : input_ids(std::move(ids)), packed(std::move(sequences)), mask(std::move(real)) {}
+  TokenRows(torch::Tensor ids,
+            ops::PackedSequences sequences = {},  // NOLINT: plain ids are rows, too
+            torch::Tensor real = {}, ImageRows pictures = {})
+      : input_ids(std::move(ids)),
+        packed(std::move(sequences)),
+        mask(std::move(real)),
+        images(std::move(pictures)) {}
 
   torch::Tensor input_ids;
   ops::PackedSequences packed;
   // [B, S], 1 for tokens and 0 for padding, where that is needed (CausalLm::needs_mask()); undefined: all are tokens.
   torch::Tensor mask;
+  ImageRows images;
 };
 
 // Which forward pass runs: what dropout draws from. A layer that is recomputed in the backward pass finds the number of
@@ -57,6 +70,7 @@ struct ForwardPass {
   bool training = false;  // logits() are computed without dropout
 };
 
+class ExpertGroup;
 class RouterBalance;
 
 class CausalLm {
@@ -86,10 +100,11 @@ class CausalLm {
   // labels [B, S] int64 (not shifted, -100 ignored) -> float32 scalar: sum of the next-token cross-entropies /
   // denominator, plus the auxiliary loss of a mixture of experts where its configuration asks for it.
   // REQUIRES: the label of each packed sequence's first position is -100 (nothing predicts it).
-  torch::Tensor loss(const TokenRows& rows, const torch::Tensor& labels, double denominator, LayerRunner& runner);
+  torch::Tensor loss(const TokenRows& rows, const torch::Tensor& labels, double denominator,
+                     LayerRunner& runner);
 
-  // input_ids [B, S] -> logits [B, S, V]; for tests and small inputs: holds all of them.
-  torch::Tensor logits(const torch::Tensor& input_ids);
+  // -> logits [B, S, V]; for tests and small inputs: holds all of them.
+  torch::Tensor logits(const TokenRows& rows);
 
   // Every parameter once (a tied output projection is not listed), in forward order: embedding, layers, norm, head.
   virtual std::vector<NamedParameter> parameters() = 0;
@@ -125,6 +140,15 @@ class CausalLm {
   // fp8 leaves to autocast. RunError(kUnsupported) naming the first linear that cannot.
   void multiply_in_fp8();
 
+  // Of a mixture: each rank of `group`, which outlives the model, has a part of the experts, and rows go to them
+  // (model/expert_group.h). From then on parameters with experts hold this rank's rows, or, where each expert has
+  // tensors of its own, nothing for those of other ranks. No effect on models without experts.
+  virtual void divide_experts(ExpertGroup&) {}
+
+  // Of a mixture: how often the positions of this rank chose each expert since the last call, layer by
+  // layer. Padding counts, a layer that runs again does not. Empty for models without experts.
+  virtual std::vector<int64_t> take_expert_choices() { return {}; }
+
  protected:
   // The dtype of the residual stream that begins with rows of the embedding.
   torch::Tensor to_stream_dtype(const torch::Tensor& rows) const;
@@ -145,7 +169,8 @@ class CausalLm {
 // Builds the model that a Hugging Face config.json describes, with uninitialized parameters that require no gradient;
 // on the device "meta" they have shapes and no memory.
 // InputError: unknown model_type or architecture (the known ones are listed), missing or impossible fields.
-std::unique_ptr<CausalLm> make_causal_lm(const Json& hf_config, torch::Dtype dtype, torch::Device device,
+std::unique_ptr<CausalLm> make_causal_lm(const Json& hf_config, torch::Dtype dtype,
+                                         torch::Device device,
                                          const ops::KernelChoice& kernels = {});
 
 // Which elements of each parameter are to be set, by its name; the others are left as they are.
@@ -154,12 +179,12 @@ inline ElementRange every_element(const std::string&) {
   return kEveryElement;
 }
 
-// Hugging Face's initialiser: linears and embeddings normal(0, initializer_range), norms 1, biases 0; drawn parameter
+// Hugging Face's initializer: linears and embeddings normal(0, initializer_range), norms 1, biases 0; drawn parameter
 // by parameter from a generator seeded by (seed, name), so the values do not depend on order, device or ranks. Norms,
 // biases and quantized linears of which any element is wanted are set whole. `work`, when given, counts the bytes of
 // parameters that have their values; norms and biases, which are small, are left out.
-void initialise_randomly(CausalLm& model, uint64_t seed, const WantedElements& wanted = every_element,
-                         WorkCount* work = nullptr);
+void initialize_randomly(CausalLm& model, uint64_t seed,
+                         const WantedElements& wanted = every_element, WorkCount* work = nullptr);
 
 // Loads model.safetensors or the shards of model.safetensors.index.json from `directory` into the model, converting
 // to its dtype and device. Reads no more than the wanted elements. InputError listing every missing, unexpected and

@@ -29,10 +29,17 @@ struct NamedParameter {
   torch::Tensor* tensor;
   ParameterStart start = ParameterStart::kNormal;
   // How many weights of the model it stands for, where that is not its number of elements: codes are
-  // packed, scales belong to weights that are counted already.
-  int64_t packed_weights = -1;
+  // packed, scales belong to weights that are counted already, and other ranks have other experts.
+  int64_t weights = -1;
+  // The experts of a mixture whose matrices it holds, in its first dimension where there are several.
+  int64_t first_expert = 0;
+  int64_t experts = 0;
 
-  int64_t weight_count() const { return packed_weights < 0 ? tensor->numel() : packed_weights; }
+  double stddev = 0;     // of a normal start, where it is not initializer_range
+  bool unused = false;  // no loss depends on it: it gets no gradient, and nothing updates it
+
+  int64_t weight_count() const { return weights < 0 ? tensor->numel() : weights; }
+  bool is_packed() const { return weights >= 0 && experts == 0; }
 };
 
 class Linear {

@@ -24,11 +24,12 @@ struct Table {
 };
 
 // Ends with a line end unless it is empty.
-//   table  columns padded with spaces, numbers to the right and shortened to 6 digits
+//   table  columns padded with spaces, numbers to the right and shortened to 6 digits. Where it is
+//          wider than `columns`, those of a terminal, texts go on in further lines; 0: they do not
 //   json   an array of objects; jsonl: one object per line; null stays null
 //   csv    RFC 4180 with a header line; null is an empty field; numbers in full
 //   md     a GitHub table
-std::string render(const Table& table, OutputFormat format);
+std::string render(const Table& table, OutputFormat format, size_t columns = 0);
 
 // A cell as people read it: texts without quotes, numbers with at most 6 significant digits,
 // lists and objects as JSON, null as nothing.

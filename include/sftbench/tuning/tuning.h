@@ -1,6 +1,5 @@
 // Tuning methods: which tensors of a model train, and what is added to the model for them. A method
-// is one file in src/tuning/ and one row in the table of tuning.cpp; names are those of
-// TrainingJob::tuning.
+// is one file in src/tuning/ and one row in variants/tuning_method.h.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +9,7 @@
 
 #include "sftbench/base/json.h"
 #include "sftbench/model/causal_lm.h"
+#include "sftbench/variants/tuning_method.h"
 
 namespace sftbench {
 
@@ -53,8 +53,6 @@ class Tuning {
   virtual int64_t virtual_tokens() const { return 0; }
 };
 
-// "full", "lora", "gptq-lora" (LoRA over quantized linears, to which it is the same) or "pt". RunError(kUnsupported) naming the method, what there is and the nearest
-// spelling.
-std::unique_ptr<Tuning> make_tuning(const std::string& name, const TuningOptions& options = {});
+std::unique_ptr<Tuning> make_tuning(TuningMethod method, const TuningOptions& options = {});
 
 }  // namespace sftbench

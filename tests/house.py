@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Counts the sources of one or several commits: sizes of files and functions, comments, and facts that stand as text.
+
+    python3 tests/house.py [COMMIT...]        default: HEAD. Prints a Markdown table, one column for each commit.
+
+A function is what a line ends with "{" after a ")" and is no control statement, up to the brace that closes it. A text
+comparison is "==" or "!=" with a literal in quotes that names a variant: an optimizer, a strategy, a tuning method, a
+precision or a padding.
+"""
+import argparse
+import re
+import statistics
+import subprocess
+
+VARIANTS = (r'adam\w*|lion\w*|sgd|lomo|adalomo|adafactor|galore\w*|grokadamw|rmsprop\w*|paged_\w+|DDP|FSDP|NO_SHARD|'
+            r'FULL_SHARD|SHARD_GRAD_OP|HYBRID_\w+|(?:FULL|SHARDED|LOCAL)_STATE_DICT|full|lora|gptq-lora|pt|bf16|fp16|fp8|'
+            r'bfloat16|float16|float32|longest|max_length|packed|none|no|each|last|steps|epoch')
+COMPARISON = re.compile(r'[=!]= "(?:' + VARIANTS + r')"')
+CONTROL = re.compile(r'^\s*(?:\}?\s*else\b|if\b|for\b|while\b|switch\b|catch\b|do\b|\} catch\b)')
+
+
+def git(*arguments):
+    return subprocess.run(["git", *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def sources(commit):
+    for path in git("ls-tree", "-r", "--name-only", commit, "src", "include").split():
+        if path.endswith((".cpp", ".h", ".cu", ".cuh")):
+            yield path, git("show", f"{commit}:{path}").split("\n")
+
+
+def code_of(line):
+    """Without comments and without what stands in quotes."""
+    line = re.sub(r'"(?:[^"\\]|\\.)*"', '""', line)
+    line = re.sub(r"'(?:[^'\\]|\\.)'", "' '", line)
+    return line.split("//")[0]
+
+
+def function_sizes(lines):
+    sizes, depth, begins = [], 0, []
+    signature = ""
+    for number, raw in enumerate(lines):
+        code = code_of(raw)
+        signature = (signature + " " + code).strip() if signature or ")" in code or "(" in code else code
+        opens, closes = code.count("{"), code.count("}")
+        head = code.rstrip().endswith("{") and opens > closes
+        if head and ")" in signature and not CONTROL.match(signature) and "= {" not in code and not re.search(
+                r'\b(?:namespace|struct|class|enum)\b', signature):
+            begins.append((depth, number))
+        if re.search(r"[;{}]\s*$", code):
+            signature = ""
+        depth += opens - closes
+        while begins and depth <= begins[-1][0]:
+            sizes.append(number - begins.pop()[1] + 1)
+    return sizes
+
+
+def p90(values):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(0.9 * len(ordered)))]
+
+
+def counted(commit):
+    headers, bodies, functions = [], [], []
+    comments = code = comparisons = wide = todo = 0
+    for path, lines in sources(commit):
+        (headers if path.endswith((".h", ".cuh")) else bodies).append(len(lines))
+        functions += function_sizes(lines)
+        for line in lines:
+            text = line.strip()
+            comments += text.startswith("//")
+            code += bool(text) and not text.startswith("//")
+            comparisons += len(COMPARISON.findall(line))
+            wide += len(line) > 100
+            todo += bool(re.search(r"\b(?:TODO|FIXME)\b", line))
+    readme = git("show", f"{commit}:README.md").count("\n")
+    pages = [path for path in git("ls-tree", "-r", "--name-only", commit, "docs").split() if path.endswith(".md")]
+    return {"headers": len(headers), "sources": len(bodies), "lines": sum(headers) + sum(bodies),
+            "header lines p50 / p90": f"{statistics.median(headers):.0f} / {p90(headers)}",
+            "source lines p50 / p90": f"{statistics.median(bodies):.0f} / {p90(bodies)}",
+            "functions": len(functions),
+            "function lines p50 / p90 / most": f"{statistics.median(functions):.0f} / {p90(functions)} / {max(functions)}",
+            "functions above 60 lines": sum(size > 60 for size in functions),
+            "comment lines per line of code": f"{comments / code:.2f}",
+            "lines above 100 columns": wide, "TODO, FIXME": todo,
+            "comparisons with the name of a variant": comparisons,
+            "lines of README": readme, "pages in docs/": len(pages)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("commits", nargs="*", default=["HEAD"])
+    commits = parser.parse_args().commits
+    columns = [counted(commit) for commit in commits]
+    print("| | " + " | ".join(commits) + " |\n| --- |" + " --- |" * len(commits))
+    for name in columns[0]:
+        print(f"| {name} | " + " | ".join(str(column[name]) for column in columns) + " |")
+
+
+if __name__ == "__main__":
+    main()
