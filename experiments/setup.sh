@@ -13,7 +13,7 @@ packages=(
   nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libspdlog-dev libpcre2-dev libutf8proc-dev libxxhash-dev
   libsimdjson-dev zlib1g-dev                                 # reading a hundred thousand results; the page of them
   libcurl4-openssl-dev libssl-dev                              # fetching weights, their hashes
-  libturbojpeg0-dev                                          # pictures of the vision datasets
+  libturbojpeg0-dev libpng-dev                               # pictures of the vision datasets
   libgtest-dev libgmock-dev libbenchmark-dev python3-jsonschema  # tests and micro-benchmarks
 )
 

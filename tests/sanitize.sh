@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds and runs tests under sanitizers, of modules without libtorch, which is not built for them.
-#   sanitize.sh address   (default) addresses and undefined behaviour: what reads what comes from outside
+#   sanitize.sh address   (default) addresses and undefined behavior: what reads what comes from outside
 #   sanitize.sh thread    data races: ranks and what they say to each other, the sampler, timelines, downloads side by side
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -14,12 +15,14 @@
 namespace sftbench {
 namespace {
 
-constexpr std::array<std::pair<PropertyKind, std::string_view>, 5> kKinds = {{
+constexpr std::array<std::pair<PropertyKind, std::string_view>, 7> kKinds = {{
     {PropertyKind::kString, "string"},
     {PropertyKind::kInteger, "integer"},
     {PropertyKind::kNumber, "number"},
     {PropertyKind::kBoolean, "boolean"},
     {PropertyKind::kStringList, "string_list"},
+    {PropertyKind::kModuleNames, "module_names"},
+    {PropertyKind::kObject, "object"},
 }};
 
 // PyYAML reads 1e3 as text; a person means a number. Only whole, finite, unquoted literals count.
@@ -84,6 +87,13 @@ std::optional<std::string> numbered_value(const PropertySpec& spec, const Json& 
 }
 
 std::optional<Json> accept_text(const PropertySpec& spec, const YamlNode& found) {
+  if (spec.escaped && found.value.is_string()) {
+    const std::string text = escaped_text(found.value.get_ref<const std::string&>());
+    if (text.empty() || text == "None") {
+      return spec.nullable ? std::optional<Json>(text) : std::nullopt;
+    }
+    return has_control_character(text) ? std::nullopt : std::optional<Json>(text);
+  }
   if (numbered_value(spec, found.value)) return found.value;
   if (found.value.is_string()) {
     const std::string text = found.value.get<std::string>();
@@ -113,6 +123,45 @@ std::optional<Json> accept_list(const PropertySpec& spec, const YamlNode& found)
   return list;
 }
 
+bool is_module_name(const std::string& text) {
+  constexpr std::string_view kLegal =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+  return !text.empty() && text.find_first_not_of(kLegal) == std::string::npos;
+}
+
+// Names of modules, as a list or with commas between them; else a regular expression, as peft has
+// it.
+std::optional<Json> accept_module_names(const YamlNode& found) {
+  Json names = Json::array();
+  if (found.is_sequence()) {
+    for (const YamlNode& item : found.items) {
+      if (!item.is_scalar() || !is_module_name(item.text)) return std::nullopt;
+      names.push_back(item.text);
+    }
+    return names.empty() ? std::nullopt : std::optional<Json>(names);
+  }
+  if (!found.is_scalar() || found.text.empty() || has_control_character(found.text)) {
+    return std::nullopt;
+  }
+  if (found.text == "None") return Json(found.text);
+  for (size_t begin = 0; begin <= found.text.size();) {
+    const size_t end = std::min(found.text.find(',', begin), found.text.size());
+    std::string name(trimmed(std::string_view(found.text).substr(begin, end - begin)));
+    if (!is_module_name(name)) return Json(found.text);
+    names.push_back(std::move(name));
+    begin = end + 1;
+  }
+  return names;
+}
+
+// A mapping, or its JSON as a text.
+std::optional<Json> accept_object(const YamlNode& found) {
+  if (found.is_mapping()) return Json(json_text(to_json(found)));
+  if (!found.is_scalar() || !found.value.is_string()) return std::nullopt;
+  const Json object = Json::parse(found.text, nullptr, /*allow_exceptions=*/false);
+  return object.is_object() ? std::optional<Json>(json_text(object)) : std::nullopt;
+}
+
 std::string number_text(double value) {
   return value == std::floor(value) ? std::to_string(static_cast<int64_t>(value))
                                     : json_text(Json(value));
@@ -132,7 +181,7 @@ class ExperimentReader {
     const bool whole = experiment.identifier.empty();
     experiment.identifier = fields.text("identifier");
     experiment.actuator = fields.text("actuator");
-    experiment.tuning = fields.text("tuning");
+    experiment.tuning = tuning(fields);
     experiment.summary = fields.text("summary");
     experiment.aliases = fields.texts("aliases", Presence::kOptional);
     experiment.runs = fields.integer("runs", Presence::kOptional).value_or(1);
@@ -142,6 +191,7 @@ class ExperimentReader {
     properties(fields, "optional", presence, experiment);
     if (const YamlNode* hardcoded = fields.mapping("hardcoded", presence))
       experiment.hardcoded.update(to_json(*hardcoded));
+    arguments(fields, experiment);
     measured(fields, presence, experiment);
     fields.reject_unknown();
     diagnostics_.throw_if_failed();
@@ -149,6 +199,18 @@ class ExperimentReader {
   }
 
  private:
+  TuningMethod tuning(Fields& fields) {
+    const std::string name = fields.text("tuning");
+    const std::optional<TuningMethod> method = find_named<TuningMethod>(name);
+    const YamlNode* node = fields.any("tuning", Presence::kOptional);
+    if (!method && node != nullptr && node->is_scalar()) {
+      const std::vector<std::string> names = names_of<TuningMethod>();
+      diagnostics_.error(*node, "tuning", "found " + describe(*node), "one of " + join(names),
+                         nearest_spelling(name, names));
+    }
+    return method.value_or(TuningMethod::kFull);
+  }
+
   // One level only: a table that is scattered over three files is no longer one to read.
   Experiment based_on(Fields& fields) {
     Experiment nothing;
@@ -186,19 +248,44 @@ class ExperimentReader {
     const YamlNode* table = fields.mapping(section, presence);
     if (table == nullptr) return;
     for (const auto& [identifier, node] : table->members) {
-      if (std::find(described_.begin(), described_.end(), identifier) != described_.end())
-        diagnostics_.error(node, identifier, "described twice");
-      described_.push_back(identifier);
-      PropertySpec spec = property(identifier, section, node);
-      auto& specs = experiment.properties;
-      const auto old = std::find_if(specs.begin(), specs.end(), [&](const PropertySpec& other) {
-        return other.identifier == spec.identifier;
-      });
-      if (old == specs.end()) {
-        specs.push_back(std::move(spec));
-      } else {
-        *old = std::move(spec);
+      describe_once(identifier, node);
+      put(property(identifier, section, node), experiment.properties);
+    }
+  }
+
+  // What `hardcoded` has of that name is the default; what it has not, has one of its own.
+  void arguments(Fields& fields, Experiment& experiment) {
+    fixed_ = experiment.hardcoded;
+    if (const YamlNode* table = fields.mapping("arguments", Presence::kOptional)) {
+      for (const auto& [identifier, node] : table->members) {
+        describe_once(identifier, node);
+        PropertySpec spec = property(identifier, "arguments", node);
+        spec.argument = true;
+        put(std::move(spec), experiment.arguments);
       }
+    }
+    for (PropertySpec& spec : experiment.arguments) {
+      if (!fixed_.contains(spec.identifier)) continue;
+      const Json& fixed = fixed_.at(spec.identifier);
+      spec.default_value = spec.canonical(
+          spec.escaped && fixed.is_string() ? Json(escaped_text(fixed.get<std::string>())) : fixed);
+    }
+  }
+
+  void describe_once(const std::string& identifier, const YamlNode& node) {
+    if (std::find(described_.begin(), described_.end(), identifier) != described_.end())
+      diagnostics_.error(node, identifier, "described twice");
+    described_.push_back(identifier);
+  }
+
+  static void put(PropertySpec spec, std::vector<PropertySpec>& specs) {
+    const auto old = std::find_if(specs.begin(), specs.end(), [&](const PropertySpec& other) {
+      return other.identifier == spec.identifier;
+    });
+    if (old == specs.end()) {
+      specs.push_back(std::move(spec));
+    } else {
+      *old = std::move(spec);
     }
   }
 
@@ -211,6 +298,7 @@ class ExperimentReader {
     spec.kind = kind(fields.text("kind"), node, identifier);
     spec.nullable = fields.boolean("nullable", false);
     spec.open = fields.boolean("open", false);
+    spec.escaped = fields.boolean("escaped", false);
     spec.without_effect = fields.boolean("without_effect", false);
     spec.numbered = fields.boolean("numbered", false);
     spec.values = fields.texts("values", Presence::kOptional);
@@ -221,7 +309,8 @@ class ExperimentReader {
     spec.range = range(fields, node, identifier);
     spec.unit = fields.text("unit", Presence::kOptional);
     spec.help = fields.text("help");
-    if (!spec.required) default_value(fields, spec);
+    const bool fixed = section == "arguments" && fixed_.contains(identifier);
+    if (!spec.required && !fixed) default_value(fields, spec);
     fields.reject_unknown();
     return spec;
   }
@@ -230,8 +319,9 @@ class ExperimentReader {
     for (const auto& [value, name] : kKinds) {
       if (text == name) return value;
     }
-    diagnostics_.error(node, identifier + ".kind", "found '" + text + "'",
-                       "one of string, integer, number, boolean, string_list");
+    diagnostics_.error(
+        node, identifier + ".kind", "found '" + text + "'",
+        "one of string, integer, number, boolean, string_list, module_names, object");
     return PropertyKind::kString;
   }
 
@@ -280,9 +370,83 @@ class ExperimentReader {
   const std::vector<std::string>& models_;
   const std::vector<std::string>& gpus_;
   std::vector<std::string> described_;  // properties of this file
+  Json fixed_ = Json::object();         // that is hard-coded
 };
 
 }  // namespace
+
+std::string escaped_text(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    switch (c) {
+      case '\n':
+        escaped += "\\n";
+        break;
+      case '\t':
+        escaped += "\\t";
+        break;
+      case '\r':
+        escaped += "\\r";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
+}
+
+namespace {
+
+void append_utf8(std::string& text, uint32_t code) {
+  if (code < 0x80) {
+    text += static_cast<char>(code);
+  } else if (code < 0x800) {
+    text += static_cast<char>(0xC0 | (code >> 6));
+    text += static_cast<char>(0x80 | (code & 0x3F));
+  } else {
+    text += static_cast<char>(0xE0 | (code >> 12));
+    text += static_cast<char>(0x80 | ((code >> 6) & 0x3F));
+    text += static_cast<char>(0x80 | (code & 0x3F));
+  }
+}
+
+// The code of \x41 or \u0041 behind its letter; nothing where the digits are missing, or are half
+// of a pair.
+std::optional<uint32_t> escaped_code(std::string_view digits, size_t count) {
+  if (digits.size() < count) return std::nullopt;
+  uint32_t code = 0;
+  const char* end = digits.data() + count;
+  const auto [stop, error] = std::from_chars(digits.data(), end, code, 16);
+  if (error != std::errc() || stop != end || (code >= 0xD800 && code < 0xE000)) return std::nullopt;
+  return code;
+}
+
+}  // namespace
+
+std::string unescaped_text(std::string_view text) {
+  constexpr std::string_view kLetters = "ntr\\'\"abfv0", kMeanings("\n\t\r\\'\"\a\b\f\v\0", 11);
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\' || i + 1 == text.size()) {
+      plain += text[i];
+      continue;
+    }
+    const char letter = text[i + 1];
+    const size_t digits = letter == 'x' ? 2 : letter == 'u' ? 4 : 0;
+    const size_t known = kLetters.find(letter);
+    if (known != std::string_view::npos) {
+      plain += kMeanings[known];
+      ++i;
+    } else if (const auto code =
+                   digits > 0 ? escaped_code(text.substr(i + 2), digits) : std::nullopt) {
+      append_utf8(plain, *code);
+      i += 1 + digits;
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
 
 std::string_view to_string(PropertyKind kind) {
   return kKinds.at(static_cast<size_t>(kind)).second;
@@ -291,6 +455,8 @@ std::string_view to_string(PropertyKind kind) {
 std::optional<Json> PropertySpec::accept(const YamlNode& found) const {
   if (found.is_null()) return nullable ? std::optional<Json>(nullptr) : std::nullopt;
   if (kind == PropertyKind::kStringList) return accept_list(*this, found);
+  if (kind == PropertyKind::kModuleNames) return accept_module_names(found);
+  if (kind == PropertyKind::kObject) return accept_object(found);
   if (!found.is_scalar()) return std::nullopt;
   switch (kind) {
     case PropertyKind::kInteger:
@@ -323,6 +489,9 @@ Json PropertySpec::canonical(const Json& value) const {
     case PropertyKind::kString:
       if (const auto text = numbered_value(*this, value)) return *text;
       return value;
+    case PropertyKind::kModuleNames:
+    case PropertyKind::kObject:
+      return value;
   }
   return value;
 }
@@ -346,6 +515,12 @@ std::string PropertySpec::expectation() const {
     case PropertyKind::kBoolean:
       text = "true or false";
       break;
+    case PropertyKind::kModuleNames:
+      text = "all-linear, names of modules with commas between them, or a regular expression";
+      break;
+    case PropertyKind::kObject:
+      text = "a JSON object";
+      break;
     case PropertyKind::kStringList:
       text = "a list of " + std::to_string(length) + " of " + join(values, " or ");
       break;
@@ -366,10 +541,18 @@ std::string PropertySpec::expectation() const {
 }
 
 const PropertySpec* Experiment::find(std::string_view property) const {
-  for (const PropertySpec& spec : properties) {
-    if (spec.identifier == property) return &spec;
+  for (const auto* specs : {&properties, &arguments}) {
+    for (const PropertySpec& spec : *specs) {
+      if (spec.identifier == property) return &spec;
+    }
   }
   return nullptr;
+}
+
+std::vector<std::string> Experiment::names() const {
+  std::vector<std::string> names = property_names();
+  for (const PropertySpec& spec : arguments) names.push_back(spec.identifier);
+  return names;
 }
 
 std::vector<std::string> Experiment::property_names() const {

@@ -9,7 +9,7 @@ namespace sftbench {
 namespace {
 
 // "NVIDIA A100-SXM4-80GB" and "nvidia_a100_sxm4_80gb" are one name.
-std::string normalised(std::string_view name) {
+std::string normalized(std::string_view name) {
   std::string letters;
   for (char c : name) {
     if (c != ' ' && c != '-' && c != '_')
@@ -72,11 +72,11 @@ GpuCatalog GpuCatalog::read(const std::string& path) {
 }
 
 const GpuFacts* GpuCatalog::find(std::string_view name) const {
-  const std::string wanted = normalised(name);
+  const std::string wanted = normalized(name);
   for (const GpuFacts& gpu : gpus_) {
-    if (normalised(gpu.name) == wanted) return &gpu;
+    if (normalized(gpu.name) == wanted) return &gpu;
     for (const std::string& alias : gpu.aliases) {
-      if (normalised(alias) == wanted) return &gpu;
+      if (normalized(alias) == wanted) return &gpu;
     }
   }
   return nullptr;

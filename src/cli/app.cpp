@@ -144,8 +144,7 @@ std::string unknown_word_message(const CLI::App& app) {
 }
 
 void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
-  app.description(
-      "Measures what fine-tuning a language model costs: this way, on these devices.");
+  app.description("Measures what fine-tuning a language model costs: this way, on these devices.");
   app.name("sftbench");
   app.set_version_flag("--version", version_text(),
                        "print version, commit, build type and compiler");

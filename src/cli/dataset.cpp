@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/dataset_commands.h"
+#include "cli/record.h"
 #include "sftbench/data/dataset_catalog.h"
 #include "sftbench/results/table.h"
 
@@ -42,7 +43,7 @@ void add_list(CLI::App& parent, int& exit_code) {
 Example:
   sftbench dataset list)");
   command->callback([format, &exit_code] {
-    std::cout << render(named_dataset_table(), output_format(*format));
+    print_table(named_dataset_table(), output_format(*format));
     exit_code = 0;
   });
 }
@@ -50,16 +51,18 @@ Example:
 }  // namespace
 
 void add_dataset_command(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("dataset", "make and count datasets");
+  CLI::App* command = app.add_subcommand("dataset", "make, count and show datasets");
   command->require_subcommand(1);
   command->footer(R"(
 Examples:
   sftbench dataset list
   sftbench dataset text news-tokens-16384plus-entries-4096 -o news.jsonl
-  sftbench dataset count news.jsonl --tokenizer DIR)");
+  sftbench dataset count news.jsonl --tokenizer DIR
+  sftbench dataset show news.jsonl --tokenizer DIR -n 1)");
   add_generator_commands(*command, app, exit_code);
   add_list(*command, exit_code);
   add_count_command(*command, app, exit_code);
+  add_show_command(*command, exit_code);
 }
 
 }  // namespace sftbench

@@ -20,6 +20,7 @@ namespace sftbench {
 // `app` has the common options of the program, wherever the command hangs in it.
 void add_generator_commands(CLI::App& parent, const CLI::App& app, int& exit_code);
 void add_count_command(CLI::App& parent, const CLI::App& app, int& exit_code);
+void add_show_command(CLI::App& parent, int& exit_code);
 
 inline bool shows_progress(const CLI::App& app) {
   const CLI::Option* off = app.get_option_no_throw("--no-progress");

@@ -9,6 +9,7 @@
 
 #include "cli/dataset_commands.h"
 #include "cli/number_checks.h"
+#include "cli/record.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
@@ -157,7 +158,7 @@ Examples:
   command->callback([arguments, &app, &exit_code] {
     const OutputFormat format = output_format(arguments->format);
     exit_code = run_interruptibly("what was counted is kept", [&](const InterruptNote& interrupts) {
-      std::cout << render(count_table(*arguments, shows_progress(app), interrupts), format);
+      print_table(count_table(*arguments, shows_progress(app), interrupts), format);
     });
   });
 }

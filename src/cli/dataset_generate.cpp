@@ -19,9 +19,12 @@ namespace fs = std::filesystem;
 struct GeneratorArguments {
   std::string id, output, seed_path;
   int64_t gpus = 8, batch_size = 128, accumulation = 4;
+  int64_t own_entries = 0;              // 0: of the three above
   std::vector<const CLI::Option*> own;  // describe a dataset that has no name
 
-  int64_t entries() const { return gpus * batch_size * accumulation; }
+  int64_t entries() const {
+    return own_entries > 0 ? own_entries : gpus * batch_size * accumulation;
+  }
 };
 
 struct TextArguments : GeneratorArguments {
@@ -65,14 +68,26 @@ void add_word_options(CLI::App& command, Arguments& arguments) {
 
 void add_entry_options(CLI::App& command, GeneratorArguments& arguments) {
   const CLI::Range counts(1, 100'000);
+  CLI::Option* entries = command.add_option("--entries", arguments.own_entries, "how many entries")
+                             ->check(CLI::Range(1, 100'000'000))
+                             ->option_text("N");
+  arguments.own.push_back(entries);
+  // Instead of CLI11's, which would say of each of them what it excludes.
+  const auto text = [](int64_t value) { return "INT=" + std::to_string(value); };
   add_own(command, arguments, "--num-max-gpus", arguments.gpus,
-          "entries = GPUs x batch size x accumulation steps")
-      ->check(counts);
+          "without --entries: as many as GPUs x batch size x accumulation steps need")
+      ->check(counts)
+      ->excludes(entries)
+      ->option_text(text(arguments.gpus));
   add_own(command, arguments, "--num-max-batch-size", arguments.batch_size, "per GPU")
-      ->check(counts);
+      ->check(counts)
+      ->excludes(entries)
+      ->option_text(text(arguments.batch_size));
   add_own(command, arguments, "--num-gradient-accumulation-steps", arguments.accumulation,
           "micro-batches per step")
-      ->check(counts);
+      ->check(counts)
+      ->excludes(entries)
+      ->option_text(text(arguments.accumulation));
 }
 
 // --- what they mean ------------------------------------------------------------------------------

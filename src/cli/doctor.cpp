@@ -9,6 +9,7 @@
 
 #include "cli/engine_probe.h"
 #include "cli/progress.h"
+#include "cli/record.h"
 #include "sftbench/base/build_info.h"
 #include "sftbench/base/cpu_instructions.h"
 #include "sftbench/base/error.h"
@@ -109,7 +110,7 @@ Finding find_datasets() {
   return {"datasets", "ok",
           std::to_string(present) + " of " + std::to_string(named_datasets().size()) + " in " +
               (user_data_directory() / "datasets").string(),
-          present > 0 ? "" : "text datasets are made when a run first needs them"};
+          present > 0 ? "" : "a dataset is made when a run first needs it"};
 }
 
 Finding find_hub_cache() {
@@ -149,6 +150,7 @@ std::vector<Finding> examine() {
   for (Finding& finding : judge_rdma(ports)) findings.push_back(std::move(finding));
   findings.push_back(judge_locked_memory(memory_lock_problem(), !ports.empty()));
   findings.push_back(judge_launcher(process_environment()));
+  findings.push_back(judge_job_secret(process_environment()));
   findings.push_back(find_disk("disk for datasets", user_data_directory()));
   findings.push_back(find_disk("disk for results", "results"));
   findings.push_back(find_datasets());
@@ -237,6 +239,17 @@ Finding judge_launcher(const Environment& environment) {
   }
 }
 
+Finding judge_job_secret(const Environment& environment) {
+  try {
+    const std::string source = job_secret_source(environment);
+    if (!source.empty()) return {"job secret", "ok", source, ""};
+  } catch (const InputError& error) {
+    return {"job secret", "warn", "cannot be used", error.what()};
+  }
+  return {"job secret", "none", "SFTBENCH_JOB_SECRET is not set",
+          "ranks on several nodes want one: openssl rand -hex 32"};
+}
+
 Finding find_disk(const std::string& subject, const fs::path& directory) {
   // The folder may not be there yet: its nearest ancestor says which disk it would be on.
   std::error_code error;
@@ -269,7 +282,7 @@ Examples:
       table.rows.push_back({f.subject, f.state, f.found, f.advice});
       if (f.subject == "libtorch" && f.state == "missing") exit_code = kFailedExitCode;
     }
-    std::cout << render(table, output);
+    print_table(table, output);
   });
 }
 

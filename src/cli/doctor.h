@@ -34,6 +34,8 @@ std::vector<Finding> judge_rdma(const std::vector<RdmaPort>& ports);
 // `problem` as memory_lock_problem() says it.
 Finding judge_locked_memory(const std::string& problem, bool rdma);
 Finding judge_launcher(const Environment& environment);
+// Whether ranks that a launcher starts would recognize each other.
+Finding judge_job_secret(const Environment& environment);
 Finding find_disk(const std::string& subject, const std::filesystem::path& directory);
 
 }  // namespace sftbench

@@ -3,6 +3,8 @@
 // back.
 #include "cli/entity_rows.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -11,6 +13,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/terminal_text.h"
 #include "sftbench/plan/classify_error.h"
 
 namespace sftbench {
@@ -159,15 +162,17 @@ class TableRows : public EntityRows {
     cells.emplace_back(reason_text(row.violations));
     block_.rows.push_back(std::move(cells));
     if (block_.rows.size() < kBlockRows) return;
-    write_out(render(block_, format_));
+    write_out(block_text());
     block_.rows.clear();
   }
 
-  void finish() override {
-    write_rest(block_.rows.empty() ? std::string() : render(block_, format_));
-  }
+  void finish() override { write_rest(block_.rows.empty() ? std::string() : block_text()); }
 
  private:
+  std::string block_text() const {
+    return render(block_, format_, terminal_columns(STDOUT_FILENO));
+  }
+
   OutputFormat format_;
   bool with_experiment_;
   Table block_;

@@ -11,6 +11,7 @@
 
 #include "cli/entity_rows.h"
 #include "cli/number_checks.h"
+#include "cli/record.h"
 #include "cli/selection.h"
 #include "sftbench/base/text.h"
 #include "sftbench/plan/support.h"
@@ -56,9 +57,9 @@ Part chosen_part(const Space& space, const ExpandArguments& arguments) {
 void print_count(const Space& space, OutputFormat format) {
   const int64_t entities = space.entity_count();
   const auto experiments = static_cast<int64_t>(space.experiments.size());
-  std::cout << render({{"entities", "experiments", "measurements"},
-                       {{entities, experiments, entities * experiments}}},
-                      format);
+  print_table({{"entities", "experiments", "measurements"},
+               {{entities, experiments, entities * experiments}}},
+              format);
 }
 
 // What `sweep` and `run` would say of an entity, as far as it does not depend on this machine's
@@ -132,7 +133,7 @@ void expand(const ExpandArguments& arguments) {
   if (arguments.count) {
     print_count(loaded.space, format);
   } else {
-    const ResolveOptions options = resolve_options(loaded.space, arguments.selection);
+    const ResolveOptions options = resolve_options(loaded, arguments.selection);
     print_rows(loaded, options, chosen_part(loaded.space, arguments), format);
   }
 }

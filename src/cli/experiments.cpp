@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/definition_list.h"
+#include "cli/record.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
@@ -125,7 +126,7 @@ void print_one(const Catalog& catalog, const std::string& identifier, OutputForm
       std::cout << json_text(as_json(*experiment)) << '\n';
       break;
     default:
-      std::cout << render(property_table(*experiment), format);
+      print_table(property_table(*experiment), format);
       break;
   }
 }
@@ -147,7 +148,7 @@ Examples:
     const OutputFormat output = output_format(*format);
     const Catalog& catalog = Catalog::shipped();
     if (identifier->empty()) {
-      std::cout << render(overview(catalog), output);
+      print_table(overview(catalog), output);
     } else {
       print_one(catalog, *identifier, output);
     }

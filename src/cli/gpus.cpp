@@ -101,7 +101,7 @@ Examples:
     const OutputFormat output = output_format(*format);
     const GpuCatalog& catalog = Catalog::shipped().gpus;
     if (name->empty()) {
-      std::cout << render(overview(catalog), output);
+      print_table(overview(catalog), output);
     } else {
       print_one(catalog, *name, output);
     }

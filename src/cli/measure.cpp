@@ -42,15 +42,15 @@ Measurement measure_request(const ChildRequest& request, const RunLog& log) {
   StepLog step_log(log);
   const std::unique_ptr<Backend> backend = choose_backend(
       job, {request.simulate, request.sample, request.attempt}, ranked_spec(request, heartbeats));
-  const MeasureOptions options = {
-      .command = request.command,
-      .log = request.final_log,
-      .observers = {&step_log, &heartbeats},
-      .begun = [&](const Measurement& begun) {
-        send_begun(request.result_fd, begun);
-        if (!backend->starts_ranks()) limit_memory(request.host_memory_bytes);
-        heartbeats.phase("preparing");
-      }};
+  const MeasureOptions options = {.command = request.command,
+                                  .log = request.final_log,
+                                  .observers = {&step_log, &heartbeats},
+                                  .begun = [&](const Measurement& begun) {
+                                    send_begun(request.result_fd, begun);
+                                    if (!backend->starts_ranks())
+                                      limit_memory(request.host_memory_bytes);
+                                    heartbeats.phase("preparing");
+                                  }};
   try {
     if (request.generate_dataset) heartbeats.phase("dataset");
     prepare_job(job, *backend, request.generate_dataset,

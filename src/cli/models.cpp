@@ -177,7 +177,7 @@ Examples:
     const ModelCatalog& catalog = Catalog::shipped().models;
     const bool people = output == OutputFormat::kTable || output == OutputFormat::kMarkdown;
     if (name->empty()) {
-      std::cout << render(overview(catalog, people), output);
+      print_table(overview(catalog, people), output);
     } else {
       print_one(catalog, *name, output);
     }

@@ -35,12 +35,6 @@ struct PredictArguments {
   std::optional<double> inside_gb_per_s, inside_latency_us, between_gb_per_s, between_latency_us;
 };
 
-std::string computed_dtype(const PrecisionPlan& precision) {
-  if (precision.autocast == "bf16") return "bfloat16";
-  if (precision.autocast == "fp16") return "float16";
-  return precision.autocast == "fp8" ? "fp8" : precision.torch_dtype;
-}
-
 void replace(const std::optional<double>& given, double unit, double& figure) {
   if (given) figure = *given * unit;
 }
@@ -50,8 +44,9 @@ MachineModel machine_for(const TrainingJob& job, const PredictArguments& argumen
   MachineModel machine;
   if (job.device.kind == "cuda") {
     const auto file = resource_directory() / "config" / "machines.yaml";
-    machine = machine_of(job.device.gpu_model, computed_dtype(job.precision), catalog.gpus,
-                         MachineCatalog::read(file.string(), catalog.gpus));
+    machine = machine_of(job.device.gpu_model,
+                         product_dtype_name(job.precision.torch_dtype, job.precision.autocast),
+                         catalog.gpus, MachineCatalog::read(file.string(), catalog.gpus));
   }
   machine.overlaps = !arguments.no_overlap;
   replace(arguments.flops_per_s, 1, machine.flops_per_s);
@@ -115,8 +110,8 @@ std::string in_full(const StepCost& cost, const TrainingJob& job, const MachineM
                                         cell_text(c.sent_bytes / kGiga) + " GB sent by a rank, " +
                                         seconds(c.seconds));
   }
-  return "prediction, nothing was measured: " + job.model.name + ", " + job.tuning + ", " +
-         (several ? job.parallel.strategy + " on " : std::string()) +
+  return "prediction, nothing was measured: " + job.model.name + ", " + name_of(job.tuning) + ", " +
+         (several ? name_of(job.parallel.strategy) + std::string(" on ") : std::string()) +
          std::to_string(job.device.ranks) + (several ? " ranks" : " rank") + "\n" +
          definition_list(lines);
 }
@@ -131,7 +126,7 @@ int predict(const PredictArguments& arguments) {
   if (!violations.empty()) {
     throw RunError(violations.front().code, violations.front().message);
   }
-  ResolveOptions options = resolve_options(loaded.space, arguments.selection);
+  ResolveOptions options = resolve_options(loaded, arguments.selection);
   options.weights = "random";  // shapes are all that is needed
   ActuatorSettings settings = loaded.settings;
   settings.data_directory.reset();  // no entry is read

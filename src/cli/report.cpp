@@ -10,12 +10,12 @@
 #include <memory>
 #include <optional>
 
+#include "sftbench/base/build_info.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
-#include "sftbench/base/build_info.h"
 #include "sftbench/results/compare.h"
 #include "sftbench/results/report.h"
 #include "sftbench/results/report_html.h"

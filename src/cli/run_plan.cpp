@@ -26,16 +26,36 @@ void warn(const std::vector<Diagnostic>& diagnostics) {
   for (const Diagnostic& diagnostic : diagnostics) spdlog::warn("{}", to_string(diagnostic));
 }
 
+// Options come first. A folder for the output without a word of when is saved to as fms-hf-tuning
+// does it, after each epoch.
+SaveOptions with_file(SaveOptions save, const ArgumentFile& file) {
+  const auto fill = [](std::string& option, const std::string& given) {
+    if (option.empty()) option = given;
+  };
+  fill(save.model_directory, file.model_directory);
+  fill(save.resume_from, file.resume_from);
+  const bool has_folder = !file.output_directory.empty() || !save.checkpoint_directory.empty();
+  if (has_folder && saves_files(file)) {
+    fill(save.strategy, file.save_strategy.empty() ? "epoch" : file.save_strategy);
+  }
+  if (save.strategy.empty() || save.strategy == "no") return save;
+  fill(save.checkpoint_directory, file.output_directory);
+  if (!save.steps && save.strategy == "steps") save.steps = file.save_steps;
+  if (!save.total_limit) save.total_limit = file.save_total_limit;
+  return save;
+}
+
 RunPlan plan_from_space(const RunArguments& arguments) {
   const Catalog& catalog = Catalog::shipped();
   const LoadedSpace loaded = load_space(arguments.selection);
   warn(loaded.warnings);
   const MeasurementRequest request = choose_request(loaded.space, arguments.selection);
-  ResolveOptions options = resolve_options(loaded.space, arguments.selection);
+  ResolveOptions options = resolve_options(loaded, arguments.selection);
   options.sample_period_s = require_seconds("--sample-period", arguments.sample_period_s);
   options.backend = arguments.backend.name();
 
   RunPlan plan;
+  plan.save = with_file(arguments.save, loaded.file);
   plan.job.experiment = request.experiment;
   plan.job.experiment_id = request.experiment_id;
   plan.job.entity_id = request.entity_id;
@@ -63,6 +83,7 @@ RunPlan plan_from_space(const RunArguments& arguments) {
 
 RunPlan plan_from_job(const RunArguments& arguments) {
   RunPlan plan;
+  plan.save = arguments.save;
   JobFile file = read_job_file(arguments.job_path);
   plan.job = std::move(file.job);
   // The machine's matter, not the job's: a launcher gives it for the node that it has chosen.
@@ -128,16 +149,30 @@ RunPlan make_run_plan(const RunArguments& arguments) {
   RunPlan plan = arguments.job_path.empty() ? plan_from_space(arguments) : plan_from_job(arguments);
   if (!arguments.trace.empty()) plan.job.trace_path = arguments.trace;
   require_folder_of(plan.job.trace_path);
-  apply_save_options(arguments.save, arguments.output, plan.job);
+  apply_save_options(plan.save, arguments.output, plan.job);
   return plan;
 }
 
 void refuse_beside_job(const CLI::App& command) {
   std::vector<Diagnostic> idle;
-  for (const char* option :
-       {"SPACE", "--set", "--experiment", "--entity", "--config", "--ado-ids", "--weights",
-        "--padding", "--ranks", "--gradient-sync", "--reduce-dtype", "--distribute-one-rank",
-        "--communication-timeout", "--sample-period"}) {
+  std::vector<const char*> options = {"SPACE",
+                                      "--set",
+                                      "--experiment",
+                                      "--entity",
+                                      "--model",
+                                      "--arguments",
+                                      "--config",
+                                      "--ado-ids",
+                                      "--weights",
+                                      "--padding",
+                                      "--ranks",
+                                      "--gradient-sync",
+                                      "--reduce-dtype",
+                                      "--distribute-one-rank",
+                                      "--communication-timeout",
+                                      "--sample-period"};
+  for (const ArgumentOption& argument : argument_options()) options.push_back(argument.option);
+  for (const char* option : options) {
     if (command.count(option) == 0) continue;
     idle.push_back({{},
                     0,

@@ -32,6 +32,7 @@ struct RunPlan {
   TrainingJob job;  // names and inputs are always there
   bool generate_dataset = false;
   std::optional<ErrorClass> ending;  // of a measurement that cannot begin
+  SaveOptions save;                  // options, and beside them what --arguments says
 };
 
 // InputError. What ends a measurement before it begins stands in the plan, and warnings and notes are

@@ -48,29 +48,39 @@ bool can_be_made(fs::path folder) {
   return fs::is_directory(folder) && ::access(folder.c_str(), W_OK | X_OK) == 0;
 }
 
-void check_strategy(const SavePlan& plan, Findings& findings) {
-  const bool known = plan.strategy == "no" || plan.strategy == "steps" || plan.strategy == "epoch";
-  if (!known) {
-    findings.add("--save-strategy", "unknown value '" + plan.strategy + "'",
-                 join(kStrategies, ", "), nearest_spelling(plan.strategy, kStrategies));
-    return;
+// False when there is no such strategy.
+bool set_strategy(const std::string& name, SavePlan& plan, Findings& findings) {
+  if (name.empty()) return true;
+  const std::optional<SaveStrategy> strategy = find_named<SaveStrategy>(name);
+  if (strategy) {
+    plan.strategy = *strategy;
+    return true;
   }
-  if (plan.strategy != "no" && plan.checkpoint_directory.empty()) {
-    findings.add("--save-strategy", plan.strategy + " saves checkpoints, and no folder is given",
+  findings.add("--save-strategy", "unknown value '" + name + "'", join(kStrategies, ", "),
+               nearest_spelling(name, kStrategies));
+  return false;
+}
+
+void check_strategy(const SavePlan& plan, Findings& findings) {
+  const bool saves = plan.strategy != SaveStrategy::kNo;
+  if (saves && plan.checkpoint_directory.empty()) {
+    findings.add("--save-strategy",
+                 std::string(name_of(plan.strategy)) + " saves checkpoints, and no folder is given",
                  "--checkpoint-dir DIR with it");
   }
-  if (plan.strategy == "no" && !plan.checkpoint_directory.empty()) {
+  if (!saves && !plan.checkpoint_directory.empty()) {
     findings.add("--checkpoint-dir", "nothing is saved there",
                  "--save-strategy steps or epoch with it");
   }
 }
 
 void check_effect(const SaveOptions& options, const SavePlan& plan, Findings& findings) {
-  if (options.steps && plan.strategy != "steps") {
-    findings.add("--save-steps", "no effect with --save-strategy " + plan.strategy,
+  if (options.steps && plan.strategy != SaveStrategy::kSteps) {
+    findings.add("--save-steps",
+                 std::string("no effect with --save-strategy ") + name_of(plan.strategy),
                  "--save-strategy steps with it");
   }
-  if (options.total_limit && plan.strategy == "no") {
+  if (options.total_limit && plan.strategy == SaveStrategy::kNo) {
     findings.add("--save-total-limit", "no effect without checkpoints",
                  "--save-strategy steps or epoch with it");
   }
@@ -163,7 +173,7 @@ void check_sense(const TrainingJob& job, Findings& findings) {
 }
 
 bool saves_or_resumes(const SavePlan& plan) {
-  return plan.strategy != "no" || !plan.model_directory.empty() ||
+  return plan.strategy != SaveStrategy::kNo || !plan.model_directory.empty() ||
          !plan.checkpoint_directory.empty() || !plan.resume_from.empty();
 }
 
@@ -206,14 +216,15 @@ void apply_save_options(const SaveOptions& options, const std::string& results, 
   if (!options.checkpoint_directory.empty()) {
     plan.checkpoint_directory = whole_path(options.checkpoint_directory);
   }
-  if (!options.strategy.empty()) plan.strategy = options.strategy;
   plan.steps = options.steps.value_or(plan.steps);
   plan.total_limit = options.total_limit.value_or(plan.total_limit);
   if (!options.resume_from.empty()) plan.resume_from = whole_path(options.resume_from);
 
   Findings findings;
-  check_strategy(plan, findings);
-  check_effect(options, plan, findings);
+  if (set_strategy(options.strategy, plan, findings)) {
+    check_strategy(plan, findings);
+    check_effect(options, plan, findings);
+  }
   if (saves_or_resumes(plan)) check_sense(job, findings);
   check_model_folder(plan, whole_path(results), findings);
   check_outside_of_checkpoints(plan, whole_path(results), findings);

@@ -1,5 +1,7 @@
 #include "cli/selection.h"
 
+#include "cli/own_training.h"
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -52,6 +54,12 @@ std::string choose(const std::string& key, const std::string& given, const std::
   fail(key, "unknown value '" + given + "'", join(known, " or "), nearest_spelling(given, known));
 }
 
+template <Named Kind>
+Kind choose(const std::string& key, const std::string& given, const std::string& from_file,
+            Kind otherwise) {
+  return named<Kind>(choose(key, given, from_file, name_of(otherwise), names_of<Kind>()));
+}
+
 }  // namespace
 
 void add_selection_options(CLI::App& command, Selection& selection) {
@@ -67,6 +75,17 @@ void add_selection_options(CLI::App& command, Selection& selection) {
                   "experiment to measure with, or the beginning of its name; with --set, no SPACE "
                   "is needed")
       ->type_name("ID");
+  command
+      .add_option("--model", selection.model,
+                  "train this model: a folder with config.json, safetensors and tokenizer.json, or "
+                  "a hub id; without a SPACE, what is not set has defaults")
+      ->type_name("DIR|ID");
+  command
+      .add_option("--arguments", selection.arguments_path,
+                  "JSON or YAML file of training arguments, as fms-hf-tuning, transformers, "
+                  "accelerate or LLMForge name them; options and --set come first")
+      ->type_name("FILE");
+  add_argument_options(command, selection.arguments);
   command
       .add_option("--entity", selection.entity, "one entity of the space: its index (from 0) or id")
       ->type_name("N|ID");
@@ -124,28 +143,38 @@ std::string full_experiment_name(const Catalog& catalog, const std::string& give
 
 LoadedSpace load_space(const Selection& selection) {
   const Catalog& catalog = Catalog::shipped();
-  const std::string experiment = full_experiment_name(catalog, selection.experiment);
   LoadedSpace loaded;
+  OwnTraining own = own_training(selection);
+  const std::string experiment = full_experiment_name(catalog, own.experiment);
   // The models that --config adds are part of the space's domains; those of the space itself it
   // adds on its own.
   std::vector<Diagnostic> unused;
   const std::string ids = choose("--ado-ids", selection.ado_ids, {}, "1.8", {"1.7", "1.8"});
   SpaceOptions options{
-      selection.assignments, experiment,
+      selection.assignments, std::move(own.values), experiment,
       read_actuator_settings(selection.config_path, nullptr, {}, unused).model_names(),
       *ado_ids_named(ids)};
+  if (!own.model.name.empty()) options.extra_models.push_back(own.model.name);
   if (!selection.space_path.empty()) {
     loaded.space = read_space_file(selection.space_path, catalog, options);
   } else if (!experiment.empty()) {
     loaded.space = space_from_assignments(catalog, options);
   } else {
-    fail({}, "no space is given", "a SPACE file, or --experiment ID with --set property=value");
+    fail({}, "no space is given",
+         "a SPACE file, --experiment ID with --set property=value, or --model DIR");
   }
   loaded.warnings = loaded.space.warnings;
   const auto& inline_parameters = loaded.space.actuator_configuration;
   loaded.settings = read_actuator_settings(selection.config_path,
                                            inline_parameters ? &*inline_parameters : nullptr,
                                            loaded.space.origin, loaded.warnings);
+  if (!own.model.name.empty()) {
+    loaded.settings.model_map[own.model.name] = {{"Vanilla", own.model.place},
+                                                 {"GPTQ-Quantized", own.model.place}};
+    loaded.own_model = true;
+    loaded.model_path = own.model.folder;
+  }
+  loaded.file = std::move(own.file);
   return loaded;
 }
 
@@ -181,25 +210,29 @@ MeasurementRequest choose_request(const Space& space, const Selection& selection
   return make_request(space.entity(chosen.value_or(0)), space.experiments.front());
 }
 
-ResolveOptions resolve_options(const Space& space, const Selection& selection) {
+ResolveOptions resolve_options(const LoadedSpace& loaded, const Selection& selection) {
+  const Space& space = loaded.space;
   ResolveOptions options;
+  options.own_model = loaded.own_model;
+  options.model_path = loaded.model_path;
   options.weights =
       choose("--weights", selection.weights, space.weights, options.weights, {"auto", "random"});
   options.padding =
-      choose("--padding", selection.padding, space.padding, options.padding, known_paddings());
+      choose("--padding", selection.padding.empty() ? loaded.file.padding : selection.padding,
+             space.padding, options.padding);
   if (selection.ranks < 1)
     fail("--ranks", "found " + std::to_string(selection.ranks), "at least 1");
   if (selection.ranks > kMostProcesses)
     fail("--ranks", "found " + std::to_string(selection.ranks),
          "at most " + std::to_string(kMostProcesses));
-  options.gradient_sync = choose("--gradient-sync", selection.gradient_sync, {},
-                                 options.gradient_sync, {"last", "each"});
+  options.gradient_sync =
+      choose("--gradient-sync", selection.gradient_sync, {}, options.gradient_sync);
   options.reduce_dtype = choose("--reduce-dtype", selection.reduce_dtype, {}, options.reduce_dtype,
                                 {"float32", "bfloat16"});
   options.distribute_one_rank = selection.distribute_one_rank;
   options.communication_timeout_s =
       require_seconds("--communication-timeout", selection.communication_timeout_s);
-  options.cpu_ranks = selection.ranks;
+  options.cpu_ranks = cpu_ranks(selection, loaded.file);
   options.threads = require_threads(selection);
   return options;
 }

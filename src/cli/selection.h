@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/argument_file.h"
+#include "cli/argument_options.h"
 #include "sftbench/plan/actuator.h"
 #include "sftbench/plan/resolve.h"
 #include "sftbench/space/space.h"
@@ -16,6 +18,9 @@ namespace sftbench {
 
 struct Selection {
   std::string space_path;
+  std::string model;                     // --model: empty when not given
+  std::vector<GivenOption> arguments;    // --learning-rate and the like
+  std::string arguments_path;            // --arguments
   std::vector<std::string> assignments;  // --set property=value
   std::string experiment;                // --experiment
   std::string entity;                    // --entity: index (0-based) or id
@@ -31,16 +36,19 @@ struct Selection {
   double communication_timeout_s = 600;  // --communication-timeout
 };
 
-// SPACE (optional; a space can be given by --experiment and --set alone), --set, --experiment,
-// --entity,
-// --config, --ado-ids, --weights, --padding, --ranks, --threads, --gradient-sync, --reduce-dtype,
-// --distribute-one-rank, --communication-timeout.
+// SPACE (optional; a space can be given by --experiment and --set alone, or by --model), --set,
+// --experiment, --entity, --model, --arguments, training arguments, --config, --ado-ids, --weights,
+// --padding, --ranks, --threads, --gradient-sync, --reduce-dtype, --distribute-one-rank,
+// --communication-timeout.
 void add_selection_options(CLI::App& command, Selection& selection);
 
 struct LoadedSpace {
   Space space;
   ActuatorSettings settings;
   std::vector<Diagnostic> warnings;  // of the space and of the settings; for stderr
+  bool own_model = false;            // --model
+  std::string model_path;            // the folder that it names; empty: a hub id
+  ArgumentFile file;                 // --arguments
 };
 
 // Reads the actuator's settings and the space. InputError with everything that is wrong, and for an
@@ -55,9 +63,9 @@ std::optional<int64_t> chosen_entity(const Space& space, const Selection& select
 // and how to choose (--entity N|ID, --experiment ID).
 MeasurementRequest choose_request(const Space& space, const Selection& selection);
 
-// Command line over space file over defaults. InputError for an unknown value of --weights,
-// --padding, --gradient-sync or --reduce-dtype.
-ResolveOptions resolve_options(const Space& space, const Selection& selection);
+// Command line over --arguments over space file over defaults. InputError for an unknown value of
+// --weights, --padding, --gradient-sync or --reduce-dtype.
+ResolveOptions resolve_options(const LoadedSpace& loaded, const Selection& selection);
 
 // The number that --threads gives, 0 without it. Throws InputError for one that cannot be.
 int64_t require_threads(const Selection& selection);

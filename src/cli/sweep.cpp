@@ -13,6 +13,7 @@
 #include "cli/launched_run.h"
 #include "cli/number_checks.h"
 #include "cli/progress.h"
+#include "cli/record.h"
 #include "cli/selection.h"
 #include "cli/sweep_view.h"
 #include "sftbench/base/build_info.h"
@@ -88,6 +89,12 @@ std::string run_command(const SweepArguments& arguments, const Cell& cell) {
     if (!value.empty()) words.insert(words.end(), {option, value});
   };
   for (const std::string& assignment : selection.assignments) add("--set", assignment);
+  for (const auto& [option, text] : selection.arguments) {
+    words.emplace_back(option->option);
+    if (option->type != nullptr) words.push_back(text);
+  }
+  add("--model", selection.model);
+  add("--arguments", selection.arguments_path);
   const bool by_experiment_alone = selection.space_path.empty();
   add("--experiment", by_experiment_alone ? selection.experiment : cell.request.experiment_id);
   add("--entity", cell.request.entity_id);
@@ -140,7 +147,7 @@ class Campaign {
       : arguments_(arguments),
         loaded_(load(arguments.selection)),
         operation_(read_operation(arguments, loaded_.space)),
-        resolve_options_(resolving(loaded_.space, arguments)),
+        resolve_options_(resolving(loaded_, arguments)),
         nvml_(Nvml::load(&no_nvml_)),
         machine_(affinity_cores(), nvml_ ? nvml_->gpus() : std::vector<GpuIdentity>(),
                  Catalog::shipped().gpus, jobs_at_a_time(arguments, operation_, loaded_.space)),
@@ -169,7 +176,7 @@ class Campaign {
       table.rows.push_back(preview_row(cell, status));
     }
     for (const std::string& problem : stored_.take_problems()) spdlog::warn("{}", problem);
-    std::cout << render(table, format) << std::flush;
+    print_table(table, format);
     return 0;
   }
 
@@ -186,7 +193,7 @@ class Campaign {
     const SweepEnd end = sweep.run();
     view.close();
     say_how_it_ended(end, sweep);
-    std::cout << render(outcome_table(sweep.state()), format) << std::flush;
+    print_table(outcome_table(sweep.state()), format);
     if (end == SweepEnd::kInterrupted) return kInterruptedExitCode;
     const bool cut_off = end == SweepEnd::kTripped || end == SweepEnd::kStoreFailed;
     return cut_off || sweep.state().settled(Status::kFailed) > 0 ? kFailedExitCode : 0;
@@ -196,6 +203,10 @@ class Campaign {
   static LoadedSpace load(const Selection& selection) {
     LoadedSpace loaded = load_space(selection);
     warn_of(loaded.warnings);
+    if (saves_files(loaded.file)) {
+      spdlog::warn("{}: a sweep keeps no models and no checkpoints; run does",
+                   selection.arguments_path);
+    }
     if (const auto chosen = chosen_entity(loaded.space, selection)) narrow(loaded.space, *chosen);
     return loaded;
   }
@@ -210,8 +221,8 @@ class Campaign {
     return operation;
   }
 
-  static ResolveOptions resolving(const Space& space, const SweepArguments& arguments) {
-    ResolveOptions options = resolve_options(space, arguments.selection);
+  static ResolveOptions resolving(const LoadedSpace& loaded, const SweepArguments& arguments) {
+    ResolveOptions options = resolve_options(loaded, arguments.selection);
     options.backend = arguments.backend.name();
     return options;
   }

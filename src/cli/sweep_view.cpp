@@ -151,7 +151,11 @@ std::string cell_label(const Space& space, const Cell& cell) {
   std::vector<std::string> parts;
   for (const Dimension& dimension : space.dimensions) {
     const std::string& name = dimension.property().identifier;
-    if (dimension.size() > 1) parts.push_back(name + "=" + cell_text(cell.request.inputs.at(name)));
+    if (dimension.size() == 1) continue;
+    // An argument at its usual value is no input.
+    const Json& inputs = cell.request.inputs;
+    const Json& values = inputs.contains(name) ? inputs : cell.request.entity;
+    parts.push_back(name + "=" + cell_text(values.at(name)));
   }
   if (space.experiments.size() > 1) parts.push_back(cell.request.experiment_id);
   if (parts.empty()) parts.push_back(cell.request.entity_id);

@@ -16,6 +16,7 @@
 #include "cli/fetch_view.h"
 #include "cli/number_checks.h"
 #include "cli/progress.h"
+#include "cli/record.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
@@ -144,7 +145,7 @@ int fetch_weights(const FetchArguments& arguments, const CommonOptions& common) 
     whole = false;
     spdlog::error("{}: {}", model.request.name, model.problem);
   }
-  std::cout << render(fetched_table(outcome.models, is_for_people(format)), format) << std::flush;
+  print_table(fetched_table(outcome.models, is_for_people(format)), format);
   if (outcome.interrupted) return kInterruptedExitCode;
   return whole ? 0 : kFailedExitCode;
 }
@@ -266,7 +267,7 @@ int check_weights(const CheckArguments& arguments, const CommonOptions& common) 
   if (spoilt && !arguments.remove)
     spdlog::info(
         "--remove takes away the files whose hash is wrong, so that fetch gets them again");
-  std::cout << render(checked_table(models, is_for_people(format)), format) << std::flush;
+  print_table(checked_table(models, is_for_people(format)), format);
   return right ? 0 : kFailedExitCode;
 }
 

@@ -89,4 +89,12 @@ std::string job_secret(const Environment& environment) {
   return given;
 }
 
+std::string job_secret_source(const Environment& environment) {
+  if (job_secret(environment).empty()) return {};
+  for (const char* variable : {kSecretVariable, kSecretFileVariable}) {
+    if (!text(environment, variable).empty()) return variable;
+  }
+  return "mpirun's key";
+}
+
 }  // namespace sftbench

@@ -56,11 +56,20 @@ bool after_an_epoch(const SavePlan&, const TrainingProgress& progress) {
   return progress.epoch == std::floor(progress.epoch);
 }
 
+bool saves_checkpoints(const TrainingJob& job) {
+  return job.save.strategy != SaveStrategy::kNo;
+}
+
 Due choose_due(const SavePlan& plan) {
-  if (plan.strategy == "no") return never;
-  if (plan.strategy == "steps") return after_some_steps;
-  if (plan.strategy == "epoch") return after_an_epoch;
-  throw unsupported_choice("save_strategy", plan.strategy, {"epoch", "no", "steps"});
+  switch (plan.strategy) {
+    case SaveStrategy::kEpoch:
+      return after_an_epoch;
+    case SaveStrategy::kNo:
+      return never;
+    case SaveStrategy::kSteps:
+      return after_some_steps;
+  }
+  return never;
 }
 
 [[noreturn]] void cannot_save(const fs::path& target, const std::exception& error) {
@@ -111,7 +120,7 @@ class Saver : public Checkpoints {
 
   double after_step(const TrainingProgress& progress, bool last) override {
     double seconds = 0;
-    if (job_.save.strategy != "no" && (last || due_(job_.save, progress))) {
+    if (saves_checkpoints(job_) && (last || due_(job_.save, progress))) {
       seconds += save_checkpoint(progress);
     }
     if (last && !job_.save.model_directory.empty()) seconds += save_model_folder(progress);
@@ -252,7 +261,7 @@ class Saver : public Checkpoints {
                                 {"loss_scaling", scaling.numbers},
                                 {"optimizer", optimizer_numbers},
                                 {"format", format_},
-                                {"strategy", job_.parallel.strategy},
+                                {"strategy", name_of(job_.parallel.strategy)},
                                 {"ranks", job_.device.ranks},
                                 {"total_steps", total_steps_},
                                 {"job", identity_}};
@@ -277,20 +286,19 @@ class Saver : public Checkpoints {
 
 std::unique_ptr<Checkpoints> make_checkpoints(const TrainingJob& job, int64_t total_steps,
                                               const TrainedState& state) {
-  choose_due(job.save);
-  if (job.save.strategy == "no" && job.save.model_directory.empty()) {
+  if (!saves_checkpoints(job) && job.save.model_directory.empty()) {
     return std::make_unique<NoCheckpoints>();
   }
   return std::make_unique<Saver>(job, total_steps, state);
 }
 
 std::vector<std::string> notes_on_saving(const TrainingJob& job, const TrainedState& state) {
-  const bool saves = job.save.strategy != "no" || !job.save.model_directory.empty();
-  if (!saves || !state.parameters.whole() || job.parallel.state_dict_type == "FULL_STATE_DICT") {
+  const bool saves = saves_checkpoints(job) || !job.save.model_directory.empty();
+  if (!saves || !state.parameters.whole() || job.parallel.state_dict_type == StateDictType::kFull) {
     return {};
   }
   return {
-      "fsdp_state_dict_type " + job.parallel.state_dict_type +
+      std::string("fsdp_state_dict_type ") + name_of(job.parallel.state_dict_type) +
       " has no effect: every rank has the whole parameters, which are saved as FULL_STATE_DICT"};
 }
 

@@ -54,13 +54,13 @@ Json derived_values(const TrainingJob& job) {
       {"entries in a step", job.batches.per_device_batch_size *
                                 job.batches.gradient_accumulation_steps * job.device.ranks},
       {"betas", job.optimizer.betas}};
-  if (job.tuning == "lora" || job.tuning == "gptq-lora") {
+  if (row_of(job.tuning).adds_adapters) {
     derived["lora rank"] = job.lora.rank;
     derived["lora alpha"] = job.lora.alpha;
     derived["lora dropout"] = job.lora.dropout;
     derived["lora target_modules"] = job.lora.target_modules;
   }
-  if (job.tuning == "pt") derived["virtual tokens"] = job.prompt.virtual_tokens;
+  if (job.tuning == TuningMethod::kPrompt) derived["virtual tokens"] = job.prompt.virtual_tokens;
   return derived;
 }
 

@@ -32,8 +32,9 @@ class Watch {
   std::optional<Found> found_;
 };
 
-// "model.layers.3.mlp.down_proj" -> "model.layers.3"
+// "model.layers.3.mlp.down_proj" -> "model.layers.3"; of a linear outside of the layers, its module.
 std::string layer_of(const std::string& name, const ModelNames& names) {
+  if (!name.starts_with(names.layer_prefix)) return name.substr(0, name.rfind('.'));
   return name.substr(0, name.find('.', std::string(names.layer_prefix).size()));
 }
 
@@ -263,7 +264,7 @@ RunError nonfinite_loss(TrainingRun& run, const StepBatches& batches, double los
   const auto denominator = static_cast<double>(batches.tokens.loss_bearing);
   for (const DeviceBatch& batch : batches.micro_batches) {
     const NonFiniteOrigin origin =
-        find_nonfinite(*run.model, {batch.input_ids, batch.packed, batch.mask}, batch.labels, denominator);
+        find_nonfinite(*run.model, run.batches->rows(batch), batch.labels, denominator);
     if (origin.where.empty()) continue;
     const bool came_so = origin.of_parameter && step == 1;
     return {

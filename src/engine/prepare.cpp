@@ -43,10 +43,10 @@ std::vector<int32_t> initial_prompt(const PromptPlan& plan, const Tokenizer& tok
 }
 
 // Virtual tokens stand in front of rows; of a row of several entries only the first would see them.
-void require_prompt_per_row(const std::string& padding) {
-  if (padding == "longest" || padding == "max_length") return;
+void require_prompt_per_row(const PaddingRow& padding) {
+  if (!padding.one_row) return;
   throw RunError(ReasonCode::kUnsupported,
-                 "prompt tuning with padding " + padding +
+                 std::string("prompt tuning with padding ") + padding.name +
                      ": its virtual tokens stand in front of each row, so a row has to be one "
                      "entry; longest or max_length works");
 }
@@ -56,8 +56,8 @@ std::unique_ptr<Tuning> choose_tuning(const TrainingJob& job, const Tokenizer& t
   options.seed = job.seed;
   options.lora = {job.lora.rank, job.lora.alpha, job.lora.dropout, job.lora.target_modules};
   options.prompt.virtual_tokens = job.prompt.virtual_tokens;
-  if (job.tuning == "pt") {
-    require_prompt_per_row(job.data.padding);
+  if (job.tuning == TuningMethod::kPrompt) {
+    require_prompt_per_row(row_of(job.data.padding));
     options.prompt.initial_ids = initial_prompt(job.prompt, tokenizer);
   }
   return make_tuning(job.tuning, options);
@@ -65,23 +65,27 @@ std::unique_ptr<Tuning> choose_tuning(const TrainingJob& job, const Tokenizer& t
 
 // Weights that are quantized have a way of their own to be trained, and no other weights have it.
 void require_weights_fit(const TrainingJob& job) {
-  const bool quantised = parse_model_config(job.model.hf_config).gptq.has_value();
-  if (quantised == (job.tuning == "gptq-lora")) return;
+  const bool quantized = parse_model_config(job.model.hf_config).gptq.has_value();
+  if (quantized == row_of(job.tuning).quantized_weights) return;
   const std::string model = "the weights of " + job.model.name;
   throw RunError(ReasonCode::kUnsupported,
-                 quantised ? model + " are quantised (GPTQ), and tuning " + job.tuning +
+                 quantized ? model + " are quantized (GPTQ), and tuning " + name_of(job.tuning) +
                                  " trains weights that are not; gptq-lora works"
                            : model +
-                                 " are not quantised: config.json has no quantization_config; "
+                                 " are not quantized: config.json has no quantization_config; "
                                  "tuning lora works");
 }
 
-AttentionShape attention_shape(const ModelConfig& config, int64_t virtual_tokens) {
+AttentionShape attention_shape(const ModelConfig& config, int64_t virtual_tokens, bool full) {
   std::map<int64_t, int64_t> width_of_window;
-  for (const LayerShape& layer : shape_of(config).layers)
-    width_of_window[layer.window] += layer.query_width;
   AttentionShape shape;
+  for (const LayerShape& layer : shape_of(config).layers) {
+    width_of_window[layer.window] += layer.query_width;
+    shape.scanned_values += layer.scanned_values;
+  }
   shape.virtual_tokens = virtual_tokens;
+  // Attention counts three times. Of a frozen tower the gradient of the weights is left out.
+  shape.tile_flops = tile_flops(config) * (full ? 1.0 : 2.0 / 3.0);
   for (const auto& [window, width] : width_of_window) shape.layers.push_back({window, width});
   return shape;
 }
@@ -112,14 +116,14 @@ void require_optimizer_fits(const Optimizer& optimizer, const LossScaler& loss_s
   if (!optimizer.updates_in_backward()) return;
   if (distributed) {
     throw RunError(ReasonCode::kUnsupported,
-                   "optimizer '" + plan.name +
+                   std::string("optimizer '") + name_of(plan.kind) +
                        "' updates in the backward, before gradients of several ranks are summed; "
                        "one rank (without --distribute-one-rank) works, or an optimizer that "
                        "updates after it, as adamw_torch");
   }
   if (loss_scaler.scale() != 1.0) {
     throw RunError(ReasonCode::kUnsupported,
-                   "optimizer '" + plan.name +
+                   std::string("optimizer '") + name_of(plan.kind) +
                        "' updates in the backward, before loss scaling knows whether a gradient "
                        "overflowed; autocast bf16 or no works");
   }
@@ -127,9 +131,9 @@ void require_optimizer_fits(const Optimizer& optimizer, const LossScaler& loss_s
 
 std::vector<std::string> notes_on(const Optimizer& optimizer, const OptimizerPlan& plan) {
   std::vector<std::string> notes;
-  if (std::string note = optimizer_note(plan.name); !note.empty()) notes.push_back(std::move(note));
+  if (const std::string note = row_of(plan.kind).note; !note.empty()) notes.push_back(note);
   if (optimizer.updates_in_backward() && plan.max_grad_norm > 0) {
-    notes.push_back("optim " + plan.name +
+    notes.push_back(std::string("optim ") + name_of(plan.kind) +
                     " updates each parameter as soon as its gradient is there: gradients are not "
                     "clipped, and grad_norm is that of all micro-batches of a step");
   }
@@ -162,7 +166,8 @@ std::vector<std::string> warnings_about(const TrainingJob& job, const TrainingRu
 std::unique_ptr<ProcessMesh> build_mesh(const TrainingJob& job, RankGroup& group,
                                         torch::Device device) {
   if (!is_distributed(job)) return make_local_mesh();
-  return make_process_mesh(mesh_kind(job.parallel.strategy), group, device);
+  return make_process_mesh(row_of(job.parallel.strategy).mesh, group, device,
+                           job.parallel.expert_ranks);
 }
 
 // Null unless the job wants one.
@@ -218,7 +223,7 @@ TrainBegin describe(const TrainingJob& job, const ModelAndData& loaded, int rank
   begin.parameters_embedding = count_lookup_elements(model);
   begin.parameters_idle = shape_of(model.config()).idle_parameters();
   begin.compute_dtype = loaded.compute_dtype;
-  begin.padding = job.data.padding;
+  begin.padding = name_of(job.data.padding);
   begin.tokenizer = tokenizer_origin(job.model);
   begin.weights_seconds = loaded.weights_seconds;
   begin.tokenize_seconds = loaded.tokenized.seconds;
@@ -237,7 +242,7 @@ std::unique_ptr<ActivationPolicy> build_activations(const TrainingJob& job, int6
 
 std::unique_ptr<Optimizer> build_optimizer(const OptimizerPlan& plan,
                                            const ParallelParameters& parameters) {
-  return make_optimizer(plan.name, group_by_decay(trainable(parameters), plan.weight_decay),
+  return make_optimizer(plan.kind, group_by_decay(trainable(parameters), plan.weight_decay),
                         {.betas = plan.betas, .epsilon = plan.epsilon});
 }
 
@@ -269,6 +274,7 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
   run.mesh = build_mesh(job, group, device);
   run.timeline = build_timeline(job, *run.mesh);
   require_precision(job.precision, device);
+  at::globalContext().setAllowTF32CuBLAS(job.precision.tf32);
   require_weights_fit(job);
 
   watch.phase("reading the tokenizer");
@@ -277,12 +283,14 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
   const std::unique_ptr<Tuning> tuning = choose_tuning(job, tokenizer);
   ModelAndData loaded = load(job, tokenizer, *tuning, device, *run.mesh, group, watch);
   run.begin = describe(job, loaded, group.world_size());
+  run.expert_group = std::move(loaded.placed.expert_group);
   run.model = std::move(loaded.placed.model);
   run.parameters = std::move(loaded.placed.parameters);
 
   run.batches =
       std::make_unique<BatchSource>(std::move(loaded.tokenized.data),
-                                    attention_shape(run.model->config(), tuning->virtual_tokens()),
+                                    attention_shape(run.model->config(), tuning->virtual_tokens(),
+                                                    row_of(job.tuning).trains_weights),
                                     run.model->needs_mask(), device, run.mesh->world());
   run.activations =
       build_activations(job, run.model->layer_count(), *run.parameters, run.timeline.get());

@@ -9,21 +9,18 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/data/chat_template.h"
+#include "sftbench/data/entry_file.h"
+#include "sftbench/data/image_scaling_file.h"
 #include "sftbench/data/jsonl.h"
 #include "sftbench/data/packing.h"
+#include "sftbench/data/parquet_library.h"
 #include "sftbench/data/token_cache.h"
+#include "sftbench/data/vision_dataset.h"
+#include "sftbench/families/model_config.h"
 
 namespace sftbench {
 namespace {
-
-constexpr const char* kPacked = "packed";
-
-Padding parse_padding(const std::string& padding) {
-  if (padding == "longest") return Padding::kLongest;
-  if (padding == "max_length") return Padding::kMaxLength;
-  if (padding == "none" || padding == kPacked) return Padding::kNone;
-  throw unsupported_choice("padding", padding, known_paddings());
-}
 
 // `units`: what batches are made of, entries or packs.
 StepPlan plan_steps(const TrainingJob& job, int64_t units) {
@@ -36,16 +33,43 @@ StepPlan plan_steps(const TrainingJob& job, int64_t units) {
                    .seed = job.seed});
 }
 
+TextDatasetOptions text_options(const DataSource& data, int64_t vocabulary) {
+  return {.pretokenized = data.pretokenized,
+          .entry_template = data.entry_template,
+          .input_field = data.input_field,
+          .output_field = data.output_field,
+          .text_field = data.text_field,
+          .response_template = data.response_template,
+          .model_max_length = data.model_max_length,
+          .vocabulary = vocabulary};
+}
+
+// What the counts of a cache are counts of. Nothing has to be counted where ids are given.
+std::string counted_text(const DataSource& data) {
+  if (!data.entry_template.empty()) return "template " + data.entry_template;
+  if (!data.input_field.empty()) return data.input_field + " and " + data.output_field;
+  return data.text_field;
+}
+
 // One step without loss ends a run when it comes to it; a run that has nothing else need not begin.
-void require_responses(const TextDataset& dataset, size_t entries, const DataSource& data) {
+void require_responses(const EncodedEntries& dataset, size_t entries, const DataSource& data) {
   if (static_cast<size_t>(dataset.entries_without_response()) < entries) return;
+  if (!text_options(data, 0).seeks_response()) {
+    throw RunError(ReasonCode::kData,
+                   data.path + ": none of the " + std::to_string(entries) +
+                       " entries that this run uses has a position that bears loss among its "
+                       "first " +
+                       std::to_string(data.model_max_length) +
+                       " tokens (model_max_length) but the first; expected one");
+  }
   throw RunError(ReasonCode::kData,
                  data.path + ": none of the " + std::to_string(entries) +
                      " entries that this run uses has the response template " +
                      json_text(Json(data.response_template)) + " among its first " +
                      std::to_string(data.model_max_length) +
                      " tokens (model_max_length), so no position bears loss; expected it in front "
-                     "of each entry's response");
+                     "of each entry's response, or response_template None, under which all of an "
+                     "entry bears loss");
 }
 
 int64_t pad_id_of(const Tokenizer& tokenizer) {
@@ -55,15 +79,16 @@ int64_t pad_id_of(const Tokenizer& tokenizer) {
 }
 
 // Tokenizes, remembering the counts in the job's cache when it has one.
-void encode(TextDataset& dataset, const std::vector<int64_t>& entries, const TrainingJob& job,
+template <typename Dataset>
+void encode(Dataset& dataset, const std::vector<int64_t>& entries, const TrainingJob& job,
             int threads, WorkCount& work) {
-  if (job.data.token_cache_directory.empty()) {
+  if (job.data.token_cache_directory.empty() || job.data.pretokenized) {
     return dataset.encode(entries, threads, nullptr, &work);
   }
   TokenCountCache counts(job.data.token_cache_directory,
                          {.tokenizer_digest = tokenizer_digest(job.model.tokenizer_directory),
                           .dataset_digest = digest_file(job.data.path),
-                          .text_field = job.data.text_field,
+                          .text_field = counted_text(job.data),
                           .entries = dataset.size()});
   dataset.encode(entries, threads, &counts, &work);
   counts.save();
@@ -83,6 +108,84 @@ std::vector<std::vector<int64_t>> pack(const TextDataset& dataset) {
   return pack_entries(lengths, dataset.options().model_max_length);
 }
 
+// --- images --------------------------------------------------------------------------------------
+
+std::optional<VisionConfig> vision_of(const ModelSource& model) {
+  return parse_model_config(model.hf_config).vision;
+}
+
+ChatForm chat_form(const ModelSource& model) {
+  if (!model.tokenizer_directory.empty()) {
+    if (const auto form = chat_form_of(model.tokenizer_directory)) return *form;
+  }
+  const Json text = model.hf_config.value("text_config", Json::object());
+  return text.value("model_type", Json()) == "granite" ? ChatForm::kGraniteVision
+                                                       : ChatForm::kLlavaMistral;
+}
+
+ImageScaling image_scaling(const ModelSource& model, const VisionConfig& vision) {
+  if (!model.tokenizer_directory.empty()) {
+    if (const auto scaling = read_image_scaling(model.tokenizer_directory, vision)) return *scaling;
+  }
+  return default_scaling(vision);
+}
+
+// The placeholder of images. InputError where the files of a model do not agree on it.
+void add_placeholder(Tokenizer& tokenizer, const ModelSource& model, const VisionConfig& vision) {
+  const std::optional<int32_t> id = tokenizer.token_id(kImagePlaceholder);
+  if (!id) {
+    tokenizer.add_special_token(kImagePlaceholder);
+  } else if (*id != vision.image_token) {
+    throw InputError(model.tokenizer_directory + ": the token " + kImagePlaceholder + " has id " +
+                     std::to_string(*id) + ", and image_token_index of config.json is " +
+                     std::to_string(vision.image_token) + "; expected the same");
+  }
+}
+
+void require_vision_fits(const TrainingJob& job, const std::optional<VisionConfig>& vision,
+                         Padding padding) {
+  if (!vision) {
+    throw RunError(ReasonCode::kUnsupported, "model_name " + job.model.name +
+                                                 " reads no images, and the dataset " +
+                                                 job.data.dataset_id +
+                                                 " has some; granite-vision-3.2-2b and "
+                                                 "llava-v1.6-mistral-7b read them");
+  }
+  if (row_of(padding).one_row) {
+    throw RunError(ReasonCode::kUnsupported,
+                   std::string("padding ") + name_of(padding) +
+                       ": entries with images stand one in a row; longest or max_length works");
+  }
+  if (job.tuning == TuningMethod::kPrompt) {
+    throw RunError(ReasonCode::kUnsupported,
+                   "prompt tuning on images: this version trains its virtual tokens on texts "
+                   "alone; full and lora train on images");
+  }
+}
+
+TrainingData prepare_vision_data(const TrainingJob& job, const Tokenizer& tokenizer, int threads,
+                                 int64_t rank, WorkCount& work, Padding padding) {
+  const std::optional<VisionConfig> vision = vision_of(job.model);
+  require_vision_fits(job, vision, padding);
+  const std::unique_ptr<ParquetLibrary> parquet = load_parquet_library();
+  const auto dataset = std::make_shared<VisionDataset>(
+      parquet->read_chats(job.data.path, job.data.text_field, job.data.image_field), tokenizer,
+      VisionDatasetOptions{job.data.model_max_length, *vision, chat_form(job.model)});
+  StepPlan plan = plan_steps(job, dataset->size());
+  try {
+    encode(*dataset, plan.entries_used(rank, plan.total_steps()), job, threads, work);
+  } catch (const InputError& error) {
+    throw RunError(ReasonCode::kData, error.what());
+  }
+  return {dataset,
+          std::move(plan),
+          {},
+          padding,
+          pad_id_of(tokenizer),
+          dataset,
+          image_scaling(job.model, *vision)};
+}
+
 }  // namespace
 
 Tokenizer prepare_tokenizer(const ModelSource& model) {
@@ -90,6 +193,7 @@ Tokenizer prepare_tokenizer(const ModelSource& model) {
                             ? Tokenizer::builtin()
                             : Tokenizer::from_directory(model.tokenizer_directory);
   complete_special_tokens(tokenizer);
+  if (const auto vision = vision_of(model)) add_placeholder(tokenizer, model, *vision);
   return tokenizer;
 }
 
@@ -103,25 +207,26 @@ std::string tokenizer_origin(const ModelSource& model) {
 
 TrainingData prepare_data(const TrainingJob& job, const Tokenizer& tokenizer, int threads,
                           int64_t rank, WorkCount& work) {
-  const Padding padding = parse_padding(job.data.padding);
-  TextDataset dataset(JsonlFile(job.data.path), tokenizer,
-                      {.text_field = job.data.text_field,
-                       .response_template = job.data.response_template,
-                       .model_max_length = job.data.model_max_length});
+  const Padding padding = job.data.padding;
+  if (!job.data.image_field.empty())
+    return prepare_vision_data(job, tokenizer, threads, rank, work, padding);
+  const auto dataset = std::make_shared<TextDataset>(
+      open_entries(job.data.path), tokenizer,
+      text_options(job.data, parse_model_config(job.model.hf_config).vocab_size));
   const int64_t pad_id = pad_id_of(tokenizer);
-  if (job.data.padding == kPacked) {
+  if (padding == Padding::kPacked) {
     // Which entries share a row depends on the lengths of all.
-    encode(dataset, all_entries(dataset), job, threads, work);
-    require_responses(dataset, static_cast<size_t>(dataset.size()), job.data);
-    std::vector<std::vector<int64_t>> packs = pack(dataset);
+    encode(*dataset, all_entries(*dataset), job, threads, work);
+    require_responses(*dataset, static_cast<size_t>(dataset->size()), job.data);
+    std::vector<std::vector<int64_t>> packs = pack(*dataset);
     StepPlan plan = plan_steps(job, static_cast<int64_t>(packs.size()));
-    return {std::move(dataset), std::move(plan), std::move(packs), padding, pad_id};
+    return {dataset, std::move(plan), std::move(packs), padding, pad_id, nullptr, {}};
   }
-  StepPlan plan = plan_steps(job, dataset.size());
+  StepPlan plan = plan_steps(job, dataset->size());
   const std::vector<int64_t> entries = plan.entries_used(rank, plan.total_steps());
-  encode(dataset, entries, job, threads, work);
-  require_responses(dataset, entries.size(), job.data);
-  return {std::move(dataset), std::move(plan), {}, padding, pad_id};
+  encode(*dataset, entries, job, threads, work);
+  require_responses(*dataset, entries.size(), job.data);
+  return {dataset, std::move(plan), {}, padding, pad_id, nullptr, {}};
 }
 
 }  // namespace sftbench

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/divided_experts.h"
 #include "engine/prepare_precision.h"
 #include "engine/unit_runner.h"
 #include "sftbench/base/error.h"
@@ -14,35 +15,10 @@
 namespace sftbench {
 namespace {
 
-struct Strategy {
-  const char* name;
-  MeshKind mesh;
-  bool sharded;
-  bool reshard_after_forward;
-};
-
-constexpr Strategy kStrategies[] = {
-    {"DDP", MeshKind::kReplicated, false, false},
-    {"FULL_SHARD", MeshKind::kSharded, true, true},
-    {"HYBRID_SHARD", MeshKind::kHybrid, true, true},
-    {"HYBRID_SHARD_ZERO2", MeshKind::kHybrid, true, false},
-    {"NO_SHARD", MeshKind::kReplicated, false, false},
-    {"SHARD_GRAD_OP", MeshKind::kSharded, true, false},
-};
-
-const Strategy& find_strategy(const std::string& name) {
-  std::vector<std::string> names;
-  for (const Strategy& strategy : kStrategies) {
-    if (strategy.name == name) return strategy;
-    names.emplace_back(strategy.name);
-  }
-  throw unsupported_choice("strategy", name, names);
-}
-
 void set_values(CausalLm& model, const TrainingJob& job, const WantedElements& wanted,
                 WorkCount& work) {
   if (job.model.weights_directory.empty()) {
-    initialise_randomly(model, job.seed, wanted, &work);
+    initialize_randomly(model, job.seed, wanted, &work);
   } else {
     load_weights(model, job.model.weights_directory, wanted, &work);
   }
@@ -58,6 +34,14 @@ int64_t parameter_bytes(CausalLm& model) {
 
 // --- whole on every rank -------------------------------------------------------------------------
 
+std::unique_ptr<ParallelParameters> replicate(const TrainingJob& job,
+                                              const std::vector<ParameterUnit>& units,
+                                              ProcessMesh& mesh) {
+  const Buckets buckets =
+      row_of(job.parallel.strategy).reduces_by_unit ? Buckets::kByUnit : Buckets::kBySize;
+  return replicate_parameters(units, mesh, buckets);
+}
+
 PlacedModel place_whole(const TrainingJob& job, const ops::KernelChoice& kernels,
                         int64_t vocabulary_size, const Tuning& tuning, torch::Device device,
                         ProcessMesh& mesh, WorkCount& work) {
@@ -69,13 +53,11 @@ PlacedModel place_whole(const TrainingJob& job, const ops::KernelChoice& kernels
   resize_vocabulary(*placed.model, vocabulary_size);
   placed.trained = tuning.apply(*placed.model);
   const std::vector<ParameterUnit> units = parameter_units(*placed.model);
-  const Buckets buckets = job.parallel.strategy == "NO_SHARD" ? Buckets::kByUnit : Buckets::kBySize;
-  placed.parameters =
-      is_distributed(job) ? replicate_parameters(units, mesh, buckets) : keep_parameters(units);
+  placed.parameters = is_distributed(job) ? replicate(job, units, mesh) : keep_parameters(units);
   return placed;
 }
 
-// --- in shards -----------------------------------------------------------------------------------
+// --- in parts ------------------------------------------------------------------------------------
 
 // Parameters that have shape and dtype, and no memory yet.
 class LaterValues {
@@ -127,44 +109,49 @@ torch::Dtype reduce_dtype(const std::string& name) {
   throw unsupported_choice("reduce_dtype", name, {"float32", "bfloat16"});
 }
 
-// Mixed precision gathers what it multiplies: half the bytes, and what is kept stays as it is.
-// Under fp8 that is bfloat16: a product's scale is that of the whole weight, which every rank then
-// has.
-std::optional<torch::Dtype> gather_dtype(const PrecisionPlan& plan) {
-  if (plan.autocast == "bf16" || plan.autocast == "fp8") return torch::kBFloat16;
-  if (plan.autocast == "fp16") return torch::kFloat16;
-  if (plan.autocast == "no") return {};
-  throw unsupported_choice("autocast", plan.autocast, {"bf16", "fp16", "fp8", "no"});
+bool reduces_each(const TrainingJob& job) {
+  return job.parallel.gradient_sync == GradientSync::kEach;
 }
 
-bool reduces_each(const std::string& gradient_sync) {
-  if (gradient_sync == "each") return true;
-  if (gradient_sync == "last") return false;
-  throw unsupported_choice("gradient_sync", gradient_sync, {"each", "last"});
-}
-
-ShardingOptions sharding_options(const TrainingJob& job, const Strategy& strategy) {
+ShardingOptions sharding_options(const TrainingJob& job) {
   ShardingOptions options;
-  options.reshard_after_forward = strategy.reshard_after_forward;
-  options.reduce_each_micro_batch = reduces_each(job.parallel.gradient_sync);
-  options.compute_dtype = gather_dtype(job.precision);
+  options.reshard_after_forward = row_of(job.parallel.strategy).reshard_after_forward;
+  options.reduce_each_micro_batch = reduces_each(job);
+  // Mixed precision gathers what it multiplies: half the bytes, and what is kept stays as it is.
+  // Under fp8 that is bfloat16: a product's scale is that of the whole weight, which every rank then
+  // has.
+  options.compute_dtype = autocast_dtype(job.precision.autocast);
   if (!job.parallel.reduce_dtype.empty()) {
     options.reduce_dtype = reduce_dtype(job.parallel.reduce_dtype);
   }
   return options;
 }
 
-PlacedModel place_shards(const TrainingJob& job, const Strategy& strategy,
-                         const ops::KernelChoice& kernels, int64_t vocabulary_size,
-                         const Tuning& tuning, torch::Device device, ProcessMesh& mesh,
-                         WorkCount& work) {
+bool divides_experts(const TrainingJob& job) {
+  return is_distributed(job) && job.parallel.expert_ranks > 1;
+}
+
+// Bytes of this rank's part.
+int64_t own_bytes(CausalLm& model, const MeshShape& mesh) {
+  int64_t bytes = 0;
+  for (const NamedParameter& parameter : model.parameters()) {
+    const auto whole = static_cast<int64_t>(parameter.tensor->nbytes());
+    bytes += whole / (parameter.experts > 0 && mesh.experts > 1 ? mesh.experts : mesh.shards);
+  }
+  return bytes;
+}
+
+// Values come when it is known which of them this rank keeps.
+PlacedModel place_parts(const TrainingJob& job, const ops::KernelChoice& kernels,
+                        int64_t vocabulary_size, const Tuning& tuning, torch::Device device,
+                        ProcessMesh& mesh, WorkCount& work) {
   PlacedModel placed;
   placed.model =
       make_causal_lm(job.model.hf_config, parameter_dtype(job.precision), torch::kMeta, kernels);
   if (!job.model.weights_directory.empty()) {
     check_weights(*placed.model, job.model.weights_directory);
   }
-  work.total = parameter_bytes(*placed.model) / mesh.shape().shards;
+  work.total = own_bytes(*placed.model, mesh.shape());
   LaterValues values(*placed.model, job, device, work);
   // Virtual tokens start from embeddings, new rows from the old ones: they have to be there first.
   if (tuning.virtual_tokens() > 0 || vocabulary_size > placed.model->embedding().size(0)) {
@@ -172,50 +159,93 @@ PlacedModel place_shards(const TrainingJob& job, const Strategy& strategy,
     resize_vocabulary(*placed.model, vocabulary_size);
   }
   placed.trained = tuning.apply(*placed.model);
+  std::vector<ParameterUnit> units = parameter_units(*placed.model);
+  std::vector<ExpertTensor> experts;
+  if (divides_experts(job)) experts = take_experts(*placed.model, units, mesh);
+  if (row_of(job.parallel.strategy).shards()) {
+    placed.parameters =
+        shard_parameters(units, mesh, sharding_options(job),
+                         [&](const ParameterUnit& unit, const std::vector<ElementRange>& kept) {
+                           values.set(unit, kept);
+                         });
+  } else {
+    for (const ParameterUnit& unit : units) values.set_whole(unit);
+    placed.parameters = replicate(job, units, mesh);
+  }
+  if (experts.empty()) return placed;
+
+  const FillUnit fill = [&](const ParameterUnit& unit, const std::vector<ElementRange>& kept) {
+    values.set(unit, kept);
+  };
+  fill_experts(experts, mesh, fill);
+  auto group = std::make_unique<RankExperts>(mesh, device);
+  placed.model->divide_experts(*group);
   placed.parameters =
-      shard_parameters(parameter_units(*placed.model), mesh, sharding_options(job, strategy),
-                       [&](const ParameterUnit& unit, const std::vector<ElementRange>& kept) {
-                         values.set(unit, kept);
-                       });
+      divide_experts(std::move(placed.parameters), std::move(experts), mesh,
+                     {.reduce_dtype = sharding_options(job).reduce_dtype,
+                      .take_wait_seconds = [g = group.get()] { return g->take_wait_seconds(); }});
+  placed.expert_group = std::move(group);
   return placed;
+}
+
+// Experts are never vectors, but an optimizer sees those of its rank only, behind all other tensors.
+std::vector<std::string> notes_on_divided_experts(const TrainingJob& job) {
+  const int64_t expert_ranks = job.parallel.expert_ranks;
+  if (expert_ranks == 1) return {};
+  const OptimizerRow& optimizer = row_of(job.optimizer.kind);
+  const std::string which =
+      std::string("optim ") + optimizer.name + " with fast_moe " + std::to_string(expert_ranks);
+  if (optimizer.on_shards == ShardEffect::kNumbersOwnParts) {
+    return {which +
+            ": its momentum decays with a parameter's number, and each rank counts its experts "
+            "behind all other parameters"};
+  }
+  if (optimizer.state.factored) {
+    return {which + ": a tensor of several experts is clipped by the size of a rank's part of it"};
+  }
+  return {};
+}
+
+std::vector<std::string> notes_on_strategy(const TrainingJob& job) {
+  const StrategyRow& strategy = row_of(job.parallel.strategy);
+  const OptimizerRow& optimizer = row_of(job.optimizer.kind);
+  if (!strategy.shards()) {
+    if (!reduces_each(job)) return {};
+    return {std::string("gradient_sync each has no effect under ") + strategy.name +
+            ": whole gradients are there anyway, and are reduced after the last micro-batch"};
+  }
+  const std::string which = std::string("optim ") + optimizer.name + " under " + strategy.name;
+  switch (optimizer.on_shards) {
+    case ShardEffect::kNone:
+      return {};
+    case ShardEffect::kNotFactored:
+    case ShardEffect::kNotProjected:
+      return {which +
+              ": each rank's part of a parameter is a vector, as under FSDP with "
+              "use_orig_params, so that nothing of it is factored or projected"};
+    case ShardEffect::kNumbersOwnParts:
+      return {which +
+              ": its momentum decays with a parameter's number, and each rank counts those that it "
+              "has a part of"};
+  }
+  return {};
 }
 
 }  // namespace
 
 std::vector<std::string> notes_on_ranks(const TrainingJob& job) {
-  std::vector<std::string> notes;
-  const bool sharded = find_strategy(job.parallel.strategy).sharded;
-  if (!sharded && reduces_each(job.parallel.gradient_sync)) {
-    notes.push_back("gradient_sync each has no effect under " + job.parallel.strategy +
-                    ": whole gradients are there anyway, and are reduced after the last "
-                    "micro-batch");
-  }
-  const std::string& optimizer = job.optimizer.name;
-  if (sharded && (optimizer == "adafactor" || optimizer.rfind("galore", 0) == 0)) {
-    notes.push_back("optim " + optimizer + " under " + job.parallel.strategy +
-                    ": each rank's part of a parameter is a vector, as under FSDP with "
-                    "use_orig_params, so that nothing of it is factored or projected");
-  }
-  if (sharded && optimizer == "grokadamw") {
-    notes.push_back("optim grokadamw under " + job.parallel.strategy +
-                    ": its momentum decays with a parameter's number, and each rank counts those "
-                    "that it has a part of");
-  }
+  std::vector<std::string> notes = notes_on_strategy(job);
+  for (std::string& note : notes_on_divided_experts(job)) notes.push_back(std::move(note));
   return notes;
-}
-
-MeshKind mesh_kind(const std::string& strategy) {
-  return find_strategy(strategy).mesh;
 }
 
 PlacedModel place_model(const TrainingJob& job, const ops::KernelChoice& kernels,
                         int64_t vocabulary_size, const Tuning& tuning, torch::Device device,
                         ProcessMesh& mesh, WorkCount& work) {
-  const Strategy& strategy = find_strategy(job.parallel.strategy);
-  if (!is_distributed(job) || !strategy.sharded) {
-    return place_whole(job, kernels, vocabulary_size, tuning, device, mesh, work);
-  }
-  return place_shards(job, strategy, kernels, vocabulary_size, tuning, device, mesh, work);
+  const bool shards = is_distributed(job) && row_of(job.parallel.strategy).shards();
+  return shards || divides_experts(job)
+             ? place_parts(job, kernels, vocabulary_size, tuning, device, mesh, work)
+             : place_whole(job, kernels, vocabulary_size, tuning, device, mesh, work);
 }
 
 }  // namespace sftbench

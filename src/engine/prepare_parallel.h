@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sftbench/model/causal_lm.h"
+#include "sftbench/model/expert_group.h"
 #include "sftbench/parallel/parallel_parameters.h"
 #include "sftbench/parallel/process_mesh.h"
 #include "sftbench/plan/training_job.h"
@@ -14,14 +15,11 @@
 
 namespace sftbench {
 
-// DDP and NO_SHARD replicate, HYBRID_* shard within nodes, the others over all ranks.
-// RunError(kUnsupported) naming the strategy, what there is and the nearest spelling.
-MeshKind mesh_kind(const std::string& strategy);
-
 // What a measurement on several ranks has to say of these choices; often nothing.
 std::vector<std::string> notes_on_ranks(const TrainingJob& job);
 
 struct PlacedModel {
+  std::unique_ptr<ExpertGroup> expert_group;  // of the model; null where no experts are divided
   std::unique_ptr<CausalLm> model;
   std::vector<NamedParameter> trained;  // as the model has them; their memory may be elsewhere
   std::unique_ptr<ParallelParameters> parameters;

@@ -9,69 +9,74 @@
 namespace sftbench {
 namespace {
 
-torch::Dtype parse_dtype(const std::string& name) {
-  if (name == "bfloat16") return torch::kBFloat16;
-  if (name == "float16") return torch::kFloat16;
-  if (name == "float32") return torch::kFloat32;
-  throw unsupported_choice("torch_dtype", name, {"bfloat16", "float16", "float32"});
+torch::Dtype torch_dtype(ParameterDtype dtype) {
+  switch (dtype) {
+    case ParameterDtype::kBfloat16:
+      return torch::kBFloat16;
+    case ParameterDtype::kFloat16:
+      return torch::kFloat16;
+    case ParameterDtype::kFloat32:
+      return torch::kFloat32;
+  }
+  return torch::kFloat32;
 }
 
-const char* name_of(torch::Dtype dtype) {
+const char* product_name(torch::Dtype dtype) {
   if (dtype == torch::kBFloat16) return "bfloat16";
   return dtype == torch::kFloat16 ? "float16" : "float32";
 }
 
-// The dtype that GEMMs are asked to run in: autocast's, else the parameters'. What fp8 leaves to
-// autocast is bfloat16.
+// The dtype that GEMMs are asked to run in: autocast's, else the parameters'.
 torch::Dtype requested_compute_dtype(const PrecisionPlan& plan) {
-  if (plan.autocast == "no") return parse_dtype(plan.torch_dtype);
-  if (plan.autocast == "bf16" || plan.autocast == "fp8") return torch::kBFloat16;
-  if (plan.autocast == "fp16") return torch::kFloat16;
-  throw unsupported_choice("autocast", plan.autocast, {"bf16", "fp16", "fp8", "no"});
+  return autocast_dtype(plan.autocast).value_or(torch_dtype(plan.torch_dtype));
 }
 
 // Quantized weights take no dtype of their own into a product, so that a model of theirs in
 // float16, which CPUs do not multiply, computes in another one from end to end.
 bool computes_wholly_elsewhere(const CausalLm& model, const PrecisionPlan& plan,
                                const torch::Device& device) {
-  return model.config().gptq && plan.torch_dtype == "float16" &&
+  return model.config().gptq && plan.torch_dtype == ParameterDtype::kFloat16 &&
          ops::float16_compute_dtype(device) != torch::kFloat16;
 }
 
 }  // namespace
 
 void require_precision(const PrecisionPlan& plan, const torch::Device& device) {
-  parse_dtype(plan.torch_dtype);
-  requested_compute_dtype(plan);
-  if (plan.autocast != "fp8") return;
+  if (plan.autocast != Autocast::kFp8) return;
   const std::string obstacle = ops::fp8_obstacle(device);
   if (obstacle.empty()) return;
   throw RunError(ReasonCode::kUnsupported,
                  "mixed precision fp8: " + obstacle + "; mixed precision bf16 works here");
 }
 
+std::optional<torch::Dtype> autocast_dtype(Autocast autocast) {
+  const std::optional<ParameterDtype> dtype = row_of(autocast).dtype;
+  if (!dtype) return {};
+  return torch_dtype(*dtype);
+}
+
 torch::Dtype parameter_dtype(const PrecisionPlan& plan) {
-  return parse_dtype(plan.torch_dtype);
+  return torch_dtype(plan.torch_dtype);
 }
 
 std::string apply_precision(CausalLm& model, const PrecisionPlan& plan,
                             const torch::Device& device) {
   const torch::Dtype dtype = requested_compute_dtype(plan);
-  if (plan.autocast == "fp8") {
+  if (plan.autocast == Autocast::kFp8) {
     model.multiply_in_fp8();
     return "fp8";
   }
   if (computes_wholly_elsewhere(model, plan, device)) {
     model.compute_in(ops::float16_compute_dtype(device));
-    return name_of(ops::float16_compute_dtype(device));
+    return product_name(ops::float16_compute_dtype(device));
   }
-  if (plan.autocast != "no") model.set_compute_dtype(dtype);
-  return name_of(ops::product_dtype(dtype, device));
+  if (plan.autocast != Autocast::kNo) model.set_compute_dtype(dtype);
+  return product_name(ops::product_dtype(dtype, device));
 }
 
 std::unique_ptr<LossScaler> choose_loss_scaler(const PrecisionPlan& plan,
                                                const std::vector<OwnedTensor>& trained) {
-  if (plan.autocast != "fp16") return make_unit_loss_scaler();
+  if (plan.autocast != Autocast::kFp16) return make_unit_loss_scaler();
   for (const OwnedTensor& owned : trained) {
     if (owned.tensor.scalar_type() != torch::kFloat16) continue;
     throw RunError(

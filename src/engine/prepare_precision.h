@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,13 @@
 
 namespace sftbench {
 
-// RunError(kUnsupported): a name that there is not, or float8 where the device has none.
+// RunError(kUnsupported): float8 where the device has none.
 void require_precision(const PrecisionPlan& plan, const torch::Device& device);
 
 torch::Dtype parameter_dtype(const PrecisionPlan& plan);
+
+// What products run in when it differs from the parameters' dtype.
+std::optional<torch::Dtype> autocast_dtype(Autocast autocast);
 
 // Makes the model compute as planned. Returns what its matrix products really run in on `device`,
 // for TrainBegin::compute_dtype. RunError(kUnsupported) naming a linear that cannot.

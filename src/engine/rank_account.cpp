@@ -5,6 +5,7 @@
 #include "sftbench/base/json.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/measure/event_json.h"
+#include "sftbench/measure/expert_load.h"
 #include "sftbench/measure/proc.h"
 
 namespace sftbench {
@@ -51,6 +52,8 @@ void RankAccount::end_step(TrainingRun& run, const StepBatches& batches, StepEve
                     .samples = batches.own_samples,
                     .tokens = batches.own_tokens,
                     .saving_s = event.saving_s});
+  const std::vector<int64_t> choices = run.model->take_expert_choices();
+  expert_choices_.insert(expert_choices_.end(), choices.begin(), choices.end());
 }
 
 RankReport RankAccount::report(const TrainingRun& run, const RankGroup& group) const {
@@ -68,6 +71,20 @@ RankReport RankAccount::report(const TrainingRun& run, const RankGroup& group) c
           .device_peak_allocated_bytes = first_or(run.device->peak_allocated_bytes(), -1),
           .device_peak_reserved_bytes = first_or(run.device->peak_reserved_bytes(), -1),
           .host_peak_rss_bytes = peak_rss_bytes()};
+}
+
+ExpertLoad RankAccount::expert_load(const TrainingRun& run) const {
+  if (expert_choices_.empty()) return {};
+  const torch::Tensor sum = torch::tensor(expert_choices_).to(run.device->device());
+  run.mesh->world().all_reduce_now(sum);
+  const torch::Tensor tokens = sum.cpu();
+  const auto* first = tokens.data_ptr<int64_t>();
+  const ExpertsConfig& experts = *run.model->config().experts;
+  return sftbench::expert_load({.experts = experts.count,
+                                .per_token = experts.per_token,
+                                .ranks = run.mesh->shape().experts,
+                                .tokens = {first, first + tokens.numel()},
+                                .steps = static_cast<int64_t>(steps_.size())});
 }
 
 std::vector<RankReport> gather_reports(const RankReport& own, RankGroup& group) {

@@ -21,11 +21,15 @@ class RankAccount {
 
   RankReport report(const TrainingRun& run, const RankGroup& group) const;
 
+  // Collective: of all ranks' positions. After report(), in which it does not count.
+  ExpertLoad expert_load(const TrainingRun& run) const;
+
  private:
   using Counters = std::vector<std::pair<std::string, CommunicationCounters>>;
 
   Counters at_begin_;
   std::vector<RankStep> steps_;
+  std::vector<int64_t> expert_choices_;  // [steps, layers, experts]
 };
 
 // Collective: rank 0 writes the timelines of all ranks to `path`. InputError when it cannot.

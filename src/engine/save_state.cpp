@@ -53,7 +53,7 @@ std::vector<TensorHeader> full_headers(const TrainedState& state) {
 }
 
 void save_full(const TrainedState& state, const fs::path& folder, SavedPieces& pieces) {
-  if (!state.is_first_replica()) return;
+  if (!state.makes_whole()) return;
   if (!state.leads()) return visit_into(state, {});
   const std::vector<TensorHeader> headers = full_headers(state);
   if (state.has_adapters()) {
@@ -109,6 +109,7 @@ PieceRow row_of(const OwnedTensor& owned, const RankFile& file) {
 
 void save_sharded(const TrainedState& state, RankFile& file, Json& rows) {
   for (const OwnedTensor& owned : state.parameters.owned()) {
+    if (!owned.saved_here) continue;
     file.add(owned.name, owned.tensor, {owned.tensor.numel()});
     rows.push_back(to_json(row_of(owned, file)));
   }
@@ -117,6 +118,7 @@ void save_sharded(const TrainedState& state, RankFile& file, Json& rows) {
 void save_local(const TrainedState& state, RankFile& file, Json& rows) {
   const std::vector<OwnedTensor>& all_owned = state.parameters.owned();
   for (const FlatArray& array : state.parameters.flat_arrays()) {
+    if (!array.saved_here) continue;
     file.add(array.name, array.values, {array.values.numel()});
     for (const FlatArray::Part& part : array.parts) {
       PieceRow row = row_of(all_owned[part.owned], file);
@@ -141,12 +143,14 @@ class StateSaver : public OptimizerStateVisitor {
   void number(const char* name, double& value) override { pieces_.numbers[key(name)] = value; }
 
   void values(const char* name, const torch::Tensor& values) override {
+    if (!saves()) return;
     PieceRow row = row_of_state(name);
     file_.add(row.tensor, values, {values.numel()});
     pieces_.optimizer.push_back(to_json(row));
   }
 
   void quantized(const char* name, const ops::QuantizedTensor& values) override {
+    if (!saves()) return;
     PieceRow row = row_of_state(name);
     row.map = map_name(values.map);
     row.scales = row.tensor + ".scales";
@@ -157,6 +161,7 @@ class StateSaver : public OptimizerStateVisitor {
   }
 
   void shaped(const char* name, const torch::Tensor& values) override {
+    if (!saves()) return;
     PieceRow row = row_of_state(name);
     row.shape = values.sizes().vec();
     row.begin = 0;
@@ -169,8 +174,11 @@ class StateSaver : public OptimizerStateVisitor {
   std::string key(const char* name) const {
     return state_key(of_ == nullptr ? std::string() : of_->name, name);
   }
-  PieceRow row_of_state(const char* name) const {
+  bool saves() const {
     check(of_ != nullptr, "tensors of a state are of a parameter");
+    return of_->saved_here;
+  }
+  PieceRow row_of_state(const char* name) const {
     PieceRow row = row_of(*of_, file_);
     row.value = row.tensor = key(name);
     return row;
@@ -211,7 +219,6 @@ Json trained_config(const TrainedState& state, const TrainingJob& job) {
 void save_model(const TrainedState& state, const std::string& format, const fs::path& folder,
                 SavedPieces& pieces) {
   if (format == "FULL") return save_full(state, folder, pieces);
-  if (!state.is_first_replica()) return;
   RankFile file(rank_file_name("model", state.group));
   if (format == "LOCAL") {
     save_local(state, file, pieces.model);
@@ -222,7 +229,6 @@ void save_model(const TrainedState& state, const std::string& format, const fs::
 }
 
 void save_optimizer(const TrainedState& state, const fs::path& folder, SavedPieces& pieces) {
-  if (!state.is_first_replica()) return;
   const torch::NoGradGuard no_grad;
   RankFile file(rank_file_name("optimizer", state.group));
   StateSaver saver(state.parameters.owned(), file, pieces);

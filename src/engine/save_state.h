@@ -14,7 +14,7 @@
 namespace sftbench {
 
 // What a rank has to tell rank 0 of its files: rows of the indices (checkpoint/stored_state.h), the
-// numbers of the optimiser's state by state_key(), and the files' checksums.
+// numbers of the optimizer's state by state_key(), and the files' checksums.
 struct SavedPieces {
   Json model = Json::array(), optimizer = Json::array(), numbers = Json::object();
   std::vector<FileSum> files;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/data/packing.h"
 
@@ -64,7 +65,9 @@ double causal_attention_flops(int64_t length, const AttentionShape& shape) {
                          static_cast<double>(length - reach) * static_cast<double>(reach);
     flops += kFlopsPerPairAndElement * pairs * static_cast<double>(layers.query_width);
   }
-  return flops;
+  constexpr double kFlopsPerStateValue = 7;
+  return flops + kFlopsPerStateValue * static_cast<double>(length) *
+                     static_cast<double>(shape.scanned_values);
 }
 
 BatchSource::BatchSource(TrainingData data, AttentionShape attention, bool needs_mask,
@@ -73,28 +76,72 @@ BatchSource::BatchSource(TrainingData data, AttentionShape attention, bool needs
       attention_(std::move(attention)),
       needs_mask_(needs_mask),
       device_(device),
-      communicator_(communicator) {}
+      communicator_(communicator),
+      images_(data_.vision ? std::make_unique<ImagesAhead>(data_.vision) : nullptr) {}
 
 DeviceBatch BatchSource::add(const std::vector<int64_t>& entries, StepBatches& batches) const {
-  MicroBatch batch = make_micro_batch(data_.dataset, entries, data_.padding, data_.pad_id);
+  MicroBatch batch = make_micro_batch(*data_.dataset, entries, data_.padding, data_.pad_id);
   batches.samples += static_cast<int64_t>(entries.size());
   // Virtual tokens are computed like any other position.
   batches.tokens += {batch.padded_tokens + batch.batch * attention_.virtual_tokens,
                      batch.dataset_tokens, batch.loss_tokens, batch.padding_tokens};
   batches.attention_flops += causal_attention_flops(batch, attention_);
-  DeviceBatch on_device{
-      to_device(batch.input_ids, batch, device_), to_device(batch.labels, batch, device_), {}, {}};
+  DeviceBatch on_device{to_device(batch.input_ids, batch, device_),
+                        to_device(batch.labels, batch, device_),
+                        {},
+                        {},
+                        {}};
   if (batch.one_row) on_device.packed = ops::packed_sequences(batch.lengths, device_);
   if (needs_mask_ && batch.padding_tokens > 0) on_device.mask = mask_of(batch, device_);
   return on_device;
+}
+
+// Steps are asked for in order: the next one's images are decoded from now on.
+std::vector<BatchImages> BatchSource::images_of(int64_t step, const StepEntries& entries) {
+  if (!images_) return {};
+  if (!images_->has_begun()) images_->begin(entries.micro_batches);
+  std::vector<BatchImages> images;
+  try {
+    images = images_->take();
+  } catch (const InputError& error) {
+    throw RunError(ReasonCode::kData, error.what());
+  }
+  if (step + 1 < data_.plan.total_steps()) {
+    images_->begin(data_.plan.step(step + 1, communicator_.rank()).micro_batches);
+  }
+  return images;
+}
+
+void BatchSource::add_images(BatchImages images, DeviceBatch& batch, StepBatches& batches) const {
+  if (!images.tiles.defined()) return;
+  batches.attention_flops += attention_.tile_flops * static_cast<double>(images.tiles.size(0));
+  batch.images = {images.tiles.to(device_), std::move(images.sizes)};
+}
+
+TokenRows BatchSource::rows(const DeviceBatch& batch) const {
+  ImageRows images;
+  if (batch.images.tiles.defined()) {
+    const auto colors = [&](const float* values) {
+      return torch::tensor({values[0], values[1], values[2]}).view({1, 3, 1, 1}).to(device_);
+    };
+    images.pixels = batch.images.tiles.to(torch::kFloat32)
+                        .div_(255.0)
+                        .sub_(colors(data_.scaling.mean))
+                        .div_(colors(data_.scaling.deviation));
+    images.sizes = batch.images.sizes;
+    images.token = data_.vision->ignored_id();
+  }
+  return {batch.input_ids, batch.packed, batch.mask, std::move(images)};
 }
 
 StepBatches BatchSource::step(int64_t step) {
   const StepEntries entries = data_.plan.step(step, communicator_.rank());
   StepBatches batches;
   batches.epoch = entries.epoch_fraction;
-  for (const std::vector<int64_t>& rows : entries.micro_batches) {
-    batches.micro_batches.push_back(add(unpacked(rows, data_.packs), batches));
+  std::vector<BatchImages> images = images_of(step, entries);
+  for (size_t i = 0; i < entries.micro_batches.size(); ++i) {
+    batches.micro_batches.push_back(add(unpacked(entries.micro_batches[i], data_.packs), batches));
+    if (images_) add_images(std::move(images[i]), batches.micro_batches.back(), batches);
   }
   batches.own_samples = batches.samples;
   batches.own_tokens = batches.tokens;

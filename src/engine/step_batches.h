@@ -8,20 +8,31 @@
 #include <memory>
 #include <vector>
 
+#include "engine/images_ahead.h"
+#include "sftbench/data/image_tiles.h"
 #include "sftbench/data/micro_batch.h"
 #include "sftbench/data/step_plan.h"
 #include "sftbench/data/text_dataset.h"
+#include "sftbench/data/vision_dataset.h"
 #include "sftbench/measure/events.h"
+#include "sftbench/model/causal_lm.h"
 #include "sftbench/ops/attention.h"
 #include "sftbench/parallel/communicator.h"
 #include "sftbench/plan/training_job.h"
 
 namespace sftbench {
 
+// Of a micro-batch: tiles as bytes, which become numbers when the batch is read.
+struct DeviceImages {
+  torch::Tensor tiles;  // [tiles, 3, side, side] uint8; undefined: there are none
+  std::vector<PixelSize> sizes;
+};
+
 struct DeviceBatch {
   torch::Tensor input_ids, labels;  // [B, S] int64
   ops::PackedSequences packed;      // of the one row, without padding
   torch::Tensor mask;               // [B, S] 1 for tokens, 0 for padding; where a model needs it
+  DeviceImages images;
 };
 
 struct StepBatches {
@@ -36,11 +47,14 @@ struct StepBatches {
 
 // What a run reads: encoded entries, and which of them stand in which batch.
 struct TrainingData {
-  TextDataset dataset;  // every entry of the plan is encoded
+  std::shared_ptr<const EncodedEntries> dataset;  // every entry of the plan is encoded
   StepPlan plan;        // of entries; of packs, where there are any
   std::vector<std::vector<int64_t>> packs;
   Padding padding = Padding::kLongest;
   int64_t pad_id = 0;
+  // The same as `dataset`, where that has images; null for texts.
+  std::shared_ptr<const VisionDataset> vision;
+  ImageScaling scaling;
 };
 
 // Of the model that will read the batches.
@@ -51,11 +65,15 @@ struct AttentionShape {
     int64_t query_width = 0;
   };
   std::vector<Layers> layers;
+  int64_t scanned_values = 0;  // of the states of all Mamba-2 layers
   int64_t virtual_tokens = 0;  // prompt tuning's, in front of every row
+  // Forward FLOPs of the vision tower and the projector for one tile, times the share of a full backward pass.
+  double tile_flops = 0;
 };
 
-// FLOPs of causal attention's two matrix products in one forward pass over one sequence, all
-// layers.
+// FLOPs across positions in one forward pass over one sequence, all layers: of causal attention's two
+// matrix products, and 7 for each value of a Mamba-2 state and position (Megatron-LM,
+// mamba_layer_flops).
 double causal_attention_flops(int64_t length, const AttentionShape& shape);
 
 class BatchSource {
@@ -64,19 +82,25 @@ class BatchSource {
   BatchSource(TrainingData data, AttentionShape attention, bool needs_mask, torch::Device device,
               Communicator& communicator);
 
-  int64_t entries_without_response() const { return data_.dataset.entries_without_response(); }
+  int64_t entries_without_response() const { return data_.dataset->entries_without_response(); }
 
-  // step is 0-based.
+  // step is 0-based. InputError that names the entry of an image that does not decode.
   StepBatches step(int64_t step);
+
+  // What the model reads of a batch.
+  TokenRows rows(const DeviceBatch& batch) const;
 
  private:
   DeviceBatch add(const std::vector<int64_t>& entries, StepBatches& batches) const;
+  std::vector<BatchImages> images_of(int64_t step, const StepEntries& entries);
+  void add_images(BatchImages images, DeviceBatch& batch, StepBatches& batches) const;
 
   TrainingData data_;
   AttentionShape attention_;
   bool needs_mask_;
   torch::Device device_;
   Communicator& communicator_;
+  std::unique_ptr<ImagesAhead> images_;  // null for texts
 };
 
 }  // namespace sftbench

@@ -53,14 +53,6 @@ double reduced_loss(TrainingRun& run, const StepBatches& batches, const torch::T
   return loss;
 }
 
-std::vector<torch::Tensor> owned_gradients(const ParallelParameters& parameters) {
-  std::vector<torch::Tensor> gradients;
-  for (const OwnedTensor& owned : parameters.owned()) {
-    if (owned.tensor.grad().defined()) gradients.push_back(owned.tensor.grad());
-  }
-  return gradients;
-}
-
 // Where this rank is, for the message should ranks hang.
 class Whereabouts {
  public:
@@ -91,6 +83,7 @@ TrainEnd train_end(const TrainingRun& run, const RankAccount& account, RankGroup
   end.steps = run.progress.steps - run.begin.resumed_step;
   end.saved = run.checkpoints->saved();
   end.ranks = gather_reports(account.report(run, group), group);
+  end.experts = account.expert_load(run);
   for (const RankReport& rank : end.ranks) {
     end.host_peak_rss_bytes.push_back(rank.host_peak_rss_bytes);
     if (rank.device_peak_allocated_bytes < 0) continue;
@@ -135,8 +128,8 @@ void train_steps(TrainingRun& run, RankGroup& group, const std::vector<TrainObse
       stop_if(interrupted(), event.step);
       at("forward pass");
       run.parameters->begin_micro_batch(i == 0, i + 1 == batches.micro_batches.size());
-      const torch::Tensor micro_loss = run.model->loss({batch.input_ids, batch.packed, batch.mask},
-                                                       batch.labels, denominator, *run.activations);
+      const torch::Tensor micro_loss = run.model->loss(run.batches->rows(batch), batch.labels,
+                                                       denominator, *run.activations);
       require_finite_before_update(run, batches, micro_loss, event.step);
       at("backward pass");
       run.optimizer->begin_backward(event.learning_rate, 1.0 / scale);
@@ -150,8 +143,10 @@ void train_steps(TrainingRun& run, RankGroup& group, const std::vector<TrainObse
 
     // --- clip and step
     at("update");
-    const std::vector<torch::Tensor> gradients = owned_gradients(*run.parameters);
-    event.grad_norm = run.parameters->global_norm(run.optimizer->gradient_norm(gradients)) / scale;
+    const auto norm_of = [&run](const std::vector<torch::Tensor>& gradients) {
+      return run.optimizer->gradient_norm(gradients);
+    };
+    event.grad_norm = run.parameters->global_norm(norm_of) / scale;
     event.update_skipped = !run.loss_scaler->accept(std::isfinite(event.grad_norm));
     if (!event.update_skipped) update_parameters(run, event, scale);
     done.updates += event.update_skipped ? 0 : 1;

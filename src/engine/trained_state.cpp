@@ -18,16 +18,9 @@ constexpr std::array<std::pair<ops::QuantMap, const char*>, 4> kMaps = {
 }  // namespace
 
 std::string saved_format(const TrainingJob& job, const ParallelParameters& parameters) {
-  constexpr std::array<std::pair<const char*, const char*>, 3> kFormats = {
-      {{"FULL_STATE_DICT", "FULL"},
-       {"SHARDED_STATE_DICT", "SHARDED"},
-       {"LOCAL_STATE_DICT", "LOCAL"}}};
-  std::vector<std::string> known;
-  for (const auto& [type, format] : kFormats) {
-    if (job.parallel.state_dict_type == type) return parameters.whole() ? "FULL" : format;
-    known.emplace_back(type);
-  }
-  throw unsupported_choice("state_dict_type", job.parallel.state_dict_type, known);
+  const StateDictType type =
+      parameters.whole() ? StateDictType::kFull : job.parallel.state_dict_type;
+  return row_of(type).format;
 }
 
 std::string rank_file_name(const std::string& stem, const RankGroup& group) {
@@ -49,7 +42,7 @@ ops::QuantMap map_of_name(const std::string& name) {
   for (const auto& [map, known] : kMaps) {
     if (name == known) return map;
   }
-  throw InputError("codes of a quantised state have the map '" + name +
+  throw InputError("codes of a quantized state have the map '" + name +
                    "'; expected signed8, unsigned8, signed4 or unsigned4");
 }
 

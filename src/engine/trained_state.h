@@ -34,8 +34,9 @@ struct TrainedState {
   Json peft_config;  // Tuning's; null where the model itself is trained
 
   bool leads() const { return group.rank() == 0; }
-  // Replicas hold the same bits: one of them is written.
-  bool is_first_replica() const { return mesh.replicas().rank() == 0; }
+  // Whether this rank helps to make parameters whole. Replicas hold the same bits, and one of them
+  // suffices, unless all have experts in their group's other ranks.
+  bool makes_whole() const { return mesh.replicas().rank() == 0 || mesh.shape().experts > 1; }
   bool has_adapters() const { return !peft_config.is_null(); }
 };
 

@@ -14,6 +14,7 @@
 #include "sftbench/measure/events.h"
 #include "sftbench/measure/timeline.h"
 #include "sftbench/model/causal_lm.h"
+#include "sftbench/model/expert_group.h"
 #include "sftbench/optim/gradient_scaling.h"
 #include "sftbench/optim/optimizer.h"
 #include "sftbench/optim/schedule.h"
@@ -28,6 +29,7 @@ struct TrainingRun {
   std::unique_ptr<Timeline> timeline;  // null: nobody wants one
   std::unique_ptr<TrainingDevice> device;
   std::unique_ptr<ProcessMesh> mesh;
+  std::unique_ptr<ExpertGroup> expert_group;  // of the model; null: none are divided
   std::unique_ptr<CausalLm> model;
   std::unique_ptr<ParallelParameters> parameters;
   std::unique_ptr<BatchSource> batches;

@@ -2,6 +2,7 @@
 
 #include "families/gpt.h"
 #include "families/llama.h"
+#include "families/llava.h"
 #include "sftbench/base/error.h"
 
 namespace sftbench {
@@ -15,6 +16,7 @@ const std::vector<Family>& families() {
                                                 kGraniteMoeHybridFamily,
                                                 kGraniteMoeSharedFamily,
                                                 kLlamaFamily,
+                                                kLlavaNextFamily,
                                                 kMistralFamily,
                                                 kMixtralFamily,
                                                 kQwen2Family,

@@ -55,7 +55,7 @@ void refuse_other_layouts(ConfigFields& fields) {
   for (const char* key : {"dynamic", "modules_in_block_to_quantize"}) {
     const Json* value = fields.find(key);
     if (value == nullptr || value->empty()) continue;
-    fields.add(key, "found " + shown(*value), "all linears of the layers quantised alike");
+    fields.add(key, "found " + shown(*value), "all linears of the layers quantized alike");
   }
 }
 

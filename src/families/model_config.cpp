@@ -66,7 +66,7 @@ const Family* choose_family(const Json& config, ConfigFields& fields) {
 }
 
 // Codes are packed in words along both sides of a matrix.
-void check_quantised_sizes(ConfigFields& fields, const ModelConfig& config) {
+void check_quantized_sizes(ConfigFields& fields, const ModelConfig& config) {
   const std::pair<const char*, int64_t> sizes[] = {
       {"hidden_size", config.hidden_size},
       {"intermediate_size", config.intermediate_size},
@@ -103,7 +103,7 @@ ModelConfig parse_model_config(const Json& hf_config, const std::string& origin)
   family->read(fields, config);
   config.mxfp4_experts = family->id == ModelFamily::kGptOss && is_mxfp4(hf_config);
   if (!config.mxfp4_experts) config.gptq = read_gptq_config(hf_config, origin, findings);
-  if (config.gptq && findings.empty()) check_quantised_sizes(fields, config);
+  if (config.gptq && findings.empty()) check_quantized_sizes(fields, config);
   if (config.gptq && config.experts) {
     fields.add("quantization_config", "found a quantized mixture of experts",
                "weights that are not quantized, or a model without experts");

@@ -33,7 +33,7 @@ int64_t ModelShape::parameters() const {
 }
 
 int64_t ModelShape::idle_parameters() const {
-  int64_t elements = 0;
+  int64_t elements = vision_parameters;
   for (const LayerShape& layer : layers) elements += layer.experts.all - layer.experts.active;
   return elements;
 }

@@ -64,7 +64,7 @@ std::vector<std::string> cached_models(const fs::path& cache) {
     std::string name = entry.path().filename().string();
     if (name.rfind(kModelPrefix, 0) != 0 || !entry.is_directory(error)) continue;
     name.erase(0, kModelPrefix.size());
-    // An organisation's name cannot have "--" in it, so the first one is the slash.
+    // An organization's name cannot have "--" in it, so the first one is the slash.
     if (const size_t slash = name.find("--"); slash != std::string::npos)
       name.replace(slash, 2, "/");
     ids.push_back(std::move(name));

@@ -116,14 +116,14 @@ std::string hub_name_problem(const std::string& text) {
   const size_t at = text.find('@');
   const std::string id = text.substr(0, at);
   const size_t slash = id.find('/');
-  const std::string organisation = slash == std::string::npos ? "" : id.substr(0, slash);
+  const std::string organization = slash == std::string::npos ? "" : id.substr(0, slash);
   const std::string name = slash == std::string::npos ? id : id.substr(slash + 1);
   const auto is_part = [](const std::string& part) {
     return !part.empty() && part.size() <= kLongestPart && made_of(part, "-._") &&
            part.front() != '.' && part.front() != '-' && part.back() != '.' &&
            part.find("..") == std::string::npos && part.find("--") == std::string::npos;
   };
-  if (!is_part(name) || (slash != std::string::npos && !is_part(organisation)))
+  if (!is_part(name) || (slash != std::string::npos && !is_part(organization)))
     return "'" + id + "' is no hub id";
   if (at == std::string::npos) return {};
   const std::string revision = text.substr(at + 1);

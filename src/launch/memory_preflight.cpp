@@ -80,11 +80,12 @@ std::string parts_text(const MemoryCost& memory, double ranks) {
 std::string advice(const TrainingJob& job, const MemoryCost& memory, const Shortage& shortage) {
   std::vector<std::string> less;
   const bool on_gpus = job.device.kind == "cuda";
-  const bool sharded =
-      job.device.ranks > 1 && job.parallel.strategy != "DDP" && job.parallel.strategy != "NO_SHARD";
-  if (job.tuning == "full") less.emplace_back("LoRA (finetune_lora_benchmark-v1.0.0)");
-  if (job.precision.torch_dtype == "float32") less.emplace_back("torch_dtype bfloat16");
-  if (memory.optimizer_state > 0 && job.tuning == "full") {
+  const bool sharded = job.device.ranks > 1 && row_of(job.parallel.strategy).shards();
+  const bool full = row_of(job.tuning).trains_weights;
+  if (full) less.emplace_back("LoRA (finetune_lora_benchmark-v1.0.0)");
+  if (job.precision.torch_dtype == ParameterDtype::kFloat32)
+    less.emplace_back("torch_dtype bfloat16");
+  if (memory.optimizer_state > 0 && full) {
     less.emplace_back("an optim that keeps less, as adamw_bnb_8bit");
   }
   if (!sharded && job.device.ranks > 1) less.emplace_back("FSDP's FULL_SHARD instead of DDP");

@@ -103,6 +103,19 @@ void fields(Visitor& visitor, SavedFolder& saved) {
 }
 
 template <typename Visitor>
+void fields(Visitor& visitor, ExpertLoad& load) {
+  visitor("count", load.count);
+  visitor("per_token", load.per_token);
+  visitor("ranks", load.ranks);
+  visitor("tokens_per_expert", load.tokens_per_expert);
+  visitor("imbalance", load.imbalance);
+  visitor("worst_imbalance", load.worst_imbalance);
+  visitor("busiest_share", load.busiest_share);
+  visitor("rank_imbalance", load.rank_imbalance);
+  visitor("tokens_by_layer", load.tokens_by_layer);
+}
+
+template <typename Visitor>
 void fields(Visitor& visitor, TrainEnd& end) {
   visitor("steps", end.steps);
   visitor("saved", end.saved);
@@ -110,6 +123,7 @@ void fields(Visitor& visitor, TrainEnd& end) {
   visitor("device_peak_allocated_bytes", end.device_peak_allocated_bytes);
   visitor("device_peak_reserved_bytes", end.device_peak_reserved_bytes);
   visitor("host_peak_rss_bytes", end.host_peak_rss_bytes);
+  visitor("experts", end.experts);
 }
 
 namespace {

@@ -43,10 +43,10 @@ struct Nvml::Library {
   Status (*power_limit_milliwatts)(Handle, unsigned*) = nullptr;
   Status (*temperature)(Handle, unsigned, unsigned*) = nullptr;
   Status (*energy_millijoules)(Handle, unsigned long long*) = nullptr;
-  bool initialised = false;
+  bool initialized = false;
 
   ~Library() {
-    if (initialised) shutdown();
+    if (initialized) shutdown();
     if (file != nullptr) dlclose(file);
   }
 
@@ -93,7 +93,7 @@ std::unique_ptr<Nvml> Nvml::load(std::string* why_not, const std::string& librar
     reason = library + ": " + loaded->error_string(status);
     return nullptr;
   }
-  loaded->initialised = true;
+  loaded->initialized = true;
   return std::unique_ptr<Nvml>(new Nvml(std::move(loaded)));
 }
 

@@ -59,12 +59,11 @@ torch::Tensor SelfAttention::forward(const torch::Tensor& x_BSH, const RotaryTab
     k_BSKD = k_norm_->forward(k_BSKD);
   }
   const auto [q_rotated, k_rotated] = rotate(q_BSND, k_BSKD, rope, kernels_);
+  ops::ScoreTerms terms;
+  if (sinks_.defined()) terms.sinks = sinks_.to(q_rotated.scalar_type());
   const torch::Tensor mixed_BSND =
-      sinks_.defined()
-          ? ops::sink_attention(q_rotated, k_rotated, v_BSKD, sinks_.to(q_rotated.scalar_type()),
-                                config_.scale, window_, rope.packed)
-          : kernels_.causal_attention(q_rotated, k_rotated, v_BSKD, config_.scale, window_,
-                                      rope.packed, dropout_at(config_.dropout, layer_, pass_));
+      kernels_.causal_attention(q_rotated, k_rotated, v_BSKD, config_.scale, window_, rope.packed,
+                                dropout_at(config_.dropout, layer_, pass_), terms);
   return o_.forward(mixed_BSND.reshape({B, S, -1}))[0];
 }
 

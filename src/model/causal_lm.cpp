@@ -3,6 +3,7 @@
 #include "model/bloom.h"
 #include "model/gpt_bigcode.h"
 #include "model/llama.h"
+#include "model/llava_next.h"
 #include "model/router_balance.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
@@ -76,11 +77,11 @@ torch::Tensor CausalLm::loss(const TokenRows& rows, const torch::Tensor& labels,
   return balance_ ? loss + balance_->loss(hidden_BSH) : loss;
 }
 
-torch::Tensor CausalLm::logits(const torch::Tensor& input_ids) {
+torch::Tensor CausalLm::logits(const TokenRows& rows) {
   pass_.training = false;
   if (balance_) balance_->begin({});
   LayerRunner runner;
-  torch::Tensor hidden = hidden_states(input_ids, runner);
+  torch::Tensor hidden = hidden_states(rows, runner);
   torch::Tensor weight = output_weight();
   if (compute_dtype_) {
     hidden = hidden.to(*compute_dtype_);
@@ -125,6 +126,8 @@ std::unique_ptr<CausalLm> make_causal_lm(const Json& hf_config, torch::Dtype dty
       return std::make_unique<Bloom>(config, kernels, options);
     case ModelFamily::kGptBigCode:
       return std::make_unique<GptBigCode>(config, kernels, options);
+    case ModelFamily::kLlavaNext:
+      return std::make_unique<LlavaNext>(config, kernels, options);
     case ModelFamily::kGptOss:
     case ModelFamily::kGranite:
     case ModelFamily::kGraniteMoe:

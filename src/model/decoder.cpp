@@ -64,8 +64,11 @@ std::vector<NamedParameter> Decoder::parameters() {
 
 void Decoder::append_first_parameters(std::vector<NamedParameter>&) {}
 
+void Decoder::append_first_groups(std::vector<NamedLinearGroup>&) {}
+
 std::vector<NamedLinearGroup> Decoder::linear_groups() {
   std::vector<NamedLinearGroup> groups;
+  append_first_groups(groups);
   for (int64_t i = 0; i < layer_count(); ++i) append_layer_groups(i, layer_name(i), groups);
   return groups;
 }

@@ -46,6 +46,8 @@ class Decoder : public CausalLm {
                                    std::vector<NamedLinearGroup>& groups) = 0;
   // Parameters between the embedding and the first layer; none by default.
   virtual void append_first_parameters(std::vector<NamedParameter>& parameters);
+  // Linears of the same; none by default.
+  virtual void append_first_groups(std::vector<NamedLinearGroup>& groups);
   virtual void append_norm_parameters(const std::string& name,
                                       std::vector<NamedParameter>& parameters) = 0;
 

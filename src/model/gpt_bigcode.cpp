@@ -54,7 +54,7 @@ torch::Tensor GptBigCode::attend(const torch::Tensor& qkv, const ops::PackedSequ
     v = heads.slice(-1, 2 * D);
   }
   return kernels()
-      .causal_attention(q, k, v, attention.scale, ops::kAllKeys, packed, dropout)
+      .causal_attention(q, k, v, attention.scale, ops::kAllKeys, packed, dropout, {})
       .reshape({B, S, N * D});
 }
 

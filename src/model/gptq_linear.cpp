@@ -9,7 +9,7 @@ GptqLinear::GptqLinear(int64_t in_features, int64_t out_features, bool bias,
                        const GptqConfig& config, torch::TensorOptions options)
     : config_(config) {
   check(in_features % kGptqPackedCodes == 0 && out_features % kGptqPackedCodes == 0,
-        "quantised linears have sizes that codes can be packed along");
+        "quantized linears have sizes that codes can be packed along");
   const torch::TensorOptions codes = options.dtype(torch::kInt32);
   weight_.bits = static_cast<int>(config.bits);
   weight_.zeros_less_one = config.zeros_less_one;
@@ -30,10 +30,10 @@ void GptqLinear::append_parameters(const std::string& name,
                                    std::vector<NamedParameter>& parameters) {
   parameters.push_back({.name = name + ".qweight",
                         .tensor = &weight_.qweight,
-                        .packed_weights = in_features() * out_features()});
-  parameters.push_back({.name = name + ".qzeros", .tensor = &weight_.qzeros, .packed_weights = 0});
-  parameters.push_back({.name = name + ".scales", .tensor = &weight_.scales, .packed_weights = 0});
-  parameters.push_back({.name = name + ".g_idx", .tensor = &weight_.g_idx, .packed_weights = 0});
+                        .weights = in_features() * out_features()});
+  parameters.push_back({.name = name + ".qzeros", .tensor = &weight_.qzeros, .weights = 0});
+  parameters.push_back({.name = name + ".scales", .tensor = &weight_.scales, .weights = 0});
+  parameters.push_back({.name = name + ".g_idx", .tensor = &weight_.g_idx, .weights = 0});
   if (bias_.defined()) parameters.push_back({name + ".bias", &bias_, ParameterStart::kZeros});
 }
 

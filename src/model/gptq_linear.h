@@ -34,7 +34,7 @@ class GptqLinear : public Linear {
 
   // Fills the codes, and what belongs to them, with the nearest that they can say to the dense
   // weight that the initializer draws for `key`: normal(0, stddev).
-  void quantise_normal(uint64_t key, float stddev);
+  void quantize_normal(uint64_t key, float stddev);
 
  private:
   GptqConfig config_;

@@ -1,4 +1,4 @@
-// Random quantized weights: the dense initialiser's own numbers, rounded to the grid that GPTQ
+// Random quantized weights: the dense initializer's own numbers, rounded to the grid that GPTQ
 // takes before it corrects for errors (Quantizer.find_params of GPTQ's code: the extremes of each
 // group).
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace sftbench {
 namespace {
 
-// Output features that one task quantises: their zeros fill whole words, and their weights whole
+// Output features that one task quantizes: their zeros fill whole words, and their weights whole
 // blocks of the normal generator.
 constexpr int64_t kOutputs = kGptqPackedCodes;
 static_assert(kGptqPackedCodes * kOutputs % kNormalBlock == 0);
@@ -77,7 +77,7 @@ struct Packed {
   int64_t in, out, group_count;
 };
 
-void quantise_output(const Packed& to, const GptqConfig& config, int64_t output,
+void quantize_output(const Packed& to, const GptqConfig& config, int64_t output,
                      const float* weights) {
   std::vector<float> least(static_cast<size_t>(to.group_count)), most(least);
   for (int64_t i = 0; i < to.in; ++i) {
@@ -104,7 +104,7 @@ void quantise_output(const Packed& to, const GptqConfig& config, int64_t output,
 
 }  // namespace
 
-void GptqLinear::quantise_normal(uint64_t key, float stddev) {
+void GptqLinear::quantize_normal(uint64_t key, float stddev) {
   const int64_t in = in_features(), out = out_features();
   const auto on_host = [](const torch::Tensor& tensor) {
     return tensor.is_cpu() ? tensor : torch::empty_like(tensor, torch::kCPU);
@@ -126,7 +126,7 @@ void GptqLinear::quantise_normal(uint64_t key, float stddev) {
     fill_standard_normal(key, static_cast<uint64_t>(first * in), weights.data(), kOutputs * in);
     for (float& weight : weights) weight *= stddev;
     for (int64_t o = 0; o < kOutputs; ++o)
-      quantise_output(packed, config_, first + o, weights.data() + o * in);
+      quantize_output(packed, config_, first + o, weights.data() + o * in);
   });
   const torch::Tensor filled[] = {qweight, qzeros, scales, g_idx};
   for (size_t i = 0; i < 4; ++i) {

@@ -17,6 +17,7 @@
 
 namespace sftbench {
 
+class ExpertGroup;
 struct ForwardPass;
 struct RotaryTables;
 
@@ -112,6 +113,10 @@ class Mlp {
                                  std::vector<NamedParameter>& parameters) = 0;
   // Of products that are no linears of a group; those are told by their slots.
   virtual void set_compute_dtype(torch::Dtype) {}
+  // Of a mixture: its experts are divided among the ranks of `group`, which outlives it.
+  virtual void divide_experts(ExpertGroup&) {}
+  // CausalLm::take_expert_choices().
+  virtual std::vector<int64_t> take_expert_choices() { return {}; }
 };
 
 // SwiGLU (Shazeer 2020): down(silu(gate x) * up x).

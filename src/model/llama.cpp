@@ -46,6 +46,19 @@ void Llama::follow_compute_dtype(torch::Dtype dtype) {
   for (Layer& layer : layers_) layer.mlp->set_compute_dtype(dtype);
 }
 
+void Llama::divide_experts(ExpertGroup& group) {
+  for (Layer& layer : layers_) layer.mlp->divide_experts(group);
+}
+
+std::vector<int64_t> Llama::take_expert_choices() {
+  std::vector<int64_t> choices;
+  for (Layer& layer : layers_) {
+    const std::vector<int64_t> of_layer = layer.mlp->take_expert_choices();
+    choices.insert(choices.end(), of_layer.begin(), of_layer.end());
+  }
+  return choices;
+}
+
 RotaryTables Llama::positions(const torch::Tensor& x_BSH, const TokenRows& rows) {
   if (!rotary_emb_) return Decoder::positions(x_BSH, rows);
   return rotary_emb_->tables(x_BSH.size(1), x_BSH.options(), rows.packed);

@@ -38,6 +38,8 @@ class Llama : public Decoder {
                               std::vector<NamedParameter>& parameters) override;
 
   void follow_compute_dtype(torch::Dtype dtype) override;
+  void divide_experts(ExpertGroup& group) override;
+  std::vector<int64_t> take_expert_choices() override;
 
  private:
   struct Layer {

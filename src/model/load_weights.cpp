@@ -1,5 +1,5 @@
 // Weights from a checkpoint folder into a model. Names need no table: the models name their
-// parameters as Hugging Face does. What is stored in a model's dtype is copied once, from the page
+// parameters as Hugging Face does, and a family knows the spellings that there have been. What is stored in a model's dtype is copied once, from the page
 // cache to where it stays, by all threads; what is not passes a buffer that stays in a core's
 // cache.
 #include <algorithm>
@@ -50,17 +50,22 @@ struct Assignments {
   std::vector<Mxfp4Assignment> mxfp4;
 };
 
-Sources sources_by_name(const std::vector<CheckpointShard>& shards) {
+// Under the names that the model has for them.
+Sources sources_by_name(const std::vector<CheckpointShard>& shards, ModelFamily family) {
+  const auto canonical_name = family_of(family).canonical_name;
   Sources sources;
   for (const CheckpointShard& shard : shards) {
-    for (const StoredTensor& tensor : shard.tensors) sources[tensor.name] = {&shard, &tensor};
+    for (const StoredTensor& tensor : shard.tensors) {
+      const std::string& stored = tensor.name;
+      sources[canonical_name == nullptr ? stored : canonical_name(stored)] = {&shard, &tensor};
+    }
   }
   return sources;
 }
 
-// Hugging Face wrote the rotary frequencies into checkpoints once; they follow from config.json.
+// Hugging Face wrote the rotary frequencies and the numbers of positions into checkpoints once; they follow from config.json.
 bool is_leftover(const std::string& name) {
-  return name.ends_with("rotary_emb.inv_freq");
+  return name.ends_with("rotary_emb.inv_freq") || name.ends_with("embeddings.position_ids");
 }
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
@@ -167,6 +172,11 @@ std::optional<Mxfp4Assignment> find_mxfp4(const NamedParameter& parameter, const
                                "U8 of shape " + shape_text(shape)));
   };
   const int64_t blocks = sizes[1] / kMxfp4Block;
+  if (sizes[1] % kMxfp4Block != 0) {
+    findings.push_back(finding(codes->second.shard->path, parameter.name + "_blocks",
+                               "is of rows of " + std::to_string(sizes[1]) + " numbers",
+                               "rows of whole blocks of 32 numbers (MXFP4)"));
+  }
   require(codes->second, "_blocks", {sizes[0], sizes[2], blocks, kMxfp4BlockBytes});
   require(scales->second, "_scales", {sizes[0], sizes[2], blocks});
   return Mxfp4Assignment{parameter, codes->second, scales->second, {}};
@@ -198,7 +208,7 @@ void load_mxfp4(const Mxfp4Assignment& assignment) {
 Assignments match(CausalLm& model, const std::filesystem::path& directory,
                   const std::vector<CheckpointShard>& shards, const WantedElements& wanted) {
   std::vector<Diagnostic> findings;
-  Sources sources = sources_by_name(shards);
+  Sources sources = sources_by_name(shards, model.config().family);
   resolve_tied_output(model, sources, findings);
 
   Assignments assignments;

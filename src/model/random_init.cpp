@@ -91,25 +91,26 @@ void fill_normal(const std::vector<RandomPart>& parts, WorkCount* work) {
   fill_normal_on_host(on_host, work);
 }
 
-double stddev_of(ParameterStart start, const ModelConfig& config) {
-  if (start != ParameterStart::kNormalResidual) return config.initializer_range;
+double stddev_of(const NamedParameter& parameter, const ModelConfig& config) {
+  if (parameter.stddev > 0) return parameter.stddev;
+  if (parameter.start != ParameterStart::kNormalResidual) return config.initializer_range;
   return config.initializer_range / std::sqrt(2.0 * static_cast<double>(config.num_hidden_layers));
 }
 
 // Their codes are those nearest to what a dense weight of the same name would start from.
-void initialise_quantised(CausalLm& model, uint64_t seed, float stddev,
+void initialize_quantized(CausalLm& model, uint64_t seed, float stddev,
                           const WantedElements& wanted, WorkCount* work) {
   for (const NamedLinear& linear : model.linears()) {
-    auto* quantised = dynamic_cast<GptqLinear*>(linear.slot->get());
-    if (quantised == nullptr) continue;
+    auto* quantized = dynamic_cast<GptqLinear*>(linear.slot->get());
+    if (quantized == nullptr) continue;
     std::vector<NamedParameter> parameters;
-    quantised->append_parameters(linear.name, parameters);
+    quantized->append_parameters(linear.name, parameters);
     // Codes, scales and zeros follow from the same numbers: any of them needs all.
     const bool any = std::any_of(
         parameters.begin(), parameters.end(),
         [&](const NamedParameter& parameter) { return !wanted(parameter.name).empty(); });
     if (!any) continue;
-    quantised->quantise_normal(stream_key(seed, linear.name + ".weight"), stddev);
+    quantized->quantize_normal(stream_key(seed, linear.name + ".weight"), stddev);
     for (const NamedParameter& parameter : parameters) {
       add_work(work, static_cast<int64_t>(parameter.tensor->nbytes()));
     }
@@ -118,14 +119,14 @@ void initialise_quantised(CausalLm& model, uint64_t seed, float stddev,
 
 }  // namespace
 
-void initialise_randomly(CausalLm& model, uint64_t seed, const WantedElements& wanted,
+void initialize_randomly(CausalLm& model, uint64_t seed, const WantedElements& wanted,
                          WorkCount* work) {
   const torch::NoGradGuard no_grad;
   const ModelConfig& config = model.config();
   std::vector<RandomPart> random;
   for (const NamedParameter& parameter : model.parameters()) {
     const ElementRange range = wanted(parameter.name).within(parameter.tensor->numel());
-    if (parameter.packed_weights >= 0 || range.empty()) continue;
+    if (parameter.is_packed() || range.empty()) continue;
     if (parameter.start == ParameterStart::kOnes) {
       parameter.tensor->fill_(1.0);
     } else if (parameter.start == ParameterStart::kZeros) {
@@ -135,12 +136,12 @@ void initialise_randomly(CausalLm& model, uint64_t seed, const WantedElements& w
     } else {
       advise_huge_pages(*parameter.tensor);
       random.push_back({parameter.tensor->view(-1).slice(0, range.begin, range.end),
-                        static_cast<float>(stddev_of(parameter.start, config)),
+                        static_cast<float>(stddev_of(parameter, config)),
                         stream_key(seed, parameter.name), range});
     }
   }
   fill_normal(random, work);
-  initialise_quantised(model, seed, static_cast<float>(config.initializer_range), wanted, work);
+  initialize_quantized(model, seed, static_cast<float>(config.initializer_range), wanted, work);
   if (config.pad_token_id && !wanted(std::string(model.names().embedding) + ".weight").empty())
     model.embedding().select(0, *config.pad_token_id).zero_();
 }

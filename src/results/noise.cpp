@@ -28,10 +28,10 @@ double mean_log(const std::vector<double>& values) {
 
 // Of the logarithms, of the sample. REQUIRES: two values.
 double variance_log(const std::vector<double>& values) {
-  const double centre = mean_log(values);
+  const double center = mean_log(values);
   double squares = 0;
   for (const double value : values)
-    squares += (std::log(value) - centre) * (std::log(value) - centre);
+    squares += (std::log(value) - center) * (std::log(value) - center);
   return squares / static_cast<double>(values.size() - 1);
 }
 

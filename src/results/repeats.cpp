@@ -27,9 +27,9 @@ double mean(const std::vector<double>& numbers) {
 }
 
 double variance(const std::vector<double>& numbers) {
-  const double centre = mean(numbers);
+  const double center = mean(numbers);
   double squares = 0;
-  for (const double number : numbers) squares += (number - centre) * (number - centre);
+  for (const double number : numbers) squares += (number - center) * (number - center);
   return squares / static_cast<double>(numbers.size());
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 
 #include "results/cell_escape.h"
 #include "sftbench/base/error.h"
@@ -51,47 +52,170 @@ std::string render_csv(const Table& table) {
   return text;
 }
 
-std::string render_aligned(const Table& table, bool markdown) {
-  const size_t columns = table.columns.size();
-  std::vector<size_t> widths(columns);
-  std::vector<bool> right(columns, true);
-  std::vector<std::vector<std::string>> texts;
+// The bytes of the first `columns` code points.
+size_t bytes_of(std::string_view text, size_t columns) {
+  size_t at = 0;
+  for (size_t seen = 0; at < text.size(); ++at) {
+    if ((text[at] & 0xC0) != 0x80 && seen++ == columns) break;
+  }
+  return at;
+}
+
+// A table as text, not yet padded.
+struct Grid {
+  std::vector<std::string> heads;
+  std::vector<std::vector<std::string>> rows;
+  std::vector<size_t> widths;
+  std::vector<bool> right;  // columns of numbers
+};
+
+Grid grid_of(const Table& table, bool markdown) {
   const auto shown = [&](const std::string& text) {
     return markdown ? markdown_cell(text) : terminal_line(text);
   };
-  std::vector<std::string> heads;
+  const size_t columns = table.columns.size();
+  Grid grid = {{}, {}, std::vector<size_t>(columns), std::vector<bool>(columns, true)};
   for (size_t i = 0; i < columns; ++i) {
-    heads.push_back(shown(table.columns[i]));
-    widths[i] = width(heads[i]);
+    grid.heads.push_back(shown(table.columns[i]));
+    grid.widths[i] = width(grid.heads[i]);
   }
   for (const std::vector<Json>& row : table.rows) {
-    std::vector<std::string>& line = texts.emplace_back();
+    std::vector<std::string>& line = grid.rows.emplace_back();
     for (size_t i = 0; i < columns; ++i) {
       std::string text = shown(cell_text(row[i]));
-      widths[i] = std::max(widths[i], width(text));
-      if (!row[i].is_number() && !row[i].is_null()) right[i] = false;
+      grid.widths[i] = std::max(grid.widths[i], width(text));
+      if (!row[i].is_number() && !row[i].is_null()) grid.right[i] = false;
       line.push_back(std::move(text));
     }
   }
-  const auto print = [&](const std::vector<std::string>& cells) {
-    std::string line = markdown ? "| " : "";
-    for (size_t i = 0; i < columns; ++i) {
-      if (i > 0) line += markdown ? " | " : "  ";
-      line += padded(cells[i], widths[i], right[i]);
-    }
-    if (markdown) return line + " |\n";
-    return line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  };
-  std::string text = print(heads);
-  if (markdown) {
-    text += "|";
-    for (size_t i = 0; i < columns; ++i) {
-      text += " " + std::string(std::max<size_t>(widths[i], 3) - (right[i] ? 1 : 0), '-') +
-              (right[i] ? ": |" : " |");
-    }
-    text += "\n";
+  return grid;
+}
+
+// --- columns on a terminal -----------------------------------------------------------------------
+
+constexpr std::string_view kBetween = "  ";
+
+// Where a word may be broken that is longer than its column: after one of these.
+constexpr std::string_view kJoints = "/-_.,:=";
+
+// What of `text` stands in one line of a column, at least one character; spaces after it are left.
+std::string_view first_line(std::string_view text, size_t columns) {
+  if (width(text) <= columns) return text;
+  const size_t most = bytes_of(text, columns);
+  if (text[most] == ' ') return text.substr(0, most);
+  if (const size_t space = text.rfind(' ', most); space != std::string_view::npos && space > 0)
+    return text.substr(0, space);
+  const size_t joint = text.substr(0, most).find_last_of(kJoints);
+  return text.substr(0, joint == std::string_view::npos ? most : joint + 1);
+}
+
+std::vector<std::string> folded(std::string_view text, size_t columns) {
+  std::vector<std::string> lines;
+  do {
+    const std::string_view line = first_line(text, columns);
+    lines.emplace_back(line);
+    text.remove_prefix(line.size());
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  } while (!text.empty());
+  return lines;
+}
+
+size_t longest_word(std::string_view text) {
+  size_t longest = 0;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    longest = std::max(longest, width(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
-  for (const std::vector<std::string>& cells : texts) text += print(cells);
+  return longest;
+}
+
+// The least that a column of texts may be narrowed to: whole words stay, or at least words of 16
+// characters. Numbers stay as they are.
+std::vector<size_t> least_widths(const Grid& grid, bool whole_words) {
+  constexpr size_t kShortWord = 16;
+  std::vector<size_t> least = grid.widths;
+  for (size_t i = 0; i < least.size(); ++i) {
+    if (grid.right[i]) continue;
+    least[i] = longest_word(grid.heads[i]);
+    for (const std::vector<std::string>& row : grid.rows)
+      least[i] = std::max(least[i], longest_word(row[i]));
+    if (!whole_words) least[i] = std::min(least[i], std::max(kShortWord, width(grid.heads[i])));
+  }
+  return least;
+}
+
+// Takes from the widest column of texts until the table has room. A table that has none even so
+// keeps its widths: the terminal breaks its lines.
+std::vector<size_t> widths_within(const Grid& grid, size_t columns) {
+  for (const bool whole_words : {true, false}) {
+    const std::vector<size_t> least = least_widths(grid, whole_words);
+    std::vector<size_t> widths = grid.widths;
+    const size_t between = kBetween.size() * (widths.size() - 1);
+    size_t total = std::accumulate(widths.begin(), widths.end(), between);
+    while (total > columns) {
+      size_t widest = widths.size();
+      for (size_t i = 0; i < widths.size(); ++i) {
+        if (widths[i] > least[i] && (widest == widths.size() || widths[i] > widths[widest]))
+          widest = i;
+      }
+      if (widest == widths.size()) break;
+      --widths[widest];
+      --total;
+    }
+    if (total <= columns) return widths;
+  }
+  return grid.widths;
+}
+
+std::string aligned_row(const Grid& grid, const std::vector<size_t>& widths,
+                        const std::vector<std::string>& cells) {
+  std::vector<std::vector<std::string>> columns;
+  size_t height = 1;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    columns.push_back(folded(cells[i], widths[i]));
+    height = std::max(height, columns.back().size());
+  }
+  std::string text;
+  for (size_t y = 0; y < height; ++y) {
+    std::string line;
+    for (size_t i = 0; i < columns.size(); ++i) {
+      if (i > 0) line += kBetween;
+      line += padded(y < columns[i].size() ? columns[i][y] : "", widths[i], grid.right[i]);
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+std::string render_aligned(const Table& table, size_t columns) {
+  if (table.columns.empty()) return "\n";
+  const Grid grid = grid_of(table, false);
+  const std::vector<size_t> widths = columns > 0 ? widths_within(grid, columns) : grid.widths;
+  std::string text = aligned_row(grid, widths, grid.heads);
+  for (const std::vector<std::string>& row : grid.rows) text += aligned_row(grid, widths, row);
+  return text;
+}
+
+// --- Markdown ------------------------------------------------------------------------------------
+
+std::string render_markdown(const Table& table) {
+  const Grid grid = grid_of(table, true);
+  const auto line = [&](const std::vector<std::string>& cells) {
+    std::string text = "| ";
+    for (size_t i = 0; i < cells.size(); ++i) {
+      if (i > 0) text += " | ";
+      text += padded(cells[i], grid.widths[i], grid.right[i]);
+    }
+    return text + " |\n";
+  };
+  std::string text = line(grid.heads) + "|";
+  for (size_t i = 0; i < grid.widths.size(); ++i) {
+    const size_t rule = std::max<size_t>(grid.widths[i], 3) - (grid.right[i] ? 1 : 0);
+    text += " " + std::string(rule, '-') + (grid.right[i] ? ": |" : " |");
+  }
+  text += "\n";
+  for (const std::vector<std::string>& row : grid.rows) text += line(row);
   return text;
 }
 
@@ -128,7 +252,7 @@ std::string cell_text(const Json& cell) {
   return text;
 }
 
-std::string render(const Table& table, OutputFormat format) {
+std::string render(const Table& table, OutputFormat format, size_t columns) {
   for (const std::vector<Json>& row : table.rows) {
     check(row.size() == table.columns.size(), "a row has as many cells as the table has columns");
   }
@@ -147,8 +271,9 @@ std::string render(const Table& table, OutputFormat format) {
       return text;
     }
     case OutputFormat::kTable:
+      return render_aligned(table, columns);
     case OutputFormat::kMarkdown:
-      return render_aligned(table, format == OutputFormat::kMarkdown);
+      return render_markdown(table);
   }
   return {};
 }

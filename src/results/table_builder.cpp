@@ -146,6 +146,38 @@ void TableBuilder::entity_columns() {
   }
 }
 
+namespace {
+
+// What an experiment takes for an argument that is no input of a result.
+class UsualValues {
+ public:
+  explicit UsualValues(std::string_view argument) : argument_(argument) {}
+
+  Scalar operator()(std::string_view experiment) {
+    if (experiment != experiment_) {
+      experiment_ = experiment;
+      const Experiment* known = Catalog::shipped().experiment(std::string(experiment));
+      const PropertySpec* spec = known == nullptr ? nullptr : known->find(argument_);
+      value_ = spec != nullptr && spec->argument ? scalar_of(spec->default_value) : Scalar();
+    }
+    return value_;
+  }
+
+ private:
+  // The catalog keeps the text.
+  static Scalar scalar_of(const Json& value) {
+    if (value.is_boolean()) return Scalar::boolean(value.get<bool>());
+    if (value.is_number_integer()) return Scalar::integer(value.get<int64_t>());
+    if (value.is_number()) return Scalar::number(value.get<double>());
+    return value.is_string() ? Scalar::text(value.get_ref<const std::string&>()) : Scalar();
+  }
+
+  std::string_view argument_, experiment_;
+  Scalar value_;
+};
+
+}  // namespace
+
 void TableBuilder::telling_inputs() {
   std::vector<std::string_view> names = rows_.entity_names();  // the space's order first
   for (const std::string_view name : rows_.input_names()) {
@@ -154,7 +186,11 @@ void TableBuilder::telling_inputs() {
   const size_t columns_before = table_.columns.size();
   for (const std::string_view name : names) {
     Picker pick(name);
-    const auto input = [&](const Repeats& row) { return pick(row.first().inputs); };
+    UsualValues usual(name);
+    const auto input = [&](const Repeats& row) {
+      const Scalar& given = pick(row.first().inputs);
+      return given.is_null() ? usual(row.first().experiment) : given;
+    };
     bool differs = false;
     for (size_t i = 1; i < rows_.size() && !differs; ++i) {
       const Scalar first = input(rows_.row(0));

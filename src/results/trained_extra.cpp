@@ -81,10 +81,10 @@ Json sharding_json(const TrainingJob& job, const std::vector<RankReport>& ranks)
     return largest;
   };
   const ParallelPlan& plan = job.parallel;
-  return {{"strategy", plan.strategy},
+  return {{"strategy", name_of(plan.strategy)},
           {"ranks", ranks.size()},
           {"nodes", job.device.nodes},
-          {"gradient_sync", plan.gradient_sync},
+          {"gradient_sync", name_of(plan.gradient_sync)},
           {"reduce_dtype", plan.reduce_dtype.empty() ? Json() : Json(plan.reduce_dtype)},
           {"parameter_bytes", most(&RankReport::parameter_bytes)},
           {"gradient_bytes", most(&RankReport::gradient_bytes)},
@@ -98,6 +98,19 @@ void put_ranks(Json& extra, const TrainingJob& job, const std::vector<RankReport
   extra["ranks"] = ranks_json(ranks, warmup_steps);
   extra["communication"] = communication_json(ranks, warmup_steps);
   extra["sharding"] = sharding_json(job, ranks);
+}
+
+void put_experts(Json& extra, const ExpertLoad& load) {
+  if (load.count == 0) return;
+  extra["experts"] = {{"count", load.count},
+                      {"per_token", load.per_token},
+                      {"ranks", load.ranks},
+                      {"tokens_per_expert", load.tokens_per_expert},
+                      {"imbalance", load.imbalance},
+                      {"worst_imbalance", load.worst_imbalance},
+                      {"busiest_share", load.busiest_share},
+                      {"rank_imbalance", load.rank_imbalance},
+                      {"tokens_by_layer", load.tokens_by_layer}};
 }
 
 // Files that the run wrote, or went on from.
@@ -124,6 +137,7 @@ Json trained_extra(const TrainingJob& job, const TrainedRun& run) {
     extra["warnings"].push_back(std::move(note));
   }
   put_ranks(extra, job, run.record.end.ranks, run.warmup_steps);
+  put_experts(extra, run.record.end.experts);
   put_files(extra, run.record);
   return extra;
 }

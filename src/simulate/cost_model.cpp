@@ -56,7 +56,7 @@ class Shape {
 };
 
 int64_t trained_parameters(const TrainingJob& job, const Shape& shape, int64_t total) {
-  if (job.tuning == "full") return total;
+  if (row_of(job.tuning).trains_weights) return total;
   // Two factors of rank r for two square projections of each layer.
   const int64_t rank = std::max<int64_t>(1, job.inputs.value("r", int64_t{4}));
   return std::min(total, 4 * rank * shape.hidden() * shape.layers());
@@ -68,7 +68,7 @@ int64_t kept_tokens(const TrainingJob& job) {
 
 // Entries that share a row of the model's length; all are equally long.
 int64_t entries_per_pack(const TrainingJob& job) {
-  return job.data.padding == "packed" ? job.data.model_max_length / kept_tokens(job) : 1;
+  return job.data.padding == Padding::kPacked ? job.data.model_max_length / kept_tokens(job) : 1;
 }
 
 TrainBegin begin_of(const TrainingJob& job, const Shape& shape) {
@@ -87,10 +87,8 @@ TrainBegin begin_of(const TrainingJob& job, const Shape& shape) {
   begin.parameters_total = parameter_count(job.model.hf_config);
   begin.parameters_trainable = trained_parameters(job, shape, begin.parameters_total);
   begin.parameters_embedding = shape.tied() ? 0 : shape.vocabulary() * shape.hidden();
-  begin.compute_dtype = job.precision.autocast == "bf16"   ? "bfloat16"
-                        : job.precision.autocast == "fp16" ? "float16"
-                                                           : job.precision.torch_dtype;
-  begin.padding = job.data.padding;
+  begin.compute_dtype = product_dtype_name(job.precision.torch_dtype, job.precision.autocast);
+  begin.padding = name_of(job.data.padding);
   begin.tokenizer = "none: simulated";
   begin.ranks = static_cast<int>(job.device.ranks);
   begin.warnings = {"simulated: nothing was trained, no figure of this result was measured"};
@@ -99,7 +97,8 @@ TrainBegin begin_of(const TrainingJob& job, const Shape& shape) {
 
 void add_tokens(const TrainingJob& job, JobCost& cost) {
   const int64_t length = kept_tokens(job);
-  const int64_t padded = job.data.padding == "max_length" ? job.data.model_max_length : length;
+  const int64_t padded =
+      job.data.padding == Padding::kMaxLength ? job.data.model_max_length : length;
   cost.samples = job.batches.per_device_batch_size * job.device.ranks *
                  job.batches.gradient_accumulation_steps * entries_per_pack(job);
   cost.tokens = {.padded = cost.samples * padded,
@@ -123,7 +122,7 @@ void add_flops(const TrainingJob& job, const Shape& shape, JobCost& cost) {
 }
 
 void add_memory(const TrainingJob& job, const Shape& shape, JobCost& cost) {
-  const double element_bytes = job.precision.torch_dtype == "float32" ? 4 : 2;
+  const auto element_bytes = static_cast<double>(row_of(job.precision.torch_dtype).bytes);
   const auto ranks = static_cast<double>(job.device.ranks);
   const double state = (static_cast<double>(cost.begin.parameters_total) +
                         3 * static_cast<double>(cost.begin.parameters_trainable)) *

@@ -26,9 +26,9 @@ bool is_ascii(std::string_view text) {
 
 bool is_barrier(uint32_t code_point) {
   const auto after =
-      std::upper_bound(kNormalisationBarriers.begin(), kNormalisationBarriers.end(), code_point,
+      std::upper_bound(kNormalizationBarriers.begin(), kNormalizationBarriers.end(), code_point,
                        [](uint32_t c, const CodePointRun& run) { return c < run.first; });
-  return after != kNormalisationBarriers.begin() && code_point <= std::prev(after)->last;
+  return after != kNormalizationBarriers.begin() && code_point <= std::prev(after)->last;
 }
 
 // utf8proc's own utf8proc_map sorts combining marks by insertion, which is quadratic in a run of
@@ -169,7 +169,7 @@ void normalize(std::string& text, NormalForm form) {
   size_t segment = 0;
   for (size_t i = 0; i < text.size();) {
     const DecodedChar c = decode_utf8(text.data() + i);
-    if (c.code_point >= kNormalisationBarriers.front().first && is_barrier(c.code_point)) {
+    if (c.code_point >= kNormalizationBarriers.front().first && is_barrier(c.code_point)) {
       append_normalized(result, std::string_view(text).substr(segment, i - segment), form);
       result.append(text, i, c.size_bytes);
       segment = i + c.size_bytes;

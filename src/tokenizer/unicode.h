@@ -40,7 +40,7 @@ struct LowerCase {
 };
 extern const std::span<const ClassRun> kClassRuns;
 extern const std::span<const NewerRun> kNewerThanPcre2;
-extern const std::span<const CodePointRun> kNormalisationBarriers;
+extern const std::span<const CodePointRun> kNormalizationBarriers;
 extern const std::span<const LowerCase> kLowerCaseBeyondUtf8proc;
 
 // Class bits of any code point below 0x110000, through a two-stage table.

@@ -375,7 +375,7 @@ static constexpr NewerRun kNewerThanPcre2Data[] = {
 };
 const std::span<const NewerRun> kNewerThanPcre2 = kNewerThanPcre2Data;
 
-static constexpr CodePointRun kNormalisationBarriersData[] = {
+static constexpr CodePointRun kNormalizationBarriersData[] = {
     {0x7fd,0x7fd}, {0x898,0x89f}, {0x8ca,0x8d3}, {0x9fe,0x9fe}, {0xc3c,0xc3c}, {0xd3b,0xd3c},
     {0xeba,0xeba}, {0x1715,0x1715}, {0x1abf,0x1ace}, {0x1df6,0x1dfa}, {0x32ff,0x32ff},
     {0xa7f2,0xa7f4}, {0xa82c,0xa82c}, {0xab69,0xab69}, {0x10781,0x10785}, {0x10787,0x107b0},
@@ -387,7 +387,7 @@ static constexpr CodePointRun kNormalisationBarriersData[] = {
     {0x1e130,0x1e136}, {0x1e2ae,0x1e2ae}, {0x1e2ec,0x1e2ef}, {0x1e4ec,0x1e4ef}, {0x1f16c,0x1f16c},
     {0x1fbf0,0x1fbf9},
 };
-const std::span<const CodePointRun> kNormalisationBarriers = kNormalisationBarriersData;
+const std::span<const CodePointRun> kNormalizationBarriers = kNormalizationBarriersData;
 
 static constexpr LowerCase kLowerCaseBeyondUtf8procData[] = {
     {0x130,"\x69\xcc\x87"}, {0x1c89,"\xe1\xb2\x8a"}, {0xa7cb,"\xc9\xa4"}, {0xa7cc,"\xea\x9f\x8d"},

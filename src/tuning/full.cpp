@@ -7,7 +7,8 @@ class FullTuning : public Tuning {
  public:
   std::vector<NamedParameter> apply(CausalLm& model) const override {
     std::vector<NamedParameter> parameters = model.parameters();
-    for (const NamedParameter& parameter : parameters) parameter.tensor->requires_grad_(true);
+    for (const NamedParameter& parameter : parameters)
+      parameter.tensor->requires_grad_(!parameter.unused);
     return parameters;
   }
 

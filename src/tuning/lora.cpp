@@ -120,7 +120,9 @@ class LoraTuning : public Tuning {
     }
     std::vector<NamedParameter> trained;
     for (const NamedParameter& parameter : model.parameters()) {
-      if (parameter.tensor->requires_grad()) trained.push_back(parameter);
+      if (!parameter.tensor->requires_grad()) continue;
+      trained.push_back(parameter);
+      if (parameter.unused) parameter.tensor->requires_grad_(false);
     }
     return trained;
   }

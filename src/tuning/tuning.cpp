@@ -1,7 +1,5 @@
 #include "sftbench/tuning/tuning.h"
 
-#include <map>
-
 #include "sftbench/base/error.h"
 #include "tuning/full.h"
 #include "tuning/lora.h"
@@ -9,20 +7,18 @@
 
 namespace sftbench {
 
-std::unique_ptr<Tuning> make_tuning(const std::string& name, const TuningOptions& options) {
-  using Make = std::unique_ptr<Tuning> (*)(const TuningOptions&);
-  static const std::map<std::string, Make> kMethods = {
-      {"full", make_full_tuning},
-      {"gptq-lora", make_lora_tuning},
-      {"lora", make_lora_tuning},
-      {"pt", make_prompt_tuning},
-  };
-  const auto found = kMethods.find(name);
-  if (found != kMethods.end()) return found->second(options);
-
-  std::vector<std::string> known;
-  for (const auto& row : kMethods) known.push_back(row.first);
-  throw unsupported_choice("tuning method", name, known);
+std::unique_ptr<Tuning> make_tuning(TuningMethod method, const TuningOptions& options) {
+  switch (method) {
+    case TuningMethod::kFull:
+      return make_full_tuning(options);
+    case TuningMethod::kGptqLora:  // to LoRA, quantized linears are linears
+    case TuningMethod::kLora:
+      return make_lora_tuning(options);
+    case TuningMethod::kPrompt:
+      return make_prompt_tuning(options);
+  }
+  check(false, "every method has a case");
+  return nullptr;
 }
 
 }  // namespace sftbench

@@ -362,10 +362,10 @@ TEST_F(SavedFolders, SayWhichPiecesAreMissingOrWrong) {
   PieceRow outside = piece(0, 4, "a");
   outside.file = "../x.safetensors";
   EXPECT_THAT(problem_with(outside), HasSubstr("'../x.safetensors' leads out of the folder"));
-  PieceRow quantised = piece(0, 7, "c");
-  quantised.map = "signed8";
-  quantised.scales = "a";
-  EXPECT_THAT(problem_with(quantised), HasSubstr("no scales of 1 blocks"));
+  PieceRow quantized = piece(0, 7, "c");
+  quantized.map = "signed8";
+  quantized.scales = "a";
+  EXPECT_THAT(problem_with(quantized), HasSubstr("no scales of 1 blocks"));
   write_file_atomic(root_ / "model_pieces.json", R"({"pieces": [{"value": 3}]})");
   EXPECT_THAT(problem_of([&] { StoredState::of_pieces(root_, "model"); }),
               HasSubstr("pieces: not an index of pieces: "));

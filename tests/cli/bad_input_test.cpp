@@ -67,6 +67,9 @@ TEST(BadInputTest, UnknownOptimizerIsNamedWithNearest) {
       run_space("optimizer", space_with(kModel + kRest), {"--set", "optim=adamw_torh"});
   EXPECT_THAT(result.err, HasSubstr("--set optim: 'adamw_torh' is no value of optim"));
   EXPECT_THAT(result.err, HasSubstr("did you mean 'adamw_torch'?"));
+  // The default, which begins like that, sooner than the shortest name that does.
+  const auto begun = run_space("optimizer", space_with(kModel + kRest), {"--set", "optim=adam"});
+  EXPECT_THAT(begun.err, HasSubstr("did you mean 'adamw_torch'?"));
 }
 
 TEST(BadInputTest, UnknownDatasetIsNamedWithNearest) {

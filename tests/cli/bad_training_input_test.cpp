@@ -357,7 +357,8 @@ TEST_F(BadTrainingInputTest, ADatasetWithoutResponses) {
             dataset() +
                 ": none of the 1 entries that this run uses has the response template \"\\n### "
                 "Response:\" among its first 32 tokens (model_max_length), so no position bears "
-                "loss; expected it in front of each entry's response");
+                "loss; expected it in front of each entry's response, or response_template None, "
+                "under which all of an entry bears loss");
 }
 
 // --- devices ------------------------------------------------------------------------------------

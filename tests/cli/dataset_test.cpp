@@ -53,6 +53,16 @@ TEST_F(DatasetCommandTest, OptionsDescribeADatasetOfOnesOwn) {
             "{\"output\": \"P: two R: three four\"}\n");
 }
 
+TEST_F(DatasetCommandTest, EntriesSaysHowMany) {
+  const fs::path output = folder_ / "two.jsonl";
+  run({"text", "-o", output.string(), "--entries", "2", "--tokens-output", "8"});
+  const std::string content = read_file(output);
+  EXPECT_EQ(std::count(content.begin(), content.end(), '\n'), 2);
+  EXPECT_THROW(run({"text", "-o", "x", "--entries", "0"}), CLI::ValidationError);
+  EXPECT_THROW(run({"text", "-o", "x", "--entries", "2", "--num-max-gpus", "1"}),
+               CLI::ExcludesError);
+}
+
 TEST_F(DatasetCommandTest, NamedDatasetTakesNoOptionsOfOnesOwn) {
   EXPECT_EQ(error_of({"text", "news-chars-512-entries-256", "--prompt", "x"}),
             "--prompt: the named dataset 'news-chars-512-entries-256' is always made the same way; "

@@ -65,7 +65,7 @@ TEST_F(DistributeOneRankTest, TrainsAsOneRankAndSaysSoInItsResult) {
   EXPECT_EQ(results, 2);
 }
 
-TEST_F(DistributeOneRankTest, ExcludesOptimisersThatUpdateInTheBackwardPass) {
+TEST_F(DistributeOneRankTest, ExcludesOptimizersThatUpdateInTheBackwardPass) {
   const Json result = result_of({"--distribute-one-rank", "--set", "optim=lomo"});
   EXPECT_EQ(status_, 4);
   EXPECT_EQ(result["reason"]["code"], "UNSUPPORTED");

@@ -14,6 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing::Not;
 
 // subject -> finding, of `sftbench doctor --format json`.
 std::map<std::string, Json> findings(const std::map<std::string, std::string>& environment,
@@ -29,7 +30,7 @@ TEST(DoctorTest, TellsAboutEveryPartOfTheMachine) {
   const auto found = findings({});
   for (const char* subject :
        {"program", "cpu", "cpu instructions", "memory", "libtorch", "blas", "threads",
-        "nvidia driver", "gpus", "cuda", "nccl", "rdma devices", "locked memory", "launcher",
+        "nvidia driver", "gpus", "cuda", "nccl", "rdma devices", "locked memory", "launcher", "job secret",
         "disk for datasets", "disk for results", "datasets", "hugging face cache"}) {
     EXPECT_EQ(found.count(subject), 1u) << subject;
   }
@@ -130,6 +131,19 @@ TEST(JudgeTest, TheLaunchersVariablesAreShownWithWhatTheyComeTo) {
   const Finding broken = judge_launcher({{"RANK", "2"}, {"WORLD_SIZE", "2"}});
   EXPECT_EQ(broken.state, "warn");
   EXPECT_THAT(broken.advice, HasSubstr("rank 2 of 2"));
+}
+
+TEST(JudgeTest, TheJobsSecretIsFoundAndNeverShown) {
+  EXPECT_EQ(judge_job_secret({}).state, "none");
+  EXPECT_THAT(judge_job_secret({}).advice, HasSubstr("openssl rand -hex 32"));
+  const std::string secret = "0123456789abcdef-secret";
+  const Finding found = judge_job_secret({{"SFTBENCH_JOB_SECRET", secret}});
+  EXPECT_EQ(found.state, "ok");
+  EXPECT_EQ(found.found, "SFTBENCH_JOB_SECRET");
+  const Finding brief = judge_job_secret({{"SFTBENCH_JOB_SECRET", "hush"}});
+  EXPECT_EQ(brief.state, "warn");
+  EXPECT_THAT(brief.advice, HasSubstr("16 characters"));
+  EXPECT_THAT(brief.advice, Not(HasSubstr("hush")));
 }
 
 TEST(FindTest, DiskSpaceIsThatOfTheNearestFolderThatExists) {

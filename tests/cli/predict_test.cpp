@@ -89,7 +89,7 @@ TEST(PredictTest, AsJsonItHasEveryPartAndTheMarkOfAPrediction) {
   EXPECT_DOUBLE_EQ(json["sent_bytes_per_step"], sent);
 }
 
-TEST(PredictTest, WhatIsGivenReplacesWhatTheCataloguesSay) {
+TEST(PredictTest, WhatIsGivenReplacesWhatTheCatalogsSay) {
   const auto step = [](const std::vector<std::string>& further) {
     std::vector<std::string> arguments = {"--set", kGpu, "--format", "json"};
     arguments.insert(arguments.end(), further.begin(), further.end());

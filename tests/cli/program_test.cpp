@@ -199,17 +199,45 @@ TEST(ProgramTest, HelpOnWhatIsNoCommandIsAUsageErrorWithTheNearestName) {
   EXPECT_EQ(run_program({"help", "run", "SPACE"}).status, 2);
 }
 
+const CLI::App* subcommand_of(const CLI::App& command, const std::string& name) {
+  for (const CLI::App* sub : command.get_subcommands(nullptr))
+    if (sub->get_name() == name) return sub;
+  return nullptr;
+}
+
+// Options of the examples exist in the commands that they stand behind.
+void expect_known_options(const CLI::App& program, const std::string& examples) {
+  std::istringstream words(examples);
+  const CLI::App* command = nullptr;
+  for (std::string word; words >> word;) {
+    if (word == "sftbench") {
+      command = &program;
+    } else if (command == nullptr) {
+      continue;
+    } else if (const CLI::App* sub = subcommand_of(*command, word)) {
+      command = sub;
+    } else if (word.starts_with("--")) {
+      const std::string option = word.substr(0, word.find_first_of("=,"));
+      EXPECT_TRUE(command->get_option_no_throw(option) != nullptr ||
+                  program.get_option_no_throw(option) != nullptr)
+          << option << " of an example of sftbench " << command->get_name();
+    }
+  }
+}
+
 // Every command and subcommand, as the list of completions has them.
-void expect_help_of(const CLI::App& command, std::vector<std::string> words) {
+void expect_help_of(const CLI::App& program, const CLI::App& command,
+                    std::vector<std::string> words) {
   for (const CLI::App* sub : command.get_subcommands(nullptr)) {
     std::vector<std::string> below = words;
     below.push_back(sub->get_name());
-    expect_help_of(*sub, below);
+    expect_help_of(program, *sub, below);
   }
   words.emplace_back("--help");
   const std::string help = run_program(words).out;
   const size_t examples = help.rfind("\nExample");
   ASSERT_NE(examples, std::string::npos) << help;
+  expect_known_options(program, help.substr(examples));
   std::istringstream lines(help);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
   if (words.size() == 1) return;  // the program's own ends with the exit statuses
@@ -224,7 +252,7 @@ TEST(ProgramTest, EveryCommandsHelpEndsWithExamplesAndFitsATerminal) {
   CommonOptions common;
   CLI::App app;
   build_app(app, common, exit_code);
-  expect_help_of(app, {});
+  expect_help_of(app, app, {});
 }
 
 TEST(ProgramTest, ValuesHaveNearNames) {

@@ -50,7 +50,7 @@ TEST(SaveOptionsTest, ArePutOverTheJobsPlanWithWholePaths) {
                      "results", job);
   EXPECT_EQ(job.save.model_directory, folder / "model");
   EXPECT_EQ(job.save.checkpoint_directory, folder / "old");
-  EXPECT_EQ(job.save.strategy, "steps");
+  EXPECT_EQ(job.save.strategy, SaveStrategy::kSteps);
   EXPECT_EQ(job.save.steps, 3);
   EXPECT_EQ(job.save.total_limit, 2);
   EXPECT_EQ(job.save.resume_from, folder / "old/checkpoint-7");

@@ -25,7 +25,7 @@ std::string chosen(std::vector<std::string> arguments) {
   app.parse(arguments);
   try {
     const LoadedSpace loaded = load_space(selection);
-    resolve_options(loaded.space, selection);
+    resolve_options(loaded, selection);
     return choose_request(loaded.space, selection).entity_id;
   } catch (const InputError& error) {
     return error.what();
@@ -98,7 +98,8 @@ TEST(SelectionTest, SeveralExperimentsNeedAChoiceThatIsShown) {
 TEST(SelectionTest, ASpaceIsNeeded) {
   EXPECT_EQ(
       chosen({}),
-      "no space is given; expected a SPACE file, or --experiment ID with --set property=value");
+      "no space is given; expected a SPACE file, --experiment ID with --set property=value, or "
+      "--model DIR");
   EXPECT_EQ(
       chosen({"--experiment", "finetune_full_benchmark-v1.0.0", "--set", "model_name=smollm2-135m",
               "--set", "number_gpus=0", "--set", "model_max_length=8", "--set", "batch_size=1"}),
@@ -142,7 +143,7 @@ TEST(SelectionTest, OptionsAreChecked) {
   EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--threads", "-1"}),
             "--threads: found -1; expected 0 or more");
   EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--gradient-sync", "lst"}),
-            "--gradient-sync: unknown value 'lst'; expected last or each; did you mean 'last'?");
+            "--gradient-sync: unknown value 'lst'; expected each or last; did you mean 'last'?");
   EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--reduce-dtype", "fp32"}),
             "--reduce-dtype: unknown value 'fp32'; expected float32 or bfloat16");
   EXPECT_EQ(chosen({kTwelve, "--entity", "0", "--communication-timeout", "0"}),
@@ -154,20 +155,20 @@ TEST(SelectionTest, TheCommandLineGoesOverTheSpaceFile) {
   Selection selection;
   add_selection_options(app, selection);
   selection.space_path = SFTBENCH_SOURCE_DIR "/experiments/spaces/quickstart.yaml";
-  const Space space = load_space(selection).space;
+  const LoadedSpace space = load_space(selection);
   EXPECT_EQ(resolve_options(space, selection).weights, "random");
-  EXPECT_EQ(resolve_options(space, selection).padding, "longest");
+  EXPECT_EQ(resolve_options(space, selection).padding, Padding::kLongest);
   selection.weights = "auto";
   selection.ranks = 2;
   selection.threads = 3;
   EXPECT_EQ(resolve_options(space, selection).weights, "auto");
   EXPECT_EQ(resolve_options(space, selection).cpu_ranks, 2);
   EXPECT_EQ(resolve_options(space, selection).threads, 3);
-  EXPECT_EQ(resolve_options(space, selection).gradient_sync, "last");
+  EXPECT_EQ(resolve_options(space, selection).gradient_sync, GradientSync::kLast);
   selection.gradient_sync = "each";
   selection.reduce_dtype = "float32";
   selection.communication_timeout_s = 7;
-  EXPECT_EQ(resolve_options(space, selection).gradient_sync, "each");
+  EXPECT_EQ(resolve_options(space, selection).gradient_sync, GradientSync::kEach);
   EXPECT_EQ(resolve_options(space, selection).reduce_dtype, "float32");
   EXPECT_EQ(resolve_options(space, selection).communication_timeout_s, 7);
 }

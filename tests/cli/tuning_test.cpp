@@ -37,11 +37,11 @@ class TuningCommandTest : public ::testing::Test {
         << R"({"output": "### Input:\n some words \n\n### Response: words of the day"})"
         << "\n";
     copy_model(fs::path(SFTBENCH_TEST_DATA) / "models/llama_plain", "plain");
-    copy_model(fs::path(SFTBENCH_TEST_DATA) / "gptq/llama", "quantised");
+    copy_model(fs::path(SFTBENCH_TEST_DATA) / "gptq/llama", "quantized");
     std::ofstream(folder_ / "config.yaml")
         << "parameters:\n  data_directory: " << (folder_ / "data").string()
         << "\n  model_map:\n    smollm2-135m: {Vanilla: " << (folder_ / "plain").string()
-        << ", GPTQ-Quantized: " << (folder_ / "quantised").string() << "}\n";
+        << ", GPTQ-Quantized: " << (folder_ / "quantized").string() << "}\n";
   }
 
   void copy_model(const fs::path& from, const std::string& name) const {
@@ -101,7 +101,7 @@ class TuningCommandTest : public ::testing::Test {
   }
 
   void change_quantization(const std::string& key, const Json& value) const {
-    const fs::path file = folder_ / "quantised/config.json";
+    const fs::path file = folder_ / "quantized/config.json";
     Json config = read_json_file(file.string());
     config["quantization_config"][key] = value;
     std::ofstream(file) << config;
@@ -185,9 +185,9 @@ TEST_F(TuningCommandTest, TargetsThatMatchNothingListWhatThereIs) {
       "you mean 'v_proj'?");
 }
 
-TEST_F(TuningCommandTest, QuantisedFilesOfOtherBitsThanTheirConfigSaysAreRefused) {
+TEST_F(TuningCommandTest, QuantizedFilesOfOtherBitsThanTheirConfigSaysAreRefused) {
   change_quantization("bits", 8);
-  const std::string file = (folder_ / "quantised/model.safetensors").string();
+  const std::string file = (folder_ / "quantized/model.safetensors").string();
   const std::string message = failure(words(kGptq, {}));
   EXPECT_THAT(message, HasSubstr("WEIGHTS: " + file +
                                  ": model.layers.0.self_attn.q_proj.qweight: has shape [8, 64]; "
@@ -197,7 +197,7 @@ TEST_F(TuningCommandTest, QuantisedFilesOfOtherBitsThanTheirConfigSaysAreRefused
                               "quantization_config.bits 8 of config.json"));
 }
 
-TEST_F(TuningCommandTest, QuantisedFilesOfOtherGroupsThanTheirConfigSaysAreRefused) {
+TEST_F(TuningCommandTest, QuantizedFilesOfOtherGroupsThanTheirConfigSaysAreRefused) {
   change_quantization("group_size", 64);
   EXPECT_THAT(failure(words(kGptq, {})),
               EndsWith(": model.layers.0.self_attn.q_proj: has its 64 features in 2 groups, not 1; "
@@ -207,7 +207,7 @@ TEST_F(TuningCommandTest, QuantisedFilesOfOtherGroupsThanTheirConfigSaysAreRefus
 TEST_F(TuningCommandTest, BitsAndGroupsThatCannotBeAreListedTogether) {
   change_quantization("bits", 5);
   change_quantization("group_size", 0);
-  const std::string file = (folder_ / "quantised/config.json").string();
+  const std::string file = (folder_ / "quantized/config.json").string();
   EXPECT_EQ(failure(words(kGptq, {})),
             "WEIGHTS: " + file + ": quantization_config.bits: found 5; expected 2, 3, 4 or 8\n" +
                 file +

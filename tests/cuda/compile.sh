@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compiles and links the CUDA flavour against the PyTorch wheel (nothing of it can run without a GPU).
-# Needs nvcc; without it the step says so and passes, because the CPU flavour does not depend on it.
+# Compiles and links the CUDA flavor against the PyTorch wheel (nothing of it can run without a GPU).
+# Needs nvcc; without it the step says so and passes, because the CPU flavor does not depend on it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 torch_version=${SFTBENCH_TORCH_VERSION:-2.11.0}
@@ -19,5 +19,5 @@ if [ ! -d "$wheel/torch" ]; then
 fi
 cmake --preset cuda -DCMAKE_PREFIX_PATH="$PWD/$wheel/torch" -DSFTBENCH_TESTS=OFF >build/cuda-configure.log 2>&1 ||
   { cat build/cuda-configure.log >&2; exit 1; }
-# The executable is the CPU flavour's; what differs is the engine.
+# The executable is the CPU flavor's; what differs is the engine.
 cmake --build --preset cuda --target sftbench_engine_library

@@ -148,6 +148,11 @@ TEST(CausalAttentionFlops, CountEveryPairThatMeets) {
   EXPECT_DOUBLE_EQ(causal_attention_flops(3, shape), 4.0 * (1 + 2 + 3) * 2 * 3 * 4);
 }
 
+TEST(CausalAttentionFlops, CountTheScanOfStates) {
+  const AttentionShape shape = {.layers = {}, .scanned_values = 6 * 4};
+  EXPECT_DOUBLE_EQ(causal_attention_flops(5, shape), 7.0 * 5 * 6 * 4);
+}
+
 TEST(CausalAttentionFlops, RespectTheWindow) {
   const AttentionShape shape = {.layers = {{.window = 2, .query_width = 1}}};
   EXPECT_DOUBLE_EQ(causal_attention_flops(5, shape), 4.0 * (1 + 2 + 2 + 2 + 2));

@@ -154,7 +154,7 @@ TEST(AdapterTraining, SaysHowMuchIsTrained) {
 TEST(AdapterTraining, VirtualTokensAreCountedWhereTheyAreComputed) {
   TrainingJob job = adapter_job("llama-prompt");
   const StepEvent prompted = train(job, 1).steps[0];
-  job.tuning = "full";
+  job.tuning = TuningMethod::kFull;
   const StepEvent full = train(job, 1).steps[0];
   EXPECT_EQ(prompted.tokens.padded, full.tokens.padded + 8 * prompted.samples);
   EXPECT_EQ(prompted.tokens.dataset, full.tokens.dataset);
@@ -178,11 +178,11 @@ TEST(AdapterTraining, PromptsStartFromATextOrAtRandom) {
   EXPECT_EQ(message(),
             "prompt.init 'TXT' is not implemented; there are RANDOM, TEXT; did you mean "
             "'TEXT'?");
-  job.data.padding = "packed";
+  job.data.padding = Padding::kPacked;
   EXPECT_EQ(message(),
             "prompt tuning with padding packed: its virtual tokens stand in front of each row, so "
             "a row has to be one entry; longest or max_length works");
-  job.data.padding = "max_length";
+  job.data.padding = Padding::kMaxLength;
   job.prompt = {.virtual_tokens = 0, .init = "TEXT", .init_text = "a"};
   EXPECT_EQ(message(), "prompt tuning with 0 virtual tokens; it takes at least one");
 }

@@ -93,9 +93,9 @@ TEST(DamagedCheckpoints, OfAModelAreFound) {
 
 TEST(DamagedCheckpoints, OfAnAdapterAreFound) {
   expect_found_alone([](TrainingJob& job) {
-    job.tuning = "lora";
+    job.tuning = TuningMethod::kLora;
     job.lora = {.rank = 4, .alpha = 16, .dropout = 0, .target_modules = {"q_proj"}};
-    job.optimizer.name = "adamw_bnb_8bit";
+    job.optimizer.kind = OptimizerKind::kAdamwBnb8bit;
   });
 }
 
@@ -105,8 +105,8 @@ TEST(DamagedCheckpoints, InPiecesAreFound) {
     SCOPED_TRACE(form);
     expect_found_alone(
         [&](TrainingJob& job) {
-          job.parallel.strategy = "FULL_SHARD";
-          job.parallel.state_dict_type = form;
+          job.parallel.strategy = Strategy::kFullShard;
+          job.parallel.state_dict_type = named<StateDictType>(form);
           job.parallel.distribute_one_rank = true;
         },
         /*every=*/4);

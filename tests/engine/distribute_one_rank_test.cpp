@@ -49,7 +49,7 @@ TrainingJob small_job(const std::string& golden, const std::string& strategy) {
   // depends on it would differ in its last bit.
   job.optimizer.max_grad_norm = 0;
   job.device.threads = 1;
-  job.parallel.strategy = strategy;
+  job.parallel.strategy = named<Strategy>(strategy);
   job.parallel.distribute_one_rank = true;
   return job;
 }
@@ -62,11 +62,12 @@ TrainingJob undistributed(TrainingJob job) {
 // A GPU's libraries multiply another way when they add to a gradient than when they write one.
 double tolerance_of(const TrainingJob& job) {
   if (job.device.kind == "cpu") return 0;
-  return job.precision.torch_dtype == "float32" ? 1e-5 : 4e-3;
+  return job.precision.torch_dtype == ParameterDtype::kFloat32 ? 1e-5 : 4e-3;
 }
 
 void expect_same_bits(const TrainingJob& job) {
-  SCOPED_TRACE(job.parallel.strategy + ", " + job.precision.torch_dtype + ", " + job.tuning);
+  SCOPED_TRACE(std::string(name_of(job.parallel.strategy)) + ", " +
+               name_of(job.precision.torch_dtype) + ", " + name_of(job.tuning));
   const Outcome distributed = outcome_of(job), plain = outcome_of(undistributed(job));
   ASSERT_EQ(distributed.losses.size(), plain.losses.size());
   for (size_t i = 0; i < plain.losses.size(); ++i) {
@@ -102,7 +103,7 @@ TEST_P(DistributeOneRank, TrainsToTheSameBitsWithFrozenParametersAndSeveralMicro
   TrainingJob job = small_job("llama-float32", GetParam());
   job.batches.gradient_accumulation_steps = 3;
   job.activations.gradient_checkpointing = true;
-  job.tuning = "lora";
+  job.tuning = TuningMethod::kLora;
   job.lora = {.rank = 3, .alpha = 16, .dropout = 0, .target_modules = {"q_proj", "v_proj"}};
   expect_same_bits(job);
 }
@@ -149,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(Strategies, DistributeOneRank,
 
 TEST(DistributeOneRankRefuses, WhatUpdatesBeforeAReduction) {
   TrainingJob job = small_job("llama-float32", "FULL_SHARD");
-  job.optimizer.name = "lomo";
+  job.optimizer.kind = OptimizerKind::kLomo;
   try {
     train(job);
     ADD_FAILURE() << "no refusal";

@@ -116,7 +116,7 @@ TEST_P(TrainingVariants, PlainKernelsGiveTheSameNumbers) {
 }
 
 TEST_P(TrainingVariants, PaddingToTheMaximumLengthGivesTheSameNumbers) {
-  job_.data.padding = "max_length";
+  job_.data.padding = Padding::kMaxLength;
   const Recorder run = train(job_);
   expect_run(run, golden_, kFloat32);
   for (const StepEvent& step : run.steps) {
@@ -126,7 +126,7 @@ TEST_P(TrainingVariants, PaddingToTheMaximumLengthGivesTheSameNumbers) {
 
 TEST_P(TrainingVariants, EntriesInOneRowWithoutPaddingGiveTheSameNumbers) {
   const Recorder padded = train(job_);
-  job_.data.padding = "none";
+  job_.data.padding = Padding::kNone;
   const Recorder run = train(job_);
   expect_run(run, golden_, kFloat32);
   int64_t padding = 0;
@@ -181,7 +181,7 @@ TEST(TrainingEvents, SayWhatWasTrained) {
 
 TEST(TrainingEvents, PackedEpochsReadEveryEntryOnceInFewerSteps) {
   TrainingJob job = job_of(golden_run("llama-float32"));
-  job.data.padding = "packed";
+  job.data.padding = Padding::kPacked;
   job.data.model_max_length = 96;  // entries have up to 48 tokens
   job.batches.gradient_accumulation_steps = 1;
   job.batches.per_device_batch_size = 1;
@@ -252,7 +252,7 @@ TEST(RandomWeights, StartAtTheLossOfAUniformGuess) {
 
 TEST(LossScaling, Float16AutocastSkipsOverflowingUpdatesAndThenTrains) {
   TrainingJob job = job_of(golden_run("llama-float32"));
-  job.precision.autocast = "fp16";
+  job.precision.autocast = Autocast::kFp16;
   const Json golden = golden_run("llama-float32");
   const Recorder run = train(job);
   ASSERT_EQ(run.steps.size(), 10u);
@@ -263,7 +263,7 @@ TEST(LossScaling, Float16AutocastSkipsOverflowingUpdatesAndThenTrains) {
 
 TEST(PureFloat16, TrainsWithItsTensorsInHalfPrecision) {
   TrainingJob job = job_of(golden_run("llama-float32"));
-  job.precision.torch_dtype = "float16";
+  job.precision.torch_dtype = ParameterDtype::kFloat16;
   const Recorder run = train(job, 1);
   EXPECT_EQ(run.begin.compute_dtype, "float32");
   EXPECT_NEAR(run.steps[0].loss, golden_run("llama-float32")["steps"][0]["loss"].get<double>(),

@@ -21,7 +21,7 @@ Json golden() {
 
 TrainingJob gptq_job() {
   TrainingJob job = job_of(golden());
-  job.tuning = "gptq-lora";
+  job.tuning = TuningMethod::kGptqLora;
   job.model.weights_directory = folder();
   job.model.hf_config = read_json_file(folder() + "/config.json");
   const Json config = read_json_file(folder() + "/initial/adapter_config.json");
@@ -39,7 +39,7 @@ std::vector<double> losses_of(const TrainingJob& job, Recorder& recorder) {
   return losses;
 }
 
-TEST(GptqTraining, ReproducesPeftOverTheDequantisedWeights) {
+TEST(GptqTraining, ReproducesPeftOverTheDequantizedWeights) {
   const Json expected = golden()["steps"];
   for (const bool checkpointing : {false, true}) {
     TrainingJob job = gptq_job();
@@ -59,7 +59,7 @@ TEST(GptqTraining, ReproducesPeftOverTheDequantisedWeights) {
 // is said.
 TEST(GptqTraining, Float16FollowsFloat32AndSaysWhatItComputesIn) {
   TrainingJob job = gptq_job();
-  job.precision = {.torch_dtype = "float16", .autocast = "fp16"};
+  job.precision = {.torch_dtype = ParameterDtype::kFloat16, .autocast = Autocast::kFp16};
   Recorder recorder;
   const std::vector<double> losses = losses_of(job, recorder);
   const Json expected = golden()["steps"];
@@ -97,17 +97,17 @@ std::string message(const TrainingJob& job) {
   return "no error";
 }
 
-TEST(GptqTraining, QuantisedWeightsAndTuningHaveToFitEachOther) {
+TEST(GptqTraining, QuantizedWeightsAndTuningHaveToFitEachOther) {
   TrainingJob job = gptq_job();
-  job.tuning = "full";
+  job.tuning = TuningMethod::kFull;
   EXPECT_EQ(
       message(job),
-      "UNSUPPORTED: the weights of llama are quantised (GPTQ), and tuning full trains weights "
+      "UNSUPPORTED: the weights of llama are quantized (GPTQ), and tuning full trains weights "
       "that are not; gptq-lora works");
   job = job_of(golden_run("llama-float32"));
-  job.tuning = "gptq-lora";
+  job.tuning = TuningMethod::kGptqLora;
   EXPECT_EQ(message(job),
-            "UNSUPPORTED: the weights of llama are not quantised: config.json has no "
+            "UNSUPPORTED: the weights of llama are not quantized: config.json has no "
             "quantization_config; tuning lora works");
 }
 

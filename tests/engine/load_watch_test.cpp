@@ -53,13 +53,15 @@ void expect_all_loaded(const LoadRecorder& recorder, int64_t element_bytes) {
 
 TEST(LoadWatchTest, WeightsThatAreReadAndEntriesThatAreTokenizedAreCounted) {
   TrainingJob job = job_of(golden_run("llama-float32"));
-  expect_all_loaded(train_recorded(job), job.precision.torch_dtype == "float32" ? 4 : 2);
+  expect_all_loaded(train_recorded(job),
+                    job.precision.torch_dtype == ParameterDtype::kFloat32 ? 4 : 2);
 }
 
 TEST(LoadWatchTest, WeightsThatAreDrawnAreCounted) {
   TrainingJob job = job_of(golden_run("llama-float32"));
   job.model.weights_directory.clear();
-  expect_all_loaded(train_recorded(job), job.precision.torch_dtype == "float32" ? 4 : 2);
+  expect_all_loaded(train_recorded(job),
+                    job.precision.torch_dtype == ParameterDtype::kFloat32 ? 4 : 2);
 }
 
 TEST(LoadWatchTest, TellsOnlyWhatIsNewAndTheLastOfIt) {

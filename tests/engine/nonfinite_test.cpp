@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(NonFinite, OverflowIsTracedToTheModuleAndBlamesNoParameter) {
   // Layer 1's own numbers stay below 65504, what it adds up to does not.
   TrainingJob job = small_job();
-  job.precision.torch_dtype = "float16";
+  job.precision.torch_dtype = ParameterDtype::kFloat16;
   RunError error = error_of(job, [](TrainingRun& run) {
     multiply(run, "model.layers.1.mlp.down_proj.weight", 2e4);
     multiply(run, "model.layers.1.mlp.up_proj.weight", 1e2);
@@ -116,7 +116,7 @@ TEST(NonFinite, OverflowIsTracedToTheModuleAndBlamesNoParameter) {
 
 TEST(NonFinite, TheSumOfTheResidualStreamBelongsToItsLayer) {
   TrainingJob job = small_job();
-  job.precision.torch_dtype = "float16";
+  job.precision.torch_dtype = ParameterDtype::kFloat16;
   const RunError error = error_of(job, [](TrainingRun& run) {
     const torch::NoGradGuard no_grad;
     // One channel: 60000 from the embedding, and again from the attention.

@@ -22,14 +22,14 @@ inline TrainingJob adapter_job(const std::string& name) {
   TrainingJob job = job_of(read_json_file(adapter_folder(name) + "/golden.json"));
   // Padding changes no number (GoldenTraining shows it), and equal shapes need fewer compiled
   // GEMMs.
-  job.data.padding = "max_length";
+  job.data.padding = Padding::kMaxLength;
   const Json config = read_json_file(adapter_folder(name) + "/initial/adapter_config.json");
   if (is_prompt(name)) {
-    job.tuning = "pt";
+    job.tuning = TuningMethod::kPrompt;
     job.prompt = {config["num_virtual_tokens"], config["prompt_tuning_init"],
                   config["prompt_tuning_init_text"]};
   } else {
-    job.tuning = "lora";
+    job.tuning = TuningMethod::kLora;
     job.lora = {config["r"], config["lora_alpha"], config["lora_dropout"],
                 config["target_modules"]};
     // Names no linear of Bloom: peft says nothing, and who resolves a job leaves it out.

@@ -21,6 +21,7 @@ struct Outcome {
   std::vector<double> losses, norms;
   std::map<std::string, torch::Tensor> values;
   RankReport report;
+  ExpertLoad experts;
 };
 
 Outcome train_to_the_end(const TrainingJob& job, RankGroup& group) {
@@ -36,6 +37,7 @@ Outcome train_to_the_end(const TrainingJob& job, RankGroup& group) {
     outcome.values[name] = values.detach().clone();
   });
   outcome.report = recorder.ends.at(0).ranks.at(static_cast<size_t>(group.rank()));
+  outcome.experts = recorder.ends.at(0).experts;
   return outcome;
 }
 
@@ -64,25 +66,30 @@ struct Case {
   std::string tuning = "full";
   bool checkpointing = false;
   bool reentrant = false;
+  int64_t expert_ranks = 1;
+  std::string padding = "longest";
 };
 
 std::string name_of(const Case& c) {
   return c.model + " " + c.strategy + " on " + std::to_string(c.ranks) + " ranks, accumulation " +
          std::to_string(c.accumulation) + " " + c.gradient_sync + ", " + c.tuning +
-         (c.checkpointing ? c.reentrant ? ", reentrant" : ", checkpointing" : "");
+         (c.checkpointing ? c.reentrant ? ", reentrant" : ", checkpointing" : "") +
+         (c.expert_ranks > 1 ? ", experts on " + std::to_string(c.expert_ranks) : "");
 }
 
 TrainingJob job_of(const Case& c) {
   TrainingJob job = small_job(c.model);
-  job.tuning = c.tuning;
+  job.tuning = named<TuningMethod>(c.tuning);
   job.lora = {.rank = 3, .alpha = 16, .dropout = 0, .target_modules = {"q_proj", "v_proj"}};
   job.prompt = {.virtual_tokens = 3, .init = "TEXT", .init_text = "Classify"};
   job.activations = {.gradient_checkpointing = c.checkpointing, .use_reentrant = c.reentrant};
   job.batches.gradient_accumulation_steps = c.accumulation;
   job.device.ranks = c.ranks;
   job.device.nodes = c.nodes;
-  job.parallel.strategy = c.strategy;
-  job.parallel.gradient_sync = c.gradient_sync;
+  job.parallel.strategy = named<Strategy>(c.strategy);
+  job.parallel.gradient_sync = named<GradientSync>(c.gradient_sync);
+  job.parallel.expert_ranks = c.expert_ranks;
+  job.data.padding = named<Padding>(c.padding);
   return job;
 }
 
@@ -91,6 +98,7 @@ TrainingJob on_one_rank(TrainingJob job) {
   job.batches.gradient_accumulation_steps *= job.device.ranks;
   job.device.ranks = 1;
   job.device.nodes = 1;
+  job.parallel.expert_ranks = 1;
   return job;
 }
 
@@ -100,6 +108,8 @@ void expect_equal(const Outcome& several, const Outcome& one) {
     EXPECT_NEAR(several.losses[i], one.losses[i], 1e-5) << "step " << i + 1;
     EXPECT_NEAR(several.norms[i], one.norms[i], 1e-5 * one.norms[i]) << "step " << i + 1;
   }
+  EXPECT_EQ(several.experts.tokens_by_layer, one.experts.tokens_by_layer);
+  EXPECT_EQ(several.experts.busiest_share, one.experts.busiest_share);
   ASSERT_EQ(several.values.size(), one.values.size());
   for (const auto& [name, values] : one.values) {
     const auto found = several.values.find(name);
@@ -148,6 +158,58 @@ TEST(RanksEqualOne, FamiliesWithOtherLayers) {
     expect_ranks_equal_one({.model = model, .checkpointing = true});
     expect_ranks_equal_one({.model = model, .strategy = "DDP", .accumulation = 2});
   }
+}
+
+// Whatever holds the experts: stacked matrices, transposed ones, or tensors of their own.
+TEST(RanksEqualOne, ExpertsOnSeveralRanksInEveryFamily) {
+  for (const char* model : {"gpt_oss-balanced", "granitemoe-balanced", "granitemoehybrid-balanced",
+                            "granitemoeshared", "mixtral-balanced"}) {
+    expect_ranks_equal_one({.model = model, .expert_ranks = 2});
+    expect_ranks_equal_one({.model = model, .strategy = "DDP", .ranks = 4, .expert_ranks = 2});
+  }
+}
+
+TEST(RanksEqualOne, ExpertsOnSeveralRanksUnderEveryStrategy) {
+  for (const char* strategy : {"DDP", "NO_SHARD", "FULL_SHARD", "SHARD_GRAD_OP"}) {
+    expect_ranks_equal_one({.model = "granitemoeshared",
+                            .strategy = strategy,
+                            .ranks = 4,
+                            .accumulation = 2,
+                            .checkpointing = true,
+                            .expert_ranks = 4});
+    expect_ranks_equal_one({.model = "mixtral",
+                            .strategy = strategy,
+                            .ranks = 4,
+                            .accumulation = 2,
+                            .checkpointing = true,
+                            .reentrant = true,
+                            .expert_ranks = 2});
+  }
+  for (const int64_t expert_ranks : {2, 4}) {
+    expect_ranks_equal_one({.model = "granitemoe",
+                            .strategy = "HYBRID_SHARD",
+                            .ranks = 4,
+                            .nodes = 2,
+                            .expert_ranks = expert_ranks});
+  }
+  expect_ranks_equal_one(
+      {.model = "granitemoe", .accumulation = 2, .gradient_sync = "each", .expert_ranks = 2});
+}
+
+TEST(RanksEqualOne, FrozenExpertsOnSeveralRanks) {
+  for (const char* strategy : {"DDP", "FULL_SHARD"}) {
+    expect_ranks_equal_one(
+        {.model = "mixtral", .strategy = strategy, .tuning = "lora", .expert_ranks = 2});
+    expect_ranks_equal_one({.model = "granitemoe",
+                            .strategy = strategy,
+                            .tuning = "pt",
+                            .checkpointing = true,
+                            .expert_ranks = 2});
+  }
+}
+
+TEST(RanksEqualOne, ExpertsOnSeveralRanksWithoutPadding) {
+  expect_ranks_equal_one({.model = "granitemoe", .expert_ranks = 2, .padding = "none"});
 }
 
 TEST(RanksEqualOne, GradientsOfSeveralMicroBatches) {
@@ -201,7 +263,7 @@ TrainingJob even_job(const std::string& strategy, int ranks, int nodes) {
   config["vocab_size"] = kVocabulary;
   job.device.ranks = ranks;
   job.device.nodes = nodes;
-  job.parallel.strategy = strategy;
+  job.parallel.strategy = named<Strategy>(strategy);
   return job;
 }
 
@@ -295,7 +357,7 @@ TEST(RanksAndTheory, SeveralMicroBatchesCostMemoryOrTraffic) {
       testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
         TrainingJob job = even_job(strategy, 2, 1);
         job.batches.gradient_accumulation_steps = 3;
-        job.parallel.gradient_sync = each ? "each" : "last";
+        job.parallel.gradient_sync = each ? GradientSync::kEach : GradientSync::kLast;
         expect_theory(job, theory_of(strategy, 2, 3, each), 2, group);
       });
     }
@@ -315,6 +377,75 @@ TEST(RanksAndTheory, OnlyAShareOfGradientsCrossesNodesInHybridMeshes) {
       EXPECT_EQ(sent_bytes(report, "reduce_scatter", "shards"), theory.reduce_scatter);
       EXPECT_EQ(sent_bytes(report, "all_reduce", "replicas"), 2 * ring(Sizes().all / 2, 2));
     });
+  }
+}
+
+// Every position goes to every expert, and all rows have the model's length: a rank sends each other
+// one its rows for their experts, and their results back.
+TEST(RanksAndTheory, ExpertsAreKeptOnceAndRowsTravelToThem) {
+  constexpr int64_t kExperts = 4, kLength = 32;
+  for (const bool checkpointing : {false, true}) {
+    for (const int ranks : {2, 4}) {
+      SCOPED_TRACE(std::to_string(ranks) + (checkpointing ? " with checkpointing" : ""));
+      testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
+        TrainingJob job = small_job("granitemoe");
+        job.model.weights_directory.clear();
+        Json& config = job.model.hf_config;
+        config["num_experts_per_tok"] = kExperts;
+        config["hidden_size"] = 64;
+        config["intermediate_size"] = 128;
+        config["num_attention_heads"] = 4;
+        config["num_key_value_heads"] = 4;
+        config["vocab_size"] = kVocabulary;
+        job.data.model_max_length = kLength;
+        job.data.padding = Padding::kMaxLength;
+        job.device.ranks = ranks;
+        job.parallel.strategy = Strategy::kFullShard;
+        job.parallel.expert_ranks = ranks;
+        job.activations.gradient_checkpointing = checkpointing;
+        ASSERT_EQ(config["num_local_experts"], kExperts);
+        TrainingRun run = prepare_run(job, group);
+        Recorder recorder;
+        train_steps(run, group, {&recorder}, [] { return false; });
+        const RankReport& report = recorder.ends.at(0).ranks.at(static_cast<size_t>(group.rank()));
+        const ExpertLoad& load = recorder.ends.at(0).experts;
+        EXPECT_EQ(load.ranks, ranks);
+        EXPECT_EQ(load.rank_imbalance, std::vector<double>(kSteps, 1));
+        EXPECT_EQ(load.busiest_share, std::vector<double>(kSteps, 1.0 / kExperts));
+
+        const int64_t layers = config["num_hidden_layers"].get<int64_t>();
+        const int64_t others = ranks - 1;
+        const int64_t rows =
+            job.batches.per_device_batch_size * kLength * kExperts / ranks * others;
+        const int64_t counts = 8 * kExperts / ranks * others;
+        // Twice forward, twice backward. The last layer is not computed again.
+        const int64_t again = checkpointing ? layers - 1 : 0;
+        const int64_t sent =
+            layers * (counts + 4 * rows * 64 * 4) + again * (counts + 2 * rows * 64 * 4);
+        EXPECT_EQ(sent_bytes(report, "all_to_all", "experts"), kSteps * sent);
+        EXPECT_EQ(sent_bytes(report, "all_reduce", "expert_replicas"), 0);
+
+        const int64_t experts = layers * kExperts * 3 * 64 * 128 * 4;
+        int64_t shard = 0;
+        for (const OwnedTensor& owned : run.parameters->owned()) {
+          const bool expert = owned.name.find("_linear") != std::string::npos;
+          if (!expert) shard += owned.tensor.numel() * 4;
+        }
+        int64_t all = 0;
+        for (const ParameterInfo& info : run.parameters->inventory()) {
+          int64_t elements = 1;
+          for (const int64_t size : info.shape) elements *= size;
+          all += 4 * elements;
+        }
+        EXPECT_EQ(all, 4 * run.begin.parameters_total);
+        EXPECT_EQ(report.optimizer_state_bytes, 2 * (shard + experts / ranks));
+        // Shards are padded.
+        const int64_t padded = report.parameter_bytes - experts / ranks;
+        EXPECT_GE(padded, shard);
+        EXPECT_LE(padded, shard + (layers + 1) * 4096);
+        EXPECT_EQ(report.gradient_bytes, report.parameter_bytes);
+      });
+    }
   }
 }
 

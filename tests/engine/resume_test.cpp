@@ -36,13 +36,13 @@ void expect_goes_on(const std::function<void(TrainingJob&)>& change) {
   expect_same_bits(again.at_end, straight.at_end);
 }
 
-TEST(Resuming, GoesOnInTheSameBitsWithOptimisersOfEveryKind) {
+TEST(Resuming, GoesOnInTheSameBitsWithOptimizersOfEveryKind) {
   for (const char* optimizer :
        {"adamw_torch", "adamw_bnb_8bit", "adamw_torch_4bit", "adafactor", "adalomo",
         "galore_adamw_8bit", "galore_adafactor_layerwise", "lomo", "schedule_free_adamw", "sgd"}) {
     SCOPED_TRACE(optimizer);
     expect_goes_on([&](TrainingJob& job) {
-      job.optimizer.name = optimizer;
+      job.optimizer.kind = named<OptimizerKind>(optimizer);
       // Large enough for states of 8 and of 4 bits.
       job.model.weights_directory.clear();
       job.model.hf_config["intermediate_size"] = 160;
@@ -54,7 +54,7 @@ TEST(Resuming, GoesOnWithTheDropoutOfAdaptersWhereItWas) {
   for (const char* tuning : {"lora", "pt"}) {
     SCOPED_TRACE(tuning);
     expect_goes_on([&](TrainingJob& job) {
-      job.tuning = tuning;
+      job.tuning = named<TuningMethod>(tuning);
       job.lora = {.rank = 4, .alpha = 16, .dropout = 0.3, .target_modules = {"q_proj", "up_proj"}};
       job.prompt = {.virtual_tokens = 3, .init = "TEXT", .init_text = "Classify"};
       job.batches.per_device_batch_size = 2;
@@ -64,10 +64,10 @@ TEST(Resuming, GoesOnWithTheDropoutOfAdaptersWhereItWas) {
 }
 
 TEST(Resuming, GoesOnInEveryPrecision) {
-  expect_goes_on([](TrainingJob& job) { job.precision.torch_dtype = "bfloat16"; });
-  expect_goes_on([](TrainingJob& job) { job.precision.autocast = "bf16"; });
+  expect_goes_on([](TrainingJob& job) { job.precision.torch_dtype = ParameterDtype::kBfloat16; });
+  expect_goes_on([](TrainingJob& job) { job.precision.autocast = Autocast::kBf16; });
   // Its loss scale is too large for the first steps' gradients, and their updates are skipped.
-  expect_goes_on([](TrainingJob& job) { job.precision.autocast = "fp16"; });
+  expect_goes_on([](TrainingJob& job) { job.precision.autocast = Autocast::kFp16; });
 }
 
 TEST(Resuming, GoesOnWhenOneRankIsDistributed) {
@@ -76,8 +76,8 @@ TEST(Resuming, GoesOnWhenOneRankIsDistributed) {
     for (const char* strategy : {"FULL_SHARD", "DDP"}) {
       SCOPED_TRACE(std::string(strategy) + ", " + form);
       expect_goes_on([&](TrainingJob& job) {
-        job.parallel.strategy = strategy;
-        job.parallel.state_dict_type = form;
+        job.parallel.strategy = named<Strategy>(strategy);
+        job.parallel.state_dict_type = named<StateDictType>(form);
         job.parallel.distribute_one_rank = true;
       });
     }
@@ -92,7 +92,7 @@ TEST(Resuming, GoesOnFromDistributedToPlainAndBack) {
   plain.optimizer.max_grad_norm = 0;
   TrainingJob distributed = plain;
   distributed.save.checkpoint_directory = folder / "distributed";
-  distributed.parallel.strategy = "FULL_SHARD";
+  distributed.parallel.strategy = Strategy::kFullShard;
   distributed.parallel.distribute_one_rank = true;
   const SavedRun straight = run_of(plain, alone());
   expect_same_bits(run_of(distributed, alone()).at_end, straight.at_end);
@@ -116,7 +116,7 @@ TEST(Resuming, RefusesTheCheckpointOfAnotherJobNamingEachDifference) {
   const TrainingJob job = saving_job(folder / "checkpoints");
   run_of(job, alone());
   TrainingJob other = resumed(job);
-  other.optimizer.name = "sgd";
+  other.optimizer.kind = OptimizerKind::kSgd;
   other.model.name = "granite";
   other.batches.per_device_batch_size = 5;
   other.data.model_max_length = 20;
@@ -129,7 +129,7 @@ TEST(Resuming, RefusesTheCheckpointOfAnotherJobNamingEachDifference) {
   EXPECT_THAT(problem, ::testing::Not(HasSubstr("seed")));
 
   TrainingJob with_adapters = resumed(job);
-  with_adapters.tuning = "lora";
+  with_adapters.tuning = TuningMethod::kLora;
   with_adapters.lora.target_modules = {"q_proj"};
   EXPECT_THAT(problem_of(with_adapters, ReasonCode::kUnsupported),
               HasSubstr("tuning was full, and is lora; lora rank was not known, and is 4"));

@@ -81,7 +81,7 @@ inline TrainingJob saving_job(const std::string& checkpoints, const std::string&
   job.activations.gradient_checkpointing = false;
   job.device.threads = 1;
   job.save.checkpoint_directory = checkpoints;
-  job.save.strategy = "steps";
+  job.save.strategy = SaveStrategy::kSteps;
   job.save.steps = 2;
   return job;
 }
@@ -90,8 +90,8 @@ inline TrainingJob on_ranks(TrainingJob job, int ranks, const std::string& strat
                             const std::string& state_dict_type = "FULL_STATE_DICT") {
   job.batches.per_device_batch_size = 6 / ranks;
   job.device.ranks = ranks;
-  job.parallel.strategy = strategy;
-  job.parallel.state_dict_type = state_dict_type;
+  job.parallel.strategy = named<Strategy>(strategy);
+  job.parallel.state_dict_type = named<StateDictType>(state_dict_type);
   return job;
 }
 
@@ -100,7 +100,7 @@ inline TrainingJob resumed(TrainingJob job, const std::string& checkpoint = "") 
   job.save.resume_from =
       checkpoint.empty() ? job.save.checkpoint_directory + "/checkpoint-2" : checkpoint;
   job.save.checkpoint_directory.clear();
-  job.save.strategy = "no";
+  job.save.strategy = SaveStrategy::kNo;
   return job;
 }
 

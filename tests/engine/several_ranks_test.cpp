@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/peft_adapter.h"
+#include "engine/prepare_parallel.h"
 #include "engine/train_steps.h"
 #include "engine/training_fixture.h"
 #include "parallel/rank_processes.h"
@@ -36,12 +37,12 @@ TrainingJob job_of_ranks(const Json& golden) {
   job.device.ranks = golden["ranks"];
   job.device.nodes = golden["nodes"];
   job.device.threads = 1;
-  job.parallel.strategy = golden["strategy"];
+  job.parallel.strategy = golden["strategy"].get<Strategy>();
   job.parallel.reduce_dtype = golden["reduce_dtype"];
   job.activations.gradient_checkpointing = golden["gradient_checkpointing"];
   if (golden["adapter"] == "") return job;
   const Json config = read_json_file(initial_adapter(golden) + "/adapter_config.json");
-  job.tuning = "lora";
+  job.tuning = TuningMethod::kLora;
   job.lora = {config["r"], config["lora_alpha"], config["lora_dropout"], config["target_modules"]};
   return job;
 }
@@ -123,18 +124,13 @@ void expect_refused(const std::function<void(TrainingJob&)>& change, const std::
 }
 
 TEST(SeveralRanks, WhatCannotBeDoneIsSaidWithWhatCan) {
-  expect_refused([](TrainingJob& job) { job.parallel.strategy = "FULL_SHART"; },
-                 "strategy 'FULL_SHART' is not implemented; there are DDP, FULL_SHARD,");
-  expect_refused(
-      [](TrainingJob& job) { job.parallel.gradient_sync = "lst"; },
-      "gradient_sync 'lst' is not implemented; there are each, last; did you mean 'last'?");
   expect_refused([](TrainingJob& job) { job.parallel.reduce_dtype = "float64"; },
                  "reduce_dtype 'float64' is not implemented; there are float32, bfloat16");
-  expect_refused([](TrainingJob& job) { job.optimizer.name = "lomo"; },
+  expect_refused([](TrainingJob& job) { job.optimizer.kind = OptimizerKind::kLomo; },
                  "updates in the backward, before gradients of several ranks are summed");
   expect_refused(
       [](TrainingJob& job) {
-        job.precision = {"float16", "fp16"};
+        job.precision = {ParameterDtype::kFloat16, Autocast::kFp16};
       },
       "mixed precision fp16 scales the loss, and float16 gradients cannot be unscaled");
   expect_refused([](TrainingJob& job) { job.device.ranks = 3; },
@@ -144,19 +140,37 @@ TEST(SeveralRanks, WhatCannotBeDoneIsSaidWithWhatCan) {
 TEST(SeveralRanks, NotesSayWhatAChoiceChangesThere) {
   TrainingJob job = job_of_ranks(read_json_file(folder() + "/llama-FULL_SHARD-2.json"));
   job.batches.max_steps = 1;
-  job.optimizer.name = "adafactor";
+  job.optimizer.kind = OptimizerKind::kAdafactor;
   testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
     Recorder recorder;
     make_engine()->train_job(job, group, {&recorder}, [] { return false; });
     EXPECT_THAT(recorder.begin.warnings,
                 ::testing::Contains(::testing::HasSubstr("nothing of it is factored")));
-    job.parallel.strategy = "DDP";
-    job.parallel.gradient_sync = "each";
+    job.parallel.strategy = Strategy::kDdp;
+    job.parallel.gradient_sync = GradientSync::kEach;
     Recorder replicated;
     make_engine()->train_job(job, group, {&replicated}, [] { return false; });
     EXPECT_THAT(replicated.begin.warnings,
                 ::testing::ElementsAre(::testing::HasSubstr("each has no effect under DDP")));
   });
+}
+
+TEST(SeveralRanks, NotesSayWhatDividedExpertsChange) {
+  TrainingJob job;
+  job.parallel.strategy = Strategy::kDdp;
+  job.parallel.expert_ranks = 2;
+  EXPECT_THAT(notes_on_ranks(job), ::testing::IsEmpty());
+  job.optimizer.kind = OptimizerKind::kAdafactor;
+  EXPECT_THAT(notes_on_ranks(job),
+              ::testing::ElementsAre("optim adafactor with fast_moe 2: a tensor of several experts "
+                                     "is clipped by the size of a rank's part of it"));
+  job.optimizer.kind = OptimizerKind::kGrokadamw;
+  EXPECT_THAT(notes_on_ranks(job),
+              ::testing::ElementsAre(::testing::HasSubstr("counts its experts behind all other")));
+  job.parallel.strategy = Strategy::kFullShard;
+  EXPECT_THAT(notes_on_ranks(job), ::testing::SizeIs(2));
+  job.parallel.expert_ranks = 1;
+  EXPECT_THAT(notes_on_ranks(job), ::testing::SizeIs(1));
 }
 
 // --- the timeline --------------------------------------------------------------------------------

@@ -48,8 +48,9 @@ inline TrainingJob job_of(const Json& golden) {
   job.batches.gradient_accumulation_steps = settings["gradient_accumulation_steps"];
   job.batches.num_train_epochs = settings["num_train_epochs"];
   job.batches.max_steps = settings.value("max_steps", job.batches.max_steps);
-  job.precision = {.torch_dtype = golden["torch_dtype"], .autocast = golden["autocast"]};
-  job.optimizer.name = settings.value("optim", "adamw_torch_fused");
+  job.precision = {.torch_dtype = golden["torch_dtype"].get<ParameterDtype>(),
+                   .autocast = golden["autocast"].get<Autocast>()};
+  job.optimizer.kind = named<OptimizerKind>(settings.value("optim", "adamw_torch_fused"));
   job.optimizer.epsilon = settings.value("adam_epsilon", job.optimizer.epsilon);
   job.optimizer.learning_rate = settings["learning_rate"];
   job.optimizer.max_grad_norm = settings["max_grad_norm"];

@@ -55,7 +55,7 @@ TEST(GptqConfig, FillsInTheDefaultsOfAutoGptq) {
   EXPECT_TRUE(config.zeros_less_one);
 }
 
-TEST(GptqConfig, IsAbsentWhereNothingIsQuantised) {
+TEST(GptqConfig, IsAbsentWhereNothingIsQuantized) {
   EXPECT_FALSE(parse_model_config(config_with(nullptr)).gptq.has_value());
 }
 
@@ -91,7 +91,7 @@ TEST(GptqConfig, TellsAllThatIsWrong) {
                 "mean 'gptq_v2'?\n" +
                 key + "pack_dtype: found \"int64\"; expected \"int32\"\n" + key +
                 "lm_head: found true; expected false\n" + key +
-                "dynamic: found {\"-:.*down\":{}}; expected all linears of the layers quantised "
+                "dynamic: found {\"-:.*down\":{}}; expected all linears of the layers quantized "
                 "alike");
   EXPECT_EQ(error_of(config_with({{"quant_method", "awq"}, {"bits", 4}})),
             key +

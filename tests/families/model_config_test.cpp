@@ -7,6 +7,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/families/family.h"
+#include "sftbench/families/model_shape.h"
 
 namespace sftbench::testing {
 namespace {
@@ -157,6 +158,46 @@ TEST(ModelConfig, ImpossibleHeads) {
       "config.json: head_dim: found 15; expected an even number: rotary embeddings turn pairs");
 }
 
+TEST(ModelConfig, MoreExpertsForATokenThanThereAre) {
+  for (const char* family : {"mixtral", "granitemoe", "granitemoeshared", "gpt_oss"}) {
+    EXPECT_EQ(error_of({{"model_type", family},
+                        {"num_key_value_heads", 2},
+                        {"num_local_experts", 4},
+                        {"num_experts_per_tok", 5}}),
+              "config.json: num_experts_per_tok: found 5; expected at most num_local_experts (4)")
+        << family;
+  }
+  EXPECT_THAT(error_of({{"model_type", "mixtral"}, {"num_experts_per_tok", 0}}),
+              HasSubstr("num_experts_per_tok: found 0; expected a positive integer"));
+}
+
+TEST(ModelConfig, VariantsOfFamiliesThatAreNotBuilt) {
+  EXPECT_EQ(
+      error_of(
+          {{"model_type", "mixtral"}, {"num_key_value_heads", 2}, {"router_jitter_noise", 0.1}}),
+      "config.json: router_jitter_noise: found 0.1; expected 0: inputs of the router are not "
+      "changed at random");
+  EXPECT_THAT(error_of({{"model_type", "gpt_oss"}, {"attention_dropout", 0.1}}),
+              HasSubstr("expected 0: attention with sinks has no dropout"));
+  const Json bigcode = {
+      {"model_type", "gpt_bigcode"}, {"n_embd", 64}, {"n_layer", 2}, {"n_head", 4}};
+  Json encoded = bigcode;
+  encoded["add_cross_attention"] = true;
+  EXPECT_EQ(error_of(encoded),
+            "config.json: add_cross_attention: found true; expected false: there is no encoder");
+  Json activated = bigcode;
+  activated["activation_function"] = "relu";
+  EXPECT_EQ(error_of(activated),
+            "config.json: activation_function: found \"relu\"; expected \"gelu\", \"gelu_new\" or "
+            "\"gelu_pytorch_tanh\"");
+  EXPECT_EQ(error_of({{"model_type", "granitemoehybrid"},
+                      {"layer_types", {"mamba", "rwkv"}},
+                      {"mamba_n_heads", 4},
+                      {"num_local_experts", 4},
+                      {"num_experts_per_tok", 2}}),
+            "config.json: layer_types: found \"rwkv\"; expected \"attention\" or \"mamba\"");
+}
+
 TEST(ModelConfig, PaddingRowCountsFromTheEndWhenNegative) {
   EXPECT_EQ(parse({{"pad_token_id", -1}}).pad_token_id, 99);
   EXPECT_EQ(
@@ -196,6 +237,18 @@ TEST(ModelConfig, RopeWithImpossibleFields) {
   EXPECT_EQ(error_of({{"head_dim", 2}, {"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}}),
             "config.json: head_dim: found 2; expected more than 2 for dynamic RoPE: its exponent "
             "divides by head_dim - 2");
+}
+
+// 4 heads of 8 with 8 values of state each.
+TEST(ModelShape, MambaLayersScanTheirState) {
+  const Json config = read_json_file(std::string(SFTBENCH_SOURCE_DIR) +
+                                     "/tests/reference/models/granitemoehybrid_plain/config.json");
+  const ModelShape shape = shape_of(parse_model_config(config));
+  for (size_t i = 0; i < shape.layers.size(); ++i) {
+    const bool mamba = config.at("layer_types").at(i) == "mamba";
+    EXPECT_EQ(shape.layers[i].scanned_values, mamba ? 4 * 8 * 8 : 0) << i;
+    EXPECT_EQ(shape.layers[i].query_width > 0, !mamba) << i;
+  }
 }
 
 TEST(ModelConfig, NumberTooLargeForAnyType) {

@@ -68,7 +68,7 @@ TEST_F(ModelListTest, ReadsEveryWeightTypeAndBareIds) {
   EXPECT_THAT(notes_, ElementsAre("c.GPTQ-Quantized is the folder /models/c: nothing to fetch"));
 }
 
-TEST_F(ModelListTest, ReadsTheCatalogueThatShips) {
+TEST_F(ModelListTest, ReadsTheCatalogThatShips) {
   const std::string shipped = std::string(SFTBENCH_SOURCE_DIR) + "/config/models.yaml";
   const auto requests = described(read_model_list(shipped, notes_));
   EXPECT_THAT(requests, testing::Contains("smollm2-135m = HuggingFaceTB/SmolLM2-135M@main"));
@@ -103,7 +103,7 @@ TEST_F(ModelListTest, NamesChooseAmongThoseOfTheFile) {
       "model 'zzzzzz' is not to be fetched by f; expected one of a, a (GPTQ-Quantized), bee");
 }
 
-TEST(FindModelsTest, TakesModelsOfTheCatalogueAndHubIds) {
+TEST(FindModelsTest, TakesModelsOfTheCatalogAndHubIds) {
   const ModelCatalog& catalog = Catalog::shipped().models;
   const auto requests =
       find_models({"smollm2-135m", "llama3-8b@refs/pr/1", "org/any@v1", "org/any"}, catalog);

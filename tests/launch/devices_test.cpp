@@ -103,7 +103,7 @@ TEST_F(DevicesTest, SpellingDoesNotMatterButTheProductDoes) {
   EXPECT_FALSE(same_gpu_model("Future GPU 9000", "FUTURE-GPU-9001", catalog_));
 }
 
-TEST_F(DevicesTest, ThePeakIsTheCataloguesForTheDtypeOrAReason) {
+TEST_F(DevicesTest, ThePeakIsTheCatalogsForTheDtypeOrAReason) {
   const auto h100 = machine_with("NVIDIA H100 80GB HBM3");
   const TrainingJob job = job_for(1, "NVIDIA-H100-80GB-HBM3");
   const DevicePeak peak = device_peak(job, h100.get(), catalog_, "bfloat16");

@@ -46,8 +46,8 @@ class FakeEngine : public Engine {
     begin.parameters_total = 1000;
     begin.parameters_trainable = 1000;
     begin.parameters_embedding = 100;
-    begin.compute_dtype = job.precision.torch_dtype;
-    begin.padding = job.data.padding;
+    begin.compute_dtype = name_of(job.precision.torch_dtype);
+    begin.padding = name_of(job.data.padding);
     begin.tokenizer = "builtin";
     begin.warnings = {"the fake engine trains nothing"};
     begin.weights_seconds = 0.25;

@@ -42,7 +42,7 @@ class BackendOfTest : public Backend {
     return known_peak;
   }
 
-  DevicePeak known_peak = {{}, "no catalogue of devices was given"};
+  DevicePeak known_peak = {{}, "no catalog of devices was given"};
   mutable std::string asked_peak;
 
  private:
@@ -124,7 +124,7 @@ class TwoRanksEngine : public FakeEngine {
 TEST(MeasureJobTest, SeveralRanksAreAddedUpAndReportedOneByOne) {
   TrainingJob job = job_of_steps(2);
   job.device.ranks = 2;
-  job.parallel.strategy = "FULL_SHARD";
+  job.parallel.strategy = Strategy::kFullShard;
   job.parallel.reduce_dtype = "float32";
   TwoRanksEngine engine;
   BackendOfTest backend(engine);
@@ -223,7 +223,7 @@ TEST(MeasureJobTest, ThePeakIsAskedForTheDtypeThatGemmsRanIn) {
   BackendOfTest backend(engine);
   backend.known_peak = {1e12, {}};
   TrainingJob job = job_of_steps(2);
-  job.precision.torch_dtype = "float32";
+  job.precision.torch_dtype = ParameterDtype::kFloat32;
   const Measurement m = measure_job(job, backend, options_of_test());
   EXPECT_EQ(backend.asked_peak, "float32");
   EXPECT_DOUBLE_EQ(m.extra["mfu"]["peak_flops_per_device"], 1e12);

@@ -59,19 +59,24 @@ TEST(MemoryPreflightTest, WarnsOfNothingThatCouldFit) {
   EXPECT_NE(warning(llama(), host(least - 0.001)), "none");
 }
 
-TEST(MemoryPreflightTest, OfAnOptimizerWhoseStateIsNotKnownOnlyTheWeightsCount) {
+TEST(MemoryPreflightTest, EveryOptimizerKeepsWhatItsNameSays) {
   TrainingJob job = llama();
-  for (const char* optimizer :
-       {"adamw_bnb_8bit", "lomo", "galore_adamw_layerwise", "paged_lion_8bit"}) {
-    job.optimizer.name = optimizer;
-    EXPECT_EQ(warning(job, host(16)), "none") << optimizer;
-    EXPECT_THAT(warning(job, host(14)), HasSubstr("at least about 15.0 GiB")) << optimizer;
-  }
+  // Updates in the backward: neither gradients nor state.
+  job.optimizer.kind = OptimizerKind::kLomo;
+  EXPECT_EQ(warning(job, host(16)), "none");
+  EXPECT_THAT(warning(job, host(14)), HasSubstr("at least about 15.0 GiB"));
+  // Of 7,504,924,672 elements two codes and two scales for each 256, of the embedding's 525,336,576
+  // two float32 states: 19,447,070,848 bytes.
+  job.optimizer.kind = OptimizerKind::kAdamwBnb8bit;
+  EXPECT_THAT(warning(job, host(14)), HasSubstr("gradients 15.0 GiB, optimizer state 18.1 GiB"));
+  // One of each: 9,723,535,424 bytes. CPUs page nothing.
+  job.optimizer.kind = OptimizerKind::kPagedLion8bit;
+  EXPECT_THAT(warning(job, host(14)), HasSubstr("gradients 15.0 GiB, optimizer state 9.06 GiB"));
 }
 
 TEST(MemoryPreflightTest, AdaptersAddLittleToFrozenWeights) {
   TrainingJob job = llama();
-  job.tuning = "lora";
+  job.tuning = TuningMethod::kLora;
   job.lora.target_modules = {"q_proj", "v_proj"};
   EXPECT_EQ(warning(job, host(16)), "none");
   EXPECT_THAT(warning(job, host(14)), Not(HasSubstr("LoRA")));
@@ -79,7 +84,7 @@ TEST(MemoryPreflightTest, AdaptersAddLittleToFrozenWeights) {
 
 TEST(MemoryPreflightTest, SaysNothingWhereSizesAreNotKnown) {
   TrainingJob job = llama();
-  job.tuning = "gptq-lora";
+  job.tuning = TuningMethod::kGptqLora;
   EXPECT_EQ(warning(job, host(1)), "none");
   job = llama();
   job.model.hf_config["model_type"] = "unheard-of";
@@ -92,7 +97,7 @@ TEST(MemoryPreflightTest, RanksOnAHostShareItsMemoryAndMayShareTheModel) {
   TrainingJob job = llama("cpu", 4);
   EXPECT_THAT(warning(job, host(200)), HasSubstr("239 GiB of host memory")) << "DDP: four copies";
   EXPECT_THAT(warning(job, host(200)), HasSubstr("FULL_SHARD instead of DDP"));
-  job.parallel.strategy = "FULL_SHARD";
+  job.parallel.strategy = Strategy::kFullShard;
   EXPECT_EQ(warning(job, host(64)), "none");
   job.device.nodes = 2;
   EXPECT_EQ(warning(job, host(32)), "none") << "two of the four are here";
@@ -106,7 +111,7 @@ TEST(MemoryPreflightTest, AGpuHasItsOwnMemoryAndShardsNeedLessOfIt) {
   EXPECT_EQ(warning(job, gpus({80})), "none");
   EXPECT_EQ(warning(job, gpus({})), "none") << "no driver: the run says so itself";
   job = llama("cuda", 2);
-  job.parallel.strategy = "FULL_SHARD";
+  job.parallel.strategy = Strategy::kFullShard;
   EXPECT_EQ(warning(job, gpus({40, 40})), "none");
   EXPECT_THAT(warning(job, gpus({40})), HasSubstr("59.8 GiB")) << "two ranks share the one GPU";
 }

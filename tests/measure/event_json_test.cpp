@@ -60,7 +60,10 @@ TEST(EventJsonTest, EveryFieldOfAnEndComesBack) {
                  "gathered_peak_bytes": 14, "device_peak_allocated_bytes": 15,
                  "device_peak_reserved_bytes": 16, "host_peak_rss_bytes": 17}],
       "device_peak_allocated_bytes": [1, 2], "device_peak_reserved_bytes": [3],
-      "host_peak_rss_bytes": []})");
+      "host_peak_rss_bytes": [],
+      "experts": {"count": 2, "per_token": 1, "ranks": 2, "tokens_per_expert": [8.5],
+                  "imbalance": [1.5], "worst_imbalance": [1.75], "busiest_share": [0.875],
+                  "rank_imbalance": [1.25], "tokens_by_layer": [[1, 2], [3, 0]]}})");
   json["ranks"][0]["steps"][0]["tokens"] = Json::parse(kTokens);
   const TrainEnd end = train_end_from_json(json);
   EXPECT_EQ(end.ranks.at(0).collectives.at(0).operation, "all_gather");

@@ -37,7 +37,8 @@ using Tensors = std::map<std::string, torch::Tensor>;
 inline Tensors read_tensors(const std::filesystem::path& path) {
   const std::map<StoredDtype, torch::Dtype> dtypes = {{StoredDtype::kF32, torch::kFloat32},
                                                       {StoredDtype::kBF16, torch::kBFloat16},
-                                                      {StoredDtype::kI64, torch::kInt64}};
+                                                      {StoredDtype::kI64, torch::kInt64},
+                                                      {StoredDtype::kU8, torch::kUInt8}};
   const MappedFile file(path);
   Tensors tensors;
   for (const StoredTensor& stored : read_safetensors_header(file.text(), path.string())) {
@@ -57,6 +58,21 @@ inline Json without_dropout(Json config) {
   return config;
 }
 
+// Of a model that reads images; none for others.
+inline ImageRows golden_images(const Json& config, const Tensors& expected) {
+  ImageRows images;
+  const auto sizes = expected.find("image_sizes");
+  if (sizes == expected.end()) return images;
+  std::vector<torch::Tensor> tiles;
+  for (int64_t i = 0; i < sizes->second.size(0); ++i) {
+    tiles.push_back(expected.at("tiles." + std::to_string(i)));
+    images.sizes.push_back({sizes->second[i][0].item<int64_t>(), sizes->second[i][1].item<int64_t>()});
+  }
+  images.pixels = torch::cat(tiles);
+  images.token = config.at("image_token_index");
+  return images;
+}
+
 // One case: the checkpoint as a model, and what Hugging Face computed with it.
 struct Golden {
   explicit Golden(const std::string& name, torch::Dtype dtype = torch::kFloat32,
@@ -69,10 +85,13 @@ struct Golden {
   }
 
   const torch::Tensor& input_ids() const { return expected.at("input_ids"); }
+  TokenRows rows() const {
+    return {input_ids(), {}, expected.at("attention_mask"), golden_images(config, expected)};
+  }
   const torch::Tensor& labels() const { return expected.at("labels"); }
 
   // At real positions: [N, V].
-  torch::Tensor logits() { return at_real_positions(model->logits(input_ids())); }
+  torch::Tensor logits() { return at_real_positions(model->logits(rows())); }
   torch::Tensor expected_logits(const std::string& name) const {
     return at_real_positions(expected.at(name));
   }
@@ -80,8 +99,7 @@ struct Golden {
   // The mean loss, as the golden file has it.
   torch::Tensor loss(LayerRunner& runner) {
     const auto predicted = (labels().slice(1, 1) != -100).sum().item<double>();
-    return model->loss({input_ids(), {}, expected.at("attention_mask")}, labels(), predicted,
-                       runner);
+    return model->loss(rows(), labels(), predicted, runner);
   }
 
   // Hugging Face hides padding from padded queries, too; causality alone hides it from real ones.

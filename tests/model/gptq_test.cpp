@@ -1,4 +1,4 @@
-// Quantized models: random weights beside the dense initialiser's, precision, and every way in
+// Quantized models: random weights beside the dense initializer's, precision, and every way in
 // which a checkpoint can contradict its config.json. The golden checkpoint is
 // tests/reference/gptq.py's.
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ Json golden_config() {
 
 std::unique_ptr<CausalLm> random_model(const Json& config, uint64_t seed = 1) {
   auto model = make_causal_lm(config, torch::kFloat32, test_device());
-  initialise_randomly(*model, seed);
+  initialize_randomly(*model, seed);
   return model;
 }
 
@@ -36,13 +36,13 @@ Json with_quantization(const Json& changes) {
   return config;
 }
 
-torch::Tensor dequantised(const NamedLinear& linear) {
-  auto& quantised = dynamic_cast<GptqLinear&>(**linear.slot);
-  return ops::dequantize(quantised.weight(), torch::kFloat32).t();
+torch::Tensor dequantized(const NamedLinear& linear) {
+  auto& quantized = dynamic_cast<GptqLinear&>(**linear.slot);
+  return ops::dequantize(quantized.weight(), torch::kFloat32).t();
 }
 
 // Half a step of the grid, whose scale float16 has rounded.
-TEST(RandomGptq, IsTheDenseInitialisationToTheNearestCode) {
+TEST(RandomGptq, IsTheDenseInitializationToTheNearestCode) {
   Json dense_config = golden_config();
   dense_config.erase("quantization_config");
   const auto dense = random_model(dense_config);
@@ -60,7 +60,7 @@ TEST(RandomGptq, IsTheDenseInitialisationToTheNearestCode) {
         for (const NamedLinear& linear : model->linears()) {
           const auto& weight = dynamic_cast<GptqLinear&>(**linear.slot).weight();
           const torch::Tensor expected = dense_weights.at(linear.name + ".weight");
-          const torch::Tensor found = dequantised(linear);
+          const torch::Tensor found = dequantized(linear);
           const torch::Tensor scales =
               weight.scales.to(torch::kFloat32).index_select(0, weight.g_idx.to(torch::kInt64)).t();
           // The middle code of a symmetric grid leaves one step less above zero than below it, and
@@ -134,7 +134,7 @@ TEST(LoadGptq, GroupSizesThatAreNotTheFilesAreNamed) {
                     HasSubstr("q_proj.scales: has shape [2, 64]; expected [4, 64]")));
 }
 
-TEST(LoadGptq, DenseModelsAndQuantisedFilesMissEachOther) {
+TEST(LoadGptq, DenseModelsAndQuantizedFilesMissEachOther) {
   Json dense = golden_config();
   dense.erase("quantization_config");
   EXPECT_THAT(error_of(dense),

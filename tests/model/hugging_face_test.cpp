@@ -39,11 +39,21 @@ TEST_P(HuggingFaceTest, EveryGradientInFloat32) {
   golden.loss(runner).backward();
   size_t compared = 0;
   for (const NamedParameter& parameter : golden.model->parameters()) {
+    if (parameter.unused) {
+      EXPECT_EQ(golden.expected.count("grad." + parameter.name), 0) << parameter.name;
+      continue;
+    }
     ASSERT_TRUE(parameter.tensor->grad().defined()) << parameter.name;
     const torch::Tensor& expected = golden.expected.at("grad." + parameter.name);
+    ++compared;
+    // A softmax does not see what all scores have in common: this gradient is zero but for rounding.
+    if (parameter.name.find("vision_tower") != std::string::npos &&
+        parameter.name.ends_with("k_proj.bias")) {
+      EXPECT_LE(max_difference(parameter.tensor->grad(), expected), 1e-6) << parameter.name;
+      continue;
+    }
     EXPECT_LE(relative_difference(parameter.tensor->grad(), expected), kGradientTolerance)
         << parameter.name;
-    ++compared;
   }
   const auto golden_gradients =
       std::count_if(golden.expected.begin(), golden.expected.end(),

@@ -2,11 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <functional>
 #include <map>
 
 #include "checkpoint/safetensors_builder.h"
 #include "model/golden.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
 
 namespace sftbench::testing {
 namespace {
@@ -204,6 +207,44 @@ TEST(LoadWeights, TiedOutputThatDiffersIsAnError) {
   EXPECT_THAT(error_of(file),
               HasSubstr("lm_head.weight: differs from model.embed_tokens.weight; expected equal "
                         "matrices, or \"tie_word_embeddings\": false in config.json"));
+}
+
+// Of the golden checkpoint of gpt_oss, whose experts are stored in blocks, with one header changed.
+std::string mxfp4_error(const std::function<void(Json& header, Json& config)>& change) {
+  const std::string folder =
+      std::string(SFTBENCH_SOURCE_DIR) + "/tests/reference/models/gpt_oss_mxfp4/";
+  const std::string file = read_file(folder + "model.safetensors");
+  uint64_t size = 0;
+  std::memcpy(&size, file.data(), sizeof size);
+  Json header = Json::parse(file.substr(sizeof size, size));
+  Json config = read_json_file(folder + "config.json");
+  change(header, config);
+  const std::string text = header.dump();
+  const TemporaryFolder changed;
+  changed.write("model.safetensors", length_field(text.size()) + text + file.substr(8 + size));
+  const auto model = make_causal_lm(config, torch::kFloat32, torch::kCPU);
+  return message_of<InputError>([&] { load_weights(*model, changed.path().string()); });
+}
+
+TEST(LoadWeights, Mxfp4BlocksOfAnotherSizeAreNamed) {
+  const std::string codes = "model.layers.0.mlp.experts.gate_up_proj_blocks";
+  const std::string scales = "model.layers.0.mlp.experts.gate_up_proj_scales";
+  EXPECT_THAT(mxfp4_error([&](Json& header, Json&) {
+                Json& shape = header.at(codes).at("shape");
+                shape = {shape[0], shape[1], shape[2].get<int64_t>() * 2, 8};
+              }),
+              AllOf(HasSubstr(codes + ": is U8 of shape "), HasSubstr("expected U8 of shape")));
+  EXPECT_THAT(mxfp4_error([&](Json& header, Json&) {
+                Json& shape = header.at(scales).at("shape");
+                shape = {shape[0], shape[1].get<int64_t>() * shape[2].get<int64_t>()};
+              }),
+              HasSubstr(scales + ": is U8 of shape "));
+  EXPECT_THAT(mxfp4_error([&](Json& header, Json&) { header.at(codes)["dtype"] = "I8"; }),
+              HasSubstr(codes + ": is I8 of shape "));
+  EXPECT_THAT(mxfp4_error([](Json&, Json& config) {
+                config["hidden_size"] = config.at("hidden_size").get<int64_t>() + 8;
+              }),
+              HasSubstr(" numbers; expected rows of whole blocks of 32 numbers (MXFP4)"));
 }
 
 TEST(LoadWeights, TruncatedFile) {

@@ -99,11 +99,11 @@ Json every_option() {
 
 std::unique_ptr<CausalLm> random_model(const Json& config, uint64_t seed, torch::Dtype dtype) {
   auto model = make_causal_lm(config, dtype, torch::kCPU);
-  initialise_randomly(*model, seed);
+  initialize_randomly(*model, seed);
   return model;
 }
 
-TEST(InitialiseRandomly, FollowsHuggingFacesInitialiser) {
+TEST(InitializeRandomly, FollowsHuggingFacesInitializer) {
   Json config = every_option();
   config["hidden_size"] = 512;
   config["initializer_range"] = 0.05;
@@ -125,7 +125,7 @@ TEST(InitialiseRandomly, FollowsHuggingFacesInitialiser) {
 }
 
 // As ranks draw their shards, whatever the boundaries.
-TEST(InitialiseRandomly, PartsAreThoseOfTheWhole) {
+TEST(InitializeRandomly, PartsAreThoseOfTheWhole) {
   Json config = every_option();
   config["hidden_size"] = 256;
   config["vocab_size"] = 300;  // more elements than are drawn at a time
@@ -137,7 +137,7 @@ TEST(InitialiseRandomly, PartsAreThoseOfTheWhole) {
                                    {257, 20'000},
                                    {20'000, 32'768},
                                    {32'768, kEveryElement.end}}) {
-    initialise_randomly(*parts, 7, [&](const std::string&) { return range; });
+    initialize_randomly(*parts, 7, [&](const std::string&) { return range; });
   }
   const auto expected = whole->parameters(), drawn = parts->parameters();
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -145,7 +145,7 @@ TEST(InitialiseRandomly, PartsAreThoseOfTheWhole) {
   }
 }
 
-TEST(InitialiseRandomly, ValuesDependOnSeedAndNameOnly) {
+TEST(InitializeRandomly, ValuesDependOnSeedAndNameOnly) {
   Json small = every_option(), deep = every_option();
   deep["num_hidden_layers"] = 5;
   const auto first = random_model(small, 1, torch::kFloat32);

@@ -60,6 +60,8 @@ std::vector<std::string> linears_of(CausalLm& model) {
 std::vector<std::string> linears_of(const ModelConfig& config) {
   const ModelShape shape = shape_of(config);
   std::vector<std::string> lines;
+  for (const LinearShape& linear : shape.linears_before)
+    lines.push_back(line_of(linear.name, {linear.in, linear.out}));
   for (size_t i = 0; i < shape.layers.size(); ++i) {
     const std::string layer = layer_prefix(config, i);
     for (const LinearShape& linear : shape.layers[i].linears)

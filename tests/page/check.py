@@ -417,7 +417,7 @@ class Looks(PageCase):
         self.click("#theme")
         self.assertEqual(self.js("getComputedStyle(document.body).backgroundColor"), colors[0])
 
-    def test_print_has_light_colours_and_no_controls(self):
+    def test_print_has_light_colors_and_no_controls(self):
         self.browser.open(self.page, dark=True)
         self.browser.call("Emulation.setEmulatedMedia", media="print")
         self.assertEqual(self.js("getComputedStyle(document.body).backgroundColor"), "rgb(255, 255, 255)")

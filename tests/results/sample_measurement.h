@@ -71,6 +71,16 @@ inline Measurement sample_of_ranks() {
   return m;
 }
 
+// Of a mixture of experts.
+inline Measurement sample_of_mixture() {
+  Measurement m = sample_valid();
+  m.extra["experts"] = Json::parse(R"({
+    "count": 2, "per_token": 1, "ranks": 2, "tokens_per_expert": [8.0, 8.5], "imbalance": [1.5, 1.0],
+    "worst_imbalance": [1.75, 1.0], "busiest_share": [0.875, 0.5], "rank_imbalance": [1.5, 1.0],
+    "tokens_by_layer": [[17, 16], [14, 19]]})");
+  return m;
+}
+
 // Of several runs.
 inline Measurement sample_stability() {
   Measurement m = sample_begun();

@@ -27,6 +27,7 @@ std::string violation_of(const Json& json) {
 TEST(SchemaTest, AcceptsEveryOutcome) {
   EXPECT_EQ(violation_of(to_json(sample_valid())), "");
   EXPECT_EQ(violation_of(to_json(sample_of_ranks())), "");
+  EXPECT_EQ(violation_of(to_json(sample_of_mixture())), "");
   EXPECT_EQ(violation_of(to_json(sample_stability())), "");
   EXPECT_EQ(violation_of(to_json(sample_invalid())), "");
   EXPECT_EQ(violation_of(to_json(sample_failed())), "");
@@ -71,6 +72,10 @@ INSTANTIATE_TEST_SUITE_P(
                [](Json& j) { j["extra"]["communication"]["wait_fraction"]["max"] = 1.5; }, "1.5"},
         Defect{"AStrategyThatDoesNotExist", sample_of_ranks,
                [](Json& j) { j["extra"]["sharding"]["strategy"] = "SHARDED"; }, "SHARDED"},
+        Defect{"AnExpertWithLessThanNothing", sample_of_mixture,
+               [](Json& j) { j["extra"]["experts"]["tokens_by_layer"][0][1] = -1; }, "-1"},
+        Defect{"ABusiestExpertBelowTheMean", sample_of_mixture,
+               [](Json& j) { j["extra"]["experts"]["imbalance"][0] = 0.5; }, "0.5"},
         Defect{"ValidWithoutExtra", sample_valid, [](Json& j) { j["extra"] = Json::object(); },
                "tokens"},
         Defect{"InvalidWithProperties", sample_invalid,

@@ -20,6 +20,30 @@ TEST(TableTest, TableAlignsNumbersToTheRightAndShortensThem) {
             "größe|x             7  [1,2]\n");
 }
 
+TEST(TableTest, WideTextsGoOnInFurtherLinesOfATerminal) {
+  const Table table = {{"subject", "n", "found"},
+                       {{"cpu", 2, "eight cores, all of them to use"},
+                        {"disk", 10, "/var/lib/sftbench/datasets größe"}}};
+  EXPECT_EQ(render(table, OutputFormat::kTable, 41),
+            "subject   n  found\n"
+            "cpu       2  eight cores, all of them to\n"
+            "             use\n"
+            "disk     10  /var/lib/sftbench/datasets\n"
+            "             größe\n");
+  // Words are broken, at their joints, where whole ones do not fit.
+  EXPECT_EQ(render(table, OutputFormat::kTable, 33),
+            "subject   n  found\n"
+            "cpu       2  eight cores, all of\n"
+            "             them to use\n"
+            "disk     10  /var/lib/sftbench/\n"
+            "             datasets größe\n");
+  // A table that has no room even so is left to the terminal, and wide enough ones stay as they are.
+  const std::string whole = render(table, OutputFormat::kTable);
+  EXPECT_EQ(render(table, OutputFormat::kTable, 20), whole);
+  EXPECT_EQ(render(table, OutputFormat::kTable, 120), whole);
+  EXPECT_EQ(render(table, OutputFormat::kMarkdown, 41), render(table, OutputFormat::kMarkdown));
+}
+
 TEST(TableTest, CsvQuotesWhatRfc4180Quotes) {
   EXPECT_EQ(render(sample(), OutputFormat::kCsv),
             "name,tokens,note\n"

@@ -62,7 +62,7 @@ TEST(SimulatedEngineTest, OtherwiseTimeIsFlopsOverSpeed) {
 TEST(SimulatedEngineTest, TokensAreCountedAsTheJobsBatchesHaveThem) {
   TrainingJob job = gpu_job(4);
   job.data.dataset_id = "news-chars-512-entries-256";  // about 205 tokens each
-  job.data.padding = "max_length";
+  job.data.padding = Padding::kMaxLength;
   job.batches.gradient_accumulation_steps = 3;
   job.batches.max_steps = -1;
   const Told told = told_by(job);
@@ -78,7 +78,7 @@ TEST(SimulatedEngineTest, TokensAreCountedAsTheJobsBatchesHaveThem) {
 TEST(SimulatedEngineTest, PackedEntriesFillTheModelsLengthInFewerSteps) {
   TrainingJob job = gpu_job(1);
   job.data.dataset_id = "news-chars-512-entries-256";
-  job.data.padding = "packed";  // 204 tokens each: two of them share 512
+  job.data.padding = Padding::kPacked;  // 204 tokens each: two of them share 512
   job.batches.per_device_batch_size = 1;
   job.batches.gradient_accumulation_steps = 1;
   job.batches.max_steps = -1;

@@ -31,7 +31,7 @@ TuningOptions lora_options(std::vector<std::string> targets, int64_t rank = 4) {
 }
 
 std::vector<NamedParameter> apply_lora(CausalLm& model, const TuningOptions& options) {
-  return make_tuning("lora", options)->apply(model);
+  return make_tuning(TuningMethod::kLora, options)->apply(model);
 }
 
 std::string error_of(const TuningOptions& options) {
@@ -253,7 +253,7 @@ TEST(PromptTuning, TrainsVirtualTokensThatStartFromRepeatedOrCutEmbeddings) {
     const auto model = small_model(dtype);
     TuningOptions options;
     options.prompt = {.virtual_tokens = 5, .initial_ids = {7, 9}};
-    const auto trained = make_tuning("pt", options)->apply(*model);
+    const auto trained = make_tuning(TuningMethod::kPrompt, options)->apply(*model);
     ASSERT_EQ(trained.size(), 1u);
     EXPECT_EQ(trained[0].name, "prompt_embeddings");
     const torch::Tensor ids =
@@ -272,7 +272,7 @@ TEST(PromptTuning, VirtualTokensStandInFrontAsTheirTokensWould) {
   const auto plain = small_model(), prompted = small_model();
   TuningOptions options;
   options.prompt = {.virtual_tokens = 2, .initial_ids = {7, 9}};
-  make_tuning("pt", options)->apply(*prompted);
+  make_tuning(TuningMethod::kPrompt, options)->apply(*prompted);
   const torch::Tensor front =
       torch::tensor({7, 9}, torch::TensorOptions(torch::kInt64).device(test_device()))
           .expand({2, 2});
@@ -288,7 +288,7 @@ TEST(PromptTuning, AtRandomIsStandardNormalFromTheSeed) {
     TuningOptions options;
     options.prompt.virtual_tokens = 200;
     options.seed = seed;
-    return make_tuning("pt", options)->apply(*model)[0].tensor->detach().clone();
+    return make_tuning(TuningMethod::kPrompt, options)->apply(*model)[0].tensor->detach().clone();
   };
   const torch::Tensor values = start(1);
   EXPECT_TRUE(torch::equal(values, start(1)));

@@ -1,6 +1,6 @@
 // Reads the data, then draws each part of the page once; from then on the parts follow the view.
 
-// The system's colours until the reader asks for others.
+// The system's colors until the reader asks for others.
 function followTheme() {
   const dark = matchMedia('(prefers-color-scheme: dark)');
   const choices = ['system', 'light', 'dark'];
@@ -9,7 +9,7 @@ function followTheme() {
     document.documentElement.dataset.theme = chosen === 'system' ? (dark.matches ? 'dark' : 'light')
       : chosen;
     byId('theme').textContent = `Theme: ${chosen}`;
-    byId('theme').setAttribute('aria-label', `Colours: ${chosen === 'system' ? 'as the system' : chosen}`);
+    byId('theme').setAttribute('aria-label', `Colors: ${chosen === 'system' ? 'as the system' : chosen}`);
   };
   byId('theme').addEventListener('click',
     () => { chosen = choices[(choices.indexOf(chosen) + 1) % choices.length]; apply(); });

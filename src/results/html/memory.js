@@ -1,4 +1,4 @@
-// A map per model: batch size against sequence length, coloured by the peak memory of what fitted, hatched
+// A map per model: batch size against sequence length, colored by the peak memory of what fitted, hatched
 // where memory ran out.
 
 const kMostCells = 14;
@@ -20,7 +20,7 @@ function drawMemory(view) {
       `fullest rank (GiB): of a GPU what its allocator took, ` +
       'without GPUs the memory of the process. Hatched: memory ran out, in some of the measurements or ' +
         '(OOM) in all. ' +
-      `Colours reach from 0 to ${brief(peak)} GiB in every panel.`;
+      `Colors reach from 0 to ${brief(peak)} GiB in every panel.`;
     drawPanels(byId('chart-memory'), panels, 6, ([name, members]) =>
       memoryPanel(view, name, members, batch, length, peak));
   };

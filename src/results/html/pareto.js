@@ -1,5 +1,5 @@
 // Tokens per second against memory, and the front of those that no other measurement beats in both: one
-// front per colour. The front is exact; of the rest, what falls into one cell of a fine grid is one mark.
+// front per color. The front is exact; of the rest, what falls into one cell of a fine grid is one mark.
 
 const kGrid = {columns: 96, rows: 60};
 const kColors = 8;
@@ -9,7 +9,7 @@ function drawPareto(view) {
   const state = {colors: 'input.model_name'};
   const others = groupingColumns(data).filter(column => column.key !== 'input.model_name');
   byId('pareto-controls').replaceChildren(rateChoice(view),
-    choice('Colours by', [['input.model_name', 'model_name'], ...others.map(c => [c.key, c.label])],
+    choice('Colors by', [['input.model_name', 'model_name'], ...others.map(c => [c.key, c.label])],
       state.colors,
       value => { state.colors = value; draw(); }));
   const draw = () => {
@@ -37,7 +37,7 @@ function drawPareto(view) {
   draw();
 }
 
-// The values with the most rows get a colour each, all others share one.
+// The values with the most rows get a color each, all others share one.
 function colorGroups(data, rows, key) {
   const all = [...grouped(rows, row => data.text(key, row) || '(none)')];
   const kept = fewest(all, all.length <= kColors ? kColors : kColors - 1);

@@ -128,7 +128,7 @@ function ratePanel(view, name, rows, by) {
         count(m.rows.length)]))));
 }
 
-// Lines have an order (lengths, batch sizes), and so have their colours.
+// Lines have an order (lengths, batch sizes), and so have their colors.
 const ordinalColor = (index, lines) => `var(--o${lines < 2 ? 2 : Math.round(index * 7 / (lines - 1))})`;
 
 // The `most` groups with the most rows, in their old order.
