@@ -178,8 +178,8 @@ void add_show_command(CLI::App& parent, int& exit_code) {
 Entries with input_ids are taken as tokenized already.
 
 Examples:
-  sftbench dataset show pairs.json --template '### Input: {{input}} ### Response: {{output}}'
-  sftbench dataset show pairs.json --input-column input --output-column output -n 1)");
+  sftbench dataset show pairs.json --template '{{input}} ### Response: {{output}}'
+  sftbench dataset show qa.json --input-column question --output-column answer)");
   command->callback([arguments, &exit_code] {
     print_tokens(token_table(*arguments), output_format(arguments->format));
     exit_code = 0;

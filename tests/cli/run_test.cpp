@@ -189,7 +189,7 @@ TEST_F(RunJobTest, AnEditedJobHasAKeyOfItsOwnAndSaysWhatWasTrained) {
   Json json = result();
   EXPECT_EQ(json["extra"]["loss"].size(), 2u);
   EXPECT_EQ(json["inputs"]["max_steps"], 2);
-  EXPECT_EQ(json["inputs"]["job.optimizer.learning_rate"], 0.001);
+  EXPECT_EQ(json["inputs"]["learning_rate"], 0.001);
   EXPECT_EQ(json["job"]["optimizer"]["learning_rate"], 0.001);
   EXPECT_THAT(json["entity_id"].get<std::string>() + json["experiment_id"].get<std::string>(),
               HasSubstr("max_steps.2"));

@@ -157,8 +157,8 @@ TEST_F(TuningCommandTest, ValuesOutOfRangeAreInputErrors) {
     EXPECT_FALSE(fs::exists(folder_ / "results"));
     return ended.err;
   };
-  EXPECT_EQ(said(kLora, "r=33"),
-            "sftbench: --set r: 33 is no value of r; expected an integer from 1 to 32\n");
+  EXPECT_EQ(said(kLora, "r=0"),
+            "sftbench: --set r: 0 is no value of r; expected an integer from 1 to 65536\n");
   EXPECT_EQ(said(kGptq, "torch_dtype=bfloat16"),
             "sftbench: --set torch_dtype: 'bfloat16' is no value of torch_dtype; expected one of "
             "float16; did you mean 'float16'?\n");
