@@ -18,7 +18,9 @@ const std::map<std::string, std::string>& argument_properties() {
       {"adam_epsilon", "adam_epsilon"},
       {"batch_size", "batch_size"},
       {"bf16", "bf16"},
+      {"chat_template", "chat_template"},
       {"context_length", "model_max_length"},
+      {"conversation_column", "conversation_column"},
       {"data_formatter_template", "data_formatter_template"},
       {"dataset_text_field", "dataset_text_field"},
       {"fast_moe", "fast_moe"},
@@ -129,7 +131,6 @@ const std::map<std::string, std::set<std::string>>& fixed_arguments() {
 // Keys that people will look for: what works instead.
 const std::map<std::string, std::string>& argument_advice() {
   static const std::map<std::string, std::string> kAdvice = {
-      {"chat_template", "a response_template, or input_column_name and output_column_name"},
       {"data_config", "training_data_path"},
       {"data_config_path", "training_data_path"},
       {"dataset_name", "training_data_path, a file"},

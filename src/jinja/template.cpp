@@ -17,6 +17,10 @@ InputError located(const std::string& name, const TemplateError& error) {
 
 }  // namespace
 
+bool is_template(std::string_view text) {
+  return text.find("{{") != std::string_view::npos || text.find("{%") != std::string_view::npos;
+}
+
 Template::Template(std::string_view source, std::string name) {
   try {
     program_ = std::make_unique<const Program>(parse(source, name));

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "cli/program.h"
+#include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
 
 namespace sftbench {
@@ -301,6 +302,93 @@ TEST_F(OwnTrainingTest, WrongDataAreRefused) {
               HasSubstr("broken.json:1: the file ends within its array"));
   EXPECT_THAT(refused({"--data", "pairs.json", "--set", "training_data_path=pairs.json"}),
               HasSubstr("--data: gives what --set training_data_path gives, too"));
+}
+
+// --- conversations -------------------------------------------------------------------------------
+
+class ConversationTrainingTest : public OwnTrainingTest {
+ protected:
+  ConversationTrainingTest() {
+    const std::string answered =
+        R"({"role": "user", "content": "one"}, {"role": "assistant", "content": "two"})";
+    write("chats.jsonl", "{\"messages\": [" + answered + "]}\n{\"messages\": [" + answered + ", " +
+                             answered + "]}\n");
+    write("chat.jinja",
+          "{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ eos_token }}{% endfor %}"
+          "{% if add_generation_prompt %}<assistant>{% endif %}");
+  }
+
+  std::string given_template() const { return read_file(folder_ / "chat.jinja"); }
+
+  const std::vector<std::string> words_ = {"--model", "my-llama", "--data", "chats.jsonl"};
+  std::vector<std::string> with(std::vector<std::string> more) const {
+    more.insert(more.begin(), words_.begin(), words_.end());
+    return more;
+  }
+};
+
+TEST_F(ConversationTrainingTest, TheColumnIsFoundAndTheTemplateStandsInTheJob) {
+  const Json given = job(with({"--chat-template", "chat.jinja"}));
+  EXPECT_EQ(given["data"]["conversation_field"], "messages");
+  EXPECT_THAT(given["data"]["chat_template"].get<std::string>(), HasSubstr("{% for m in messages"));
+  EXPECT_EQ(given["inputs"]["chat_template"].get<std::string>().size(), 32u) << "a digest";
+  fs::rename(folder_ / "chat.jinja", folder_ / "renamed.jinja");
+  EXPECT_EQ(job(with({"--chat-template", "renamed.jinja"}))["inputs"], given["inputs"]);
+}
+
+TEST_F(ConversationTrainingTest, TrainsOnWhatAssistantsSay) {
+  const std::vector<std::string> steps = {"--set", "max_steps=2", "--output", "results"};
+  std::vector<std::string> more = {"--chat-template", "chat.jinja"};
+  more.insert(more.end(), steps.begin(), steps.end());
+  const ProgramResult run = program(with(more));
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("chats.jsonl: the entries are conversations (messages)"));
+
+  fs::copy(folder_ / "chat.jinja", folder_ / "my-llama" / "chat_template.jinja");
+  EXPECT_EQ(program(with(steps)).status, 0) << "with the template of the model's folder";
+  EXPECT_EQ(job(words_)["data"]["chat_template"], given_template());
+}
+
+TEST_F(ConversationTrainingTest, WithoutATemplateTheRunSaysWhatGivesOne) {
+  const ProgramResult run = program(with({"--set", "max_steps=1", "--output", "results"}));
+  EXPECT_NE(run.status, 0);
+  EXPECT_THAT(run.out + run.err, HasSubstr("has no chat template, which conversations need; "
+                                           "--chat-template FILE gives one"));
+}
+
+TEST_F(ConversationTrainingTest, WhatIsWrongIsSaidBeforeAnythingIsMeasured) {
+  EXPECT_THAT(refusal(with({"--chat-template", "none.jinja"})),
+              HasSubstr("--chat-template: none.jinja is no file; expected a file with a Jinja "
+                        "template, or a text with {{ }} or {% %}"));
+  write("bad.jinja", "one\n{% if %}");
+  EXPECT_THAT(refusal(with({"--chat-template", "bad.jinja"})),
+              HasSubstr("bad.jinja:2: Expected an expression, got '%}'"));
+  EXPECT_THAT(refusal(with({"--conversation-column", "turns"})),
+              HasSubstr("--conversation-column: turns: no such field; found messages "
+                        "(chats.jsonl:1)"));
+  write("broken.jsonl", R"({"messages": [{"content": "a"}]})");
+  EXPECT_THAT(refusal({"--model", "my-llama", "--data", "broken.jsonl"}),
+              HasSubstr("--data: messages: message 0 has no role (broken.jsonl:1)"));
+  const ProgramResult both = program(
+      with({"--conversation-column", "messages", "--template", "{{messages}}", "--dry-run"}));
+  EXPECT_NE(both.status, 0);
+  const ProgramResult alone = program({"--model", "my-llama", "--data", "pairs.json",
+                                       "--chat-template", "chat.jinja", "--dry-run"});
+  EXPECT_THAT(alone.out + alone.err,
+              HasSubstr("chat_template is given without conversation_column, which it is of"));
+}
+
+TEST_F(ConversationTrainingTest, DatasetShowMarksWhatAssistantsSay) {
+  const ProgramResult shown =
+      program({"show", "chats.jsonl", "--tokenizer", "my-llama", "--chat-template", "chat.jinja",
+               "-n", "1", "--format", "json"},
+              "dataset");
+  ASSERT_EQ(shown.status, 0) << shown.err;
+  const Json rows = Json::parse(shown.out);
+  EXPECT_EQ(rows.front()["label"], -100);
+  EXPECT_EQ(rows.back()["label"], rows.back()["id"]);
+  EXPECT_THAT(program({"show", "chats.jsonl", "--tokenizer", "my-llama"}, "dataset").err,
+              HasSubstr("the tokenizer of my-llama has no chat template"));
 }
 
 TEST_F(OwnTrainingTest, FormsThatExcludeEachOtherEndUnsupported) {

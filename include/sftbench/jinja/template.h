@@ -30,6 +30,9 @@ struct Rendered {
 
 struct Program;
 
+// Whether a text is a template, and not the name of a file that holds one.
+bool is_template(std::string_view text);
+
 class Template {
  public:
   // InputError with `name` (a path, say) and the line.
