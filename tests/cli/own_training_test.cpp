@@ -304,6 +304,98 @@ TEST_F(OwnTrainingTest, WrongDataAreRefused) {
               HasSubstr("--data: gives what --set training_data_path gives, too"));
 }
 
+// --- the data configuration of fms-hf-tuning -----------------------------------------------------
+
+class DataConfigurationTest : public OwnTrainingTest {
+ protected:
+  // As `--arguments` names it, with `handlers` of the one dataset.
+  Json job_with(const std::string& handlers) const {
+    configure(handlers);
+    return job({"--arguments", "arguments.json"});
+  }
+  std::string refusal_of(const std::string& handlers) const {
+    configure(handlers);
+    return refusal({"--arguments", "arguments.json", "--dry-run"});
+  }
+  void configure(const std::string& handlers) const {
+    write("data.yaml",
+          "dataprocessor:\n  type: default\n  sampling_stopping_strategy: first_exhausted\n"
+          "  sampling_seed: 66\ndatasets:\n  - name: own\n    data_paths: [pairs.json]\n"
+          "    sampling: 1.0\n    data_handlers:\n" +
+              handlers);
+    write("arguments.json",
+          R"({"model_name_or_path": "my-llama", "data_config_path": "data.yaml"})");
+  }
+};
+
+TEST_F(DataConfigurationTest, HandlersAreFormsOfAnEntry) {
+  const Json columns = job_with(
+      "      - name: tokenize_and_apply_input_masking\n        arguments:\n"
+      "          remove_columns: all\n          batched: false\n          fn_kwargs:\n"
+      "            input_column_name: input\n            output_column_name: output\n");
+  EXPECT_EQ(columns["data"]["input_field"], "input");
+  EXPECT_EQ(columns["data"]["output_field"], "output");
+  EXPECT_EQ(columns["data"]["path"], (folder_ / "pairs.json").string());
+  const Json formatted = job_with(
+      "      - name: apply_custom_data_formatting_template\n        arguments:\n"
+      "          fn_kwargs:\n            dataset_text_field: text\n"
+      "            template: '### {{input}}: {{output}}'\n"
+      "      - name: tokenize\n        arguments:\n          fn_kwargs: {text_column_name: "
+      "text}\n");
+  EXPECT_EQ(formatted["data"]["entry_template"], "### {{input}}: {{output}}");
+  const Json texts = job_with(
+      "      - name: add_tokenizer_eos_token\n        arguments: {}\n"
+      "      - name: tokenize\n        arguments: {fn_kwargs: {text_column_name: input}}\n");
+  EXPECT_EQ(texts["data"]["text_field"], "input");
+}
+
+TEST_F(DataConfigurationTest, ConversationsAreThoseOfTheDocuments) {
+  write("pairs.json", R"([{"turns": [{"role": "user", "content": "a"}]}])");
+  write("chat.jinja", "{{ messages }}");
+  const std::string handler =
+      "      - name: tokenize_and_apply_chat_template_with_masking\n        arguments:\n"
+      "          remove_columns: all\n          fn_kwargs:\n"
+      "            conversation_column_name: \"turns\"\n";
+  configure(handler);
+  const Json given = job({"--arguments", "arguments.json", "--chat-template", "chat.jinja"});
+  EXPECT_EQ(given["data"]["conversation_field"], "turns");
+  write("arguments.yaml",
+        "model_name_or_path: my-llama\ndataprocessor: {chat_template: chat.jinja}\ndatasets:\n"
+        "  - data_paths: [pairs.json]\n    data_handlers:\n" +
+            handler);
+  EXPECT_EQ(job({"--arguments", "arguments.yaml"})["data"]["chat_template"], "{{ messages }}")
+      << "in the file of arguments itself";
+}
+
+TEST_F(DataConfigurationTest, WhatHasNoEqualIsNamed) {
+  EXPECT_THAT(refusal_of("      - name: apply_tokenizer_chat_template\n        arguments: {}\n"),
+              HasSubstr("data.yaml:10: datasets[0].data_handlers[0]: the handler "
+                        "apply_tokenizer_chat_template has no equal here; expected "
+                        "tokenize_and_apply_chat_template_with_masking"));
+  EXPECT_THAT(refusal_of("      - name: tokenise\n        arguments: {}\n"),
+              HasSubstr("did you mean 'tokenize'?"));
+  EXPECT_THAT(
+      refusal_of("      - name: tokenize\n        arguments: {fn_kwargs: {colour: 1}}\n"),
+      HasSubstr("datasets[0].data_handlers[0].arguments.fn_kwargs.colour: has no equal here; "
+                "expected dataset_text_field, max_length, text_column_name, truncation"));
+  write("two.yaml", "datasets:\n  - data_paths: [a]\n  - data_paths: [b]\n");
+  EXPECT_THAT(refusal_of_file("data_config_path: two.yaml\n"),
+              HasSubstr("two.yaml:2: datasets: 2 datasets, which are not mixed here; expected a "
+                        "list of one dataset"));
+  write("other.yaml", "dataset: []\n");
+  EXPECT_THAT(refusal_of_file("data_config_path: other.yaml\n"),
+              HasSubstr("did you mean 'datasets'?"));
+  EXPECT_THAT(refusal_of_file("data_config_path: none.yaml\n"), HasSubstr("none.yaml"));
+  write("paths.yaml", "datasets:\n  - data_paths: [a, b]\n    split: {train: 0.8}\n");
+  const std::string paths = refusal_of_file("data_config_path: paths.yaml\n");
+  EXPECT_THAT(
+      paths,
+      HasSubstr("datasets[0].data_paths: found a list of 2; expected a list of one file"));
+  EXPECT_THAT(paths,
+              HasSubstr("datasets[0].split: has no equal here; expected a file that holds what is "
+                        "trained on"));
+}
+
 // --- conversations -------------------------------------------------------------------------------
 
 class ConversationTrainingTest : public OwnTrainingTest {
