@@ -53,19 +53,39 @@ double reduced_loss(TrainingRun& run, const StepBatches& batches, const torch::T
   return loss;
 }
 
-// Where this rank is, for the message should ranks hang.
+// Where this rank is in a step: for the message should ranks hang, and for the time that each phase takes.
 class Whereabouts {
  public:
-  Whereabouts(RankGroup& group, int64_t step)
-      : group_(group), of_step_(" of step " + std::to_string(step)) {}
+  Whereabouts(RankGroup& group, const TrainingDevice& device, StepEvent& event)
+      : group_(group),
+        event_(event),
+        of_step_(" of step " + std::to_string(event.step)),
+        timed_(device.device().is_cpu()),
+        since_s_(event.begin_s) {
+    if (timed_) event.phases = {0, 0, 0, 0};
+  }
 
-  void operator()(const char* phase) const {
+  void operator()(const char* phase, double StepPhases::*seconds) {
     group_.at(std::string("in the ").append(phase).append(of_step_));
+    end_phase();
+    current_ = seconds;
+  }
+
+  // What follows is no phase.
+  void end_phase() {
+    const double now_s = steady_seconds();
+    if (timed_ && current_ != nullptr) event_.phases.*current_ += now_s - since_s_;
+    since_s_ = now_s;
+    current_ = nullptr;
   }
 
  private:
   RankGroup& group_;
+  StepEvent& event_;
   std::string of_step_;
+  bool timed_;
+  double since_s_;
+  double StepPhases::*current_ = &StepPhases::data_s;
 };
 
 // Clips and updates in one pass over the gradients.
@@ -116,7 +136,7 @@ void train_steps(TrainingRun& run, RankGroup& group, const std::vector<TrainObse
     const StepBatches batches = run.batches->step(done.steps);
     event.step = ++done.steps;
     require_loss_positions(batches, event.step);
-    const Whereabouts at(group, event.step);
+    Whereabouts at(group, *run.device, event);
 
     // --- forward and backward: the mean over all positions of the step that bear loss
     const double scale = run.loss_scaler->scale();
@@ -126,23 +146,25 @@ void train_steps(TrainingRun& run, RankGroup& group, const std::vector<TrainObse
     for (size_t i = 0; i < batches.micro_batches.size(); ++i) {
       const DeviceBatch& batch = batches.micro_batches[i];
       stop_if(interrupted(), event.step);
-      at("forward pass");
+      at("forward pass", &StepPhases::forward_s);
       run.parameters->begin_micro_batch(i == 0, i + 1 == batches.micro_batches.size());
       const torch::Tensor micro_loss = run.model->loss(run.batches->rows(batch), batch.labels,
                                                        denominator, *run.activations);
       require_finite_before_update(run, batches, micro_loss, event.step);
-      at("backward pass");
+      at("backward pass", &StepPhases::backward_s);
       run.optimizer->begin_backward(event.learning_rate, 1.0 / scale);
       run.activations->backward(micro_loss);
       run.optimizer->end_backward();
       loss += micro_loss.detach();
     }
 
+    at.end_phase();
+
     // --- reduce the loss. The backward passes have reduced the gradients
     event.loss = reduced_loss(run, batches, loss, scale, event.step);
 
     // --- clip and step
-    at("update");
+    at("update", &StepPhases::update_s);
     const auto norm_of = [&run](const std::vector<torch::Tensor>& gradients) {
       return run.optimizer->gradient_norm(gradients);
     };
@@ -152,6 +174,7 @@ void train_steps(TrainingRun& run, RankGroup& group, const std::vector<TrainObse
     done.updates += event.update_skipped ? 0 : 1;
     run.parameters->drop_gradients();
     run.device->synchronize();
+    at.end_phase();
 
     // --- notify, and save
     account.end_step(run, batches, event);

@@ -41,6 +41,14 @@ void fields(Visitor& visitor, TrainBegin& begin) {
 }
 
 template <typename Visitor>
+void fields(Visitor& visitor, StepPhases& phases) {
+  visitor("data_s", phases.data_s);
+  visitor("forward_s", phases.forward_s);
+  visitor("backward_s", phases.backward_s);
+  visitor("update_s", phases.update_s);
+}
+
+template <typename Visitor>
 void fields(Visitor& visitor, StepEvent& event) {
   visitor("step", event.step);
   visitor("epoch", event.epoch);
@@ -56,6 +64,7 @@ void fields(Visitor& visitor, StepEvent& event) {
   visitor("attention_flops", event.attention_flops);
   visitor("device_allocated_bytes", event.device_allocated_bytes);
   visitor("saving_s", event.saving_s);
+  visitor("phases", event.phases);
 }
 
 template <typename Visitor>

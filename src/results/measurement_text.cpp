@@ -63,6 +63,21 @@ std::string speed(const Measurement& m) {
          " s per step (median of " + plural(seconds.size(), "step") + ")";
 }
 
+// "forward 31 %, backward 55 %, optimizer 13 %" of a step, the largest shares as they follow each other.
+std::string phases(const Measurement& m) {
+  const Json seconds = at(m.extra, "/phase_seconds");
+  if (!seconds.is_object()) return {};
+  double whole = 0;
+  for (const auto& [name, value] : seconds.items()) whole += value.get<double>();
+  std::string text;
+  for (const auto& [name, value] : seconds.items()) {
+    const double percent = whole > 0 ? 100 * value.get<double>() / whole : 0;
+    if (percent < 0.5) continue;
+    text += (text.empty() ? "" : ", ") + name + figure(" %.0f %%", percent);
+  }
+  return text;
+}
+
 std::string loss_at(const Json& loss) {
   return loss.is_number() ? figure("%.4g", loss.get<double>()) : "not finite";
 }
@@ -133,6 +148,7 @@ std::string measurement_text(const Measurement& m) {
   }
   if (m.status == Status::kValid) {
     line("speed", speed(m));
+    line("phases", phases(m));
     line("loss", loss(m));
     line("memory", memory(m));
     line("MFU", mfu(m));

@@ -1,6 +1,7 @@
 #include "sftbench/results/trained_extra.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "sftbench/measure/rank_metrics.h"
@@ -73,6 +74,33 @@ Json extra_of_steps(const TrainedRun& run) {
   };
 }
 
+// Means over the measured steps. Nothing where a step was not timed.
+void put_phases(Json& extra, const std::vector<StepEvent>& steps, int64_t warmup_steps) {
+  const auto first = steps.begin() + std::min<int64_t>(warmup_steps, std::ssize(steps));
+  const auto count = static_cast<double>(steps.end() - first);
+  if (first == steps.end() || std::any_of(first, steps.end(), [](const StepEvent& step) {
+        return step.phases.forward_s < 0;
+      })) {
+    return;
+  }
+  Json seconds;
+  double rest = 0;
+  for (auto step = first; step != steps.end(); ++step) rest += (step->end_s - step->begin_s) / count;
+  const std::pair<const char*, double StepPhases::*> phases[] = {
+      {"data", &StepPhases::data_s},
+      {"forward", &StepPhases::forward_s},
+      {"backward", &StepPhases::backward_s},
+      {"optimizer", &StepPhases::update_s}};
+  for (const auto& [name, phase] : phases) {
+    double mean = 0;
+    for (auto step = first; step != steps.end(); ++step) mean += step->phases.*phase / count;
+    seconds[name] = mean;
+    rest -= mean;
+  }
+  seconds["rest"] = std::max(rest, 0.0);
+  extra["phase_seconds"] = std::move(seconds);
+}
+
 // How the ranks shared the work, and what the fullest of them holds.
 Json sharding_json(const TrainingJob& job, const std::vector<RankReport>& ranks) {
   const auto most = [&ranks](int64_t RankReport::*bytes) {
@@ -136,6 +164,7 @@ Json trained_extra(const TrainingJob& job, const TrainedRun& run) {
   if (std::string note = busy_machine_note(extra["run_queue_wait_share"]); !note.empty()) {
     extra["warnings"].push_back(std::move(note));
   }
+  put_phases(extra, run.record.steps, run.warmup_steps);
   put_ranks(extra, job, run.record.end.ranks, run.warmup_steps);
   put_experts(extra, run.record.end.experts);
   put_files(extra, run.record);

@@ -179,6 +179,22 @@ TEST(TrainingEvents, SayWhatWasTrained) {
   EXPECT_TRUE(run.ends[0].device_peak_allocated_bytes.empty()) << "on a CPU";
 }
 
+TEST(TrainingEvents, PhasesFillTheStep) {
+  TrainingJob job = job_of(read_json_file(training_folder() + "/llama-float32.json"));
+  job.device.kind = "cpu";
+  job.device.threads = 1;
+  for (const StepEvent& step : train(job).steps) {
+    const StepPhases& phases = step.phases;
+    for (const double seconds :
+         {phases.data_s, phases.forward_s, phases.backward_s, phases.update_s}) {
+      EXPECT_GT(seconds, 0);
+    }
+    const double sum = phases.data_s + phases.forward_s + phases.backward_s + phases.update_s;
+    EXPECT_LE(sum, step.end_s - step.begin_s);
+    EXPECT_GT(sum, 0.5 * (step.end_s - step.begin_s)) << "the rest reduces one number and notifies";
+  }
+}
+
 TEST(TrainingEvents, PackedEpochsReadEveryEntryOnceInFewerSteps) {
   TrainingJob job = job_of(golden_run("llama-float32"));
   job.data.padding = Padding::kPacked;

@@ -37,7 +37,8 @@ TEST(EventJsonTest, EveryFieldOfAStepComesBack) {
   Json json = Json::parse(R"({"step": 7, "epoch": 0.25, "begin_s": 123456.789012345,
       "end_s": 123457.1, "loss": 0.1, "grad_norm": "inf", "update_skipped": true,
       "learning_rate": 1e-5, "samples": 2, "micro_batches": 4, "tokens": null,
-      "attention_flops": 1e15, "device_allocated_bytes": 5, "saving_s": 0.75})");
+      "attention_flops": 1e15, "device_allocated_bytes": 5, "saving_s": 0.75,
+      "phases": {"data_s": 0.01, "forward_s": 0.2, "backward_s": 0.4, "update_s": 0.1}})");
   json["tokens"] = Json::parse(kTokens);
   const StepEvent event = step_event_from_json(json);
   EXPECT_EQ(event.begin_s, 123456.789012345);

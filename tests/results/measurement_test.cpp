@@ -79,6 +79,8 @@ TEST(MeasurementTest, PeopleReadWhatGpusDid) {
   m.inputs["number_gpus"] = 2;
   m.measured["train_tokens_per_gpu_per_second"] = 512.0;
   m.extra["warmup_steps"] = 1;
+  m.extra["phase_seconds"] = {
+      {"data", 0.01}, {"forward", 2}, {"backward", 3.6}, {"optimizer", 0.8}, {"rest", 0.09}};
   m.extra["mfu"]["value"] = 0.4312;
   m.extra["memory_bytes"]["device_peak_allocated"] = {3221225472, 1073741824};
   m.extra["gpu_energy_joules"] = {1200.0, 1300.0};
@@ -86,6 +88,8 @@ TEST(MeasurementTest, PeopleReadWhatGpusDid) {
   EXPECT_THAT(text,
               HasSubstr("speed       1.02 k tokens/s (512 per GPU), 6.5 s per step (median of "
                         "1 step)\n"));
+  EXPECT_THAT(text,
+              HasSubstr("phases      forward 31 %, backward 55 %, optimizer 12 %, rest 1 %\n"));
   EXPECT_THAT(text, HasSubstr("memory      3.00 GiB of a GPU at the peak\n"));
   EXPECT_THAT(text, HasSubstr("MFU         43.1 %\n"));
   EXPECT_THAT(text, HasSubstr("energy      2.50 kJ by GPUs\n"));

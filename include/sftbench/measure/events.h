@@ -58,6 +58,15 @@ struct TrainBegin {
   std::vector<std::string> warnings;  // where the run differs from what was asked, a sentence each
 };
 
+// Where a step's seconds went, by the clock of the host: of CPUs, which do one thing after the other. A GPU runs behind its
+// host. What is left to the whole step is the reduction of the loss, waiting for other ranks behind the update, and notes.
+struct StepPhases {
+  double data_s = -1;      // until the first micro-batch is there; -1: not measured
+  double forward_s = -1;   // of all micro-batches
+  double backward_s = -1;  // with what checkpointing computes again, and the communication of gradients
+  double update_s = -1;    // the norm of gradients, clipping and the optimizer
+};
+
 // After each optimization step, once the optimizer has written the parameters (device synchronized).
 struct StepEvent {
   int64_t step = 0;  // 1-based
@@ -74,6 +83,7 @@ struct StepEvent {
   double attention_flops = 0;  // causal attention FLOPs of this step's forward pass (lengths squared do not average)
   int64_t device_allocated_bytes = 0;
   double saving_s = 0;  // before begin_s, since the step before: the run wrote files
+  StepPhases phases;    // of rank 0
 };
 
 // Set by observers, read by the loop after each step.
