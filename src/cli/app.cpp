@@ -21,6 +21,7 @@
 #include "cli/experiments.h"
 #include "cli/gpus.h"
 #include "cli/help_format.h"
+#include "cli/import.h"
 #include "cli/launched_run.h"
 #include "cli/log_format.h"
 #include "cli/measure.h"
@@ -165,6 +166,7 @@ void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
   add_sweep_command(app, common, exit_code);
   add_expand_command(app, exit_code);
   add_predict_command(app, exit_code);
+  add_import_command(app, exit_code);
   add_report_command(app, exit_code);
   add_experiments_command(app, exit_code);
   add_models_command(app, exit_code);

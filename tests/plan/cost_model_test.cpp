@@ -281,8 +281,8 @@ TEST(CostModelTest, WhatIsNotKnownIsRefusedByName) {
   };
   EXPECT_THAT(message(llama("HYBRID_SHARD", 8)), HasSubstr("8 ranks on 1 nodes are not several"));
   TrainingJob job = llama("DDP", 2);
-  job.tuning = TuningMethod::kPrompt;
-  EXPECT_THAT(message(job), HasSubstr("tuning pt: its cost is not predicted; full and lora are"));
+  job.parallel.expert_ranks = 2;
+  EXPECT_THAT(message(job), HasSubstr("fast_moe 2: the cost of experts on several ranks is not"));
 }
 
 TEST(MachineCatalogTest, EveryGpuOfTheCatalogHasAMachine) {
