@@ -302,7 +302,8 @@ class Predictor {
   double logit_bytes(double logits) const {
     const StackModel& stack = machine_.stack;
     const bool fused = job_.kernels.fused_loss;
-    if (stack.logit_bytes > 0) return logits * (fused ? stack.logit_bytes_fused : stack.logit_bytes);
+    if (stack.logit_bytes > 0)
+      return logits * (fused ? stack.logit_bytes_fused : stack.logit_bytes);
     // Whole: in the compute dtype, in float32 for the loss, and the gradient of these.
     const double whole = logits * (computed_ + 2 * kFloatBytes);
     return fused ? std::min(kLogitChunkBytes, logits * computed_) : whole;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "plan/known_model.h"
 #include "sftbench/base/error.h"
 #include "sftbench/families/model_config.h"
 #include "sftbench/families/model_shape.h"
@@ -223,8 +224,9 @@ ModelWork model_work(const TrainingJob& job, Recompute recompute) {
                        ": the cost of experts on several ranks is not predicted; that of fast_moe "
                        "0 is");
   }
-  const ModelConfig config = parse_model_config(job.model.hf_config, job.model.name);
-  const ModelShape shape = shape_of(config);
+  const KnownModel& model = known_model(job.model);
+  const ModelConfig& config = model.config;
+  const ModelShape& shape = model.shape;
   const LayerShape& layer = shape.layers.front();
   for (const LayerShape& other : shape.layers) {
     if (other.parameters() == layer.parameters() && other.query_width == layer.query_width &&
