@@ -28,6 +28,7 @@
 #include "cli/models.h"
 #include "cli/predict.h"
 #include "cli/rank.h"
+#include "cli/recommend.h"
 #include "cli/report.h"
 #include "cli/run.h"
 #include "cli/sweep.h"
@@ -166,6 +167,7 @@ void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
   add_sweep_command(app, common, exit_code);
   add_expand_command(app, exit_code);
   add_predict_command(app, exit_code);
+  add_recommend_command(app, exit_code);
   add_import_command(app, exit_code);
   add_report_command(app, exit_code);
   add_experiments_command(app, exit_code);

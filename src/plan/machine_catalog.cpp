@@ -53,6 +53,7 @@ MachineFacts read_machine(const YamlNode& node, const std::string& path, const G
   machine.reached = read_share(fields, "reached", node, diagnostics);
   machine.attention = read_share(fields, "attention", node, diagnostics);
   machine.elements = read_share(fields, "elements", node, diagnostics);
+  machine.error_p90 = fields.number("error_p90", Presence::kOptional).value_or(0);
   machine.inside = read_link(fields, "inside", diagnostics);
   machine.between = read_link(fields, "between", diagnostics);
   machine.source = fields.text("source");
@@ -114,6 +115,7 @@ MachineModel machine_of(const std::string& gpu_model, const std::string& dtype,
           *peak * facts->attention,
           gpu->memory_bandwidth_bytes_per_s * facts->elements,
           gpu->multiprocessors,
+          facts->error_p90,
           {}};
 }
 

@@ -54,8 +54,8 @@ TEST_F(ForeignTableTest, AdosTargetFormatNamesInputsAndRates) {
   const ImportedTable table = import(
       ",identifier,generatorid,experiment_id,model_name,gpu_model,number_gpus,model_max_length,"
       "batch_size,dataset_tokens_per_second,is_valid\n"
-      "0,id,g,SFTTrainer.finetune_lora_benchmark-v1.0.0-max_steps.8,llama3-8b," + kGpu +
-      ",2.0,1024,16,5000.5,1.0\n");
+      "0,id,g,SFTTrainer.finetune_lora_benchmark-v1.0.0-max_steps.8,llama3-8b," +
+      kGpu + ",2.0,1024,16,5000.5,1.0\n");
   ASSERT_EQ(table.rows.size(), 1u) << table.left_out.front().reason;
   const Evidence& row = table.rows.front();
   EXPECT_EQ(row.experiment, "finetune_lora_benchmark-v1.0.0");
@@ -71,16 +71,19 @@ TEST_F(ForeignTableTest, AdosObservedFormatNamesTheExperimentInItsColumns) {
       "finetune_full_benchmark-v1.0.0-dataset_tokens_per_second,"
       "finetune_full_benchmark-v1.0.0-is_valid,model_name,gpu_model,number_gpus,model_max_length,"
       "batch_size,identifier,generatorid\n"
-      "777,1,llama3-8b," + kGpu + ",1,512,4,id,g\n");
+      "777,1,llama3-8b," +
+      kGpu + ",1,512,4,id,g\n");
   ASSERT_EQ(table.rows.size(), 1u) << table.left_out.front().reason;
   EXPECT_EQ(table.rows.front().experiment, "finetune_full_benchmark-v1.0.0");
   EXPECT_DOUBLE_EQ(*table.rows.front().tokens_per_second, 777);
 }
 
 TEST_F(ForeignTableTest, PropertiesThatOnlyTheIdentifierHasAreRead) {
-  const ImportedTable table = import(
-      kColumns + "optim.adamw_torch-gradient_accumulation_steps.2-model_name.llama3-8b,full,"
-      "llama3-8b," + kGpu + ",1,512,4,1,100\n");
+  const ImportedTable table =
+      import(kColumns +
+             "optim.adamw_torch-gradient_accumulation_steps.2-model_name.llama3-8b,full,"
+             "llama3-8b," +
+             kGpu + ",1,512,4,1,100\n");
   ASSERT_EQ(table.rows.size(), 1u) << table.left_out.front().reason;
   EXPECT_EQ(table.rows.front().inputs["gradient_accumulation_steps"], 2);
   EXPECT_EQ(table.rows.front().inputs["optim"], "adamw_torch");
@@ -88,9 +91,8 @@ TEST_F(ForeignTableTest, PropertiesThatOnlyTheIdentifierHasAreRead) {
 
 TEST_F(ForeignTableTest, WhatDiedIsToldFromWhatNoRuleAllowed) {
   const ImportedTable table =
-      import(kColumns + "a,full,llama3-8b," + kGpu + ",1,512,4,0,\n" +
-             "b,full,llama3-8b," + kGpu + ",2,512,3,0,\n" +
-             "c,full,llama3-8b," + kGpu + ",2,512,4,,\n");
+      import(kColumns + "a,full,llama3-8b," + kGpu + ",1,512,4,0,\n" + "b,full,llama3-8b," + kGpu +
+             ",2,512,3,0,\n" + "c,full,llama3-8b," + kGpu + ",2,512,4,,\n");
   ASSERT_EQ(table.rows.size(), 2u);
   EXPECT_EQ(table.rows[0].outcome, Outcome::kOutOfMemory);
   EXPECT_EQ(table.rows[1].outcome, Outcome::kFailed);
@@ -142,7 +144,9 @@ TEST_F(ForeignTableTest, FmsAccelerationCountsOneDeviceAndKnowsItsModels) {
 TEST_F(ForeignTableTest, AnyOtherTableIsMappedByColumn) {
   ImportOptions options;
   options.columns = {{"model_name", "model"}, {"tokens_per_second", "rate"}, {"batch_size", "bs"}};
-  options.constants = {{"experiment", "lora"}, {"gpu_model", kGpu}, {"number_gpus", "1"},
+  options.constants = {{"experiment", "lora"},
+                       {"gpu_model", kGpu},
+                       {"number_gpus", "1"},
                        {"model_max_length", "2048"}};
   const ImportedTable table =
       import("model,rate,bs,note\n\"llama3-8b\",3500,4,\"a \"\"b\"\", c\"\r\n", "csv", options);

@@ -53,8 +53,11 @@ TEST(ScorecardTest, WhatCannotBePredictedSaysWhyAndCountsNowhere) {
   row.experiment = "finetune_full_benchmark-v1.0.0";
   row.outcome = Outcome::kValid;
   row.tokens_per_second = 100;
-  row.inputs = {{"model_name", "llama3-8b"}, {"gpu_model", "Somebodys-GPU"}, {"number_gpus", 1},
-                {"model_max_length", 512},   {"batch_size", 4}};
+  row.inputs = {{"model_name", "llama3-8b"},
+                {"gpu_model", "Somebodys-GPU"},
+                {"number_gpus", 1},
+                {"model_max_length", 512},
+                {"batch_size", 4}};
   const MachineOverrides overrides;
   Oracle oracle({}, {}, overrides, Catalog::shipped());
   const std::vector<ScoredRow> scored = score({row}, oracle, Catalog::shipped());
