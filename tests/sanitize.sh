@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 kind=${1:-address}
 
 case $kind in
-  address) preset=asan modules=(base ranks catalog space huggingface families plan tokenizer data checkpoint measure results simulate sweep) ;;
+  address) preset=asan modules=(base ranks catalog space huggingface families plan tokenizer jinja data checkpoint measure results simulate sweep) ;;
   thread) preset=tsan modules=(ranks huggingface measure) ;;
   *) echo "usage: sanitize.sh [address|thread]" >&2; exit 2 ;;
 esac

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "cli/data_configuration.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -18,7 +19,9 @@ const std::map<std::string, std::string>& argument_properties() {
       {"adam_epsilon", "adam_epsilon"},
       {"batch_size", "batch_size"},
       {"bf16", "bf16"},
+      {"chat_template", "chat_template"},
       {"context_length", "model_max_length"},
+      {"conversation_column", "conversation_column"},
       {"data_formatter_template", "data_formatter_template"},
       {"dataset_text_field", "dataset_text_field"},
       {"fast_moe", "fast_moe"},
@@ -129,9 +132,6 @@ const std::map<std::string, std::set<std::string>>& fixed_arguments() {
 // Keys that people will look for: what works instead.
 const std::map<std::string, std::string>& argument_advice() {
   static const std::map<std::string, std::string> kAdvice = {
-      {"chat_template", "a response_template, or input_column_name and output_column_name"},
-      {"data_config", "training_data_path"},
-      {"data_config_path", "training_data_path"},
       {"dataset_name", "training_data_path, a file"},
       {"deepspeed", "distributed_backend FSDP: SHARD_GRAD_OP is ZeRO 2, FULL_SHARD is ZeRO 3"},
       {"eval_batch_size_per_device", "training alone, which is what is measured"},
@@ -364,6 +364,14 @@ class ArgumentFileReader {
          }
          put("fast_kernels", std::move(list), p);
        }},
+      {"dataprocessor",
+       [this](const YamlNode& n, const std::string& p) {
+         read_data_processor(n, p, diagnostics_, taker());
+       }},
+      {"datasets", [this](const YamlNode& n,
+                          const std::string& p) { read_datasets(n, p, diagnostics_, taker()); }},
+      {"data_config_path",
+       [this](const YamlNode& n, const std::string& p) { data_configuration(text(n, p), p); }},
       {"output_dir",
        [this](const YamlNode& n, const std::string& p) { file_.output_directory = text(n, p); }},
       {"save_model_dir",
@@ -393,6 +401,31 @@ class ArgumentFileReader {
            {{"eager", [&] { put_text("flash_attn", "false", path); }},
             {"flash_attention_2", [&] { put_text("flash_attn", "true", path); }},
             {"sdpa", [&] { put_text("flash_attn", "true", path); }}});
+  }
+
+  TakeValue taker() {
+    return [this](const std::string& property, YamlNode value, const std::string& path) {
+      put(property, std::move(value), path);
+    };
+  }
+
+  // A file of its own: what is wrong with it is said under its name.
+  void data_configuration(const std::string& path, const std::string& key) {
+    if (path.empty()) return;
+    Diagnostics diagnostics(path);
+    const YamlNode root = read_yaml_file(path);
+    const TakeValue take = [&](const std::string& property, YamlNode value, const std::string&) {
+      put(property, std::move(value), key);
+    };
+    diagnostics.unknown_keys(root, {}, {"dataprocessor", "datasets"});
+    if (const YamlNode* node = root.find("dataprocessor")) {
+      read_data_processor(*node, "dataprocessor", diagnostics, take);
+    }
+    const YamlNode* datasets = root.find("datasets");
+    if (datasets == nullptr)
+      diagnostics.error(root, "datasets", "is missing", "a list of one dataset");
+    if (datasets != nullptr) read_datasets(*datasets, "datasets", diagnostics, take);
+    diagnostics.throw_if_failed();
   }
 
   std::string path_;

@@ -7,11 +7,11 @@ namespace {
 
 // Texts that stand for themselves: "1.0" is the name of a folder, "# x" no comment.
 bool is_free_text(const std::string& property) {
-  static const std::set<std::string> kTexts = {"data_formatter_template", "dataset_text_field",
-                                               "input_column_name",       "lr_scheduler_kwargs",
-                                               "output_column_name",      "prompt_tuning_init_text",
-                                               "response_template",       "target_modules",
-                                               "tokenizer_name_or_path",  "training_data_path"};
+  static const std::set<std::string> kTexts = {
+      "chat_template",      "conversation_column",     "data_formatter_template",
+      "dataset_text_field", "input_column_name",       "lr_scheduler_kwargs",
+      "output_column_name", "prompt_tuning_init_text", "response_template",
+      "target_modules",     "tokenizer_name_or_path",  "training_data_path"};
   return kTexts.count(property) > 0;
 }
 
@@ -24,6 +24,11 @@ const std::vector<ArgumentOption>& argument_options() {
       {"--text-field", "dataset_text_field", "NAME", "field of an entry that is its text (output)"},
       {"--template", "data_formatter_template", "TEXT",
        "make an entry's text of its fields: '### Input: {{input}} ### Response: {{output}}'"},
+      {"--conversation-column", "conversation_column", "NAME",
+       "messages of a conversation; what assistants say bears loss ('messages' is found without "
+       "this, too)"},
+      {"--chat-template", "chat_template", "FILE|TEXT",
+       "Jinja template of conversations, instead of the tokenizer's own"},
       {"--input-column", "input_column_name", "NAME",
        "with --output-column: field in front of it, which bears no loss"},
       {"--output-column", "output_column_name", "NAME",

@@ -30,7 +30,7 @@ struct ShowArguments {
   std::string dataset, tokenizer, format = "table";
   std::string response_template = "\\n### Response:";
   TextDatasetOptions options = {.model_max_length = 2048};
-  std::string entry_template;
+  std::string entry_template, chat_template;
   int64_t entries = 3, first = 0;
 };
 
@@ -57,9 +57,20 @@ std::unordered_map<int64_t, std::string> spelled_tokens(const std::string& direc
   return tokens;
 }
 
+ChatTemplateText shown_template(const ShowArguments& arguments) {
+  const std::string& given = arguments.chat_template;
+  if (jinja::is_template(given)) return {given, "--chat-template"};
+  if (!given.empty()) return {read_file(given), given};
+  ChatTemplateText own;
+  if (!arguments.tokenizer.empty()) own = chat_template_of(arguments.tokenizer);
+  if (!own.text.empty()) return own;
+  throw InputError(no_chat_template(arguments.tokenizer));
+}
+
 TextDatasetOptions shown_options(const ShowArguments& arguments, const JsonlFile& file) {
   TextDatasetOptions options = arguments.options;
   options.entry_template = unescaped_text(arguments.entry_template);
+  options.now = std::time(nullptr);
   options.response_template =
       arguments.response_template == "None" ? "" : unescaped_text(arguments.response_template);
   if (options.input_field.empty() != options.output_field.empty()) {
@@ -73,11 +84,16 @@ TextDatasetOptions shown_options(const ShowArguments& arguments, const JsonlFile
   }
   Json first;
   Diagnostic problem;
-  const bool says_nothing = options.entry_template.empty() && options.input_field.empty();
+  const bool says_nothing = options.entry_template.empty() && options.input_field.empty() &&
+                            options.conversation_field.empty();
   if (says_nothing && file.read_object(0, first, problem) && first.contains("input_ids") &&
       !first.contains(options.text_field)) {
     options.pretokenized = true;
+  } else if (says_nothing && first.contains(kConversationField) &&
+             !first.contains(options.text_field)) {
+    options.conversation_field = kConversationField;
   }
+  if (!options.conversation_field.empty()) options.chat_template = shown_template(arguments);
   return options;
 }
 
@@ -153,6 +169,10 @@ void add_show_command(CLI::App& parent, int& exit_code) {
       ->capture_default_str();
   command->add_option("--template", arguments->entry_template,
                       "make an entry's text of its fields: '{{input}} -> {{output}}'");
+  command->add_option("--conversation-column", arguments->options.conversation_field,
+                      "field with messages; what assistants say bears loss");
+  command->add_option("--chat-template", arguments->chat_template,
+                      "Jinja template of conversations, or its file; default: the tokenizer's own");
   command->add_option("--input-column", arguments->options.input_field,
                       "field that bears no loss, in front of --output-column");
   command->add_option("--output-column", arguments->options.output_field,
@@ -178,7 +198,7 @@ void add_show_command(CLI::App& parent, int& exit_code) {
 Entries with input_ids are taken as tokenized already.
 
 Examples:
-  sftbench dataset show pairs.json --template '{{input}} ### Response: {{output}}'
+  sftbench dataset show qa.json --template 'Q: {{q}} ### Response: {{a}}'
   sftbench dataset show qa.json --input-column question --output-column answer)");
   command->callback([arguments, &exit_code] {
     print_tokens(token_table(*arguments), output_format(arguments->format));

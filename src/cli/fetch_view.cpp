@@ -12,9 +12,9 @@
 namespace sftbench {
 namespace {
 
-constexpr double kTerminalPeriodSeconds = 0.1;
-constexpr double kLinePeriodSeconds = 5;
-constexpr size_t kBarColumns = 24;
+constexpr double kFetchTerminalPeriodSeconds = 0.1;
+constexpr double kFetchLinePeriodSeconds = 5;
+constexpr size_t kFetchBarColumns = 24;
 constexpr size_t kNameColumns = 32;
 
 spdlog::level::level_enum level_of(FetchLog level) {
@@ -32,8 +32,8 @@ spdlog::level::level_enum level_of(FetchLog level) {
 std::string bar(uint64_t done_bytes, uint64_t total_bytes) {
   const double part =
       total_bytes == 0 ? 1 : static_cast<double>(done_bytes) / static_cast<double>(total_bytes);
-  const auto filled = static_cast<size_t>(std::clamp(part, 0.0, 1.0) * kBarColumns);
-  return "[" + std::string(filled, '#') + std::string(kBarColumns - filled, '.') + "] ";
+  const auto filled = static_cast<size_t>(std::clamp(part, 0.0, 1.0) * kFetchBarColumns);
+  return "[" + std::string(filled, '#') + std::string(kFetchBarColumns - filled, '.') + "] ";
 }
 
 std::string of_total(uint64_t done_bytes, uint64_t total_bytes) {
@@ -68,7 +68,7 @@ void FetchView::line(const std::string& text, uint64_t done_bytes, uint64_t tota
     begin_bytes_ = done_bytes;
     if (!last) return;  // no rate yet
   }
-  const double period_s = terminal_ ? kTerminalPeriodSeconds : kLinePeriodSeconds;
+  const double period_s = terminal_ ? kFetchTerminalPeriodSeconds : kFetchLinePeriodSeconds;
   if (now_s - shown_s_ < period_s && !(last && terminal_)) return;
   shown_s_ = now_s;
   const std::string rest = rate_and_rest(done_bytes, total_bytes, now_s);

@@ -6,10 +6,12 @@
 #include <filesystem>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/experiment.h"
+#include "sftbench/data/conversation.h"
 #include "sftbench/data/entry_file.h"
 #include "sftbench/data/entry_template.h"
 #include "sftbench/data/jsonl.h"
@@ -168,13 +170,18 @@ class Gathering {
     check_template(first, place);
     for (const char* column : {"dataset_text_field", "input_column_name", "output_column_name"})
       check_column(column, first, place);
-    if (says_any({"pretokenized", "data_formatter_template", "dataset_text_field",
-                  "input_column_name", "output_column_name"})) {
+    check_conversation(first, place);
+    if (says_any({"pretokenized", "conversation_column", "data_formatter_template",
+                  "dataset_text_field", "input_column_name", "output_column_name"})) {
       return;
     }
     if (first.contains("input_ids")) {
       spdlog::info("{}: the entries are tokenized already", path);
       own_.values.push_back({source, "pretokenized", scalar_node("true")});
+    } else if (first.contains(kConversationField) && !first.contains("output")) {
+      spdlog::info("{}: the entries are conversations ({})", path, kConversationField);
+      own_.values.push_back({source, "conversation_column", text_node(kConversationField)});
+      check_conversation(first, place);
     } else if (selection_.space_path.empty()) {
       check_usual_column(source, first, place);
     }
@@ -204,6 +211,32 @@ class Gathering {
     problem.message = problem.key + ": " + problem.message + " (" + place + ")";
     problem.key = given->source;
     throw InputError({problem});
+  }
+
+  // A template that cannot be parsed, and a first entry that is no conversation.
+  void check_conversation(const Json& first, const std::string& place) const {
+    const GivenValue* column = find("conversation_column");
+    if (column == nullptr || !column->value.is_scalar() || column->value.is_null()) return;
+    const GivenValue* given = find("chat_template");
+    const bool has_template =
+        given != nullptr && given->value.is_scalar() && !given->value.is_null();
+    if (has_template) parse_chat_template(*given);
+    Diagnostic problem;
+    if (is_conversation(first, column->value.text, problem)) return;
+    problem.message = problem.key + ": " + problem.message + " (" + place + ")";
+    problem.key = column->source;
+    throw InputError({problem});
+  }
+
+  static void parse_chat_template(const GivenValue& given) {
+    const std::string& text = given.value.text;
+    std::error_code error;
+    if (!jinja::is_template(text) && !fs::is_regular_file(text, error)) {
+      refuse_own(given.source, text + " is no file",
+                 "a file with a Jinja template, or a text with {{ }} or {% %}");
+    }
+    const bool is_text = jinja::is_template(text);
+    (void)jinja::Template(is_text ? text : read_file(text), is_text ? given.source : text);
   }
 
   void check_column(const char* property, const Json& first, const std::string& place) const {

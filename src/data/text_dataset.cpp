@@ -94,6 +94,10 @@ TextDataset::TextDataset(JsonlFile file, const Tokenizer& tokenizer, TextDataset
   check(options_.model_max_length > 0 &&
             options_.model_max_length <= std::numeric_limits<int32_t>::max(),
         "model_max_length is positive and fits the position type");
+  if (!options_.conversation_field.empty()) {
+    conversations_ = std::make_unique<ConversationEncoder>(
+        options_.chat_template, options_.conversation_field, options_.now);
+  }
   if (options_.seeks_response()) {
     response_ids_ = response_template_ids(tokenizer_, options_.response_template);
   }
@@ -174,11 +178,26 @@ bool TextDataset::encode_pair(const Tokenizer& tokenizer, const Json& object, En
   return true;
 }
 
+bool TextDataset::encode_conversation(const Tokenizer& tokenizer, const Json& object,
+                                      EncodedEntry& entry, int64_t& text_tokens,
+                                      Diagnostic& error) const {
+  EncodedConversation encoded;
+  if (!conversations_->encode(tokenizer, object, options_.model_max_length, encoded, error)) {
+    return false;
+  }
+  text_tokens = encoded.tokens;
+  entry.input_ids = std::move(encoded.input_ids);
+  entry.labels = std::move(encoded.labels);
+  entry.is_prefixed = encoded.is_prefixed;
+  return true;
+}
+
 bool TextDataset::encode_entry(const Tokenizer& tokenizer, int64_t index, EncodedEntry& entry,
                                int64_t& text_tokens, Diagnostic& error) const {
   std::string text;
   const bool masked =
-      options_.pretokenized || (options_.entry_template.empty() && !options_.input_field.empty());
+      options_.pretokenized || conversations_ ||
+      (options_.entry_template.empty() && !options_.input_field.empty());
   if (!masked && options_.entry_template.empty()) {
     if (!file_.read_text(index, options_.text_field, text, error)) return false;
     entry = encode_one(tokenizer, text, text_tokens);
@@ -187,6 +206,8 @@ bool TextDataset::encode_entry(const Tokenizer& tokenizer, int64_t index, Encode
   Json object;
   if (!file_.read_object(index, object, error)) return false;
   const bool read = options_.pretokenized ? read_ids(object, entry, text_tokens, error)
+                    : conversations_
+                        ? encode_conversation(tokenizer, object, entry, text_tokens, error)
                     : masked ? encode_pair(tokenizer, object, entry, text_tokens, error)
                              : template_.fill(object, text, error);
   if (!read) {
@@ -231,10 +252,11 @@ void TextDataset::encode(const std::vector<int64_t>& entries, int threads, Token
       return errors.add(index, std::move(error));
     EncodedEntry& entry = entries_[static_cast<size_t>(index)];
     entry = std::move(read);
-    if (counts == nullptr && entry.has_response) return;
+    if (counts == nullptr && entry.has_response && entry.is_prefixed) return;
     const std::lock_guard lock(mutex);
     if (counts != nullptr) counts->set(index, text_tokens);
     if (!entry.has_response) ++entries_without_response_;
+    if (!entry.is_prefixed) ++entries_not_prefixed_;
   };
   for_each_in_parallel(missing, threads, tokenizer_, encode_missing);
   errors.throw_if_any();

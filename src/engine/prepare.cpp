@@ -147,6 +147,11 @@ std::vector<std::string> warnings_about(const BatchSource& batches) {
         std::to_string(entries) +
         " entries lack the response template within model_max_length and bear no loss");
   }
+  if (const int64_t entries = batches.entries_not_prefixed(); entries > 0) {
+    warnings.push_back(std::to_string(entries) +
+                       " conversations begin otherwise when they go on, under this chat template: "
+                       "what bears loss may be some tokens off, as in fms-hf-tuning");
+  }
   return warnings;
 }
 

@@ -10,6 +10,7 @@
 #include "sftbench/base/json.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/data/chat_template.h"
+#include "sftbench/data/conversation.h"
 #include "sftbench/data/entry_file.h"
 #include "sftbench/data/image_scaling_file.h"
 #include "sftbench/data/jsonl.h"
@@ -35,6 +36,7 @@ StepPlan plan_steps(const TrainingJob& job, int64_t units) {
 
 TextDatasetOptions text_options(const DataSource& data, int64_t vocabulary) {
   return {.pretokenized = data.pretokenized,
+          .conversation_field = data.conversation_field,
           .entry_template = data.entry_template,
           .input_field = data.input_field,
           .output_field = data.output_field,
@@ -44,8 +46,23 @@ TextDatasetOptions text_options(const DataSource& data, int64_t vocabulary) {
           .vocabulary = vocabulary};
 }
 
+TextDatasetOptions text_options(const TrainingJob& job) {
+  TextDatasetOptions options =
+      text_options(job.data, parse_model_config(job.model.hf_config).vocab_size);
+  if (job.data.conversation_field.empty()) return options;
+  if (job.data.chat_template.empty()) {
+    throw RunError(ReasonCode::kData, no_chat_template(job.model.tokenizer_directory));
+  }
+  options.chat_template = {job.data.chat_template, "chat_template"};
+  options.now = std::time(nullptr);
+  return options;
+}
+
 // What the counts of a cache are counts of. Nothing has to be counted where ids are given.
 std::string counted_text(const DataSource& data) {
+  if (!data.conversation_field.empty()) {
+    return "conversations " + data.conversation_field + " " + digest(data.chat_template);
+  }
   if (!data.entry_template.empty()) return "template " + data.entry_template;
   if (!data.input_field.empty()) return data.input_field + " and " + data.output_field;
   return data.text_field;
@@ -211,8 +228,7 @@ TrainingData prepare_data(const TrainingJob& job, const Tokenizer& tokenizer, in
   if (!job.data.image_field.empty())
     return prepare_vision_data(job, tokenizer, threads, rank, work, padding);
   const auto dataset = std::make_shared<TextDataset>(
-      open_entries(job.data.path), tokenizer,
-      text_options(job.data, parse_model_config(job.model.hf_config).vocab_size));
+      open_entries(job.data.path), tokenizer, text_options(job));
   const int64_t pad_id = pad_id_of(tokenizer);
   if (padding == Padding::kPacked) {
     // Which entries share a row depends on the lengths of all.

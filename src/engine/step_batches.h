@@ -83,6 +83,7 @@ class BatchSource {
               Communicator& communicator);
 
   int64_t entries_without_response() const { return data_.dataset->entries_without_response(); }
+  int64_t entries_not_prefixed() const { return data_.dataset->entries_not_prefixed(); }
 
   // step is 0-based. InputError that names the entry of an image that does not decode.
   StepBatches step(int64_t step);

@@ -66,6 +66,8 @@ const std::map<std::string, std::string>& properties() {
       {"prompt.init", "prompt_tuning_init"},
       {"prompt.init_text", "prompt_tuning_init_text"},
       {"data.response_template", "response_template"},
+      {"data.conversation_field", "conversation_column"},
+      {"data.chat_template", "chat_template"},
       {"data.entry_template", "data_formatter_template"},
       {"data.input_field", "input_column_name"},
       {"data.output_field", "output_column_name"},

@@ -7,6 +7,9 @@
 
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+#include "sftbench/jinja/chat_template.h"
+#include "sftbench/jinja/template.h"
 
 namespace sftbench {
 namespace {
@@ -30,7 +33,38 @@ std::string own_dataset_name(const std::string& path) {
   return fs::path(path).stem().string();
 }
 
+namespace {
+
+void name_chat_template(Json& inputs) {
+  const auto found = inputs.find("chat_template");
+  if (found == inputs.end() || !found->is_string() ||
+      jinja::is_template(found->get_ref<const std::string&>()))
+    return;
+  try {
+    *found = remembered_digest(found->get<std::string>());
+  } catch (const std::exception&) {  // refused where it is read
+  }
+}
+
+}  // namespace
+
+std::string chat_template(const std::string& given, const std::string& tokenizer_directory) {
+  if (given.empty()) {
+    ChatTemplateText own;
+    if (!tokenizer_directory.empty()) own = chat_template_of(tokenizer_directory);
+    if (!own.text.empty()) return own.text;
+    throw RunError(ReasonCode::kData, no_chat_template(tokenizer_directory));
+  }
+  if (jinja::is_template(given)) return given;
+  std::error_code error;
+  if (fs::is_regular_file(given, error)) return read_file(given);
+  throw RunError(ReasonCode::kData, "chat_template " + given +
+                                        " is neither a file nor a template; a file of Jinja, or a "
+                                        "text with {{ }} or {% %} works");
+}
+
 void name_own_data(Json& inputs) {
+  name_chat_template(inputs);
   const auto found = inputs.find("training_data_path");
   if (found == inputs.end()) return;
   const std::string path = found->get<std::string>();

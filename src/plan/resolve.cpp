@@ -69,6 +69,10 @@ class Resolver {
     }
     job.parallel = parallel();
     job.data = data();
+    if (!job.data.conversation_field.empty()) {
+      job.data.chat_template =
+          chat_template(argument_text("chat_template"), job.model.tokenizer_directory);
+    }
     note_what_has_no_effect();
     return std::move(resolution_);
   }
@@ -311,6 +315,7 @@ class Resolver {
       source.text_field = field;
     source.pretokenized = argument("pretokenized").get<bool>();
     source.entry_template = unescaped_text(argument_text("data_formatter_template"));
+    source.conversation_field = argument_text("conversation_column");
     source.input_field = argument_text("input_column_name");
     source.output_field = argument_text("output_column_name");
     if (const std::string own = argument_text("training_data_path"); !own.empty()) {
@@ -348,6 +353,10 @@ class Resolver {
     }
     source.token_cache_directory = token_cache(dataset_directory());  // not among the user's files
     note_unless_default({"dataset_id"}, "no effect beside training_data_path");
+    if (!source.conversation_field.empty()) {
+      note_unless_default({"response_template", "dataset_text_field"},
+                          "no effect on conversations: what assistants say bears loss");
+    }
     return source;
   }
 

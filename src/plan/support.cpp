@@ -37,6 +37,8 @@ const std::vector<std::string>& properties_that_matter() {
       "target_modules",
       "training_data_path",
       "data_formatter_template",
+      "conversation_column",
+      "chat_template",
       "input_column_name",
       "output_column_name",
       "pretokenized",
@@ -211,11 +213,16 @@ class Judge {
   void refuse_forms() {
     std::vector<std::string> forms;
     if (has("pretokenized")) forms.emplace_back("pretokenized");
+    if (has("conversation_column")) forms.emplace_back("conversation_column");
     if (has("data_formatter_template")) forms.emplace_back("data_formatter_template");
     const bool input = has("input_column_name"), output = has("output_column_name");
     if (input || output) forms.emplace_back("input_column_name and output_column_name");
     if (forms.size() > 1)
       refuse(join(forms, " and ") + " each say what an entry is; one of them works");
+    if (has("chat_template") && !has("conversation_column")) {
+      refuse("chat_template is given without conversation_column, which it is of; with "
+             "conversation_column messages it works");
+    }
     if (input != output) {
       refuse(std::string(input ? "input_column_name" : "output_column_name") +
              " is given alone; with " + (input ? "output_column_name" : "input_column_name") +

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "cli/program.h"
+#include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
 
 namespace sftbench {
@@ -301,6 +302,185 @@ TEST_F(OwnTrainingTest, WrongDataAreRefused) {
               HasSubstr("broken.json:1: the file ends within its array"));
   EXPECT_THAT(refused({"--data", "pairs.json", "--set", "training_data_path=pairs.json"}),
               HasSubstr("--data: gives what --set training_data_path gives, too"));
+}
+
+// --- the data configuration of fms-hf-tuning -----------------------------------------------------
+
+class DataConfigurationTest : public OwnTrainingTest {
+ protected:
+  // As `--arguments` names it, with `handlers` of the one dataset.
+  Json job_with(const std::string& handlers) const {
+    configure(handlers);
+    return job({"--arguments", "arguments.json"});
+  }
+  std::string refusal_of(const std::string& handlers) const {
+    configure(handlers);
+    return refusal({"--arguments", "arguments.json", "--dry-run"});
+  }
+  void configure(const std::string& handlers) const {
+    write("data.yaml",
+          "dataprocessor:\n  type: default\n  sampling_stopping_strategy: first_exhausted\n"
+          "  sampling_seed: 66\ndatasets:\n  - name: own\n    data_paths: [pairs.json]\n"
+          "    sampling: 1.0\n    data_handlers:\n" +
+              handlers);
+    write("arguments.json",
+          R"({"model_name_or_path": "my-llama", "data_config_path": "data.yaml"})");
+  }
+};
+
+TEST_F(DataConfigurationTest, HandlersAreFormsOfAnEntry) {
+  const Json columns = job_with(
+      "      - name: tokenize_and_apply_input_masking\n        arguments:\n"
+      "          remove_columns: all\n          batched: false\n          fn_kwargs:\n"
+      "            input_column_name: input\n            output_column_name: output\n");
+  EXPECT_EQ(columns["data"]["input_field"], "input");
+  EXPECT_EQ(columns["data"]["output_field"], "output");
+  EXPECT_EQ(columns["data"]["path"], (folder_ / "pairs.json").string());
+  const Json formatted = job_with(
+      "      - name: apply_custom_data_formatting_template\n        arguments:\n"
+      "          fn_kwargs:\n            dataset_text_field: text\n"
+      "            template: '### {{input}}: {{output}}'\n"
+      "      - name: tokenize\n        arguments:\n          fn_kwargs: {text_column_name: "
+      "text}\n");
+  EXPECT_EQ(formatted["data"]["entry_template"], "### {{input}}: {{output}}");
+  const Json texts = job_with(
+      "      - name: add_tokenizer_eos_token\n        arguments: {}\n"
+      "      - name: tokenize\n        arguments: {fn_kwargs: {text_column_name: input}}\n");
+  EXPECT_EQ(texts["data"]["text_field"], "input");
+}
+
+TEST_F(DataConfigurationTest, ConversationsAreThoseOfTheDocuments) {
+  write("pairs.json", R"([{"turns": [{"role": "user", "content": "a"}]}])");
+  write("chat.jinja", "{{ messages }}");
+  const std::string handler =
+      "      - name: tokenize_and_apply_chat_template_with_masking\n        arguments:\n"
+      "          remove_columns: all\n          fn_kwargs:\n"
+      "            conversation_column_name: \"turns\"\n";
+  configure(handler);
+  const Json given = job({"--arguments", "arguments.json", "--chat-template", "chat.jinja"});
+  EXPECT_EQ(given["data"]["conversation_field"], "turns");
+  write("arguments.yaml",
+        "model_name_or_path: my-llama\ndataprocessor: {chat_template: chat.jinja}\ndatasets:\n"
+        "  - data_paths: [pairs.json]\n    data_handlers:\n" +
+            handler);
+  EXPECT_EQ(job({"--arguments", "arguments.yaml"})["data"]["chat_template"], "{{ messages }}")
+      << "in the file of arguments itself";
+}
+
+TEST_F(DataConfigurationTest, WhatHasNoEqualIsNamed) {
+  EXPECT_THAT(refusal_of("      - name: apply_tokenizer_chat_template\n        arguments: {}\n"),
+              HasSubstr("data.yaml:10: datasets[0].data_handlers[0]: the handler "
+                        "apply_tokenizer_chat_template has no equal here; expected "
+                        "tokenize_and_apply_chat_template_with_masking"));
+  EXPECT_THAT(refusal_of("      - name: tokenise\n        arguments: {}\n"),
+              HasSubstr("did you mean 'tokenize'?"));
+  EXPECT_THAT(
+      refusal_of("      - name: tokenize\n        arguments: {fn_kwargs: {colour: 1}}\n"),
+      HasSubstr("datasets[0].data_handlers[0].arguments.fn_kwargs.colour: has no equal here; "
+                "expected dataset_text_field, max_length, text_column_name, truncation"));
+  write("two.yaml", "datasets:\n  - data_paths: [a]\n  - data_paths: [b]\n");
+  EXPECT_THAT(refusal_of_file("data_config_path: two.yaml\n"),
+              HasSubstr("two.yaml:2: datasets: 2 datasets, which are not mixed here; expected a "
+                        "list of one dataset"));
+  write("other.yaml", "dataset: []\n");
+  EXPECT_THAT(refusal_of_file("data_config_path: other.yaml\n"),
+              HasSubstr("did you mean 'datasets'?"));
+  EXPECT_THAT(refusal_of_file("data_config_path: none.yaml\n"), HasSubstr("none.yaml"));
+  write("paths.yaml", "datasets:\n  - data_paths: [a, b]\n    split: {train: 0.8}\n");
+  const std::string paths = refusal_of_file("data_config_path: paths.yaml\n");
+  EXPECT_THAT(
+      paths,
+      HasSubstr("datasets[0].data_paths: found a list of 2; expected a list of one file"));
+  EXPECT_THAT(paths,
+              HasSubstr("datasets[0].split: has no equal here; expected a file that holds what is "
+                        "trained on"));
+}
+
+// --- conversations -------------------------------------------------------------------------------
+
+class ConversationTrainingTest : public OwnTrainingTest {
+ protected:
+  ConversationTrainingTest() {
+    const std::string answered =
+        R"({"role": "user", "content": "one"}, {"role": "assistant", "content": "two"})";
+    write("chats.jsonl", "{\"messages\": [" + answered + "]}\n{\"messages\": [" + answered + ", " +
+                             answered + "]}\n");
+    write("chat.jinja",
+          "{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ eos_token }}{% endfor %}"
+          "{% if add_generation_prompt %}<assistant>{% endif %}");
+  }
+
+  std::string given_template() const { return read_file(folder_ / "chat.jinja"); }
+
+  const std::vector<std::string> words_ = {"--model", "my-llama", "--data", "chats.jsonl"};
+  std::vector<std::string> with(std::vector<std::string> more) const {
+    more.insert(more.begin(), words_.begin(), words_.end());
+    return more;
+  }
+};
+
+TEST_F(ConversationTrainingTest, TheColumnIsFoundAndTheTemplateStandsInTheJob) {
+  const Json given = job(with({"--chat-template", "chat.jinja"}));
+  EXPECT_EQ(given["data"]["conversation_field"], "messages");
+  EXPECT_THAT(given["data"]["chat_template"].get<std::string>(), HasSubstr("{% for m in messages"));
+  EXPECT_EQ(given["inputs"]["chat_template"].get<std::string>().size(), 32u) << "a digest";
+  fs::rename(folder_ / "chat.jinja", folder_ / "renamed.jinja");
+  EXPECT_EQ(job(with({"--chat-template", "renamed.jinja"}))["inputs"], given["inputs"]);
+}
+
+TEST_F(ConversationTrainingTest, TrainsOnWhatAssistantsSay) {
+  const std::vector<std::string> steps = {"--set", "max_steps=2", "--output", "results"};
+  std::vector<std::string> more = {"--chat-template", "chat.jinja"};
+  more.insert(more.end(), steps.begin(), steps.end());
+  const ProgramResult run = program(with(more));
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("chats.jsonl: the entries are conversations (messages)"));
+
+  fs::copy(folder_ / "chat.jinja", folder_ / "my-llama" / "chat_template.jinja");
+  EXPECT_EQ(program(with(steps)).status, 0) << "with the template of the model's folder";
+  EXPECT_EQ(job(words_)["data"]["chat_template"], given_template());
+}
+
+TEST_F(ConversationTrainingTest, WithoutATemplateTheRunSaysWhatGivesOne) {
+  const ProgramResult run = program(with({"--set", "max_steps=1", "--output", "results"}));
+  EXPECT_NE(run.status, 0);
+  EXPECT_THAT(run.out + run.err, HasSubstr("has no chat template, which conversations need; "
+                                           "--chat-template FILE gives one"));
+}
+
+TEST_F(ConversationTrainingTest, WhatIsWrongIsSaidBeforeAnythingIsMeasured) {
+  EXPECT_THAT(refusal(with({"--chat-template", "none.jinja"})),
+              HasSubstr("--chat-template: none.jinja is no file; expected a file with a Jinja "
+                        "template, or a text with {{ }} or {% %}"));
+  write("bad.jinja", "one\n{% if %}");
+  EXPECT_THAT(refusal(with({"--chat-template", "bad.jinja"})),
+              HasSubstr("bad.jinja:2: Expected an expression, got '%}'"));
+  EXPECT_THAT(refusal(with({"--conversation-column", "turns"})),
+              HasSubstr("--conversation-column: turns: no such field; found messages "
+                        "(chats.jsonl:1)"));
+  write("broken.jsonl", R"({"messages": [{"content": "a"}]})");
+  EXPECT_THAT(refusal({"--model", "my-llama", "--data", "broken.jsonl"}),
+              HasSubstr("--data: messages: message 0 has no role (broken.jsonl:1)"));
+  const ProgramResult both = program(
+      with({"--conversation-column", "messages", "--template", "{{messages}}", "--dry-run"}));
+  EXPECT_NE(both.status, 0);
+  const ProgramResult alone = program({"--model", "my-llama", "--data", "pairs.json",
+                                       "--chat-template", "chat.jinja", "--dry-run"});
+  EXPECT_THAT(alone.out + alone.err,
+              HasSubstr("chat_template is given without conversation_column, which it is of"));
+}
+
+TEST_F(ConversationTrainingTest, DatasetShowMarksWhatAssistantsSay) {
+  const ProgramResult shown =
+      program({"show", "chats.jsonl", "--tokenizer", "my-llama", "--chat-template", "chat.jinja",
+               "-n", "1", "--format", "json"},
+              "dataset");
+  ASSERT_EQ(shown.status, 0) << shown.err;
+  const Json rows = Json::parse(shown.out);
+  EXPECT_EQ(rows.front()["label"], -100);
+  EXPECT_EQ(rows.back()["label"], rows.back()["id"]);
+  EXPECT_THAT(program({"show", "chats.jsonl", "--tokenizer", "my-llama"}, "dataset").err,
+              HasSubstr("the tokenizer of my-llama has no chat template"));
 }
 
 TEST_F(OwnTrainingTest, FormsThatExcludeEachOtherEndUnsupported) {

@@ -7,6 +7,8 @@
 #include <numeric>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+#include "sftbench/data/conversation.h"
 #include "sftbench/data/entry_file.h"
 #include "sftbench/data/entry_template.h"
 #include "sftbench/data/micro_batch.h"
@@ -47,7 +49,8 @@ void PrintTo(const Form& form, std::ostream* out) {
 class OwnDataForms : public testing::TestWithParam<Form> {};
 
 TEST_P(OwnDataForms, IdsAndLabelsEqualTheReferenceEntryByEntry) {
-  const Json golden = read_json_file(kFolder + "golden.json");
+  const bool chats = GetParam().name == std::string("chats");
+  const Json golden = read_json_file(kFolder + (chats ? "chats.json" : "golden.json"));
   const Json& entries = golden["forms"][GetParam().name]["entries"];
   TextDatasetOptions options = GetParam().options;
   options.model_max_length = golden["model_max_length"];
@@ -107,7 +110,11 @@ INSTANTIATE_TEST_SUITE_P(
         Form{"text", "texts.jsonl", {.text_field = "text", .response_template = "\n## Label:"}},
         Form{"all", "pairs.json", {.text_field = "output", .response_template = ""}},
         Form{"columns", "pairs.json", {.input_field = "input", .output_field = "output"}},
-        Form{"tokens", "tokens.jsonl", {.pretokenized = true, .vocabulary = 384}}),
+        Form{"tokens", "tokens.jsonl", {.pretokenized = true, .vocabulary = 384}},
+        Form{"chats",
+             "chats.jsonl",
+             {.conversation_field = "messages",
+              .chat_template = {read_file(kFolder + "chat.jinja"), "chat.jinja"}}}),
     [](const auto& form) { return std::string(form.param.name); });
 
 std::string problem_of(const std::string& lines, TextDatasetOptions options) {
@@ -120,6 +127,79 @@ std::string problem_of(const std::string& lines, TextDatasetOptions options) {
   } catch (const InputError& error) {
     return error.what();
   }
+}
+
+// --- conversations -------------------------------------------------------------------------------
+
+TextDatasetOptions conversations(const std::string& chat_template) {
+  return {.conversation_field = "messages", .chat_template = {chat_template, "chat.jinja"}};
+}
+
+const char* const kTurns =
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}";
+
+TEST(ConversationTest, WhatIsNoneIsNamedWithItsLine) {
+  const auto problem = [](const std::string& messages) {
+    return problem_of("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n" + messages,
+                      conversations(kTurns));
+  };
+  const std::string expected =
+      "; expected a list of messages, each an object with role and content";
+  EXPECT_EQ(problem("{\"message\": []}"), "own.jsonl:2: messages: no such field; found message" +
+                                              expected + "; did you mean 'message'?");
+  EXPECT_EQ(problem("{\"messages\": \"text\"}"),
+            "own.jsonl:2: messages: the field is no list" + expected);
+  EXPECT_EQ(problem("{\"messages\": []}"),
+            "own.jsonl:2: messages: the conversation is empty" + expected);
+  EXPECT_EQ(problem("{\"messages\": [{\"content\": \"a\"}]}"),
+            "own.jsonl:2: messages: message 0 has no role" + expected);
+  EXPECT_EQ(problem("{\"messages\": [{\"role\": \"user\"}, 3]}"),
+            "own.jsonl:2: messages: message 1 is no object" + expected);
+}
+
+TEST(ConversationTest, WhatTheTemplateRefusesIsNamedWithBothLines) {
+  EXPECT_EQ(
+      problem_of("{\"messages\": [{\"role\": \"robot\", \"content\": \"a\"}]}",
+                 conversations("{% for m in messages %}\n{{ raise_exception('no ' ~ m.role) }}"
+                               "{% endfor %}")),
+      "own.jsonl:1: messages: chat.jinja:2: the template refuses: no robot");
+  EXPECT_EQ(problem_of("{\"messages\": [{\"role\": \"user\"}]}",
+                       conversations("{% for m in messages %}{{ m.content.text }}{% endfor %}")),
+            "own.jsonl:1: messages: chat.jinja:1: 'dict object' has no attribute 'content'");
+  EXPECT_EQ(problem_of("{\"messages\": [{\"role\": \"user\"}]}", conversations("{% for %}")),
+            "chat.jinja:1: expected a name, got '%}'");
+}
+
+// Thinking is left out of all answers but the last, as in some published templates.
+TEST(ConversationTest, ATemplateThatRewritesWhatCameBeforeIsCounted) {
+  const char* const rewriting =
+      "{% for m in messages %}<{{ m.role }}>{% if loop.last %}...{% endif %}{{ m.content }}"
+      "{% endfor %}";
+  const std::string turn =
+      R"({"role": "user", "content": "a"}, {"role": "assistant", "content": "b"})";
+  const std::string line = "{\"messages\": [" + turn + ", " + turn + "]}";
+  for (const bool rewrites : {true, false}) {
+    TextDatasetOptions options = conversations(rewrites ? rewriting : kTurns);
+    options.model_max_length = 64;
+    TextDataset dataset(JsonlFile(line, "own.jsonl"), small_tokenizer(), options);
+    dataset.encode({0}, 1);
+    EXPECT_EQ(dataset.entries_not_prefixed(), rewrites ? 1 : 0);
+  }
+}
+
+TEST(ConversationTest, ATokenizersOwnTemplateIsFoundWhereTransformersFindsIt) {
+  const fs::path folder = fs::path(testing::TempDir()) / "own_chat_templates";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  EXPECT_EQ(chat_template_of(folder).text, "");
+  std::ofstream(folder / "tokenizer_config.json")
+      << R"({"chat_template": [{"name": "tool_use", "template": "no"}, {"name": "default", "template": "several"}]})";
+  EXPECT_EQ(chat_template_of(folder).text, "several");
+  std::ofstream(folder / "tokenizer_config.json") << R"({"chat_template": "one"})";
+  EXPECT_EQ(chat_template_of(folder).text, "one");
+  std::ofstream(folder / "chat_template.jinja") << "file";
+  EXPECT_EQ(chat_template_of(folder).text, "file");
 }
 
 TEST(PretokenizedTest, IdsOutsideTheVocabularyAreNamed) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/training_fixture.h"
+#include "sftbench/base/file.h"
 
 namespace sftbench {
 namespace {
@@ -45,16 +46,27 @@ class OwnDataTraining : public testing::TestWithParam<const char*> {
     const std::string form = GetParam();
     data.path = folder_ + (form == "text"     ? "texts.jsonl"
                            : form == "tokens" ? "tokens.jsonl"
+                           : form == "chats"  ? "chats.jsonl"
                                               : "pairs.json");
     data.response_template = golden_["response_template"];
     if (form == "template") data.entry_template = golden_["template"];
     if (form == "text") data.text_field = "text";
     if (form == "all") data.response_template.clear();
     if (form == "tokens") data.pretokenized = true;
+    if (form == "chats") {
+      data.conversation_field = "messages";
+      data.chat_template = read_file(folder_ + "chat.jinja");
+    }
     if (form == "columns") {
       data.input_field = "input";
       data.output_field = "output";
     }
+  }
+
+  Json expected_steps() const {
+    const bool chats = GetParam() == std::string("chats");
+    const Json golden = chats ? read_json_file(folder_ + "chats.json") : golden_;
+    return golden["forms"][GetParam()]["steps"];
   }
 
   std::string folder_ = SFTBENCH_TEST_DATA "/own_data/";
@@ -62,7 +74,7 @@ class OwnDataTraining : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(OwnDataTraining, ReproducesTrainerStepByStep) {
-  const Json& steps = golden_["forms"][GetParam()]["steps"];
+  const Json steps = expected_steps();
   const Recorder run = train(job());
   ASSERT_EQ(run.steps.size(), steps.size());
   for (size_t i = 0; i < steps.size(); ++i) {
@@ -76,7 +88,7 @@ TEST_P(OwnDataTraining, ReproducesTrainerStepByStep) {
 TEST_P(OwnDataTraining, EntriesInOneRowGiveTheSameNumbers) {
   TrainingJob unpadded = job();
   unpadded.data.padding = Padding::kNone;
-  const Json& steps = golden_["forms"][GetParam()]["steps"];
+  const Json steps = expected_steps();
   const Recorder run = train(unpadded);
   ASSERT_EQ(run.steps.size(), steps.size());
   for (size_t i = 0; i < steps.size(); ++i)
@@ -84,7 +96,7 @@ TEST_P(OwnDataTraining, EntriesInOneRowGiveTheSameNumbers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, OwnDataTraining,
-                         testing::Values("template", "text", "all", "columns", "tokens"),
+                         testing::Values("template", "text", "all", "columns", "tokens", "chats"),
                          [](const auto& form) { return std::string(form.param); });
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -48,8 +49,10 @@ class KilledInAPassTest : public testing::TestWithParam<const char*> {
   }
 
   static fs::path empty_folder() {
-    const fs::path folder =
-        fs::path(testing::TempDir()) / (std::string("killed_in_a_pass.") + GetParam());
+    // Tests of one parameter run side by side: each has a folder of its own.
+    std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::replace(name.begin(), name.end(), '/', '.');
+    const fs::path folder = fs::path(testing::TempDir()) / ("killed_in_a_pass." + name);
     fs::remove_all(folder);
     fs::create_directories(folder);
     return folder;

@@ -6,6 +6,8 @@ ids and labels of every entry and what Trainer logged. Model, tokenizer and loop
 
 Made with transformers 5.23, torch 2.15 and fms-hf-tuning v2.8.2, a checkout of which is on the path:
     PYTHONPATH=fms-hf-tuning python own_data.py
+    PYTHONPATH=fms-hf-tuning python own_data.py chats    writes chats.jsonl, chat.jinja and chats.json alone: conversations,
+        with fms-hf-tuning v3.2.0-rc2, whose handler (that of v2.8.2 otherwise) knows transformers 5
     python own_data.py tables    writes pairs and tokens anew as Parquet and Arrow, with pyarrow 26.0 alone
 """
 import json
@@ -16,7 +18,10 @@ from pathlib import Path
 FOLDER = Path(__file__).parent / "own_data"
 
 if sys.argv[1:] != ["tables"]:
-    from tuning.data.data_handlers import apply_custom_data_formatting_template, tokenize_and_apply_input_masking
+    if sys.argv[1:] == ["chats"]:
+        from tuning.data.data_handlers import tokenize_and_apply_chat_template_with_masking
+    else:
+        from tuning.data.data_handlers import apply_custom_data_formatting_template, tokenize_and_apply_input_masking
     from transformers import AutoTokenizer, DataCollatorForSeq2Seq
 
     import training
@@ -106,9 +111,67 @@ def write_tables():
             writer.write_table(table, max_chunksize=7)
 
 
+# Our own: markers, tools in front, an answer ends with EOS.
+CHAT = """{%- if tools %}
+{{- '<tools>' + tools | tojson + '</tools>\\n' }}
+{%- endif %}
+{%- for message in messages %}
+{{- '<' + message.role + '>' }}
+{%- if message.content is string %}
+{{- message.content | trim }}
+{%- endif %}
+{%- for call in message.tool_calls or [] %}
+{{- call.function.name + call.function.arguments | tojson }}
+{%- endfor %}
+{{- eos_token if message.role == 'assistant' else '\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+{{- '<assistant>' }}
+{%- endif %}
+"""
+
+
+def make_chats():
+    rng = random.Random(23)
+    words = "river stone bridge early market copper signal harvest window paper train garden".split()
+    pick = lambda low, high: " ".join(rng.choice(words) for _ in range(rng.randint(low, high)))
+    chats = []
+    for number in range(training.ENTRIES):
+        messages = [{"role": "system", "content": pick(1, 3)}] if number % 3 == 0 else []
+        for _ in range(1 + number % 3):
+            messages.append({"role": "user", "content": pick(1, 4)})
+            messages.append({"role": "assistant", "content": pick(1, 6)})
+        chats.append({"messages": messages})
+    chats[1]["messages"].append({"role": "user", "content": "no answer to this"})
+    chats[2]["messages"][0]["content"] = "  naïve café, \"quoted\" \\ 東京 \n"
+    chats[4]["messages"][0]["content"] = pick(40, 40)  # no room for an answer
+    chats[5] = {"messages": [{"role": "assistant", "content": "I begin."}, {"role": "user", "content": "So?"},
+                             {"role": "assistant", "content": "So."}, {"role": "assistant", "content": "And so on."}]}
+    chats[7] = {"messages": [{"role": "user", "content": "sum"},
+                             {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "add", "arguments": {"a": 1}}}]},
+                             {"role": "tool", "content": "3"}, {"role": "assistant", "content": "It is 3."}],
+                "tools": [{"type": "function", "function": {"name": "add", "parameters": {"a": "number"}}}]}
+    return chats
+
+
+def write_chats():
+    tokenizer = AutoTokenizer.from_pretrained(MODELS / "tokenizer")
+    tokenizer.chat_template = CHAT
+    chats = make_chats()
+    made = [tokenize_and_apply_chat_template_with_masking(chat, tokenizer=tokenizer, max_seq_length=MAX_LENGTH)
+            for chat in chats]
+    entries = [{name: entry[name].tolist() for name in ("input_ids", "labels")} for entry in made]
+    (FOLDER / "chats.jsonl").write_text("".join(json.dumps(chat, ensure_ascii=False) + "\n" for chat in chats), encoding="utf-8")
+    (FOLDER / "chat.jinja").write_text(CHAT, encoding="utf-8")
+    golden = {"model_max_length": MAX_LENGTH, "forms": {"chats": {"entries": entries, "steps": steps_of(tokenizer, entries)}}}
+    (FOLDER / "chats.json").write_text(json.dumps(golden, separators=(",", ":")) + "\n")
+
+
 def main():
     if sys.argv[1:] == ["tables"]:
         return write_tables()
+    if sys.argv[1:] == ["chats"]:
+        return write_chats()
     FOLDER.mkdir(exist_ok=True)
     tokenizer = AutoTokenizer.from_pretrained(MODELS / "tokenizer")
     pairs = make_pairs()

@@ -9,11 +9,14 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "sftbench/base/work_count.h"
+#include "sftbench/data/conversation.h"
 #include "sftbench/data/entry_template.h"
 #include "sftbench/data/jsonl.h"
 #include "sftbench/data/token_cache.h"
@@ -28,12 +31,16 @@ struct TextDatasetOptions {
   //   pretokenized    lists of ids, input_ids and, unless all of it bears loss, labels of the same
   //                   length, -100 or ids below `vocabulary`; cut to the maximum length, and nothing
   //                   is added
+  //   conversation    messages, of which what assistants say bears loss (data/conversation.h)
   //   entry_template  a text made of its fields (data/entry_template.h)
   //   input_field     and output_field: the input bears no loss, a space stands between them unless
   //                   one of them has it, EOS follows (tokenize_and_apply_input_masking of
   //                   fms-hf-tuning)
   //   text_field      a text
   bool pretokenized = false;
+  std::string conversation_field = {};
+  ChatTemplateText chat_template = {};  // with a conversation
+  std::time_t now = 0;                  // that it is told
   std::string entry_template = {};
   std::string input_field = {}, output_field = {};
   std::string text_field = "output";
@@ -43,7 +50,7 @@ struct TextDatasetOptions {
 
   // Whether response_template decides what bears loss.
   bool seeks_response() const {
-    return !pretokenized && (!entry_template.empty() || input_field.empty()) &&
+    return !pretokenized && conversation_field.empty() && (!entry_template.empty() || input_field.empty()) &&
            !response_template.empty();
   }
 };
@@ -57,6 +64,7 @@ struct EncodedEntry {
   // The template occurs, also when nothing stands behind it; where none is sought: a position bears
   // loss.
   bool has_response = false;
+  bool is_prefixed = true;  // see EncodedConversation
 };
 
 // Entries that are encoded: what batches are made of.
@@ -70,6 +78,8 @@ class EncodedEntries {
   virtual const EncodedEntry& entry(int64_t index) const = 0;
   // Among the encoded entries. They bear no loss: a caller says so once per run.
   virtual int64_t entries_without_response() const = 0;
+  // Among the encoded entries: conversations whose beginnings look otherwise within the whole.
+  virtual int64_t entries_not_prefixed() const { return 0; }
   // An id whose positions bear no loss wherever it stands, or -1.
   virtual int64_t ignored_id() const { return -1; }
 };
@@ -94,6 +104,7 @@ class TextDataset : public EncodedEntries {
 
   const EncodedEntry& entry(int64_t index) const override;
   int64_t entries_without_response() const override { return entries_without_response_; }
+  int64_t entries_not_prefixed() const override { return entries_not_prefixed_; }
 
  private:
   bool encoded(int64_t index) const {
@@ -108,6 +119,8 @@ class TextDataset : public EncodedEntries {
                 Diagnostic& error) const;
   bool encode_pair(const Tokenizer& tokenizer, const Json& object, EncodedEntry& entry,
                    int64_t& text_tokens, Diagnostic& error) const;
+  bool encode_conversation(const Tokenizer& tokenizer, const Json& object, EncodedEntry& entry,
+                           int64_t& text_tokens, Diagnostic& error) const;
   void cut(std::vector<int32_t>& ids) const;
 
   JsonlFile file_;
@@ -119,8 +132,9 @@ class TextDataset : public EncodedEntries {
   std::vector<int32_t> suffix_ids_;  // what the post-processor puts behind the text
   std::vector<int32_t> response_ids_;
   EntryTemplate template_;
+  std::unique_ptr<const ConversationEncoder> conversations_;
   std::vector<EncodedEntry> entries_;
-  int64_t entries_without_response_ = 0;
+  int64_t entries_without_response_ = 0, entries_not_prefixed_ = 0;
 };
 
 // The ids that mark the response: the template encoded without special tokens, less its first two

@@ -34,9 +34,11 @@ struct ModelSource {
 struct DataSource {
   std::string dataset_id;
   std::string path;  // JSON or JSONL file, or Parquet for images; exists when the job starts
-  // What an entry is, the first of these that is set: token ids; a template of its fields; an input
+  // What an entry is, the first of these that is set: token ids; messages; a template of its fields; an input
   // without loss in front of an output; one field's text.
   bool pretokenized = false;   // fields input_ids and, where not all bear loss, labels
+  std::string conversation_field;  // of messages; empty: none
+  std::string chat_template;       // of conversations, whole
   std::string entry_template;  // "### Input: {{input}}"; empty: none
   std::string input_field;
   std::string output_field;

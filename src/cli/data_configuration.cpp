@@ -1,0 +1,201 @@
+#include "cli/data_configuration.h"
+
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "sftbench/base/text.h"
+#include "sftbench/data/conversation.h"
+
+namespace sftbench {
+namespace {
+
+YamlNode own_text(std::string text) {
+  YamlNode node;
+  node.value = text;
+  node.text = std::move(text);
+  return node;
+}
+
+// What a handler's arguments mean: its name -> names of fn_kwargs -> property; "": without effect here.
+using Handlers = std::map<std::string, std::map<std::string, std::string>>;
+
+const Handlers& handlers() {
+  static const Handlers kHandlers = {
+      {"add_tokenizer_eos_token", {{"dataset_text_field", ""}, {"text_column_name", ""}}},
+      {"apply_custom_data_formatting_template",
+       {{"dataset_text_field", ""},
+        {"formatted_text_column_name", ""},
+        {"template", "data_formatter_template"}}},
+      {"tokenize",
+       {{"dataset_text_field", "dataset_text_field"},
+        {"text_column_name", "dataset_text_field"},
+        {"truncation", ""},
+        {"max_length", "model_max_length"}}},
+      {"tokenize_and_apply_chat_template_with_masking",
+       {{"conversation_column", "conversation_column"},
+        {"conversation_column_name", "conversation_column"},
+        {"max_seq_length", "model_max_length"}}},
+      {"tokenize_and_apply_input_masking",
+       {{"input_column_name", "input_column_name"},
+        {"input_field_name", "input_column_name"},
+        {"output_column_name", "output_column_name"},
+        {"output_field_name", "output_column_name"},
+        {"add_eos_token", ""}}},
+  };
+  return kHandlers;
+}
+
+// Those that people will look for: what works instead.
+std::string instead_of(const std::string& handler) {
+  static const std::map<std::string, std::string> kInstead = {
+      {"apply_custom_jinja_template", "apply_custom_data_formatting_template, with {{name}} alone"},
+      {"apply_tokenizer_chat_template", "tokenize_and_apply_chat_template_with_masking"},
+      {"skip_samples_large_columns", "model_max_length, to which entries are cut"},
+      {"skip_large_text", "model_max_length, to which entries are cut"},
+  };
+  const auto found = kInstead.find(handler);
+  if (found != kInstead.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [name, arguments] : handlers()) names.push_back(name);
+  return join(names, ", ");
+}
+
+class DatasetReader {
+ public:
+  DatasetReader(Diagnostics& diagnostics, const TakeValue& take)
+      : diagnostics_(diagnostics), take_(take) {}
+
+  void read(const YamlNode& dataset, const std::string& path) {
+    if (!dataset.is_mapping()) {
+      return error(dataset, path, "found " + describe(dataset), "data_paths and data_handlers");
+    }
+    for (const auto& [key, node] : dataset.members) member(key, node, path + "." + key);
+    if (dataset.find("data_paths") == nullptr)
+      error(dataset, path, "has no data_paths", "one file");
+  }
+
+ private:
+  void member(const std::string& key, const YamlNode& node, const std::string& path) {
+    static const std::set<std::string> kWithoutEffect = {"name", "builder", "retain_columns"};
+    if (kWithoutEffect.count(key) > 0 || node.is_null()) return;
+    if (key == "data_paths") return read_paths(node, path);
+    if (key == "data_handlers") return read_handlers(node, path);
+    if (key == "sampling") {  // of one dataset: all of it
+      if (!node.value.is_number()) error(node, path, "found " + describe(node), "a number");
+      return;
+    }
+    const bool known = key == "split" || key == "rename_columns";
+    error(node, path, "has no equal here",
+          key == "split"            ? "a file that holds what is trained on"
+          : key == "rename_columns" ? "the columns' own names in the handlers' arguments"
+                                    : "data_paths, data_handlers",
+          known ? "" : nearest_spelling(key, {"data_paths", "data_handlers", "sampling"}));
+  }
+
+  void read_paths(const YamlNode& node, const std::string& path) {
+    if (!node.is_sequence() || node.items.size() != 1 || !node.items[0].is_scalar()) {
+      return error(node, path, "found " + describe(node), "a list of one file");
+    }
+    take_("training_data_path", own_text(node.items[0].text), path);
+  }
+
+  void read_handlers(const YamlNode& node, const std::string& path) {
+    if (!node.is_sequence()) return error(node, path, "found " + describe(node), "a list");
+    for (size_t i = 0; i < node.items.size(); ++i) {
+      read_handler(node.items[i], path + "[" + std::to_string(i) + "]");
+    }
+  }
+
+  void read_handler(const YamlNode& node, const std::string& path) {
+    const YamlNode* name = node.find("name");
+    if (name == nullptr || !name->is_scalar()) {
+      return error(node, path, "has no name", "name and arguments");
+    }
+    const std::string& handler = name->text;
+    // The text of a template is tokenized by the handler behind it, whose column is the template's.
+    const bool of_template = handler == "tokenize" && has_template_;
+    if (handler == "remove_columns" || handler == "select_columns" || of_template) return;
+    const auto known = handlers().find(handler);
+    if (known == handlers().end()) {
+      std::vector<std::string> names;
+      for (const auto& [other, arguments] : handlers()) names.push_back(other);
+      return error(*name, path, "the handler " + handler + " has no equal here",
+                   instead_of(handler), nearest_spelling(handler, names));
+    }
+    has_template_ = has_template_ || handler == "apply_custom_data_formatting_template";
+    const YamlNode* arguments = node.find("arguments");
+    const YamlNode* values = arguments == nullptr ? nullptr : arguments->find("fn_kwargs");
+    bool names_conversations = false;
+    if (values != nullptr) {
+      for (const auto& [key, value] : values->members) {
+        const std::string place = path + ".arguments.fn_kwargs." + key;
+        const auto property = known->second.find(key);
+        if (property == known->second.end()) {
+          error(value, place, "has no equal here", names_of(known->second));
+        } else if (!property->second.empty()) {
+          take_(property->second, value, place);
+          names_conversations = names_conversations || property->second == "conversation_column";
+        }
+      }
+    }
+    if (handler == "tokenize_and_apply_chat_template_with_masking" && !names_conversations) {
+      take_("conversation_column", own_text(kConversationField), path);
+    }
+  }
+
+  static std::string names_of(const std::map<std::string, std::string>& arguments) {
+    std::vector<std::string> names;
+    for (const auto& [name, property] : arguments) names.push_back(name);
+    return join(names, ", ");
+  }
+
+  void error(const YamlNode& node, const std::string& path, const std::string& message,
+             std::string expected, std::string nearest = {}) {
+    diagnostics_.error(node, path, message, std::move(expected), std::move(nearest));
+  }
+
+  Diagnostics& diagnostics_;
+  const TakeValue& take_;
+  bool has_template_ = false;
+};
+
+}  // namespace
+
+void read_data_processor(const YamlNode& node, const std::string& path, Diagnostics& diagnostics,
+                         const TakeValue& take) {
+  if (!node.is_mapping()) {
+    return diagnostics.error(node, path, "found " + describe(node), "type: default");
+  }
+  // How datasets are mixed, and how one is read, which matters to none that stands alone.
+  static const std::set<std::string> kWithoutEffect = {"sampling_seed", "seed", "streaming",
+                                                       "sampling_stopping_strategy"};
+  for (const auto& [key, value] : node.members) {
+    const std::string place = path + "." + key;
+    if (value.is_null() || kWithoutEffect.count(key) > 0) continue;
+    if (key == "chat_template" || key == "chat_template_path") {
+      take("chat_template", value, place);
+    } else if (key != "type") {
+      diagnostics.error(value, place, "has no equal here",
+                        "type, chat_template, chat_template_path");
+    } else if (value.text != "default") {
+      diagnostics.error(value, place, "found " + describe(value), "default");
+    }
+  }
+}
+
+void read_datasets(const YamlNode& node, const std::string& path, Diagnostics& diagnostics,
+                   const TakeValue& take) {
+  if (!node.is_sequence() || node.items.size() != 1) {
+    const bool several = node.is_sequence() && node.items.size() > 1;
+    return diagnostics.error(
+        node, path,
+        several ? std::to_string(node.items.size()) + " datasets, which are not mixed here"
+                : "found " + describe(node),
+        "a list of one dataset");
+  }
+  DatasetReader(diagnostics, take).read(node.items[0], path + "[0]");
+}
+
+}  // namespace sftbench
