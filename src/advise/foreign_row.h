@@ -21,6 +21,7 @@ struct Misfit {
 struct ForeignRow {
   std::string experiment;  // identifier, its beginning, or a tuning method
   std::map<std::string, std::string> properties;
+  std::string stack;  // empty: the one of the whole table
   std::optional<bool> is_valid;
   std::optional<double> tokens_per_second;
   std::optional<double> allocated_bytes;

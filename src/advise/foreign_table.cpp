@@ -202,13 +202,9 @@ ForeignRow fms_row(const CsvFile&, const Cell& cell, const Catalog&) {
   read_fms_batch(cell, row);
   read_fms_tuning(cell, config, row);
   row.is_valid = row.tokens_per_second.has_value();
-  // Liger never holds the logits, which no experiment's switch stands for: its time counts alone.
-  const bool liger = config.find("liger") != std::string::npos;
-  if (liger && !*row.is_valid) throw Misfit{"died under Liger's loss, which no experiment has"};
-  if (!liger) {
-    row.allocated_bytes =
-        figure_of("mem_peak_torch_mem_alloc_in_bytes", cell("mem_peak_torch_mem_alloc_in_bytes"));
-  }
+  row.allocated_bytes = figure_of("mem_peak_torch_mem_alloc_in_bytes",
+                                  cell("mem_peak_torch_mem_alloc_in_bytes"));
+  if (config.find("liger") != std::string::npos) row.stack = "fms-hf-tuning-liger";
   return row;
 }
 
@@ -314,7 +310,7 @@ class Importer {
       }
     }
     Evidence placed = placer_.place(foreign);
-    placed.stack = options_.stack;
+    placed.stack = foreign.stack.empty() ? options_.stack : foreign.stack;
     placed.source =
         std::filesystem::path(path_).filename().string() + ":" + std::to_string(row.line);
     return placed;
