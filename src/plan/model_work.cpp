@@ -1,6 +1,7 @@
 #include "plan/model_work.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "plan/known_model.h"
@@ -207,6 +208,90 @@ void put_seconds(const TrainingJob& job, const ModelConfig& config, const LayerS
   work.weight_elements = static_cast<double>(layer.parameters());
 }
 
+ModelWork layer_work(const TrainingJob& job, const ModelConfig& config, const LayerShape& layer,
+                     Recompute recompute) {
+  ModelWork work;
+  work.positions = job.batches.per_device_batch_size * row_length(job);
+  const auto positions = static_cast<double>(work.positions);
+  work.layer = layer_tensors(job, layer);
+  work.layer_flops = layer_flops(job, layer, positions, recompute);
+  work.kept_per_position = static_cast<double>(layer.kept_values);
+  work.kept_when_recomputed = kept_when_recomputed(job, config, layer, recompute);
+  put_seconds(job, config, layer, work);
+  return work;
+}
+
+// --- layers that differ -------------------------------------------------------------------------
+
+struct LayerKind {
+  const LayerShape* layer = nullptr;
+  int64_t count = 0;
+};
+
+std::vector<LayerKind> kinds_of(const ModelShape& shape) {
+  std::vector<LayerKind> kinds;
+  for (const LayerShape& layer : shape.layers) {
+    const auto found = std::find_if(kinds.begin(), kinds.end(), [&layer](const LayerKind& kind) {
+      return kind.layer->window == layer.window && kind.layer->query_width == layer.query_width &&
+             kind.layer->scanned_values == layer.scanned_values &&
+             kind.layer->parameters() == layer.parameters();
+    });
+    if (found == kinds.end()) {
+      kinds.push_back({&layer, 1});
+    } else {
+      ++found->count;
+    }
+  }
+  return kinds;
+}
+
+void add_tensors(const std::vector<TrainedShape>& tensors, double share,
+                 std::vector<TrainedShape>& sum) {
+  for (TrainedShape tensor : tensors) {
+    const double rows = std::round(static_cast<double>(tensor.sizes.front()) * share);
+    tensor.sizes.front() = std::max<int64_t>(1, static_cast<int64_t>(rows));
+    sum.push_back(std::move(tensor));
+  }
+}
+
+void add_share(const ModelWork& kind, double share, ModelWork& sum) {
+  add_tensors(kind.layer.frozen, share, sum.layer.frozen);
+  add_tensors(kind.layer.trained, share, sum.layer.trained);
+  sum.layer.quantized += share * kind.layer.quantized;
+  for (LinearWork linear : kind.linears) {
+    linear.count *= share;
+    sum.linears.push_back(linear);
+  }
+  sum.layer_flops.forward += share * kind.layer_flops.forward;
+  sum.layer_flops.recomputed += share * kind.layer_flops.recomputed;
+  sum.layer_flops.backward += share * kind.layer_flops.backward;
+  for (double ModelWork::*figure :
+       {&ModelWork::kept_per_position, &ModelWork::kept_when_recomputed,
+        &ModelWork::attention_flops, &ModelWork::scan_flops, &ModelWork::last_product,
+        &ModelWork::rotated, &ModelWork::activated, &ModelWork::experts,
+        &ModelWork::quantized_elements, &ModelWork::weight_elements}) {
+    sum.*figure += share * kind.*figure;
+  }
+}
+
+// Layers of several kinds count as their mean: the sum over a step is right, the order is not.
+ModelWork mean_layer(const TrainingJob& job, const ModelConfig& config, const ModelShape& shape,
+                     Recompute recompute) {
+  const std::vector<LayerKind> kinds = kinds_of(shape);
+  if (kinds.size() == 1) return layer_work(job, config, *kinds.front().layer, recompute);
+  ModelWork mean;
+  for (const LayerKind& kind : kinds) {
+    const ModelWork work = layer_work(job, config, *kind.layer, recompute);
+    mean.positions = work.positions;
+    mean.hidden = work.hidden;
+    mean.head_size = work.head_size;
+    mean.layer_norm = work.layer_norm;
+    add_share(work, static_cast<double>(kind.count) / static_cast<double>(shape.layers.size()),
+              mean);
+  }
+  return mean;
+}
+
 }  // namespace
 
 int64_t flat_elements(const std::vector<TrainedShape>& tensors, int64_t element_bytes,
@@ -226,29 +311,13 @@ ModelWork model_work(const TrainingJob& job, Recompute recompute) {
   }
   const KnownModel& model = known_model(job.model);
   const ModelConfig& config = model.config;
-  const ModelShape& shape = model.shape;
-  const LayerShape& layer = shape.layers.front();
-  for (const LayerShape& other : shape.layers) {
-    if (other.parameters() == layer.parameters() && other.query_width == layer.query_width &&
-        other.scanned_values == layer.scanned_values)
-      continue;
-    throw RunError(ReasonCode::kUnsupported, "the cost of " + job.model.name +
-                                                 " is not predicted: its layers are not all alike");
-  }
-  ModelWork work;
+  ModelWork work = mean_layer(job, config, model.shape, recompute);
   work.layers = config.num_hidden_layers;
   // Of the last layer everything is still there when its backward pass comes.
   work.recomputed_layers = recompute == Recompute::kJob ? work.layers - 1 : work.layers;
   work.vocabulary = config.vocab_size;
-  work.positions = job.batches.per_device_batch_size * row_length(job);
-  work.root = root_tensors(job, shape, config.hidden_size);
-  work.layer = layer_tensors(job, layer);
-  const auto positions = static_cast<double>(work.positions);
-  work.layer_flops = layer_flops(job, layer, positions, recompute);
-  work.head_flops = head_flops(job, config, positions);
-  work.kept_per_position = static_cast<double>(layer.kept_values);
-  work.kept_when_recomputed = kept_when_recomputed(job, config, layer, recompute);
-  put_seconds(job, config, layer, work);
+  work.root = root_tensors(job, model.shape, config.hidden_size);
+  work.head_flops = head_flops(job, config, static_cast<double>(work.positions));
   return work;
 }
 

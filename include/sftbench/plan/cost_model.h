@@ -13,7 +13,7 @@
 //             of its hops + bytes / bandwidth (Hockney 1994); both on two resources in the order in
 //             which the engine starts them, unit by unit, so that what does not overlap shows
 //
-// Rows are taken to be model_max_length long. Every layer has to have the same shape.
+// Rows are taken to be model_max_length long. Layers that differ count as their mean.
 #pragma once
 
 #include <algorithm>
