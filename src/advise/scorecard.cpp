@@ -37,6 +37,7 @@ void predict_row(ScoredRow& row, Oracle& oracle, const Experiment& experiment) {
   const Prediction prediction =
       oracle.predict(request_of(experiment, evidence.inputs), evidence.stack);
   row.fit = prediction.fit;
+  row.stated = prediction.machine.error_p90;
   if (evidence.outcome != Outcome::kValid) return;
   if (evidence.tokens_per_second) {
     row.time_error = *evidence.tokens_per_second / prediction.cost.positions_per_second() - 1;
@@ -53,14 +54,28 @@ std::string file_of(const Evidence& evidence) {
 
 struct Errors {
   std::vector<double> time, memory;
+  int64_t stated = 0, covered = 0;  // steps with an error_p90, and those within it
+
+  void add(const ScoredRow& row) {
+    if (row.memory_error) memory.push_back(*row.memory_error);
+    if (!row.time_error) return;
+    time.push_back(*row.time_error);
+    if (row.stated <= 0) return;
+    ++stated;
+    if (std::abs(*row.time_error) <= row.stated) ++covered;
+  }
+  Json coverage() const {
+    if (stated == 0) return {};
+    return percent(static_cast<double>(covered) / static_cast<double>(stated));
+  }
 };
 
 void put_summary(const std::string& group, const std::string& name, const char* figure,
-                 const std::vector<double>& errors, Table& table) {
+                 const std::vector<double>& errors, const Json& coverage, Table& table) {
   if (errors.empty()) return;
   const ErrorSummary s = summarize(errors);
   table.rows.push_back({group, name, figure, s.rows, percent(s.median), percent(s.p90),
-                        percent(s.within_10), percent(s.within_20), percent(s.bias)});
+                        percent(s.within_10), percent(s.within_20), percent(s.bias), coverage});
 }
 
 using Grouping = std::string (*)(const ScoredRow&);
@@ -119,18 +134,16 @@ std::vector<ScoredRow> score(const std::vector<Evidence>& rows, Oracle& oracle,
 
 Table score_table(const std::vector<ScoredRow>& rows) {
   Table table{{"group", "name", "figure", "rows", "median_%", "p90_%", "within_10_%", "within_20_%",
-               "bias_%"},
+               "bias_%", "covered_%"},
               {}};
   for (const auto& [group, name_of_row] : groupings()) {
     std::map<std::string, Errors> groups;
     for (const ScoredRow& row : rows) {
-      Errors& errors = groups[name_of_row(row)];
-      if (row.time_error) errors.time.push_back(*row.time_error);
-      if (row.memory_error) errors.memory.push_back(*row.memory_error);
+      groups[name_of_row(row)].add(row);
     }
     for (const auto& [name, errors] : groups) {
-      put_summary(group, name, "time", errors.time, table);
-      put_summary(group, name, "memory", errors.memory, table);
+      put_summary(group, name, "time", errors.time, errors.coverage(), table);
+      put_summary(group, name, "memory", errors.memory, {}, table);
     }
   }
   return table;

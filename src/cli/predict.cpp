@@ -88,6 +88,12 @@ Definitions lines_of(const Prediction& prediction) {
       {"throughput", cell_text(tokens_per_s) + " tokens/s, padding included; " +
                          cell_text(tokens_per_s / static_cast<double>(job.device.ranks)) +
                          " of a rank"}};
+  if (machine.error_p90 > 0) {
+    lines.emplace_back("error",
+                       "nine of ten steps that others measured on this GPU, with models "
+                       "that were not fitted, were within " +
+                           cell_text(100 * machine.error_p90) + " %");
+  }
   for (const CollectiveCost& c : cost.collectives) {
     lines.emplace_back(c.operation, std::to_string(c.calls) + " a step over " + c.group + ", " +
                                         cell_text(c.sent_bytes / kGiga) + " GB sent by a rank, " +
@@ -112,6 +118,7 @@ Json as_json(const Prediction& prediction) {
   Json json = to_json(cost, job, machine);
   json["verdict"] = fit == Fit::kUnknown ? Json() : Json(name_of(fit));
   json["memory_bytes"]["needed"] = needed_bytes(cost, job, machine);
+  json["step_seconds"]["error_p90"] = machine.error_p90 > 0 ? Json(machine.error_p90) : Json();
   json["stack"] = machine.stack.name;
   return json;
 }

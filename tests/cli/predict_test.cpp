@@ -65,6 +65,7 @@ TEST(PredictTest, SaysThatItIsAPredictionAndWhatItIsMadeOf) {
                              "ranks"));
   EXPECT_THAT(out, AllOf(HasSubstr(" of 80 GiB ("), HasSubstr("): fits")));
   EXPECT_THAT(out, HasSubstr("all_gather"));
+  EXPECT_THAT(out, HasSubstr("nine of ten steps that others measured"));
   EXPECT_THAT(output_of(eight_gpus({"--set", kGpu, "--memory-gib", "10"})),
               AllOf(HasSubstr(" of 10 GiB ("), HasSubstr("): does not fit")));
 }
@@ -85,6 +86,7 @@ TEST(PredictTest, AsJsonItHasEveryPartAndTheMarkOfAPrediction) {
                                          seconds["communication_exposed"].get<double>() +
                                          seconds["optimizer"].get<double>() +
                                          seconds["host"].get<double>());
+  EXPECT_EQ(seconds["error_p90"], 0.07);
   double sent = 0;
   for (const Json& collective : json["collectives"]) {
     sent += collective["sent_bytes_per_step"].get<double>();

@@ -22,6 +22,7 @@ struct ScoredRow {
   std::string problem;                 // why it is not predicted; empty: it is
   std::optional<double> time_error;    // predicted over measured step time, less 1
   std::optional<double> memory_error;  // the same of allocated bytes
+  double stated = 0;  // MachineModel::error_p90
   Fit fit = Fit::kUnknown;
 };
 
@@ -37,7 +38,8 @@ struct ErrorSummary {
 
 ErrorSummary summarize(std::vector<double> errors);
 
-// All rows, and by file, GPU, method and model: time and memory.
+// All rows, and by file, GPU, method and model: time and memory. `covered_%`: of steps on GPUs with
+// an error_p90, those within it; 90 is what it promises.
 Table score_table(const std::vector<ScoredRow>& rows);
 
 // What ran and what died, against what was said of it.
