@@ -21,6 +21,7 @@
 #include "sftbench/results/report_html.h"
 #include "sftbench/results/report_notes.h"
 #include "sftbench/results/store.h"
+#include "sftbench/results/vary.h"
 
 namespace sftbench {
 namespace {
@@ -30,6 +31,7 @@ struct ReportArguments {
   std::string format = "table";
   std::string output;
   std::string compare;
+  std::string vary, baseline;
   std::string property;
   std::string property_format = "target";
   std::string aggregate;
@@ -38,6 +40,7 @@ struct ReportArguments {
   bool wide = false;
   bool simulated = false;
 
+  bool compares() const { return !compare.empty() || !vary.empty(); }
   bool html() const { return format == "html"; }
   bool whole() const { return format == "json" || format == "jsonl"; }
   bool observed() const { return property_format == "observed"; }
@@ -100,17 +103,22 @@ void refuse_idle_options(const ReportArguments& a) {
   position("--property-format", a.property_format, {"target", "observed"});
   const bool ado = a.format == "csv" || a.wide;
   const std::string whole = "has no effect on --format " + a.format + ", which ";
-  if (!a.compare.empty()) {
+  const std::string comparing = a.vary.empty() ? "--compare" : "--vary";
+  if (!a.vary.empty() && !a.compare.empty()) usage("--vary", "and --compare exclude each other");
+  if (!a.baseline.empty() && a.vary.empty()) {
+    usage("--baseline", "is a value of what --vary varies, which is not given");
+  }
+  if (a.compares()) {
     if (a.html())
-      usage("--compare", "a page of two directories is not there; table, md, csv, json, jsonl are");
+      usage(comparing, "a page of comparisons is not there; table, md, csv, json, jsonl are");
     for (const auto& [given, option] : {std::pair{a.wide, "--wide"},
                                         {!a.aggregate.empty(), "--aggregate"},
                                         {a.observed(), "--property-format"}}) {
-      if (given) usage(option, "has no effect with --compare");
+      if (given) usage(option, "has no effect with " + comparing);
     }
     return;
   }
-  if (!a.property.empty()) usage("--property", "says what --compare compares, which is not given");
+  if (!a.property.empty()) usage("--property", "says what --compare and --vary compare; neither is given");
   if (a.wide && a.html()) usage("--wide", whole + "always has everything");
   if (a.wide && a.whole()) usage("--wide", whole + "has the measurements whole");
   if (a.wide && a.observed()) usage("--wide", "has no effect with --property-format observed");
@@ -224,12 +232,40 @@ void write_comparison(const StoreScan& scan, const ReportArguments& arguments, S
   write_table(comparison.table, arguments.format, sink);
 }
 
+Table table_of(const std::vector<MainEffect>& effects, const VaryOptions& options,
+               const std::string& baseline) {
+  Table table{{options.input, "beside", "pairs", "judged", "ratio", "low", "high", "higher", "lower"},
+              {}};
+  for (const MainEffect& effect : effects) {
+    const bool judged = effect.judged > 0;
+    table.rows.push_back({effect.value, baseline, effect.pairs, effect.judged,
+                          judged ? Json(effect.ratio) : Json(), judged ? Json(*effect.low) : Json(),
+                          judged ? Json(*effect.high) : Json(), effect.higher, effect.lower});
+  }
+  return table;
+}
+
+void write_variation(const StoreScan& scan, const ReportArguments& arguments, Sink& sink) {
+  VaryOptions options{arguments.vary, arguments.baseline, {}};
+  if (!arguments.property.empty()) options.compare.property = arguments.property;
+  const Variation variation = vary(scan, options);
+  if (!variation.why_empty.empty()) spdlog::warn("{}", variation.why_empty);
+  const bool people = arguments.format == "table" || arguments.format == "md";
+  if (people && !variation.effects.empty()) {
+    const Table effects = table_of(variation.effects, options, variation.baseline);
+    sink.write(render(effects, output_format(arguments.format)) + "\n");
+  }
+  write_table(variation.table, arguments.format, sink);
+}
+
 void report(const ReportArguments& arguments) {
   refuse_idle_options(arguments);
   const StoreScan scan = load(arguments.directory, arguments);
   if (arguments.compare.empty()) say_notes({&scan});
   Sink sink(arguments.output);
-  if (!arguments.compare.empty()) {
+  if (!arguments.vary.empty()) {
+    write_variation(scan, arguments, sink);
+  } else if (!arguments.compare.empty()) {
     write_comparison(scan, arguments, sink);
   } else if (arguments.html()) {
     write_page(scan, arguments, sink);
@@ -280,14 +316,24 @@ void add_report_command(CLI::App& app, int& exit_code) {
       ->add_option("--compare", arguments->compare,
                    "join with another directory; says whether differences exceed the noise")
       ->type_name("DIR");
-  command->add_option("--property", arguments->property, "what --compare compares")
+  command
+      ->add_option("--vary", arguments->vary,
+                   "pair configurations that differ in this input alone: what each of its values "
+                   "does; experiment works, too")
+      ->type_name("INPUT");
+  command
+      ->add_option("--baseline", arguments->baseline,
+                   "value that the others of --vary stand beside; the most frequent one")
+      ->type_name("VALUE");
+  command->add_option("--property", arguments->property, "what --compare and --vary compare")
       ->option_text("NAME=dataset_tokens_per_second");
   command->footer(R"(
 Examples:
   sftbench report results                          what came out, for people
   sftbench report results --format csv             ado's columns, for pandas
   sftbench report results --format html -o report.html
-  sftbench report after --compare before           did it get faster?)");
+  sftbench report after --compare before           did it get faster?
+  sftbench report results --vary optim             what does the optimizer cost?)");
   command->callback([arguments, &exit_code] {
     report(*arguments);
     exit_code = 0;

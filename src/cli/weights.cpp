@@ -20,6 +20,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
+#include "sftbench/checkpoint/merge_adapter.h"
 #include "sftbench/huggingface/cache.h"
 #include "sftbench/huggingface/check.h"
 #include "sftbench/huggingface/endpoint.h"
@@ -298,17 +299,106 @@ Examples:
       [arguments, &common, &exit_code] { exit_code = check_weights(*arguments, common); });
 }
 
+// --- weights merge -------------------------------------------------------------------------------
+
+struct MergeArguments {
+  std::string adapter, model, output;
+  int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+};
+
+// A folder, or the snapshot of a hub id. `key`: who says it.
+fs::path base_folder(const std::string& key, const std::string& given_base) {
+  std::error_code error;
+  if (fs::is_directory(given_base, error)) return given_base;
+  if (is_hub_id(given_base)) {
+    const auto snapshot = hub_snapshot(hub_cache_directory(std::nullopt), given_base);
+    if (snapshot) return *snapshot;
+  }
+  throw InputError({{.file = {},
+                     .line = 0,
+                     .key = key,
+                     .message = given_base + " is no folder, and no model of the hub that is here",
+                     .expected = "the folder of the base model: --model DIR, or first "
+                                 "sftbench weights fetch ORG/NAME",
+                     .nearest = {}}});
+}
+
+fs::path base_of(const MergeArguments& arguments) {
+  if (!arguments.model.empty()) return base_folder("--model", arguments.model);
+  const std::string named = base_model_of(arguments.adapter);
+  if (!named.empty()) return base_folder("base_model_name_or_path of the adapter", named);
+  throw InputError({{.file = (fs::path(arguments.adapter) / "adapter_config.json").string(),
+                     .line = 0,
+                     .key = "base_model_name_or_path",
+                     .message = "names no base model",
+                     .expected = "--model DIR",
+                     .nearest = {}}});
+}
+
+int merge_weights(const MergeArguments& arguments, const CommonOptions& common) {
+  FetchView view(std::cerr, !common.no_progress && spdlog::should_log(spdlog::level::info),
+                 ::isatty(STDERR_FILENO) != 0);
+  const fs::path base = base_of(arguments);
+  const MergeSummary merged = merge_adapter(
+      {arguments.adapter, base, arguments.output, arguments.threads,
+       [&view](const MergeProgress& p) { view.show("merged", p.done_bytes, p.total_bytes); }});
+  view.finish();
+  const std::string own = merged.replaced == 0 ? std::string()
+                                               : ", " + std::to_string(merged.replaced) +
+                                                     " tensors of the adapter's own";
+  spdlog::info("wrote {}: {} tensors, {}; {} linears of {} adapted{}; beside them {}",
+               arguments.output, merged.tensors, bytes_text(static_cast<double>(merged.size_bytes)),
+               merged.adapted, base.string(), own, join(merged.copied));
+  return 0;
+}
+
+void add_merge(CLI::App& parent, const CommonOptions& common, int& exit_code) {
+  CLI::App* command =
+      parent.add_subcommand("merge", "add a LoRA adapter to the model it was trained on");
+  const auto arguments = std::make_shared<MergeArguments>();
+  command
+      ->add_option("ADAPTER", arguments->adapter,
+                   "folder with adapter_config.json and adapter_model.safetensors")
+      ->type_name("DIR")
+      ->required();
+  command
+      ->add_option("-o,--output", arguments->output,
+                   "folder to write, which transformers loads as a model; new or empty")
+      ->type_name("DIR")
+      ->required();
+  command
+      ->add_option("--model", arguments->model,
+                   "the base model, a folder or a hub id that is here; default: the one that the "
+                   "adapter names")
+      ->type_name("DIR|ID");
+  command->add_option("--threads", arguments->threads, "that compute")
+      ->check(above_zero())
+      ->capture_default_str();
+  command->footer(R"(
+As peft's merge_and_unload, one tensor after the other: memory holds the largest
+one. The dtype is the base's. Tokenizer files of the adapter's folder come first.
+
+Examples:
+  sftbench weights merge ./adapter -o ./merged
+  sftbench weights merge ./adapter --model ./my-llama -o ./merged)");
+  command->callback(
+      [arguments, &common, &exit_code] { exit_code = merge_weights(*arguments, common); });
+}
+
 }  // namespace
 
 void add_weights_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
-  CLI::App* command = app.add_subcommand("weights", "fetch and verify the weights of models");
+  CLI::App* command =
+      app.add_subcommand("weights", "fetch, verify and merge the weights of models");
   command->require_subcommand(1);
   command->footer(R"(
 Examples:
   sftbench weights fetch smollm2-135m
-  sftbench weights check)");
+  sftbench weights check
+  sftbench weights merge ./adapter -o ./merged)");
   add_fetch(*command, common, exit_code);
   add_check(*command, common, exit_code);
+  add_merge(*command, common, exit_code);
 }
 
 }  // namespace sftbench

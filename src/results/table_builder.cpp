@@ -32,6 +32,14 @@ void for_each_list(const std::vector<Repeats>& rows, Record StoredResult::*recor
   }
 }
 
+// The catalog keeps the text.
+Scalar scalar_of(const Json& value) {
+  if (value.is_boolean()) return Scalar::boolean(value.get<bool>());
+  if (value.is_number_integer()) return Scalar::integer(value.get<int64_t>());
+  if (value.is_number()) return Scalar::number(value.get<double>());
+  return value.is_string() ? Scalar::text(value.get_ref<const std::string&>()) : Scalar();
+}
+
 }  // namespace
 
 SortedRows::SortedRows(std::vector<Repeats> rows, RowOrder order)
@@ -146,43 +154,23 @@ void TableBuilder::entity_columns() {
   }
 }
 
-namespace {
+UsualValues::UsualValues(std::string_view argument) : argument_(argument) {}
 
-// What an experiment takes for an argument that is no input of a result.
-class UsualValues {
- public:
-  explicit UsualValues(std::string_view argument) : argument_(argument) {}
+Scalar UsualValues::operator()(std::string_view experiment) {
+  if (experiment == experiment_) return value_;
+  experiment_ = experiment;
+  const Experiment* known = Catalog::shipped().experiment(std::string(experiment));
+  const PropertySpec* spec = known == nullptr ? nullptr : known->find(argument_);
+  value_ = spec != nullptr && spec->argument ? scalar_of(spec->default_value) : Scalar();
+  return value_;
+}
 
-  Scalar operator()(std::string_view experiment) {
-    if (experiment != experiment_) {
-      experiment_ = experiment;
-      const Experiment* known = Catalog::shipped().experiment(std::string(experiment));
-      const PropertySpec* spec = known == nullptr ? nullptr : known->find(argument_);
-      value_ = spec != nullptr && spec->argument ? scalar_of(spec->default_value) : Scalar();
-    }
-    return value_;
-  }
-
- private:
-  // The catalog keeps the text.
-  static Scalar scalar_of(const Json& value) {
-    if (value.is_boolean()) return Scalar::boolean(value.get<bool>());
-    if (value.is_number_integer()) return Scalar::integer(value.get<int64_t>());
-    if (value.is_number()) return Scalar::number(value.get<double>());
-    return value.is_string() ? Scalar::text(value.get_ref<const std::string&>()) : Scalar();
-  }
-
-  std::string_view argument_, experiment_;
-  Scalar value_;
-};
-
-}  // namespace
-
-void TableBuilder::telling_inputs() {
+void TableBuilder::telling_inputs(std::string_view without) {
   std::vector<std::string_view> names = rows_.entity_names();  // the space's order first
   for (const std::string_view name : rows_.input_names()) {
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
+  names.erase(std::remove(names.begin(), names.end(), without), names.end());
   const size_t columns_before = table_.columns.size();
   for (const std::string_view name : names) {
     Picker pick(name);

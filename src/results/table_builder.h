@@ -69,6 +69,18 @@ class Samples {
   std::vector<Scalar> values_;
 };
 
+// What an experiment takes for an argument that is no input of a result.
+class UsualValues {
+ public:
+  // `argument` outlives this.
+  explicit UsualValues(std::string_view argument);
+  Scalar operator()(std::string_view experiment);
+
+ private:
+  std::string_view argument_, experiment_;
+  Scalar value_;
+};
+
 // Builds columns row by row.
 class TableBuilder {
  public:
@@ -103,8 +115,8 @@ class TableBuilder {
 
   void entity_columns();
   // The inputs that tell rows apart; where none does (there is but one row), the entity's
-  // properties.
-  void telling_inputs();
+  // properties. Without one that has a column of its own.
+  void telling_inputs(std::string_view without = {});
   void count_column();   // n: how many samples a row has
   void spread_column();  // spread_percent: how far their rates lie apart
 

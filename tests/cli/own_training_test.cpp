@@ -388,9 +388,8 @@ TEST_F(DataConfigurationTest, WhatHasNoEqualIsNamed) {
   EXPECT_THAT(refusal_of_file("data_config_path: none.yaml\n"), HasSubstr("none.yaml"));
   write("paths.yaml", "datasets:\n  - data_paths: [a, b]\n    split: {train: 0.8}\n");
   const std::string paths = refusal_of_file("data_config_path: paths.yaml\n");
-  EXPECT_THAT(
-      paths,
-      HasSubstr("datasets[0].data_paths: found a list of 2; expected a list of one file"));
+  EXPECT_THAT(paths,
+              HasSubstr("datasets[0].data_paths: found a list of 2; expected a list of one file"));
   EXPECT_THAT(paths,
               HasSubstr("datasets[0].split: has no equal here; expected a file that holds what is "
                         "trained on"));
@@ -575,6 +574,42 @@ TEST_F(OwnTrainingTest, DatasetShowPrintsTokensAndLabels) {
   EXPECT_THAT(program({"show", "pairs.json", "--input-column", "input"}, "dataset").err,
               HasSubstr("--input-column: is given alone; expected --output-column with it"));
   EXPECT_THAT(program({"show", "none.json"}, "dataset").err, HasSubstr("none.json"));
+}
+
+// --- weights merge -------------------------------------------------------------------------------
+
+TEST_F(OwnTrainingTest, AnAdapterIsMergedIntoTheBaseThatItNamesOrThatIsGiven) {
+  const std::string adapter = std::string(SFTBENCH_TEST_DATA) + "/adapters/llama-lora_qv/final";
+  const auto merge = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "merge");
+    return program(words, "weights");
+  };
+  const ProgramResult merged = merge({adapter, "--model", "my-llama", "-o", "merged"});
+  EXPECT_EQ(merged.status, 0) << merged.err;
+  EXPECT_THAT(merged.err, HasSubstr("linears of my-llama adapted; beside them config.json"));
+  for (const char* file : {"config.json", "model.safetensors", "tokenizer.json"}) {
+    EXPECT_TRUE(fs::exists(folder_ / "merged" / file)) << file;
+  }
+  fs::copy(adapter, folder_ / "adapter");
+  Json config = read_json_file((folder_ / "adapter/adapter_config.json").string());
+  config["base_model_name_or_path"] = "my-llama";
+  write("adapter/adapter_config.json", config.dump());
+  EXPECT_EQ(merge({"adapter", "-o", "named"}).status, 0);
+  EXPECT_EQ(read_file(folder_ / "named/model.safetensors"),
+            read_file(folder_ / "merged/model.safetensors"));
+
+  const auto refused = [&](const std::vector<std::string>& words) {
+    const ProgramResult result = merge(words);
+    EXPECT_EQ(result.status, 2);
+    return result.err;
+  };
+  EXPECT_THAT(refused({"adapter", "-o", "named"}),
+              HasSubstr("named: is there already; expected a new folder, or an empty one"));
+  EXPECT_THAT(refused({adapter, "-o", "other"}),
+              HasSubstr("base_model_name_or_path: names no base model; expected --model DIR"));
+  EXPECT_THAT(refused({adapter, "-o", "other", "--model", "org/none"}),
+              HasSubstr("--model: org/none is no folder, and no model of the hub that is here"));
+  EXPECT_THAT(refused({"my-llama", "-o", "other"}), HasSubstr("adapter_config.json"));
 }
 
 }  // namespace

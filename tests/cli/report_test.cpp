@@ -75,8 +75,9 @@ TEST_F(ReportTest, TheTableIsOnStdoutAndWhatItIsOfInTheLog) {
 
 TEST_F(ReportTest, CsvIsAdosAndSaysWhatItLeavesOut) {
   const Report report({dir_, "--format", "csv"});
-  EXPECT_THAT(report.out, testing::StartsWith(
-                              ",identifier,generatorid,experiment_id,model_name,number_gpus,is_valid,"));
+  EXPECT_THAT(report.out,
+              testing::StartsWith(
+                  ",identifier,generatorid,experiment_id,model_name,number_gpus,is_valid,"));
   EXPECT_EQ(std::count(report.out.begin(), report.out.end(), '\n'), 3);
   EXPECT_THAT(report.log, HasSubstr("1 failed measurement without a row, as in ado; --wide shows"));
   const Report wide({dir_, "--format", "csv", "--wide"});
@@ -90,13 +91,11 @@ TEST_F(ReportTest, CsvIsAdosAndSaysWhatItLeavesOut) {
 
 TEST_F(ReportTest, JsonHasTheMeasurementsWhole) {
   const Json all = Json::parse(Report({dir_, "--format", "json"}).out);
-  EXPECT_EQ(all,
-            Json({stored(sample_valid(), "a"), stored(sample_invalid(), "b"),
-                  stored(sample_failed(), "c")}));
+  EXPECT_EQ(all, Json({stored(sample_valid(), "a"), stored(sample_invalid(), "b"),
+                       stored(sample_failed(), "c")}));
   const std::string lines = Report({dir_, "--format", "jsonl", "--status", "invalid,failed"}).out;
-  EXPECT_EQ(lines,
-            stored(sample_invalid(), "b").dump() + "\n" + stored(sample_failed(), "c").dump() +
-                "\n");
+  EXPECT_EQ(lines, stored(sample_invalid(), "b").dump() + "\n" +
+                       stored(sample_failed(), "c").dump() + "\n");
 }
 
 TEST_F(ReportTest, HtmlIsAPageAndGoesToAFileWhole) {
@@ -158,6 +157,27 @@ TEST_F(ReportTest, CompareJoinsWithAnotherDirectory) {
   fs::remove_all(other);
 }
 
+TEST_F(ReportTest, VaryPairsConfigurationsThatDifferInOneInput) {
+  Measurement m = sample_valid();
+  m.extra["step_seconds"] = {6.0, 6.5, 6.2};
+  m.inputs["varied"] = "one";
+  put(directory_, m, "varied_one");
+  m.inputs["varied"] = "two";
+  m.measured["train_runtime"] = 25;
+  put(directory_, m, "varied_two");
+  const std::vector<std::string> words = {dir_,     "--status",   "valid",
+                                          "--vary", "varied",     "--baseline",
+                                          "one",    "--property", "train_runtime"};
+  const Report table(words);
+  EXPECT_EQ(table.error, "");
+  EXPECT_THAT(table.out, HasSubstr("varied   beside  pairs  judged  ratio"));
+  EXPECT_THAT(table.out, HasSubstr("higher"));
+  std::vector<std::string> csv = words;
+  csv.insert(csv.end(), {"--format", "csv"});
+  EXPECT_THAT(Report(csv).out, HasSubstr("1,m,0,two,one,valid,25,12.5,"));
+  EXPECT_THAT(Report(csv).out, HasSubstr("0,m,0,default,one,valid,12.5,12.5,"));
+}
+
 TEST_F(ReportTest, OptionsThatWouldChangeNothingAreErrors) {
   const auto error = [&](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), dir_);
@@ -175,10 +195,15 @@ TEST_F(ReportTest, OptionsThatWouldChangeNothingAreErrors) {
   EXPECT_EQ(error({"--property-format", "observed"}),
             "--property-format: observed belongs to --format csv");
   EXPECT_EQ(error({"--property", "mfu"}),
-            "--property: says what --compare compares, which is not given");
+            "--property: says what --compare and --vary compare; neither is given");
   EXPECT_EQ(error({"--compare", dir_, "--wide"}), "--wide: has no effect with --compare");
   EXPECT_EQ(error({"--compare", dir_, "--format", "html"}),
-            "--compare: a page of two directories is not there; table, md, csv, json, jsonl are");
+            "--compare: a page of comparisons is not there; table, md, csv, json, jsonl are");
+  EXPECT_EQ(error({"--vary", "optim", "--compare", dir_}),
+            "--vary: and --compare exclude each other");
+  EXPECT_EQ(error({"--baseline", "1"}),
+            "--baseline: is a value of what --vary varies, which is not given");
+  EXPECT_EQ(error({"--vary", "optim", "--wide"}), "--wide: has no effect with --vary");
 }
 
 TEST_F(ReportTest, UnknownWordsGetTheNearestSpelling) {
