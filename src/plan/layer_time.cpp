@@ -7,6 +7,7 @@ namespace sftbench {
 namespace {
 
 constexpr double kTileRows = 128, kTileColumns = 256;
+constexpr double kSmallTile = 64 * 64;
 constexpr double kTail = 0.5;       // of a wave, on average
 constexpr double kTileFixed = 128;  // of a tile's time: it begins and ends as this much depth
 constexpr double kHeadSize = 128;   // for which flash attention is fastest
@@ -147,8 +148,11 @@ class LayerClock {
 
 double tail_of_product(double rows, double columns, int64_t multiprocessors) {
   if (multiprocessors <= 0) return 0;
+  const auto parts = static_cast<double>(multiprocessors);
   const double tiles = std::ceil(rows / kTileRows) * std::ceil(columns / kTileColumns);
-  return kTail * static_cast<double>(multiprocessors) / tiles;
+  // Small products are cut into small tiles, which are half as fast, as long as there are enough.
+  const double small_tiles = rows * columns / kSmallTile;
+  return std::min(kTail * parts / tiles, std::max(1.0, parts / small_tiles));
 }
 
 WorkSeconds work_seconds(const TrainingJob& job, const ModelWork& work, const MachineModel& machine,

@@ -3,7 +3,8 @@
 //   products     FLOPs / (rate of large products x share of the last wave that is full). A product
 //                of M x N results is cut into tiles of 128 x 256; multiprocessors work on one tile
 //                each, and the last wave of tiles is half full on average (cuBLAS's tiles, NVIDIA's
-//                "Matrix Multiplication Background", section 4)
+//                "Matrix Multiplication Background", section 4). Small products have tiles of
+//                64 x 64, which are half as fast
 //   attention    FLOPs / the rate that flash attention reaches
 //   elements     bytes of norms, rotations, activations, residuals and adapters / bandwidth
 //   launches     kernels x the host's time for each: a pass takes no less

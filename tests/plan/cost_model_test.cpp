@@ -317,6 +317,8 @@ TEST(CostModelTest, SmallProductsPayForTheLastWaveAndForTheHost) {
   shaped.multiprocessors = 100;
   EXPECT_DOUBLE_EQ(tail_of_product(128 * 50, 256 * 10, 100), 0.1);
   EXPECT_EQ(tail_of_product(1, 1, 0), 0);
+  EXPECT_DOUBLE_EQ(tail_of_product(128, 256 * 20, 100), 1) << "tiles of 64 x 64 are enough";
+  EXPECT_DOUBLE_EQ(tail_of_product(64, 64 * 10, 100), 10) << "a tenth of the GPU works";
   TrainingJob job = llama("DDP", 1);
   const double plain = predict_step(job, machine()).compute_s;
   EXPECT_GT(predict_step(job, shaped).compute_s, plain);
