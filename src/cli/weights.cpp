@@ -376,7 +376,7 @@ void add_merge(CLI::App& parent, const CommonOptions& common, int& exit_code) {
       ->capture_default_str();
   command->footer(R"(
 As peft's merge_and_unload, one tensor after the other: memory holds the largest
-one. The dtype is the base's. Tokenizer files of the adapter's folder come first.
+one. The dtype is the base's. The adapter's own tokenizer files come first.
 
 Examples:
   sftbench weights merge ./adapter -o ./merged
