@@ -61,7 +61,7 @@ PublishedRow read_row(const YamlNode& node, Diagnostics& diagnostics) {
   job.device.nodes = job.device.ranks / kGpusOfANode;
   job.data.model_max_length = fields.integer("length").value_or(0);
   job.batches.per_device_batch_size = fields.integer("batch").value_or(0);
-  job.precision = {.torch_dtype = "float32", .autocast = "bf16"};
+  job.precision = {.torch_dtype = ParameterDtype::kFloat32, .autocast = Autocast::kBf16};
   job.parallel.strategy = Strategy::kFullShard;
   job.parallel.reduce_dtype = "float32";
   job.kernels.fused_loss = false;

@@ -21,12 +21,14 @@
 #include "cli/experiments.h"
 #include "cli/gpus.h"
 #include "cli/help_format.h"
+#include "cli/import.h"
 #include "cli/launched_run.h"
 #include "cli/log_format.h"
 #include "cli/measure.h"
 #include "cli/models.h"
 #include "cli/predict.h"
 #include "cli/rank.h"
+#include "cli/recommend.h"
 #include "cli/report.h"
 #include "cli/run.h"
 #include "cli/sweep.h"
@@ -165,6 +167,8 @@ void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
   add_sweep_command(app, common, exit_code);
   add_expand_command(app, exit_code);
   add_predict_command(app, exit_code);
+  add_recommend_command(app, exit_code);
+  add_import_command(app, exit_code);
   add_report_command(app, exit_code);
   add_experiments_command(app, exit_code);
   add_models_command(app, exit_code);

@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -9,72 +11,32 @@
 
 #include "cli/definition_list.h"
 #include "cli/number_checks.h"
+#include "cli/predict_space.h"
 #include "cli/record.h"
 #include "cli/selection.h"
+#include "sftbench/advise/oracle.h"
+#include "sftbench/advise/scorecard.h"
 #include "sftbench/base/error.h"
-#include "sftbench/base/file.h"
+#include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
-#include "sftbench/plan/cost_model.h"
-#include "sftbench/plan/machine_catalog.h"
 #include "sftbench/results/table.h"
-#include "sftbench/space/validity.h"
 
 namespace sftbench {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr double kGiB = 1 << 30;
 constexpr double kGiga = 1e9;
-constexpr double kMicro = 1e-6;
 
 struct PredictArguments {
   Selection selection;
   std::string format = "table";
-  // What replaces config/machines.yaml's figures.
-  std::optional<double> flops_per_s, memory_gb_per_s, memory_gib;
-  bool no_overlap = false;
-  std::optional<double> inside_gb_per_s, inside_latency_us, between_gb_per_s, between_latency_us;
+  MachineOverrides overrides;  // what replaces config/machines.yaml's figures
+  SpacePrediction space;
+  std::vector<std::string> evidence;
+  bool rows = false;
 };
-
-void replace(const std::optional<double>& given, double unit, double& figure) {
-  if (given) figure = *given * unit;
-}
-
-MachineModel machine_for(const TrainingJob& job, const PredictArguments& arguments) {
-  const Catalog& catalog = Catalog::shipped();
-  MachineModel machine;
-  if (job.device.kind == "cuda") {
-    const auto file = resource_directory() / "config" / "machines.yaml";
-    machine = machine_of(job.device.gpu_model,
-                         product_dtype_name(job.precision.torch_dtype, job.precision.autocast),
-                         catalog.gpus, MachineCatalog::read(file.string(), catalog.gpus));
-  }
-  machine.overlaps = !arguments.no_overlap;
-  replace(arguments.flops_per_s, 1, machine.flops_per_s);
-  replace(arguments.memory_gb_per_s, kGiga, machine.memory_bytes_per_s);
-  replace(arguments.memory_gib, kGiB, machine.memory_bytes);
-  replace(arguments.inside_gb_per_s, kGiga, machine.inside.bytes_per_s);
-  replace(arguments.inside_latency_us, kMicro, machine.inside.latency_s);
-  replace(arguments.between_gb_per_s, kGiga, machine.between.bytes_per_s);
-  replace(arguments.between_latency_us, kMicro, machine.between.latency_s);
-  const auto need = [](bool known, const char* option, const char* what) {
-    if (!known) {
-      throw InputError({{{},
-                         0,
-                         option,
-                         std::string("not given, and not known of CPUs: ") + what,
-                         "a number above 0",
-                         {}}});
-    }
-  };
-  need(machine.flops_per_s > 0, "--flops-per-s",
-       "FLOP/s that a rank's training reaches, recomputation included");
-  const bool several = job.device.ranks > 1;
-  need(!several || machine.inside.bytes_per_s > 0, "--inside-gb-per-s",
-       "what a rank sends to others of its node, GB/s");
-  need(!several || job.device.nodes < 2 || machine.between.bytes_per_s > 0, "--between-gb-per-s",
-       "what a rank sends to other nodes, GB/s");
-  return machine;
-}
 
 std::string gib(double bytes) {
   return cell_text(bytes / kGiB) + " GiB";
@@ -83,9 +45,34 @@ std::string seconds(double s) {
   return cell_text(s) + " s";
 }
 
-std::string in_full(const StepCost& cost, const TrainingJob& job, const MachineModel& machine) {
+std::string verdict_text(const Prediction& prediction) {
+  switch (prediction.fit) {
+    case Fit::kFits:
+      return ": fits";
+    case Fit::kTight:
+      return ": tight, fragmentation may make it die";
+    case Fit::kDies:
+      return ": does not fit";
+    case Fit::kUnknown:
+      break;
+  }
+  return {};
+}
+
+std::string memory_text(const Prediction& prediction) {
+  const auto& [job, machine, cost, fit, notes] = prediction;
+  const double needed = needed_bytes(cost, job, machine);
+  const double beside = needed - cost.memory.total();
+  std::string text = gib(needed);
+  if (machine.memory_bytes > 0) text += " of " + gib(machine.memory_bytes);
+  if (beside > 0) text += " (" + gib(beside) + " beside tensors)";
+  return text + verdict_text(prediction);
+}
+
+Definitions lines_of(const Prediction& prediction) {
+  const auto& [job, machine, cost, fit, notes] = prediction;
   const MemoryCost& m = cost.memory;
-  const bool several = job.device.ranks > 1;
+  const double tokens_per_s = cost.positions_per_second();
   Definitions lines = {
       {"parameters", gib(m.parameters) + " of a rank, between steps"},
       {"gradients", gib(m.gradients)},
@@ -93,80 +80,177 @@ std::string in_full(const StepCost& cost, const TrainingJob& job, const MachineM
       {"gathered", gib(m.gathered) + " at most: units and gradients that are not reduced yet"},
       {"activations", gib(m.activations)},
       {"logits", gib(m.logits)},
-      {"memory",
-       gib(m.total()) + (machine.memory_bytes > 0
-                             ? " of " + gib(machine.memory_bytes) +
-                                   (m.total() <= machine.memory_bytes ? ": fits" : ": does not fit")
-                             : std::string())},
+      {"memory", memory_text(prediction)},
       {"step", seconds(cost.step_s) + ": compute " + seconds(cost.compute_s) +
                    ", communication beside none " + seconds(cost.exposed_s) + " (of " +
-                   seconds(cost.communication_s) + "), optimizer " + seconds(cost.optimizer_s)},
-      {"throughput",
-       cell_text(cost.positions_per_second()) + " tokens/s, padding included; " +
-           cell_text(cost.positions_per_second() / static_cast<double>(job.device.ranks)) +
-           " of a rank"}};
+                   seconds(cost.communication_s) + "), optimizer " + seconds(cost.optimizer_s) +
+                   ", host " + seconds(cost.host_s)},
+      {"throughput", cell_text(tokens_per_s) + " tokens/s, padding included; " +
+                         cell_text(tokens_per_s / static_cast<double>(job.device.ranks)) +
+                         " of a rank"}};
+  if (machine.error_p90 > 0) {
+    lines.emplace_back("error",
+                       "nine of ten steps that others measured on this GPU, with models "
+                       "that were not fitted, were within " +
+                           cell_text(100 * machine.error_p90) + " %");
+  }
   for (const CollectiveCost& c : cost.collectives) {
     lines.emplace_back(c.operation, std::to_string(c.calls) + " a step over " + c.group + ", " +
                                         cell_text(c.sent_bytes / kGiga) + " GB sent by a rank, " +
                                         seconds(c.seconds));
   }
+  return lines;
+}
+
+std::string in_full(const Prediction& prediction) {
+  const TrainingJob& job = prediction.job;
+  const bool several = job.device.ranks > 1;
+  const std::string& stack = prediction.machine.stack.name;
   return "prediction, nothing was measured: " + job.model.name + ", " + name_of(job.tuning) + ", " +
          (several ? name_of(job.parallel.strategy) + std::string(" on ") : std::string()) +
-         std::to_string(job.device.ranks) + (several ? " ranks" : " rank") + "\n" +
-         definition_list(lines);
+         std::to_string(job.device.ranks) + (several ? " ranks" : " rank") +
+         (stack == "sftbench" ? "" : ", by " + stack) + "\n" +
+         definition_list(lines_of(prediction));
+}
+
+Json as_json(const Prediction& prediction) {
+  const auto& [job, machine, cost, fit, notes] = prediction;
+  Json json = to_json(cost, job, machine);
+  json["verdict"] = fit == Fit::kUnknown ? Json() : Json(name_of(fit));
+  json["memory_bytes"]["needed"] = needed_bytes(cost, job, machine);
+  json["step_seconds"]["error_p90"] = machine.error_p90 > 0 ? Json(machine.error_p90) : Json();
+  json["stack"] = machine.stack.name;
+  return json;
+}
+
+void predict_one(const LoadedSpace& loaded, const PredictArguments& arguments,
+                 OutputFormat format) {
+  const ResolveOptions options = resolve_options(loaded, arguments.selection);
+  const MeasurementRequest request = choose_request(loaded.space, arguments.selection);
+  Oracle oracle(loaded.settings, options, arguments.overrides, Catalog::shipped());
+  const Prediction prediction = oracle.predict(request);
+  for (const std::string& note : prediction.notes) spdlog::info("{}", note);
+  print_record(in_full(prediction), as_json(prediction), format);
+}
+
+bool is_one(const LoadedSpace& loaded, const Selection& selection) {
+  const bool one_entity = loaded.space.entity_count() == 1 || !selection.entity.empty();
+  return one_entity && loaded.space.experiments.size() == 1;
+}
+
+// --- scorecard ------------------------------------------------------------------------------------
+
+// A file, or the evidence of a results folder.
+void append_evidence(const std::string& place, std::vector<Evidence>& rows) {
+  std::error_code error;
+  std::vector<std::string> files = {place};
+  if (fs::is_directory(place, error)) {
+    files.clear();
+    for (const auto& entry : fs::directory_iterator(fs::path(place) / "evidence", error)) {
+      if (entry.path().extension() == ".jsonl") files.push_back(entry.path().string());
+    }
+    std::sort(files.begin(), files.end());
+    if (files.empty()) {
+      throw InputError({{place, 0, {}, "has no evidence", "what sftbench import makes", {}}});
+    }
+  }
+  for (const std::string& file : files) {
+    for (Evidence& row : read_evidence(file)) rows.push_back(std::move(row));
+  }
+}
+
+int score_evidence(const PredictArguments& arguments, OutputFormat format) {
+  if (!arguments.selection.space_path.empty() || !arguments.selection.assignments.empty()) {
+    throw InputError({{{},
+                       0,
+                       "--score",
+                       "is given beside a space",
+                       "one of them: evidence brings its own configurations",
+                       {}}});
+  }
+  std::vector<Diagnostic> warnings;
+  const ActuatorSettings settings =
+      read_actuator_settings(arguments.selection.config_path, nullptr, {}, warnings);
+  std::vector<Evidence> evidence;
+  for (const std::string& place : arguments.evidence) append_evidence(place, evidence);
+  if (evidence.empty()) throw InputError({{arguments.evidence.front(), 0, {}, "is empty", "", {}}});
+  Oracle oracle(settings, {}, arguments.overrides, Catalog::shipped());
+  const std::vector<ScoredRow> rows = score(evidence, oracle, Catalog::shipped());
+  if (arguments.rows) {
+    print_table(scored_rows(rows), format);
+    return 0;
+  }
+  print_table(score_table(rows), format);
+  const bool for_people = format == OutputFormat::kTable || format == OutputFormat::kMarkdown;
+  if (for_people) {
+    std::cout << '\n';
+    print_table(verdict_table(rows), format);
+  }
+  return 0;
 }
 
 int predict(const PredictArguments& arguments) {
   const OutputFormat format = output_format(arguments.format);
-  const Catalog& catalog = Catalog::shipped();
+  StackModel::named(arguments.overrides.stack);
+  if (!arguments.evidence.empty()) return score_evidence(arguments, format);
   const LoadedSpace loaded = load_space(arguments.selection);
   for (const Diagnostic& warning : loaded.warnings) spdlog::warn("{}", to_string(warning));
-  const MeasurementRequest request = choose_request(loaded.space, arguments.selection);
-  const std::vector<Violation> violations = validate(request.inputs, catalog.models);
-  if (!violations.empty()) {
-    throw RunError(violations.front().code, violations.front().message);
+  if (is_one(loaded, arguments.selection)) {
+    predict_one(loaded, arguments, format);
+  } else {
+    predict_space(loaded, resolve_options(loaded, arguments.selection), arguments.overrides,
+                  arguments.space, format);
   }
-  ResolveOptions options = resolve_options(loaded, arguments.selection);
-  options.weights = "random";  // shapes are all that is needed
-  ActuatorSettings settings = loaded.settings;
-  settings.data_directory.reset();  // no entry is read
-  const Resolution resolution = resolve(request, settings, options, catalog);
-  for (const std::string& note : resolution.notes) spdlog::info("{}", note);
-  const TrainingJob& job = resolution.job;
-  const MachineModel machine = machine_for(job, arguments);
-  const StepCost cost = predict_step(job, machine);
-  print_record(in_full(cost, job, machine), to_json(cost, job, machine), format);
   return 0;
+}
+
+void add_machine_options(CLI::App& command, MachineOverrides& machine) {
+  const auto figure = [&command](const char* name, std::optional<double>& value,
+                                 const char* meaning) {
+    command.add_option(name, value, meaning)->check(above_zero())->type_name("X");
+  };
+  figure("--flops-per-s", machine.flops_per_s, "that large products of a rank reach");
+  figure("--attention-flops-per-s", machine.attention_flops_per_s, "that attention reaches");
+  figure("--element-gb-per-s", machine.element_gb_per_s, "that element-wise kernels reach");
+  figure("--memory-gb-per-s", machine.memory_gb_per_s, "of a rank's memory");
+  figure("--memory-gib", machine.memory_gib, "that a rank has");
+  figure("--inside-gb-per-s", machine.inside_gb_per_s, "that a rank sends within its node");
+  figure("--inside-latency-us", machine.inside_latency_us, "of a hop within a node");
+  figure("--between-gb-per-s", machine.between_gb_per_s, "that a rank sends to other nodes");
+  figure("--between-latency-us", machine.between_latency_us, "of a hop between nodes");
+  command.add_flag("--no-overlap", machine.no_overlap,
+                   "transfers take the core that computes, as on CPUs with a rank on every core");
+  command
+      .add_option("--stack", machine.stack,
+                  "what trains: this program, or the Python stack of the documents")
+      ->type_name("sftbench|fms-hf-tuning")
+      ->capture_default_str();
 }
 
 }  // namespace
 
 void add_predict_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "predict", "what one entity would take, by arithmetic: memory, traffic, seconds of a step");
+      "predict", "what entities would take, by arithmetic: memory, traffic, seconds of a step");
   const auto arguments = std::make_shared<PredictArguments>();
   add_selection_options(*command, arguments->selection);
   command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
       ->capture_default_str();
-  const auto figure = [command](const char* name, std::optional<double>& value,
-                                const char* meaning) {
-    command->add_option(name, value, meaning)->check(above_zero())->type_name("X");
-  };
-  figure("--flops-per-s", arguments->flops_per_s, "that a rank's training reaches");
-  figure("--memory-gb-per-s", arguments->memory_gb_per_s, "of a rank's memory");
-  figure("--memory-gib", arguments->memory_gib, "that a rank has");
-  figure("--inside-gb-per-s", arguments->inside_gb_per_s, "that a rank sends within its node");
-  figure("--inside-latency-us", arguments->inside_latency_us, "of a hop within a node");
-  figure("--between-gb-per-s", arguments->between_gb_per_s, "that a rank sends to other nodes");
-  figure("--between-latency-us", arguments->between_latency_us, "of a hop between nodes");
-  command->add_flag("--no-overlap", arguments->no_overlap,
-                    "transfers take the core that computes, as on CPUs with a rank on every core");
+  add_machine_options(*command, arguments->overrides);
+  add_space_prediction_options(*command, arguments->space);
+  command
+      ->add_option("--score", arguments->evidence,
+                   "how far predictions are from evidence: files that import made, or their folder")
+      ->type_name("FILE");
+  command->add_flag("--rows", arguments->rows, "with --score: each row instead of summaries");
   command->footer(R"(
 What is not given comes from config/gpus.yaml and config/machines.yaml; of CPUs
-nothing is known.
+nothing is known. One entity is shown in full, several as a table.
 
 Examples:
   sftbench predict space.yaml --entity 3
+  sftbench predict space.yaml --sort tokens_per_s --verdict fits --limit 10
+  sftbench predict --score results --stack fms-hf-tuning
   sftbench predict --experiment finetune_full_benchmark-v1.0.0 \
     --set model_name=llama3.1-8b --set number_gpus=8 \
     --set gpu_model=NVIDIA-H100-80GB-HBM3 --set batch_size=16 \

@@ -1,8 +1,10 @@
 #include "sftbench/plan/cost_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
+#include "plan/layer_time.h"
 #include "plan/model_work.h"
 #include "plan/step_schedule.h"
 #include "sftbench/base/error.h"
@@ -67,8 +69,8 @@ double ring_seconds(const Group& group, double bytes, double passes, const Machi
   const double latency_s =
       passes * (inside * machine.inside.latency_s + between * machine.between.latency_s);
   const double local = static_cast<double>(group.ranks) / static_cast<double>(group.nodes);
-  double bytes_per_s =
-      group.ranks > group.nodes ? machine.inside.bytes_per_s : machine.between.bytes_per_s;
+  double bytes_per_s = group.ranks > group.nodes ? machine.inside.bytes_per_s_of(local)
+                                                 : machine.between.bytes_per_s;
   if (group.nodes > 1) bytes_per_s = std::min(bytes_per_s, local * machine.between.bytes_per_s);
   return latency_s + bytes / bytes_per_s;
 }
@@ -95,9 +97,14 @@ class Predictor {
       : job_(job),
         machine_(machine),
         layout_(layout_of(job)),
-        work_(model_work(job, recompute)),
+        work_(model_work(job, recompute_of(recompute, machine.stack))),
+        seconds_(work_seconds(job, work_, machine, recompute_of(recompute, machine.stack))),
         stored_(static_cast<double>(row_of(job.precision.torch_dtype).bytes)),
         computed_(job.precision.autocast == Autocast::kNo ? stored_ : 2),
+        trained_(machine.stack.upcasts_shards && layout_.sharded && computed_ < kFloatBytes &&
+                         job.precision.autocast != Autocast::kNo
+                     ? kFloatBytes
+                     : stored_),
         gathered_(layout_.sharded ? computed_ : stored_),
         reduced_(job.parallel.reduce_dtype.empty()
                      ? gathered_
@@ -122,16 +129,21 @@ class Predictor {
     for (const CollectiveCost& collective : cost.collectives) {
       cost.communication_s += collective.seconds;
     }
-    cost.exposed_s = schedule.step_s - schedule.compute_s;
+    // What hides behind computation slows that down.
+    const double shown_s = schedule.step_s - schedule.compute_s;
+    const double hidden_s = std::max(0.0, cost.communication_s - shown_s);
+    cost.exposed_s = shown_s + machine_.stack.contention * hidden_s;
     put_memory(schedule, cost.memory);
     // Read: parameter, gradient, state; written: parameter and state.
     const MemoryCost& memory = cost.memory;
-    const double trained = (root_.trained + layers * layer_.trained) * stored_;
+    const double trained = (root_.trained + layers * layer_.trained) * trained_;
     if (machine_.memory_bytes_per_s > 0) {
-      cost.optimizer_s = (2 * trained + memory.gradients + 2 * memory.optimizer_state) /
+      cost.optimizer_s = machine_.stack.update_scale *
+                         (2 * trained + memory.gradients + 2 * memory.optimizer_state) /
                          machine_.memory_bytes_per_s;
     }
-    cost.step_s = schedule.step_s + cost.optimizer_s;
+    cost.host_s = machine_.stack.step_s;
+    cost.step_s = cost.compute_s + cost.exposed_s + cost.optimizer_s + cost.host_s;
     cost.positions = work_.positions * job_.batches.gradient_accumulation_steps * job_.device.ranks;
     return cost;
   }
@@ -150,6 +162,12 @@ class Predictor {
   }
 
  private:
+  // A stack of torch's own recomputes as torch does.
+  Recompute recompute_of(Recompute recompute, const StackModel& stack) const {
+    const bool again = job_.activations.gradient_checkpointing && stack.recomputes_all_layers;
+    return again && recompute == Recompute::kJob ? Recompute::kTorchLayers : recompute;
+  }
+
   UnitBytes unit_bytes(const UnitTensors& unit) const {
     const int64_t shards = layout_.shards.ranks;
     const auto element = static_cast<int64_t>(std::min(stored_, gathered_));
@@ -164,10 +182,11 @@ class Predictor {
     const double trained = padded(unit.trained);
     const auto parts = static_cast<double>(shards);
     UnitBytes bytes;
-    bytes.shard = (frozen + trained) / parts * stored_;
+    const double quantized = unit.quantized * kQuantizedBytes;
+    bytes.shard = (frozen * stored_ + trained * trained_ + quantized) / parts;
     bytes.trained = trained / parts;
-    bytes.shard_grads = bytes.trained * stored_;
-    bytes.gathered = (frozen + trained) * gathered_;
+    bytes.shard_grads = bytes.trained * trained_;
+    bytes.gathered = (frozen + trained) * gathered_ + quantized;
     bytes.gradients = trained * gathered_;
     bytes.reduced = trained * reduced_;
     bytes.replicated = bytes.reduced / parts;
@@ -180,7 +199,7 @@ class Predictor {
     const int64_t shards = layout_.shards.ranks;
     const TrainedShape part = {tensor.name, {(tensor.elements() + shards - 1) / shards}};
     return static_cast<double>(state_bytes(job_.optimizer.kind, layout_.sharded ? part : tensor,
-                                           static_cast<int64_t>(stored_),
+                                           static_cast<int64_t>(trained_),
                                            job_.device.kind == "cuda")
                                    .device);
   }
@@ -204,13 +223,13 @@ class Predictor {
   ScheduleInput schedule_input() const {
     ScheduleInput input;
     input.root = unit_times(root_);
-    input.root.forward_s = work_.head_flops.forward / machine_.flops_per_s;
-    input.root.backward_s = work_.head_flops.backward / machine_.flops_per_s;
+    input.root.forward_s = seconds_.head.forward;
+    input.root.backward_s = seconds_.head.backward;
     input.layer = unit_times(layer_);
-    input.layer.forward_s = work_.layer_flops.forward / machine_.flops_per_s;
-    input.layer.backward_s = work_.layer_flops.backward / machine_.flops_per_s;
+    input.layer.forward_s = seconds_.layer.forward;
+    input.layer.backward_s = seconds_.layer.backward;
     input.recomputed_layers = work_.recomputed_layers;
-    input.recompute_s = work_.layer_flops.recomputed / machine_.flops_per_s;
+    input.recompute_s = seconds_.layer.recomputed;
     input.layers = work_.layers;
     input.micro_batches = job_.batches.gradient_accumulation_steps;
     input.overlaps = machine_.overlaps;
@@ -258,32 +277,57 @@ class Predictor {
   void put_memory(const ScheduleResult& schedule, MemoryCost& memory) const {
     const auto layers = static_cast<double>(work_.layers);
     const auto positions = static_cast<double>(work_.positions);
-    const auto vocabulary = static_cast<double>(work_.vocabulary);
     memory = between_backward_and_update();
     memory.gathered = schedule.peak_bytes;
     const bool again = work_.kept_when_recomputed < work_.kept_per_position;
-    memory.activations =
-        positions * computed_ *
-        (layers * work_.kept_when_recomputed + (again ? work_.kept_per_position : 0));
+    const StackModel& stack = machine_.stack;
+    const bool fused = job_.kernels.fused_rms_norm || work_.layer_norm;
+    const double kept =
+        work_.kept_per_position * (fused ? stack.kept_scale_fused : stack.kept_scale);
+    const double inputs = layers * work_.kept_when_recomputed;
+    const double copies = layout_.sharded ? stack.sharded_checkpoints - 1 : 0;
+    const double layer = positions * computed_ * (copies * inputs + kept);
+    memory.activations = positions * computed_ * (again ? inputs : layers * kept);
+    memory.logits = logit_bytes(positions * static_cast<double>(work_.vocabulary));
+    memory.update = stack.update_copies * (root_.trained + layers * layer_.trained) * trained_;
+    const bool frees = stack.frees_gradients && job_.batches.gradient_accumulation_steps == 1;
+    if (frees) memory.freed_gradients = memory.gradients;
+    if (!again) return;
+    // The loss is done before a layer is recomputed: the larger of the two counts. This engine's
+    // chunks stay until the backward pass.
+    const bool apart = stack.logit_bytes > 0;
+    memory.activations += apart ? std::max(0.0, layer - memory.logits) : layer;
+  }
+
+  double logit_bytes(double logits) const {
+    const StackModel& stack = machine_.stack;
+    const bool fused = job_.kernels.fused_loss;
+    if (stack.logit_bytes > 0)
+      return logits * (fused ? stack.logit_bytes_fused : stack.logit_bytes);
     // Whole: in the compute dtype, in float32 for the loss, and the gradient of these.
-    const double whole = positions * vocabulary * (computed_ + 2 * kFloatBytes);
-    memory.logits = job_.kernels.fused_loss
-                        ? std::min(kLogitChunkBytes, positions * vocabulary * computed_)
-                        : whole;
+    const double whole = logits * (computed_ + 2 * kFloatBytes);
+    return fused ? std::min(kLogitChunkBytes, logits * computed_) : whole;
   }
 
   const TrainingJob& job_;
   const MachineModel& machine_;
   Layout layout_;
   ModelWork work_;
+  WorkSeconds seconds_;
   double stored_;    // bytes of a parameter at rest
   double computed_;  // of a value in a product
+  double trained_;   // of a trained parameter at rest, of its gradient and of its state
   double gathered_;  // of a parameter that is gathered
   double reduced_;   // of a gradient that is reduced
   UnitBytes root_, layer_;
 };
 
 }  // namespace
+
+double LinkModel::bytes_per_s_of(double ranks) const {
+  constexpr double kSharing = 0.32;
+  return shared && ranks > 2 ? bytes_per_s * std::pow(2 / ranks, kSharing) : bytes_per_s;
+}
 
 double StepCost::sent_bytes() const {
   double bytes = 0;
@@ -327,6 +371,7 @@ Json to_json(const StepCost& cost, const TrainingJob& job, const MachineModel& m
             {"gathered", m.gathered},
             {"activations", m.activations},
             {"logits", m.logits},
+            {"update", m.update},
             {"total", m.total()},
             {"available", known ? Json(machine.memory_bytes) : Json()}}},
           {"fits", known ? Json(m.total() <= machine.memory_bytes) : Json()},
@@ -335,7 +380,8 @@ Json to_json(const StepCost& cost, const TrainingJob& job, const MachineModel& m
             {"compute", cost.compute_s},
             {"communication", cost.communication_s},
             {"communication_exposed", cost.exposed_s},
-            {"optimizer", cost.optimizer_s}}},
+            {"optimizer", cost.optimizer_s},
+            {"host", cost.host_s}}},
           {"padded_tokens_per_second", cost.positions_per_second()},
           {"padded_tokens_per_second_per_device",
            cost.positions_per_second() / static_cast<double>(job.device.ranks)},

@@ -18,12 +18,23 @@ LinkModel read_link(Fields& machine, const std::string& key, Diagnostics& diagno
   if (node == nullptr) return {};
   Fields fields(*node, machine.path(key), diagnostics);
   const LinkModel link = {fields.number("latency_us").value_or(0) * kMicro,
-                          fields.number("gb_per_s").value_or(0) * kGiga};
+                          fields.number("gb_per_s").value_or(0) * kGiga,
+                          fields.boolean("shared", false)};
   if (link.bytes_per_s <= 0) {
     diagnostics.error(*node, fields.path("gb_per_s"), "no bandwidth", "a number above 0");
   }
   fields.reject_unknown();
   return link;
+}
+
+double read_share(Fields& machine, const std::string& key, const YamlNode& node,
+                  Diagnostics& diagnostics) {
+  const double share = machine.number(key).value_or(0);
+  if (share <= 0 || share > 1) {
+    diagnostics.error(node, machine.path(key), "found " + std::to_string(share),
+                      "a number above 0, at most 1");
+  }
+  return share;
 }
 
 MachineFacts read_machine(const YamlNode& node, const std::string& path, const GpuCatalog& gpus,
@@ -39,11 +50,10 @@ MachineFacts read_machine(const YamlNode& node, const std::string& path, const G
       machine.gpus.push_back(gpu->name);
     }
   }
-  machine.reached = fields.number("reached").value_or(0);
-  if (machine.reached <= 0 || machine.reached > 1) {
-    diagnostics.error(node, fields.path("reached"), "found " + std::to_string(machine.reached),
-                      "a number above 0, at most 1");
-  }
+  machine.reached = read_share(fields, "reached", node, diagnostics);
+  machine.attention = read_share(fields, "attention", node, diagnostics);
+  machine.elements = read_share(fields, "elements", node, diagnostics);
+  machine.error_p90 = fields.number("error_p90", Presence::kOptional).value_or(0);
   machine.inside = read_link(fields, "inside", diagnostics);
   machine.between = read_link(fields, "between", diagnostics);
   machine.source = fields.text("source");
@@ -101,7 +111,12 @@ MachineModel machine_of(const std::string& gpu_model, const std::string& dtype,
           static_cast<double>(gpu->memory_bytes),
           facts->inside,
           facts->between,
-          true};
+          true,
+          *peak * facts->attention,
+          gpu->memory_bandwidth_bytes_per_s * facts->elements,
+          gpu->multiprocessors,
+          facts->error_p90,
+          {}};
 }
 
 }  // namespace sftbench

@@ -1,8 +1,10 @@
 #include "plan/model_work.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
+#include "plan/known_model.h"
 #include "sftbench/base/error.h"
 #include "sftbench/families/model_config.h"
 #include "sftbench/families/model_shape.h"
@@ -11,13 +13,8 @@ namespace sftbench {
 namespace {
 
 constexpr int64_t kAlignmentBytes = 256;
-// Of the two matrix products of a causal attention's forward pass; its backward pass has five of
-// them, since flash attention computes the scores again (Dao 2023, arXiv 2307.08691).
-constexpr double kAttentionBackward = 2.5;
 // Of a position and a value of a Mamba-2 state, as engine/step_batches.h counts.
 constexpr double kFlopsPerStateValue = 7;
-// Each product of the scan has a gradient for both of its factors.
-constexpr double kScanBackward = 2;
 
 int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -36,7 +33,14 @@ bool is_target(const LoraPlan& lora, const std::string& linear) {
 UnitTensors layer_tensors(const TrainingJob& job, const LayerShape& layer) {
   UnitTensors unit;
   std::vector<TrainedShape>& base = trains_weights(job) ? unit.trained : unit.frozen;
-  for (const TensorShape& tensor : layer.tensors) base.push_back({tensor.name, tensor.sizes});
+  const bool quantized = row_of(job.tuning).quantized_weights;
+  for (const TensorShape& tensor : layer.tensors) {
+    if (quantized && tensor.sizes.size() > 1) {
+      unit.quantized += static_cast<double>(tensor.elements());
+    } else {
+      base.push_back({tensor.name, tensor.sizes});
+    }
+  }
   if (!row_of(job.tuning).adds_adapters) return unit;
   for (const LinearShape& linear : layer.linears) {
     if (!is_target(job.lora, linear.name)) continue;
@@ -46,11 +50,15 @@ UnitTensors layer_tensors(const TrainingJob& job, const LayerShape& layer) {
   return unit;
 }
 
-UnitTensors root_tensors(const TrainingJob& job, const ModelShape& shape) {
+UnitTensors root_tensors(const TrainingJob& job, const ModelShape& shape, int64_t hidden) {
   UnitTensors unit;
   std::vector<TrainedShape>& base = trains_weights(job) ? unit.trained : unit.frozen;
   for (const TensorShape& tensor : shape.before) base.push_back({tensor.name, tensor.sizes});
   for (const TensorShape& tensor : shape.after) base.push_back({tensor.name, tensor.sizes});
+  if (job.tuning == TuningMethod::kPrompt) {
+    unit.trained.push_back(
+        {"prompt_encoder.embedding.weight", {job.prompt.virtual_tokens, hidden}});
+  }
   return unit;
 }
 
@@ -62,6 +70,25 @@ double product_flops(const LinearShape& linear, double positions) {
 bool is_every_other_product(const LinearShape& linear) {
   return linear.name.ends_with("k_proj") || linear.name.ends_with("o_proj") ||
          linear.name.ends_with("up_proj");
+}
+
+// Tokens of a row: prompt tuning puts its own in front.
+int64_t row_length(const TrainingJob& job) {
+  const bool prompted = job.tuning == TuningMethod::kPrompt;
+  return job.data.model_max_length + (prompted ? job.prompt.virtual_tokens : 0);
+}
+
+// Each position sees half of the row, or of a window that is shorter than the row.
+double attention_flops(const TrainingJob& job, const LayerShape& layer, double positions) {
+  const auto length = static_cast<double>(row_length(job));
+  const auto window = static_cast<double>(layer.window);
+  const double seen =
+      window > 0 && window < length ? window * (1 - window / (2 * length)) : length / 2;
+  return 4 * positions * seen * static_cast<double>(layer.query_width);
+}
+
+double scan_flops(const LayerShape& layer, double positions) {
+  return kFlopsPerStateValue * positions * static_cast<double>(layer.scanned_values);
 }
 
 // Products of weights with every position, attention, the scan, and what of them is computed again.
@@ -85,9 +112,8 @@ UnitFlops layer_flops(const TrainingJob& job, const LayerShape& layer, double po
   const double routed = 2.0 * static_cast<double>(experts.routed + experts.active) * positions;
   products += routed;
   if (trains_weights(job)) trained += routed;
-  const double attention = 2 * positions * static_cast<double>(job.data.model_max_length) *
-                           static_cast<double>(layer.query_width);
-  const double scan = kFlopsPerStateValue * positions * static_cast<double>(layer.scanned_values);
+  const double attention = attention_flops(job, layer, positions);
+  const double scan = scan_flops(layer, positions);
   UnitFlops flops = {products + attention + scan, 0,
                      products + trained + kAttentionBackward * attention + kScanBackward * scan};
   const double up_to_last_product =
@@ -123,6 +149,149 @@ double kept_when_recomputed(const TrainingJob& job, const ModelConfig& config,
   return static_cast<double>(again ? config.hidden_size : layer.kept_values);
 }
 
+LinearWork linear_work(const TrainingJob& job, const LinearShape& linear) {
+  LinearWork work;
+  work.in = static_cast<double>(linear.in);
+  work.out = static_cast<double>(linear.out);
+  work.trained = trains_weights(job);
+  if (row_of(job.tuning).adds_adapters && is_target(job.lora, linear.name)) {
+    work.adapter_rank = static_cast<double>(job.lora.rank);
+  }
+  return work;
+}
+
+// An expert has products up to its inner width and one back; together they have these weights.
+LinearWork expert_work(const TrainingJob& job, const ModelConfig& config,
+                       const ExpertsShape& experts) {
+  LinearWork work;
+  const auto count = static_cast<double>(config.experts->count);
+  work.in = static_cast<double>(config.hidden_size);
+  work.out = static_cast<double>(experts.all) / count / work.in;
+  work.count = count;
+  work.share_of_positions = static_cast<double>(experts.active) / static_cast<double>(experts.all);
+  work.trained = trains_weights(job);
+  return work;
+}
+
+void put_linears(const TrainingJob& job, const ModelConfig& config, const LayerShape& layer,
+                 ModelWork& work) {
+  for (const LinearShape& linear : layer.linears) {
+    work.linears.push_back(linear_work(job, linear));
+    if (linear.out == config.intermediate_size) work.activated = work.linears.back().out;
+  }
+  const ExpertsShape& experts = layer.experts;
+  if (!config.experts || experts.all == 0) return;
+  work.linears.push_back(
+      {static_cast<double>(config.hidden_size),
+       static_cast<double>(experts.routed) / static_cast<double>(config.hidden_size), 1, 1,
+       trains_weights(job), 0});
+  work.linears.push_back(expert_work(job, config, experts));
+  work.experts = static_cast<double>(config.experts->count);
+  work.activated += static_cast<double>(config.intermediate_size * config.experts->per_token);
+}
+
+void put_seconds(const TrainingJob& job, const ModelConfig& config, const LayerShape& layer,
+                 ModelWork& work) {
+  const auto positions = static_cast<double>(work.positions);
+  put_linears(job, config, layer, work);
+  work.attention_flops = attention_flops(job, layer, positions);
+  work.scan_flops = scan_flops(layer, positions);
+  work.last_product = static_cast<double>(layer.last_product);
+  work.hidden = static_cast<double>(config.hidden_size);
+  if (config.rotary && layer.query_width > 0) {
+    work.rotated = static_cast<double>(layer.query_width + config.attention.key_value_width());
+  }
+  work.head_size = static_cast<double>(config.attention.head_dim);
+  work.layer_norm =
+      config.family == ModelFamily::kGptBigCode || config.family == ModelFamily::kBloom;
+  work.quantized_elements = work.layer.quantized;
+  work.weight_elements = static_cast<double>(layer.parameters());
+}
+
+ModelWork layer_work(const TrainingJob& job, const ModelConfig& config, const LayerShape& layer,
+                     Recompute recompute) {
+  ModelWork work;
+  work.positions = job.batches.per_device_batch_size * row_length(job);
+  const auto positions = static_cast<double>(work.positions);
+  work.layer = layer_tensors(job, layer);
+  work.layer_flops = layer_flops(job, layer, positions, recompute);
+  work.kept_per_position = static_cast<double>(layer.kept_values);
+  work.kept_when_recomputed = kept_when_recomputed(job, config, layer, recompute);
+  put_seconds(job, config, layer, work);
+  return work;
+}
+
+// --- layers that differ -------------------------------------------------------------------------
+
+struct LayerKind {
+  const LayerShape* layer = nullptr;
+  int64_t count = 0;
+};
+
+std::vector<LayerKind> kinds_of(const ModelShape& shape) {
+  std::vector<LayerKind> kinds;
+  for (const LayerShape& layer : shape.layers) {
+    const auto found = std::find_if(kinds.begin(), kinds.end(), [&layer](const LayerKind& kind) {
+      return kind.layer->window == layer.window && kind.layer->query_width == layer.query_width &&
+             kind.layer->scanned_values == layer.scanned_values &&
+             kind.layer->parameters() == layer.parameters();
+    });
+    if (found == kinds.end()) {
+      kinds.push_back({&layer, 1});
+    } else {
+      ++found->count;
+    }
+  }
+  return kinds;
+}
+
+void add_tensors(const std::vector<TrainedShape>& tensors, double share,
+                 std::vector<TrainedShape>& sum) {
+  for (TrainedShape tensor : tensors) {
+    const double rows = std::round(static_cast<double>(tensor.sizes.front()) * share);
+    tensor.sizes.front() = std::max<int64_t>(1, static_cast<int64_t>(rows));
+    sum.push_back(std::move(tensor));
+  }
+}
+
+void add_share(const ModelWork& kind, double share, ModelWork& sum) {
+  add_tensors(kind.layer.frozen, share, sum.layer.frozen);
+  add_tensors(kind.layer.trained, share, sum.layer.trained);
+  sum.layer.quantized += share * kind.layer.quantized;
+  for (LinearWork linear : kind.linears) {
+    linear.count *= share;
+    sum.linears.push_back(linear);
+  }
+  sum.layer_flops.forward += share * kind.layer_flops.forward;
+  sum.layer_flops.recomputed += share * kind.layer_flops.recomputed;
+  sum.layer_flops.backward += share * kind.layer_flops.backward;
+  for (double ModelWork::*figure :
+       {&ModelWork::kept_per_position, &ModelWork::kept_when_recomputed,
+        &ModelWork::attention_flops, &ModelWork::scan_flops, &ModelWork::last_product,
+        &ModelWork::rotated, &ModelWork::activated, &ModelWork::experts,
+        &ModelWork::quantized_elements, &ModelWork::weight_elements}) {
+    sum.*figure += share * kind.*figure;
+  }
+}
+
+// Layers of several kinds count as their mean: the sum over a step is right, the order is not.
+ModelWork mean_layer(const TrainingJob& job, const ModelConfig& config, const ModelShape& shape,
+                     Recompute recompute) {
+  const std::vector<LayerKind> kinds = kinds_of(shape);
+  if (kinds.size() == 1) return layer_work(job, config, *kinds.front().layer, recompute);
+  ModelWork mean;
+  for (const LayerKind& kind : kinds) {
+    const ModelWork work = layer_work(job, config, *kind.layer, recompute);
+    mean.positions = work.positions;
+    mean.hidden = work.hidden;
+    mean.head_size = work.head_size;
+    mean.layer_norm = work.layer_norm;
+    add_share(work, static_cast<double>(kind.count) / static_cast<double>(shape.layers.size()),
+              mean);
+  }
+  return mean;
+}
+
 }  // namespace
 
 int64_t flat_elements(const std::vector<TrainedShape>& tensors, int64_t element_bytes,
@@ -134,39 +303,21 @@ int64_t flat_elements(const std::vector<TrainedShape>& tensors, int64_t element_
 }
 
 ModelWork model_work(const TrainingJob& job, Recompute recompute) {
-  if (job.tuning != TuningMethod::kFull && job.tuning != TuningMethod::kLora) {
-    throw RunError(ReasonCode::kUnsupported, std::string("tuning ") + name_of(job.tuning) +
-                                                 ": its cost is not predicted; full and lora are");
-  }
   if (job.parallel.expert_ranks > 1) {
     throw RunError(ReasonCode::kUnsupported,
                    "fast_moe " + std::to_string(job.parallel.expert_ranks) +
                        ": the cost of experts on several ranks is not predicted; that of fast_moe "
                        "0 is");
   }
-  const ModelConfig config = parse_model_config(job.model.hf_config, job.model.name);
-  const ModelShape shape = shape_of(config);
-  const LayerShape& layer = shape.layers.front();
-  for (const LayerShape& other : shape.layers) {
-    if (other.parameters() == layer.parameters() && other.query_width == layer.query_width &&
-        other.scanned_values == layer.scanned_values)
-      continue;
-    throw RunError(ReasonCode::kUnsupported, "the cost of " + job.model.name +
-                                                 " is not predicted: its layers are not all alike");
-  }
-  ModelWork work;
+  const KnownModel& model = known_model(job.model);
+  const ModelConfig& config = model.config;
+  ModelWork work = mean_layer(job, config, model.shape, recompute);
   work.layers = config.num_hidden_layers;
   // Of the last layer everything is still there when its backward pass comes.
   work.recomputed_layers = recompute == Recompute::kJob ? work.layers - 1 : work.layers;
   work.vocabulary = config.vocab_size;
-  work.positions = job.batches.per_device_batch_size * job.data.model_max_length;
-  work.root = root_tensors(job, shape);
-  work.layer = layer_tensors(job, layer);
-  const auto positions = static_cast<double>(work.positions);
-  work.layer_flops = layer_flops(job, layer, positions, recompute);
-  work.head_flops = head_flops(job, config, positions);
-  work.kept_per_position = static_cast<double>(layer.kept_values);
-  work.kept_when_recomputed = kept_when_recomputed(job, config, layer, recompute);
+  work.root = root_tensors(job, model.shape, config.hidden_size);
+  work.head_flops = head_flops(job, config, static_cast<double>(work.positions));
   return work;
 }
 

@@ -15,6 +15,25 @@ namespace sftbench {
 struct UnitTensors {
   std::vector<TrainedShape> frozen;
   std::vector<TrainedShape> trained;
+  double quantized = 0;  // elements that are frozen in 4 bits
+};
+
+// Of the two matrix products of a causal attention's forward pass; its backward pass has five of
+// them, since flash attention computes the scores again (Dao 2023, arXiv 2307.08691).
+inline constexpr double kAttentionBackward = 2.5;
+// Each product of a scan has a gradient for both of its factors.
+inline constexpr double kScanBackward = 2;
+// Of a weight that GPTQ keeps in 4 bits, and of the scale and zero of its group of 128.
+inline constexpr double kQuantizedBytes = 0.5 + 2.5 / 128;
+
+// Products of a layer that have one shape.
+struct LinearWork {
+  double in = 0;
+  double out = 0;
+  double count = 1;
+  double share_of_positions = 1;  // that goes through each of them
+  bool trained = false;
+  double adapter_rank = 0;  // 0: none
 };
 
 // FLOPs of one micro-batch.
@@ -35,6 +54,20 @@ struct ModelWork {
   double kept_when_recomputed = 0;
   int64_t positions = 0;  // of one micro-batch of one rank
   int64_t vocabulary = 0;
+
+  // What seconds are counted from (plan/layer_time.h), of a layer.
+  std::vector<LinearWork> linears;
+  double attention_flops = 0;
+  double scan_flops = 0;
+  double last_product = 0;  // its weights, which a recomputation leaves out
+  double hidden = 0;        // values of a position: of the residual stream,
+  double rotated = 0;       // of queries and keys,
+  double activated = 0;     // and of the inner width of all experts that it goes through
+  double experts = 0;       // of a mixture
+  double head_size = 0;
+  bool layer_norm = false;  // and not RMSNorm, for which torch has no kernel of its own
+  double quantized_elements = 0;
+  double weight_elements = 0;
 };
 
 ModelWork model_work(const TrainingJob& job, Recompute recompute);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "plan/known_model.h"
 #include "plan/lora_targets.h"
 #include "plan/model_source.h"
 #include "plan/own_data.h"
@@ -168,7 +169,7 @@ class Resolver {
   void leave_out_targets_without_linears() {
     TrainingJob& job = resolution_.job;
     if (find_family(family_of(job.model.hf_config)) == nullptr) return;
-    const ModelShape shape = shape_of(parse_model_config(job.model.hf_config));
+    const ModelShape& shape = known_model(job.model).shape;
     std::vector<std::string> found, missing;
     for (const std::string& target : job.lora.target_modules)
       (names_a_linear(shape, target) ? found : missing).push_back(target);

@@ -72,7 +72,8 @@ TEST(GpuCatalogTest, ListsAllThatIsWrongWithAFile) {
             "FILE:3: gpus[1].memory_gib: missing\n"
             "FILE:3: gpus[1].memory_gb: unknown key; expected one of name, aliases, architecture, "
             "compute_capability, "
-            "peak_tflops, memory_bandwidth_gb_per_s, memory_gib, price_usd_per_hour, source, note; "
+            "peak_tflops, memory_bandwidth_gb_per_s, memory_gib, multiprocessors, price_usd_per_hour, "
+            "source, note; "
             "did you mean "
             "'memory_gib'?\n"
             "FILE:3: a: listed twice");

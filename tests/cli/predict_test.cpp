@@ -13,7 +13,9 @@
 namespace sftbench {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // stdout of one command line, or the text of its error.
 std::string output_of(std::vector<std::string> arguments) {
@@ -61,10 +63,11 @@ TEST(PredictTest, SaysThatItIsAPredictionAndWhatItIsMadeOf) {
   const std::string out = output_of(eight_gpus({"--set", kGpu}));
   EXPECT_THAT(out, HasSubstr("prediction, nothing was measured: llama3.1-8b, full, FULL_SHARD on 8 "
                              "ranks"));
-  EXPECT_THAT(out, HasSubstr("80 GiB: fits"));
+  EXPECT_THAT(out, AllOf(HasSubstr(" of 80 GiB ("), HasSubstr("): fits")));
   EXPECT_THAT(out, HasSubstr("all_gather"));
+  EXPECT_THAT(out, HasSubstr("nine of ten steps that others measured"));
   EXPECT_THAT(output_of(eight_gpus({"--set", kGpu, "--memory-gib", "10"})),
-              HasSubstr("10 GiB: does not fit"));
+              AllOf(HasSubstr(" of 10 GiB ("), HasSubstr("): does not fit")));
 }
 
 TEST(PredictTest, AsJsonItHasEveryPartAndTheMarkOfAPrediction) {
@@ -81,7 +84,9 @@ TEST(PredictTest, AsJsonItHasEveryPartAndTheMarkOfAPrediction) {
   const Json& seconds = json["step_seconds"];
   EXPECT_DOUBLE_EQ(seconds["total"], seconds["compute"].get<double>() +
                                          seconds["communication_exposed"].get<double>() +
-                                         seconds["optimizer"].get<double>());
+                                         seconds["optimizer"].get<double>() +
+                                         seconds["host"].get<double>());
+  EXPECT_EQ(seconds["error_p90"], 0.07);
   double sent = 0;
   for (const Json& collective : json["collectives"]) {
     sent += collective["sent_bytes_per_step"].get<double>();
@@ -104,6 +109,40 @@ TEST(PredictTest, WhatIsGivenReplacesWhatTheCatalogsSay) {
   EXPECT_NEAR(apart["communication_exposed"].get<double>(), apart["communication"].get<double>(),
               1e-9);
   EXPECT_EQ(step({"--between-gb-per-s", "0.1"}), step({})) << "there is one node";
+}
+
+TEST(PredictTest, ASpaceIsATableThatCanBeRankedAndFiltered) {
+  const auto of_space = [](std::vector<std::string> further) {
+    std::vector<std::string> arguments = {"--set", kGpu, "--set", "batch_size=8,16,4096,12"};
+    arguments.insert(arguments.end(), further.begin(), further.end());
+    arguments = eight_gpus(arguments);
+    // eight_gpus sets a batch of 16.
+    arguments.erase(arguments.begin() + 4, arguments.begin() + 6);
+    return output_of(arguments);
+  };
+  const Json rows = Json::parse(of_space({"--format", "json"}));
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[0]["verdict"], "fits");
+  EXPECT_EQ(rows[2]["verdict"], "dies");
+  EXPECT_EQ(rows[3]["verdict"], "invalid");
+  EXPECT_THAT(rows[3]["reason"].get<std::string>(), HasSubstr("RULE_1"));
+  EXPECT_EQ(Json::parse(of_space({"--format", "json", "--verdict", "dies"})).size(), 1u);
+  const Json ranked = Json::parse(of_space({"--format", "json", "--sort", "tokens_per_s"}));
+  EXPECT_GT(ranked[0]["tokens_per_s"], ranked[1]["tokens_per_s"]);
+  EXPECT_EQ(ranked[3]["verdict"], "invalid") << "what is not predicted comes last";
+  EXPECT_EQ(Json::parse(of_space({"--format", "json", "--limit", "2"})).size(), 2u);
+  EXPECT_THAT(of_space({"--sort", "tokens"}), HasSubstr("--sort: found 'tokens'"));
+  EXPECT_THAT(of_space({"--verdict", "fit"}), HasSubstr("did you mean 'fits'?"));
+}
+
+TEST(PredictTest, AnotherStackTakesLongerAndAnUnknownOneIsRefused) {
+  const auto step = [](const std::string& stack) {
+    return Json::parse(output_of(eight_gpus(
+        {"--set", kGpu, "--format", "json", "--stack", stack})))["step_seconds"]["total"];
+  };
+  EXPECT_LT(step("sftbench").get<double>(), step("fms-hf-tuning").get<double>());
+  EXPECT_THAT(output_of(eight_gpus({"--set", kGpu, "--stack", "hf"})),
+              HasSubstr("--stack: unknown stack 'hf'"));
 }
 
 TEST(PredictTest, OfCpusNothingIsKnown) {

@@ -7,11 +7,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "plan/layer_time.h"
 #include "plan/model_work.h"
 #include "plan/step_schedule.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/catalog/catalog.h"
+#include "sftbench/families/model_shape.h"
 #include "sftbench/plan/machine_catalog.h"
 
 namespace sftbench {
@@ -269,6 +271,76 @@ TEST(CostModelTest, ALinkToOtherNodesIsSharedByTheRingsOfANode) {
   EXPECT_NEAR(seconds(2), bytes / 80e9 + 33 * (14e-6 + 1e-5), 1e-9);
 }
 
+// Layers of hybrids differ, and count as their mean.
+TEST(CostModelTest, EveryModelOfTheCatalogHasItsParametersAndTakesTime) {
+  for (const ModelFacts& model : Catalog::shipped().models.models()) {
+    if (model.hf_config.is_null()) continue;
+    TrainingJob job = llama("DDP", 1);
+    job.model.name = model.name;
+    job.model.hf_config = model.hf_config;
+    const StepCost cost = predict_step(job, machine());
+    const auto parameters = static_cast<double>(parameter_count(model.hf_config));
+    EXPECT_NEAR(cost.memory.parameters / (2 * parameters), 1, 1e-3) << model.name;
+    EXPECT_GT(cost.compute_s, 0) << model.name;
+  }
+}
+
+TEST(CostModelTest, AWindowShortensTheAttentionOfTheLayersThatHaveOne) {
+  const auto attention = [](const Json& changes) {
+    TrainingJob job = llama("DDP", 1);
+    job.model.hf_config = Catalog::shipped().models.find("mistral-7b-v0.1")->hf_config;
+    job.model.hf_config.update(changes);
+    job.model.name = "mistral" + std::to_string(changes.at("sliding_window").get<int>());
+    return model_work(job, Recompute::kJob).attention_flops;
+  };
+  // Rows of 1024: a window of 256 sees 256 (1 - 1/8) of the 512 keys that all before it are.
+  EXPECT_DOUBLE_EQ(attention({{"sliding_window", 256}}) / attention({{"sliding_window", 4096}}),
+                   256 * 7.0 / 8 / 512);
+}
+
+TEST(CostModelTest, QuantizedWeightsTakeFourBitsAndPromptsARowMore) {
+  TrainingJob job = llama("FULL_SHARD", 1);
+  job.tuning = TuningMethod::kGptqLora;
+  job.lora.target_modules = {"q_proj"};
+  const double quantized = predict_step(job, machine()).memory.parameters;
+  EXPECT_NEAR(quantized, 2 * kRoot + 32 * kLayer * (0.5 + 2.5 / 128), 1e-2 * quantized);
+  job = llama("FULL_SHARD", 1);
+  job.tuning = TuningMethod::kPrompt;
+  job.prompt.virtual_tokens = 8;
+  const StepCost prompted = predict_step(job, machine());
+  EXPECT_DOUBLE_EQ(prompted.memory.gradients, 2 * 8 * 4096);
+  EXPECT_EQ(prompted.positions, 2 * (1024 + 8));
+}
+
+TEST(CostModelTest, SmallProductsPayForTheLastWaveAndForTheHost) {
+  MachineModel shaped = machine();
+  shaped.multiprocessors = 100;
+  EXPECT_DOUBLE_EQ(tail_of_product(128 * 50, 256 * 10, 100), 0.1);
+  EXPECT_EQ(tail_of_product(1, 1, 0), 0);
+  EXPECT_DOUBLE_EQ(tail_of_product(128, 256 * 20, 100), 1) << "tiles of 64 x 64 are enough";
+  EXPECT_DOUBLE_EQ(tail_of_product(64, 64 * 10, 100), 10) << "a tenth of the GPU works";
+  TrainingJob job = llama("DDP", 1);
+  const double plain = predict_step(job, machine()).compute_s;
+  EXPECT_GT(predict_step(job, shaped).compute_s, plain);
+  shaped.stack.launches = {100, 200};
+  shaped.stack.launch_s = 1;
+  EXPECT_NEAR(predict_step(job, shaped).compute_s, 32 * 300, 1);
+}
+
+TEST(CostModelTest, LinksThatEndInTheHostGetLessTheMoreThereAre) {
+  LinkModel link{.latency_s = 0, .bytes_per_s = 10e9, .shared = true};
+  EXPECT_DOUBLE_EQ(link.bytes_per_s_of(2), 10e9);
+  EXPECT_NEAR(link.bytes_per_s_of(8) / link.bytes_per_s_of(4), 28.0 / 35, 2e-3);
+  link.shared = false;
+  EXPECT_DOUBLE_EQ(link.bytes_per_s_of(8), 10e9);
+}
+
+TEST(StackModelTest, ShippedProfilesAreReadAndAnUnknownOneIsRefused) {
+  EXPECT_EQ(StackModel::names().front(), "sftbench");
+  EXPECT_EQ(StackModel::named("fms-hf-tuning").update_copies, 1);
+  EXPECT_THROW(StackModel::named("fms"), InputError);
+}
+
 TEST(CostModelTest, WhatIsNotKnownIsRefusedByName) {
   const auto message = [](const TrainingJob& job) -> std::string {
     try {
@@ -281,8 +353,8 @@ TEST(CostModelTest, WhatIsNotKnownIsRefusedByName) {
   };
   EXPECT_THAT(message(llama("HYBRID_SHARD", 8)), HasSubstr("8 ranks on 1 nodes are not several"));
   TrainingJob job = llama("DDP", 2);
-  job.tuning = TuningMethod::kPrompt;
-  EXPECT_THAT(message(job), HasSubstr("tuning pt: its cost is not predicted; full and lora are"));
+  job.parallel.expert_ranks = 2;
+  EXPECT_THAT(message(job), HasSubstr("fast_moe 2: the cost of experts on several ranks is not"));
 }
 
 TEST(MachineCatalogTest, EveryGpuOfTheCatalogHasAMachine) {

@@ -20,6 +20,7 @@ struct GpuFacts {
       peak_flops_per_s;  // dtype -> dense peak: float32, tf32, bfloat16, float16, fp8
   double memory_bandwidth_bytes_per_s = 0;
   int64_t memory_bytes = 0;
+  int64_t multiprocessors = 0;
   std::optional<double> price_usd_per_hour;
   std::string source;
   std::string note;

@@ -8,19 +8,22 @@
 //             kernels)
 //   bytes     of each collective operation and group, ring algorithms: all-gather and
 //             reduce-scatter of S bytes over N ranks send S (N-1)/N, all-reduce twice that
-//   seconds   compute = FLOPs / the rate that the machine reaches; a collective = latency of its
-//             hops + bytes / bandwidth (Hockney 1994); both on two resources in the order in which
-//             the engine starts them, unit by unit, so that what does not overlap shows
+//   seconds   compute = products by their shapes + attention + bytes of element-wise kernels, at
+//             least the host's time to launch all of it (plan/layer_time.h); a collective = latency
+//             of its hops + bytes / bandwidth (Hockney 1994); both on two resources in the order in
+//             which the engine starts them, unit by unit, so that what does not overlap shows
 //
-// Rows are taken to be model_max_length long. Every layer has to have the same shape.
+// Rows are taken to be model_max_length long. Layers that differ count as their mean.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "sftbench/base/json.h"
+#include "sftbench/plan/stack_model.h"
 #include "sftbench/plan/training_job.h"
 
 namespace sftbench {
@@ -28,17 +31,29 @@ namespace sftbench {
 // A rank's way to others: each hop costs the latency, all that it sends the bandwidth.
 struct LinkModel {
   double latency_s = 0;
-  double bytes_per_s = 0;
+  double bytes_per_s = 0;  // of a pair
+  // Links that end in the host share what it can move: with n ranks each has (2/n)^0.32 of it
+  // (NVIDIA/nccl issue 1639: 35 GB/s with 4 GPUs, 28 with 8).
+  bool shared = false;
+
+  double bytes_per_s_of(double ranks) const;
 };
 
 struct MachineModel {
-  double flops_per_s = 0;         // that a rank's training reaches, not its peak
+  double flops_per_s = 0;         // that large products of a rank reach, not its peak
   double memory_bytes_per_s = 0;  // of its memory, for the optimizer's update
   double memory_bytes = 0;        // that a rank has; 0: not known
   LinkModel inside;               // between ranks of one node
   LinkModel between;              // between nodes; each rank its own
   bool overlaps = true;  // false: transfers take the core that computes, as Gloo's do where every
                          // core has a rank
+  double attention_flops_per_s = 0;  // 0: attention is as fast as products
+  double element_bytes_per_s = 0;    // of element-wise kernels; 0: their time is not counted
+  int64_t multiprocessors = 0;       // 0: products of all shapes are equally fast
+  // Of steps of models that were not fitted, nine of ten were within this share (bench/truth); 0:
+  // nothing was compared.
+  double error_p90 = 0;
+  StackModel stack = {};
 };
 
 // What is computed again in the backward pass. kJob: by this engine, every layer but the last where
@@ -55,9 +70,13 @@ struct MemoryCost {
   double gathered = 0;  // buffers of gathered units and of gradients that are not reduced yet
   double activations = 0;
   double logits = 0;
+  double update = 0;  // copies while the optimizer updates, when activations are gone
+  double freed_gradients = 0;  // that are not there while activations are most
 
   double total() const {
-    return parameters + gradients + optimizer_state + gathered + activations + logits;
+    return parameters + optimizer_state +
+           std::max(gradients - freed_gradients + gathered + activations + logits,
+                    gradients + update);
   }
 };
 
@@ -78,7 +97,8 @@ struct StepCost {
   double communication_s = 0;  // sum over collectives
   double exposed_s = 0;        // of these, beside no computation
   double optimizer_s = 0;
-  double step_s = 0;      // compute + exposed + optimizer
+  double host_s = 0;      // what a step does once
+  double step_s = 0;      // compute + exposed + optimizer + host
   int64_t positions = 0;  // of all ranks
 
   double sent_bytes() const;

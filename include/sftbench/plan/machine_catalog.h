@@ -12,7 +12,10 @@ namespace sftbench {
 
 struct MachineFacts {
   std::vector<std::string> gpus;
-  double reached = 0;  // of the peak of the dtype that products run in
+  double reached = 0;    // of the peak of the dtype that products run in, by large products
+  double attention = 0;  // of the same peak, by flash attention
+  double elements = 0;   // of the memory's bandwidth, by element-wise kernels
+  double error_p90 = 0;  // as MachineModel's
   LinkModel inside;
   LinkModel between;
   std::string source;

@@ -1,0 +1,69 @@
+// What a configuration would take, asked again and again: the cost model (plan/cost_model.h) behind
+// a memory of models and machines, so that a hundred thousand configurations take seconds.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sftbench/catalog/catalog.h"
+#include "sftbench/plan/cost_model.h"
+#include "sftbench/plan/resolve.h"
+
+namespace sftbench {
+
+// What replaces config/machines.yaml's figures, in its units.
+struct MachineOverrides {
+  std::optional<double> flops_per_s, attention_flops_per_s, element_gb_per_s;
+  std::optional<double> memory_gb_per_s, memory_gib;
+  std::optional<double> inside_gb_per_s, inside_latency_us, between_gb_per_s, between_latency_us;
+  bool no_overlap = false;
+  std::string stack = "sftbench";
+};
+
+// kTight: it fits by less than what fragmentation of the allocator can take, so that a run may die
+// or free and allocate all the time. kUnknown: the device's memory is not known.
+enum class Fit { kFits, kTight, kDies, kUnknown };
+const char* name_of(Fit fit);
+
+// `needed_bytes` of tensors, and what the process takes beside them.
+Fit fit_of(const StepCost& cost, const TrainingJob& job, const MachineModel& machine);
+double needed_bytes(const StepCost& cost, const TrainingJob& job, const MachineModel& machine);
+
+struct Prediction {
+  TrainingJob job;
+  MachineModel machine;
+  StepCost cost;
+  Fit fit = Fit::kUnknown;
+  std::vector<std::string> notes;  // settings that have no effect
+};
+
+class Oracle {
+ public:
+  // All of them outlive it.
+  Oracle(const ActuatorSettings& settings, const ResolveOptions& options,
+         const MachineOverrides& overrides, const Catalog& catalog);
+
+  // RunError for what cannot be measured or predicted, with the reason; InputError for a GPU of
+  // which too little is known. REQUIRES: the inputs are canonical and complete.
+  Prediction predict(const MeasurementRequest& request);
+  Prediction predict(const MeasurementRequest& request, const std::string& stack);
+
+ private:
+  MachineModel machine_for(const TrainingJob& job, const StackModel& stack);
+  const MachineModel& listed_machine(const std::string& gpu, const std::string& dtype);
+
+  ActuatorSettings settings_;
+  ResolveOptions options_;
+  const MachineOverrides& overrides_;
+  const Catalog& catalog_;
+  std::map<std::pair<std::string, std::string>, MachineModel> machines_;
+  std::map<std::string, StackModel> stacks_;
+};
+
+// A configuration from its properties alone: inputs complete, canonical. InputError for a property
+// or a value that the experiment does not have.
+MeasurementRequest request_of(const Experiment& experiment, const Json& inputs);
+
+}  // namespace sftbench

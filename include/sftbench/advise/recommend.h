@@ -1,0 +1,80 @@
+// Which GPUs, how many, and with which batches: every configuration that can train a model on a
+// dataset is predicted, and the cheapest and the fastest of those that fit are named, with reasons.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sftbench/advise/oracle.h"
+#include "sftbench/advise/prices.h"
+
+namespace sftbench {
+
+// What is trained on. `lengths` are the tokens of the entries in their order; empty: all entries
+// are as long as a row may be.
+struct Workload {
+  int64_t entries = 0;
+  int64_t model_max_length = 0;
+  double epochs = 1;
+  std::vector<int64_t> lengths;
+
+  int64_t longest() const;
+  double tokens() const;  // of all epochs, without padding
+  // Tokens of an average row in batches of so many entries that are padded to the longest one.
+  double padded_length(int64_t batch) const;
+};
+
+struct Question {
+  const Experiment* experiment = nullptr;
+  std::string model;
+  Workload workload;
+  int64_t batch = 32;             // entries of an optimization step, over all devices
+  std::vector<std::string> gpus;  // as config/gpus.yaml names them
+  int64_t most_gpus = 8;
+  std::optional<double> deadline_s;
+  std::optional<double> budget;
+  bool allow_tight = false;
+};
+
+// One configuration and what it would take.
+struct Option {
+  std::string gpu;
+  int64_t gpus = 1;
+  int64_t nodes = 1;
+  int64_t batch_per_gpu = 1;
+  int64_t accumulation = 1;
+  bool checkpointing = true;
+  Fit fit = Fit::kUnknown;
+  double step_s = 0;
+  double hours = 0;
+  // Nine of ten steps of models that were not fitted were within this share; 0: the GPU was never
+  // checked.
+  double error_p90 = 0;
+  std::optional<double> cost;
+  double needed_bytes = 0;
+  double memory_bytes = 0;
+  MemoryCost memory;
+  Json inputs;
+};
+
+struct RuledOut {
+  std::string reason;
+  int64_t options = 0;
+};
+
+struct Recommendation {
+  std::optional<Option> cheapest;
+  std::optional<Option> fastest;
+  std::vector<Option> front;         // no other one is both faster and cheaper
+  std::vector<Option> alternatives;  // the next cheapest, of other GPUs or numbers of them
+  std::vector<RuledOut> ruled_out;
+  std::vector<std::string> reasons;  // of the cheapest, else of the fastest
+  int64_t considered = 0;
+};
+
+// InputError when nothing fits, or nothing ends within deadline and budget: with the nearest one.
+Recommendation recommend(const Question& question, const PriceBook& prices, Oracle& oracle);
+
+}  // namespace sftbench

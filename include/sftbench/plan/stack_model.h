@@ -1,0 +1,60 @@
+// What an implementation adds to a model's products: the traffic of its element-wise kernels, the
+// launches of its kernels, the copies of its optimizer. Counted from its source, not fitted to a
+// model or a GPU (config/stacks.yaml). The cost model predicts this program, and with another
+// profile the Python stack whose measurements others published.
+//
+// A pass is one read or write of a 2-byte value. The numbers of a pair are those of the forward and
+// of the backward pass.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace sftbench {
+
+struct Passes {
+  double forward = 0;
+  double backward = 0;
+};
+
+struct StackModel {
+  std::string name = "sftbench";
+  Passes norm;        // of a value that a norm reads, plain operators
+  Passes norm_fused;  // with a kernel of its own
+  Passes rope;        // of a value of queries and keys
+  Passes rope_fused;
+  Passes activation;  // of a value of the inner width
+  Passes residual;    // of a value of the hidden width, twice a layer
+  Passes loss;        // of a logit
+  Passes loss_fused;
+  Passes adapter_in;            // of a value that goes into an adapted linear
+  Passes adapter_out;           // of a value that comes out of it
+  double attention_scale = 1;   // of the rate that attention reaches: older kernels are slower
+  double adapter_slowdown = 1;  // of adapters' products without autocast: float32 beside bfloat16
+  double dequantize = 0;        // of a quantized weight, each time that it is used
+  double update_scale = 1;      // traffic of the update over reading and writing everything once
+  double update_copies = 0;     // of the trained parameters, while they are updated
+  // Values that wait for the backward pass, over those of this engine; with fused norms.
+  double kept_scale = 1;
+  double kept_scale_fused = 1;
+  double sharded_checkpoints = 1;  // copies of what a sharded layer is recomputed from
+  double logit_bytes = 0;          // that the loss holds at its peak, per logit; 0: of this engine
+  double logit_bytes_fused = 0;
+  Passes launches;             // kernels of a layer
+  double expert_launches = 0;  // for each expert of a layer, in each pass
+  double launch_s = 0;         // of the host, for each
+  double unit_s = 0;           // that the device waits for the host, for a sharded unit and pass
+  double contention = 0;  // of a collective's time, by which what computes beside it takes longer
+  double step_s = 0;      // of a step: what is done once
+  double context_bytes = 0;            // that a process takes of its device before it allocates
+  double communicator_bytes = 0;       // beside these, with several ranks
+  bool recomputes_all_layers = false;  // the last one, too
+  bool frees_gradients = false;        // behind the update, so that a step's first pass has none
+  bool reduces_each_micro_batch = false;
+  bool upcasts_shards = false;  // autocast keeps trained shards in float32
+
+  static StackModel named(const std::string& name);  // InputError with the names that there are
+  static std::vector<std::string> names();
+};
+
+}  // namespace sftbench

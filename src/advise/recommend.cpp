@@ -1,0 +1,314 @@
+#include "sftbench/advise/recommend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "sftbench/base/error.h"
+#include "sftbench/results/table.h"
+
+namespace sftbench {
+namespace {
+
+constexpr double kSecondsOfAnHour = 3600;
+constexpr double kBytesOfGiB = 1 << 30;
+constexpr int64_t kGpusOfANode = 8;
+constexpr size_t kAlternatives = 3;
+
+std::string gib(double bytes) {
+  return cell_text(std::round(bytes / kBytesOfGiB * 10) / 10) + " GiB";
+}
+
+std::string in_words(const Option& option) {
+  return std::to_string(option.gpus) + " x " + option.gpu + ", " +
+         cell_text(std::round(option.hours * 100) / 100) + " h" +
+         (option.cost ? ", " + cell_text(std::round(*option.cost * 100) / 100) : std::string());
+}
+
+bool is_cheaper(const Option& a, const Option& b) {
+  if (*a.cost != *b.cost) return *a.cost < *b.cost;
+  return a.hours < b.hours;
+}
+
+bool is_faster(const Option& a, const Option& b) {
+  if (a.hours != b.hours) return a.hours < b.hours;
+  return a.cost.value_or(0) < b.cost.value_or(0);
+}
+
+class Recommender {
+ public:
+  Recommender(const Question& question, const PriceBook& prices, Oracle& oracle)
+      : question_(question), prices_(prices), oracle_(oracle) {}
+
+  Recommendation recommend() {
+    for (const std::string& gpu : question_.gpus) {
+      for (int64_t gpus = 1; gpus <= question_.most_gpus; gpus *= 2) consider(gpu, gpus);
+    }
+    for (const Option& option : options_) {
+      if (!is_refused(option)) left_.push_back(option);
+    }
+    if (left_.empty()) refuse();
+    choose();
+    for (const auto& [reason, count] : refusals_) answer_.ruled_out.push_back({reason, count});
+    return std::move(answer_);
+  }
+
+ private:
+  // --- all options
+  void consider(const std::string& gpu, int64_t gpus) {
+    for (int64_t batch = 1; batch * gpus <= question_.batch; batch *= 2) {
+      if (question_.batch % (batch * gpus) != 0) continue;
+      for (const bool checkpointing : {true, false}) consider(gpu, gpus, batch, checkpointing);
+    }
+  }
+
+  void consider(const std::string& gpu, int64_t gpus, int64_t batch, bool checkpointing) {
+    Option option;
+    option.gpu = gpu;
+    option.gpus = gpus;
+    option.nodes = std::max<int64_t>(1, gpus / kGpusOfANode);
+    option.batch_per_gpu = batch;
+    option.accumulation = question_.batch / (batch * gpus);
+    option.checkpointing = checkpointing;
+    ++answer_.considered;
+    try {
+      predict(option);
+      options_.push_back(std::move(option));
+    } catch (const RunError& error) {
+      ++refusals_[error.what()];
+    } catch (const InputError& error) {  // of a GPU that has no unit for the dtype
+      ++refusals_[error.what()];
+    }
+  }
+
+  Json inputs_of(const Option& option, int64_t length) const {
+    return {{"model_name", question_.model},
+            {"gpu_model", option.gpu},
+            {"number_gpus", option.gpus},
+            {"number_nodes", option.nodes},
+            {"model_max_length", length},
+            {"batch_size", option.gpus * option.batch_per_gpu},
+            {"gradient_accumulation_steps", option.accumulation},
+            {"gradient_checkpointing", option.checkpointing}};
+  }
+
+  Prediction predict_at(const Option& option, int64_t length) {
+    return oracle_.predict(request_of(*question_.experiment, inputs_of(option, length)));
+  }
+
+  // Memory is that of the longest row, time that of an average one.
+  void predict(Option& option) {
+    const Workload& work = question_.workload;
+    const Prediction worst = predict_at(option, work.longest());
+    option.fit = worst.fit;
+    option.memory = worst.cost.memory;
+    option.needed_bytes = needed_bytes(worst.cost, worst.job, worst.machine);
+    option.memory_bytes = worst.machine.memory_bytes;
+    const double length = work.padded_length(option.batch_per_gpu);
+    const auto rounded = std::max<int64_t>(1, std::llround(length));
+    const Prediction usual = rounded == work.longest() ? worst : predict_at(option, rounded);
+    option.step_s = usual.cost.step_s;
+    option.error_p90 = usual.machine.error_p90;
+    const double steps =
+        static_cast<double>(work.entries) * work.epochs / static_cast<double>(question_.batch);
+    option.hours = std::ceil(steps) * option.step_s / kSecondsOfAnHour;
+    if (const Price* price = prices_.find(option.gpu)) {
+      option.cost = option.hours * static_cast<double>(option.gpus) * price->per_hour;
+    }
+    option.inputs = inputs_of(option, work.model_max_length);
+  }
+
+  // --- those that are left
+  std::string refusal(const Option& option) const {
+    if (option.fit == Fit::kDies) return "does not fit";
+    if (option.fit == Fit::kTight && !question_.allow_tight) {
+      return "fits so tightly that it may die (--allow-tight takes it)";
+    }
+    if (question_.deadline_s && option.hours * kSecondsOfAnHour > *question_.deadline_s) {
+      return "ends after the deadline";
+    }
+    if (!question_.budget) return {};
+    if (!option.cost) return "has no price, so the budget cannot be kept (--prices FILE)";
+    return *option.cost > *question_.budget ? "costs more than the budget" : "";
+  }
+
+  bool is_refused(const Option& option) {
+    const std::string reason = refusal(option);
+    if (!reason.empty()) ++refusals_[reason];
+    return !reason.empty();
+  }
+
+  // The nearest one to what was asked for.
+  [[noreturn]] void refuse() const {
+    std::vector<Option> fitting;
+    for (const Option& option : options_) {
+      if (option.fit == Fit::kFits || option.fit == Fit::kUnknown) fitting.push_back(option);
+    }
+    if (fitting.empty()) refuse_for_memory();
+    const Option& fastest = *std::min_element(fitting.begin(), fitting.end(), is_faster);
+    std::string nearest = "the fastest that fits: " + in_words(fastest);
+    std::erase_if(fitting, [](const Option& option) { return !option.cost; });
+    if (!fitting.empty()) {
+      nearest += "; the cheapest: " +
+                 in_words(*std::min_element(fitting.begin(), fitting.end(), is_cheaper));
+    }
+    const std::string key = !question_.deadline_s ? "--budget"
+                            : question_.budget    ? "--deadline, --budget"
+                                                  : "--deadline";
+    throw InputError({{{}, 0, key, "no configuration keeps it", nearest, {}}});
+  }
+
+  [[noreturn]] void refuse_for_memory() const {
+    if (options_.empty()) {
+      const std::string why = refusals_.empty() ? "no GPU is left" : refusals_.begin()->first;
+      throw InputError({{{}, 0, {}, "no configuration can be predicted: " + why, "", {}}});
+    }
+    const Option& least =
+        *std::min_element(options_.begin(), options_.end(), [](const Option& a, const Option& b) {
+          return a.needed_bytes / a.memory_bytes < b.needed_bytes / b.memory_bytes;
+        });
+    throw InputError(
+        {{{},
+          0,
+          {},
+          "no configuration fits",
+          "more or larger GPUs, a shorter --length or another --method: the nearest, " +
+              std::to_string(least.gpus) + " x " + least.gpu + ", needs " +
+              gib(least.needed_bytes) + " of " + gib(least.memory_bytes),
+          {}}});
+  }
+
+  // --- the answer
+  void choose() {
+    answer_.fastest = *std::min_element(left_.begin(), left_.end(), is_faster);
+    std::vector<Option> priced = left_;
+    std::erase_if(priced, [](const Option& option) { return !option.cost; });
+    std::sort(priced.begin(), priced.end(), is_cheaper);
+    if (!priced.empty()) {
+      answer_.cheapest = priced.front();
+      put_alternatives(priced);
+      put_front(priced);
+    }
+    explain(answer_.cheapest ? *answer_.cheapest : *answer_.fastest);
+  }
+
+  static bool are_alike(const Option& a, const Option& b) {
+    return a.gpu == b.gpu && a.gpus == b.gpus;
+  }
+
+  void put_alternatives(const std::vector<Option>& by_cost) {
+    std::vector<Option>& others = answer_.alternatives;
+    for (const Option& option : by_cost) {
+      const auto alike = [&option](const Option& other) { return are_alike(option, other); };
+      if (alike(by_cost.front()) || std::any_of(others.begin(), others.end(), alike)) continue;
+      others.push_back(option);
+      if (others.size() == kAlternatives) return;
+    }
+  }
+
+  void put_front(const std::vector<Option>& by_cost) {
+    for (const Option& option : by_cost) {
+      if (answer_.front.empty() || option.hours < answer_.front.back().hours)
+        answer_.front.push_back(option);
+    }
+  }
+
+  void explain(const Option& best) {
+    const MemoryCost& m = best.memory;
+    const double state = m.gradients + m.optimizer_state;
+    answer_.reasons.push_back("a GPU holds " + gib(m.parameters) + " of parameters, " + gib(state) +
+                              " of gradients and optimizer state and " +
+                              gib(best.needed_bytes - m.parameters - state) +
+                              " of the rest, of its " + gib(best.memory_bytes));
+    if (best.gpus > 1) explain_fewer(best);
+    if (!best.checkpointing) return;
+    const Option* without = nearest(best.gpu, best.gpus, best.batch_per_gpu, false);
+    if (without == nullptr) return;
+    answer_.reasons.push_back(
+        "without gradient checkpointing it " +
+        (without->fit == Fit::kFits
+             ? "takes " + cell_text(std::round(without->hours * 100) / 100) + " h"
+             : "needs " + gib(without->needed_bytes)));
+  }
+
+  // Why half as many GPUs are not better: the best that they can do.
+  void explain_fewer(const Option& best) {
+    const int64_t half = best.gpus / 2;
+    const Option* fewer = nullptr;
+    for (const Option& option : options_) {
+      if (option.gpu != best.gpu || option.gpus != half) continue;
+      if (fewer == nullptr || better(option, *fewer)) fewer = &option;
+    }
+    if (fewer == nullptr) return;
+    std::string text = std::to_string(half) + (half == 1 ? " GPU " : " GPUs ");
+    if (fewer->fit != Fit::kFits) {
+      text += "would need " + gib(fewer->needed_bytes) + " of " + gib(fewer->memory_bytes);
+    } else {
+      text += "would take " + cell_text(std::round(fewer->hours * 100) / 100) + " h";
+      if (fewer->cost) text += " and cost " + cell_text(std::round(*fewer->cost * 100) / 100);
+    }
+    answer_.reasons.push_back(std::move(text));
+  }
+
+  static bool better(const Option& a, const Option& b) {
+    const bool fits = a.fit == Fit::kFits, other_fits = b.fit == Fit::kFits;
+    if (fits != other_fits) return fits;
+    return fits ? a.hours < b.hours : a.needed_bytes < b.needed_bytes;
+  }
+
+  const Option* nearest(const std::string& gpu, int64_t gpus, int64_t batch,
+                        bool checkpointing) const {
+    for (const Option& option : options_) {
+      if (option.gpu == gpu && option.gpus == gpus && option.batch_per_gpu == batch &&
+          option.checkpointing == checkpointing)
+        return &option;
+    }
+    return nullptr;
+  }
+
+  const Question& question_;
+  const PriceBook& prices_;
+  Oracle& oracle_;
+  std::vector<Option> options_, left_;
+  std::map<std::string, int64_t> refusals_;
+  Recommendation answer_;
+};
+
+}  // namespace
+
+int64_t Workload::longest() const {
+  if (lengths.empty()) return model_max_length;
+  return std::min(model_max_length, *std::max_element(lengths.begin(), lengths.end()));
+}
+
+double Workload::tokens() const {
+  double once = static_cast<double>(entries * model_max_length);
+  if (!lengths.empty()) {
+    once = 0;
+    for (const int64_t length : lengths)
+      once += static_cast<double>(std::min(length, model_max_length));
+  }
+  return once * epochs;
+}
+
+double Workload::padded_length(int64_t batch) const {
+  if (lengths.empty()) return static_cast<double>(model_max_length);
+  double positions = 0;
+  const auto step = static_cast<size_t>(batch);
+  for (size_t begin = 0; begin < lengths.size(); begin += step) {
+    const size_t end = std::min(begin + step, lengths.size());
+    const int64_t longest = *std::max_element(lengths.begin() + static_cast<ptrdiff_t>(begin),
+                                              lengths.begin() + static_cast<ptrdiff_t>(end));
+    positions +=
+        static_cast<double>(std::min(longest, model_max_length)) * static_cast<double>(end - begin);
+  }
+  return positions / static_cast<double>(lengths.size());
+}
+
+Recommendation recommend(const Question& question, const PriceBook& prices, Oracle& oracle) {
+  check(question.experiment != nullptr && question.workload.entries > 0,
+        "there is something to train, and a way to");
+  return Recommender(question, prices, oracle).recommend();
+}
+
+}  // namespace sftbench

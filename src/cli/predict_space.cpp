@@ -1,0 +1,180 @@
+#include "cli/predict_space.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "cli/number_checks.h"
+#include "cli/record.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
+#include "sftbench/catalog/catalog.h"
+
+namespace sftbench {
+namespace {
+
+constexpr double kBytesOfGiB = 1 << 30;
+constexpr int64_t kMostEntities = 2'000'000;
+
+const std::vector<std::string>& sortable() {
+  static const std::vector<std::string> kColumns = {"step_s", "tokens_per_s", "memory_GiB"};
+  return kColumns;
+}
+
+const std::vector<std::string>& verdict_names() {
+  static const std::vector<std::string> kNames = {"fits",    "tight",   "dies",
+                                                  "unknown", "invalid", "unsupported"};
+  return kNames;
+}
+
+struct Row {
+  int64_t index = 0;
+  size_t experiment = 0;
+  std::string verdict;
+  double step_s = 0, tokens_per_s = 0, memory_gib = 0;
+  std::string reason;
+
+  bool is_predicted() const { return step_s > 0; }
+  double by(const std::string& column) const {
+    if (column == "step_s") return step_s;
+    return column == "memory_GiB" ? memory_gib : -tokens_per_s;  // fast ones first
+  }
+};
+
+void refuse_unknown(const std::string& option, const std::string& found,
+                    const std::vector<std::string>& known) {
+  if (std::find(known.begin(), known.end(), found) != known.end()) return;
+  throw InputError({{{},
+                     0,
+                     option,
+                     "found '" + found + "'",
+                     join(known, ", "),
+                     nearest_spelling(found, known)}});
+}
+
+void refuse_what_cannot_be(const Space& space, const SpacePrediction& wanted) {
+  if (!wanted.sort.empty()) refuse_unknown("--sort", wanted.sort, sortable());
+  for (const std::string& verdict : wanted.verdicts)
+    refuse_unknown("--verdict", verdict, verdict_names());
+  const int64_t count = space.entity_count();
+  if (count == 0) {
+    throw InputError({{space.origin,
+                       0,
+                       "entitySpace",
+                       "has no entity: a range holds no value",
+                       "lower < upper",
+                       {}}});
+  }
+  if (count <= kMostEntities) return;
+  throw InputError({{space.origin,
+                     0,
+                     "entitySpace",
+                     "has " + std::to_string(count) + " entities",
+                     "at most " + std::to_string(kMostEntities) + "; --set narrows it",
+                     {}}});
+}
+
+Row row_of(const Space& space, int64_t index, size_t experiment, Oracle& oracle) {
+  Row row;
+  row.index = index;
+  row.experiment = experiment;
+  try {
+    const Prediction prediction =
+        oracle.predict(make_request(space.entity(index), space.experiments[experiment]));
+    row.verdict = name_of(prediction.fit);
+    row.step_s = prediction.cost.step_s;
+    row.tokens_per_s = prediction.cost.positions_per_second();
+    row.memory_gib =
+        needed_bytes(prediction.cost, prediction.job, prediction.machine) / kBytesOfGiB;
+  } catch (const RunError& error) {
+    row.verdict = error.code() == ReasonCode::kUnsupported ? "unsupported" : "invalid";
+    row.reason = std::string(to_string(error.code())) + ": " + error.what();
+  }
+  return row;
+}
+
+bool is_wanted(const Row& row, const SpacePrediction& wanted) {
+  return wanted.verdicts.empty() || std::find(wanted.verdicts.begin(), wanted.verdicts.end(),
+                                              row.verdict) != wanted.verdicts.end();
+}
+
+// What cannot be predicted comes last.
+void rank(std::vector<Row>& rows, const std::string& column) {
+  std::stable_sort(rows.begin(), rows.end(), [&column](const Row& a, const Row& b) {
+    if (a.is_predicted() != b.is_predicted()) return a.is_predicted();
+    return a.is_predicted() && a.by(column) < b.by(column);
+  });
+}
+
+Json rounded(double value) {
+  if (value <= 0) return {};
+  const double scale = std::pow(10, 5 - std::ceil(std::log10(value)));
+  return std::round(value * scale) / scale;
+}
+
+// The dimensions that have several values tell rows apart.
+Table table_of(const Space& space, const std::vector<Row>& rows) {
+  Table table{{"index", "verdict"}, {}};
+  std::vector<size_t> shown;
+  for (size_t i = 0; i < space.dimensions.size(); ++i) {
+    if (space.dimensions[i].size() < 2) continue;
+    shown.push_back(i);
+    table.columns.push_back(space.dimensions[i].property().identifier);
+  }
+  const bool several = space.experiments.size() > 1;
+  if (several) table.columns.push_back("experiment_id");
+  for (const char* column : {"step_s", "tokens_per_s", "memory_GiB", "reason"})
+    table.columns.push_back(column);
+  for (const Row& row : rows) {
+    std::vector<Json> cells = {row.index, row.verdict};
+    const Entity entity = space.entity(row.index);
+    for (const size_t i : shown) cells.push_back(entity.values[i].second);
+    if (several) cells.push_back(experiment_id(space.experiments[row.experiment]));
+    for (const double figure : {row.step_s, row.tokens_per_s, row.memory_gib})
+      cells.push_back(rounded(figure));
+    cells.push_back(row.reason.empty() ? Json() : Json(row.reason));
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+}  // namespace
+
+void add_space_prediction_options(CLI::App& command, SpacePrediction& wanted) {
+  command.add_option("--sort", wanted.sort, "of several entities: the fastest or smallest first")
+      ->type_name("step_s|tokens_per_s|memory_GiB");
+  command
+      .add_option("--verdict", wanted.verdicts,
+                  "of several entities: only these; may be given more than once")
+      ->type_name("fits|tight|dies|unknown|invalid|unsupported")
+      ->allow_extra_args(false);
+  command.add_option("--limit", wanted.limit, "of several entities: only the first N rows")
+      ->type_name("N")
+      ->check(above_zero());
+}
+
+void predict_space(const LoadedSpace& loaded, const ResolveOptions& options,
+                   const MachineOverrides& overrides, const SpacePrediction& wanted,
+                   OutputFormat format) {
+  const Space& space = loaded.space;
+  refuse_what_cannot_be(space, wanted);
+  Oracle oracle(loaded.settings, options, overrides, Catalog::shipped());
+  std::vector<Row> rows;
+  const int64_t count = space.entity_count();
+  for (int64_t i = 0; i < count; ++i) {
+    for (size_t k = 0; k < space.experiments.size(); ++k) {
+      Row row = row_of(space, i, k, oracle);
+      if (is_wanted(row, wanted)) rows.push_back(std::move(row));
+    }
+  }
+  if (!wanted.sort.empty()) rank(rows, wanted.sort);
+  const size_t found = rows.size();
+  if (wanted.limit) rows.resize(std::min(found, static_cast<size_t>(*wanted.limit)));
+  print_table(table_of(space, rows), format);
+  spdlog::debug("predictions, nothing was measured: {} of {} rows", rows.size(), found);
+}
+
+}  // namespace sftbench

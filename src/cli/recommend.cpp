@@ -1,0 +1,388 @@
+#include "cli/recommend.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cli/definition_list.h"
+#include "cli/number_checks.h"
+#include "cli/record.h"
+#include "sftbench/advise/recommend.h"
+#include "sftbench/base/digest.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+#include "sftbench/base/json_text.h"
+#include "sftbench/base/text.h"
+#include "sftbench/data/dataset_catalog.h"
+#include "sftbench/data/token_count.h"
+#include "sftbench/results/table.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kBytesInGiB = 1 << 30;
+
+struct RecommendArguments {
+  std::string model, method = "lora", dataset, text_field = "output", tokenizer;
+  std::optional<int64_t> entries;
+  int64_t length = 2048, batch = 32, most_gpus = 8;
+  double epochs = 1;
+  std::string gpus, deadline, prices, config_path, format = "table";
+  std::optional<double> budget;
+  bool allow_tight = false;
+  MachineOverrides overrides;
+};
+
+[[noreturn]] void refuse(const std::string& key, const std::string& found,
+                         const std::string& expected, const std::string& nearest = {}) {
+  throw InputError({{{}, 0, key, found, expected, nearest}});
+}
+
+// "6h", "90m", "2d", "3600s" or "3600".
+double seconds_of(const std::string& text) {
+  const std::string expected = "a number with s, m, h or d, above 0: 6h";
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  const std::vector<std::pair<std::string, double>> units = {
+      {"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
+  for (const auto& [name, seconds] : units) {
+    if (error == std::errc() && unit == name && number > 0 && std::isfinite(number))
+      return number * seconds;
+  }
+  refuse("--deadline", "found '" + text + "'", expected);
+}
+
+const Experiment& experiment_of(const std::string& method) {
+  std::vector<std::string> methods;
+  for (const Experiment& experiment : Catalog::shipped().experiments) {
+    if (experiment.runs > 1) continue;
+    methods.emplace_back(name_of(experiment.tuning));
+    if (methods.back() == method) return experiment;
+  }
+  refuse("--method", "unknown method '" + method + "'", join(methods, " or "),
+         nearest_spelling(method, methods));
+}
+
+std::vector<std::string> gpus_of(const std::string& list, const PriceBook& prices) {
+  const GpuCatalog& catalog = Catalog::shipped().gpus;
+  std::vector<std::string> gpus;
+  if (list.empty()) {
+    for (const auto& [gpu, price] : prices.prices) gpus.push_back(gpu);
+    return gpus;
+  }
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    const std::string name(trimmed(std::string_view(list).substr(begin, end - begin)));
+    const GpuFacts* gpu = catalog.find(name);
+    if (gpu == nullptr) {
+      refuse("--gpus", "unknown GPU '" + name + "'",
+             "names of config/gpus.yaml: its peak, memory and bandwidth are needed",
+             nearest_spelling(name, catalog.names()));
+    }
+    if (std::count(gpus.begin(), gpus.end(), gpu->name) == 0) gpus.push_back(gpu->name);
+    begin = end + 1;
+  }
+  return gpus;
+}
+
+fs::path file_of_dataset(const std::string& dataset) {
+  if (fs::exists(dataset) || dataset.find_first_of("/.") != std::string::npos) return dataset;
+  const NamedDataset& named = named_dataset(dataset);
+  const fs::path path = default_dataset_path(named);
+  if (fs::exists(path)) return path;
+  refuse("--dataset", "'" + dataset + "' is not at " + path.string(),
+         "a file, or what this makes: " + making_command(named));
+}
+
+std::vector<int64_t> lengths_of(const RecommendArguments& arguments) {
+  const fs::path path = file_of_dataset(arguments.dataset);
+  const JsonlFile file(path);
+  Tokenizer tokenizer = arguments.tokenizer.empty()
+                            ? Tokenizer::builtin()
+                            : Tokenizer::from_directory(arguments.tokenizer);
+  complete_special_tokens(tokenizer);
+  TokenCountCache cache(user_cache_directory() / "tokens",
+                        {.tokenizer_digest = tokenizer_digest(arguments.tokenizer),
+                         .dataset_digest = digest_file(path),
+                         .text_field = arguments.text_field,
+                         .entries = file.size()});
+  const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return count_tokens(file, arguments.text_field, tokenizer, threads, cache);
+}
+
+Workload workload_of(const RecommendArguments& arguments) {
+  Workload work;
+  work.model_max_length = arguments.length;
+  work.epochs = arguments.epochs;
+  if (!arguments.dataset.empty() && arguments.entries) {
+    refuse("--entries", "given beside --dataset", "one of them: a dataset says how many it has");
+  }
+  if (!arguments.dataset.empty()) {
+    work.lengths = lengths_of(arguments);
+    work.entries = static_cast<int64_t>(work.lengths.size());
+    return work;
+  }
+  if (!arguments.entries) {
+    refuse("--dataset", "not given", "a JSONL file, or --entries N with --length L");
+  }
+  work.entries = *arguments.entries;
+  return work;
+}
+
+Question question_of(const RecommendArguments& arguments, const PriceBook& prices,
+                     const ActuatorSettings& settings) {
+  Question question;
+  question.experiment = &experiment_of(arguments.method);
+  const Catalog& catalog = Catalog::shipped();
+  const std::vector<std::string> mapped = settings.model_names();
+  if (catalog.models.find(arguments.model) == nullptr &&
+      std::count(mapped.begin(), mapped.end(), arguments.model) == 0) {
+    refuse("--model", "unknown model '" + arguments.model + "'",
+           "a name of `sftbench models`, or of model_map in --config",
+           nearest_spelling(arguments.model, catalog.models.names()));
+  }
+  question.model = arguments.model;
+  question.gpus = gpus_of(arguments.gpus, prices);
+  question.batch = arguments.batch;
+  question.most_gpus = arguments.most_gpus;
+  if (!arguments.deadline.empty()) question.deadline_s = seconds_of(arguments.deadline);
+  question.budget = arguments.budget;
+  question.allow_tight = arguments.allow_tight;
+  question.workload = workload_of(arguments);
+  return question;
+}
+
+// --- the answer -----------------------------------------------------------------------------------
+
+double rounded(double value, double digits = 100) {
+  return std::round(value * digits) / digits;
+}
+
+Json price_per_million(const Option& option, double tokens) {
+  return option.cost ? Json(rounded(*option.cost / tokens * 1e6, 10000)) : Json();
+}
+
+Json as_json(const Option& option, double tokens) {
+  return {{"gpu", option.gpu},
+          {"gpus", option.gpus},
+          {"nodes", option.nodes},
+          {"batch_per_gpu", option.batch_per_gpu},
+          {"gradient_accumulation_steps", option.accumulation},
+          {"gradient_checkpointing", option.checkpointing},
+          {"hours", option.hours},
+          {"hours_error_p90", option.error_p90 > 0 ? Json(option.error_p90) : Json()},
+          {"step_seconds", option.step_s},
+          {"cost", option.cost ? Json(*option.cost) : Json()},
+          {"cost_per_million_tokens", price_per_million(option, tokens)},
+          {"memory_bytes", option.needed_bytes},
+          {"memory_available_bytes", option.memory_bytes},
+          {"verdict", name_of(option.fit)},
+          {"inputs", option.inputs}};
+}
+
+void put_row(const std::string& choice, const Option& option, double tokens, Table& table) {
+  table.rows.push_back({choice, option.gpu, option.gpus, option.batch_per_gpu, option.accumulation,
+                        option.checkpointing, rounded(option.hours),
+                        option.error_p90 > 0 ? Json(rounded(100 * option.error_p90, 1)) : Json(),
+                        option.cost ? Json(rounded(*option.cost)) : Json(),
+                        price_per_million(option, tokens),
+                        rounded(option.needed_bytes / kBytesInGiB, 10), name_of(option.fit)});
+}
+
+Table table_of(const Recommendation& answer, double tokens) {
+  Table table{{"choice", "gpu", "gpus", "batch_per_gpu", "accumulation", "checkpointing", "hours",
+               "+-_%", "cost", "cost_per_Mtoken", "memory_GiB", "verdict"},
+              {}};
+  if (answer.cheapest) put_row("cheapest", *answer.cheapest, tokens, table);
+  if (answer.fastest) put_row("fastest", *answer.fastest, tokens, table);
+  for (const Option& option : answer.alternatives) put_row("alternative", option, tokens, table);
+  for (const Option& option : answer.front) put_row("front", option, tokens, table);
+  return table;
+}
+
+Json all_as_json(const Recommendation& answer, const Question& question, const PriceBook& prices) {
+  const double tokens = question.workload.tokens();
+  const auto list = [tokens](const std::vector<Option>& options) {
+    Json all = Json::array();
+    for (const Option& option : options) all.push_back(as_json(option, tokens));
+    return all;
+  };
+  Json ruled_out = Json::array();
+  for (const RuledOut& out : answer.ruled_out)
+    ruled_out.push_back({{"reason", out.reason}, {"options", out.options}});
+  Json book = Json::array();
+  for (const auto& [gpu, price] : prices.prices) {
+    book.push_back({{"gpu", gpu},
+                    {"per_hour", price.per_hour},
+                    {"kind", price.kind},
+                    {"region", price.region},
+                    {"date", price.date},
+                    {"mark", price.mark}});
+  }
+  return {{"prediction", true},
+          {"experiment", question.experiment->identifier},
+          {"model", question.model},
+          {"entries", question.workload.entries},
+          {"tokens", tokens},
+          {"cheapest", answer.cheapest ? as_json(*answer.cheapest, tokens) : Json()},
+          {"fastest", answer.fastest ? as_json(*answer.fastest, tokens) : Json()},
+          {"front", list(answer.front)},
+          {"alternatives", list(answer.alternatives)},
+          {"reasons", answer.reasons},
+          {"considered", answer.considered},
+          {"ruled_out", std::move(ruled_out)},
+          {"prices", {{"file", prices.file}, {"currency", prices.currency}, {"book", book}}}};
+}
+
+// What measures it: ten steps tell more than any prediction.
+std::string command_of(const Option& option, const Question& question) {
+  std::string command = "sftbench run --experiment " + question.experiment->identifier;
+  for (const auto& [name, value] : option.inputs.items()) {
+    const std::string text = value.is_string() ? value.get<std::string>() : json_text(value);
+    command += " --set " + name + "=" + text;
+  }
+  return command + " --set max_steps=10";
+}
+
+void print_reasons(const Recommendation& answer, const Question& question,
+                   const PriceBook& prices) {
+  const Option& best = answer.cheapest ? *answer.cheapest : *answer.fastest;
+  Definitions lines;
+  for (const std::string& reason : answer.reasons) {
+    lines.emplace_back(lines.empty() ? "why" : "", reason);
+  }
+  for (const RuledOut& out : answer.ruled_out) {
+    lines.emplace_back("ruled out", std::to_string(out.options) + " of " +
+                                        std::to_string(answer.considered) + ": " + out.reason);
+  }
+  if (const Price* price = prices.find(best.gpu)) {
+    lines.emplace_back("price", cell_text(price->per_hour) + " " + prices.currency + "/h: " +
+                                    price->source + ", " + price->region + ", " + price->date +
+                                    (price->mark == "recalled" ? "; recalled, check it" : ""));
+  }
+  if (best.error_p90 <= 0) {
+    lines.emplace_back("not checked",
+                       "no measured steps on " + best.gpu + " were compared with predictions");
+  }
+  lines.emplace_back("measure it", command_of(best, question));
+  std::fputs(("\n" + definition_list(lines)).c_str(), stdout);
+}
+
+void recommend(const RecommendArguments& arguments) {
+  const OutputFormat format = output_format(arguments.format);
+  const Catalog& catalog = Catalog::shipped();
+  StackModel::named(arguments.overrides.stack);
+  const std::string book = arguments.prices.empty()
+                               ? (resource_directory() / "config" / "prices.yaml").string()
+                               : arguments.prices;
+  const PriceBook prices = PriceBook::read(book, catalog.gpus);
+  std::vector<Diagnostic> warnings;
+  const ActuatorSettings settings =
+      read_actuator_settings(arguments.config_path, nullptr, {}, warnings);
+  const Question question = question_of(arguments, prices, settings);
+  Oracle oracle(settings, {}, arguments.overrides, catalog);
+  const Recommendation answer = recommend(question, prices, oracle);
+  if (format == OutputFormat::kJson || format == OutputFormat::kJsonLines) {
+    print_record({}, all_as_json(answer, question, prices), format);
+    return;
+  }
+  print_table(table_of(answer, question.workload.tokens()), format);
+  std::fflush(stdout);
+  if (format == OutputFormat::kTable) print_reasons(answer, question, prices);
+}
+
+void add_options(CLI::App& command, RecommendArguments& arguments) {
+  command.add_option("--model", arguments.model, "model to tune; see sftbench models")
+      ->required()
+      ->type_name("NAME");
+  command.add_option("--method", arguments.method, "how it is tuned")
+      ->type_name("full|lora|gptq-lora|pt")
+      ->capture_default_str();
+  command
+      .add_option("--dataset", arguments.dataset,
+                  "JSONL file, or name of a generated dataset: its lengths are counted")
+      ->type_name("FILE");
+  command.add_option("--text-field", arguments.text_field, "field with the text")
+      ->capture_default_str();
+  command.add_option("--tokenizer", arguments.tokenizer,
+                     "directory with tokenizer.json (default: the tokenizer that ships)");
+  command
+      .add_option("--entries", arguments.entries,
+                  "without a dataset: how many entries of --length tokens there are")
+      ->type_name("N")
+      ->check(above_zero());
+  command.add_option("--length", arguments.length, "tokens that longer entries are cut to")
+      ->check(CLI::Range(1, 131072))
+      ->capture_default_str();
+  command.add_option("--epochs", arguments.epochs, "passes over the data")
+      ->check(above_zero())
+      ->capture_default_str();
+  command.add_option("--batch", arguments.batch, "entries of an optimization step, over all GPUs")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+}
+
+void add_limit_options(CLI::App& command, RecommendArguments& arguments) {
+  command
+      .add_option("--gpus", arguments.gpus,
+                  "GPUs to choose from, with commas (default: all that have a price)")
+      ->type_name("NAME,...");
+  command.add_option("--max-gpus", arguments.most_gpus, "at most so many of them")
+      ->check(CLI::Range(1, 32))
+      ->capture_default_str();
+  command.add_option("--deadline", arguments.deadline, "training ends within: 90m, 6h, 2d")
+      ->type_name("TIME");
+  command
+      .add_option("--budget", arguments.budget, "training costs at most, in the book's currency")
+      ->check(above_zero())
+      ->type_name("X");
+  command.add_option("--prices", arguments.prices, "price book (default: config/prices.yaml)")
+      ->type_name("FILE");
+  command.add_flag("--allow-tight", arguments.allow_tight,
+                   "also what fits so tightly that it may die");
+  command.add_option("--stack", arguments.overrides.stack, "what trains")
+      ->type_name("sftbench|fms-hf-tuning")
+      ->capture_default_str();
+  command
+      .add_option("--config", arguments.config_path,
+                  "actuator configuration (ado's format); its model_map adds models")
+      ->type_name("FILE");
+  command.add_option("--format", arguments.format, "table, json, jsonl, csv or md")
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_recommend_command(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand(
+      "recommend", "which GPUs train a model on a dataset: the cheapest and the fastest");
+  const auto arguments = std::make_shared<RecommendArguments>();
+  add_options(*command, *arguments);
+  add_limit_options(*command, *arguments);
+  command->footer(R"(
+All is predicted, nothing is measured. The column +-_% is how far nine of ten
+predictions were from steps that others measured on this GPU; it is empty where
+nothing was compared.
+
+Examples:
+  sftbench recommend --model llama3.1-8b --method lora --entries 50000
+  sftbench recommend --model llama3.1-8b --dataset mine.jsonl \
+    --text-field text --deadline 6h --budget 200
+  sftbench recommend --model llama3.1-70b --entries 10000 \
+    --gpus H100,A100-80G --max-gpus 32 --format json)");
+  command->callback([arguments, &exit_code] {
+    recommend(*arguments);
+    exit_code = 0;
+  });
+}
+
+}  // namespace sftbench

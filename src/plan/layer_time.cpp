@@ -1,0 +1,164 @@
+#include "plan/layer_time.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sftbench {
+namespace {
+
+constexpr double kTileRows = 128, kTileColumns = 256;
+constexpr double kSmallTile = 64 * 64;
+constexpr double kTail = 0.5;       // of a wave, on average
+constexpr double kTileFixed = 128;  // of a tile's time: it begins and ends as this much depth
+constexpr double kHeadSize = 128;   // for which flash attention is fastest
+constexpr double kHeadPower = 0.15;  // heads of 64 are a tenth slower (Dao 2023, figure 4)
+constexpr double kPassBytes = 2;  // of a bfloat16 value
+// A nibble is read, a value is written, and the product reads it.
+constexpr double kDequantizedBytes = 0.5 + 2 * kPassBytes;
+constexpr double kCastBytes = 6;  // of a float32 weight that autocast reads and writes as bfloat16
+
+class LayerClock {
+ public:
+  LayerClock(const TrainingJob& job, const ModelWork& work, const MachineModel& machine)
+      : job_(job),
+        work_(work),
+        machine_(machine),
+        stack_(machine.stack),
+        rows_(static_cast<double>(work.positions)),
+        value_bytes_(job.precision.autocast == Autocast::kNo
+                         ? static_cast<double>(row_of(job.precision.torch_dtype).bytes)
+                         : kPassBytes) {}
+
+  PassSeconds layer(Recompute recompute) const {
+    PassSeconds device = products();
+    const double last_product = work_.last_product * 2 * rows_ / machine_.flops_per_s;
+    const double scan = work_.scan_flops / machine_.flops_per_s;
+    const double attention = work_.attention_flops / attention_rate();
+    device.forward += attention + scan;
+    device.backward += kAttentionBackward * attention + kScanBackward * scan;
+    device.forward += weight_seconds() + elements(forward_bytes());
+    device.backward += weight_seconds() + elements(backward_bytes());
+    if (work_.layer_flops.recomputed > 0) {
+      device.recomputed = recompute == Recompute::kTorchEveryOtherProduct
+                              ? work_.layer_flops.recomputed / machine_.flops_per_s
+                              : device.forward - last_product;
+    }
+    return no_less_than_launches(device);
+  }
+
+  PassSeconds head() const {
+    const auto vocabulary = static_cast<double>(work_.vocabulary);
+    const double tail = 1 + tail_of_product(rows_, vocabulary, machine_.multiprocessors);
+    const Passes& loss = job_.kernels.fused_loss ? stack_.loss_fused : stack_.loss;
+    const double logits = rows_ * vocabulary * kPassBytes;
+    return {
+        work_.head_flops.forward / machine_.flops_per_s * tail + elements(logits * loss.forward), 0,
+        work_.head_flops.backward / machine_.flops_per_s * tail + elements(logits * loss.backward)};
+  }
+
+ private:
+  double attention_rate() const {
+    if (machine_.attention_flops_per_s <= 0) return machine_.flops_per_s;
+    const double head = std::min(1.0, work_.head_size / kHeadSize);
+    return machine_.attention_flops_per_s * stack_.attention_scale * std::pow(head, kHeadPower);
+  }
+  double elements(double bytes) const {
+    return machine_.element_bytes_per_s > 0 ? bytes / machine_.element_bytes_per_s : 0;
+  }
+  double seconds(double rows, double columns, double inner, double times = 1) const {
+    const double fixed = machine_.multiprocessors > 0 ? kTileFixed : 0;
+    return times * 2 * rows * columns * (inner + fixed) / machine_.flops_per_s *
+           (1 + tail_of_product(rows, columns, machine_.multiprocessors));
+  }
+
+  // Results, gradients of inputs, gradients of weights.
+  void add_linear(const LinearWork& linear, PassSeconds& passes) const {
+    const double rows = rows_ * linear.share_of_positions;
+    passes.forward += seconds(rows, linear.out, linear.in, linear.count);
+    passes.backward += seconds(rows, linear.in, linear.out, linear.count);
+    if (linear.trained) passes.backward += seconds(linear.out, linear.in, rows, linear.count);
+    if (linear.adapter_rank <= 0) return;
+    const bool float32 = job_.precision.autocast == Autocast::kNo;
+    const double rate = machine_.flops_per_s / (float32 ? stack_.adapter_slowdown : 1);
+    const double adapter =
+        2 * linear.adapter_rank * (linear.in + linear.out) * rows * linear.count / rate;
+    passes.forward += adapter;
+    passes.backward += 2 * adapter;
+  }
+
+  PassSeconds products() const {
+    PassSeconds passes;
+    for (const LinearWork& linear : work_.linears) add_linear(linear, passes);
+    return passes;
+  }
+
+  // Weights that are not used as they are kept.
+  double weight_seconds() const {
+    const bool casts = job_.precision.autocast != Autocast::kNo &&
+                       job_.precision.torch_dtype == ParameterDtype::kFloat32;
+    return elements(work_.quantized_elements * kDequantizedBytes * stack_.dequantize +
+                    (casts ? work_.weight_elements * kCastBytes : 0));
+  }
+
+  double bytes_of(double Passes::*pass) const {
+    const bool fused = job_.kernels.fused_rms_norm || work_.layer_norm;
+    const Passes& norm = fused ? stack_.norm_fused : stack_.norm;
+    const Passes& rope = job_.kernels.fused_rope ? stack_.rope_fused : stack_.rope;
+    double values = 2 * work_.hidden * (norm.*pass + stack_.residual.*pass) +
+                    work_.rotated * rope.*pass + work_.activated * stack_.activation.*pass;
+    for (const LinearWork& linear : work_.linears) {
+      if (linear.adapter_rank <= 0) continue;
+      values += linear.count * linear.share_of_positions *
+                (linear.in * stack_.adapter_in.*pass + linear.out * stack_.adapter_out.*pass);
+    }
+    return rows_ * value_bytes_ * values;
+  }
+  double forward_bytes() const { return bytes_of(&Passes::forward); }
+  double backward_bytes() const { return bytes_of(&Passes::backward); }
+
+  PassSeconds no_less_than_launches(PassSeconds device) const {
+    const double experts = work_.experts * stack_.expert_launches;
+    const auto host = [&](double launches) { return (launches + experts) * stack_.launch_s; };
+    const double forward_host = host(stack_.launches.forward);
+    const double backward_host = host(stack_.launches.backward);
+    // The backward pass is launched behind the recomputation: one of them can hide the other's gap.
+    if (device.recomputed > 0) {
+      const double both = device.recomputed + device.backward;
+      const double least = forward_host + backward_host;
+      device.backward += std::max(0.0, least - both);
+    } else {
+      device.backward = std::max(device.backward, backward_host);
+    }
+    const bool sharded = row_of(job_.parallel.strategy).shards() && is_distributed(job_);
+    const double unit_s = sharded ? stack_.unit_s : 0;
+    device.forward = std::max(device.forward, forward_host) + unit_s;
+    device.backward += unit_s;
+    return device;
+  }
+
+  const TrainingJob& job_;
+  const ModelWork& work_;
+  const MachineModel& machine_;
+  const StackModel& stack_;
+  double rows_;
+  double value_bytes_;
+};
+
+}  // namespace
+
+double tail_of_product(double rows, double columns, int64_t multiprocessors) {
+  if (multiprocessors <= 0) return 0;
+  const auto parts = static_cast<double>(multiprocessors);
+  const double tiles = std::ceil(rows / kTileRows) * std::ceil(columns / kTileColumns);
+  // Small products are cut into small tiles, which are half as fast, as long as there are enough.
+  const double small_tiles = rows * columns / kSmallTile;
+  return std::min(kTail * parts / tiles, std::max(1.0, parts / small_tiles));
+}
+
+WorkSeconds work_seconds(const TrainingJob& job, const ModelWork& work, const MachineModel& machine,
+                         Recompute recompute) {
+  const LayerClock clock(job, work, machine);
+  return {clock.layer(recompute), clock.head()};
+}
+
+}  // namespace sftbench

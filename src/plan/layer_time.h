@@ -1,0 +1,36 @@
+// Seconds that one layer, or the head, takes in each pass of one micro-batch:
+//
+//   products     FLOPs / (rate of large products x share of the last wave that is full). A product
+//                of M x N results is cut into tiles of 128 x 256; multiprocessors work on one tile
+//                each, and the last wave of tiles is half full on average (cuBLAS's tiles, NVIDIA's
+//                "Matrix Multiplication Background", section 4). Small products have tiles of
+//                64 x 64, which are half as fast
+//   attention    FLOPs / the rate that flash attention reaches
+//   elements     bytes of norms, rotations, activations, residuals and adapters / bandwidth
+//   launches     kernels x the host's time for each: a pass takes no less
+#pragma once
+
+#include "plan/model_work.h"
+#include "sftbench/plan/cost_model.h"
+
+namespace sftbench {
+
+struct PassSeconds {
+  double forward = 0;
+  double recomputed = 0;
+  double backward = 0;
+};
+
+struct WorkSeconds {
+  PassSeconds layer;
+  PassSeconds head;
+};
+
+// What model_work() found of the same job and machine.
+WorkSeconds work_seconds(const TrainingJob& job, const ModelWork& work, const MachineModel& machine,
+                         Recompute recompute);
+
+// The share by which a product of rows x columns takes longer than its FLOPs say: 0 for none.
+double tail_of_product(double rows, double columns, int64_t multiprocessors);
+
+}  // namespace sftbench

@@ -1,0 +1,173 @@
+// Recommendations: they keep their limits, say what is nearest when nothing does, and count what a
+// dataset's lengths mean.
+#include "sftbench/advise/recommend.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+
+namespace sftbench {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kA100 = "NVIDIA-A100-SXM4-80GB", kH100 = "NVIDIA-H100-80GB-HBM3";
+
+PriceBook book() {
+  PriceBook book;
+  book.currency = "USD";
+  for (const auto& [gpu, price] : {std::pair(kA100, 5.0), std::pair(kH100, 12.0)})
+    book.prices[gpu] = {.gpu = gpu,
+                        .per_hour = price,
+                        .kind = "",
+                        .region = "",
+                        .date = "",
+                        .mark = "",
+                        .source = ""};
+  return book;
+}
+
+Question question(const std::string& model, const std::string& experiment) {
+  Question question;
+  question.experiment = Catalog::shipped().experiment(experiment);
+  question.model = model;
+  question.workload.entries = 10000;
+  question.workload.model_max_length = 2048;
+  question.gpus = {kA100, kH100};
+  return question;
+}
+
+Recommendation answer(const Question& question) {
+  const MachineOverrides overrides;
+  Oracle oracle({}, {}, overrides, Catalog::shipped());
+  return recommend(question, book(), oracle);
+}
+
+std::string error_of(const Question& question) {
+  try {
+    answer(question);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+const std::string kLora = "finetune_lora_benchmark-v1.0.0";
+const std::string kFull = "finetune_full_benchmark-v1.0.0";
+
+TEST(RecommendTest, TheCheapestIsNoFasterAndTheFastestNoCheaper) {
+  const Recommendation got = answer(question("llama3.1-8b", kLora));
+  ASSERT_TRUE(got.cheapest && got.fastest);
+  EXPECT_LE(*got.cheapest->cost, *got.fastest->cost);
+  EXPECT_GE(got.cheapest->hours, got.fastest->hours);
+  EXPECT_EQ(got.cheapest->fit, Fit::kFits);
+  for (size_t i = 1; i < got.front.size(); ++i) {
+    EXPECT_LT(got.front[i].hours, got.front[i - 1].hours);
+    EXPECT_GE(*got.front[i].cost, *got.front[i - 1].cost);
+  }
+  EXPECT_LE(got.alternatives.size(), 3u);
+  int64_t out = 0;
+  for (const RuledOut& reason : got.ruled_out) out += reason.options;
+  EXPECT_LT(out, got.considered);
+}
+
+TEST(RecommendTest, EveryStepTrainsTheEntriesThatAreAskedFor) {
+  const Recommendation got = answer(question("llama3.1-8b", kLora));
+  for (const Option& option : got.front) {
+    EXPECT_EQ(option.gpus * option.batch_per_gpu * option.accumulation, 32);
+    EXPECT_EQ(option.inputs["batch_size"], option.gpus * option.batch_per_gpu);
+  }
+}
+
+TEST(RecommendTest, ADeadlineCostsMoneyAndABudgetTime) {
+  Question asked = question("llama3.1-8b", kLora);
+  const Recommendation free = answer(asked);
+  asked.deadline_s = free.cheapest->hours * 3600 / 2;
+  const Recommendation hurried = answer(asked);
+  EXPECT_LE(hurried.cheapest->hours, free.cheapest->hours / 2);
+  EXPECT_GE(*hurried.cheapest->cost, *free.cheapest->cost);
+  asked.deadline_s.reset();
+  asked.budget = (*free.cheapest->cost + *free.fastest->cost) / 2;
+  EXPECT_LE(*answer(asked).fastest->cost, *asked.budget);
+}
+
+TEST(RecommendTest, ALargeModelTakesSeveralGpusAndSaysWhy) {
+  Question asked = question("llama3.1-8b", kFull);
+  asked.gpus = {kA100};
+  const Recommendation got = answer(asked);
+  ASSERT_TRUE(got.cheapest);
+  EXPECT_THAT(got.reasons.front(), HasSubstr("of parameters"));
+  asked.model = "llama3.1-70b";
+  asked.most_gpus = 32;
+  const Recommendation large = answer(asked);
+  EXPECT_GE(large.cheapest->gpus, 8);
+  EXPECT_EQ(large.cheapest->nodes, large.cheapest->gpus / 8);
+}
+
+TEST(RecommendTest, WhatCannotBeKeptNamesTheNearest) {
+  Question asked = question("llama3.1-8b", kLora);
+  asked.deadline_s = 1;
+  EXPECT_THAT(error_of(asked), HasSubstr("--deadline: no configuration keeps it; expected the "
+                                         "fastest that fits: "));
+  asked.deadline_s.reset();
+  asked.budget = 0.01;
+  EXPECT_THAT(error_of(asked), HasSubstr("the cheapest: "));
+  asked = question("llama3.1-405b", kFull);
+  EXPECT_THAT(error_of(asked), HasSubstr("no configuration fits"));
+}
+
+TEST(RecommendTest, WithoutAPriceThereIsOnlyAFastest) {
+  Question asked = question("llama3.1-8b", kLora);
+  asked.gpus = {"L40S"};
+  const Recommendation got = answer(asked);
+  EXPECT_FALSE(got.cheapest);
+  EXPECT_TRUE(got.fastest);
+  asked.budget = 100;
+  EXPECT_THAT(error_of(asked), HasSubstr("no configuration keeps it"));
+}
+
+TEST(WorkloadTest, PaddingIsCountedInTheOrderOfTheEntries) {
+  Workload work{.entries = 4, .model_max_length = 100, .epochs = 2, .lengths = {10, 50, 200, 30}};
+  EXPECT_EQ(work.longest(), 100);
+  EXPECT_DOUBLE_EQ(work.tokens(), 2 * (10 + 50 + 100 + 30));
+  EXPECT_DOUBLE_EQ(work.padded_length(1), 190.0 / 4);
+  EXPECT_DOUBLE_EQ(work.padded_length(2), (2 * 50 + 2 * 100) / 4.0);
+  EXPECT_DOUBLE_EQ(work.padded_length(3), (3 * 100 + 30) / 4.0);
+  work.lengths.clear();
+  EXPECT_DOUBLE_EQ(work.padded_length(2), 100);
+  EXPECT_DOUBLE_EQ(work.tokens(), 800);
+}
+
+TEST(PriceBookTest, ErrorsNameFileKeyAndWhatWasFound) {
+  const std::string path = (std::filesystem::temp_directory_path() /
+                            ("sftbench-prices-" + std::to_string(::getpid()) + ".yaml"))
+                               .string();
+  write_file_atomic(path, R"(currency: EUR
+prices:
+  - {gpu: NVIDIA-H1000, per_hour: 1}
+  - {gpu: L40S, per_hour: 0}
+  - {gpu: NVIDIA L40S, per_hour: 2}
+  - {gpu: Tesla-T4, hourly: 2}
+)");
+  std::string all;
+  try {
+    PriceBook::read(path, Catalog::shipped().gpus);
+  } catch (const InputError& error) {
+    all = error.what();
+  }
+  std::filesystem::remove(path);
+  EXPECT_THAT(all, HasSubstr("unknown GPU 'NVIDIA-H1000'"));
+  EXPECT_THAT(all, HasSubstr("prices[1].per_hour: no price"));
+  EXPECT_THAT(all, HasSubstr("L40S has two prices"));
+  EXPECT_THAT(all, HasSubstr("prices[3].hourly"));
+  const std::string shipped = (resource_directory() / "config" / "prices.yaml").string();
+  EXPECT_NE(PriceBook::read(shipped, Catalog::shipped().gpus).find(kA100), nullptr);
+}
+
+}  // namespace
+}  // namespace sftbench

@@ -1,0 +1,164 @@
+// import, predict --score and recommend: what they print, what they leave, what they refuse.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "cli/import.h"
+#include "cli/predict.h"
+#include "cli/recommend.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+#include "sftbench/base/json.h"
+
+namespace sftbench {
+namespace {
+
+using ::testing::HasSubstr;
+
+class DecidingTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const char* name = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder_ = std::filesystem::temp_directory_path() /
+              ("sftbench-decide-" + std::to_string(::getpid()) + "-" + name);
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string file(const std::string& name, const std::string& content) {
+    write_file_atomic(folder_ / name, content);
+    return (folder_ / name).string();
+  }
+
+  // stdout of one command line, or the text of its error.
+  static std::string output_of(std::vector<std::string> arguments) {
+    CLI::App app;
+    int exit_code = -1;
+    add_import_command(app, exit_code);
+    add_predict_command(app, exit_code);
+    add_recommend_command(app, exit_code);
+    std::reverse(arguments.begin(), arguments.end());
+    ::testing::internal::CaptureStdout();
+    std::string error;
+    try {
+      app.parse(arguments);
+    } catch (const CLI::ParseError& e) {
+      error = e.what();
+    } catch (const InputError& e) {
+      error = e.what();
+    }
+    std::fflush(stdout);
+    const std::string out = ::testing::internal::GetCapturedStdout();
+    EXPECT_EQ(exit_code == 0, error.empty());
+    return error.empty() ? out : error;
+  }
+
+  std::filesystem::path folder_;
+};
+
+const std::string kTable =
+    "experiment_id,model_name,gpu_model,number_gpus,model_max_length,batch_size,"
+    "dataset_tokens_per_second,is_valid\n"
+    "SFTTrainer.finetune_lora_benchmark-v1.0.0,llama3-8b,NVIDIA-A100-SXM4-80GB,1,1024,8,3500,1\n"
+    "SFTTrainer.finetune_full_benchmark-v1.0.0,llama3-8b,NVIDIA-A100-SXM4-80GB,1,8192,64,,0\n"
+    "SFTTrainer.finetune_full_benchmark-v1.0.0,my-own,NVIDIA-A100-SXM4-80GB,1,8192,64,1,1\n";
+
+TEST_F(DecidingTest, ImportedRowsAreScored) {
+  const std::string out =
+      output_of({"import", file("table.csv", kTable), "--as", "ado", "-o", folder_.string()});
+  EXPECT_THAT(out, HasSubstr("out_of_memory"));
+  EXPECT_THAT(out, HasSubstr("model_name: found 'my-own'"));
+  const std::string evidence = (folder_ / "evidence" / "table.jsonl").string();
+  EXPECT_TRUE(std::filesystem::exists(evidence));
+  const Json scores =
+      Json::parse(output_of({"predict", "--score", folder_.string(), "--format", "json"}));
+  EXPECT_EQ(scores[0]["name"], "all");
+  EXPECT_EQ(scores[0]["rows"], 1);
+  const Json rows =
+      Json::parse(output_of({"predict", "--score", evidence, "--rows", "--format", "json"}));
+  EXPECT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[1]["verdict"], "dies");
+  EXPECT_THAT(output_of({"predict", "--score", evidence}), HasSubstr("said_dies"));
+}
+
+TEST_F(DecidingTest, WhatIsWrongWithAnImportIsNamed) {
+  const std::string table = file("table.csv", kTable);
+  EXPECT_THAT(output_of({"import", table, "--as", "wandb"}), HasSubstr("unknown layout 'wandb'"));
+  EXPECT_THAT(output_of({"import", table}), HasSubstr("--as is required"));
+  EXPECT_THAT(output_of({"import", (folder_ / "none.csv").string(), "--as", "ado"}),
+              HasSubstr("none.csv"));
+  EXPECT_THAT(output_of({"import", table, "--as", "ado", "--map", "batch_size"}),
+              HasSubstr("--map: found 'batch_size'; expected NAME=COLUMN"));
+  EXPECT_THAT(output_of({"import", table, "--as", "ado", "--set", "r=1", "--set", "r=2"}),
+              HasSubstr("--set r: given twice"));
+  EXPECT_THAT(output_of({"import", table, "--as", "ado", "--stack", "nemo"}),
+              HasSubstr("unknown stack 'nemo'"));
+  EXPECT_THAT(output_of({"import", file("empty.csv", "model_name\nllama3-8b\n"), "--as", "ado",
+                         "-o", folder_.string()}),
+              HasSubstr("no row became evidence"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "evidence"));
+}
+
+TEST_F(DecidingTest, WhatIsWrongWithEvidenceIsNamed) {
+  EXPECT_THAT(output_of({"predict", "--score", folder_.string()}), HasSubstr("has no evidence"));
+  EXPECT_THAT(output_of({"predict", "--score", file("e.jsonl", "")}), HasSubstr("is empty"));
+  EXPECT_THAT(output_of({"predict", "--score", file("e.jsonl", "{}")}),
+              HasSubstr("e.jsonl:1: schema: is missing"));
+  EXPECT_THAT(output_of({"predict", "space.yaml", "--score", "e.jsonl"}),
+              HasSubstr("--score: is given beside a space"));
+}
+
+std::vector<std::string> asked(std::vector<std::string> further) {
+  std::vector<std::string> arguments = {"recommend", "--model", "llama3.1-8b"};
+  arguments.insert(arguments.end(), further.begin(), further.end());
+  return arguments;
+}
+
+TEST_F(DecidingTest, RecommendationsComeAsTableAndAsJson) {
+  const std::string text = output_of(asked({"--entries", "1000", "--gpus", "A100-80G,H100"}));
+  EXPECT_THAT(text, HasSubstr("cheapest"));
+  EXPECT_THAT(text, HasSubstr("sftbench run --experiment finetune_lora_benchmark-v1.0.0"));
+  EXPECT_THAT(text, HasSubstr("USD/h"));
+  const Json json = Json::parse(output_of(asked({"--entries", "1000", "--format", "json"})));
+  EXPECT_EQ(json["tokens"], 1000 * 2048);
+  EXPECT_EQ(json["cheapest"]["inputs"]["model_name"], "llama3.1-8b");
+  EXPECT_FALSE(json["front"].empty());
+  EXPECT_EQ(json["prices"]["currency"], "USD");
+}
+
+TEST_F(DecidingTest, ADatasetSaysHowManyEntriesAndHowLong) {
+  const std::string data =
+      file("data.jsonl", "{\"text\": \"one two three\"}\n{\"text\": \"four\"}\n");
+  const Json json = Json::parse(output_of(
+      asked({"--dataset", data, "--text-field", "text", "--format", "json", "--gpus", "L40S"})));
+  EXPECT_EQ(json["entries"], 2);
+  EXPECT_LT(json["tokens"].get<double>(), 40);
+}
+
+TEST_F(DecidingTest, WhatIsWrongWithAQuestionIsNamed) {
+  const std::string entries = "--entries";
+  const auto error = [&](std::vector<std::string> further) {
+    further.insert(further.begin(), {entries, "1000"});
+    return output_of(asked(further));
+  };
+  EXPECT_THAT(output_of(asked({})), HasSubstr("--dataset: not given"));
+  EXPECT_THAT(output_of({"recommend", "--model", "llama-3.1", "--entries", "5"}),
+              HasSubstr("unknown model 'llama-3.1'"));
+  EXPECT_THAT(error({"--method", "qlora"}), HasSubstr("unknown method 'qlora'"));
+  EXPECT_THAT(error({"--gpus", "RTX-4090"}), HasSubstr("unknown GPU 'RTX-4090'"));
+  EXPECT_THAT(error({"--deadline", "soon"}), HasSubstr("--deadline: found 'soon'"));
+  EXPECT_THAT(error({"--deadline", "-1h"}), HasSubstr("--deadline: found '-1h'"));
+  EXPECT_THAT(error({"--deadline", "1s"}), HasSubstr("the fastest that fits: "));
+  EXPECT_THAT(error({"--budget", "0"}), HasSubstr("--budget"));
+  EXPECT_THAT(error({"--dataset", "x.jsonl"}), HasSubstr("--entries: given beside --dataset"));
+  EXPECT_THAT(error({"--prices", file("p.yaml", "currency: EUR\nprices: []\nkey: 1\n")}),
+              HasSubstr("p.yaml:3: key"));
+  EXPECT_THAT(error({"--format", "html"}), HasSubstr("html"));
+}
+
+}  // namespace
+}  // namespace sftbench
