@@ -84,13 +84,18 @@ TEST(MemoryPreflightTest, AdaptersAddLittleToFrozenWeights) {
 
 TEST(MemoryPreflightTest, SaysNothingWhereSizesAreNotKnown) {
   TrainingJob job = llama();
-  job.tuning = TuningMethod::kGptqLora;
-  EXPECT_EQ(warning(job, host(1)), "none");
-  job = llama();
   job.model.hf_config["model_type"] = "unheard-of";
   EXPECT_EQ(warning(job, host(1)), "none");
   job = llama();
   EXPECT_EQ(warning(job, MemoryRoom()), "none") << "nor where the machine does not tell";
+}
+
+TEST(MemoryPreflightTest, FourBitWeightsAreAQuarter) {
+  TrainingJob job = llama();
+  job.tuning = TuningMethod::kGptqLora;
+  EXPECT_THAT(warning(job, host(1)), HasSubstr("weights 5.33 GiB"))
+      << "6.98e9 of 4 bits with groups of 128, and 1.05e9 of embeddings and output in 16";
+  EXPECT_EQ(warning(job, host(16)), "none");
 }
 
 TEST(MemoryPreflightTest, RanksOnAHostShareItsMemoryAndMayShareTheModel) {
