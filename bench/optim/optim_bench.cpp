@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
       {"copy", static_cast<double>(copied_bytes), [&] { to.copy_(from); }, {}, {}});
   for (const std::string& name : names) {
     std::shared_ptr<sftbench::Optimizer> optimizer = sftbench::make_optimizer(
-        named<OptimizerKind>(name), sftbench::group_by_decay(tensors, 0.0), {});
+        sftbench::named<sftbench::OptimizerKind>(name), sftbench::group_by_decay(tensors, 0.0), {});
     const double bytes = 6 * numel + 2 * static_cast<double>(optimizer->state_bytes());
     contestants.push_back({name, bytes, [optimizer] { optimizer->step(1e-6, 1.0); }, {}, {}});
   }

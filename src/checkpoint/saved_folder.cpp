@@ -167,8 +167,10 @@ void CheckpointFolder::commit(PendingFolder& pending, int64_t step) {
   if (const std::optional<FolderId> id = folder_id(target)) known_[target.filename()] = *id;
 }
 
-void CheckpointFolder::keep_newest(int64_t limit, int64_t step) {
+void CheckpointFolder::keep_newest(int64_t limit, int64_t step, int64_t best) {
   std::vector<FoundCheckpoint> found = list_checkpoints(path_);
+  const auto of_best = [best](const FoundCheckpoint& one) { return one.step == best; };
+  if (best != step && std::erase_if(found, of_best) > 0) limit = std::max<int64_t>(1, limit - 1);
   found.erase(std::remove_if(found.begin(), found.end(),
                              [this](const FoundCheckpoint& one) {
                                return !is_known(one.path) || !holds_only_saved_files(one.path);

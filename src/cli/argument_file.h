@@ -22,6 +22,7 @@ struct ArgumentFile {
   // Files that a run leaves behind or goes on from, for `run`.
   std::string output_directory, model_directory, save_strategy, resume_from;
   std::optional<int64_t> save_steps, save_total_limit;
+  bool best_model = false;
 };
 
 bool saves_files(const ArgumentFile& file);

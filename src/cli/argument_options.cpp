@@ -11,7 +11,8 @@ bool is_free_text(const std::string& property) {
       "chat_template",      "conversation_column",     "data_formatter_template",
       "dataset_text_field", "input_column_name",       "lr_scheduler_kwargs",
       "output_column_name", "prompt_tuning_init_text", "response_template",
-      "target_modules",     "tokenizer_name_or_path",  "training_data_path"};
+      "target_modules",     "tokenizer_name_or_path",  "training_data_path",
+      "validation_data_path"};
   return kTexts.count(property) > 0;
 }
 
@@ -37,6 +38,15 @@ const std::vector<ArgumentOption>& argument_options() {
        "entries hold input_ids, and labels where not all bear loss; found without this, too"},
       {"--response-template", "response_template", "TEXT",
        "what bears loss follows this text ('\\n### Response:'); None: all of an entry does"},
+      {"--eval-data", "validation_data_path", "FILE",
+       "measure the loss on this file, too, whose entries are as those of the training data"},
+      {"--eval-split", "eval_split", "X",
+       "instead of a file: this share of the training data, which is not trained on"},
+      {"--eval-strategy", "eval_strategy", "no|steps|epoch",
+       "when: after every --eval-steps steps, or after each epoch; and at the end (epoch)"},
+      {"--eval-steps", "eval_steps", "N", "steps from one evaluation to the next (500)"},
+      {"--eval-batch-size", "per_device_eval_batch_size", "N",
+       "entries of a micro-batch of a device (as in training)"},
       {"--tokenizer", "tokenizer_name_or_path", "DIR|ID", "another tokenizer than the model's"},
       {"--learning-rate", "learning_rate", "X", "highest learning rate (1e-5)"},
       {"--lr-scheduler-type", "lr_scheduler_type", "NAME", "its course (cosine)"},

@@ -1,5 +1,6 @@
 #include "cli/data_configuration.h"
 
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -82,16 +83,31 @@ class DatasetReader {
     if (kWithoutEffect.count(key) > 0 || node.is_null()) return;
     if (key == "data_paths") return read_paths(node, path);
     if (key == "data_handlers") return read_handlers(node, path);
+    if (key == "split") return read_split(node, path);
     if (key == "sampling") {  // of one dataset: all of it
       if (!node.value.is_number()) error(node, path, "found " + describe(node), "a number");
       return;
     }
-    const bool known = key == "split" || key == "rename_columns";
+    const bool known = key == "rename_columns";
     error(node, path, "has no equal here",
-          key == "split"            ? "a file that holds what is trained on"
-          : key == "rename_columns" ? "the columns' own names in the handlers' arguments"
-                                    : "data_paths, data_handlers",
-          known ? "" : nearest_spelling(key, {"data_paths", "data_handlers", "sampling"}));
+          known ? "the columns' own names in the handlers' arguments"
+                : "data_paths, data_handlers, sampling, split",
+          known ? "" : nearest_spelling(key, {"data_paths", "data_handlers", "sampling", "split"}));
+  }
+
+  // Every entry is trained on or evaluated.
+  void read_split(const YamlNode& node, const std::string& path) {
+    const YamlNode* train = node.find("train");
+    const YamlNode* validation = node.find("validation");
+    const auto share = [](const YamlNode* part) {
+      return part != nullptr && part->value.is_number() ? part->value.get<double>() : 0.0;
+    };
+    const bool whole = std::abs(share(train) + share(validation) - 1) < 1e-9;
+    if (!node.is_mapping() || share(train) <= 0 || share(validation) < 0 || !whole) {
+      return error(node, path, "found " + describe(node),
+                   "train and validation, two shares that add up to 1");
+    }
+    if (share(validation) > 0) take_("eval_split", *validation, path + ".validation");
   }
 
   void read_paths(const YamlNode& node, const std::string& path) {

@@ -68,6 +68,9 @@ class Gathering {
     if (!selection_.arguments_path.empty()) add_file();
     add_model();
     check_data();
+    if (says_any({"validation_data_path", "eval_split"}) && !says("eval_strategy")) {
+      add_default("eval_strategy", "epoch");
+    }
     if (selection_.space_path.empty() && (!own_.model.name.empty() || says("training_data_path"))) {
       choose_experiment();
       add_defaults();
@@ -154,23 +157,11 @@ class Gathering {
   // What the first entry shows is wrong is said before anything is measured. Entries with input_ids
   // are taken as such where nothing says what an entry is.
   void check_data() {
+    if (const GivenValue* held_out = find("validation_data_path")) check_first(*held_out);
     const GivenValue* data = find("training_data_path");
     if (data == nullptr || !data->value.is_scalar()) return;
     const std::string source = data->source, path = data->value.text;
-    std::error_code error;
-    if (fs::is_directory(path, error)) {
-      refuse_own(source, path + " is a folder", "a JSON or JSON Lines file in it");
-    }
-    if (!fs::exists(path, error)) refuse_own(source, "no such file: " + path, "a file");
-    const JsonlFile file = first_entry(source, path);
-    Json first;
-    Diagnostic problem;
-    if (!file.read_object(0, first, problem)) throw InputError({problem});
-    const std::string place = path + ":" + std::to_string(file.line_number(0));
-    check_template(first, place);
-    for (const char* column : {"dataset_text_field", "input_column_name", "output_column_name"})
-      check_column(column, first, place);
-    check_conversation(first, place);
+    const auto [first, place] = check_first(*data);
     if (says_any({"pretokenized", "conversation_column", "data_formatter_template",
                   "dataset_text_field", "input_column_name", "output_column_name"})) {
       return;
@@ -185,6 +176,26 @@ class Gathering {
     } else if (selection_.space_path.empty()) {
       check_usual_column(source, first, place);
     }
+  }
+
+  // The first entry of a file, and its place, when it is what the values say.
+  std::pair<Json, std::string> check_first(const GivenValue& data) const {
+    const std::string source = data.source, path = data.value.text;
+    std::error_code error;
+    if (fs::is_directory(path, error)) {
+      refuse_own(source, path + " is a folder", "a JSON or JSON Lines file in it");
+    }
+    if (!fs::exists(path, error)) refuse_own(source, "no such file: " + path, "a file");
+    const JsonlFile file = first_entry(source, path);
+    Json first;
+    Diagnostic problem;
+    if (!file.read_object(0, first, problem)) throw InputError({problem});
+    const std::string place = path + ":" + std::to_string(file.line_number(0));
+    check_template(first, place);
+    for (const char* column : {"dataset_text_field", "input_column_name", "output_column_name"})
+      check_column(column, first, place);
+    check_conversation(first, place);
+    return {std::move(first), place};
   }
 
   // Who says nothing of the entries has the field of the documents' datasets.

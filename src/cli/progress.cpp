@@ -74,7 +74,11 @@ void Progress::on_train_begin(const TrainBegin& begin) {
 }
 
 void Progress::on_step_end(const StepEvent& event, TrainControl&) {
-  if (span_.steps.empty()) span_.begin_s = event.begin_s;
+  if (span_.steps.empty()) {
+    span_.begin_s = event.begin_s;
+  } else {
+    span_.pause_s += event.pause_s;
+  }
   span_.end_s = event.end_s;
   span_.steps.assign(1, event);  // the last one alone is kept
   span_.tokens += event.tokens;
@@ -101,16 +105,16 @@ void Progress::on_train_end(const TrainEnd&) {
   open_line_ = OpenLine::kNone;
 }
 
-void Progress::clear_waiting() {
-  if (open_line_ != OpenLine::kWaiting) return;
+void Progress::clear_line() {
+  if (open_line_ == OpenLine::kNone) return;
   out_ << "\r\x1b[K" << std::flush;
   open_line_ = OpenLine::kNone;
 }
 
 // What is said of a run that ended before its time begins on a line of its own.
 Progress::~Progress() {
-  clear_waiting();
   if (open_line_ == OpenLine::kBar) out_ << "\n" << std::flush;
+  if (open_line_ == OpenLine::kWaiting) clear_line();
 }
 
 double Progress::seconds_left(const StepEvent& event) const {

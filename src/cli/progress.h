@@ -27,8 +27,8 @@ class Progress : public TrainObserver {
   // What happens before there is an engine that could tell.
   void phase(const std::string& text);
 
-  // Takes away a terminal's line that says what is waited for, so that others can write.
-  void clear_waiting();
+  // Takes away a terminal's line that is written over, so that others can write.
+  void clear_line();
 
   void on_load(const LoadEvent& load) override;
   void on_train_begin(const TrainBegin& begin) override;
@@ -58,11 +58,12 @@ class Progress : public TrainObserver {
   enum class OpenLine { kNone, kWaiting, kBar } open_line_ = OpenLine::kNone;  // of a terminal
 };
 
-// An observer that stands before those that log what training begins with.
+// An observer that stands before those that log.
 class ClearsProgress : public TrainObserver {
  public:
   explicit ClearsProgress(Progress& progress) : progress_(progress) {}
-  void on_train_begin(const TrainBegin&) override { progress_.clear_waiting(); }
+  void on_train_begin(const TrainBegin&) override { progress_.clear_line(); }
+  void on_evaluation(const EvaluationEvent&) override { progress_.clear_line(); }
 
  private:
   Progress& progress_;

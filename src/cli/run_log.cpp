@@ -4,6 +4,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <utility>
 
@@ -72,6 +73,11 @@ void StepLog::on_step_end(const StepEvent& event, TrainControl&) {
                         "seconds {:.4f} padded_tokens {} dataset_tokens {}",
                         event.step, event.epoch, event.loss, event.grad_norm, event.learning_rate,
                         event.end_s - event.begin_s, event.tokens.padded, event.tokens.dataset));
+}
+
+void StepLog::on_evaluation(const EvaluationEvent& event) {
+  spdlog::info("evaluation after step {}: loss {:.6f}, perplexity {:.4f}, {} entries in {:.2f} s",
+               event.step, event.loss, std::exp(event.token_loss), event.entries, event.seconds);
 }
 
 void StepLog::on_train_end(const TrainEnd& end) {

@@ -36,6 +36,7 @@ class StepLog : public TrainObserver {
   explicit StepLog(const RunLog& log) : log_(log) {}
   void on_train_begin(const TrainBegin& begin) override;
   void on_step_end(const StepEvent& event, TrainControl& control) override;
+  void on_evaluation(const EvaluationEvent& event) override;
   void on_train_end(const TrainEnd& end) override;
 
  private:

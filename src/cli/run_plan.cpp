@@ -34,6 +34,7 @@ SaveOptions with_file(SaveOptions save, const ArgumentFile& file) {
   };
   fill(save.model_directory, file.model_directory);
   fill(save.resume_from, file.resume_from);
+  save.best_model = save.best_model || file.best_model;
   const bool has_folder = !file.output_directory.empty() || !save.checkpoint_directory.empty();
   if (has_folder && saves_files(file)) {
     fill(save.strategy, file.save_strategy.empty() ? "epoch" : file.save_strategy);

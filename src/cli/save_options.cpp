@@ -51,7 +51,7 @@ bool can_be_made(fs::path folder) {
 // False when there is no such strategy.
 bool set_strategy(const std::string& name, SavePlan& plan, Findings& findings) {
   if (name.empty()) return true;
-  const std::optional<SaveStrategy> strategy = find_named<SaveStrategy>(name);
+  const std::optional<IntervalStrategy> strategy = find_named<IntervalStrategy>(name);
   if (strategy) {
     plan.strategy = *strategy;
     return true;
@@ -62,7 +62,7 @@ bool set_strategy(const std::string& name, SavePlan& plan, Findings& findings) {
 }
 
 void check_strategy(const SavePlan& plan, Findings& findings) {
-  const bool saves = plan.strategy != SaveStrategy::kNo;
+  const bool saves = plan.strategy != IntervalStrategy::kNo;
   if (saves && plan.checkpoint_directory.empty()) {
     findings.add("--save-strategy",
                  std::string(name_of(plan.strategy)) + " saves checkpoints, and no folder is given",
@@ -75,15 +75,38 @@ void check_strategy(const SavePlan& plan, Findings& findings) {
 }
 
 void check_effect(const SaveOptions& options, const SavePlan& plan, Findings& findings) {
-  if (options.steps && plan.strategy != SaveStrategy::kSteps) {
+  if (options.steps && plan.strategy != IntervalStrategy::kSteps) {
     findings.add("--save-steps",
                  std::string("no effect with --save-strategy ") + name_of(plan.strategy),
                  "--save-strategy steps with it");
   }
-  if (options.total_limit && plan.strategy == SaveStrategy::kNo) {
+  if (options.total_limit && plan.strategy == IntervalStrategy::kNo) {
     findings.add("--save-total-limit", "no effect without checkpoints",
                  "--save-strategy steps or epoch with it");
   }
+}
+
+// The best model is read from its checkpoint.
+void check_best_model(const TrainingJob& job, Findings& findings) {
+  const SavePlan& plan = job.save;
+  if (!plan.best_model) return;
+  const auto refuse = [&findings](std::string message, std::string expected) {
+    findings.add("--load-best-model-at-end", std::move(message), std::move(expected));
+  };
+  if (!job.evaluation.evaluates()) {
+    return refuse("nothing is evaluated", "--eval-data FILE or --eval-split X with it");
+  }
+  if (plan.model_directory.empty()) {
+    return refuse("no model is kept", "--save-model-dir DIR with it");
+  }
+  const bool together = plan.strategy == job.evaluation.strategy &&
+                        (plan.strategy != IntervalStrategy::kSteps ||
+                         plan.steps == job.evaluation.steps);
+  if (together) return;
+  refuse(std::string("the model of an evaluation is kept only with a checkpoint, and "
+                     "--eval-strategy is ") +
+             name_of(job.evaluation.strategy) + ", --save-strategy " + name_of(plan.strategy),
+         "the same strategy, and as many steps, for both");
 }
 
 // The model's files go beside what this very run writes there, and nothing else.
@@ -173,7 +196,7 @@ void check_sense(const TrainingJob& job, Findings& findings) {
 }
 
 bool saves_or_resumes(const SavePlan& plan) {
-  return plan.strategy != SaveStrategy::kNo || !plan.model_directory.empty() ||
+  return plan.strategy != IntervalStrategy::kNo || !plan.model_directory.empty() ||
          !plan.checkpoint_directory.empty() || !plan.resume_from.empty();
 }
 
@@ -208,6 +231,9 @@ void add_save_options(CLI::App& command, SaveOptions& options) {
           "go on from a checkpoint, or from the newest in a folder of them, with any number "
           "of ranks")
       ->type_name("DIR");
+  command.add_flag("--load-best-model-at-end", options.best_model,
+                   "the model that is kept is that of the least evaluation loss; evaluations and "
+                   "checkpoints come together then");
 }
 
 void apply_save_options(const SaveOptions& options, const std::string& results, TrainingJob& job) {
@@ -225,6 +251,8 @@ void apply_save_options(const SaveOptions& options, const std::string& results, 
     check_strategy(plan, findings);
     check_effect(options, plan, findings);
   }
+  plan.best_model = plan.best_model || options.best_model;
+  check_best_model(job, findings);
   if (saves_or_resumes(plan)) check_sense(job, findings);
   check_model_folder(plan, whole_path(results), findings);
   check_outside_of_checkpoints(plan, whole_path(results), findings);

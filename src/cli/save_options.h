@@ -17,6 +17,7 @@ struct SaveOptions {
   std::string strategy = {};  // empty: not given
   std::optional<int64_t> steps = {}, total_limit = {};
   std::string resume_from = {};
+  bool best_model = false;
 };
 
 void add_save_options(CLI::App& command, SaveOptions& options);

@@ -1,14 +1,15 @@
 #include "engine/checkpoints.h"
 
-#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <system_error>
 #include <utility>
 
+#include "engine/interval.h"
 #include "engine/job_identity.h"
 #include "engine/prepare_data.h"
+#include "engine/restore_state.h"
 #include "engine/save_state.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
@@ -43,33 +44,8 @@ class NumberSaver : public OptimizerStateVisitor {
   Json numbers = Json::object();
 };
 
-// When a checkpoint is due.
-using Due = bool (*)(const SavePlan& plan, const TrainingProgress& progress);
-
-bool never(const SavePlan&, const TrainingProgress&) {
-  return false;
-}
-bool after_some_steps(const SavePlan& plan, const TrainingProgress& progress) {
-  return progress.steps % plan.steps == 0;
-}
-bool after_an_epoch(const SavePlan&, const TrainingProgress& progress) {
-  return progress.epoch == std::floor(progress.epoch);
-}
-
 bool saves_checkpoints(const TrainingJob& job) {
-  return job.save.strategy != SaveStrategy::kNo;
-}
-
-Due choose_due(const SavePlan& plan) {
-  switch (plan.strategy) {
-    case SaveStrategy::kEpoch:
-      return after_an_epoch;
-    case SaveStrategy::kNo:
-      return never;
-    case SaveStrategy::kSteps:
-      return after_some_steps;
-  }
-  return never;
+  return job.save.strategy != IntervalStrategy::kNo;
 }
 
 [[noreturn]] void cannot_save(const fs::path& target, const std::exception& error) {
@@ -112,15 +88,15 @@ class Saver : public Checkpoints {
       : job_(job),
         total_steps_(total_steps),
         state_(state),
-        format_(saved_format(job, state.parameters)),
-        due_(choose_due(job.save)) {
+        format_(saved_format(job, state.parameters)) {
     if (state_.leads()) identity_ = identity_of(job_);
     open_folders();
   }
 
   double after_step(const TrainingProgress& progress, bool last) override {
     double seconds = 0;
-    if (saves_checkpoints(job_) && (last || due_(job_.save, progress))) {
+    if (saves_checkpoints(job_) &&
+        (last || ends_interval(job_.save.strategy, job_.save.steps, progress))) {
       seconds += save_checkpoint(progress);
     }
     if (last && !job_.save.model_directory.empty()) seconds += save_model_folder(progress);
@@ -168,15 +144,35 @@ class Saver : public Checkpoints {
     return save(target, progress, /*resumable=*/true, start, [&] {
       checkpoints_->commit(*pending, progress.steps);
       if (job_.save.total_limit > 0) {
-        checkpoints_->keep_newest(job_.save.total_limit, progress.steps);
+        checkpoints_->keep_newest(job_.save.total_limit, progress.steps,
+                                  job_.save.best_model ? progress.best.step : kNoStep);
       }
     });
   }
 
+  // Behind the last step: the parameters may become those of another.
   double save_model_folder(const TrainingProgress& progress) {
-    return save(
-        job_.save.model_directory, progress, /*resumable=*/false,
-        [this] { return pending_model(); }, [this] { model_->commit(); });
+    TrainingProgress kept = progress;
+    if (job_.save.best_model && progress.best.step >= 0) kept.steps = progress.best.step;
+    const double begin_s = steady_seconds();
+    if (kept.steps != progress.steps) restore(kept.steps);
+    save(
+        job_.save.model_directory, kept, /*resumable=*/false, [this] { return pending_model(); },
+        [this] { model_->commit(); });
+    return steady_seconds() - begin_s;
+  }
+
+  // Collective: parameters of a checkpoint that this run, or the one that it goes on from, has
+  // saved.
+  void restore(int64_t step) {
+    const fs::path folder = checkpoint_path(job_.save.checkpoint_directory, step);
+    try {
+      restore_parameters(folder,
+                         {format_, name_of(job_.parallel.strategy), job_.device.ranks}, state_);
+    } catch (const InputError& error) {
+      throw RunError(ReasonCode::kWeights, "cannot read the best model, " + folder.string() + ": " +
+                                               error.what());
+    }
   }
 
   // Collective. A rank that cannot go on throws, which ends the others where they wait for it. Rank
@@ -254,7 +250,7 @@ class Saver : public Checkpoints {
                               const TrainingProgress& progress) {
     NumberSaver scaling;
     state_.loss_scaler.visit_state(scaling);
-    const Json trainer_state = {{"global_step", progress.steps},
+    Json trainer_state = {{"global_step", progress.steps},
                                 {"updates", progress.updates},
                                 {"epoch", progress.epoch},
                                 {"forward_passes", state_.model.pass().number},
@@ -265,6 +261,10 @@ class Saver : public Checkpoints {
                                 {"ranks", job_.device.ranks},
                                 {"total_steps", total_steps_},
                                 {"job", identity_}};
+    if (progress.best.step >= 0) {
+      trainer_state["best_global_step"] = progress.best.step;
+      trainer_state["best_metric"] = progress.best.loss;
+    }
     return write_summed(folder, kTrainerStateFile, json_text(trainer_state, 2) + "\n");
   }
 
@@ -272,7 +272,6 @@ class Saver : public Checkpoints {
   int64_t total_steps_;
   TrainedState state_;
   std::string format_;
-  Due due_;
   // Rank 0's:
   std::optional<CheckpointFolder> checkpoints_;
   std::optional<ModelFolder> model_;

@@ -60,6 +60,8 @@ Json derived_values(const TrainingJob& job) {
     derived["lora dropout"] = job.lora.dropout;
     derived["lora target_modules"] = job.lora.target_modules;
   }
+  // Checkpoints of before there was one say nothing of it.
+  if (job.evaluation.split > 0) derived["eval_split"] = job.evaluation.split;
   if (job.tuning == TuningMethod::kPrompt) derived["virtual tokens"] = job.prompt.virtual_tokens;
   return derived;
 }

@@ -188,7 +188,7 @@ std::unique_ptr<Timeline> build_timeline(const TrainingJob& job, ProcessMesh& me
 }
 
 struct TimedData {
-  TrainingData data;
+  PreparedData data;
   double seconds;
 };
 
@@ -205,7 +205,7 @@ ModelAndData load(const TrainingJob& job, const Tokenizer& tokenizer, const Tuni
                   LoadWatch& watch) {
   std::future<TimedData> tokenized = std::async(std::launch::async, [&] {
     const double begin_s = steady_seconds();
-    TrainingData data =
+    PreparedData data =
         prepare_data(job, tokenizer, at::get_num_threads(), group.rank(), watch.entries());
     return TimedData{std::move(data), steady_seconds() - begin_s};
   });
@@ -222,7 +222,7 @@ ModelAndData load(const TrainingJob& job, const Tokenizer& tokenizer, const Tuni
 TrainBegin describe(const TrainingJob& job, const ModelAndData& loaded, int ranks) {
   CausalLm& model = *loaded.placed.model;
   TrainBegin begin;
-  begin.total_steps = loaded.tokenized.data.plan.total_steps();
+  begin.total_steps = loaded.tokenized.data.training.plan.total_steps();
   begin.parameters_total = count_elements(model.parameters());
   begin.parameters_trainable = count_elements(loaded.placed.trained);
   begin.parameters_embedding = count_lookup_elements(model);
@@ -249,6 +249,18 @@ std::unique_ptr<Optimizer> build_optimizer(const OptimizerPlan& plan,
                                            const ParallelParameters& parameters) {
   return make_optimizer(plan.kind, group_by_decay(trainable(parameters), plan.weight_decay),
                         {.betas = plan.betas, .epsilon = plan.epsilon});
+}
+
+// Null where nothing is evaluated.
+std::unique_ptr<Evaluation> build_evaluation(const TrainingJob& job,
+                                             std::optional<EvaluationData> data, TrainingRun& run) {
+  if (!data) return nullptr;
+  std::unique_ptr<ActivationPolicy> runner = keep_activations();
+  if (is_distributed(job)) {
+    runner = run_units(std::move(runner), /*recomputes=*/false, *run.parameters, nullptr);
+  }
+  return std::make_unique<Evaluation>(job.evaluation, std::move(*data), *run.model, *run.parameters,
+                                      run.mesh->world(), std::move(runner), run.device->device());
 }
 
 void resume_run(TrainingRun& run, const TrainingJob& job, TrainedState& state) {
@@ -293,12 +305,13 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
   run.parameters = std::move(loaded.placed.parameters);
 
   run.batches =
-      std::make_unique<BatchSource>(std::move(loaded.tokenized.data),
+      std::make_unique<BatchSource>(std::move(loaded.tokenized.data.training),
                                     attention_shape(run.model->config(), tuning->virtual_tokens(),
                                                     row_of(job.tuning).trains_weights),
                                     run.model->needs_mask(), device, run.mesh->world());
   run.activations =
       build_activations(job, run.model->layer_count(), *run.parameters, run.timeline.get());
+  run.evaluation = build_evaluation(job, std::move(loaded.tokenized.data.evaluation), run);
   run.loss_scaler = choose_loss_scaler(job.precision, run.parameters->owned());
   run.optimizer = build_optimizer(job.optimizer, *run.parameters);
   run.schedule = schedule_of(job.optimizer, run.begin.total_steps);

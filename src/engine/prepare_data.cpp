@@ -2,6 +2,7 @@
 
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -117,12 +118,118 @@ std::vector<int64_t> all_entries(const TextDataset& dataset) {
   return entries;
 }
 
-std::vector<std::vector<int64_t>> pack(const TextDataset& dataset) {
+std::vector<std::vector<int64_t>> pack(const TextDataset& dataset,
+                                       const std::vector<int64_t>& entries) {
   std::vector<int64_t> lengths;
-  for (const int64_t entry : all_entries(dataset)) {
+  for (const int64_t entry : entries) {
     lengths.push_back(static_cast<int64_t>(dataset.entry(entry).input_ids.size()));
   }
-  return pack_entries(lengths, dataset.options().model_max_length);
+  std::vector<std::vector<int64_t>> packs =
+      pack_entries(lengths, dataset.options().model_max_length);
+  for (std::vector<int64_t>& pack : packs) {
+    for (int64_t& number : pack) number = entries[static_cast<size_t>(number)];
+  }
+  return packs;
+}
+
+// --- what is evaluated ---------------------------------------------------------------------------
+
+// A share of the entries, and the rest of them.
+struct Split {
+  std::vector<int64_t> training;
+  std::vector<int64_t> evaluation;  // in an order drawn from the seed
+};
+
+Split split_entries(const TextDataset& dataset, const TrainingJob& job) {
+  Split split = {all_entries(dataset), {}};
+  if (!job.evaluation.evaluates() || !job.evaluation.path.empty()) return split;
+  split.evaluation = held_out_entries(dataset.size(), job.evaluation.split, job.seed);
+  if (split.evaluation.size() == split.training.size()) {
+    throw RunError(ReasonCode::kData, job.data.path + " has " + std::to_string(dataset.size()) +
+                                          " entries, of which eval_split leaves none to train on");
+  }
+  const std::set<int64_t> evaluated(split.evaluation.begin(), split.evaluation.end());
+  std::erase_if(split.training,
+                [&evaluated](int64_t entry) { return evaluated.count(entry) > 0; });
+  return split;
+}
+
+std::vector<std::vector<int64_t>> one_by_one(const std::vector<int64_t>& entries) {
+  std::vector<std::vector<int64_t>> units;
+  for (const int64_t entry : entries) units.push_back({entry});
+  return units;
+}
+
+// Packs are made to train on: what is evaluated is padded.
+Padding evaluation_padding(Padding padding) {
+  return padding == Padding::kPacked ? Padding::kLongest : padding;
+}
+
+EvaluationData evaluation_data(const std::shared_ptr<TextDataset>& dataset,
+                               const std::vector<int64_t>& entries, const TrainingJob& job,
+                               const Tokenizer& tokenizer, int threads, int64_t rank,
+                               WorkCount& work) {
+  const int64_t own_size = job.evaluation.per_device_batch_size;
+  EvaluationData data = {
+      dataset,
+      evaluation_batches(entries, own_size > 0 ? own_size : job.batches.per_device_batch_size,
+                         job.device.ranks, rank),
+      evaluation_padding(job.data.padding), pad_id_of(tokenizer)};
+  std::set<int64_t> own;
+  for (const EvaluationData::Batch& batch : data.batches) {
+    own.insert(batch.entries.begin(), batch.entries.end());
+  }
+  dataset->encode({own.begin(), own.end()}, threads, nullptr, &work);
+  return data;
+}
+
+EvaluationData data_of_own_file(const TrainingJob& job, const Tokenizer& tokenizer, int threads,
+                                int64_t rank, WorkCount& work) {
+  const auto dataset = std::make_shared<TextDataset>(open_entries(job.evaluation.path), tokenizer,
+                                                     text_options(job));
+  EvaluationData data =
+      evaluation_data(dataset, all_entries(*dataset), job, tokenizer, threads, rank, work);
+  DataSource source = job.data;
+  source.path = job.evaluation.path;
+  if (job.device.ranks == 1) {
+    require_responses(*dataset, static_cast<size_t>(dataset->size()), source);
+  }
+  return data;
+}
+
+std::optional<EvaluationData> prepare_evaluation(const std::shared_ptr<TextDataset>& dataset,
+                                                 const Split& split, const TrainingJob& job,
+                                                 const Tokenizer& tokenizer, int threads,
+                                                 int64_t rank, WorkCount& work) {
+  if (!job.evaluation.evaluates()) return std::nullopt;
+  if (!job.evaluation.path.empty()) {
+    return data_of_own_file(job, tokenizer, threads, rank, work);
+  }
+  return evaluation_data(dataset, split.evaluation, job, tokenizer, threads, rank, work);
+}
+
+TrainingData prepare_text_data(const std::shared_ptr<TextDataset>& dataset, const Split& split,
+                               const TrainingJob& job, const Tokenizer& tokenizer, int threads,
+                               int64_t rank, WorkCount& work) {
+  if (job.data.padding == Padding::kPacked) {
+    // Which entries share a row depends on the lengths of all.
+    encode(*dataset, split.training, job, threads, work);
+    require_responses(*dataset, split.training.size(), job.data);
+    std::vector<std::vector<int64_t>> packs = pack(*dataset, split.training);
+    StepPlan plan = plan_steps(job, static_cast<int64_t>(packs.size()));
+    return {dataset, std::move(plan), std::move(packs), job.data.padding, pad_id_of(tokenizer),
+            nullptr, {}};
+  }
+  // What an epoch shuffles; none: all entries.
+  std::vector<std::vector<int64_t>> units;
+  if (!split.evaluation.empty()) units = one_by_one(split.training);
+  StepPlan plan = plan_steps(job, static_cast<int64_t>(split.training.size()));
+  const std::vector<int64_t> entries =
+      unpacked(plan.entries_used(rank, plan.total_steps()), units);
+  encode(*dataset, entries, job, threads, work);
+  require_responses(*dataset, entries.size(), job.data);
+  return {dataset, std::move(plan), std::move(units), job.data.padding, pad_id_of(tokenizer),
+          nullptr, {}};
 }
 
 // --- images --------------------------------------------------------------------------------------
@@ -222,27 +329,22 @@ std::string tokenizer_origin(const ModelSource& model) {
   return model.tokenizer_directory.empty() ? "builtin" : model.tokenizer_directory;
 }
 
-TrainingData prepare_data(const TrainingJob& job, const Tokenizer& tokenizer, int threads,
+PreparedData prepare_data(const TrainingJob& job, const Tokenizer& tokenizer, int threads,
                           int64_t rank, WorkCount& work) {
-  const Padding padding = job.data.padding;
-  if (!job.data.image_field.empty())
-    return prepare_vision_data(job, tokenizer, threads, rank, work, padding);
-  const auto dataset = std::make_shared<TextDataset>(
-      open_entries(job.data.path), tokenizer, text_options(job));
-  const int64_t pad_id = pad_id_of(tokenizer);
-  if (padding == Padding::kPacked) {
-    // Which entries share a row depends on the lengths of all.
-    encode(*dataset, all_entries(*dataset), job, threads, work);
-    require_responses(*dataset, static_cast<size_t>(dataset->size()), job.data);
-    std::vector<std::vector<int64_t>> packs = pack(*dataset);
-    StepPlan plan = plan_steps(job, static_cast<int64_t>(packs.size()));
-    return {dataset, std::move(plan), std::move(packs), padding, pad_id, nullptr, {}};
+  if (!job.data.image_field.empty()) {
+    if (job.evaluation.evaluates()) {
+      throw RunError(ReasonCode::kUnsupported,
+                     "evaluation on images: this version evaluates on texts; eval_strategy no "
+                     "trains on images");
+    }
+    return {prepare_vision_data(job, tokenizer, threads, rank, work, job.data.padding), {}};
   }
-  StepPlan plan = plan_steps(job, dataset->size());
-  const std::vector<int64_t> entries = plan.entries_used(rank, plan.total_steps());
-  encode(*dataset, entries, job, threads, work);
-  require_responses(*dataset, entries.size(), job.data);
-  return {dataset, std::move(plan), {}, padding, pad_id, nullptr, {}};
+  const auto dataset =
+      std::make_shared<TextDataset>(open_entries(job.data.path), tokenizer, text_options(job));
+  const Split split = split_entries(*dataset, job);
+  TrainingData training = prepare_text_data(dataset, split, job, tokenizer, threads, rank, work);
+  return {std::move(training),
+          prepare_evaluation(dataset, split, job, tokenizer, threads, rank, work)};
 }
 
 }  // namespace sftbench

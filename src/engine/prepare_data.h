@@ -1,9 +1,11 @@
 // Tokenizer and text of a job, tokenized ahead of the timed span.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "engine/evaluation.h"
 #include "engine/step_batches.h"
 #include "sftbench/tokenizer/tokenizer.h"
 #include "sftbench/tokenizer/files.h"
@@ -20,9 +22,14 @@ std::vector<TokenizerFile> saved_tokenizer(const ModelSource& model);
 // Where the tokenizer came from, as results say it.
 std::string tokenizer_origin(const ModelSource& model);
 
-// The dataset with every entry encoded that this rank will read. InputError: what is wrong with the
-// file. `work` counts entries.
-TrainingData prepare_data(const TrainingJob& job, const Tokenizer& tokenizer, int threads,
+struct PreparedData {
+  TrainingData training;
+  std::optional<EvaluationData> evaluation;  // where the job evaluates
+};
+
+// Datasets with every entry encoded that this rank will read. InputError: what is wrong with a file.
+// `work` counts entries.
+PreparedData prepare_data(const TrainingJob& job, const Tokenizer& tokenizer, int threads,
                           int64_t rank, WorkCount& work);
 
 }  // namespace sftbench

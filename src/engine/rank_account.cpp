@@ -38,6 +38,22 @@ int64_t first_or(const std::vector<int64_t>& values, int64_t otherwise) {
 
 RankAccount::RankAccount(const TrainingRun& run) : at_begin_(run.mesh->counters()) {}
 
+void RankAccount::leave_out(TrainingRun& run, const std::function<void()>& work) {
+  const Counters before = run.mesh->counters();
+  work();
+  const Counters after = run.mesh->counters();
+  for (size_t group = 0; group < after.size(); ++group) {
+    for (size_t i = 0; i < kCollectives; ++i) {
+      CollectiveCounters& begin = at_begin_[group].second[i];
+      begin.calls += after[group].second[i].calls - before[group].second[i].calls;
+      begin.sent_bytes += after[group].second[i].sent_bytes - before[group].second[i].sent_bytes;
+      begin.seconds += after[group].second[i].seconds - before[group].second[i].seconds;
+    }
+  }
+  run.parameters->take_wait_seconds();
+  run.model->take_expert_choices();
+}
+
 void RankAccount::end_step(TrainingRun& run, const StepBatches& batches, StepEvent& event) {
   event.end_s = steady_seconds();
   event.epoch = batches.epoch;
@@ -51,7 +67,7 @@ void RankAccount::end_step(TrainingRun& run, const StepBatches& batches, StepEve
                     .communication_wait_s = run.parameters->take_wait_seconds(),
                     .samples = batches.own_samples,
                     .tokens = batches.own_tokens,
-                    .saving_s = event.saving_s});
+                    .pause_s = event.pause_s});
   const std::vector<int64_t> choices = run.model->take_expert_choices();
   expert_choices_.insert(expert_choices_.end(), choices.begin(), choices.end());
 }

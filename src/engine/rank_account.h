@@ -1,6 +1,7 @@
 // What a rank did, step by step, by its own clock, and what it moved and kept: for RankReport.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,9 @@ class RankAccount {
  public:
   // From here on operations count: those of loading are over.
   explicit RankAccount(const TrainingRun& run);
+
+  // What `work` moves, waits for and chooses between two steps is no part of them.
+  void leave_out(TrainingRun& run, const std::function<void()>& work);
 
   // Ends the step's time, and completes its event.
   void end_step(TrainingRun& run, const StepBatches& batches, StepEvent& event);

@@ -31,6 +31,7 @@ TrainerState read_trainer_state(const fs::path& folder) {
     json.at("global_step").get_to(state.progress.steps);
     json.at("updates").get_to(state.progress.updates);
     json.at("epoch").get_to(state.progress.epoch);
+    state.progress.best = {json.value("best_global_step", kNoStep), json.value("best_metric", 0.0)};
     json.at("total_steps").get_to(state.total_steps);
     json.at("forward_passes").get_to(state.forward_passes);
     json.at("format").get_to(state.layout.format);

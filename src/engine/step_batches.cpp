@@ -10,9 +10,10 @@
 namespace sftbench {
 namespace {
 
-torch::Tensor to_device(std::vector<int64_t>& values, const MicroBatch& batch,
+torch::Tensor to_device(const std::vector<int64_t>& values, const MicroBatch& batch,
                         const torch::Device& device) {
-  return torch::from_blob(values.data(), {batch.batch, batch.length}, torch::kInt64)
+  return torch::from_blob(const_cast<int64_t*>(values.data()), {batch.batch, batch.length},
+                          torch::kInt64)
       .to(device, torch::kInt64, /*non_blocking=*/false, /*copy=*/true);
 }
 
@@ -70,6 +71,17 @@ double causal_attention_flops(int64_t length, const AttentionShape& shape) {
                      static_cast<double>(shape.scanned_values);
 }
 
+DeviceBatch to_device(const MicroBatch& batch, bool needs_mask, const torch::Device& device) {
+  DeviceBatch on_device{to_device(batch.input_ids, batch, device),
+                        to_device(batch.labels, batch, device),
+                        {},
+                        {},
+                        {}};
+  if (batch.one_row) on_device.packed = ops::packed_sequences(batch.lengths, device);
+  if (needs_mask && batch.padding_tokens > 0) on_device.mask = mask_of(batch, device);
+  return on_device;
+}
+
 BatchSource::BatchSource(TrainingData data, AttentionShape attention, bool needs_mask,
                          torch::Device device, Communicator& communicator)
     : data_(std::move(data)),
@@ -80,20 +92,13 @@ BatchSource::BatchSource(TrainingData data, AttentionShape attention, bool needs
       images_(data_.vision ? std::make_unique<ImagesAhead>(data_.vision) : nullptr) {}
 
 DeviceBatch BatchSource::add(const std::vector<int64_t>& entries, StepBatches& batches) const {
-  MicroBatch batch = make_micro_batch(*data_.dataset, entries, data_.padding, data_.pad_id);
+  const MicroBatch batch = make_micro_batch(*data_.dataset, entries, data_.padding, data_.pad_id);
   batches.samples += static_cast<int64_t>(entries.size());
   // Virtual tokens are computed like any other position.
   batches.tokens += {batch.padded_tokens + batch.batch * attention_.virtual_tokens,
                      batch.dataset_tokens, batch.loss_tokens, batch.padding_tokens};
   batches.attention_flops += causal_attention_flops(batch, attention_);
-  DeviceBatch on_device{to_device(batch.input_ids, batch, device_),
-                        to_device(batch.labels, batch, device_),
-                        {},
-                        {},
-                        {}};
-  if (batch.one_row) on_device.packed = ops::packed_sequences(batch.lengths, device_);
-  if (needs_mask_ && batch.padding_tokens > 0) on_device.mask = mask_of(batch, device_);
-  return on_device;
+  return to_device(batch, needs_mask_, device_);
 }
 
 // Steps are asked for in order: the next one's images are decoded from now on.

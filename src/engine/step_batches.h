@@ -35,6 +35,9 @@ struct DeviceBatch {
   DeviceImages images;
 };
 
+// Copies. needs_mask: as CausalLm says.
+DeviceBatch to_device(const MicroBatch& batch, bool needs_mask, const torch::Device& device);
+
 struct StepBatches {
   std::vector<DeviceBatch> micro_batches;  // this rank's
   double epoch = 0;                        // epochs done after this step

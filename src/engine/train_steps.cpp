@@ -13,9 +13,9 @@
 namespace sftbench {
 namespace {
 
-StepEvent begin_step(double saving_s) {
+StepEvent begin_step(double pause_s) {
   StepEvent event;
-  event.saving_s = saving_s;
+  event.pause_s = pause_s;
   event.begin_s = steady_seconds();
   return event;
 }
@@ -101,6 +101,8 @@ void update_parameters(TrainingRun& run, const StepEvent& event, double scale) {
 TrainEnd train_end(const TrainingRun& run, const RankAccount& account, RankGroup& group) {
   TrainEnd end;
   end.steps = run.progress.steps - run.begin.resumed_step;
+  end.best_step = run.progress.best.step;
+  end.best_loss = run.progress.best.loss;
   end.saved = run.checkpoints->saved();
   end.ranks = gather_reports(account.report(run, group), group);
   end.experts = account.expert_load(run);
@@ -121,6 +123,19 @@ bool agree_to_stop(TrainingRun& run, bool stop) {
   return wish.item<int64_t>() != 0;
 }
 
+// Seconds that it took.
+double evaluate(TrainingRun& run, RankAccount& account, bool last, RankGroup& group,
+                const std::vector<TrainObserver*>& observers) {
+  if (!run.evaluation || !run.evaluation->is_due(run.progress, last)) return 0;
+  group.at("in the evaluation after step " + std::to_string(run.progress.steps));
+  EvaluationEvent event;
+  account.leave_out(run, [&] { event = run.evaluation->evaluate(run.progress); });
+  for (TrainObserver* observer : observers) observer->on_evaluation(event);
+  BestEvaluation& best = run.progress.best;
+  if (best.step < 0 || event.loss < best.loss) best = {event.step, event.loss};
+  return event.seconds;
+}
+
 }  // namespace
 
 void train_steps(TrainingRun& run, RankGroup& group, const std::vector<TrainObserver*>& observers,
@@ -129,10 +144,10 @@ void train_steps(TrainingRun& run, RankGroup& group, const std::vector<TrainObse
   RankAccount account(run);
   TrainControl control;
   TrainingProgress& done = run.progress;
-  double saving_s = 0;
+  double pause_s = 0;
   while (done.steps < run.begin.total_steps && !control.stop) {
     // --- next micro-batches
-    StepEvent event = begin_step(saving_s);
+    StepEvent event = begin_step(pause_s);
     const StepBatches batches = run.batches->step(done.steps);
     event.step = ++done.steps;
     require_loss_positions(batches, event.step);
@@ -176,14 +191,15 @@ void train_steps(TrainingRun& run, RankGroup& group, const std::vector<TrainObse
     run.device->synchronize();
     at.end_phase();
 
-    // --- notify, and save
+    // --- notify, evaluate and save
     account.end_step(run, batches, event);
     done.epoch = event.epoch;
     for (TrainObserver* observer : observers) observer->on_step_end(event, control);
     stop_if(interrupted(), event.step);
     control.stop = agree_to_stop(run, control.stop);
     const bool last = control.stop || done.steps == run.begin.total_steps;
-    saving_s = run.checkpoints->after_step(done, last);
+    pause_s = evaluate(run, account, last, group, observers);
+    pause_s += run.checkpoints->after_step(done, last);
   }
   const TrainEnd end = train_end(run, account, group);
   for (TrainObserver* observer : observers) observer->on_train_end(end);

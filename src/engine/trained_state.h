@@ -16,11 +16,18 @@
 
 namespace sftbench {
 
+// The least loss of an evaluation.
+struct BestEvaluation {
+  int64_t step = -1;  // optimization steps before it; -1: there was none
+  double loss = 0;
+};
+
 // Optimization steps and, fewer where loss scaling skipped some, updates.
 struct TrainingProgress {
   int64_t steps = 0;
   int64_t updates = 0;
   double epoch = 0;
+  BestEvaluation best = {};
 };
 
 // All of them outlive who holds this.

@@ -8,6 +8,7 @@
 
 #include "engine/activation_checkpoint.h"
 #include "engine/checkpoints.h"
+#include "engine/evaluation.h"
 #include "engine/load_watch.h"
 #include "engine/step_batches.h"
 #include "engine/training_device.h"
@@ -34,6 +35,7 @@ struct TrainingRun {
   std::unique_ptr<ParallelParameters> parameters;
   std::unique_ptr<BatchSource> batches;
   std::unique_ptr<ActivationPolicy> activations;
+  std::unique_ptr<Evaluation> evaluation;  // null: nothing is evaluated
   std::unique_ptr<LossScaler> loss_scaler;
   std::unique_ptr<Optimizer> optimizer;
   Schedule schedule;

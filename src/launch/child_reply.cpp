@@ -99,6 +99,10 @@ void HeartbeatSender::on_step_end(const StepEvent& event, TrainControl&) {
          event.device_allocated_bytes > 0 ? event.device_allocated_bytes : resident_bytes_}});
 }
 
+void HeartbeatSender::on_evaluation(const EvaluationEvent&) {
+  phase("training");
+}
+
 void send_begun(int result_fd, const Measurement& measurement) {
   write_line(result_fd, "begun", measurement);
 }

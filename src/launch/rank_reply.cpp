@@ -45,6 +45,10 @@ void RankReply::on_step_end(const StepEvent& event, TrainControl& control) {
   if (wait_for_answer() == kStop) control.stop = true;
 }
 
+void RankReply::on_evaluation(const EvaluationEvent& event) {
+  if (rank_ == 0) send("evaluation", to_json(event));
+}
+
 void RankReply::on_train_end(const TrainEnd& end) {
   if (rank_ == 0) send("end", to_json(end));
 }

@@ -224,6 +224,9 @@ class RankedEngine::Impl {
       for (TrainObserver* observer : observers) observer->on_step_end(step, control_);
       const char answer = control_.stop ? kStop : kGoOn;
       ::send(ranks_.front().control.get(), &answer, 1, MSG_NOSIGNAL);
+    } else if (event.contains("evaluation")) {
+      const EvaluationEvent evaluation = evaluation_event_from_json(event["evaluation"]);
+      for (TrainObserver* observer : observers) observer->on_evaluation(evaluation);
     } else if (event.contains("end")) {
       const TrainEnd end = train_end_from_json(event["end"]);
       for (TrainObserver* observer : observers) observer->on_train_end(end);

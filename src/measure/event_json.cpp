@@ -63,8 +63,19 @@ void fields(Visitor& visitor, StepEvent& event) {
   visitor("tokens", event.tokens);
   visitor("attention_flops", event.attention_flops);
   visitor("device_allocated_bytes", event.device_allocated_bytes);
-  visitor("saving_s", event.saving_s);
+  visitor("pause_s", event.pause_s);
   visitor("phases", event.phases);
+}
+
+template <typename Visitor>
+void fields(Visitor& visitor, EvaluationEvent& event) {
+  visitor("step", event.step);
+  visitor("epoch", event.epoch);
+  visitor("loss", event.loss);
+  visitor("token_loss", event.token_loss);
+  visitor("entries", event.entries);
+  visitor("tokens", event.tokens);
+  visitor("seconds", event.seconds);
 }
 
 template <typename Visitor>
@@ -74,7 +85,7 @@ void fields(Visitor& visitor, RankStep& step) {
   visitor("communication_wait_s", step.communication_wait_s);
   visitor("samples", step.samples);
   visitor("tokens", step.tokens);
-  visitor("saving_s", step.saving_s);
+  visitor("pause_s", step.pause_s);
 }
 
 template <typename Visitor>
@@ -127,6 +138,8 @@ void fields(Visitor& visitor, ExpertLoad& load) {
 template <typename Visitor>
 void fields(Visitor& visitor, TrainEnd& end) {
   visitor("steps", end.steps);
+  visitor("best_step", end.best_step);
+  visitor("best_loss", end.best_loss);
   visitor("saved", end.saved);
   visitor("ranks", end.ranks);
   visitor("device_peak_allocated_bytes", end.device_peak_allocated_bytes);
@@ -159,6 +172,9 @@ Json to_json(const TrainBegin& begin) {
 Json to_json(const StepEvent& event) {
   return json_of_fields(event);
 }
+Json to_json(const EvaluationEvent& event) {
+  return json_of_fields(event);
+}
 Json to_json(const TrainEnd& end) {
   return json_of_fields(end);
 }
@@ -174,6 +190,9 @@ TrainBegin train_begin_from_json(const Json& json) {
 }
 StepEvent step_event_from_json(const Json& json) {
   return read<StepEvent>(json);
+}
+EvaluationEvent evaluation_event_from_json(const Json& json) {
+  return read<EvaluationEvent>(json);
 }
 TrainEnd train_end_from_json(const Json& json) {
   return read<TrainEnd>(json);

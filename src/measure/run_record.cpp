@@ -15,6 +15,10 @@ void RunRecorder::on_step_end(const StepEvent& event, TrainControl&) {
   record_.steps.push_back(event);
 }
 
+void RunRecorder::on_evaluation(const EvaluationEvent& event) {
+  record_.evaluations.push_back(event);
+}
+
 void RunRecorder::on_train_end(const TrainEnd& end) {
   record_.end = end;
   record_.complete = true;
@@ -26,7 +30,7 @@ RankSpan span_of(const RankReport& rank, int64_t warmup_steps) {
   RankSpan span;
   span.seconds = rank.steps.back().end_s - rank.steps[static_cast<size_t>(warmup_steps)].begin_s;
   for (size_t i = static_cast<size_t>(warmup_steps); i < rank.steps.size(); ++i) {
-    if (i > static_cast<size_t>(warmup_steps)) span.seconds -= rank.steps[i].saving_s;
+    if (i > static_cast<size_t>(warmup_steps)) span.seconds -= rank.steps[i].pause_s;
     span.samples += rank.steps[i].samples;
     span.tokens += rank.steps[i].tokens;
   }
@@ -40,9 +44,9 @@ MeasuredSpan measured_span(const RunRecord& record, int64_t warmup_steps) {
   span.steps.assign(record.steps.begin() + warmup_steps, record.steps.end());
   span.begin_s = span.steps.front().begin_s;
   span.end_s = span.steps.back().end_s;
-  span.saving_s = -span.steps.front().saving_s;
+  span.pause_s = -span.steps.front().pause_s;
   for (const StepEvent& step : span.steps) {
-    span.saving_s += step.saving_s;
+    span.pause_s += step.pause_s;
     span.tokens += step.tokens;
     span.samples += step.samples;
     span.attention_flops += step.attention_flops;

@@ -62,6 +62,19 @@ torch::Tensor CausalLm::loss(const TokenRows& rows, const torch::Tensor& labels,
                              LayerRunner& runner) {
   ++pass_.number;
   pass_.training = true;
+  const LossParts parts = loss_parts(rows, labels, denominator, runner);
+  return parts.auxiliary.defined() ? parts.cross_entropy + parts.auxiliary : parts.cross_entropy;
+}
+
+LossParts CausalLm::evaluate(const TokenRows& rows, const torch::Tensor& labels,
+                             LayerRunner& runner) {
+  const torch::NoGradGuard no_grad;
+  pass_.training = false;
+  return loss_parts(rows, labels, /*denominator=*/1, runner);
+}
+
+LossParts CausalLm::loss_parts(const TokenRows& rows, const torch::Tensor& labels,
+                               double denominator, LayerRunner& runner) {
   if (balance_) balance_->begin(behind_real_tokens(rows.mask, prompt()));
   const torch::Tensor hidden_BSH = hidden_states(rows, runner);
   const torch::Tensor labels_BS =
@@ -72,9 +85,11 @@ torch::Tensor CausalLm::loss(const TokenRows& rows, const torch::Tensor& labels,
     hidden = hidden.to(*compute_dtype_);
     weight = weight.to(*compute_dtype_);
   }
-  const torch::Tensor loss = kernels_.linear_cross_entropy(
+  LossParts parts;
+  parts.cross_entropy = kernels_.linear_cross_entropy(
       hidden, weight, shift_left(labels_BS).flatten(), logit_scale(), denominator);
-  return balance_ ? loss + balance_->loss(hidden_BSH) : loss;
+  if (balance_) parts.auxiliary = balance_->loss(hidden_BSH);
+  return parts;
 }
 
 torch::Tensor CausalLm::logits(const TokenRows& rows) {

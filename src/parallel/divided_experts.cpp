@@ -47,6 +47,9 @@ class DividedExperts : public ParallelParameters {
   const std::vector<OwnedTensor>& owned() const override { return owned_; }
   bool whole() const override { return false; }
 
+  void begin_evaluation() override { others_->begin_evaluation(); }
+  void end_evaluation() override { others_->end_evaluation(); }
+
   void begin_micro_batch(bool first, bool last) override {
     last_ = last;
     others_->begin_micro_batch(first, last);

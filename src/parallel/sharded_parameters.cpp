@@ -61,6 +61,15 @@ class ShardedParameters : public ParallelParameters {
   const std::vector<OwnedTensor>& owned() const override { return owned_; }
   bool whole() const override { return false; }
 
+  void begin_evaluation() override {
+    backward_ = false;
+    gather(kRoot);
+    wait_for(kRoot);
+  }
+  void end_evaluation() override {
+    for (size_t unit = 0; unit < units_.size(); ++unit) release(unit);
+  }
+
   void begin_micro_batch(bool /*first*/, bool last) override {
     backward_ = false;
     last_ = last;

@@ -25,6 +25,8 @@ class WholeParameters : public ParallelParameters {
 
   const std::vector<OwnedTensor>& owned() const override { return owned_; }
   bool whole() const override { return true; }
+  void begin_evaluation() override {}
+  void end_evaluation() override {}
 
   // Every rank has all gradients, in the same bits.
   double global_norm(const NormOf& norm_of) override { return norm_of(gradients_of(owned_)); }

@@ -73,6 +73,10 @@ const std::map<std::string, std::string>& properties() {
       {"data.output_field", "output_column_name"},
       {"data.pretokenized", "pretokenized"},
       {"model.tokenizer_directory", "tokenizer_name_or_path"},
+      {"evaluation.split", "eval_split"},
+      {"evaluation.strategy", "eval_strategy"},
+      {"evaluation.steps", "eval_steps"},
+      {"evaluation.per_device_batch_size", "per_device_eval_batch_size"},
       {"seed", "seed"},
   };
   return kProperties;

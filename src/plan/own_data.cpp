@@ -35,6 +35,19 @@ std::string own_dataset_name(const std::string& path) {
 
 namespace {
 
+// The digest of a file in place of its path.
+void name_file(Json& inputs, const char* path_property, const char* digest_property) {
+  const auto found = inputs.find(path_property);
+  if (found == inputs.end()) return;
+  const std::string path = found->get<std::string>();
+  inputs.erase(path_property);
+  try {
+    inputs[digest_property] = remembered_digest(path);
+  } catch (const std::exception&) {  // what cannot be read is refused where it is read
+    inputs[digest_property] = path;
+  }
+}
+
 void name_chat_template(Json& inputs) {
   const auto found = inputs.find("chat_template");
   if (found == inputs.end() || !found->is_string() ||
@@ -65,15 +78,10 @@ std::string chat_template(const std::string& given, const std::string& tokenizer
 
 void name_own_data(Json& inputs) {
   name_chat_template(inputs);
-  const auto found = inputs.find("training_data_path");
-  if (found == inputs.end()) return;
-  const std::string path = found->get<std::string>();
-  inputs.erase("training_data_path");
-  inputs["dataset_id"] = own_dataset_name(path);
-  try {
-    inputs["training_data"] = remembered_digest(path);
-  } catch (const std::exception&) {  // what cannot be read is refused where it is read
-    inputs["training_data"] = path;
+  name_file(inputs, "validation_data_path", "validation_data");
+  if (inputs.contains("training_data_path")) {
+    inputs["dataset_id"] = own_dataset_name(inputs["training_data_path"].get<std::string>());
+    name_file(inputs, "training_data_path", "training_data");
   }
 }
 

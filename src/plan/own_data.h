@@ -12,7 +12,7 @@ std::string own_dataset_name(const std::string& path);
 
 // Replaces `training_data_path`, if it is among the inputs: the dataset has its file's name, and a
 // digest of the content tells it from others of that name, wherever it lies.
-// A chat template that is given as a file becomes a digest, too.
+// A chat template that is given as a file becomes a digest, too, as does validation_data_path.
 void name_own_data(Json& inputs);
 
 // The template that `given` is or that its file holds; nothing given: the tokenizer's own.

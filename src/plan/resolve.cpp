@@ -59,6 +59,7 @@ class Resolver {
     job.kernels = kernels();
     if (has_adapters()) job.lora = lora();
     if (job.tuning == TuningMethod::kPrompt) job.prompt = prompt();
+    job.evaluation = evaluation();
     job.model = find_model(text("model_name"), weights_format(), settings_,
                            simulated() ? "random" : options_.weights, catalog_.models);
     if (!simulated()) refuse_what_files_say();
@@ -294,6 +295,40 @@ class Resolver {
             .init_text = unescaped_text(argument_text("prompt_tuning_init_text"))};
   }
 
+  EvaluationPlan evaluation() {
+    EvaluationPlan plan;
+    if (const std::string file = argument_text("validation_data_path"); !file.empty()) {
+      plan.path = own_file("validation_data_path", file);
+    }
+    plan.split = number("eval_split");
+    plan.strategy = named<IntervalStrategy>(argument_text("eval_strategy"));
+    plan.steps = argument("eval_steps").get<int64_t>();
+    plan.per_device_batch_size = argument("per_device_eval_batch_size").get<int64_t>();
+    if (plan.path.empty() && plan.split == 0) {
+      note_unless_default({"eval_strategy", "eval_steps", "per_device_eval_batch_size"},
+                          "no effect without validation_data_path or eval_split");
+    } else if (plan.strategy == IntervalStrategy::kNo) {
+      note_unless_default({"validation_data_path", "eval_split"},
+                          "no effect with eval_strategy no");
+    } else if (plan.strategy != IntervalStrategy::kSteps) {
+      note_unless_default({"eval_steps"}, "no effect without eval_strategy steps");
+    }
+    return plan;
+  }
+
+  // Absolute.
+  std::string own_file(const char* property, const std::string& file) const {
+    const std::string path = fs::absolute(file).lexically_normal().string();
+    std::error_code error;
+    if (simulated() || fs::is_regular_file(path, error)) return path;
+    const bool folder = fs::is_directory(path, error);
+    throw RunError(ReasonCode::kData,
+                   std::string(property) + " " + file +
+                       (folder ? " is a folder; a JSON or JSON Lines file in it works"
+                               : " is no file"),
+                   folder ? "" : "no such file: " + path);
+  }
+
   fs::path dataset_directory() const {
     return settings_.data_directory ? fs::path(*settings_.data_directory)
                                     : user_data_directory() / "datasets";
@@ -341,16 +376,7 @@ class Resolver {
 
   DataSource own_data(DataSource source, const std::string& file) {
     source.dataset_id = own_dataset_name(file);
-    source.path = fs::absolute(file).lexically_normal().string();
-    std::error_code error;
-    if (!simulated() && !fs::is_regular_file(source.path, error)) {
-      const bool folder = fs::is_directory(source.path, error);
-      throw RunError(
-          ReasonCode::kData,
-          "training_data_path " + file +
-              (folder ? " is a folder; a JSON or JSON Lines file in it works" : " is no file"),
-          folder ? "" : "no such file: " + source.path);
-    }
+    source.path = own_file("training_data_path", file);
     source.token_cache_directory = token_cache(dataset_directory());  // not among the user's files
     note_unless_default({"dataset_id"}, "no effect beside training_data_path");
     if (!source.conversation_field.empty()) {

@@ -43,6 +43,9 @@ const std::vector<std::string>& properties_that_matter() {
       "output_column_name",
       "pretokenized",
       "tokenizer_name_or_path",
+      "validation_data_path",
+      "eval_split",
+      "eval_strategy",
   };
   return kNames;
 }
@@ -203,9 +206,21 @@ class Judge {
 
   void refuse_data() {
     refuse_forms();
+    refuse_evaluation();
     if (has_images()) return refuse_images();
     if (flag("dataset_kwargs_skip_prepare_dataset")) {
       refuse("dataset_kwargs_skip_prepare_dataset true: text has to be tokenized; false works");
+    }
+  }
+
+  void refuse_evaluation() {
+    const bool file = has("validation_data_path"), split = has("eval_split");
+    if (file && split) {
+      refuse("validation_data_path and eval_split each say what is evaluated; one of them works");
+    }
+    const bool never = has("eval_strategy") && text("eval_strategy") == "no";
+    if (has_images() && (file || split) && !never) {
+      refuse("evaluation on images: this version evaluates on texts; eval_strategy no works");
     }
   }
 

@@ -90,6 +90,20 @@ std::string loss(const Measurement& m) {
   return loss_at(losses.front()) + " at the first step, " + loss_at(losses.back()) + " at the last";
 }
 
+// "loss 2.31, perplexity 10.1 (16 entries); the least loss is 2.3, after step 8".
+std::string evaluation(const Measurement& m) {
+  const Json found = at(m.extra, "/evaluation");
+  if (!found.is_object()) return {};
+  const double loss = found.at("loss").get<double>();
+  std::string text = "loss " + figure("%.4g", loss) + ", perplexity " +
+                     figure("%.4g", found.at("perplexity").get<double>()) + " at the end (" +
+                     std::to_string(found.at("entries").get<int64_t>()) + " entries)";
+  const double best = found.at("best_loss").get<double>();
+  if (best >= loss) return text;
+  return text + "; the least loss was " + figure("%.4g", best) + ", after step " +
+         std::to_string(found.at("best_step").get<int64_t>());
+}
+
 std::string memory(const Measurement& m) {
   if (const auto device = largest(at(m.extra, "/memory_bytes/device_peak_allocated"))) {
     return bytes_text(*device) + " of a GPU at the peak";
@@ -150,6 +164,7 @@ std::string measurement_text(const Measurement& m) {
     line("speed", speed(m));
     line("phases", phases(m));
     line("loss", loss(m));
+    line("evaluation", evaluation(m));
     line("memory", memory(m));
     line("MFU", mfu(m));
     line("energy", energy(m));

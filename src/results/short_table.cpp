@@ -68,6 +68,7 @@ ReportTable short_table(const StoreScan& scan) {
   median_column(builder, "mfu", &StoredResult::figures);
   memory_column(builder);
   median_column(builder, "loss_last", &StoredResult::figures);
+  median_column(builder, "eval_loss", &StoredResult::figures);
   return builder.table();
 }
 

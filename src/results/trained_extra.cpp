@@ -1,6 +1,7 @@
 #include "sftbench/results/trained_extra.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -101,6 +102,29 @@ void put_phases(Json& extra, const std::vector<StepEvent>& steps, int64_t warmup
   extra["phase_seconds"] = std::move(seconds);
 }
 
+// Nothing where nothing was evaluated.
+void put_evaluation(Json& extra, const RunRecord& record) {
+  if (record.evaluations.empty()) return;
+  const auto column = [&record](auto number) {
+    Json values = Json::array();
+    for (const EvaluationEvent& event : record.evaluations) values.push_back(number(event));
+    return values;
+  };
+  const EvaluationEvent& last = record.evaluations.back();
+  const auto perplexity = [](const EvaluationEvent& event) { return std::exp(event.token_loss); };
+  extra["evaluation"] = {
+      {"entries", last.entries},
+      {"tokens", last.tokens},
+      {"loss", last.loss},
+      {"perplexity", perplexity(last)},
+      {"best_step", record.end.best_step},
+      {"best_loss", record.end.best_loss},
+      {"seconds", column([](const EvaluationEvent& event) { return event.seconds; })},
+      {"steps", column([](const EvaluationEvent& event) { return event.step; })},
+      {"losses", column([](const EvaluationEvent& event) { return event.loss; })},
+      {"perplexities", column(perplexity)}};
+}
+
 // How the ranks shared the work, and what the fullest of them holds.
 Json sharding_json(const TrainingJob& job, const std::vector<RankReport>& ranks) {
   const auto most = [&ranks](int64_t RankReport::*bytes) {
@@ -165,6 +189,7 @@ Json trained_extra(const TrainingJob& job, const TrainedRun& run) {
     extra["warnings"].push_back(std::move(note));
   }
   put_phases(extra, run.record.steps, run.warmup_steps);
+  put_evaluation(extra, run.record);
   put_ranks(extra, job, run.record.end.ranks, run.warmup_steps);
   put_experts(extra, run.record.end.experts);
   put_files(extra, run.record);

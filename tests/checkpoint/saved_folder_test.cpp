@@ -228,6 +228,17 @@ TEST_F(SavedFolders, KeepTheNewest) {
   EXPECT_THAT(names(), ElementsAre("checkpoint-1", "checkpoint-10", "checkpoint-9"));
 }
 
+TEST_F(SavedFolders, KeepTheBestAmongOrBesideTheNewest) {
+  for (const int64_t step : {1, 2, 3, 4}) make_checkpoint(step);
+  CheckpointFolder folder(root_);
+  folder.keep_newest(3, 4, /*best=*/1);
+  EXPECT_THAT(names(), ElementsAre("checkpoint-1", "checkpoint-3", "checkpoint-4"));
+  folder.keep_newest(1, 4, 1);
+  EXPECT_THAT(names(), ElementsAre("checkpoint-1", "checkpoint-4"));
+  folder.keep_newest(1, 4, 4);
+  EXPECT_THAT(names(), ElementsAre("checkpoint-4"));
+}
+
 TEST_F(SavedFolders, KeepWhatTheyDoNotKnowOrHoldsMore) {
   for (const int64_t step : {1, 2, 3}) make_checkpoint(step);
   write_file_atomic(root_ / "checkpoint-1/notes.txt", "mine");

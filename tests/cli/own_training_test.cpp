@@ -225,7 +225,7 @@ TEST_F(OwnTrainingTest, FilesHaveTheNamesOfOtherPrograms) {
 
 TEST_F(OwnTrainingTest, WhatAFileSaysAndHasNoEqualIsNamed) {
   const std::string unknown = refusal_of_file(
-      "model_id: my-llama\nlearnin_rate: 1\ndeepspeed: zero.json\nbias: all\nvalid_path: x\n"
+      "model_id: my-llama\nlearnin_rate: 1\ndeepspeed: zero.json\nbias: all\nworker_resources: x\n"
       "peft_method: alora\nper_device_train_batch_size: 0\npacking: maybe\n");
   EXPECT_THAT(unknown, HasSubstr("arguments.yaml:2: learnin_rate: has no equal here; did you mean "
                                  "'learning_rate'?"));
@@ -234,7 +234,7 @@ TEST_F(OwnTrainingTest, WhatAFileSaysAndHasNoEqualIsNamed) {
                                  "ZeRO 3"));
   EXPECT_THAT(unknown, HasSubstr("arguments.yaml:4: bias: found 'all', which has no equal here; "
                                  "expected none"));
-  EXPECT_THAT(unknown, HasSubstr("arguments.yaml:5: valid_path: has no equal here"));
+  EXPECT_THAT(unknown, HasSubstr("arguments.yaml:5: worker_resources: has no equal here"));
   EXPECT_THAT(unknown, HasSubstr("arguments.yaml:6: peft_method: found 'alora'"));
   EXPECT_THAT(unknown, HasSubstr("arguments.yaml:7: per_device_train_batch_size: found 0; expected "
                                  "an integer of at least 1"));
@@ -391,8 +391,80 @@ TEST_F(DataConfigurationTest, WhatHasNoEqualIsNamed) {
   EXPECT_THAT(paths,
               HasSubstr("datasets[0].data_paths: found a list of 2; expected a list of one file"));
   EXPECT_THAT(paths,
-              HasSubstr("datasets[0].split: has no equal here; expected a file that holds what is "
-                        "trained on"));
+              HasSubstr("datasets[0].split: found a mapping; expected train and validation, two "
+                        "shares that add up to 1"));
+}
+
+TEST_F(DataConfigurationTest, ASplitIsEvaluated) {
+  write("split.yaml",
+        "datasets:\n  - data_paths: [pairs.json]\n    split: {train: 0.75, validation: 0.25}\n");
+  write("arguments.yaml",
+        "model_name_or_path: my-llama\ndata_config_path: split.yaml\neval_strategy: steps\n"
+        "eval_steps: 7\nper_device_eval_batch_size: 3\n");
+  const Json evaluation = job({"--arguments", "arguments.yaml"})["evaluation"];
+  EXPECT_EQ(evaluation["split"], 0.25);
+  EXPECT_EQ(evaluation["strategy"], "steps");
+  EXPECT_EQ(evaluation["steps"], 7);
+  EXPECT_EQ(evaluation["per_device_batch_size"], 3);
+}
+
+// --- evaluation ----------------------------------------------------------------------------------
+
+TEST_F(OwnTrainingTest, HeldOutDataAreAnInputByTheirContent) {
+  write("held_out.json", "[{\"input\": \"x\", \"output\": \"y\"}]");
+  const Json given = own_job({"--eval-data", "held_out.json", "--eval-batch-size", "2"});
+  EXPECT_EQ(given["evaluation"]["path"], (folder_ / "held_out.json").string());
+  EXPECT_EQ(given["evaluation"]["strategy"], "epoch") << "who gives data wants them evaluated";
+  EXPECT_EQ(given["evaluation"]["per_device_batch_size"], 2);
+  const Json digest = given["inputs"]["validation_data"];
+  fs::rename(folder_ / "held_out.json", folder_ / "elsewhere.json");
+  EXPECT_EQ(own_job({"--eval-data", "elsewhere.json"})["inputs"]["validation_data"], digest);
+  EXPECT_FALSE(given["inputs"].contains("validation_data_path"));
+  EXPECT_EQ(own_job({"--eval-split", "0.5"})["inputs"]["eval_split"], 0.5);
+  EXPECT_FALSE(own_job()["inputs"].contains("eval_strategy"));
+}
+
+TEST_F(OwnTrainingTest, WhatCannotBeEvaluatedIsRefused) {
+  const auto refused = [this](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--model", "my-llama", "--data", "pairs.json"});
+    return refusal(more);
+  };
+  EXPECT_THAT(refused({"--eval-data", "none.json"}),
+              HasSubstr("--eval-data: no such file: none.json"));
+  EXPECT_THAT(refused({"--eval-data", "my-llama"}),
+              HasSubstr("--eval-data: my-llama is a folder"));
+  EXPECT_THAT(refused({"--eval-data", "tokens.jsonl", "--text-field", "output"}),
+              HasSubstr("--text-field: output: no such field; found input_ids, labels (tokens.jsonl:1)"));
+  EXPECT_THAT(refused({"--eval-split", "1"}), HasSubstr("--eval-split: 1 is no value of"));
+  EXPECT_THAT(refused({"--eval-split", "0.1", "--eval-steps", "0"}),
+              HasSubstr("--eval-steps: 0 is no value of"));
+  EXPECT_THAT(refused({"--eval-split", "0.1", "--eval-strategy", "step"}),
+              HasSubstr("did you mean 'steps'?"));
+  const ProgramResult both = program({"--model", "my-llama", "--data", "pairs.json", "--eval-data",
+                                      "pairs.json", "--eval-split", "0.1"});
+  EXPECT_THAT(both.out, HasSubstr("validation_data_path and eval_split each say what is evaluated; "
+                                  "one of them works"));
+  const ProgramResult nothing = program({"--model", "my-llama", "--data", "pairs.json",
+                                         "--eval-steps", "3", "--dry-run"});
+  EXPECT_THAT(nothing.err, HasSubstr("eval_steps 3 has no effect without validation_data_path or "
+                                     "eval_split"));
+}
+
+TEST_F(OwnTrainingTest, FilesSayWhatIsEvaluated) {
+  write("arguments.json", R"({"model_name_or_path": "my-llama", "training_data_path": "pairs.json",
+    "validation_data_path": "pairs.json", "eval_strategy": "steps", "do_eval": true, "eval_steps": 5,
+    "load_best_model_at_end": true, "metric_for_best_model": "eval_loss", "greater_is_better": false,
+    "save_strategy": "steps", "save_steps": 5, "output_dir": "out", "save_model_dir": "out"})");
+  const Json fms = job({"--arguments", "arguments.json"});
+  EXPECT_EQ(fms["evaluation"]["path"], (folder_ / "pairs.json").string());
+  EXPECT_EQ(fms["evaluation"]["steps"], 5);
+  EXPECT_EQ(fms["save"]["best_model"], true);
+  write("llmforge.yaml",
+        "model_id: my-llama\ntrain_path: pairs.json\nvalid_path: pairs.json\n"
+        "eval_batch_size_per_device: 4\n");
+  const Json llmforge = job({"--arguments", "llmforge.yaml"});
+  EXPECT_EQ(llmforge["evaluation"]["strategy"], "epoch");
+  EXPECT_EQ(llmforge["evaluation"]["per_device_batch_size"], 4);
 }
 
 // --- conversations -------------------------------------------------------------------------------
@@ -517,6 +589,7 @@ TEST_F(OwnTrainingTest, WrongNumbersAreRefusedUnderTheOptionsName) {
                                                         {"--virtual-tokens", "0"},
                                                         {"--weight-decay", "-0.1"},
                                                         {"--lr-scheduler-type", "cosin"},
+                                                        {"--eval-batch-size", "-1"},
                                                         {"--lr-scheduler-kwargs", "[1]"}}) {
     EXPECT_THAT(refusal({"--model", "my-llama", option, value}),
                 testing::AnyOf(HasSubstr(std::string(option) + ": '" + value + "' is no value of "),

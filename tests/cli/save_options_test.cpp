@@ -50,7 +50,7 @@ TEST(SaveOptionsTest, ArePutOverTheJobsPlanWithWholePaths) {
                      "results", job);
   EXPECT_EQ(job.save.model_directory, folder / "model");
   EXPECT_EQ(job.save.checkpoint_directory, folder / "old");
-  EXPECT_EQ(job.save.strategy, SaveStrategy::kSteps);
+  EXPECT_EQ(job.save.strategy, IntervalStrategy::kSteps);
   EXPECT_EQ(job.save.steps, 3);
   EXPECT_EQ(job.save.total_limit, 2);
   EXPECT_EQ(job.save.resume_from, folder / "old/checkpoint-7");
@@ -88,6 +88,30 @@ TEST(SaveOptionsTest, SayWhatDoesNotGoTogether) {
   simulated.backend = kBackendSimulate;
   EXPECT_THAT(problem({.model_directory = folder}, simulated),
               HasSubstr("--backend: simulate trains nothing that could be saved or resumed"));
+}
+
+TEST(SaveOptionsTest, KeepTheBestModelOnlyWhereItHasACheckpoint) {
+  const fs::path folder = fresh_folder("save_options");
+  const SaveOptions saved = {.model_directory = (folder / "model").string(),
+                             .checkpoint_directory = (folder / "checkpoints").string(),
+                             .strategy = "steps",
+                             .steps = 4,
+                             .best_model = true};
+  TrainingJob job;
+  EXPECT_THAT(problem(saved, job),
+              HasSubstr("--load-best-model-at-end: nothing is evaluated; expected --eval-data FILE "
+                        "or --eval-split X with it"));
+  job.evaluation = {"", 0.1, IntervalStrategy::kSteps, 4, 0};
+  EXPECT_EQ(problem(saved, job), "none");
+  SaveOptions no_model = saved;
+  no_model.model_directory.clear();
+  EXPECT_THAT(problem(no_model, job), HasSubstr("no model is kept; expected --save-model-dir DIR"));
+  job.evaluation.steps = 2;
+  EXPECT_THAT(problem(saved, job),
+              HasSubstr("--eval-strategy is steps, --save-strategy steps; expected the same "
+                        "strategy, and as many steps, for both"));
+  job.evaluation.strategy = IntervalStrategy::kEpoch;
+  EXPECT_THAT(problem(saved, job), HasSubstr("--eval-strategy is epoch"));
 }
 
 TEST(SaveOptionsTest, SayWhichFoldersCannotBeUsed) {

@@ -39,7 +39,7 @@ TEST(Saving, FollowsItsStrategyAndKeepsTheNewest) {
   EXPECT_GT(run.end.saved[1].seconds, 0);
 
   job = saving_job(folder / "epochs");
-  job.save.strategy = SaveStrategy::kEpoch;
+  job.save.strategy = IntervalStrategy::kEpoch;
   job.batches.per_device_batch_size = 13;  // of 26 entries
   run_of(job, alone());
   EXPECT_THAT(names_in(folder / "epochs"), ElementsAre("checkpoint-2", "checkpoint-4"));
@@ -51,10 +51,10 @@ TEST(Saving, TakesNoTimeOfAnyStep) {
   Recorder recorder;
   train_steps(run, alone(), {&recorder}, [] { return false; });
   const TrainEnd& end = recorder.ends.at(0);
-  EXPECT_EQ(recorder.steps[1].saving_s, 0);
-  EXPECT_GE(recorder.steps[2].saving_s, end.saved.at(0).seconds);
-  EXPECT_GE(recorder.steps[2].begin_s - recorder.steps[1].end_s, recorder.steps[2].saving_s);
-  EXPECT_EQ(end.ranks.at(0).steps.at(2).saving_s, recorder.steps[2].saving_s);
+  EXPECT_EQ(recorder.steps[1].pause_s, 0);
+  EXPECT_GE(recorder.steps[2].pause_s, end.saved.at(0).seconds);
+  EXPECT_GE(recorder.steps[2].begin_s - recorder.steps[1].end_s, recorder.steps[2].pause_s);
+  EXPECT_EQ(end.ranks.at(0).steps.at(2).pause_s, recorder.steps[2].pause_s);
 }
 
 // What a model's own files have, in another order.

@@ -40,6 +40,7 @@ using Values = std::map<std::string, torch::Tensor>;
 
 struct SavedRun {
   std::vector<double> losses;
+  std::vector<EvaluationEvent> evaluations;
   Values at_begin, at_end;
   TrainBegin begin;
   TrainEnd end;
@@ -60,6 +61,7 @@ inline SavedRun run_of(const TrainingJob& job, RankGroup& group) {
   Recorder recorder;
   train_steps(run, group, {&recorder}, [] { return false; });
   for (const StepEvent& step : recorder.steps) saved.losses.push_back(step.loss);
+  saved.evaluations = recorder.evaluations;
   saved.at_end = values_of(run);
   saved.begin = recorder.begin;
   saved.end = recorder.ends.at(0);
@@ -81,7 +83,7 @@ inline TrainingJob saving_job(const std::string& checkpoints, const std::string&
   job.activations.gradient_checkpointing = false;
   job.device.threads = 1;
   job.save.checkpoint_directory = checkpoints;
-  job.save.strategy = SaveStrategy::kSteps;
+  job.save.strategy = IntervalStrategy::kSteps;
   job.save.steps = 2;
   return job;
 }
@@ -100,7 +102,7 @@ inline TrainingJob resumed(TrainingJob job, const std::string& checkpoint = "") 
   job.save.resume_from =
       checkpoint.empty() ? job.save.checkpoint_directory + "/checkpoint-2" : checkpoint;
   job.save.checkpoint_directory.clear();
-  job.save.strategy = SaveStrategy::kNo;
+  job.save.strategy = IntervalStrategy::kNo;
   return job;
 }
 

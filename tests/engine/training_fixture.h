@@ -23,10 +23,12 @@ class Recorder : public TrainObserver {
     steps.push_back(event);
     control.stop = static_cast<int64_t>(steps.size()) == stop_after_steps;
   }
+  void on_evaluation(const EvaluationEvent& event) override { evaluations.push_back(event); }
   void on_train_end(const TrainEnd& event) override { ends.push_back(event); }
 
   TrainBegin begin;
   std::vector<StepEvent> steps;
+  std::vector<EvaluationEvent> evaluations;
   std::vector<TrainEnd> ends;
   int64_t stop_after_steps = -1;
 };

@@ -69,7 +69,7 @@ class KilledInAPassTest : public testing::TestWithParam<const char*> {
     job.device.threads = 1;
     job.parallel.strategy = Strategy::kFullShard;
     job.parallel.timeout_s = kDeadlineSeconds;
-    job.save.strategy = SaveStrategy::kSteps;
+    job.save.strategy = IntervalStrategy::kSteps;
     job.save.steps = 1;
     job.save.checkpoint_directory = (folder_ / "checkpoints").string();
     return job;

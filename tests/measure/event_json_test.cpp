@@ -37,7 +37,7 @@ TEST(EventJsonTest, EveryFieldOfAStepComesBack) {
   Json json = Json::parse(R"({"step": 7, "epoch": 0.25, "begin_s": 123456.789012345,
       "end_s": 123457.1, "loss": 0.1, "grad_norm": "inf", "update_skipped": true,
       "learning_rate": 1e-5, "samples": 2, "micro_batches": 4, "tokens": null,
-      "attention_flops": 1e15, "device_allocated_bytes": 5, "saving_s": 0.75,
+      "attention_flops": 1e15, "device_allocated_bytes": 5, "pause_s": 0.75,
       "phases": {"data_s": 0.01, "forward_s": 0.2, "backward_s": 0.4, "update_s": 0.1}})");
   json["tokens"] = Json::parse(kTokens);
   const StepEvent event = step_event_from_json(json);
@@ -48,13 +48,19 @@ TEST(EventJsonTest, EveryFieldOfAStepComesBack) {
   EXPECT_EQ(to_json(event), json);
 }
 
+TEST(EventJsonTest, EveryFieldOfAnEvaluationComesBack) {
+  const Json json = Json::parse(R"({"step": 7, "epoch": 0.25, "loss": 2.5, "token_loss": 2.25,
+      "entries": 11, "tokens": 167, "seconds": 0.125})");
+  EXPECT_EQ(to_json(evaluation_event_from_json(json)), json);
+}
+
 TEST(EventJsonTest, EveryFieldOfAnEndComesBack) {
-  Json json = Json::parse(R"({"steps": 7,
+  Json json = Json::parse(R"({"steps": 7, "best_step": 3, "best_loss": 0.5,
       "saved": [{"path": "kept/checkpoint-7", "format": "SHARDED_STATE_DICT", "step": 7,
                  "bytes": 8192, "seconds": 0.125}],
       "ranks": [{"rank": 1, "node": 2, "host": "n2",
                  "steps": [{"begin_s": 1.5, "end_s": 2.5, "communication_wait_s": 0.25,
-                            "samples": 3, "tokens": null, "saving_s": 0.5}],
+                            "samples": 3, "tokens": null, "pause_s": 0.5}],
                  "collectives": [{"group": "shards", "operation": "all_gather", "calls": 6,
                                   "sent_bytes": 4096, "seconds": 0.5}],
                  "parameter_bytes": 11, "gradient_bytes": 12, "optimizer_state_bytes": 13,

@@ -42,7 +42,9 @@ TrainingJob unusual_job() {
   job.kernels = {false, false, false, false};
   job.lora = {2, 3.5, 0.25, {"q_proj", "v_proj"}};
   job.prompt = {5, "RANDOM", "a text"};
-  job.save = {"/model", "/checkpoints", SaveStrategy::kSteps, 7, 2, "/checkpoints/checkpoint-3"};
+  job.evaluation = {"/held_out.json", 0.25, IntervalStrategy::kSteps, 50, 3};
+  job.save = {"/model", "/checkpoints",
+              IntervalStrategy::kSteps, 7, 2, "/checkpoints/checkpoint-3", true};
   job.sample_period_s = 0.25;
   job.trace_path = "/trace.json";
   job.seed = 18446744073709551615U;

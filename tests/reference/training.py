@@ -152,7 +152,7 @@ def saved_form(model):
     return {name: saved[name] for name in [*parameters, *saved] if name in saved}
 
 
-def train(model_name, dtype, autocast, settings_changes, config_changes, entries, pad_id):
+def train(model_name, dtype, autocast, settings_changes, config_changes, entries, pad_id, held_out=None, watch=None):
     settings = {**SETTINGS, **settings_changes}
     model = AutoModelForCausalLM.from_pretrained(FOLDER / model_name, dtype=getattr(torch, dtype), **config_changes)
     recorder = Recorder()
@@ -162,7 +162,7 @@ def train(model_name, dtype, autocast, settings_changes, config_changes, entries
                                   remove_unused_columns=False, bf16=autocast == "bf16", fp16=autocast == "fp16",
                                   **{"optim": "adamw_torch_fused", **settings})
     trainer = Trainer(model=model, args=arguments, train_dataset=entries, data_collator=make_collator(pad_id),
-                      callbacks=[recorder])
+                      eval_dataset=held_out, callbacks=[recorder] + ([watch] if watch else []))
     if autocast == "fp16":  # on a CPU accelerate switches it off; from here on both do as on a GPU
         trainer.accelerator.native_amp, trainer.accelerator.scaler = True, torch.amp.GradScaler("cpu")
     trainer.train()

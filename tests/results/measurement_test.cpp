@@ -81,6 +81,8 @@ TEST(MeasurementTest, PeopleReadWhatGpusDid) {
   m.extra["warmup_steps"] = 1;
   m.extra["phase_seconds"] = {
       {"data", 0.01}, {"forward", 2}, {"backward", 3.6}, {"optimizer", 0.8}, {"rest", 0.09}};
+  m.extra["evaluation"] = {{"loss", 2.5},       {"perplexity", 12.25}, {"entries", 16},
+                           {"best_loss", 2.25}, {"best_step", 4}};
   m.extra["mfu"]["value"] = 0.4312;
   m.extra["memory_bytes"]["device_peak_allocated"] = {3221225472, 1073741824};
   m.extra["gpu_energy_joules"] = {1200.0, 1300.0};
@@ -90,6 +92,8 @@ TEST(MeasurementTest, PeopleReadWhatGpusDid) {
                         "1 step)\n"));
   EXPECT_THAT(text,
               HasSubstr("phases      forward 31 %, backward 55 %, optimizer 12 %, rest 1 %\n"));
+  EXPECT_THAT(text, HasSubstr("evaluation  loss 2.5, perplexity 12.25 at the end (16 entries); the "
+                              "least loss was 2.25, after step 4\n"));
   EXPECT_THAT(text, HasSubstr("memory      3.00 GiB of a GPU at the peak\n"));
   EXPECT_THAT(text, HasSubstr("MFU         43.1 %\n"));
   EXPECT_THAT(text, HasSubstr("energy      2.50 kJ by GPUs\n"));

@@ -25,6 +25,8 @@ inline constexpr const char* kTrainerStateFile = "trainer_state.json";
 // Where the files of `target` go before it is there.
 std::filesystem::path pending_path(const std::filesystem::path& target);
 
+inline constexpr int64_t kNoStep = -1;
+
 struct FoundCheckpoint {
   int64_t step = 0;
   std::filesystem::path path;
@@ -68,8 +70,9 @@ class CheckpointFolder {
 
   // Removes others than that of `step`, which was saved last, until `limit` are left: first those
   // of later steps, which a run that was resumed before them has left behind, then the oldest.
-  // Leaves what it may not replace, and does not count it.
-  void keep_newest(int64_t limit, int64_t step);
+  // Leaves what it may not replace, and does not count it. That of step `best` stays, as one of
+  // `limit`, or beside the one.
+  void keep_newest(int64_t limit, int64_t step, int64_t best = kNoStep);
 
  private:
   void open();

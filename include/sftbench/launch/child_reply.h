@@ -43,6 +43,7 @@ class HeartbeatSender : public TrainObserver {
   void on_load(const LoadEvent& load) override;
   void on_train_begin(const TrainBegin& begin) override;
   void on_step_end(const StepEvent& event, TrainControl& control) override;
+  void on_evaluation(const EvaluationEvent& event) override;
 
  private:
   void send(const Json& line) const;

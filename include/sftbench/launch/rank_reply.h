@@ -35,6 +35,7 @@ class RankReply : public TrainObserver {
   void on_load(const LoadEvent& load) override;
   void on_train_begin(const TrainBegin& begin) override;
   void on_step_end(const StepEvent& event, TrainControl& control) override;
+  void on_evaluation(const EvaluationEvent& event) override;
   void on_train_end(const TrainEnd& end) override;
   void failed(const RankFailure& failure) const;
   void done() const;

@@ -10,6 +10,7 @@ namespace sftbench {
 Json to_json(const LoadEvent& load);
 Json to_json(const TrainBegin& begin);
 Json to_json(const StepEvent& event);
+Json to_json(const EvaluationEvent& event);
 Json to_json(const TrainEnd& end);
 Json to_json(const RankReport& report);
 
@@ -17,6 +18,7 @@ Json to_json(const RankReport& report);
 LoadEvent load_event_from_json(const Json& json);
 TrainBegin train_begin_from_json(const Json& json);
 StepEvent step_event_from_json(const Json& json);
+EvaluationEvent evaluation_event_from_json(const Json& json);
 TrainEnd train_end_from_json(const Json& json);
 RankReport rank_report_from_json(const Json& json);
 

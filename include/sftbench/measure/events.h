@@ -82,8 +82,21 @@ struct StepEvent {
   TokenCounts tokens;         // of this step, over all ranks
   double attention_flops = 0;  // causal attention FLOPs of this step's forward pass (lengths squared do not average)
   int64_t device_allocated_bytes = 0;
-  double saving_s = 0;  // before begin_s, since the step before: the run wrote files
+  double pause_s = 0;  // before begin_s, since the step before: the run evaluated or wrote files
   StepPhases phases;    // of rank 0
+};
+
+// After a step, on entries that no step trains on.
+struct EvaluationEvent {
+  int64_t step = 0;  // optimization steps before it
+  double epoch = 0;
+  // Trainer's eval_loss: each micro-batch's mean over its positions that bear loss, with a mixture's auxiliary loss,
+  // weighted by its entries. Depends on the size of micro-batches.
+  double loss = 0;
+  double token_loss = 0;  // mean over all positions that bear loss; its exponential is the perplexity
+  int64_t entries = 0;
+  int64_t tokens = 0;  // positions that bear loss
+  double seconds = 0;
 };
 
 // Set by observers, read by the loop after each step.
@@ -98,7 +111,7 @@ struct RankStep {
   double communication_wait_s = 0;  // of these, the rank did nothing but wait for other ranks' data
   int64_t samples = 0;
   TokenCounts tokens;
-  double saving_s = 0;  // before begin_s, as StepEvent's
+  double pause_s = 0;  // before begin_s, as StepEvent's
 };
 
 // What one collective operation cost a rank over all its steps, what came before the first one (loading) left out.
@@ -150,6 +163,8 @@ struct ExpertLoad {
 
 struct TrainEnd {
   int64_t steps = 0;  // that were done, those before a resumption not counted
+  int64_t best_step = -1;  // of the least evaluation loss; -1: nothing was evaluated
+  double best_loss = 0;
   std::vector<SavedFolder> saved;
   std::vector<RankReport> ranks;             // in rank order
   std::vector<int64_t> device_peak_allocated_bytes;  // per rank; empty on CPUs
@@ -165,6 +180,7 @@ class TrainObserver {
   virtual void on_load(const LoadEvent&) {}
   virtual void on_train_begin(const TrainBegin&) {}
   virtual void on_step_end(const StepEvent&, TrainControl&) {}
+  virtual void on_evaluation(const EvaluationEvent&) {}
   virtual void on_train_end(const TrainEnd&) {}
 };
 

@@ -11,6 +11,7 @@ namespace sftbench {
 struct RunRecord {
   TrainBegin begin;
   std::vector<StepEvent> steps;
+  std::vector<EvaluationEvent> evaluations;
   TrainEnd end;
   bool complete = false;                // on_train_end came
   double first_step_process_age_s = 0;  // age of the process when the first step had ended
@@ -20,6 +21,7 @@ class RunRecorder : public TrainObserver {
  public:
   void on_train_begin(const TrainBegin& begin) override;
   void on_step_end(const StepEvent& event, TrainControl& control) override;
+  void on_evaluation(const EvaluationEvent& event) override;
   void on_train_end(const TrainEnd& end) override;
 
   const RunRecord& record() const { return record_; }
@@ -40,13 +42,13 @@ struct MeasuredSpan {
   std::vector<StepEvent> steps;
   double begin_s = 0;   // of the first of them
   double end_s = 0;     // of the last
-  double saving_s = 0;  // between them, in which the run wrote files instead of training
+  double pause_s = 0;  // between them, in which the run evaluated or wrote files
   TokenCounts tokens;
   int64_t samples = 0;
   double attention_flops = 0;
   std::vector<RankSpan> ranks;  // none: one rank, of which the rest tells
 
-  double seconds() const { return end_s - begin_s - saving_s; }
+  double seconds() const { return end_s - begin_s - pause_s; }
 
   // Sum over ranks of what each of them did per second: rank 0's figure times their number would
   // take for granted that all had the same batches and the same time.

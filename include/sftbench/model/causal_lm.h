@@ -70,6 +70,12 @@ struct ForwardPass {
   bool training = false;  // logits() are computed without dropout
 };
 
+// float32 scalars.
+struct LossParts {
+  torch::Tensor cross_entropy;
+  torch::Tensor auxiliary;  // of a mixture of experts; undefined: none is asked for
+};
+
 class ExpertGroup;
 class RouterBalance;
 
@@ -102,6 +108,10 @@ class CausalLm {
   // REQUIRES: the label of each packed sequence's first position is -100 (nothing predicts it).
   torch::Tensor loss(const TokenRows& rows, const torch::Tensor& labels, double denominator,
                      LayerRunner& runner);
+
+  // The same for entries that are not trained on: the sum of the cross-entropies, without dropout and without a graph.
+  // Counts as no pass.
+  LossParts evaluate(const TokenRows& rows, const torch::Tensor& labels, LayerRunner& runner);
 
   // -> logits [B, S, V]; for tests and small inputs: holds all of them.
   torch::Tensor logits(const TokenRows& rows);
@@ -159,6 +169,9 @@ class CausalLm {
   virtual void follow_compute_dtype(torch::Dtype) {}
 
  private:
+  LossParts loss_parts(const TokenRows& rows, const torch::Tensor& labels, double denominator,
+                       LayerRunner& runner);
+
   ModelConfig config_;
   ops::KernelChoice kernels_;
   ForwardPass pass_;

@@ -106,6 +106,11 @@ class ParallelParameters {
   // Whether the model's parameters are there outside of the verbs below, too.
   virtual bool whole() const = 0;
 
+  // The root unit is there when it returns, and the units are for forward passes without backward ones, until
+  // end_evaluation(): each with before_forward(i), expect_backward(i, false) and after_forward(i). Between steps.
+  virtual void begin_evaluation() = 0;
+  virtual void end_evaluation() = 0;
+
   // The root unit is there when it returns. `first`: of its optimization step; `last` likewise.
   virtual void begin_micro_batch(bool first, bool last) = 0;
   virtual void before_forward(int64_t unit) = 0;

@@ -50,7 +50,8 @@ Resolution resolve(const MeasurementRequest& request, const ActuatorSettings& se
 // The inputs that a result records: request.inputs, and what the command line adds to them when it
 // differs from the default: cpu_ranks, weights, padding, gradient_sync, reduce_dtype,
 // distribute_one_rank, backend, model_path. Data of one's own are dataset_id, the file's name, and
-// training_data, a digest of its content, in place of training_data_path. Sorted by name.
+// training_data, a digest of its content, in place of training_data_path; validation_data likewise.
+// Sorted by name.
 Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& options);
 
 // Name of a measurement's files: a digest of experiment and effective inputs in canonical order.

@@ -12,7 +12,7 @@
 #include "sftbench/variants/optimizer.h"
 #include "sftbench/variants/padding.h"
 #include "sftbench/variants/precision.h"
-#include "sftbench/variants/save_strategy.h"
+#include "sftbench/variants/interval_strategy.h"
 #include "sftbench/variants/sharding_strategy.h"
 #include "sftbench/variants/tuning_method.h"
 
@@ -130,14 +130,28 @@ struct PromptPlan {
   std::string init_text;
 };
 
+// Entries that a run measures its loss on and does not train on. The time does not count as training.
+struct EvaluationPlan {
+  std::string path;    // a file whose entries are as those of the training data; empty: none
+  double split = 0;    // or this share of the training data, drawn from the seed
+  IntervalStrategy strategy = IntervalStrategy::kNo;
+  int64_t steps = 500;
+  int64_t per_device_batch_size = 0;  // 0: as in training
+
+  bool evaluates() const {
+    return strategy != IntervalStrategy::kNo && (!path.empty() || split > 0);
+  }
+};
+
 // Files that a run leaves behind or goes on from. No part of what is measured: neither inputs nor key know of them.
 struct SavePlan {
   std::string model_directory;       // gets what was trained, once, after the last step; empty: nothing is kept
   std::string checkpoint_directory;  // gets a folder checkpoint-<step> with all that a run needs to go on
-  SaveStrategy strategy = SaveStrategy::kNo;
+  IntervalStrategy strategy = IntervalStrategy::kNo;
   int64_t steps = 500;
   int64_t total_limit = 0;           // checkpoints that stay, the newest ones; 0: all
   std::string resume_from;           // checkpoint folder to go on from; empty: from the beginning
+  bool best_model = false;  // the model that is kept is the checkpoint of the least evaluation loss
 };
 
 struct TrainingJob {
@@ -161,6 +175,7 @@ struct TrainingJob {
   KernelPlan kernels;
   LoraPlan lora;
   PromptPlan prompt;
+  EvaluationPlan evaluation;
   SavePlan save;
 
   double sample_period_s = 1.0;  // of the system samplers

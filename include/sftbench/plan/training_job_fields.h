@@ -140,6 +140,15 @@ void fields(Visitor& visitor, PromptPlan& plan) {
 }
 
 template <typename Visitor>
+void fields(Visitor& visitor, EvaluationPlan& plan) {
+  visitor("path", plan.path, kMayDiffer);
+  visitor("split", plan.split, kDerived, FieldRange{0, 0.99});
+  visitor("strategy", plan.strategy, kMayDiffer);
+  visitor("steps", plan.steps, kMayDiffer, kCount);
+  visitor("per_device_batch_size", plan.per_device_batch_size, kMayDiffer, kCountOrNone);
+}
+
+template <typename Visitor>
 void fields(Visitor& visitor, SavePlan& plan) {
   visitor("model_directory", plan.model_directory, kMayDiffer);
   visitor("checkpoint_directory", plan.checkpoint_directory, kMayDiffer);
@@ -147,6 +156,7 @@ void fields(Visitor& visitor, SavePlan& plan) {
   visitor("steps", plan.steps, kMayDiffer, kCount);
   visitor("total_limit", plan.total_limit, kMayDiffer, kCountOrNone);
   visitor("resume_from", plan.resume_from, kMayDiffer);
+  visitor("best_model", plan.best_model, kMayDiffer);
 }
 
 template <typename Visitor>
@@ -170,6 +180,7 @@ void fields(Visitor& visitor, TrainingJob& job) {
   visitor("kernels", job.kernels);
   visitor("lora", job.lora);
   visitor("prompt", job.prompt);
+  visitor("evaluation", job.evaluation);
   visitor("save", job.save);
   visitor("entity", job.entity, kMayDiffer);
   visitor("inputs", job.inputs, kMayDiffer);
