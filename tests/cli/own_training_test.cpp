@@ -266,6 +266,22 @@ TEST_F(OwnTrainingTest, WrongModelsAreRefused) {
   EXPECT_THAT(absent.out + absent.err, HasSubstr("sftbench weights fetch nobody/nothing"));
 }
 
+// The commands are transformers' own: tests run none of them.
+TEST_F(OwnTrainingTest, FilesThatHaveToBeConvertedAreNamedWithTheCommand) {
+  const auto evidence = [this] {
+    return program({"--model", "my-llama", "--data", "pairs.json"}).out;
+  };
+  fs::rename(folder_ / "my-llama/tokenizer.json", folder_ / "my-llama/tokenizer.model");
+  EXPECT_THAT(evidence(), HasSubstr("t.AutoTokenizer.from_pretrained(sys.argv[1])"
+                                    ".save_pretrained(sys.argv[1])' "));
+  fs::rename(folder_ / "my-llama/model.safetensors", folder_ / "my-llama/pytorch_model.bin");
+  EXPECT_THAT(evidence(), HasSubstr("transformers makes them of its pytorch_model.bin: python3 -c "
+                                    "'import sys, transformers as t; "
+                                    "t.AutoModelForCausalLM.from_pretrained(sys.argv[1], "
+                                    "dtype=\"auto\").save_pretrained(sys.argv[1])' " +
+                                    (folder_ / "my-llama").string()));
+}
+
 TEST_F(OwnTrainingTest, WrongDataAreRefused) {
   const auto refused = [this](std::vector<std::string> more) {
     more.insert(more.begin(), {"--model", "my-llama"});
