@@ -232,6 +232,7 @@ class ArgumentFileReader {
     }
     for (const GivenValue& other : file_.values) {
       if (other.property != property) continue;
+      if (other.value.value == value.value && value.is_scalar()) return;
       return diagnostics_.error(0, path, "says what " + other.source + " says, too", "one of them");
     }
     file_.values.push_back({path_ + ": " + path, property, std::move(value)});
@@ -430,7 +431,7 @@ class ArgumentFileReader {
     }
     const YamlNode* datasets = root.find("datasets");
     if (datasets == nullptr)
-      diagnostics.error(root, "datasets", "is missing", "a list of one dataset");
+      diagnostics.error(root, "datasets", "is missing", "a list of datasets");
     if (datasets != nullptr) read_datasets(*datasets, "datasets", diagnostics, take);
     diagnostics.throw_if_failed();
   }

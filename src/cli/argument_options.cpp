@@ -43,6 +43,8 @@ const std::vector<ArgumentOption>& argument_options() {
        "measure the loss on these entries, too, which are of the form of the training data"},
       {"--eval-split", "eval_split", "X",
        "instead of a file: this share of the training data, which is not trained on"},
+      {"--sampling-seed", "sampling_seed", "N",
+       "of the entries that --eval-split takes, and of mixtures (42)"},
       {"--eval-strategy", "eval_strategy", "no|steps|epoch",
        "when: after every --eval-steps steps, or after each epoch; and at the end (epoch)"},
       {"--eval-steps", "eval_steps", "N", "steps from one evaluation to the next (500)"},

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/data/conversation.h"
 
@@ -77,6 +78,9 @@ class DatasetReader {
       error(dataset, path, "has no data_paths", "one file");
   }
 
+  // Of the dataset that was read; 0: not said. One that stands alone is taken whole.
+  double sampling() const { return sampling_; }
+
  private:
   void member(const std::string& key, const YamlNode& node, const std::string& path) {
     static const std::set<std::string> kWithoutEffect = {"name", "builder", "retain_columns"};
@@ -84,8 +88,9 @@ class DatasetReader {
     if (key == "data_paths") return read_paths(node, path);
     if (key == "data_handlers") return read_handlers(node, path);
     if (key == "split") return read_split(node, path);
-    if (key == "sampling") {  // of one dataset: all of it
+    if (key == "sampling") {
       if (!node.value.is_number()) error(node, path, "found " + describe(node), "a number");
+      sampling_ = node.value.is_number() ? node.value.get<double>() : 0;
       return;
     }
     const bool known = key == "rename_columns";
@@ -112,7 +117,7 @@ class DatasetReader {
 
   void read_paths(const YamlNode& node, const std::string& path) {
     if (!node.is_sequence() || node.items.size() != 1 || !node.items[0].is_scalar()) {
-      return error(node, path, "found " + describe(node), "a list of one file");
+      return error(node, path, "found " + describe(node), "a list of one file or folder");
     }
     take_("training_data_path", own_text(node.items[0].text), path);
   }
@@ -175,6 +180,43 @@ class DatasetReader {
   Diagnostics& diagnostics_;
   const TakeValue& take_;
   bool has_template_ = false;
+  double sampling_ = 0;
+};
+
+// Several sets as the property data_mixture: what a handler says of a set's entries is the set's.
+class MixtureReader {
+ public:
+  MixtureReader(Diagnostics& diagnostics, const TakeValue& take)
+      : diagnostics_(diagnostics), take_(take) {}
+
+  void read(const YamlNode& datasets, const std::string& path) {
+    Json sets = Json::array();
+    for (size_t i = 0; i < datasets.items.size(); ++i) {
+      sets.push_back(read_set(datasets.items[i], path + "[" + std::to_string(i) + "]"));
+    }
+    take_("data_mixture", own_text(json_text(Json{{"datasets", std::move(sets)}})), path);
+  }
+
+ private:
+  Json read_set(const YamlNode& dataset, const std::string& path) {
+    Json set = Json::object();
+    const TakeValue take = [&](const std::string& property, const YamlNode& value,
+                               const std::string& place) {
+      // How long entries are, and the template of conversations, are matters of all sets.
+      if (property == "model_max_length" || property == "chat_template") {
+        take_(property, value, place);
+      } else {
+        set[property] = value.value;
+      }
+    };
+    DatasetReader reader(diagnostics_, take);
+    reader.read(dataset, path);
+    if (reader.sampling() > 0) set["sampling"] = reader.sampling();
+    return set;
+  }
+
+  Diagnostics& diagnostics_;
+  const TakeValue& take_;
 };
 
 }  // namespace
@@ -184,17 +226,20 @@ void read_data_processor(const YamlNode& node, const std::string& path, Diagnost
   if (!node.is_mapping()) {
     return diagnostics.error(node, path, "found " + describe(node), "type: default");
   }
-  // How datasets are mixed, and how one is read, which matters to none that stands alone.
-  static const std::set<std::string> kWithoutEffect = {"sampling_seed", "seed", "streaming",
-                                                       "sampling_stopping_strategy"};
+  static const std::set<std::string> kWithoutEffect = {"streaming"};
   for (const auto& [key, value] : node.members) {
     const std::string place = path + "." + key;
     if (value.is_null() || kWithoutEffect.count(key) > 0) continue;
     if (key == "chat_template" || key == "chat_template_path") {
       take("chat_template", value, place);
+    } else if (key == "seed" || key == "sampling_seed") {
+      take("sampling_seed", value, place);
+    } else if (key == "sampling_stopping_strategy") {
+      take("sampling_stopping_strategy", value, place);
     } else if (key != "type") {
       diagnostics.error(value, place, "has no equal here",
-                        "type, chat_template, chat_template_path");
+                        "type, seed, sampling_stopping_strategy, chat_template, "
+                        "chat_template_path");
     } else if (value.text != "default") {
       diagnostics.error(value, place, "found " + describe(value), "default");
     }
@@ -203,14 +248,10 @@ void read_data_processor(const YamlNode& node, const std::string& path, Diagnost
 
 void read_datasets(const YamlNode& node, const std::string& path, Diagnostics& diagnostics,
                    const TakeValue& take) {
-  if (!node.is_sequence() || node.items.size() != 1) {
-    const bool several = node.is_sequence() && node.items.size() > 1;
-    return diagnostics.error(
-        node, path,
-        several ? std::to_string(node.items.size()) + " datasets, which are not mixed here"
-                : "found " + describe(node),
-        "a list of one dataset");
+  if (!node.is_sequence() || node.items.empty()) {
+    return diagnostics.error(node, path, "found " + describe(node), "a list of datasets");
   }
+  if (node.items.size() > 1) return MixtureReader(diagnostics, take).read(node, path);
   DatasetReader(diagnostics, take).read(node.items[0], path + "[0]");
 }
 

@@ -1,5 +1,5 @@
-// The data configuration of fms-hf-tuning (dataprocessor, datasets, data_handlers), as far as one file with one form of
-// entries goes.
+// The data configuration of fms-hf-tuning (dataprocessor, datasets, data_handlers): each dataset is a file or a folder with
+// one form of entries.
 #pragma once
 
 #include <functional>

@@ -68,10 +68,13 @@ class Gathering {
     if (!selection_.arguments_path.empty()) add_file();
     add_model();
     check_data();
-    if (says_any({"validation_data_path", "eval_split"}) && !says("eval_strategy")) {
+    const bool splits = check_mixture();
+    if ((splits || says_any({"validation_data_path", "eval_split"})) && !says("eval_strategy")) {
       add_default("eval_strategy", "epoch");
     }
-    if (selection_.space_path.empty() && (!own_.model.name.empty() || says("training_data_path"))) {
+    if (!says_any({"data_mixture", "eval_split"})) forget_sampling();
+    if (selection_.space_path.empty() &&
+        (!own_.model.name.empty() || says_any({"training_data_path", "data_mixture"}))) {
       choose_experiment();
       add_defaults();
     }
@@ -175,6 +178,49 @@ class Gathering {
       check_conversation(first, place);
     } else if (selection_.space_path.empty()) {
       check_usual_column(source, first, place);
+    }
+  }
+
+  // Files of data configurations say how data are mixed also where there is one set.
+  void forget_sampling() {
+    std::erase_if(own_.values, [](const GivenValue& value) {
+      return value.property == "sampling_seed" || value.property == "sampling_stopping_strategy";
+    });
+  }
+
+  // Finds the form of sets that say none, as of one set. Whether one of them has a split.
+  bool check_mixture() {
+    const auto given =
+        std::find_if(own_.values.begin(), own_.values.end(),
+                     [](const GivenValue& value) { return value.property == "data_mixture"; });
+    if (given == own_.values.end()) return false;
+    Json mixture = Json::parse(given->value.text, nullptr, /*allow_exceptions=*/false);
+    if (!mixture.is_object() || !mixture.value("datasets", Json()).is_array()) return false;
+    bool splits = false;
+    for (Json& set : mixture["datasets"]) {
+      if (!set.is_object() || !set.contains("training_data_path")) continue;
+      find_form(given->source, set);
+      splits = splits || set.contains("eval_split");
+    }
+    given->value = text_node(json_text(mixture));
+    return splits;
+  }
+
+  void find_form(const std::string& source, Json& set) const {
+    const std::string path = set["training_data_path"].get<std::string>();
+    std::error_code error;
+    if (!fs::exists(path, error)) refuse_own(source, "no such file: " + path, "a file");
+    for (const char* form : {"pretokenized", "conversation_column", "data_formatter_template",
+                             "dataset_text_field", "input_column_name"}) {
+      if (set.contains(form) || says(form)) return;
+    }
+    Json first;
+    Diagnostic problem;
+    if (!first_entry(source, path).read_object(0, first, problem)) throw InputError({problem});
+    if (first.contains("input_ids")) {
+      set["pretokenized"] = true;
+    } else if (first.contains(kConversationField)) {
+      set["conversation_column"] = kConversationField;
     }
   }
 

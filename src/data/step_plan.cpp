@@ -16,12 +16,6 @@ int64_t ceil_divide(int64_t a, int64_t b) {
 
 }  // namespace
 
-std::vector<int64_t> held_out_entries(int64_t entries, double share, uint64_t seed) {
-  std::vector<int64_t> held_out = random_permutation(entries, seed);
-  held_out.resize(static_cast<size_t>(std::ceil(share * static_cast<double>(entries))));
-  return held_out;
-}
-
 std::vector<std::vector<int64_t>> shard_batches(const std::vector<int64_t>& order,
                                                 int64_t batch_size, int64_t ranks, int64_t rank) {
   const auto entries = static_cast<int64_t>(order.size());

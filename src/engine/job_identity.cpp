@@ -44,6 +44,12 @@ Json same_fields(TrainingJob job) {
   return visitor.take();
 }
 
+// With the content of files, wherever they lie.
+Json mixture_identity(Json mixture) {
+  for (Json& set : mixture["sets"]) set["path"] = shortened(digest_data(set.at("path")));
+  return mixture;
+}
+
 // Follows from several fields, or from what is in a file that a field names.
 Json derived_values(const TrainingJob& job) {
   Json derived = {
@@ -61,8 +67,12 @@ Json derived_values(const TrainingJob& job) {
     derived["lora dropout"] = job.lora.dropout;
     derived["lora target_modules"] = job.lora.target_modules;
   }
-  // Checkpoints of before there was one say nothing of it.
+  // Checkpoints of before there were these say nothing of them.
   if (job.evaluation.split > 0) derived["eval_split"] = job.evaluation.split;
+  if (job.data.sampling_seed != DataSource().sampling_seed) {
+    derived["sampling_seed"] = job.data.sampling_seed;
+  }
+  if (!job.data.mixture.empty()) derived["data_mixture"] = mixture_identity(job.data.mixture);
   if (job.tuning == TuningMethod::kPrompt) derived["virtual tokens"] = job.prompt.virtual_tokens;
   return derived;
 }

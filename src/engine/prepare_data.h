@@ -1,12 +1,10 @@
 // Tokenizer and text of a job, tokenized ahead of the timed span.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "engine/evaluation.h"
-#include "engine/step_batches.h"
+#include "engine/prepare_text.h"
 #include "sftbench/tokenizer/tokenizer.h"
 #include "sftbench/tokenizer/files.h"
 #include "sftbench/plan/training_job.h"
@@ -21,11 +19,6 @@ std::vector<TokenizerFile> saved_tokenizer(const ModelSource& model);
 
 // Where the tokenizer came from, as results say it.
 std::string tokenizer_origin(const ModelSource& model);
-
-struct PreparedData {
-  TrainingData training;
-  std::optional<EvaluationData> evaluation;  // where the job evaluates
-};
 
 // Datasets with every entry encoded that this rank will read. InputError: what is wrong with a file.
 // `work` counts entries.

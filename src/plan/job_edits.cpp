@@ -73,6 +73,7 @@ const std::map<std::string, std::string>& properties() {
       {"data.output_field", "output_column_name"},
       {"data.pretokenized", "pretokenized"},
       {"model.tokenizer_directory", "tokenizer_name_or_path"},
+      {"data.sampling_seed", "sampling_seed"},
       {"evaluation.split", "eval_split"},
       {"evaluation.strategy", "eval_strategy"},
       {"evaluation.steps", "eval_steps"},

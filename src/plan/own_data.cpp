@@ -9,6 +9,8 @@
 #include "sftbench/base/data_files.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/json_text.h"
+#include "sftbench/base/text.h"
 #include "sftbench/jinja/chat_template.h"
 #include "sftbench/jinja/template.h"
 
@@ -53,6 +55,22 @@ void name_file(Json& inputs, const char* path_property, const char* digest_prope
   }
 }
 
+// Sets by their content, too, and dataset_id by their names.
+void name_mixture(Json& inputs) {
+  const auto found = inputs.find("data_mixture");
+  if (found == inputs.end()) return;
+  Json mixture = Json::parse(found->get<std::string>(), nullptr, /*allow_exceptions=*/false);
+  if (!mixture.is_object() || !mixture.contains("datasets")) return;  // refused where it is read
+  std::vector<std::string> names;
+  for (Json& set : mixture["datasets"]) {
+    if (!set.is_object() || !set.contains("training_data_path")) return;
+    names.push_back(own_dataset_name(set["training_data_path"].get<std::string>()));
+    name_file(set, "training_data_path", "training_data");
+  }
+  inputs["dataset_id"] = join(names, "+");
+  *found = json_text(mixture);
+}
+
 void name_chat_template(Json& inputs) {
   const auto found = inputs.find("chat_template");
   if (found == inputs.end() || !found->is_string() ||
@@ -83,6 +101,7 @@ std::string chat_template(const std::string& given, const std::string& tokenizer
 
 void name_own_data(Json& inputs) {
   name_chat_template(inputs);
+  name_mixture(inputs);
   name_file(inputs, "validation_data_path", "validation_data");
   if (inputs.contains("training_data_path")) {
     inputs["dataset_id"] = own_dataset_name(inputs["training_data_path"].get<std::string>());

@@ -6,6 +6,7 @@
 
 #include "plan/known_model.h"
 #include "plan/lora_targets.h"
+#include "plan/mixture.h"
 #include "plan/model_source.h"
 #include "plan/own_data.h"
 #include "sftbench/base/digest.h"
@@ -59,7 +60,6 @@ class Resolver {
     job.kernels = kernels();
     if (has_adapters()) job.lora = lora();
     if (job.tuning == TuningMethod::kPrompt) job.prompt = prompt();
-    job.evaluation = evaluation();
     job.model = find_model(text("model_name"), weights_format(), settings_,
                            simulated() ? "random" : options_.weights, catalog_.models);
     if (!simulated()) refuse_what_files_say();
@@ -70,6 +70,7 @@ class Resolver {
     }
     job.parallel = parallel();
     job.data = data();
+    job.evaluation = evaluation(job.data);
     if (!job.data.conversation_field.empty()) {
       job.data.chat_template =
           chat_template(argument_text("chat_template"), job.model.tokenizer_directory);
@@ -295,12 +296,15 @@ class Resolver {
             .init_text = unescaped_text(argument_text("prompt_tuning_init_text"))};
   }
 
-  EvaluationPlan evaluation() {
+  EvaluationPlan evaluation(const DataSource& data) {
     EvaluationPlan plan;
     if (const std::string file = argument_text("validation_data_path"); !file.empty()) {
       plan.path = own_file("validation_data_path", file);
     }
     plan.split = number("eval_split");
+    for (const Json& set : data.mixture.value("sets", Json::array())) {
+      plan.split = std::max(plan.split, set.value("held_out", 0.0));
+    }
     plan.strategy = named<IntervalStrategy>(argument_text("eval_strategy"));
     plan.steps = argument("eval_steps").get<int64_t>();
     plan.per_device_batch_size = argument("per_device_eval_batch_size").get<int64_t>();
@@ -350,8 +354,12 @@ class Resolver {
     source.conversation_field = argument_text("conversation_column");
     source.input_field = argument_text("input_column_name");
     source.output_field = argument_text("output_column_name");
+    source.sampling_seed = argument("sampling_seed").get<uint64_t>();
     if (const std::string own = argument_text("training_data_path"); !own.empty()) {
       return own_data(std::move(source), own);
+    }
+    if (const std::string mixture = argument_text("data_mixture"); mixture != "{}") {
+      return mixed_data(std::move(source), parse_json(mixture, "data_mixture"));
     }
     const fs::path directory = dataset_directory();
     const bool images = is_vision_dataset(source.dataset_id);
@@ -383,8 +391,36 @@ class Resolver {
     return source;
   }
 
+  // Each set says what its entries are; what it leaves open is as for one set.
+  DataSource mixed_data(DataSource source, const Json& mixture) {
+    source.token_cache_directory = token_cache(dataset_directory());
+    Json sets = Json::array();
+    std::vector<std::string> names;
+    for (const Json& given : mixture_sets(mixture)) {
+      Json set = Json::object();
+      for (const auto& [property, value] : given.items()) {
+        set[mixture_field(property)] =
+            property == "data_formatter_template" ? Json(unescaped_text(value.get<std::string>()))
+                                                  : value;
+      }
+      const std::string file = given.at("training_data_path").get<std::string>();
+      set["path"] = own_file("training_data_path", file);
+      if (!set.contains("held_out")) set["held_out"] = number("eval_split");
+      names.push_back(own_dataset_name(file));
+      if (set.contains("conversation_field")) source.conversation_field = set["conversation_field"];
+      sets.push_back(std::move(set));
+    }
+    source.dataset_id = join(names, "+");
+    source.path = sets.front().at("path");
+    source.mixture = {{"sets", std::move(sets)},
+                      {"stopping_strategy", argument_text("sampling_stopping_strategy")}};
+    note_unless_default({"dataset_id"}, "no effect beside data_mixture");
+    return source;
+  }
+
   // --- settings that change nothing here ---------------------------------------------------------
   void note_what_has_no_effect() {
+    note_sampling_without_effect();
     const std::vector<std::string> of_fsdp = {
         "fsdp_sharding_strategy", "fsdp_state_dict_type", "fsdp_use_orig_params",
         "accelerate_config_fsdp_transformer_layer_cls_to_wrap"};
@@ -421,6 +457,15 @@ class Resolver {
     if (!flag("flash_attn") && family_of(resolution_.job.model.hf_config) == "gpt_oss") {
       resolution_.notes.emplace_back(
           "flash_attn false has no effect on gpt_oss: attention with sinks has one form");
+    }
+  }
+
+  void note_sampling_without_effect() {
+    const TrainingJob& job = resolution_.job;
+    const std::string without = "no effect without several sets of data";
+    if (job.data.mixture.empty()) note_unless_default({"sampling_stopping_strategy"}, without);
+    if (job.data.mixture.empty() && job.evaluation.split == 0) {
+      note_unless_default({"sampling_seed"}, without + " or eval_split");
     }
   }
 

@@ -43,6 +43,7 @@ const std::vector<std::string>& properties_that_matter() {
       "output_column_name",
       "pretokenized",
       "tokenizer_name_or_path",
+      "data_mixture",
       "validation_data_path",
       "eval_split",
       "eval_strategy",
@@ -118,7 +119,7 @@ class Judge {
   }
   bool reads_images() const { return family() == "llava_next"; }
   bool has_images() const {
-    return !has("training_data_path") && is_vision_dataset(text("dataset_id"));
+    return !has("training_data_path") && !has("data_mixture") && is_vision_dataset(text("dataset_id"));
   }
 
   void refuse_model() {
@@ -226,6 +227,9 @@ class Judge {
 
   // An entry has one form.
   void refuse_forms() {
+    if (has("training_data_path") && has("data_mixture")) {
+      refuse("training_data_path and data_mixture each say what is trained on; one of them works");
+    }
     std::vector<std::string> forms;
     if (has("pretokenized")) forms.emplace_back("pretokenized");
     if (has("conversation_column")) forms.emplace_back("conversation_column");
@@ -234,7 +238,7 @@ class Judge {
     if (input || output) forms.emplace_back("input_column_name and output_column_name");
     if (forms.size() > 1)
       refuse(join(forms, " and ") + " each say what an entry is; one of them works");
-    if (has("chat_template") && !has("conversation_column")) {
+    if (has("chat_template") && !has("conversation_column") && !has("data_mixture")) {
       refuse("chat_template is given without conversation_column, which it is of; with "
              "conversation_column messages it works");
     }

@@ -239,7 +239,7 @@ TEST_F(OwnTrainingTest, WhatAFileSaysAndHasNoEqualIsNamed) {
   EXPECT_THAT(unknown, HasSubstr("arguments.yaml:7: per_device_train_batch_size: found 0; expected "
                                  "an integer of at least 1"));
   EXPECT_THAT(unknown, HasSubstr("arguments.yaml:8: packing: found 'maybe'"));
-  EXPECT_THAT(refusal_of_file("r: 8\nlora_r: 8\n"),
+  EXPECT_THAT(refusal_of_file("r: 8\nlora_r: 9\n"),
               HasSubstr("lora_r: says what arguments.yaml: r says, too; expected one of them"));
   EXPECT_THAT(refusal_of_file("[1]"), HasSubstr("expected names of arguments and their values"));
   EXPECT_THAT(refusal_of_file("{\"a\": "), HasSubstr("arguments.yaml:"));
@@ -396,9 +396,7 @@ TEST_F(DataConfigurationTest, WhatHasNoEqualIsNamed) {
       HasSubstr("datasets[0].data_handlers[0].arguments.fn_kwargs.colour: has no equal here; "
                 "expected dataset_text_field, max_length, text_column_name, truncation"));
   write("two.yaml", "datasets:\n  - data_paths: [a]\n  - data_paths: [b]\n");
-  EXPECT_THAT(refusal_of_file("data_config_path: two.yaml\n"),
-              HasSubstr("two.yaml:2: datasets: 2 datasets, which are not mixed here; expected a "
-                        "list of one dataset"));
+  EXPECT_THAT(refusal_of_file("data_config_path: two.yaml\n"), HasSubstr("no such file: a"));
   write("other.yaml", "dataset: []\n");
   EXPECT_THAT(refusal_of_file("data_config_path: other.yaml\n"),
               HasSubstr("did you mean 'datasets'?"));
@@ -406,7 +404,8 @@ TEST_F(DataConfigurationTest, WhatHasNoEqualIsNamed) {
   write("paths.yaml", "datasets:\n  - data_paths: [a, b]\n    split: {train: 0.8}\n");
   const std::string paths = refusal_of_file("data_config_path: paths.yaml\n");
   EXPECT_THAT(paths,
-              HasSubstr("datasets[0].data_paths: found a list of 2; expected a list of one file"));
+              HasSubstr("datasets[0].data_paths: found a list of 2; expected a list of one file or "
+                        "folder"));
   EXPECT_THAT(paths,
               HasSubstr("datasets[0].split: found a mapping; expected train and validation, two "
                         "shares that add up to 1"));
@@ -423,6 +422,79 @@ TEST_F(DataConfigurationTest, ASplitIsEvaluated) {
   EXPECT_EQ(evaluation["strategy"], "steps");
   EXPECT_EQ(evaluation["steps"], 7);
   EXPECT_EQ(evaluation["per_device_batch_size"], 3);
+}
+
+class MixtureTest : public OwnTrainingTest {
+ protected:
+  // Two sets, `first` and `second` of which are further lines.
+  std::vector<std::string> words(const std::string& first, const std::string& second) const {
+    write("mixed.yaml",
+          "dataprocessor: {type: default, seed: 66, sampling_stopping_strategy: first_exhausted}\n"
+          "datasets:\n  - data_paths: [pairs.json]\n" + first +
+              "    data_handlers:\n      - name: tokenize_and_apply_input_masking\n"
+              "        arguments:\n          fn_kwargs: {input_column_name: input, "
+              "output_column_name: output}\n"
+              "  - data_paths: [tokens.jsonl]\n" + second);
+    write("arguments.yaml", "model_name_or_path: my-llama\ndata_config_path: mixed.yaml\n");
+    return {"--arguments", "arguments.yaml"};
+  }
+  // How the run ends that is not begun.
+  std::string ending(const std::string& first, const std::string& second) const {
+    return program(words(first, second)).out;
+  }
+};
+
+TEST_F(MixtureTest, SetsAreMixedByTheirSharesAndHaveFormsOfTheirOwn) {
+  const Json given = job(words("    sampling: 0.25\n", "    sampling: 0.75\n"));
+  const Json& mixture = given["data"]["mixture"];
+  EXPECT_EQ(mixture["stopping_strategy"], "first_exhausted");
+  EXPECT_EQ(mixture["sets"][0]["path"], (folder_ / "pairs.json").string());
+  EXPECT_EQ(mixture["sets"][0]["input_field"], "input");
+  EXPECT_EQ(mixture["sets"][0]["share"], 0.25);
+  EXPECT_EQ(mixture["sets"][1]["pretokenized"], true) << "found in its first entry";
+  EXPECT_EQ(given["data"]["sampling_seed"], 66);
+  EXPECT_EQ(given["data"]["dataset_id"], "pairs+tokens");
+  const std::string named = given["inputs"]["data_mixture"];
+  EXPECT_THAT(named, HasSubstr("training_data"));
+  EXPECT_THAT(named, Not(HasSubstr("pairs.json"))) << "its content names a set";
+}
+
+TEST_F(MixtureTest, ASplitOfASetIsEvaluated) {
+  const Json given = job(words("    split: {train: 0.5, validation: 0.5}\n", ""));
+  EXPECT_EQ(given["data"]["mixture"]["sets"][0]["held_out"], 0.5);
+  EXPECT_EQ(given["data"]["mixture"]["sets"][1]["held_out"], 0.0);
+  EXPECT_EQ(given["evaluation"]["strategy"], "epoch");
+}
+
+TEST_F(MixtureTest, TrainsAndEvaluates) {
+  std::vector<std::string> given = words("    split: {train: 0.5, validation: 0.5}\n", "");
+  given.insert(given.end(), {"--set", "max_steps=2"});
+  const ProgramResult run = program(given);
+  EXPECT_EQ(run.status, 0) << run.err << run.out;
+}
+
+TEST_F(MixtureTest, SharesThatDoNotFitAreNamed) {
+  EXPECT_THAT(ending("    sampling: 0.5\n", "    sampling: 0.25\n"),
+              HasSubstr("data_mixture: sampling: the shares add up to 0.75; expected 1"));
+  EXPECT_THAT(ending("    sampling: 1.0\n", ""),
+              HasSubstr("data_mixture: sampling: 1 of 2 sets have a share; expected one for each "
+                        "set, or none"));
+  EXPECT_THAT(ending("    sampling: -1\n", "    sampling: 2\n"),
+              HasSubstr("data_mixture: sampling: found 2"));
+  EXPECT_THAT(refusal(words("    sampling: much\n", "")),
+              HasSubstr("mixed.yaml:4: datasets[0].sampling: found 'much'; expected a number"));
+}
+
+TEST_F(MixtureTest, AMixtureOfASpaceIsCheckedAsWell) {
+  const auto problem = [this](const std::string& mixture) {
+    return program({"--model", "my-llama", "--set", "data_mixture=" + mixture}).out;
+  };
+  EXPECT_THAT(problem(R"({"datasets": []})"), HasSubstr("has no datasets; expected a list of them"));
+  EXPECT_THAT(problem(R"({"sets": []})"), HasSubstr("found sets; expected datasets"));
+  EXPECT_THAT(problem(R"({"datasets": [{}]})"),
+              HasSubstr("datasets[0] has no training_data_path"));
+  EXPECT_THAT(problem(R"({"datasets": [{"training_data_path": "pairs.json", "colour": 1}]})"),
+              HasSubstr("datasets[0].colour: no such property; a set has conversation_column"));
 }
 
 // --- evaluation ----------------------------------------------------------------------------------

@@ -219,14 +219,6 @@ TEST(Evaluation, AShareOfTheDataIsNotTrainedOn) {
   }
 }
 
-TEST(Evaluation, TheShareIsDrawnFromTheSeed) {
-  const std::vector<int64_t> first = held_out_entries(100, 0.1, 1);
-  EXPECT_EQ(first.size(), 10U);
-  EXPECT_EQ(first, held_out_entries(100, 0.1, 1));
-  EXPECT_NE(first, held_out_entries(100, 0.1, 2));
-  EXPECT_EQ(held_out_entries(3, 0.1, 1).size(), 1U);
-}
-
 // --- the best model ------------------------------------------------------------------------------
 
 // Steps so large that the loss rises from the second on.

@@ -3,14 +3,16 @@
 #include <gtest/gtest.h>
 
 #include "engine/training_fixture.h"
+#include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/plan/data_sets.h"
 
 namespace sftbench {
 namespace {
 
-class OwnDataTraining : public testing::TestWithParam<const char*> {
+class OwnDataJob {
  protected:
-  TrainingJob job() const {
+  TrainingJob job_of_form(const std::string& form) const {
     TrainingJob job;
     job.model.name = "llama";
     job.model.weights_directory = training_folder() + "/llama";
@@ -23,7 +25,7 @@ class OwnDataTraining : public testing::TestWithParam<const char*> {
     job.batches.gradient_accumulation_steps = batch["gradient_accumulation_steps"];
     job.batches.num_train_epochs = batch["num_train_epochs"];
     set_arguments(job);
-    set_form(job.data);
+    set_form(form, job.data);
     if (const char* device = std::getenv("SFTBENCH_TEST_DEVICE")) job.device.kind = device;
     return job;
   }
@@ -42,8 +44,7 @@ class OwnDataTraining : public testing::TestWithParam<const char*> {
     optimizer.max_grad_norm = arguments["max_grad_norm"];
   }
 
-  void set_form(DataSource& data) const {
-    const std::string form = GetParam();
+  void set_form(const std::string& form, DataSource& data) const {
     data.path = folder_ + (form == "text"     ? "texts.jsonl"
                            : form == "tokens" ? "tokens.jsonl"
                            : form == "chats"  ? "chats.jsonl"
@@ -63,14 +64,19 @@ class OwnDataTraining : public testing::TestWithParam<const char*> {
     }
   }
 
+  std::string folder_ = SFTBENCH_TEST_DATA "/own_data/";
+  Json golden_ = read_json_file(folder_ + "golden.json");
+};
+
+class OwnDataTraining : public OwnDataJob, public testing::TestWithParam<const char*> {
+ protected:
+  TrainingJob job() const { return job_of_form(GetParam()); }
+
   Json expected_steps() const {
     const bool chats = GetParam() == std::string("chats");
     const Json golden = chats ? read_json_file(folder_ + "chats.json") : golden_;
     return golden["forms"][GetParam()]["steps"];
   }
-
-  std::string folder_ = SFTBENCH_TEST_DATA "/own_data/";
-  Json golden_ = read_json_file(folder_ + "golden.json");
 };
 
 TEST_P(OwnDataTraining, ReproducesTrainerStepByStep) {
@@ -98,6 +104,81 @@ TEST_P(OwnDataTraining, EntriesInOneRowGiveTheSameNumbers) {
 INSTANTIATE_TEST_SUITE_P(Forms, OwnDataTraining,
                          testing::Values("template", "text", "all", "columns", "tokens", "chats"),
                          [](const auto& form) { return std::string(form.param); });
+
+// --- several sets --------------------------------------------------------------------------------
+
+class MixtureTraining : public OwnDataJob, public testing::TestWithParam<const char*> {
+ protected:
+  Json set_of(const std::string& form) const {
+    const DataSource data = job_of_form(form).data;
+    Json set = {{"path", data.path}};
+    if (data.pretokenized) set["pretokenized"] = true;
+    if (!data.entry_template.empty()) set["entry_template"] = data.entry_template;
+    if (!data.conversation_field.empty()) set["conversation_field"] = data.conversation_field;
+    return set;
+  }
+
+  // tests/reference/mixtures.py.
+  TrainingJob job() const {
+    TrainingJob job = job_of_form("chats");
+    job.data.response_template = golden_["response_template"];
+    job.batches.max_steps = 10;
+    job.data.sampling_seed = mixtures_["seed"];
+    Json sets = {set_of("template"), set_of("tokens"), set_of("chats")};
+    sets[0]["held_out"] = mixtures_["split"];
+    const std::string strategy = GetParam();
+    job.data.mixture = {{"sets", sets}};
+    if (strategy != "concatenated") {
+      for (size_t i = 0; i < 3; ++i) job.data.mixture["sets"][i]["share"] = mixtures_["shares"][i];
+      job.data.mixture["stopping_strategy"] = strategy;
+    }
+    job.evaluation = {"", mixtures_["split"], IntervalStrategy::kSteps, mixtures_["eval_steps"],
+                      mixtures_["eval_batch"]};
+    return job;
+  }
+
+  Json mixtures_ = read_json_file(folder_ + "mixtures.json");
+};
+
+TEST_P(MixtureTraining, ReproducesTrainerOnSetsOfSeveralForms) {
+  const Json& golden = mixtures_["mixtures"][GetParam()];
+  const Recorder run = train(job());
+  ASSERT_EQ(run.steps.size(), golden["steps"].size());
+  for (size_t i = 0; i < run.steps.size(); ++i) {
+    EXPECT_NEAR(run.steps[i].loss, golden["steps"][i]["loss"].get<double>(), 1e-4)
+        << "step " << i + 1;
+  }
+  ASSERT_EQ(run.evaluations.size(), golden["evaluations"].size());
+  for (size_t i = 0; i < run.evaluations.size(); ++i) {
+    EXPECT_NEAR(run.evaluations[i].loss, golden["evaluations"][i]["loss"].get<double>(), 1e-4);
+    EXPECT_EQ(run.evaluations[i].entries, golden["evaluations"][i]["entries"]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, MixtureTraining,
+                         testing::Values("first_exhausted", "all_exhausted", "concatenated"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST(MixtureErrors, OfAnEditedJobAreNamed) {
+  TrainingJob job;
+  const auto problem = [&job](const Json& mixture) {
+    job.data.mixture = mixture;
+    try {
+      data_sets(job);
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(problem({{"sets", Json::array()}}),
+            "job: data.mixture.sets: is no list of sets; expected a list of objects with a path");
+  EXPECT_EQ(problem({{"sets", {{{"path", "a"}, {"shares", 1}}}}}),
+            "job: data.mixture.sets[0].shares: unknown key; expected one of conversation_field, "
+            "entry_template, held_out, input_field, output_field, path, pretokenized, share, "
+            "text_field");
+  EXPECT_EQ(problem({{"sets", {{{"path", "a"}, {"share", "half"}}}}}),
+            "job: data.mixture.sets[0].share: found \"half\"; expected a value of another type");
+}
 
 }  // namespace
 }  // namespace sftbench

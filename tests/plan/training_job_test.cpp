@@ -22,7 +22,8 @@ TrainingJob unusual_job() {
   job.model = {"m", {{"model_type", "llama"}}, "/w", "/t"};
   job.data = {
       "d",    "/d.jsonl", true,        "messages", "{{m}}",              "{{a}}", "in", "out",
-      "text", "pictures", "\n### R:", 77,         Padding::kMaxLength, "/cache"};
+      "text", "pictures", "\n### R:", 77,         Padding::kMaxLength, "/cache",
+      {{"sets", {{{"path", "/a"}}}}}, 66};
   job.batches = {3, 5, 7, 2.0, 9.5, "WARMUP_60S_STABLE_120S_OR_10_STEPS"};
   job.precision = {ParameterDtype::kFloat32, Autocast::kBf16, true};
   job.optimizer = {OptimizerKind::kSgd, 1e-3, 0.1, {0.8, 0.95}, 1e-6, 2.0, "polynomial",

@@ -58,10 +58,6 @@ class StepPlan {
   std::vector<std::vector<int64_t>> cached_batches_;
 };
 
-// This share of the entries, rounded up, drawn from the seed: those that are evaluated instead of
-// trained on.
-std::vector<int64_t> held_out_entries(int64_t entries, double share, uint64_t seed);
-
 // The batches of one rank over one epoch's order (accelerate's BatchSamplerShard, even_batches).
 std::vector<std::vector<int64_t>> shard_batches(const std::vector<int64_t>& order,
                                                 int64_t batch_size, int64_t ranks, int64_t rank);

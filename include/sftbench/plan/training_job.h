@@ -48,6 +48,9 @@ struct DataSource {
   int64_t model_max_length = 0;     // tokens; longer entries are truncated
   Padding padding = Padding::kLongest;
   std::string token_cache_directory;  // empty: token counts are not cached
+  // Several sets instead of the one at `path`: {"sets": [...], "stopping_strategy": ...} (plan/data_sets.h). {}: none.
+  Json mixture = Json::object();
+  uint64_t sampling_seed = 42;  // of mixtures, and of the entries that are held out
 };
 
 struct BatchPlan {
@@ -133,7 +136,7 @@ struct PromptPlan {
 // Entries that a run measures its loss on and does not train on. The time does not count as training.
 struct EvaluationPlan {
   std::string path;    // a file whose entries are as those of the training data; empty: none
-  double split = 0;    // or this share of the training data, drawn from the seed
+  double split = 0;    // or this share of the training data; of a mixture, whose sets have their own, the largest
   IntervalStrategy strategy = IntervalStrategy::kNo;
   int64_t steps = 500;
   int64_t per_device_batch_size = 0;  // 0: as in training

@@ -53,6 +53,8 @@ void fields(Visitor& visitor, DataSource& plan) {
   visitor("model_max_length", plan.model_max_length, same_as("model_max_length"), kCount);
   visitor("padding", plan.padding, same_as("padding"));
   visitor("token_cache_directory", plan.token_cache_directory, kMayDiffer);
+  visitor("mixture", plan.mixture, kDerived);
+  visitor("sampling_seed", plan.sampling_seed, kDerived);
 }
 
 template <typename Visitor>

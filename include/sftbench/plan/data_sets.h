@@ -1,0 +1,23 @@
+// The sets of data that a job trains on: one, or several that are mixed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sftbench/plan/training_job.h"
+
+namespace sftbench {
+
+struct DataSet {
+  DataSource source;
+  double share = 0;     // of the mixture; 0 in all: they stand one behind the other
+  double held_out = 0;  // of its entries, to be evaluated
+};
+
+// InputError naming the key of job.data.mixture that is missing, unknown or of the wrong type.
+std::vector<DataSet> data_sets(const TrainingJob& job);
+
+// When a mixture ends, by the name of data/mixing.h.
+std::string stopping_strategy(const DataSource& data);
+
+}  // namespace sftbench

@@ -1,0 +1,45 @@
+#include "sftbench/data/mixed_texts.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sftbench {
+
+MixedTexts::MixedTexts(std::vector<std::shared_ptr<TextDataset>> sets) : sets_(std::move(sets)) {
+  for (const auto& set : sets_) {
+    begins_.push_back(size_);
+    size_ += set->size();
+  }
+}
+
+size_t MixedTexts::set_of(int64_t index) const {
+  const auto behind = std::upper_bound(begins_.begin(), begins_.end(), index);
+  return static_cast<size_t>(behind - begins_.begin()) - 1;
+}
+
+const EncodedEntry& MixedTexts::entry(int64_t index) const {
+  const size_t set = set_of(index);
+  return sets_[set]->entry(index - begins_[set]);
+}
+
+std::vector<int64_t> MixedTexts::entries_of(size_t set, const std::vector<int64_t>& entries) const {
+  std::vector<int64_t> own;
+  for (const int64_t entry : entries) {
+    if (set_of(entry) == set) own.push_back(entry - begins_[set]);
+  }
+  return own;
+}
+
+int64_t MixedTexts::entries_without_response() const {
+  int64_t entries = 0;
+  for (const auto& set : sets_) entries += set->entries_without_response();
+  return entries;
+}
+
+int64_t MixedTexts::entries_not_prefixed() const {
+  int64_t entries = 0;
+  for (const auto& set : sets_) entries += set->entries_not_prefixed();
+  return entries;
+}
+
+}  // namespace sftbench

@@ -1,0 +1,34 @@
+#include "engine/encode_entries.h"
+
+#include <optional>
+
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+
+StepPlan plan_steps(const TrainingJob& job, int64_t units) {
+  return StepPlan({.entries = units,
+                   .per_device_batch_size = job.batches.per_device_batch_size,
+                   .gradient_accumulation_steps = job.batches.gradient_accumulation_steps,
+                   .max_steps = job.batches.max_steps,
+                   .num_train_epochs = job.batches.num_train_epochs,
+                   .ranks = job.device.ranks,
+                   .seed = job.seed});
+}
+
+int64_t pad_id_of(const Tokenizer& tokenizer) {
+  const std::optional<int32_t> id = tokenizer.token_id(tokenizer.special_tokens().pad);
+  check(id.has_value(), "a completed tokenizer has a pad token");
+  return *id;
+}
+
+std::string counted_text(const DataSource& data) {
+  if (!data.conversation_field.empty()) {
+    return "conversations " + data.conversation_field + " " + digest(data.chat_template);
+  }
+  if (!data.entry_template.empty()) return "template " + data.entry_template;
+  if (!data.input_field.empty()) return data.input_field + " and " + data.output_field;
+  return data.text_field;
+}
+
+}  // namespace sftbench

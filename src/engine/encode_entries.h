@@ -1,0 +1,41 @@
+// What texts and images have in common on their way into batches.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sftbench/base/data_files.h"
+#include "sftbench/base/digest.h"
+#include "sftbench/data/step_plan.h"
+#include "sftbench/data/token_cache.h"
+#include "sftbench/plan/training_job.h"
+#include "sftbench/tokenizer/tokenizer.h"
+
+namespace sftbench {
+
+// `units`: what batches are made of, entries or packs.
+StepPlan plan_steps(const TrainingJob& job, int64_t units);
+
+// Of a completed tokenizer.
+int64_t pad_id_of(const Tokenizer& tokenizer);
+
+// What the counts of a cache are counts of. Nothing has to be counted where ids are given.
+std::string counted_text(const DataSource& data);
+
+// Tokenizes, remembering the counts in the source's cache when it has one.
+template <typename Dataset>
+void encode_entries(Dataset& dataset, const std::vector<int64_t>& entries, const DataSource& source,
+                    const std::string& tokenizer_directory, int threads, WorkCount& work) {
+  if (source.token_cache_directory.empty() || source.pretokenized) {
+    return dataset.encode(entries, threads, nullptr, &work);
+  }
+  TokenCountCache counts(source.token_cache_directory,
+                         {.tokenizer_digest = tokenizer_digest(tokenizer_directory),
+                          .dataset_digest = digest_data(source.path),
+                          .text_field = counted_text(source),
+                          .entries = dataset.size()});
+  dataset.encode(entries, threads, &counts, &work);
+  counts.save();
+}
+
+}  // namespace sftbench

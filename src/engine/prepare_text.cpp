@@ -1,0 +1,223 @@
+#include "engine/prepare_text.h"
+
+#include <ctime>
+#include <numeric>
+#include <utility>
+
+#include "engine/encode_entries.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
+#include "sftbench/data/conversation.h"
+#include "sftbench/data/entry_file.h"
+#include "sftbench/data/packing.h"
+#include "sftbench/families/model_config.h"
+
+namespace sftbench {
+namespace {
+
+TextDatasetOptions text_options(const DataSource& data, int64_t vocabulary) {
+  return {.pretokenized = data.pretokenized,
+          .conversation_field = data.conversation_field,
+          .entry_template = data.entry_template,
+          .input_field = data.input_field,
+          .output_field = data.output_field,
+          .text_field = data.text_field,
+          .response_template = data.response_template,
+          .model_max_length = data.model_max_length,
+          .vocabulary = vocabulary};
+}
+
+// One step without loss ends a run when it comes to it; a run that has nothing else need not begin.
+void require_some_loss(const EncodedEntries& dataset, size_t entries, const DataSource& data) {
+  if (static_cast<size_t>(dataset.entries_without_response()) < entries) return;
+  if (!text_options(data, 0).seeks_response()) {
+    throw RunError(ReasonCode::kData,
+                   data.path + ": none of the " + std::to_string(entries) +
+                       " entries that this run uses has a position that bears loss among its "
+                       "first " +
+                       std::to_string(data.model_max_length) +
+                       " tokens (model_max_length) but the first; expected one");
+  }
+  throw RunError(ReasonCode::kData,
+                 data.path + ": none of the " + std::to_string(entries) +
+                     " entries that this run uses has the response template " +
+                     json_text(Json(data.response_template)) + " among its first " +
+                     std::to_string(data.model_max_length) +
+                     " tokens (model_max_length), so no position bears loss; expected it in front "
+                     "of each entry's response, or response_template None, under which all of an "
+                     "entry bears loss");
+}
+
+std::vector<int64_t> numbers_up_to(int64_t count) {
+  std::vector<int64_t> numbers(static_cast<size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+std::vector<std::vector<int64_t>> one_by_one(const std::vector<int64_t>& entries) {
+  std::vector<std::vector<int64_t>> units;
+  for (const int64_t entry : entries) units.push_back({entry});
+  return units;
+}
+
+std::vector<std::vector<int64_t>> pack(const EncodedEntries& dataset,
+                                       const std::vector<int64_t>& entries) {
+  std::vector<int64_t> lengths;
+  for (const int64_t entry : entries) {
+    lengths.push_back(static_cast<int64_t>(dataset.entry(entry).input_ids.size()));
+  }
+  std::vector<std::vector<int64_t>> packs = pack_entries(lengths, dataset.model_max_length());
+  for (std::vector<int64_t>& pack : packs) {
+    for (int64_t& number : pack) number = entries[static_cast<size_t>(number)];
+  }
+  return packs;
+}
+
+// Packs are made to train on: what is evaluated is padded.
+Padding evaluation_padding(Padding padding) {
+  return padding == Padding::kPacked ? Padding::kLongest : padding;
+}
+
+}  // namespace
+
+TextPreparation::TextPreparation(const TrainingJob& job, const Tokenizer& tokenizer, int threads,
+                                 int64_t rank, WorkCount& work)
+    : job_(job), tokenizer_(tokenizer), threads_(threads), rank_(rank), work_(work) {}
+
+PreparedData TextPreparation::prepare() {
+  open_sets();
+  PreparedData prepared = {training_data(), std::nullopt};
+  if (job_.evaluation.evaluates()) prepared.evaluation = evaluation_data();
+  return prepared;
+}
+
+std::shared_ptr<TextDataset> TextPreparation::open(const DataSource& source) const {
+  TextDatasetOptions options =
+      text_options(source, parse_model_config(job_.model.hf_config).vocab_size);
+  if (!source.conversation_field.empty()) {
+    if (source.chat_template.empty()) {
+      throw RunError(ReasonCode::kData, no_chat_template(job_.model.tokenizer_directory));
+    }
+    options.chat_template = {source.chat_template, "chat_template"};
+    options.now = std::time(nullptr);
+  }
+  return std::make_shared<TextDataset>(open_entries(source.path), tokenizer_, options);
+}
+
+void TextPreparation::open_sets() {
+  std::vector<std::shared_ptr<TextDataset>> texts;
+  for (DataSet& from : data_sets(job_)) {
+    texts.push_back(open(from.source));
+    EntrySplit split =
+        split_entries(texts.back()->size(), from.held_out, job_.data.sampling_seed);
+    if (split.training.empty()) {
+      throw RunError(ReasonCode::kData, from.source.path + " has " +
+                                            std::to_string(texts.back()->size()) +
+                                            " entries, of which eval_split leaves none to train "
+                                            "on");
+    }
+    sets_.push_back({std::move(from), texts.back(), std::move(split)});
+  }
+  mixture_ = std::make_shared<MixedTexts>(std::move(texts));
+}
+
+bool TextPreparation::is_plain() const {
+  return sets_.size() == 1 && sets_.front().split.evaluation.empty();
+}
+
+std::vector<int64_t> TextPreparation::training_order() const {
+  std::vector<int64_t> entries, lengths;
+  std::vector<double> shares;
+  for (size_t i = 0; i < sets_.size(); ++i) {
+    const std::vector<int64_t>& own = sets_[i].split.training;
+    for (const int64_t entry : own) entries.push_back(mixture_->begin(i) + entry);
+    lengths.push_back(static_cast<int64_t>(own.size()));
+    shares.push_back(sets_[i].from.share);
+  }
+  if (sets_.size() == 1 || shares.front() == 0) return entries;
+  std::vector<int64_t> order =
+      interleave(lengths, shares, named<StoppingStrategy>(stopping_strategy(job_.data)),
+                 job_.data.sampling_seed);
+  for (int64_t& position : order) position = entries[static_cast<size_t>(position)];
+  return order;
+}
+
+std::vector<int64_t> TextPreparation::evaluated_entries() const {
+  std::vector<int64_t> entries;
+  for (size_t i = 0; i < sets_.size(); ++i) {
+    for (const int64_t entry : sets_[i].split.evaluation) {
+      entries.push_back(mixture_->begin(i) + entry);
+    }
+  }
+  return entries;
+}
+
+void TextPreparation::encode(const std::vector<int64_t>& entries) {
+  for (size_t i = 0; i < sets_.size(); ++i) {
+    encode_entries(*sets_[i].texts, mixture_->entries_of(i, entries), sets_[i].from.source,
+                   job_.model.tokenizer_directory, threads_, work_);
+  }
+}
+
+void TextPreparation::require_responses(size_t entries) const {
+  require_some_loss(*mixture_, entries, sets_.front().from.source);
+}
+
+TrainingData TextPreparation::training_data() {
+  const std::vector<int64_t> order = training_order();
+  const Padding padding = job_.data.padding;
+  if (padding == Padding::kPacked) {
+    // Which entries share a row depends on the lengths of all.
+    encode(order);
+    require_responses(order.size());
+    std::vector<std::vector<int64_t>> packs = pack(*mixture_, order);
+    StepPlan plan = plan_steps(job_, static_cast<int64_t>(packs.size()));
+    return {mixture_, std::move(plan), std::move(packs), padding, pad_id_of(tokenizer_),
+            nullptr, {}};
+  }
+  std::vector<std::vector<int64_t>> units;
+  if (!is_plain()) units = one_by_one(order);
+  StepPlan plan = plan_steps(job_, static_cast<int64_t>(order.size()));
+  const std::vector<int64_t> entries =
+      unpacked(plan.entries_used(rank_, plan.total_steps()), units);
+  encode(entries);
+  require_responses(entries.size());
+  return {mixture_, std::move(plan), std::move(units), padding, pad_id_of(tokenizer_),
+          nullptr, {}};
+}
+
+EvaluationData TextPreparation::evaluation_of(std::shared_ptr<const EncodedEntries> dataset,
+                                              const std::vector<int64_t>& entries) const {
+  const int64_t own_size = job_.evaluation.per_device_batch_size;
+  return {std::move(dataset),
+          evaluation_batches(entries,
+                             own_size > 0 ? own_size : job_.batches.per_device_batch_size,
+                             job_.device.ranks, rank_),
+          evaluation_padding(job_.data.padding), pad_id_of(tokenizer_)};
+}
+
+EvaluationData TextPreparation::evaluation_data() {
+  const auto entries_of = [](const EvaluationData& data) {
+    std::vector<int64_t> entries;
+    for (const EvaluationData::Batch& batch : data.batches) {
+      entries.insert(entries.end(), batch.entries.begin(), batch.entries.end());
+    }
+    return entries;
+  };
+  if (job_.evaluation.path.empty()) {
+    EvaluationData data = evaluation_of(mixture_, evaluated_entries());
+    encode(entries_of(data));
+    return data;
+  }
+  DataSource source = job_.data;
+  source.path = job_.evaluation.path;
+  const std::shared_ptr<TextDataset> texts = open(source);
+  EvaluationData data = evaluation_of(texts, numbers_up_to(texts->size()));
+  encode_entries(*texts, entries_of(data), source, job_.model.tokenizer_directory, threads_, work_);
+  if (job_.device.ranks == 1) {
+    require_some_loss(*texts, static_cast<size_t>(texts->size()), source);
+  }
+  return data;
+}
+
+}  // namespace sftbench

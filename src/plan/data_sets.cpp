@@ -1,0 +1,106 @@
+#include "sftbench/plan/data_sets.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
+#include "sftbench/base/text.h"
+
+namespace sftbench {
+namespace {
+
+constexpr const char* kDefaultStrategy = "all_exhausted";
+
+using Read = std::function<void(DataSet&, const Json&)>;
+
+template <typename Member>
+Read into(Member DataSource::*member) {
+  return [member](DataSet& set, const Json& value) { value.get_to(set.source.*member); };
+}
+
+const std::map<std::string, Read>& readers() {
+  static const std::map<std::string, Read> kReaders = {
+      {"path", into(&DataSource::path)},
+      {"pretokenized", into(&DataSource::pretokenized)},
+      {"conversation_field", into(&DataSource::conversation_field)},
+      {"entry_template", into(&DataSource::entry_template)},
+      {"input_field", into(&DataSource::input_field)},
+      {"output_field", into(&DataSource::output_field)},
+      {"text_field", into(&DataSource::text_field)},
+      {"share", [](DataSet& set, const Json& value) { value.get_to(set.share); }},
+      {"held_out", [](DataSet& set, const Json& value) { value.get_to(set.held_out); }},
+  };
+  return kReaders;
+}
+
+[[noreturn]] void refuse(const std::string& key, const std::string& message,
+                         const std::string& expected) {
+  throw InputError({{"job", 0, "data.mixture." + key, message, expected, {}}});
+}
+
+// An entry has one form: that of the set, or that of all.
+bool says_form(const Json& set) {
+  constexpr std::array kForms = {"pretokenized", "conversation_field", "entry_template",
+                                 "input_field", "text_field"};
+  return std::any_of(kForms.begin(), kForms.end(),
+                     [&set](const char* form) { return set.contains(form); });
+}
+
+void forget_form(DataSource& source) {
+  source.pretokenized = false;
+  source.entry_template.clear();
+  source.input_field.clear();
+  source.output_field.clear();
+}
+
+DataSet read_set(const DataSource& common, const Json& json, const std::string& key) {
+  if (!json.is_object() || !json.contains("path")) {
+    refuse(key, "found " + json_text(json), "an object with a path");
+  }
+  DataSet set = {common, 0, 0};
+  set.source.mixture = Json::object();
+  set.source.conversation_field.clear();  // of any set: it has the chat template
+  if (says_form(json)) forget_form(set.source);
+  for (const auto& [name, value] : json.items()) {
+    const auto reader = readers().find(name);
+    if (reader == readers().end()) {
+      std::vector<std::string> names;
+      for (const auto& [known, read] : readers()) names.push_back(known);
+      refuse(key + "." + name, "unknown key", "one of " + join(names));
+    }
+    try {
+      reader->second(set, value);
+    } catch (const Json::exception&) {
+      refuse(key + "." + name, "found " + json_text(value), "a value of another type");
+    }
+  }
+  return set;
+}
+
+}  // namespace
+
+std::vector<DataSet> data_sets(const TrainingJob& job) {
+  const double held_out =
+      job.evaluation.evaluates() && job.evaluation.path.empty() ? job.evaluation.split : 0;
+  if (job.data.mixture.empty()) return {{job.data, 0, held_out}};
+  const auto sets = job.data.mixture.find("sets");
+  if (sets == job.data.mixture.end() || !sets->is_array() || sets->empty()) {
+    refuse("sets", "is no list of sets", "a list of objects with a path");
+  }
+  std::vector<DataSet> found;
+  for (size_t i = 0; i < sets->size(); ++i) {
+    found.push_back(read_set(job.data, (*sets)[i], "sets[" + std::to_string(i) + "]"));
+    if (!job.evaluation.evaluates()) found.back().held_out = 0;
+  }
+  return found;
+}
+
+std::string stopping_strategy(const DataSource& data) {
+  const auto found = data.mixture.find("stopping_strategy");
+  return found == data.mixture.end() ? kDefaultStrategy : found->get<std::string>();
+}
+
+}  // namespace sftbench

@@ -1,0 +1,110 @@
+#include "plan/mixture.h"
+
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
+#include "sftbench/base/text.h"
+
+namespace sftbench {
+namespace {
+
+struct SetProperty {
+  const char* field;
+  Json::value_t type;
+};
+
+const std::map<std::string, SetProperty>& properties() {
+  using Type = Json::value_t;
+  static const std::map<std::string, SetProperty> kProperties = {
+      {"training_data_path", {"path", Type::string}},
+      {"pretokenized", {"pretokenized", Type::boolean}},
+      {"conversation_column", {"conversation_field", Type::string}},
+      {"data_formatter_template", {"entry_template", Type::string}},
+      {"input_column_name", {"input_field", Type::string}},
+      {"output_column_name", {"output_field", Type::string}},
+      {"dataset_text_field", {"text_field", Type::string}},
+      {"sampling", {"share", Type::number_float}},
+      {"eval_split", {"held_out", Type::number_float}},
+  };
+  return kProperties;
+}
+
+[[noreturn]] void refuse_mixture(const std::string& message) {
+  throw RunError(ReasonCode::kData, "data_mixture: " + message);
+}
+
+bool is_of(Json::value_t type, const Json& value) {
+  if (type == Json::value_t::number_float) return value.is_number();
+  return value.type() == type;
+}
+
+void check_set(const Json& set, const std::string& place) {
+  if (!set.is_object() || !set.contains("training_data_path")) {
+    refuse_mixture(place + " has no training_data_path");
+  }
+  for (const auto& [name, value] : set.items()) {
+    const auto known = properties().find(name);
+    if (known == properties().end()) {
+      std::vector<std::string> names;
+      for (const auto& [property, field] : properties()) names.push_back(property);
+      refuse_mixture(place + "." + name + ": no such property; a set has " + join(names));
+    }
+    if (!is_of(known->second.type, value)) {
+      refuse_mixture(place + "." + name + ": found " + json_text(value));
+    }
+  }
+  const double held_out = set.value("eval_split", 0.0);
+  if (!(held_out >= 0 && held_out < 1)) {
+    refuse_mixture(place + ".eval_split: found " + json_text(Json(held_out)) +
+                   "; expected a number from 0 to below 1");
+  }
+}
+
+// All sets have a share, or none has.
+void check_shares(const Json& sets) {
+  double sum = 0;
+  size_t shared = 0;
+  for (const Json& set : sets) {
+    const double share = set.value("sampling", 0.0);
+    if (!(share >= 0 && share <= 1)) {
+      refuse_mixture("sampling: found " + json_text(Json(share)) +
+                     "; expected a share from 0 to 1");
+    }
+    sum += share;
+    shared += share > 0 ? 1 : 0;
+  }
+  if (shared == 0) return;
+  if (shared < sets.size()) {
+    refuse_mixture("sampling: " + std::to_string(shared) + " of " + std::to_string(sets.size()) +
+                   " sets have a share; expected one for each set, or none");
+  }
+  if (std::abs(sum - 1) > 1e-8) {
+    refuse_mixture("sampling: the shares add up to " + json_text(Json(sum)) + "; expected 1");
+  }
+}
+
+}  // namespace
+
+const Json& mixture_sets(const Json& mixture) {
+  for (const auto& [key, value] : mixture.items()) {
+    if (key != "datasets") refuse_mixture("found " + key + "; expected datasets");
+  }
+  const auto sets = mixture.find("datasets");
+  if (sets == mixture.end() || !sets->is_array() || sets->empty()) {
+    refuse_mixture("has no datasets; expected a list of them");
+  }
+  for (size_t i = 0; i < sets->size(); ++i) {
+    check_set((*sets)[i], "datasets[" + std::to_string(i) + "]");
+  }
+  check_shares(*sets);
+  return *sets;
+}
+
+std::string mixture_field(const std::string& property) {
+  return properties().at(property).field;
+}
+
+}  // namespace sftbench
