@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <type_traits>
 
 #include "cli/number_checks.h"
 #include "sftbench/base/error.h"
@@ -26,23 +27,25 @@ void warn(const std::vector<Diagnostic>& diagnostics) {
   for (const Diagnostic& diagnostic : diagnostics) spdlog::warn("{}", to_string(diagnostic));
 }
 
-// Options come first. A folder for the output without a word of when is saved to as fms-hf-tuning
-// does it, after each epoch.
+// Options come first.
 SaveOptions with_file(SaveOptions save, const ArgumentFile& file) {
-  const auto fill = [](std::string& option, const std::string& given) {
-    if (option.empty()) option = given;
+  const auto fill = [](auto& option, const auto& given) {
+    if (option == std::decay_t<decltype(option)>()) option = given;
   };
   fill(save.model_directory, file.model_directory);
   fill(save.resume_from, file.resume_from);
   save.best_model = save.best_model || file.best_model;
-  const bool has_folder = !file.output_directory.empty() || !save.checkpoint_directory.empty();
-  if (has_folder && saves_files(file)) {
-    fill(save.strategy, file.save_strategy.empty() ? "epoch" : file.save_strategy);
+  if (save.checkpoint_directory.empty()) fill(save.output_directory, file.output_directory);
+  if (!save.output_directory.empty()) {
+    fill(save.log_strategy, file.log_strategy);
+    if (save.log_strategy == "steps") fill(save.log_steps, file.log_steps);
   }
-  if (save.strategy.empty() || save.strategy == "no") return save;
-  fill(save.checkpoint_directory, file.output_directory);
-  if (!save.steps && save.strategy == "steps") save.steps = file.save_steps;
-  if (!save.total_limit) save.total_limit = file.save_total_limit;
+  if (save.output_directory.empty() && save.checkpoint_directory.empty()) return save;
+  fill(save.strategy, file.save_strategy);
+  if (saves_files(file)) fill(save.strategy, std::string("epoch"));
+  if (save.strategy == "no") return save;
+  if (save.strategy == "steps") fill(save.steps, file.save_steps);
+  fill(save.total_limit, file.save_total_limit);
   return save;
 }
 
