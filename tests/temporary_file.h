@@ -15,7 +15,7 @@ inline std::filesystem::path temporary_file(const std::string& name) {
   for (char& c : prefix) c = c == '/' ? '_' : c;
   const std::filesystem::path path =
       std::filesystem::path(testing::TempDir()) / (prefix + "." + name);
-  std::filesystem::remove(path);
+  std::filesystem::remove_all(path);
   return path;
 }
 

@@ -20,8 +20,9 @@ bool is_free_text(const std::string& property) {
 
 const std::vector<ArgumentOption>& argument_options() {
   static const std::vector<ArgumentOption> kOptions = {
-      {"--data", "training_data_path", "FILE",
-       "train on this file instead of a dataset_id: JSON, JSON Lines, Parquet or Arrow"},
+      {"--data", "training_data_path", "FILE|DIR",
+       "train on this instead of a dataset_id: JSON, JSON Lines, Parquet, Arrow, or a folder of "
+       "them"},
       {"--text-field", "dataset_text_field", "NAME", "field of an entry that is its text (output)"},
       {"--template", "data_formatter_template", "TEXT",
        "make an entry's text of its fields: '### Input: {{input}} ### Response: {{output}}'"},
@@ -38,8 +39,8 @@ const std::vector<ArgumentOption>& argument_options() {
        "entries hold input_ids, and labels where not all bear loss; found without this, too"},
       {"--response-template", "response_template", "TEXT",
        "what bears loss follows this text ('\\n### Response:'); None: all of an entry does"},
-      {"--eval-data", "validation_data_path", "FILE",
-       "measure the loss on this file, too, whose entries are as those of the training data"},
+      {"--eval-data", "validation_data_path", "FILE|DIR",
+       "measure the loss on these entries, too, which are of the form of the training data"},
       {"--eval-split", "eval_split", "X",
        "instead of a file: this share of the training data, which is not trained on"},
       {"--eval-strategy", "eval_strategy", "no|steps|epoch",

@@ -67,7 +67,7 @@ ChatTemplateText shown_template(const ShowArguments& arguments) {
   throw InputError(no_chat_template(arguments.tokenizer));
 }
 
-TextDatasetOptions shown_options(const ShowArguments& arguments, const JsonlFile& file) {
+TextDatasetOptions shown_options(const ShowArguments& arguments, const Entries& file) {
   TextDatasetOptions options = arguments.options;
   options.entry_template = unescaped_text(arguments.entry_template);
   options.now = std::time(nullptr);
@@ -98,7 +98,7 @@ TextDatasetOptions shown_options(const ShowArguments& arguments, const JsonlFile
 }
 
 Table token_table(const ShowArguments& arguments) {
-  JsonlFile file = open_entries(shown_file(arguments.dataset));
+  Entries file = open_entries(shown_file(arguments.dataset));
   const TextDatasetOptions options = shown_options(arguments, file);
   Tokenizer tokenizer = arguments.tokenizer.empty()
                             ? Tokenizer::builtin()

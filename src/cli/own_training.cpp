@@ -146,7 +146,7 @@ class Gathering {
     own_.values.push_back({source, "model_name", text_node(own_.model.name)});
   }
 
-  static JsonlFile first_entry(const std::string& source, const std::string& path) {
+  static Entries first_entry(const std::string& source, const std::string& path) {
     try {
       return open_entries(path, 1);
     } catch (const RunError& error) {
@@ -182,15 +182,12 @@ class Gathering {
   std::pair<Json, std::string> check_first(const GivenValue& data) const {
     const std::string source = data.source, path = data.value.text;
     std::error_code error;
-    if (fs::is_directory(path, error)) {
-      refuse_own(source, path + " is a folder", "a JSON or JSON Lines file in it");
-    }
     if (!fs::exists(path, error)) refuse_own(source, "no such file: " + path, "a file");
-    const JsonlFile file = first_entry(source, path);
+    const Entries file = first_entry(source, path);
     Json first;
     Diagnostic problem;
     if (!file.read_object(0, first, problem)) throw InputError({problem});
-    const std::string place = path + ":" + std::to_string(file.line_number(0));
+    const std::string place = file.path(0) + ":" + std::to_string(file.line_number(0));
     check_template(first, place);
     for (const char* column : {"dataset_text_field", "input_column_name", "output_column_name"})
       check_column(column, first, place);

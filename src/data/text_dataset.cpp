@@ -82,7 +82,7 @@ std::optional<int64_t> position_after_response(const std::vector<int32_t>& ids,
   return last - ids.begin() + static_cast<int64_t>(response_ids.size());
 }
 
-TextDataset::TextDataset(JsonlFile file, const Tokenizer& tokenizer, TextDatasetOptions options)
+TextDataset::TextDataset(Entries file, const Tokenizer& tokenizer, TextDatasetOptions options)
     : file_(std::move(file)),
       tokenizer_(tokenizer.clone()),
       options_(std::move(options)),
@@ -211,7 +211,7 @@ bool TextDataset::encode_entry(const Tokenizer& tokenizer, int64_t index, Encode
                     : masked ? encode_pair(tokenizer, object, entry, text_tokens, error)
                              : template_.fill(object, text, error);
   if (!read) {
-    error.file = file_.path();
+    error.file = file_.path(index);
     error.line = file_.line_number(index);
     return false;
   }

@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "sftbench/base/data_files.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/fields.h"
 #include "sftbench/base/json_text.h"
@@ -48,7 +49,7 @@ Json derived_values(const TrainingJob& job) {
   Json derived = {
       {"config.json (digest)", shortened(digest(json_text(job.model.hf_config)))},
       {"weights", job.model.weights_directory.empty() ? "random" : "files"},
-      {"the dataset's file (digest)", shortened(digest_file(job.data.path))},
+      {"the dataset's file (digest)", shortened(digest_data(job.data.path))},
       {"the tokenizer's files (digest)",
        shortened(tokenizer_digest(job.model.tokenizer_directory))},
       {"entries in a step", job.batches.per_device_batch_size *

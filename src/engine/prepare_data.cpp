@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "sftbench/base/data_files.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
@@ -105,7 +106,7 @@ void encode(Dataset& dataset, const std::vector<int64_t>& entries, const Trainin
   }
   TokenCountCache counts(job.data.token_cache_directory,
                          {.tokenizer_digest = tokenizer_digest(job.model.tokenizer_directory),
-                          .dataset_digest = digest_file(job.data.path),
+                          .dataset_digest = digest_data(job.data.path),
                           .text_field = counted_text(job.data),
                           .entries = dataset.size()});
   dataset.encode(entries, threads, &counts, &work);

@@ -7,7 +7,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
-#include "sftbench/base/tokenizer_command.h"
+#include "sftbench/base/conversion_commands.h"
 #include "sftbench/families/family.h"
 #include "sftbench/huggingface/cache.h"
 #include "sftbench/plan/job_file.h"
@@ -22,6 +22,13 @@ bool has_weights(const fs::path& folder) {
   std::error_code error;
   return fs::exists(folder / "model.safetensors", error) ||
          fs::exists(folder / "model.safetensors.index.json", error);
+}
+
+// Which run code when they are read.
+bool has_pickled_weights(const fs::path& folder) {
+  std::error_code error;
+  return fs::exists(folder / "pytorch_model.bin", error) ||
+         fs::exists(folder / "pytorch_model.bin.index.json", error);
 }
 
 // Looks through the places of one model, remembering what each one lacks.
@@ -41,8 +48,13 @@ class PlaceSearch {
       if (!fs::exists(*folder / "config.json", error)) {
         tried_.push_back(folder->string() + " (no config.json)");
       } else if (with_weights && !has_weights(*folder)) {
-        tried_.push_back(folder->string() +
-                         " (no model.safetensors, no model.safetensors.index.json)");
+        tried_.push_back(folder->string() + " (no model.safetensors, no " +
+                         "model.safetensors.index.json" +
+                         (has_pickled_weights(*folder)
+                              ? "; transformers makes them of its pytorch_model.bin: " +
+                                    safetensors_command(folder->string())
+                              : "") +
+                         ")");
       } else if (with_weights && !fs::exists(*folder / "tokenizer.json", error)) {
         tried_.push_back(folder->string() + " (no tokenizer.json" +
                          (fs::exists(*folder / "tokenizer.model", error)
@@ -76,6 +88,12 @@ class PlaceSearch {
   }
 
   std::string tried() const { return join(tried_, "; "); }
+
+  // The one place there is, when it is a folder.
+  bool is_own_folder() const {
+    std::error_code error;
+    return places_.size() == 1 && fs::is_directory(places_.front(), error);
+  }
 
  private:
   std::optional<fs::path> folder_of(const std::string& place) {
@@ -141,6 +159,13 @@ Json read_config(const fs::path& folder) {
 [[noreturn]] void not_at_hand(const std::string& name, const std::string& format,
                               const PlaceSearch& search) {
   const bool vanilla = format == "Vanilla";
+  if (search.is_own_folder()) {
+    throw RunError(ReasonCode::kWeights,
+                   "the folder of " + name +
+                       " lacks files that a model has; with them it can be trained, or without its "
+                       "weights: --weights random",
+                   "looked at " + search.tried());
+  }
   std::string message =
       "the " + (vanilla ? "" : format + " ") + "weights of " + name + " are not at hand";
   const std::string command = search.fetch_command();

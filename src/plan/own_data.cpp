@@ -4,8 +4,9 @@
 #include <map>
 #include <mutex>
 #include <tuple>
+#include <vector>
 
-#include "sftbench/base/digest.h"
+#include "sftbench/base/data_files.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/jinja/chat_template.h"
@@ -20,17 +21,21 @@ namespace fs = std::filesystem;
 std::string remembered_digest(const std::string& path) {
   using State = std::tuple<std::string, uintmax_t, fs::file_time_type>;
   static std::mutex mutex;
-  static std::map<State, std::string> known;
-  const State state = {path, fs::file_size(path), fs::last_write_time(path)};
+  static std::map<std::vector<State>, std::string> known;
+  std::vector<State> state;
+  for (const fs::path& file : data_files(path)) {
+    state.emplace_back(file.string(), fs::file_size(file), fs::last_write_time(file));
+  }
   const std::lock_guard lock(mutex);
   const auto found = known.find(state);
-  return found != known.end() ? found->second : known[state] = digest_file(path);
+  return found != known.end() ? found->second : known[state] = digest_data(path);
 }
 
 }  // namespace
 
 std::string own_dataset_name(const std::string& path) {
-  return fs::path(path).stem().string();
+  const fs::path whole = fs::path(path).lexically_normal();
+  return (whole.has_filename() ? whole : whole.parent_path()).stem().string();
 }
 
 namespace {

@@ -7,7 +7,7 @@
 
 namespace sftbench {
 
-// "pairs" of ./data/pairs.jsonl.
+// "pairs" of ./data/pairs.jsonl, and of a folder ./pairs/.
 std::string own_dataset_name(const std::string& path);
 
 // Replaces `training_data_path`, if it is among the inputs: the dataset has its file's name, and a

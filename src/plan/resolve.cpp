@@ -320,13 +320,10 @@ class Resolver {
   std::string own_file(const char* property, const std::string& file) const {
     const std::string path = fs::absolute(file).lexically_normal().string();
     std::error_code error;
-    if (simulated() || fs::is_regular_file(path, error)) return path;
-    const bool folder = fs::is_directory(path, error);
+    if (simulated() || fs::exists(path, error)) return path;
     throw RunError(ReasonCode::kData,
-                   std::string(property) + " " + file +
-                       (folder ? " is a folder; a JSON or JSON Lines file in it works"
-                               : " is no file"),
-                   folder ? "" : "no such file: " + path);
+                   std::string(property) + " " + file + " is neither a file nor a folder",
+                   "no such file: " + path);
   }
 
   fs::path dataset_directory() const {

@@ -11,7 +11,7 @@
 #include "tokenizer/unicode.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
-#include "sftbench/base/tokenizer_command.h"
+#include "sftbench/base/conversion_commands.h"
 
 namespace sftbench {
 namespace {

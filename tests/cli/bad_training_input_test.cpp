@@ -166,8 +166,8 @@ TEST_F(BadTrainingInputTest, WeightsThatAreNotThere) {
   fs::remove(weights());
   EXPECT_EQ(
       failure("WEIGHTS"),
-      "the weights of tiny are not at hand; name their folder under model_map in --config; or "
-      "train without them: --weights random [looked at " +
+      "the folder of tiny lacks files that a model has; with them it can be trained, or without "
+      "its weights: --weights random [looked at " +
           model().string() + " (no model.safetensors, no model.safetensors.index.json)]");
 }
 

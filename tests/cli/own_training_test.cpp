@@ -266,6 +266,22 @@ TEST_F(OwnTrainingTest, WrongModelsAreRefused) {
   EXPECT_THAT(absent.out + absent.err, HasSubstr("sftbench weights fetch nobody/nothing"));
 }
 
+// The commands are transformers' own: tests run none of them.
+TEST_F(OwnTrainingTest, FilesThatHaveToBeConvertedAreNamedWithTheCommand) {
+  const auto evidence = [this] {
+    return program({"--model", "my-llama", "--data", "pairs.json"}).out;
+  };
+  fs::rename(folder_ / "my-llama/tokenizer.json", folder_ / "my-llama/tokenizer.model");
+  EXPECT_THAT(evidence(), HasSubstr("t.AutoTokenizer.from_pretrained(sys.argv[1])"
+                                    ".save_pretrained(sys.argv[1])' "));
+  fs::rename(folder_ / "my-llama/model.safetensors", folder_ / "my-llama/pytorch_model.bin");
+  EXPECT_THAT(evidence(), HasSubstr("transformers makes them of its pytorch_model.bin: python3 -c "
+                                    "'import sys, transformers as t; "
+                                    "t.AutoModelForCausalLM.from_pretrained(sys.argv[1], "
+                                    "dtype=\"auto\").save_pretrained(sys.argv[1])' " +
+                                    (folder_ / "my-llama").string()));
+}
+
 TEST_F(OwnTrainingTest, WrongDataAreRefused) {
   const auto refused = [this](std::vector<std::string> more) {
     more.insert(more.begin(), {"--model", "my-llama"});
@@ -274,7 +290,8 @@ TEST_F(OwnTrainingTest, WrongDataAreRefused) {
   EXPECT_THAT(refused({"--data", "none.json"}),
               HasSubstr("--data: no such file: none.json; expected a file"));
   EXPECT_THAT(refused({"--data", "my-llama"}),
-              HasSubstr("--data: my-llama is a folder; expected a JSON or JSON Lines file in it"));
+              HasSubstr("my-llama: the folder is a model's: it has config.json; expected a folder of "
+                        "data"));
   EXPECT_THAT(refused({"--data", "pairs.json", "--template", "{{inptu}} {{output}}"}),
               HasSubstr("--template: inptu: no such field; found input, output, which the template "
                         "asks for (pairs.json:1); did you mean 'input'?"));
@@ -424,6 +441,32 @@ TEST_F(OwnTrainingTest, HeldOutDataAreAnInputByTheirContent) {
   EXPECT_FALSE(own_job()["inputs"].contains("eval_strategy"));
 }
 
+TEST_F(OwnTrainingTest, AFolderIsTheFilesInIt) {
+  fs::create_directories(folder_ / "set");
+  write("set/train-1.jsonl", "{\"output\": \"b\"}\n");
+  write("set/train-0.jsonl", "{\"output\": \"a\"}\n");
+  write("set/test-0.jsonl", "{\"output\": \"c\"}\n");
+  const std::vector<std::string> words = {"--model", "my-llama", "--data", "set/"};
+  const Json given = job(words);
+  EXPECT_EQ(given["data"]["dataset_id"], "set");
+  EXPECT_EQ(given["data"]["path"], (folder_ / "set/").string());
+  write("set/test-0.jsonl", "another");
+  EXPECT_EQ(job(words)["inputs"]["training_data"], given["inputs"]["training_data"]);
+  write("set/train-0.jsonl", "{\"output\": \"d\"}\n");
+  EXPECT_NE(job(words)["inputs"]["training_data"], given["inputs"]["training_data"]);
+  const ProgramResult shown =
+      program({"show", "set", "--tokenizer", "my-llama", "--response-template", "None", "-n", "2"},
+              "dataset");
+  EXPECT_THAT(shown.out, HasSubstr("d"));
+  EXPECT_THAT(shown.out, HasSubstr("b"));
+  write("set/train-0.jsonl", "{\"text\": \"d\"}\n");
+  EXPECT_THAT(refusal(words), HasSubstr("(set/train-0.jsonl:1)"));
+  fs::create_directory(folder_ / "empty");
+  EXPECT_THAT(refusal({"--model", "my-llama", "--data", "empty"}),
+              HasSubstr("empty: the folder has no data; expected files .json, .jsonl, .parquet or "
+                        ".arrow in it"));
+}
+
 TEST_F(OwnTrainingTest, WhatCannotBeEvaluatedIsRefused) {
   const auto refused = [this](std::vector<std::string> more) {
     more.insert(more.begin(), {"--model", "my-llama", "--data", "pairs.json"});
@@ -432,7 +475,7 @@ TEST_F(OwnTrainingTest, WhatCannotBeEvaluatedIsRefused) {
   EXPECT_THAT(refused({"--eval-data", "none.json"}),
               HasSubstr("--eval-data: no such file: none.json"));
   EXPECT_THAT(refused({"--eval-data", "my-llama"}),
-              HasSubstr("--eval-data: my-llama is a folder"));
+              HasSubstr("my-llama: the folder is a model's"));
   EXPECT_THAT(refused({"--eval-data", "tokens.jsonl", "--text-field", "output"}),
               HasSubstr("--text-field: output: no such field; found input_ids, labels (tokens.jsonl:1)"));
   EXPECT_THAT(refused({"--eval-split", "1"}), HasSubstr("--eval-split: 1 is no value of"));

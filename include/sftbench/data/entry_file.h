@@ -1,18 +1,19 @@
-// Files of entries that are no JSON themselves: Parquet and Arrow, whose rows are read as JSON.
+// Files of entries, by their endings, and folders of them. Rows of Parquet and Arrow are read as JSON.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <limits>
 
-#include "sftbench/data/jsonl.h"
+#include "sftbench/data/entries.h"
 
 namespace sftbench {
 
-// A file by its ending: .parquet or .arrow, else JSON Lines or a JSON array. Rows of the former are
-// held in memory, as JSON, at most `most` of them, and errors count them as lines. InputError,
+// The files that `path` stands for (base/data_files.h): .parquet or .arrow, else JSON Lines or a JSON
+// array. Rows of the former are held in memory, as JSON, and errors count them as lines. Files behind
+// the first `most` entries are not opened, and no more rows are read. InputError,
 // RunError(kUnsupported) without Arrow.
-JsonlFile open_entries(const std::filesystem::path& path,
-                       int64_t most = std::numeric_limits<int64_t>::max());
+Entries open_entries(const std::filesystem::path& path,
+                     int64_t most = std::numeric_limits<int64_t>::max());
 
 }  // namespace sftbench

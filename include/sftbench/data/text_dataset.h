@@ -17,8 +17,8 @@
 
 #include "sftbench/base/work_count.h"
 #include "sftbench/data/conversation.h"
+#include "sftbench/data/entries.h"
 #include "sftbench/data/entry_template.h"
-#include "sftbench/data/jsonl.h"
 #include "sftbench/data/token_cache.h"
 #include "sftbench/tokenizer/tokenizer.h"
 
@@ -86,10 +86,10 @@ class EncodedEntries {
 
 class TextDataset : public EncodedEntries {
  public:
-  // The file stays mapped, the tokenizer is shared with the caller's through clone(): set its
+  // Files stay open, the tokenizer is shared with the caller's through clone(): set its
   // special tokens before. InputError when the response template has too few tokens to be searched
   // for.
-  TextDataset(JsonlFile file, const Tokenizer& tokenizer, TextDatasetOptions options);
+  TextDataset(Entries file, const Tokenizer& tokenizer, TextDatasetOptions options);
 
   int64_t size() const override { return file_.size(); }
   int64_t model_max_length() const override { return options_.model_max_length; }
@@ -123,7 +123,7 @@ class TextDataset : public EncodedEntries {
                            int64_t& text_tokens, Diagnostic& error) const;
   void cut(std::vector<int32_t>& ids) const;
 
-  JsonlFile file_;
+  Entries file_;
   Tokenizer tokenizer_;
   TextDatasetOptions options_;
   std::string eos_;

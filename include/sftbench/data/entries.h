@@ -1,0 +1,39 @@
+// The entries of one file or, one file behind the other, of several.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sftbench/data/jsonl.h"
+
+namespace sftbench {
+
+class Entries {
+ public:
+  Entries(JsonlFile file);  // NOLINT: the entries of a file are entries
+  explicit Entries(std::vector<JsonlFile> files);
+
+  int64_t size() const { return ends_.back(); }
+  // Where an entry stands, for errors.
+  const std::string& path(int64_t entry) const;
+  int line_number(int64_t entry) const;
+
+  // As JsonlFile's.
+  std::string line(int64_t entry) const;
+  bool read_text(int64_t entry, std::string_view field, std::string& text, Diagnostic& error) const;
+  bool read_object(int64_t entry, Json& object, Diagnostic& error) const;
+
+ private:
+  struct Place {
+    const JsonlFile& file;
+    int64_t entry;
+  };
+  Place find(int64_t entry) const;
+
+  std::vector<JsonlFile> files_;
+  std::vector<int64_t> ends_;  // of each file, in entries of all
+};
+
+}  // namespace sftbench

@@ -1,0 +1,90 @@
+#include "sftbench/base/data_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sftbench/base/digest.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+#include "temporary_file.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class DataFilesTest : public testing::Test {
+ protected:
+  void put(const std::string& name, const std::string& text = "{}") const {
+    write_file_atomic(folder_ / name, text);
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const fs::path& file : data_files(folder_)) {
+      names.push_back(file.lexically_relative(folder_).string());
+    }
+    return names;
+  }
+  std::string problem() const {
+    try {
+      names();
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "none";
+  }
+
+  // Fresh.
+  fs::path folder_ = [] {
+    const fs::path folder = temporary_file("data_files.d");
+    fs::create_directory(folder);
+    return folder;
+  }();
+};
+
+TEST_F(DataFilesTest, AFileIsItself) {
+  EXPECT_THAT(data_files("any.txt"), ElementsAre(fs::path("any.txt")));
+}
+
+TEST_F(DataFilesTest, AFolderIsItsDataByName) {
+  for (const char* name : {"b.jsonl", "a.json", "dataset_info.json", "state.json", "README.md"}) {
+    put(name);
+  }
+  EXPECT_THAT(names(), ElementsAre("a.json", "b.jsonl"));
+}
+
+TEST_F(DataFilesTest, OfSplitsTheOneThatIsTrainedOn) {
+  for (const char* name : {"test-0.parquet", "train-1.parquet", "train-0.parquet",
+                           "training-notes.parquet", "constrain.parquet"}) {
+    put("data/" + std::string(name));
+  }
+  EXPECT_THAT(names(), ElementsAre("data/train-0.parquet", "data/train-1.parquet"))
+      << "the layout of a repository on the hub";
+}
+
+TEST_F(DataFilesTest, WhatIsNoDataIsRefused) {
+  EXPECT_THAT(problem(), HasSubstr("the folder has no data; expected files .json, .jsonl, "
+                                   ".parquet or .arrow in it"));
+  put("a.json");
+  put("b.parquet");
+  EXPECT_THAT(problem(), HasSubstr("the folder has json and parquet files; expected files of one "
+                                   "kind, or the file that is meant"));
+  put("config.json");
+  EXPECT_THAT(problem(), HasSubstr("the folder is a model's: it has config.json"));
+}
+
+TEST_F(DataFilesTest, TheDigestIsThatOfTheContent) {
+  put("a.jsonl", "1");
+  EXPECT_EQ(digest_data(folder_), digest_file(folder_ / "a.jsonl")) << "one file in a folder";
+  put("b.jsonl", "2");
+  const std::string both = digest_data(folder_);
+  fs::rename(folder_ / "a.jsonl", folder_ / "0.jsonl");
+  EXPECT_EQ(digest_data(folder_), both);
+  fs::rename(folder_ / "0.jsonl", folder_ / "c.jsonl");
+  EXPECT_NE(digest_data(folder_), both) << "the order is another";
+}
+
+}  // namespace
+}  // namespace sftbench
