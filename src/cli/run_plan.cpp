@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <type_traits>
 
 #include "cli/number_checks.h"
 #include "sftbench/base/error.h"
@@ -25,28 +24,6 @@ namespace {
 
 void warn(const std::vector<Diagnostic>& diagnostics) {
   for (const Diagnostic& diagnostic : diagnostics) spdlog::warn("{}", to_string(diagnostic));
-}
-
-// Options come first.
-SaveOptions with_file(SaveOptions save, const ArgumentFile& file) {
-  const auto fill = [](auto& option, const auto& given) {
-    if (option == std::decay_t<decltype(option)>()) option = given;
-  };
-  fill(save.model_directory, file.model_directory);
-  fill(save.resume_from, file.resume_from);
-  save.best_model = save.best_model || file.best_model;
-  if (save.checkpoint_directory.empty()) fill(save.output_directory, file.output_directory);
-  if (!save.output_directory.empty()) {
-    fill(save.log_strategy, file.log_strategy);
-    if (save.log_strategy == "steps") fill(save.log_steps, file.log_steps);
-  }
-  if (save.output_directory.empty() && save.checkpoint_directory.empty()) return save;
-  fill(save.strategy, file.save_strategy);
-  if (saves_files(file)) fill(save.strategy, std::string("epoch"));
-  if (save.strategy == "no") return save;
-  if (save.strategy == "steps") fill(save.steps, file.save_steps);
-  fill(save.total_limit, file.save_total_limit);
-  return save;
 }
 
 RunPlan plan_from_space(const RunArguments& arguments) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -326,6 +327,27 @@ void add_save_options(CLI::App& command, SaveOptions& options) {
   command.add_flag("--load-best-model-at-end", options.best_model,
                    "the model that is kept is that of the least evaluation loss; evaluations and "
                    "checkpoints come together then");
+}
+
+SaveOptions with_file(SaveOptions save, const ArgumentFile& file) {
+  const auto fill = [](auto& option, const auto& given) {
+    if (option == std::decay_t<decltype(option)>()) option = given;
+  };
+  fill(save.model_directory, file.model_directory);
+  fill(save.resume_from, file.resume_from);
+  save.best_model = save.best_model || file.best_model;
+  if (save.checkpoint_directory.empty()) fill(save.output_directory, file.output_directory);
+  if (!save.output_directory.empty()) {
+    fill(save.log_strategy, file.log_strategy);
+    if (save.log_strategy == "steps") fill(save.log_steps, file.log_steps);
+  }
+  if (save.output_directory.empty() && save.checkpoint_directory.empty()) return save;
+  fill(save.strategy, file.save_strategy);
+  if (saves_files(file)) fill(save.strategy, std::string("epoch"));
+  if (save.strategy == "no") return save;
+  if (save.strategy == "steps") fill(save.steps, file.save_steps);
+  fill(save.total_limit, file.save_total_limit);
+  return save;
 }
 
 void apply_save_options(const SaveOptions& options, const std::string& results, TrainingJob& job) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/argument_file.h"
 #include "sftbench/plan/training_job.h"
 
 namespace sftbench {
@@ -24,6 +25,9 @@ struct SaveOptions {
 };
 
 void add_save_options(CLI::App& command, SaveOptions& options);
+
+// With what an arguments file says where no option does.
+SaveOptions with_file(SaveOptions save, const ArgumentFile& file);
 
 // Puts what was given over the job's own plan. InputError with all that is wrong with the plan that
 // results, before anything is trained: choices that do not go together, folders that cannot be

@@ -409,9 +409,69 @@ TEST_F(SavingRunTest, SaysWhatIsWrongBeforeItMeasures) {
   EXPECT_THAT(wrong.err, HasSubstr("--save-strategy: steps saves checkpoints, and no folder"));
   EXPECT_FALSE(fs::exists(folder_ / "results"));
   EXPECT_EQ(run({"--save-steps", "0", "--save-strategy", "steps"}, 1).status, 2);
-  const ProgramResult sweep = run_program({"sweep", "space.yaml", "--save-model-dir", "model"});
-  EXPECT_EQ(sweep.status, 2);
-  EXPECT_THAT(sweep.err, HasSubstr("--save-model-dir"));
+}
+
+// --- sweeps --------------------------------------------------------------------------------------
+
+TEST_F(SavingRunTest, ASweepHasFoldersForEachMeasurementAndGoesOnFromThem) {
+  const std::vector<std::string> words = {"--set", "gradient_checkpointing=false,true", "--output-dir", path("out"),
+                                          "--save-model-dir", path("models")};
+  const ProgramResult first = run(words, 4, "sweep");
+  ASSERT_EQ(first.status, 0) << first.err;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(results_)) {
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
+  }
+  ASSERT_EQ(files.size(), 2);
+  for (const fs::path& file : files) {
+    const fs::path out = path("out") / file.stem();
+    EXPECT_TRUE(fs::exists(out / "checkpoint-4")) << out;
+    EXPECT_EQ(lines_of(out / "training_logs.jsonl").size(), 1);
+    EXPECT_TRUE(fs::exists(path("models") / file.stem() / "model.safetensors"));
+  }
+  // As after a crash: one result is not there, and its training had come to step 2.
+  const fs::path lost = path("out") / files[0].stem();
+  fs::remove(files[0]);
+  fs::remove_all(path("models") / files[0].stem());
+  fs::remove_all(lost);
+  std::vector<std::string> more = words;
+  more.insert(more.end(), {"--save-strategy", "steps", "--save-steps", "2"});
+  ASSERT_EQ(run(more, 4, "sweep").status, 0);
+  fs::remove(files[0]);
+  fs::remove_all(path("models") / files[0].stem());
+  fs::remove_all(lost / "checkpoint-4");
+  const ProgramResult again = run(more, 4, "sweep");
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(read_json_file(files[0].string())["extra"]["resumed"]["step"], 2);
+  EXPECT_EQ(schema_violation(files[0]), "");
+}
+
+TEST_F(SavingRunTest, ASweepSaysWhatIsWrongForAllCells) {
+  const auto refused = [this](const std::vector<std::string>& words) {
+    const ProgramResult result = run(words, 1, "sweep");
+    EXPECT_EQ(result.status, 2) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(refused({"--checkpoint-dir", path("kept")}),
+              HasSubstr("--checkpoint-dir: is one folder, and a sweep has one for each measurement; "
+                        "expected --output-dir DIR"));
+  EXPECT_THAT(refused({"--output-dir", path("out"), "--resume-from-checkpoint", path("kept")}),
+              HasSubstr("--resume-from-checkpoint: " + path("kept") +
+                        " is the checkpoint of one training"));
+  EXPECT_THAT(refused({"--save-strategy", "epoch"}), HasSubstr("and no folder is given"));
+  EXPECT_THAT(refused({"--output-dir", path("out"), "--backend", "simulate"}),
+              HasSubstr("simulate trains nothing that could be saved"));
+  write_file_atomic(path("file"), "");
+  EXPECT_THAT(refused({"--output-dir", path("file")}), HasSubstr("--output-dir: cannot write"));
+}
+
+TEST_F(SavingRunTest, ACellWhoseModelIsInTheWayFailsAlone) {
+  const std::vector<std::string> words = {"--save-model-dir", path("models")};
+  ASSERT_EQ(run(words, 1, "sweep").status, 0);
+  fs::remove_all(results_);
+  const ProgramResult again = run(words, 1, "sweep");
+  EXPECT_EQ(again.status, 4) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("WEIGHTS"));
 }
 
 }  // namespace
