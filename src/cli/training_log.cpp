@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 #include <ctime>
+#include <string>
 
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/owned_fd.h"
@@ -29,6 +30,11 @@ std::string local_time() {
   std::tm local{};
   ::localtime_r(&seconds, &local);
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}", local, us % 1000000);
+}
+
+// Python's round(epoch, 2), which rounds the decimal number and not its hundredfold.
+double two_decimals(double epoch) {
+  return std::stod(fmt::format("{:.2f}", epoch));
 }
 
 // 0, or the errno of what went wrong. A pipe of that name blocks nobody.
@@ -82,7 +88,7 @@ void TrainingLog::write_losses() {
 }
 
 void TrainingLog::write(const char* name, double epoch, int64_t step, double value) {
-  const Json data = {{"epoch", std::round(epoch * 100) / 100},
+  const Json data = {{"epoch", two_decimals(epoch)},
                      {"step", step},
                      {"timestamp", local_time()},
                      {"value", std::isfinite(value) ? Json(value) : Json()}};
