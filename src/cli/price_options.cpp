@@ -22,7 +22,7 @@ void add_price_option(CLI::App& command, PriceOptions& options) {
                   "USD that an hour of each GPU costs, or of a machine without GPUs: results are "
                   "shown with the cost of a million dataset tokens (default: config/prices.yaml)")
       ->check(above_zero())
-      ->type_name("USD");
+      ->option_text("USD");
 }
 
 void add_price_book_option(CLI::App& command, std::string& book) {

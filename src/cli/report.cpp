@@ -348,7 +348,7 @@ Examples:
   sftbench report results                          what came out, for people
   sftbench report results --format csv             ado's columns, for pandas
   sftbench report results --format html -o report.html
-  sftbench report results --price 2.5              what does a million tokens cost?
+  sftbench report results --price 2.5              what do tokens cost?
   sftbench report after --compare before           did it get faster?
   sftbench report results --vary optim             what does the optimizer cost?)");
   command->callback([arguments, &exit_code] {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """training_logs.jsonl as the real FileLoggingCallback of fms-hf-tuning writes it under the real Trainer.
 
-Each case is a run of a tiny linear model: the losses of all steps and the evaluations, as Trainer's history has them, and
-the lines that the callback wrote with another logging strategy over the same steps.
+Each case is a run of a tiny linear model: the losses of all steps and the evaluations, as Trainer's history has them,
+and the lines that the callback wrote with another logging strategy over the same steps.
 
 Made with transformers 5.23, torch 2.15 and fms-hf-tuning v2.8.2, a checkout of which is on the path:
     PYTHONPATH=fms-hf-tuning python training_logs.py
@@ -90,7 +90,8 @@ def main():
              case("steps", two, max_steps=9),
              case("evaluated", epoch, num_train_epochs=2, eval_strategy="epoch"),
              case("evaluated_by_steps", two, max_steps=9, eval_strategy="steps", eval_steps=3),
-             case("epochs_between_two_decimals", {"logging_strategy": "steps", "logging_steps": 1}, entries=16, max_steps=8),
+             case("epochs_between_two_decimals", {"logging_strategy": "steps", "logging_steps": 1}, entries=16,
+                  max_steps=8),
              case("no", {"logging_strategy": "no"}, max_steps=9, eval_strategy="epoch")]
     (HERE / "training_logs.json").write_text(json.dumps(cases, indent=1) + "\n")
 
