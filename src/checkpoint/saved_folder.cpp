@@ -99,6 +99,14 @@ Manifest read_checkpoint_manifest(const fs::path& folder) {
          "step " + std::to_string(*step) + ", as the folder is named");
 }
 
+fs::path earlier_path(const fs::path& folder) {
+  std::error_code ignored;
+  for (int number = 1;; ++number) {
+    fs::path earlier = folder / ("earlier-" + std::to_string(number));
+    if (!fs::exists(fs::symlink_status(earlier, ignored))) return earlier;
+  }
+}
+
 std::optional<fs::path> path_below(const fs::path& path, const fs::path& folder) {
   if (path.empty() || folder.empty()) return {};
   std::error_code error;
@@ -141,6 +149,23 @@ void CheckpointFolder::open() {
   }
   std::error_code ignored;
   for (const fs::path& leftover : leftovers) fs::remove_all(leftover, ignored);
+}
+
+void CheckpointFolder::set_aside() {
+  const std::vector<FoundCheckpoint> found = list_checkpoints(path_);
+  if (found.empty()) return;
+  const fs::path earlier = earlier_path(path_);
+  make_folder(earlier);
+  const auto move = [&earlier](const fs::path& path) {
+    const fs::path target = earlier / path.filename();
+    if (::rename(path.c_str(), target.c_str()) != 0) fail(path, "cannot move aside", errno);
+  };
+  for (const FoundCheckpoint& one : found) {
+    move(one.path);
+    known_.erase(one.path.filename());
+  }
+  std::error_code ignored;
+  if (fs::exists(path_ / kTrainingLogsFile, ignored)) move(path_ / kTrainingLogsFile);
 }
 
 std::unique_ptr<PendingFolder> CheckpointFolder::start(int64_t step) {

@@ -115,8 +115,6 @@ const std::map<std::string, std::set<std::string>>& fixed_arguments() {
       {"init_lora_weights", {"true"}},
       {"instruction_template", {"None", ""}},
       {"lora_bias", {"none"}},
-      {"logging_steps", {"1"}},
-      {"logging_strategy", {"steps"}},
       {"machine_rank", {"0"}},
       {"main_training_function", {"main"}},
       {"modules_to_save", {"None", "[]"}},
@@ -381,13 +379,11 @@ class ArgumentFileReader {
       {"save_model_dir",
        [this](const YamlNode& n, const std::string& p) { file_.model_directory = text(n, p); }},
       {"save_strategy",
-       [this](const YamlNode& n, const std::string& p) {
-         choose(n, p,
-                {{"no", [this] { file_.save_strategy = "no"; }},
-                 {"false", [this] { file_.save_strategy = "no"; }},
-                 {"steps", [this] { file_.save_strategy = "steps"; }},
-                 {"epoch", [this] { file_.save_strategy = "epoch"; }}});
-       }},
+       [this](const YamlNode& n, const std::string& p) { interval(n, p, file_.save_strategy); }},
+      {"logging_strategy",
+       [this](const YamlNode& n, const std::string& p) { interval(n, p, file_.log_strategy); }},
+      {"logging_steps",
+       [this](const YamlNode& n, const std::string& p) { file_.log_steps = count(n, p); }},
       {"save_steps",
        [this](const YamlNode& n, const std::string& p) { file_.save_steps = count(n, p); }},
       {"save_total_limit",
@@ -400,9 +396,19 @@ class ArgumentFileReader {
        [this](const YamlNode& n, const std::string& p) { file_.save_total_limit = count(n, p); }},
       {"resume_from_checkpoint",
        [this](const YamlNode& n, const std::string& p) {
-         if (argument_text(n) != "false") file_.resume_from = text(n, p);
+         const std::string found = argument_text(n);
+         const bool asks = found == "false" || found == "true";
+         file_.resume_from = asks ? found : text(n, p);
        }},
   };
+
+  void interval(const YamlNode& node, const std::string& path, std::string& strategy) {
+    choose(node, path,
+           {{"no", [&] { strategy = "no"; }},
+            {"false", [&] { strategy = "no"; }},
+            {"steps", [&] { strategy = "steps"; }},
+            {"epoch", [&] { strategy = "epoch"; }}});
+  }
 
   void attention(const YamlNode& node, const std::string& path) {
     choose(node, path,
@@ -445,8 +451,9 @@ class ArgumentFileReader {
 }  // namespace
 
 bool saves_files(const ArgumentFile& file) {
-  return !file.output_directory.empty() || !file.model_directory.empty() ||
-         !file.resume_from.empty();
+  const bool resumes_from_folder =
+      !file.resume_from.empty() && file.resume_from != "true" && file.resume_from != "false";
+  return !file.output_directory.empty() || !file.model_directory.empty() || resumes_from_folder;
 }
 
 ArgumentFile read_argument_file(const std::string& path) {

@@ -20,11 +20,13 @@ struct ArgumentFile {
   std::optional<int64_t> processes;
   bool on_cpus = false;
   // Files that a run leaves behind or goes on from, for `run`.
-  std::string output_directory, model_directory, save_strategy, resume_from;
-  std::optional<int64_t> save_steps, save_total_limit;
+  // resume_from: a folder, "true" or "false", as --resume-from-checkpoint.
+  std::string output_directory, model_directory, save_strategy, resume_from, log_strategy;
+  std::optional<int64_t> save_steps, save_total_limit, log_steps;
   bool best_model = false;
 };
 
+// Whether it names a folder that is written or read.
 bool saves_files(const ArgumentFile& file);
 
 // InputError with all that is wrong: keys that have no equal here, each by its name with what works

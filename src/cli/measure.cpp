@@ -7,10 +7,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "cli/backend_options.h"
 #include "cli/child_side.h"
 #include "cli/run_log.h"
+#include "cli/training_log.h"
 #include "sftbench/base/build_info.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
@@ -40,11 +43,16 @@ Measurement measure_request(const ChildRequest& request, const RunLog& log) {
   const TrainingJob& job = request.job;
   HeartbeatSender heartbeats(request.heartbeat_fd);
   StepLog step_log(log);
+  std::vector<TrainObserver*> observers = {&step_log, &heartbeats};
+  std::optional<TrainingLog> training_log;
+  if (!job.save.output_directory.empty()) {
+    observers.push_back(&training_log.emplace(job.save));
+  }
   const std::unique_ptr<Backend> backend = choose_backend(
       job, {request.simulate, request.sample, request.attempt}, ranked_spec(request, heartbeats));
   const MeasureOptions options = {.command = request.command,
                                   .log = request.final_log,
-                                  .observers = {&step_log, &heartbeats},
+                                  .observers = observers,
                                   .begun = [&](const Measurement& begun) {
                                     send_begun(request.result_fd, begun);
                                     if (!backend->starts_ranks())

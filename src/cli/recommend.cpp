@@ -12,6 +12,7 @@
 
 #include "cli/definition_list.h"
 #include "cli/number_checks.h"
+#include "cli/price_options.h"
 #include "cli/record.h"
 #include "sftbench/advise/recommend.h"
 #include "sftbench/base/digest.h"
@@ -281,10 +282,7 @@ void recommend(const RecommendArguments& arguments) {
   const OutputFormat format = output_format(arguments.format);
   const Catalog& catalog = Catalog::shipped();
   StackModel::named(arguments.overrides.stack);
-  const std::string book = arguments.prices.empty()
-                               ? (resource_directory() / "config" / "prices.yaml").string()
-                               : arguments.prices;
-  const PriceBook prices = PriceBook::read(book, catalog.gpus);
+  const PriceBook prices = read_price_book(arguments.prices);
   std::vector<Diagnostic> warnings;
   const ActuatorSettings settings =
       read_actuator_settings(arguments.config_path, nullptr, {}, warnings);
@@ -345,8 +343,7 @@ void add_limit_options(CLI::App& command, RecommendArguments& arguments) {
       .add_option("--budget", arguments.budget, "training costs at most, in the book's currency")
       ->check(above_zero())
       ->type_name("X");
-  command.add_option("--prices", arguments.prices, "price book (default: config/prices.yaml)")
-      ->type_name("FILE");
+  add_price_book_option(command, arguments.prices);
   command.add_flag("--allow-tight", arguments.allow_tight,
                    "also what fits so tightly that it may die");
   command.add_option("--stack", arguments.overrides.stack, "what trains")

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 
+#include "cli/price_options.h"
 #include "sftbench/base/build_info.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
@@ -37,6 +38,7 @@ struct ReportArguments {
   std::string aggregate;
   std::vector<std::string> experiments;
   std::vector<std::string> statuses;
+  PriceOptions prices;
   bool wide = false;
   bool simulated = false;
 
@@ -113,7 +115,9 @@ void refuse_idle_options(const ReportArguments& a) {
       usage(comparing, "a page of comparisons is not there; table, md, csv, json, jsonl are");
     for (const auto& [given, option] : {std::pair{a.wide, "--wide"},
                                         {!a.aggregate.empty(), "--aggregate"},
-                                        {a.observed(), "--property-format"}}) {
+                                        {a.observed(), "--property-format"},
+                                        {a.prices.price.has_value(), "--price"},
+                                        {!a.prices.book.empty(), "--prices"}}) {
       if (given) usage(option, "has no effect with " + comparing);
     }
     return;
@@ -123,6 +127,11 @@ void refuse_idle_options(const ReportArguments& a) {
   if (a.wide && a.whole()) usage("--wide", whole + "has the measurements whole");
   if (a.wide && a.observed()) usage("--wide", "has no effect with --property-format observed");
   if (!a.aggregate.empty() && !ado) usage("--aggregate", "belongs to --format csv or --wide");
+  const char* price = a.prices.price ? "--price" : "--prices";
+  if (a.prices.given() && a.html()) usage(price, whole + "asks for prices itself");
+  if (a.prices.given() && a.format == "csv" && !a.wide) {
+    usage(price, "has no effect on ado's columns; --wide has the cost behind them");
+  }
   if (a.observed() && !ado) usage("--property-format", "observed belongs to --format csv");
 }
 
@@ -187,6 +196,7 @@ void write_ado(const StoreScan& scan, const ReportArguments& arguments, Sink& si
   AdoLayout layout;
   layout.observed = arguments.observed();
   layout.wide = arguments.wide;
+  if (arguments.wide) layout.prices = device_prices(arguments.prices);
   if (!arguments.aggregate.empty()) {
     layout.method =
         static_cast<Aggregate>(position("--aggregate", arguments.aggregate, aggregate_names()));
@@ -270,12 +280,16 @@ void report(const ReportArguments& arguments) {
   } else if (arguments.html()) {
     write_page(scan, arguments, sink);
   } else if (arguments.whole()) {
-    write_measurements(arguments.directory, scan, arguments.format == "jsonl",
-                       [&](std::string_view text) { sink.write(text); });
+    // The files as they are, unless somebody asks for more.
+    const PriceOptions& prices = arguments.prices;
+    write_measurements(
+        arguments.directory, scan, arguments.format == "jsonl",
+        [&](std::string_view text) { sink.write(text); },
+        prices.given() ? device_prices(prices) : DevicePrices());
   } else if (arguments.format == "csv" || arguments.wide) {
     write_ado(scan, arguments, sink);
   } else {
-    write_table(short_table(scan), arguments.format, sink);
+    write_table(short_table(scan, device_prices(arguments.prices)), arguments.format, sink);
   }
   sink.finish();
   if (!arguments.output.empty()) spdlog::info("wrote {}", arguments.output);
@@ -325,6 +339,8 @@ void add_report_command(CLI::App& app, int& exit_code) {
       ->add_option("--baseline", arguments->baseline,
                    "value that the others of --vary stand beside; the most frequent one")
       ->type_name("VALUE");
+  add_price_option(*command, arguments->prices);
+  add_price_book_option(*command, arguments->prices.book);
   command->add_option("--property", arguments->property, "what --compare and --vary compare")
       ->option_text("NAME=dataset_tokens_per_second");
   command->footer(R"(
@@ -332,6 +348,7 @@ Examples:
   sftbench report results                          what came out, for people
   sftbench report results --format csv             ado's columns, for pandas
   sftbench report results --format html -o report.html
+  sftbench report results --price 2.5              what do tokens cost?
   sftbench report after --compare before           did it get faster?
   sftbench report results --vary optim             what does the optimizer cost?)");
   command->callback([arguments, &exit_code] {

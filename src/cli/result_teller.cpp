@@ -20,7 +20,7 @@ int ResultTeller::tell(const Measurement& measurement) {
   }
   // Write the file before printing: the reader of standard output may have closed the pipe.
   const std::optional<ResultPlace::Kept> kept = keep(measurement);
-  const std::string text = render(measurement, format_);
+  const std::string text = render(measurement, format_, prices_);
   const size_t columns = format_ == OutputFormat::kTable ? terminal_columns(STDOUT_FILENO) : 0;
   std::cout << wrapped(text, columns) << std::flush;
   if (kept) kept->tell();

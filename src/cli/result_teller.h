@@ -3,6 +3,7 @@
 
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "cli/result_place.h"
 #include "sftbench/launch/interrupt.h"
@@ -13,8 +14,9 @@ namespace sftbench {
 class ResultTeller {
  public:
   // `place` and `watcher` must outlive it. The watcher's last words end with it.
-  ResultTeller(ResultPlace& place, InterruptWatcher& watcher, OutputFormat format)
-      : place_(place), watcher_(watcher), format_(format) {}
+  ResultTeller(ResultPlace& place, InterruptWatcher& watcher, OutputFormat format,
+               DevicePrices prices)
+      : place_(place), watcher_(watcher), format_(format), prices_(std::move(prices)) {}
   ~ResultTeller() { watcher_.set_last_words({}); }
   ResultTeller(const ResultTeller&) = delete;
   ResultTeller& operator=(const ResultTeller&) = delete;
@@ -32,6 +34,7 @@ class ResultTeller {
   ResultPlace& place_;
   InterruptWatcher& watcher_;
   OutputFormat format_;
+  DevicePrices prices_;
   std::mutex told_mutex_;
   std::optional<int> told_;  // the exit status
 };

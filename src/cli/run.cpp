@@ -27,6 +27,12 @@
 namespace sftbench {
 namespace {
 
+// Other programs read the formats that are not for people: nothing is added to these unasked.
+DevicePrices prices_for(const RunArguments& arguments, OutputFormat format) {
+  const bool shown = format == OutputFormat::kTable || arguments.price.given();
+  return shown ? device_prices(arguments.price) : DevicePrices();
+}
+
 // What one measurement is made of, made in this order. `plan` and `watcher` must outlive it.
 struct RunParts {
   // Throws InputError, or KeyBusy when another process measures the key. `one_of_ranks`: a launcher
@@ -40,7 +46,7 @@ struct RunParts {
         place(arguments.output, plan.job, watcher),
         backend(choose_backend(plan.job, {arguments.backend.simulate, place.sample()},
                                one_of_ranks ? std::nullopt : std::optional(ranked()))),
-        teller(place, watcher, format) {}
+        teller(place, watcher, format, prices_for(run_arguments, format)) {}
 
   RankedSpec ranked() const {
     RankedSpec spec;
@@ -276,6 +282,7 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
           "ui.perfetto.dev")
       ->type_name("FILE");
   add_save_options(*command, arguments->save);
+  add_price_option(*command, arguments->price);
   command->add_flag("--dry-run", arguments->dry_run, "print the training job as JSON and stop");
   command->add_option("-o,--output", arguments->output, "folder of the results")
       ->type_name("DIR")
@@ -305,6 +312,8 @@ status 5.
 Examples:
   sftbench run experiments/spaces/quickstart.yaml
   sftbench run space.yaml --entity 3 --set max_steps=8 --format json
+  sftbench run space.yaml --entity 3 --output-dir out --save-model-dir out/model
+  sftbench run space.yaml --entity 3 --price 2.5
   sftbench run space.yaml --entity 3 --dry-run >job.json
   sftbench run --job job.json)");
   command->callback([arguments, command, &common, &exit_code] {

@@ -26,26 +26,6 @@ void warn(const std::vector<Diagnostic>& diagnostics) {
   for (const Diagnostic& diagnostic : diagnostics) spdlog::warn("{}", to_string(diagnostic));
 }
 
-// Options come first. A folder for the output without a word of when is saved to as fms-hf-tuning
-// does it, after each epoch.
-SaveOptions with_file(SaveOptions save, const ArgumentFile& file) {
-  const auto fill = [](std::string& option, const std::string& given) {
-    if (option.empty()) option = given;
-  };
-  fill(save.model_directory, file.model_directory);
-  fill(save.resume_from, file.resume_from);
-  save.best_model = save.best_model || file.best_model;
-  const bool has_folder = !file.output_directory.empty() || !save.checkpoint_directory.empty();
-  if (has_folder && saves_files(file)) {
-    fill(save.strategy, file.save_strategy.empty() ? "epoch" : file.save_strategy);
-  }
-  if (save.strategy.empty() || save.strategy == "no") return save;
-  fill(save.checkpoint_directory, file.output_directory);
-  if (!save.steps && save.strategy == "steps") save.steps = file.save_steps;
-  if (!save.total_limit) save.total_limit = file.save_total_limit;
-  return save;
-}
-
 RunPlan plan_from_space(const RunArguments& arguments) {
   const Catalog& catalog = Catalog::shipped();
   const LoadedSpace loaded = load_space(arguments.selection);

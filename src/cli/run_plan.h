@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/backend_options.h"
+#include "cli/price_options.h"
 #include "cli/save_options.h"
 #include "cli/selection.h"
 #include "sftbench/plan/classify_error.h"
@@ -24,6 +25,7 @@ struct RunArguments {
   double stall_timeout_s = 0;  // the same, without a step
   std::string trace;           // file for a timeline; empty: none
   SaveOptions save;
+  PriceOptions price;
   bool dry_run = false;
 };
 

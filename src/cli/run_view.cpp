@@ -11,6 +11,7 @@ namespace sftbench {
 RunView::RunView(const TrainingJob& job, const Backend& backend, const std::filesystem::path& log,
                  bool shows_progress)
     : job_(job), starts_ranks_(backend.starts_ranks()), log_(log), step_log_(log_) {
+  if (!job.save.output_directory.empty()) training_log_.emplace(job.save);
   if (!shows_progress) return;
   progress_.emplace(std::cerr, ::isatty(STDERR_FILENO) != 0, job,
                     [&backend](const std::string& dtype) { return backend.peak(dtype); });
@@ -25,8 +26,12 @@ void RunView::begin() {
 }
 
 std::vector<TrainObserver*> RunView::observers() {
-  if (!progress_) return {&step_log_};
-  return {&*clears_progress_, &step_log_, &*progress_};
+  std::vector<TrainObserver*> all;
+  if (progress_) all.push_back(&*clears_progress_);
+  all.push_back(&step_log_);
+  if (training_log_) all.push_back(&*training_log_);
+  if (progress_) all.push_back(&*progress_);
+  return all;
 }
 
 void RunView::end(const Measurement& measurement) {

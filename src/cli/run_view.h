@@ -7,6 +7,7 @@
 
 #include "cli/progress.h"
 #include "cli/run_log.h"
+#include "cli/training_log.h"
 #include "sftbench/launch/backend.h"
 #include "sftbench/plan/training_job.h"
 #include "sftbench/results/measurement.h"
@@ -33,6 +34,7 @@ class RunView {
   bool starts_ranks_;
   RunLog log_;
   StepLog step_log_;
+  std::optional<TrainingLog> training_log_;
   std::optional<Progress> progress_;
   std::optional<ClearsProgress> clears_progress_;
 };

@@ -1,8 +1,10 @@
 #include "cli/save_options.h"
 
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -49,16 +51,83 @@ bool can_be_made(fs::path folder) {
 }
 
 // False when there is no such strategy.
-bool set_strategy(const std::string& name, SavePlan& plan, Findings& findings) {
+bool set_strategy(const char* option, const std::string& name, IntervalStrategy& chosen,
+                  Findings& findings) {
   if (name.empty()) return true;
   const std::optional<IntervalStrategy> strategy = find_named<IntervalStrategy>(name);
   if (strategy) {
-    plan.strategy = *strategy;
+    chosen = *strategy;
     return true;
   }
-  findings.add("--save-strategy", "unknown value '" + name + "'", join(kStrategies, ", "),
+  findings.add(option, "unknown value '" + name + "'", join(kStrategies, ", "),
                nearest_spelling(name, kStrategies));
   return false;
+}
+
+// "True" of a configuration is fms-hf-tuning's spelling.
+bool says(const std::string& given, const char* word) {
+  return CLI::detail::to_lower(given) == word;
+}
+
+// An output folder has the checkpoints, after each epoch where nothing else is said.
+void set_output_directory(const SaveOptions& options, SavePlan& plan, Findings& findings) {
+  if (!options.output_directory.empty()) {
+    plan.output_directory = whole_path(options.output_directory);
+    if (options.strategy.empty()) plan.strategy = IntervalStrategy::kEpoch;
+    if (!options.checkpoint_directory.empty()) {
+      findings.add("--checkpoint-dir", "--output-dir says where checkpoints go", "one of them");
+    }
+    plan.checkpoint_directory = plan.output_directory;
+  }
+  if (plan.output_directory.empty()) return;
+  const bool saves = plan.strategy != IntervalStrategy::kNo;
+  if (!saves && plan.checkpoint_directory == plan.output_directory) plan.checkpoint_directory = {};
+  if (saves && plan.checkpoint_directory.empty()) plan.checkpoint_directory = plan.output_directory;
+}
+
+void set_logging(const SaveOptions& options, SavePlan& plan, Findings& findings) {
+  const bool known =
+      set_strategy("--logging-strategy", options.log_strategy, plan.log_strategy, findings);
+  plan.log_steps = options.log_steps.value_or(plan.log_steps);
+  const char* option = !options.log_strategy.empty() ? "--logging-strategy"
+                       : options.log_steps           ? "--logging-steps"
+                                                     : nullptr;
+  if (option != nullptr && plan.output_directory.empty()) {
+    findings.add(option, "no effect without training_logs.jsonl", "--output-dir DIR with it");
+  } else if (known && options.log_steps && plan.log_strategy != IntervalStrategy::kSteps) {
+    findings.add("--logging-steps",
+                 std::string("no effect with --logging-strategy ") + name_of(plan.log_strategy),
+                 "--logging-strategy steps with it");
+  }
+}
+
+// The checkpoints of an output folder are what a run goes on from, unless it says otherwise.
+void set_resumption(const SaveOptions& options, SavePlan& plan, Findings& findings) {
+  const bool anew = says(options.resume_from, "false"), asked = says(options.resume_from, "true");
+  if (anew) plan.resume_from = {};
+  if (!options.resume_from.empty()) plan.from_nothing = anew;
+  if (asked && plan.output_directory.empty()) {
+    findings.add("--resume-from-checkpoint", "no folder is given whose checkpoints that means",
+                 "--output-dir DIR with it, or the folder itself");
+  }
+  if (!options.resume_from.empty() && !anew && !asked) {
+    plan.resume_from = whole_path(options.resume_from);
+  }
+  if (plan.output_directory.empty() || plan.from_nothing || !plan.resume_from.empty()) return;
+  const std::vector<FoundCheckpoint> found = list_checkpoints(plan.output_directory);
+  if (found.empty()) return;
+  plan.resume_from = found.back().path.string();
+  spdlog::info(
+      "{} holds checkpoints: this run goes on from {} (--resume-from-checkpoint false trains from "
+      "nothing)",
+      plan.output_directory, found.back().path.filename().string());
+}
+
+void tell_what_is_moved(const SavePlan& plan) {
+  const std::string& folder = plan.checkpoint_directory;
+  if (!plan.from_nothing || folder.empty() || list_checkpoints(folder).empty()) return;
+  spdlog::info("the checkpoints in {} are moved to {} before this run saves its first", folder,
+               earlier_path(folder).string());
 }
 
 void check_strategy(const SavePlan& plan, Findings& findings) {
@@ -66,7 +135,7 @@ void check_strategy(const SavePlan& plan, Findings& findings) {
   if (saves && plan.checkpoint_directory.empty()) {
     findings.add("--save-strategy",
                  std::string(name_of(plan.strategy)) + " saves checkpoints, and no folder is given",
-                 "--checkpoint-dir DIR with it");
+                 "--output-dir DIR or --checkpoint-dir DIR with it");
   }
   if (!saves && !plan.checkpoint_directory.empty()) {
     findings.add("--checkpoint-dir", "nothing is saved there",
@@ -111,7 +180,8 @@ void check_best_model(const TrainingJob& job, Findings& findings) {
 
 // The model's files go beside what this very run writes there, and nothing else.
 bool is_shared(const fs::path& model, const SavePlan& plan, const std::string& results) {
-  return path_below(plan.checkpoint_directory, model) || path_below(results, model);
+  return path_below(plan.checkpoint_directory, model) ||
+         path_below(plan.output_directory, model) || path_below(results, model);
 }
 
 // The first file in the way of a model's own; empty: none.
@@ -161,22 +231,26 @@ void check_outside_of_checkpoints(const SavePlan& plan, const std::string& resul
 }
 
 void check_checkpoint_folder(const SavePlan& plan, Findings& findings) {
-  const fs::path checkpoints = plan.checkpoint_directory;
-  if (checkpoints.empty()) return;
-  if (!can_be_made(checkpoints)) {
-    return findings.add("--checkpoint-dir", "cannot write " + checkpoints.string(),
+  const bool own = plan.checkpoint_directory.empty() ||
+                   plan.checkpoint_directory == plan.output_directory;
+  const char* option = own ? "--output-dir" : "--checkpoint-dir";
+  const fs::path folder = own ? plan.output_directory : plan.checkpoint_directory;
+  if (folder.empty()) return;
+  if (!can_be_made(folder)) {
+    return findings.add(option, "cannot write " + folder.string(),
                         "a folder that may be written to");
   }
-  if (fs::exists(checkpoints / kTrainerStateFile)) {
-    return findings.add("--checkpoint-dir", checkpoints.string() + " is a checkpoint itself",
+  if (fs::exists(folder / kTrainerStateFile)) {
+    return findings.add(option, folder.string() + " is a checkpoint itself",
                         "the folder that holds it, or another");
   }
-  const std::vector<FoundCheckpoint> found = list_checkpoints(checkpoints);
-  if (found.empty() || !plan.resume_from.empty()) return;
-  findings.add("--checkpoint-dir",
-               checkpoints.string() + " holds checkpoints of another run, the newest of step " +
+  if (plan.checkpoint_directory.empty() || plan.from_nothing || !plan.resume_from.empty()) return;
+  const std::vector<FoundCheckpoint> found = list_checkpoints(folder);
+  if (found.empty()) return;
+  findings.add(option,
+               folder.string() + " holds checkpoints of another run, the newest of step " +
                    std::to_string(found.back().step),
-               "--resume-from-checkpoint " + checkpoints.string() +
+               "--resume-from-checkpoint " + folder.string() +
                    " to go on from there, or another folder");
 }
 
@@ -197,12 +271,31 @@ void check_sense(const TrainingJob& job, Findings& findings) {
 
 bool saves_or_resumes(const SavePlan& plan) {
   return plan.strategy != IntervalStrategy::kNo || !plan.model_directory.empty() ||
-         !plan.checkpoint_directory.empty() || !plan.resume_from.empty();
+         !plan.checkpoint_directory.empty() || !plan.resume_from.empty() ||
+         !plan.output_directory.empty();
+}
+
+void add_output_options(CLI::App& command, SaveOptions& options) {
+  command
+      .add_option("--output-dir", options.output_directory,
+                  "as fms-hf-tuning's: gets training_logs.jsonl and, after each epoch unless "
+                  "--save-strategy says otherwise, checkpoints; a run goes on from those that are "
+                  "there")
+      ->type_name("DIR");
+  command
+      .add_option("--logging-strategy", options.log_strategy,
+                  "when --output-dir's training_logs.jsonl gets the mean of the losses since the "
+                  "line before (default: epoch)")
+      ->type_name("no|steps|epoch");
+  command.add_option("--logging-steps", options.log_steps, "steps from one line to the next")
+      ->check(above_zero())
+      ->option_text("N=500");
 }
 
 }  // namespace
 
 void add_save_options(CLI::App& command, SaveOptions& options) {
+  add_output_options(command, options);
   command
       .add_option("--save-model-dir", options.model_directory,
                   "keep what was trained: a model that transformers loads, or peft's adapter")
@@ -229,11 +322,32 @@ void add_save_options(CLI::App& command, SaveOptions& options) {
       .add_option(
           "--resume-from-checkpoint", options.resume_from,
           "go on from a checkpoint, or from the newest in a folder of them, with any number "
-          "of ranks")
-      ->type_name("DIR");
+          "of ranks; false: train from nothing, and move checkpoints that are there aside")
+      ->type_name("DIR|true|false");
   command.add_flag("--load-best-model-at-end", options.best_model,
                    "the model that is kept is that of the least evaluation loss; evaluations and "
                    "checkpoints come together then");
+}
+
+SaveOptions with_file(SaveOptions save, const ArgumentFile& file) {
+  const auto fill = [](auto& option, const auto& given) {
+    if (option == std::decay_t<decltype(option)>()) option = given;
+  };
+  fill(save.model_directory, file.model_directory);
+  fill(save.resume_from, file.resume_from);
+  save.best_model = save.best_model || file.best_model;
+  if (save.checkpoint_directory.empty()) fill(save.output_directory, file.output_directory);
+  if (!save.output_directory.empty()) {
+    fill(save.log_strategy, file.log_strategy);
+    if (save.log_strategy == "steps") fill(save.log_steps, file.log_steps);
+  }
+  if (save.output_directory.empty() && save.checkpoint_directory.empty()) return save;
+  fill(save.strategy, file.save_strategy);
+  if (saves_files(file)) fill(save.strategy, std::string("epoch"));
+  if (save.strategy == "no") return save;
+  if (save.strategy == "steps") fill(save.steps, file.save_steps);
+  fill(save.total_limit, file.save_total_limit);
+  return save;
 }
 
 void apply_save_options(const SaveOptions& options, const std::string& results, TrainingJob& job) {
@@ -244,15 +358,18 @@ void apply_save_options(const SaveOptions& options, const std::string& results, 
   }
   plan.steps = options.steps.value_or(plan.steps);
   plan.total_limit = options.total_limit.value_or(plan.total_limit);
-  if (!options.resume_from.empty()) plan.resume_from = whole_path(options.resume_from);
 
   Findings findings;
-  if (set_strategy(options.strategy, plan, findings)) {
+  const bool known = set_strategy("--save-strategy", options.strategy, plan.strategy, findings);
+  set_output_directory(options, plan, findings);
+  if (known) {
     check_strategy(plan, findings);
     check_effect(options, plan, findings);
   }
+  set_logging(options, plan, findings);
   plan.best_model = plan.best_model || options.best_model;
   check_best_model(job, findings);
+  set_resumption(options, plan, findings);
   if (saves_or_resumes(plan)) check_sense(job, findings);
   check_model_folder(plan, whole_path(results), findings);
   check_outside_of_checkpoints(plan, whole_path(results), findings);
@@ -263,6 +380,7 @@ void apply_save_options(const SaveOptions& options, const std::string& results, 
     findings.add(error);
   }
   findings.raise_if_any();
+  tell_what_is_moved(plan);
 }
 
 }  // namespace sftbench

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <iostream>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <random>
@@ -14,6 +15,7 @@
 #include "cli/number_checks.h"
 #include "cli/progress.h"
 #include "cli/record.h"
+#include "cli/save_options.h"
 #include "cli/selection.h"
 #include "cli/sweep_view.h"
 #include "sftbench/base/build_info.h"
@@ -35,6 +37,7 @@ namespace {
 struct SweepArguments {
   Selection selection;
   BackendOptions backend;
+  SaveOptions save;
   SweepOptions options;  // its simulate is set from `backend`
   std::string operation_path;
   std::optional<uint64_t> seed;
@@ -140,6 +143,50 @@ class Silent : public SweepObserver {
   }
 };
 
+// Each sample has folders of its own, named as its result.
+SaveOptions of_cell(SaveOptions save, const Cell& cell) {
+  const std::string name =
+      cell.sample == 1 ? cell.key : cell.key + "." + std::to_string(cell.sample);
+  for (std::string* folder : {&save.output_directory, &save.model_directory}) {
+    if (!folder->empty()) *folder = (std::filesystem::path(*folder) / name).string();
+  }
+  return save;
+}
+
+bool keeps_files(const SaveOptions& save) {
+  return !save.output_directory.empty() || !save.model_directory.empty() || !save.strategy.empty() ||
+         save.steps || save.total_limit || !save.log_strategy.empty() || save.log_steps ||
+         save.best_model;
+}
+
+// What is wrong for every cell is said before the first.
+SaveOptions saving(const SweepArguments& arguments, const ArgumentFile& file) {
+  const auto refuse = [](const char* option, std::string message, std::string expected) {
+    throw InputError({{{}, 0, option, std::move(message), std::move(expected), {}}});
+  };
+  SaveOptions save = arguments.save;
+  if (!save.checkpoint_directory.empty()) {
+    refuse("--checkpoint-dir", "is one folder, and a sweep has one for each measurement",
+           "--output-dir DIR, which gets a folder for each");
+  }
+  save = with_file(std::move(save), file);
+  const bool of_one = !save.resume_from.empty() && CLI::detail::to_lower(save.resume_from) != "true" &&
+                      CLI::detail::to_lower(save.resume_from) != "false";
+  if (of_one) {
+    refuse("--resume-from-checkpoint", save.resume_from + " is the checkpoint of one training",
+           "--output-dir DIR, where each measurement goes on from its own, or run");
+  }
+  if (!keeps_files(save)) return save;
+  TrainingJob any;
+  any.backend = arguments.backend.name();
+  Cell cell;
+  cell.key = "cell";
+  SaveOptions checked = of_cell(save, cell);
+  checked.best_model = false;  // that depends on the cell
+  apply_save_options(checked, arguments.output, any);
+  return save;
+}
+
 // Everything that a sweep is made of, in the order in which it can be made.
 class Campaign {
  public:
@@ -161,6 +208,12 @@ class Campaign {
                 return recorded({entity, experiment});
               }) {
     check_threads(resolve_options_, machine_.cores());
+    const SaveOptions save = saving(arguments, loaded_.file);
+    if (!keeps_files(save)) return;
+    options_.keep = [save, &arguments](const Cell& cell, TrainingJob& job) {
+      job.save = {};  // of an earlier attempt
+      apply_save_options(of_cell(save, cell), arguments.output, job);
+    };
   }
 
   // Prints what a sweep would do.
@@ -203,10 +256,6 @@ class Campaign {
   static LoadedSpace load(const Selection& selection) {
     LoadedSpace loaded = load_space(selection);
     warn_of(loaded.warnings);
-    if (saves_files(loaded.file)) {
-      spdlog::warn("{}: a sweep keeps no models and no checkpoints; run does",
-                   selection.arguments_path);
-    }
     if (const auto chosen = chosen_entity(loaded.space, selection)) narrow(loaded.space, *chosen);
     return loaded;
   }
@@ -405,11 +454,13 @@ void add_sweep_command(CLI::App& app, const CommonOptions& common, int& exit_cod
   add_work_options(*command, *arguments);
   add_failure_options(*command, *arguments);
   add_backend_options(*command, arguments->backend);
+  add_save_options(*command, arguments->save);
   command->footer(R"(
 Each measurement runs in a child process and ends valid, invalid or failed; its
 file is written, whole or not at all, as soon as it has ended. The same command
 again goes on where this one stopped. Several sweeps and runs may work on one
-folder.
+folder. --output-dir and --save-model-dir get a folder for each measurement,
+named as its result. A measurement that was interrupted goes on from its own.
 
 Exit status: 0 all is measured, valid or invalid; 2 usage or input error;
 4 something failed, the sweep had to stop, or results that it had settled are
@@ -418,6 +469,7 @@ gone; 130 interrupted.
 Examples:
   sftbench sweep space.yaml --dry-run
   sftbench sweep space.yaml -o results --jobs auto
+  sftbench sweep space.yaml --output-dir trained --save-model-dir models
   sftbench sweep space.yaml --backend simulate --simulate crash_probability=0.1)");
   command->callback([arguments, &common, &exit_code] { exit_code = sweep(*arguments, common); });
 }

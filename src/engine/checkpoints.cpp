@@ -120,10 +120,20 @@ class Saver : public Checkpoints {
       }
     };
     open(checkpoints, checkpoints_);
+    if (checkpoints_ && job_.save.from_nothing) set_aside();
     open(model, model_);
     if (state_.group.world_size() == 1) return;
     if (!checkpoints.empty()) require_shared(checkpoints, state_.group);
     if (!model.empty()) require_shared(told_by_rank0(pending_model()), state_.group);
+  }
+
+  // Rank 0's. What an earlier training has left stays, and is in nobody's way.
+  void set_aside() {
+    try {
+      checkpoints_->set_aside();
+    } catch (const InputError& error) {
+      cannot_save(job_.save.checkpoint_directory, error);
+    }
   }
 
   // Rank 0's.

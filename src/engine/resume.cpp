@@ -73,21 +73,27 @@ std::string checkpoint_before(const fs::path& folder) {
                                            error.what() + checkpoint_before(folder));
 }
 
+// Nobody may have asked for what an output folder makes a run do.
+std::string way_out(const SavePlan& plan) {
+  if (plan.output_directory.empty()) return {};
+  return "; another --output-dir, or --resume-from-checkpoint false, trains from nothing";
+}
+
 void require_same_job(const TrainerState& saved, const TrainingJob& job) {
   const std::vector<std::string> found = differences(saved.job, identity_of(job));
   if (found.empty()) return;
   throw RunError(ReasonCode::kUnsupported,
                  "cannot resume from " + job.save.resume_from +
-                     ", the checkpoint of another job: " + join(found, "; "));
+                     ", the checkpoint of another job: " + join(found, "; ") + way_out(job.save));
 }
 
-void require_steps_left(const TrainerState& saved, int64_t total_steps, const std::string& from) {
+void require_steps_left(const TrainerState& saved, int64_t total_steps, const SavePlan& plan) {
   if (saved.progress.steps < total_steps) return;
   throw RunError(ReasonCode::kUnsupported,
-                 "nothing is left to train: " + from + " has done " +
+                 "nothing is left to train: " + plan.resume_from + " has done " +
                      std::to_string(saved.progress.steps) + " steps, and this run has " +
                      std::to_string(total_steps) +
-                     "; a larger max_steps or num_train_epochs goes on from there");
+                     "; a larger max_steps or num_train_epochs goes on from there" + way_out(plan));
 }
 
 // As under Hugging Face's Trainer, rates are those of this run's length from here on. Trainer does
@@ -110,7 +116,7 @@ Resumed resume(const TrainingJob& job, int64_t total_steps, TrainedState& state)
     verify(folder, state.group);
     const TrainerState saved = read_trainer_state(folder);
     require_same_job(saved, job);
-    require_steps_left(saved, total_steps, job.save.resume_from);
+    require_steps_left(saved, total_steps, job.save);
 
     restore_parameters(folder, saved.layout, state);
     Resumed resumed{saved.progress,

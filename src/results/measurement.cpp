@@ -58,13 +58,23 @@ Json reason_json(const std::optional<Reason>& reason) {
           {"log", reason->log.empty() ? Json() : Json(reason->log)}};
 }
 
-Table one_row(const Measurement& m) {
+Json with_cost(const Measurement& m, const DevicePrices& prices) {
+  Json json = to_json(m);
+  if (const auto cost = token_cost(prices, m)) json["cost"] = to_json(*cost, prices);
+  return json;
+}
+
+Table one_row(const Measurement& m, const DevicePrices& prices) {
   Table table{{"experiment_id", "entity_id", "status", "reason"}, {}};
   std::vector<Json> row = {m.experiment_id, m.entity_id, std::string(to_string(m.status)),
                            m.reason ? Json(to_string(m.reason->code)) : Json()};
   for (const std::string& name : measured_names(m.experiment)) {
     table.columns.push_back(name);
     row.push_back(m.measured.value(name, Json()));
+  }
+  if (const auto cost = token_cost(prices, m)) {
+    table.columns.push_back(prices.column_name());
+    row.push_back(cost->per_million);
   }
   table.rows.push_back(std::move(row));
   return table;
@@ -166,17 +176,18 @@ void set_outcome(Measurement& measurement, Status status, Reason reason) {
   measurement.measured = status == Status::kInvalid ? Json{{"is_valid", 0}} : Json(Json::object());
 }
 
-std::string render(const Measurement& measurement, OutputFormat format) {
+std::string render(const Measurement& measurement, OutputFormat format,
+                   const DevicePrices& prices) {
   switch (format) {
     case OutputFormat::kTable:
-      return measurement_text(measurement);
+      return measurement_text(measurement, prices);
     case OutputFormat::kJson:
-      return json_text(to_json(measurement), 2) + "\n";
+      return json_text(with_cost(measurement, prices), 2) + "\n";
     case OutputFormat::kJsonLines:
-      return json_text(to_json(measurement)) + "\n";
+      return json_text(with_cost(measurement, prices)) + "\n";
     case OutputFormat::kCsv:
     case OutputFormat::kMarkdown:
-      return render(one_row(measurement), format);
+      return render(one_row(measurement, prices), format);
   }
   return {};
 }

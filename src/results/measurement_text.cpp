@@ -130,6 +130,19 @@ std::string energy(const Measurement& m) {
   return uses_gpus(m) ? "none: the driver tells none" : "none: no GPU took part";
 }
 
+// "0.41 USD per million dataset tokens, 12.3 M of them in an hour, at 5.1 USD for each of 2 GPUs".
+std::string cost(const Measurement& m, const DevicePrices& prices) {
+  const auto found = token_cost(prices, m);
+  if (!found) return {};
+  const auto gpus = static_cast<int64_t>(found->devices);
+  const std::string devices = !uses_gpus(m) ? "the machine"
+                              : gpus == 1   ? "the GPU"
+                                            : "each of " + std::to_string(gpus) + " GPUs";
+  return figure("%.4g ", found->per_million) + prices.currency() + " per million dataset tokens, " +
+         quantity_text(found->tokens_per_hour) + " of them in an hour, at " +
+         figure("%.4g ", found->device_hour) + prices.currency() + " an hour for " + devices;
+}
+
 Table property_table(const Measurement& m, size_t& left_out) {
   Table table{{"property", "value", "unit"}, {}};
   for (const auto& [name, value] : m.measured.items()) {
@@ -144,7 +157,15 @@ Table property_table(const Measurement& m, size_t& left_out) {
 
 }  // namespace
 
-std::string measurement_text(const Measurement& m) {
+std::optional<TokenCost> token_cost(const DevicePrices& prices, const Measurement& m) {
+  const Json rate = at(m.measured, "/dataset_tokens_per_second");
+  const Json gpus = at(m.inputs, "/number_gpus"), model = at(m.inputs, "/gpu_model");
+  if (!rate.is_number()) return {};
+  return token_cost(prices, model.is_string() ? model.get<std::string>() : std::string(),
+                    gpus.is_number() ? gpus.get<double>() : 1, rate.get<double>());
+}
+
+std::string measurement_text(const Measurement& m, const DevicePrices& prices) {
   std::string text;
   const auto line = [&](std::string_view name, const std::string& value) {
     if (value.empty()) return;
@@ -162,6 +183,7 @@ std::string measurement_text(const Measurement& m) {
   }
   if (m.status == Status::kValid) {
     line("speed", speed(m));
+    line("cost", cost(m, prices));
     line("phases", phases(m));
     line("loss", loss(m));
     line("evaluation", evaluation(m));

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "results/cost_columns.h"
 #include "results/table_builder.h"
 #include "sftbench/base/text.h"
 
@@ -84,10 +85,12 @@ void input_columns(TableBuilder& builder) {
   builder.columns(names, [&](const Repeats& row, size_t k) { return pick[k](row.first().inputs); });
 }
 
-void wide_columns(TableBuilder& builder) {
+void wide_columns(TableBuilder& builder, const DevicePrices& prices) {
   outcome_columns(builder);
   builder.count_column();
   builder.spread_column();
+  hour_column(builder);
+  cost_column(builder, prices);
   figure_columns(builder);
   input_columns(builder);
   builder.column("started_at",
@@ -174,7 +177,7 @@ ReportTable target_table(SortedRows rows, const AdoLayout& layout) {
   });
   builder.numbers_like_pandas();
   const size_t of_ado = builder.column_count();
-  if (layout.wide) wide_columns(builder);
+  if (layout.wide) wide_columns(builder, layout.prices);
   return builder.table(builder.rows().size() == 0 ? 0 : of_ado);
 }
 

@@ -12,7 +12,9 @@
 #include <tuple>
 #include <utility>
 
+#include "results/cost_columns.h"
 #include "results/result_reader.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/results/report.h"
 
 namespace sftbench {
@@ -203,13 +205,18 @@ bool StoredResult::simulated() const {
 }
 
 void write_measurements(const fs::path& directory, const StoreScan& scan, bool lines,
-                        const std::function<void(std::string_view)>& write) {
+                        const std::function<void(std::string_view)>& write,
+                        const DevicePrices& prices) {
   ResultReader reader;
   std::string piece = lines ? "" : "[\n";
   for (size_t i = 0; i < scan.results.size(); ++i) {
     const fs::path file = directory / scan.results[i].file;
     if (!reader.load(AT_FDCWD, file.c_str())) throw InputError(file.string() + ": is gone");
     piece += reader.minified();
+    if (const auto cost = token_cost(prices, scan.results[i])) {
+      piece.back() = ',';  // in place of the brace
+      piece += "\"cost\":" + json_text(to_json(*cost, prices)) + "}";
+    }
     piece += lines || i + 1 == scan.results.size() ? "\n" : ",\n";
     if (piece.size() > size_t{1} << 20) {
       write(piece);

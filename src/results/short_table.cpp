@@ -1,3 +1,4 @@
+#include "results/cost_columns.h"
 #include "results/table_builder.h"
 #include "sftbench/results/report.h"
 #include "sftbench/results/report_notes.h"
@@ -35,7 +36,7 @@ void memory_column(TableBuilder& builder) {
 
 }  // namespace
 
-ReportTable short_table(const StoreScan& scan) {
+ReportTable short_table(const StoreScan& scan, const DevicePrices& prices) {
   TableBuilder builder(SortedRows(group_repeats(scan.results)));
   const SortedRows& rows = builder.rows();
   bool several_experiments = false;
@@ -64,6 +65,7 @@ ReportTable short_table(const StoreScan& scan) {
                             name == "dataset_tokens_per_second" || name.substr(0, 2) == "f_";
     if (short_list) median_column(builder, name, &StoredResult::measured);
   }
+  cost_column(builder, prices);
   median_column(builder, "padded_tokens_per_second", &StoredResult::figures);
   median_column(builder, "mfu", &StoredResult::figures);
   memory_column(builder);

@@ -172,6 +172,7 @@ class Sweep::Impl {
     std::shared_ptr<KeyLock> lock = acquire(cell);
     if (!lock) return true;
     cells_begun_ += cell.attempt == 1;
+    if (!candidate.plan->settled) keep_files(cell, *candidate.plan);
     if (candidate.plan->settled) {
       record_without_child(cell, *candidate.plan, std::move(lock));
     } else {
@@ -222,6 +223,15 @@ class Sweep::Impl {
       if (notes_.insert(note).second) observer_.on_note(note);
     }
     return plan;
+  }
+
+  // Behind the lock: nobody else writes to the cell's folders now.
+  void keep_files(const Cell& cell, CellPlan& plan) const {
+    try {
+      options_.keep(cell, plan.job);
+    } catch (const InputError& error) {
+      plan.settled = ErrorClass{ReasonCode::kWeights, error.what(), {}};
+    }
   }
 
   void record_without_child(const Cell& cell, const CellPlan& plan, std::shared_ptr<KeyLock> lock) {

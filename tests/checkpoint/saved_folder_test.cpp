@@ -218,6 +218,21 @@ TEST_F(SavedFolders, KnowWhatLiesInACheckpoint) {
   }
 }
 
+TEST_F(SavedFolders, SetCheckpointsAsideWithTheirLog) {
+  make_checkpoint(2);
+  make_checkpoint(4);
+  write_file_atomic(root_ / kTrainingLogsFile, "{}");
+  write_file_atomic(root_ / "thesis.tex", "");
+  fs::create_directory(root_ / "earlier-1");
+  CheckpointFolder checkpoints(root_);
+  checkpoints.set_aside();
+  EXPECT_THAT(names(), ElementsAre("earlier-1", "earlier-2", "thesis.tex"));
+  EXPECT_THAT(names_in(root_ / "earlier-2"),
+              ElementsAre("checkpoint-2", "checkpoint-4", kTrainingLogsFile));
+  checkpoints.set_aside();
+  EXPECT_THAT(names(), ElementsAre("earlier-1", "earlier-2", "thesis.tex")) << "nothing to move";
+}
+
 TEST_F(SavedFolders, KeepTheNewest) {
   for (const int64_t step : {8, 10, 9}) make_checkpoint(step);
   fs::create_directory(root_ / "checkpoint-1");  // no checkpoint, and not ours to remove

@@ -48,7 +48,8 @@ TEST(BashCompletionTest, OffersCommandsAndOptionsByTheirBeginning) {
   EXPECT_THAT(bash_offers({"sftbench", ""}),
               IsSupersetOf({"run", "expand", "doctor", "dataset", "--version"}));
   EXPECT_THAT(bash_offers({"sftbench", "ru"}), UnorderedElementsAre("run"));
-  EXPECT_THAT(bash_offers({"sftbench", "run", "--ou"}), UnorderedElementsAre("--output", "--output-column"));
+  EXPECT_THAT(bash_offers({"sftbench", "run", "--ou"}),
+              UnorderedElementsAre("--output", "--output-column", "--output-dir"));
   EXPECT_THAT(bash_offers({"sftbench", "run", "--no-p"}), UnorderedElementsAre("--no-progress"));
 }
 

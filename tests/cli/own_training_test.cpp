@@ -574,12 +574,33 @@ TEST_F(OwnTrainingTest, FilesSayWhatIsEvaluated) {
   EXPECT_EQ(fms["evaluation"]["path"], (folder_ / "pairs.json").string());
   EXPECT_EQ(fms["evaluation"]["steps"], 5);
   EXPECT_EQ(fms["save"]["best_model"], true);
+  EXPECT_EQ(fms["save"]["output_directory"], (folder_ / "out").string());
+  EXPECT_EQ(fms["save"]["checkpoint_directory"], (folder_ / "out").string());
   write("llmforge.yaml",
         "model_id: my-llama\ntrain_path: pairs.json\nvalid_path: pairs.json\n"
         "eval_batch_size_per_device: 4\n");
   const Json llmforge = job({"--arguments", "llmforge.yaml"});
   EXPECT_EQ(llmforge["evaluation"]["strategy"], "epoch");
   EXPECT_EQ(llmforge["evaluation"]["per_device_batch_size"], 4);
+}
+
+TEST_F(OwnTrainingTest, FilesSayWhatAnOutputFolderGets) {
+  const std::string head = R"({"model_name_or_path": "my-llama", "output_dir": "out",
+    "training_data_path": "pairs.json", )";
+  write("arguments.json", head + R"("logging_strategy": "steps", "logging_steps": 5,
+    "save_total_limit": 2, "resume_from_checkpoint": "False"})");
+  const Json save = job({"--arguments", "arguments.json"})["save"];
+  EXPECT_EQ(save["strategy"], "epoch");
+  EXPECT_EQ(save["total_limit"], 2);
+  EXPECT_EQ(save["log_strategy"], "steps");
+  EXPECT_EQ(save["log_steps"], 5);
+  EXPECT_EQ(save["from_nothing"], true);
+  const Json over = job({"--arguments", "arguments.json", "--output-dir", "other",
+                         "--save-strategy", "no"})["save"];
+  EXPECT_EQ(over["output_directory"], (folder_ / "other").string());
+  EXPECT_EQ(over["checkpoint_directory"], "");
+  write("arguments.json", head + R"("logging_steps": 1})");
+  EXPECT_EQ(job({"--arguments", "arguments.json"})["save"]["log_strategy"], "epoch");
 }
 
 // --- conversations -------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "cli/program.h"
 #include "results/result_files.h"
 #include "results/sample_measurement.h"
 #include "sftbench/base/error.h"
@@ -204,6 +205,39 @@ TEST_F(ReportTest, OptionsThatWouldChangeNothingAreErrors) {
   EXPECT_EQ(error({"--baseline", "1"}),
             "--baseline: is a value of what --vary varies, which is not given");
   EXPECT_EQ(error({"--vary", "optim", "--wide"}), "--wide: has no effect with --vary");
+  EXPECT_EQ(error({"--vary", "optim", "--price", "2"}), "--price: has no effect with --vary");
+  EXPECT_EQ(error({"--compare", dir_, "--prices", "mine.yaml"}),
+            "--prices: has no effect with --compare");
+  EXPECT_EQ(error({"--price", "2", "--format", "html"}),
+            "--price: has no effect on --format html, which asks for prices itself");
+  EXPECT_EQ(error({"--price", "2", "--format", "csv"}),
+            "--price: has no effect on ado's columns; --wide has the cost behind them");
+}
+
+TEST_F(ReportTest, PricesThatAreNoneAreErrors) {
+  const auto error = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), dir_);
+    return Report(std::move(arguments)).error;
+  };
+  EXPECT_THAT(error({"--price", "2", "--prices", "mine.yaml"}),
+              HasSubstr("--price: and --prices exclude each other; expected one of them"));
+  EXPECT_THAT(error({"--price", "2e6"}),
+              HasSubstr("is no price of one device and hour; expected a number up to 1000000"));
+  EXPECT_THAT(error({"--prices", "nowhere.yaml"}), HasSubstr("nowhere.yaml: cannot open"));
+  EXPECT_EQ(run_program({"report", dir_, "--price", "0"}).status, 2);
+  EXPECT_EQ(run_program({"run", "space.yaml", "--price", "free"}).status, 2);
+}
+
+TEST_F(ReportTest, PricedTablesHaveTheCost) {
+  Measurement trained = sample_valid();
+  trained.measured["dataset_tokens_per_second"] = 1000.0;
+  put(directory_, trained, "d");
+  const Report table({dir_, "--price", "2", "--wide"});
+  EXPECT_THAT(table.out, HasSubstr("usd_per_million_dataset_tokens"));
+  const Report json({dir_, "--price", "2", "--format", "jsonl", "--status", "valid"});
+  EXPECT_THAT(json.out, HasSubstr("\"cost\":{\"currency\":\"USD\",\"per_device_hour\":2.0"));
+  const Report plain({dir_, "--format", "jsonl"});
+  EXPECT_EQ(plain.out.find("\"cost\":"), std::string::npos);
 }
 
 TEST_F(ReportTest, UnknownWordsGetTheNearestSpelling) {

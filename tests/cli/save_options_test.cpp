@@ -67,7 +67,7 @@ TEST(SaveOptionsTest, SayWhatDoesNotGoTogether) {
             "'steps'?");
   EXPECT_EQ(problem({.strategy = "epoch"}),
             "--save-strategy: epoch saves checkpoints, and no folder is given; expected "
-            "--checkpoint-dir DIR with it");
+            "--output-dir DIR or --checkpoint-dir DIR with it");
   EXPECT_EQ(problem({.checkpoint_directory = folder}),
             "--checkpoint-dir: nothing is saved there; expected --save-strategy steps or epoch "
             "with it");
@@ -191,6 +191,90 @@ TEST(SaveOptionsTest, LetNothingLieInACheckpoint) {
               HasSubstr("--checkpoint-dir: " + folder + "/checkpoint-7 is a checkpoint itself"));
 }
 
+// --- an output folder, as fms-hf-tuning's --------------------------------------------------------
+
+SavePlan plan_of(const SaveOptions& options, SavePlan before = {}) {
+  TrainingJob job;
+  job.inputs = Json::object();
+  job.save = std::move(before);
+  apply_save_options(options, "results", job);
+  return job.save;
+}
+
+TEST(OutputFolderTest, GetsCheckpointsAfterEachEpochUnlessAskedOtherwise) {
+  const std::string folder = fresh_folder("output_folder") / "out";
+  const SavePlan usual = plan_of({.output_directory = folder + "/"});
+  EXPECT_EQ(usual.output_directory, folder);
+  EXPECT_EQ(usual.checkpoint_directory, folder);
+  EXPECT_EQ(usual.strategy, IntervalStrategy::kEpoch);
+  EXPECT_EQ(usual.log_strategy, IntervalStrategy::kEpoch);
+  const SavePlan none = plan_of({.strategy = "no", .output_directory = folder});
+  EXPECT_EQ(none.checkpoint_directory, "");
+  EXPECT_EQ(none.output_directory, folder);
+  EXPECT_EQ(plan_of({.strategy = "steps", .steps = 3, .output_directory = folder}).steps, 3);
+  EXPECT_EQ(plan_of({}, usual).strategy, IntervalStrategy::kEpoch) << "as with --job";
+  EXPECT_EQ(plan_of({.strategy = "no"}, usual).checkpoint_directory, "");
+  EXPECT_EQ(plan_of({}).output_directory, "");
+  const SavePlan logged =
+      plan_of({.output_directory = folder, .log_strategy = "steps", .log_steps = 4});
+  EXPECT_EQ(logged.log_steps, 4);
+}
+
+TEST(OutputFolderTest, IsGoneOnFromOrItsCheckpointsAreMovedAside) {
+  const fs::path folder = fresh_folder("output_folder");
+  add_checkpoint(folder, 2);
+  add_checkpoint(folder, 10);
+  const std::string out = folder.string();
+  EXPECT_EQ(plan_of({.output_directory = out}).resume_from, folder / "checkpoint-10");
+  EXPECT_EQ(plan_of({.strategy = "no", .output_directory = out}).resume_from,
+            folder / "checkpoint-10");
+  EXPECT_EQ(plan_of({.resume_from = "True", .output_directory = out}).resume_from,
+            folder / "checkpoint-10");
+  const std::string second = out + "/checkpoint-2";
+  EXPECT_EQ(plan_of({.resume_from = second, .output_directory = out}).resume_from, second);
+  const SavePlan anew = plan_of({.resume_from = "false", .output_directory = out});
+  EXPECT_EQ(anew.resume_from, "");
+  EXPECT_TRUE(anew.from_nothing);
+  EXPECT_FALSE(plan_of({.resume_from = "true"}, anew).from_nothing);
+  EXPECT_TRUE(plan_of({.checkpoint_directory = out, .strategy = "epoch", .resume_from = "False"})
+                  .from_nothing);
+  EXPECT_TRUE(fs::exists(folder / "checkpoint-10")) << "a plan moves nothing";
+}
+
+TEST(OutputFolderTest, SaysWhatDoesNotGoTogether) {
+  const fs::path folder = fresh_folder("output_folder");
+  const std::string out = folder / "out";
+  EXPECT_EQ(problem({.checkpoint_directory = out, .output_directory = out}),
+            "--checkpoint-dir: --output-dir says where checkpoints go; expected one of them");
+  EXPECT_EQ(problem({.resume_from = "true"}),
+            "--resume-from-checkpoint: no folder is given whose checkpoints that means; expected "
+            "--output-dir DIR with it, or the folder itself");
+  EXPECT_EQ(problem({.resume_from = "false"}), "none");
+  EXPECT_EQ(problem({.log_strategy = "steps"}),
+            "--logging-strategy: no effect without training_logs.jsonl; expected --output-dir DIR "
+            "with it");
+  EXPECT_EQ(problem({.log_steps = 2}),
+            "--logging-steps: no effect without training_logs.jsonl; expected --output-dir DIR "
+            "with it");
+  EXPECT_EQ(problem({.output_directory = out, .log_steps = 2}),
+            "--logging-steps: no effect with --logging-strategy epoch; expected "
+            "--logging-strategy steps with it");
+  EXPECT_THAT(problem({.output_directory = out, .log_strategy = "step"}),
+              HasSubstr("--logging-strategy: unknown value 'step'; expected no, steps, epoch; did "
+                        "you mean 'steps'?"));
+  write_file_atomic(folder / "file", "");
+  EXPECT_THAT(problem({.output_directory = (folder / "file").string()}),
+              HasSubstr("--output-dir: cannot write " + (folder / "file").string()));
+  add_checkpoint(folder, 7);
+  EXPECT_THAT(problem({.output_directory = (folder / "checkpoint-7").string()}),
+              HasSubstr("--output-dir: " + (folder / "checkpoint-7").string() +
+                        " is a checkpoint itself"));
+  TrainingJob series;
+  series.runs = 5;
+  EXPECT_THAT(problem({.strategy = "no", .output_directory = out}, series),
+              HasSubstr("of which none is saved or resumed"));
+}
+
 // --- the executable ------------------------------------------------------------------------------
 
 class SavingRunTest : public TrainedRunTest {};
@@ -257,15 +341,137 @@ TEST_F(SavingRunTest, EndsWithItsReasonWhenACheckpointIsDamaged) {
               HasSubstr(weights.string() + ": damaged, or a file of another folder"));
 }
 
+std::vector<Json> lines_of(const fs::path& path) {
+  std::vector<Json> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) lines.push_back(Json::parse(line));
+  return lines;
+}
+
+// Eight entries in batches of 2: an epoch has 4 steps.
+TEST_F(SavingRunTest, HasAnOutputFolderAsFmsHfTuningsAndGoesOnFromIt) {
+  const std::string out = path("out");
+  const ProgramResult first = run({"--output-dir", out, "--save-model-dir", out + "/model"}, 6);
+  ASSERT_EQ(first.status, 0) << first.err;
+  for (const char* name : {"checkpoint-4", "checkpoint-6", "model/model.safetensors"}) {
+    EXPECT_TRUE(fs::exists(out + "/" + name)) << name;
+  }
+  const Json loss = Json::parse(first.out)["extra"]["loss"];
+  std::vector<Json> lines = lines_of(out + "/training_logs.jsonl");
+  ASSERT_EQ(lines.size(), 2);
+  EXPECT_EQ(lines[0]["name"], "training_loss");
+  EXPECT_EQ(lines[0]["data"]["epoch"], 1.0);
+  EXPECT_EQ(lines[0]["data"]["step"], 4);
+  EXPECT_NEAR(lines[0]["data"]["value"].get<double>(),
+              (loss[0].get<double>() + loss[1].get<double>() + loss[2].get<double>() +
+               loss[3].get<double>()) / 4,
+              1e-6);
+  EXPECT_THAT(lines[0]["data"]["timestamp"].get<std::string>(),
+              ::testing::MatchesRegex("2[0-9]+-[0-9]+-[0-9]+T[0-9]+:[0-9]+:[0-9]+\\.[0-9]+"));
+  EXPECT_EQ(lines[1]["data"]["epoch"], 1.5);
+
+  results_ = path("again");
+  const ProgramResult more = run({"--output-dir", out, "--logging-strategy", "steps",
+                                  "--logging-steps", "1"}, 8);
+  ASSERT_EQ(more.status, 0) << more.err;
+  EXPECT_THAT(more.err, HasSubstr(out + " holds checkpoints: this run goes on from checkpoint-6"));
+  EXPECT_EQ(Json::parse(more.out)["extra"]["resumed"]["step"], 6);
+  lines = lines_of(out + "/training_logs.jsonl");
+  ASSERT_EQ(lines.size(), 4);
+  EXPECT_EQ(lines[3]["data"]["step"], 8);
+
+  const ProgramResult done = run({"--output-dir", out}, 8);
+  EXPECT_THAT(done.out, HasSubstr("nothing is left to train: " + out + "/checkpoint-8"));
+  const ProgramResult other = run({"--output-dir", out, "--set", "seed=7"}, 8);
+  EXPECT_THAT(other.out, HasSubstr("the checkpoint of another job: seed was 42, and is 7; another "
+                                   "--output-dir, or --resume-from-checkpoint false"));
+}
+
+TEST_F(SavingRunTest, TrainsFromNothingBesideWhatAnEarlierOneHasLeft) {
+  const std::string out = path("out");
+  ASSERT_EQ(run({"--output-dir", out}, 4).status, 0);
+  const ProgramResult anew = run({"--output-dir", out, "--resume-from-checkpoint", "false"}, 4);
+  ASSERT_EQ(anew.status, 0) << anew.err;
+  EXPECT_THAT(anew.err, HasSubstr("the checkpoints in " + out + " are moved to " + out +
+                                  "/earlier-1 before this run saves its first"));
+  for (const char* name :
+       {"checkpoint-4", "training_logs.jsonl", "earlier-1/checkpoint-4/model.safetensors",
+        "earlier-1/training_logs.jsonl"}) {
+    EXPECT_TRUE(fs::exists(out + "/" + name)) << name;
+  }
+  EXPECT_FALSE(Json::parse(anew.out)["extra"].contains("resumed"));
+  EXPECT_EQ(lines_of(out + "/training_logs.jsonl").size(), 1);
+}
+
 TEST_F(SavingRunTest, SaysWhatIsWrongBeforeItMeasures) {
   const ProgramResult wrong = run({"--save-strategy", "steps"}, 1);
   EXPECT_EQ(wrong.status, 2);
   EXPECT_THAT(wrong.err, HasSubstr("--save-strategy: steps saves checkpoints, and no folder"));
   EXPECT_FALSE(fs::exists(folder_ / "results"));
   EXPECT_EQ(run({"--save-steps", "0", "--save-strategy", "steps"}, 1).status, 2);
-  const ProgramResult sweep = run_program({"sweep", "space.yaml", "--save-model-dir", "model"});
-  EXPECT_EQ(sweep.status, 2);
-  EXPECT_THAT(sweep.err, HasSubstr("--save-model-dir"));
+}
+
+// --- sweeps --------------------------------------------------------------------------------------
+
+TEST_F(SavingRunTest, ASweepHasFoldersForEachMeasurementAndGoesOnFromThem) {
+  const std::vector<std::string> words = {"--set", "gradient_checkpointing=false,true", "--output-dir", path("out"),
+                                          "--save-model-dir", path("models")};
+  const ProgramResult first = run(words, 4, "sweep");
+  ASSERT_EQ(first.status, 0) << first.err;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(results_)) {
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
+  }
+  ASSERT_EQ(files.size(), 2);
+  for (const fs::path& file : files) {
+    const fs::path out = path("out") / file.stem();
+    EXPECT_TRUE(fs::exists(out / "checkpoint-4")) << out;
+    EXPECT_EQ(lines_of(out / "training_logs.jsonl").size(), 1);
+    EXPECT_TRUE(fs::exists(path("models") / file.stem() / "model.safetensors"));
+  }
+  // As after a crash: one result is not there, and its training had come to step 2.
+  const fs::path lost = path("out") / files[0].stem();
+  fs::remove(files[0]);
+  fs::remove_all(path("models") / files[0].stem());
+  fs::remove_all(lost);
+  std::vector<std::string> more = words;
+  more.insert(more.end(), {"--save-strategy", "steps", "--save-steps", "2"});
+  ASSERT_EQ(run(more, 4, "sweep").status, 0);
+  fs::remove(files[0]);
+  fs::remove_all(path("models") / files[0].stem());
+  fs::remove_all(lost / "checkpoint-4");
+  const ProgramResult again = run(more, 4, "sweep");
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(read_json_file(files[0].string())["extra"]["resumed"]["step"], 2);
+  EXPECT_EQ(schema_violation(files[0]), "");
+}
+
+TEST_F(SavingRunTest, ASweepSaysWhatIsWrongForAllCells) {
+  const auto refused = [this](const std::vector<std::string>& words) {
+    const ProgramResult result = run(words, 1, "sweep");
+    EXPECT_EQ(result.status, 2) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(refused({"--checkpoint-dir", path("kept")}),
+              HasSubstr("--checkpoint-dir: is one folder, and a sweep has one for each measurement; "
+                        "expected --output-dir DIR"));
+  EXPECT_THAT(refused({"--output-dir", path("out"), "--resume-from-checkpoint", path("kept")}),
+              HasSubstr("--resume-from-checkpoint: " + path("kept") +
+                        " is the checkpoint of one training"));
+  EXPECT_THAT(refused({"--save-strategy", "epoch"}), HasSubstr("and no folder is given"));
+  EXPECT_THAT(refused({"--output-dir", path("out"), "--backend", "simulate"}),
+              HasSubstr("simulate trains nothing that could be saved"));
+  write_file_atomic(path("file"), "");
+  EXPECT_THAT(refused({"--output-dir", path("file")}), HasSubstr("--output-dir: cannot write"));
+}
+
+TEST_F(SavingRunTest, ACellWhoseModelIsInTheWayFailsAlone) {
+  const std::vector<std::string> words = {"--save-model-dir", path("models")};
+  ASSERT_EQ(run(words, 1, "sweep").status, 0);
+  fs::remove_all(results_);
+  const ProgramResult again = run(words, 1, "sweep");
+  EXPECT_EQ(again.status, 4) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("WEIGHTS"));
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ TrainingJob unusual_job() {
   job.prompt = {5, "RANDOM", "a text"};
   job.evaluation = {"/held_out.json", 0.25, IntervalStrategy::kSteps, 50, 3};
   job.save = {"/model", "/checkpoints",
-              IntervalStrategy::kSteps, 7, 2, "/checkpoints/checkpoint-3", true};
+              IntervalStrategy::kSteps, 7, 2, "/checkpoints/checkpoint-3", true,
+              true, "/out", IntervalStrategy::kSteps, 3};
   job.sample_period_s = 0.25;
   job.trace_path = "/trace.json";
   job.seed = 18446744073709551615U;

@@ -100,6 +100,28 @@ TEST(MeasurementTest, PeopleReadWhatGpusDid) {
   EXPECT_THAT(text, testing::ContainsRegex("gpu_power_watts_avg +0  W\n"));
 }
 
+TEST(MeasurementTest, SaysWhatTokensCostWhereThereIsAPrice) {
+  Measurement m = sample_valid();
+  m.measured["dataset_tokens_per_second"] = 1000.0;  // 3.6 million an hour
+  EXPECT_THAT(render(m, OutputFormat::kTable, DevicePrices::all_at(1.8)),
+              HasSubstr("cost        0.5 USD per million dataset tokens, 3.60 M of them in an hour, "
+                        "at 1.8 USD an hour for the machine\n"));
+  m.inputs["number_gpus"] = 2;
+  const DevicePrices prices = DevicePrices::all_at(1.8);
+  EXPECT_THAT(render(m, OutputFormat::kTable, prices),
+              HasSubstr("cost        1 USD per million dataset tokens, 3.60 M of them in an hour, "
+                        "at 1.8 USD an hour for each of 2 GPUs\n"));
+  const Json json = Json::parse(render(m, OutputFormat::kJson, prices));
+  EXPECT_EQ(json["cost"]["per_million_dataset_tokens"], 1.0);
+  EXPECT_EQ(json["cost"]["dataset_tokens_per_hour"], 3.6e6);
+  EXPECT_EQ(json["cost"]["devices"], 2.0);
+  EXPECT_THAT(render(m, OutputFormat::kCsv, prices), HasSubstr("usd_per_million_dataset_tokens"));
+  EXPECT_FALSE(Json::parse(render(m, OutputFormat::kJson)).contains("cost"));
+  EXPECT_THAT(render(m, OutputFormat::kTable), testing::Not(HasSubstr("\ncost ")));
+  EXPECT_THAT(render(sample_failed(), OutputFormat::kTable, prices),
+              testing::Not(HasSubstr("\ncost ")));
+}
+
 TEST(MeasurementTest, PeopleReadThatTheMachineWasBusy) {
   Measurement m = sample_valid();
   m.extra["run_queue_wait_share"] = 0.04;

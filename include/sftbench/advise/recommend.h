@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sftbench/advise/oracle.h"
-#include "sftbench/advise/prices.h"
+#include "sftbench/catalog/prices.h"
 
 namespace sftbench {
 

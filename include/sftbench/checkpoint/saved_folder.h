@@ -21,6 +21,8 @@
 namespace sftbench {
 
 inline constexpr const char* kTrainerStateFile = "trainer_state.json";
+// fms-hf-tuning's log of the losses, beside the checkpoints.
+inline constexpr const char* kTrainingLogsFile = "training_logs.jsonl";
 
 // Where the files of `target` go before it is there.
 std::filesystem::path pending_path(const std::filesystem::path& target);
@@ -44,6 +46,9 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& path);
 // or a name checkpoint-<step> with another step than the content's.
 Manifest read_checkpoint_manifest(const std::filesystem::path& folder);
 
+// "/out/earlier-1", or the next number that is free: where set_aside() moves what is in "/out".
+std::filesystem::path earlier_path(const std::filesystem::path& folder);
+
 // "a/b" for "/out/a/b" below "/out", "." for the folder itself, whatever links lead there; none
 // elsewhere.
 std::optional<std::filesystem::path> path_below(const std::filesystem::path& path,
@@ -59,6 +64,10 @@ std::optional<std::filesystem::path> checkpoint_around(const std::filesystem::pa
 class CheckpointFolder {
  public:
   explicit CheckpointFolder(std::filesystem::path path);
+
+  // Moves all checkpoints, and the log of their losses, to earlier_path(). Nothing where there is no
+  // checkpoint. InputError.
+  void set_aside();
 
   // A new folder for the files of this step's checkpoint.
   std::unique_ptr<PendingFolder> start(int64_t step);

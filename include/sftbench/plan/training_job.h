@@ -155,6 +155,10 @@ struct SavePlan {
   int64_t total_limit = 0;           // checkpoints that stay, the newest ones; 0: all
   std::string resume_from;           // checkpoint folder to go on from; empty: from the beginning
   bool best_model = false;  // the model that is kept is the checkpoint of the least evaluation loss
+  bool from_nothing = false;     // checkpoints that are there are moved aside before the first is saved
+  std::string output_directory;  // fms-hf-tuning's: gets training_logs.jsonl; empty: none is written
+  IntervalStrategy log_strategy = IntervalStrategy::kEpoch;  // of a line in training_logs.jsonl
+  int64_t log_steps = 500;
 };
 
 struct TrainingJob {

@@ -159,6 +159,10 @@ void fields(Visitor& visitor, SavePlan& plan) {
   visitor("total_limit", plan.total_limit, kMayDiffer, kCountOrNone);
   visitor("resume_from", plan.resume_from, kMayDiffer);
   visitor("best_model", plan.best_model, kMayDiffer);
+  visitor("from_nothing", plan.from_nothing, kMayDiffer);
+  visitor("output_directory", plan.output_directory, kMayDiffer);
+  visitor("log_strategy", plan.log_strategy, kMayDiffer);
+  visitor("log_steps", plan.log_steps, kMayDiffer, kCount);
 }
 
 template <typename Visitor>

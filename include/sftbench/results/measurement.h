@@ -9,6 +9,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
 #include "sftbench/results/table.h"
+#include "sftbench/results/token_cost.h"
 
 namespace sftbench {
 
@@ -72,7 +73,8 @@ void set_outcome(Measurement& measurement, Status status, Reason reason);
 // What `run` prints. As a table for people: what was measured and how it ended, speed, loss, memory,
 // MFU and energy in a line each, then property, value, unit. As csv and md: one row with ids, status,
 // reason and properties.
-// As json and jsonl: the whole measurement.
-std::string render(const Measurement& measurement, OutputFormat format);
+// As json and jsonl: the whole measurement. Where its devices have a price, each says what tokens cost.
+std::string render(const Measurement& measurement, OutputFormat format,
+                   const DevicePrices& prices = {});
 
 }  // namespace sftbench

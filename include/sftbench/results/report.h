@@ -23,6 +23,7 @@
 #include "sftbench/results/repeats.h"
 #include "sftbench/results/report_table.h"
 #include "sftbench/results/scan.h"
+#include "sftbench/results/token_cost.h"
 
 namespace sftbench {
 
@@ -45,17 +46,20 @@ struct AdoLayout {
   // Behind ado's columns: outcome, number of repeats and their spread, every figure, every other
   // input, provenance. Failed measurements have rows, then. Not with `observed`.
   bool wide = false;
+  DevicePrices prices = {};  // for the costs of a wide table
 };
 // The tables look at the texts of the scan, which outlives them.
 ReportTable ado_table(const StoreScan& scan, const AdoLayout& layout);
 
 // For people: the inputs in which the rows differ, the outcome, rates, memory; repeats as median,
-// number and spread.
-ReportTable short_table(const StoreScan& scan);
+// number and spread; what tokens cost where the devices have a price.
+ReportTable short_table(const StoreScan& scan, const DevicePrices& prices = {});
 
 // The measurements themselves, as their files have them: one JSON object per line, or one array.
-// InputError when a file of the scan is no longer there.
+// One whose devices have a price gets a member `cost` at its end, which is in no file. InputError
+// when a file of the scan is no longer there.
 void write_measurements(const std::filesystem::path& directory, const StoreScan& scan, bool lines,
-                        const std::function<void(std::string_view)>& write);
+                        const std::function<void(std::string_view)>& write,
+                        const DevicePrices& prices = {});
 
 }  // namespace sftbench

@@ -42,6 +42,9 @@ struct SweepOptions {
   // Asked as a cell starts: what is to be said before, as that memory cannot suffice.
   std::function<std::optional<std::string>(const TrainingJob&, const Share&)> preflight =
       [](const TrainingJob&, const Share&) { return std::optional<std::string>(); };
+  // Asked as a cell starts: puts into its job what it keeps and goes on from. InputError: the cell
+  // cannot, and fails with it.
+  std::function<void(const Cell&, TrainingJob&)> keep = [](const Cell&, TrainingJob&) {};
   std::filesystem::path executable = "/proc/self/exe";
 };
 

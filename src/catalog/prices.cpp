@@ -1,4 +1,4 @@
-#include "sftbench/advise/prices.h"
+#include "sftbench/catalog/prices.h"
 
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/fields.h"

@@ -1,0 +1,103 @@
+#include "cli/training_log.h"
+
+#include <fcntl.h>
+#include <spdlog/fmt/chrono.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <ctime>
+#include <string>
+
+#include "sftbench/base/json_text.h"
+#include "sftbench/base/owned_fd.h"
+#include "sftbench/base/shared_file.h"
+#include "sftbench/checkpoint/saved_folder.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Python's datetime.now().isoformat(): local time without its zone.
+std::string local_time() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+  const auto seconds = static_cast<std::time_t>(us / 1000000);
+  std::tm local{};
+  ::localtime_r(&seconds, &local);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}", local, us % 1000000);
+}
+
+// Python's round(epoch, 2), which rounds the decimal number and not its hundredfold.
+double two_decimals(double epoch) {
+  return std::stod(fmt::format("{:.2f}", epoch));
+}
+
+// 0, or the errno of what went wrong. A pipe of that name blocks nobody.
+int append_line(const fs::path& path, const std::string& line) {
+  const OwnedFd file(
+      ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
+  struct stat status {};
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) return errno;
+  if (!S_ISREG(status.st_mode)) return EINVAL;
+  return write_whole(file.get(), line) ? 0 : errno;
+}
+
+}  // namespace
+
+TrainingLog::TrainingLog(const SavePlan& plan)
+    : path_(fs::path(plan.output_directory) / kTrainingLogsFile),
+      strategy_(plan.log_strategy),
+      steps_(plan.log_steps) {}
+
+void TrainingLog::on_train_begin(const TrainBegin& begin) {
+  total_steps_ = begin.total_steps;
+}
+
+// As Trainer: the end of training ends an epoch, too, and nothing else.
+bool TrainingLog::is_due(const StepEvent& event) const {
+  if (strategy_ == IntervalStrategy::kSteps) return event.step % steps_ == 0;
+  return event.epoch == std::floor(event.epoch) || event.step == total_steps_;
+}
+
+void TrainingLog::on_step_end(const StepEvent& event, TrainControl&) {
+  if (strategy_ == IntervalStrategy::kNo) return;
+  last_ = event;
+  loss_sum_ += event.loss;
+  ++losses_;
+  if (is_due(event)) write_losses();
+}
+
+void TrainingLog::on_evaluation(const EvaluationEvent& event) {
+  write("validation_loss", event.epoch, event.step, event.loss);
+}
+
+void TrainingLog::on_train_end(const TrainEnd&) {
+  if (strategy_ == IntervalStrategy::kEpoch) write_losses();
+}
+
+void TrainingLog::write_losses() {
+  if (losses_ == 0) return;
+  write("training_loss", last_.epoch, last_.step, loss_sum_ / static_cast<double>(losses_));
+  loss_sum_ = 0;
+  losses_ = 0;
+}
+
+void TrainingLog::write(const char* name, double epoch, int64_t step, double value) {
+  const Json data = {{"epoch", two_decimals(epoch)},
+                     {"step", step},
+                     {"timestamp", local_time()},
+                     {"value", std::isfinite(value) ? Json(value) : Json()}};
+  std::error_code ignored;
+  fs::create_directories(path_.parent_path(), ignored);
+  const int error = append_line(path_, json_text({{"data", data}, {"name", name}}) + "\n");
+  if (error == 0 || broken_) return;
+  broken_ = true;
+  spdlog::warn("cannot write {}: {}", path_.string(), std::strerror(error));
+}
+
+}  // namespace sftbench
