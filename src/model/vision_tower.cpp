@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "sftbench/base/torch.h"
+#include "sftbench/ops/matmul.h"
 #include "sftbench/ops/ops.h"
 
 namespace sftbench {
@@ -18,10 +19,10 @@ LinearGroup linear(const char* name, int64_t in, int64_t out, torch::TensorOptio
 torch::Tensor full_attention(const torch::Tensor& q_TPND, const torch::Tensor& k_TPND,
                              const torch::Tensor& v_TPND, double scale) {
   const torch::Tensor q = q_TPND.transpose(1, 2) * scale, k = k_TPND.transpose(1, 2);
-  const torch::Tensor scores_TNPP = torch::matmul(q, k.transpose(2, 3));
+  const torch::Tensor scores_TNPP = ops::batched_matmul(q, k.transpose(2, 3));
   const torch::Tensor shares =
       torch::softmax(scores_TNPP, -1, torch::kFloat32).to(v_TPND.scalar_type());
-  return torch::matmul(shares, v_TPND.transpose(1, 2)).transpose(1, 2);
+  return ops::batched_matmul(shares, v_TPND.transpose(1, 2)).transpose(1, 2);
 }
 
 // The same projection of each patch: a convolution whose step is its size.

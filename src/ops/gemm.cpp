@@ -4,6 +4,7 @@
 #include "ops/cpu/gemm_onednn.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/matmul.h"
+#include "sftbench/ops/product_dtype.h"
 
 namespace sftbench::ops {
 namespace {
@@ -60,6 +61,11 @@ void matmul_nn_into(Tensor out, const Tensor& y, const Tensor& w, const Tensor& 
 
 void matmul_tn_into(Tensor out, const Tensor& y, const Tensor& x, double beta) {
   multiply_into(out, y.t(), x, {}, beta);
+}
+
+Tensor batched_matmul(const Tensor& a, const Tensor& b) {
+  const torch::Dtype dtype = product_dtype(a.scalar_type(), a.device());
+  return at::matmul(a.to(dtype), b.to(dtype)).to(a.scalar_type());
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {

@@ -10,19 +10,12 @@
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/linear.h"
 #include "sftbench/ops/linear_cross_entropy.h"
-#include "sftbench/ops/product_dtype.h"
+#include "sftbench/ops/matmul.h"
 
 namespace sftbench::ops::plain {
 namespace {
 
 using torch::Tensor;
-
-// Without instructions for the dtype, libtorch 1.13 multiplies no float16 matrices, and keeps the
-// sums of bfloat16 products in bfloat16.
-Tensor batched_matmul(const Tensor& a, const Tensor& b) {
-  const torch::Dtype dtype = product_dtype(a.scalar_type(), a.device());
-  return at::matmul(a.to(dtype), b.to(dtype)).to(a.scalar_type());
-}
 
 Tensor rotate_half(const Tensor& x) {
   const auto halves = x.chunk(2, -1);

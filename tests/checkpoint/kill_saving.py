@@ -37,7 +37,7 @@ def make_job(program, ranks, work):
                     "weights_directory": str(model), "tokenizer_directory": str(TRAINING / "tokenizer")}
     job["data"].update(path=str(TRAINING / "dataset.jsonl"), model_max_length=48, token_cache_directory="")
     job["batches"].update(per_device_batch_size=2, gradient_accumulation_steps=1, max_steps=STEPS)
-    job["precision"] = {"torch_dtype": "float32", "autocast": "no"}
+    job["precision"].update(torch_dtype="float32", autocast="no")
     job["device"].update(kind="cpu", ranks=ranks, nodes=1, threads=1)
     job["parallel"].update(strategy="FULL_SHARD" if ranks > 1 else "DDP", state_dict_type="SHARDED_STATE_DICT")
     path = work / "job.json"

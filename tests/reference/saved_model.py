@@ -48,7 +48,7 @@ def job_for(sftbench, model, tuning, ranks, folder):
     job["tuning"], job["lora"], job["prompt"] = tuning, LORA, PROMPT
     job["data"].update(path=str(FOLDER / "dataset.jsonl"), model_max_length=48, token_cache_directory="")
     job["batches"].update(per_device_batch_size=26 // ranks, gradient_accumulation_steps=1, max_steps=4)
-    job["precision"] = {"torch_dtype": "float32", "autocast": "no"}
+    job["precision"].update(torch_dtype="float32", autocast="no")
     job["optimizer"].update(name="adamw_torch", learning_rate=1e-3)
     job["device"].update(kind="cpu", ranks=ranks, nodes=1, threads=1)
     job["parallel"].update(strategy="FULL_SHARD" if ranks > 1 else "DDP", state_dict_type="FULL_STATE_DICT")
