@@ -19,6 +19,8 @@
 #include "cli/selection.h"
 #include "cli/sweep_view.h"
 #include "sftbench/base/build_info.h"
+#include "sftbench/checkpoint/manifest.h"
+#include "sftbench/checkpoint/saved_folder.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
@@ -153,6 +155,36 @@ SaveOptions of_cell(SaveOptions save, const Cell& cell) {
   return save;
 }
 
+// A measurement without a result that is trained to its end was killed in between: it has nothing to
+// go on from, and trains anew. What it left stays, aside.
+bool has_ended(const std::string& checkpoint) {
+  try {
+    const Json state =
+        read_json_file((std::filesystem::path(checkpoint) / kTrainerStateFile).string());
+    return state.at("global_step").get<int64_t>() >= state.at("total_steps").get<int64_t>();
+  } catch (const std::exception&) {  // said where it is read
+    return false;
+  }
+}
+
+void begin_anew_if_ended(SavePlan& plan) {
+  if (plan.resume_from.empty() || !has_ended(plan.resume_from)) return;
+  plan.resume_from.clear();
+  plan.from_nothing = true;
+}
+
+void set_model_aside(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (folder.empty() || !fs::exists(fs::path(folder) / kManifestFile, error)) return;
+  std::string aside;
+  for (int i = 1; aside.empty() || fs::exists(aside, error); ++i) {
+    aside = folder + ".earlier-" + std::to_string(i);
+  }
+  fs::rename(folder, aside, error);
+  if (!error) spdlog::info("{} is of a measurement without a result: moved to {}", folder, aside);
+}
+
 bool keeps_files(const SaveOptions& save) {
   return !save.output_directory.empty() || !save.model_directory.empty() || !save.strategy.empty() ||
          save.steps || save.total_limit || !save.log_strategy.empty() || save.log_steps ||
@@ -212,7 +244,10 @@ class Campaign {
     if (!keeps_files(save)) return;
     options_.keep = [save, &arguments](const Cell& cell, TrainingJob& job) {
       job.save = {};  // of an earlier attempt
-      apply_save_options(of_cell(save, cell), arguments.output, job);
+      const SaveOptions own = of_cell(save, cell);
+      set_model_aside(own.model_directory);
+      apply_save_options(own, arguments.output, job);
+      begin_anew_if_ended(job.save);
     };
   }
 

@@ -469,9 +469,25 @@ TEST_F(SavingRunTest, ACellWhoseModelIsInTheWayFailsAlone) {
   const std::vector<std::string> words = {"--save-model-dir", path("models")};
   ASSERT_EQ(run(words, 1, "sweep").status, 0);
   fs::remove_all(results_);
+  const fs::path model = fs::directory_iterator(path("models"))->path();
+  fs::remove(model / "sftbench_manifest.json");  // not known to be ours
   const ProgramResult again = run(words, 1, "sweep");
   EXPECT_EQ(again.status, 4) << again.err;
   EXPECT_THAT(again.out, HasSubstr("WEIGHTS"));
+}
+
+TEST_F(SavingRunTest, ACellThatWasKilledBeforeItsResultIsMeasuredAnew) {
+  const std::vector<std::string> words = {"--output-dir", path("out"), "--save-model-dir",
+                                          path("models")};
+  ASSERT_EQ(run(words, 2, "sweep").status, 0);
+  fs::remove_all(results_);
+  const ProgramResult again = run(words, 2, "sweep");
+  EXPECT_EQ(again.status, 0) << again.out << again.err;
+  const fs::path out = fs::directory_iterator(path("out"))->path();
+  EXPECT_TRUE(fs::exists(out / "earlier-1" / "checkpoint-2")) << "nothing is lost";
+  const fs::path model = fs::path(path("models")) / out.filename();
+  EXPECT_TRUE(fs::exists(model / "model.safetensors"));
+  EXPECT_TRUE(fs::exists(model.string() + ".earlier-1/model.safetensors"));
 }
 
 }  // namespace
