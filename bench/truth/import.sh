@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes evidence of the tables in this folder. usage: import.sh SFTBENCH OUTPUT
 set -euo pipefail
+sftbench=$(realpath "$1") output=$(realpath -m "$2")
 cd "$(dirname "$0")"
-sftbench=$1 output=$2
 mkdir -p "$output"
 config=$output/models.yaml
 {

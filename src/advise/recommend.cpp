@@ -200,7 +200,8 @@ class Recommender {
     std::vector<Option>& others = answer_.alternatives;
     for (const Option& option : by_cost) {
       const auto alike = [&option](const Option& other) { return are_alike(option, other); };
-      if (alike(by_cost.front()) || std::any_of(others.begin(), others.end(), alike)) continue;
+      if (alike(by_cost.front()) || alike(*answer_.fastest)) continue;
+      if (std::any_of(others.begin(), others.end(), alike)) continue;
       others.push_back(option);
       if (others.size() == kAlternatives) return;
     }

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <iostream>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <random>
@@ -17,10 +16,9 @@
 #include "cli/record.h"
 #include "cli/save_options.h"
 #include "cli/selection.h"
+#include "cli/sweep_keeping.h"
 #include "cli/sweep_view.h"
 #include "sftbench/base/build_info.h"
-#include "sftbench/checkpoint/manifest.h"
-#include "sftbench/checkpoint/saved_folder.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
@@ -145,80 +143,6 @@ class Silent : public SweepObserver {
   }
 };
 
-// Each sample has folders of its own, named as its result.
-SaveOptions of_cell(SaveOptions save, const Cell& cell) {
-  const std::string name =
-      cell.sample == 1 ? cell.key : cell.key + "." + std::to_string(cell.sample);
-  for (std::string* folder : {&save.output_directory, &save.model_directory}) {
-    if (!folder->empty()) *folder = (std::filesystem::path(*folder) / name).string();
-  }
-  return save;
-}
-
-// A measurement without a result that is trained to its end was killed in between: it has nothing to
-// go on from, and trains anew. What it left stays, aside.
-bool has_ended(const std::string& checkpoint) {
-  try {
-    const Json state =
-        read_json_file((std::filesystem::path(checkpoint) / kTrainerStateFile).string());
-    return state.at("global_step").get<int64_t>() >= state.at("total_steps").get<int64_t>();
-  } catch (const std::exception&) {  // said where it is read
-    return false;
-  }
-}
-
-void begin_anew_if_ended(SavePlan& plan) {
-  if (plan.resume_from.empty() || !has_ended(plan.resume_from)) return;
-  plan.resume_from.clear();
-  plan.from_nothing = true;
-}
-
-void set_model_aside(const std::string& folder) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  if (folder.empty() || !fs::exists(fs::path(folder) / kManifestFile, error)) return;
-  std::string aside;
-  for (int i = 1; aside.empty() || fs::exists(aside, error); ++i) {
-    aside = folder + ".earlier-" + std::to_string(i);
-  }
-  fs::rename(folder, aside, error);
-  if (!error) spdlog::info("{} is of a measurement without a result: moved to {}", folder, aside);
-}
-
-bool keeps_files(const SaveOptions& save) {
-  return !save.output_directory.empty() || !save.model_directory.empty() || !save.strategy.empty() ||
-         save.steps || save.total_limit || !save.log_strategy.empty() || save.log_steps ||
-         save.best_model;
-}
-
-// What is wrong for every cell is said before the first.
-SaveOptions saving(const SweepArguments& arguments, const ArgumentFile& file) {
-  const auto refuse = [](const char* option, std::string message, std::string expected) {
-    throw InputError({{{}, 0, option, std::move(message), std::move(expected), {}}});
-  };
-  SaveOptions save = arguments.save;
-  if (!save.checkpoint_directory.empty()) {
-    refuse("--checkpoint-dir", "is one folder, and a sweep has one for each measurement",
-           "--output-dir DIR, which gets a folder for each");
-  }
-  save = with_file(std::move(save), file);
-  const bool of_one = !save.resume_from.empty() && CLI::detail::to_lower(save.resume_from) != "true" &&
-                      CLI::detail::to_lower(save.resume_from) != "false";
-  if (of_one) {
-    refuse("--resume-from-checkpoint", save.resume_from + " is the checkpoint of one training",
-           "--output-dir DIR, where each measurement goes on from its own, or run");
-  }
-  if (!keeps_files(save)) return save;
-  TrainingJob any;
-  any.backend = arguments.backend.name();
-  Cell cell;
-  cell.key = "cell";
-  SaveOptions checked = of_cell(save, cell);
-  checked.best_model = false;  // that depends on the cell
-  apply_save_options(checked, arguments.output, any);
-  return save;
-}
-
 // Everything that a sweep is made of, in the order in which it can be made.
 class Campaign {
  public:
@@ -240,15 +164,8 @@ class Campaign {
                 return recorded({entity, experiment});
               }) {
     check_threads(resolve_options_, machine_.cores());
-    const SaveOptions save = saving(arguments, loaded_.file);
-    if (!keeps_files(save)) return;
-    options_.keep = [save, &arguments](const Cell& cell, TrainingJob& job) {
-      job.save = {};  // of an earlier attempt
-      const SaveOptions own = of_cell(save, cell);
-      set_model_aside(own.model_directory);
-      apply_save_options(own, arguments.output, job);
-      begin_anew_if_ended(job.save);
-    };
+    options_.keep = keeping(with_file(arguments.save, loaded_.file), arguments.output,
+                            arguments.backend.name());
   }
 
   // Prints what a sweep would do.
