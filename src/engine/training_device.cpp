@@ -33,7 +33,9 @@ class CpuDevice : public TrainingDevice {
 class CudaDevice : public TrainingDevice {
  public:
   explicit CudaDevice(c10::DeviceIndex index) : index_(index) {
+    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // sets up the allocator, too
     c10::cuda::set_device(index);
+    torch::empty({1}, device());  // the context's start-up is no part of the first step
     c10::cuda::CUDACachingAllocator::resetPeakStats(index);
   }
   torch::Device device() const override { return {torch::kCUDA, index_}; }

@@ -1,0 +1,37 @@
+// Which kernels were launched, by name and number.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+namespace sftbench::phantom {
+
+class Launches {
+ public:
+  void register_kernel(const void* handle, const char* mangled_name);
+  // The mangled name, or nothing when no such kernel is known.
+  const char* name(const void* handle) const;
+
+  void count(const void* handle);
+  // A library's call that stands for one launch or more: "cublasGemmEx".
+  void count(const std::string& name);
+  void count_copy(size_t bytes);
+  void reset();
+
+  // {"kernels": {name: launches}, "launches": n, "copies": n, "copied_bytes": n}
+  std::string report() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<const void*, const char*> names_;
+  std::unordered_map<const void*, int64_t> by_handle_;
+  std::map<std::string, int64_t> by_name_;
+  int64_t copies_ = 0, copied_bytes_ = 0;
+};
+
+Launches& launches();
+
+}  // namespace sftbench::phantom

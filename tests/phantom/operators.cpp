@@ -1,0 +1,213 @@
+// Operators of ATen on the phantom device compute on the host: each one that a CPU has a kernel for
+// is called with views of the same memory. A kernel of NVIDIA's that is launched all the same is an
+// error of the phantom's (src/phantom/cuda_runtime.cpp), so no number is ever left out unseen.
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <cuda_runtime_api.h>
+#include <torch/library.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "phantom/host_view.h"
+
+namespace sftbench::phantom {
+namespace {
+
+using torch::Tensor;
+
+// What is computed here, and how often.
+struct Calls {
+  std::mutex mutex;
+  std::map<std::string, int64_t> by_name;
+  ~Calls() {
+    const char* path = std::getenv("SFTBENCH_PHANTOM_OPERATORS");
+    std::FILE* file = path != nullptr ? std::fopen(path, "a") : nullptr;
+    if (file == nullptr) return;
+    for (const auto& [name, calls] : by_name) std::fprintf(file, "%s %ld\n", name.c_str(), calls);
+    std::fclose(file);
+  }
+};
+
+void note_call(const std::string& name) {
+  static Calls calls;
+  const std::lock_guard lock(calls.mutex);
+  ++calls.by_name[name];
+}
+
+// A generator of the CPU that goes on where the device's stands. Numbers differ from a GPU's.
+at::Generator host_generator(const c10::optional<at::Generator>& given) {
+  at::Generator generator = given && given->defined()
+                                ? *given
+                                : at::globalContext().defaultGenerator({c10::kCUDA, at::cuda::current_device()});
+  if (generator.device().is_cpu()) return generator;
+  const std::lock_guard lock(generator.mutex());
+  auto* device = at::check_generator<at::CUDAGeneratorImpl>(generator);
+  const auto [seed, offset] = device->philox_engine_inputs(4);
+  at::Generator host = at::globalContext().defaultGenerator(c10::kCPU).clone();
+  host.set_current_seed(seed * 1'000'003 + offset);
+  return host;
+}
+
+class HostCall {
+ public:
+  HostCall(const c10::OperatorHandle& op, torch::jit::Stack& stack) : op_(op), stack_(stack) {}
+
+  void run() {
+    const auto& schema = op_.schema();
+    const size_t first = stack_.size() - schema.arguments().size();
+    given_.assign(stack_.begin() + static_cast<ptrdiff_t>(first), stack_.end());
+    for (size_t i = 0; i < given_.size(); ++i) stack_[first + i] = on_host(given_[i], schema.arguments()[i]);
+    hosted_.assign(stack_.begin() + static_cast<ptrdiff_t>(first), stack_.end());
+    op_.callBoxed(&stack_);
+    const size_t results = stack_.size() - schema.returns().size();
+    for (size_t i = 0; i < schema.returns().size(); ++i) {
+      stack_[results + i] = on_device(stack_[results + i], schema.returns()[i]);
+    }
+    // out= and in place without a return value.
+    for (size_t i = 0; i < given_.size(); ++i) {
+      if (given_[i].isTensor() && writes(schema.arguments()[i]) && given_[i].toTensor().defined()) {
+        take_over(hosted_[i].toTensor(), given_[i].toTensor());
+      }
+    }
+  }
+
+ private:
+  static bool writes(const c10::Argument& argument) {
+    return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+  }
+
+  void note_device(const Tensor& tensor) {
+    if (tensor.defined() && tensor.is_cuda()) device_ = tensor.device();
+  }
+
+  c10::IValue on_host(const c10::IValue& value, const c10::Argument& argument) {
+    if (value.isTensor()) {
+      note_device(value.toTensor());
+      return host_view(value.toTensor());
+    }
+    if (value.isTensorList()) {
+      c10::List<Tensor> views;
+      for (const Tensor& tensor : value.toTensorVector()) {
+        note_device(tensor);
+        views.push_back(host_view(tensor));
+      }
+      return views;
+    }
+    if (value.isOptionalTensorList()) {
+      c10::List<c10::optional<Tensor>> views;
+      for (const c10::optional<Tensor>& tensor : value.toOptionalTensorList()) {
+        if (tensor) note_device(*tensor);
+        views.push_back(tensor ? c10::optional<Tensor>(host_view(*tensor)) : c10::nullopt);
+      }
+      return views;
+    }
+    if (value.isDevice() && value.toDevice().is_cuda()) {
+      device_ = value.toDevice();
+      return c10::Device(c10::kCPU);
+    }
+    if (argument.name() == "generator") return host_generator(value.toOptional<at::Generator>());
+    return value;
+  }
+
+  // A result that is an argument written to is that argument.
+  c10::IValue on_device(const c10::IValue& value, const c10::Argument& result) {
+    if (writes(result)) {
+      for (size_t i = 0; i < given_.size(); ++i) {
+        const c10::AliasInfo* alias = op_.schema().arguments()[i].alias_info();
+        if (alias != nullptr && *alias == *result.alias_info()) return given_[i];
+      }
+    }
+    if (value.isTensor()) return to_device(value.toTensor(), device_);
+    if (!value.isTensorList()) return value;
+    c10::List<Tensor> results;
+    for (const Tensor& tensor : value.toTensorVector()) results.push_back(to_device(tensor, device_));
+    return results;
+  }
+
+  const c10::OperatorHandle& op_;
+  torch::jit::Stack& stack_;
+  std::vector<c10::IValue> given_, hosted_;
+  torch::Device device_{c10::kCUDA, 0};
+};
+
+void compute_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  note_call(c10::toString(op.operator_name()));
+  HostCall(op, *stack).run();
+}
+
+// Views, allocation and transfers are the device's own business: no kernel computes there.
+bool is_of_the_device(const std::string& name) {
+  static const std::set<std::string> names = {
+      "aten::copy_", "aten::_to_copy", "aten::_local_scalar_dense", "aten::set_", "aten::record_stream",
+      "aten::is_pinned", "aten::_pin_memory", "aten::_fused_sdp_choice", "aten::clone", "aten::_reshape_alias"};
+  return names.count(name) != 0 || name.rfind("aten::empty", 0) == 0 || name.rfind("aten::resize", 0) == 0 ||
+         name.rfind("aten::new_empty", 0) == 0 || name.rfind("aten::set_", 0) == 0 ||
+         name.find("attention") != std::string::npos;
+}
+
+bool is_view(const c10::FunctionSchema& schema) {
+  for (const c10::Argument& result : schema.returns()) {
+    if (result.alias_info() != nullptr && !result.alias_info()->isWrite()) return true;
+  }
+  return false;
+}
+
+bool computes_here(const c10::OperatorHandle& op) {
+  const std::string& name = op.operator_name().name;
+  return name.rfind("aten::", 0) == 0 && op.hasSchema() && op.hasKernelForDispatchKey(c10::DispatchKey::CUDA) &&
+         (op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
+          op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd)) &&
+         !is_of_the_device(name) && !is_view(op.schema());
+}
+
+// Between the host and the device in one piece: by the stream, as the program asked. All else by
+// views, once the stream has come there.
+Tensor& copy_between(Tensor& to, const Tensor& from, bool non_blocking) {
+  const bool plain = to.scalar_type() == from.scalar_type() && to.is_contiguous() && from.is_contiguous() &&
+                     to.sizes() == from.sizes();
+  const auto stream = at::cuda::getCurrentCUDAStream();
+  if (plain && to.numel() > 0) {
+    C10_CUDA_CHECK(cudaMemcpyAsync(to.data_ptr(), from.data_ptr(), to.nbytes(), cudaMemcpyDefault, stream));
+    if (!non_blocking) C10_CUDA_CHECK(cudaStreamSynchronize(stream));
+    return to;
+  }
+  C10_CUDA_CHECK(cudaStreamSynchronize(stream));
+  host_view(to).copy_(host_view(from));
+  return to;
+}
+
+struct Silence : c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+
+std::vector<std::unique_ptr<torch::Library>>& libraries() {
+  static auto* const kept = new std::vector<std::unique_ptr<torch::Library>>;
+  return *kept;
+}
+
+// libtorch says once that kernels are replaced: that is the purpose here.
+const bool registered = [] {
+  Silence silence;
+  c10::WarningUtils::WarningHandlerGuard guard(&silence);
+  auto library = std::make_unique<torch::Library>(torch::Library::IMPL, "aten", c10::DispatchKey::CUDA, __FILE__,
+                                                  __LINE__);
+  c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    const auto op = dispatcher.findOp(name);
+    if (!op || !computes_here(*op)) continue;
+    const std::string full = c10::toString(name).substr(std::string("aten::").size());
+    library->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&compute_on_host>());
+  }
+  library->impl("copy_", torch::CppFunction(&copy_between));
+  libraries().push_back(std::move(library));
+  return true;
+}();
+
+}  // namespace
+}  // namespace sftbench::phantom
