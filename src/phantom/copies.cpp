@@ -30,14 +30,14 @@ void copy(void* to, const void* from, size_t bytes, Streams::Id stream) {
   if (!settings().computes() && bytes > kSmall) return leave_out(to, bytes);
   // Pageable memory is read while the caller waits: it may change it afterwards.
   const bool pageable = !memory().find(to) || !memory().find(from);
-  streams().put(stream, [=] { std::memmove(to, from, bytes); });
-  if (pageable) streams().finish(stream);
+  streams().at(stream).put([=] { std::memmove(to, from, bytes); });
+  if (pageable) streams().at(stream).finish();
 }
 
 void fill_bytes(void* address, int value, size_t bytes, Streams::Id stream) {
   launches().count("memset");
   if (!settings().computes()) return;
-  streams().put(stream, [=] { std::memset(address, value, bytes); });
+  streams().at(stream).put([=] { std::memset(address, value, bytes); });
 }
 
 }  // namespace sftbench::phantom

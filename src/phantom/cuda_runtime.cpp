@@ -23,7 +23,10 @@ constexpr int kVersion = 13000;
 constexpr size_t kSharedMemory = size_t{48} << 10;
 
 Streams::Id id(cudaStream_t stream) { return reinterpret_cast<Streams::Id>(stream); }
-Streams::Event& event_of(cudaEvent_t event) { return *reinterpret_cast<Streams::Event*>(event); }
+Stream& stream_of(cudaStream_t stream) { return streams().at(id(stream)); }
+// What CUDA calls an event is the address of a shared one: a stream may still hold it.
+using SharedEvent = std::shared_ptr<Event>;
+SharedEvent& event_of(cudaEvent_t event) { return *reinterpret_cast<SharedEvent*>(event); }
 
 // Shared memory that a block may ask for, by compute capability (CUDA C++ Programming Guide,
 // "Technical Specifications per Compute Capability").
@@ -297,19 +300,21 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  streams().finish(id(stream));
+  stream_of(stream).finish();
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return stream_of(stream).idle() ? cudaSuccess : noted(cudaErrorNotReady);
+}
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  streams().wait(id(stream), event_of(event));
+  stream_of(stream).wait(event_of(event));
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned) {
-  streams().put(id(stream), [=] { callback(stream, cudaSuccess, data); });
+  stream_of(stream).put([=] { callback(stream, cudaSuccess, data); });
   return cudaSuccess;
 }
 
@@ -332,7 +337,7 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = reinterpret_cast<cudaEvent_t>(new Streams::Event);
+  *event = reinterpret_cast<cudaEvent_t>(new SharedEvent(std::make_shared<Event>()));
   return cudaSuccess;
 }
 
@@ -344,7 +349,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  streams().record(event_of(event), id(stream));
+  stream_of(stream).record(event_of(event));
   return cudaSuccess;
 }
 
@@ -353,16 +358,16 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return streams().happened(event_of(event)) ? cudaSuccess : noted(cudaErrorNotReady);
+  return event_of(event)->happened() ? cudaSuccess : noted(cudaErrorNotReady);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  streams().finish(event_of(event));
+  Stream::finish(*event_of(event));
   return cudaSuccess;
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  const std::chrono::duration<float, std::milli> elapsed = event_of(end).recorded - event_of(start).recorded;
+  const std::chrono::duration<float, std::milli> elapsed = event_of(end)->time() - event_of(start)->time();
   *milliseconds = elapsed.count();
   return cudaSuccess;
 }

@@ -1,78 +1,147 @@
 #include "phantom/streams.h"
 
+#include <thread>
+#include <vector>
+
 #include "phantom/settings.h"
 
 namespace sftbench::phantom {
 
-Streams::Id Streams::create() {
+bool Event::happened() const {
   const std::lock_guard lock(mutex_);
-  next_ += 16;
-  queues_[next_];
-  return next_;
+  return !pending_;
 }
 
-void Streams::destroy(Id stream) {
+std::chrono::steady_clock::time_point Event::time() const {
   const std::lock_guard lock(mutex_);
-  finish(stream);
-  queues_.erase(stream);
+  return time_;
 }
 
-bool Streams::held_back(Id stream) {
-  return hold_back_ && !is_default(stream) && random_() % 4 != 0;
+void Stream::put(Work work, When when) {
+  if (is_default_) return work();
+  const bool held_back = seed_ != 0 && when == When::kMayBeHeldBack && random_() % 2 == 0;
+  push(std::move(work), held_back);
 }
 
-void Streams::put(Id stream, Work work) {
+void Stream::push(Work work, bool held_back) {
   const std::lock_guard lock(mutex_);
-  Queue& queue = queues_[stream];
-  queue.held.push_back(std::move(work));
-  ++queue.put;
-  if (!held_back(stream)) run(stream, queue.put);
+  entries_.push_back({std::move(work), held_back});
+  ++put_;
+  changed_.notify_all();
+  if (started_) return;
+  started_ = true;
+  std::thread([self = shared_from_this()] { self->run(); }).detach();
 }
 
-void Streams::run(Id stream, uint64_t until) {
-  Queue& queue = queues_[stream];
-  while (queue.done < until && !queue.held.empty()) {
-    const Work work = std::move(queue.held.front());
-    queue.held.pop_front();
-    ++queue.done;
+// Work behind a piece that somebody wants lets it begin, too: a stream is in order.
+bool Stream::may_begin() const {
+  return !entries_.empty() && (!entries_.front().held_back || wanted_ > done_);
+}
+
+void Stream::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return may_begin(); });
+    const Work work = std::move(entries_.front().work);
+    lock.unlock();
     work();
+    lock.lock();
+    entries_.pop_front();
+    ++done_;
+    changed_.notify_all();
   }
 }
 
-void Streams::record(Event& event, Id stream) {
-  const std::lock_guard lock(mutex_);
-  event = {stream, queues_[stream].put, std::chrono::steady_clock::now()};
+void Stream::record(const std::shared_ptr<Event>& event) {
+  const auto happen = [event] {
+    const std::lock_guard lock(event->mutex_);
+    event->pending_ = false;
+    event->time_ = std::chrono::steady_clock::now();
+    event->reached_.notify_all();
+  };
+  if (is_default_) return happen();
+  {
+    const std::lock_guard lock(event->mutex_);
+    event->pending_ = true;
+    event->stream_ = weak_from_this();
+    const std::lock_guard own(mutex_);
+    event->position_ = put_ + 1;
+  }
+  push(happen, /*held_back=*/false);
 }
 
-void Streams::wait(Id stream, const Event& event) {
-  put(stream, [this, event] { finish(event); });
+void Stream::want(uint64_t position) {
+  const std::lock_guard lock(mutex_);
+  wanted_ = std::max(wanted_, position);
+  changed_.notify_all();
 }
 
-void Streams::finish(const Event& event) {
-  const std::lock_guard lock(mutex_);
-  run(event.stream, event.after);
+void Stream::wait(const std::shared_ptr<Event>& event) {
+  put([event] { finish(*event); }, When::kSoon);
 }
 
-void Streams::finish(Id stream) {
-  const std::lock_guard lock(mutex_);
-  run(stream, queues_[stream].put);
+void Stream::finish(Event& event) {
+  std::unique_lock lock(event.mutex_);
+  if (!event.pending_) return;
+  const auto stream = event.stream_.lock();
+  const uint64_t position = event.position_;
+  lock.unlock();
+  if (stream != nullptr) stream->want(position);
+  lock.lock();
+  event.reached_.wait(lock, [&] { return !event.pending_; });
 }
+
+void Stream::finish() {
+  std::unique_lock lock(mutex_);
+  const uint64_t position = put_;
+  wanted_ = std::max(wanted_, position);
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return done_ >= position; });
+}
+
+// Who asks wants to know when it ends: nothing stays held back for ever.
+bool Stream::idle() {
+  const std::lock_guard lock(mutex_);
+  wanted_ = put_;
+  changed_.notify_all();
+  return done_ == put_;
+}
+
+Streams::Id Streams::create() {
+  const std::lock_guard lock(mutex_);
+  next_ += 16;
+  const uint64_t seed = settings().seed == 0 ? 0 : settings().seed * 7919 + next_;
+  streams_[next_] = std::make_shared<Stream>(/*is_default=*/false, seed);
+  return next_;
+}
+
+void Streams::destroy(Id id) {
+  at(id).finish();
+  const std::lock_guard lock(mutex_);
+  streams_.erase(id);
+}
+
+std::shared_ptr<Stream> Streams::find(Id id) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<Stream>& stream = streams_[id <= 2 ? 0 : id];
+  if (stream == nullptr) stream = std::make_shared<Stream>(/*is_default=*/true, 0);
+  return stream;
+}
+
+Stream& Streams::at(Id id) { return *find(id); }
 
 void Streams::finish_all() {
-  const std::lock_guard lock(mutex_);
-  for (auto& [stream, queue] : queues_) run(stream, queue.put);
+  std::vector<std::shared_ptr<Stream>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, stream] : streams_) all.push_back(stream);
+  }
+  for (const auto& stream : all) stream->finish();
 }
 
-bool Streams::happened(const Event& event) {
-  const std::lock_guard lock(mutex_);
-  if (queues_[event.stream].done >= event.after) return true;
-  if (random_() % 2 == 0) return false;
-  run(event.stream, event.after);
-  return true;
-}
-
+// Never destroyed: its threads may outlive main().
 Streams& streams() {
-  static auto* const one = new Streams(settings().seed);
+  static auto* const one = new Streams;
   return *one;
 }
 

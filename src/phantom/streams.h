@@ -1,9 +1,10 @@
-// Streams as queues. Work of the default stream is done at once, as operators that compute on the
-// host do. Work of another stream is done at once, too, or (with a seed) held back until somebody
-// waits for it: a wait that is missing in the program then shows as a wrong number.
+// Streams. Work of a default stream is done at once, as operators are that compute on the host. Any
+// other stream has a thread of its own, and so is a wait that is missing in the program a wrong
+// number. With a seed its work is now and then not even begun before somebody waits for it.
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -16,46 +17,77 @@ namespace sftbench::phantom {
 
 using Work = std::function<void()>;
 
-class Streams {
+// The end of what a stream had been given when the event was recorded. One that never was recorded
+// has happened.
+class Event {
  public:
-  using Id = uintptr_t;  // the address that CUDA calls a stream: 0, 1 and 2 are default streams
-  struct Event {
-    Id stream = 0;
-    uint64_t after = 0;  // done when that many pieces of work of the stream are
-    std::chrono::steady_clock::time_point recorded;
-  };
-
-  explicit Streams(uint64_t seed) : hold_back_(seed != 0), random_(seed) {}
-
-  Id create();
-  void destroy(Id stream);
-
-  void put(Id stream, Work work);
-  void record(Event& event, Id stream);
-  // The stream goes on when the event has happened.
-  void wait(Id stream, const Event& event);
-  // The caller does.
-  void finish(const Event& event);
-  void finish(Id stream);
-  void finish_all();
-  // Whether it has happened. Who asks again and again sees it happen.
-  bool happened(const Event& event);
+  bool happened() const;
+  std::chrono::steady_clock::time_point time() const;
 
  private:
-  struct Queue {
-    std::deque<Work> held;
-    uint64_t put = 0, done = 0;
+  friend class Stream;
+  mutable std::mutex mutex_;
+  std::condition_variable reached_;
+  bool pending_ = false;
+  std::chrono::steady_clock::time_point time_;
+  std::weak_ptr<class Stream> stream_;
+  uint64_t position_ = 0;
+};
+
+class Stream : public std::enable_shared_from_this<Stream> {
+ public:
+  enum class When { kMayBeHeldBack, kSoon };
+
+  // seed 0: nothing is held back.
+  Stream(bool is_default, uint64_t seed) : is_default_(is_default), seed_(seed), random_(seed) {}
+
+  void put(Work work, When when = When::kMayBeHeldBack);
+  // `event` becomes the end of what was put until now.
+  void record(const std::shared_ptr<Event>& event);
+  // What is put later waits for it.
+  void wait(const std::shared_ptr<Event>& event);
+  // The caller waits.
+  static void finish(Event& event);
+  void finish();
+  bool idle();
+
+ private:
+  struct Entry {
+    Work work;
+    bool held_back;
   };
 
-  static bool is_default(Id stream) { return stream <= 2; }
-  bool held_back(Id stream);
-  void run(Id stream, uint64_t until);
+  void push(Work work, bool held_back);
+  void want(uint64_t position);
+  void run();  // the thread's loop
+  bool may_begin() const;
 
-  std::recursive_mutex mutex_;
-  std::map<Id, Queue> queues_;
-  Id next_ = 16;
-  bool hold_back_;
+  const bool is_default_;
+  const uint64_t seed_;
   std::mt19937_64 random_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Entry> entries_;
+  uint64_t put_ = 0, done_ = 0, wanted_ = 0;
+  bool started_ = false;
+};
+
+// All streams of the process, by the address that CUDA calls them: 0, 1 and 2 are default streams.
+class Streams {
+ public:
+  using Id = uintptr_t;
+
+  Id create();
+  void destroy(Id id);
+  Stream& at(Id id);
+  void finish_all();
+
+ private:
+  std::shared_ptr<Stream> find(Id id);
+
+  std::mutex mutex_;
+  std::map<Id, std::shared_ptr<Stream>> streams_;
+  Id next_ = 16;
 };
 
 Streams& streams();

@@ -217,8 +217,8 @@ TEST(StateSpaceScan, WrongShapesAreRefused) {
               scan(inputs({2, 5, 4, 8, 1, 3, {}}, torch::kFloat32),
                    packed_sequences({2, 3}, torch::kCPU));
             }),
-            op + "packed sequences of 5 positions must fill x's only row, got float32 [2, 5, 4, 8] "
-                 "on cpu");
+            op + "packed sequences of 5 positions must fill x's only row, got float32 [2, 5, 4, 8] on " +
+                (test_device().is_cpu() ? "cpu" : "cuda:0"));
 }
 
 }  // namespace

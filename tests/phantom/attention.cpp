@@ -5,6 +5,7 @@
 #include <tuple>
 #include <vector>
 
+#include "phantom/attention.h"
 #include "phantom/host_view.h"
 
 namespace sftbench::phantom {
@@ -211,7 +212,9 @@ std::tuple<Tensor, Tensor, Tensor> varlen_backward(const Tensor& grad, const Ten
   return {result.q, result.k, result.v};
 }
 
-TORCH_LIBRARY_IMPL(aten, CUDA, library) {
+}  // namespace
+
+void register_attention(torch::Library& library) {
   library.impl("_scaled_dot_product_flash_attention", &flash);
   library.impl("_scaled_dot_product_flash_attention_backward", &flash_backward);
   library.impl("_scaled_dot_product_efficient_attention", &efficient);
@@ -220,5 +223,4 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("_flash_attention_backward", &varlen_backward);
 }
 
-}  // namespace
 }  // namespace sftbench::phantom

@@ -3,7 +3,6 @@
 // error of the phantom's (src/phantom/cuda_runtime.cpp), so no number is ever left out unseen.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/cuda/CUDAContext.h>
-#include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <cuda_runtime_api.h>
 #include <torch/library.h>
 
@@ -14,6 +13,8 @@
 #include <set>
 #include <string>
 
+#include "phantom/attention.h"
+#include "phantom/device_only.h"
 #include "phantom/host_view.h"
 
 namespace sftbench::phantom {
@@ -38,20 +39,6 @@ void note_call(const std::string& name) {
   static Calls calls;
   const std::lock_guard lock(calls.mutex);
   ++calls.by_name[name];
-}
-
-// A generator of the CPU that goes on where the device's stands. Numbers differ from a GPU's.
-at::Generator host_generator(const c10::optional<at::Generator>& given) {
-  at::Generator generator = given && given->defined()
-                                ? *given
-                                : at::globalContext().defaultGenerator({c10::kCUDA, at::cuda::current_device()});
-  if (generator.device().is_cpu()) return generator;
-  const std::lock_guard lock(generator.mutex());
-  auto* device = at::check_generator<at::CUDAGeneratorImpl>(generator);
-  const auto [seed, offset] = device->philox_engine_inputs(4);
-  at::Generator host = at::globalContext().defaultGenerator(c10::kCPU).clone();
-  host.set_current_seed(seed * 1'000'003 + offset);
-  return host;
 }
 
 class HostCall {
@@ -136,7 +123,10 @@ class HostCall {
   torch::Device device_{c10::kCUDA, 0};
 };
 
+// On a side stream an operator comes behind what the stream does by itself.
 void compute_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const auto stream = at::cuda::getCurrentCUDAStream();
+  if (stream != at::cuda::getDefaultCUDAStream()) stream.synchronize();
   note_call(c10::toString(op.operator_name()));
   HostCall(op, *stack).run();
 }
@@ -145,7 +135,10 @@ void compute_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 bool is_of_the_device(const std::string& name) {
   static const std::set<std::string> names = {
       "aten::copy_", "aten::_to_copy", "aten::_local_scalar_dense", "aten::set_", "aten::record_stream",
-      "aten::is_pinned", "aten::_pin_memory", "aten::_fused_sdp_choice", "aten::clone", "aten::_reshape_alias"};
+      "aten::is_pinned", "aten::_pin_memory", "aten::_fused_sdp_choice", "aten::clone", "aten::_reshape_alias",
+      // computed in device_only.cpp
+      "aten::_softmax", "aten::_log_softmax", "aten::_softmax_backward_data", "aten::_log_softmax_backward_data",
+      "aten::native_dropout"};
   return names.count(name) != 0 || name.rfind("aten::empty", 0) == 0 || name.rfind("aten::resize", 0) == 0 ||
          name.rfind("aten::new_empty", 0) == 0 || name.rfind("aten::set_", 0) == 0 ||
          name.find("attention") != std::string::npos;
@@ -158,8 +151,14 @@ bool is_view(const c10::FunctionSchema& schema) {
   return false;
 }
 
+// What libtorch would make of them on a device is cuDNN's.
+bool is_whole(const std::string& name) {
+  return name == "aten::convolution" || name == "aten::convolution_backward";
+}
+
 bool computes_here(const c10::OperatorHandle& op) {
   const std::string& name = op.operator_name().name;
+  if (is_whole(name)) return op.operator_name().overload_name.empty();
   return name.rfind("aten::", 0) == 0 && op.hasSchema() && op.hasKernelForDispatchKey(c10::DispatchKey::CUDA) &&
          (op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
           op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd)) &&
@@ -204,6 +203,8 @@ const bool registered = [] {
     const std::string full = c10::toString(name).substr(std::string("aten::").size());
     library->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&compute_on_host>());
   }
+  register_attention(*library);
+  register_device_only(*library);
   library->impl("copy_", torch::CppFunction(&copy_between));
   libraries().push_back(std::move(library));
   return true;

@@ -51,18 +51,21 @@ std::pair<Tensor, Tensor> scan_chunk(const variable_list& in) {
   const Tensor dt = in[1].permute({0, 2, 1});    // [B, H, L]
   const int64_t heads = x.size(1), length = x.size(2);
   const Tensor b = by_head(in[3], heads), c = by_head(in[4], heads);
-  const Tensor sums = (dt * in[2].view({-1, 1})).cumsum(-1);
+  // In float64: differences of sums lose what the sums have in common.
+  const Tensor sums = (dt * in[2].view({-1, 1})).to(torch::kFloat64).cumsum(-1);
   const Tensor later = torch::ones({length, length}, in[2].options().dtype(torch::kBool)).triu(1);
   const Tensor decay = (sums.unsqueeze(-1) - sums.unsqueeze(-2))
                            .masked_fill(later, -std::numeric_limits<double>::infinity())
-                           .exp();
+                           .exp()
+                           .to(x.scalar_type());
   const Tensor fed = x * dt.unsqueeze(-1);
   const Tensor within = at::matmul(at::matmul(c, b.transpose(-1, -2)) * decay, fed);
-  const Tensor before = at::matmul(c * sums.exp().unsqueeze(-1), in[6]);
+  const Tensor before = at::matmul(c * sums.exp().to(x.scalar_type()).unsqueeze(-1), in[6]);
   const Tensor y = within + before + x * in[5].view({-1, 1, 1});
   const Tensor last = sums.slice(-1, length - 1);  // [B, H, 1]
-  const Tensor left = b * (last - sums).exp().unsqueeze(-1);
-  const Tensor state = in[6] * last.exp().unsqueeze(-1) + at::matmul(left.transpose(-1, -2), fed);
+  const Tensor left = b * (last - sums).exp().to(x.scalar_type()).unsqueeze(-1);
+  const Tensor kept = in[6] * last.exp().to(x.scalar_type()).unsqueeze(-1);
+  const Tensor state = kept + at::matmul(left.transpose(-1, -2), fed);
   return {y.permute({0, 2, 1, 3}), state};
 }
 

@@ -1,0 +1,60 @@
+#include "phantom/device_only.h"
+
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+
+#include "phantom/host_view.h"
+
+namespace sftbench::phantom {
+
+using torch::Tensor;
+
+at::Generator host_generator(const c10::optional<at::Generator>& given) {
+  at::Generator generator = given && given->defined()
+                                ? *given
+                                : at::globalContext().defaultGenerator({c10::kCUDA, at::cuda::current_device()});
+  if (generator.device().is_cpu()) return generator;
+  const std::lock_guard lock(generator.mutex());
+  auto* device = at::check_generator<at::CUDAGeneratorImpl>(generator);
+  const auto [seed, offset] = device->philox_engine_inputs(4);
+  at::Generator host = at::globalContext().defaultGenerator(c10::kCPU).clone();
+  host.set_current_seed(seed * 1'000'003 + offset);
+  return host;
+}
+
+namespace {
+
+// A device's softmax of half precision gives float32 where it is asked to. A CPU's has to be given it.
+using Softmax = Tensor (*)(const Tensor&, int64_t, bool);
+
+template <Softmax softmax>
+Tensor widening(const Tensor& input, int64_t dim, bool half_to_float) {
+  const Tensor host = host_view(input);
+  return to_device(softmax(half_to_float ? host.to(torch::kFloat32) : host, dim, false), input.device());
+}
+
+using SoftmaxBackward = Tensor (*)(const Tensor&, const Tensor&, int64_t, torch::ScalarType);
+
+template <SoftmaxBackward backward>
+Tensor narrowing(const Tensor& grad, const Tensor& output, int64_t dim, torch::ScalarType input_dtype) {
+  const Tensor result = backward(host_view(grad), host_view(output), dim, grad.scalar_type());
+  return to_device(result.to(input_dtype), grad.device());
+}
+
+std::tuple<Tensor, Tensor> dropout(const Tensor& input, double p, c10::optional<bool>) {
+  const Tensor host = host_view(input);
+  const Tensor kept = at::rand(host.sizes(), host_generator({}), at::kFloat) >= p;
+  return {to_device(host * kept / (1 - p), input.device()), to_device(kept, input.device())};
+}
+
+}  // namespace
+
+void register_device_only(torch::Library& library) {
+  library.impl("_softmax", &widening<&at::_softmax>);
+  library.impl("_log_softmax", &widening<&at::_log_softmax>);
+  library.impl("_softmax_backward_data", &narrowing<&at::_softmax_backward_data>);
+  library.impl("_log_softmax_backward_data", &narrowing<&at::_log_softmax_backward_data>);
+  library.impl("native_dropout", &dropout);
+}
+
+}  // namespace sftbench::phantom
