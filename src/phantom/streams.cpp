@@ -1,5 +1,8 @@
 #include "phantom/streams.h"
 
+#include <pthread.h>
+
+#include <algorithm>
 #include <thread>
 #include <vector>
 
@@ -139,9 +142,21 @@ void Streams::finish_all() {
   for (const auto& stream : all) stream->finish();
 }
 
+// A forked process has the streams of its parent, and none of their threads.
+void Streams::start_anew() {
+  for (auto& [id, stream] : streams_) {
+    new std::shared_ptr<Stream>(stream);  // kept: its condition may have waiters that never come back
+    stream = std::make_shared<Stream>(id == 0, stream->seed());
+  }
+}
+
 // Never destroyed: its threads may outlive main().
 Streams& streams() {
-  static auto* const one = new Streams;
+  static auto* const one = [] {
+    auto* const made = new Streams;
+    ::pthread_atfork(nullptr, nullptr, [] { streams().start_anew(); });
+    return made;
+  }();
   return *one;
 }
 

@@ -50,6 +50,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   static void finish(Event& event);
   void finish();
   bool idle();
+  uint64_t seed() const { return seed_; }
 
  private:
   struct Entry {
@@ -81,6 +82,7 @@ class Streams {
   void destroy(Id id);
   Stream& at(Id id);
   void finish_all();
+  void start_anew();
 
  private:
   std::shared_ptr<Stream> find(Id id);

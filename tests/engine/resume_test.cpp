@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/saving_fixture.h"
-#include "parallel/gloo_communicator.h"
+#include "parallel/rank_processes.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/checkpoint/saved_folder.h"
@@ -71,7 +71,7 @@ TEST(Resuming, GoesOnInEveryPrecision) {
 }
 
 TEST(Resuming, GoesOnWhenOneRankIsDistributed) {
-  if (!has_gloo()) GTEST_SKIP() << "this build has no Gloo";
+  if (!testing::ranks_can_connect()) GTEST_SKIP() << "this build has no Gloo";
   for (const char* form : {"FULL_STATE_DICT", "SHARDED_STATE_DICT", "LOCAL_STATE_DICT"}) {
     for (const char* strategy : {"FULL_SHARD", "DDP"}) {
       SCOPED_TRACE(std::string(strategy) + ", " + form);
@@ -85,7 +85,7 @@ TEST(Resuming, GoesOnWhenOneRankIsDistributed) {
 }
 
 TEST(Resuming, GoesOnFromDistributedToPlainAndBack) {
-  if (!has_gloo()) GTEST_SKIP() << "this build has no Gloo";
+  if (!testing::ranks_can_connect()) GTEST_SKIP() << "this build has no Gloo";
   const TemporaryFolder folder;
   TrainingJob plain = saving_job(folder / "plain");
   // A clipping factor comes from a norm whose terms are summed in another order over a flat array.

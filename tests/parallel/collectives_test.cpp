@@ -13,6 +13,7 @@
 namespace sftbench {
 namespace {
 
+using testing::rank_device;
 using testing::run_ranks;
 
 constexpr int64_t kLarge = 550001;  // float32 parts of three chunks, the last one short
@@ -22,7 +23,7 @@ const std::vector<torch::ScalarType> kDtypes = {torch::kFloat32, torch::kBFloat1
 // [n] of a rank. Floating-point values are multiples of 1/64 below 4, which every dtype holds and
 // whose sums over five ranks are exact in float32, but not in bfloat16 or float16.
 torch::Tensor values(int64_t rank, int64_t n, torch::ScalarType dtype) {
-  const torch::Tensor index = torch::arange(n, torch::kInt64);
+  const torch::Tensor index = torch::arange(n, torch::dtype(torch::kInt64).device(rank_device()));
   const torch::Tensor mixed = (index * 7919 * (rank + 1) + rank * 104729).remainder_(509);
   if (dtype == torch::kUInt8) return mixed.to(dtype);
   // Above what a double holds.
@@ -33,7 +34,8 @@ torch::Tensor values(int64_t rank, int64_t n, torch::ScalarType dtype) {
 // Of the ranks' values, exactly: in float64, or in integers.
 torch::Tensor exact_sum(int64_t ranks, int64_t n, torch::ScalarType dtype) {
   const bool whole = c10::isIntegralType(dtype, false);
-  torch::Tensor sum = torch::zeros({n}, whole ? torch::kInt64 : torch::kFloat64);
+  torch::Tensor sum =
+      torch::zeros({n}, whole ? torch::kInt64 : torch::kFloat64).to(rank_device());
   for (int64_t r = 0; r < ranks; ++r) sum += values(r, n, dtype).to(sum.scalar_type());
   return sum;
 }
@@ -55,7 +57,7 @@ void for_each_case(const Communicator& world,
 void on_ranks(const std::function<void(Communicator&)>& function) {
   for (const int ranks : {1, 2, 3, 5}) {
     run_ranks({.ranks = ranks}, [&](RankGroup& group) {
-      const auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
+      const auto mesh = make_process_mesh(MeshKind::kSharded, group, rank_device());
       function(mesh->world());
     });
   }
@@ -87,10 +89,11 @@ TEST(AllReduce, MaximumIsTheLargest) {
 }
 
 TEST(AllReduce, NotANumberOfAnyRankIsTheMaximum) {
+  if (testing::test_device().is_cuda()) GTEST_SKIP() << "NCCL's maximum may lose it";
   run_ranks({.ranks = 3}, [](RankGroup& group) {
-    const auto mesh = make_process_mesh(MeshKind::kReplicated, group, torch::kCPU);
+    const auto mesh = make_process_mesh(MeshKind::kReplicated, group, rank_device());
     for (int nan_rank = 0; nan_rank < 3; ++nan_rank) {
-      const torch::Tensor tensor = torch::full({2}, double(group.rank()));
+      const torch::Tensor tensor = torch::full({2}, double(group.rank())).to(rank_device());
       if (group.rank() == nan_rank) tensor[1] = std::nan("");
       mesh->world().all_reduce_now(tensor, Reduction::kMax);
       EXPECT_EQ(tensor[0].item<float>(), 2);
@@ -102,10 +105,11 @@ TEST(AllReduce, NotANumberOfAnyRankIsTheMaximum) {
 // Sums that float32 cannot hold depend on the order of terms, which must be the same everywhere.
 TEST(AllReduce, GivesAllRanksTheSameBitsAndAddsInRankOrder) {
   run_ranks({.ranks = 5}, [](RankGroup& group) {
-    const auto mesh = make_process_mesh(MeshKind::kReplicated, group, torch::kCPU);
+    const auto mesh = make_process_mesh(MeshKind::kReplicated, group, rank_device());
     for (const int64_t n : {int64_t{11}, kLarge}) {
       const auto of = [n](int64_t rank) {
-        return torch::sin(torch::arange(n, torch::kFloat32) * 0.37 + double(rank));
+        const torch::Tensor index = torch::arange(n, torch::kFloat32).to(rank_device());
+        return torch::sin(index * 0.37 + double(rank));
       };
       torch::Tensor expected = of(0);
       for (int64_t r = 1; r < 5; ++r) expected = expected + of(r);
@@ -141,7 +145,7 @@ TEST(ReduceScatter, GivesEachRankItsPartOfTheSum) {
       const auto input = [&] { return values(world.rank(), ranks * n, dtype).view({ranks, n}); };
       const torch::Tensor sum = exact_sum(ranks, ranks * n, dtype).view({ranks, n})[world.rank()];
 
-      const torch::Tensor apart = torch::zeros({n}, dtype);
+      const torch::Tensor apart = torch::zeros({n}, dtype).to(rank_device());
       world.reduce_scatter(apart, input()).wait();
       EXPECT_TRUE(torch::equal(apart, sum.to(dtype))) << named("scatter", dtype, n);
 
@@ -150,7 +154,7 @@ TEST(ReduceScatter, GivesEachRankItsPartOfTheSum) {
       EXPECT_TRUE(torch::equal(whole[world.rank()], sum.to(dtype)))
           << named("scatter in place", dtype, n);
 
-      const torch::Tensor in_float = torch::zeros({n}, torch::kFloat32);
+      const torch::Tensor in_float = torch::zeros({n}, torch::kFloat32).to(rank_device());
       world.reduce_scatter(in_float, input()).wait();
       EXPECT_TRUE(torch::equal(in_float, sum.to(torch::kFloat32)))
           << named("scatter into float32", dtype, n);
@@ -204,11 +208,11 @@ TEST(AllToAll, TakesPartsOfAnySize) {
     for (int64_t r = 0; r < ranks; ++r) {
       sent.push_back(3 * rows(rank, r));
       received.push_back(3 * rows(r, rank));
-      expected.push_back(torch::full({rows(r, rank), 3}, double(10 * r + rank)));
+      expected.push_back(torch::full({rows(r, rank), 3}, double(10 * r + rank)).to(rank_device()));
     }
     std::vector<torch::Tensor> parts;
     for (int64_t r = 0; r < ranks; ++r) {
-      parts.push_back(torch::full({rows(rank, r), 3}, double(10 * rank + r)));
+      parts.push_back(torch::full({rows(rank, r), 3}, double(10 * rank + r)).to(rank_device()));
     }
     const auto own = static_cast<size_t>(rank);
     const int64_t before = world.counters()[size_t(Collective::kAllToAll)].sent_bytes;
@@ -223,17 +227,17 @@ TEST(AllToAll, TakesPartsOfAnySize) {
 
 TEST(GlooOrder, OperationsRunOneAfterTheOtherWithoutBeingWaitedFor) {
   run_ranks({.ranks = 3}, [](RankGroup& group) {
-    const auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
+    const auto mesh = make_process_mesh(MeshKind::kSharded, group, rank_device());
     Communicator& world = mesh->world();
-    const torch::Tensor part = torch::full({kLarge}, double(group.rank() + 1));
-    const torch::Tensor whole = torch::zeros({3, kLarge});
-    const torch::Tensor sum = torch::zeros({kLarge});
+    const torch::Tensor part = torch::full({kLarge}, double(group.rank() + 1)).to(rank_device());
+    const torch::Tensor whole = torch::zeros({3, kLarge}).to(rank_device());
+    const torch::Tensor sum = torch::zeros({kLarge}).to(rank_device());
     PendingCollective gather = world.all_gather(whole, part);
     PendingCollective scatter = world.reduce_scatter(sum, whole);  // of what is being gathered
     PendingCollective reduce = world.all_reduce(sum, Reduction::kSum);
     reduce.wait();
     // Each rank has thrice its own part, and the sum of those is 3 (1 + 2 + 3).
-    EXPECT_TRUE(torch::equal(sum, torch::full({kLarge}, 18.0)));
+    EXPECT_TRUE(torch::equal(sum, torch::full({kLarge}, 18.0).to(rank_device())));
     scatter.wait();
     gather.wait();
     EXPECT_FALSE(gather.pending());
@@ -242,10 +246,10 @@ TEST(GlooOrder, OperationsRunOneAfterTheOtherWithoutBeingWaitedFor) {
 
 TEST(GlooOrder, GroupsDoNotHoldEachOtherUp) {
   run_ranks({.ranks = 4, .nodes = 2}, [](RankGroup& group) {
-    const auto mesh = make_process_mesh(MeshKind::kHybrid, group, torch::kCPU);
-    const torch::Tensor in_node = torch::full({1000}, double(group.rank()));
-    const torch::Tensor across = torch::full({1000}, double(group.rank()));
-    const torch::Tensor everywhere = torch::full({1000}, double(group.rank()));
+    const auto mesh = make_process_mesh(MeshKind::kHybrid, group, rank_device());
+    const torch::Tensor in_node = torch::full({1000}, double(group.rank())).to(rank_device());
+    const torch::Tensor across = torch::full({1000}, double(group.rank())).to(rank_device());
+    const torch::Tensor everywhere = torch::full({1000}, double(group.rank())).to(rank_device());
     // Ranks 0 and 1 start with one group and end with the other; ranks 2 and 3 as well, but what
     // crosses comes late: the node's own sum does not wait for it.
     PendingCollective first = mesh->shards().all_reduce(in_node, Reduction::kSum);
@@ -266,8 +270,8 @@ TEST(GlooOrder, GroupsDoNotHoldEachOtherUp) {
 
 TEST(GlooOrder, StartingDoesNotWaitForOtherRanks) {
   run_ranks({.ranks = 2}, [](RankGroup& group) {
-    const auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
-    const torch::Tensor tensor = torch::ones({1 << 20});
+    const auto mesh = make_process_mesh(MeshKind::kSharded, group, rank_device());
+    const torch::Tensor tensor = torch::ones({1 << 20}).to(rank_device());
     group.all_gather("ready");
     if (group.rank() == 1) group.get("rank 0 has started");
     PendingCollective pending = mesh->world().all_reduce(tensor, Reduction::kSum);
@@ -279,16 +283,16 @@ TEST(GlooOrder, StartingDoesNotWaitForOtherRanks) {
 
 TEST(GlooOrder, ADroppedOperationIsWaitedFor) {
   run_ranks({.ranks = 2}, [](RankGroup& group) {
-    const auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
-    const torch::Tensor tensor = torch::ones({kLarge});
+    const auto mesh = make_process_mesh(MeshKind::kSharded, group, rank_device());
+    const torch::Tensor tensor = torch::ones({kLarge}).to(rank_device());
     { const PendingCollective dropped = mesh->world().all_reduce(tensor, Reduction::kSum); }
-    EXPECT_TRUE(torch::equal(tensor, torch::full({kLarge}, 2.0)));
+    EXPECT_TRUE(torch::equal(tensor, torch::full({kLarge}, 2.0).to(rank_device())));
   });
 }
 
 TEST(GlooOrder, ABarrierComesAfterEverybody) {
   run_ranks({.ranks = 3}, [](RankGroup& group) {
-    const auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
+    const auto mesh = make_process_mesh(MeshKind::kSharded, group, rank_device());
     group.all_gather("ready");
     std::this_thread::sleep_for(std::chrono::milliseconds(50 * group.rank()));
     const std::string arrived = std::to_string(steady_seconds());
@@ -305,14 +309,15 @@ CollectiveCounters counter(const Communicator& communicator, Collective collecti
 }
 
 TEST(GlooCounters, CountWhatTheHeaderSays) {
+  if (!has_gloo()) GTEST_SKIP() << "NCCL's algorithms are counted in nccl_communicator_test";
   for (const int ranks : {2, 3, 5}) {
     run_ranks({.ranks = ranks}, [](RankGroup& group) {
-      const auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
+      const auto mesh = make_process_mesh(MeshKind::kSharded, group, rank_device());
       Communicator& world = mesh->world();
       const int64_t n = world.world_size();
-      const torch::Tensor part = torch::zeros({kLarge});
-      const torch::Tensor whole = torch::zeros({n, kLarge});
-      const torch::Tensor other = torch::zeros({n, kLarge});
+      const torch::Tensor part = torch::zeros({kLarge}).to(rank_device());
+      const torch::Tensor whole = torch::zeros({n, kLarge}).to(rank_device());
+      const torch::Tensor other = torch::zeros({n, kLarge}).to(rank_device());
       world.all_gather(whole, part).wait();
       world.all_gather(whole, part).wait();
       world.reduce_scatter(part, whole).wait();
@@ -340,12 +345,13 @@ TEST(GlooCounters, CountWhatTheHeaderSays) {
 }
 
 TEST(GlooCounters, AnAllReduceOfOneLatencySendsTheWholeToEverybody) {
+  if (!has_gloo()) GTEST_SKIP() << "NCCL's algorithms are counted in nccl_communicator_test";
   run_ranks({.ranks = 3}, [](RankGroup& group) {
-    const auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
-    mesh->world().all_reduce_now(torch::zeros({1}));
-    mesh->world().all_reduce_now(torch::zeros({1024}));
+    const auto mesh = make_process_mesh(MeshKind::kSharded, group, rank_device());
+    mesh->world().all_reduce_now(torch::zeros({1}).to(rank_device()));
+    mesh->world().all_reduce_now(torch::zeros({1024}).to(rank_device()));
     EXPECT_EQ(counter(mesh->world(), Collective::kAllReduce).sent_bytes, 2 * (4 + 4096));
-    mesh->world().all_reduce_now(torch::zeros({1026}));
+    mesh->world().all_reduce_now(torch::zeros({1026}).to(rank_device()));
     EXPECT_EQ(counter(mesh->world(), Collective::kAllReduce).sent_bytes,
               2 * (4 + 4096) + 2 * 2 * 1026 * 4 / 3);
   });

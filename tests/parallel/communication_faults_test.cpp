@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::rank_device;
 using testing::run_ranks;
 
 // The error that ends `run`; its message is empty when none does.
@@ -29,13 +30,13 @@ RunError error_from(const std::function<void()>& run) {
 }
 
 void exchange_until_error(Communicator& world) {
-  const torch::Tensor whole = torch::zeros({world.world_size(), 4 << 20});
+  const torch::Tensor whole = torch::zeros({world.world_size(), 4 << 20}).to(rank_device());
   for (;;) world.all_gather(whole, whole[world.rank()]).wait();
 }
 
 TEST(CommunicationFaults, ADeadRankIsNamedByTheOthersLongBeforeTheDeadline) {
   run_ranks({.ranks = 3, .may_die = {1}}, [](RankGroup& group) {
-    const auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
+    const auto mesh = make_process_mesh(MeshKind::kSharded, group, rank_device());
     std::thread killer;
     if (group.rank() == 1) {
       killer = std::thread([] {
@@ -55,8 +56,9 @@ TEST(CommunicationFaults, ADeadRankIsNamedByTheOthersLongBeforeTheDeadline) {
 }
 
 TEST(CommunicationFaults, ARankThatLeavesWithoutAWordIsALostConnection) {
+  if (!has_gloo()) GTEST_SKIP() << "NCCL sees no lost connection";
   run_ranks({.ranks = 2}, [](RankGroup& group) {
-    auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
+    auto mesh = make_process_mesh(MeshKind::kSharded, group, rank_device());
     group.all_gather("connected");
     if (group.rank() == 1) {
       mesh.reset();
@@ -74,15 +76,16 @@ TEST(CommunicationFaults, ARankThatLeavesWithoutAWordIsALostConnection) {
 }
 
 TEST(CommunicationFaults, AStalledRankRunsIntoTheDeadline) {
+  if (!has_gloo()) GTEST_SKIP() << "over NCCL wait() does not hold the host";
   run_ranks({.ranks = 3, .communication_timeout_s = 2}, [](RankGroup& group) {
-    const auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
+    const auto mesh = make_process_mesh(MeshKind::kSharded, group, rank_device());
     mesh->world().barrier();
     if (group.rank() == 2) {
       std::this_thread::sleep_for(std::chrono::milliseconds(6500));
       return;
     }
-    const torch::Tensor whole = torch::zeros({3, 5000});
-    const torch::Tensor part = torch::zeros({5000});
+    const torch::Tensor whole = torch::zeros({3, 5000}).to(rank_device());
+    const torch::Tensor part = torch::zeros({5000}).to(rank_device());
     const double begin_s = steady_seconds();
     PendingCollective first = mesh->world().reduce_scatter(part, whole);
     PendingCollective second = mesh->world().all_gather(whole, part);
@@ -98,10 +101,11 @@ TEST(CommunicationFaults, AStalledRankRunsIntoTheDeadline) {
 }
 
 TEST(CommunicationFaults, RanksThatDoDifferentThingsNeverExchangeWrongNumbers) {
+  if (!has_gloo()) GTEST_SKIP() << "NCCL checks no sizes";
   run_ranks({.ranks = 2, .communication_timeout_s = 3}, [](RankGroup& group) {
-    const auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
+    const auto mesh = make_process_mesh(MeshKind::kSharded, group, rank_device());
     // Of other sizes: what one rank sends would not fit what the other expects.
-    const torch::Tensor tensor = torch::zeros({group.rank() == 0 ? 4096 : 8192});
+    const torch::Tensor tensor = torch::zeros({group.rank() == 0 ? 4096 : 8192}).to(rank_device());
     const RunError error = error_from([&] { mesh->world().all_reduce_now(tensor); });
     EXPECT_EQ(error.code(), ReasonCode::kNccl);
     EXPECT_THAT(error.what(), HasSubstr("all_reduce #1 of group world"));
@@ -109,13 +113,15 @@ TEST(CommunicationFaults, RanksThatDoDifferentThingsNeverExchangeWrongNumbers) {
 }
 
 TEST(CommunicationFaults, TheDeadlineIsNamedByARankThatIsAlone) {
+  if (!has_gloo()) GTEST_SKIP() << "over NCCL wait() does not hold the host";
   run_ranks({.ranks = 2, .communication_timeout_s = 2}, [](RankGroup& group) {
-    const auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
+    const auto mesh = make_process_mesh(MeshKind::kSharded, group, rank_device());
     if (group.rank() == 1) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5000));
       return;
     }
-    const RunError error = error_from([&] { mesh->world().all_reduce_now(torch::zeros({4096})); });
+    const torch::Tensor tensor = torch::zeros({4096}).to(rank_device());
+    const RunError error = error_from([&] { mesh->world().all_reduce_now(tensor); });
     EXPECT_STREQ(error.what(),
                  "all_reduce #1 of group world (2 ranks, 16384 bytes) was not done within 2 s "
                  "on rank 0: another rank is stuck, cannot be reached or has started something "
@@ -125,7 +131,7 @@ TEST(CommunicationFaults, TheDeadlineIsNamedByARankThatIsAlone) {
 
 TEST(CommunicationFaults, AnAbortFromAnotherThreadWakesWhoWaitsAtOnce) {
   run_ranks({.ranks = 2}, [](RankGroup& group) {
-    const auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
+    const auto mesh = make_process_mesh(MeshKind::kSharded, group, rank_device());
     if (group.rank() == 1) {
       group.get("rank 0 has seen it");
       return;
@@ -146,12 +152,12 @@ TEST(CommunicationFaults, AnAbortFromAnotherThreadWakesWhoWaitsAtOnce) {
 
 TEST(CommunicationFaults, AnAbortBeforeItsTurnEndsAnOperationToo) {
   run_ranks({.ranks = 2}, [](RankGroup& group) {
-    const auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
+    const auto mesh = make_process_mesh(MeshKind::kSharded, group, rank_device());
     if (group.rank() == 1) {
       group.get("rank 0 has seen it");
       return;
     }
-    const torch::Tensor tensor = torch::zeros({1 << 20});
+    const torch::Tensor tensor = torch::zeros({1 << 20}).to(rank_device());
     PendingCollective first = mesh->world().all_reduce(tensor, Reduction::kSum);
     PendingCollective second = mesh->world().all_reduce(tensor, Reduction::kSum);
     mesh->abort("no time");
@@ -165,16 +171,17 @@ TEST(CommunicationFaults, ARankThatNeverConnectsIsMissed) {
   run_ranks({.ranks = 2, .communication_timeout_s = 0.5}, [](RankGroup& group) {
     if (group.rank() == 1) return;
     const RunError error =
-        error_from([&] { make_process_mesh(MeshKind::kSharded, group, torch::kCPU); });
+        error_from([&] { make_process_mesh(MeshKind::kSharded, group, rank_device()); });
     EXPECT_EQ(error.code(), ReasonCode::kNccl);
   });
 }
 
 TEST(GlooAddress, AnUnknownInterfaceIsRefusedWithThoseThatExist) {
+  if (!has_gloo()) GTEST_SKIP() << "this build has no Gloo";
   run_ranks({.ranks = 2}, [](RankGroup& group) {
     ::setenv("GLOO_SOCKET_IFNAME", "nowhere0", 1);
     const RunError error =
-        error_from([&] { make_process_mesh(MeshKind::kSharded, group, torch::kCPU); });
+        error_from([&] { make_process_mesh(MeshKind::kSharded, group, rank_device()); });
     EXPECT_EQ(error.code(), ReasonCode::kUnsupported);
     EXPECT_THAT(error.what(),
                 AllOf(HasSubstr("GLOO_SOCKET_IFNAME is 'nowhere0', but this machine has no such "
@@ -184,10 +191,11 @@ TEST(GlooAddress, AnUnknownInterfaceIsRefusedWithThoseThatExist) {
 }
 
 TEST(GlooAddress, ANamedInterfaceIsUsed) {
+  if (!has_gloo()) GTEST_SKIP() << "this build has no Gloo";
   run_ranks({.ranks = 2}, [](RankGroup& group) {
     ::setenv("GLOO_SOCKET_IFNAME", "lo", 1);
-    const auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
-    const torch::Tensor tensor = torch::ones({10});
+    const auto mesh = make_process_mesh(MeshKind::kSharded, group, rank_device());
+    const torch::Tensor tensor = torch::ones({10}).to(rank_device());
     mesh->world().all_reduce_now(tensor);
     EXPECT_EQ(tensor.sum().item<float>(), 20);
   });

@@ -29,6 +29,7 @@
 #include "parallel/gloo_communicator.h"
 #include "sftbench/base/json.h"
 #include "sftbench/base/torch.h"
+#include "test_device.h"
 
 namespace sftbench::testing {
 
@@ -42,6 +43,17 @@ struct RankProcessOptions {
 
 using RankFunction = std::function<void(RankGroup&)>;
 
+// Gloo connects ranks on CPUs, NCCL those on GPUs, which every build for GPUs has.
+inline bool ranks_can_connect() {
+  return test_device().is_cuda() || has_gloo();
+}
+
+// The device of this process's rank.
+inline torch::Device& rank_device() {
+  static torch::Device device = torch::kCPU;
+  return device;
+}
+
 class RankProcesses {
  public:
   RankProcesses(const RankProcessOptions& options, const RankFunction& function)
@@ -52,7 +64,7 @@ class RankProcesses {
       ranks_.push_back({.rank = rank,
                         .local_rank = rank % local_size(),
                         .node = rank / local_size(),
-                        .host = "localhost"});
+                        .host = host_of(rank / local_size())});
     }
   }
 
@@ -82,6 +94,11 @@ class RankProcesses {
     std::string text;
   };
 
+  // Each node has GPUs of its own.
+  static std::string host_of(int node) {
+    return test_device().is_cuda() ? "node" + std::to_string(node) : "localhost";
+  }
+
   static bool is_open(const Process& process) { return process.report >= 0; }
 
   int local_size() const { return options_.ranks / options_.nodes; }
@@ -109,6 +126,7 @@ class RankProcesses {
       const ::testing::ScopedFakeTestPartResultReporter intercept(
           ::testing::ScopedFakeTestPartResultReporter::INTERCEPT_ALL_THREADS, &results);
       FileRankGroup group(folder_, place_of(rank), ranks_);
+      take_device(group.place().local_rank);
       try {
         function_(group);
       } catch (const std::exception& error) {
@@ -132,6 +150,14 @@ class RankProcesses {
       sent += static_cast<size_t>(count);
     }
     ::_exit(0);
+  }
+
+  static void take_device(int local_rank) {
+    if (!test_device().is_cuda()) return;
+    const auto* devices = c10::impl::getDeviceGuardImpl(torch::kCUDA);
+    const int index = local_rank % std::max(1, static_cast<int>(devices->deviceCount()));
+    rank_device() = {torch::kCUDA, static_cast<c10::DeviceIndex>(index)};
+    devices->setDevice(rank_device());
   }
 
   RankPlace place_of(int rank) const {
@@ -211,7 +237,7 @@ class RankProcesses {
 };
 
 inline void run_ranks(const RankProcessOptions& options, const RankFunction& function) {
-  if (!has_gloo()) GTEST_SKIP() << "this build has no Gloo for ranks on CPUs";
+  if (!ranks_can_connect()) GTEST_SKIP() << "this build has no Gloo for ranks on CPUs";
   RankProcesses(options, function).run();
 }
 

@@ -42,7 +42,7 @@ class ToyModel {
     for (const int64_t size : shape) numel *= size;
     // Exact in bfloat16.
     const torch::Tensor eighths = torch::arange(numel, torch::kFloat32).remainder(16) / 8;
-    return (eighths + static_cast<double>(number)).reshape(shape);
+    return (eighths + static_cast<double>(number)).reshape(shape).to(testing::rank_device());
   }
 
   static std::string name_of(const char* what, int64_t number) {
@@ -245,7 +245,7 @@ const std::vector<std::vector<std::vector<int64_t>>> kAwkward = {
 void expect_values_and_gradients(RankGroup& group, const ShardingOptions& options,
                                  torch::Dtype dtype) {
   ToyModel model(kAwkward, dtype);
-  const auto mesh = make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
+  const auto mesh = make_process_mesh(MeshKind::kSharded, group, testing::rank_device());
   const auto parameters = shard_parameters(model.units(), *mesh, options, only_what_is_kept);
   // Rank r's gradients are all r + 1; one rank uses nothing at all.
   const int64_t ranks = group.world_size();

@@ -41,6 +41,7 @@ struct CollectiveCounters {
 };
 using CommunicationCounters = std::array<CollectiveCounters, kCollectives>;  // by Collective
 
+// The maximum with a value that is not a number is that over Gloo. NCCL may lose it (fmaxf).
 enum class Reduction { kSum, kMax };
 
 // What ran when, by steady_seconds().
