@@ -313,7 +313,8 @@ Theory theory_of(const std::string& strategy, int64_t shards, int64_t accumulati
 
 void expect_theory(const TrainingJob& job, const Theory& theory, int64_t shards, RankGroup& group) {
   const Sizes sizes;
-  const int64_t before_bytes = host_memory_statistics().allocated_bytes;
+  const bool on_gpu = job.device.kind == "cuda";
+  const int64_t before_bytes = on_gpu ? 0 : host_memory_statistics().allocated_bytes;
   TrainingRun run = prepare_run(job, group);
   Recorder recorder;
   train_steps(run, group, {&recorder}, [] { return false; });
@@ -327,7 +328,7 @@ void expect_theory(const TrainingJob& job, const Theory& theory, int64_t shards,
   // What the process really holds between steps: shards, moments and the buffers for gathered
   // units.
   const auto kept = static_cast<double>(3 * sizes.all / shards + theory.gathered_peak);
-  const auto held = static_cast<double>(host_memory_statistics().allocated_bytes - before_bytes);
+  const auto held = static_cast<double>(run.device->allocated_bytes() - before_bytes);
   EXPECT_NEAR(held, kept, 0.02 * kept);
 }
 
