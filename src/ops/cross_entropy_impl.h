@@ -1,7 +1,8 @@
 // Cross-entropy of contiguous logits [N, V] times logit_scale (the product rounded to the logits'
-// dtype) against labels [N], all inside the vocabulary. Returns the sum over rows in float64, a
-// scalar on the logits' device. Unless gradient_scale is 0 the logits are overwritten with their
-// gradient times gradient_scale.
+// dtype) against labels [N], all inside the vocabulary. A row whose label is negative has no loss
+// and no gradient (cross_entropy_aten; cross_entropy_cpu takes none). Returns the sum over rows in
+// float64, a scalar on the logits' device. Unless gradient_scale is 0 the logits are overwritten
+// with their gradient times gradient_scale.
 #pragma once
 
 #include <torch/types.h>

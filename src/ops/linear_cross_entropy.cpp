@@ -18,22 +18,30 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr const char* kOp = "linear_cross_entropy";
-constexpr int64_t kChunkBytes = int64_t{32} << 20;
 
-// The positions that have a label; the others have neither loss nor gradient and are left out.
+// Logits at a time. On a CPU they stay in its caches. On a GPU each chunk more rounds the weight's
+// gradient once more, and its products are smaller.
+int64_t chunk_bytes(const Tensor& hidden) {
+  return hidden.is_cpu() ? int64_t{32} << 20 : int64_t{1} << 30;
+}
+
+// The positions that have a label; the others have neither loss nor gradient and are left out. On a
+// GPU they stay: the host would have to wait to know how many there are.
 struct Labelled {
   Tensor hidden, labels;
   Tensor positions;  // undefined if all positions are labeled
 };
 
 Labelled labelled_only(const Tensor& hidden, const Tensor& labels) {
+  if (!hidden.is_cpu()) return {hidden, labels.contiguous(), Tensor()};
   const Tensor positions = (labels != kIgnoredLabel).nonzero().squeeze(-1);
   if (positions.numel() == labels.numel()) return {hidden, labels.contiguous(), Tensor()};
   return {hidden.index_select(0, positions), labels.index_select(0, positions), positions};
 }
 
+// A GPU says it itself, by an assertion in its kernel.
 void check_labels(const Tensor& labels, int64_t vocabulary) {
-  if (labels.numel() == 0) return;
+  if (labels.numel() == 0 || !labels.is_cpu()) return;
   const int64_t lowest = labels.min().item<int64_t>(), highest = labels.max().item<int64_t>();
   require(lowest >= 0 && highest < vocabulary, kOp,
           "labels must be " + std::to_string(kIgnoredLabel) + " or in [0, " +
@@ -54,7 +62,7 @@ Result compute(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
   check_labels(in.labels, weight.size(0));
   const int64_t count = in.labels.numel(), vocabulary = weight.size(0);
   const int64_t most_rows =
-      std::max<int64_t>(1, kChunkBytes / (vocabulary * hidden.element_size()));
+      std::max<int64_t>(1, chunk_bytes(hidden) / (vocabulary * hidden.element_size()));
   const int64_t chunks = (count + most_rows - 1) / most_rows;
   const Tensor buffer =
       torch::empty({chunks == 0 ? 0 : (count + chunks - 1) / chunks, vocabulary}, hidden.options());
@@ -96,18 +104,7 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
     const Tensor& weight = saved[0];
     Tensor hidden_gradient = saved[1];
     Tensor weight_gradient = saved[2];
-    const double upstream = output_gradients[0].item<double>();
-    if (weight.requires_grad() && !weight_gradient.defined() && upstream != 1.0) {
-      throw std::logic_error(
-          "linear_cross_entropy: the weight's gradient was added to in the forward pass, so the "
-          "loss must be the "
-          "root of backward() with gradient 1 (a loss scale goes into the denominator), got " +
-          std::to_string(upstream));
-    }
-    if (upstream != 1.0) {
-      if (hidden_gradient.defined()) hidden_gradient = hidden_gradient * upstream;
-      if (weight_gradient.defined()) weight_gradient = weight_gradient * upstream;
-    }
+    scale(hidden_gradient, weight_gradient, weight, output_gradients[0]);
     if (weight_gradient.defined() && accumulates_in_place(weight)) {
       // A tied embedding, or another loss, may have made the gradient meanwhile.
       Tensor& grad = weight.mutable_grad();
@@ -115,6 +112,27 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
       weight_gradient = Tensor();
     }
     return {hidden_gradient, weight_gradient, Tensor(), Tensor(), Tensor()};
+  }
+
+ private:
+  // On a GPU the host does not wait for the number.
+  static void scale(Tensor& hidden_gradient, Tensor& weight_gradient, const Tensor& weight,
+                    const Tensor& upstream) {
+    const auto apply = [&](const auto& factor) {
+      if (hidden_gradient.defined()) hidden_gradient = hidden_gradient * factor;
+      if (weight_gradient.defined()) weight_gradient = weight_gradient * factor;
+    };
+    if (!upstream.is_cpu()) return apply(upstream);
+    const double factor = upstream.item<double>();
+    if (factor == 1.0) return;
+    if (weight.requires_grad() && !weight_gradient.defined()) {
+      throw std::logic_error(
+          "linear_cross_entropy: the weight's gradient was added to in the forward pass, so the "
+          "loss must be the "
+          "root of backward() with gradient 1 (a loss scale goes into the denominator), got " +
+          std::to_string(factor));
+    }
+    apply(factor);
   }
 };
 

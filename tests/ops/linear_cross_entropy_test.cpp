@@ -111,6 +111,7 @@ TEST(LinearCrossEntropy, AnUpstreamGradientScalesTheFirstGradient) {
 }
 
 TEST(LinearCrossEntropy, AnUpstreamGradientAfterAccumulationIsRefused) {
+  if (!test_device().is_cpu()) GTEST_SKIP() << "the host would have to wait for the number";
   const Tensor hidden = leaf(random_tensor({6, 8}, torch::kFloat32, 1)),
                weight = leaf(random_tensor({9, 8}, torch::kFloat32, 2));
   linear_cross_entropy(hidden, weight, first_labels(), 1.0, 1.0).backward();
