@@ -40,6 +40,7 @@
 #include "sftbench/base/text.h"
 #include "sftbench/launch/child_request.h"
 #include "sftbench/launch/rank_request.h"
+#include "sftbench/launch/rehearsal.h"
 #include "sftbench/results/key_lock.h"
 
 namespace sftbench {
@@ -221,6 +222,7 @@ std::vector<std::string> command_words(const CLI::App& app, int argc, char** arg
 int run_app(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == kMeasureCommand) return measure_for_parent();
   if (argc == 2 && std::string_view(argv[1]) == kRankCommand) return rank_for_parent();
+  if (argc == 2 && std::string_view(argv[1]) == kRehearseCommand) return rehearse_for_parent();
   int exit_code = 0;
   CommonOptions common;
   CLI::App app;

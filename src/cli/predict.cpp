@@ -11,6 +11,7 @@
 
 #include "cli/definition_list.h"
 #include "cli/number_checks.h"
+#include "cli/predict_exact.h"
 #include "cli/predict_space.h"
 #include "cli/record.h"
 #include "cli/selection.h"
@@ -36,6 +37,7 @@ struct PredictArguments {
   SpacePrediction space;
   std::vector<std::string> evidence;
   bool rows = false;
+  bool exact = false;
 };
 
 std::string gib(double bytes) {
@@ -102,7 +104,7 @@ Definitions lines_of(const Prediction& prediction) {
   return lines;
 }
 
-std::string in_full(const Prediction& prediction) {
+std::string in_full(const Prediction& prediction, const Definitions& lines) {
   const TrainingJob& job = prediction.job;
   const bool several = job.device.ranks > 1;
   const std::string& stack = prediction.machine.stack.name;
@@ -110,7 +112,7 @@ std::string in_full(const Prediction& prediction) {
          (several ? name_of(job.parallel.strategy) + std::string(" on ") : std::string()) +
          std::to_string(job.device.ranks) + (several ? " ranks" : " rank") +
          (stack == "sftbench" ? "" : ", by " + stack) + "\n" +
-         definition_list(lines_of(prediction));
+         definition_list(lines);
 }
 
 Json as_json(const Prediction& prediction) {
@@ -130,7 +132,17 @@ void predict_one(const LoadedSpace& loaded, const PredictArguments& arguments,
   Oracle oracle(loaded.settings, options, arguments.overrides, Catalog::shipped());
   const Prediction prediction = oracle.predict(request);
   for (const std::string& note : prediction.notes) spdlog::info("{}", note);
-  print_record(in_full(prediction), as_json(prediction), format);
+  Definitions lines = lines_of(prediction);
+  Json json = as_json(prediction);
+  if (arguments.exact) {
+    ResolveOptions drawn = options;
+    drawn.weights = "random";
+    const ExactPrediction exact = predict_exactly(
+        resolve(request, loaded.settings, drawn, Catalog::shipped()), prediction);
+    for (auto& line : exact_lines(exact, prediction)) lines.push_back(std::move(line));
+    json["exact"] = exact_json(exact);
+  }
+  print_record(in_full(prediction, lines), json, format);
 }
 
 bool is_one(const LoadedSpace& loaded, const Selection& selection) {
@@ -195,7 +207,11 @@ int predict(const PredictArguments& arguments) {
   if (!arguments.evidence.empty()) return score_evidence(arguments, format);
   const LoadedSpace loaded = load_space(arguments.selection);
   for (const Diagnostic& warning : loaded.warnings) spdlog::warn("{}", to_string(warning));
-  if (is_one(loaded, arguments.selection)) {
+  const bool one = is_one(loaded, arguments.selection);
+  if (arguments.exact && !one) {
+    throw InputError({{{}, 0, "--exact", "the space has several entities", "--entity", {}}});
+  }
+  if (one) {
     predict_one(loaded, arguments, format);
   } else {
     predict_space(loaded, resolve_options(loaded, arguments.selection), arguments.overrides,
@@ -242,6 +258,9 @@ void add_predict_command(CLI::App& app, int& exit_code) {
       ->add_option("--score", arguments->evidence,
                    "how far predictions are from evidence: files that import made, or their folder")
       ->type_name("FILE");
+  command->add_flag("--exact", arguments->exact,
+                    "of one entity: run three steps on a GPU that is not there, and count its "
+                    "memory to the byte (a build for GPUs, no GPU)");
   command->add_flag("--rows", arguments->rows, "with --score: each row instead of summaries");
   command->footer(R"(
 What is not given comes from config/gpus.yaml and config/machines.yaml; of CPUs

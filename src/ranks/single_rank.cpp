@@ -8,17 +8,36 @@
 namespace sftbench {
 namespace {
 
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
 class SingleRank : public RankGroup {
  public:
-  SingleRank() {
-    char name[256] = {};
-    ::gethostname(name, sizeof name - 1);
-    ranks_.push_back({.host = name, .pid = ::getpid()});
+  SingleRank() { ranks_.push_back({.host = host_name(), .pid = ::getpid()}); }
+
+  // Hosts differ, so that nobody takes the one device for one that ranks share.
+  SingleRank(int world_size, int nodes) {
+    const int per_node = world_size / nodes;
+    place_.world_size = world_size;
+    place_.local_size = per_node;
+    place_.nodes = nodes;
+    for (int rank = 0; rank < world_size; ++rank) {
+      ranks_.push_back({.rank = rank,
+                        .local_rank = rank % per_node,
+                        .node = rank / per_node,
+                        .host = host_name() + "/" + std::to_string(rank),
+                        .pid = ::getpid()});
+    }
   }
 
   const RankPlace& place() const override { return place_; }
   const std::vector<RankInfo>& ranks() const override { return ranks_; }
-  std::vector<std::string> all_gather(const std::string& text) override { return {text}; }
+  std::vector<std::string> all_gather(const std::string& text) override {
+    return std::vector<std::string>(ranks_.size(), text);
+  }
 
   void set(const std::string& key, const std::string& value) override {
     const std::lock_guard lock(mutex_);
@@ -59,6 +78,10 @@ class SingleRank : public RankGroup {
 
 std::unique_ptr<RankGroup> make_single_rank() {
   return std::make_unique<SingleRank>();
+}
+
+std::unique_ptr<RankGroup> make_lone_rank(int world_size, int nodes) {
+  return std::make_unique<SingleRank>(world_size, nodes);
 }
 
 }  // namespace sftbench

@@ -88,6 +88,10 @@ class RankGroup {
 // A world of one.
 std::unique_ptr<RankGroup> make_single_rank();
 
+// The first of `world_size` ranks on `nodes` nodes, where no other ever comes: what the others would
+// say is what this one says. For a rehearsal (launch/rehearsal.h).
+std::unique_ptr<RankGroup> make_lone_rank(int world_size, int nodes);
+
 // Meets the others at place.address:port. RunError(kNccl) naming the ranks that did not come within
 // the deadline, or that came with another version of the program or for another session; or that
 // the port is taken. InputError when one of them has declined to join, naming it, with its problem.

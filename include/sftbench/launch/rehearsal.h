@@ -1,0 +1,48 @@
+// What a job takes on a GPU that is not there: a child process runs its first steps with the real
+// engine and libtorch's real allocator on the phantom device (src/phantom). Kernels, products and
+// large copies are counted and left out. So memory is that of a run, to the byte, and no loss, norm
+// or time of a step is. Of several ranks only the first runs, and stands for all.
+//
+// Only a build for GPUs has that device.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "sftbench/base/json.h"
+#include "sftbench/plan/classify_error.h"
+#include "sftbench/plan/training_job.h"
+
+namespace sftbench {
+
+struct RehearsedGpu {
+  std::string name;                // as NVML would say it
+  int64_t memory_bytes = 0;        // that the allocator can have
+  int64_t multiprocessors = 0;     // both decide which kernels libtorch takes, and their workspaces
+  std::string compute_capability;  // "9.0"
+};
+
+struct Rehearsal {
+  std::optional<ErrorClass> failure;  // OOM_GPU: it does not fit
+  int64_t allocated_peak_bytes = 0;   // of tensors, as libtorch's allocator rounds them
+  int64_t reserved_peak_bytes = 0;    // that the allocator took from the device
+  // Of the last step:
+  int64_t launches = 0;  // kernels and library calls
+  int64_t copies = 0;
+  double host_s = 0;  // what the host needed to launch them, on this machine
+  Json kernels = Json::object();  // name -> launches
+};
+
+// REQUIRES: job.device.kind is "cuda"; its dataset is there. Weights are drawn, whatever the job
+// says. RunError(kUnsupported) when this build has no phantom device; std::system_error when no
+// process can be started.
+Rehearsal rehearse(const TrainingJob& job, const RehearsedGpu& gpu,
+                   const std::filesystem::path& executable = "/proc/self/exe");
+
+// The hidden subcommand that the child is started with, and what it does.
+inline constexpr const char* kRehearseCommand = "rehearse";
+int rehearse_for_parent();
+
+}  // namespace sftbench
