@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Builds the CUDA flavor against the PyTorch wheel and runs its tests on the phantom device (src/phantom): all suites
+# that compute, with tensors on device "cuda", and a prediction of a GPU's memory.
+# Needs nvcc; without it the step says so and passes, because the CPU flavor does not depend on it.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+torch_version=${SFTBENCH_TORCH_VERSION:-2.11.0}
+
+export PATH="$PATH:/usr/local/cuda/bin"
+if ! command -v nvcc >/dev/null; then
+  echo "skipped: no nvcc on this machine"
+  exit 0
+fi
+wheel=build/libtorch-cuda-$torch_version
+if [ ! -d "$wheel/torch" ]; then
+  command -v pip3 >/dev/null || { apt-get update -qq && apt-get install -y -qq python3-pip >/dev/null; }
+  # Without its dependencies: the phantom device stands in for NVIDIA's libraries.
+  pip3 install --quiet --no-deps --root-user-action=ignore --target "$wheel.partial" "torch==$torch_version"
+  mv "$wheel.partial" "$wheel"
+fi
+cmake --preset cuda -DCMAKE_PREFIX_PATH="$PWD/$wheel/torch" -DSFTBENCH_TESTS=ON >build/cuda-configure.log 2>&1 ||
+  { cat build/cuda-configure.log >&2; exit 1; }
+suites="ops model tuning optim parallel engine"
+# shellcheck disable=SC2046
+cmake --build --preset cuda --target sftbench sftbench_engine_library sftbench_phantom $(printf '%s_test ' $suites)
+
+bin=$PWD/build/cuda/bin
+on_phantom() {
+  env LD_PRELOAD="$bin/libsftbench_phantom.so" LD_LIBRARY_PATH="$bin/phantom" SFTBENCH_TEST_DEVICE=cuda \
+    SFTBENCH_PHANTOM="{\"count\": 8, \"operators\": \"$bin/libsftbench_phantom_operators.so\"${SEED:+, \"seed\": $SEED}}" "$@"
+}
+
+# Tests that fork ranks have a process each: a process that has trained on a GPU cannot be forked. The others share one.
+forking="Ranks Resharding RankFiles SavingFaults SeveralRanks DamagedCheckpoints Evaluation Resuming All/GoldenRanks"
+# What waits for kernels of this program's own (src/ops/cuda), which the host does not compute yet.
+waiting="BlockwiseUpdate.* Dequantize.* GptqLinear.Matches* RandomGptq.* GptqModel.Computes* GptqTraining.*"
+waiting="$waiting Names/EveryOptimizer.TrainsThreeSteps/galore_adamw_8bit* Resuming.*OptimizersOfEveryKind"
+waiting="$waiting Resharding.QuantizedStates*"
+# And for products that round to float32 what they summed in it.
+waiting="$waiting Dtypes/Gemm.TnIsRoundedOnce*"
+patterns() { printf '%s*:' "$@"; }
+
+for suite in $suites; do
+  # shellcheck disable=SC2086
+  on_phantom "$bin/${suite}_test" --gtest_brief=1 --gtest_filter="-$(patterns $forking)$(printf '%s:' $waiting)"
+done
+# With work of side streams held back at random.
+SEED=1 on_phantom "$bin/parallel_test" --gtest_brief=1
+SEED=2 on_phantom "$bin/optim_test" --gtest_brief=1
+
+regex="^($(echo $forking | tr ' ' '|'))"
+excluded="$(echo "$waiting" | sed 's/\./\\./g; s/\*/.*/g; s/ /|/g')"
+ctest --test-dir build/cuda -j2 --timeout 300 --output-on-failure -R "$regex" -E "$excluded" >build/cuda-ranks.log ||
+  { tail -60 build/cuda-ranks.log; exit 1; }
+tail -3 build/cuda-ranks.log
+
+"$bin/sftbench" predict --experiment finetune_full_benchmark-v1.0.0 --set model_name=llama3.1-8b --set number_gpus=8 \
+  --set gpu_model=NVIDIA-H100-80GB-HBM3 --set model_max_length=1024 --set batch_size=8 \
+  --set distributed_backend=FSDP --exact
