@@ -17,7 +17,7 @@ namespace sftbench {
 #ifdef SFTBENCH_CUDA
 struct StatePager::Streams {
   c10::cuda::CUDAStream copies;
-  at::cuda::CUDAEvent arrived[2], updated[2], allocated;
+  at::cuda::CUDAEvent arrived[2], updated[2], allocated, left;
 
   explicit Streams(torch::Device device)
       : copies(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index())) {}
@@ -40,6 +40,13 @@ struct StatePager::Streams {
     updated[buffer].record(updates());
     updated[buffer].block(copies);
   }
+  // Then the buffers can be given back, and the host may read the states once the updates' stream is
+  // done.
+  void updates_wait_for_copies() {
+    left.record(copies);
+    left.block(updates());
+  }
+  void finish() { copies.synchronize(); }
 };
 #else
 struct StatePager::Streams {
@@ -52,13 +59,22 @@ struct StatePager::Streams {
   void note_arrival(size_t) {}
   void updates_wait_for_arrival(size_t) {}
   void copies_wait_for_update(size_t) {}
+  void updates_wait_for_copies() {}
+  void finish() {}
 };
 #endif
 
 StatePager::StatePager(torch::Device device)
     : device_(device), streams_(std::make_unique<Streams>(device)) {}
 
-StatePager::~StatePager() = default;
+// An update may have thrown while states were on their way.
+StatePager::~StatePager() {
+  try {
+    streams_->finish();
+  } catch (const std::exception&) {
+    // The device is lost, and with it what was under way.
+  }
+}
 
 torch::Tensor StatePager::to_host(const torch::Tensor& state) const {
   const auto options =
@@ -73,11 +89,12 @@ void StatePager::make_room(const std::vector<std::vector<torch::Tensor>>& visito
   for (auto& buffer : buffers_) {
     buffer.resize(count);
     for (size_t k = 0; k < count; ++k) {
-      int64_t numel = 0;
-      for (const auto& states : visitors) numel = std::max(numel, states[k].numel());
-      if (buffer[k].defined() && buffer[k].numel() >= numel) continue;
-      buffer[k] =
-          torch::empty({numel}, visitors.front()[k].options().device(device_).pinned_memory(false));
+      int64_t bytes = 0;
+      for (const auto& states : visitors) {
+        bytes = std::max(bytes, static_cast<int64_t>(states[k].nbytes()));
+      }
+      if (buffer[k].defined() && buffer[k].numel() >= bytes) continue;
+      buffer[k] = torch::empty({bytes}, torch::dtype(torch::kUInt8).device(device_));
     }
   }
   streams_->copies_wait_for_allocation();
@@ -87,8 +104,9 @@ std::vector<torch::Tensor> StatePager::seats(const std::vector<torch::Tensor>& s
                                              size_t visitor) const {
   std::vector<torch::Tensor> views;
   for (size_t k = 0; k < states.size(); ++k) {
-    views.push_back(
-        buffers_[visitor % 2][k].narrow(0, 0, states[k].numel()).view(states[k].sizes()));
+    const torch::Tensor bytes =
+        buffers_[visitor % 2][k].narrow(0, 0, static_cast<int64_t>(states[k].nbytes()));
+    views.push_back(bytes.view(states[k].scalar_type()).view(states[k].sizes()));
   }
   return views;
 }
@@ -117,6 +135,7 @@ void StatePager::visit(const std::vector<std::vector<torch::Tensor>>& visitors,
       for (size_t k = 0; k < here.size(); ++k) visitors[i][k].copy_(here[k], true);
     });
   }
+  streams_->updates_wait_for_copies();
 }
 
 }  // namespace sftbench

@@ -23,7 +23,7 @@ class StatePager {
   torch::Tensor to_host(const torch::Tensor& state) const;
 
   // update(i, states of visitor i on the device) for each visitor in turn; what it leaves in the
-  // states is copied back. REQUIRES: tensors of to_host(), all of one dtype, as many per visitor.
+  // states is copied back. REQUIRES: tensors of to_host(), as many per visitor.
   using Update = std::function<void(size_t visitor, const std::vector<torch::Tensor>& states)>;
   void visit(const std::vector<std::vector<torch::Tensor>>& visitors, const Update& update);
 
@@ -34,7 +34,7 @@ class StatePager {
   std::vector<torch::Tensor> seats(const std::vector<torch::Tensor>& states, size_t visitor) const;
 
   torch::Device device_;
-  std::vector<torch::Tensor> buffers_[2];  // flat, as large as the largest visitor's
+  std::vector<torch::Tensor> buffers_[2];  // of bytes, as many as the largest visitor has
   std::unique_ptr<Streams> streams_;
 };
 

@@ -9,6 +9,7 @@
 #include "optim/quantized_paging.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
+#include "test_device.h"
 
 namespace sftbench {
 namespace {
@@ -68,7 +69,7 @@ struct Case {
 };
 constexpr double kAdamW = 0.0034 / (0.125 * 0.316), kLion = 4 * 0.01, kRmsprop = 0.09 * 0.775;
 
-class Quantized : public testing::TestWithParam<Case> {};
+class Quantized : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Quantized, TenStepsAsTheLibrary) {
   const auto& [name, golden_name, flipped] = GetParam();
@@ -92,7 +93,7 @@ TEST_P(Quantized, TenStepsAsTheLibrary) {
 
 INSTANTIATE_TEST_SUITE_P(
     Names, Quantized,
-    testing::Values(Case{"adamw_bnb_8bit", "adamw_8bit", kAdamW},
+    ::testing::Values(Case{"adamw_bnb_8bit", "adamw_8bit", kAdamW},
                     Case{"adamw_8bit", "adamw_8bit", kAdamW},
                     Case{"paged_adamw_8bit", "adamw_8bit", kAdamW},
                     Case{"ademamix_8bit", "ademamix_8bit", kAdamW},
@@ -189,7 +190,7 @@ TEST(QuantizedStates, ParametersWithoutGradientStay) {
 }
 
 TEST(QuantizedStates, NotesSayWhatIsNotAsItsNameSuggests) {
-  using testing::HasSubstr;
+  using ::testing::HasSubstr;
   EXPECT_THAT(std::string(row_of(OptimizerKind::kAdamw8bit).note),
               HasSubstr("below 4096 elements keep float32 states"));
   EXPECT_THAT(std::string(row_of(OptimizerKind::kPagedLion8bit).note),
@@ -198,26 +199,46 @@ TEST(QuantizedStates, NotesSayWhatIsNotAsItsNameSuggests) {
               HasSubstr("refuses bfloat16 gradients"));
 }
 
-// On a CPU the pager copies to and fro in order; what it brings, hands over and takes back is the
-// same on a GPU.
+// As the codes of some parameters are followed by the float32 states of others.
+TEST(StatePager, ToursOfOtherDtypesKeepTheirNumbers) {
+  StatePager pager(testing::test_device());
+  const auto expect_tour = [&](torch::Dtype dtype, int64_t numel, double value) {
+    const torch::Tensor state =
+        pager.to_host(torch::full({numel}, value, torch::dtype(dtype)).to(testing::test_device()));
+    pager.visit({{state}}, [&](size_t, const std::vector<torch::Tensor>& there) {
+      EXPECT_EQ(there[0].scalar_type(), dtype);
+      EXPECT_EQ(there[0].sizes(), state.sizes());
+      there[0].add_(1);
+    });
+    torch::zeros({1}).to(testing::test_device()).cpu();  // the host is behind the device
+    EXPECT_TRUE((state == value + 1).all().item<bool>()) << dtype;
+  };
+  expect_tour(torch::kUInt8, 5000, 7);
+  expect_tour(torch::kFloat32, 1000, 0.125);
+  expect_tour(torch::kUInt8, 4000, 8);
+  expect_tour(torch::kFloat32, 3000, 0.375);
+}
+
 TEST(StatePager, BringsEachVisitorsStatesAndTakesThemBackChanged) {
-  StatePager pager(torch::kCPU);
+  const torch::Device device = testing::test_device();
+  StatePager pager(device);
   for (int round = 0; round < 2; ++round) {
     std::vector<std::vector<Tensor>> visitors;
     for (int64_t i = 0; i < 5; ++i) {
       const Tensor state = torch::full({3, 5 - i + 2 * round}, static_cast<double>(i));
-      visitors.push_back({pager.to_host(state), pager.to_host(state + 10)});
+      visitors.push_back({pager.to_host(state.to(device)), pager.to_host(state.to(device) + 10)});
     }
     std::vector<size_t> order;
     pager.visit(visitors, [&](size_t i, const std::vector<Tensor>& states) {
       order.push_back(i);
       ASSERT_EQ(states.size(), 2u);
-      EXPECT_TRUE(states[0].equal(torch::full({3, states[0].size(1)}, static_cast<double>(i))));
+      EXPECT_TRUE(states[0].eq(static_cast<double>(i)).all().item<bool>());
       EXPECT_EQ(states[0].sizes(), visitors[i][0].sizes());
       states[0].add_(100);
       states[1].add_(200);
     });
     EXPECT_EQ(order, (std::vector<size_t>{0, 1, 2, 3, 4}));
+    torch::zeros({1}).to(device).cpu();  // the host is behind the device
     for (size_t i = 0; i < visitors.size(); ++i) {
       const auto value = static_cast<double>(i);
       EXPECT_TRUE(visitors[i][0].eq(value + 100).all().item<bool>());
