@@ -73,7 +73,8 @@ ExactPrediction predict_exactly(const Resolution& resolution, const Prediction& 
   }
   if (exact.rehearsal.failure) {
     const ErrorClass& failure = *exact.rehearsal.failure;
-    throw RunError(failure.code, "the rehearsal failed: " + failure.message, failure.evidence);
+    const std::string evidence = failure.evidence.empty() ? "" : ": " + failure.evidence;
+    throw RunError(failure.code, "the rehearsal failed: " + failure.message + evidence);
   }
   return exact;
 }

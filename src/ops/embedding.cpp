@@ -18,6 +18,7 @@ Tensor lookup(const Tensor& ids, const Tensor& weight) {
 }
 
 AddRowsByToken add_rows_for(const Tensor& weight) {
+  if (weight.is_cuda()) return add_rows_by_token_on_gpu;
   return has_cpu_kernels(weight) && weight.is_contiguous() ? add_rows_by_token_cpu
                                                            : add_rows_by_token_aten;
 }

@@ -11,6 +11,9 @@ using AddRowsByToken = void (*)(torch::Tensor target, const torch::Tensor& ids,
 
 void add_rows_by_token_cpu(torch::Tensor target, const torch::Tensor& ids,
                            const torch::Tensor& rows);
+// Rounds once more where target holds something already.
+void add_rows_by_token_on_gpu(torch::Tensor target, const torch::Tensor& ids,
+                              const torch::Tensor& rows);
 void add_rows_by_token_aten(torch::Tensor target, const torch::Tensor& ids,
                             const torch::Tensor& rows);
 

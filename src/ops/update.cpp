@@ -61,6 +61,7 @@ using torch::Tensor;
 
 constexpr int kMaxStates = 3;
 constexpr int64_t kLoopNumel = 16384;
+constexpr int64_t kAtenNumel = int64_t{1} << 24;
 
 void check_tensors(UpdateRule rule, const UpdatedTensor& updated) {
   const Tensor& parameter = updated.parameter;
@@ -132,7 +133,7 @@ void run_loops(const std::vector<Loop>& loops, const RuleFactors<float>& factors
 }
 
 template <class Rule>
-void apply_on_aten(const UpdatedTensor& updated, const RuleFactors<double>& factors) {
+void apply_to_slice(const UpdatedTensor& updated, const RuleFactors<double>& factors) {
   const bool is_double = updated.parameter.scalar_type() == torch::kFloat64;
   const auto wide = is_double ? torch::kFloat64 : torch::kFloat32;
   Tensor value = updated.parameter.to(wide), states[kMaxStates];
@@ -141,6 +142,27 @@ void apply_on_aten(const UpdatedTensor& updated, const RuleFactors<double>& fact
   Rule::apply(value, gradient, states, factors);
   updated.parameter.copy_(value);
   for (size_t s = 0; s < updated.states.size(); ++s) updated.states[s].copy_(states[s]);
+}
+
+UpdatedTensor slice_of(const UpdatedTensor& updated, int64_t begin, int64_t numel) {
+  const auto part = [&](const Tensor& tensor) { return tensor.view(-1).narrow(0, begin, numel); };
+  UpdatedTensor slice{part(updated.parameter), part(updated.gradient), {}};
+  for (const Tensor& state : updated.states) slice.states.push_back(part(state));
+  return slice;
+}
+
+// A rule needs up to eight tensors of float32: of a slice, not of an embedding.
+template <class Rule>
+void apply_on_aten(const UpdatedTensor& updated, const RuleFactors<double>& factors) {
+  const int64_t numel = updated.parameter.numel();
+  const auto contiguous = [](const Tensor& tensor) { return tensor.is_contiguous(); };
+  const bool divisible = contiguous(updated.parameter) && contiguous(updated.gradient) &&
+                         std::all_of(updated.states.begin(), updated.states.end(), contiguous);
+  if (!divisible || numel <= kAtenNumel) return apply_to_slice<Rule>(updated, factors);
+  for (int64_t begin = 0; begin < numel; begin += kAtenNumel) {
+    const int64_t count = std::min(kAtenNumel, numel - begin);
+    apply_to_slice<Rule>(slice_of(updated, begin, count), factors);
+  }
 }
 
 void run_on_aten(UpdateRule rule, const UpdatedTensor& updated,

@@ -41,6 +41,14 @@ Tensor narrowing(const Tensor& grad, const Tensor& output, int64_t dim, torch::S
   return to_device(result.to(input_dtype), grad.device());
 }
 
+// Summed in float32 and rounded once, as on a device.
+Tensor embedding_backward(const Tensor& grad, const Tensor& ids, int64_t rows, int64_t padding, bool by_frequency) {
+  const Tensor host = host_view(grad);
+  const auto wide = host.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+  const Tensor sum = at::embedding_dense_backward(host.to(wide), host_view(ids), rows, padding, by_frequency);
+  return to_device(sum.to(host.scalar_type()), grad.device());
+}
+
 std::tuple<Tensor, Tensor> dropout(const Tensor& input, double p, c10::optional<bool>) {
   const Tensor host = host_view(input);
   const Tensor kept = at::rand(host.sizes(), host_generator({}), at::kFloat) >= p;
@@ -55,6 +63,7 @@ void register_device_only(torch::Library& library) {
   library.impl("_softmax_backward_data", &narrowing<&at::_softmax_backward_data>);
   library.impl("_log_softmax_backward_data", &narrowing<&at::_log_softmax_backward_data>);
   library.impl("native_dropout", &dropout);
+  library.impl("embedding_dense_backward", &embedding_backward);
 }
 
 }  // namespace sftbench::phantom

@@ -138,7 +138,7 @@ bool is_of_the_device(const std::string& name) {
       "aten::is_pinned", "aten::_pin_memory", "aten::_fused_sdp_choice", "aten::clone", "aten::_reshape_alias",
       // computed in device_only.cpp
       "aten::_softmax", "aten::_log_softmax", "aten::_softmax_backward_data", "aten::_log_softmax_backward_data",
-      "aten::native_dropout"};
+      "aten::native_dropout", "aten::embedding_dense_backward"};
   return names.count(name) != 0 || name.rfind("aten::empty", 0) == 0 || name.rfind("aten::resize", 0) == 0 ||
          name.rfind("aten::new_empty", 0) == 0 || name.rfind("aten::set_", 0) == 0 ||
          name.find("attention") != std::string::npos;
