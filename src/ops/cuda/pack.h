@@ -45,4 +45,17 @@ bool takes_packs(int64_t row_numel, std::initializer_list<const void*> addresses
   return fits;
 }
 
+// body(T()) with the tensor's type, which is one of those that kernels are made for.
+template <class Body>
+void for_kernel_type(const torch::Tensor& tensor, const Body& body) {
+  switch (tensor.scalar_type()) {
+    case torch::kBFloat16:
+      return body(at::BFloat16());
+    case torch::kFloat16:
+      return body(at::Half());
+    default:
+      return body(0.0f);
+  }
+}
+
 }  // namespace sftbench::ops
