@@ -65,10 +65,8 @@ torch::Tensor dequantize_blockwise_aten(const QuantizedTensor& x, int64_t numel)
 void blockwise_update_aten(UpdateRule rule, const BlockwiseTensor& tensor,
                            const RuleFactors<double>& factors);
 
-#ifdef SFTBENCH_CUDA
 // 8-bit states only; tensors contiguous on one device.
 void blockwise_update_cuda(UpdateRule rule, const BlockwiseTensor& tensor,
                            const RuleFactors<float>& factors);
-#endif
 
 }  // namespace sftbench::ops

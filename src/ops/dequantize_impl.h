@@ -28,9 +28,8 @@ const DequantizeKernels& dequantize_kernels();  // of this processor
 
 void dequantize_aten(torch::Tensor& target, const GptqWeight& weight, FeatureRange in,
                      FeatureRange out);
-#if SFTBENCH_CUDA
+// Of the CUDA flavor, and of docs/kernels.md.
 void dequantize_cuda(torch::Tensor& target, const GptqWeight& weight, FeatureRange in,
                      FeatureRange out);
-#endif
 
 }  // namespace sftbench::ops

@@ -15,6 +15,9 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 const RmsNormImpl& rms_norm_for(const Tensor& x) {
+#if SFTBENCH_CUDA
+  if (has_cuda_kernels(x)) return kRmsNormCuda;
+#endif
   return has_cpu_kernels(x) ? kRmsNormCpu : kRmsNormAten;
 }
 

@@ -20,6 +20,7 @@ struct RmsNormImpl {
 };
 
 extern const RmsNormImpl kRmsNormCpu;
+extern const RmsNormImpl kRmsNormCuda;  // in the CUDA flavor; not for float64
 extern const RmsNormImpl kRmsNormAten;  // any device and dtype, from stock operators
 
 }  // namespace sftbench::ops

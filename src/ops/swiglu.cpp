@@ -13,6 +13,9 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 const SwigluImpl& swiglu_for(const Tensor& x) {
+#if SFTBENCH_CUDA
+  if (has_cuda_kernels(x)) return kSwigluCuda;
+#endif
   return has_cpu_kernels(x) ? kSwigluCpu : kSwigluAten;
 }
 

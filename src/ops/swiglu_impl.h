@@ -16,6 +16,7 @@ struct SwigluImpl {
 };
 
 extern const SwigluImpl kSwigluCpu;
+extern const SwigluImpl kSwigluCuda;  // in the CUDA flavor; not for float64
 extern const SwigluImpl kSwigluAten;  // any device and dtype, from stock operators
 
 }  // namespace sftbench::ops

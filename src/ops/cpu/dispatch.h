@@ -17,6 +17,10 @@ inline bool has_cpu_kernels(const torch::Tensor& tensor) {
   return tensor.device().is_cpu() && tensor.scalar_type() != torch::kFloat64;
 }
 
+inline bool has_cuda_kernels(const torch::Tensor& tensor) {
+  return tensor.is_cuda() && tensor.scalar_type() != torch::kFloat64;
+}
+
 inline const CpuKernels& cpu_kernels(const torch::Tensor& tensor) {
   switch (tensor.scalar_type()) {
     case torch::kBFloat16:

@@ -1,16 +1,10 @@
 // Updates of 8-bit states on GPUs: one thread per element, one thread block per block of 256 at a
 // time. Reads and writes every byte once; the arithmetic is that of update_rules.h, the quantizer
 // the bisection of quantize_one().
-#include <ATen/cuda/CUDAContext.h>
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <algorithm>
-#include <cstring>
 
 #include "ops/blockwise_quantize_impl.h"
+#include "ops/cuda/reduce.h"
 
 #define SFTBENCH_ISA cuda
 #define SFTBENCH_RULE static __device__ __forceinline__ void
@@ -28,7 +22,7 @@ namespace sftbench::ops {
 namespace {
 
 constexpr int kThreads = kQuantBlockNumel;
-constexpr int kWarps = kThreads / 32;
+constexpr int kWarps = kThreads / kWarpThreads;
 
 // Small enough to travel as an argument of the kernel.
 struct Maps {
@@ -43,25 +37,6 @@ struct Problem {
   float* scales[kMaxQuantizedStates];
   int64_t numel;
 };
-
-__device__ __forceinline__ float to_float(float v) {
-  return v;
-}
-__device__ __forceinline__ float to_float(__nv_bfloat16 v) {
-  return __bfloat162float(v);
-}
-__device__ __forceinline__ float to_float(__half v) {
-  return __half2float(v);
-}
-__device__ __forceinline__ void assign(float* p, float v) {
-  *p = v;
-}
-__device__ __forceinline__ void assign(__nv_bfloat16* p, float v) {
-  *p = __float2bfloat16_rn(v);
-}
-__device__ __forceinline__ void assign(__half* p, float v) {
-  *p = __float2half_rn(v);
-}
 
 template <bool kSigned>
 __device__ __forceinline__ uint8_t quantize(const float* values, float x) {
@@ -88,25 +63,13 @@ __device__ __forceinline__ uint8_t quantize(const float* values, float x) {
   return static_cast<uint8_t>(code);
 }
 
-// The largest value of the thread block, in all threads. NaN counts as nothing.
-__device__ __forceinline__ float block_maximum(float v, float* scratch) {
-#pragma unroll
-  for (int offset = 16; offset > 0; offset >>= 1) {
-    v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, offset));
-  }
-  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = v;
-  __syncthreads();
-  v = scratch[0];
-#pragma unroll
-  for (int warp = 1; warp < kWarps; ++warp) v = fmaxf(v, scratch[warp]);
-  return v;
-}
-
 template <class T, class Rule, int kStates>
 __global__ void __launch_bounds__(kThreads)
     update_blocks(const Problem<T> problem, const RuleFactors<float> factors,
                   const __grid_constant__ Maps maps) {
-  __shared__ float with_sign[256], without_sign[256], scratch[kStates][kWarps];
+  SFTBENCH_BLOCK_SHARED(float, with_sign, [256]);
+  SFTBENCH_BLOCK_SHARED(float, without_sign, [256]);
+  SFTBENCH_BLOCK_SHARED(float, scratch, [kStates][kWarps]);
   const int lane = static_cast<int>(threadIdx.x);
   with_sign[lane] = maps.with_sign[lane];
   without_sign[lane] = maps.without_sign[lane];
@@ -123,18 +86,18 @@ __global__ void __launch_bounds__(kThreads)
       states[k] = inside ? values[problem.codes[k][i]] * problem.scales[k][block] : 0.0f;
     }
     if (inside) {
-      const float gradient = to_float(problem.gradient[i]) * factors.gradient_scale;
+      const float gradient = static_cast<float>(problem.gradient[i]) * factors.gradient_scale;
       const bool skipped = kStates > 1 && !isfinite(gradient);
-      float value = to_float(problem.parameter[i]);
+      float value = static_cast<float>(problem.parameter[i]);
       Rule::apply(value, gradient, states, factors);
-      if (!skipped) assign(problem.parameter + i, value);
+      if (!skipped) problem.parameter[i] = static_cast<T>(value);
 #pragma unroll
       for (int k = 0; k < kStates; ++k) states[k] = skipped ? 0.0f : states[k];
     }
 #pragma unroll
     for (int k = 0; k < kStates; ++k) {
       constexpr bool kAlone = kStates == 1;
-      const float scale = block_maximum(fabsf(states[k]), scratch[k]);
+      const float scale = block_reduce<kThreads>(fabsf(states[k]), scratch[k], Maximum());
       const float x = __fdiv_rn(states[k], scale);
       if (inside) {
         problem.codes[k][i] = kAlone || k + 1 < kStates ? quantize<true>(with_sign, x)
@@ -171,11 +134,9 @@ void launch(const BlockwiseTensor& tensor, const RuleFactors<float>& factors) {
   }
   constexpr int64_t kBlocksPerProcessor = 8;  // 2048 threads
   const int64_t blocks = (problem.numel + kThreads - 1) / kThreads;
-  const int64_t resident =
-      kBlocksPerProcessor * at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
-  update_blocks<T, Rule, kStates><<<static_cast<unsigned>(std::min(blocks, resident)), kThreads, 0,
-                                    at::cuda::getCurrentCUDAStream()>>>(problem, factors, maps());
-  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  const int64_t resident = kBlocksPerProcessor * multiprocessors();
+  const LaunchShape shape = {static_cast<unsigned>(std::min(blocks, resident)), kThreads};
+  launch_kernel(update_blocks<T, Rule, kStates>, shape, problem, factors, maps());
 }
 
 template <class T>
@@ -198,12 +159,12 @@ void launch_rule(UpdateRule rule, const BlockwiseTensor& tensor,
 void blockwise_update_cuda(UpdateRule rule, const BlockwiseTensor& tensor,
                            const RuleFactors<float>& factors) {
   if (tensor.parameter.numel() == 0) return;
-  const c10::cuda::CUDAGuard guard(tensor.parameter.device());
+  const DeviceScope scope(tensor.parameter);
   switch (tensor.parameter.scalar_type()) {
     case torch::kBFloat16:
-      return launch_rule<__nv_bfloat16>(rule, tensor, factors);
+      return launch_rule<at::BFloat16>(rule, tensor, factors);
     case torch::kFloat16:
-      return launch_rule<__half>(rule, tensor, factors);
+      return launch_rule<at::Half>(rule, tensor, factors);
     default:
       return launch_rule<float>(rule, tensor, factors);
   }

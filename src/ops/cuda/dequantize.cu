@@ -2,14 +2,9 @@
 // neighboring output features) and writes four elements of each input feature that they hold, so
 // that a warp reads 512 and writes 256 successive bytes. Scales and zeros are read again where the
 // group changes.
-#include <ATen/cuda/CUDAContext.h>
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <algorithm>
 
+#include "ops/cuda/pack.h"
 #include "ops/dequantize_impl.h"
 
 namespace sftbench::ops {
@@ -21,27 +16,12 @@ constexpr int kThreads = 128;
 struct Problem {
   const uint32_t* codes;
   const uint32_t* zeros;
-  const __half* scales;
+  const at::Half* scales;
   const int32_t* groups;
   int64_t out_features, zero_words;  // lengths of the rows of codes and of zeros
   FeatureRange in, out;
   bool zeros_less_one;
 };
-
-template <class T>
-struct alignas(sizeof(T) * kColumns) Four {
-  T value[kColumns];
-};
-
-__device__ __forceinline__ void assign(float& target, float value) {
-  target = value;
-}
-__device__ __forceinline__ void assign(__half& target, float value) {
-  target = __float2half_rn(value);
-}
-__device__ __forceinline__ void assign(__nv_bfloat16& target, float value) {
-  target = __float2bfloat16_rn(value);
-}
 
 // Scale and scale * zero of a thread's columns.
 struct Group {
@@ -50,13 +30,12 @@ struct Group {
 
 template <int kBits>
 __device__ __forceinline__ Group load_group(const Problem& p, int32_t group, int64_t column) {
-  const auto scales =
-      *reinterpret_cast<const Four<__half>*>(p.scales + group * p.out_features + column);
+  const auto scales = load_pack<kColumns>(p.scales + group * p.out_features + column);
   const uint32_t* row = p.zeros + group * p.zero_words;
   Group result;
 #pragma unroll
   for (int c = 0; c < kColumns; ++c) {
-    result.scale[c] = __half2float(scales.value[c]);
+    result.scale[c] = static_cast<float>(scales.value[c]);
     const uint32_t zero = zero_code(row, column + c, kBits, p.zeros_less_one);
     result.scaled_zero[c] = result.scale[c] * static_cast<float>(zero);
   }
@@ -85,11 +64,9 @@ __global__ void dequantize_words(Problem p, T* target) {
   uint32_t words[kWords][kColumns];
 #pragma unroll
   for (int w = 0; w < kWords; ++w) {
-    const uint4 loaded = *reinterpret_cast<const uint4*>(codes + w * p.out_features);
-    words[w][0] = loaded.x;
-    words[w][1] = loaded.y;
-    words[w][2] = loaded.z;
-    words[w][3] = loaded.w;
+    const auto loaded = load_pack<kColumns>(codes + w * p.out_features);
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) words[w][c] = loaded.value[c];
   }
   const int32_t* groups = p.groups + p.in.begin + first;
   int32_t current = groups[0];
@@ -100,13 +77,13 @@ __global__ void dequantize_words(Problem p, T* target) {
       current = groups[j];
       group = load_group<kBits>(p, current, p.out.begin + column);
     }
-    Four<T> four;
+    Pack<T, kColumns> four;
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
       const float code = extract<kBits, kWords>(words, c, j);
-      assign(four.value[c], code * group.scale[c] - group.scaled_zero[c]);
+      four.value[c] = static_cast<T>(code * group.scale[c] - group.scaled_zero[c]);
     }
-    *reinterpret_cast<Four<T>*>(target + (first + j) * p.out.count + column) = four;
+    store_pack(target + (first + j) * p.out.count + column, four);
   }
 }
 
@@ -121,9 +98,7 @@ void launch(const Problem& p, torch::Tensor& target) {
     part.in = {p.in.begin + begin, std::min(kMostRows * kFeatures, p.in.count - begin)};
     const dim3 grid(static_cast<unsigned>(columns),
                     static_cast<unsigned>(part.in.count / kFeatures));
-    dequantize_words<kBits, T>
-        <<<grid, kThreads, 0, at::cuda::getCurrentCUDAStream()>>>(part, out + begin * p.out.count);
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    launch_kernel(dequantize_words<kBits, T>, {grid, kThreads}, part, out + begin * p.out.count);
   }
 }
 
@@ -145,10 +120,10 @@ void launch(const Problem& p, int bits, torch::Tensor& target) {
 
 void dequantize_cuda(torch::Tensor& target, const GptqWeight& weight, FeatureRange in,
                      FeatureRange out) {
-  const c10::cuda::CUDAGuard guard(target.device());
+  const DeviceScope scope(target);
   const Problem problem = {static_cast<const uint32_t*>(weight.qweight.data_ptr()),
                            static_cast<const uint32_t*>(weight.qzeros.data_ptr()),
-                           static_cast<const __half*>(weight.scales.data_ptr()),
+                           static_cast<const at::Half*>(weight.scales.data_ptr()),
                            static_cast<const int32_t*>(weight.g_idx.data_ptr()),
                            weight.out_features(),
                            weight.qzeros.size(1),
@@ -157,9 +132,9 @@ void dequantize_cuda(torch::Tensor& target, const GptqWeight& weight, FeatureRan
                            weight.zeros_less_one};
   switch (target.scalar_type()) {
     case at::kHalf:
-      return launch<__half>(problem, weight.bits, target);
+      return launch<at::Half>(problem, weight.bits, target);
     case at::kBFloat16:
-      return launch<__nv_bfloat16>(problem, weight.bits, target);
+      return launch<at::BFloat16>(problem, weight.bits, target);
     default:
       return launch<float>(problem, weight.bits, target);
   }
