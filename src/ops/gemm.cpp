@@ -11,9 +11,17 @@ namespace {
 
 using torch::Tensor;
 
-// Products of narrower matrices that are wanted in float32: libtorch's rounds first.
+// Products of narrower matrices that are wanted in float32.
 bool is_wider(const Tensor& out, const Tensor& a) {
   return out.scalar_type() != a.scalar_type();
+}
+
+// Not rounded to the matrices' dtype in between.
+Tensor wide_product(const Tensor& a, const Tensor& b, torch::Dtype dtype) {
+#if SFTBENCH_CUDA
+  if (a.is_cuda()) return at::mm(a, b, dtype);
+#endif
+  return at::mm(a.to(dtype), b.to(dtype));
 }
 
 // out = a b + bias, or out += a b where beta is 1 and there is no bias. libtorch's own products of
@@ -28,7 +36,7 @@ void multiply_into(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& 
   } else if (a.is_cpu() && onednn_multiplies(a.scalar_type())) {
     onednn_multiply(out, a, b, bias, beta);
   } else if (is_wider(out, a)) {
-    const Tensor product = at::mm(a, b);
+    const Tensor product = wide_product(a, b, out.scalar_type());
     beta == 0.0 ? out.copy_(product) : out.add_(product);
   } else if (bias.defined()) {
     at::addmm_out(out, bias, a, b);

@@ -33,6 +33,7 @@ const char* Launches::name(const void* handle) const {
 void Launches::count(const void* handle) {
   const std::lock_guard lock(mutex_);
   ++by_handle_[handle];
+  ++kernels_;
 }
 
 void Launches::count(const std::string& name) {

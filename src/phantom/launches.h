@@ -1,6 +1,7 @@
 // Which kernels were launched, by name and number.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -20,6 +21,8 @@ class Launches {
   void count(const std::string& name);
   void count_copy(size_t bytes);
   void reset();
+  // Since the process began.
+  int64_t kernels() const { return kernels_; }
 
   // {"kernels": {name: launches}, "launches": n, "copies": n, "copied_bytes": n}
   std::string report() const;
@@ -30,6 +33,7 @@ class Launches {
   std::unordered_map<const void*, int64_t> by_handle_;
   std::map<std::string, int64_t> by_name_;
   int64_t copies_ = 0, copied_bytes_ = 0;
+  std::atomic<int64_t> kernels_{0};
 };
 
 Launches& launches();

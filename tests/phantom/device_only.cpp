@@ -41,6 +41,10 @@ Tensor narrowing(const Tensor& grad, const Tensor& output, int64_t dim, torch::S
   return to_device(result.to(input_dtype), grad.device());
 }
 
+Tensor wide_product(const Tensor& a, const Tensor& b, torch::ScalarType dtype) {
+  return to_device(at::mm(host_view(a).to(dtype), host_view(b).to(dtype)), a.device());
+}
+
 // Summed in float32 and rounded once, as on a device.
 Tensor embedding_backward(const Tensor& grad, const Tensor& ids, int64_t rows, int64_t padding, bool by_frequency) {
   const Tensor host = host_view(grad);
@@ -63,6 +67,7 @@ void register_device_only(torch::Library& library) {
   library.impl("_softmax_backward_data", &narrowing<&at::_softmax_backward_data>);
   library.impl("_log_softmax_backward_data", &narrowing<&at::_log_softmax_backward_data>);
   library.impl("native_dropout", &dropout);
+  library.impl("mm.dtype", &wide_product);
   library.impl("embedding_dense_backward", &embedding_backward);
 }
 
