@@ -18,20 +18,42 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr const char* kOp = "linear_cross_entropy";
+constexpr int64_t kChunkBytes = int64_t{32} << 20;
+// A GPU's products want many rows. Every chunk rounds the weight's gradient once more, so that of a
+// weight that is trained is large enough for a whole micro-batch.
+constexpr int64_t kGpuChunkBytes = int64_t{256} << 20, kGpuTrainedChunkBytes = int64_t{2} << 30;
+constexpr int64_t kGpuRows = 256;  // of the tiles of its products
 
-// Logits at a time. On a CPU they stay in its caches. On a GPU each chunk more rounds the weight's
-// gradient once more, and twice their size in float32 stands beside them.
-int64_t chunk_bytes(const Tensor& hidden) {
-  return hidden.is_cpu() ? int64_t{32} << 20 : int64_t{256} << 20;
-}
+// How rows are divided into chunks of logits.
+struct Chunks {
+  int64_t rows, count, most_rows;
+  bool whole_tiles;
 
-// The positions that have a label; the others have neither loss nor gradient and are left out. On a
-// GPU they stay: the host would have to wait to know how many there are.
+  static Chunks of(const Tensor& hidden, const Tensor& weight, int64_t rows, bool weight_too) {
+    const int64_t row_bytes = weight.size(0) * hidden.element_size();
+    if (!hidden.is_cuda()) {
+      const int64_t most = std::max<int64_t>(1, kChunkBytes / row_bytes);
+      const int64_t count = (rows + most - 1) / most;
+      return {rows, count, count == 0 ? 0 : (rows + count - 1) / count, false};
+    }
+    const int64_t bytes = weight_too ? kGpuTrainedChunkBytes : kGpuChunkBytes;
+    const int64_t tiles = std::max<int64_t>(1, bytes / row_bytes / kGpuRows);
+    const int64_t most = std::min(rows, tiles * kGpuRows);
+    return {rows, most == 0 ? 0 : (rows + most - 1) / most, most, true};
+  }
+
+  int64_t begin(int64_t chunk) const {
+    return whole_tiles ? std::min(rows, chunk * most_rows) : rows * chunk / count;
+  }
+};
+
+// The positions that have a label; the others have neither loss nor gradient and are left out.
 struct Labelled {
   Tensor hidden, labels;
   Tensor positions;  // undefined if all positions are labeled
 };
 
+// GPUs compute them all: to count them the host would have to wait.
 Labelled labelled_only(const Tensor& hidden, const Tensor& labels) {
   if (!hidden.is_cpu()) return {hidden, labels.contiguous(), Tensor()};
   const Tensor positions = (labels != kIgnoredLabel).nonzero().squeeze(-1);
@@ -39,7 +61,7 @@ Labelled labelled_only(const Tensor& hidden, const Tensor& labels) {
   return {hidden.index_select(0, positions), labels.index_select(0, positions), positions};
 }
 
-// A GPU says it itself, by an assertion in its kernel.
+// The kernel of GPUs makes the loss NaN instead: to look, the host would have to wait.
 void check_labels(const Tensor& labels, int64_t vocabulary) {
   if (labels.numel() == 0 || !labels.is_cpu()) return;
   const int64_t lowest = labels.min().item<int64_t>(), highest = labels.max().item<int64_t>();
@@ -55,27 +77,31 @@ struct Result {
   Tensor weight_gradient;  // [V, H], if wanted; undefined where it went into weight.grad()
 };
 
+auto cross_entropy_for(const Tensor& hidden) {
+#if SFTBENCH_CUDA
+  if (has_cuda_kernels(hidden)) return cross_entropy_cuda;
+#endif
+  return has_cpu_kernels(hidden) ? cross_entropy_cpu : cross_entropy_aten;
+}
+
 Result compute(const Tensor& hidden, const Tensor& weight, const Tensor& labels, double logit_scale,
                double denominator, bool hidden_too, bool weight_too) {
   const torch::NoGradGuard no_grad;
   const Labelled in = labelled_only(hidden, labels);
   check_labels(in.labels, weight.size(0));
   const int64_t count = in.labels.numel(), vocabulary = weight.size(0);
-  const int64_t most_rows =
-      std::max<int64_t>(1, chunk_bytes(hidden) / (vocabulary * hidden.element_size()));
-  const int64_t chunks = (count + most_rows - 1) / most_rows;
-  const Tensor buffer =
-      torch::empty({chunks == 0 ? 0 : (count + chunks - 1) / chunks, vocabulary}, hidden.options());
-  const auto cross_entropy = has_cpu_kernels(hidden) ? cross_entropy_cpu : cross_entropy_aten;
+  const auto chunks = Chunks::of(hidden, weight, count, weight_too);
+  const Tensor buffer = torch::empty({chunks.most_rows, vocabulary}, hidden.options());
+  const auto cross_entropy = cross_entropy_for(hidden);
   const double gradient_scale = hidden_too || weight_too ? 1.0 / denominator : 0.0;
 
   const bool add_to_grad = weight_too && accumulates_in_place(weight) && weight.grad().defined();
   Tensor dw = add_to_grad ? weight.grad() : weight_too ? torch::empty_like(weight) : Tensor();
-  if (weight_too && !add_to_grad && chunks == 0) dw.zero_();
+  if (weight_too && !add_to_grad && chunks.count == 0) dw.zero_();
   Tensor dx = hidden_too ? torch::empty_like(in.hidden) : Tensor();
   Tensor loss = torch::zeros({}, hidden.options().dtype(torch::kFloat64));
-  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-    const int64_t begin = count * chunk / chunks, end = count * (chunk + 1) / chunks;
+  for (int64_t chunk = 0; chunk < chunks.count; ++chunk) {
+    const int64_t begin = chunks.begin(chunk), end = chunks.begin(chunk + 1);
     const Tensor x = in.hidden.slice(0, begin, end);
     Tensor logits = buffer.narrow(0, 0, end - begin);
     matmul_nt_into(logits, x, weight);
@@ -119,8 +145,8 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
   static void scale(Tensor& hidden_gradient, Tensor& weight_gradient, const Tensor& weight,
                     const Tensor& upstream) {
     const auto apply = [&](const auto& factor) {
-      if (hidden_gradient.defined()) hidden_gradient = hidden_gradient * factor;
-      if (weight_gradient.defined()) weight_gradient = weight_gradient * factor;
+      if (hidden_gradient.defined()) hidden_gradient.mul_(factor);
+      if (weight_gradient.defined()) weight_gradient.mul_(factor);
     };
     if (!upstream.is_cpu()) return apply(upstream);
     const double factor = upstream.item<double>();

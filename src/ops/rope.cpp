@@ -18,21 +18,34 @@ Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, bool invers
   return has_cpu_kernels(x) ? rotate_cpu(x, cos, sin, inverse) : rotate_aten(x, cos, sin, inverse);
 }
 
+std::pair<Tensor, Tensor> rotate(const Tensor& q, const Tensor& k, const Tensor& cos,
+                                 const Tensor& sin, bool inverse) {
+#if SFTBENCH_CUDA
+  if (has_cuda_kernels(q)) return rotate_cuda(q, k, cos, sin, inverse);
+#endif
+  return {rotate(q, cos, sin, inverse), rotate(k, cos, sin, inverse)};
+}
+
 class Rope : public torch::autograd::Function<Rope> {
  public:
   static variable_list forward(AutogradContext* ctx, const Tensor& q, const Tensor& k,
                                const Tensor& cos, const Tensor& sin) {
     ctx->save_for_backward({cos, sin});
-    return {rotate(q, cos, sin, false), rotate(k, cos, sin, false)};
+    const auto [q_rotated, k_rotated] = rotate(q, k, cos, sin, false);
+    return {q_rotated, k_rotated};
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list output_gradients) {
     const variable_list saved = ctx->get_saved_variables();
     variable_list gradients(4);
+    if (output_gradients[0].defined() && output_gradients[1].defined()) {
+      std::tie(gradients[0], gradients[1]) =
+          rotate(output_gradients[0], output_gradients[1], saved[0], saved[1], true);
+      return gradients;
+    }
     for (size_t i = 0; i < 2; ++i) {
-      if (output_gradients[i].defined()) {
+      if (output_gradients[i].defined())
         gradients[i] = rotate(output_gradients[i], saved[0], saved[1], true);
-      }
     }
     return gradients;
   }
@@ -62,7 +75,7 @@ std::tuple<Tensor, Tensor> apply_rope(const Tensor& q, const Tensor& k, const Te
     const variable_list rotated = Rope::apply(q, k, cos, sin);
     return {rotated[0], rotated[1]};
   }
-  return {rotate(q, cos, sin, false), rotate(k, cos, sin, false)};
+  return rotate(q, k, cos, sin, false);
 }
 
 }  // namespace sftbench::ops

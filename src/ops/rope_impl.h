@@ -4,11 +4,17 @@
 
 #include <torch/types.h>
 
+#include <utility>
+
 namespace sftbench::ops {
 
 torch::Tensor rotate_cpu(const torch::Tensor& x, const torch::Tensor& cos, const torch::Tensor& sin,
                          bool inverse);
 torch::Tensor rotate_aten(const torch::Tensor& x, const torch::Tensor& cos,
                           const torch::Tensor& sin, bool inverse);
+// q and k in one kernel, in the CUDA flavor; not for float64.
+std::pair<torch::Tensor, torch::Tensor> rotate_cuda(const torch::Tensor& q, const torch::Tensor& k,
+                                                    const torch::Tensor& cos,
+                                                    const torch::Tensor& sin, bool inverse);
 
 }  // namespace sftbench::ops

@@ -5,6 +5,7 @@
 #include "ops/checks.h"
 #include "ops/cpu/dispatch.h"
 #include "ops/cpu/update_dispatch.h"
+#include "ops/update_impl.h"
 #include "sftbench/base/torch.h"
 
 // The rules once more, on tensors.
@@ -81,11 +82,11 @@ void check_tensors(UpdateRule rule, const UpdatedTensor& updated) {
   }
 }
 
-bool runs_on_kernels(const UpdatedTensor& updated) {
+bool is_dense(const UpdatedTensor& updated) {
   const auto same_dtype = [&](const Tensor& state) {
     return state.is_contiguous() && state.scalar_type() == updated.states[0].scalar_type();
   };
-  return has_cpu_kernels(updated.parameter) && updated.parameter.is_contiguous() &&
+  return updated.parameter.is_contiguous() &&
          std::all_of(updated.states.begin(), updated.states.end(), same_dtype);
 }
 
@@ -186,14 +187,20 @@ void update(UpdateRule rule, const std::vector<UpdatedTensor>& tensors,
   const torch::NoGradGuard no_grad;
   for (const UpdatedTensor& updated : tensors) check_tensors(rule, updated);
   std::vector<Loop> loops;
+  std::vector<UpdatedTensor> on_gpu;
   for (const UpdatedTensor& updated : tensors) {
-    if (runs_on_kernels(updated)) {
+    if (has_cpu_kernels(updated.parameter) && is_dense(updated)) {
       loops.push_back(loop_of(rule, updated));
+    } else if (has_cuda_kernels(updated.parameter) && is_dense(updated)) {
+      on_gpu.push_back({updated.parameter, updated.gradient.contiguous(), updated.states});
     } else {
       run_on_aten(rule, updated, factors);
     }
   }
   run_loops(loops, factors.as<float>());
+#if SFTBENCH_CUDA
+  update_cuda(rule, on_gpu, factors.as<float>());
+#endif
 }
 
 }  // namespace sftbench::ops

@@ -13,7 +13,9 @@
 namespace sftbench {
 namespace {
 
-constexpr double kLogitChunkBytes = 32 << 20;  // of ops/linear_cross_entropy.cpp
+// Of ops/linear_cross_entropy.cpp: on CPUs, and on GPUs by whether the weight is trained.
+constexpr double kLogitChunkBytes = 32 << 20, kGpuLogitChunkBytes = 256 << 20;
+constexpr double kGpuTrainedLogitChunkBytes = 2.0 * (1 << 30);
 constexpr double kFloatBytes = 4;
 
 // A group of ranks: how many, on how many nodes.
@@ -299,6 +301,11 @@ class Predictor {
     memory.activations += apart ? std::max(0.0, layer - memory.logits) : layer;
   }
 
+  double logit_chunk_bytes() const {
+    if (job_.device.kind != "cuda") return kLogitChunkBytes;
+    return root_.trained > 0 ? kGpuTrainedLogitChunkBytes : kGpuLogitChunkBytes;
+  }
+
   double logit_bytes(double logits) const {
     const StackModel& stack = machine_.stack;
     const bool fused = job_.kernels.fused_loss;
@@ -306,7 +313,7 @@ class Predictor {
       return logits * (fused ? stack.logit_bytes_fused : stack.logit_bytes);
     // Whole: in the compute dtype, in float32 for the loss, and the gradient of these.
     const double whole = logits * (computed_ + 2 * kFloatBytes);
-    return fused ? std::min(kLogitChunkBytes, logits * computed_) : whole;
+    return fused ? std::min(logit_chunk_bytes(), logits * computed_) : whole;
   }
 
   const TrainingJob& job_;

@@ -37,8 +37,8 @@ void update_on_cpu(UpdateRule rule, const BlockwiseTensor& tensor,
                    const RuleFactors<float>& factors) {
   const auto dtype = tensor.parameter.scalar_type();
   const int type = dtype == torch::kBFloat16 ? 1 : dtype == torch::kFloat16 ? 2 : 0;
-  BlockwiseRange range{tensor.parameter.data_ptr(), tensor.gradient.data_ptr(), {}, {},
-                       tensor.parameter.numel()};
+  BlockwiseRange range{
+      tensor.parameter.data_ptr(), tensor.gradient.data_ptr(), {}, {}, tensor.parameter.numel()};
   for (size_t k = 0; k < tensor.states.size(); ++k) {
     range.codes[k] = tensor.states[k].codes.data_ptr<uint8_t>();
     range.scales[k] = tensor.states[k].scales.data_ptr<float>();

@@ -130,8 +130,7 @@ TEST(KernelRunner, PartialMasksAndPartialWarpsAreFaults) {
 
 TEST(KernelRunner, MisalignedVectorsAreFaults) {
   const auto message = fault_of([](float* x) { load_pack<4>(x + 1); }, 1, 1);
-  EXPECT_EQ(message,
-            "block (0, 0, 0), thread (0, 0, 0): a misaligned access of 16 bytes");
+  EXPECT_EQ(message, "block (0, 0, 0), thread (0, 0, 0): a misaligned access of 16 bytes");
 }
 
 TEST(KernelRunner, AWriteBehindASharedVariableIsAFault) {

@@ -109,8 +109,7 @@ __global__ void __launch_bounds__(kThreads) rms_norm_backward(const RmsNormBackw
   }
   if (p.partial == nullptr) return;
   for (int i = first; i < p.width; i += kThreads * kCount) {
-    for (int j = 0; j < kCount; ++j)
-      p.partial[int64_t{blockIdx.x} * p.width + i + j] = sums[i + j];
+    for (int j = 0; j < kCount; ++j) p.partial[int64_t{blockIdx.x} * p.width + i + j] = sums[i + j];
   }
 }
 
@@ -132,8 +131,7 @@ void forward(const Tensor& x, const Tensor& weight, double epsilon, Tensor& y, T
   const DeviceScope scope(x);
   for_kernel_type(x, [&](auto zero) {
     using T = decltype(zero);
-    const bool packs =
-        takes_packs<T>(x.size(1), {x.data_ptr(), weight.data_ptr(), y.data_ptr()});
+    const bool packs = takes_packs<T>(x.size(1), {x.data_ptr(), weight.data_ptr(), y.data_ptr()});
     for_row_shape<T>(x.size(1), packs, [&](auto count, auto threads) {
       launch_kernel(rms_norm_forward<T, count.value, threads.value>,
                     {static_cast<unsigned>(x.size(0)), unsigned{threads.value}}, x.data_ptr<T>(),
@@ -159,14 +157,19 @@ RmsNormGradients backward(const Tensor& y_gradient, const Tensor& x, const Tenso
     using T = decltype(zero);
     const bool packs = takes_packs<T>(
         width, {y_gradient.data_ptr(), x.data_ptr(), weight.data_ptr(), dx.data_ptr()});
-    const RmsNormBackward<T> problem = {
-        y_gradient.data_ptr<T>(), x.data_ptr<T>(), weight.data_ptr<T>(), rstd.data_ptr<float>(),
-        dx.data_ptr<T>(), weight_too ? partial.data_ptr<float>() : nullptr,
-        rows, static_cast<int>(width)};
+    const RmsNormBackward<T> problem = {y_gradient.data_ptr<T>(),
+                                        x.data_ptr<T>(),
+                                        weight.data_ptr<T>(),
+                                        rstd.data_ptr<float>(),
+                                        dx.data_ptr<T>(),
+                                        weight_too ? partial.data_ptr<float>() : nullptr,
+                                        rows,
+                                        static_cast<int>(width)};
     for_row_shape<T>(width, packs, [&](auto count, auto threads) {
       launch_kernel(
           rms_norm_backward<T, count.value, threads.value>,
-          {static_cast<unsigned>(blocks), unsigned{threads.value}, static_cast<size_t>(sums_bytes)}, problem);
+          {static_cast<unsigned>(blocks), unsigned{threads.value}, static_cast<size_t>(sums_bytes)},
+          problem);
     });
   });
   return {dx, weight_too ? partial.sum(0) : Tensor()};

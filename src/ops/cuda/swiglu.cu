@@ -76,8 +76,7 @@ Tensor forward(const Tensor& gate, const Tensor& up) {
   if (gate.numel() == 0) return y;
   for_kernel_type(gate, [&](auto zero) {
     using T = decltype(zero);
-    const bool packs =
-        takes_packs<T>(gate.numel(), {gate.data_ptr(), up.data_ptr(), y.data_ptr()});
+    const bool packs = takes_packs<T>(gate.numel(), {gate.data_ptr(), up.data_ptr(), y.data_ptr()});
     packs ? launch_forward<T, kPackCount<T>>(gate, up, y) : launch_forward<T, 1>(gate, up, y);
   });
   return y;

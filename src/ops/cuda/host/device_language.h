@@ -32,8 +32,8 @@ T exchange(WarpOperation operation, unsigned mask, int operand, int source, T va
 }
 
 inline int lane() {
-  return static_cast<int>(
-      (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);
+  return static_cast<int>((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) %
+                          32);
 }
 
 }  // namespace sftbench::ops::host

@@ -17,10 +17,10 @@ namespace {
 
 constexpr int kWarpLanes = 32;
 constexpr size_t kStackBytes = size_t{256} << 10, kPageBytes = 4096;
-constexpr size_t kSharedBytes = size_t{227} << 10;        // of a block, from sm_90 on
-constexpr size_t kStaticSharedBytes = size_t{48} << 10;   // of its declared variables
-constexpr size_t kRedZoneBytes = 16;                      // behind each of them
-constexpr int kPoison = 0xff;                             // NaN in every floating-point type
+constexpr size_t kSharedBytes = size_t{227} << 10;       // of a block, from sm_90 on
+constexpr size_t kStaticSharedBytes = size_t{48} << 10;  // of its declared variables
+constexpr size_t kRedZoneBytes = 16;                     // behind each of them
+constexpr int kPoison = 0xff;                            // NaN in every floating-point type
 
 class Random {
  public:
@@ -242,9 +242,9 @@ void Launch::check_ended() {
     in_warp += thread.state == State::kInWarpOperation;
   }
   if (done == threads_.size()) return;
-  fault_ = std::make_exception_ptr(
-      make_fault("block ", blockIdx, ": ", at_barrier_, " threads wait at a barrier, ", in_warp,
-                 " at an operation of a warp, ", done, " have ended"));
+  fault_ = std::make_exception_ptr(make_fault("block ", blockIdx, ": ", at_barrier_,
+                                              " threads wait at a barrier, ", in_warp,
+                                              " at an operation of a warp, ", done, " have ended"));
 }
 
 size_t Launch::take_ready() {

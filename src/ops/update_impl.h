@@ -1,0 +1,15 @@
+// The implementation of update.h that is not in update.cpp.
+#pragma once
+
+#include <vector>
+
+#include "sftbench/ops/update.h"
+
+namespace sftbench::ops {
+
+// In the CUDA flavor; not for float64. Contiguous tensors on one device; the states of a tensor are
+// of one dtype. Many tensors share a launch.
+void update_cuda(UpdateRule rule, const std::vector<UpdatedTensor>& tensors,
+                 const RuleFactors<float>& factors);
+
+}  // namespace sftbench::ops
