@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #if SFTBENCH_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -59,6 +60,8 @@ class CudaDevice : public TrainingDevice {
 
 std::unique_ptr<TrainingDevice> make_cuda_device([[maybe_unused]] int local_rank) {
 #if SFTBENCH_CUDA
+  // As NVML counts, whose samples are to be of the devices that train.
+  ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", /*overwrite=*/0);
   const auto count = static_cast<int>(torch::cuda::device_count());
   if (count == 0) {
     throw RunError(ReasonCode::kUnsupported, "a GPU is asked for, but CUDA finds none");

@@ -18,7 +18,8 @@ bool on_device(const void* address) {
 }
 
 // Where nothing is computed the device's pages stay untouched, and reading them gives zeros. Only what
-// comes back as it went, before any kernel could have changed it, is itself: counts over ranks.
+// comes back as it went, before its memory can have been given to another tensor, is itself: counts
+// over ranks.
 class Unchanged {
  public:
   void copy(void* to, const void* from, size_t bytes) {
@@ -30,12 +31,13 @@ class Unchanged {
     }
     const auto found = sent_.find(from);
     const bool same = found != sent_.end() && found->second.second.size() == bytes &&
-                      found->second.first == launches().kernels();
+                      launches().kernels() - found->second.first <= kFewKernels;
     same ? std::memcpy(to, found->second.second.data(), bytes) : std::memset(to, 0, bytes);
   }
 
  private:
   static constexpr size_t kSmall = size_t{64} << 10;
+  static constexpr int64_t kFewKernels = 8;
   std::mutex mutex_;
   std::map<const void*, std::pair<int64_t, std::string>> sent_;  // with the launches until then
 };

@@ -23,6 +23,12 @@ constexpr std::string_view kNccl = "communication between GPUs failed";
 constexpr std::array kPatterns = {
     Pattern{"cuda out of memory", ReasonCode::kOomGpu, kGpuMemory},
     Pattern{"cuda error: out of memory", ReasonCode::kOomGpu, kGpuMemory},
+    Pattern{"cuda failure 2 'out of memory'", ReasonCode::kOomGpu, kGpuMemory},  // NCCL's own words
+    Pattern{"cudaerrormemoryallocation", ReasonCode::kOomGpu, kGpuMemory},
+    Pattern{"cublas_status_alloc_failed", ReasonCode::kOomGpu, kGpuMemory},
+    Pattern{"cudnn_status_alloc_failed", ReasonCode::kOomGpu, kGpuMemory},
+    Pattern{"cudnn_status_internal_error_device_allocation_failed", ReasonCode::kOomGpu,
+            kGpuMemory},
     Pattern{"an illegal memory access was encountered", ReasonCode::kOomGpu,
             "a GPU kernel accessed memory that it must not: counted as out of memory"},
     Pattern{"nccl error", ReasonCode::kNccl, kNccl},

@@ -24,6 +24,8 @@ suites="ops kernels model tuning optim parallel engine"
 # shellcheck disable=SC2046
 cmake --build --preset cuda --target sftbench sftbench_engine_library sftbench_phantom $(printf '%s_test ' $suites)
 
+bash tests/cuda/kernels.sh
+
 bin=$PWD/build/cuda/bin
 on_phantom() {
   env LD_PRELOAD="$bin/libsftbench_phantom.so" LD_LIBRARY_PATH="$bin/phantom" SFTBENCH_TEST_DEVICE=cuda \

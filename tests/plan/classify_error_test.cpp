@@ -41,6 +41,16 @@ const Case kCases[] = {
      "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported at some other "
      "API call, so the stacktrace below might be incorrect.",
      ReasonCode::kOomGpu, "CUDA error: out of memory"},
+    {"NcclOutOfMemory",
+     "NCCL error: unhandled cuda error\nnode1:7:7 [0] NCCL WARN Cuda failure 2 'out of memory'",
+     ReasonCode::kOomGpu, "node1:7:7 [0] NCCL WARN Cuda failure 2 'out of memory'"},
+    {"CublasOutOfMemory",
+     "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+     ReasonCode::kOomGpu,
+     "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"},
+    {"CudnnOutOfMemory",
+     "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+     ReasonCode::kOomGpu, "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"},
     {"IllegalAccess_1_13",
      "CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be "
      "asynchronously reported at some other API call,so the stacktrace below might be "

@@ -46,20 +46,36 @@ Tensor flash_attention(const Tensor& q, const Tensor& k, const Tensor& v, double
   return std::get<0>(output).unsqueeze(0);
 }
 
-// [B, S, heads, D]
+// [B, S, heads, D]. float32 has one fused kernel, the memory-efficient one, which wants as many
+// heads of keys as of queries. Without it all scores would be in memory.
 Tensor causal_sdpa(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
                    double dropout) {
-  return at::scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2),
+  const bool repeats = q.scalar_type() == torch::kFloat32 && k.size(2) < q.size(2);
+  const auto heads_first = [&](const Tensor& x) {
+    const Tensor whole = repeats ? x.repeat_interleave(q.size(2) / x.size(2), 2) : x;
+    return whole.transpose(1, 2);
+  };
+  return at::scaled_dot_product_attention(q.transpose(1, 2), heads_first(k), heads_first(v),
                                           /*attn_mask=*/{}, dropout, /*is_causal=*/true, scale,
                                           /*enable_gqa=*/true)
       .transpose(1, 2);
+}
+
+// Rows of one length as sequences one behind the other: the form whose kernel takes a window.
+PackedSequences rows_as_sequences(const Tensor& q) {
+  const int64_t rows = q.size(0), length = q.size(1);
+  PackedSequences sequences;
+  sequences.cumulative =
+      torch::arange(0, rows * length + 1, length, q.options().dtype(torch::kInt32));
+  sequences.longest = length;
+  return sequences;
 }
 
 }  // namespace
 
 bool has_library_attention(const Tensor& q, int64_t window, const PackedSequences& packed) {
   if (!q.is_cuda()) return false;
-  if (!packed.empty() && has_flash_attention(q)) return true;
+  if (has_flash_attention(q)) return true;
   const int64_t longest = packed.empty() ? q.size(1) : packed.longest;
   return window == 0 || window >= longest;
 }
@@ -68,6 +84,10 @@ Tensor library_attention(const Tensor& q, const Tensor& k, const Tensor& v, doub
                          int64_t window, const PackedSequences& packed, const Dropout& dropout) {
   const double p = dropout.probability;
   if (p > 0) seed_generator(q, dropout.seed);
+  const bool windowed = window > 0 && window < q.size(1);
+  if (packed.empty() && windowed) {
+    return flash_attention(q, k, v, scale, window, rows_as_sequences(q), p).view(q.sizes());
+  }
   if (packed.empty()) return causal_sdpa(q, k, v, scale, p);
   if (has_flash_attention(q)) return flash_attention(q, k, v, scale, window, packed, p);
   std::vector<Tensor> outputs;
