@@ -54,6 +54,7 @@ std::string error_text(const ExactPrediction& exact, const Prediction& predictio
 ExactPrediction predict_exactly(const Resolution& resolution, const Prediction& prediction) {
   const TrainingJob& job = resolution.job;
   const GpuFacts& facts = facts_of(job);
+  phantom_library();  // before a dataset is made
   if (resolution.generate_dataset) {
     ensure_named_dataset(named_dataset(job.data.dataset_id), job.data.path,
                          [](const std::string& line) { spdlog::info("{}", line); });

@@ -10,7 +10,7 @@
 #include "launch/child_files.h"
 #include "launch/child_process.h"
 #include "sftbench/base/error.h"
-#include "sftbench/base/file.h"
+#include "sftbench/base/json_text.h"
 
 namespace sftbench {
 namespace {
@@ -19,20 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr int kSteps = 3;  // the first one allocates what later ones reuse
 constexpr auto kLookAgain = std::chrono::milliseconds(10);
-
-fs::path phantom_library() {
-  if (const char* file = std::getenv("SFTBENCH_PHANTOM_LIBRARY"); file != nullptr && *file != '\0')
-    return file;
-  std::error_code error;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  constexpr const char* kName = "libsftbench_phantom.so";
-  for (const fs::path& place : {folder / kName, folder.parent_path() / "lib" / "sftbench" / kName})
-    if (fs::exists(place, error)) return place;
-  throw RunError(ReasonCode::kUnsupported,
-                 "there is no " + std::string(kName) +
-                     " beside this program: a rehearsal runs the engine for GPUs, which only a "
-                     "build with -DSFTBENCH_CUDA=ON has; docs/building.md tells how to make it");
-}
 
 // Numbers come from nowhere else than the job itself, and nothing is kept.
 TrainingJob rehearsed(TrainingJob job) {
@@ -93,16 +79,30 @@ Rehearsal rehearsal_of(const std::string& answer, const std::string& log) {
 
 }  // namespace
 
+fs::path phantom_library() {
+  if (const char* file = std::getenv("SFTBENCH_PHANTOM_LIBRARY"); file != nullptr && *file != '\0')
+    return file;
+  std::error_code error;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  constexpr const char* kName = "libsftbench_phantom.so";
+  for (const fs::path& place : {folder / kName, folder.parent_path() / "lib" / "sftbench" / kName})
+    if (fs::exists(place, error)) return place;
+  throw RunError(ReasonCode::kUnsupported,
+                 "there is no " + std::string(kName) +
+                     " beside this program: a rehearsal runs the engine for GPUs, which only a "
+                     "build with -DSFTBENCH_CUDA=ON has; docs/building.md tells how to make it");
+}
+
 Rehearsal rehearse(const TrainingJob& job, const RehearsedGpu& gpu, const fs::path& executable) {
   const fs::path library = phantom_library();
   const OwnedFd answer = anonymous_file("rehearsal"), log = anonymous_file("rehearsal log");
   const Json request = {{"job", to_json(rehearsed(job))}, {"answer_fd", answer.get()}};
-  const OwnedFd input = anonymous_file("request", request.dump());
+  const OwnedFd input = anonymous_file("request", packed_json(request));
   ChildProcess child({.executable = executable,
                       .arguments = {kRehearseCommand},
                       .environment = {{"LD_PRELOAD", library.string()},
                                       {"LD_LIBRARY_PATH", library.parent_path() / "phantom"},
-                                      {"SFTBENCH_PHANTOM", phantom_settings(gpu).dump()}},
+                                      {"SFTBENCH_PHANTOM", json_text(phantom_settings(gpu))}},
                       .standard_input = input.get(),
                       .standard_output = log.get(),
                       .inherited_fds = {answer.get()}});

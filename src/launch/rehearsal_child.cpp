@@ -9,6 +9,7 @@
 
 #include "sftbench/base/companion_library.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/launch/engine_library.h"
 #include "sftbench/launch/rehearsal.h"
 #include "sftbench/measure/run_record.h"
@@ -73,10 +74,10 @@ Json rehearse_here(const TrainingJob& job) {
 
 int rehearse_for_parent() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const Json request = Json::parse(std::cin);
+  const std::string given{std::istreambuf_iterator<char>(std::cin), {}};
+  const Json request = unpacked_json(given, "standard input");
   const std::string answer =
-      rehearse_here(training_job_from_json(request.at("job"), "standard input"))
-          .dump(-1, ' ', false, Json::error_handler_t::replace);
+      json_text(rehearse_here(training_job_from_json(request.at("job"), "standard input")));
   const bool written = ::write(request.at("answer_fd").get<int>(), answer.data(), answer.size()) ==
                        static_cast<ssize_t>(answer.size());
   std::fflush(nullptr);

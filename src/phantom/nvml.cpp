@@ -69,6 +69,24 @@ int nvmlDeviceGetPowerUsage(void*, unsigned* milliwatts) {
   return 0;
 }
 
+// What libtorch looks up to tell who else has memory of the device.
+constexpr int kNotSupported = 3;
+int nvmlDeviceGetHandleByPciBusId_v2(const char*, void** device) {
+  *device = reinterpret_cast<void*>(uintptr_t{1});
+  return 0;
+}
+int nvmlDeviceGetComputeRunningProcesses(void*, unsigned* count, void*) {
+  *count = 0;
+  return 0;
+}
+int nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, void*) { return kNotSupported; }
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(void*, unsigned, void*) { return kNotSupported; }
+int nvmlDeviceGetGpuFabricInfoV(void*, void*) { return kNotSupported; }
+int nvmlSystemGetCudaDriverVersion_v2(int* version) {
+  *version = 13000;
+  return 0;
+}
+
 int nvmlDeviceGetTemperature(void*, unsigned, unsigned* celsius) {
   *celsius = 0;
   return 0;

@@ -145,6 +145,17 @@ TEST(PredictTest, AnotherStackTakesLongerAndAnUnknownOneIsRefused) {
               HasSubstr("--stack: unknown stack 'hf'"));
 }
 
+TEST(PredictTest, ExactMemoryWantsABuildForGpusAndOneEntityOnOne) {
+  const std::vector<std::string> one = {"--set", kGpu, "--exact"};
+  EXPECT_THAT(output_of(eight_gpus(one)),
+              AllOf(HasSubstr("UNSUPPORTED: there is no libsftbench_phantom.so"),
+                    HasSubstr("docs/building.md")));
+  EXPECT_THAT(output_of(eight_gpus({"--set", kGpu, "--set", "batch_size=16,32", "--exact"})),
+              AllOf(HasSubstr("--exact"), HasSubstr("several entities"), HasSubstr("--entity")));
+  EXPECT_THAT(output_of(on_cpu({"--flops-per-s", "1e12", "--memory-gb-per-s", "50", "--exact"})),
+              HasSubstr("the entity trains on CPUs"));
+}
+
 TEST(PredictTest, OfCpusNothingIsKnown) {
   EXPECT_THAT(output_of(on_cpu({})), HasSubstr("--flops-per-s: not given, and not known of CPUs"));
   EXPECT_THAT(output_of(on_cpu({"--flops-per-s", "2e11"})), HasSubstr("full, 1 rank\n"));

@@ -49,6 +49,7 @@ ctest --test-dir build/cuda -j2 --timeout 300 --output-on-failure -R "$regex" >b
   { tail -60 build/cuda-ranks.log; exit 1; }
 tail -3 build/cuda-ranks.log
 
+python3 tests/cuda/exact.py "$bin/sftbench"
 "$bin/sftbench" predict --experiment finetune_full_benchmark-v1.0.0 --set model_name=llama3.1-8b --set number_gpus=8 \
   --set gpu_model=NVIDIA-H100-80GB-HBM3 --set model_max_length=1024 --set batch_size=8 \
   --set distributed_backend=FSDP --exact

@@ -35,9 +35,12 @@ struct Rehearsal {
   Json kernels = Json::object();  // name -> launches
 };
 
+// The library of the phantom device, beside the program or installed. RunError(kUnsupported) when this
+// build has none.
+std::filesystem::path phantom_library();
+
 // REQUIRES: job.device.kind is "cuda"; its dataset is there. Weights are drawn, whatever the job
-// says. RunError(kUnsupported) when this build has no phantom device; std::system_error when no
-// process can be started.
+// says. RunError(kUnsupported) as phantom_library(); std::system_error when no process can be started.
 Rehearsal rehearse(const TrainingJob& job, const RehearsedGpu& gpu,
                    const std::filesystem::path& executable = "/proc/self/exe");
 

@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""Holds `predict --exact` to what must be so whatever the kernels take: usage: exact.py SFTBENCH"""
+import json
+import subprocess
+import sys
+
+PROGRAM = sys.argv[1]
+
+
+def predict(**settings):
+    command = [PROGRAM, "predict", "--experiment", "finetune_full_benchmark-v1.0.0", "--exact", "--format", "json"]
+    for name, value in settings.items():
+        command += ["--set", f"{name}={value}"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def main():
+    small = {"model_name": "smollm2-135m", "number_gpus": 1, "gpu_model": "NVIDIA-H100-80GB-HBM3",
+             "model_max_length": 512, "batch_size": 2}
+    first, again = predict(**small), predict(**small)
+    exact, parts = first["exact"], first["memory_bytes"]
+    at_rest = parts["parameters"] + parts["gradients"] + parts["optimizer_state"]
+    assert exact["verdict"] == "fits", exact
+    assert at_rest < exact["allocated_peak_bytes"] <= exact["reserved_peak_bytes"] <= exact["memory_bytes"], exact
+    for figure in ("allocated_peak_bytes", "reserved_peak_bytes", "launches_per_step"):
+        assert exact[figure] == again["exact"][figure], f"{figure} differs between two runs"
+
+    alone = predict(**{**small, "batch_size": 2})["exact"]["allocated_peak_bytes"]
+    divided = predict(**{**small, "number_gpus": 8, "batch_size": 16, "distributed_backend": "FSDP"})["exact"]
+    assert divided["allocated_peak_bytes"] < alone, "a rank of eight holds an eighth of the states"
+
+    large = predict(model_name="llama3.1-8b", number_gpus=1, gpu_model="Tesla-T4", model_max_length=512, batch_size=1,
+                    torch_dtype="float16")["exact"]
+    assert large["verdict"] == "dies", large["verdict"]
+    assert large["allocated_peak_bytes"] > large["memory_bytes"], "how much it would need"
+    print("predict --exact: repeats itself, divides states over ranks, and says what does not fit")
+
+
+if __name__ == "__main__":
+    main()
