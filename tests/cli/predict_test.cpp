@@ -150,7 +150,8 @@ TEST(PredictTest, ExactMemoryWantsABuildForGpusAndOneEntityOnOne) {
   EXPECT_THAT(output_of(eight_gpus(one)),
               AllOf(HasSubstr("UNSUPPORTED: there is no libsftbench_phantom.so"),
                     HasSubstr("docs/building.md")));
-  EXPECT_THAT(output_of(eight_gpus({"--set", kGpu, "--set", "batch_size=16,32", "--exact"})),
+  const std::string two = "gradient_accumulation_steps=[1, 2]";
+  EXPECT_THAT(output_of(eight_gpus({"--set", kGpu, "--set", two, "--exact"})),
               AllOf(HasSubstr("--exact"), HasSubstr("several entities"), HasSubstr("--entity")));
   EXPECT_THAT(output_of(on_cpu({"--flops-per-s", "1e12", "--memory-gb-per-s", "50", "--exact"})),
               HasSubstr("the entity trains on CPUs"));
