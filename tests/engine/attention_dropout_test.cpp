@@ -2,6 +2,7 @@
 // what it should is tests/ops/attention_dropout_test.cpp's; here: where, when, and the same again.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/train_steps.h"
@@ -55,10 +56,13 @@ TEST(AttentionDropoutTraining, FollowsFromTheSeedAndChangesTheLosses) {
   const Curve first = curve_of(job);
   EXPECT_EQ(curve_of(job), first);
   const Curve none = curve_of(job_with(0.0));
+  double largest = 0;
   for (size_t i = 0; i < none.losses.size(); ++i) {
-    EXPECT_GT(std::abs(first.losses[i] - none.losses[i]), 1e-4);
+    largest = std::max(largest, std::abs(first.losses[i] - none.losses[i]));
     EXPECT_LT(std::abs(first.losses[i] - none.losses[i]), 0.5) << "the expectation is kept";
   }
+  // Of one step alone the masks may leave the loss where it was.
+  EXPECT_GT(largest, 1e-3);
 }
 
 TEST(AttentionDropoutTraining, TheEagerFormDropsTheSameOnCpus) {
