@@ -2,6 +2,9 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
+#if SFTBENCH_CUDA
+#include <ATen/detail/CUDAHooksInterface.h>
+#endif
 #include <dlfcn.h>
 #include <torch/version.h>
 
@@ -12,6 +15,7 @@
 #include "sftbench/base/cpu_instructions.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/measure/nvml.h"
+#include "sftbench/ops/attention.h"
 
 namespace sftbench {
 namespace {
@@ -50,19 +54,34 @@ Json gpu_names(const Nvml& nvml) {
   return names;
 }
 
+// Of the library that is loaded, which another one in the search path may have replaced.
+std::string cudnn_version() {
+#if SFTBENCH_CUDA
+  const long version = at::detail::getCUDAHooks().versionRuntimeCuDNN();
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+#else
+  return {};
+#endif
+}
+
 }  // namespace
 
 Json engine_environment() {
   const std::unique_ptr<Nvml> nvml = Nvml::load();
-  return {{"libtorch", TORCH_VERSION},
-          {"blas", blas_in_use()},
-          {"onednn", build_line("Intel(R) MKL-DNN ")},
-          {"threads", at::get_num_threads()},
-          {"cpu_instructions", to_string(cpu_instructions())},
-          {"cuda", build_line("CUDA Runtime ")},
-          {"nccl", build_line("NCCL ")},
-          {"driver", nvml ? Json(nvml->driver_version()) : Json()},
-          {"gpus", nvml ? gpu_names(*nvml) : Json::array()}};
+  Json environment = {{"libtorch", TORCH_VERSION},
+                      {"blas", blas_in_use()},
+                      {"onednn", build_line("Intel(R) MKL-DNN ")},
+                      {"threads", at::get_num_threads()},
+                      {"cpu_instructions", to_string(cpu_instructions())},
+                      {"cuda", build_line("CUDA Runtime ")},
+                      {"nccl", build_line("NCCL ")},
+                      {"driver", nvml ? Json(nvml->driver_version()) : Json()},
+                      {"gpus", nvml ? gpu_names(*nvml) : Json::array()}};
+  if (const std::string cudnn = cudnn_version(); !cudnn.empty()) environment["cudnn"] = cudnn;
+  if (const auto kernels = ops::library_attention_in_use(); !kernels.empty())
+    environment["attention"] = kernels;
+  return environment;
 }
 
 }  // namespace sftbench

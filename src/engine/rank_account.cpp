@@ -30,13 +30,20 @@ std::vector<CollectiveReport> since(
   return reports;
 }
 
+// Of this thread, where the host waits, and of the device's stream, where that does.
+double take_wait_seconds(TrainingRun& run) {
+  return run.parameters->take_wait_seconds() + run.mesh->take_wait_seconds();
+}
+
 int64_t first_or(const std::vector<int64_t>& values, int64_t otherwise) {
   return values.empty() ? otherwise : values.front();
 }
 
 }  // namespace
 
-RankAccount::RankAccount(const TrainingRun& run) : at_begin_(run.mesh->counters()) {}
+RankAccount::RankAccount(TrainingRun& run) : at_begin_(run.mesh->counters()) {
+  take_wait_seconds(run);  // of the preparation
+}
 
 void RankAccount::leave_out(TrainingRun& run, const std::function<void()>& work) {
   const Counters before = run.mesh->counters();
@@ -50,7 +57,7 @@ void RankAccount::leave_out(TrainingRun& run, const std::function<void()>& work)
       begin.seconds += after[group].second[i].seconds - before[group].second[i].seconds;
     }
   }
-  run.parameters->take_wait_seconds();
+  take_wait_seconds(run);
   run.model->take_expert_choices();
 }
 
@@ -64,7 +71,7 @@ void RankAccount::end_step(TrainingRun& run, const StepBatches& batches, StepEve
   event.device_allocated_bytes = run.device->allocated_bytes();
   steps_.push_back({.begin_s = event.begin_s,
                     .end_s = event.end_s,
-                    .communication_wait_s = run.parameters->take_wait_seconds(),
+                    .communication_wait_s = take_wait_seconds(run),
                     .samples = batches.own_samples,
                     .tokens = batches.own_tokens,
                     .pause_s = event.pause_s});
@@ -86,6 +93,7 @@ RankReport RankAccount::report(const TrainingRun& run, const RankGroup& group) c
           .gathered_peak_bytes = memory.gathered_peak,
           .device_peak_allocated_bytes = first_or(run.device->peak_allocated_bytes(), -1),
           .device_peak_reserved_bytes = first_or(run.device->peak_reserved_bytes(), -1),
+          .allocation_retries = run.device->allocation_retries(),
           .host_peak_rss_bytes = peak_rss_bytes()};
 }
 

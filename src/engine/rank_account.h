@@ -15,7 +15,7 @@ namespace sftbench {
 class RankAccount {
  public:
   // From here on operations count: those of loading are over.
-  explicit RankAccount(const TrainingRun& run);
+  explicit RankAccount(TrainingRun& run);
 
   // What `work` moves, waits for and chooses between two steps is no part of them.
   void leave_out(TrainingRun& run, const std::function<void()>& work);

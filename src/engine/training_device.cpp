@@ -28,6 +28,7 @@ class CpuDevice : public TrainingDevice {
   int64_t allocated_bytes() const override { return host_memory_statistics().allocated_bytes; }
   std::vector<int64_t> peak_allocated_bytes() const override { return {}; }
   std::vector<int64_t> peak_reserved_bytes() const override { return {}; }
+  int64_t allocation_retries() const override { return -1; }
 };
 
 #if SFTBENCH_CUDA
@@ -48,6 +49,7 @@ class CudaDevice : public TrainingDevice {
   std::vector<int64_t> peak_reserved_bytes() const override {
     return {statistics().reserved_bytes[0].peak};
   }
+  int64_t allocation_retries() const override { return statistics().num_alloc_retries; }
 
  private:
   c10::CachingDeviceAllocator::DeviceStats statistics() const {
@@ -76,8 +78,8 @@ std::unique_ptr<TrainingDevice> make_cuda_device([[maybe_unused]] int local_rank
 #else
   throw RunError(
       ReasonCode::kUnsupported,
-      "a GPU is asked for, but this build of sftbench is for CPUs; the README says how to "
-      "build for CUDA");
+      "a GPU is asked for, but this build of sftbench is for CPUs; `bash experiments/setup.sh "
+      "--cuda` builds the one for GPUs");
 #endif
 }
 

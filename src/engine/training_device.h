@@ -21,6 +21,8 @@ class TrainingDevice {
   // Since the device was made. Nothing on CPUs: the host's peak is counted by process.
   virtual std::vector<int64_t> peak_allocated_bytes() const = 0;
   virtual std::vector<int64_t> peak_reserved_bytes() const = 0;
+  // How often the caching allocator had to give its cache back to find room; -1 on CPUs.
+  virtual int64_t allocation_retries() const = 0;
 };
 
 // Chooses the device - of several GPUs that of the rank's number on its node -, sets the number of

@@ -110,6 +110,7 @@ void fields(Visitor& visitor, RankReport& report) {
   visitor("gathered_peak_bytes", report.gathered_peak_bytes);
   visitor("device_peak_allocated_bytes", report.device_peak_allocated_bytes);
   visitor("device_peak_reserved_bytes", report.device_peak_reserved_bytes);
+  visitor("allocation_retries", report.allocation_retries);
   visitor("host_peak_rss_bytes", report.host_peak_rss_bytes);
 }
 

@@ -34,7 +34,9 @@ class NcclBackend {
   // What the caller puts on its stream from here on waits for the event.
   virtual void make_caller_wait(Event& event) = 0;
   virtual std::unique_ptr<Event> record() = 0;
-  virtual double seconds(Event& begin, Event& end) = 0;  // both reached
+  virtual std::unique_ptr<Event> record_of_caller() = 0;  // on the caller's stream
+  // Both reached; less than 0 where `end` was reached first.
+  virtual double seconds(Event& begin, Event& end) = 0;
   // When an event that was reached was, by steady_seconds(): to about 10 us, for timelines.
   virtual double time_of(Event& event) = 0;
   // Runs with the communication stream as the current one.

@@ -43,7 +43,9 @@ NcclCommunicator::Shared::~Shared() {
 struct NcclCommunicator::Operation : PendingCollective::Operation {
   void wait() override {
     shared->watch.throw_if_failed();
+    std::unique_ptr<NcclBackend::Event> arrived = shared->backend->record_of_caller();
     shared->backend->make_caller_wait(*end);
+    shared->watch.waited_for(std::move(arrived), end);
   }
 
   std::shared_ptr<Shared> shared;

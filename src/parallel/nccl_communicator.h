@@ -43,6 +43,7 @@ class NcclCommunicator : public Communicator {
   void barrier() override;
   void abort(const std::string& why) override;
   CommunicationCounters counters() const override { return shared_->watch.counters(); }
+  double take_wait_seconds() override { return shared_->watch.take_wait_seconds(); }
   void on_end(std::function<void(const CollectiveSpan&)> listener) override {
     shared_->watch.on_end(std::move(listener));
   }

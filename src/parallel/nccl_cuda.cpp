@@ -115,6 +115,9 @@ class CudaNccl : public NcclBackend {
     cuda_event(event).block(at::cuda::getCurrentCUDAStream(device_.index()));
   }
   std::unique_ptr<Event> record() override { return std::make_unique<CudaEvent>(stream_); }
+  std::unique_ptr<Event> record_of_caller() override {
+    return std::make_unique<CudaEvent>(at::cuda::getCurrentCUDAStream(device_.index()));
+  }
   double seconds(Event& begin, Event& end) override {
     return cuda_event(begin).elapsed_time(cuda_event(end)) / 1e3;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "sftbench/base/clock.h"
 
@@ -48,6 +49,12 @@ void OperationWatch::nothing_to_do(const CollectiveCall& call) {
   ++counters_[static_cast<size_t>(call.collective)].calls;
 }
 
+void OperationWatch::waited_for(std::unique_ptr<NcclBackend::Event> arrived,
+                                std::shared_ptr<NcclBackend::Event> end) {
+  const std::lock_guard lock(mutex_);
+  waits_.push_back({std::move(arrived), std::move(end)});
+}
+
 void OperationWatch::fail(const RunError& error) {
   {
     const std::lock_guard lock(mutex_);
@@ -91,6 +98,12 @@ CommunicationCounters OperationWatch::counters() {
   return counters_;
 }
 
+double OperationWatch::take_wait_seconds() {
+  const std::lock_guard lock(mutex_);
+  count_waits();
+  return std::exchange(waited_s_, 0.0);
+}
+
 void OperationWatch::on_end(std::function<void(const CollectiveSpan&)> listener) {
   const std::lock_guard lock(mutex_);
   listener_ = std::move(listener);
@@ -110,7 +123,17 @@ void OperationWatch::watch() {
   }
 }
 
+void OperationWatch::count_waits() {
+  while (!failure_ && !waits_.empty() && waits_.front().arrived->reached() &&
+         waits_.front().end->reached()) {
+    const Wait& wait = waits_.front();
+    waited_s_ += std::max(0.0, hooks_.seconds(*wait.arrived, *wait.end));
+    waits_.pop_front();
+  }
+}
+
 void OperationWatch::count_ended() {
+  count_waits();
   while (!failure_ && !under_way_.empty() && under_way_.front().end->reached()) {
     const Watched& watched = under_way_.front();
     CollectiveCounters& counter = counters_[static_cast<size_t>(watched.call.collective)];

@@ -45,6 +45,10 @@ class OperationWatch {
   // One that has nothing to do.
   void nothing_to_do(const CollectiveCall& call);
 
+  // The caller's stream stands still from `arrived` to `end`, if it is there first.
+  void waited_for(std::unique_ptr<NcclBackend::Event> arrived,
+                  std::shared_ptr<NcclBackend::Event> end);
+
   void fail(const RunError& error);
   // Returns when nothing is under way any more, or when it never will be.
   void finish();
@@ -55,6 +59,7 @@ class OperationWatch {
   void throw_if_failed() const;
 
   CommunicationCounters counters();  // looks for ends first
+  double take_wait_seconds();        // since the last call, of waits whose end was seen
   // Told of each operation whose end is seen. Before the first one.
   void on_end(std::function<void(const CollectiveSpan&)> listener);
 
@@ -67,8 +72,14 @@ class OperationWatch {
     double started_s = 0;
   };
 
+  struct Wait {
+    std::unique_ptr<NcclBackend::Event> arrived;
+    std::shared_ptr<NcclBackend::Event> end;
+  };
+
   void watch();
   void count_ended();  // with mutex_ held
+  void count_waits();  // with mutex_ held
   std::optional<RunError> problem();
 
   RankGroup& group_;
@@ -79,6 +90,8 @@ class OperationWatch {
   mutable std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;
   std::deque<Watched> under_way_;
+  std::deque<Wait> waits_;
+  double waited_s_ = 0;
   double progress_s_ = 0;  // when an operation was last seen to have ended
   int64_t numbered_ = 0;
   bool ending_ = false;

@@ -123,6 +123,12 @@ void ProcessMesh::on_end(
   }
 }
 
+double ProcessMesh::take_wait_seconds() {
+  double seconds = 0;
+  for (const auto& [name, communicator] : owned_) seconds += communicator->take_wait_seconds();
+  return seconds;
+}
+
 std::vector<std::pair<std::string, CommunicationCounters>> ProcessMesh::counters() const {
   std::vector<std::pair<std::string, CommunicationCounters>> counters;
   for (const auto& [name, communicator] : owned_) {

@@ -30,8 +30,20 @@ Json memory_json(const TrainEnd& end) {
   for (const RankReport& rank : end.ranks) {
     bytes["parameters"].push_back(rank.parameter_bytes);
     bytes["optimizer_state"].push_back(rank.optimizer_state_bytes);
+    if (rank.allocation_retries >= 0)
+      bytes["allocation_retries"].push_back(rank.allocation_retries);
   }
   return bytes;
+}
+
+// Empty where memory was never short.
+std::string short_memory_note(const std::vector<RankReport>& ranks) {
+  int64_t retries = 0;
+  for (const RankReport& rank : ranks) retries = std::max(retries, rank.allocation_retries);
+  if (retries <= 0) return {};
+  return "GPU memory ran short " + std::to_string(retries) +
+         " times: the allocator gave its cache back to the device and asked again, which makes "
+         "steps slower than they would be with more memory";
 }
 
 Json extra_of_steps(const TrainedRun& run) {
@@ -86,7 +98,8 @@ void put_phases(Json& extra, const std::vector<StepEvent>& steps, int64_t warmup
   }
   Json seconds;
   double rest = 0;
-  for (auto step = first; step != steps.end(); ++step) rest += (step->end_s - step->begin_s) / count;
+  for (auto step = first; step != steps.end(); ++step)
+    rest += (step->end_s - step->begin_s) / count;
   const std::pair<const char*, double StepPhases::*> phases[] = {
       {"data", &StepPhases::data_s},
       {"forward", &StepPhases::forward_s},
@@ -186,6 +199,9 @@ void put_files(Json& extra, const RunRecord& record) {
 Json trained_extra(const TrainingJob& job, const TrainedRun& run) {
   Json extra = extra_of_steps(run);
   if (std::string note = busy_machine_note(extra["run_queue_wait_share"]); !note.empty()) {
+    extra["warnings"].push_back(std::move(note));
+  }
+  if (std::string note = short_memory_note(run.record.end.ranks); !note.empty()) {
     extra["warnings"].push_back(std::move(note));
   }
   put_phases(extra, run.record.steps, run.warmup_steps);

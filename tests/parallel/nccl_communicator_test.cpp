@@ -42,6 +42,9 @@ class FakeBackend : public NcclBackend {
     log("event " + std::to_string(++recorded));
     return std::make_unique<FakeEvent>(*this, recorded);
   }
+  std::unique_ptr<Event> record_of_caller() override {
+    return std::make_unique<FakeEvent>(*this, caller_is_at);
+  }
   double seconds(Event& begin, Event& end) override {
     return static_cast<FakeEvent&>(end).number - static_cast<FakeEvent&>(begin).number;
   }
@@ -77,6 +80,7 @@ class FakeBackend : public NcclBackend {
   std::vector<std::string> lines;
   torch::Tensor last_input;
   int recorded = 0;
+  int caller_is_at = 0;         // between which events the caller's stream comes to a wait
   std::atomic<int> reached{0};  // events up to this one
   std::atomic<bool> has_error{false};
   std::atomic<int> aborts{0};
@@ -171,6 +175,20 @@ TEST_F(NcclCommunicatorTest, OperationsAreIssuedInOrderAndWaitedForInAny) {
               ElementsAre("stream waits for caller", "event 1", "all_gather", "event 2",
                           "stream waits for caller", "event 3", "reduce_scatter", "event 4",
                           "caller waits for event 4", "caller waits for event 2"));
+}
+
+TEST_F(NcclCommunicatorTest, ACallersStreamThatComesFirstIsCountedUntilTheEnd) {
+  const torch::Tensor whole = torch::zeros({2, 3});
+  PendingCollective early = communicator->all_gather(whole, whole[0]);     // ends at 2
+  PendingCollective late = communicator->reduce_scatter(whole[0], whole);  // ends at 4
+  backend->caller_is_at = 1;
+  early.wait();
+  backend->caller_is_at = 9;  // long after its end
+  late.wait();
+  EXPECT_EQ(communicator->take_wait_seconds(), 0) << "nothing has ended";
+  backend->reached = 10;
+  EXPECT_EQ(communicator->take_wait_seconds(), 1);
+  EXPECT_EQ(communicator->take_wait_seconds(), 0) << "taken";
 }
 
 TEST_F(NcclCommunicatorTest, TensorsLiveUntilTheyAreWaitedFor) {

@@ -10,8 +10,9 @@ namespace sftbench {
 
 // Tokens, counted three ways, because rates with different denominators are different numbers.
 struct TokenCounts {
-  int64_t padded = 0;        // positions that went through the model, padding included
-  int64_t dataset = 0;       // sum over entries of min(tokens of the entry, model_max_length, tokenizer's maximum)
+  int64_t padded = 0;  // positions that went through the model, padding included
+  int64_t dataset =
+      0;  // sum over entries of min(tokens of the entry, model_max_length, tokenizer's maximum)
   int64_t loss_bearing = 0;  // positions whose label is not -100 after the shift
   int64_t padding = 0;       // of the padded ones: those that are no entry's
 
@@ -41,30 +42,31 @@ std::string load_text(const LoadEvent& load);
 
 // Once, when model, data and optimizer stand and before the first step's clock starts.
 struct TrainBegin {
-  int64_t total_steps = 0;           // optimization steps that are planned
+  int64_t total_steps = 0;  // optimization steps that are planned
   int64_t parameters_total = 0;
   int64_t parameters_trainable = 0;
   // Rows that are looked up and take part in no GEMM: the input embedding unless it is tied to the output, positions.
   int64_t parameters_embedding = 0;
   int64_t parameters_idle = 0;  // of a mixture of experts: those that a token does not go through
-  std::string compute_dtype;         // dtype that GEMMs really run in: "bfloat16", "float32", ...
-  std::string padding;               // "longest", "max_length", "none" or "packed"
-  std::string tokenizer;             // where it came from
-  double weights_seconds = 0;        // building and loading the model
+  std::string compute_dtype;    // dtype that GEMMs really run in: "bfloat16", "float32", ...
+  std::string padding;          // "longest", "max_length", "none" or "packed"
+  std::string tokenizer;        // where it came from
+  double weights_seconds = 0;   // building and loading the model
   double tokenize_seconds = 0;
   int ranks = 1;
-  std::string resumed_from;      // checkpoint that the run goes on from; empty: it begins
-  int64_t resumed_step = 0;      // optimization steps that were done there
+  std::string resumed_from;           // checkpoint that the run goes on from; empty: it begins
+  int64_t resumed_step = 0;           // optimization steps that were done there
   std::vector<std::string> warnings;  // where the run differs from what was asked, a sentence each
 };
 
 // Where a step's seconds went, by the clock of the host: of CPUs, which do one thing after the other. A GPU runs behind its
 // host. What is left to the whole step is the reduction of the loss, waiting for other ranks behind the update, and notes.
 struct StepPhases {
-  double data_s = -1;      // until the first micro-batch is there; -1: not measured
-  double forward_s = -1;   // of all micro-batches
-  double backward_s = -1;  // with what checkpointing computes again, and the communication of gradients
-  double update_s = -1;    // the norm of gradients, clipping and the optimizer
+  double data_s = -1;     // until the first micro-batch is there; -1: not measured
+  double forward_s = -1;  // of all micro-batches
+  double backward_s =
+      -1;  // with what checkpointing computes again, and the communication of gradients
+  double update_s = -1;  // the norm of gradients, clipping and the optimizer
 };
 
 // After each optimization step, once the optimizer has written the parameters (device synchronized).
@@ -73,17 +75,18 @@ struct StepEvent {
   double epoch = 0;
   double begin_s = 0;  // steady_seconds() around the whole step
   double end_s = 0;
-  double loss = 0;       // as Hugging Face logs it
-  double grad_norm = 0;  // before clipping; not finite if the update was skipped
+  double loss = 0;              // as Hugging Face logs it
+  double grad_norm = 0;         // before clipping; not finite if the update was skipped
   bool update_skipped = false;  // scaled gradients overflowed: neither optimizer nor schedule moved
-  double learning_rate = 0;  // that this step used
+  double learning_rate = 0;     // that this step used
   int64_t samples = 0;
   int64_t micro_batches = 0;
-  TokenCounts tokens;         // of this step, over all ranks
-  double attention_flops = 0;  // causal attention FLOPs of this step's forward pass (lengths squared do not average)
+  TokenCounts tokens;  // of this step, over all ranks
+  double attention_flops =
+      0;  // causal attention FLOPs of this step's forward pass (lengths squared do not average)
   int64_t device_allocated_bytes = 0;
   double pause_s = 0;  // before begin_s, since the step before: the run evaluated or wrote files
-  StepPhases phases;    // of rank 0
+  StepPhases phases;   // of rank 0
 };
 
 // After a step, on entries that no step trains on.
@@ -93,7 +96,8 @@ struct EvaluationEvent {
   // Trainer's eval_loss: each micro-batch's mean over its positions that bear loss, with a mixture's auxiliary loss,
   // weighted by its entries. Depends on the size of micro-batches.
   double loss = 0;
-  double token_loss = 0;  // mean over all positions that bear loss; its exponential is the perplexity
+  double token_loss =
+      0;  // mean over all positions that bear loss; its exponential is the perplexity
   int64_t entries = 0;
   int64_t tokens = 0;  // positions that bear loss
   double seconds = 0;
@@ -136,6 +140,9 @@ struct RankReport {
   int64_t gathered_peak_bytes = 0;
   int64_t device_peak_allocated_bytes = -1;  // -1: on CPUs
   int64_t device_peak_reserved_bytes = -1;
+  // How often the caching allocator found no room, gave what it had cached back to the device and asked again: each holds
+  // host and device. -1: on CPUs.
+  int64_t allocation_retries = -1;
   int64_t host_peak_rss_bytes = 0;
 };
 
@@ -162,14 +169,14 @@ struct ExpertLoad {
 };
 
 struct TrainEnd {
-  int64_t steps = 0;  // that were done, those before a resumption not counted
+  int64_t steps = 0;       // that were done, those before a resumption not counted
   int64_t best_step = -1;  // of the least evaluation loss; -1: nothing was evaluated
   double best_loss = 0;
   std::vector<SavedFolder> saved;
-  std::vector<RankReport> ranks;             // in rank order
+  std::vector<RankReport> ranks;                     // in rank order
   std::vector<int64_t> device_peak_allocated_bytes;  // per rank; empty on CPUs
   std::vector<int64_t> device_peak_reserved_bytes;
-  std::vector<int64_t> host_peak_rss_bytes;          // per rank
+  std::vector<int64_t> host_peak_rss_bytes;  // per rank
   ExpertLoad experts;
 };
 

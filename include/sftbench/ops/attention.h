@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "sftbench/ops/dropout.h"
@@ -47,8 +48,13 @@ inline constexpr int64_t kAllKeys = 0;  // a window without an end
 // No padding mask: with right padding and causality no real position sees a padded one.
 // Differentiable in q, k, v and the sinks of `terms`. Keeps them, the output and one float32 (log-sum-exp) per query and
 // head.
-torch::Tensor causal_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v, double scale,
-                               int64_t window = kAllKeys, const PackedSequences& packed = {},
-                               const Dropout& dropout = {}, const ScoreTerms& terms = {});
+torch::Tensor causal_attention(const torch::Tensor& q, const torch::Tensor& k,
+                               const torch::Tensor& v, double scale, int64_t window = kAllKeys,
+                               const PackedSequences& packed = {}, const Dropout& dropout = {},
+                               const ScoreTerms& terms = {});
+
+// The kernels of libtorch's that attention on GPUs has used in this process: of "cudnn", "flash", "memory-efficient" and
+// "math". libtorch chooses for each call.
+std::vector<std::string> library_attention_in_use();
 
 }  // namespace sftbench::ops

@@ -125,6 +125,10 @@ class Communicator {
   // Of operations that have ended; on GPUs, of those whose end was observed.
   virtual CommunicationCounters counters() const = 0;
 
+  // Seconds in which the caller's stream stood still for operations that it waited for, since the
+  // last call. 0 where wait() holds the host instead, whose caller can measure it.
+  virtual double take_wait_seconds() { return 0; }
+
   void all_reduce_now(const torch::Tensor& tensor, Reduction reduction = Reduction::kSum) {
     all_reduce(tensor, reduction).wait();
   }

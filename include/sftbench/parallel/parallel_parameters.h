@@ -143,7 +143,7 @@ class ParallelParameters {
   virtual ParallelMemory memory() const = 0;
 
   // Time in which this thread waited for other ranks since the last call, seconds. On GPUs the
-  // stream waits instead, and this is 0.
+  // stream waits instead: ProcessMesh::take_wait_seconds().
   virtual double take_wait_seconds() = 0;
 };
 

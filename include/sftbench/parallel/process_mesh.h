@@ -61,6 +61,7 @@ class ProcessMesh {
   // By group name: "world", "shards", "replicas", "experts", "expert_replicas"; each distinct
   // communicator once.
   std::vector<std::pair<std::string, CommunicationCounters>> counters() const;
+  double take_wait_seconds();  // as Communicator's, of all
 
  private:
   MeshShape shape_;

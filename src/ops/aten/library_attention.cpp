@@ -4,6 +4,8 @@
 #include <ATen/cuda/CUDAContext.h>
 #endif
 
+#include <array>
+#include <atomic>
 #include <mutex>
 #include <stdexcept>
 #include <vector>
@@ -35,8 +37,18 @@ void seed_generator(const Tensor& q, uint64_t seed) {
   generator.set_current_seed(seed);
 }
 
+// By at::SDPBackend, which is what libtorch answers with.
+constexpr std::array kKernels = {"math", "flash", "memory-efficient", "cudnn"};
+constexpr int64_t kFlash = 1;
+std::atomic<uint64_t> kernels_in_use{0};
+
+void note_kernel(int64_t kernel) {
+  if (kernel >= 0) kernels_in_use.fetch_or(uint64_t{1} << kernel, std::memory_order_relaxed);
+}
+
 Tensor flash_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
                        int64_t window, const PackedSequences& packed, double dropout) {
+  note_kernel(kFlash);
   std::optional<int64_t> keys_before;
   if (window > 0) keys_before = window - 1;
   const auto output = at::_flash_attention_forward(
@@ -55,9 +67,12 @@ Tensor causal_sdpa(const Tensor& q, const Tensor& k, const Tensor& v, double sca
     const Tensor whole = repeats ? x.repeat_interleave(q.size(2) / x.size(2), 2) : x;
     return whole.transpose(1, 2);
   };
-  return at::scaled_dot_product_attention(q.transpose(1, 2), heads_first(k), heads_first(v),
-                                          /*attn_mask=*/{}, dropout, /*is_causal=*/true, scale,
-                                          /*enable_gqa=*/true)
+  const Tensor queries = q.transpose(1, 2), keys = heads_first(k), values = heads_first(v);
+  // Which of its kernels libtorch takes depends on shapes, the GPU and cuDNN's version.
+  note_kernel(at::_fused_sdp_choice(queries, keys, values, /*attn_mask=*/{}, dropout,
+                                    /*is_causal=*/true, scale, /*enable_gqa=*/true));
+  return at::scaled_dot_product_attention(queries, keys, values, /*attn_mask=*/{}, dropout,
+                                          /*is_causal=*/true, scale, /*enable_gqa=*/true)
       .transpose(1, 2);
 }
 
@@ -72,6 +87,13 @@ PackedSequences rows_as_sequences(const Tensor& q) {
 }
 
 }  // namespace
+
+std::vector<std::string> library_attention_in_use() {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < kKernels.size(); ++i)
+    if (kernels_in_use.load(std::memory_order_relaxed) >> i & 1) names.emplace_back(kKernels[i]);
+  return names;
+}
 
 bool has_library_attention(const Tensor& q, int64_t window, const PackedSequences& packed) {
   if (!q.is_cuda()) return false;
@@ -101,6 +123,10 @@ Tensor library_attention(const Tensor& q, const Tensor& k, const Tensor& v, doub
 }
 
 #else
+
+std::vector<std::string> library_attention_in_use() {
+  return {};
+}
 
 bool has_library_attention(const torch::Tensor&, int64_t, const PackedSequences&) {
   return false;
