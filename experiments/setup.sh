@@ -1,11 +1,28 @@
 #!/usr/bin/env bash
 # Installs what sftbench is built from (Debian 12 packages, as root) and builds it into build/release.
-# usage: experiments/setup.sh [--packages-only] [ninja targets...]
+# usage: experiments/setup.sh [--cuda|--cpu] [--packages-only] [ninja targets...]
+#   --cuda   also the engine for NVIDIA GPUs, into build/cuda: the default where there is a GPU (setup_cuda.sh)
+#   --cpu    the engine for CPUs alone
 # Targets `all` and `sftbench_parquet` also get Apache Arrow, for the vision datasets: Debian 12 has no package
 # of it, so it comes out of the pyarrow wheel, put into build/pyarrow. SFTBENCH_WITHOUT_PARQUET=1 goes without: everything
 # but vision datasets works, and their tests say that they skip.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+cuda=no packages_only=no
+[ -e /dev/nvidiactl ] && cuda=yes
+while [[ ${1:-} == -* ]]; do
+  case $1 in
+    --cuda) cuda=yes ;;
+    --cpu) cuda=no ;;
+    --packages-only) packages_only=yes ;;
+    *)
+      echo "setup.sh: no option $1; usage: experiments/setup.sh [--cuda|--cpu] [--packages-only] [targets...]" >&2
+      exit 2
+      ;;
+  esac
+  shift
+done
 
 packages=(
   g++ cmake ninja-build ccache pkg-config git ca-certificates
@@ -23,7 +40,7 @@ for target in "${@:-all}"; do
   case $target in all | sftbench_parquet) wants_parquet=yes ;; esac
 done
 [ -n "${SFTBENCH_WITHOUT_PARQUET:-}" ] && wants_parquet=
-[ -n "$wants_parquet" ] && packages+=(python3-pip)
+[ -n "$wants_parquet$([ $cuda = no ] || echo pip)" ] && packages+=(python3-pip)
 
 missing=()
 for package in "${packages[@]}"; do
@@ -39,7 +56,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   apt-get update -qq
   apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
-[ "${1:-}" = --packages-only ] && exit 0
+[ $packages_only = yes ] && exit 0
 
 if [ -n "$wants_parquet" ] && [ ! -d "build/pyarrow/pyarrow-$pyarrow.dist-info" ]; then
   echo "Installing pyarrow $pyarrow into build/pyarrow"
@@ -59,3 +76,4 @@ fi
 cmake --preset release >build-configure.log 2>&1 || { cat build-configure.log >&2; exit 1; }
 rm -f build-configure.log
 cmake --build --preset release ${1:+--target "$@"}
+[ $cuda = no ] || bash experiments/setup_cuda.sh

@@ -19,6 +19,7 @@
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/cli/app.h"
 #include "sftbench/data/dataset_catalog.h"
+#include "sftbench/launch/engine_library.h"
 #include "sftbench/measure/host_info.h"
 #include "sftbench/measure/nvml.h"
 #include "sftbench/results/table.h"
@@ -28,6 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kGpuAdvice = "build the engine for GPUs: bash experiments/setup.sh --cuda";
 constexpr double kScarceDiskBytes = 2e9;  // a generated dataset of the documents takes about 0.5 GB
 
 std::string text_of(const Json& environment, const char* key) {
@@ -59,6 +61,17 @@ Finding find_engine(const EngineProbe& probe) {
   return {"libtorch", "missing", probe.problem,
           "install it (Debian: apt-get install libtorch-dev) and build the engine: "
           "experiments/setup.sh"};
+}
+
+bool same_engine_for_all() {
+  const auto first = [](const std::string& device) {
+    const std::vector<fs::path> places = engine_library_candidates(device);
+    std::error_code error;
+    const auto there = [&error](const fs::path& place) { return fs::exists(place, error); };
+    const auto found = std::find_if(places.begin(), places.end(), there);
+    return found == places.end() ? fs::path() : *found;
+  };
+  return first("cpu") == first("cuda");
 }
 
 Finding find_memory(const HostInfo& host) {
@@ -130,7 +143,9 @@ Finding find_hub_cache() {
 }
 
 std::vector<Finding> examine() {
-  const EngineProbe probe = probe_engine();  // forks: before anything that may start threads
+  // These fork: before anything that may start threads.
+  const EngineProbe probe = probe_engine("cpu");
+  const EngineProbe gpu_probe = same_engine_for_all() ? probe : probe_engine("cuda");
   const HostInfo host = read_host_info();
   std::string no_nvml;
   const std::unique_ptr<Nvml> nvml = Nvml::load(&no_nvml);
@@ -144,8 +159,8 @@ std::vector<Finding> examine() {
                                    find_threads(host),
                                    find_driver(nvml.get(), no_nvml)};
   for (Finding& finding : find_gpus(nvml.get())) findings.push_back(std::move(finding));
-  findings.push_back(judge_cuda(probe.environment, gpus));
-  findings.push_back(judge_nccl(probe.environment, gpus));
+  findings.push_back(judge_cuda(gpu_probe, gpus));
+  findings.push_back(judge_nccl(gpu_probe.environment, gpus));
   const std::vector<RdmaPort> ports = read_rdma_ports();
   for (Finding& finding : judge_rdma(ports)) findings.push_back(std::move(finding));
   findings.push_back(judge_locked_memory(memory_lock_problem(), !ports.empty()));
@@ -179,12 +194,14 @@ Finding judge_cpu_flags(const std::vector<std::string>& flags) {
           bf16 ? "" : "no bfloat16 arithmetic: torch_dtype float32 may be faster on this CPU"};
 }
 
-Finding judge_cuda(const Json& environment, size_t gpus) {
-  const std::string cuda = text_of(environment, "cuda");
-  if (!cuda.empty()) return {"cuda", "ok", cuda, ""};
+Finding judge_cuda(const EngineProbe& probe, size_t gpus) {
+  const std::string cuda = text_of(probe.environment, "cuda");
+  if (!cuda.empty())
+    return {"cuda", "ok", cuda + " of libtorch " + text_of(probe.environment, "libtorch"), ""};
+  if (!probe.problem.empty())
+    return {"cuda", gpus > 0 ? "missing" : "none", probe.problem, gpus > 0 ? kGpuAdvice : ""};
   if (gpus == 0) return {"cuda", "none", "this libtorch is for CPUs, and there is no GPU", ""};
-  return {"cuda", "missing", "there are GPUs, but this libtorch is for CPUs",
-          "build with a CUDA libtorch 2.x: cmake --preset cuda (README)"};
+  return {"cuda", "missing", "there are GPUs, but this libtorch is for CPUs", kGpuAdvice};
 }
 
 Finding judge_nccl(const Json& environment, size_t gpus) {

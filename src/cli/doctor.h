@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/engine_probe.h"
 #include "sftbench/base/json.h"
 #include "sftbench/cluster/launcher_environment.h"
 #include "sftbench/cluster/roce.h"
@@ -27,7 +28,8 @@ struct Finding {
 // Each takes what it judges, so that it can be tested without a machine that has it.
 Finding judge_blas(const Json& environment);
 Finding judge_cpu_flags(const std::vector<std::string>& flags);
-Finding judge_cuda(const Json& environment, size_t gpus);
+// `probe`: of the engine that trains on GPUs.
+Finding judge_cuda(const EngineProbe& probe, size_t gpus);
 Finding judge_nccl(const Json& environment, size_t gpus);
 // One for each port, with the addresses that enable_roce could use; one that says so without any.
 std::vector<Finding> judge_rdma(const std::vector<RdmaPort>& ports);

@@ -16,10 +16,10 @@
 namespace sftbench {
 namespace {
 
-[[noreturn]] void answer(int pipe_end) {
+[[noreturn]] void answer(const std::string& device, int pipe_end) {
   Json reply;
   try {
-    reply = {{"environment", load_engine()->environment()}};
+    reply = {{"environment", load_engine(device)->environment()}};
   } catch (const std::exception& error) {
     reply = {{"problem", error.what()}};
   }
@@ -44,14 +44,14 @@ std::string read_until_closed(int pipe_end, double timeout_s) {
 
 }  // namespace
 
-EngineProbe probe_engine(double timeout_s) {
+EngineProbe probe_engine(const std::string& device, double timeout_s) {
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) return {Json::object(), "no pipe to a child process"};
   const pid_t child = ::fork();
   if (child < 0) return {Json::object(), "no child process"};
   if (child == 0) {
     ::close(ends[0]);
-    answer(ends[1]);
+    answer(device, ends[1]);
   }
   ::close(ends[1]);
   const std::string text = read_until_closed(ends[0], timeout_s);

@@ -9,11 +9,11 @@
 namespace sftbench {
 
 struct EngineProbe {
-  Json environment;     // of Engine::environment(); {} when it could not be loaded
+  Json environment = Json::object();
   std::string problem;  // why not; empty when it could
 };
 
-// Gives up after `timeout_s`.
-EngineProbe probe_engine(double timeout_s = 60);
+// The engine that trains on `device`, "cpu" or "cuda". Gives up after `timeout_s`.
+EngineProbe probe_engine(const std::string& device, double timeout_s = 60);
 
 }  // namespace sftbench

@@ -71,7 +71,7 @@ class WhereaboutsTeller {
 };
 
 void train_rank(const RankRequest& request, RankGroup& group, const RunLog& log, RankReply& reply) {
-  const std::unique_ptr<Engine> engine = load_engine();
+  const std::unique_ptr<Engine> engine = load_engine(request.job.device.kind);
   reply.environment(engine->environment());
   limit_memory(request.host_memory_bytes);
   StepLog step_log(log);

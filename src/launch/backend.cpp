@@ -60,7 +60,7 @@ class LocalBackend : public MachineBackend {
   using MachineBackend::MachineBackend;
 
  private:
-  std::unique_ptr<Engine> make_engine() const override { return load_engine(); }
+  std::unique_ptr<Engine> make_engine() const override { return load_engine(job_.device.kind); }
 };
 
 class RankedBackend : public MachineBackend {

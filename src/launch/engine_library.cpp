@@ -1,13 +1,13 @@
 #include "sftbench/launch/engine_library.h"
 
-#include "sftbench/base/companion_library.h"
 #include "sftbench/base/build_info.h"
+#include "sftbench/base/companion_library.h"
 
 namespace sftbench {
 namespace {
 
-CompanionLibrary engine_library() {
-  return {"libsftbench_engine.so",
+CompanionLibrary engine_library(const char* file_name = "libsftbench_engine.so") {
+  return {file_name,
           "SFTBENCH_ENGINE",
           "training",
           kEngineVersionSymbol,
@@ -17,12 +17,17 @@ CompanionLibrary engine_library() {
 
 }  // namespace
 
-std::vector<std::filesystem::path> engine_library_candidates() {
-  return candidates_of(engine_library());
+std::vector<std::filesystem::path> engine_library_candidates(const std::string& device) {
+  std::vector<std::filesystem::path> candidates = candidates_of(engine_library());
+  const auto for_gpus = candidates_of(engine_library("libsftbench_engine_cuda.so"));
+  if (for_gpus == candidates) return candidates;  // the environment names one for all devices
+  candidates.insert(device == "cuda" ? candidates.begin() : candidates.end(), for_gpus.begin(),
+                    for_gpus.end());
+  return candidates;
 }
 
-std::unique_ptr<Engine> load_engine() {
-  return load_engine(engine_library_candidates());
+std::unique_ptr<Engine> load_engine(const std::string& device) {
+  return load_engine(engine_library_candidates(device));
 }
 
 std::unique_ptr<Engine> load_engine(const std::vector<std::filesystem::path>& candidates) {

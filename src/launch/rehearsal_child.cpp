@@ -50,11 +50,11 @@ class LaunchWatch : public TrainObserver {
 
 Json rehearse_here(const TrainingJob& job) {
   try {
-    const std::unique_ptr<Engine> engine = load_engine();
+    const std::unique_ptr<Engine> engine = load_engine("cuda");
     RunRecorder recorder;
     LaunchWatch watch;
-    const auto ranks = make_lone_rank(static_cast<int>(job.device.ranks),
-                                      static_cast<int>(job.device.nodes));
+    const auto ranks =
+        make_lone_rank(static_cast<int>(job.device.ranks), static_cast<int>(job.device.nodes));
     engine->train_job(job, *ranks, {&recorder, &watch}, [] { return false; });
     const TrainEnd& end = recorder.record().end;
     return {{"allocated_peak_bytes", end.device_peak_allocated_bytes.at(0)},

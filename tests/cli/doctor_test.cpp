@@ -30,8 +30,8 @@ TEST(DoctorTest, TellsAboutEveryPartOfTheMachine) {
   const auto found = findings({});
   for (const char* subject :
        {"program", "cpu", "cpu instructions", "memory", "libtorch", "blas", "threads",
-        "nvidia driver", "gpus", "cuda", "nccl", "rdma devices", "locked memory", "launcher", "job secret",
-        "disk for datasets", "disk for results", "datasets", "hugging face cache"}) {
+        "nvidia driver", "gpus", "cuda", "nccl", "rdma devices", "locked memory", "launcher",
+        "job secret", "disk for datasets", "disk for results", "datasets", "hugging face cache"}) {
     EXPECT_EQ(found.count(subject), 1u) << subject;
   }
   EXPECT_EQ(found.at("libtorch")["found"], "0.0-fake");
@@ -91,9 +91,14 @@ TEST(JudgeTest, BfloatArithmeticIsLookedForAmongTheCpusFlags) {
 }
 
 TEST(JudgeTest, CudaAndNcclAreMissingOnlyWhereGpusWouldNeedThem) {
-  EXPECT_EQ(judge_cuda(Json::object(), 0).state, "none");
-  EXPECT_EQ(judge_cuda(Json::object(), 1).state, "missing");
-  EXPECT_EQ(judge_cuda({{"cuda", "13.0"}}, 1).state, "ok");
+  EXPECT_EQ(judge_cuda({}, 0).state, "none");
+  EXPECT_EQ(judge_cuda({}, 1).state, "missing");
+  const EngineProbe works = {{{"cuda", "13.0"}, {"libtorch", "2.11.0"}}, ""};
+  EXPECT_EQ(judge_cuda(works, 1).state, "ok");
+  EXPECT_EQ(judge_cuda(works, 1).found, "13.0 of libtorch 2.11.0");
+  const EngineProbe broken = {Json::object(), "libcudart.so.13 is missing"};
+  EXPECT_EQ(judge_cuda(broken, 1).state, "missing");
+  EXPECT_EQ(judge_cuda(broken, 0).state, "none");
   EXPECT_EQ(judge_nccl(Json::object(), 1).state, "none");
   EXPECT_EQ(judge_nccl(Json::object(), 2).state, "missing");
   EXPECT_EQ(judge_nccl({{"nccl", "2.27"}}, 2).state, "ok");

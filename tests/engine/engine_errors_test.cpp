@@ -45,8 +45,8 @@ TEST(EngineErrors, GpuWhereThereIsNone) {
   expect_error(job, ReasonCode::kUnsupported, "a GPU is asked for, but CUDA finds none");
 #else
   expect_error(job, ReasonCode::kUnsupported,
-               "a GPU is asked for, but this build of sftbench is for CPUs; the README says how to "
-               "build for CUDA");
+               "a GPU is asked for, but this build of sftbench is for CPUs; `bash "
+               "experiments/setup.sh --cuda` builds the one for GPUs");
 #endif
 }
 

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "sftbench/base/error.h"
 #include "sftbench/base/build_info.h"
+#include "sftbench/base/error.h"
 
 namespace sftbench {
 namespace {
@@ -26,7 +26,9 @@ std::string message_of_load(const std::vector<std::filesystem::path>& candidates
 }
 
 TEST(EngineLibraryTest, LoadsTheFirstCandidateThatExists) {
-  const auto engine = load_engine({"/nowhere/libsftbench_engine.so", SFTBENCH_FAKE_ENGINE});
+  const std::vector<std::filesystem::path> candidates = {"/nowhere/libsftbench_engine.so",
+                                                         SFTBENCH_FAKE_ENGINE};
+  const auto engine = load_engine(candidates);
   EXPECT_EQ(engine->environment()["libtorch"], "0.0-fake");
 }
 
@@ -61,10 +63,21 @@ TEST(EngineLibraryTest, AnotherVersionNamesBoth) {
 
 TEST(EngineLibraryTest, TheEnvironmentVariableReplacesTheSearch) {
   setenv("SFTBENCH_ENGINE", "/some/engine.so", 1);
-  EXPECT_THAT(engine_library_candidates(), testing::ElementsAre("/some/engine.so"));
+  EXPECT_THAT(engine_library_candidates("cpu"), testing::ElementsAre("/some/engine.so"));
+  EXPECT_THAT(engine_library_candidates("cuda"), testing::ElementsAre("/some/engine.so"));
   unsetenv("SFTBENCH_ENGINE");
-  ASSERT_EQ(engine_library_candidates().size(), 2u);
-  EXPECT_EQ(engine_library_candidates()[0].filename(), "libsftbench_engine.so");
+}
+
+TEST(EngineLibraryTest, EachDeviceHasALibraryAndTakesTheOtherWhereItIsMissing) {
+  unsetenv("SFTBENCH_ENGINE");
+  const auto names = [](const std::string& device) {
+    std::vector<std::string> found;
+    for (const auto& path : engine_library_candidates(device)) found.push_back(path.filename());
+    return found;
+  };
+  const std::string cpu = "libsftbench_engine.so", cuda = "libsftbench_engine_cuda.so";
+  EXPECT_THAT(names("cpu"), testing::ElementsAre(cpu, cpu, cuda, cuda));
+  EXPECT_THAT(names("cuda"), testing::ElementsAre(cuda, cuda, cpu, cpu));
 }
 
 TEST(BuildInfoTest, TheVersionTextNamesAllThatMatters) {
