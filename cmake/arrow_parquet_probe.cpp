@@ -12,6 +12,7 @@ int main() {
   parquet::arrow::FileReaderBuilder builder;
   const auto file = builder.Build();
   const auto schema = arrow::schema({arrow::field("text", arrow::utf8())});
-  const auto writer = parquet::arrow::FileWriter::Open(*schema, arrow::default_memory_pool(), nullptr);
+  const auto writer =
+      parquet::arrow::FileWriter::Open(*schema, arrow::default_memory_pool(), nullptr);
   return file.ok() && read(**file).ok() && writer.ok() ? 0 : 1;
 }

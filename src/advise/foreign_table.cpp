@@ -202,8 +202,8 @@ ForeignRow fms_row(const CsvFile&, const Cell& cell, const Catalog&) {
   read_fms_batch(cell, row);
   read_fms_tuning(cell, config, row);
   row.is_valid = row.tokens_per_second.has_value();
-  row.allocated_bytes = figure_of("mem_peak_torch_mem_alloc_in_bytes",
-                                  cell("mem_peak_torch_mem_alloc_in_bytes"));
+  row.allocated_bytes =
+      figure_of("mem_peak_torch_mem_alloc_in_bytes", cell("mem_peak_torch_mem_alloc_in_bytes"));
   if (config.find("liger") != std::string::npos) row.stack = "fms-hf-tuning-liger";
   return row;
 }

@@ -76,7 +76,7 @@ std::vector<fs::path> data_files(const fs::path& path) {
   for (const fs::path& file : files) kinds.insert(kind_of(file));
   if (kinds.size() > 1) {
     refuse_folder(path, "the folder has " + *kinds.begin() + " and " + *kinds.rbegin() + " files",
-           "files of one kind, or the file that is meant");
+                  "files of one kind, or the file that is meant");
   }
   return files;
 }

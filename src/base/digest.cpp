@@ -28,13 +28,17 @@ StreamingDigest::StreamingDigest() : state_(XXH3_createState()) {
   XXH3_128bits_reset(state_.get());
 }
 
-void StreamingDigest::Free::operator()(XXH3_state_s* state) const { XXH3_freeState(state); }
+void StreamingDigest::Free::operator()(XXH3_state_s* state) const {
+  XXH3_freeState(state);
+}
 
 void StreamingDigest::add(const void* bytes, size_t size_bytes) {
   XXH3_128bits_update(state_.get(), bytes, size_bytes);
 }
 
-std::string StreamingDigest::text() const { return to_hexadecimal(XXH3_128bits_digest(state_.get())); }
+std::string StreamingDigest::text() const {
+  return to_hexadecimal(XXH3_128bits_digest(state_.get()));
+}
 
 std::string digest_file(const std::filesystem::path& path) {
   const RandomAccessFile file(path);

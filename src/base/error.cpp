@@ -21,8 +21,9 @@ std::string join_lines(const std::vector<Diagnostic>& diagnostics) {
 
 std::string_view to_string(ReasonCode code) {
   static constexpr std::array<std::string_view, 17> kNames = {
-      "OOM_GPU", "OOM_HOST", "HANG",   "NCCL", "RULE_1",  "RULE_2",      "RULE_3",  "RULE_4",  "RULE_5",
-      "RULE_6",  "RULE_7",   "DATA", "WEIGHTS", "UNSUPPORTED", "TIMEOUT", "KILLED", "INTERNAL"};
+      "OOM_GPU", "OOM_HOST",    "HANG",    "NCCL",   "RULE_1",  "RULE_2",
+      "RULE_3",  "RULE_4",      "RULE_5",  "RULE_6", "RULE_7",  "DATA",
+      "WEIGHTS", "UNSUPPORTED", "TIMEOUT", "KILLED", "INTERNAL"};
   return kNames.at(static_cast<size_t>(code));
 }
 
@@ -51,7 +52,13 @@ InputError::InputError(std::vector<Diagnostic> diagnostics)
     : std::runtime_error(join_lines(diagnostics)), diagnostics_(std::move(diagnostics)) {}
 
 InputError::InputError(std::string message)
-    : std::runtime_error(message), diagnostics_{{.file = {}, .line = 0, .key = {}, .message = std::move(message), .expected = {}, .nearest = {}}} {}
+    : std::runtime_error(message),
+      diagnostics_{{.file = {},
+                    .line = 0,
+                    .key = {},
+                    .message = std::move(message),
+                    .expected = {},
+                    .nearest = {}}} {}
 
 RunError::RunError(ReasonCode reason_code, const std::string& message, std::string evidence_line)
     : std::runtime_error(message), code_(reason_code), evidence_(std::move(evidence_line)) {}
@@ -60,13 +67,14 @@ RunError unsupported_choice(std::string_view what, const std::string& name,
                             const std::vector<std::string>& known) {
   const std::string nearest = nearest_spelling(name, known);
   return RunError(ReasonCode::kUnsupported,
-                  std::string(what) + " '" + name + "' is not implemented; there are " + join(known) +
-                      (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+                  std::string(what) + " '" + name + "' is not implemented; there are " +
+                      join(known) + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
 }
 
 void check(bool promise, std::string_view text, const char* file, int line, const char* function) {
   if (promise) return;
-  throw std::logic_error(std::string(file) + ":" + std::to_string(line) + ": " + function + ": broken promise: " + std::string(text));
+  throw std::logic_error(std::string(file) + ":" + std::to_string(line) + ": " + function +
+                         ": broken promise: " + std::string(text));
 }
 
 }  // namespace sftbench

@@ -73,7 +73,8 @@ fs::path temporary_beside(const fs::path& folder, const fs::path& path) {
 }
 
 fs::path directory_from_environment(const char* variable, const char* below_home) {
-  if (const char* set = std::getenv(variable); set != nullptr && *set != '\0') return fs::path(set) / "sftbench";
+  if (const char* set = std::getenv(variable); set != nullptr && *set != '\0')
+    return fs::path(set) / "sftbench";
   const char* home = std::getenv("HOME");
   return fs::path(home != nullptr ? home : "/tmp") / below_home / "sftbench";
 }
@@ -114,7 +115,8 @@ void write_file_atomic(const fs::path& path, std::string_view content) {
 }
 
 AtomicFile::AtomicFile(fs::path path)
-    : path_(std::move(path)), folder_(path_.has_parent_path() ? path_.parent_path() : fs::path(".")) {
+    : path_(std::move(path)),
+      folder_(path_.has_parent_path() ? path_.parent_path() : fs::path(".")) {
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) {
@@ -169,7 +171,8 @@ MappedFile::~MappedFile() {
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
@@ -202,14 +205,20 @@ fs::path resource_directory() {
   if (const char* home = std::getenv("SFTBENCH_HOME"); home != nullptr && usable(home)) return home;
   std::error_code error;
   const fs::path executable = fs::read_symlink("/proc/self/exe", error);
-  if (const fs::path shared = executable.parent_path().parent_path() / "share" / "sftbench"; usable(shared)) return shared;
+  if (const fs::path shared = executable.parent_path().parent_path() / "share" / "sftbench";
+      usable(shared))
+    return shared;
   if (usable(SFTBENCH_SOURCE_ROOT)) return SFTBENCH_SOURCE_ROOT;
-  throw InputError("the files of sftbench (config/models.yaml and others) were not found in " + tried +
-                   "; set SFTBENCH_HOME to the folder that has config/ and experiments/");
+  throw InputError("the files of sftbench (config/models.yaml and others) were not found in " +
+                   tried + "; set SFTBENCH_HOME to the folder that has config/ and experiments/");
 }
 
-fs::path user_data_directory() { return directory_from_environment("XDG_DATA_HOME", ".local/share"); }
+fs::path user_data_directory() {
+  return directory_from_environment("XDG_DATA_HOME", ".local/share");
+}
 
-fs::path user_cache_directory() { return directory_from_environment("XDG_CACHE_HOME", ".cache"); }
+fs::path user_cache_directory() {
+  return directory_from_environment("XDG_CACHE_HOME", ".cache");
+}
 
 }  // namespace sftbench

@@ -143,7 +143,8 @@ std::vector<FileSum> ModelFilesWriter::finish() {
     for (const TensorHeader& tensor : files_[file]) weight_map[tensor.name] = file_name(file);
   }
   const Json index = {{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
-  sums_.push_back(write_summed(folder_, "model.safetensors.index.json", json_text(index, 2) + "\n"));
+  sums_.push_back(
+      write_summed(folder_, "model.safetensors.index.json", json_text(index, 2) + "\n"));
   return sums_;
 }
 

@@ -8,10 +8,10 @@ namespace {
 // Texts that stand for themselves: "1.0" is the name of a folder, "# x" no comment.
 bool is_free_text(const std::string& property) {
   static const std::set<std::string> kTexts = {
-      "chat_template",      "conversation_column",     "data_formatter_template",
-      "dataset_text_field", "input_column_name",       "lr_scheduler_kwargs",
-      "output_column_name", "prompt_tuning_init_text", "response_template",
-      "target_modules",     "tokenizer_name_or_path",  "training_data_path",
+      "chat_template",       "conversation_column",     "data_formatter_template",
+      "dataset_text_field",  "input_column_name",       "lr_scheduler_kwargs",
+      "output_column_name",  "prompt_tuning_init_text", "response_template",
+      "target_modules",      "tokenizer_name_or_path",  "training_data_path",
       "validation_data_path"};
   return kTexts.count(property) > 0;
 }

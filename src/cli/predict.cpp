@@ -111,8 +111,7 @@ std::string in_full(const Prediction& prediction, const Definitions& lines) {
   return "prediction, nothing was measured: " + job.model.name + ", " + name_of(job.tuning) + ", " +
          (several ? name_of(job.parallel.strategy) + std::string(" on ") : std::string()) +
          std::to_string(job.device.ranks) + (several ? " ranks" : " rank") +
-         (stack == "sftbench" ? "" : ", by " + stack) + "\n" +
-         definition_list(lines);
+         (stack == "sftbench" ? "" : ", by " + stack) + "\n" + definition_list(lines);
 }
 
 Json as_json(const Prediction& prediction) {
@@ -137,8 +136,8 @@ void predict_one(const LoadedSpace& loaded, const PredictArguments& arguments,
   if (arguments.exact) {
     ResolveOptions drawn = options;
     drawn.weights = "random";
-    const ExactPrediction exact = predict_exactly(
-        resolve(request, loaded.settings, drawn, Catalog::shipped()), prediction);
+    const ExactPrediction exact =
+        predict_exactly(resolve(request, loaded.settings, drawn, Catalog::shipped()), prediction);
     for (auto& line : exact_lines(exact, prediction)) lines.push_back(std::move(line));
     json["exact"] = exact_json(exact);
   }

@@ -21,14 +21,14 @@ const GpuFacts& facts_of(const TrainingJob& job) {
   const GpuFacts* const facts =
       job.device.kind == "cuda" ? Catalog::shipped().gpus.find(job.device.gpu_model) : nullptr;
   if (facts != nullptr) return *facts;
-  throw InputError({{{},
-                     0,
-                     "--exact",
-                     job.device.kind == "cuda"
-                         ? "no GPU of this name is known: '" + job.device.gpu_model + "'"
-                         : "the entity trains on CPUs",
-                     "number_gpus of 1 or more, and a gpu_model of `sftbench gpus`",
-                     {}}});
+  throw InputError(
+      {{{},
+        0,
+        "--exact",
+        job.device.kind == "cuda" ? "no GPU of this name is known: '" + job.device.gpu_model + "'"
+                                  : "the entity trains on CPUs",
+        "number_gpus of 1 or more, and a gpu_model of `sftbench gpus`",
+        {}}});
 }
 
 // Beside what the allocator has stand the driver's context and buffers of the communication.
@@ -85,14 +85,14 @@ Definitions exact_lines(const ExactPrediction& exact, const Prediction& predicti
   const auto allocated = static_cast<double>(found.allocated_peak_bytes);
   const auto reserved = static_cast<double>(found.reserved_peak_bytes);
   const bool fits = exact.fit == Fit::kFits;
-  return {{"exact memory", gib_text(allocated) + " of tensors at the peak, " + gib_text(reserved) +
-                               " reserved of " +
-                               gib_text(static_cast<double>(exact.gpu.memory_bytes)) +
-                               (fits ? ": fits" : ": does not fit")},
-          {"arithmetic", error_text(exact, prediction)},
-          {"launches", std::to_string(found.launches) + " kernels and products a step, " +
-                           std::to_string(found.copies) + " copies; this host needed " +
-                           cell_text(found.host_s) + " s to launch them"}};
+  return {
+      {"exact memory", gib_text(allocated) + " of tensors at the peak, " + gib_text(reserved) +
+                           " reserved of " + gib_text(static_cast<double>(exact.gpu.memory_bytes)) +
+                           (fits ? ": fits" : ": does not fit")},
+      {"arithmetic", error_text(exact, prediction)},
+      {"launches", std::to_string(found.launches) + " kernels and products a step, " +
+                       std::to_string(found.copies) + " copies; this host needed " +
+                       cell_text(found.host_s) + " s to launch them"}};
 }
 
 Json exact_json(const ExactPrediction& exact) {

@@ -122,7 +122,8 @@ void refuse_idle_options(const ReportArguments& a) {
     }
     return;
   }
-  if (!a.property.empty()) usage("--property", "says what --compare and --vary compare; neither is given");
+  if (!a.property.empty())
+    usage("--property", "says what --compare and --vary compare; neither is given");
   if (a.wide && a.html()) usage("--wide", whole + "always has everything");
   if (a.wide && a.whole()) usage("--wide", whole + "has the measurements whole");
   if (a.wide && a.observed()) usage("--wide", "has no effect with --property-format observed");
@@ -244,8 +245,8 @@ void write_comparison(const StoreScan& scan, const ReportArguments& arguments, S
 
 Table table_of(const std::vector<MainEffect>& effects, const VaryOptions& options,
                const std::string& baseline) {
-  Table table{{options.input, "beside", "pairs", "judged", "ratio", "low", "high", "higher", "lower"},
-              {}};
+  Table table{
+      {options.input, "beside", "pairs", "judged", "ratio", "low", "high", "higher", "lower"}, {}};
   for (const MainEffect& effect : effects) {
     const bool judged = effect.judged > 0;
     table.rows.push_back({effect.value, baseline, effect.pairs, effect.judged,

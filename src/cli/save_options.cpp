@@ -168,9 +168,9 @@ void check_best_model(const TrainingJob& job, Findings& findings) {
   if (plan.model_directory.empty()) {
     return refuse("no model is kept", "--save-model-dir DIR with it");
   }
-  const bool together = plan.strategy == job.evaluation.strategy &&
-                        (plan.strategy != IntervalStrategy::kSteps ||
-                         plan.steps == job.evaluation.steps);
+  const bool together =
+      plan.strategy == job.evaluation.strategy &&
+      (plan.strategy != IntervalStrategy::kSteps || plan.steps == job.evaluation.steps);
   if (together) return;
   refuse(std::string("the model of an evaluation is kept only with a checkpoint, and "
                      "--eval-strategy is ") +
@@ -180,8 +180,8 @@ void check_best_model(const TrainingJob& job, Findings& findings) {
 
 // The model's files go beside what this very run writes there, and nothing else.
 bool is_shared(const fs::path& model, const SavePlan& plan, const std::string& results) {
-  return path_below(plan.checkpoint_directory, model) ||
-         path_below(plan.output_directory, model) || path_below(results, model);
+  return path_below(plan.checkpoint_directory, model) || path_below(plan.output_directory, model) ||
+         path_below(results, model);
 }
 
 // The first file in the way of a model's own; empty: none.
@@ -231,8 +231,8 @@ void check_outside_of_checkpoints(const SavePlan& plan, const std::string& resul
 }
 
 void check_checkpoint_folder(const SavePlan& plan, Findings& findings) {
-  const bool own = plan.checkpoint_directory.empty() ||
-                   plan.checkpoint_directory == plan.output_directory;
+  const bool own =
+      plan.checkpoint_directory.empty() || plan.checkpoint_directory == plan.output_directory;
   const char* option = own ? "--output-dir" : "--checkpoint-dir";
   const fs::path folder = own ? plan.output_directory : plan.checkpoint_directory;
   if (folder.empty()) return;
@@ -247,11 +247,11 @@ void check_checkpoint_folder(const SavePlan& plan, Findings& findings) {
   if (plan.checkpoint_directory.empty() || plan.from_nothing || !plan.resume_from.empty()) return;
   const std::vector<FoundCheckpoint> found = list_checkpoints(folder);
   if (found.empty()) return;
-  findings.add(option,
-               folder.string() + " holds checkpoints of another run, the newest of step " +
-                   std::to_string(found.back().step),
-               "--resume-from-checkpoint " + folder.string() +
-                   " to go on from there, or another folder");
+  findings.add(
+      option,
+      folder.string() + " holds checkpoints of another run, the newest of step " +
+          std::to_string(found.back().step),
+      "--resume-from-checkpoint " + folder.string() + " to go on from there, or another folder");
 }
 
 void check_sense(const TrainingJob& job, Findings& findings) {

@@ -12,10 +12,10 @@
 
 #include "cluster/job_secret.h"
 #include "cluster/slurm_lists.h"
+#include "sftbench/base/build_info.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
-#include "sftbench/base/build_info.h"
 
 namespace sftbench {
 namespace {

@@ -38,8 +38,7 @@ bool is_jpeg(std::string_view bytes) {
 // Whether the mark of a picture's end follows the last beginning of a scan.
 bool ends_after_last_scan(std::string_view jpeg) {
   const size_t scan = jpeg.rfind("\xFF\xDA");
-  return scan != std::string_view::npos &&
-         jpeg.find("\xFF\xD9", scan) != std::string_view::npos;
+  return scan != std::string_view::npos && jpeg.find("\xFF\xD9", scan) != std::string_view::npos;
 }
 
 // Inks of four bytes a pixel as JPEG files hold them, 255 for none, to RGB. In place, in Pillow's arithmetic.

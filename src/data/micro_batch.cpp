@@ -36,8 +36,7 @@ MicroBatch make_micro_batch(const EncodedEntries& dataset, const std::vector<int
                             Padding padding, int64_t pad_id) {
   MicroBatch batch;
   batch.one_row = row_of(padding).one_row;
-  int64_t total = 0,
-          longest = padding == Padding::kMaxLength ? dataset.model_max_length() : 1;
+  int64_t total = 0, longest = padding == Padding::kMaxLength ? dataset.model_max_length() : 1;
   for (const int64_t index : entries) {
     const EncodedEntry& entry = dataset.entry(index);
     const auto length = static_cast<int64_t>(entry.input_ids.size());

@@ -195,9 +195,8 @@ bool TextDataset::encode_conversation(const Tokenizer& tokenizer, const Json& ob
 bool TextDataset::encode_entry(const Tokenizer& tokenizer, int64_t index, EncodedEntry& entry,
                                int64_t& text_tokens, Diagnostic& error) const {
   std::string text;
-  const bool masked =
-      options_.pretokenized || conversations_ ||
-      (options_.entry_template.empty() && !options_.input_field.empty());
+  const bool masked = options_.pretokenized || conversations_ ||
+                      (options_.entry_template.empty() && !options_.input_field.empty());
   if (!masked && options_.entry_template.empty()) {
     if (!file_.read_text(index, options_.text_field, text, error)) return false;
     entry = encode_one(tokenizer, text, text_tokens);

@@ -177,11 +177,11 @@ class Saver : public Checkpoints {
   void restore(int64_t step) {
     const fs::path folder = checkpoint_path(job_.save.checkpoint_directory, step);
     try {
-      restore_parameters(folder,
-                         {format_, name_of(job_.parallel.strategy), job_.device.ranks}, state_);
+      restore_parameters(folder, {format_, name_of(job_.parallel.strategy), job_.device.ranks},
+                         state_);
     } catch (const InputError& error) {
-      throw RunError(ReasonCode::kWeights, "cannot read the best model, " + folder.string() + ": " +
-                                               error.what());
+      throw RunError(ReasonCode::kWeights,
+                     "cannot read the best model, " + folder.string() + ": " + error.what());
     }
   }
 
@@ -261,16 +261,16 @@ class Saver : public Checkpoints {
     NumberSaver scaling;
     state_.loss_scaler.visit_state(scaling);
     Json trainer_state = {{"global_step", progress.steps},
-                                {"updates", progress.updates},
-                                {"epoch", progress.epoch},
-                                {"forward_passes", state_.model.pass().number},
-                                {"loss_scaling", scaling.numbers},
-                                {"optimizer", optimizer_numbers},
-                                {"format", format_},
-                                {"strategy", name_of(job_.parallel.strategy)},
-                                {"ranks", job_.device.ranks},
-                                {"total_steps", total_steps_},
-                                {"job", identity_}};
+                          {"updates", progress.updates},
+                          {"epoch", progress.epoch},
+                          {"forward_passes", state_.model.pass().number},
+                          {"loss_scaling", scaling.numbers},
+                          {"optimizer", optimizer_numbers},
+                          {"format", format_},
+                          {"strategy", name_of(job_.parallel.strategy)},
+                          {"ranks", job_.device.ranks},
+                          {"total_steps", total_steps_},
+                          {"job", identity_}};
     if (progress.best.step >= 0) {
       trainer_state["best_global_step"] = progress.best.step;
       trainer_state["best_metric"] = progress.best.loss;

@@ -24,10 +24,10 @@ struct Sums {
 };
 
 Sums sum_over_ranks(const Sums& own, Communicator& world, torch::Device device) {
-  torch::Tensor values = torch::tensor({own.entries, own.weighted_entries, own.loss,
-                                        own.token_loss, own.tokens},
-                                       torch::kFloat64)
-                             .to(device);
+  torch::Tensor values =
+      torch::tensor({own.entries, own.weighted_entries, own.loss, own.token_loss, own.tokens},
+                    torch::kFloat64)
+          .to(device);
   world.all_reduce_now(values);
   values = values.cpu();
   const double* sum = values.data_ptr<double>();
@@ -76,9 +76,8 @@ EvaluationEvent Evaluation::evaluate(const TrainingProgress& progress) {
         make_micro_batch(*data_.dataset, batch.entries, data_.padding, data_.pad_id);
     const DeviceBatch on_device = to_device(rows, model_.needs_mask(), device_);
     parameters_.begin_evaluation();
-    const LossParts parts =
-        model_.evaluate({on_device.input_ids, on_device.packed, on_device.mask}, on_device.labels,
-                        *runner_);
+    const LossParts parts = model_.evaluate({on_device.input_ids, on_device.packed, on_device.mask},
+                                            on_device.labels, *runner_);
     if (!batch.counts) continue;
     const auto entries = static_cast<double>(batch.entries.size());
     const auto tokens = static_cast<double>(rows.loss_tokens);

@@ -137,9 +137,8 @@ class WatchedModel {
     for (NamedLinearGroup& group : groups_) {
       for (NamedLinear& linear : group.linears) {
         const std::string layer = layer_of(linear.name, model.names());
-        *linear.slot =
-            std::make_unique<WatchedLinear>(linear.name, source_of_input(linear.name, layer),
-                                            std::move(*linear.slot), watch);
+        *linear.slot = std::make_unique<WatchedLinear>(
+            linear.name, source_of_input(linear.name, layer), std::move(*linear.slot), watch);
       }
       if (std::unique_ptr<Adapter> adapter = group.group->take_adapter()) {
         group.group->set_adapter(

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "engine/prepare_text.h"
-#include "sftbench/tokenizer/tokenizer.h"
-#include "sftbench/tokenizer/files.h"
 #include "sftbench/plan/training_job.h"
+#include "sftbench/tokenizer/files.h"
+#include "sftbench/tokenizer/tokenizer.h"
 
 namespace sftbench {
 

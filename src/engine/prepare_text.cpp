@@ -108,8 +108,7 @@ void TextPreparation::open_sets() {
   std::vector<std::shared_ptr<TextDataset>> texts;
   for (DataSet& from : data_sets(job_)) {
     texts.push_back(open(from.source));
-    EntrySplit split =
-        split_entries(texts.back()->size(), from.held_out, job_.data.sampling_seed);
+    EntrySplit split = split_entries(texts.back()->size(), from.held_out, job_.data.sampling_seed);
     if (split.training.empty()) {
       throw RunError(ReasonCode::kData, from.source.path + " has " +
                                             std::to_string(texts.back()->size()) +
@@ -172,8 +171,8 @@ TrainingData TextPreparation::training_data() {
     require_responses(order.size());
     std::vector<std::vector<int64_t>> packs = pack(*mixture_, order);
     StepPlan plan = plan_steps(job_, static_cast<int64_t>(packs.size()));
-    return {mixture_, std::move(plan), std::move(packs), padding, pad_id_of(tokenizer_),
-            nullptr, {}};
+    return {mixture_, std::move(plan), std::move(packs), padding, pad_id_of(tokenizer_), nullptr,
+            {}};
   }
   std::vector<std::vector<int64_t>> units;
   if (!is_plain()) units = one_by_one(order);
@@ -182,16 +181,14 @@ TrainingData TextPreparation::training_data() {
       unpacked(plan.entries_used(rank_, plan.total_steps()), units);
   encode(entries);
   require_responses(entries.size());
-  return {mixture_, std::move(plan), std::move(units), padding, pad_id_of(tokenizer_),
-          nullptr, {}};
+  return {mixture_, std::move(plan), std::move(units), padding, pad_id_of(tokenizer_), nullptr, {}};
 }
 
 EvaluationData TextPreparation::evaluation_of(std::shared_ptr<const EncodedEntries> dataset,
                                               const std::vector<int64_t>& entries) const {
   const int64_t own_size = job_.evaluation.per_device_batch_size;
   return {std::move(dataset),
-          evaluation_batches(entries,
-                             own_size > 0 ? own_size : job_.batches.per_device_batch_size,
+          evaluation_batches(entries, own_size > 0 ? own_size : job_.batches.per_device_batch_size,
                              job_.device.ranks, rank_),
           evaluation_padding(job_.data.padding), pad_id_of(tokenizer_)};
 }

@@ -246,7 +246,8 @@ std::vector<FileSum> save_description(const TrainedState& state, const TrainingJ
     sums.push_back(
         write_summed(folder, kAdapterConfigFile, adapter_config_text(state.peft_config, base)));
   } else {
-    sums.push_back(write_summed(folder, "config.json", json_text(trained_config(state, job), 2) + "\n"));
+    sums.push_back(
+        write_summed(folder, "config.json", json_text(trained_config(state, job), 2) + "\n"));
     const fs::path generation = fs::path(weights) / kGenerationConfig;
     if (!weights.empty() && fs::is_regular_file(generation)) {
       sums.push_back(write_summed(folder, kGenerationConfig, read_file(generation)));

@@ -51,7 +51,7 @@ struct StepBatches {
 // What a run reads: encoded entries, and which of them stand in which batch.
 struct TrainingData {
   std::shared_ptr<const EncodedEntries> dataset;  // every entry of the plan is encoded
-  StepPlan plan;        // of entries; of packs, where there are any
+  StepPlan plan;                                  // of entries; of packs, where there are any
   std::vector<std::vector<int64_t>> packs;
   Padding padding = Padding::kLongest;
   int64_t pad_id = 0;

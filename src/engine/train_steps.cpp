@@ -163,8 +163,8 @@ void train_steps(TrainingRun& run, RankGroup& group, const std::vector<TrainObse
       stop_if(interrupted(), event.step);
       at("forward pass", &StepPhases::forward_s);
       run.parameters->begin_micro_batch(i == 0, i + 1 == batches.micro_batches.size());
-      const torch::Tensor micro_loss = run.model->loss(run.batches->rows(batch), batch.labels,
-                                                       denominator, *run.activations);
+      const torch::Tensor micro_loss =
+          run.model->loss(run.batches->rows(batch), batch.labels, denominator, *run.activations);
       require_finite_before_update(run, batches, micro_loss, event.step);
       at("backward pass", &StepPhases::backward_s);
       run.optimizer->begin_backward(event.learning_rate, 1.0 / scale);

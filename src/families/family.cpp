@@ -8,19 +8,11 @@
 namespace sftbench {
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> kFamilies = {kBloomFamily,
-                                                kGptBigCodeFamily,
-                                                kGptOssFamily,
-                                                kGraniteFamily,
-                                                kGraniteMoeFamily,
-                                                kGraniteMoeHybridFamily,
-                                                kGraniteMoeSharedFamily,
-                                                kLlamaFamily,
-                                                kLlavaNextFamily,
-                                                kMistralFamily,
-                                                kMixtralFamily,
-                                                kQwen2Family,
-                                                kQwen3Family};
+  static const std::vector<Family> kFamilies = {
+      kBloomFamily,      kGptBigCodeFamily,       kGptOssFamily,           kGraniteFamily,
+      kGraniteMoeFamily, kGraniteMoeHybridFamily, kGraniteMoeSharedFamily, kLlamaFamily,
+      kLlavaNextFamily,  kMistralFamily,          kMixtralFamily,          kQwen2Family,
+      kQwen3Family};
   return kFamilies;
 }
 

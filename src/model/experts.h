@@ -78,7 +78,7 @@ class Experts : public Mlp {
   torch::Tensor router_bias_, input_bias_, output_bias_;  // kTransposed: [E], [E, 2I], [E, H]
   std::optional<SharedMlp> shared_;
   std::optional<torch::Dtype> compute_dtype_;
-  ExpertGroup* group_ = nullptr;  // null: all experts are here
+  ExpertGroup* group_ = nullptr;          // null: all experts are here
   mutable std::vector<int64_t> choices_;  // [E], since they were taken
 };
 

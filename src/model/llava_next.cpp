@@ -64,8 +64,7 @@ torch::Tensor LlavaNext::image_features(const ImageRows& images) const {
 torch::Tensor LlavaNext::begin(const torch::Tensor& x_BSH, const TokenRows& rows) {
   if (rows.images.sizes.empty()) return Llama::begin(x_BSH, rows);
   const torch::Tensor features = image_features(rows.images).to(x_BSH.scalar_type());
-  const torch::Tensor places =
-      (rows.input_ids == rows.images.token).flatten().nonzero().squeeze(1);
+  const torch::Tensor places = (rows.input_ids == rows.images.token).flatten().nonzero().squeeze(1);
   if (places.size(0) != features.size(0)) {
     throw RunError(ReasonCode::kData, "the images of a batch have " +
                                           std::to_string(features.size(0)) +

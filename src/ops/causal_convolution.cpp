@@ -4,9 +4,9 @@
 #include "ops/checks.h"
 #include "ops/cpu/dispatch.h"
 #include "ops/shapes.h"
-#include "sftbench/ops/torch_version.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
+#include "sftbench/ops/torch_version.h"
 
 namespace sftbench::ops {
 namespace {

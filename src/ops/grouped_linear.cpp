@@ -6,10 +6,10 @@
 #include "ops/checks.h"
 #include "ops/cpu/dispatch.h"
 #include "ops/gemm.h"
-#include "sftbench/ops/torch_version.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
 #include "sftbench/ops/recomputation.h"
+#include "sftbench/ops/torch_version.h"
 
 namespace sftbench::ops {
 namespace {

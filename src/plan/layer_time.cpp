@@ -8,11 +8,11 @@ namespace {
 
 constexpr double kTileRows = 128, kTileColumns = 256;
 constexpr double kSmallTile = 64 * 64;
-constexpr double kTail = 0.5;       // of a wave, on average
-constexpr double kTileFixed = 128;  // of a tile's time: it begins and ends as this much depth
-constexpr double kHeadSize = 128;   // for which flash attention is fastest
+constexpr double kTail = 0.5;        // of a wave, on average
+constexpr double kTileFixed = 128;   // of a tile's time: it begins and ends as this much depth
+constexpr double kHeadSize = 128;    // for which flash attention is fastest
 constexpr double kHeadPower = 0.15;  // heads of 64 are a tenth slower (Dao 2023, figure 4)
-constexpr double kPassBytes = 2;  // of a bfloat16 value
+constexpr double kPassBytes = 2;     // of a bfloat16 value
 // A nibble is read, a value is written, and the product reads it.
 constexpr double kDequantizedBytes = 0.5 + 2 * kPassBytes;
 constexpr double kCastBytes = 6;  // of a float32 weight that autocast reads and writes as bfloat16

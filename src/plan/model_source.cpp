@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
+#include "sftbench/base/conversion_commands.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
-#include "sftbench/base/conversion_commands.h"
 #include "sftbench/families/family.h"
 #include "sftbench/huggingface/cache.h"
 #include "sftbench/plan/job_file.h"
@@ -48,13 +48,12 @@ class PlaceSearch {
       if (!fs::exists(*folder / "config.json", error)) {
         tried_.push_back(folder->string() + " (no config.json)");
       } else if (with_weights && !has_weights(*folder)) {
-        tried_.push_back(folder->string() + " (no model.safetensors, no " +
-                         "model.safetensors.index.json" +
-                         (has_pickled_weights(*folder)
-                              ? "; transformers makes them of its pytorch_model.bin: " +
-                                    safetensors_command(folder->string())
-                              : "") +
-                         ")");
+        tried_.push_back(
+            folder->string() + " (no model.safetensors, no " + "model.safetensors.index.json" +
+            (has_pickled_weights(*folder) ? "; transformers makes them of its pytorch_model.bin: " +
+                                                safetensors_command(folder->string())
+                                          : "") +
+            ")");
       } else if (with_weights && !fs::exists(*folder / "tokenizer.json", error)) {
         tried_.push_back(folder->string() + " (no tokenizer.json" +
                          (fs::exists(*folder / "tokenizer.model", error)

@@ -399,9 +399,9 @@ class Resolver {
     for (const Json& given : mixture_sets(mixture)) {
       Json set = Json::object();
       for (const auto& [property, value] : given.items()) {
-        set[mixture_field(property)] =
-            property == "data_formatter_template" ? Json(unescaped_text(value.get<std::string>()))
-                                                  : value;
+        set[mixture_field(property)] = property == "data_formatter_template"
+                                           ? Json(unescaped_text(value.get<std::string>()))
+                                           : value;
       }
       const std::string file = given.at("training_data_path").get<std::string>();
       set["path"] = own_file("training_data_path", file);

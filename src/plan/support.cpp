@@ -119,7 +119,8 @@ class Judge {
   }
   bool reads_images() const { return family() == "llava_next"; }
   bool has_images() const {
-    return !has("training_data_path") && !has("data_mixture") && is_vision_dataset(text("dataset_id"));
+    return !has("training_data_path") && !has("data_mixture") &&
+           is_vision_dataset(text("dataset_id"));
   }
 
   void refuse_model() {
@@ -239,8 +240,9 @@ class Judge {
     if (forms.size() > 1)
       refuse(join(forms, " and ") + " each say what an entry is; one of them works");
     if (has("chat_template") && !has("conversation_column") && !has("data_mixture")) {
-      refuse("chat_template is given without conversation_column, which it is of; with "
-             "conversation_column messages it works");
+      refuse(
+          "chat_template is given without conversation_column, which it is of; with "
+          "conversation_column messages it works");
     }
     if (input != output) {
       refuse(std::string(input ? "input_column_name" : "output_column_name") +

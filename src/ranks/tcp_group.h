@@ -60,7 +60,7 @@ class TcpGroup : public RankGroup {
 
   // The service thread's alone.
   std::vector<std::unique_ptr<Connection>> connections_;  // as in Meeting; none: gone, or this rank
-  std::optional<Coordinator> coordinator_;                                // rank 0's
+  std::optional<Coordinator> coordinator_;                // rank 0's
   double coordinator_heard_s_ = 0;
   double next_alive_s_ = 0;
   bool woken_ = false;

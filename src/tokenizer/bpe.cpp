@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sftbench/base/error.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/unicode.h"
-#include "sftbench/base/error.h"
 
 namespace sftbench {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "tokenizer/added.h"
 #include "sftbench/tokenizer/tokenizer.h"
+#include "tokenizer/added.h"
 
 namespace sftbench {
 

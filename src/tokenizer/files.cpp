@@ -5,11 +5,11 @@
 #include <string_view>
 #include <utility>
 
-#include "tokenizer/added.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
 #include "sftbench/base/json_text.h"
+#include "tokenizer/added.h"
 
 namespace sftbench {
 namespace {

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <memory>
 
+#include "sftbench/base/text.h"
 #include "tokenizer/pattern.h"
 #include "tokenizer/unicode.h"
-#include "sftbench/base/text.h"
 
 namespace sftbench {
 namespace {

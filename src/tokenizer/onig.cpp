@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "tokenizer/pattern.h"
 #include "sftbench/base/error.h"
+#include "tokenizer/pattern.h"
 
 namespace sftbench {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tokenizer/unicode.h"
 #include "sftbench/base/error.h"
+#include "tokenizer/unicode.h"
 
 namespace sftbench {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "tokenizer/pre_stages.h"
 #include "sftbench/base/text.h"
+#include "tokenizer/pre_stages.h"
 
 namespace sftbench {
 namespace {

@@ -1,8 +1,8 @@
 #include "tokenizer/reader.h"
 
-#include "tokenizer/json_parser.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
+#include "tokenizer/json_parser.h"
 
 namespace sftbench {
 namespace {

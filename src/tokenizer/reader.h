@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "tokenizer/bpe.h"
 #include "tokenizer/added.h"
+#include "tokenizer/bpe.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/post.h"
 #include "tokenizer/pre.h"

@@ -4,14 +4,14 @@
 #include <limits>
 #include <span>
 
+#include "sftbench/base/conversion_commands.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
 #include "tokenizer/bpe_cache.h"
 #include "tokenizer/config.h"
 #include "tokenizer/reader.h"
 #include "tokenizer/scanner.h"
 #include "tokenizer/unicode.h"
-#include "sftbench/base/error.h"
-#include "sftbench/base/file.h"
-#include "sftbench/base/conversion_commands.h"
 
 namespace sftbench {
 namespace {

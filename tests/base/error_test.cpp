@@ -12,7 +12,8 @@ TEST(DiagnosticTest, TextNamesFileLineKeyFoundExpectedAndNearest) {
                                  .message = "unknown property 'batchsize'",
                                  .expected = "a property of the experiment",
                                  .nearest = "batch_size"}),
-            "space.yaml:12: entitySpace[2].identifier: unknown property 'batchsize'; expected a property of the "
+            "space.yaml:12: entitySpace[2].identifier: unknown property 'batchsize'; expected a "
+            "property of the "
             "experiment; did you mean 'batch_size'?");
 }
 

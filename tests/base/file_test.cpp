@@ -65,7 +65,8 @@ TEST_F(FileTest, MissingFileIsNamedWithTheReason) {
     read_file(folder_ / "none.txt");
     FAIL() << "no error";
   } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("none.txt: cannot open: No such file or directory"));
+    EXPECT_THAT(error.what(),
+                ::testing::HasSubstr("none.txt: cannot open: No such file or directory"));
   }
 }
 
@@ -92,7 +93,8 @@ TEST_F(FileTest, DigestOfAFileEqualsThatOfItsContent) {
   write_file_atomic(folder_ / "d", content);
   EXPECT_EQ(digest_file(folder_ / "d"), digest(content));
   EXPECT_EQ(digest("").size(), 32u);
-  EXPECT_EQ(digest("a"), "a96faf705af16834e6c632b61e964e1f");  // XXH3-128 of "a", as xxhsum gives it
+  EXPECT_EQ(digest("a"),
+            "a96faf705af16834e6c632b61e964e1f");  // XXH3-128 of "a", as xxhsum gives it
 }
 
 TEST_F(FileTest, JsonErrorNamesFileAndLine) {
@@ -101,7 +103,8 @@ TEST_F(FileTest, JsonErrorNamesFileAndLine) {
     FAIL() << "no error";
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(),
-                 "x.json:3: not JSON at column 2: syntax error while parsing object key - invalid literal; last "
+                 "x.json:3: not JSON at column 2: syntax error while parsing object key - invalid "
+                 "literal; last "
                  "read: '1,<U+000A> o'; expected string literal");
   }
 }

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <map>
 
-#include "checkpoint/half.h"
 #include "checkpoint/folder_fixture.h"
+#include "checkpoint/half.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"

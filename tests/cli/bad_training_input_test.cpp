@@ -16,8 +16,8 @@
 #include "results/schema_check.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
-#include "sftbench/families/family.h"
 #include "sftbench/base/text.h"
+#include "sftbench/families/family.h"
 
 namespace sftbench {
 namespace {
@@ -248,7 +248,8 @@ TEST_F(BadTrainingInputTest, AnUnknownModelType) {
   replace("model/config.json", R"("llama")", R"("falcon")");
   EXPECT_EQ(failure("UNSUPPORTED"),
             "model_name tiny: its family, falcon, is not one that this version trains: " +
-                join(known_model_types()) + " [" + (model() / "config.json").string() + ": model_type: falcon]");
+                join(known_model_types()) + " [" + (model() / "config.json").string() +
+                ": model_type: falcon]");
 }
 
 TEST_F(BadTrainingInputTest, AnUnknownArchitecture) {

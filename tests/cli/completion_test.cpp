@@ -23,7 +23,8 @@ using testing::UnorderedElementsAre;
 // What bash offers for the words typed so far; the last one is being completed.
 std::vector<std::string> bash_offers(const std::vector<std::string>& words) {
   static const std::string script_path = [] {
-    const std::string path = testing::TempDir() + "/sftbench_completion." + std::to_string(::getpid()) + ".bash";
+    const std::string path =
+        testing::TempDir() + "/sftbench_completion." + std::to_string(::getpid()) + ".bash";
     std::ofstream(path) << run_program({"completion", "bash"}).out;
     return path;
   }();

@@ -152,9 +152,9 @@ TEST(HostileTextTest, NumbersThatAreNoneEndBeforeAnythingRuns) {
     EXPECT_THAT(result.err, Not(HasSubstr("a bug")));
     EXPECT_FALSE(std::filesystem::exists(folder / "results")) << option;
   }
-  const ProgramResult run = run_program({"run", "space.yaml", "--backend", "simulate", "--weights",
-                                         "random", "--sample-period=nan"},
-                                        {}, folder);
+  const ProgramResult run = run_program(
+      {"run", "space.yaml", "--backend", "simulate", "--weights", "random", "--sample-period=nan"},
+      {}, folder);
   EXPECT_EQ(run.status, 2) << run.err;
   EXPECT_THAT(run.err, HasSubstr("--sample-period: found nan"));
   const ProgramResult result =

@@ -20,10 +20,10 @@
 #include "ranks/hello.h"
 #include "ranks/tcp_socket.h"
 #include "results/schema_check.h"
+#include "sftbench/base/build_info.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
-#include "sftbench/base/build_info.h"
 #include "sftbench/results/key_lock.h"
 
 namespace sftbench {
@@ -179,8 +179,7 @@ TEST_F(LaunchedRunTest, WhatFollowsAValidResultLeavesItAndItsLogs) {
 TEST_F(LaunchedRunTest, AKeyThatSomebodyMeasuresIsRefusedByAllRanks) {
   ASSERT_EQ(both()[0].status, 0);
   const std::string key = fs::path(file_names_below(folder_ / "results")[0]).stem();
-  const auto lock =
-      KeyLock::try_acquire(folder_ / "results" / kExperiment / (key + ".lock"));
+  const auto lock = KeyLock::try_acquire(folder_ / "results" / kExperiment / (key + ".lock"));
   const auto ranks = both();
   EXPECT_EQ(ranks[0].status, 5) << ranks[0].err;
   EXPECT_THAT(ranks[0].err, HasSubstr("process " + std::to_string(::getpid())));

@@ -289,9 +289,10 @@ TEST_F(OwnTrainingTest, WrongDataAreRefused) {
   };
   EXPECT_THAT(refused({"--data", "none.json"}),
               HasSubstr("--data: no such file: none.json; expected a file"));
-  EXPECT_THAT(refused({"--data", "my-llama"}),
-              HasSubstr("my-llama: the folder is a model's: it has config.json; expected a folder of "
-                        "data"));
+  EXPECT_THAT(
+      refused({"--data", "my-llama"}),
+      HasSubstr("my-llama: the folder is a model's: it has config.json; expected a folder of "
+                "data"));
   EXPECT_THAT(refused({"--data", "pairs.json", "--template", "{{inptu}} {{output}}"}),
               HasSubstr("--template: inptu: no such field; found input, output, which the template "
                         "asks for (pairs.json:1); did you mean 'input'?"));
@@ -430,11 +431,13 @@ class MixtureTest : public OwnTrainingTest {
   std::vector<std::string> words(const std::string& first, const std::string& second) const {
     write("mixed.yaml",
           "dataprocessor: {type: default, seed: 66, sampling_stopping_strategy: first_exhausted}\n"
-          "datasets:\n  - data_paths: [pairs.json]\n" + first +
+          "datasets:\n  - data_paths: [pairs.json]\n" +
+              first +
               "    data_handlers:\n      - name: tokenize_and_apply_input_masking\n"
               "        arguments:\n          fn_kwargs: {input_column_name: input, "
               "output_column_name: output}\n"
-              "  - data_paths: [tokens.jsonl]\n" + second);
+              "  - data_paths: [tokens.jsonl]\n" +
+              second);
     write("arguments.yaml", "model_name_or_path: my-llama\ndata_config_path: mixed.yaml\n");
     return {"--arguments", "arguments.yaml"};
   }
@@ -489,10 +492,10 @@ TEST_F(MixtureTest, AMixtureOfASpaceIsCheckedAsWell) {
   const auto problem = [this](const std::string& mixture) {
     return program({"--model", "my-llama", "--set", "data_mixture=" + mixture}).out;
   };
-  EXPECT_THAT(problem(R"({"datasets": []})"), HasSubstr("has no datasets; expected a list of them"));
+  EXPECT_THAT(problem(R"({"datasets": []})"),
+              HasSubstr("has no datasets; expected a list of them"));
   EXPECT_THAT(problem(R"({"sets": []})"), HasSubstr("found sets; expected datasets"));
-  EXPECT_THAT(problem(R"({"datasets": [{}]})"),
-              HasSubstr("datasets[0] has no training_data_path"));
+  EXPECT_THAT(problem(R"({"datasets": [{}]})"), HasSubstr("datasets[0] has no training_data_path"));
   EXPECT_THAT(problem(R"({"datasets": [{"training_data_path": "pairs.json", "colour": 1}]})"),
               HasSubstr("datasets[0].colour: no such property; a set has conversation_column"));
 }
@@ -546,10 +549,10 @@ TEST_F(OwnTrainingTest, WhatCannotBeEvaluatedIsRefused) {
   };
   EXPECT_THAT(refused({"--eval-data", "none.json"}),
               HasSubstr("--eval-data: no such file: none.json"));
-  EXPECT_THAT(refused({"--eval-data", "my-llama"}),
-              HasSubstr("my-llama: the folder is a model's"));
-  EXPECT_THAT(refused({"--eval-data", "tokens.jsonl", "--text-field", "output"}),
-              HasSubstr("--text-field: output: no such field; found input_ids, labels (tokens.jsonl:1)"));
+  EXPECT_THAT(refused({"--eval-data", "my-llama"}), HasSubstr("my-llama: the folder is a model's"));
+  EXPECT_THAT(
+      refused({"--eval-data", "tokens.jsonl", "--text-field", "output"}),
+      HasSubstr("--text-field: output: no such field; found input_ids, labels (tokens.jsonl:1)"));
   EXPECT_THAT(refused({"--eval-split", "1"}), HasSubstr("--eval-split: 1 is no value of"));
   EXPECT_THAT(refused({"--eval-split", "0.1", "--eval-steps", "0"}),
               HasSubstr("--eval-steps: 0 is no value of"));
@@ -559,8 +562,8 @@ TEST_F(OwnTrainingTest, WhatCannotBeEvaluatedIsRefused) {
                                       "pairs.json", "--eval-split", "0.1"});
   EXPECT_THAT(both.out, HasSubstr("validation_data_path and eval_split each say what is evaluated; "
                                   "one of them works"));
-  const ProgramResult nothing = program({"--model", "my-llama", "--data", "pairs.json",
-                                         "--eval-steps", "3", "--dry-run"});
+  const ProgramResult nothing =
+      program({"--model", "my-llama", "--data", "pairs.json", "--eval-steps", "3", "--dry-run"});
   EXPECT_THAT(nothing.err, HasSubstr("eval_steps 3 has no effect without validation_data_path or "
                                      "eval_split"));
 }
@@ -595,8 +598,8 @@ TEST_F(OwnTrainingTest, FilesSayWhatAnOutputFolderGets) {
   EXPECT_EQ(save["log_strategy"], "steps");
   EXPECT_EQ(save["log_steps"], 5);
   EXPECT_EQ(save["from_nothing"], true);
-  const Json over = job({"--arguments", "arguments.json", "--output-dir", "other",
-                         "--save-strategy", "no"})["save"];
+  const Json over = job(
+      {"--arguments", "arguments.json", "--output-dir", "other", "--save-strategy", "no"})["save"];
   EXPECT_EQ(over["output_directory"], (folder_ / "other").string());
   EXPECT_EQ(over["checkpoint_directory"], "");
   write("arguments.json", head + R"("logging_steps": 1})");

@@ -266,9 +266,9 @@ TEST(OutputFolderTest, SaysWhatDoesNotGoTogether) {
   EXPECT_THAT(problem({.output_directory = (folder / "file").string()}),
               HasSubstr("--output-dir: cannot write " + (folder / "file").string()));
   add_checkpoint(folder, 7);
-  EXPECT_THAT(problem({.output_directory = (folder / "checkpoint-7").string()}),
-              HasSubstr("--output-dir: " + (folder / "checkpoint-7").string() +
-                        " is a checkpoint itself"));
+  EXPECT_THAT(
+      problem({.output_directory = (folder / "checkpoint-7").string()}),
+      HasSubstr("--output-dir: " + (folder / "checkpoint-7").string() + " is a checkpoint itself"));
   TrainingJob series;
   series.runs = 5;
   EXPECT_THAT(problem({.strategy = "no", .output_directory = out}, series),
@@ -364,15 +364,16 @@ TEST_F(SavingRunTest, HasAnOutputFolderAsFmsHfTuningsAndGoesOnFromIt) {
   EXPECT_EQ(lines[0]["data"]["step"], 4);
   EXPECT_NEAR(lines[0]["data"]["value"].get<double>(),
               (loss[0].get<double>() + loss[1].get<double>() + loss[2].get<double>() +
-               loss[3].get<double>()) / 4,
+               loss[3].get<double>()) /
+                  4,
               1e-6);
   EXPECT_THAT(lines[0]["data"]["timestamp"].get<std::string>(),
               ::testing::MatchesRegex("2[0-9]+-[0-9]+-[0-9]+T[0-9]+:[0-9]+:[0-9]+\\.[0-9]+"));
   EXPECT_EQ(lines[1]["data"]["epoch"], 1.5);
 
   results_ = path("again");
-  const ProgramResult more = run({"--output-dir", out, "--logging-strategy", "steps",
-                                  "--logging-steps", "1"}, 8);
+  const ProgramResult more =
+      run({"--output-dir", out, "--logging-strategy", "steps", "--logging-steps", "1"}, 8);
   ASSERT_EQ(more.status, 0) << more.err;
   EXPECT_THAT(more.err, HasSubstr(out + " holds checkpoints: this run goes on from checkpoint-6"));
   EXPECT_EQ(Json::parse(more.out)["extra"]["resumed"]["step"], 6);
@@ -414,8 +415,12 @@ TEST_F(SavingRunTest, SaysWhatIsWrongBeforeItMeasures) {
 // --- sweeps --------------------------------------------------------------------------------------
 
 TEST_F(SavingRunTest, ASweepHasFoldersForEachMeasurementAndGoesOnFromThem) {
-  const std::vector<std::string> words = {"--set", "gradient_checkpointing=false,true", "--output-dir", path("out"),
-                                          "--save-model-dir", path("models")};
+  const std::vector<std::string> words = {"--set",
+                                          "gradient_checkpointing=false,true",
+                                          "--output-dir",
+                                          path("out"),
+                                          "--save-model-dir",
+                                          path("models")};
   const ProgramResult first = run(words, 4, "sweep");
   ASSERT_EQ(first.status, 0) << first.err;
   std::vector<fs::path> files;
@@ -452,9 +457,10 @@ TEST_F(SavingRunTest, ASweepSaysWhatIsWrongForAllCells) {
     EXPECT_EQ(result.status, 2) << result.err;
     return result.err;
   };
-  EXPECT_THAT(refused({"--checkpoint-dir", path("kept")}),
-              HasSubstr("--checkpoint-dir: is one folder, and a sweep has one for each measurement; "
-                        "expected --output-dir DIR"));
+  EXPECT_THAT(
+      refused({"--checkpoint-dir", path("kept")}),
+      HasSubstr("--checkpoint-dir: is one folder, and a sweep has one for each measurement; "
+                "expected --output-dir DIR"));
   EXPECT_THAT(refused({"--output-dir", path("out"), "--resume-from-checkpoint", path("kept")}),
               HasSubstr("--resume-from-checkpoint: " + path("kept") +
                         " is the checkpoint of one training"));

@@ -229,11 +229,11 @@ TEST_F(VerdictsOfModelsTest, ModelsSaysOfEachWhatExpandSays) {
 }
 
 TEST_F(VerdictsOfModelsTest, OfManyEntitiesEachHasItsOwn) {
-  const ProgramResult result = run_program(
-      {"expand", "--experiment", "finetune_lora_benchmark-v1.0.0", "--set",
-       "model_name=[smollm2-135m, granite-vision-3.2-2b]", "--set", "number_gpus=0", "--set",
-       "model_max_length=[64, 128, 256]", "--set", "batch_size=[1, 2]", "--set",
-       "optim=[adamw_torch, adamw_torch_xla]", "--format", "json"});
+  const ProgramResult result =
+      run_program({"expand", "--experiment", "finetune_lora_benchmark-v1.0.0", "--set",
+                   "model_name=[smollm2-135m, granite-vision-3.2-2b]", "--set", "number_gpus=0",
+                   "--set", "model_max_length=[64, 128, 256]", "--set", "batch_size=[1, 2]",
+                   "--set", "optim=[adamw_torch, adamw_torch_xla]", "--format", "json"});
   ASSERT_EQ(result.status, 0) << result.err;
   int valid = 0;
   for (const Json& row : Json::parse(result.out)) {
@@ -243,8 +243,9 @@ TEST_F(VerdictsOfModelsTest, OfManyEntitiesEachHasItsOwn) {
     valid += fine ? 1 : 0;
   }
   EXPECT_EQ(valid, 12);
-  EXPECT_THAT(result.err, HasSubstr("12 valid, 0 invalid, 12 unsupported: this version cannot train "
-                                    "them"));
+  EXPECT_THAT(result.err,
+              HasSubstr("12 valid, 0 invalid, 12 unsupported: this version cannot train "
+                        "them"));
 }
 
 TEST_F(VerdictsOfModelsTest, AGpuThatIsNotKnownIsNotedByAll) {

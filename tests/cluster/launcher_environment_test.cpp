@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "cluster/slurm_lists.h"
-#include "sftbench/base/error.h"
 #include "sftbench/base/build_info.h"
+#include "sftbench/base/error.h"
 
 namespace sftbench {
 namespace {

@@ -31,11 +31,11 @@ TEST(MixingTest, NoShareLeavesEntriesAsTheyStand) {
 TEST(MixingTest, InterleavesAsTheDatasetsPackage) {
   const Json all = golden();
   for (const Json& given : all["mixtures"]) {
-    EXPECT_EQ(interleave(given["lengths"].get<Numbers>(),
-                         given["probabilities"].get<std::vector<double>>(),
-                         named<StoppingStrategy>(given["strategy"].get<std::string>()),
-                         given["seed"]),
-              given["entries"].get<Numbers>())
+    EXPECT_EQ(
+        interleave(given["lengths"].get<Numbers>(),
+                   given["probabilities"].get<std::vector<double>>(),
+                   named<StoppingStrategy>(given["strategy"].get<std::string>()), given["seed"]),
+        given["entries"].get<Numbers>())
         << given["strategy"] << " " << given["lengths"];
   }
 }

@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "data/golden.h"
-#include "tokenizer/golden_tokenizer.h"
 #include "sftbench/data/micro_batch.h"
 #include "sftbench/data/text_generator.h"
 #include "sftbench/data/token_count.h"
+#include "tokenizer/golden_tokenizer.h"
 
 namespace sftbench {
 namespace {

@@ -57,8 +57,8 @@ TEST_P(GoldenEvaluation, GivesTheLossesOfTrainer) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenEvaluation,
                          ::testing::Values("llama-steps", "llama-epoch", "llama-autocast_bf16",
-                                         "mixtral-balanced", "granitemoehybrid-balanced",
-                                         "gpt_oss"),
+                                           "mixtral-balanced", "granitemoehybrid-balanced",
+                                           "gpt_oss"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -68,8 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, GoldenEvaluation,
 // --- training is as without it -------------------------------------------------------------------
 
 TrainingJob evaluated(TrainingJob job, int64_t steps = 1) {
-  job.evaluation = {
-      .path = kHeldOut, .strategy = IntervalStrategy::kSteps, .steps = steps};
+  job.evaluation = {.path = kHeldOut, .strategy = IntervalStrategy::kSteps, .steps = steps};
   return job;
 }
 

@@ -285,8 +285,8 @@ TEST(SavingFaults, ARankThatDoesNotSeeTheOthersFilesIsNamed) {
     TrainingJob job =
         on_ranks(saving_job(folder / ("of rank " + std::to_string(group.rank()))), 2, "FULL_SHARD");
     job.device.nodes = 2;
-    EXPECT_THAT(problem_of(job, group),
-                HasSubstr("rank 1 on " + group.ranks()[1].host + " does not see what rank 0 writes"));
+    EXPECT_THAT(problem_of(job, group), HasSubstr("rank 1 on " + group.ranks()[1].host +
+                                                  " does not see what rank 0 writes"));
   });
 }
 

@@ -17,10 +17,9 @@ void require(bool promise) {
 }
 
 void check_promises(const sftbench::ModelConfig& config) {
-  for (const int64_t extent :
-       {config.vocab_size, config.hidden_size, config.num_hidden_layers,
-        config.attention.heads, config.attention.key_value_heads, config.attention.head_dim,
-        config.max_position_embeddings}) {
+  for (const int64_t extent : {config.vocab_size, config.hidden_size, config.num_hidden_layers,
+                               config.attention.heads, config.attention.key_value_heads,
+                               config.attention.head_dim, config.max_position_embeddings}) {
     require(extent > 0 && extent < int64_t{1} << 31);
   }
   require(config.attention.heads % config.attention.key_value_heads == 0);

@@ -11,10 +11,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size_bytes) {
   const size_t divider = std::min(input.find('\0'), input.size());
   const std::string_view text = input.substr(std::min(divider + 1, input.size()));
   try {
-    sftbench::Tokenizer tokenizer = sftbench::Tokenizer::from_json(input.substr(0, divider), "fuzz");
+    sftbench::Tokenizer tokenizer =
+        sftbench::Tokenizer::from_json(input.substr(0, divider), "fuzz");
     const auto ids = tokenizer.encode(text);
     sftbench::complete_special_tokens(tokenizer);
-    if (tokenizer.clone().encode(text, false).size() > ids.size() + text.size() * 64 + 64) __builtin_trap();
+    if (tokenizer.clone().encode(text, false).size() > ids.size() + text.size() * 64 + 64)
+      __builtin_trap();
   } catch (const sftbench::InputError&) {
     // What an unusable file must end in.
   }

@@ -142,7 +142,8 @@ TEST(RunSeriesTest, ALogThatCannotBeWrittenIsAnInputError) {
     RunSeries series(std::move(spec));
     FAIL() << "no exception";
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "/nonexistent/x.growing.log: cannot write the log: No such file or directory");
+    EXPECT_STREQ(error.what(),
+                 "/nonexistent/x.growing.log: cannot write the log: No such file or directory");
   }
 }
 

@@ -176,9 +176,8 @@ TEST(MakeCausalLm, UnknownModelTypeListsTheKnownOnes) {
   const std::string message = message_of<InputError>([] {
     make_causal_lm({{"model_type", "graniet"}}, torch::kFloat32, torch::kCPU);
   });
-  EXPECT_EQ(message,
-            "config.json: model_type: unknown model type \"graniet\"; expected one of " +
-                join(known_model_types()) + "; did you mean 'granite'?");
+  EXPECT_EQ(message, "config.json: model_type: unknown model type \"graniet\"; expected one of " +
+                         join(known_model_types()) + "; did you mean 'granite'?");
 }
 
 }  // namespace

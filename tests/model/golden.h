@@ -66,7 +66,8 @@ inline ImageRows golden_images(const Json& config, const Tensors& expected) {
   std::vector<torch::Tensor> tiles;
   for (int64_t i = 0; i < sizes->second.size(0); ++i) {
     tiles.push_back(expected.at("tiles." + std::to_string(i)));
-    images.sizes.push_back({sizes->second[i][0].item<int64_t>(), sizes->second[i][1].item<int64_t>()});
+    images.sizes.push_back(
+        {sizes->second[i][0].item<int64_t>(), sizes->second[i][1].item<int64_t>()});
   }
   images.pixels = torch::cat(tiles);
   images.token = config.at("image_token_index");

@@ -67,7 +67,8 @@ const std::vector<Case> kCases = {{1, 1, 1, 1, 8, 0, {}},
                                   {1, 90, 4, 2, 16, 0, {13, 76, 1}}};
 
 TEST(AttentionDropout, MatchesFloat64WithTheSameKeysDroppedForwardAndBackward) {
-  if (!test_device().is_cpu()) GTEST_SKIP() << "on GPUs each shape may take a kernel that draws others";
+  if (!test_device().is_cpu())
+    GTEST_SKIP() << "on GPUs each shape may take a kernel that draws others";
   const Dropout dropout = {0.3, 5};
   for (const Attention attention : {&causal_attention, &plain::causal_attention}) {
     for (const auto dtype : kDtypes) {

@@ -213,12 +213,13 @@ TEST(StateSpaceScan, WrongShapesAreRefused) {
             op + "c must be float32 [2, 5, 2, 3] on cpu, got float32 [2, 5, 2, 4] on cpu");
   EXPECT_EQ(error_with(5, torch::zeros({4}, torch::kFloat64)),
             op + "d must be float32 [4] on cpu, got float64 [4] on cpu");
-  EXPECT_EQ(error_of([] {
-              scan(inputs({2, 5, 4, 8, 1, 3, {}}, torch::kFloat32),
-                   packed_sequences({2, 3}, torch::kCPU));
-            }),
-            op + "packed sequences of 5 positions must fill x's only row, got float32 [2, 5, 4, 8] on " +
-                (test_device().is_cpu() ? "cpu" : "cuda:0"));
+  EXPECT_EQ(
+      error_of([] {
+        scan(inputs({2, 5, 4, 8, 1, 3, {}}, torch::kFloat32),
+             packed_sequences({2, 3}, torch::kCPU));
+      }),
+      op + "packed sequences of 5 positions must fill x's only row, got float32 [2, 5, 4, 8] on " +
+          (test_device().is_cpu() ? "cpu" : "cuda:0"));
 }
 
 }  // namespace

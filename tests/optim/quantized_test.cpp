@@ -94,18 +94,18 @@ TEST_P(Quantized, TenStepsAsTheLibrary) {
 INSTANTIATE_TEST_SUITE_P(
     Names, Quantized,
     ::testing::Values(Case{"adamw_bnb_8bit", "adamw_8bit", kAdamW},
-                    Case{"adamw_8bit", "adamw_8bit", kAdamW},
-                    Case{"paged_adamw_8bit", "adamw_8bit", kAdamW},
-                    Case{"ademamix_8bit", "ademamix_8bit", kAdamW},
-                    Case{"paged_ademamix_8bit", "ademamix_8bit", kAdamW},
-                    Case{"lion_8bit", "lion_8bit", kLion},
-                    Case{"paged_lion_8bit", "lion_8bit", kLion},
-                    Case{"rmsprop_bnb_8bit", "rmsprop_bnb_8bit", kRmsprop},
-                    Case{"paged_adamw_32bit", "paged_adamw_32bit", 0},
-                    Case{"paged_ademamix_32bit", "paged_ademamix_32bit", 0},
-                    Case{"paged_lion_32bit", "paged_lion_32bit", 0},
-                    // 4 bits: blocks are whole or not quantized, and no code flips in these steps
-                    Case{"adamw_torch_4bit", "adamw_torch_4bit", 0}),
+                      Case{"adamw_8bit", "adamw_8bit", kAdamW},
+                      Case{"paged_adamw_8bit", "adamw_8bit", kAdamW},
+                      Case{"ademamix_8bit", "ademamix_8bit", kAdamW},
+                      Case{"paged_ademamix_8bit", "ademamix_8bit", kAdamW},
+                      Case{"lion_8bit", "lion_8bit", kLion},
+                      Case{"paged_lion_8bit", "lion_8bit", kLion},
+                      Case{"rmsprop_bnb_8bit", "rmsprop_bnb_8bit", kRmsprop},
+                      Case{"paged_adamw_32bit", "paged_adamw_32bit", 0},
+                      Case{"paged_ademamix_32bit", "paged_ademamix_32bit", 0},
+                      Case{"paged_lion_32bit", "paged_lion_32bit", 0},
+                      // 4 bits: blocks are whole or not quantized, and no code flips in these steps
+                      Case{"adamw_torch_4bit", "adamw_torch_4bit", 0}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 double bytes_per_parameter(const std::string& optim, const std::string& name,

@@ -34,8 +34,7 @@ torch::Tensor values(int64_t rank, int64_t n, torch::ScalarType dtype) {
 // Of the ranks' values, exactly: in float64, or in integers.
 torch::Tensor exact_sum(int64_t ranks, int64_t n, torch::ScalarType dtype) {
   const bool whole = c10::isIntegralType(dtype, false);
-  torch::Tensor sum =
-      torch::zeros({n}, whole ? torch::kInt64 : torch::kFloat64).to(rank_device());
+  torch::Tensor sum = torch::zeros({n}, whole ? torch::kInt64 : torch::kFloat64).to(rank_device());
   for (int64_t r = 0; r < ranks; ++r) sum += values(r, n, dtype).to(sum.scalar_type());
   return sum;
 }

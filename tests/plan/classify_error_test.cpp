@@ -45,8 +45,7 @@ const Case kCases[] = {
      "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
      ReasonCode::kOomGpu,
      "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"},
-    {"CudnnOutOfMemory",
-     "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+    {"CudnnOutOfMemory", "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
      ReasonCode::kOomGpu, "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"},
     {"IllegalAccess_1_13",
      "CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be "

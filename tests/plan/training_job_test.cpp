@@ -20,10 +20,22 @@ TrainingJob unusual_job() {
   job.tuning = TuningMethod::kLora;
   job.runs = 5;
   job.model = {"m", {{"model_type", "llama"}}, "/w", "/t"};
-  job.data = {
-      "d",    "/d.jsonl", true,        "messages", "{{m}}",              "{{a}}", "in", "out",
-      "text", "pictures", "\n### R:", 77,         Padding::kMaxLength, "/cache",
-      {{"sets", {{{"path", "/a"}}}}}, 66};
+  job.data = {"d",
+              "/d.jsonl",
+              true,
+              "messages",
+              "{{m}}",
+              "{{a}}",
+              "in",
+              "out",
+              "text",
+              "pictures",
+              "\n### R:",
+              77,
+              Padding::kMaxLength,
+              "/cache",
+              {{"sets", {{{"path", "/a"}}}}},
+              66};
   job.batches = {3, 5, 7, 2.0, 9.5, "WARMUP_60S_STABLE_120S_OR_10_STEPS"};
   job.precision = {ParameterDtype::kFloat32, Autocast::kBf16, true};
   job.optimizer = {OptimizerKind::kSgd, 1e-3, 0.1, {0.8, 0.95}, 1e-6, 2.0, "polynomial",
@@ -44,9 +56,9 @@ TrainingJob unusual_job() {
   job.lora = {2, 3.5, 0.25, {"q_proj", "v_proj"}};
   job.prompt = {5, "RANDOM", "a text"};
   job.evaluation = {"/held_out.json", 0.25, IntervalStrategy::kSteps, 50, 3};
-  job.save = {"/model", "/checkpoints",
-              IntervalStrategy::kSteps, 7, 2, "/checkpoints/checkpoint-3", true,
-              true, "/out", IntervalStrategy::kSteps, 3};
+  job.save = {
+      "/model", "/checkpoints", IntervalStrategy::kSteps, 7, 2, "/checkpoints/checkpoint-3", true,
+      true,     "/out",         IntervalStrategy::kSteps, 3};
   job.sample_period_s = 0.25;
   job.trace_path = "/trace.json";
   job.seed = 18446744073709551615U;

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <set>
 
-#include "sftbench/results/key_lock.h"
 #include "results/temporary_folder.h"
+#include "sftbench/results/key_lock.h"
 
 namespace sftbench {
 namespace {

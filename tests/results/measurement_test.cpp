@@ -81,8 +81,8 @@ TEST(MeasurementTest, PeopleReadWhatGpusDid) {
   m.extra["warmup_steps"] = 1;
   m.extra["phase_seconds"] = {
       {"data", 0.01}, {"forward", 2}, {"backward", 3.6}, {"optimizer", 0.8}, {"rest", 0.09}};
-  m.extra["evaluation"] = {{"loss", 2.5},       {"perplexity", 12.25}, {"entries", 16},
-                           {"best_loss", 2.25}, {"best_step", 4}};
+  m.extra["evaluation"] = {
+      {"loss", 2.5}, {"perplexity", 12.25}, {"entries", 16}, {"best_loss", 2.25}, {"best_step", 4}};
   m.extra["mfu"]["value"] = 0.4312;
   m.extra["memory_bytes"]["device_peak_allocated"] = {3221225472, 1073741824};
   m.extra["gpu_energy_joules"] = {1200.0, 1300.0};
@@ -103,9 +103,10 @@ TEST(MeasurementTest, PeopleReadWhatGpusDid) {
 TEST(MeasurementTest, SaysWhatTokensCostWhereThereIsAPrice) {
   Measurement m = sample_valid();
   m.measured["dataset_tokens_per_second"] = 1000.0;  // 3.6 million an hour
-  EXPECT_THAT(render(m, OutputFormat::kTable, DevicePrices::all_at(1.8)),
-              HasSubstr("cost        0.5 USD per million dataset tokens, 3.60 M of them in an hour, "
-                        "at 1.8 USD an hour for the machine\n"));
+  EXPECT_THAT(
+      render(m, OutputFormat::kTable, DevicePrices::all_at(1.8)),
+      HasSubstr("cost        0.5 USD per million dataset tokens, 3.60 M of them in an hour, "
+                "at 1.8 USD an hour for the machine\n"));
   m.inputs["number_gpus"] = 2;
   const DevicePrices prices = DevicePrices::all_at(1.8);
   EXPECT_THAT(render(m, OutputFormat::kTable, prices),

@@ -98,7 +98,7 @@ StoredResult valid_result(std::string_view model, int64_t batch_size, double run
   result.experiment = "e";
   result.status = Status::kValid;
   result.inputs = record_of(kInputNames, {Scalar::integer(batch_size), Scalar::text(model),
-                                        Scalar::boolean(batch_size > 1)});
+                                          Scalar::boolean(batch_size > 1)});
   result.measured = record_of(kMeasuredNames, {Scalar::number(runtime_s)});
   result.figures =
       record_of(kFigureNames, {Scalar::integer(int64_t{1} << 40 | 1), Scalar::text("1.13.1")});

@@ -98,8 +98,8 @@ TEST_F(PricedReportTest, TablesHaveTheCostOfTheTypicalRate) {
 
 TEST_F(PricedReportTest, MeasurementsInJsonHaveTheirOwn) {
   std::string text;
-  write_measurements(directory_, scan_, false, [&](std::string_view piece) { text += piece; },
-                     book());
+  write_measurements(
+      directory_, scan_, false, [&](std::string_view piece) { text += piece; }, book());
   const Json all = Json::parse(text);
   ASSERT_EQ(all.size(), 3U);
   int priced = 0;

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "tokenizer/strings.h"
 #include "sftbench/base/file.h"
 #include "sftbench/tokenizer/tokenizer.h"
+#include "tokenizer/strings.h"
 
 namespace sftbench {
 namespace {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/unicode.h"
 #include "sftbench/base/json.h"
+#include "tokenizer/unicode.h"
 
 namespace sftbench::testing {
 

@@ -22,7 +22,7 @@ struct ScoredRow {
   std::string problem;                 // why it is not predicted; empty: it is
   std::optional<double> time_error;    // predicted over measured step time, less 1
   std::optional<double> memory_error;  // the same of allocated bytes
-  double stated = 0;  // MachineModel::error_p90
+  double stated = 0;                   // MachineModel::error_p90
   Fit fit = Fit::kUnknown;
 };
 

@@ -84,7 +84,7 @@ RunError unsupported_choice(std::string_view what, const std::string& name,
 
 // Throws std::logic_error naming the caller when a promise inside the program is broken.
 // For invariants only, never for input. (std::source_location is not in clang 14, which builds the fuzz targets.)
-void check(bool promise, std::string_view text, const char* file = __builtin_FILE(), int line = __builtin_LINE(),
-           const char* function = __builtin_FUNCTION());
+void check(bool promise, std::string_view text, const char* file = __builtin_FILE(),
+           int line = __builtin_LINE(), const char* function = __builtin_FUNCTION());
 
 }  // namespace sftbench

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "sftbench/engine/engine.h"
 #include "sftbench/cluster/nccl_log.h"
+#include "sftbench/engine/engine.h"
 #include "sftbench/measure/system_source.h"
 #include "sftbench/plan/classify_error.h"
 #include "sftbench/plan/training_job.h"

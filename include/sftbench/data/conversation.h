@@ -42,11 +42,12 @@ class ConversationEncoder {
 
   // An entry's field, and its `tools` and `documents` if it has them. False and `error` where it holds no conversation, or
   // the template refuses it.
-  bool encode(const Tokenizer& tokenizer, const Json& entry, int64_t most_tokens, EncodedConversation& encoded,
-              Diagnostic& error) const;
+  bool encode(const Tokenizer& tokenizer, const Json& entry, int64_t most_tokens,
+              EncodedConversation& encoded, Diagnostic& error) const;
 
   // The text of the first `messages` of a conversation. InputError.
-  std::string render(const Tokenizer& tokenizer, const Json& entry, size_t messages, bool add_generation_prompt) const;
+  std::string render(const Tokenizer& tokenizer, const Json& entry, size_t messages,
+                     bool add_generation_prompt) const;
 
  private:
   jinja::Template template_;

@@ -50,8 +50,8 @@ struct TextDatasetOptions {
 
   // Whether response_template decides what bears loss.
   bool seeks_response() const {
-    return !pretokenized && conversation_field.empty() && (!entry_template.empty() || input_field.empty()) &&
-           !response_template.empty();
+    return !pretokenized && conversation_field.empty() &&
+           (!entry_template.empty() || input_field.empty()) && !response_template.empty();
   }
 };
 

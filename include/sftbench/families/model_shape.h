@@ -53,7 +53,7 @@ struct LayerShape {
 };
 
 struct ModelShape {
-  std::vector<TensorShape> before;  // the embedding first
+  std::vector<TensorShape> before;          // the embedding first
   std::vector<LinearShape> linears_before;  // of a vision tower, by their whole names
   std::vector<LayerShape> layers;
   std::vector<TensorShape> after;  // final norm, output projection unless it is tied

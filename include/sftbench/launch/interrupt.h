@@ -51,7 +51,7 @@ class InterruptWatcher {
 
   // A file, or a folder if it is empty then. The last that was named goes first.
   void remove_when_interrupted(const std::filesystem::path& file);
-  void remove_files();  // those; for the graceful end
+  void remove_files();                             // those; for the graceful end
   void forget(const std::filesystem::path& file);  // it is another process's business from now on
 
  private:

@@ -31,7 +31,7 @@ struct Rehearsal {
   // Of the last step:
   int64_t launches = 0;  // kernels and library calls
   int64_t copies = 0;
-  double host_s = 0;  // what the host needed to launch them, on this machine
+  double host_s = 0;              // what the host needed to launch them, on this machine
   Json kernels = Json::object();  // name -> launches
 };
 

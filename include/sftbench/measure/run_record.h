@@ -40,8 +40,8 @@ struct RankSpan {
 // The steps that figures are about: all of them, less the warm-up.
 struct MeasuredSpan {
   std::vector<StepEvent> steps;
-  double begin_s = 0;   // of the first of them
-  double end_s = 0;     // of the last
+  double begin_s = 0;  // of the first of them
+  double end_s = 0;    // of the last
   double pause_s = 0;  // between them, in which the run evaluated or wrote files
   TokenCounts tokens;
   int64_t samples = 0;

@@ -20,10 +20,10 @@ struct GpuReading {
 };
 
 struct SystemReading {
-  double time_s = 0;             // steady_seconds()
-  double cpu_seconds = 0;        // counter: CPU time of this process and its descendants
+  double time_s = 0;          // steady_seconds()
+  double cpu_seconds = 0;     // counter: CPU time of this process and its descendants
   double memory_percent = 0;  // of the machine's memory: what this process and its descendants hold
-  std::vector<GpuReading> gpus;  // those that the run uses, always in the same order
+  std::vector<GpuReading> gpus;    // those that the run uses, always in the same order
   double host_memory_percent = 0;  // in use by anybody, as AIM reports memory_percent
   // Counters of this process's and its descendants' threads, where the kernel tells: that they ran,
   // and that they could have run while others had the processors.

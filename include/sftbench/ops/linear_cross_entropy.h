@@ -20,6 +20,7 @@ inline constexpr int64_t kIgnoredLabel = -100;
 // std::invalid_argument for labels outside the vocabulary.
 // Extra memory: one chunk of logits (at most 32 MiB), hidden's gradient, and weight's gradient if it has none yet.
 torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Tensor& weight,
-                                   const torch::Tensor& labels, double logit_scale, double denominator);
+                                   const torch::Tensor& labels, double logit_scale,
+                                   double denominator);
 
 }  // namespace sftbench::ops

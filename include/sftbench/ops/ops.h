@@ -3,11 +3,11 @@
 // float64. Including this header gives all of them.
 #pragma once
 
-#include "sftbench/ops/global_norm.h"
 #include "sftbench/ops/attention.h"
 #include "sftbench/ops/causal_convolution.h"
 #include "sftbench/ops/embedding.h"
 #include "sftbench/ops/gelu.h"
+#include "sftbench/ops/global_norm.h"
 #include "sftbench/ops/grouped_linear.h"
 #include "sftbench/ops/layer_norm.h"
 #include "sftbench/ops/linear.h"

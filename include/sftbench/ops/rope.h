@@ -12,6 +12,7 @@ namespace sftbench::ops {
 // does (scaling factors of the RoPE variant included). Returns rotated q and k, new tensors.
 // Differentiable in q and k; keeps nothing but cos and sin for the backward.
 std::tuple<torch::Tensor, torch::Tensor> apply_rope(const torch::Tensor& q, const torch::Tensor& k,
-                                                    const torch::Tensor& cos, const torch::Tensor& sin);
+                                                    const torch::Tensor& cos,
+                                                    const torch::Tensor& sin);
 
 }  // namespace sftbench::ops

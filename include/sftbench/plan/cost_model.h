@@ -70,7 +70,7 @@ struct MemoryCost {
   double gathered = 0;  // buffers of gathered units and of gradients that are not reduced yet
   double activations = 0;
   double logits = 0;
-  double update = 0;  // copies while the optimizer updates, when activations are gone
+  double update = 0;           // copies while the optimizer updates, when activations are gone
   double freed_gradients = 0;  // that are not there while activations are most
 
   double total() const {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "sftbench/base/json.h"
+#include "sftbench/variants/interval_strategy.h"
 #include "sftbench/variants/optimizer.h"
 #include "sftbench/variants/padding.h"
 #include "sftbench/variants/precision.h"
-#include "sftbench/variants/interval_strategy.h"
 #include "sftbench/variants/sharding_strategy.h"
 #include "sftbench/variants/tuning_method.h"
 
@@ -24,10 +24,12 @@ inline constexpr const char* kBackendSimulate = "simulate";
 
 // Where weights and shapes come from.
 struct ModelSource {
-  std::string name;             // as in the entity: "smollm2-135m"
-  Json hf_config;               // Hugging Face config.json, whole
-  std::string weights_directory;  // folder with safetensors; empty: random weights drawn from `seed`
-  std::string tokenizer_directory;  // folder with tokenizer.json; empty: the byte-level BPE that ships
+  std::string name;  // as in the entity: "smollm2-135m"
+  Json hf_config;    // Hugging Face config.json, whole
+  std::string
+      weights_directory;  // folder with safetensors; empty: random weights drawn from `seed`
+  std::string
+      tokenizer_directory;  // folder with tokenizer.json; empty: the byte-level BPE that ships
 };
 
 // Which text is trained on, and how it becomes batches.
@@ -36,16 +38,16 @@ struct DataSource {
   std::string path;  // JSON or JSONL file, or Parquet for images; exists when the job starts
   // What an entry is, the first of these that is set: token ids; messages; a template of its fields; an input
   // without loss in front of an output; one field's text.
-  bool pretokenized = false;   // fields input_ids and, where not all bear loss, labels
+  bool pretokenized = false;       // fields input_ids and, where not all bear loss, labels
   std::string conversation_field;  // of messages; empty: none
   std::string chat_template;       // of conversations, whole
-  std::string entry_template;  // "### Input: {{input}}"; empty: none
+  std::string entry_template;      // "### Input: {{input}}"; empty: none
   std::string input_field;
   std::string output_field;
   std::string text_field = "output";
-  std::string image_field;          // column of pictures; empty: the dataset is text
+  std::string image_field;  // column of pictures; empty: the dataset is text
   std::string response_template = "\n### Response:";  // empty: all of an entry bears loss
-  int64_t model_max_length = 0;     // tokens; longer entries are truncated
+  int64_t model_max_length = 0;                       // tokens; longer entries are truncated
   Padding padding = Padding::kLongest;
   std::string token_cache_directory;  // empty: token counts are not cached
   // Several sets instead of the one at `path`: {"sets": [...], "stopping_strategy": ...} (plan/data_sets.h). {}: none.
@@ -56,10 +58,10 @@ struct DataSource {
 struct BatchPlan {
   int64_t per_device_batch_size = 1;  // entries per micro-batch and rank
   int64_t gradient_accumulation_steps = 1;
-  int64_t max_steps = -1;             // optimization steps; <= 0: num_train_epochs decides
+  int64_t max_steps = -1;  // optimization steps; <= 0: num_train_epochs decides
   double num_train_epochs = 1.0;
-  double stop_after_seconds = -1.0;   // <= 0: never
-  std::string auto_stop_method;       // "" or WARMUP_60S_STABLE_120S_OR_10_STEPS
+  double stop_after_seconds = -1.0;  // <= 0: never
+  std::string auto_stop_method;      // "" or WARMUP_60S_STABLE_120S_OR_10_STEPS
 };
 
 struct PrecisionPlan {
@@ -74,8 +76,8 @@ struct OptimizerPlan {
   double weight_decay = 0.0;
   std::array<double, 2> betas = {0.9, 0.999};
   double epsilon = 1e-8;
-  double max_grad_norm = 1.0;  // <= 0: no clipping
-  std::string schedule = "cosine";  // lr_scheduler_type; optim/schedule.h has all of them
+  double max_grad_norm = 1.0;              // <= 0: no clipping
+  std::string schedule = "cosine";         // lr_scheduler_type; optim/schedule.h has all of them
   Json schedule_options = Json::object();  // lr_scheduler_kwargs
   double warmup_ratio = 0.03;  // of the total number of optimization steps, where warmup_steps is 0
   int64_t warmup_steps = 0;
@@ -86,23 +88,24 @@ struct DevicePlan {
   std::string gpu_model;     // as in the entity; checked against the device before training
   int64_t ranks = 1;         // processes over all nodes
   int64_t nodes = 1;
-  int64_t threads = 0;       // per rank, CPU; 0: all cores this process may use
+  int64_t threads = 0;  // per rank, CPU; 0: all cores this process may use
 };
 
 // How the ranks of a job share its work. No effect on one rank, unless distribute_one_rank.
 struct ParallelPlan {
   Strategy strategy = Strategy::kDdp;
-  std::string layer_class;       // that FSDP takes as its unit; empty: the model's own
+  std::string layer_class;  // that FSDP takes as its unit; empty: the model's own
   StateDictType state_dict_type = StateDictType::kFull;
   bool use_orig_params = true;
   GradientSync gradient_sync = GradientSync::kLast;
-  std::string reduce_dtype;      // that gradients are reduced in: "float32"; empty: the dtype they are computed in
+  std::string
+      reduce_dtype;  // that gradients are reduced in: "float32"; empty: the dtype they are computed in
   // Neighbors that the experts of a mixture are divided among (fast_moe); 1: every rank has them as it has the others.
   int64_t expert_ranks = 1;
-  bool enable_roce = false;      // between nodes
+  bool enable_roce = false;  // between nodes
   // One rank, too, goes through its strategy and the communication library: what they cost without other ranks.
   bool distribute_one_rank = false;
-  double timeout_s = 600;        // of a rendezvous and of each collective operation
+  double timeout_s = 600;  // of a rendezvous and of each collective operation
 };
 
 struct ActivationPlan {
@@ -123,7 +126,8 @@ struct LoraPlan {
   int64_t rank = 4;
   double alpha = 16;
   double dropout = 0.05;
-  std::vector<std::string> target_modules;  // names of linears or their ends; "all-linear": all of them
+  std::vector<std::string>
+      target_modules;  // names of linears or their ends; "all-linear": all of them
 };
 
 // Virtual tokens of tuning "pt" (peft's PromptTuningConfig).
@@ -135,8 +139,9 @@ struct PromptPlan {
 
 // Entries that a run measures its loss on and does not train on. The time does not count as training.
 struct EvaluationPlan {
-  std::string path;    // a file whose entries are as those of the training data; empty: none
-  double split = 0;    // or this share of the training data; of a mixture, whose sets have their own, the largest
+  std::string path;  // a file whose entries are as those of the training data; empty: none
+  double split =
+      0;  // or this share of the training data; of a mixture, whose sets have their own, the largest
   IntervalStrategy strategy = IntervalStrategy::kNo;
   int64_t steps = 500;
   int64_t per_device_batch_size = 0;  // 0: as in training
@@ -148,28 +153,32 @@ struct EvaluationPlan {
 
 // Files that a run leaves behind or goes on from. No part of what is measured: neither inputs nor key know of them.
 struct SavePlan {
-  std::string model_directory;       // gets what was trained, once, after the last step; empty: nothing is kept
-  std::string checkpoint_directory;  // gets a folder checkpoint-<step> with all that a run needs to go on
+  std::string
+      model_directory;  // gets what was trained, once, after the last step; empty: nothing is kept
+  std::string
+      checkpoint_directory;  // gets a folder checkpoint-<step> with all that a run needs to go on
   IntervalStrategy strategy = IntervalStrategy::kNo;
   int64_t steps = 500;
-  int64_t total_limit = 0;           // checkpoints that stay, the newest ones; 0: all
-  std::string resume_from;           // checkpoint folder to go on from; empty: from the beginning
+  int64_t total_limit = 0;  // checkpoints that stay, the newest ones; 0: all
+  std::string resume_from;  // checkpoint folder to go on from; empty: from the beginning
   bool best_model = false;  // the model that is kept is the checkpoint of the least evaluation loss
-  bool from_nothing = false;     // checkpoints that are there are moved aside before the first is saved
-  std::string output_directory;  // fms-hf-tuning's: gets training_logs.jsonl; empty: none is written
+  bool from_nothing =
+      false;  // checkpoints that are there are moved aside before the first is saved
+  std::string
+      output_directory;  // fms-hf-tuning's: gets training_logs.jsonl; empty: none is written
   IntervalStrategy log_strategy = IntervalStrategy::kEpoch;  // of a line in training_logs.jsonl
   int64_t log_steps = 500;
 };
 
 struct TrainingJob {
-  std::string experiment;     // identifier as in the space: finetune_full_benchmark-v1.0.0
-  std::string experiment_id;  // ado's id, byte for byte
-  std::string entity_id;      // ado's id, byte for byte
+  std::string experiment;        // identifier as in the space: finetune_full_benchmark-v1.0.0
+  std::string experiment_id;     // ado's id, byte for byte
+  std::string entity_id;         // ado's id, byte for byte
   Json entity = Json::object();  // the space's properties and values in its order; {}: not known
-  Json inputs;                // every effective property, defaults included
+  Json inputs;                   // every effective property, defaults included
   std::string backend = kBackendLibtorch;  // what trains it. In JSON it stands among the inputs
   TuningMethod tuning = TuningMethod::kFull;
-  int64_t runs = 1;           // one after the other, each in a process of its own: launch/run_series.h
+  int64_t runs = 1;  // one after the other, each in a process of its own: launch/run_series.h
 
   ModelSource model;
   DataSource data;

@@ -23,7 +23,7 @@ struct RankPlace {
   // result. Empty: there is none, and the session is all that tells them from strangers.
   std::string secret = {};
   std::string interface = {};  // where rank 0 listens on several nodes; empty: on all interfaces
-  std::string version;    // of the program, and those of another; empty: that of this library
+  std::string version;         // of the program, and those of another; empty: that of this library
 
   double rendezvous_timeout_s = 600;     // until every rank must have come
   double communication_timeout_s = 600;  // until a collective operation must be done

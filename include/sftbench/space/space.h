@@ -75,9 +75,9 @@ struct GivenValue {
 
 struct SpaceOptions {
   std::vector<std::string>
-      assignments;         // --set: "property=value"; replaces a dimension or a parameterization
-  std::vector<GivenValue> given;  // the same from elsewhere
-  std::string experiment;  // --experiment: keeps this one (identifier or full id)
+      assignments;  // --set: "property=value"; replaces a dimension or a parameterization
+  std::vector<GivenValue> given;          // the same from elsewhere
+  std::string experiment;                 // --experiment: keeps this one (identifier or full id)
   std::vector<std::string> extra_models;  // names that the actuator's model_map adds
   AdoIds ids = AdoIds::k18;               // --ado-ids: the generation of ado's ids to write
 };

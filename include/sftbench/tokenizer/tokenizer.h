@@ -53,7 +53,8 @@ class Tokenizer {
 
   std::optional<int32_t> token_id(std::string_view token) const;
   int64_t vocabulary_size() const;  // with added tokens: one more than the largest id
-  int64_t model_max_length() const;  // of tokenizer_config.json; a very large number when it has none
+  int64_t model_max_length()
+      const;  // of tokenizer_config.json; a very large number when it has none
   const SpecialTokens& special_tokens() const;
   const std::string& tokenizer_class() const;  // of tokenizer_config.json, may be empty
 

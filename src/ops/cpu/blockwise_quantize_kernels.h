@@ -11,7 +11,7 @@
 namespace sftbench::ops::SFTBENCH_ISA {
 
 using Pairs = uint64_t __attribute__((vector_size(4 * SFTBENCH_LANES)));
-using Bytes = uint8_t __attribute__((vector_size(SFTBENCH_LANES)));           // one a lane
+using Bytes = uint8_t __attribute__((vector_size(SFTBENCH_LANES)));          // one a lane
 using PairBytes = uint8_t __attribute__((vector_size(SFTBENCH_LANES / 2)));  // one a pair of lanes
 
 constexpr int64_t kBlock = kQuantBlockNumel;

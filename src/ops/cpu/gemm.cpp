@@ -80,8 +80,8 @@ class Product {
         beta_(static_cast<float>(beta)),
         threads_(threads) {
     const int64_t most_rows = up(std::min(kPartRows, out.size(0)), kernels_.gemm_rows);
-    part_columns_ = std::max(threads * kPartNumel / most_rows / kTaskColumns * kTaskColumns,
-                             kTaskColumns);
+    part_columns_ =
+        std::max(threads * kPartNumel / most_rows / kTaskColumns * kTaskColumns, kTaskColumns);
     part_columns_ = std::min(part_columns_, up(out.size(1), kernels_.gemm_columns));
     slices_ = parts_of(depth_, kDepth);
     const int64_t slice_depth = parts_of(depth_, slices_);
@@ -157,8 +157,7 @@ class Product {
     const int64_t row_blocks = std::min(row_tiles, parts_of(threads_, column_blocks));
 #pragma omp for schedule(dynamic, 1)
     for (int64_t i = 0; i < row_blocks * column_blocks; ++i) {
-      const Range own_rows =
-          block_of(rows.count, kernels_.gemm_rows, i % row_blocks, row_blocks);
+      const Range own_rows = block_of(rows.count, kernels_.gemm_rows, i % row_blocks, row_blocks);
       const Range own_columns =
           block_of(columns.count, kernels_.gemm_columns, i / row_blocks, column_blocks);
       for (int64_t index = packed.begin; index < packed.begin + packed.count; ++index) {
@@ -175,10 +174,9 @@ class Product {
     float* panels = right_panels_ + omp_get_thread_num() * right_numel_;
     const int64_t tile = kernels_.gemm_columns;
     for (int64_t at = 0; at < columns.count; at += tile) {
-      kernels_.gemm_pack_right(
-          right_.panel(columns.begin + at, std::min(tile, columns.count - at), positions.begin,
-                       positions.count),
-          panels + at * positions.count);
+      kernels_.gemm_pack_right(right_.panel(columns.begin + at, std::min(tile, columns.count - at),
+                                            positions.begin, positions.count),
+                               panels + at * positions.count);
     }
     return panels;
   }
@@ -215,7 +213,7 @@ class Product {
   int64_t slices_ = 0;         // of the contraction
   int64_t packed_slices_ = 0;  // whose left panels are kept at a time
   int64_t right_numel_ = 0;    // of a thread's right panels
-  Tensor workspace_;  // from libtorch's allocator, like everything else that is counted
+  Tensor workspace_;           // from libtorch's allocator, like everything else that is counted
   float *left_panels_ = nullptr, *right_panels_ = nullptr, *sums_ = nullptr;
 };
 
