@@ -68,6 +68,10 @@ void set_valid(Measurement& measurement, const TrainingJob& job, Backend& backen
   measurement.measured =
       measured_properties_of(run.span, run.processes, gpus, job.batches.stop_after_seconds > 0);
   measurement.extra = trained_extra(job, run);
+  if (backend.nvml() != nullptr && backend.nvml()->driver_version() == "phantom") {
+    measurement.extra["warnings"].push_back(
+        "measured on the phantom device: no GPU has computed this, and the host's time passed");
+  }
   measurement.status = Status::kValid;
 }
 

@@ -1,6 +1,8 @@
 #include "phantom/context.h"
 
 #include <cstdio>
+#include <cstdlib>
+#include <sstream>
 
 #include "phantom/settings.h"
 
@@ -10,12 +12,52 @@ namespace {
 thread_local int device_of_thread = 0;
 thread_local cudaError_t error_of_thread = cudaSuccess;
 
+int device_named(const std::string& text) {
+  for (int device = 0; device < settings().count; ++device)
+    if (text == std::to_string(device) || text == uuid_text(device)) return device;
+  return -1;
+}
+
+std::vector<int> read_visible_devices() {
+  std::vector<int> devices;
+  const char* const text = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (text == nullptr) {
+    for (int device = 0; device < settings().count; ++device) devices.push_back(device);
+    return devices;
+  }
+  std::istringstream entries(text);
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    const int device = device_named(entry);
+    if (device < 0) break;
+    devices.push_back(device);
+  }
+  return devices;
+}
+
 }  // namespace
 
-int current_device() { return device_of_thread; }
+const std::vector<int>& visible_devices() {
+  static const std::vector<int> read_once = read_visible_devices();
+  return read_once;
+}
+
+int device_count() {
+  return static_cast<int>(visible_devices().size());
+}
+
+// The bytes of CUDA's: "sftbench phanto" and the device's number.
+std::string uuid_text(int device_of_machine) {
+  char text[64];
+  std::snprintf(text, sizeof text, "GPU-73667462-656e-6368-2070-68616e746f%02x", device_of_machine);
+  return text;
+}
+
+int current_device() {
+  return device_of_thread;
+}
 
 cudaError_t set_current_device(int device) {
-  if (device < 0 || device >= settings().count) return noted(cudaErrorInvalidDevice);
+  if (device < 0 || device >= device_count()) return noted(cudaErrorInvalidDevice);
   device_of_thread = device;
   return cudaSuccess;
 }

@@ -3,10 +3,20 @@
 
 #include <cuda_runtime_api.h>
 
+#include <string>
+#include <vector>
+
 namespace sftbench::phantom {
+
+// The machine's devices that CUDA_VISIBLE_DEVICES leaves to this process, in the order that it gives
+// them: numbers, or UUIDs as NVML spells them. An entry that is no device ends the list, as CUDA's.
+const std::vector<int>& visible_devices();
+int device_count();  // of these
 
 int current_device();
 cudaError_t set_current_device(int device);
+
+std::string uuid_text(int device_of_machine);
 
 // Remembers an error until the program asks for it, and hands it on.
 cudaError_t noted(cudaError_t error);

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,11 +23,17 @@ namespace {
 constexpr int kVersion = 13000;
 constexpr size_t kSharedMemory = size_t{48} << 10;
 
-Streams::Id id(cudaStream_t stream) { return reinterpret_cast<Streams::Id>(stream); }
-Stream& stream_of(cudaStream_t stream) { return streams().at(id(stream)); }
+Streams::Id id(cudaStream_t stream) {
+  return reinterpret_cast<Streams::Id>(stream);
+}
+Stream& stream_of(cudaStream_t stream) {
+  return streams().at(id(stream));
+}
 // What CUDA calls an event is the address of a shared one: a stream may still hold it.
 using SharedEvent = std::shared_ptr<Event>;
-SharedEvent& event_of(cudaEvent_t event) { return *reinterpret_cast<SharedEvent*>(event); }
+SharedEvent& event_of(cudaEvent_t event) {
+  return *reinterpret_cast<SharedEvent*>(event);
+}
 
 // Shared memory that a block may ask for, by compute capability (CUDA C++ Programming Guide,
 // "Technical Specifications per Compute Capability").
@@ -50,7 +57,7 @@ void fill(cudaDeviceProp& properties, int device) {
   const Settings& gpu = settings();
   std::snprintf(properties.name, sizeof properties.name, "%s", gpu.name.c_str());
   std::memcpy(properties.uuid.bytes, "sftbench phantom", 16);
-  properties.uuid.bytes[15] = static_cast<char>(device);
+  properties.uuid.bytes[15] = static_cast<char>(visible_devices()[static_cast<size_t>(device)]);
   properties.totalGlobalMem = static_cast<size_t>(gpu.memory_bytes);
   properties.sharedMemPerBlock = kSharedMemory;
   properties.sharedMemPerBlockOptin = shared_memory_opt_in();
@@ -68,11 +75,20 @@ void fill(cudaDeviceProp& properties, int device) {
   properties.maxThreadsPerMultiProcessor = threads_per_multiprocessor();
   properties.maxBlocksPerMultiProcessor = 32;
   properties.l2CacheSize = 50 << 20;
-  properties.pciBusID = device + 1;
+  properties.pciBusID = visible_devices()[static_cast<size_t>(device)] + 1;
   properties.unifiedAddressing = properties.concurrentKernels = properties.cooperativeLaunch = 1;
   properties.canMapHostMemory = properties.streamPrioritiesSupported = 1;
   properties.asyncEngineCount = 2;
   properties.textureAlignment = 512;
+}
+
+std::atomic<int64_t> synchronizations{0};
+
+// What every call returns once the device is broken: the error does not go away.
+cudaError_t device_state() {
+  const int64_t broken_at = settings().illegal_access_at;
+  const bool broken = broken_at > 0 && synchronizations >= broken_at;
+  return broken ? noted(cudaErrorIllegalAddress) : cudaSuccess;
 }
 
 // libtorch is loaded by now, and has registered the kernels that these operators replace.
@@ -89,6 +105,7 @@ void load_operators() {
 // Operators that compute on the host never launch: a launch is a number that nobody would compute.
 cudaError_t launch(const void* handle, cudaStream_t) {
   launches().count(handle);
+  if (const cudaError_t state = device_state(); state != cudaSuccess) return state;
   if (!settings().computes()) return cudaSuccess;
   const char* const name = launches().name(handle);
   return noted(static_cast<cudaError_t>(unsupported(name != nullptr ? name : "an unknown kernel")));
@@ -104,7 +121,7 @@ extern "C" {
 // --- devices ---------------------------------------------------------------------------------------
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = settings().count;
+  *count = device_count();
   return cudaSuccess;
 }
 
@@ -113,10 +130,12 @@ cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 
-cudaError_t cudaSetDevice(int device) { return set_current_device(device); }
+cudaError_t cudaSetDevice(int device) {
+  return set_current_device(device);
+}
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  if (device < 0 || device >= settings().count) return noted(cudaErrorInvalidDevice);
+  if (device < 0 || device >= device_count()) return noted(cudaErrorInvalidDevice);
   fill(*properties, device);
   return cudaSuccess;
 }
@@ -125,24 +144,45 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   cudaDeviceProp properties;
   fill(properties, device);
   switch (attribute) {
-    case cudaDevAttrMaxThreadsPerBlock: *value = properties.maxThreadsPerBlock; break;
-    case cudaDevAttrMultiProcessorCount: *value = properties.multiProcessorCount; break;
-    case cudaDevAttrMaxThreadsPerMultiProcessor: *value = properties.maxThreadsPerMultiProcessor; break;
-    case cudaDevAttrMaxSharedMemoryPerBlock: *value = static_cast<int>(properties.sharedMemPerBlock); break;
+    case cudaDevAttrMaxThreadsPerBlock:
+      *value = properties.maxThreadsPerBlock;
+      break;
+    case cudaDevAttrMultiProcessorCount:
+      *value = properties.multiProcessorCount;
+      break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+      *value = properties.maxThreadsPerMultiProcessor;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+      *value = static_cast<int>(properties.sharedMemPerBlock);
+      break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
       *value = static_cast<int>(properties.sharedMemPerBlockOptin);
       break;
     case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
       *value = static_cast<int>(properties.sharedMemPerMultiprocessor);
       break;
-    case cudaDevAttrComputeCapabilityMajor: *value = properties.major; break;
-    case cudaDevAttrComputeCapabilityMinor: *value = properties.minor; break;
-    case cudaDevAttrWarpSize: *value = properties.warpSize; break;
-    case cudaDevAttrL2CacheSize: *value = properties.l2CacheSize; break;
-    case cudaDevAttrMaxGridDimX: *value = properties.maxGridSize[0]; break;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = properties.major;
+      break;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = properties.minor;
+      break;
+    case cudaDevAttrWarpSize:
+      *value = properties.warpSize;
+      break;
+    case cudaDevAttrL2CacheSize:
+      *value = properties.l2CacheSize;
+      break;
+    case cudaDevAttrMaxGridDimX:
+      *value = properties.maxGridSize[0];
+      break;
     case cudaDevAttrCooperativeLaunch:
-    case cudaDevAttrUnifiedAddressing: *value = 1; break;
-    default: *value = 0;
+    case cudaDevAttrUnifiedAddressing:
+      *value = 1;
+      break;
+    default:
+      *value = 0;
   }
   return cudaSuccess;
 }
@@ -165,7 +205,8 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 
 cudaError_t cudaDeviceSynchronize() {
   streams().finish_all();
-  return cudaSuccess;
+  ++synchronizations;
+  return device_state();
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
@@ -180,8 +221,12 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 
 // --- errors ----------------------------------------------------------------------------------------
 
-cudaError_t cudaGetLastError() { return last_error(true); }
-cudaError_t cudaPeekAtLastError() { return last_error(false); }
+cudaError_t cudaGetLastError() {
+  return last_error(true);
+}
+cudaError_t cudaPeekAtLastError() {
+  return last_error(false);
+}
 
 const char* cudaGetErrorName(cudaError_t error) {
   return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "cudaError";
@@ -189,20 +234,29 @@ const char* cudaGetErrorName(cudaError_t error) {
 
 const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
-    case cudaSuccess: return "no error";
-    case cudaErrorMemoryAllocation: return "out of memory";
-    case cudaErrorInvalidDevice: return "invalid device ordinal";
-    case cudaErrorInvalidValue: return "invalid argument";
-    case cudaErrorNotReady: return "device not ready";
-    case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
-    case cudaErrorNotSupported: return "operation not supported";
-    default: return "unrecognized error code";
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorNotReady:
+      return "device not ready";
+    case cudaErrorIllegalAddress:
+      return "an illegal memory access was encountered";
+    case cudaErrorNotSupported:
+      return "operation not supported";
+    default:
+      return "unrecognized error code";
   }
 }
 
 // --- memory ----------------------------------------------------------------------------------------
 
 cudaError_t cudaMalloc(void** address, size_t bytes) {
+  if (const cudaError_t state = device_state(); state != cudaSuccess) return state;
   load_operators();
   *address = memory().allocate(bytes, current_device());
   return *address != nullptr ? cudaSuccess : noted(cudaErrorMemoryAllocation);
@@ -218,16 +272,24 @@ cudaError_t cudaMallocAsync(void** address, size_t bytes, cudaStream_t) {
   return cudaMalloc(address, bytes);
 }
 
-cudaError_t cudaFreeAsync(void* address, cudaStream_t) { return cudaFree(address); }
+cudaError_t cudaFreeAsync(void* address, cudaStream_t) {
+  return cudaFree(address);
+}
 
 cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned) {
   *address = memory().allocate_pinned(bytes);
   return *address != nullptr ? cudaSuccess : noted(cudaErrorMemoryAllocation);
 }
 
-cudaError_t cudaFreeHost(void* address) { return cudaFree(address); }
-cudaError_t cudaHostRegister(void*, size_t, unsigned) { return cudaSuccess; }
-cudaError_t cudaHostUnregister(void*) { return cudaSuccess; }
+cudaError_t cudaFreeHost(void* address) {
+  return cudaFree(address);
+}
+cudaError_t cudaHostRegister(void*, size_t, unsigned) {
+  return cudaSuccess;
+}
+cudaError_t cudaHostUnregister(void*) {
+  return cudaSuccess;
+}
 
 cudaError_t cudaMemGetInfo(size_t* available, size_t* total) {
   *total = static_cast<size_t>(settings().memory_bytes);
@@ -239,14 +301,18 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   std::memset(attributes, 0, sizeof *attributes);
   const auto block = memory().find(address);
   const bool on_device = block && block->kind == Memory::Kind::kDevice;
-  attributes->type = on_device ? cudaMemoryTypeDevice : block ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
+  attributes->type = on_device ? cudaMemoryTypeDevice
+                     : block   ? cudaMemoryTypeHost
+                               : cudaMemoryTypeUnregistered;
   attributes->device = block ? block->device : -1;
   attributes->devicePointer = block ? const_cast<void*>(address) : nullptr;
   attributes->hostPointer = on_device ? nullptr : const_cast<void*>(address);
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
+  if (const cudaError_t state = device_state(); state != cudaSuccess) return state;
   copy(to, from, bytes, id(stream));
   return cudaSuccess;
 }
@@ -258,16 +324,17 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind)
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes, cudaStream_t stream) {
+cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes,
+                                cudaStream_t stream) {
   copy(to, from, bytes, id(stream));
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                              size_t height, cudaMemcpyKind, cudaStream_t stream) {
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                              size_t width, size_t height, cudaMemcpyKind, cudaStream_t stream) {
   for (size_t row = 0; row < height; ++row) {
-    copy(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width,
-         id(stream));
+    copy(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch,
+         width, id(stream));
   }
   return cudaSuccess;
 }
@@ -289,7 +356,9 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithPriority(stream, 0, 0); }
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  return cudaStreamCreateWithPriority(stream, 0, 0);
+}
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   return cudaStreamCreateWithPriority(stream, flags, 0);
 }
@@ -301,7 +370,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   stream_of(stream).finish();
-  return cudaSuccess;
+  return device_state();
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
@@ -313,7 +382,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned) {
+cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
+                                  unsigned) {
   stream_of(stream).put([=] { callback(stream, cudaSuccess, data); });
   return cudaSuccess;
 }
@@ -323,8 +393,9 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status)
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, cudaStreamCaptureStatus* status, unsigned long long* capture,
-                                     cudaGraph_t*, const cudaGraphNode_t**, const cudaGraphEdgeData**, size_t*) {
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, cudaStreamCaptureStatus* status,
+                                     unsigned long long* capture, cudaGraph_t*,
+                                     const cudaGraphNode_t**, const cudaGraphEdgeData**, size_t*) {
   *status = cudaStreamCaptureStatusNone;
   if (capture != nullptr) *capture = 0;
   return cudaSuccess;
@@ -341,7 +412,9 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return cudaSuccess;
 }
 
-cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return cudaEventCreateWithFlags(event, 0);
+}
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   delete &event_of(event);
@@ -367,7 +440,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  const std::chrono::duration<float, std::milli> elapsed = event_of(end)->time() - event_of(start)->time();
+  const std::chrono::duration<float, std::milli> elapsed =
+      event_of(end)->time() - event_of(start)->time();
   *milliseconds = elapsed.count();
   return cudaSuccess;
 }
@@ -380,11 +454,13 @@ void** __cudaRegisterFatBinary(void*) {
 }
 void __cudaRegisterFatBinaryEnd(void**) {}
 void __cudaUnregisterFatBinary(void**) {}
-char __cudaInitModule(void**) { return 1; }
+char __cudaInitModule(void**) {
+  return 1;
+}
 void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
 
-void __cudaRegisterFunction(void**, const char* handle, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*,
-                            int*) {
+void __cudaRegisterFunction(void**, const char* handle, char*, const char* name, int, uint3*,
+                            uint3*, dim3*, dim3*, int*) {
   launches().register_kernel(handle, name);
 }
 
@@ -403,7 +479,8 @@ unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_memory
   return 0;
 }
 
-cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_memory, void* stream) {
+cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_memory,
+                                       void* stream) {
   *grid = pushed.grid;
   *block = pushed.block;
   *shared_memory = pushed.shared_memory;
@@ -420,15 +497,18 @@ cudaError_t cudaLaunchKernel(const void* handle, dim3, dim3, void**, size_t, cud
   return launch(handle, stream);
 }
 
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3, dim3, void**, size_t, cudaStream_t stream) {
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3, dim3, void**, size_t,
+                               cudaStream_t stream) {
   return launch(kernel, stream);
 }
 
-cudaError_t cudaLaunchCooperativeKernel(const void* handle, dim3, dim3, void**, size_t, cudaStream_t stream) {
+cudaError_t cudaLaunchCooperativeKernel(const void* handle, dim3, dim3, void**, size_t,
+                                        cudaStream_t stream) {
   return launch(handle, stream);
 }
 
-cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* configuration, const void* handle, void**) {
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* configuration, const void* handle,
+                                void**) {
   return launch(handle, configuration->stream);
 }
 
@@ -442,17 +522,20 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
   return cudaSuccess;
 }
 
-cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) {
+  return cudaSuccess;
+}
 
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*, int threads, size_t,
-                                                                   unsigned) {
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*,
+                                                                   int threads, size_t, unsigned) {
   *blocks = std::max(1, threads_per_multiprocessor() / std::max(1, threads));
   return cudaSuccess;
 }
 
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* handle, int threads,
-                                                          size_t shared_memory) {
-  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, handle, threads, shared_memory, 0);
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* handle,
+                                                          int threads, size_t shared_memory) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, handle, threads,
+                                                                shared_memory, 0);
 }
 
 cudaError_t cudaGetSymbolAddress(void** address, const void* symbol) {
@@ -460,7 +543,9 @@ cudaError_t cudaGetSymbolAddress(void** address, const void* symbol) {
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyToSymbol(const void*, const void*, size_t, size_t, cudaMemcpyKind) { return cudaSuccess; }
+cudaError_t cudaMemcpyToSymbol(const void*, const void*, size_t, size_t, cudaMemcpyKind) {
+  return cudaSuccess;
+}
 
 // --- what the program asks the phantom itself ------------------------------------------------------
 
@@ -471,6 +556,8 @@ const char* sftbench_phantom_report() {
   return text.c_str();
 }
 
-void sftbench_phantom_reset() { launches().reset(); }
+void sftbench_phantom_reset() {
+  launches().reset();
+}
 
 }  // extern "C"

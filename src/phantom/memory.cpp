@@ -60,7 +60,9 @@ bool Memory::release(void* address) {
   return ::munmap(address, block.bytes) == 0;
 }
 
-void* Memory::reserve_addresses(size_t bytes) { return addresses(rounded(bytes), PROT_NONE); }
+void* Memory::reserve_addresses(size_t bytes) {
+  return addresses(rounded(bytes), PROT_NONE);
+}
 
 bool Memory::free_addresses(void* address, size_t bytes) {
   return ::munmap(address, rounded(bytes)) == 0;

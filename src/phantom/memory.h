@@ -57,6 +57,8 @@ Memory& memory();
 
 // What a driver allocates at least: sizes are rounded up to it.
 inline constexpr size_t kGranularity = size_t{2} << 20;
-inline size_t rounded(size_t bytes) { return (bytes + kGranularity - 1) / kGranularity * kGranularity; }
+inline size_t rounded(size_t bytes) {
+  return (bytes + kGranularity - 1) / kGranularity * kGranularity;
+}
 
 }  // namespace sftbench::phantom

@@ -24,7 +24,7 @@ namespace sftbench::phantom {
 namespace {
 
 constexpr int kMostRanks = 64;
-constexpr size_t kSlot = size_t{8} << 20;   // what a rank hands over at once
+constexpr size_t kSlot = size_t{8} << 20;    // what a rank hands over at once
 constexpr size_t kLetter = size_t{1} << 20;  // what one rank sends to one other at once
 
 // Zeros at the start, as shared memory is.
@@ -40,17 +40,23 @@ struct Aborted {};
 size_t size_of(ncclDataType_t type) {
   switch (type) {
     case ncclInt8:
-    case ncclUint8: return 1;
+    case ncclUint8:
+      return 1;
     case ncclFloat16:
-    case ncclBfloat16: return 2;
+    case ncclBfloat16:
+      return 2;
     case ncclInt32:
     case ncclUint32:
-    case ncclFloat32: return 4;
-    default: return 8;
+    case ncclFloat32:
+      return 4;
+    default:
+      return 8;
   }
 }
 
-float widened(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+float widened(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
 
 uint16_t rounded_to_bfloat16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
@@ -69,7 +75,8 @@ void reduce(void* to, const std::vector<const char*>& from, size_t count, ncclRe
   auto* result = static_cast<T*>(to);
   for (size_t i = 0; i < count; ++i) {
     T value = reinterpret_cast<const T*>(from[0])[i];
-    for (size_t r = 1; r < from.size(); ++r) value = combined(value, reinterpret_cast<const T*>(from[r])[i], op);
+    for (size_t r = 1; r < from.size(); ++r)
+      value = combined(value, reinterpret_cast<const T*>(from[r])[i], op);
     result[i] = op == ncclAvg ? static_cast<T>(value / static_cast<T>(from.size())) : value;
   }
 }
@@ -87,16 +94,25 @@ void reduce_bfloat16(void* to, const std::vector<const char*>& from, size_t coun
   }
 }
 
-void reduce(void* to, const std::vector<const char*>& from, size_t count, ncclDataType_t type, ncclRedOp_t op) {
+void reduce(void* to, const std::vector<const char*>& from, size_t count, ncclDataType_t type,
+            ncclRedOp_t op) {
   switch (type) {
-    case ncclFloat32: return reduce<float>(to, from, count, op);
-    case ncclFloat64: return reduce<double>(to, from, count, op);
-    case ncclFloat16: return reduce<_Float16>(to, from, count, op);
-    case ncclBfloat16: return reduce_bfloat16(to, from, count, op);
-    case ncclInt32: return reduce<int32_t>(to, from, count, op);
-    case ncclInt64: return reduce<int64_t>(to, from, count, op);
-    case ncclInt8: return reduce<int8_t>(to, from, count, op);
-    default: return reduce<uint8_t>(to, from, count, op);
+    case ncclFloat32:
+      return reduce<float>(to, from, count, op);
+    case ncclFloat64:
+      return reduce<double>(to, from, count, op);
+    case ncclFloat16:
+      return reduce<_Float16>(to, from, count, op);
+    case ncclBfloat16:
+      return reduce_bfloat16(to, from, count, op);
+    case ncclInt32:
+      return reduce<int32_t>(to, from, count, op);
+    case ncclInt64:
+      return reduce<int64_t>(to, from, count, op);
+    case ncclInt8:
+      return reduce<int8_t>(to, from, count, op);
+    default:
+      return reduce<uint8_t>(to, from, count, op);
   }
 }
 
@@ -113,13 +129,16 @@ struct Letter {
 struct ncclComm {
   using Shared = sftbench::phantom::Shared;
 
-  ncclComm(const std::string& name, int own_rank, int ranks) : rank(own_rank), size(ranks), name_(name) {
+  ncclComm(const std::string& name, int own_rank, int ranks)
+      : rank(own_rank), size(ranks), name_(name) {
     if (!sftbench::phantom::settings().computes()) return;
     const size_t n = static_cast<size_t>(size);
     bytes_ = sizeof(Shared) + n * sftbench::phantom::kSlot + n * n * sftbench::phantom::kLetter;
     const int file = ::shm_open(name.c_str(), O_CREAT | O_RDWR, 0600);
-    if (file < 0 || ::ftruncate(file, static_cast<off_t>(bytes_)) != 0) std::perror("phantom NCCL: shared memory");
-    base_ = static_cast<char*>(::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0));
+    if (file < 0 || ::ftruncate(file, static_cast<off_t>(bytes_)) != 0)
+      std::perror("phantom NCCL: shared memory");
+    base_ = static_cast<char*>(
+        ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0));
     ::close(file);
     shared = reinterpret_cast<Shared*>(base_);
     if (++shared->joined == size) ::shm_unlink(name.c_str());  // all have it open
@@ -130,7 +149,9 @@ struct ncclComm {
     ::munmap(base_, bytes_);
   }
 
-  char* slot(int r) const { return base_ + sizeof(Shared) + static_cast<size_t>(r) * sftbench::phantom::kSlot; }
+  char* slot(int r) const {
+    return base_ + sizeof(Shared) + static_cast<size_t>(r) * sftbench::phantom::kSlot;
+  }
   char* letter(int from, int to) const {
     return slot(size) + static_cast<size_t>(from * size + to) * sftbench::phantom::kLetter;
   }
@@ -253,13 +274,14 @@ ncclResult_t ncclGetVersion(int* version) {
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   std::random_device random;
-  std::snprintf(id->internal, sizeof id->internal, "/sftbench-phantom-%d-%08x%08x", static_cast<int>(::getpid()),
-                random(), random());
+  std::snprintf(id->internal, sizeof id->internal, "/sftbench-phantom-%d-%08x%08x",
+                static_cast<int>(::getpid()), random(), random());
   return ncclSuccess;
 }
 
 // Where nothing is computed no peer comes, and none is missed: one rank stands for all.
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t*) {
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t*) {
   if (size > kMostRanks && settings().computes()) return ncclInvalidArgument;
   *comm = new ncclComm(id.internal, rank, size);
   return settings().computes() ? ncclInProgress : ncclSuccess;
@@ -293,50 +315,57 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 const char* ncclGetErrorString(ncclResult_t result) {
   return result == ncclSuccess ? "no error" : "phantom NCCL: an error";
 }
-const char* ncclGetLastError(ncclComm_t) { return ""; }
+const char* ncclGetLastError(ncclComm_t) {
+  return "";
+}
 
-ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                           ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   return put("ncclAllReduce", comm, stream, [=] {
     const size_t element = size_of(type), most = kSlot / element;
     for (size_t begin = 0; begin < count; begin += most) {
       const size_t now = std::min(most, count - begin);
       comm->exchange(
-          [&](char* slot) { std::memcpy(slot, static_cast<const char*>(from) + begin * element, now * element); },
+          [&](char* slot) {
+            std::memcpy(slot, static_cast<const char*>(from) + begin * element, now * element);
+          },
           [&] { reduce(static_cast<char*>(to) + begin * element, comm->slots(0), now, type, op); });
     }
   });
 }
 
-ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataType_t type, ncclComm_t comm,
-                           cudaStream_t stream) {
+ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream) {
   return put("ncclAllGather", comm, stream, [=] {
     const size_t bytes = count * size_of(type);
     for (size_t begin = 0; begin < bytes; begin += kSlot) {
       const size_t now = std::min(kSlot, bytes - begin);
-      comm->exchange([&](char* slot) { std::memcpy(slot, static_cast<const char*>(from) + begin, now); },
-                     [&] {
-                       for (int r = 0; r < comm->size; ++r) {
-                         std::memcpy(static_cast<char*>(to) + static_cast<size_t>(r) * bytes + begin, comm->slot(r),
-                                     now);
-                       }
-                     });
+      comm->exchange(
+          [&](char* slot) { std::memcpy(slot, static_cast<const char*>(from) + begin, now); },
+          [&] {
+            for (int r = 0; r < comm->size; ++r) {
+              std::memcpy(static_cast<char*>(to) + static_cast<size_t>(r) * bytes + begin,
+                          comm->slot(r), now);
+            }
+          });
     }
   });
 }
 
 // A slot holds a piece for every rank.
-ncclResult_t ncclReduceScatter(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                               ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduceScatter(const void* from, void* to, size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   return put("ncclReduceScatter", comm, stream, [=] {
     const size_t element = size_of(type);
-    const size_t most = kSlot / element / static_cast<size_t>(comm->size) / 8 * 8;  // every type stays aligned
+    const size_t most =
+        kSlot / element / static_cast<size_t>(comm->size) / 8 * 8;  // every type stays aligned
     for (size_t begin = 0; begin < count; begin += most) {
       const size_t now = std::min(most, count - begin);
       comm->exchange(
           [&](char* slot) {
             for (size_t r = 0; r < static_cast<size_t>(comm->size); ++r) {
-              std::memcpy(slot + r * most * element, static_cast<const char*>(from) + (r * count + begin) * element,
+              std::memcpy(slot + r * most * element,
+                          static_cast<const char*>(from) + (r * count + begin) * element,
                           now * element);
             }
           },
@@ -348,8 +377,8 @@ ncclResult_t ncclReduceScatter(const void* from, void* to, size_t count, ncclDat
   });
 }
 
-ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                           cudaStream_t stream) {
+ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t stream) {
   return put("ncclBroadcast", comm, stream, [=] {
     const size_t bytes = count * size_of(type);
     for (size_t begin = 0; begin < bytes; begin += kSlot) {
@@ -363,12 +392,15 @@ ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataTyp
   });
 }
 
-ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t stream) {
-  return post(comm, {true, peer, static_cast<char*>(const_cast<void*>(from)), count * size_of(type)}, stream);
+ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  return post(comm,
+              {true, peer, static_cast<char*>(const_cast<void*>(from)), count * size_of(type)},
+              stream);
 }
 
-ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
   return post(comm, {false, peer, static_cast<char*>(to), count * size_of(type)}, stream);
 }
 

@@ -1,7 +1,9 @@
 // libnvidia-ml as the sampler uses it: devices that are idle, cold and as full as the allocator made
 // them in this process.
+#include <algorithm>
 #include <cstdio>
 
+#include "phantom/context.h"
 #include "phantom/memory.h"
 #include "phantom/settings.h"
 
@@ -16,15 +18,23 @@ struct Utilization {
   unsigned gpu, memory;
 };
 
-int index_of(void* handle) { return static_cast<int>(reinterpret_cast<uintptr_t>(handle)) - 1; }
+int index_of(void* handle) {
+  return static_cast<int>(reinterpret_cast<uintptr_t>(handle)) - 1;
+}
 
 }  // namespace
 
 extern "C" {
 
-int nvmlInit_v2() { return 0; }
-int nvmlShutdown() { return 0; }
-const char* nvmlErrorString(int) { return "phantom device"; }
+int nvmlInit_v2() {
+  return 0;
+}
+int nvmlShutdown() {
+  return 0;
+}
+const char* nvmlErrorString(int) {
+  return "phantom device";
+}
 
 int nvmlSystemGetDriverVersion(char* text, unsigned length) {
   std::snprintf(text, length, "phantom");
@@ -46,15 +56,17 @@ int nvmlDeviceGetName(void*, char* text, unsigned length) {
   return 0;
 }
 
-// The same as CUDA's: "sftbench phanto" and the device's number, byte by byte.
 int nvmlDeviceGetUUID(void* device, char* text, unsigned length) {
-  std::snprintf(text, length, "GPU-73667462-656e-6368-2070-68616e746f%02x", index_of(device));
+  std::snprintf(text, length, "%s", uuid_text(index_of(device)).c_str());
   return 0;
 }
 
 int nvmlDeviceGetMemoryInfo(void* device, MemoryInfo* info) {
   info->total = static_cast<unsigned long long>(settings().memory_bytes);
-  info->used = memory().used(index_of(device));
+  const std::vector<int>& visible = visible_devices();
+  const auto found = std::find(visible.begin(), visible.end(), index_of(device));
+  const auto number = static_cast<int>(found - visible.begin());
+  info->used = found == visible.end() ? 0 : memory().used(number);
   info->free = info->total - info->used;
   return 0;
 }
@@ -79,9 +91,15 @@ int nvmlDeviceGetComputeRunningProcesses(void*, unsigned* count, void*) {
   *count = 0;
   return 0;
 }
-int nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, void*) { return kNotSupported; }
-int nvmlDeviceGetNvLinkRemotePciInfo_v2(void*, unsigned, void*) { return kNotSupported; }
-int nvmlDeviceGetGpuFabricInfoV(void*, void*) { return kNotSupported; }
+int nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, void*) {
+  return kNotSupported;
+}
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(void*, unsigned, void*) {
+  return kNotSupported;
+}
+int nvmlDeviceGetGpuFabricInfoV(void*, void*) {
+  return kNotSupported;
+}
 int nvmlSystemGetCudaDriverVersion_v2(int* version) {
   *version = 13000;
   return 0;

@@ -16,6 +16,7 @@ Settings parsed(const nlohmann::json& given) {
   settings.major = given.value("major", settings.major);
   settings.minor = given.value("minor", settings.minor);
   settings.seed = given.value("seed", settings.seed);
+  settings.illegal_access_at = given.value("illegal_access_at", settings.illegal_access_at);
   settings.operators = given.value("operators", settings.operators);
   return settings;
 }

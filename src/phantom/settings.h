@@ -19,6 +19,10 @@ struct Settings {
   std::string operators;
   bool computes() const { return !operators.empty(); }
 
+  // The synchronization of the whole device, counted from 1, that reports an illegal access; the device
+  // is broken from there on, as a real one. 0: none.
+  int64_t illegal_access_at = 0;
+
   // With a seed, work of side streams is held back until somebody waits for it, now and then.
   uint64_t seed = 0;
 };

@@ -131,7 +131,9 @@ std::shared_ptr<Stream> Streams::find(Id id) {
   return stream;
 }
 
-Stream& Streams::at(Id id) { return *find(id); }
+Stream& Streams::at(Id id) {
+  return *find(id);
+}
 
 void Streams::finish_all() {
   std::vector<std::shared_ptr<Stream>> all;
@@ -145,7 +147,8 @@ void Streams::finish_all() {
 // A forked process has the streams of its parent, and none of their threads.
 void Streams::start_anew() {
   for (auto& [id, stream] : streams_) {
-    new std::shared_ptr<Stream>(stream);  // kept: its condition may have waiters that never come back
+    new std::shared_ptr<Stream>(
+        stream);  // kept: its condition may have waiters that never come back
     stream = std::make_shared<Stream>(id == 0, stream->seed());
   }
 }

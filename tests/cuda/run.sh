@@ -1,28 +1,24 @@
 #!/usr/bin/env bash
 # Builds the CUDA flavor against the PyTorch wheel and runs its tests on the phantom device (src/phantom): all suites
-# that compute, with tensors on device "cuda", and a prediction of a GPU's memory.
+# that compute, with tensors on device "cuda", the program itself, and a prediction of a GPU's memory.
 # Needs nvcc; without it the step says so and passes, because the CPU flavor does not depend on it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-torch_version=${SFTBENCH_TORCH_VERSION:-2.11.0}
+. experiments/libtorch_cuda.sh
 
 export PATH="$PATH:/usr/local/cuda/bin"
 if ! command -v nvcc >/dev/null; then
   echo "skipped: no nvcc on this machine"
   exit 0
 fi
-wheel=build/libtorch-cuda-$torch_version
-if [ ! -d "$wheel/torch" ]; then
-  command -v pip3 >/dev/null || { apt-get update -qq && apt-get install -y -qq python3-pip >/dev/null; }
-  # Without its dependencies: the phantom device stands in for NVIDIA's libraries.
-  pip3 install --quiet --no-deps --root-user-action=ignore --target "$wheel.partial" "torch==$torch_version"
-  mv "$wheel.partial" "$wheel"
-fi
+command -v pip3 >/dev/null || { apt-get update -qq && apt-get install -y -qq python3-pip >/dev/null; }
+wheel=$(libtorch_cuda_folder)
 cmake --preset cuda -DCMAKE_PREFIX_PATH="$PWD/$wheel/torch" -DSFTBENCH_TESTS=ON >build/cuda-configure.log 2>&1 ||
   { cat build/cuda-configure.log >&2; exit 1; }
 suites="ops kernels model tuning optim parallel engine"
 # shellcheck disable=SC2046
-cmake --build --preset cuda --target sftbench sftbench_engine_library sftbench_phantom $(printf '%s_test ' $suites)
+cmake --build --preset cuda --target sftbench sftbench_engine_library sftbench_engine_on_host sftbench_phantom \
+  $(printf '%s_test ' $suites)
 
 bash tests/cuda/kernels.sh
 
@@ -36,9 +32,16 @@ on_phantom() {
 forking="Ranks Resharding RankFiles SavingFaults SeveralRanks DamagedCheckpoints Evaluation Resuming All/GoldenRanks"
 patterns() { printf '%s*:' "$@"; }
 
+# The host computes with one core where operators fall back: each suite runs as two halves at a time.
 for suite in $suites; do
-  # shellcheck disable=SC2086
-  on_phantom "$bin/${suite}_test" --gtest_brief=1 --gtest_filter="-$(patterns $forking)"
+  halves=()
+  for half in 0 1; do
+    # shellcheck disable=SC2086
+    GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$half \
+      on_phantom "$bin/${suite}_test" --gtest_brief=1 --gtest_filter="-$(patterns $forking)" &
+    halves+=($!)
+  done
+  for half in "${halves[@]}"; do wait "$half"; done
 done
 # With work of side streams held back at random.
 SEED=1 on_phantom "$bin/parallel_test" --gtest_brief=1
@@ -49,6 +52,7 @@ ctest --test-dir build/cuda -j2 --timeout 300 --output-on-failure -R "$regex" >b
   { tail -60 build/cuda-ranks.log; exit 1; }
 tail -3 build/cuda-ranks.log
 
+python3 tests/cuda/program.py "$bin"
 python3 tests/cuda/exact.py "$bin/sftbench"
 "$bin/sftbench" predict --experiment finetune_full_benchmark-v1.0.0 --set model_name=llama3.1-8b --set number_gpus=8 \
   --set gpu_model=NVIDIA-H100-80GB-HBM3 --set model_max_length=1024 --set batch_size=8 \

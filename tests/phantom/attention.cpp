@@ -67,34 +67,43 @@ struct Gradients {
   Tensor q, k, v;
 };
 
-Gradients backward(const Sequence& one, const Tensor& grad, int64_t groups, const Mask& mask, int64_t number) {
+Gradients backward(const Sequence& one, const Tensor& grad, int64_t groups, const Mask& mask,
+                   int64_t number) {
   const Tensor p = one.scores(mask).softmax(2), kept = one.kept(mask, number);
   const Tensor dv = at::matmul((p * kept).transpose(1, 2), grad);
   const Tensor dp = at::matmul(grad, one.v.transpose(1, 2)) * kept;
   const Tensor ds = p * (dp - (dp * p).sum(2, true)) * mask.scale;
-  return {at::matmul(ds, one.k), summed(at::matmul(ds.transpose(1, 2), one.q), groups), summed(dv, groups)};
+  return {at::matmul(ds, one.k), summed(at::matmul(ds.transpose(1, 2), one.q), groups),
+          summed(dv, groups)};
 }
 
 double scale_of(const Tensor& q, c10::optional<double> scale) {
   return scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(-1))));
 }
 
-Tensor seed_tensor() { return at::empty({2}, at::TensorOptions().dtype(torch::kInt64).device(torch::kCUDA)); }
+Tensor seed_tensor() {
+  return at::empty({2}, at::TensorOptions().dtype(torch::kInt64).device(torch::kCUDA));
+}
 
 int64_t next_seed() {
   const at::Generator generator = at::globalContext().defaultGenerator(c10::Device(c10::kCUDA, 0));
   return static_cast<int64_t>(generator.current_seed());
 }
 
-int64_t read_seed(const Tensor& state) { return host_view(state).data_ptr<int64_t>()[0]; }
+int64_t read_seed(const Tensor& state) {
+  return host_view(state).data_ptr<int64_t>()[0];
+}
 
 // --- [B, heads, S, D] -------------------------------------------------------------------------------
 
-std::pair<Tensor, Tensor> dense_forward(const Tensor& q, const Tensor& k, const Tensor& v, const Mask& mask) {
+std::pair<Tensor, Tensor> dense_forward(const Tensor& q, const Tensor& k, const Tensor& v,
+                                        const Mask& mask) {
   const Tensor hq = host_view(q), hk = host_view(k), hv = host_view(v);
   // Laid out as the real kernels do: heads behind positions.
-  const Tensor output = at::empty({q.size(0), q.size(2), q.size(1), q.size(3)}, q.options()).transpose(1, 2);
-  const Tensor lse = at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(torch::kFloat32));
+  const Tensor output =
+      at::empty({q.size(0), q.size(2), q.size(1), q.size(3)}, q.options()).transpose(1, 2);
+  const Tensor lse =
+      at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(torch::kFloat32));
   for (int64_t b = 0; b < q.size(0); ++b) {
     const auto [out, sums] = forward(Sequence(hq[b], hk[b], hv[b]), mask, b);
     host_view(output)[b].copy_(out);
@@ -103,7 +112,8 @@ std::pair<Tensor, Tensor> dense_forward(const Tensor& q, const Tensor& k, const 
   return {output, lse};
 }
 
-Gradients dense_backward(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v, const Mask& mask) {
+Gradients dense_backward(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
+                         const Mask& mask) {
   const Gradients result{at::empty_like(q), at::empty_like(k), at::empty_like(v)};
   const Tensor hq = host_view(q), hk = host_view(k), hv = host_view(v), hg = host_view(grad);
   for (int64_t b = 0; b < q.size(0); ++b) {
@@ -116,19 +126,22 @@ Gradients dense_backward(const Tensor& grad, const Tensor& q, const Tensor& k, c
   return result;
 }
 
-using Flash = std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor>;
+using Flash =
+    std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor>;
 
 Flash flash(const Tensor& q, const Tensor& k, const Tensor& v, double dropout, bool causal, bool,
             c10::optional<double> scale) {
   const Tensor state = seed_tensor();
   host_view(state).fill_(next_seed());
-  auto [output, lse] = dense_forward(q, k, v, {causal, -1, scale_of(q, scale), dropout, read_seed(state)});
+  auto [output, lse] =
+      dense_forward(q, k, v, {causal, -1, scale_of(q, scale), dropout, read_seed(state)});
   return {output, lse, Tensor(), Tensor(), q.size(2), k.size(2), state, Tensor(), Tensor()};
 }
 
-std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor& grad, const Tensor& q, const Tensor& k,
-                                                  const Tensor& v, const Tensor&, const Tensor&, const Tensor&,
-                                                  const Tensor&, c10::SymInt, c10::SymInt, double dropout,
+std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor& grad, const Tensor& q,
+                                                  const Tensor& k, const Tensor& v, const Tensor&,
+                                                  const Tensor&, const Tensor&, const Tensor&,
+                                                  c10::SymInt, c10::SymInt, double dropout,
                                                   bool causal, const Tensor& state, const Tensor&,
                                                   c10::optional<double> scale) {
   const Gradients result =
@@ -136,21 +149,23 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor& grad, const Tens
   return {result.q, result.k, result.v};
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> efficient(const Tensor& q, const Tensor& k, const Tensor& v,
-                                                     const c10::optional<Tensor>& bias, bool, double dropout,
-                                                     bool causal, c10::optional<double> scale) {
+std::tuple<Tensor, Tensor, Tensor, Tensor> efficient(const Tensor& q, const Tensor& k,
+                                                     const Tensor& v,
+                                                     const c10::optional<Tensor>& bias, bool,
+                                                     double dropout, bool causal,
+                                                     c10::optional<double> scale) {
   TORCH_CHECK(!bias || !bias->defined(), "phantom device: no attention with a bias");
   const Tensor state = seed_tensor();
   host_view(state).fill_(next_seed());
-  auto [output, lse] = dense_forward(q, k, v, {causal, -1, scale_of(q, scale), dropout, read_seed(state)});
+  auto [output, lse] =
+      dense_forward(q, k, v, {causal, -1, scale_of(q, scale), dropout, read_seed(state)});
   return {output, lse, state, state};
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> efficient_backward(const Tensor& grad, const Tensor& q, const Tensor& k,
-                                                              const Tensor& v, const Tensor&, const Tensor&,
-                                                              const Tensor&, const Tensor& state, const Tensor&,
-                                                              double dropout, std::array<bool, 4>, bool causal,
-                                                              c10::optional<double> scale) {
+std::tuple<Tensor, Tensor, Tensor, Tensor> efficient_backward(
+    const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor&,
+    const Tensor&, const Tensor&, const Tensor& state, const Tensor&, double dropout,
+    std::array<bool, 4>, bool causal, c10::optional<double> scale) {
   const Gradients result =
       dense_backward(grad, q, k, v, {causal, -1, scale_of(q, scale), dropout, read_seed(state)});
   return {result.q, result.k, result.v, Tensor()};
@@ -159,7 +174,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> efficient_backward(const Tensor& grad
 // --- [T, heads, D], sequences one behind the other --------------------------------------------------
 
 std::vector<int64_t> offsets_of(const c10::optional<Tensor>& cumulative) {
-  TORCH_CHECK(cumulative && cumulative->defined(), "phantom device: no flash attention without cumulative lengths");
+  TORCH_CHECK(cumulative && cumulative->defined(),
+              "phantom device: no flash attention without cumulative lengths");
   const Tensor host = host_view(*cumulative).to(torch::kInt64);
   return {host.data_ptr<int64_t>(), host.data_ptr<int64_t>() + host.numel()};
 }
@@ -171,10 +187,12 @@ Tensor piece(const Tensor& x, const std::vector<int64_t>& offsets, size_t i) {
 
 using Varlen = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>;
 
-Varlen varlen(const Tensor& q, const Tensor& k, const Tensor& v, const c10::optional<Tensor>& cumulative_q,
-              const c10::optional<Tensor>& cumulative_k, c10::SymInt, c10::SymInt, double dropout, bool causal, bool,
-              c10::optional<double> scale, c10::optional<c10::SymInt> left, c10::optional<c10::SymInt>,
-              const c10::optional<Tensor>&, const c10::optional<Tensor>&) {
+Varlen varlen(const Tensor& q, const Tensor& k, const Tensor& v,
+              const c10::optional<Tensor>& cumulative_q, const c10::optional<Tensor>& cumulative_k,
+              c10::SymInt, c10::SymInt, double dropout, bool causal, bool,
+              c10::optional<double> scale, c10::optional<c10::SymInt> left,
+              c10::optional<c10::SymInt>, const c10::optional<Tensor>&,
+              const c10::optional<Tensor>&) {
   const auto queries = offsets_of(cumulative_q), keys = offsets_of(cumulative_k);
   const Tensor state = seed_tensor();
   host_view(state).fill_(next_seed());
@@ -183,28 +201,28 @@ Varlen varlen(const Tensor& q, const Tensor& k, const Tensor& v, const c10::opti
   const Tensor output = at::empty_like(q);
   const Tensor lse = at::empty({q.size(1), q.size(0)}, q.options().dtype(torch::kFloat32));
   for (size_t i = 0; i + 1 < queries.size(); ++i) {
-    const auto [out, sums] = forward(Sequence(piece(q, queries, i), piece(k, keys, i), piece(v, keys, i)), mask,
-                                     static_cast<int64_t>(i));
+    const auto [out, sums] =
+        forward(Sequence(piece(q, queries, i), piece(k, keys, i), piece(v, keys, i)), mask,
+                static_cast<int64_t>(i));
     piece(output, queries, i).copy_(out);
     host_view(lse).slice(1, queries[i], queries[i + 1]).copy_(sums);
   }
   return {output, lse, state, Tensor(), Tensor()};
 }
 
-std::tuple<Tensor, Tensor, Tensor> varlen_backward(const Tensor& grad, const Tensor& q, const Tensor& k,
-                                                   const Tensor& v, const Tensor&, const Tensor&,
-                                                   const Tensor& cumulative_q, const Tensor& cumulative_k, c10::SymInt,
-                                                   c10::SymInt, double dropout, bool causal, const Tensor& state,
-                                                   const Tensor&, c10::optional<double> scale,
-                                                   c10::optional<c10::SymInt> left, c10::optional<c10::SymInt>) {
+std::tuple<Tensor, Tensor, Tensor> varlen_backward(
+    const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor&,
+    const Tensor&, const Tensor& cumulative_q, const Tensor& cumulative_k, c10::SymInt, c10::SymInt,
+    double dropout, bool causal, const Tensor& state, const Tensor&, c10::optional<double> scale,
+    c10::optional<c10::SymInt> left, c10::optional<c10::SymInt>) {
   const auto queries = offsets_of(cumulative_q), keys = offsets_of(cumulative_k);
   const int64_t before = left ? left->expect_int() : -1;
   const Mask mask{causal, before, scale_of(q, scale), dropout, read_seed(state)};
   const Gradients result{at::zeros_like(q), at::zeros_like(k), at::zeros_like(v)};
   for (size_t i = 0; i + 1 < queries.size(); ++i) {
-    const Gradients one = backward(Sequence(piece(q, queries, i), piece(k, keys, i), piece(v, keys, i)),
-                                   piece(grad, queries, i).to(torch::kFloat32), k.size(1), mask,
-                                   static_cast<int64_t>(i));
+    const Gradients one = backward(
+        Sequence(piece(q, queries, i), piece(k, keys, i), piece(v, keys, i)),
+        piece(grad, queries, i).to(torch::kFloat32), k.size(1), mask, static_cast<int64_t>(i));
     piece(result.q, queries, i).copy_(one.q);
     piece(result.k, keys, i).copy_(one.k);
     piece(result.v, keys, i).copy_(one.v);

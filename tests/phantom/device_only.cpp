@@ -10,9 +10,10 @@ namespace sftbench::phantom {
 using torch::Tensor;
 
 at::Generator host_generator(const c10::optional<at::Generator>& given) {
-  at::Generator generator = given && given->defined()
-                                ? *given
-                                : at::globalContext().defaultGenerator({c10::kCUDA, at::cuda::current_device()});
+  at::Generator generator =
+      given && given->defined()
+          ? *given
+          : at::globalContext().defaultGenerator({c10::kCUDA, at::cuda::current_device()});
   if (generator.device().is_cpu()) return generator;
   const std::lock_guard lock(generator.mutex());
   auto* device = at::check_generator<at::CUDAGeneratorImpl>(generator);
@@ -30,13 +31,15 @@ using Softmax = Tensor (*)(const Tensor&, int64_t, bool);
 template <Softmax softmax>
 Tensor widening(const Tensor& input, int64_t dim, bool half_to_float) {
   const Tensor host = host_view(input);
-  return to_device(softmax(half_to_float ? host.to(torch::kFloat32) : host, dim, false), input.device());
+  return to_device(softmax(half_to_float ? host.to(torch::kFloat32) : host, dim, false),
+                   input.device());
 }
 
 using SoftmaxBackward = Tensor (*)(const Tensor&, const Tensor&, int64_t, torch::ScalarType);
 
 template <SoftmaxBackward backward>
-Tensor narrowing(const Tensor& grad, const Tensor& output, int64_t dim, torch::ScalarType input_dtype) {
+Tensor narrowing(const Tensor& grad, const Tensor& output, int64_t dim,
+                 torch::ScalarType input_dtype) {
   const Tensor result = backward(host_view(grad), host_view(output), dim, grad.scalar_type());
   return to_device(result.to(input_dtype), grad.device());
 }
@@ -46,10 +49,12 @@ Tensor wide_product(const Tensor& a, const Tensor& b, torch::ScalarType dtype) {
 }
 
 // Summed in float32 and rounded once, as on a device.
-Tensor embedding_backward(const Tensor& grad, const Tensor& ids, int64_t rows, int64_t padding, bool by_frequency) {
+Tensor embedding_backward(const Tensor& grad, const Tensor& ids, int64_t rows, int64_t padding,
+                          bool by_frequency) {
   const Tensor host = host_view(grad);
   const auto wide = host.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
-  const Tensor sum = at::embedding_dense_backward(host.to(wide), host_view(ids), rows, padding, by_frequency);
+  const Tensor sum =
+      at::embedding_dense_backward(host.to(wide), host_view(ids), rows, padding, by_frequency);
   return to_device(sum.to(host.scalar_type()), grad.device());
 }
 

@@ -16,7 +16,8 @@ Tensor host_view(const Tensor& tensor) {
 Tensor to_device(const Tensor& host, torch::Device device) {
   if (!host.defined() || !host.is_cpu()) return host;
   const Tensor dense = host.is_non_overlapping_and_dense() ? host : host.contiguous();
-  const Tensor result = at::empty_strided(dense.sizes(), dense.strides(), dense.options().device(device));
+  const Tensor result =
+      at::empty_strided(dense.sizes(), dense.strides(), dense.options().device(device));
   if (dense.numel() > 0) std::memcpy(result.data_ptr(), dense.data_ptr(), dense.nbytes());
   return result;
 }

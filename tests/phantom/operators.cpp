@@ -49,7 +49,8 @@ class HostCall {
     const auto& schema = op_.schema();
     const size_t first = stack_.size() - schema.arguments().size();
     given_.assign(stack_.begin() + static_cast<ptrdiff_t>(first), stack_.end());
-    for (size_t i = 0; i < given_.size(); ++i) stack_[first + i] = on_host(given_[i], schema.arguments()[i]);
+    for (size_t i = 0; i < given_.size(); ++i)
+      stack_[first + i] = on_host(given_[i], schema.arguments()[i]);
     hosted_.assign(stack_.begin() + static_cast<ptrdiff_t>(first), stack_.end());
     op_.callBoxed(&stack_);
     const size_t results = stack_.size() - schema.returns().size();
@@ -113,7 +114,8 @@ class HostCall {
     if (value.isTensor()) return to_device(value.toTensor(), device_);
     if (!value.isTensorList()) return value;
     c10::List<Tensor> results;
-    for (const Tensor& tensor : value.toTensorVector()) results.push_back(to_device(tensor, device_));
+    for (const Tensor& tensor : value.toTensorVector())
+      results.push_back(to_device(tensor, device_));
     return results;
   }
 
@@ -134,14 +136,15 @@ void compute_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 // Views, allocation and transfers are the device's own business: no kernel computes there.
 bool is_of_the_device(const std::string& name) {
   static const std::set<std::string> names = {
-      "aten::copy_", "aten::_to_copy", "aten::_local_scalar_dense", "aten::set_", "aten::record_stream",
-      "aten::is_pinned", "aten::_pin_memory", "aten::_fused_sdp_choice", "aten::clone", "aten::_reshape_alias",
+      "aten::copy_", "aten::_to_copy", "aten::_local_scalar_dense", "aten::set_",
+      "aten::record_stream", "aten::is_pinned", "aten::_pin_memory", "aten::_fused_sdp_choice",
+      "aten::clone", "aten::_reshape_alias",
       // computed in device_only.cpp
-      "aten::_softmax", "aten::_log_softmax", "aten::_softmax_backward_data", "aten::_log_softmax_backward_data",
-      "aten::native_dropout", "aten::embedding_dense_backward"};
-  return names.count(name) != 0 || name.rfind("aten::empty", 0) == 0 || name.rfind("aten::resize", 0) == 0 ||
-         name.rfind("aten::new_empty", 0) == 0 || name.rfind("aten::set_", 0) == 0 ||
-         name.find("attention") != std::string::npos;
+      "aten::_softmax", "aten::_log_softmax", "aten::_softmax_backward_data",
+      "aten::_log_softmax_backward_data", "aten::native_dropout", "aten::embedding_dense_backward"};
+  return names.count(name) != 0 || name.rfind("aten::empty", 0) == 0 ||
+         name.rfind("aten::resize", 0) == 0 || name.rfind("aten::new_empty", 0) == 0 ||
+         name.rfind("aten::set_", 0) == 0 || name.find("attention") != std::string::npos;
 }
 
 bool is_view(const c10::FunctionSchema& schema) {
@@ -159,7 +162,8 @@ bool is_whole(const std::string& name) {
 bool computes_here(const c10::OperatorHandle& op) {
   const std::string& name = op.operator_name().name;
   if (is_whole(name)) return op.operator_name().overload_name.empty();
-  return name.rfind("aten::", 0) == 0 && op.hasSchema() && op.hasKernelForDispatchKey(c10::DispatchKey::CUDA) &&
+  return name.rfind("aten::", 0) == 0 && op.hasSchema() &&
+         op.hasKernelForDispatchKey(c10::DispatchKey::CUDA) &&
          (op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
           op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd)) &&
          !is_of_the_device(name) && !is_view(op.schema());
@@ -168,11 +172,12 @@ bool computes_here(const c10::OperatorHandle& op) {
 // Between the host and the device in one piece: by the stream, as the program asked. All else by
 // views, once the stream has come there.
 Tensor& copy_between(Tensor& to, const Tensor& from, bool non_blocking) {
-  const bool plain = to.scalar_type() == from.scalar_type() && to.is_contiguous() && from.is_contiguous() &&
-                     to.sizes() == from.sizes();
+  const bool plain = to.scalar_type() == from.scalar_type() && to.is_contiguous() &&
+                     from.is_contiguous() && to.sizes() == from.sizes();
   const auto stream = at::cuda::getCurrentCUDAStream();
   if (plain && to.numel() > 0) {
-    C10_CUDA_CHECK(cudaMemcpyAsync(to.data_ptr(), from.data_ptr(), to.nbytes(), cudaMemcpyDefault, stream));
+    C10_CUDA_CHECK(
+        cudaMemcpyAsync(to.data_ptr(), from.data_ptr(), to.nbytes(), cudaMemcpyDefault, stream));
     if (!non_blocking) C10_CUDA_CHECK(cudaStreamSynchronize(stream));
     return to;
   }
@@ -194,8 +199,8 @@ std::vector<std::unique_ptr<torch::Library>>& libraries() {
 const bool registered = [] {
   Silence silence;
   c10::WarningUtils::WarningHandlerGuard guard(&silence);
-  auto library = std::make_unique<torch::Library>(torch::Library::IMPL, "aten", c10::DispatchKey::CUDA, __FILE__,
-                                                  __LINE__);
+  auto library = std::make_unique<torch::Library>(torch::Library::IMPL, "aten",
+                                                  c10::DispatchKey::CUDA, __FILE__, __LINE__);
   c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
     const auto op = dispatcher.findOp(name);

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Runs the program on phantom GPUs: a measurement, memory that ends, an access that breaks the device, a sweep over four
+GPUs. usage: program.py BIN, the folder of a build for GPUs with tests"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+BIN = os.path.abspath(sys.argv[1])
+GIB = 1 << 30
+SMALL = {"model_name": "smollm2-135m", "gpu_model": "NVIDIA-A100-SXM4-80GB", "number_gpus": 1, "batch_size": 2,
+         "model_max_length": 64, "max_steps": 3, "torch_dtype": "float32"}
+
+
+def phantom(**settings):
+    device = {"count": 4, "name": "NVIDIA A100-SXM4-80GB", "memory_bytes": 80 * GIB, "major": 8, "multiprocessors": 108,
+              "operators": f"{BIN}/libsftbench_phantom_operators.so"}
+    return {**os.environ, "LD_PRELOAD": f"{BIN}/libsftbench_phantom.so", "LD_LIBRARY_PATH": f"{BIN}/phantom",
+            "SFTBENCH_ENGINE": f"{BIN}/libsftbench_engine_on_host.so",
+            "SFTBENCH_PHANTOM": json.dumps({**device, **settings})}
+
+
+def run(environment, output, *options, **settings):
+    command = [f"{BIN}/sftbench", "run", "--experiment", "finetune_full_benchmark-v1.0.0", "--weights", "random",
+               "--no-progress", "--format", "json", "--output", output, *options]
+    for name, value in {**SMALL, **settings}.items():
+        command += ["--set", f"{name}={value}"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+def a_measurement(output):
+    result = run(phantom(), output)
+    assert result["status"] == "valid", result["reason"]
+    environment, extra = result["environment"], result["extra"]
+    assert environment["driver"] == "phantom" and environment["cudnn"], environment
+    assert environment["attention"] == ["memory-efficient"] or environment["attention"] == ["math"], environment
+    assert any("phantom" in warning for warning in extra["warnings"]), extra["warnings"]
+    memory = extra["memory_bytes"]
+    assert memory["allocation_retries"] == [0], memory
+    assert 0 < memory["device_peak_allocated"][0] <= memory["device_peak_reserved"][0], memory
+    on_cpu = run(os.environ, output, number_gpus=0)["extra"]["loss"]
+    for gpu, cpu in zip(extra["loss"], on_cpu, strict=True):
+        assert abs(gpu - cpu) < 1e-4, (extra["loss"], on_cpu)
+    return memory["device_peak_reserved"][0]
+
+
+def memory_that_ends(output, reserved):
+    """Once the states do not fit, and once only because the allocator's cache is in the way."""
+    result = run(phantom(memory_bytes=1 * GIB), output)
+    assert result["status"] == "invalid" and result["reason"]["code"] == "OOM_GPU", result
+    assert "out of memory" in result["reason"]["evidence"], result["reason"]
+    left_bytes = reserved
+    for _ in range(8):
+        result = run(phantom(memory_bytes=left_bytes), output, "--rerun")
+        if result["status"] != "valid":
+            break
+        if result["extra"]["memory_bytes"]["allocation_retries"][0] > 0:
+            assert any("ran short" in warning for warning in result["extra"]["warnings"]), result["extra"]["warnings"]
+            return
+        left_bytes -= 32 << 20
+    raise AssertionError(f"no memory between {left_bytes} and {reserved} bytes makes the allocator try again")
+
+
+def a_broken_device(output):
+    result = run(phantom(illegal_access_at=3), output)
+    assert result["status"] == "invalid" and result["reason"]["code"] == "OOM_GPU", result
+    assert "illegal memory access" in result["reason"]["evidence"], result["reason"]
+
+
+def a_sweep(folder):
+    space = os.path.join(folder, "space.yaml")
+    with open(space, "w") as file:
+        json.dump({"sampleStoreIdentifier": "phantom", "entitySpace": [
+            {"identifier": name, "propertyDomain": {"values": value if isinstance(value, list) else [value]}}
+            for name, value in {**SMALL, "number_gpus": [1, 2], "batch_size": [2, 4], "max_steps": 2,
+                                "distributed_backend": "FSDP"}.items()],
+            "experiments": [{"experimentIdentifier": "finetune_full_benchmark-v1.0.0", "actuatorIdentifier":
+                             "SFTTrainer"}]}, file)
+    results = os.path.join(folder, "results")
+    subprocess.run([f"{BIN}/sftbench", "sweep", space, "--weights", "random", "--output", results], env=phantom(),
+                   check=True, stdout=subprocess.DEVNULL)
+    report = subprocess.run([f"{BIN}/sftbench", "report", results, "--format", "json"], check=True,
+                            capture_output=True, text=True).stdout
+    cells = json.loads(report)
+    assert len(cells) == 4, report
+    for cell in cells:
+        assert cell["status"] == "valid", cell
+    at_once = 0
+    for root, _, names in os.walk(results):
+        for name in names:
+            if name.endswith(".json") and not name.startswith("."):
+                with open(os.path.join(root, name)) as file:
+                    result = json.load(file)
+                gpus = len(result["environment"]["gpus"])
+                assert gpus == result["entity"]["number_gpus"], (name, result["environment"]["gpus"])
+                at_once = max(at_once, result["environment"].get("neighbours", 0))
+    assert at_once > 0, "cells of one and two GPUs share a machine of four"
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        reserved = a_measurement(os.path.join(folder, "one"))
+        memory_that_ends(os.path.join(folder, "oom"), reserved)
+        a_broken_device(os.path.join(folder, "broken"))
+        a_sweep(folder)
+    print("on phantom GPUs: a measurement as on the CPU, OOM_GPU, a retry, a broken device, a sweep over four")
+
+
+if __name__ == "__main__":
+    main()
