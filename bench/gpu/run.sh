@@ -6,7 +6,7 @@
 #
 #   bench/gpu/run.sh FOLDER [MODEL...]
 #
-#   PARTS     of: tests collectives shards two_ranks runs adapters optimizers (default: all, in this order)
+#   PARTS     of: smoke tests collectives shards two_ranks runs adapters optimizers goals (default: all, in this order)
 #   BUILD     folder of a CUDA build with tests and benchmarks (default build/cuda)
 #   PYTHON    has torch, transformers, peft (default python3)
 #   ROUNDS    of alternating runs in the parts shards and runs (default 2); STEPS of a run (default 12)
@@ -15,7 +15,8 @@
 #
 # A part, a test or a run that fails is a line of the table, not the end. Where a call may take some minutes only, several
 # calls share the work by PARTS and MODEL: a call that is cut short loses the process that ran, and its successor goes on
-# with what it is asked for. `runs` starts 8 processes a model, `shards` 18, `adapters` 10 of the last model, `optimizers` 15.
+# with what it is asked for. `goals` measures what users compare programs by: LoRA of 8B, full 8B, full 135M, and GPTQ-LoRA
+# beside LoRA. `runs` starts 8 processes a model, `shards` 18, `adapters` 10 of the last model, `optimizers` 15.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${1:?usage: bench/gpu/run.sh FOLDER [MODEL...]}
@@ -77,6 +78,15 @@ peer() {
 full=finetune_full_benchmark-v1.0.0
 shape_of() {  # MODEL
   shape=("model_name=$1" "model_max_length=${LENGTH:-2048}" "batch_size=${BATCH_SIZE:-4}" "max_steps=${STEPS:-12}")
+}
+
+# Half a minute that tells whether the rest is worth its time.
+smoke() {
+  "$build/bin/sftbench" doctor || true
+  SFTBENCH_TEST_DEVICE=$device bounded "$out/smoke.log" "$build/bin/ops_test" --gtest_brief=1 \
+    --gtest_filter='Swiglu*:RmsNorm*:Rope*:*CrossEntropy*-*AreRefused*' >>"$out/smoke.log"
+  run smoke $full model_name=smollm2-135m "model_max_length=${LENGTH:-512}" batch_size=2 max_steps=3
+  tail -n 3 "$out/smoke.log"
 }
 
 # Tests that run on any device; the rest is about the host.
@@ -190,10 +200,30 @@ optimizers() {
   run precision-fp8 $full "${shape[@]}" accelerate_config_mixed_precision=fp8
 }
 
-parts=${PARTS:-tests collectives shards two_ranks runs adapters optimizers}
+# LoRA r 16 on all linear layers without dropout, as published tables have it; Trainer with Liger where it is installed.
+goals() {
+  local round lora=(--lora-r=16 --lora-targets=all-linear --lora-dropout=0)
+  local large=(model_name=llama3.1-8b "model_max_length=${ADAPTER_LENGTH:-4096}" "max_steps=${STEPS:-12}")
+  for round in $(seq "$rounds"); do
+    run goal-lora-8b finetune_lora_benchmark-v1.0.0 "${large[@]}" "batch_size=${ADAPTER_BATCH_SIZE:-2}" "${lora[@]}" \
+      gradient_checkpointing=false
+    peer goal-lora-8b
+    run goal-full-8b $full "${large[@]}" "batch_size=${GOAL_FULL_BATCH_SIZE:-1}" gradient_checkpointing=true
+    peer goal-full-8b
+    run goal-full-135m $full model_name=smollm2-135m "model_max_length=${LENGTH:-2048}" \
+      "batch_size=${GOAL_SMALL_BATCH_SIZE:-16}" "max_steps=${STEPS:-12}" gradient_checkpointing=false
+    peer goal-full-135m
+    for experiment in lora gptq-lora; do
+      run "goal-$experiment-8b-checkpointing" "finetune_${experiment}_benchmark-v1.0.0" "${large[@]}" "${lora[@]}" \
+        "batch_size=${ADAPTER_BATCH_SIZE:-4}" torch_dtype=float16 gradient_checkpointing=true
+    done
+  done
+}
+
+parts=${PARTS:-smoke tests collectives shards two_ranks runs adapters optimizers goals}
 for part in $parts; do
   case $part in
-    tests | collectives | shards | two_ranks | runs | adapters | optimizers) ;;
+    smoke | tests | collectives | shards | two_ranks | runs | adapters | optimizers | goals) ;;
     *) echo "there is no part '$part'" >&2; exit 2 ;;
   esac
 done

@@ -5,6 +5,7 @@ per step, length, checkpointing, number of steps and adapters. Entries are rando
 Prints one JSON line: seconds of each optimization step, age of the process when the first had ended, peak memory.
 """
 import argparse
+import importlib.util
 import json
 import os
 import tempfile
@@ -123,7 +124,8 @@ def main():
         gradient_accumulation_steps=options.accumulation, max_steps=options.steps, learning_rate=1e-5,
         warmup_steps=0.03, lr_scheduler_type="cosine", optim="adamw_torch_fused", max_grad_norm=1.0, weight_decay=0.0,
         seed=42, logging_steps=1, save_strategy="no", report_to="none", disable_tqdm=True,
-        gradient_checkpointing=options.checkpointing)
+        gradient_checkpointing=options.checkpointing,
+        use_liger_kernel=cuda and importlib.util.find_spec("liger_kernel") is not None)
     trainer = Trainer(model=model, args=arguments, train_dataset=entries, callbacks=[clock])
     trainer.train()
     positions = options.length + (options.virtual_tokens if options.peft == "pt" else 0)
@@ -131,7 +133,7 @@ def main():
     print(json.dumps({"step_seconds": clock.seconds, "losses": losses, "tokens_per_step": positions * entries_per_step,
                       "first_step_process_age_s": clock.first_step_process_age_s, "peak_rss_bytes": peak_rss_bytes(),
                       "device_peak_allocated_bytes": torch.cuda.max_memory_allocated() if cuda else None,
-                      "torch": torch.__version__, "threads": torch.get_num_threads()}))
+                      "liger": arguments.use_liger_kernel, "torch": torch.__version__, "threads": torch.get_num_threads()}))
 
 
 if __name__ == "__main__":
