@@ -49,6 +49,26 @@ std::string error_text(const ExactPrediction& exact, const Prediction& predictio
          cell_text(std::abs(100 * error)) + " % " + (error < 0 ? "less" : "more");
 }
 
+// Layers together: "15.1 GiB before training, 4 GiB in the forward pass".
+std::string held_text(const MemoryPeak& peak) {
+  std::vector<std::pair<std::string, int64_t>> phases;
+  for (const auto& [place, bytes] : peak.held) {
+    const std::string phase = place.substr(0, place.find(','));
+    const auto found = std::find_if(phases.begin(), phases.end(),
+                                    [&phase](const auto& one) { return one.first == phase; });
+    if (found == phases.end()) {
+      phases.emplace_back(phase, bytes);
+    } else {
+      found->second += bytes;
+    }
+  }
+  std::string text;
+  for (const auto& [phase, bytes] : phases) {
+    text += (text.empty() ? "" : ", ") + gib_text(static_cast<double>(bytes)) + " of " + phase;
+  }
+  return text;
+}
+
 }  // namespace
 
 ExactPrediction predict_exactly(const Resolution& resolution, const Prediction& prediction) {
@@ -89,6 +109,9 @@ Definitions exact_lines(const ExactPrediction& exact, const Prediction& predicti
       {"exact memory", gib_text(allocated) + " of tensors at the peak, " + gib_text(reserved) +
                            " reserved of " + gib_text(static_cast<double>(exact.gpu.memory_bytes)) +
                            (fits ? ": fits" : ": does not fit")},
+      {"at the peak", found.peak.place + ", as it asks for " +
+                          gib_text(static_cast<double>(found.peak.allocation_bytes))},
+      {"held then", held_text(found.peak)},
       {"arithmetic", error_text(exact, prediction)},
       {"launches", std::to_string(found.launches) + " kernels and products a step, " +
                        std::to_string(found.copies) + " copies; this host needed " +
@@ -97,10 +120,17 @@ Definitions exact_lines(const ExactPrediction& exact, const Prediction& predicti
 
 Json exact_json(const ExactPrediction& exact) {
   const Rehearsal& found = exact.rehearsal;
+  Json held = Json::object();
+  for (const auto& [place, bytes] : found.peak.held) held[place] = bytes;
   return {{"verdict", name_of(exact.fit)},
           {"allocated_peak_bytes", found.allocated_peak_bytes},
           {"reserved_peak_bytes", found.reserved_peak_bytes},
           {"memory_bytes", exact.gpu.memory_bytes},
+          {"fragmentation_bytes", found.reserved_peak_bytes - found.allocated_peak_bytes},
+          {"peak",
+           {{"place", found.peak.place},
+            {"allocation_bytes", found.peak.allocation_bytes},
+            {"held_bytes", std::move(held)}}},
           {"launches_per_step", found.launches},
           {"copies_per_step", found.copies},
           {"host_seconds_per_step", found.host_s},

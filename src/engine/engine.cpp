@@ -1,5 +1,6 @@
 #include "sftbench/engine/engine.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "engine/environment.h"
@@ -11,6 +12,16 @@
 
 namespace sftbench {
 namespace {
+
+void watch_device_memory(TrainingRun& run, const std::vector<TrainObserver*>& observers) {
+  const bool wanted = std::any_of(observers.begin(), observers.end(), [](const TrainObserver* one) {
+    return one->wants_memory_peak();
+  });
+  if (!wanted) return;
+  run.memory_watch = watch_memory(*run.device);
+  if (run.memory_watch)
+    run.activations = watch_layers(std::move(run.activations), *run.memory_watch);
+}
 
 class TorchEngine : public Engine {
  public:
@@ -24,6 +35,7 @@ class TorchEngine : public Engine {
         LoadWatch watch(observers);  // says no more once training begins
         run.emplace(prepare_run(job, group, watch));
       }
+      watch_device_memory(*run, observers);
       train_steps(*run, group, observers, interrupted);
       if (run->timeline) write_trace(*run->timeline, group, job.trace_path);
     } catch (const std::exception& error) {

@@ -56,17 +56,19 @@ double reduced_loss(TrainingRun& run, const StepBatches& batches, const torch::T
 // Where this rank is in a step: for the message should ranks hang, and for the time that each phase takes.
 class Whereabouts {
  public:
-  Whereabouts(RankGroup& group, const TrainingDevice& device, StepEvent& event)
+  Whereabouts(RankGroup& group, const TrainingRun& run, StepEvent& event)
       : group_(group),
+        memory_watch_(run.memory_watch.get()),
         event_(event),
         of_step_(" of step " + std::to_string(event.step)),
-        timed_(device.device().is_cpu()),
+        timed_(run.device->device().is_cpu()),
         since_s_(event.begin_s) {
     if (timed_) event.phases = {0, 0, 0, 0};
   }
 
   void operator()(const char* phase, double StepPhases::*seconds) {
     group_.at(std::string("in the ").append(phase).append(of_step_));
+    if (memory_watch_ != nullptr) memory_watch_->at(phase);
     end_phase();
     current_ = seconds;
   }
@@ -81,6 +83,7 @@ class Whereabouts {
 
  private:
   RankGroup& group_;
+  DeviceMemoryWatch* memory_watch_;
   StepEvent& event_;
   std::string of_step_;
   bool timed_;
@@ -106,6 +109,7 @@ TrainEnd train_end(const TrainingRun& run, const RankAccount& account, RankGroup
   end.saved = run.checkpoints->saved();
   end.ranks = gather_reports(account.report(run, group), group);
   end.experts = account.expert_load(run);
+  if (run.memory_watch) end.memory_peak = run.memory_watch->peak();
   for (const RankReport& rank : end.ranks) {
     end.host_peak_rss_bytes.push_back(rank.host_peak_rss_bytes);
     if (rank.device_peak_allocated_bytes < 0) continue;
@@ -151,7 +155,7 @@ void train_steps(TrainingRun& run, RankGroup& group, const std::vector<TrainObse
     const StepBatches batches = run.batches->step(done.steps);
     event.step = ++done.steps;
     require_loss_positions(batches, event.step);
-    Whereabouts at(group, *run.device, event);
+    Whereabouts at(group, run, event);
 
     // --- forward and backward: the mean over all positions of the step that bear loss
     const double scale = run.loss_scaler->scale();

@@ -8,6 +8,7 @@
 
 #include "engine/activation_checkpoint.h"
 #include "engine/checkpoints.h"
+#include "engine/device_memory_watch.h"
 #include "engine/evaluation.h"
 #include "engine/load_watch.h"
 #include "engine/step_batches.h"
@@ -29,6 +30,7 @@ namespace sftbench {
 struct TrainingRun {
   std::unique_ptr<Timeline> timeline;  // null: nobody wants one
   std::unique_ptr<TrainingDevice> device;
+  std::unique_ptr<DeviceMemoryWatch> memory_watch;  // null: nobody wants it
   std::unique_ptr<ProcessMesh> mesh;
   std::unique_ptr<ExpertGroup> expert_group;  // of the model; null: none are divided
   std::unique_ptr<CausalLm> model;

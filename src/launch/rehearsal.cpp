@@ -70,6 +70,8 @@ Rehearsal rehearsal_of(const std::string& answer, const std::string& log) {
   }
   rehearsal.allocated_peak_bytes = json["allocated_peak_bytes"];
   rehearsal.reserved_peak_bytes = json["reserved_peak_bytes"];
+  const Json& peak = json["peak"];
+  rehearsal.peak = {peak["place"], peak["allocation_bytes"], peak["held"]};
   rehearsal.host_s = json["host_s"];
   rehearsal.launches = json["report"]["launches"];
   rehearsal.copies = json["report"]["copies"];

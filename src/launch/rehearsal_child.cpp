@@ -25,6 +25,8 @@ class LaunchWatch : public TrainObserver {
       : report_(function<const char* (*)()>("sftbench_phantom_report")),
         reset_(function<void (*)()>("sftbench_phantom_reset")) {}
 
+  bool wants_memory_peak() const override { return true; }
+
   void on_step_end(const StepEvent& event, TrainControl&) override {
     last_ = Json::parse(report_());
     host_s_ = event.end_s - event.begin_s;
@@ -59,6 +61,10 @@ Json rehearse_here(const TrainingJob& job) {
     const TrainEnd& end = recorder.record().end;
     return {{"allocated_peak_bytes", end.device_peak_allocated_bytes.at(0)},
             {"reserved_peak_bytes", end.device_peak_reserved_bytes.at(0)},
+            {"peak",
+             {{"place", end.memory_peak.place},
+              {"allocation_bytes", end.memory_peak.allocation_bytes},
+              {"held", end.memory_peak.held}}},
             {"host_s", watch.host_s()},
             {"report", watch.last()}};
   } catch (const std::exception& error) {

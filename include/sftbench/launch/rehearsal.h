@@ -12,6 +12,7 @@
 #include <string>
 
 #include "sftbench/base/json.h"
+#include "sftbench/measure/events.h"
 #include "sftbench/plan/classify_error.h"
 #include "sftbench/plan/training_job.h"
 
@@ -28,6 +29,7 @@ struct Rehearsal {
   std::optional<ErrorClass> failure;  // OOM_GPU: it does not fit
   int64_t allocated_peak_bytes = 0;   // of tensors, as libtorch's allocator rounds them
   int64_t reserved_peak_bytes = 0;    // that the allocator took from the device
+  MemoryPeak peak;
   // Of the last step:
   int64_t launches = 0;  // kernels and library calls
   int64_t copies = 0;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sftbench {
@@ -168,6 +169,13 @@ struct ExpertLoad {
   std::vector<std::vector<int64_t>> tokens_by_layer;  // of all steps together
 };
 
+// What rank 0's GPU held when its tensors took most.
+struct MemoryPeak {
+  std::string place;  // "backward pass, layer 31": where the allocation was made that made it so
+  int64_t allocation_bytes = 0;                       // of that one
+  std::vector<std::pair<std::string, int64_t>> held;  // bytes, by the place that allocated them
+};
+
 struct TrainEnd {
   int64_t steps = 0;       // that were done, those before a resumption not counted
   int64_t best_step = -1;  // of the least evaluation loss; -1: nothing was evaluated
@@ -178,11 +186,14 @@ struct TrainEnd {
   std::vector<int64_t> device_peak_reserved_bytes;
   std::vector<int64_t> host_peak_rss_bytes;  // per rank
   ExpertLoad experts;
+  MemoryPeak memory_peak;  // where an observer wants it, and of GPUs
 };
 
 class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
+  // Asked before the first step. Following every allocation costs the host some time.
+  virtual bool wants_memory_peak() const { return false; }
   // From a thread of its own, before on_train_begin.
   virtual void on_load(const LoadEvent&) {}
   virtual void on_train_begin(const TrainBegin&) {}
