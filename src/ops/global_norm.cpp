@@ -7,6 +7,7 @@
 #include "ops/cpu/dispatch.h"
 #include "ops/shapes.h"
 #include "sftbench/base/torch.h"
+#include "sftbench/ops/torch_version.h"
 
 namespace sftbench::ops {
 namespace {
@@ -55,15 +56,28 @@ double sum_of_squares_cpu(const TensorList& tensors) {
   return total;
 }
 
+// Of each tensor, summed up in float32 (float64) without a copy that wide. libtorch 2.x takes many
+// tensors a launch.
+TensorList norms_of(const TensorList& tensors) {
+  const bool any_double = std::any_of(tensors.begin(), tensors.end(), [](const Tensor& tensor) {
+    return tensor.scalar_type() == torch::kFloat64;
+  });
+  const auto wide = any_double ? torch::kFloat64 : torch::kFloat32;
+#if SFTBENCH_TORCH_2
+  return at::_foreach_norm(tensors, 2, wide);
+#else
+  TensorList norms;
+  for (const Tensor& tensor : tensors) {
+    norms.push_back(at::linalg_vector_norm(tensor, 2, c10::nullopt, false, wide));
+  }
+  return norms;
+#endif
+}
+
 double sum_of_squares_aten(const TensorList& tensors) {
   if (tensors.empty()) return 0.0;
   // One transfer from the device at the end, not one per tensor.
-  Tensor total = torch::zeros({}, tensors.front().options().dtype(torch::kFloat64));
-  for (const Tensor& tensor : tensors) {
-    const auto wide = wide_dtype(tensor);
-    total += tensor.to(wide).square().sum().to(total.device(), torch::kFloat64);
-  }
-  return total.item<double>();
+  return at::stack(norms_of(tensors)).to(torch::kFloat64).square().sum().item<double>();
 }
 
 }  // namespace
