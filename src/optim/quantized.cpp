@@ -1,5 +1,6 @@
 #include "optim/quantized.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "optim/quantized_paging.h"
@@ -29,6 +30,40 @@ struct Member {
   }
 };
 
+// Elements of a paged member, which are updated at a time.
+struct Piece {
+  const Member* member;
+  int64_t begin;
+  int64_t numel;
+};
+
+std::vector<Piece> pieces_of(const Member& member) {
+  std::vector<Piece> pieces;
+  const int64_t numel = member.parameter.numel();
+  for (int64_t begin = 0; begin < numel; begin += kPagedElementsAtOnce) {
+    pieces.push_back({&member, begin, std::min(kPagedElementsAtOnce, numel - begin)});
+  }
+  return pieces;
+}
+
+// The piece alone, as views of the same memory. Codes of paged states are bytes: none has 4 bits.
+Member member_of(const Piece& piece) {
+  const auto part = [](const Tensor& tensor, int64_t begin, int64_t numel) {
+    return tensor.view({-1}).narrow(0, begin, numel);
+  };
+  const Member& whole = *piece.member;
+  Member member{whole.name, part(whole.parameter, piece.begin, piece.numel), {}, {}};
+  for (const Tensor& state : whole.wide) {
+    member.wide.push_back(part(state, piece.begin, piece.numel));
+  }
+  const int64_t blocks = (piece.numel + ops::kQuantBlockNumel - 1) / ops::kQuantBlockNumel;
+  for (const ops::QuantizedTensor& state : whole.quantized) {
+    member.quantized.push_back({state.map, part(state.codes, piece.begin, piece.numel),
+                                part(state.scales, piece.begin / ops::kQuantBlockNumel, blocks)});
+  }
+  return member;
+}
+
 class Quantized : public Optimizer {
  public:
   Quantized(std::vector<ParameterGroup> groups, QuantizedKind kind) : kind_(std::move(kind)) {
@@ -55,7 +90,7 @@ class Quantized : public Optimizer {
         if (member.paged) {
           paged.push_back(&member);
         } else {
-          resident.add(member, member.pages());
+          resident.add(member, member.parameter.grad(), member.pages());
         }
       }
       resident.run(kind_.rule, factors);
@@ -99,12 +134,12 @@ class Quantized : public Optimizer {
     std::vector<ops::BlockwiseTensor> quantized;
     std::vector<ops::UpdatedTensor> wide;
 
-    void add(const Member& member, const std::vector<Tensor>& pages) {
+    void add(const Member& member, const Tensor& gradient, const std::vector<Tensor>& pages) {
       if (member.quantized.empty()) {
-        wide.push_back({member.parameter, member.parameter.grad(), pages});
+        wide.push_back({member.parameter, gradient, pages});
         return;
       }
-      ops::BlockwiseTensor tensor{member.parameter, member.parameter.grad(), member.quantized};
+      ops::BlockwiseTensor tensor{member.parameter, gradient, member.quantized};
       for (size_t k = 0; k < pages.size(); ++k) tensor.states[k].codes = pages[k];
       quantized.push_back(std::move(tensor));
     }
@@ -152,20 +187,25 @@ class Quantized : public Optimizer {
     for (ops::QuantizedTensor& state : member.quantized) state.codes = pager_->to_host(state.codes);
   }
 
-  // Quantized and wide ones are of different dtypes: each has its own tour.
+  // Quantized and wide ones are of different dtypes: each has its own tour, piece by piece.
   void visit(const std::vector<const Member*>& paged, const ops::RuleFactors<double>& factors) {
     for (const bool quantized : {true, false}) {
-      std::vector<const Member*> members;
+      std::vector<Member> members;
+      std::vector<Tensor> gradients;
       std::vector<std::vector<Tensor>> pages;
       for (const Member* member : paged) {
         if (member->quantized.empty() == quantized) continue;
-        members.push_back(member);
-        pages.push_back(member->pages());
+        const Tensor gradient = member->parameter.grad().reshape({-1});
+        for (const Piece& piece : pieces_of(*member)) {
+          members.push_back(member_of(piece));
+          gradients.push_back(gradient.narrow(0, piece.begin, piece.numel));
+          pages.push_back(members.back().pages());
+        }
       }
       if (members.empty()) continue;
       pager_->visit(pages, [&](size_t i, const std::vector<Tensor>& on_device) {
         Work work;
-        work.add(*members[i], on_device);
+        work.add(members[i], gradients[i], on_device);
         work.run(kind_.rule, factors);
       });
     }

@@ -199,6 +199,34 @@ TEST(QuantizedStates, NotesSayWhatIsNotAsItsNameSuggests) {
               HasSubstr("refuses bfloat16 gradients"));
 }
 
+// A tensor of more than one piece, whose last one is short, and one of the embeddings, whose states
+// stay wide.
+TEST(StatePager, PagedStatesAreUpdatedAsResidentOnes) {
+  const torch::Device device = testing::test_device();
+  if (!device.is_cuda()) GTEST_SKIP() << "states are paged on GPUs only";
+  const int64_t numel = kPagedElementsAtOnce + 4 * kLeastPagedElements + 3;
+  const auto stepped = [&](OptimizerKind kind) {
+    torch::manual_seed(3);
+    std::vector<TrainableTensor> tensors;
+    for (const char* name : {"x.weight", "model.embed_tokens.weight"}) {
+      tensors.push_back({name, torch::randn({numel}).to(device).requires_grad_(true)});
+    }
+    const auto optimizer = make_optimizer(kind, {{tensors, 0.1}}, {});
+    for (int step = 0; step < 2; ++step) {
+      for (const TrainableTensor& tensor : tensors) {
+        const Tensor parameter = tensor.tensor;
+        parameter.mutable_grad() = torch::randn({numel}).to(device);
+      }
+      optimizer->step(0.01, 1.0);
+    }
+    return std::vector<Tensor>{tensors[0].tensor.detach().cpu(), tensors[1].tensor.detach().cpu()};
+  };
+  const std::vector<Tensor> resident = stepped(OptimizerKind::kAdamw8bit);
+  const std::vector<Tensor> paged = stepped(OptimizerKind::kPagedAdamw8bit);
+  EXPECT_TRUE(paged[0].equal(resident[0]));
+  EXPECT_TRUE(paged[1].equal(resident[1]));
+}
+
 // As the codes of some parameters are followed by the float32 states of others.
 TEST(StatePager, ToursOfOtherDtypesKeepTheirNumbers) {
   StatePager pager(testing::test_device());

@@ -21,6 +21,9 @@ struct TrainedShape {
 inline constexpr int64_t kQuantBlockElements = 256;       // that share a scale
 inline constexpr int64_t kLeastQuantizedElements = 4096;  // of a tensor
 inline constexpr int64_t kLeastPagedElements = 100'000;
+// Of a paged tensor: the states of so many are on the device for their update, and of as many more on
+// their way. A whole number of blocks.
+inline constexpr int64_t kPagedElementsAtOnce = int64_t{1} << 23;
 inline constexpr int64_t kGaloreRank = 128;
 
 // The weight of a torch.nn.Embedding, by the names of all families. An output projection that is tied
