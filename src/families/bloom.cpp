@@ -28,14 +28,15 @@ ModelShape bloom_shape(const ModelConfig& config) {
   const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
   LayerShape layer;
   append_layer_norm(layer.tensors, "input_layernorm", hidden);
-  append_linear(layer, "self_attention.query_key_value", hidden, 3 * hidden, true);
+  append_linear(layer, "self_attention.query_key_value", hidden, 3 * hidden, true, kMixerInput);
   append_linear(layer, "self_attention.dense", hidden, hidden, true);
   append_layer_norm(layer.tensors, "post_attention_layernorm", hidden);
-  append_linear(layer, "mlp.dense_h_to_4h", hidden, inner, true);
-  append_linear(layer, "mlp.dense_4h_to_h", inner, hidden, true);
+  append_linear(layer, "mlp.dense_h_to_4h", hidden, inner, true, kMlpInput);
+  append_linear(layer, "mlp.dense_4h_to_h", inner, hidden, true, kMlpInside);
   layer.last_product = inner * hidden;
   layer.query_width = hidden;
   layer.kept_values = 8 * hidden + 2 * inner;
+  layer.backward_values = hidden + 2 * inner;
   ModelShape shape = decoder_shape(config, {layer});
   append_layer_norm(shape.before, "transformer.word_embeddings_layernorm", hidden);
   append_layer_norm_bias(shape);

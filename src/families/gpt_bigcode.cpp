@@ -44,14 +44,16 @@ ModelShape gpt_bigcode_shape(const ModelConfig& config) {
   const AttentionConfig& attention = config.attention;
   LayerShape layer;
   append_layer_norm(layer.tensors, "ln_1", hidden);
-  append_linear(layer, "attn.c_attn", hidden, hidden + 2 * attention.key_value_width(), true);
+  append_linear(layer, "attn.c_attn", hidden, hidden + 2 * attention.key_value_width(), true,
+                kMixerInput);
   append_linear(layer, "attn.c_proj", hidden, hidden, true);
   append_layer_norm(layer.tensors, "ln_2", hidden);
-  append_linear(layer, "mlp.c_fc", hidden, inner, true);
-  append_linear(layer, "mlp.c_proj", inner, hidden, true);
+  append_linear(layer, "mlp.c_fc", hidden, inner, true, kMlpInput);
+  append_linear(layer, "mlp.c_proj", inner, hidden, true, kMlpInside);
   layer.last_product = inner * hidden;
   layer.query_width = attention.query_width();
   layer.kept_values = 6 * hidden + 2 * attention.key_value_width() + 2 * inner;
+  layer.backward_values = hidden + 2 * inner;
   ModelShape shape = decoder_shape(config, {layer});
   shape.before.push_back({"transformer.wpe.weight", {config.max_position_embeddings, hidden}});
   shape.lookup_parameters += shape.before.back().elements();

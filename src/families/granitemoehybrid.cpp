@@ -1,5 +1,6 @@
 // Granite 4 (IBM 2025; GraniteMoeHybridConfig, GraniteMoeHybridForCausalLM): Mamba-2 or attention in
 // each layer, then a shared MLP, beside a mixture of experts if there are any.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -118,16 +119,19 @@ void append_mamba(LayerShape& layer, const ModelConfig& config) {
   const MambaConfig& mamba = *config.mamba;
   const int64_t hidden = config.hidden_size, inner = mamba.inner(), heads = mamba.heads;
   layer.scanned_values = mamba.inner() * mamba.state;
-  append_linear(layer, "mamba.in_proj", hidden, mamba.projected(), mamba.projection_bias);
+  append_linear(layer, "mamba.in_proj", hidden, mamba.projected(), mamba.projection_bias,
+                kMixerInput);
   layer.tensors.push_back({"mamba.conv1d.weight", {mamba.convolved(), 1, mamba.kernel}});
   if (mamba.convolution_bias) layer.tensors.push_back({"mamba.conv1d.bias", {mamba.convolved()}});
   for (const char* name : {"mamba.dt_bias", "mamba.A_log", "mamba.D"})
     layer.tensors.push_back({name, {heads}});
   layer.tensors.push_back({"mamba.norm.weight", {inner}});
-  append_linear(layer, "mamba.out_proj", inner, hidden, mamba.projection_bias);
+  append_linear(layer, "mamba.out_proj", inner, hidden, mamba.projection_bias, kScanned);
   // Inputs of the norm and the projections, the projection, the convolution's result, the scan's,
   // and what the gated norm keeps.
   layer.kept_values += 2 * hidden + mamba.projected() + mamba.convolved() + 4 * inner;
+  layer.backward_values =
+      std::max(layer.backward_values, hidden + mamba.projected() + mamba.convolved() + 2 * inner);
 }
 
 ModelShape granitemoehybrid_shape(const ModelConfig& config) {

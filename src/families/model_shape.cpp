@@ -1,5 +1,6 @@
 #include "sftbench/families/model_shape.h"
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 
@@ -46,8 +47,9 @@ bool is_lora_target(const std::string& linear, const std::string& target) {
   return target == "all-linear" || linear == target || linear.ends_with("." + target);
 }
 
-void append_linear(LayerShape& layer, const std::string& name, int64_t in, int64_t out, bool bias) {
-  layer.linears.push_back({name, in, out});
+void append_linear(LayerShape& layer, const std::string& name, int64_t in, int64_t out, bool bias,
+                   int input) {
+  layer.linears.push_back({name, in, out, input});
   layer.tensors.push_back({name + ".weight", {out, in}});
   if (bias) layer.tensors.push_back({name + ".bias", {out}});
 }
@@ -67,9 +69,9 @@ void append_attention(LayerShape& layer, const ModelConfig& config, int64_t wind
   const AttentionConfig& attention = config.attention;
   const int64_t hidden = config.hidden_size;
   const int64_t queries = attention.query_width(), keys = attention.key_value_width();
-  append_linear(layer, "self_attn.q_proj", hidden, queries, attention.input_bias);
-  append_linear(layer, "self_attn.k_proj", hidden, keys, attention.input_bias);
-  append_linear(layer, "self_attn.v_proj", hidden, keys, attention.input_bias);
+  append_linear(layer, "self_attn.q_proj", hidden, queries, attention.input_bias, kMixerInput);
+  append_linear(layer, "self_attn.k_proj", hidden, keys, attention.input_bias, kMixerInput);
+  append_linear(layer, "self_attn.v_proj", hidden, keys, attention.input_bias, kMixerInput);
   append_linear(layer, "self_attn.o_proj", queries, hidden, attention.output_bias);
   if (attention.head_norms) {
     layer.tensors.push_back({"self_attn.q_norm.weight", {attention.head_dim}});
@@ -85,11 +87,12 @@ void append_attention(LayerShape& layer, const ModelConfig& config, int64_t wind
 
 void append_gated_mlp(LayerShape& layer, const ModelConfig& config) {
   const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
-  append_linear(layer, "mlp.gate_proj", hidden, inner, config.mlp_bias);
-  append_linear(layer, "mlp.up_proj", hidden, inner, config.mlp_bias);
-  append_linear(layer, "mlp.down_proj", inner, hidden, config.mlp_bias);
+  append_linear(layer, "mlp.gate_proj", hidden, inner, config.mlp_bias, kMlpInput);
+  append_linear(layer, "mlp.up_proj", hidden, inner, config.mlp_bias, kMlpInput);
+  append_linear(layer, "mlp.down_proj", inner, hidden, config.mlp_bias, kMlpInside);
   layer.last_product = inner * hidden;
   layer.kept_values += 2 * hidden + 3 * inner;
+  layer.backward_values = std::max(layer.backward_values, hidden + 3 * inner);
 }
 
 void append_experts(LayerShape& layer, const ModelConfig& config) {
@@ -100,6 +103,8 @@ void append_experts(LayerShape& layer, const ModelConfig& config) {
   layer.experts.all = experts.count * 3 * inner * hidden;
   // The norm's and the router's inputs, and of each choice its row, two halves and their product.
   layer.kept_values += 2 * hidden + experts.per_token * (2 * hidden + 3 * inner);
+  layer.backward_values =
+      std::max(layer.backward_values, hidden + experts.per_token * (hidden + 3 * inner));
 }
 
 void append_stacked_experts(LayerShape& layer, const ModelConfig& config) {
@@ -114,10 +119,11 @@ void append_stacked_experts(LayerShape& layer, const ModelConfig& config) {
 void append_shared_mlp(LayerShape& layer, const ModelConfig& config) {
   const int64_t hidden = config.hidden_size, inner = config.shared_intermediate_size;
   if (inner == 0) return;
-  append_linear(layer, "shared_mlp.input_linear", hidden, 2 * inner, false);
-  append_linear(layer, "shared_mlp.output_linear", inner, hidden, false);
+  append_linear(layer, "shared_mlp.input_linear", hidden, 2 * inner, false, kMlpInput);
+  append_linear(layer, "shared_mlp.output_linear", inner, hidden, false, kMlpInside);
   layer.last_product = inner * hidden;
   layer.kept_values += hidden + 3 * inner;
+  layer.backward_values = std::max(layer.backward_values, hidden + 3 * inner);
 }
 
 LayerShape llama_layer(const ModelConfig& config, int64_t index) {

@@ -10,7 +10,15 @@
 namespace sftbench {
 
 // A linear projection and its tensors, "<name>.weight" and with `bias` "<name>.bias".
-void append_linear(LayerShape& layer, const std::string& name, int64_t in, int64_t out, bool bias);
+// Inputs of a layer's linears that wait for nothing but the gradients of their weights
+// (LinearShape::input). What attention gives its output projection, attention itself keeps.
+inline constexpr int kMixerInput = 0;  // the first norm's result
+inline constexpr int kMlpInput = 1;    // the second norm's
+inline constexpr int kMlpInside = 2;   // what the activation function leaves
+inline constexpr int kScanned = 3;     // what a Mamba-2 layer projects back
+
+void append_linear(LayerShape& layer, const std::string& name, int64_t in, int64_t out, bool bias,
+                   int input = LinearShape::kKeptAnyway);
 
 // self_attn with q_proj, k_proj, v_proj and o_proj, whose queries see `window` keys (0: all).
 void append_attention(LayerShape& layer, const ModelConfig& config, int64_t window);

@@ -6,6 +6,7 @@
 
 #include "plan/layer_time.h"
 #include "plan/model_work.h"
+#include "plan/peak_memory.h"
 #include "plan/step_schedule.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
@@ -13,10 +14,13 @@
 namespace sftbench {
 namespace {
 
-// Of ops/linear_cross_entropy.cpp: on CPUs, and on GPUs by whether the weight is trained.
+// Of ops/linear_cross_entropy.cpp: on CPUs, and on GPUs by whether the weight is trained, whole tiles.
 constexpr double kLogitChunkBytes = 32 << 20, kGpuLogitChunkBytes = 256 << 20;
 constexpr double kGpuTrainedLogitChunkBytes = 2.0 * (1 << 30);
+constexpr double kGpuLogitRows = 256;
 constexpr double kFloatBytes = 4;
+// That libtorch's allocator gives cuBLAS on Hopper (ATen/cuda/CUDABlas.cpp); a quarter elsewhere.
+constexpr double kWorkspaceBytes = 32 << 20;
 
 // A group of ranks: how many, on how many nodes.
 struct Group {
@@ -91,6 +95,7 @@ struct UnitBytes {
   double replicated = 0;  // what replicas sum: the shard, or everything
   double trained = 0;     // elements of the shard
   double state = 0;       // of the optimizer, on the device
+  double visiting = 0;    // of its states that live in the host's memory: the most at a time
 };
 
 class Predictor {
@@ -159,7 +164,9 @@ class Predictor {
     if (!row_of(job_.optimizer.kind).updates_in_backward()) {
       memory.gradients = root_.shard_grads + layers * layer_.shard_grads;
     }
-    memory.optimizer_state = root_.state + layers * layer_.state;
+    // Some visit while as many come or go (optim/quantized_paging.h).
+    memory.optimizer_state =
+        root_.state + layers * layer_.state + 2 * std::max(root_.visiting, layer_.visiting);
     return memory;
   }
 
@@ -192,19 +199,25 @@ class Predictor {
     bytes.gradients = trained * gathered_;
     bytes.reduced = trained * reduced_;
     bytes.replicated = bytes.reduced / parts;
-    for (const TrainedShape& tensor : unit.trained) bytes.state += state_of(tensor);
+    for (const TrainedShape& tensor : unit.trained) add_state(tensor, bytes);
     return bytes;
   }
 
   // Of a rank: all of the tensor, or its part, which is a vector.
-  double state_of(const TrainedShape& tensor) const {
+  void add_state(const TrainedShape& tensor, UnitBytes& unit) const {
     const int64_t shards = layout_.shards.ranks;
     const TrainedShape part = {tensor.name, {(tensor.elements() + shards - 1) / shards}};
-    return static_cast<double>(state_bytes(job_.optimizer.kind, layout_.sharded ? part : tensor,
-                                           static_cast<int64_t>(trained_),
-                                           job_.device.kind == "cuda")
-                                   .device);
+    const TrainedShape& own = layout_.sharded ? part : tensor;
+    const StateBytes state =
+        state_bytes(job_.optimizer.kind, own, static_cast<int64_t>(trained_), on_gpu());
+    unit.state += static_cast<double>(state.device);
+    if (!row_of(job_.optimizer.kind).state.paged || own.elements() == 0) return;
+    const auto elements = static_cast<double>(own.elements());
+    const double visitors = std::min(1.0, static_cast<double>(kPagedElementsAtOnce) / elements);
+    unit.visiting = std::max(unit.visiting, visitors * static_cast<double>(state.host));
   }
+
+  bool on_gpu() const { return job_.device.kind == "cuda"; }
 
   UnitTimes unit_times(const UnitBytes& unit) const {
     const Group& shards = layout_.shards;
@@ -281,8 +294,9 @@ class Predictor {
     const auto positions = static_cast<double>(work_.positions);
     memory = between_backward_and_update();
     memory.gathered = schedule.peak_bytes;
-    const bool again = work_.kept_when_recomputed < work_.kept_per_position;
     const StackModel& stack = machine_.stack;
+    if (on_gpu() && stack.logit_bytes == 0) return put_peak(memory);
+    const bool again = work_.kept_when_recomputed < work_.kept_per_position;
     const bool fused = job_.kernels.fused_rms_norm || work_.layer_norm;
     const double kept =
         work_.kept_per_position * (fused ? stack.kept_scale_fused : stack.kept_scale);
@@ -301,9 +315,34 @@ class Predictor {
     memory.activations += apart ? std::max(0.0, layer - memory.logits) : layer;
   }
 
+  // Of this engine.
+  void put_peak(MemoryCost& memory) const {
+    const auto layers = static_cast<double>(work_.layers);
+    const double value = static_cast<double>(work_.positions) * computed_;
+    const bool again = job_.activations.gradient_checkpointing;
+    const bool once = job_.parallel.gradient_sync == GradientSync::kLast ||
+                      job_.batches.gradient_accumulation_steps == 1;
+    const PeakParts peak =
+        peak_parts({.waiting = value * layers * (again ? work_.hidden : work_.kept_per_position),
+                    .layer = again ? value * work_.kept_at_most : 0,
+                    .backward = value * work_.backward_values,
+                    .logits = logit_bytes(static_cast<double>(work_.positions * work_.vocabulary)),
+                    .hidden = value * work_.hidden,
+                    .gradients = memory.gradients,
+                    .gradients_come_late = layout_.sharded && once});
+    memory.workspace = kWorkspaceBytes;
+    memory.activations = peak.activations;
+    memory.logits = peak.logits;
+    memory.freed_gradients = peak.freed_gradients;
+    memory.update = memory.gathered;  // the buffers stay
+  }
+
   double logit_chunk_bytes() const {
-    if (job_.device.kind != "cuda") return kLogitChunkBytes;
-    return root_.trained > 0 ? kGpuTrainedLogitChunkBytes : kGpuLogitChunkBytes;
+    if (!on_gpu()) return kLogitChunkBytes;
+    const bool trained = row_of(job_.tuning).trains_weights;
+    const double bytes = trained ? kGpuTrainedLogitChunkBytes : kGpuLogitChunkBytes;
+    const double tile_bytes = kGpuLogitRows * static_cast<double>(work_.vocabulary) * computed_;
+    return std::max(1.0, std::floor(bytes / tile_bytes)) * tile_bytes;
   }
 
   double logit_bytes(double logits) const {
@@ -379,6 +418,7 @@ Json to_json(const StepCost& cost, const TrainingJob& job, const MachineModel& m
             {"activations", m.activations},
             {"logits", m.logits},
             {"update", m.update},
+            {"workspace", m.workspace},
             {"total", m.total()},
             {"available", known ? Json(machine.memory_bytes) : Json()}}},
           {"fits", known ? Json(m.total() <= machine.memory_bytes) : Json()},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
 
 #include "plan/known_model.h"
@@ -138,6 +139,25 @@ UnitFlops head_flops(const TrainingJob& job, const ModelConfig& config, double p
   return {product, 0, trains_weights(job) ? 2 * product : product};
 }
 
+bool is_trained(const TrainingJob& job, const LinearShape& linear) {
+  return trains_weights(job) ||
+         (row_of(job.tuning).adds_adapters && is_target(job.lora, linear.name));
+}
+
+// Without the inputs of linears whose weights nothing is learned about.
+double kept_values(const TrainingJob& job, const LayerShape& layer) {
+  std::map<int, int64_t> width_of_input;
+  for (const LinearShape& linear : layer.linears) {
+    if (linear.input != LinearShape::kKeptAnyway) width_of_input[linear.input] = linear.in;
+  }
+  for (const LinearShape& linear : layer.linears) {
+    if (is_trained(job, linear)) width_of_input.erase(linear.input);
+  }
+  int64_t kept = layer.kept_values;
+  for (const auto& [input, width] : width_of_input) kept -= width;
+  return static_cast<double>(kept);
+}
+
 double kept_when_recomputed(const TrainingJob& job, const ModelConfig& config,
                             const LayerShape& layer, Recompute recompute) {
   if (recompute == Recompute::kTorchEveryOtherProduct) {
@@ -146,7 +166,7 @@ double kept_when_recomputed(const TrainingJob& job, const ModelConfig& config,
                                attention.key_value_width() + config.intermediate_size);
   }
   const bool again = recompute == Recompute::kTorchLayers || job.activations.gradient_checkpointing;
-  return static_cast<double>(again ? config.hidden_size : layer.kept_values);
+  return again ? static_cast<double>(config.hidden_size) : kept_values(job, layer);
 }
 
 LinearWork linear_work(const TrainingJob& job, const LinearShape& linear) {
@@ -215,7 +235,9 @@ ModelWork layer_work(const TrainingJob& job, const ModelConfig& config, const La
   const auto positions = static_cast<double>(work.positions);
   work.layer = layer_tensors(job, layer);
   work.layer_flops = layer_flops(job, layer, positions, recompute);
-  work.kept_per_position = static_cast<double>(layer.kept_values);
+  work.kept_per_position = kept_values(job, layer);
+  work.kept_at_most = work.kept_per_position;
+  work.backward_values = static_cast<double>(layer.backward_values);
   work.kept_when_recomputed = kept_when_recomputed(job, config, layer, recompute);
   put_seconds(job, config, layer, work);
   return work;
@@ -271,6 +293,9 @@ void add_share(const ModelWork& kind, double share, ModelWork& sum) {
         &ModelWork::rotated, &ModelWork::activated, &ModelWork::experts,
         &ModelWork::quantized_elements, &ModelWork::weight_elements}) {
     sum.*figure += share * kind.*figure;
+  }
+  for (double ModelWork::*figure : {&ModelWork::kept_at_most, &ModelWork::backward_values}) {
+    sum.*figure = std::max(sum.*figure, kind.*figure);
   }
 }
 

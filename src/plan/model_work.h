@@ -52,7 +52,9 @@ struct ModelWork {
   UnitFlops head_flops;          // output projection and loss
   double kept_per_position = 0;  // values of a layer that wait for its backward pass
   double kept_when_recomputed = 0;
-  int64_t positions = 0;  // of one micro-batch of one rank
+  double kept_at_most = 0;     // where layers differ
+  double backward_values = 0;  // of gradients inside a layer, at most
+  int64_t positions = 0;       // of one micro-batch of one rank
   int64_t vocabulary = 0;
 
   // What seconds are counted from (plan/layer_time.h), of a layer.

@@ -23,6 +23,11 @@ struct LinearShape {
   std::string name;  // "self_attn.q_proj"
   int64_t in = 0;
   int64_t out = 0;
+  // Which input of the layer's it has, where that waits for the gradient of this weight alone:
+  // linears of one number share it. kKeptAnyway: something else needs it in the backward pass.
+  int input = kKeptAnyway;
+
+  static constexpr int kKeptAnyway = -1;
 };
 
 // Products of a router and its experts, which no adapter is added to.
@@ -46,8 +51,12 @@ struct LayerShape {
   // 0: everything is computed again.
   int64_t last_product = 0;
   // Values per position that wait for the backward pass of a layer that is not recomputed: inputs
-  // of norms and products, and what attention and activation functions need again.
+  // of norms and products, and what attention and activation functions need again. All weights are
+  // trained.
   int64_t kept_values = 0;
+  // Values per position that the backward pass of the layer holds beside these, at most: gradients
+  // of what its MLP, its experts or its scan computed, and of the residual stream.
+  int64_t backward_values = 0;
 
   int64_t parameters() const;
 };

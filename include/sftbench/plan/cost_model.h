@@ -70,11 +70,12 @@ struct MemoryCost {
   double gathered = 0;  // buffers of gathered units and of gradients that are not reduced yet
   double activations = 0;
   double logits = 0;
+  double workspace = 0;        // of the products' library
   double update = 0;           // copies while the optimizer updates, when activations are gone
   double freed_gradients = 0;  // that are not there while activations are most
 
   double total() const {
-    return parameters + optimizer_state +
+    return parameters + optimizer_state + workspace +
            std::max(gradients - freed_gradients + gathered + activations + logits,
                     gradients + update);
   }

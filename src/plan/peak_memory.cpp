@@ -1,0 +1,28 @@
+#include "plan/peak_memory.h"
+
+#include <algorithm>
+
+namespace sftbench {
+namespace {
+
+// Beside the logits: the final norm's input and result, and the gradient of that.
+constexpr double kHiddenValuesOfLoss = 3;
+
+double held(const PeakParts& parts) {
+  return parts.activations + parts.logits - parts.freed_gradients;
+}
+
+}  // namespace
+
+PeakParts peak_parts(const PeakInput& input) {
+  const double late = input.gradients_come_late ? input.gradients : 0;
+  const PeakParts loss = {input.waiting + input.layer + kHiddenValuesOfLoss * input.hidden,
+                          input.logits, late};
+  const PeakParts last_layer = {input.waiting + input.layer + input.backward, 0, late};
+  PeakParts peak = held(loss) > held(last_layer) ? loss : last_layer;
+  if (!input.gradients_come_late) return peak;
+  const PeakParts first_layer = {input.layer + input.backward + input.hidden, 0, 0};
+  return held(first_layer) > held(peak) ? first_layer : peak;
+}
+
+}  // namespace sftbench
