@@ -8,6 +8,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/data/dataset_catalog.h"
+#include "sftbench/families/model_config.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {
@@ -29,6 +30,15 @@ const GpuFacts& facts_of(const TrainingJob& job) {
                                   : "the entity trains on CPUs",
         "number_gpus of 1 or more, and a gpu_model of `sftbench gpus`",
         {}}});
+}
+
+// How many tokens each expert gets is computed on the device, and a rehearsal computes nothing.
+void require_no_experts(const TrainingJob& job) {
+  if (!parse_model_config(job.model.hf_config).experts) return;
+  throw RunError(ReasonCode::kUnsupported,
+                 "--exact of " + job.model.name +
+                     ": a mixture of experts routes by computed values, and a rehearsal computes "
+                     "none; without --exact, predict tells its memory by arithmetic");
 }
 
 // Beside what the allocator has stand the driver's context and buffers of the communication.
@@ -74,6 +84,7 @@ std::string held_text(const MemoryPeak& peak) {
 ExactPrediction predict_exactly(const Resolution& resolution, const Prediction& prediction) {
   const TrainingJob& job = resolution.job;
   const GpuFacts& facts = facts_of(job);
+  require_no_experts(job);
   phantom_library();  // before a dataset is made
   if (resolution.generate_dataset) {
     ensure_named_dataset(named_dataset(job.data.dataset_id), job.data.path,

@@ -7,8 +7,8 @@ import sys
 PROGRAM = sys.argv[1]
 
 
-def predict(**settings):
-    command = [PROGRAM, "predict", "--experiment", "finetune_full_benchmark-v1.0.0", "--exact", "--format", "json"]
+def predict(method="full", **settings):
+    command = [PROGRAM, "predict", "--experiment", f"finetune_{method}_benchmark-v1.0.0", "--exact", "--format", "json"]
     for name, value in settings.items():
         command += ["--set", f"{name}={value}"]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -28,6 +28,21 @@ def main():
     alone = predict(**{**small, "batch_size": 2})["exact"]["allocated_peak_bytes"]
     divided = predict(**{**small, "number_gpus": 8, "batch_size": 16, "distributed_backend": "FSDP"})["exact"]
     assert divided["allocated_peak_bytes"] < alone, "a rank of eight holds an eighth of the states"
+
+    mixture = subprocess.run([PROGRAM, "predict", "--experiment", "finetune_full_benchmark-v1.0.0", "--exact", "--set",
+                              "model_name=granite-3.0-1b-a400m-base", "--set", "number_gpus=1", "--set",
+                              "gpu_model=NVIDIA-H100-80GB-HBM3", "--set", "model_max_length=512", "--set",
+                              "batch_size=1"], capture_output=True, text=True)
+    assert mixture.returncode != 0 and "routes by computed values" in mixture.stderr, mixture.stderr
+
+    # What layers keep, and what their backward passes hold, is counted by arithmetic as it is allocated.
+    for method, more in (("full", {}), ("lora", {"gradient_checkpointing": "false"})):
+        both = predict(method, model_name="llama3.2-1b", number_gpus=1, gpu_model="NVIDIA-H100-80GB-HBM3",
+                       model_max_length=1024, batch_size=2, **more)
+        peak = both["exact"]["allocated_peak_bytes"]
+        assert abs(both["memory_bytes"]["total"] / peak - 1) < 0.03, (method, both["memory_bytes"], both["exact"])
+        held = both["exact"]["peak"]["held_bytes"]
+        assert abs(sum(held.values()) / peak - 1) < 0.01, (method, held, peak)
 
     large = predict(model_name="llama3.1-8b", number_gpus=1, gpu_model="Tesla-T4", model_max_length=512, batch_size=1,
                     torch_dtype="float16")["exact"]
