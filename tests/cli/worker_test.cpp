@@ -98,7 +98,7 @@ TEST_F(WorkerTest, ADryRunSaysWhatIsLeft) {
   const ProgramResult preview =
       run_program(arguments({"--dry-run", "--config", (folder_ / "config.yaml").string()}));
   EXPECT_EQ(preview.status, 0) << preview.err;
-  EXPECT_THAT(preview.out, HasSubstr("leave to others,number_gpus asks for 2 GPUs"));
+  EXPECT_THAT(preview.out, HasSubstr("leave to others,\"number_gpus asks for 2 GPUs"));
 }
 
 TEST_F(WorkerTest, SeveralShareAFolderAndEachCellIsMeasuredOnce) {
