@@ -2,6 +2,7 @@
 # What workers that share a folder cost beside one, and how fast a worker starts where there are many results.
 # Simulated cells that take no time of their own, so that all that is left is the program's work.
 # usage: workers.sh SFTBENCH [CELLS=1000] [STANDING=100000] [WORKERS="1 4 16 64"] [SCRATCH_FOLDER]
+# CLAIMS: "locks leases"
 set -euo pipefail
 program=$(realpath "${1:?usage: workers.sh SFTBENCH [CELLS] [STANDING] [WORKERS] [SCRATCH_FOLDER]}")
 cells=${2:-1000} standing=${3:-100000} workers=${4:-1 4 16 64}
@@ -24,21 +25,26 @@ YAML
 }
 
 seconds() { date +%s.%N; }
-processor_seconds() { awk '{ print $1 + $2 }' <(times | tail -1 | sed 's/m/ /g; s/s//g' |
-  awk '{ print $1 * 60 + $2, $3 * 60 + $4 }'); }
+# Of all that this shell has waited for.
+processor_seconds() {
+  times >"$scratch/times"
+  tail -1 "$scratch/times" | tr 'ms' '  ' | awk '{ print $1 * 60 + $2 + $3 * 60 + $4 }'
+}
 
 share() {  # claims, workers
-  local folder=$scratch/$1-$2 begin before
-  begin=$(seconds) before=$(processor_seconds)
+  local folder=$scratch/$1-$2 begin
+  begin=$(seconds)
+  processor_seconds >"$scratch/before"
   for ((i = 0; i < $2; ++i)); do
     "$program" sweep "$scratch/cells.yaml" -o "$folder" --worker --claims "$1" --backend simulate --no-progress \
       --log-level off >/dev/null &
   done
   wait
+  processor_seconds >"$scratch/after"
   local results
   results=$(find "$folder" -name '*.json' | wc -l)
   awk -v kind="$1" -v workers="$2" -v cells="$cells" -v results="$results" -v wall="$(seconds) $begin" \
-    -v processor="$(processor_seconds) $before" 'BEGIN {
+    -v processor="$(<"$scratch/after") $(<"$scratch/before")" 'BEGIN {
       split(wall, w, " "); split(processor, p, " ")
       printf "%-7s %3d workers: %d of %d cells, %.2f ms of wall time and %.2f ms of processor time per cell\n",
         kind, workers, results, cells, (w[1] - w[2]) / cells * 1000, (p[1] - p[2]) / cells * 1000 }'
@@ -58,7 +64,7 @@ until_first_cell() {  # label, space, options...
 echo "$(nproc) cores, $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), load $(cut -d' ' -f1-3 /proc/loadavg)"
 echo "$cells cells into $(stat -f -c %T "$scratch"), the scratch folder's file system"
 space cells.yaml 2 64 "$cells"
-for claims in locks leases; do
+for claims in ${CLAIMS:-locks leases}; do
   for count in $workers; do share "$claims" "$count"; done
 done
 
