@@ -49,8 +49,8 @@ class Worker:
 
     def command(self):
         o = self.options
-        return [o.program, "sweep", o.work / "space.yaml", "-o", o.work / "results", "--worker", "--backend", "simulate",
-                "--simulate", f"sleep_s={o.step_s}", "--claims", o.claims, "--lease", str(o.lease),
+        return [o.program, "sweep", o.work / "space.yaml", "-o", o.work / "results", "--worker",
+                "--backend", "simulate", "--simulate", f"sleep_s={o.step_s}", "--claims", o.claims, "--lease", str(o.lease),
                 "--max-quick-failures", "0"]
 
     def alive(self):
