@@ -31,6 +31,7 @@
 #include "cli/recommend.h"
 #include "cli/report.h"
 #include "cli/run.h"
+#include "cli/status.h"
 #include "cli/sweep.h"
 #include "cli/weights.h"
 #include "sftbench/base/build_info.h"
@@ -52,13 +53,14 @@ Examples:
   sftbench expand space.yaml          the entities of a space, with verdicts
   sftbench run space.yaml --entity 3  measure one of them
   sftbench sweep space.yaml           measure all of them, resumable
+  sftbench status results             how far that is, and who measures what
   sftbench run --experiment finetune_full_benchmark-v1.0.0 --weights random \
     --set model_name=smollm2-135m --set number_gpus=0 \
     --set model_max_length=512 --set batch_size=1     measure without a file
 
 sftbench COMMAND --help, or sftbench help COMMAND, has more of each.
 Exit status: 0 measured, valid; 2 usage or input error; 3 invalid; 4 failed;
-5 another process measures it; 130 interrupted.)";
+5 another process measures it; 6 cells remain; 130 interrupted.)";
 
 void set_up_logging() {
   auto logger = spdlog::stderr_logger_mt("sftbench");
@@ -166,6 +168,7 @@ void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
 
   add_run_command(app, common, exit_code);
   add_sweep_command(app, common, exit_code);
+  add_status_command(app, exit_code);
   add_expand_command(app, exit_code);
   add_predict_command(app, exit_code);
   add_recommend_command(app, exit_code);

@@ -22,6 +22,7 @@
 #include "sftbench/launch/engine_library.h"
 #include "sftbench/measure/host_info.h"
 #include "sftbench/measure/nvml.h"
+#include "sftbench/results/claim.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {
@@ -142,7 +143,7 @@ Finding find_hub_cache() {
           models > 0 ? "" : "--weights random needs none"};
 }
 
-std::vector<Finding> examine() {
+std::vector<Finding> examine(const fs::path& results) {
   // These fork: before anything that may start threads.
   const EngineProbe probe = probe_engine("cpu");
   const EngineProbe gpu_probe = same_engine_for_all() ? probe : probe_engine("cuda");
@@ -167,7 +168,8 @@ std::vector<Finding> examine() {
   findings.push_back(judge_launcher(process_environment()));
   findings.push_back(judge_job_secret(process_environment()));
   findings.push_back(find_disk("disk for datasets", user_data_directory()));
-  findings.push_back(find_disk("disk for results", "results"));
+  findings.push_back(find_disk("disk for results", results));
+  findings.push_back(find_claims(results));
   findings.push_back(find_datasets());
   findings.push_back(find_hub_cache());
   return findings;
@@ -267,6 +269,18 @@ Finding judge_job_secret(const Environment& environment) {
           "ranks on several nodes want one: openssl rand -hex 32"};
 }
 
+Finding find_claims(const fs::path& results) {
+  try {
+    const ClaimChoice choice = choose_claims(results);
+    const std::string found = to_string(choice) + ": " + choice.why;
+    return {
+        "claims", "ok", found,
+        choice.kind == ClaimKind::kLeases ? "a stopped worker's cell is free after its lease" : ""};
+  } catch (const InputError& error) {
+    return {"claims", "warn", "none can be held", error.what()};
+  }
+}
+
 Finding find_disk(const std::string& subject, const fs::path& directory) {
   // The folder may not be there yet: its nearest ancestor says which disk it would be on.
   std::error_code error;
@@ -286,16 +300,21 @@ void add_doctor_command(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("doctor", "tell what this machine can run and what is missing");
   const auto format = std::make_shared<std::string>("table");
+  const auto results = std::make_shared<std::string>("results");
+  command->add_option("DIR", *results, "folder of results, there or not yet")
+      ->type_name("")
+      ->capture_default_str();
   command->add_option("--format", *format, "table, json, jsonl, csv or md")->capture_default_str();
   command->footer(R"(
 Examples:
   sftbench doctor
+  sftbench doctor /shared/results     whether sweeps of many hosts can share it
   sftbench doctor --format json)");
-  command->callback([format, &exit_code] {
+  command->callback([format, results, &exit_code] {
     const OutputFormat output = output_format(*format);
     Table table{{"subject", "state", "found", "advice"}, {}};
     exit_code = 0;
-    for (const Finding& f : examine()) {
+    for (const Finding& f : examine(*results)) {
       table.rows.push_back({f.subject, f.state, f.found, f.advice});
       if (f.subject == "libtorch" && f.state == "missing") exit_code = kFailedExitCode;
     }

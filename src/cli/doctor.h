@@ -38,6 +38,8 @@ Finding judge_locked_memory(const std::string& problem, bool rdma);
 Finding judge_launcher(const Environment& environment);
 // Whether ranks that a launcher starts would recognize each other.
 Finding judge_job_secret(const Environment& environment);
+// How sweeps that share the folder would claim its cells.
+Finding find_claims(const std::filesystem::path& results);
 Finding find_disk(const std::string& subject, const std::filesystem::path& directory);
 
 }  // namespace sftbench

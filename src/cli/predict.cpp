@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kGiB = 1 << 30;
-constexpr double kGiga = 1e9;
+constexpr double kGigabyte = 1e9;
 
 struct PredictArguments {
   Selection selection;
@@ -98,8 +98,8 @@ Definitions lines_of(const Prediction& prediction) {
   }
   for (const CollectiveCost& c : cost.collectives) {
     lines.emplace_back(c.operation, std::to_string(c.calls) + " a step over " + c.group + ", " +
-                                        cell_text(c.sent_bytes / kGiga) + " GB sent by a rank, " +
-                                        seconds(c.seconds));
+                                        cell_text(c.sent_bytes / kGigabyte) +
+                                        " GB sent by a rank, " + seconds(c.seconds));
   }
   return lines;
 }

@@ -164,12 +164,12 @@ Question question_of(const RecommendArguments& arguments, const PriceBook& price
 
 // --- the answer -----------------------------------------------------------------------------------
 
-double rounded(double value, double digits = 100) {
+double rounded_to(double value, double digits = 100) {
   return std::round(value * digits) / digits;
 }
 
 Json price_per_million(const Option& option, double tokens) {
-  return option.cost ? Json(rounded(*option.cost / tokens * 1e6, 10000)) : Json();
+  return option.cost ? Json(rounded_to(*option.cost / tokens * 1e6, 10000)) : Json();
 }
 
 Json as_json(const Option& option, double tokens) {
@@ -192,11 +192,11 @@ Json as_json(const Option& option, double tokens) {
 
 void put_row(const std::string& choice, const Option& option, double tokens, Table& table) {
   table.rows.push_back({choice, option.gpu, option.gpus, option.batch_per_gpu, option.accumulation,
-                        option.checkpointing, rounded(option.hours),
-                        option.error_p90 > 0 ? Json(rounded(100 * option.error_p90, 1)) : Json(),
-                        option.cost ? Json(rounded(*option.cost)) : Json(),
+                        option.checkpointing, rounded_to(option.hours),
+                        option.error_p90 > 0 ? Json(rounded_to(100 * option.error_p90, 1)) : Json(),
+                        option.cost ? Json(rounded_to(*option.cost)) : Json(),
                         price_per_million(option, tokens),
-                        rounded(option.needed_bytes / kBytesInGiB, 10), name_of(option.fit)});
+                        rounded_to(option.needed_bytes / kBytesInGiB, 10), name_of(option.fit)});
 }
 
 Table table_of(const Recommendation& answer, double tokens) {

@@ -16,21 +16,31 @@ ResultPlace::ResultPlace(const std::string& output, const TrainingJob& job,
   for (const std::filesystem::path& folder : store_.probe(experiment_)) {
     watcher_.remove_when_interrupted(folder);
   }
-  lock_ = KeyLock::acquire(store_.lock_path(experiment_, key_));
-  watcher_.remove_when_interrupted(lock_->path());
+  claims_ = make_claims(output, choose_claims(output).kind);
+  claim_ = claims_->acquire(experiment_, key_);
+  for (const std::filesystem::path& file : claim_->files()) watcher_.remove_when_interrupted(file);
   folder_.emplace(store_.directory() / experiment_);
-  remove_unfinished(*lock_);
+  remove_unfinished(store_.directory() / experiment_, key_);
 }
 
 ResultPlace::~ResultPlace() {
   // From here on the name may be that of another process's lock.
-  if (lock_) watcher_.forget(lock_->path());
+  if (!claim_) return;
+  for (const std::filesystem::path& file : claim_->files()) watcher_.forget(file);
 }
 
 ResultPlace::Kept ResultPlace::write(const Measurement& measurement) const {
   Kept kept;
   kept.lost = folder_->gone();
-  const std::filesystem::path path = store_.write(measurement, key_);
+  std::filesystem::path path;
+  try {
+    path = store_.write(measurement, key_, 1,
+                        [this](const std::filesystem::path& file, std::string_view content) {
+                          claim_->publish(file, content);
+                        });
+  } catch (const ClaimLost& lost) {
+    throw KeyBusy(std::string(lost.what()));
+  }
   const std::filesystem::path first = store_.result_path(experiment_, key_);
   kept.where = path.string();
   if (path != first && measurement.status == Status::kValid) {

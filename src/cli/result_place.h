@@ -1,14 +1,16 @@
-// Where `run` keeps its measurement: the files of one key in a folder of results, locked against
-// every other process for as long as this object lives.
+// Where `run` keeps its measurement: the files of one key in a folder of results, claimed
+// against every other process for as long as this object lives.
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "sftbench/launch/interrupt.h"
 #include "sftbench/plan/training_job.h"
-#include "sftbench/results/key_lock.h"
+#include "sftbench/results/claim.h"
 #include "sftbench/results/measurement.h"
 #include "sftbench/results/standing_folder.h"
 #include "sftbench/results/store.h"
@@ -17,7 +19,7 @@ namespace sftbench {
 
 class ResultPlace {
  public:
-  // Tries the folder out and locks the key. InputError when nothing can be written there; KeyBusy
+  // Tries the folder out and claims the key. InputError when nothing can be written there; KeyBusy
   // when another process measures the key. `watcher` removes at an interrupt what this makes.
   ResultPlace(const std::string& output, const TrainingJob& job, InterruptWatcher& watcher);
   ~ResultPlace();
@@ -26,7 +28,8 @@ class ResultPlace {
 
   std::filesystem::path growing_log() const { return store_.growing_log_path(experiment_, key_); }
   std::filesystem::path log() const { return store_.log_path(experiment_, key_); }
-  int lock_fd() const { return lock_->fd(); }
+  // For a child that measures here.
+  std::vector<int> inherited_fds() const { return claim_->inherited_fds(); }
   int sample() const { return store_.next_sample(experiment_, key_); }  // that comes next
 
   struct Kept {
@@ -36,17 +39,19 @@ class ResultPlace {
 
     void tell() const;  // to the log
   };
-  // Writes the result. InputError when it cannot be written.
+  // Writes the result. InputError when it cannot be written, or must not: KeyBusy when another process
+  // has taken the key over, because this one was stopped for longer than its lease.
   Kept write(const Measurement& measurement) const;
 
   // Before an end of the process that destroys nothing.
-  void give_back() { lock_.reset(); }
+  void give_back() { claim_.reset(); }
 
  private:
   ResultStore store_;
   std::string experiment_, key_;
   InterruptWatcher& watcher_;
-  std::optional<KeyLock> lock_;
+  std::unique_ptr<Claims> claims_;
+  std::shared_ptr<Claim> claim_;  // goes before what it is one of
   std::optional<StandingFolder> folder_;
 };
 

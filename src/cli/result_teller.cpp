@@ -37,6 +37,9 @@ int ResultTeller::tell_at_the_end(const Measurement& measurement) {
 std::optional<ResultPlace::Kept> ResultTeller::keep(const Measurement& measurement) {
   try {
     return place_.write(measurement);
+  } catch (const KeyBusy& error) {  // the files of this key are another process's now
+    spdlog::error("{}; the measurement is printed, but not kept", error.what());
+    return std::nullopt;
   } catch (const InputError& error) {
     watcher_.remove_files();
     spdlog::error("{}; the measurement is printed, but not kept", error.what());

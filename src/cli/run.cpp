@@ -52,7 +52,7 @@ struct RunParts {
     RankedSpec spec;
     spec.log = place.growing_log();
     spec.final_log = place.log().string();
-    spec.inherited_fds = {place.lock_fd()};
+    spec.inherited_fds = place.inherited_fds();
     return spec;
   }
 
@@ -113,7 +113,7 @@ Measurement measure_in_children(const RunParts& parts) {
   spec.sample = parts.place.sample();
   spec.log = parts.place.growing_log();
   spec.final_log = parts.place.log().string();
-  spec.inherited_fds = {parts.place.lock_fd()};
+  spec.inherited_fds = parts.place.inherited_fds();
   spec.timeout_s = parts.arguments.timeout_s;
   spec.stall_timeout_s = parts.arguments.stall_timeout_s;
   watcher.remove_when_interrupted(spec.log);

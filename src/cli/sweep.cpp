@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -10,20 +11,22 @@
 #include <set>
 
 #include "cli/backend_options.h"
+#include "cli/deadline.h"
 #include "cli/launched_run.h"
 #include "cli/number_checks.h"
-#include "cli/progress.h"
 #include "cli/record.h"
 #include "cli/save_options.h"
 #include "cli/selection.h"
+#include "cli/sweep_end.h"
 #include "cli/sweep_keeping.h"
 #include "cli/sweep_view.h"
 #include "sftbench/base/build_info.h"
+#include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/launch/cores.h"
-#include "sftbench/launch/interrupt.h"
 #include "sftbench/launch/memory_preflight.h"
 #include "sftbench/measure/nvml.h"
 #include "sftbench/space/operation.h"
@@ -44,6 +47,9 @@ struct SweepArguments {
   std::string jobs;                    // empty: the operation says
   std::optional<int64_t> max_retries;  // else the operation's
   bool dry_run = false;
+  std::string until;
+  std::string claims = "auto";
+  double lease_s = kLeaseSeconds;
   std::string output = "results";
   std::string format = "table";
 };
@@ -73,6 +79,25 @@ void check_threads(const ResolveOptions& options, size_t cores) {
                      "no more than the " + std::to_string(cores) +
                          " cores that this process may use: a sweep never gives one core to two",
                      {}}});
+}
+
+// Unix time: until when others say that there is time.
+double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::optional<double> until_s(const SweepArguments& arguments) {
+  std::optional<Deadline> deadline;
+  if (!arguments.until.empty()) {
+    deadline = parse_until(arguments.until, unix_seconds());
+  } else if (arguments.options.worker) {
+    deadline = launcher_deadline(process_environment(), unix_seconds());
+  }
+  if (!deadline) return std::nullopt;
+  if (deadline->source != "--until") {
+    spdlog::info("{} leaves {}", deadline->source, duration_text(std::max(0.0, deadline->left_s)));
+  }
+  return steady_seconds() + deadline->left_s;
 }
 
 // The space of one entity of it.
@@ -164,6 +189,7 @@ class Campaign {
                 return recorded({entity, experiment});
               }) {
     check_threads(resolve_options_, machine_.cores());
+    if (options_.worker) walk_.begin_at(static_cast<double>(std::random_device()()) / 0x1p32);
     options_.keep = keeping(with_file(arguments.save, loaded_.file), arguments.output,
                             arguments.backend.name());
   }
@@ -189,19 +215,20 @@ class Campaign {
     for (const ExperimentReference& reference : loaded_.space.experiments) {
       store_.probe(reference.experiment->identifier);
     }
-    const InterruptSignals signals;
+    const InterruptSignals signals;  // before the thread that renews claims
+    const ClaimChoice choice = choose_claims(arguments_.output, arguments_.claims);
+    const auto claims = make_claims(arguments_.output, choice.kind, arguments_.lease_s);
     Silent silent;
-    SweepView view(std::cerr, ::isatty(STDERR_FILENO) != 0,
-                   [this](const Cell& cell) { return cell_label(loaded_.space, cell); });
-    Sweep sweep(walk_, planner_, machine_, store_, options_,
+    SweepView view(
+        std::cerr, ::isatty(STDERR_FILENO) != 0,
+        [this](const Cell& cell) { return cell_label(loaded_.space, cell); }, to_string(choice));
+    Sweep sweep(walk_, planner_, machine_, store_, *claims, options_,
                 quiet ? silent : static_cast<SweepObserver&>(view), signals.fd());
     const SweepEnd end = sweep.run();
     view.close();
-    say_how_it_ended(end, sweep);
+    say_how_it_ended(end, sweep, options_, arguments_.output);
     print_table(outcome_table(sweep.state()), format);
-    if (end == SweepEnd::kInterrupted) return kInterruptedExitCode;
-    const bool cut_off = end == SweepEnd::kTripped || end == SweepEnd::kStoreFailed;
-    return cut_off || sweep.state().settled(Status::kFailed) > 0 ? kFailedExitCode : 0;
+    return sweep_exit_code(end, sweep, options_);
   }
 
  private:
@@ -231,6 +258,7 @@ class Campaign {
   static SweepOptions sweeping(const SweepArguments& arguments, const Operation& operation,
                                const Nvml* nvml) {
     SweepOptions options = arguments.options;
+    options.until_s = until_s(arguments);
     options.simulate = arguments.backend.simulate;
     options.max_retries = arguments.max_retries.value_or(operation.max_retries);
     options.single_measurement = operation.single_measurement;
@@ -269,40 +297,16 @@ class Campaign {
       for (const std::string& note : plan.notes) {
         if (notes_.insert(note).second) spdlog::info("{}", note);
       }
-      if (plan.settled) {
+      if (options_.worker && plan.elsewhere) {
+        action = "leave to others";
+        reason = *plan.elsewhere;
+      } else if (plan.settled) {
         action = makes_invalid(plan.settled->code) ? "record as invalid" : "record as failed";
         reason = std::string(to_string(plan.settled->code)) + ": " + plan.settled->message;
       }
     }
     return {action,  reason, cell.sample, cell.request.entity_id, cell.request.experiment_id,
             cell.key};
-  }
-
-  void say_how_it_ended(SweepEnd end, const Sweep& sweep) const {
-    const SweepState& state = sweep.state();
-    const std::string settled = std::to_string(state.settled()) + " of " +
-                                std::to_string(state.cells_at_most) + " cells are settled in " +
-                                arguments_.output;
-    switch (end) {
-      case SweepEnd::kComplete:
-        spdlog::info("{}, in {}", settled, duration_text(state.elapsed_s));
-        break;
-      case SweepEnd::kLimit:
-        spdlog::info("{}; the limit of {} is reached", settled, options_.limit);
-        break;
-      case SweepEnd::kInterrupted:
-        spdlog::error("interrupted{}; {}; the same command goes on from there",
-                      sweep.message().empty() ? "" : "; " + sweep.message(), settled);
-        break;
-      case SweepEnd::kTripped:
-        spdlog::error("stopped: {}; {}; the same command goes on from there", sweep.message(),
-                      settled);
-        break;
-      case SweepEnd::kStoreFailed:
-        spdlog::error("stopped: {}; {}; the same command goes on from there", sweep.message(),
-                      settled);
-        break;
-    }
   }
 
   const SweepArguments& arguments_;
@@ -355,6 +359,24 @@ void add_work_options(CLI::App& command, SweepArguments& arguments) {
       ->option_text("N=1");
   command.add_flag("--dry-run", arguments.dry_run,
                    "list what would be measured and what is there, and stop");
+  command.add_flag("--worker", options.worker,
+                   "one of many on this folder: leave to others what this machine cannot measure");
+  command
+      .add_option("--until", arguments.until,
+                  "when to end: a duration (2h, 1h30m) or a time (2026-11-24T12:00Z); default of "
+                  "--worker: the end of the job, where the launcher tells it")
+      ->type_name("WHEN");
+  command
+      .add_option("--claims", arguments.claims,
+                  "how processes on the folder keep off each other's cells; auto: locks on local "
+                  "disks, leases elsewhere")
+      ->type_name("auto|locks|leases")
+      ->capture_default_str();
+  command
+      .add_option("--lease", arguments.lease_s,
+                  "seconds without a renewal after which others take a lease over")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->option_text("S=60");
   command.add_option("-o,--output", arguments.output, "folder of the results")
       ->type_name("DIR")
       ->capture_default_str();
@@ -414,13 +436,18 @@ again goes on where this one stopped. Several sweeps and runs may work on one
 folder. --output-dir and --save-model-dir get a folder for each measurement,
 named as its result. A measurement that was interrupted goes on from its own.
 
+A worker (--worker) begins at a random place of the space. It leaves cells to
+others that this machine cannot measure, and begins none that would not end
+before --until, going by those that it has measured.
+
 Exit status: 0 all is measured, valid or invalid; 2 usage or input error;
 4 something failed, the sweep had to stop, or results that it had settled are
-gone; 130 interrupted.
+gone; 6 cells remain, for other machines or for later; 130 interrupted.
 
 Examples:
   sftbench sweep space.yaml --dry-run
   sftbench sweep space.yaml -o results --jobs auto
+  sftbench sweep space.yaml -o /shared/results --worker --until 2h
   sftbench sweep space.yaml --output-dir trained --save-model-dir models
   sftbench sweep space.yaml --backend simulate --simulate crash_probability=0.1)");
   command->callback([arguments, &common, &exit_code] { exit_code = sweep(*arguments, common); });

@@ -179,13 +179,14 @@ std::string outcome_line(const std::string& label, const Outcome& outcome) {
   return outcome.seconds > 0 ? line + ", " + duration_text(outcome.seconds) : line;
 }
 
-SweepView::SweepView(std::ostream& out, bool live, Label label)
-    : out_(out), live_(live), label_(std::move(label)) {}
+SweepView::SweepView(std::ostream& out, bool live, Label label, std::string claims)
+    : out_(out), live_(live), label_(std::move(label)), claims_(std::move(claims)) {}
 
 void SweepView::on_begin(const SweepState& state) {
   state_ = &state;
   say("sweep of " + std::to_string(state.cells_at_most) +
-      (state.cells_at_most == 1 ? " cell" : " cells"));
+      (state.cells_at_most == 1 ? " cell" : " cells") +
+      (claims_.empty() ? "" : ", claimed by " + claims_));
 }
 
 void SweepView::on_start(const Cell& cell, const Share& share) {
@@ -212,6 +213,10 @@ void SweepView::on_retry(const Cell& cell, const Outcome& outcome) {
 
 void SweepView::on_busy(const Cell& cell, const std::string& holder) {
   say("busy     " + label_(cell) + ": measured by " + holder + "; looked at again at the end");
+}
+
+void SweepView::on_lost(const Cell& cell, const std::string& why) {
+  say("lost     " + label_(cell) + ": " + why + "; nothing was kept, looked at again at the end");
 }
 
 void SweepView::on_note(const std::string& text) {

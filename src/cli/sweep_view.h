@@ -22,7 +22,8 @@ class SweepView : public SweepObserver {
   using Label = std::function<std::string(const Cell&)>;
 
   // `live`: `out` is a terminal that understands ANSI's cursor movements.
-  SweepView(std::ostream& out, bool live, Label label);
+  // `claims`: how cells are claimed, for the first line.
+  SweepView(std::ostream& out, bool live, Label label, std::string claims = {});
   ~SweepView() override { close(); }
 
   void close() { erase(); }  // takes the live lines away
@@ -34,6 +35,7 @@ class SweepView : public SweepObserver {
   void on_sample(const Cell& cell, const Outcome& outcome) override;
   void on_retry(const Cell& cell, const Outcome& outcome) override;
   void on_busy(const Cell& cell, const std::string& holder) override;
+  void on_lost(const Cell& cell, const std::string& why) override;
   void on_note(const std::string& text) override;
   void on_tick(const SweepState& state) override;
   double tick_s() const override { return live_ ? 0.5 : 3600; }
@@ -48,6 +50,7 @@ class SweepView : public SweepObserver {
   std::ostream& out_;
   bool live_;
   Label label_;
+  std::string claims_;
   const SweepState* state_ = nullptr;
   double drawn_s_ = 0;
   size_t drawn_lines_ = 0;

@@ -58,6 +58,22 @@ void look_at_folder_again(const std::filesystem::path& folder) {
 
 }  // namespace
 
+KeyBusy key_busy(const std::filesystem::path& path, const std::string& holder) {
+  return KeyBusy(
+      {finding(path, {}, "this key is being measured by " + holder + "; nothing was measured",
+               "to be called again when that has ended, or with another --output")});
+}
+
+std::optional<std::string> lock_holder(const std::filesystem::path& path) {
+  const OwnedFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct flock whole_file = {};
+  whole_file.l_type = F_RDLCK;
+  whole_file.l_whence = SEEK_SET;
+  if (!file || ::fcntl(file.get(), F_OFD_GETLK, &whole_file) != 0) return std::nullopt;
+  if (whole_file.l_type == F_UNLCK) return std::nullopt;
+  return read_holder(file.get());
+}
+
 std::optional<KeyLock> KeyLock::try_acquire(const std::filesystem::path& path,
                                             std::string* holder) {
   for (int tries = 0; tries < kMostTries; ++tries) {
@@ -84,12 +100,7 @@ KeyLock KeyLock::acquire(const std::filesystem::path& path) {
   std::string holder;
   std::optional<KeyLock> lock = try_acquire(path, &holder);
   if (lock) return std::move(*lock);
-  throw KeyBusy({{.file = path.string(),
-                  .line = 0,
-                  .key = {},
-                  .message = "this key is being measured by " + holder + "; nothing was measured",
-                  .expected = "to be called again when that has ended, or with another --output",
-                  .nearest = {}}});
+  throw key_busy(path, holder);
 }
 
 KeyLock& KeyLock::operator=(KeyLock&& other) noexcept {

@@ -36,18 +36,32 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-void remove_unfinished(const KeyLock& lock, const std::vector<std::string>& names) {
-  const std::string key = lock.path().stem().string();
+// "KEY" of "KEY.2.growing.log" and of ".KEY.json.77.tmp".
+std::string key_of(std::string_view name) {
+  if (!name.empty() && name.front() == '.') name.remove_prefix(1);
+  return std::string(name.substr(0, name.find('.')));
+}
+
+void remove_unfinished(const fs::path& folder, const std::string& key,
+                       const std::vector<std::string>& names) {
   std::error_code ignored;
   for (const std::string& name : names) {
-    if (unfinished(name, key)) fs::remove(lock.path().parent_path() / name, ignored);
+    if (unfinished(name, key)) fs::remove(folder / name, ignored);
   }
 }
 
 }  // namespace
 
-void remove_unfinished(const KeyLock& lock) {
-  remove_unfinished(lock, names_in(lock.path().parent_path()));
+void remove_unfinished(const fs::path& folder, const std::string& key) {
+  remove_unfinished(folder, key, names_in(folder));
+}
+
+std::set<std::string> keys_of_unfinished(const fs::path& folder) {
+  std::set<std::string> keys;
+  for (const std::string& name : names_in(folder)) {
+    if (const std::string key = key_of(name); unfinished(name, key)) keys.insert(key);
+  }
+  return keys;
 }
 
 void remove_leftovers(const fs::path& folder) {
@@ -57,7 +71,7 @@ void remove_leftovers(const fs::path& folder) {
     try {
       // Its destructor removes the lock file itself.
       const std::optional<KeyLock> lock = KeyLock::try_acquire(folder / lock_name);
-      if (lock) remove_unfinished(*lock, names);
+      if (lock) remove_unfinished(folder, fs::path(lock_name).stem().string(), names);
     } catch (const InputError&) {
       continue;  // somebody else's file: not ours to judge
     }

@@ -399,6 +399,13 @@ Status ResultReader::parse_status(std::string_view key) {
   return check(key).status;
 }
 
+CellOutcome ResultReader::parse_outcome(std::string_view key) {
+  const Checked checked = check(key);
+  CellOutcome outcome{checked.status, std::nullopt, 0};
+  if (checked.reason) outcome.reason = checked.reason->code;
+  return outcome;
+}
+
 // Of what load() read, until the next call.
 std::string_view ResultReader::minify() const {
   const size_t room = size_bytes_ + simdjson::SIMDJSON_PADDING;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "results/text_pool.h"
+#include "sftbench/results/outcome_scan.h"
 #include "sftbench/results/scan.h"
 
 namespace sftbench {
@@ -30,6 +31,7 @@ class ResultReader {
   // settles a cell is what a report shows.
   StoredResult parse(std::string_view key, TextPool& texts);
   Status parse_status(std::string_view key);
+  CellOutcome parse_outcome(std::string_view key);  // without a date
 
   ResultReader();
   ~ResultReader();

@@ -4,7 +4,6 @@
 
 #include "results/result_reader.h"
 #include "sftbench/base/error.h"
-#include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
 
 namespace sftbench {
@@ -52,8 +51,12 @@ std::optional<Status> status_of_measurement(const fs::path& path) {
   } catch (const InputError&) {
     // Its cause is of no use here: who asked for the status was told.
   }
-  std::error_code error;  // an InputError of the writing that follows says more
-  fs::rename(path, free_name(with_ending(path, ".aside")), error);
+  // One more name instead of another: should somebody have put a better result there in the very last
+  // moment, it stays. An InputError of the writing that follows says more than an error here.
+  std::error_code error;
+  const fs::path aside = free_name(with_ending(path, ".aside"));
+  fs::create_hard_link(path, aside, error);
+  if (error) fs::rename(path, aside, error);
   return std::nullopt;
 }
 
@@ -97,15 +100,16 @@ void rename_logs(std::optional<Reason>& reason, const fs::path& from, const fs::
   }
 }
 
-void write_result(const fs::path& path, Measurement measurement, const std::string& key) {
+void write_result(const fs::path& path, Measurement measurement, const std::string& key,
+                  const Publish& publish) {
   measurement.key = key;
-  write_file_atomic(path, json_text(to_json(measurement), 2) + "\n");
+  publish(path, json_text(to_json(measurement), 2) + "\n");
 }
 
 // A result that gives way to a better one. It is there twice for a moment, but never not at all.
-void copy_aside(const fs::path& path, const fs::path& log, Status status) {
+void copy_aside(const fs::path& path, const fs::path& log, Status status, const Publish& publish) {
   const fs::path aside = aside_of(path, status);
-  write_file_atomic(aside, read_file(path));
+  publish(aside, read_file(path));
   move_logs(log, log_of_aside(path, aside));
 }
 
@@ -176,8 +180,8 @@ int ResultStore::next_sample(const std::string& experiment, const std::string& k
   return sample;
 }
 
-fs::path ResultStore::write(const Measurement& measurement, const std::string& key,
-                            int sample) const {
+fs::path ResultStore::write(const Measurement& measurement, const std::string& key, int sample,
+                            const Publish& publish) const {
   const std::string& experiment = measurement.experiment;
   const fs::path growing = growing_log_path(experiment, key, sample);
   const bool valid = measurement.status == Status::kValid;
@@ -189,12 +193,12 @@ fs::path ResultStore::write(const Measurement& measurement, const std::string& k
     const fs::path aside = aside_of(path, measurement.status);
     Measurement moved = measurement;
     rename_logs(moved.reason, log, log_of_aside(path, aside));
-    write_result(aside, moved, key);
+    write_result(aside, moved, key, publish);
     move_logs(growing, log_of_aside(path, aside));
     return aside;
   }
-  if (standing == Status::kInvalid) copy_aside(path, log, *standing);
-  write_result(path, measurement, key);
+  if (standing == Status::kInvalid) copy_aside(path, log, *standing, publish);
+  write_result(path, measurement, key, publish);
   move_logs(growing, log);
   return path;
 }

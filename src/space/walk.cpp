@@ -126,11 +126,19 @@ bool Walk::wanted(int64_t entity) const {
   return true;
 }
 
+void Walk::begin_at(double part) {
+  if (sampler_ != Sampler::kGenerator || filter_ != EntityFilter::kNone || limit_ == 0) return;
+  begin_ =
+      std::clamp<int64_t>(static_cast<int64_t>(part * static_cast<double>(limit_)), 0, limit_ - 1);
+}
+
 std::optional<WalkStep> Walk::next() {
   const int64_t count = space_.entity_count();
   while (!following_) {
     if (sampled_ == limit_ || position_ == count) return std::nullopt;
-    const int64_t entity = entity_at(position_++);
+    const int64_t position = begin_ == 0 ? position_ : (position_ + begin_) % limit_;
+    ++position_;
+    const int64_t entity = entity_at(position);
     if (!wanted(entity)) continue;
     ++sampled_;
     following_ = WalkStep{entity, 0};

@@ -36,11 +36,25 @@ CellPlan CellPlanner::plan(const Cell& cell) const {
     plan.job = std::move(resolution.job);
     plan.generate_dataset = resolution.generate_dataset;
     plan.notes = std::move(resolution.notes);
+  } catch (const RunError& error) {
+    plan.settled = classify_exception(error, plan.job);
+    return plan;
+  }
+  look_for_devices(plan);
+  return plan;
+}
+
+void CellPlanner::look_for_devices(CellPlan& plan) const {
+  try {
     refuse_what_does_not_fit(plan.job);
   } catch (const RunError& error) {
     plan.settled = classify_exception(error, plan.job);
+    plan.elsewhere = error.what();
+    return;
   }
-  return plan;
+  if (plan.job.device.nodes <= context_.nodes || !demand(plan.job).computes) return;
+  plan.elsewhere = "number_nodes asks for " + std::to_string(plan.job.device.nodes) +
+                   " nodes, and this worker has " + std::to_string(context_.nodes);
 }
 
 void CellPlanner::refuse_what_does_not_fit(const TrainingJob& job) const {

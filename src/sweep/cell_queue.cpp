@@ -1,14 +1,15 @@
 #include "sweep/cell_queue.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
 namespace sftbench {
 namespace {
 
-// A lock cannot be waited for together with children; a try costs microseconds.
-constexpr double kLookAgainSeconds = 0.5;
+// A claim cannot be waited for together with children.
+constexpr double kFirstLookSeconds = 0.5;
 
 template <typename Item>
 Item take_front(std::deque<Item>& items) {
@@ -42,8 +43,14 @@ void CellQueue::keep_only_retries() {
               busy_.end());
 }
 
-void CellQueue::put_off(Cell cell, double now_s) {
-  busy_.push_back({std::move(cell), now_s + kLookAgainSeconds});
+void CellQueue::put_off(Cell cell, double now_s, double most_s) {
+  const double wait_s = kFirstLookSeconds * std::pow(2, std::min(cell.looks, 20));
+  ++cell.looks;
+  const double look_again_s = now_s + std::min(wait_s, most_s);
+  const auto later = std::find_if(busy_.begin(), busy_.end(), [&](const Busy& busy) {
+    return busy.look_again_s > look_again_s;
+  });
+  busy_.insert(later, {std::move(cell), look_again_s});
 }
 
 }  // namespace sftbench

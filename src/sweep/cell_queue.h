@@ -22,7 +22,8 @@ class CellQueue {
   double next_at_s(double now_s) const;
 
   void retry(Cell cell) { retries_.push_back(std::move(cell)); }
-  void put_off(Cell cell, double now_s);  // another sweep has its lock
+  // Another sweep has its claim: looked at again within `most_s` seconds, and soon at first.
+  void put_off(Cell cell, double now_s, double most_s);
 
   void keep_only_retries();  // of what was begun already
 

@@ -33,7 +33,12 @@ void ResultWriter::write(Ended ended) {
 void ResultWriter::write_now(Pending& pending) const {
   Ended& ended = pending.ended;
   try {
-    store_.write(ended.measurement, ended.cell.key, ended.cell.sample);
+    store_.write(ended.measurement, ended.cell.key, ended.cell.sample,
+                 [&ended](const std::filesystem::path& path, std::string_view content) {
+                   ended.claim->publish(path, content);
+                 });
+  } catch (const ClaimLost& lost) {
+    ended.lost = lost.what();
   } catch (const std::exception& error) {  // one that left the thread would end the sweep
     ended.problem = error.what();
   }

@@ -10,19 +10,20 @@
 #include <thread>
 #include <vector>
 
-#include "sftbench/results/key_lock.h"
+#include "sftbench/results/claim.h"
 #include "sftbench/results/store.h"
 #include "sftbench/sweep/cell.h"
 
 namespace sftbench {
 
-// A measurement that has ended. The key stays locked until it is written.
+// A measurement that has ended. The key stays claimed until it is written.
 struct Ended {
   Cell cell;
   Measurement measurement;
-  std::shared_ptr<KeyLock> lock;
+  std::shared_ptr<Claim> claim;
   double seconds = 0;   // that its child took; 0 without one
   std::string problem;  // why it could not be written; empty: it stands in the store
+  std::string lost;     // to whom the claim was lost, so that it must not be written
 };
 
 class ResultWriter {

@@ -5,7 +5,6 @@
 #include <unordered_set>
 
 #include "sftbench/base/error.h"
-#include "sftbench/results/leftovers.h"
 
 namespace sftbench {
 namespace {
@@ -38,7 +37,7 @@ void StoreGuard::enter(const std::string& experiment) {
   const fs::path folder = store_.directory() / experiment;
   std::error_code error;  // which the StandingFolder has, too
   fs::create_directories(folder, error);
-  remove_leftovers(folder);
+  claims_of_keys_.remove_leftovers(experiment);
   folders_.emplace_back(folder);
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "sftbench/results/claim.h"
 #include "sftbench/results/standing_folder.h"
 #include "sftbench/sweep/sweep.h"
 
@@ -16,7 +17,8 @@ namespace sftbench {
 
 class StoreGuard {
  public:
-  explicit StoreGuard(const ResultStore& store) : store_(store) {}  // outlives the guard
+  // Both outlive the guard.
+  StoreGuard(const ResultStore& store, Claims& claims) : store_(store), claims_of_keys_(claims) {}
 
   // The folder of an experiment, made if it is not there, without what the killed have left in it.
   // InputError.
@@ -40,6 +42,7 @@ class StoreGuard {
   };
 
   const ResultStore& store_;
+  Claims& claims_of_keys_;
   std::list<StandingFolder> folders_;
   std::map<std::string, std::vector<Claim>> claims_;  // by experiment
 };

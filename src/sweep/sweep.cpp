@@ -1,6 +1,7 @@
 #include "sftbench/sweep/sweep.h"
 
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -13,15 +14,18 @@
 
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
-#include "sftbench/base/text.h"
 #include "sftbench/launch/measure_job.h"
 #include "sftbench/launch/run_series.h"
-#include "sftbench/results/key_lock.h"
+#include "sftbench/results/claim.h"
 #include "sftbench/sweep/machine.h"
 #include "sftbench/sweep/store_view.h"
 #include "sweep/cell_queue.h"
+#include "sweep/cell_times.h"
+#include "sweep/child_spec.h"
 #include "sweep/circuit_breaker.h"
+#include "sweep/left_cells.h"
 #include "sweep/result_writer.h"
+#include "sweep/running.h"
 #include "sweep/store_guard.h"
 
 namespace sftbench {
@@ -30,50 +34,25 @@ namespace {
 // A million cells that are settled already must not keep children or Ctrl-C waiting.
 constexpr int kLooksPerTurn = 64;
 
-struct Running {
-  Cell cell;
-  CellPlan plan;
-  std::shared_ptr<KeyLock> lock;  // given back when the child has ended and its result is written
-  Share share;
-  RunSeries child;
-  int64_t neighbours = 0;  // the most that ran beside this sample at a time
-};
-
-// A cell whose turn it is.
-struct Candidate {
-  Cell cell;
-  std::optional<CellPlan> plan;
-};
-
 bool cut_short(const Measurement& measurement) {
   return measurement.reason && measurement.reason->code == ReasonCode::kKilled;
 }
 
 }  // namespace
 
-int64_t SweepState::settled(Status status) const {
-  int64_t sum = 0;
-  for (const auto& [held, count] : before) sum += held == status ? count : 0;
-  for (const auto& [kind, count] : now) sum += kind.first == status ? count : 0;
-  return sum;
-}
-
-int64_t SweepState::settled() const {
-  return settled(Status::kValid) + settled(Status::kInvalid) + settled(Status::kFailed);
-}
-
 class Sweep::Impl {
  public:
   Impl(Walk& walk, const CellPlanner& planner, Machine& machine, const ResultStore& store,
-       SweepOptions options, SweepObserver& observer, int interrupt_fd)
+       Claims& claims, SweepOptions options, SweepObserver& observer, int interrupt_fd)
       : planner_(planner),
         store_(store),
+        claims_(claims),
         options_(std::move(options)),
         observer_(observer),
         interrupt_fd_(interrupt_fd),
         queue_(walk, planner),
         stored_(store, options_),
-        guard_(store),
+        guard_(store, claims),
         machine_(machine),
         writer_(store),
         breaker_(options_.breaker_failures, options_.breaker_quick_s) {
@@ -88,6 +67,8 @@ class Sweep::Impl {
     observer_.on_begin(state_);
     while (true) {
       mind_folders();
+      mind_claims();
+      mind_deadline();
       const bool looked_at_all = start_what_fits();
       tick();
       const bool idle = running_.empty() && writer_.idle();
@@ -98,11 +79,15 @@ class Sweep::Impl {
     }
     tick();
     check_claims();
-    return end_.value_or(limit_reached_ ? SweepEnd::kLimit : SweepEnd::kComplete);
+    state_left_ = left_.remaining(stored_);
+    if (end_) return *end_;
+    if (no_time_ && !state_left_.empty()) return SweepEnd::kDeadline;
+    return limit_reached_ ? SweepEnd::kLimit : SweepEnd::kComplete;
   }
 
   SweepState state_;
   std::string message_;
+  std::vector<CellsLeft> state_left_;
 
  private:
   bool nothing_left() const {
@@ -125,6 +110,22 @@ class Sweep::Impl {
       message_ = *gone + " while the sweep ran";
     }
     return gone.has_value();
+  }
+
+  // A child whose result cannot be kept any more is ended: its successor needs no second one.
+  void mind_claims() {
+    eventfd_t ignored = 0;
+    if (claims_.lost_fd() >= 0) ::eventfd_read(claims_.lost_fd(), &ignored);
+    for (Running& running : running_) {
+      if (running.given_up || running.claim->stands()) continue;
+      running.given_up = true;
+      running.child.end(ReasonCode::kKilled, "another process has taken its claim over");
+    }
+  }
+
+  void mind_deadline() {
+    if (end_ || !options_.until_s || steady_seconds() < *options_.until_s) return;
+    end_children(SweepEnd::kDeadline);
   }
 
   // What is said to be settled is what is on disk.
@@ -152,7 +153,7 @@ class Sweep::Impl {
   bool next_candidate() {
     std::optional<Cell> cell = queue_.next(steady_seconds());
     if (!cell) return false;
-    if (cell->attempt == 1 && !cell->put_off) stored_.count_samples(*cell);
+    if (cell->attempt == 1 && cell->looks == 0) stored_.count_samples(*cell);
     candidate_ = Candidate{std::move(*cell), {}};
     return true;
   }
@@ -168,17 +169,26 @@ class Sweep::Impl {
       return true;
     }
     if (!candidate.plan) candidate.plan = plan(cell);
+    if (leave(cell, *candidate.plan)) return true;
     if (!has_room(*candidate.plan)) return false;
-    std::shared_ptr<KeyLock> lock = acquire(cell);
-    if (!lock) return true;
+    std::shared_ptr<Claim> claim = acquire(cell);
+    if (!claim) return true;
     cells_begun_ += cell.attempt == 1;
     if (!candidate.plan->settled) keep_files(cell, *candidate.plan);
     if (candidate.plan->settled) {
-      record_without_child(cell, *candidate.plan, std::move(lock));
+      record_without_child(cell, *candidate.plan, std::move(claim));
     } else {
       const Demand demand = planner_.demand(candidate.plan->job);
-      start(std::move(cell), std::move(*candidate.plan), std::move(lock), machine_.take(demand));
+      start(std::move(cell), std::move(*candidate.plan), std::move(claim), machine_.take(demand));
     }
+    return true;
+  }
+
+  bool leave(const Cell& cell, const CellPlan& plan) {
+    const std::optional<ReasonToLeave> reason = reason_to_leave(cell, plan, options_, times_);
+    if (!reason) return false;
+    no_time_ = no_time_ || reason->no_time;
+    left_.add(cell, *reason);
     return true;
   }
 
@@ -198,23 +208,22 @@ class Sweep::Impl {
     return true;
   }
 
-  // Nothing when another sweep has it, or has ended it meanwhile, or no lock can be made.
-  std::shared_ptr<KeyLock> acquire(Cell& cell) {
+  // Nothing when another sweep has it, or has ended it meanwhile, or no claim can be made.
+  std::shared_ptr<Claim> acquire(Cell& cell) {
     std::string holder;
-    std::optional<KeyLock> lock;
+    std::shared_ptr<Claim> claim;
     try {
-      lock = KeyLock::try_acquire(store_.lock_path(cell.request.experiment, cell.key), &holder);
+      claim = claims_.try_acquire(cell.request.experiment, cell.key, &holder);
     } catch (const InputError& error) {
       store_failed(error.what());
       return nullptr;
     }
-    if (!lock) {
-      if (!std::exchange(cell.put_off, true)) observer_.on_busy(cell, holder);
-      queue_.put_off(cell, steady_seconds());
+    if (!claim) {
+      if (cell.looks == 0) observer_.on_busy(cell, holder);
+      queue_.put_off(cell, steady_seconds(), claims_.look_again_s());
       return nullptr;
     }
-    if (settled_in_store(cell)) return nullptr;
-    return std::make_shared<KeyLock>(std::move(*lock));
+    return settled_in_store(cell) ? nullptr : claim;
   }
 
   CellPlan plan(const Cell& cell) {
@@ -234,17 +243,18 @@ class Sweep::Impl {
     }
   }
 
-  void record_without_child(const Cell& cell, const CellPlan& plan, std::shared_ptr<KeyLock> lock) {
+  void record_without_child(const Cell& cell, const CellPlan& plan, std::shared_ptr<Claim> claim) {
     MeasureOptions options;
     options.command = options_.command(cell);
     writer_.write({cell,
                    ended_measurement(plan.job, *plan.settled, options, planner_.context().nvml),
-                   std::move(lock),
+                   std::move(claim),
                    0,
+                   {},
                    {}});
   }
 
-  void start(Cell cell, CellPlan plan, std::shared_ptr<KeyLock> lock, Share share) {
+  void start(Cell cell, CellPlan plan, std::shared_ptr<Claim> claim, Share share) {
     if (!share.cores.empty()) {
       const auto ranks = static_cast<size_t>(planner_.demand(plan.job).ranks);
       plan.job.device.threads =
@@ -255,9 +265,9 @@ class Sweep::Impl {
       observer_.on_warning(cell, *warning);
     }
     try {
-      RunSeries child(spec(cell, plan, *lock, share));
+      RunSeries child(child_spec(cell, plan, *claim, share, store_, options_));
       running_.push_back(
-          {std::move(cell), std::move(plan), std::move(lock), std::move(share), std::move(child)});
+          {std::move(cell), std::move(plan), std::move(claim), std::move(share), std::move(child)});
       count_neighbours();
     } catch (const InputError& error) {
       store_failed(error.what());
@@ -267,29 +277,6 @@ class Sweep::Impl {
   void count_neighbours() {
     const auto others = static_cast<int64_t>(running_.size()) - 1;
     for (Running& running : running_) running.neighbours = std::max(running.neighbours, others);
-  }
-
-  ChildSpec spec(const Cell& cell, const CellPlan& plan, const KeyLock& lock,
-                 const Share& share) const {
-    ChildSpec spec;
-    spec.job = plan.job;
-    spec.generate_dataset = plan.generate_dataset;
-    spec.command = options_.command(cell);
-    spec.simulate = options_.simulate;
-    spec.sample = cell.sample;
-    spec.attempt = cell.attempt;
-    const std::string& experiment = cell.request.experiment;
-    spec.log = store_.growing_log_path(experiment, cell.key, cell.sample);
-    spec.final_log = store_.log_path(experiment, cell.key, cell.sample).string();
-    // Whoever has no GPU of its own must not see one either.
-    spec.environment = {{"CUDA_VISIBLE_DEVICES", join(share.gpus, ",")}};
-    spec.cpus = share.cores;
-    spec.host_memory_bytes = options_.host_memory_bytes;
-    spec.timeout_s = options_.timeout_s;
-    spec.stall_timeout_s = options_.stall_timeout_s;
-    spec.inherited_fds = {lock.fd()};
-    spec.executable = options_.executable;
-    return spec;
   }
 
   // --- what ends ---
@@ -306,18 +293,22 @@ class Sweep::Impl {
     Measurement measurement = running.child.result();
     measurement.environment["neighbours"] = running.neighbours;
     Cell& cell = running.cell;
-    if (unwanted(measurement)) {
+    if (running.given_up && cut_short(measurement)) {
+      look_again(cell, "another process has taken its claim over, as this one was stopped");
+    } else if (unwanted(measurement)) {
       remove_log(cell);
     } else {
       const double seconds = running.child.elapsed_s();
+      times_.took(cell, seconds);
       breaker_.ended(measurement, seconds);
       if (breaker_.tripped() && !end_) {
         end_ = SweepEnd::kTripped;
         message_ = breaker_.message();
       }
-      writer_.write({cell, measurement, running.lock, seconds, {}});
+      writer_.write({cell, measurement, running.claim, seconds, {}, {}});
     }
-    if (!end_ && measurement.status == Status::kValid && cell.sample < cell.samples) {
+    if (!end_ && !running.given_up && measurement.status == Status::kValid &&
+        cell.sample < cell.samples) {
       ++cell.sample;
       cell.attempt = 1;
       if (restart(running)) return true;
@@ -328,7 +319,8 @@ class Sweep::Impl {
 
   bool restart(Running& running) {
     try {
-      running.child = RunSeries(spec(running.cell, running.plan, *running.lock, running.share));
+      running.child = RunSeries(
+          child_spec(running.cell, running.plan, *running.claim, running.share, store_, options_));
       running.neighbours = static_cast<int64_t>(running_.size()) - 1;
       return true;
     } catch (const InputError& error) {
@@ -339,13 +331,26 @@ class Sweep::Impl {
 
   void settle_written() {
     for (const Ended& ended : writer_.take_written()) {
-      if (!ended.problem.empty()) {
+      if (!ended.lost.empty()) {
+        if (!is_running(ended.cell)) look_again(ended.cell, ended.lost);
+      } else if (!ended.problem.empty()) {
         remove_log(ended.cell);
         store_failed(ended.problem);
       } else {
         settle(ended);
       }
     }
+  }
+
+  bool is_running(const Cell& cell) const {
+    return std::any_of(running_.begin(), running_.end(),
+                       [&cell](const Running& running) { return running.cell.key == cell.key; });
+  }
+
+  // The files of the key are its new holder's: nothing of them is touched.
+  void look_again(Cell cell, const std::string& why) {
+    observer_.on_lost(cell, why);
+    if (!end_) queue_.put_off(std::move(cell), steady_seconds(), claims_.look_again_s());
   }
 
   void settle(const Ended& ended) {
@@ -376,8 +381,9 @@ class Sweep::Impl {
 
   // What was ended from here says nothing about the cell.
   bool unwanted(const Measurement& measurement) const {
-    return (end_ == SweepEnd::kInterrupted || end_ == SweepEnd::kStoreFailed) &&
-           cut_short(measurement);
+    const bool ended_from_here = end_ == SweepEnd::kInterrupted || end_ == SweepEnd::kDeadline ||
+                                 end_ == SweepEnd::kStoreFailed;
+    return ended_from_here && cut_short(measurement);
   }
 
   void store_failed(const std::string& problem) {
@@ -396,7 +402,8 @@ class Sweep::Impl {
   // --- waiting ---
 
   void wait(bool looked_at_all) {
-    std::vector<pollfd> fds = {{interrupt_fd_, POLLIN, 0}, {writer_.fd(), POLLIN, 0}};
+    std::vector<pollfd> fds = {
+        {interrupt_fd_, POLLIN, 0}, {writer_.fd(), POLLIN, 0}, {claims_.lost_fd(), POLLIN, 0}};
     for (const Running& running : running_) running.child.add_poll_fds(fds);
     const double wait_s = looked_at_all ? std::max(0.0, next_deadline_s() - steady_seconds()) : 0;
     ::poll(fds.data(), fds.size(), static_cast<int>(std::ceil(std::min(wait_s, 3600.0) * 1000)));
@@ -406,6 +413,7 @@ class Sweep::Impl {
   double next_deadline_s() const {
     const double now_s = steady_seconds();
     double next_s = now_s + observer_.tick_s();
+    if (options_.until_s && !end_) next_s = std::min(next_s, *options_.until_s);
     for (const Running& running : running_) next_s = std::min(next_s, running.child.deadline_s());
     const bool for_room = candidate_ || end_ || writer_.busy();
     return for_room ? next_s : std::min(next_s, queue_.next_at_s(now_s));
@@ -439,6 +447,7 @@ class Sweep::Impl {
 
   const CellPlanner& planner_;
   const ResultStore& store_;
+  Claims& claims_;
   const SweepOptions options_;
   SweepObserver& observer_;
   int interrupt_fd_;
@@ -453,15 +462,18 @@ class Sweep::Impl {
   std::list<Running> running_;
   std::optional<SweepEnd> end_;  // set: nothing is started any more
   bool limit_reached_ = false;
+  CellTimes times_;
+  LeftCells left_;
+  bool no_time_ = false;         // for some of them
   std::set<std::string> notes_;  // that were said
   int64_t cells_begun_ = 0;
   double began_s_ = 0;
 };
 
 Sweep::Sweep(Walk& walk, const CellPlanner& planner, Machine& machine, const ResultStore& store,
-             SweepOptions options, SweepObserver& observer, int interrupt_fd)
-    : impl_(std::make_unique<Impl>(walk, planner, machine, store, std::move(options), observer,
-                                   interrupt_fd)) {}
+             Claims& claims, SweepOptions options, SweepObserver& observer, int interrupt_fd)
+    : impl_(std::make_unique<Impl>(walk, planner, machine, store, claims, std::move(options),
+                                   observer, interrupt_fd)) {}
 
 Sweep::~Sweep() = default;
 
@@ -471,6 +483,10 @@ SweepEnd Sweep::run() {
 
 const SweepState& Sweep::state() const {
   return impl_->state_;
+}
+
+const std::vector<CellsLeft>& Sweep::left() const {
+  return impl_->state_left_;
 }
 
 const std::string& Sweep::message() const {

@@ -160,7 +160,7 @@ TEST_F(SweepTest, TheCommandOfAResultRepeatsIt) {
 
 TEST_F(SweepTest, OneLinePerEventWhenStderrIsNoTerminal) {
   const ProgramResult result = sweep();
-  EXPECT_THAT(result.err, HasSubstr("sweep of 6 cells\n"));
+  EXPECT_THAT(result.err, HasSubstr("sweep of 6 cells, claimed by locks ("));
   EXPECT_THAT(result.err, HasSubstr("start    model_max_length=64 batch_size=2\n"));
   EXPECT_EQ(occurrences(result.err, "start "), 3u);
   EXPECT_EQ(occurrences(result.err, "] valid "), 3u);
@@ -292,7 +292,7 @@ TEST_F(SweepTest, AnOperationSaysWhichEntitiesInWhichOrder) {
                                           "7"};
   const ProgramResult result = sweep(words);
   EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("sweep of 4 cells\n"));
+  EXPECT_THAT(result.err, HasSubstr("sweep of 4 cells, claimed by "));
   EXPECT_THAT(files(".json"), SizeIs(4));
   const ProgramResult again = sweep(words);
   EXPECT_EQ(occurrences(again.err, "start "), 0u) << "a seed repeats the choice";

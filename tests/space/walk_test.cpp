@@ -85,6 +85,37 @@ TEST(WalkTest, SequentialIsTheOrderOfTheExpansion) {
   EXPECT_THAT(entities(grid(), ordered(WalkOrder::kSequential)), ElementsAreArray(all_of(24)));
 }
 
+TEST(WalkTest, AWalkThatBeginsElsewhereEndsWithWhatComesBefore) {
+  const Space space = grid();
+  std::vector<int64_t> turned = all_of(24);
+  std::rotate(turned.begin(), turned.begin() + 6, turned.end());
+  const auto begun_at = [&](const Operation& operation, double part) {
+    Walk walk(space, operation, 1, [](int64_t, size_t) { return Recorded::kNothing; });
+    walk.begin_at(part);
+    EXPECT_EQ(walk.entities_left_at_most(), 24);
+    std::vector<int64_t> order;
+    while (const std::optional<WalkStep> step = walk.next()) order.push_back(step->entity);
+    return order;
+  };
+  Operation operation = ordered(WalkOrder::kSequential);
+  EXPECT_THAT(begun_at(operation, 0.25), ElementsAreArray(turned));
+  EXPECT_THAT(begun_at(operation, 0), ElementsAreArray(all_of(24)));
+  EXPECT_THAT(begun_at(operation, 1), testing::UnorderedElementsAreArray(all_of(24)));
+  operation.filter = EntityFilter::kUnmeasured;
+  EXPECT_THAT(begun_at(operation, 0.25), ElementsAreArray(all_of(24))) << "a filter asks in order";
+}
+
+TEST(WalkTest, AWalkThatBeginsElsewhereHasTheEntitiesThatWereAskedFor) {
+  Operation operation = ordered(WalkOrder::kSequential);
+  operation.number_entities = 4;
+  const Space space = grid();
+  Walk walk(space, operation, 1);
+  walk.begin_at(0.5);
+  std::vector<int64_t> order;
+  while (const std::optional<WalkStep> step = walk.next()) order.push_back(step->entity);
+  EXPECT_THAT(order, ElementsAre(2, 3, 0, 1));
+}
+
 TEST(WalkTest, RandomIsAPermutationThatTheSeedDecides) {
   const Space space = grid();
   const Operation random = ordered(WalkOrder::kRandom);

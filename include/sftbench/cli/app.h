@@ -10,6 +10,7 @@ namespace sftbench {
 
 inline constexpr int kUsageExitCode = 2;
 inline constexpr int kFailedExitCode = 4;
+inline constexpr int kRemainExitCode = 6;  // of a sweep: cells remain for others, or for later
 
 // Options that stand before or behind any subcommand.
 struct CommonOptions {
@@ -21,7 +22,7 @@ struct CommonOptions {
 // data to stdout and everything else to stderr, and sets `exit_code`. `common` outlives the app.
 void build_app(CLI::App& app, CommonOptions& common, int& exit_code);
 
-// Parses, runs, reports. Returns the exit status: 0, 2, 3, 4, 5 or 130.
+// Parses, runs, reports. Returns the exit status: 0, 2, 3, 4, 5, 6 or 130.
 int run_app(int argc, char** argv);
 
 // Tells the user. Returns the exit status.

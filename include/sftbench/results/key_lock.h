@@ -22,6 +22,13 @@ class KeyBusy : public InputError {
   using InputError::InputError;
 };
 
+// Of the key whose claim stands at `path`.
+KeyBusy key_busy(const std::filesystem::path& path, const std::string& holder);
+
+// Who has the lock at `path`, without taking it: "node1, process 77". Nothing when nobody has, or
+// when it cannot be read.
+std::optional<std::string> lock_holder(const std::filesystem::path& path);
+
 class KeyLock {
  public:
   // Nothing when somebody else has it, who is named in `holder` ("host, process 123") if that is

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
+#include <string>
 
 #include "sftbench/results/key_lock.h"
 
@@ -12,7 +14,10 @@ namespace sftbench {
 // keys without a lock file are left alone: whoever removed the lock has taken care of them.
 void remove_leftovers(const std::filesystem::path& folder);
 
-// Those of one key, for its new holder.
-void remove_unfinished(const KeyLock& lock);
+// Those of one key in the folder of its experiment, for its new holder.
+void remove_unfinished(const std::filesystem::path& folder, const std::string& key);
+
+// Keys with unfinished files: whether anybody works at them is not known.
+std::set<std::string> keys_of_unfinished(const std::filesystem::path& folder);
 
 }  // namespace sftbench

@@ -1,14 +1,16 @@
 // Where measurements are kept: DIR/<experiment>/<key>.json, further samples of the same key in
 // <key>.2.json, <key>.3.json, ...; the log of the run beside it. A file is written whole or not at
 // all, so that which files exist is all that there is to know. Many processes may use one
-// directory; who measures which key is settled by the key's lock (key_lock.h).
+// directory; who measures which key is settled by the key's claim (claim.h).
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "sftbench/base/file.h"
 #include "sftbench/results/measurement.h"
 #include "sftbench/results/scan.h"
 
@@ -17,6 +19,9 @@ namespace sftbench {
 // Where one of several ranks writes its log, beside that of their measurement: "x.log" ->
 // "x.rank2.log", "x.growing.log" -> "x.rank2.growing.log".
 std::filesystem::path log_of_rank(const std::filesystem::path& log, int rank);
+
+// Writes a whole file under its name: write_file_atomic(), or what a claim does (claim.h).
+using Publish = std::function<void(const std::filesystem::path&, std::string_view)>;
 
 class ResultStore {
  public:
@@ -46,11 +51,12 @@ class ResultStore {
   //   A failed one is replaced.
   // A file that is no measurement (foreign, cut off, of a newer schema) is kept as <file>.aside. All
   // of these names go on with .2, .3, ..., and the logs follow (<key>.failed.2.log). InputError when
-  // it cannot be written: whatever stood there before stands there still.
+  // it cannot be written: whatever stood there before stands there still. What `publish` throws goes
+  // through.
   std::filesystem::path write(const Measurement& measurement, const std::string& key,
-                              int sample = 1) const;
+                              int sample = 1, const Publish& publish = write_file_atomic) const;
 
-  // The first from `sample` on that is not valid. REQUIRES, as does write(): the key's lock.
+  // The first from `sample` on that is not valid. REQUIRES, as does write(): the key's claim.
   int next_sample(const std::string& experiment, const std::string& key, int sample = 1) const;
 
   std::filesystem::path lock_path(const std::string& experiment, const std::string& key) const;

@@ -85,6 +85,11 @@ class Walk {
 
   std::optional<WalkStep> next();
 
+  // Begins at this part of the way (0 to 1), and ends with what comes before it: workers that begin
+  // at different places do not get into each other's way. Before the first next(). Without effect
+  // where a filter or a selector chooses.
+  void begin_at(double part);
+
   // Entities that may still come: exact unless a filter or a selector leaves some out.
   int64_t entities_left_at_most() const;
 
@@ -101,6 +106,7 @@ class Walk {
   std::vector<size_t> nesting_;  // dimensions, outermost first
   int64_t members_ = 1;          // entities of one group
   int64_t position_ = 0;         // of the next entity, in the walk's order
+  int64_t begin_ = 0;            // what is added to it
   int64_t sampled_ = 0;          // entities that were yielded
   int64_t limit_;
   std::optional<WalkStep> following_;  // the current entity's next experiment

@@ -21,16 +21,18 @@ struct CellPlan {
   bool generate_dataset = false;
   std::vector<std::string> notes;     // settings that have no effect in this cell
   std::optional<ErrorClass> settled;  // how it ends without a child: a rule, weights, data, ...
+  // Why this machine cannot measure it, though another may.
+  std::optional<std::string> elsewhere;
 };
 
 struct Cell {
   MeasurementRequest request;
-  Json inputs;           // effective ones
-  std::string key;       // of experiment and inputs
-  int sample = 1;        // the one to measure next
-  int samples = 1;       // that are wanted
-  int attempt = 1;       // of this sample, in this sweep
-  bool put_off = false;  // another sweep measured it when its turn came
+  Json inputs;      // effective ones
+  std::string key;  // of experiment and inputs
+  int sample = 1;   // the one to measure next
+  int samples = 1;  // that are wanted
+  int attempt = 1;  // of this sample, in this sweep
+  int looks = 0;    // that found another sweep measuring it
 };
 
 // What cells are named and planned from. Everything outlives the planner.
@@ -42,6 +44,7 @@ struct PlanContext {
   const Machine& machine;
   const Nvml* nvml = nullptr;  // without it there are no GPUs, for the reason in `no_nvml`
   std::string no_nvml;
+  int64_t nodes = 1;  // that a measurement may use
 };
 
 class CellPlanner {
@@ -64,6 +67,7 @@ class CellPlanner {
 
  private:
   void refuse_what_does_not_fit(const TrainingJob& job) const;
+  void look_for_devices(CellPlan& plan) const;
 
   PlanContext context_;
 };

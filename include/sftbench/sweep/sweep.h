@@ -2,8 +2,8 @@
 // time as the machine has room for; every outcome goes into the store as soon as there is one.
 //
 // The store is all the memory that a sweep has. What it holds as valid or invalid is settled;
-// failed is tried again; nothing is measured without the key's lock (results/key_lock.h), and after a
-// lock is taken the store is asked again. So a sweep that is killed at any instant is resumed by
+// failed is tried again; nothing is measured without the key's claim (results/claim.h), and after a
+// claim is taken the store is asked again. So a sweep that is killed at any instant is resumed by
 // starting it again, and sweeps that share a directory share the work.
 //
 // One loop, one poll(): children's heartbeats and ends, written results, Ctrl-C, the next deadline.
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "sftbench/launch/child_measurement.h"
+#include "sftbench/results/claim.h"
 #include "sftbench/results/store.h"
 #include "sftbench/sweep/cell.h"
 
@@ -27,6 +28,8 @@ namespace sftbench {
 
 struct SweepOptions {
   int64_t jobs = 1;                // measurements at a time; 0: as many as have room
+  bool worker = false;             // leaves to others what this machine cannot measure
+  std::optional<double> until_s;   // steady_seconds() at which everything must have ended
   int64_t limit = 0;               // cells that are measured before the sweep ends; 0: all
   int repeats = 1;                 // samples of each cell; only what is valid is repeated
   int64_t max_retries = 0;         // of a failed sample, at the end of the sweep
@@ -64,6 +67,12 @@ struct RunningCell {
   int64_t runs = 1;
 };
 
+// What a worker leaves to others.
+struct CellsLeft {
+  std::string reason;  // of the first of them
+  int64_t cells = 0;
+};
+
 // The status, and the reason's code when there is one.
 using OutcomeKind = std::pair<Status, std::optional<ReasonCode>>;
 
@@ -85,6 +94,7 @@ struct SweepState {
 enum class SweepEnd {
   kComplete,     // everything asked for is settled
   kLimit,        // so many cells as were asked for
+  kDeadline,     // there was more, and no time for it
   kInterrupted,  // by the user
   kTripped,      // by the circuit breaker
   kStoreFailed,  // a result could not be written, or its folder or other results are gone
@@ -101,6 +111,9 @@ class SweepObserver {
   virtual void on_sample(const Cell&, const Outcome&) {}  // one of several; the cell goes on
   virtual void on_retry(const Cell&, const Outcome&) {}  // this attempt failed; another will follow
   virtual void on_busy(const Cell&, const std::string& /*holder*/) {}
+  // Another process took the claim over while this one measured: nothing was kept, the cell is looked
+  // at again.
+  virtual void on_lost(const Cell&, const std::string& /*why*/) {}
   virtual void on_note(const std::string&) {}
   // Whenever something moved, and at least every tick_s() seconds.
   virtual void on_tick(const SweepState&) {}
@@ -112,7 +125,7 @@ class Sweep {
   // All references outlive the sweep. `interrupt_fd` (-1: none) is a signalfd: at the first signal
   // children are asked to end, at the second they are killed.
   Sweep(Walk& walk, const CellPlanner& planner, Machine& machine, const ResultStore& store,
-        SweepOptions options, SweepObserver& observer, int interrupt_fd = -1);
+        Claims& claims, SweepOptions options, SweepObserver& observer, int interrupt_fd = -1);
   ~Sweep();
   Sweep(const Sweep&) = delete;
   Sweep& operator=(const Sweep&) = delete;
@@ -122,6 +135,9 @@ class Sweep {
 
   const SweepState& state() const;
   const std::string& message() const;  // why it tripped, or what became of the store
+
+  // Cells that nobody has settled, which this machine cannot measure or had no time for.
+  const std::vector<CellsLeft>& left() const;
 
  private:
   class Impl;

@@ -1,0 +1,171 @@
+#include "cli/status.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "cli/backend_options.h"
+#include "cli/campaign_status.h"
+#include "cli/selection.h"
+#include "cli/status_view.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
+#include "sftbench/base/terminal_text.h"
+
+namespace sftbench {
+namespace {
+
+struct StatusArguments {
+  std::string results;
+  Selection selection;
+  BackendOptions backend;
+  std::string format = "table";
+  bool watch = false;
+  double interval_s = 2;
+};
+
+bool names_a_space(const Selection& selection) {
+  return !selection.space_path.empty() || !selection.experiment.empty() ||
+         !selection.model.empty() || !selection.arguments_path.empty();
+}
+
+// A space and the names of its cells, which look at it.
+struct NamedSpace {
+  explicit NamedSpace(const StatusArguments& arguments)
+      : loaded(load_space(arguments.selection)),
+        options(resolving(loaded, arguments)),
+        names(loaded.space, options) {}
+
+  static ResolveOptions resolving(const LoadedSpace& space, const StatusArguments& arguments) {
+    for (const Diagnostic& warning : space.warnings) spdlog::warn("{}", to_string(warning));
+    ResolveOptions resolved = resolve_options(space, arguments.selection);
+    resolved.backend = arguments.backend.name();
+    return resolved;
+  }
+
+  LoadedSpace loaded;
+  ResolveOptions options;
+  CellNames names;
+};
+
+// The last look, and where to look again.
+class Watch {
+ public:
+  explicit Watch(const StatusArguments& arguments)
+      : arguments_(arguments), format_(output_format(arguments.format)), scan_(arguments.results) {
+    scan_.refresh();  // before a space is read: the folder may be none
+    if (names_a_space(arguments.selection)) space_ = std::make_unique<NamedSpace>(arguments);
+  }
+
+  void look() {
+    scan_.refresh();
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    status_ =
+        campaign_status(scan_, list_claims(arguments_.results), space_ ? &space_->names : nullptr,
+                        std::chrono::duration<double>(now).count());
+  }
+
+  bool all_has_ended() const {
+    return status_.waiting && *status_.waiting == 0 && status_.measuring.empty();
+  }
+
+  void print() const {
+    const size_t columns = format_ == OutputFormat::kTable ? terminal_columns(STDOUT_FILENO) : 0;
+    std::cout << terminal_text(status_text(status_, format_, columns)) << std::flush;
+  }
+
+  // A screen where there is one, else a line each time.
+  void redraw() const {
+    if (format_ == OutputFormat::kJson) {
+      std::cout << json_text(status_json(status_)) << "\n";
+    } else if (format_ != OutputFormat::kTable) {
+      print();
+    } else if (::isatty(STDOUT_FILENO) != 0) {
+      std::cout << "\x1b[H\x1b[2J" << screen();
+    } else {
+      std::cout << terminal_line(status_line(status_)) << "\n";
+    }
+    std::cout << std::flush;
+    if (!std::cout) throw InputError("status: nobody reads standard output any more");
+  }
+
+ private:
+  // As many lines as the terminal shows.
+  std::string screen() const {
+    winsize size = {};
+    const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1;
+    const int rows = known ? size.ws_row - 1 : 23;
+    const std::string text =
+        terminal_text(status_text(status_, format_, terminal_columns(STDOUT_FILENO)));
+    size_t end = 0;
+    for (int row = 0; row < rows && end < text.size(); ++row) {
+      const size_t line_end = text.find('\n', end);
+      end = line_end == std::string::npos ? text.size() : line_end + 1;
+    }
+    return text.substr(0, end);
+  }
+
+  const StatusArguments& arguments_;
+  const OutputFormat format_;
+  OutcomeScan scan_;
+  std::unique_ptr<NamedSpace> space_;
+  CampaignStatus status_;
+};
+
+void show_status(const StatusArguments& arguments) {
+  check_backend(arguments.backend);
+  const double interval_s = require_seconds("--interval", arguments.interval_s);
+  Watch watch(arguments);
+  watch.look();
+  if (!arguments.watch) {
+    watch.print();
+    return;
+  }
+  while (true) {
+    watch.redraw();
+    if (watch.all_has_ended()) return;
+    std::this_thread::sleep_for(std::chrono::duration<double>(interval_s));
+    watch.look();
+  }
+}
+
+}  // namespace
+
+void add_status_command(CLI::App& app, int& exit_code) {
+  CLI::App* command =
+      app.add_subcommand("status", "tell how far a campaign is, and who measures what");
+  const auto arguments = std::make_shared<StatusArguments>();
+  command->add_option("DIR", arguments->results, "folder of the results")
+      ->required()
+      ->type_name("");
+  add_selection_options(*command, arguments->selection);
+  add_backend_options(*command, arguments->backend);
+  command->add_flag("--watch", arguments->watch,
+                    "look again and again, until all cells of SPACE have ended");
+  command->add_option("--interval", arguments->interval_s, "seconds between two looks")
+      ->option_text("S=2");
+  command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
+      ->capture_default_str();
+  command->footer(R"(
+Without SPACE, every result in DIR counts. With SPACE, its cells count, and how
+many wait is known. Give the options of the sweep that change what is measured.
+A lease that is silent for longer than it lasts belongs to a process that is
+gone or stopped: a worker takes it over.
+
+Examples:
+  sftbench status results
+  sftbench status results space.yaml --watch
+  sftbench status results space.yaml --format json)");
+  command->callback([arguments, &exit_code] {
+    show_status(*arguments);
+    exit_code = 0;
+  });
+}
+
+}  // namespace sftbench
