@@ -25,6 +25,9 @@ class ResultPlace {
   ResultPlace& operator=(const ResultPlace&) = delete;
 
   std::filesystem::path growing_log() const { return store_.growing_log_path(experiment_, key_); }
+  std::filesystem::path growing_series() const {
+    return store_.growing_series_path(experiment_, key_);
+  }
   std::filesystem::path log() const { return store_.log_path(experiment_, key_); }
   int lock_fd() const { return lock_->fd(); }
   int sample() const { return store_.next_sample(experiment_, key_); }  // that comes next
@@ -32,6 +35,7 @@ class ResultPlace {
   struct Kept {
     std::string where;                // the result's path, and the result beside it that stays
     bool gave_way = false;            // to a better result of the same key
+    std::filesystem::path path;       // of the result
     std::optional<std::string> lost;  // the folder of results was taken away meanwhile: how
 
     void tell() const;  // to the log
