@@ -276,11 +276,15 @@ class Sweep::Impl {
     spec.generate_dataset = plan.generate_dataset;
     spec.command = options_.command(cell);
     spec.simulate = options_.simulate;
+    spec.trackers = options_.trackers;
     spec.sample = cell.sample;
     spec.attempt = cell.attempt;
     const std::string& experiment = cell.request.experiment;
     spec.log = store_.growing_log_path(experiment, cell.key, cell.sample);
     spec.final_log = store_.log_path(experiment, cell.key, cell.sample).string();
+    if (plan.job.backend != kBackendSimulate) {  // nothing was sampled there
+      spec.series = store_.growing_series_path(experiment, cell.key, cell.sample);
+    }
     // Whoever has no GPU of its own must not see one either.
     spec.environment = {{"CUDA_VISIBLE_DEVICES", join(share.gpus, ",")}};
     spec.cpus = share.cores;
