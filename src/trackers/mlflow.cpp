@@ -296,7 +296,8 @@ void MlflowTracker::close(const TrackerEnding& ending) {
        {{"run_id", run_id_}, {"status", status}, {"end_time", milliseconds(ending.wall_s)}});
 }
 
-// A server that was down before gets one more try, any other until the time is over.
+// A server that was down before gets one more try, one that never answered in this run three: cells of a
+// sweep that take a second each must not wait ten for it. Any other has until the time is over.
 void MlflowTracker::end(const TrackerEnding& ending) {
   if (ending.measurement) {
     for (const Point& point : points_of_measurement(*ending.measurement, step_, ending.wall_s)) {
@@ -310,7 +311,8 @@ void MlflowTracker::end(const TrackerEnding& ending) {
     close(ending);
   })) {
     const double now_s = steady_seconds();
-    if (was_down || cancelled_ || next_try_s_ >= ending.deadline_s) {
+    const bool never_answered = run_id_.empty() && failures_ >= kFailuresToReport;
+    if (was_down || never_answered || cancelled_ || next_try_s_ >= ending.deadline_s) {
       throw TrackerFailure(last_error_);
     }
     std::this_thread::sleep_for(std::chrono::duration<double>(std::max(0.0, next_try_s_ - now_s)));
