@@ -28,6 +28,17 @@ std::string utc_now_iso8601() {
   return text;
 }
 
+std::string local_time_iso8601(int64_t unix_us) {
+  const auto seconds = static_cast<std::time_t>(unix_us / 1000000);
+  std::tm parts{};
+  localtime_r(&seconds, &parts);
+  char date[32];
+  char text[48];
+  std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &parts);
+  std::snprintf(text, sizeof text, "%s.%06d", date, static_cast<int>(unix_us % 1000000));
+  return text;
+}
+
 double process_age_seconds() {
   // Field 22 of /proc/self/stat counts clock ticks since boot; the name in field 2 may hold spaces,
   // so counting starts behind its closing bracket.

@@ -6,7 +6,9 @@
 #include <set>
 
 #include "cli/data_configuration.h"
+#include "sftbench/base/environment.h"
 #include "sftbench/base/text.h"
+#include "sftbench/trackers/spec.h"
 
 namespace sftbench {
 namespace {
@@ -120,14 +122,13 @@ const std::map<std::string, std::set<std::string>>& fixed_arguments() {
       {"modules_to_save", {"None", "[]"}},
       {"multiple_of", {"None"}},
       {"remove_unused_columns", {"true"}},
-      {"report_to", {"none", "[]"}},
       {"rdzv_backend", {"static"}},
       {"same_network", {"true"}},
       {"split_batches", {"false"}},
       {"task_type", {"CAUSAL_LM"}},
       {"tpu_use_cluster", {"false"}},
       {"tpu_use_sudo", {"false"}},
-      {"tracker", {"none", "None"}},
+      {"tracker", {"none", "None", "file_logger"}},  // training_logs.jsonl, of each output folder
       {"use_rslora", {"false"}},
       {"use_dora", {"false"}},
   };
@@ -181,6 +182,7 @@ class ArgumentFileReader {
                          "names of arguments and their values");
     }
     members(root, {});
+    track_in_folder();
     diagnostics_.throw_if_failed();
     return std::move(file_);
   }
@@ -374,6 +376,9 @@ class ArgumentFileReader {
                           const std::string& p) { read_datasets(n, p, diagnostics_, taker()); }},
       {"data_config_path",
        [this](const YamlNode& n, const std::string& p) { data_configuration(text(n, p), p); }},
+      {"report_to", [this](const YamlNode& n, const std::string& p) { report_to(n, p); }},
+      {"logging_dir",
+       [this](const YamlNode& n, const std::string& p) { logging_directory_ = text(n, p); }},
       {"output_dir",
        [this](const YamlNode& n, const std::string& p) { file_.output_directory = text(n, p); }},
       {"save_model_dir",
@@ -417,6 +422,33 @@ class ArgumentFileReader {
             {"sdpa", [&] { put_text("flash_attn", "true", path); }}});
   }
 
+  // One, or a list of them.
+  void report_to(const YamlNode& node, const std::string& path) {
+    for (const YamlNode& item : node.is_sequence() ? node.items : std::vector<YamlNode>{node}) {
+      if (item.text == "tensorboard") {
+        reports_to_tensorboard_ = true;
+      } else if (item.text == "mlflow") {
+        file_.trackers.push_back("mlflow=" + environment("MLFLOW_TRACKING_URI"));
+      } else if (item.text != "none") {
+        const std::string instead = tracker_instead_of(item.text);
+        error(
+            item, path, "found " + describe(item) + ", which this program does not write to",
+            instead.empty() ? "none, tensorboard or mlflow" : "tensorboard, or --track " + instead);
+      }
+    }
+  }
+
+  // Where transformers writes it.
+  void track_in_folder() {
+    if (!reports_to_tensorboard_) return;
+    if (logging_directory_.empty() && !file_.output_directory.empty())
+      logging_directory_ = file_.output_directory + "/runs";
+    if (logging_directory_.empty())
+      diagnostics_.error(0, "report_to", "tensorboard has no folder to write to",
+                         "logging_dir or output_dir beside it");
+    file_.trackers.push_back("tensorboard=" + logging_directory_);
+  }
+
   TakeValue taker() {
     return [this](const std::string& property, YamlNode value, const std::string& path) {
       put(property, std::move(value), path);
@@ -446,6 +478,8 @@ class ArgumentFileReader {
   Diagnostics diagnostics_;
   ArgumentFile file_;
   std::vector<std::string> known_;
+  std::string logging_directory_;
+  bool reports_to_tensorboard_ = false;
 };
 
 }  // namespace

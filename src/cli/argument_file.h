@@ -24,6 +24,7 @@ struct ArgumentFile {
   std::string output_directory, model_directory, save_strategy, resume_from, log_strategy;
   std::optional<int64_t> save_steps, save_total_limit, log_steps;
   bool best_model = false;
+  std::vector<std::string> trackers;  // KIND=TARGET, of report_to
 };
 
 // Whether it names a folder that is written or read.

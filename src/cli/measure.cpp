@@ -13,6 +13,7 @@
 #include "cli/backend_options.h"
 #include "cli/child_side.h"
 #include "cli/run_log.h"
+#include "cli/track_options.h"
 #include "cli/training_log.h"
 #include "sftbench/base/build_info.h"
 #include "sftbench/base/error.h"
@@ -50,25 +51,35 @@ Measurement measure_request(const ChildRequest& request, const RunLog& log) {
   }
   const std::unique_ptr<Backend> backend = choose_backend(
       job, {request.simulate, request.sample, request.attempt}, ranked_spec(request, heartbeats));
-  const MeasureOptions options = {.command = request.command,
-                                  .log = request.final_log,
-                                  .observers = observers,
-                                  .begun = [&](const Measurement& begun) {
-                                    send_begun(request.result_fd, begun);
-                                    if (!backend->starts_ranks())
-                                      limit_memory(request.host_memory_bytes);
-                                    heartbeats.phase("preparing");
-                                  }};
+  MeasureOptions options = {.command = request.command,
+                            .log = request.final_log,
+                            .observers = observers,
+                            .series = request.series,
+                            .begun = [&](const Measurement& begun) {
+                              send_begun(request.result_fd, begun);
+                              if (!backend->starts_ranks()) limit_memory(request.host_memory_bytes);
+                              heartbeats.phase("preparing");
+                            }};
+  std::vector<TrackerSpec> specs;
+  for (const std::string& text : request.trackers) specs.push_back(tracker_of(text));
+  TrackedMeasurement tracked(specs, job, request.sample, request.command);
+  tracked.add_to(options);
   try {
     if (request.generate_dataset) heartbeats.phase("dataset");
     prepare_job(job, *backend, request.generate_dataset,
                 [](const std::string& line) { spdlog::info("{}", line); });
   } catch (const std::exception& error) {
-    return ended_measurement(job, classify_exception(error, job), options, backend->nvml());
+    Measurement ended =
+        ended_measurement(job, classify_exception(error, job), options, backend->nvml());
+    tracked.finish(ended);
+    return ended;
   }
   heartbeats.phase("engine");
   spdlog::info("measuring {} with {}", job.entity_id, job.experiment_id);
-  return measure_job(job, *backend, options);
+  Measurement measurement = measure_job(job, *backend, options);
+  heartbeats.phase("writing to trackers");
+  tracked.finish(measurement);
+  return measurement;
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ ResultPlace::Kept ResultPlace::write(const Measurement& measurement) const {
   }
   const std::filesystem::path first = store_.result_path(experiment_, key_);
   kept.where = path.string();
+  kept.path = path;
   if (path != first && measurement.status == Status::kValid) {
     kept.where += ": a repeat of " + first.string() + ", which stays";
   } else if (path != first) {

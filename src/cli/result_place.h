@@ -27,6 +27,9 @@ class ResultPlace {
   ResultPlace& operator=(const ResultPlace&) = delete;
 
   std::filesystem::path growing_log() const { return store_.growing_log_path(experiment_, key_); }
+  std::filesystem::path growing_series() const {
+    return store_.growing_series_path(experiment_, key_);
+  }
   std::filesystem::path log() const { return store_.log_path(experiment_, key_); }
   // For a child that measures here.
   std::vector<int> inherited_fds() const { return claim_->inherited_fds(); }
@@ -35,6 +38,7 @@ class ResultPlace {
   struct Kept {
     std::string where;                // the result's path, and the result beside it that stays
     bool gave_way = false;            // to a better result of the same key
+    std::filesystem::path path;       // of the result
     std::optional<std::string> lost;  // the folder of results was taken away meanwhile: how
 
     void tell() const;  // to the log

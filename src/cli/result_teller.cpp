@@ -9,8 +9,26 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/cli/app.h"
+#include "sftbench/results/sample_series.h"
 
 namespace sftbench {
+namespace {
+
+// The series got its name as the result was written.
+Measurement as_kept(Measurement measurement, const std::optional<ResultPlace::Kept>& kept) {
+  const auto series = measurement.extra.find("series");
+  if (series == measurement.extra.end()) return measurement;
+  if (!kept) {
+    measurement.extra.erase("series");
+    return measurement;
+  }
+  Json named = {{"file", series_beside(kept->path).filename().string()}};
+  named.update(*series);
+  *series = std::move(named);
+  return measurement;
+}
+
+}  // namespace
 
 int ResultTeller::tell(const Measurement& measurement) {
   const std::lock_guard lock(told_mutex_);
@@ -20,7 +38,7 @@ int ResultTeller::tell(const Measurement& measurement) {
   }
   // Write the file before printing: the reader of standard output may have closed the pipe.
   const std::optional<ResultPlace::Kept> kept = keep(measurement);
-  const std::string text = render(measurement, format_, prices_);
+  const std::string text = render(as_kept(measurement, kept), format_, prices_);
   const size_t columns = format_ == OutputFormat::kTable ? terminal_columns(STDOUT_FILENO) : 0;
   std::cout << wrapped(text, columns) << std::flush;
   if (kept) kept->tell();

@@ -95,6 +95,7 @@ void tell_whatever_happens(RunParts& parts, const LaunchedRun& launched, const s
 void remove_logs_when_interrupted(const RunParts& parts, const Backend& backend) {
   const std::filesystem::path log = parts.place.growing_log();
   parts.watcher.remove_when_interrupted(log);
+  parts.watcher.remove_when_interrupted(parts.place.growing_series());
   if (!backend.starts_ranks()) return;
   for (int rank = 0; rank < parts.plan.job.device.ranks; ++rank) {
     parts.watcher.remove_when_interrupted(log_of_rank(log, rank));
@@ -130,13 +131,18 @@ Measurement measure_in_children(const RunParts& parts) {
   return measurement;
 }
 
-void warn_of_what_has_no_effect(const RunArguments& arguments, const TrainingJob& job) {
+void warn_of_what_has_no_effect(const RunArguments& arguments, const RunPlan& plan) {
+  const TrainingJob& job = plan.job;
   if (const std::string unfit = unfit_for_measuring(); !unfit.empty()) {
     spdlog::warn("this sftbench was {}: its figures say nothing about a release build", unfit);
   }
   if (job.runs == 1 && (arguments.timeout_s > 0 || arguments.stall_timeout_s > 0)) {
     spdlog::warn("--timeout and --stall-timeout have no effect: {} is one run, in this process",
                  job.experiment);
+  }
+  if (job.runs > 1 && !plan.trackers.empty()) {
+    spdlog::warn("trackers follow one run, and {} consists of {}: nothing is tracked",
+                 job.experiment, job.runs);
   }
 }
 
@@ -163,13 +169,16 @@ int measure_and_keep(RunParts& parts, std::optional<ErrorClass> ending, Launched
     remove_logs_when_interrupted(parts, backend);
     std::optional<RunView> view(std::in_place, job, backend, parts.place.growing_log(),
                                 parts.shows_progress);
-    const MeasureOptions options = {.command = parts.command,
-                                    .log = parts.place.log().string(),
-                                    .observers = view->observers(),
-                                    .interrupted = [&] {
-                                      return watcher.requested() &&
-                                             (launched == nullptr || !launched->failure());
-                                    }};
+    MeasureOptions options = {.command = parts.command,
+                              .log = parts.place.log().string(),
+                              .observers = view->observers(),
+                              .interrupted = [&] {
+                                return watcher.requested() &&
+                                       (launched == nullptr || !launched->failure());
+                              }};
+    if (job.backend != kBackendSimulate) options.series = parts.place.growing_series();
+    TrackedMeasurement tracked(parts.plan.trackers, job, parts.place.sample(), parts.command);
+    tracked.add_to(options);
     if (launched != nullptr) tell_whatever_happens(parts, *launched, options.log);
     view->begin();
     watcher.set_graceful(true);
@@ -177,6 +186,7 @@ int measure_and_keep(RunParts& parts, std::optional<ErrorClass> ending, Launched
     if (options.interrupted()) throw RunInterrupted();
     if (launched == nullptr) watcher.set_graceful(false);
     if (launched != nullptr) launched->put_transport(job, measurement);
+    tracked.finish(measurement);
     view->end(measurement);
     view.reset();
     return parts.teller.tell(measurement);
@@ -214,7 +224,7 @@ int run_launched(const RunArguments& arguments, const CommonOptions& common,
     check_backend(arguments.backend);
     plan = plan_for_place(arguments, place);
     if (leads) {
-      warn_of_what_has_no_effect(arguments, plan.job);
+      warn_of_what_has_no_effect(arguments, plan);
       parts.emplace(arguments, common, plan, format, /*one_of_ranks=*/true, watcher);
     }
   } catch (const KeyBusy& error) {
@@ -257,7 +267,7 @@ int run(const RunArguments& arguments, const CommonOptions& common) {
   check_backend(arguments.backend);
   const RunPlan plan = make_run_plan(arguments);
   if (arguments.dry_run) return print_job(plan);
-  warn_of_what_has_no_effect(arguments, plan.job);
+  warn_of_what_has_no_effect(arguments, plan);
   InterruptWatcher watcher;  // before all that starts threads
   RunParts parts(arguments, common, plan, format, /*one_of_ranks=*/false, watcher);
   return measure_and_keep(parts, plan.ending, nullptr);
@@ -283,6 +293,7 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
       ->type_name("FILE");
   add_save_options(*command, arguments->save);
   add_price_option(*command, arguments->price);
+  add_track_option(*command, arguments->track);
   command->add_flag("--dry-run", arguments->dry_run, "print the training job as JSON and stop");
   command->add_option("-o,--output", arguments->output, "folder of the results")
       ->type_name("DIR")

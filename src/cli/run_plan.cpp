@@ -37,6 +37,7 @@ RunPlan plan_from_space(const RunArguments& arguments) {
 
   RunPlan plan;
   plan.save = with_file(arguments.save, loaded.file);
+  plan.trackers = chosen_trackers(arguments.track, loaded.settings, loaded.file, false);
   plan.job.experiment = request.experiment;
   plan.job.experiment_id = request.experiment_id;
   plan.job.entity_id = request.entity_id;
@@ -65,6 +66,7 @@ RunPlan plan_from_space(const RunArguments& arguments) {
 RunPlan plan_from_job(const RunArguments& arguments) {
   RunPlan plan;
   plan.save = arguments.save;
+  plan.trackers = chosen_trackers(arguments.track, {}, {}, false);
   JobFile file = read_job_file(arguments.job_path);
   plan.job = std::move(file.job);
   // The machine's matter, not the job's: a launcher gives it for the node that it has chosen.

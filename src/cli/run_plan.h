@@ -9,6 +9,7 @@
 #include "cli/price_options.h"
 #include "cli/save_options.h"
 #include "cli/selection.h"
+#include "cli/track_options.h"
 #include "sftbench/plan/classify_error.h"
 #include "sftbench/plan/training_job.h"
 
@@ -26,6 +27,7 @@ struct RunArguments {
   std::string trace;           // file for a timeline; empty: none
   SaveOptions save;
   PriceOptions price;
+  TrackOptions track;
   bool dry_run = false;
 };
 
@@ -35,6 +37,7 @@ struct RunPlan {
   bool generate_dataset = false;
   std::optional<ErrorClass> ending;  // of a measurement that cannot begin
   SaveOptions save;                  // options, and beside them what --arguments says
+  std::vector<TrackerSpec> trackers;
 };
 
 // InputError. What ends a measurement before it begins stands in the plan, and warnings and notes are

@@ -20,6 +20,7 @@
 #include "cli/sweep_end.h"
 #include "cli/sweep_keeping.h"
 #include "cli/sweep_view.h"
+#include "cli/track_options.h"
 #include "sftbench/base/build_info.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
@@ -41,6 +42,7 @@ struct SweepArguments {
   Selection selection;
   BackendOptions backend;
   SaveOptions save;
+  TrackOptions track;
   SweepOptions options;  // its simulate is set from `backend`
   std::string operation_path;
   std::optional<uint64_t> seed;
@@ -166,6 +168,13 @@ class Silent : public SweepObserver {
   void on_warning(const Cell& cell, const std::string& warning) override {
     spdlog::warn("{}: {}", cell.request.entity_id, warning);
   }
+  void on_settled(const Cell&, const Outcome& outcome) override {
+    if (outcome.measurement == nullptr) return;
+    for (const std::string& text : troubles_.fresh(*outcome.measurement)) spdlog::warn("{}", text);
+  }
+
+ private:
+  TrackerTroubles troubles_;
 };
 
 // Everything that a sweep is made of, in the order in which it can be made.
@@ -190,6 +199,10 @@ class Campaign {
               }) {
     check_threads(resolve_options_, machine_.cores());
     if (options_.worker) walk_.begin_at(static_cast<double>(std::random_device()()) / 0x1p32);
+    for (const TrackerSpec& spec :
+         chosen_trackers(arguments.track, loaded_.settings, loaded_.file, true)) {
+      options_.trackers.push_back(spec.text());
+    }
     options_.keep = keeping(with_file(arguments.save, loaded_.file), arguments.output,
                             arguments.backend.name());
   }
@@ -429,6 +442,7 @@ void add_sweep_command(CLI::App& app, const CommonOptions& common, int& exit_cod
   add_failure_options(*command, *arguments);
   add_backend_options(*command, arguments->backend);
   add_save_options(*command, arguments->save);
+  add_track_option(*command, arguments->track);
   command->footer(R"(
 Each measurement runs in a child process and ends valid, invalid or failed; its
 file is written, whole or not at all, as soon as it has ended. The same command

@@ -201,10 +201,19 @@ void SweepView::on_settled(const Cell& cell, const Outcome& outcome) {
   if (outcome.measurement == nullptr) return;  // thousands, when a sweep is resumed
   say("[" + std::to_string(state_->settled()) + "/" + std::to_string(state_->cells_at_most) + "] " +
       outcome_line(label_(cell), outcome));
+  say_troubles(outcome);
 }
 
 void SweepView::on_sample(const Cell& cell, const Outcome& outcome) {
   say(outcome_line(label_(cell), outcome));
+  say_troubles(outcome);
+}
+
+void SweepView::say_troubles(const Outcome& outcome) {
+  if (outcome.measurement == nullptr) return;
+  for (const std::string& trouble : troubles_.fresh(*outcome.measurement)) {
+    say("warning  " + trouble + " (said once for all cells)");
+  }
 }
 
 void SweepView::on_retry(const Cell& cell, const Outcome& outcome) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/track_options.h"
 #include "sftbench/sweep/sweep.h"
 
 namespace sftbench {
@@ -46,11 +47,13 @@ class SweepView : public SweepObserver {
  private:
   void say(const std::string& line);  // above the live lines
   void erase();
+  void say_troubles(const Outcome& outcome);
 
   std::ostream& out_;
   bool live_;
   Label label_;
   std::string claims_;
+  TrackerTroubles troubles_;
   const SweepState* state_ = nullptr;
   double drawn_s_ = 0;
   size_t drawn_lines_ = 0;

@@ -1,7 +1,6 @@
 #include "cli/training_log.h"
 
 #include <fcntl.h>
-#include <spdlog/fmt/chrono.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
@@ -9,33 +8,17 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <ctime>
 #include <string>
 
-#include "sftbench/base/json_text.h"
 #include "sftbench/base/owned_fd.h"
 #include "sftbench/base/shared_file.h"
 #include "sftbench/checkpoint/saved_folder.h"
+#include "sftbench/measure/training_log_line.h"
 
 namespace sftbench {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Python's datetime.now().isoformat(): local time without its zone.
-std::string local_time() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
-  const auto seconds = static_cast<std::time_t>(us / 1000000);
-  std::tm local{};
-  ::localtime_r(&seconds, &local);
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:06}", local, us % 1000000);
-}
-
-// Python's round(epoch, 2), which rounds the decimal number and not its hundredfold.
-double two_decimals(double epoch) {
-  return std::stod(fmt::format("{:.2f}", epoch));
-}
 
 // 0, or the errno of what went wrong. A pipe of that name blocks nobody.
 int append_line(const fs::path& path, const std::string& line) {
@@ -88,13 +71,11 @@ void TrainingLog::write_losses() {
 }
 
 void TrainingLog::write(const char* name, double epoch, int64_t step, double value) {
-  const Json data = {{"epoch", two_decimals(epoch)},
-                     {"step", step},
-                     {"timestamp", local_time()},
-                     {"value", std::isfinite(value) ? Json(value) : Json()}};
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const int64_t now_us = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
   std::error_code ignored;
   fs::create_directories(path_.parent_path(), ignored);
-  const int error = append_line(path_, json_text({{"data", data}, {"name", name}}) + "\n");
+  const int error = append_line(path_, training_log_line(name, epoch, step, now_us, value));
   if (error == 0 || broken_) return;
   broken_ = true;
   spdlog::warn("cannot write {}: {}", path_.string(), std::strerror(error));

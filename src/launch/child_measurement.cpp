@@ -158,6 +158,8 @@ class ChildMeasurement::Impl {
                                             .command = spec_.command,
                                             .log = spec_.log.string(),
                                             .final_log = spec_.final_log,
+                                            .series = spec_.series.string(),
+                                            .trackers = spec_.trackers,
                                             .simulate = spec_.simulate,
                                             .sample = spec_.sample,
                                             .attempt = spec_.attempt,

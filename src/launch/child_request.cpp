@@ -12,6 +12,8 @@ void fields(Visitor& visitor, ChildRequest& request) {
   visitor("command", request.command);
   visitor("log", request.log);
   visitor("final_log", request.final_log);
+  visitor("series", request.series);
+  visitor("trackers", request.trackers);
   visitor("simulate", request.simulate);
   visitor("sample", request.sample);
   visitor("attempt", request.attempt);

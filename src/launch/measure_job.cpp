@@ -7,6 +7,7 @@
 
 #include "sftbench/base/build_info.h"
 #include "sftbench/base/clock.h"
+#include "sftbench/base/error.h"
 #include "sftbench/cluster/launcher_environment.h"
 #include "sftbench/data/dataset_catalog.h"
 #include "sftbench/measure/host_info.h"
@@ -15,6 +16,7 @@
 #include "sftbench/measure/system_sampler.h"
 #include "sftbench/plan/job_file.h"
 #include "sftbench/plan/resolve.h"
+#include "sftbench/results/sample_series.h"
 #include "sftbench/results/trained_extra.h"
 
 namespace sftbench {
@@ -24,10 +26,7 @@ namespace {
 // clock.
 std::vector<ProcessSamples> samples_of_span(const RunRecord& record, const MeasuredSpan& span,
                                             int64_t warmup_steps,
-                                            std::vector<SystemReading> own_samples,
-                                            std::vector<ProcessSamples> others) {
-  std::vector<ProcessSamples> processes = {{0, std::move(own_samples)}};
-  std::move(others.begin(), others.end(), std::back_inserter(processes));
+                                            std::vector<ProcessSamples> processes) {
   if (warmup_steps == 0) return processes;
   for (size_t rank = 0; rank < processes.size(); ++rank) {
     const double begin_s =
@@ -49,10 +48,24 @@ void set_outcome_of(Measurement& measurement, const ErrorClass& error, const std
               {error.code, error.message, error.evidence, log});
 }
 
+// A measurement is worth as much without it: what keeps it from being written is a warning.
+void keep_series(Measurement& measurement, const std::filesystem::path& path,
+                 const RunRecord& record, const std::vector<ProcessSamples>& processes,
+                 int64_t warmup_steps) {
+  if (path.empty()) return;
+  try {
+    measurement.extra["series"] =
+        write_sample_series(path, sample_series(record, processes, warmup_steps));
+  } catch (const InputError& error) {
+    measurement.extra["warnings"].push_back("the samples over time are not kept: " +
+                                            std::string(error.what()));
+  }
+}
+
 // Fills in the figures of a run that has ended well.
 void set_valid(Measurement& measurement, const TrainingJob& job, Backend& backend,
                const RunRecord& record, int64_t warmup_steps,
-               const std::vector<SystemReading>& own_samples) {
+               std::vector<SystemReading> own_samples, const std::filesystem::path& series) {
   if (!record.complete || record.steps.empty()) {
     throw RunError(ReasonCode::kInternal, "the engine ended without having trained a step");
   }
@@ -61,8 +74,10 @@ void set_valid(Measurement& measurement, const TrainingJob& job, Backend& backen
   const int gpus = backend.local_gpus() * nodes;
   const auto ranks = static_cast<int>(job.device.ranks);
   TrainedRun run{record, warmup_steps, measured_span(record, warmup_steps), {}, ranks, {}};
-  run.processes =
-      samples_of_span(record, run.span, warmup_steps, own_samples, backend.other_ranks());
+  std::vector<ProcessSamples> processes = {{0, std::move(own_samples)}};
+  std::vector<ProcessSamples> others = backend.other_ranks();
+  std::move(others.begin(), others.end(), std::back_inserter(processes));
+  run.processes = samples_of_span(record, run.span, warmup_steps, processes);
   if (job.device.kind == "cuda") run.devices = gpus;
   run.peak = backend.peak(record.begin.compute_dtype);
   measurement.measured =
@@ -72,6 +87,7 @@ void set_valid(Measurement& measurement, const TrainingJob& job, Backend& backen
     measurement.extra["warnings"].push_back(
         "measured on the phantom device: no GPU has computed this, and the host's time passed");
   }
+  keep_series(measurement, series, record, processes, warmup_steps);
   measurement.status = Status::kValid;
 }
 
@@ -94,15 +110,15 @@ Measurement measure_job(const TrainingJob& job, Backend& backend, const MeasureO
     options.begun(measurement);
 
     const std::unique_ptr<SystemSource> source = backend.system_source(backend.local_gpus());
-    SystemSampler sampler(*source, job.sample_period_s);
+    SystemSampler sampler(*source, job.sample_period_s, options.sampled);
     RunRecorder recorder;
     StopRules rules(job.batches.stop_after_seconds, job.batches.auto_stop_method,
                     [&sampler] { sampler.sample_now(); });
     engine.train_job(job, *make_single_rank(),
                      joined({&recorder, &rules, &sampler}, options.observers), options.interrupted);
 
-    set_valid(measurement, job, backend, recorder.record(), rules.warmup_steps(),
-              sampler.samples());
+    set_valid(measurement, job, backend, recorder.record(), rules.warmup_steps(), sampler.samples(),
+              options.series);
     measurement.environment = environment_json(engine.environment(), backend.nvml());
   } catch (const std::exception& error) {
     if (options.interrupted()) throw RunInterrupted();

@@ -186,6 +186,8 @@ ChildSpec RunSeries::spec_of_run() const {
   if (!several()) return spec;
   spec.job.runs = 1;
   spec.log = log_of_run(spec_.log);
+  spec.series.clear();  // a series is of one run
+  spec.trackers.clear();
   // Chances are drawn anew for each run, and noise is that of the sample.
   spec.attempt = static_cast<int>((spec_.attempt - 1) * progress_.runs + progress_.run);
   return spec;

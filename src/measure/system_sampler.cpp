@@ -1,13 +1,15 @@
 #include "sftbench/measure/system_sampler.h"
 
 #include <chrono>
+#include <utility>
 
 #include "sftbench/base/error.h"
 
 namespace sftbench {
 
-SystemSampler::SystemSampler(SystemSource& source, double period_s)
-    : source_(source), period_s_(period_s) {
+SystemSampler::SystemSampler(SystemSource& source, double period_s,
+                             std::function<void(const SystemReading&)> sampled)
+    : source_(source), period_s_(period_s), sampled_(std::move(sampled)) {
   check(period_s > 0, "the sampling period is positive");
 }
 
@@ -26,7 +28,12 @@ void SystemSampler::on_train_end(const TrainEnd&) {
 
 void SystemSampler::sample_now() {
   const std::lock_guard lock(mutex_);
+  take();
+}
+
+void SystemSampler::take() {
   samples_.push_back(source_.read());
+  if (sampled_) sampled_(samples_.back());
 }
 
 std::vector<SystemReading> SystemSampler::samples() const {
@@ -44,7 +51,7 @@ void SystemSampler::run(std::stop_token stop) {
     // Waits for the stop request alone: the predicate never becomes true by itself.
     wake_.wait_until(lock, stop, due, [] { return false; });
     if (stop.stop_requested()) return;
-    samples_.push_back(source_.read());
+    take();
     // After a suspended machine, the samples that were missed are not made up for.
     for (const auto now = Clock::now(); due <= now;) due += period;
   }

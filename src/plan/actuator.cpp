@@ -35,14 +35,15 @@ class ParameterReader {
     optional_text("aim_dashboard_url", settings_.aim_dashboard_url);
     optional_text("hf_home", settings_.hf_home);
     optional_text("num_tokens_cache_directory", settings_.num_tokens_cache_directory);
+    if (const YamlNode* list = fields_.any("trackers", Presence::kOptional)) read_trackers(*list);
     if (const YamlNode* map = fields_.mapping("model_map", Presence::kOptional))
       read_model_map(*map);
     note_without_effect("output_dir", "nothing is kept unless it is asked for",
                         "run --save-model-dir DIR, --checkpoint-dir DIR");
-    note_without_effect("aim_db", "this program has no Aim tracker",
-                        "the result files, which have every step");
-    note_without_effect("aim_dashboard_url", "this program has no Aim tracker",
-                        "sftbench report DIR --format html");
+    note_without_effect("aim_db", "this program writes to no Aim repository",
+                        "trackers: [aim-info=FILE], or [tensorboard=DIR]");
+    note_without_effect("aim_dashboard_url", "this program writes to no Aim repository",
+                        "trackers: [tensorboard=DIR], or sftbench report DIR --format html");
     if (const YamlNode* cache = fields_.any("cache", Presence::kOptional)) {
       diagnostics_.warning(cache->line, fields_.path("cache"),
                            "is no parameter of the actuator, not used (as in ado)", {},
@@ -65,6 +66,25 @@ class ParameterReader {
     const std::string text = fields_.text(key, Presence::kOptional);
     if (member == nullptr) return;
     value = text.empty() ? std::nullopt : std::optional(text);
+  }
+
+  // Those of a later source take the place of all before.
+  void read_trackers(const YamlNode& list) {
+    settings_.trackers.clear();
+    if (list.is_null()) return;
+    if (!list.is_sequence()) {
+      diagnostics_.error(list, fields_.path("trackers"), "found " + describe(list),
+                         "a list of texts, as [tensorboard=DIR, mlflow=http://HOST:PORT]");
+      return;
+    }
+    for (const YamlNode& item : list.items) {
+      if (item.is_scalar() && !item.text.empty()) {
+        settings_.trackers.push_back(item.text);
+      } else {
+        diagnostics_.error(item, fields_.path("trackers"), "found " + describe(item),
+                           "texts, as tensorboard=DIR");
+      }
+    }
   }
 
   void read_model_map(const YamlNode& map) {

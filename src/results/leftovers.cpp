@@ -20,9 +20,10 @@ bool begins_with(std::string_view text, std::string_view begin) {
   return text.substr(0, begin.size()) == begin;
 }
 
-// Logs that grew, and results that had only their temporary name (base/file.h: AtomicFile).
+// Logs and samples that grew, and results that had only their temporary name (base/file.h: AtomicFile).
 bool unfinished(std::string_view name, const std::string& key) {
-  return (begins_with(name, key + ".") && ends_with(name, ".growing.log")) ||
+  return (begins_with(name, key + ".") &&
+          (ends_with(name, ".growing.log") || ends_with(name, ".growing.series.json.gz"))) ||
          (begins_with(name, "." + key + ".") && ends_with(name, ".tmp"));
 }
 

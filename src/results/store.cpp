@@ -5,6 +5,7 @@
 #include "results/result_reader.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/results/sample_series.h"
 
 namespace sftbench {
 namespace {
@@ -106,6 +107,26 @@ void write_result(const fs::path& path, Measurement measurement, const std::stri
   publish(path, json_text(to_json(measurement), 2) + "\n");
 }
 
+// Names in the result what stands beside it at `path`, once move_series() has come by.
+Measurement with_series(Measurement measurement, const fs::path& path) {
+  const auto series = measurement.extra.find("series");
+  if (series == measurement.extra.end()) return measurement;
+  Json named = {{"file", series_beside(path).filename().string()}};
+  named.update(*series);
+  *series = std::move(named);
+  return measurement;
+}
+
+// After the result: whoever may no longer write that has no series to give either.
+void move_series(const Measurement& measurement, const fs::path& growing, const fs::path& path) {
+  std::error_code none;
+  if (measurement.extra.contains("series")) {
+    fs::rename(growing, series_beside(path), none);
+  } else {
+    fs::remove(growing, none);  // of a run that failed after all
+  }
+}
+
 // A result that gives way to a better one. It is there twice for a moment, but never not at all.
 void copy_aside(const fs::path& path, const fs::path& log, Status status, const Publish& publish) {
   const fs::path aside = aside_of(path, status);
@@ -142,6 +163,11 @@ fs::path ResultStore::log_path(const std::string& experiment, const std::string&
 fs::path ResultStore::growing_log_path(const std::string& experiment, const std::string& key,
                                        int sample) const {
   return directory_ / experiment / (sample_name(key, sample) + ".growing.log");
+}
+
+fs::path ResultStore::growing_series_path(const std::string& experiment, const std::string& key,
+                                          int sample) const {
+  return series_beside(growing_log_path(experiment, key, sample));
 }
 
 fs::path ResultStore::lock_path(const std::string& experiment, const std::string& key) const {
@@ -184,6 +210,7 @@ fs::path ResultStore::write(const Measurement& measurement, const std::string& k
                             const Publish& publish) const {
   const std::string& experiment = measurement.experiment;
   const fs::path growing = growing_log_path(experiment, key, sample);
+  const fs::path growing_series = growing_series_path(experiment, key, sample);
   const bool valid = measurement.status == Status::kValid;
   if (valid) sample = next_sample(experiment, key, sample);
   const fs::path path = result_path(experiment, key, sample);
@@ -198,7 +225,8 @@ fs::path ResultStore::write(const Measurement& measurement, const std::string& k
     return aside;
   }
   if (standing == Status::kInvalid) copy_aside(path, log, *standing, publish);
-  write_result(path, measurement, key, publish);
+  write_result(path, with_series(measurement, path), key, publish);
+  move_series(measurement, growing_series, path);
   move_logs(growing, log);
   return path;
 }
@@ -208,6 +236,7 @@ void ResultStore::remove_growing_logs(const std::string& experiment, const std::
   const fs::path growing = growing_log_path(experiment, key, sample);
   std::error_code no_log;
   fs::remove(growing, no_log);
+  fs::remove(growing_series_path(experiment, key, sample), no_log);
   for (int rank = 0; !is_last_log(growing, rank); ++rank) {
     fs::remove(log_of_rank(growing, rank), no_log);
   }

@@ -152,8 +152,10 @@ TEST_F(BadTrainingInputTest, UnspoiltInputsTrain) {
   const ProgramResult run = run_program(words(), real_engine());
   EXPECT_EQ(run.status, 0) << run.err;
   const std::vector<std::string> names = file_names_below(results());
-  ASSERT_EQ(names.size(), 2u);
-  EXPECT_EQ(fs::path(names[0]).stem(), fs::path(names[1]).stem());
+  ASSERT_EQ(names.size(), 3u);
+  const std::string key = fs::path(names[0]).stem();
+  EXPECT_EQ(names,
+            (std::vector<std::string>{key + ".json", key + ".log", key + ".series.json.gz"}));
   const Json json =
       read_json_file((results() / "finetune_full_benchmark-v1.0.0" / names[0]).string());
   EXPECT_EQ(json["status"], "valid");

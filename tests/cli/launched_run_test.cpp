@@ -160,7 +160,7 @@ TEST_F(LaunchedRunTest, RankZeroPrintsAndWritesAndTheOtherIsQuiet) {
 TEST_F(LaunchedRunTest, WhatFollowsAValidResultLeavesItAndItsLogs) {
   ASSERT_EQ(both({"--set", "max_steps=3"})[0].status, 0);
   std::vector<std::string> names = file_names_below(folder_ / "results");
-  ASSERT_EQ(names.size(), 3u) << "the result, and a log of each rank";
+  ASSERT_EQ(names.size(), 4u) << "the result, its series, and a log of each rank";
   const std::string key = fs::path(names[0]).stem();
   const fs::path folder = folder_ / "results" / kExperiment;
   const auto rank_log = [&] { return read_file(folder / (key + ".rank1.log")); };
@@ -171,8 +171,9 @@ TEST_F(LaunchedRunTest, WhatFollowsAValidResultLeavesItAndItsLogs) {
   EXPECT_EQ(rank_log(), of_first);
   EXPECT_THAT(file_names_below(folder_ / "results"),
               testing::ElementsAre(key + ".2.json", key + ".2.log", key + ".2.rank1.log",
-                                   key + ".failed.log", key + ".failed.rank1.log", key + ".json",
-                                   key + ".json.failed", key + ".log", key + ".rank1.log"));
+                                   key + ".2.series.json.gz", key + ".failed.log",
+                                   key + ".failed.rank1.log", key + ".json", key + ".json.failed",
+                                   key + ".log", key + ".rank1.log", key + ".series.json.gz"));
   EXPECT_THAT(read_file(folder / (key + ".failed.rank1.log")), HasSubstr("shapes do not match"));
 }
 

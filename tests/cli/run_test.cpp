@@ -97,7 +97,8 @@ TEST_F(RunTest, AValidRunPrintsItsPropertiesAndWritesOneFileAndItsLog) {
   const fs::path file = result_file();
   EXPECT_EQ(file.parent_path().filename(), kExperiment);
   const std::string key = file.stem().string();
-  EXPECT_THAT(file_names_below(results()), ElementsAre(key + ".json", key + ".log"));
+  EXPECT_THAT(file_names_below(results()),
+              ElementsAre(key + ".json", key + ".log", key + ".series.json.gz"));
   EXPECT_EQ(schema_violation(file), "");
   Json json = result();
   EXPECT_EQ(json["inputs"]["model_max_length"], 64);
@@ -138,7 +139,8 @@ TEST_F(RunTest, TheSameInputsGiveTheSameKeyAndOthersAnother) {
   const std::string key = result_file().stem();
   run_program(arguments());
   EXPECT_THAT(file_names_below(results()),
-              ElementsAre(key + ".2.json", key + ".2.log", key + ".json", key + ".log"));
+              ElementsAre(key + ".2.json", key + ".2.log", key + ".2.series.json.gz", key + ".json",
+                          key + ".log", key + ".series.json.gz"));
   run_program(arguments({"--set", "torch_dtype=float32", "--output", results() + "2"}));
   EXPECT_THAT(file_names_below(results() + "2"), testing::Not(testing::Contains(key + ".json")));
 }
@@ -451,7 +453,7 @@ TEST_F(RunTest, RanksAreProcessesOfTheirOwnWithLogsOfTheirOwn) {
   const std::string key = result_file().stem().string();
   EXPECT_THAT(file_names_below(results()),
               ElementsAre(key + ".json", key + ".log", key + ".rank0.log", key + ".rank1.log",
-                          key + ".rank2.log"));
+                          key + ".rank2.log", key + ".series.json.gz"));
   Json json = result();
   EXPECT_EQ(json["inputs"]["cpu_ranks"], 3);
   EXPECT_EQ(json["extra"]["loss"].size(), 3u);

@@ -106,7 +106,8 @@ class SweepTest : public testing::Test {
                                [](const std::string& name) {
                                  const bool growing = name.find(".growing.") != std::string::npos;
                                  const fs::path extension = fs::path(name).extension();
-                                 return !growing && (extension == ".json" || extension == ".log");
+                                 return !growing && (extension == ".json" || extension == ".log" ||
+                                                     extension == ".gz");
                                }),
                 names.end());
     return names;

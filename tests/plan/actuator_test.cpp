@@ -98,14 +98,29 @@ TEST_F(ActuatorTest, WhatHasNoEffectHereIsNamed) {
                      ":3: parameters.output_dir: has no effect: nothing is kept unless it is asked "
                      "for; expected run --save-model-dir DIR, --checkpoint-dir DIR\n" +
                      path +
-                     ":4: parameters.aim_db: has no effect: this program has no Aim tracker; "
-                     "expected the result files, which have every step\n" +
+                     ":4: parameters.aim_db: has no effect: this program writes to no Aim "
+                     "repository; expected trackers: [aim-info=FILE], or [tensorboard=DIR]\n" +
                      path +
-                     ":5: parameters.aim_dashboard_url: has no effect: this program has no Aim "
-                     "tracker; expected sftbench report DIR --format html\n");
+                     ":5: parameters.aim_dashboard_url: has no effect: this program writes to no "
+                     "Aim repository; expected trackers: [tensorboard=DIR], or sftbench report DIR "
+                     "--format html\n");
   warnings_.clear();
   read(file("none.yaml", "parameters: {aim_db: null, aim_dashboard_url: null}"));
   EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(ActuatorTest, TrackersAreAListOfTexts) {
+  const std::string path =
+      file("c.yaml", "parameters:\n  trackers: [tensorboard=/runs, 'mlflow=http://h:1']\n");
+  EXPECT_THAT(read(path).trackers, ElementsAre("tensorboard=/runs", "mlflow=http://h:1"));
+  EXPECT_TRUE(read(file("none.yaml", "parameters: {trackers: null}")).trackers.empty());
+  EXPECT_TRUE(warnings_.empty());
+  try {
+    read(file("bad.yaml", "parameters:\n  trackers: {tensorboard: /runs}\n"));
+    FAIL() << "a mapping was read as a list";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("bad.yaml:2: parameters.trackers: found a mapping"));
+  }
 }
 
 TEST_F(ActuatorTest, AllThatIsWrongIsListed) {

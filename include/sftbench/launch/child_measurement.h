@@ -33,8 +33,10 @@ struct ChildSpec {
   int sample = 1;                     // of this key; simulated noise differs from sample to sample
   int attempt = 1;                    // of this sample; simulated faults differ
 
-  std::filesystem::path log;  // grows here (ResultStore::growing_log_path); its folder exists
-  std::string final_log;      // what a reason names (ResultStore::log_path)
+  std::filesystem::path log;     // grows here (ResultStore::growing_log_path); its folder exists
+  std::string final_log;         // what a reason names (ResultStore::log_path)
+  std::filesystem::path series;  // gets what is sampled (results/sample_series.h); empty: none
+  std::vector<std::string> trackers;  // KIND=TARGET (trackers/spec.h), checked before
 
   std::vector<std::pair<std::string, std::string>> environment;  // over this process's own
   std::vector<int> cpus;           // cores that it may use, by number; empty: those of the parent

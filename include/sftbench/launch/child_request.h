@@ -15,9 +15,11 @@ inline constexpr const char* kMeasureCommand = "measure";
 struct ChildRequest {
   TrainingJob job;
   bool generate_dataset = false;
-  std::string command;    // that repeats the measurement
-  std::string log;        // that grows, this process's standard error
-  std::string final_log;  // its path afterwards
+  std::string command;                // that repeats the measurement
+  std::string log;                    // that grows, this process's standard error
+  std::string final_log;              // its path afterwards
+  std::string series;                 // file for what is sampled; empty: none
+  std::vector<std::string> trackers;  // KIND=TARGET (trackers/spec.h), checked before
   std::vector<std::string> simulate;
   int sample = 1;
   int attempt = 1;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "sftbench/cluster/launched_ranks.h"
 #include "sftbench/launch/backend.h"
 #include "sftbench/measure/events.h"
+#include "sftbench/measure/system_source.h"
 #include "sftbench/plan/classify_error.h"
 #include "sftbench/plan/training_job.h"
 #include "sftbench/results/measurement.h"
@@ -29,6 +31,9 @@ struct MeasureOptions {
   std::string log = {};                        // path that a reason names
   std::vector<TrainObserver*> observers = {};  // besides those that measure
   std::function<bool()> interrupted = [] { return false; };
+  std::function<void(const SystemReading&)> sampled = {};  // as SystemSampler's
+  std::filesystem::path series =
+      {};  // file for what was sampled (results/sample_series.h); empty: none
   // Called once the engine stands, before training. The measurement has no outcome yet.
   std::function<void(const Measurement&)> begun = [](const Measurement&) {};
 };

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <stop_token>
 #include <thread>
@@ -16,8 +17,10 @@ namespace sftbench {
 
 class SystemSampler : public TrainObserver {
  public:
-  // REQUIRES: period_s > 0. `source` is called by one thread at a time.
-  SystemSampler(SystemSource& source, double period_s);
+  // REQUIRES: period_s > 0. `source` is called by one thread at a time, and so is `sampled`, with each
+  // sample as it is taken: it must not wait.
+  SystemSampler(SystemSource& source, double period_s,
+                std::function<void(const SystemReading&)> sampled = {});
 
   void on_train_begin(const TrainBegin&) override;
   void on_train_end(const TrainEnd&) override;
@@ -30,9 +33,11 @@ class SystemSampler : public TrainObserver {
 
  private:
   void run(std::stop_token stop);
+  void take();  // REQUIRES: mutex_ is held
 
   SystemSource& source_;
   double period_s_;
+  std::function<void(const SystemReading&)> sampled_;
   mutable std::mutex mutex_;  // guards source_ and samples_
   std::condition_variable_any wake_;
   std::vector<SystemReading> samples_;

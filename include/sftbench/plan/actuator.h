@@ -23,7 +23,8 @@ struct ActuatorSettings {
   std::optional<std::string> aim_dashboard_url;
   std::optional<std::string> hf_home;  // not set: HF_HOME, else ~/.cache/huggingface
   std::optional<std::string>
-      num_tokens_cache_directory;  // not set: no cache; relative: below the datasets
+      num_tokens_cache_directory;     // not set: no cache; relative: below the datasets
+  std::vector<std::string> trackers;  // KIND=TARGET, as --track takes it (this program's own)
   std::map<std::string, std::map<std::string, std::string>>
       model_map;  // name -> Vanilla|GPTQ-Quantized -> place
 

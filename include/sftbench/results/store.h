@@ -36,6 +36,9 @@ class ResultStore {
   // ends.
   std::filesystem::path growing_log_path(const std::string& experiment, const std::string& key,
                                          int sample = 1) const;
+  // The same for what the samplers read (sample_series.h).
+  std::filesystem::path growing_series_path(const std::string& experiment, const std::string& key,
+                                            int sample = 1) const;
 
   // Tries what a measurement will do at its end: makes the folder, writes and syncs a file of a
   // result's size, and removes it. InputError (path and the system's reason) when that fails, so
@@ -43,8 +46,8 @@ class ResultStore {
   // before those in it; leaves none of them behind when it fails.
   std::vector<std::filesystem::path> probe(const std::string& experiment) const;
 
-  // Writes the file, and gives the logs that grew beside it, if any did, their names; returns the
-  // file's path. No result gives way to a worse one:
+  // Writes the file, and gives the logs and the series that grew beside it, if any did, their names;
+  // returns the file's path. The result names the series. No result gives way to a worse one:
   //   A valid one stays, and another valid one becomes the next sample that is not valid yet.
   //   An invalid one gives way to a valid one alone, and is kept as <file>.invalid.
   //   A failed or invalid one beside one of these is kept as <file>.failed or <file>.invalid.
@@ -61,7 +64,7 @@ class ResultStore {
 
   std::filesystem::path lock_path(const std::string& experiment, const std::string& key) const;
 
-  // Of a measurement that is not kept.
+  // Of a measurement that is not kept: its logs and its series.
   void remove_growing_logs(const std::string& experiment, const std::string& key,
                            int sample = 1) const;
 

@@ -41,6 +41,7 @@ struct SweepOptions {
   int64_t breaker_failures = 10;   // circuit_breaker.h
   double breaker_quick_s = 10;
   std::vector<std::string> simulate;  // as in ChildSpec
+  std::vector<std::string> trackers;  // as in ChildSpec
   std::function<std::string(const Cell&)> command = [](const Cell&) { return std::string(); };
   // Asked as a cell starts: what is to be said before, as that memory cannot suffice.
   std::function<std::optional<std::string>(const TrainingJob&, const Share&)> preflight =
