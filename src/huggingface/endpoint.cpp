@@ -95,19 +95,8 @@ HubEndpoint find_hub_endpoint(const std::string& url, const std::optional<std::s
   HubEndpoint endpoint;
   endpoint.url = hub_url(url);
   find_token(hf_home, endpoint);
-  for (const char* name : {"CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"}) {
-    if (endpoint.ca_bundle.empty()) endpoint.ca_bundle = environment(name);
-  }
+  endpoint.ca_bundle = ca_bundle_of_environment();
   return endpoint;
-}
-
-std::string shown_url(std::string_view url) {
-  std::string shown(url.substr(0, url.find_first_of("?#")));
-  const size_t scheme = shown.find("://");
-  const size_t host = scheme == std::string::npos ? 0 : scheme + 3;
-  const size_t at = shown.substr(host, shown.find('/', host) - host).rfind('@');
-  if (at != std::string::npos) shown.erase(host, at + 1);
-  return shown;
 }
 
 std::string shown_text(std::string_view text, const HubEndpoint& endpoint) {

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <exception>
 
-#include "huggingface/libcurl.h"
 #include "sftbench/base/clock.h"
-#include "sftbench/base/loaded_library.h"
+#include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
+#include "sftbench/http/libcurl.h"
 
 namespace sftbench {
 namespace {
@@ -79,24 +79,6 @@ bool may_pass(CURLcode code) {
 }
 
 }  // namespace
-
-const Curl& Curl::get() {
-  static const Curl curl = [] {
-    const LoadedLibrary library(ReasonCode::kWeights, {"libcurl.so.4", "libcurl-gnutls.so.4"},
-                                "libcurl4");
-    Curl loaded{};
-    library.find(loaded.global_init, "curl_global_init");
-    library.find(loaded.easy_init, "curl_easy_init");
-    library.find(loaded.easy_cleanup, "curl_easy_cleanup");
-    library.find(loaded.easy_setopt, "curl_easy_setopt");
-    library.find(loaded.easy_perform, "curl_easy_perform");
-    library.find(loaded.easy_getinfo, "curl_easy_getinfo");
-    library.find(loaded.easy_strerror, "curl_easy_strerror");
-    check(loaded.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, "libcurl starts");
-    return loaded;
-  }();
-  return curl;
-}
 
 std::string HttpReply::header(const std::string& name) const {
   const auto found = headers.find(name);

@@ -26,6 +26,7 @@ namespace sftbench {
 struct ServedRequest {
   std::string target;                          // path and query
   std::map<std::string, std::string> headers;  // names in lower case
+  std::string body;                            // as long as Content-Length says
 
   std::string path() const { return target.substr(0, target.find('?')); }
   std::string header(const std::string& name) const {
@@ -118,8 +119,18 @@ class LoopbackServer {
         if (got <= 0) return close_client(client);
         buffer.append(piece, static_cast<size_t>(got));
       }
-      const ServedRequest request = parse(buffer.substr(0, end));
+      ServedRequest request = parse(buffer.substr(0, end));
       buffer.erase(0, end + 4);
+      const std::string length = request.header("content-length");
+      const size_t body_bytes = length.empty() ? 0 : std::stoul(length);
+      while (buffer.size() < body_bytes) {
+        char piece[4096];
+        const ssize_t got = ::recv(client, piece, sizeof piece, 0);
+        if (got <= 0) return close_client(client);
+        buffer.append(piece, static_cast<size_t>(got));
+      }
+      request.body = buffer.substr(0, body_bytes);
+      buffer.erase(0, body_bytes);
       {
         const std::lock_guard lock(mutex_);
         requests_.push_back(request);

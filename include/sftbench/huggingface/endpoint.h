@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "sftbench/http/http_client.h"
+
 namespace sftbench {
 
 struct HubEndpoint {
@@ -21,9 +23,6 @@ struct HubEndpoint {
 // InputError: no http or https address, a token that cannot be one, a named token file that cannot
 // be read, HF_HUB_OFFLINE is set.
 HubEndpoint find_hub_endpoint(const std::string& url, const std::optional<std::string>& hf_home);
-
-// What may be shown of an address: without user, password and query, which can hold secrets.
-std::string shown_url(std::string_view url);
 
 // Text that a server sent, fit for a terminal and a log: one line of ASCII, not
 // longer than a message should be, the token replaced where the server repeats it.

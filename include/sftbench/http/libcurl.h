@@ -14,6 +14,10 @@ struct Curl {
   decltype(&curl_easy_perform) easy_perform;
   decltype(&curl_easy_getinfo) easy_getinfo;
   decltype(&curl_easy_strerror) easy_strerror;
+  decltype(&curl_easy_escape) easy_escape;
+  decltype(&curl_slist_append) slist_append;
+  decltype(&curl_slist_free_all) slist_free_all;
+  decltype(&curl_free) free;
 
   // RunError(kWeights) when there is no libcurl, or one that is too old.
   static const Curl& get();
