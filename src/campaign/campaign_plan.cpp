@@ -106,6 +106,10 @@ std::string to_string(const DeviceNeed& need) {
   return text + (need.roce ? ", RoCE" : "");
 }
 
+std::string cell_count(size_t cells) {
+  return std::to_string(cells) + (cells == 1 ? " cell" : " cells");
+}
+
 std::vector<WorkerGroup> group_cells(const std::vector<CampaignCell>& cells,
                                      const Grouping& grouping) {
   std::map<DeviceNeed, std::vector<const CampaignCell*>, std::greater<>> by_need;

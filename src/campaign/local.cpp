@@ -121,7 +121,7 @@ class LocalEngine : public CampaignEngine {
           group.need.nodes == 1 && group.need.gpus_per_node <= static_cast<int64_t>(gpus_each);
       if (fits) continue;
       ++out_of_reach;
-      log_.warn(std::to_string(group.cells.size()) + " cells need " + to_string(group.need) +
+      log_.warn(cell_count(group.cells.size()) + " need " + to_string(group.need) +
                 ", and a worker here has 1 node with " + std::to_string(gpus_each) +
                 " GPUs: they stay open");
     }

@@ -64,7 +64,7 @@ class RayEngine : public CampaignEngine {
     package_ = ray_package(files_of(plan_));
     out << workers_.size() << " jobs on Ray at " << settings_.address << std::endl;
     while (!all_ended()) {
-      if (!step()) return interrupted_ > 1 ? kInterruptedStatus : kFailedStatus;
+      if (!step()) return interrupted_ > 0 ? kInterruptedStatus : kFailedStatus;
       if (interrupted_ > 1) return kInterruptedStatus;
     }
     if (interrupted_ > 0) return kInterruptedStatus;
@@ -104,7 +104,7 @@ class RayEngine : public CampaignEngine {
 
   void leave_open(const WorkerGroup& group) {
     const std::string text =
-        std::to_string(group.cells.size()) + " cells need " + to_string(group.need) +
+        cell_count(group.cells.size()) + " need " + to_string(group.need) +
         ": Ray starts the command of a job on one node, and its Jobs API reserves no others";
     if (plan_.groups.size() == 1) {
       throw InputError({{{}, 0, "--on", text, "--on slurm or --on kubernetes", {}}});
@@ -171,7 +171,7 @@ class RayEngine : public CampaignEngine {
                 std::to_string(std::lround(settings_.patience_s)) + " s");
     }
     const double away_s = now_s - *away_since_s_;
-    if (away_s > settings_.patience_s) {
+    if (stopping_ || away_s > settings_.patience_s) {
       log_.warn(problem + "; jobs that run go on, and the same command follows them again");
       return false;
     }

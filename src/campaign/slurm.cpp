@@ -73,7 +73,8 @@ class SlurmEngine : public CampaignEngine {
   // One script that submits all, for bash.
   static void print(const CampaignPlan& plan, const std::vector<Batch>& batches,
                     std::ostream& out) {
-    out << "#!/bin/bash\n# Submits " << batches.size() << " job arrays: bash THIS_FILE\nset -e\ncd "
+    out << "#!/bin/bash\n# Submits " << batches.size()
+        << (batches.size() == 1 ? " job array" : " job arrays") << ": bash THIS_FILE\nset -e\ncd "
         << shell_quoted(std::filesystem::current_path().string()) << "\nmkdir -p "
         << shell_quoted(slurm_log_folder(plan)) << "\n";
     for (const Batch& batch : batches) {
@@ -90,8 +91,8 @@ class SlurmEngine : public CampaignEngine {
       const std::string job(trimmed(sbatch.out.substr(0, sbatch.out.find(';'))));
       jobs.push_back(job);
       out << job << "  " << batch.group->name << ": " << batch.count
-          << (batch.count == 1 ? " worker" : " workers") << " for " << batch.group->cells.size()
-          << " cells\n";
+          << (batch.count == 1 ? " worker" : " workers") << " for "
+          << cell_count(batch.group->cells.size()) << "\n";
     }
     log_.info("squeue --me shows them, sftbench status " + shell_quoted(plan.output) +
               " the cells, scancel " + join(jobs, " ") + " ends them; logs are in " +

@@ -115,9 +115,8 @@ std::string slurm_log_folder(const CampaignPlan& plan) {
 
 std::string slurm_script(const CampaignPlan& plan, const WorkerGroup& group,
                          const SlurmOptions& options, int64_t first, int64_t count) {
-  std::string text = "#!/bin/bash\n# " + std::to_string(group.cells.size()) + " cells of " +
-                     plan.name + " on " + to_string(group.need) +
-                     ", by sftbench sweep --on slurm\n";
+  std::string text = "#!/bin/bash\n# " + cell_count(group.cells.size()) + " of " + plan.name +
+                     " on " + to_string(group.need) + ", by sftbench sweep --on slurm\n";
   for (const auto& [key, value] : options.over(own_lines(plan, group, count), group)) {
     text += "#SBATCH --" + key + (value.empty() ? "" : "=" + value) + "\n";
   }

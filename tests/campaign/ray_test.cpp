@@ -221,11 +221,26 @@ TEST_F(RayTest, CtrlCStopsTheJobs) {
   ray_.fate = [](int) { return FakeRay::Job{{"RUNNING"}, {}, "", ""}; };
   on_log_ = [this](const std::string& text) {
     const uint64_t one = 1;
-    if (text.find("is submitted") != std::string::npos)
-      ASSERT_EQ(::write(interrupt_fd_, &one, sizeof one), 8);
+    if (text.find("is submitted") == std::string::npos) return;
+    EXPECT_EQ(::write(interrupt_fd_, &one, sizeof one), 8);
   };
   EXPECT_EQ(run(one_worker()), 130);
   EXPECT_EQ(ray_.count("/stop"), 1);
+  ::close(interrupt_fd_);
+}
+
+TEST_F(RayTest, CtrlCIsHeardWhileTheHeadIsAway) {
+  interrupt_fd_ = ::eventfd(0, EFD_CLOEXEC);
+  ray_.fault = [](const ServedRequest&, int nth) -> std::optional<ServedReply> {
+    return nth > 5 ? std::optional(ServedReply{503, {}, ""}) : std::nullopt;
+  };
+  on_log_ = [this](const std::string& text) {
+    const uint64_t one = 1;
+    if (text.find("trying again") == std::string::npos) return;
+    EXPECT_EQ(::write(interrupt_fd_, &one, sizeof one), 8);
+  };
+  EXPECT_EQ(run(one_worker()), 130);
+  EXPECT_THAT(said_, HasSubstr("jobs that run go on"));
   ::close(interrupt_fd_);
 }
 

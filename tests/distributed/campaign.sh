@@ -126,10 +126,12 @@ find_ray() {
   RAY=$work/venv/bin/ray
 }
 
-ray_sweep() { # RESULTS, more options
+# Its own process in the background: a function there would be a shell, which signals end in its place.
+ray_words() { # RESULTS, more options: sets words
   local results=$1
   shift
-  "$sftbench" sweep "$work/space.yaml" "${simulated[@]}" -o "$results" --on ray --ray-address "http://127.0.0.1:$dashboard" "$@"
+  words=("$sftbench" sweep "$work/space.yaml" "${simulated[@]}" -o "$results" --on ray
+    --ray-address "http://127.0.0.1:$dashboard" "$@")
 }
 
 ray_node() { # head or address
@@ -150,18 +152,20 @@ on_ray() {
   mkdir "$work/ray"
   start_ray
   echo "Ray: $("$RAY" --version), two nodes with 4 GPUs each, none of which is real"
-  ray_sweep "$work/ray/results" --workers 2 --program "$program" >"$work/ray/out" 2>&1 || { cat "$work/ray/out"; return 1; }
+  ray_words "$work/ray/results" --workers 2 --program "$program"
+  "${words[@]}" >"$work/ray/out" 2>&1 || { cat "$work/ray/out"; return 1; }
   settled "ray, 2 groups of 2 jobs" "$work/ray/results" || { cat "$work/ray/out"; return 1; }
-  ray_sweep "$work/ray/results" 2>&1 | grep 'there is nothing to start'
+  "${words[@]}" 2>&1 | grep 'there is nothing to start'
 
   echo "ray: the follower is killed, and another one follows the same job"
   slow_program "$work/ray"
-  ray_sweep "$work/ray/again" --workers 1 --set number_gpus=1 --program "$work/ray/slow" >"$work/ray/first.out" 2>&1 &
+  ray_words "$work/ray/again" --workers 1 --set number_gpus=1 --program "$work/ray/slow"
+  "${words[@]}" >"$work/ray/first.out" 2>&1 &
   follower=$!
   wait_until 120 test -e "$work/ray/at-work"
   kill -KILL $follower
   wait $follower 2>/dev/null || true
-  ray_sweep "$work/ray/again" --workers 1 --set number_gpus=1 --program "$work/ray/slow" >"$work/ray/second.out" 2>&1 &
+  "${words[@]}" >"$work/ray/second.out" 2>&1 &
   follower=$!
   wait_until 60 grep -q 'runs already' "$work/ray/second.out"
 
@@ -175,7 +179,8 @@ on_ray() {
 
   echo "ray: Ctrl-C stops the jobs"
   rm -r "$work/ray/first" "$work/ray/at-work"
-  ray_sweep "$work/ray/stopped" --workers 1 --set number_gpus=1 --program "$work/ray/slow" >"$work/ray/stop.out" 2>&1 &
+  ray_words "$work/ray/stopped" --workers 1 --set number_gpus=1 --program "$work/ray/slow"
+  "${words[@]}" >"$work/ray/stop.out" 2>&1 &
   follower=$!
   wait_until 120 test -e "$work/ray/at-work"
   kill -TERM $follower

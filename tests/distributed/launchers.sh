@@ -67,7 +67,10 @@ ${SLURM_GPUS:+GresTypes=gpu}
 NodeName=n[1-2] CPUs=4 RealMemory=500 ${SLURM_GPUS:+Gres=gpu:$SLURM_GPUS} State=UNKNOWN
 PartitionName=all Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP
 CONF
-  [ -z "${SLURM_GPUS:-}" ] || echo "Name=gpu Count=$SLURM_GPUS" >"$folder/gres.conf"
+  if [ -n "${SLURM_GPUS:-}" ]; then
+    for try in $(seq 0 $((SLURM_GPUS - 1))); do : >"$folder/gpu$try"; done
+    echo "Name=gpu File=$folder/gpu[0-$((SLURM_GPUS - 1))]" >"$folder/gres.conf"
+  fi
   export SLURM_CONF=$folder/slurm.conf
   background n1 setpriv --reuid munge --regid munge --clear-groups \
     munged --foreground --force --key-file="$folder/munge/key" --socket="$folder/sockets/munge" \

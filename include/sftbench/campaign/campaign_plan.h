@@ -29,6 +29,9 @@ struct DeviceNeed {
 // "2 nodes with 8 NVIDIA-H100-PCIe each, RoCE", "1 node with 1 L40S", "1 node without GPUs".
 std::string to_string(const DeviceNeed& need);
 
+// "1 cell", "12 cells".
+std::string cell_count(size_t cells);
+
 struct CampaignCell {
   std::string key;
   std::string entity_id;
