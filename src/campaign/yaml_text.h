@@ -7,8 +7,8 @@
 
 namespace sftbench {
 
-// One document, which begins with "---". Every YAML reader gets `value` back: what a plain text would
-// be mistaken for, as "8" or "true", stands in quotes.
+// One document, which begins with "---". Every YAML reader gets `value` back: a text that would be
+// taken for something else, as "8" or "true", stands in quotes.
 std::string yaml_document(const Json& value);
 
 }  // namespace sftbench

@@ -62,7 +62,7 @@ TEST_F(SweepEnginesTest, WorkersGetTheCommandLine) {
                                 HasSubstr("--backend simulate"), HasSubstr("--log-level warn"),
                                 HasSubstr("--set gpu_model=L40S --worker -o results"),
                                 HasSubstr("export A='b c'"), HasSubstr("#SBATCH --partition=gpu"),
-                                Not(HasSubstr("--on")), Not(HasSubstr("--slurm partition"))));
+                                Not(HasSubstr("--env")), Not(HasSubstr("--slurm"))));
 }
 
 TEST_F(SweepEnginesTest, WhatIsSettledNeedsNoWorker) {

@@ -81,7 +81,7 @@ struct CampaignPlan {
   std::vector<WorkerGroup> groups;
 };
 
-// Letters, digits and single dashes, no longer than a label of DNS may be beside what is added to it.
+// Lower-case letters, digits and single dashes, at most so many characters.
 std::string dns_label(std::string_view text, size_t most = 40);
 
 // A file of the command line that workers read where `folder` is; empty: where it is here.

@@ -27,16 +27,15 @@ class CampaignEngine {
  public:
   virtual ~CampaignEngine() = default;
 
-  // Where files of the command line and `sftbench` are on its nodes, unless the user says so.
+  // What starts sftbench on its nodes, unless the user says so.
   virtual std::string default_program() const = 0;
 
-  // Prints to `out` what a person hands to the engine, or has the engine start the workers and, where
-  // it tells, waits for them. Returns the exit status of the command. InputError for groups that the
-  // engine cannot place, and when the engine refuses.
+  // Prints to `out` what a person hands to the engine, or has the engine start the workers and,
+  // where it tells of them, waits for their end. Returns the exit status of the command. InputError
+  // for groups that the engine cannot place, and when the engine refuses.
   virtual int start(const CampaignPlan& plan, std::ostream& out) = 0;
 };
 
-// KEY=VALUE, one of the options --slurm and --kubernetes.
 struct SlurmSettings {
   std::vector<std::string> options;  // "partition=gpu", "L40S:constraint=l40s"
   bool submit = false;               // through sbatch
