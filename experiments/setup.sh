@@ -31,6 +31,7 @@ packages=(
   libsimdjson-dev zlib1g-dev                                 # reading a hundred thousand results; the page of them
   libcurl4-openssl-dev libssl-dev                              # fetching weights, their hashes
   libturbojpeg0-dev libpng-dev                               # pictures of the vision datasets
+  libminizip-dev                                             # what workers on Ray are sent
   libgtest-dev libgmock-dev libbenchmark-dev python3-jsonschema  # tests and micro-benchmarks
 )
 

@@ -18,6 +18,7 @@
 #include "cli/save_options.h"
 #include "cli/selection.h"
 #include "cli/sweep_end.h"
+#include "cli/sweep_engines.h"
 #include "cli/sweep_keeping.h"
 #include "cli/sweep_view.h"
 #include "cli/track_options.h"
@@ -43,6 +44,7 @@ struct SweepArguments {
   BackendOptions backend;
   SaveOptions save;
   TrackOptions track;
+  EngineOptions engine;
   SweepOptions options;  // its simulate is set from `backend`
   std::string operation_path;
   std::optional<uint64_t> seed;
@@ -337,9 +339,23 @@ class Campaign {
   Walk walk_;
 };
 
-int sweep(const SweepArguments& arguments, const CommonOptions& common) {
+EngineSweep on_engine(const SweepArguments& arguments) {
+  return {.selection = arguments.selection,
+          .backend = arguments.backend.name(),
+          .operation_path = arguments.operation_path,
+          .seed = arguments.seed,
+          .retry_failed = arguments.options.retry_failed,
+          .repeats = arguments.options.repeats > 1,
+          .output = arguments.output,
+          .dry_run = arguments.dry_run};
+}
+
+int sweep(const CLI::App& command, const SweepArguments& arguments, const CommonOptions& common) {
   const OutputFormat format = output_format(arguments.format);
   check_backend(arguments.backend);
+  check_engine_options(arguments.engine);
+  if (!arguments.engine.engine.empty())
+    return sweep_on_engine(command, arguments.engine, on_engine(arguments), format);
   refuse_several_tasks("sweep");
   Campaign campaign(arguments);
   if (arguments.dry_run) return campaign.preview(format);
@@ -443,6 +459,7 @@ void add_sweep_command(CLI::App& app, const CommonOptions& common, int& exit_cod
   add_backend_options(*command, arguments->backend);
   add_save_options(*command, arguments->save);
   add_track_option(*command, arguments->track);
+  add_engine_options(*command, arguments->engine);
   command->footer(R"(
 Each measurement runs in a child process and ends valid, invalid or failed; its
 file is written, whole or not at all, as soon as it has ended. The same command
@@ -463,8 +480,11 @@ Examples:
   sftbench sweep space.yaml -o results --jobs auto
   sftbench sweep space.yaml -o /shared/results --worker --until 2h
   sftbench sweep space.yaml --output-dir trained --save-model-dir models
-  sftbench sweep space.yaml --backend simulate --simulate crash_probability=0.1)");
-  command->callback([arguments, &common, &exit_code] { exit_code = sweep(*arguments, common); });
+  sftbench sweep space.yaml --backend simulate --simulate crash_probability=0.1
+  sftbench sweep space.yaml --on slurm --slurm partition=gpu --submit)");
+  command->callback([arguments, command, &common, &exit_code] {
+    exit_code = sweep(*command, *arguments, common);
+  });
 }
 
 }  // namespace sftbench

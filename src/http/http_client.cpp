@@ -158,6 +158,25 @@ HttpAnswer HttpClient::post_json(const std::string& url, const std::string& body
   return state_->perform(url);
 }
 
+HttpAnswer HttpClient::put(const std::string& url, const std::string& body) {
+  state_->set(CURLOPT_POST, 1L);
+  state_->set(CURLOPT_HTTPHEADER, static_cast<curl_slist*>(nullptr));
+  state_->set(CURLOPT_POSTFIELDS, body.c_str());
+  state_->set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+  state_->set(CURLOPT_CUSTOMREQUEST, "PUT");
+  const auto as_before = [this] {
+    state_->set(CURLOPT_CUSTOMREQUEST, static_cast<const char*>(nullptr));
+  };
+  try {
+    HttpAnswer answer = state_->perform(url);
+    as_before();
+    return answer;
+  } catch (...) {
+    as_before();
+    throw;
+  }
+}
+
 std::string HttpClient::escaped(const std::string& text) const {
   char* made = Curl::get().easy_escape(state_->handle, text.data(), static_cast<int>(text.size()));
   check(made != nullptr, "libcurl escapes a text");

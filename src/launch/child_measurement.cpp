@@ -15,7 +15,7 @@
 #include "launch/advance_to_the_end.h"
 #include "launch/child_end.h"
 #include "launch/child_files.h"
-#include "launch/child_process.h"
+#include "sftbench/launch/child_process.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"

@@ -1,4 +1,4 @@
-#include "launch/child_process.h"
+#include "sftbench/launch/child_process.h"
 
 #include <signal.h>
 #include <spawn.h>

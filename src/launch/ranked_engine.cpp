@@ -15,7 +15,7 @@
 
 #include "launch/child_end.h"
 #include "launch/child_files.h"
-#include "launch/child_process.h"
+#include "sftbench/launch/child_process.h"
 #include "sftbench/base/build_info.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/json_text.h"

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "launch/child_files.h"
-#include "launch/child_process.h"
+#include "sftbench/launch/child_process.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 

@@ -1,7 +1,7 @@
 # The launchers of clusters on the two hosts of hosts.sh, as real as they come; sourced after it.
 #
 #   install_launchers          Debian's packages of them, where they are missing
-#   slurm_up                   munge, slurmctld and a slurmd on each host
+#   slurm_up                   munge, slurmctld and a slurmd on each host; SLURM_GPUS: so many made up ones on each
 #   by_slurm RANKS_PER_NODE CMD...      srun
 #   by_mpi RANKS_PER_NODE CMD...        mpirun, over ssh
 #   by_torchrun RANKS_PER_NODE CMD...   torchrun --no-python of $PYTHON, once on each host
@@ -63,9 +63,14 @@ JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 SlurmdParameters=config_overrides
 ReturnToService=2
-NodeName=n[1-2] CPUs=4 RealMemory=500 State=UNKNOWN
+${SLURM_GPUS:+GresTypes=gpu}
+NodeName=n[1-2] CPUs=4 RealMemory=500 ${SLURM_GPUS:+Gres=gpu:$SLURM_GPUS} State=UNKNOWN
 PartitionName=all Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP
 CONF
+  if [ -n "${SLURM_GPUS:-}" ]; then
+    for try in $(seq 0 $((SLURM_GPUS - 1))); do : >"$folder/gpu$try"; done
+    echo "Name=gpu File=$folder/gpu[0-$((SLURM_GPUS - 1))]" >"$folder/gres.conf"
+  fi
   export SLURM_CONF=$folder/slurm.conf
   background n1 setpriv --reuid munge --regid munge --clear-groups \
     munged --foreground --force --key-file="$folder/munge/key" --socket="$folder/sockets/munge" \

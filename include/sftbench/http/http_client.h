@@ -41,6 +41,7 @@ class HttpClient {
   // Whatever status the server answers with is returned. NoAnswer.
   HttpAnswer get(const std::string& url);
   HttpAnswer post_json(const std::string& url, const std::string& body);
+  HttpAnswer put(const std::string& url, const std::string& body);
 
   // For a value in a query.
   std::string escaped(const std::string& text) const;

@@ -1,0 +1,128 @@
+#include "campaign/slurm_script.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "campaign/cell_list.h"
+#include "sftbench/base/text.h"
+
+namespace sftbench {
+namespace {
+
+constexpr int kSecondsAhead = 120;  // of the time limit: a worker ends its measurement in 5
+constexpr int kMostRequeues = 20;
+// One that leaves cells sooner has met those that its node cannot measure.
+constexpr int kSecondsOfAWorker = 300;
+
+std::map<std::string, std::string> own_lines(const CampaignPlan& plan, const WorkerGroup& group,
+                                             int64_t count) {
+  const DeviceNeed& need = group.need;
+  std::map<std::string, std::string> lines = {
+      {"job-name", plan.name + "-" + group.name},
+      {"array", count == 1 ? "0" : "0-" + std::to_string(count - 1)},
+      {"nodes", std::to_string(need.nodes)},
+      {"ntasks-per-node", "1"},
+      {"requeue", ""},
+      {"open-mode", "append"},
+      {"signal", "B:USR1@" + std::to_string(kSecondsAhead)},
+      {"output", slurm_log_folder(plan) + "/%x-%A_%a.log"},
+      {"chdir", std::filesystem::current_path().string()}};
+  if (need.gpus_per_node > 0) {
+    lines["gpus-per-node"] = std::to_string(need.gpus_per_node);
+    lines["cpus-per-task"] = std::to_string(2 * need.gpus_per_node);
+  } else if (need.cores > 0) {
+    lines["cpus-per-task"] = std::to_string(need.cores);
+  } else if (!plan.simulated && group.name != "rules") {
+    lines["exclusive"] = "";  // a measurement without --threads takes all cores
+  }
+  if (need.nodes > 1) {
+    lines["ntasks-per-node"] = std::to_string(std::max<int64_t>(1, need.gpus_per_node));
+    lines["cpus-per-task"] = "2";
+    lines["exclusive"] = "";
+  }
+  return lines;
+}
+
+std::string variables(const CampaignPlan& plan) {
+  std::string text;
+  for (const auto& [name, value] : plan.environment) {
+    text += "export " + name + "=" + shell_quoted(value) + "\n";
+  }
+  return text;
+}
+
+// Runs in the background, so that bash hears signals while it waits.
+constexpr const char* kSignals = R"(again= ended= child= status=0
+# The time limit is near: what is under way ends, and this task goes on in another allocation.
+trap 'again=yes; signaled=yes; [ -z "$child" ] || kill -TERM "$child"' USR1
+# scancel, or preemption, after which Slurm itself starts the task again.
+trap 'ended=yes; signaled=yes; [ -z "$child" ] || kill -TERM "$child"' TERM INT
+attend() { # COMMAND...: sets status
+  "$@" &
+  child=$!
+  while signaled=; wait "$child"; status=$?; [ -n "$signaled" ]; do :; done
+  child=
+}
+)";
+
+std::string requeue() {
+  return std::string(
+             "# Cells remain for later: the worker has ended in time before the limit.\n"
+             "[ \"$status\" -ne 6 ] || [ \"$SECONDS\" -lt ") +
+         std::to_string(kSecondsOfAWorker) + " ] || again=yes\n" +
+         "if [ -n \"$again\" ] && [ \"$status\" -ne 0 ] && [ \"${SLURM_RESTART_COUNT:-0}\" -lt " +
+         std::to_string(kMostRequeues) + " ]; then\n" +
+         R"(  scontrol requeue "${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}"
+fi
+exit "$status"
+)";
+}
+
+std::string worker_body(const CampaignPlan& plan, const WorkerGroup& group) {
+  return "attend " + shell_line(worker_words(plan, group)) + "\n";
+}
+
+// Every worker takes its part of the cells, each as a step of the allocation.
+std::string steps_body(const CampaignPlan& plan, const WorkerGroup& group, int64_t first) {
+  const DeviceNeed& need = group.need;
+  const int64_t ranks = std::max<int64_t>(1, need.gpus_per_node);
+  std::string text = cell_list(plan, group);
+  text +=
+      "# For the ranks of this job alone, to recognize each other by.\n"
+      "export SFTBENCH_JOB_SECRET=${SFTBENCH_JOB_SECRET:-$(openssl rand -hex 32)}\n";
+  text += "for ((cell = " + std::to_string(first) +
+          " + SLURM_ARRAY_TASK_ID; cell < ${#cells[@]}; cell += " + std::to_string(group.workers) +
+          ")); do\n"
+          "  [ -z \"$again$ended\" ] || break\n"
+          "  eval \"set -- ${cells[cell]}\"\n"
+          "  still_open \"$@\" || continue\n"
+          "  attend srun --nodes=" +
+          std::to_string(need.nodes) + " --ntasks-per-node=" + std::to_string(ranks) +
+          (need.gpus_per_node > 0 ? " --gpu-bind=none" : "") + " --kill-on-bad-exit=1 \\\n    " +
+          shell_line(rank_words(plan)) + " \"$@\"\n";
+  text += R"(  case $status in 0 | 3 | 5) ;; *) failed=$status ;; esac
+done
+status=${failed:-0}
+)";
+  return text;
+}
+
+}  // namespace
+
+std::string slurm_log_folder(const CampaignPlan& plan) {
+  return (std::filesystem::path(plan.output) / "slurm").string();
+}
+
+std::string slurm_script(const CampaignPlan& plan, const WorkerGroup& group,
+                         const SlurmOptions& options, int64_t first, int64_t count) {
+  std::string text = "#!/bin/bash\n# " + cell_count(group.cells.size()) + " of " + plan.name +
+                     " on " + to_string(group.need) + ", by sftbench sweep --on slurm\n";
+  for (const auto& [key, value] : options.over(own_lines(plan, group, count), group)) {
+    text += "#SBATCH --" + key + (value.empty() ? "" : "=" + value) + "\n";
+  }
+  text += "set -u\n" + variables(plan) + kSignals;
+  text += group.need.nodes > 1 ? steps_body(plan, group, first) : worker_body(plan, group);
+  return text + requeue();
+}
+
+}  // namespace sftbench

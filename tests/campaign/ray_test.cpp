@@ -1,0 +1,292 @@
+// Workers on Ray, against a head that is made up; against a real one: tests/distributed/campaign.sh.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <minizip/unzip.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "campaign/campaign_fixture.h"
+#include "campaign/fake_ray.h"
+#include "campaign/ray_package.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
+#include "sftbench/campaign/engines.h"
+#include "temporary_file.h"
+
+namespace sftbench {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+class RayTest : public testing::Test {
+ protected:
+  CampaignPlan plan(std::vector<WorkerGroup> groups) {
+    CampaignPlan all = plan_of(std::move(groups));
+    const std::string path = temporary_file("space.yaml");
+    std::ofstream(path) << "a: 1\n";
+    all.program = "sftbench";
+    all.output = "/shared/results";
+    all.options.front().value = path;
+    all.environment = {{"HF_HOME", "/shared/hf"}};
+    return all;
+  }
+  CampaignPlan one_worker() { return plan(group_cells({cells_.front()}, {{}, 1})); }
+
+  int run(const CampaignPlan& plan, const std::string& address = {}) {
+    RaySettings settings;
+    settings.address = address.empty() ? ray_.url() : address;
+    settings.poll_s = 0.005;
+    settings.patience_s = patience_s_;
+    settings.interrupt_fd = interrupt_fd_;
+    CampaignLog log;
+    log.info = log.warn = [this](const std::string& text) {
+      said_ += text + "\n";
+      on_log_(text);
+    };
+    std::ostringstream out;
+    return make_ray_engine(settings, log)->start(plan, out);
+  }
+
+  std::string refusal(const CampaignPlan& plan, const std::string& address = {}) {
+    try {
+      run(plan, address);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "nothing was refused";
+  }
+
+  FakeRay ray_;
+  std::vector<CampaignCell> cells_ = {gpu_cell(4, 1, "NVIDIA-A100-SXM4-80GB")};
+  std::string said_;
+  std::function<void(const std::string&)> on_log_ = [](const std::string&) {};
+  int interrupt_fd_ = -1;
+  double patience_s_ = 30;
+};
+
+TEST_F(RayTest, AWorkerIsAJobWithResourcesByAdosConvention) {
+  EXPECT_EQ(run(one_worker()), 0);
+  ASSERT_THAT(ray_.submitted(), SizeIs(1));
+  const Json job = ray_.submitted().front();
+  EXPECT_EQ(job.at("entrypoint_num_gpus"), 4);
+  EXPECT_EQ(job.at("entrypoint_num_cpus"), 8);
+  EXPECT_EQ(job.at("entrypoint_resources"), Json({{"NVIDIA-A100-SXM4-80GB", 4}}));
+  EXPECT_EQ(job.at("runtime_env").at("env_vars"), Json({{"HF_HOME", "/shared/hf"}}));
+  EXPECT_THAT(job.at("entrypoint").get<std::string>(),
+              AllOf(HasSubstr("sftbench sweep ./"), HasSubstr("--worker -o /shared/results")));
+  const auto uri = job.at("runtime_env").at("working_dir").get<std::string>();
+  EXPECT_THAT(uri, AllOf(HasSubstr("gcs://_ray_pkg_"), HasSubstr(".zip")));
+  EXPECT_EQ(ray_.count(uri.substr(6)), 2) << "asked for, then uploaded";
+}
+
+TEST_F(RayTest, ACellOfTheCpuAsksForTwoCpusAndNoGpu) {
+  cells_ = {cpu_cell()};
+  EXPECT_EQ(run(one_worker()), 0);
+  const Json job = ray_.submitted().at(0);
+  EXPECT_EQ(job.at("entrypoint_num_cpus"), 2);
+  EXPECT_FALSE(job.contains("entrypoint_num_gpus"));
+}
+
+TEST_F(RayTest, ThePackageHoldsTheSpacesFile) {
+  const CampaignPlan all = one_worker();
+  EXPECT_EQ(run(all), 0);
+  const std::string path = temporary_file("package.zip");
+  std::ofstream(path) << ray_.package();
+  unzFile zip = ::unzOpen(path.c_str());
+  ASSERT_NE(zip, nullptr);
+  const std::string name = std::filesystem::path(*all.options.front().value).filename();
+  ASSERT_EQ(::unzLocateFile(zip, name.c_str(), 1), UNZ_OK);
+  ASSERT_EQ(::unzOpenCurrentFile(zip), UNZ_OK);
+  char text[16] = {};
+  EXPECT_EQ(::unzReadCurrentFile(zip, text, sizeof text), 5);
+  EXPECT_STREQ(text, "a: 1\n");
+  EXPECT_EQ(::unzCloseCurrentFile(zip), UNZ_OK) << "its checksum";
+  ::unzClose(zip);
+}
+
+TEST_F(RayTest, TheSameCommandAgainFollowsWhatRunsAndSubmitsAnewWhatHasEnded) {
+  const CampaignPlan all = one_worker();
+  EXPECT_EQ(run(all), 0);
+  const auto id = ray_.submitted().at(0).at("submission_id").get<std::string>();
+  ray_.add(id, {{"RUNNING", "RUNNING", "SUCCEEDED"}, 0, "", ""});
+  EXPECT_EQ(run(all), 0);
+  EXPECT_THAT(ray_.submitted(), SizeIs(1));
+  EXPECT_THAT(said_, HasSubstr("runs already"));
+  EXPECT_EQ(run(all), 0);
+  ASSERT_THAT(ray_.submitted(), SizeIs(2));
+  EXPECT_EQ(ray_.submitted().at(1).at("submission_id"), id + "-2");
+}
+
+TEST_F(RayTest, EachWorkerOfEachCampaignHasAnIdOfItsOwn) {
+  std::vector<CampaignCell> cells = {gpu_cell(1), gpu_cell(1), gpu_cell(2)};
+  CampaignPlan all = plan(group_cells(cells, kByGpus));
+  EXPECT_EQ(run(all), 0);
+  all.output = "/shared/others";
+  EXPECT_EQ(run(all), 0);
+  std::set<std::string> ids;
+  for (const Json& job : ray_.submitted()) ids.insert(job.at("submission_id"));
+  EXPECT_THAT(ids, SizeIs(6));
+}
+
+TEST_F(RayTest, LogsAreShownOnceLineByLine) {
+  ray_.fate = [](int) {
+    return FakeRay::Job{{"RUNNING", "RUNNING", "SUCCEEDED"}, 0, "one\n\x1b[2Jtwo\nthree", ""};
+  };
+  EXPECT_EQ(run(one_worker()), 0);
+  EXPECT_THAT(said_,
+              AllOf(HasSubstr("/1  one\n"), HasSubstr("\\x1b[2Jtwo\n"), HasSubstr("/1  three\n")));
+  EXPECT_EQ(said_.find("/1  one"), said_.rfind("/1  one"));
+}
+
+TEST_F(RayTest, ALostWorkerStartsAgainAndIsGivenUpAtLast) {
+  ray_.fate = [](int nth) {
+    return nth == 1 ? FakeRay::Job{{"RUNNING", "FAILED"}, {}, "", "node died"}
+                    : FakeRay::Job{{"SUCCEEDED"}, 0, "", ""};
+  };
+  EXPECT_EQ(run(one_worker()), 0);
+  EXPECT_THAT(ray_.submitted(), SizeIs(2));
+  EXPECT_THAT(said_, HasSubstr("was lost: node died"));
+}
+
+TEST_F(RayTest, AWorkerThatIsLostEachTimeIsGivenUp) {
+  ray_.fate = [](int) { return FakeRay::Job{{"FAILED"}, {}, "", "node died"}; };
+  EXPECT_EQ(run(one_worker()), 4);
+  EXPECT_THAT(ray_.submitted(), SizeIs(4));
+  EXPECT_THAT(said_, HasSubstr("is given up"));
+}
+
+TEST_F(RayTest, AWorkersOwnVerdictIsNoLoss) {
+  for (const int status : {2, 4, 6}) {
+    ray_.fate = [status](int) { return FakeRay::Job{{"FAILED"}, status, "", ""}; };
+    const size_t before = ray_.submitted().size();
+    EXPECT_EQ(run(one_worker()), status);
+    EXPECT_THAT(ray_.submitted(), SizeIs(before + 1));
+  }
+}
+
+TEST_F(RayTest, AHeadThatIsAwayForAWhileCostsNothing) {
+  ray_.fault = [](const ServedRequest&, int nth) -> std::optional<ServedReply> {
+    if (nth == 7 || nth == 8) return ServedReply{503, {}, ""};
+    if (nth == 9) {
+      ServedReply lost{200, {}, "{}"};
+      lost.cut_after_bytes = 0;
+      return lost;
+    }
+    return std::nullopt;
+  };
+  ray_.fate = [](int) {
+    return FakeRay::Job{{"RUNNING", "RUNNING", "RUNNING", "RUNNING", "SUCCEEDED"}, 0, "", ""};
+  };
+  EXPECT_EQ(run(one_worker()), 0);
+  EXPECT_THAT(ray_.submitted(), SizeIs(1));
+  EXPECT_THAT(said_, AllOf(HasSubstr("trying again for 30 s"), HasSubstr("is back")));
+}
+
+TEST_F(RayTest, AHeadThatHasForgottenTheJobGetsItAgain) {
+  bool forgotten = false;
+  ray_.fate = [](int nth) {
+    return nth == 1 ? FakeRay::Job{{"RUNNING"}, {}, "", ""}
+                    : FakeRay::Job{{"SUCCEEDED"}, 0, "", ""};
+  };
+  on_log_ = [&](const std::string& text) {
+    if (text.find("is submitted") != std::string::npos && !forgotten) {
+      forgotten = true;
+      ray_.forget_all();
+    }
+  };
+  EXPECT_EQ(run(one_worker()), 0);
+  ASSERT_THAT(ray_.submitted(), SizeIs(2));
+  EXPECT_EQ(ray_.submitted()[0].at("submission_id"), ray_.submitted()[1].at("submission_id"));
+}
+
+TEST_F(RayTest, PatienceEnds) {
+  patience_s_ = 0.02;
+  ray_.fault = [](const ServedRequest&, int nth) -> std::optional<ServedReply> {
+    return nth > 5 ? std::optional(ServedReply{503, {}, ""}) : std::nullopt;
+  };
+  EXPECT_EQ(run(one_worker()), 4);
+  EXPECT_THAT(said_, HasSubstr("the same command follows them again"));
+}
+
+TEST_F(RayTest, CtrlCStopsTheJobs) {
+  interrupt_fd_ = ::eventfd(0, EFD_CLOEXEC);
+  ray_.fate = [](int) { return FakeRay::Job{{"RUNNING"}, {}, "", ""}; };
+  on_log_ = [this](const std::string& text) {
+    const uint64_t one = 1;
+    if (text.find("is submitted") == std::string::npos) return;
+    EXPECT_EQ(::write(interrupt_fd_, &one, sizeof one), 8);
+  };
+  EXPECT_EQ(run(one_worker()), 130);
+  EXPECT_EQ(ray_.count("/stop"), 1);
+  ::close(interrupt_fd_);
+}
+
+TEST_F(RayTest, CtrlCIsHeardWhileTheHeadIsAway) {
+  interrupt_fd_ = ::eventfd(0, EFD_CLOEXEC);
+  ray_.fault = [](const ServedRequest&, int nth) -> std::optional<ServedReply> {
+    return nth > 5 ? std::optional(ServedReply{503, {}, ""}) : std::nullopt;
+  };
+  on_log_ = [this](const std::string& text) {
+    const uint64_t one = 1;
+    if (text.find("trying again") == std::string::npos) return;
+    EXPECT_EQ(::write(interrupt_fd_, &one, sizeof one), 8);
+  };
+  EXPECT_EQ(run(one_worker()), 130);
+  EXPECT_THAT(said_, HasSubstr("jobs that run go on"));
+  ::close(interrupt_fd_);
+}
+
+TEST_F(RayTest, WhatIsNoRayIsNamed) {
+  EXPECT_THAT(refusal(one_worker(), "http://127.0.0.1:1"),
+              AllOf(HasSubstr("--ray-address: nothing answers at 127.0.0.1:1"), HasSubstr("8265")));
+  EXPECT_THAT(refusal(one_worker(), "head:8265"), HasSubstr("found 'head:8265'"));
+  for (const auto& [reply, problem] : std::vector<std::pair<ServedReply, std::string>>{
+           {{404, {}, ""}, "answers with status 404: that is no Ray"},
+           {{200, {}, "<html>"}, "answers, but not as Ray does"},
+           {{200, {}, "{}"}, "names no ray_version"},
+           {{401, {}, ""}, "RAY_AUTH_TOKEN"}}) {
+    ray_.fault = [answer = reply](const ServedRequest&, int) { return answer; };
+    EXPECT_THAT(refusal(one_worker()), HasSubstr(problem));
+  }
+}
+
+TEST_F(RayTest, WhatRayRefusesIsToldInItsWords) {
+  ray_.fault = [](const ServedRequest& request, int) -> std::optional<ServedReply> {
+    if (request.path() != "/api/jobs/") return std::nullopt;
+    return ServedReply{400, {}, "TypeError: no \x1b[31mgood"};
+  };
+  EXPECT_THAT(refusal(one_worker()), AllOf(HasSubstr("is refused"), HasSubstr("status 400"),
+                                           HasSubstr("no \\x1b[31mgood")));
+}
+
+TEST_F(RayTest, SeveralNodesAreRefusedAndTheOthersMeasured) {
+  cells_ = {gpu_cell(16, 2)};
+  EXPECT_THAT(refusal(one_worker()), AllOf(HasSubstr("2 nodes with 8"), HasSubstr("--on slurm")));
+  EXPECT_THAT(ray_.submitted(), IsEmpty());
+  EXPECT_EQ(run(plan(group_cells({gpu_cell(16, 2), gpu_cell(1)}, kByGpus))), 4);
+  EXPECT_THAT(ray_.submitted(), SizeIs(1));
+  EXPECT_THAT(said_, HasSubstr("they stay open"));
+}
+
+TEST_F(RayTest, ResultsMustBeWhereAllNodesSeeThem) {
+  CampaignPlan all = one_worker();
+  all.output = "results";
+  EXPECT_THAT(refusal(all), HasSubstr("an absolute path"));
+}
+
+TEST(RayPackageTest, IsTheSameForTheSameFiles) {
+  const std::string package = ray_package({{"a", "1"}, {"b", "2"}});
+  EXPECT_EQ(package, ray_package({{"a", "1"}, {"b", "2"}}));
+  EXPECT_NE(ray_package_name(package), ray_package_name(ray_package({{"a", "1"}})));
+}
+
+}  // namespace
+}  // namespace sftbench

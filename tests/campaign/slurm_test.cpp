@@ -1,0 +1,122 @@
+// Batch scripts for Slurm; that bash and a real Slurm run them: tests/distributed/campaign.sh.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "campaign/campaign_fixture.h"
+#include "sftbench/base/error.h"
+#include "sftbench/campaign/engines.h"
+
+namespace sftbench {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+struct Script {
+  std::string text;
+  std::vector<std::string> warnings;
+};
+
+Script script_of(const std::vector<CampaignCell>& cells,
+                 const std::vector<std::string>& options = {}, const Grouping& grouping = kByGpus) {
+  Script script;
+  CampaignLog log;
+  log.warn = [&script](const std::string& text) { script.warnings.push_back(text); };
+  CampaignPlan plan = plan_of(group_cells(cells, grouping));
+  plan.environment["NAME"] = "a b";
+  std::vector<std::string> models;
+  for (const WorkerGroup& group : plan.groups) models.push_back(group.need.gpu_model);
+  std::ostringstream out;
+  EXPECT_EQ(make_slurm_engine({options, false, models}, log)->start(plan, out), 0);
+  script.text = out.str();
+  return script;
+}
+
+std::string refusal(const std::vector<std::string>& options) {
+  try {
+    script_of({gpu_cell(1, 1, "L40S")}, options);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "nothing was refused";
+}
+
+TEST(SlurmTest, AGroupIsAnArrayOfWorkersThatMayBeStartedAgain) {
+  const std::string text = script_of({gpu_cell(8), gpu_cell(8), gpu_cell(8)}).text;
+  for (const char* line :
+       {"#SBATCH --array=0-2\n", "#SBATCH --nodes=1\n", "#SBATCH --gpus-per-node=8\n",
+        "#SBATCH --cpus-per-task=16\n", "#SBATCH --requeue\n", "#SBATCH --signal=B:USR1@120\n",
+        "#SBATCH --job-name=my-space-gpu8-nvidia-h100-pcie\n", "export NAME='a b'\n",
+        "attend '/opt/sft bench/sftbench' sweep 'spaces/my space.yaml'",
+        "--set number_gpus=8 --set number_nodes=1 --worker -o results\n",
+        "mkdir -p results/slurm\n",
+        "scontrol requeue \"${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}\""}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+}
+
+TEST(SlurmTest, CellsOfSeveralNodesAreStepsOfTheirAllocation) {
+  const std::string text = script_of({gpu_cell(16, 2), gpu_cell(16, 2)}, {}, {{}, 1}).text;
+  for (const char* line :
+       {"#SBATCH --nodes=2\n", "#SBATCH --gpus-per-node=8\n", "#SBATCH --ntasks-per-node=8\n",
+        "#SBATCH --array=0\n", "cell += 1)); do\n",
+        "srun --nodes=2 --ntasks-per-node=8 --gpu-bind=none --kill-on-bad-exit=1",
+        "run 'spaces/my space.yaml'", "--dry-run --format csv \"$@\" | grep -q '^measure,'"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("--worker")));
+}
+
+TEST(SlurmTest, GivenOptionsStandInPlaceOfItsOwn) {
+  const std::string text =
+      script_of({cpu_cell(), gpu_cell(1, 1, "L40S"), gpu_cell(1, 1, "Tesla-T4")},
+                {"partition=gpu", "--time=01:00:00", "cpus-per-task=4",
+                 "hint=", "L40S:constraint=ada", "L40S:gres=gpu:l40s:1"})
+          .text;
+  EXPECT_THAT(text, AllOf(HasSubstr("#SBATCH --partition=gpu\n"), HasSubstr("--time=01:00:00\n"),
+                          HasSubstr("#SBATCH --hint\n"), Not(HasSubstr("--exclusive")),
+                          Not(HasSubstr("--cpus-per-task=2"))));
+  const size_t l40s = text.find("with 1 L40S"), t4 = text.find("with 1 Tesla-T4");
+  ASSERT_NE(l40s, std::string::npos);
+  ASSERT_NE(t4, std::string::npos);
+  const std::string of_t4 = text.substr(t4, l40s > t4 ? l40s - t4 : std::string::npos);
+  const std::string of_l40s = text.substr(l40s, t4 > l40s ? t4 - l40s : std::string::npos);
+  EXPECT_THAT(of_l40s, AllOf(HasSubstr("--constraint=ada\n"), HasSubstr("--gres=gpu:l40s:1\n"),
+                             Not(HasSubstr("--gpus-per-node"))));
+  EXPECT_THAT(of_t4, AllOf(Not(HasSubstr("constraint")), HasSubstr("--gpus-per-node=1\n")));
+}
+
+TEST(SlurmTest, AMeasurementOnAllCoresHasTheNodeForItself) {
+  EXPECT_THAT(script_of({cpu_cell()}).text, HasSubstr("#SBATCH --exclusive\n"));
+  CampaignCell two_cores = cpu_cell();
+  two_cores.need->cores = 2;
+  EXPECT_THAT(script_of({two_cores}).text,
+              AllOf(HasSubstr("--cpus-per-task=2\n"), Not(HasSubstr("--exclusive"))));
+}
+
+TEST(SlurmTest, AnArrayHasNoIndexBeyondSlurmsLimit) {
+  std::vector<CampaignCell> cells(2500, gpu_cell(1));
+  const std::string text = script_of(cells, {}, {{}, 2500}).text;
+  EXPECT_THAT(text, AllOf(HasSubstr("--array=0-999\n"), HasSubstr("--array=0-499\n")));
+}
+
+TEST(SlurmTest, WhereSeveralModelsAreMustBeSaid) {
+  const std::vector<CampaignCell> cells = {gpu_cell(1, 1, "L40S"), gpu_cell(1, 1, "Tesla-T4")};
+  EXPECT_EQ(script_of(cells).warnings.size(), 1u);
+  EXPECT_TRUE(script_of(cells, {"L40S:constraint=a", "Tesla-T4:constraint=b"}).warnings.empty());
+}
+
+TEST(SlurmTest, BadOptionsAreRefusedTogether) {
+  EXPECT_THAT(refusal({"partition"}), HasSubstr("found 'partition'; expected KEY=VALUE"));
+  EXPECT_THAT(refusal({"p=gpu"}), HasSubstr("the long name of an option"));
+  EXPECT_THAT(refusal({"comment=a\nb"}), HasSubstr("--slurm"));
+  EXPECT_THAT(refusal({"array=1-3", "L40:time=1"}),
+              AllOf(HasSubstr("'array' cannot be set: --workers N"),
+                    HasSubstr("no cell needs the GPU model 'L40'"), HasSubstr("L40S")));
+}
+
+}  // namespace
+}  // namespace sftbench

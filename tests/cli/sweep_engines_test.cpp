@@ -1,0 +1,120 @@
+// sweep --on ENGINE, as a user types it: groups, what is printed, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "cli/program.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// 2 models x 1, 16 GPUs x 1, 2 nodes: 1 GPU on 2 nodes breaks a rule.
+constexpr const char* kSpace = R"(
+experiments:
+- {experimentIdentifier: finetune_full_benchmark-v1.0.0, actuatorIdentifier: SFTTrainer}
+entitySpace:
+- {identifier: model_name, propertyDomain: {values: [llama3.1-8b]}}
+- {identifier: gpu_model, propertyDomain: {values: [L40S, NVIDIA-H100-PCIe]}}
+- {identifier: number_gpus, propertyDomain: {values: [1, 16]}}
+- {identifier: number_nodes, propertyDomain: {values: [1, 2]}}
+- {identifier: model_max_length, propertyDomain: {values: [512]}}
+- {identifier: batch_size, propertyDomain: {values: [16]}}
+)";
+
+class SweepEnginesTest : public testing::Test {
+ protected:
+  SweepEnginesTest() : folder_(fresh_folder("engines")) {
+    std::ofstream(folder_ / "space.yaml") << kSpace;
+  }
+
+  ProgramResult sweep(std::vector<std::string> words,
+                      std::map<std::string, std::string> environment = {}) {
+    words.insert(words.begin(), {"sweep", "space.yaml", "--backend", "simulate"});
+    return run_program(words, std::move(environment), folder_);
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(SweepEnginesTest, DryRunListsTheGroups) {
+  const ProgramResult result = sweep({"--on", "slurm", "--dry-run", "--format", "csv"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  for (const char* row : {"gpu1-l40s,1 node with 1 L40S,1,1,", "gpu1-nvidia-h100-pcie,",
+                          "2x-gpu8-l40s,2 nodes with 8 L40S each,1,1,", "gpu16-nvidia-h100-pcie,",
+                          "rules,1 node without GPUs,2,1,"}) {
+    EXPECT_THAT(result.out, HasSubstr(row));
+  }
+}
+
+TEST_F(SweepEnginesTest, WorkersGetTheCommandLine) {
+  const ProgramResult result = sweep(
+      {"--on", "slurm", "--set", "number_gpus=1", "--set", "number_nodes=1", "--max-retries", "2",
+       "--no-retry-failed", "--log-level", "warn", "--env", "A=b c", "--slurm", "partition=gpu"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr(" sweep space.yaml "), HasSubstr("--set number_gpus=1"),
+                                HasSubstr("--max-retries 2"), HasSubstr("--no-retry-failed"),
+                                HasSubstr("--backend simulate"), HasSubstr("--log-level warn"),
+                                HasSubstr("--set gpu_model=L40S --worker -o results"),
+                                HasSubstr("export A='b c'"), HasSubstr("#SBATCH --partition=gpu"),
+                                Not(HasSubstr("--env")), Not(HasSubstr("--slurm"))));
+}
+
+TEST_F(SweepEnginesTest, WhatIsSettledNeedsNoWorker) {
+  EXPECT_EQ(sweep({"--set", "number_gpus=1", "--set", "number_nodes=1"}).status, 0);
+  const ProgramResult rest = sweep({"--on", "slurm", "--dry-run", "--format", "csv"});
+  EXPECT_THAT(rest.out, AllOf(Not(HasSubstr("gpu1-")), HasSubstr("gpu16-l40s")));
+  EXPECT_EQ(sweep({}).status, 0);
+  const ProgramResult none = sweep({"--on", "kubernetes"});
+  EXPECT_EQ(none.status, 0);
+  EXPECT_EQ(none.out, "");
+  EXPECT_THAT(none.err, HasSubstr("there is nothing to start"));
+}
+
+TEST_F(SweepEnginesTest, SubmitSaysWhereThereIsNoSlurmOrItRefuses) {
+  const std::vector<std::string> words = {"--on", "slurm", "--submit", "--set", "gpu_model=L40S"};
+  const ProgramResult none = sweep(words, {{"PATH", folder_.string()}});
+  EXPECT_EQ(none.status, 2);
+  EXPECT_THAT(none.err, HasSubstr("--submit: there is no sbatch on this machine"));
+  const fs::path sbatch = folder_ / "sbatch";
+  std::ofstream(sbatch) << "#!/bin/sh\n/bin/cat >>" << (folder_ / "scripts").string() << "\n[ -e "
+                        << (folder_ / "once").string() << " ] && { echo 'sbatch: error: "
+                        << "Batch job submission failed: no room' >&2; exit 1; }\n: >"
+                        << (folder_ / "once").string() << "\necho '17;cluster'\n";
+  fs::permissions(sbatch, fs::perms::owner_all);
+  const ProgramResult refused = sweep(words, {{"PATH", folder_.string()}});
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.out, HasSubstr("17  "));
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("sbatch: refuses the group"), HasSubstr("no room"),
+                                 HasSubstr("submitted before it: 17 (scancel 17 ends them)")));
+}
+
+TEST_F(SweepEnginesTest, BadOptionsAreNamed) {
+  const auto refusal = [this](std::vector<std::string> words) {
+    const ProgramResult result = sweep(std::move(words));
+    EXPECT_EQ(result.status, 2) << result.out;
+    return result.err;
+  };
+  EXPECT_THAT(refusal({"--on", "slrum"}),
+              AllOf(HasSubstr("--on: unknown engine 'slrum'"), HasSubstr("did you mean 'slurm'")));
+  EXPECT_THAT(refusal({"--submit"}), HasSubstr("--on slurm with it"));
+  EXPECT_THAT(refusal({"--on", "ray", "--slurm", "a=b"}),
+              HasSubstr("--slurm: has no effect on ray"));
+  EXPECT_THAT(refusal({"--workers", "2"}), HasSubstr("--on ENGINE with it"));
+  EXPECT_THAT(refusal({"--on", "slurm", "--slurm", "time"}), HasSubstr("KEY=VALUE"));
+  EXPECT_THAT(refusal({"--on", "slurm", "--limit", "3"}), HasSubstr("--limit: is of one process"));
+  EXPECT_THAT(refusal({"--on", "local", "--env", "1A=2"}), HasSubstr("NAME=VALUE"));
+  EXPECT_THAT(refusal({"--on", "ray"}), HasSubstr("--ray-address: is not given"));
+  EXPECT_THAT(refusal({"--on", "ray", "--ray-address", "http://127.0.0.1:1", "-o", "/r"}),
+              HasSubstr("nothing answers"));
+  EXPECT_THAT(refusal({"--on", "kubernetes", "--kubernetes", "quue=x"}),
+              HasSubstr("did you mean 'queue'"));
+}
+
+}  // namespace
+}  // namespace sftbench
