@@ -7,6 +7,7 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/doctor_probe.h"
 #include "cli/engine_probe.h"
 #include "cli/progress.h"
 #include "cli/record.h"
@@ -287,12 +288,21 @@ void add_doctor_command(CLI::App& app, int& exit_code) {
       app.add_subcommand("doctor", "tell what this machine can run and what is missing");
   const auto format = std::make_shared<std::string>("table");
   command->add_option("--format", *format, "table, json, jsonl, csv or md")->capture_default_str();
+  const auto probe = std::make_shared<bool>(false);
+  command->add_flag(
+      "--probe", *probe,
+      "measure what this machine reaches, in about a minute, and keep it for predict");
   command->footer(R"(
 Examples:
   sftbench doctor
+  sftbench doctor --probe
   sftbench doctor --format json)");
-  command->callback([format, &exit_code] {
+  command->callback([format, probe, &exit_code] {
     const OutputFormat output = output_format(*format);
+    if (*probe) {
+      exit_code = probe_this_machine(output);
+      return;
+    }
     Table table{{"subject", "state", "found", "advice"}, {}};
     exit_code = 0;
     for (const Finding& f : examine()) {
