@@ -93,8 +93,18 @@ Uncertainty::Uncertainty(const ResidualTable& table, std::vector<Residual> own) 
     groups[{row.figure, {row.at.machine, row.at.stack}}].push_back(std::move(row));
   }
   for (auto& [key, rows] : groups) {
-    processes_.emplace(key, ResidualProcess(std::move(rows), table.spread(key.first)));
+    const Spread spread = spread_for(key.first, rows.front().at);
+    processes_.emplace(key, ResidualProcess(std::move(rows), spread));
   }
+}
+
+// Where nothing was compared before, all rows may be off together by as much as assumed ones are.
+Spread Uncertainty::spread_for(Figure figure, const PredictedCase& at) const {
+  Spread spread = table_.spread(figure);
+  const Interval shipped = table_.interval(figure, at);
+  if (shipped.assumed)
+    spread.offset = std::max(spread.offset, square(std::log(shipped.high) / kNormalP95));
+  return spread;
 }
 
 const ResidualProcess* Uncertainty::process(Figure figure, const PredictedCase& at) const {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "engine/probe.h"
-#include "parallel/gloo_communicator.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/torch.h"
+#include "sftbench/parallel/process_mesh.h"
 #include "sftbench/ranks/rank_group.h"
 
 namespace sftbench {
@@ -40,9 +40,11 @@ double gather_seconds(Communicator& world, int64_t bytes, int rounds) {
 // Of the ring of two ranks: one hop, and half of the bytes.
 Json measure(RankGroup& group) {
   torch::set_num_threads(1);
-  const std::unique_ptr<Communicator> world = gloo_communicators(group, "probe")("world", {0, 1});
-  const double latency_s = gather_seconds(*world, kSmallBytes, kRoundsOf[0]);
-  const double large_s = gather_seconds(*world, kLargeBytes, kRoundsOf[1]);
+  const std::unique_ptr<ProcessMesh> mesh =
+      make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
+  Communicator& world = mesh->world();
+  const double latency_s = gather_seconds(world, kSmallBytes, kRoundsOf[0]);
+  const double large_s = gather_seconds(world, kLargeBytes, kRoundsOf[1]);
   const double sent = double(kLargeBytes) * (kRanks - 1) / kRanks;
   return {{"ranks", kRanks},
           {"latency_s", latency_s},
@@ -77,7 +79,6 @@ std::string read_to_end(int pipe_end) {
 }  // namespace
 
 Json probe_collectives() {
-  if (!has_gloo()) return {{"problem", "this build has no Gloo"}};
   const LocalMeetingPoint meeting = open_local_meeting_point();
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) return {{"problem", "no pipe to the ranks"}};

@@ -45,6 +45,7 @@ class Uncertainty {
 
  private:
   using Key = std::pair<Figure, std::pair<std::string, std::string>>;
+  Spread spread_for(Figure figure, const PredictedCase& at) const;
   const ResidualProcess* process(Figure figure, const PredictedCase& at) const;
 
   const ResidualTable& table_;
