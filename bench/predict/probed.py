@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """`sftbench predict` of CPUs after `sftbench doctor --probe`, against runs on this machine.
 
-  probed.py run SFTBENCH FOLDER [FIRST [LAST]]   trains configurations FIRST to LAST, one after the other
-  probed.py score SFTBENCH FOLDER                prints predicted beside measured seconds, and after five others
+  probed.py run SFTBENCH FOLDER     trains all configurations that are not done yet, one after the other
+  probed.py score SFTBENCH FOLDER   prints predicted beside measured seconds, and after five others
 
 A score after five others takes five further results of the same model, drawn with a fixed seed, as --evidence.
 """
@@ -17,16 +17,18 @@ import tempfile
 from pathlib import Path
 
 FULL, LORA = "finetune_full_benchmark-v1.0.0", "finetune_lora_benchmark-v1.0.0"
-STEPS = 4
+STEPS = 3
 # Model, experiment, length, batch, gradient checkpointing.
-CASES = [(model, experiment, length, batch, checkpointing)
-         for model in ("smollm2-135m", "granite-4.0-350m")
-         for experiment in (FULL, LORA)
-         for length, batch, checkpointing in ((64, 1, "true"), (128, 2, "false"), (256, 1, "false"), (256, 2, "true"))]
+SIZES = ((32, 1, "true"), (64, 2, "false"), (128, 1, "false"), (128, 2, "true"))
+CASES = [(model, experiment, *size)
+         for size in SIZES for experiment in (FULL, LORA) for model in ("smollm2-135m", "granite-4.0-350m")]
 
 
-def run(program, folder, first, last):
-    for model, experiment, length, batch, checkpointing in CASES[first:last]:
+def run(program, folder):
+    for number, (model, experiment, length, batch, checkpointing) in enumerate(CASES):
+        done = Path(folder) / f"done-{number}"
+        if done.exists():
+            continue
         settings = {"model_name": model, "number_gpus": 0, "model_max_length": length, "batch_size": batch,
                     "gradient_checkpointing": checkpointing, "torch_dtype": "bfloat16", "max_steps": STEPS,
                     "dataset_id": "news-chars-512-entries-256", "gradient_accumulation_steps": 1}
@@ -35,6 +37,7 @@ def run(program, folder, first, last):
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        done.touch()
 
 
 def explained(program, result, evidence=None):
@@ -89,11 +92,7 @@ def score(program, folder):
 
 def main():
     action, program, folder = sys.argv[1:4]
-    if action == "run":
-        first, last = (int(text) for text in (sys.argv[4:6] + ["0", str(len(CASES))][len(sys.argv) - 4:]))
-        run(program, folder, first, last)
-    else:
-        score(program, folder)
+    (run if action == "run" else score)(program, folder)
 
 
 if __name__ == "__main__":
