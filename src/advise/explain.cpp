@@ -116,15 +116,18 @@ class Explainer {
         *own_.allocated_bytes / kBytesOfAGib, "GiB");
   }
 
-  // The part of a step that is furthest beyond what was predicted.
+  // The part of a step that is furthest from what was predicted; none where all are near.
   const Term* worst_part() const {
     const Term* worst = nullptr;
+    double most = kSmallShare * own_.step_s;
     for (const Term& term : answer_.terms) {
       const bool is_part = &term != answer_.terms.data() && std::string(term.unit) == "s" &&
                            term.note.empty() && term.predicted && term.measured;
       if (!is_part) continue;
-      const auto off = [](const Term& t) { return std::abs(*t.measured - *t.predicted); };
-      if (worst == nullptr || off(term) > off(*worst)) worst = &term;
+      const double off = std::abs(*term.measured - *term.predicted);
+      if (off <= most) continue;
+      most = off;
+      worst = &term;
     }
     return worst;
   }
@@ -144,7 +147,8 @@ class Explainer {
         answer_.within ? ", which the interval allows" : ", which is outside the interval";
     const std::string head = "The step takes " + size + " than predicted" + expected + ": ";
     const Term* worst = worst_part();
-    if (worst == nullptr) return head + "the run did not time its parts.";
+    if (worst == nullptr && !compute_) return head + "the run did not time its parts.";
+    if (worst == nullptr) return head + "no part of it stands out.";
     return head + reason(*worst);
   }
 

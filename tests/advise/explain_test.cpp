@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "sftbench/advise/evidence.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 
@@ -70,14 +71,12 @@ TEST(ExplainTest, ASlowLinkIsNamedWithItsRate) {
   const Prediction p = predicted(8);
   const double step_s = 4 * p.cost.step_s;
   const CollectiveCost& gather = p.cost.collectives.front();
-  const Json extra = {
-      {"communication",
-       {{"wait_fraction", {{"mean", 0.75}}},
-        {"collectives",
-         {{{"group", gather.group},
-           {"operation", gather.operation},
-           {"sent_bytes_per_step", {{"min", gather.sent_bytes}, {"max", gather.sent_bytes}}},
-           {"seconds_per_step", gather.sent_bytes / 3e9}}}}}}};
+  Json collective = {{"group", gather.group}, {"operation", gather.operation}};
+  collective["sent_bytes_per_step"]["max"] = gather.sent_bytes;
+  collective["seconds_per_step"] = gather.sent_bytes / 3e9;
+  Json extra;
+  extra["communication"]["wait_fraction"]["mean"] = 0.75;
+  extra["communication"]["collectives"].push_back(collective);
   const Explanation e = explained(p, 4, extra);
   EXPECT_THAT(e.sentence, AllOf(HasSubstr("all_gather at 3 GB/s"), HasSubstr("links")));
   EXPECT_NEAR(*e.terms[2].measured, 0.75 * step_s, 1e-9);

@@ -232,8 +232,9 @@ TEST_F(DecidingTest, WhatIsWrongWithAQuestionIsNamed) {
   EXPECT_THAT(error({"--budget", "0"}), HasSubstr("--budget"));
   EXPECT_THAT(error({"--gpus", "NVIDIA-H200", "--budget", "10"}), HasSubstr("--budget"));
   EXPECT_THAT(error({"--max-oom-risk", "2"}), HasSubstr("--max-oom-risk: found '2'"));
-  EXPECT_THAT(error({"--gpus", "Tesla-T4", "--max-gpus", "1", "--max-oom-risk", "1%"}),
-              HasSubstr("dies with"));
+  EXPECT_THAT(
+      error({"--method", "full", "--gpus", "NVIDIA-L4", "--max-gpus", "1", "--max-oom-risk", "1%"}),
+      HasSubstr("dies with"));
   EXPECT_THAT(error({"--dataset", "x.jsonl"}), HasSubstr("--entries: given beside --dataset"));
   EXPECT_THAT(error({"--prices", file("p.yaml", "currency: EUR\nprices: []\nkey: 1\n")}),
               HasSubstr("p.yaml:3: key"));

@@ -12,6 +12,7 @@ namespace sftbench {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 ProgramResult frontier(const std::filesystem::path& folder, std::vector<std::string> further) {
   std::vector<std::string> arguments = {"frontier",
@@ -82,10 +83,10 @@ TEST(FrontierTest, WhatIsWrongIsNamed) {
     const ProgramResult result = frontier(folder, on_a100(std::move(further)));
     return std::to_string(result.status) + " " + result.err;
   };
-  EXPECT_THAT(error({"--over", "batch"}), AllOf(HasSubstr("2 "), HasSubstr("'batch_size'")));
+  EXPECT_THAT(error({"--over", "batch"}), AllOf(StartsWith("2 "), HasSubstr("'batch_size'")));
   EXPECT_THAT(error({"--from", "80"}), HasSubstr("--to: found 64"));
-  EXPECT_THAT(error({"--simulate", "fail=NCCL"}), AllOf(HasSubstr("4 "), HasSubstr("NCCL")));
-  EXPECT_THAT(error({"--simulate", "oom_gpu_above_gib=1"}), HasSubstr("3 "));
+  EXPECT_THAT(error({"--simulate", "fail=NCCL"}), AllOf(StartsWith("4 "), HasSubstr("NCCL")));
+  EXPECT_THAT(error({"--simulate", "oom_gpu_above_gib=1"}), StartsWith("3 "));
 }
 
 }  // namespace

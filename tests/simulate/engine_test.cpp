@@ -103,6 +103,7 @@ TEST(SimulatedEngineTest, KnownGpusAreAsFastAndAsLargeAsPredicted) {
   const auto on = [](const std::string& gpu) {
     TrainingJob job = gpu_job(1);
     job.device.gpu_model = gpu;
+    job.batches.per_device_batch_size = 64;  // so that kernels take longer than their launches
     return job;
   };
   const auto step_s = [&on](const std::string& gpu) {
