@@ -1,7 +1,8 @@
 #include "sftbench/advise/oracle.h"
 
+#include <algorithm>
+
 #include "sftbench/base/error.h"
-#include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/plan/machine_catalog.h"
@@ -13,17 +14,6 @@ namespace {
 constexpr double kGiB = 1 << 30;
 constexpr double kGiga = 1e9;
 constexpr double kMicro = 1e-6;
-// Of a device's memory: what the driver and the allocator's blocks leave to tensors, and what they
-// leave to them without trouble.
-constexpr double kUsable = 0.985;
-constexpr double kComfortable = 0.93;
-
-const MachineCatalog& shipped_machines() {
-  static const MachineCatalog kMachines = MachineCatalog::read(
-      (resource_directory() / "config" / "machines.yaml").string(), Catalog::shipped().gpus);
-  return kMachines;
-}
-
 void replace(const std::optional<double>& given, double unit, double& figure) {
   if (given) figure = *given * unit;
 }
@@ -34,7 +24,7 @@ void need(bool known, const char* option, const char* what) {
                      0,
                      option,
                      std::string("not given, and not known of CPUs: ") + what,
-                     "a number above 0",
+                     "a number above 0, or what sftbench doctor --probe measures",
                      {}}});
 }
 
@@ -72,8 +62,8 @@ double needed_bytes(const StepCost& cost, const TrainingJob& job, const MachineM
 Fit fit_of(const StepCost& cost, const TrainingJob& job, const MachineModel& machine) {
   if (machine.memory_bytes <= 0) return Fit::kUnknown;
   const double share = needed_bytes(cost, job, machine) / machine.memory_bytes;
-  if (share > kUsable) return Fit::kDies;
-  return share > kComfortable ? Fit::kTight : Fit::kFits;
+  if (share > kUsableMemory) return Fit::kDies;
+  return share > kComfortableMemory ? Fit::kTight : Fit::kFits;
 }
 
 Oracle::Oracle(const ActuatorSettings& settings, const ResolveOptions& options,
@@ -87,8 +77,26 @@ const MachineModel& Oracle::listed_machine(const std::string& gpu, const std::st
   const auto key = std::make_pair(gpu, dtype);
   const auto found = machines_.find(key);
   if (found != machines_.end()) return found->second;
-  return machines_.emplace(key, machine_of(gpu, dtype, catalog_.gpus, shipped_machines()))
+  return machines_.emplace(key, machine_of(gpu, dtype, catalog_.gpus, MachineCatalog::shipped()))
       .first->second;
+}
+
+void Oracle::assume_shares(const std::string& gpu, MachineModel& machine) const {
+  const MachineFacts* own = MachineCatalog::shipped().find(gpu);
+  const MachineFacts* other = MachineCatalog::shipped().find(overrides_.shares_of);
+  if (own == nullptr || other == nullptr) return;
+  machine.flops_per_s *= other->reached / own->reached;
+  machine.attention_flops_per_s *= other->attention / own->attention;
+  machine.element_bytes_per_s *= other->elements / own->elements;
+}
+
+// What doctor --probe found of this machine's processors.
+std::optional<MachineModel> Oracle::probed_cpu(const TrainingJob& job) {
+  if (!looked_for_probe_) {
+    probe_ = ProbedMachine::read(probe_file(), probe_problem_);
+    looked_for_probe_ = true;
+  }
+  return probe_ ? probe_->machine_for(job) : std::nullopt;
 }
 
 MachineModel Oracle::machine_for(const TrainingJob& job, const StackModel& stack) {
@@ -97,8 +105,15 @@ MachineModel Oracle::machine_for(const TrainingJob& job, const StackModel& stack
     machine = listed_machine(job.device.gpu_model,
                              product_dtype_name(job.precision.torch_dtype, job.precision.autocast));
     machine.stack = stack;
+  } else if (const std::optional<MachineModel> probed = probed_cpu(job)) {
+    machine = *probed;
   }
+  if (!overrides_.shares_of.empty()) assume_shares(job.device.gpu_model, machine);
   machine.overlaps = !overrides_.no_overlap;
+  if (overrides_.flops_per_s) {
+    machine.products.clear();
+    machine.head_flops_per_s = 0;
+  }
   replace(overrides_.flops_per_s, 1, machine.flops_per_s);
   replace(overrides_.attention_flops_per_s, 1, machine.attention_flops_per_s);
   replace(overrides_.element_gb_per_s, kGiga, machine.element_bytes_per_s);
@@ -108,6 +123,7 @@ MachineModel Oracle::machine_for(const TrainingJob& job, const StackModel& stack
   replace(overrides_.inside_latency_us, kMicro, machine.inside.latency_s);
   replace(overrides_.between_gb_per_s, kGiga, machine.between.bytes_per_s);
   replace(overrides_.between_latency_us, kMicro, machine.between.latency_s);
+  if (machine.flops_per_s <= 0 && !probe_problem_.empty()) throw InputError(probe_problem_);
   need_all(job, machine);
   return machine;
 }
@@ -116,29 +132,66 @@ Prediction Oracle::predict(const MeasurementRequest& request) {
   return predict(request, overrides_.stack);
 }
 
+bool Oracle::has_own_constants() const {
+  const MachineOverrides& o = overrides_;
+  return o.flops_per_s || o.attention_flops_per_s || o.element_gb_per_s || o.memory_gb_per_s ||
+         o.inside_gb_per_s || o.inside_latency_us || o.between_gb_per_s || o.between_latency_us;
+}
+
+const StackModel& Oracle::stack_named(const std::string& stack) {
+  const auto known = stacks_.find(stack);
+  if (known != stacks_.end()) return known->second;
+  return stacks_.emplace(stack, StackModel::named(stack)).first->second;
+}
+
+// All of a prediction whose job stands.
+void Oracle::complete(Prediction& prediction, const StackModel& stack) {
+  const TrainingJob& job = prediction.job;
+  prediction.machine = machine_for(job, stack);
+  prediction.cost = predict_step(job, prediction.machine);
+  prediction.fit = fit_of(prediction.cost, job, prediction.machine);
+  prediction.at = {.machine = "CPU",
+                   .stack = stack.name,
+                   .method = name_of(job.tuning),
+                   .model = job.model.name,
+                   .ranks = job.device.ranks,
+                   .batch = job.batches.per_device_batch_size,
+                   .length = job.data.model_max_length,
+                   .checkpointing = job.activations.gradient_checkpointing};
+  if (job.device.kind != "cuda") return;
+  const MachineFacts* facts = MachineCatalog::shipped().find(job.device.gpu_model);
+  if (facts == nullptr) return;
+  prediction.at.machine = facts->gpus.front() + (has_own_constants() ? ", given constants" : "");
+  prediction.fitted = std::count(facts->fitted.begin(), facts->fitted.end(), job.model.name) > 0;
+}
+
 Prediction Oracle::predict(const MeasurementRequest& request, const std::string& stack) {
   const std::vector<Violation> violations = validate(request.inputs, catalog_.models);
   if (!violations.empty()) {
     throw RunError(violations.front().code, violations.front().message);
   }
-  auto known = stacks_.find(stack);
-  if (known == stacks_.end()) known = stacks_.emplace(stack, StackModel::named(stack)).first;
+  const StackModel& known = stack_named(stack);
   Prediction prediction;
   Resolution resolution = resolve(request, settings_, options_, catalog_);
   prediction.job = std::move(resolution.job);
   prediction.notes = std::move(resolution.notes);
-  prediction.machine = machine_for(prediction.job, known->second);
   // fms-hf-tuning takes its fused kernels only where it is asked to.
   const Json& fast = request.inputs.at("fast_kernels");
   if (stack != "sftbench" && fast.is_null()) {
     KernelPlan& kernels = prediction.job.kernels;
     kernels.fused_loss = kernels.fused_rms_norm = kernels.fused_rope = false;
   }
-  if (known->second.reduces_each_micro_batch) {
+  if (known.reduces_each_micro_batch) {
     prediction.job.parallel.gradient_sync = GradientSync::kEach;
   }
-  prediction.cost = predict_step(prediction.job, prediction.machine);
-  prediction.fit = fit_of(prediction.cost, prediction.job, prediction.machine);
+  complete(prediction, known);
+  return prediction;
+}
+
+Prediction Oracle::predict(const TrainingJob& job, const std::string& stack) {
+  Prediction prediction;
+  prediction.job = job;
+  complete(prediction, stack_named(stack));
   return prediction;
 }
 

@@ -25,6 +25,12 @@ std::string in_words(const Option& option) {
          (option.cost ? ", " + cell_text(std::round(*option.cost * 100) / 100) : std::string());
 }
 
+// Of dying, where it is known.
+std::string risk_text(const Option& option) {
+  if (!option.memory_risk) return {};
+  return ", and dies with " + cell_text(std::round(1000 * *option.memory_risk) / 10) + " %";
+}
+
 bool is_cheaper(const Option& a, const Option& b) {
   if (*a.cost != *b.cost) return *a.cost < *b.cost;
   return a.hours < b.hours;
@@ -37,8 +43,9 @@ bool is_faster(const Option& a, const Option& b) {
 
 class Recommender {
  public:
-  Recommender(const Question& question, const PriceBook& prices, Oracle& oracle)
-      : question_(question), prices_(prices), oracle_(oracle) {}
+  Recommender(const Question& question, const PriceBook& prices, Oracle& oracle,
+              const Uncertainty& uncertainty)
+      : question_(question), prices_(prices), oracle_(oracle), uncertainty_(uncertainty) {}
 
   Recommendation recommend() {
     for (const std::string& gpu : question_.gpus) {
@@ -107,23 +114,42 @@ class Recommender {
     const double length = work.padded_length(option.batch_per_gpu);
     const auto rounded = std::max<int64_t>(1, std::llround(length));
     const Prediction usual = rounded == work.longest() ? worst : predict_at(option, rounded);
-    option.step_s = usual.cost.step_s;
-    option.error_p90 = usual.machine.error_p90;
-    const double steps =
-        static_cast<double>(work.entries) * work.epochs / static_cast<double>(question_.batch);
-    option.hours = std::ceil(steps) * option.step_s / kSecondsOfAnHour;
+    put_intervals(option, worst, usual);
+    option.hours = option.hours_range.expected;
     if (const Price* price = prices_.find(option.gpu)) {
       option.cost = option.hours * static_cast<double>(option.gpus) * price->per_hour;
     }
     option.inputs = inputs_of(option, work.model_max_length);
   }
 
+  void put_intervals(Option& option, const Prediction& worst, const Prediction& usual) const {
+    const Workload& work = question_.workload;
+    const double steps =
+        static_cast<double>(work.entries) * work.epochs / static_cast<double>(question_.batch);
+    const double hours = std::ceil(steps) / kSecondsOfAnHour;
+    const Range step = step_range(usual, uncertainty_);
+    option.step_s = step.expected;
+    option.hours_range = {hours * step.low, hours * step.expected, hours * step.high};
+    option.time_interval = uncertainty_.interval(Figure::kTime, usual.at);
+    option.memory_range = memory_range(worst, uncertainty_);
+    if (const std::optional<Odds> odds = odds_of(worst, uncertainty_))
+      option.memory_risk = odds->dies;
+  }
+
   // --- those that are left
-  std::string refusal(const Option& option) const {
-    if (option.fit == Fit::kDies) return "does not fit";
-    if (option.fit == Fit::kTight && !question_.allow_tight) {
+  std::string memory_refusal(const Option& option) const {
+    if (question_.most_risk && option.memory_risk) {
+      if (*option.memory_risk > *question_.most_risk) return "risks more to run out of memory";
+    } else if (option.fit == Fit::kDies) {
+      return "does not fit";
+    } else if (option.fit == Fit::kTight && !question_.allow_tight) {
       return "fits so tightly that it may die (--allow-tight takes it)";
     }
+    return {};
+  }
+
+  std::string refusal(const Option& option) const {
+    if (std::string reason = memory_refusal(option); !reason.empty()) return reason;
     if (question_.deadline_s && option.hours * kSecondsOfAnHour > *question_.deadline_s) {
       return "ends after the deadline";
     }
@@ -142,7 +168,7 @@ class Recommender {
   [[noreturn]] void refuse() const {
     std::vector<Option> fitting;
     for (const Option& option : options_) {
-      if (option.fit == Fit::kFits || option.fit == Fit::kUnknown) fitting.push_back(option);
+      if (memory_refusal(option).empty()) fitting.push_back(option);
     }
     if (fitting.empty()) refuse_for_memory();
     const Option& fastest = *std::min_element(fitting.begin(), fitting.end(), is_faster);
@@ -174,7 +200,7 @@ class Recommender {
           "no configuration fits",
           "more or larger GPUs, a shorter --length or another --method: the nearest, " +
               std::to_string(least.gpus) + " x " + least.gpu + ", needs " +
-              gib(least.needed_bytes) + " of " + gib(least.memory_bytes),
+              gib(least.needed_bytes) + " of " + gib(least.memory_bytes) + risk_text(least),
           {}}});
   }
 
@@ -270,6 +296,7 @@ class Recommender {
   const Question& question_;
   const PriceBook& prices_;
   Oracle& oracle_;
+  const Uncertainty& uncertainty_;
   std::vector<Option> options_, left_;
   std::map<std::string, int64_t> refusals_;
   Recommendation answer_;
@@ -306,10 +333,11 @@ double Workload::padded_length(int64_t batch) const {
   return positions / static_cast<double>(lengths.size());
 }
 
-Recommendation recommend(const Question& question, const PriceBook& prices, Oracle& oracle) {
+Recommendation recommend(const Question& question, const PriceBook& prices, Oracle& oracle,
+                         const Uncertainty& uncertainty) {
   check(question.experiment != nullptr && question.workload.entries > 0,
         "there is something to train, and a way to");
-  return Recommender(question, prices, oracle).recommend();
+  return Recommender(question, prices, oracle, uncertainty).recommend();
 }
 
 }  // namespace sftbench

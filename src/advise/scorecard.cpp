@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "sftbench/advise/uncertainty.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 
@@ -37,7 +38,8 @@ void predict_row(ScoredRow& row, Oracle& oracle, const Experiment& experiment) {
   const Prediction prediction =
       oracle.predict(request_of(experiment, evidence.inputs), evidence.stack);
   row.fit = prediction.fit;
-  row.stated = prediction.machine.error_p90;
+  row.at = prediction.at;
+  row.fitted = prediction.fitted;
   if (evidence.outcome != Outcome::kValid) return;
   if (evidence.tokens_per_second) {
     row.time_error = *evidence.tokens_per_second / prediction.cost.positions_per_second() - 1;
@@ -53,29 +55,29 @@ std::string file_of(const Evidence& evidence) {
 }
 
 struct Errors {
-  std::vector<double> time, memory;
-  int64_t stated = 0, covered = 0;  // steps with an error_p90, and those within it
+  std::vector<double> errors;
+  int64_t judged = 0, covered = 0;
 
-  void add(const ScoredRow& row) {
-    if (row.memory_error) memory.push_back(*row.memory_error);
-    if (!row.time_error) return;
-    time.push_back(*row.time_error);
-    if (row.stated <= 0) return;
-    ++stated;
-    if (std::abs(*row.time_error) <= row.stated) ++covered;
+  void add(const std::optional<double>& error, const std::optional<bool>& is_covered) {
+    if (!error) return;
+    errors.push_back(*error);
+    if (!is_covered) return;
+    ++judged;
+    covered += *is_covered ? 1 : 0;
   }
   Json coverage() const {
-    if (stated == 0) return {};
-    return percent(static_cast<double>(covered) / static_cast<double>(stated));
+    if (judged == 0) return {};
+    return percent(static_cast<double>(covered) / static_cast<double>(judged));
   }
 };
 
 void put_summary(const std::string& group, const std::string& name, const char* figure,
-                 const std::vector<double>& errors, const Json& coverage, Table& table) {
-  if (errors.empty()) return;
-  const ErrorSummary s = summarize(errors);
+                 const Errors& all, Table& table) {
+  if (all.errors.empty()) return;
+  const ErrorSummary s = summarize(all.errors);
   table.rows.push_back({group, name, figure, s.rows, percent(s.median), percent(s.p90),
-                        percent(s.within_10), percent(s.within_20), percent(s.bias), coverage});
+                        percent(s.within_10), percent(s.within_20), percent(s.bias),
+                        all.coverage()});
 }
 
 using Grouping = std::string (*)(const ScoredRow&);
@@ -132,18 +134,77 @@ std::vector<ScoredRow> score(const std::vector<Evidence>& rows, Oracle& oracle,
   return scored;
 }
 
+void judge_coverage(std::vector<ScoredRow>& rows, const ResidualTable& table) {
+  const auto judge = [&table](Figure figure, const ScoredRow& row,
+                              const std::optional<double>& error) -> std::optional<bool> {
+    const bool is_fitted = row.fitted && figure == Figure::kTime;
+    if (!error || is_fitted) return std::nullopt;
+    const Interval interval = table.interval(figure, row.at, row.at.model);
+    if (interval.residuals == 0) return std::nullopt;
+    const double ratio = 1 / (1 + *error);
+    return ratio >= interval.low && ratio <= interval.high;
+  };
+  for (ScoredRow& row : rows) {
+    row.time_covered = judge(Figure::kTime, row, row.time_error);
+    row.memory_covered = judge(Figure::kMemory, row, row.memory_error);
+  }
+}
+
+std::vector<Residual> residuals_of(const std::vector<ScoredRow>& rows, bool assumed) {
+  std::vector<Residual> residuals;
+  for (const ScoredRow& row : rows) {
+    const auto add = [&](Figure figure, const std::optional<double>& error) {
+      if (error) residuals.push_back({row.at, figure, row.fitted, assumed, -std::log1p(*error)});
+    };
+    add(Figure::kTime, row.time_error);
+    add(Figure::kMemory, row.memory_error);
+  }
+  return residuals;
+}
+
+namespace {
+
+void sharpen(std::vector<ScoredRow>& rows, Figure figure, const Spread& spread, size_t known) {
+  const bool of_time = figure == Figure::kTime;
+  std::vector<Residual> residuals;
+  std::vector<ScoredRow*> scored;
+  for (ScoredRow& row : rows) {
+    std::optional<double>& error = of_time ? row.time_error : row.memory_error;
+    if (!error) continue;
+    residuals.push_back({row.at, figure, row.fitted, false, -std::log1p(*error)});
+    scored.push_back(&row);
+    error.reset();
+  }
+  for (const Replayed& one : replay(residuals, spread, known)) {
+    ScoredRow& row = *scored[static_cast<size_t>(one.row - residuals.data())];
+    const double off = one.row->log_ratio - one.guess.mean;
+    (of_time ? row.time_error : row.memory_error) = std::expm1(-off);
+    (of_time ? row.time_covered : row.memory_covered) =
+        std::abs(off) <= spread.widening * one.guess.deviation;
+  }
+}
+
+}  // namespace
+
+void sharpen(std::vector<ScoredRow>& rows, const ResidualTable& table, size_t known) {
+  for (const Figure figure : {Figure::kTime, Figure::kMemory})
+    sharpen(rows, figure, table.spread(figure), known);
+}
+
 Table score_table(const std::vector<ScoredRow>& rows) {
   Table table{{"group", "name", "figure", "rows", "median_%", "p90_%", "within_10_%", "within_20_%",
                "bias_%", "covered_%"},
               {}};
   for (const auto& [group, name_of_row] : groupings()) {
-    std::map<std::string, Errors> groups;
+    std::map<std::string, std::pair<Errors, Errors>> groups;
     for (const ScoredRow& row : rows) {
-      groups[name_of_row(row)].add(row);
+      auto& [time, memory] = groups[name_of_row(row)];
+      time.add(row.time_error, row.time_covered);
+      memory.add(row.memory_error, row.memory_covered);
     }
     for (const auto& [name, errors] : groups) {
-      put_summary(group, name, "time", errors.time, errors.coverage(), table);
-      put_summary(group, name, "memory", errors.memory, {}, table);
+      put_summary(group, name, "time", errors.first, table);
+      put_summary(group, name, "memory", errors.second, table);
     }
   }
   return table;

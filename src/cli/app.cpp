@@ -19,6 +19,8 @@
 #include "cli/doctor.h"
 #include "cli/expand.h"
 #include "cli/experiments.h"
+#include "cli/explain.h"
+#include "cli/frontier.h"
 #include "cli/gpus.h"
 #include "cli/help_format.h"
 #include "cli/import.h"
@@ -172,6 +174,8 @@ void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
   add_expand_command(app, exit_code);
   add_predict_command(app, exit_code);
   add_recommend_command(app, exit_code);
+  add_frontier_command(app, exit_code);
+  add_explain_command(app, exit_code);
   add_import_command(app, exit_code);
   add_report_command(app, exit_code);
   add_experiments_command(app, exit_code);

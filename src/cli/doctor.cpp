@@ -7,6 +7,7 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/doctor_probe.h"
 #include "cli/engine_probe.h"
 #include "cli/progress.h"
 #include "cli/record.h"
@@ -305,13 +306,22 @@ void add_doctor_command(CLI::App& app, int& exit_code) {
       ->type_name("")
       ->capture_default_str();
   command->add_option("--format", *format, "table, json, jsonl, csv or md")->capture_default_str();
+  const auto probe = std::make_shared<bool>(false);
+  command->add_flag(
+      "--probe", *probe,
+      "measure what this machine reaches, in about a minute, and keep it for predict");
   command->footer(R"(
 Examples:
   sftbench doctor
+  sftbench doctor --probe
   sftbench doctor /shared/results     whether sweeps of many hosts can share it
   sftbench doctor --format json)");
-  command->callback([format, results, &exit_code] {
+  command->callback([format, results, probe, &exit_code] {
     const OutputFormat output = output_format(*format);
+    if (*probe) {
+      exit_code = probe_this_machine(output);
+      return;
+    }
     Table table{{"subject", "state", "found", "advice"}, {}};
     exit_code = 0;
     for (const Finding& f : examine(*results)) {

@@ -16,10 +16,13 @@
 namespace sftbench {
 namespace {
 
-[[noreturn]] void answer(const std::string& device, int pipe_end) {
+// What is asked of an engine.
+using Question = Json (*)(Engine&);
+
+[[noreturn]] void answer(const std::string& device, Question question, int pipe_end) {
   Json reply;
   try {
-    reply = {{"environment", load_engine(device)->environment()}};
+    reply = {{"environment", question(*load_engine(device))}};
   } catch (const std::exception& error) {
     reply = {{"problem", error.what()}};
   }
@@ -44,14 +47,16 @@ std::string read_until_closed(int pipe_end, double timeout_s) {
 
 }  // namespace
 
-EngineProbe probe_engine(const std::string& device, double timeout_s) {
+namespace {
+
+EngineProbe ask_engine(const std::string& device, Question question, double timeout_s) {
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) return {Json::object(), "no pipe to a child process"};
   const pid_t child = ::fork();
   if (child < 0) return {Json::object(), "no child process"};
   if (child == 0) {
     ::close(ends[0]);
-    answer(device, ends[1]);
+    answer(device, question, ends[1]);
   }
   ::close(ends[1]);
   const std::string text = read_until_closed(ends[0], timeout_s);
@@ -68,6 +73,18 @@ EngineProbe probe_engine(const std::string& device, double timeout_s) {
   return {Json::object(),
           crashed ? std::string("loading it ends with signal ") + strsignal(WTERMSIG(status))
                   : "it does not answer"};
+}
+
+}  // namespace
+
+EngineProbe probe_engine(const std::string& device, double timeout_s) {
+  return ask_engine(
+      device, [](Engine& engine) { return engine.environment(); }, timeout_s);
+}
+
+EngineProbe probe_constants(double timeout_s) {
+  return ask_engine(
+      "cpu", [](Engine& engine) { return engine.probe(); }, timeout_s);
 }
 
 }  // namespace sftbench

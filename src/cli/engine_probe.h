@@ -16,4 +16,7 @@ struct EngineProbe {
 // The engine that trains on `device`, "cpu" or "cuda". Gives up after `timeout_s`.
 EngineProbe probe_engine(const std::string& device, double timeout_s = 60);
 
+// What the engine for CPUs measures of this machine (Engine::probe()), in `environment`.
+EngineProbe probe_constants(double timeout_s = 300);
+
 }  // namespace sftbench

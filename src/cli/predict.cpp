@@ -3,29 +3,34 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "cli/dataset_lengths.h"
 #include "cli/definition_list.h"
+#include "cli/evidence_option.h"
+#include "cli/machine_options.h"
 #include "cli/number_checks.h"
 #include "cli/predict_exact.h"
 #include "cli/predict_space.h"
 #include "cli/record.h"
 #include "cli/selection.h"
+#include "cli/worst_batch.h"
+#include "sftbench/advise/odds.h"
 #include "sftbench/advise/oracle.h"
+#include "sftbench/advise/own_evidence.h"
 #include "sftbench/advise/scorecard.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr double kGiB = 1 << 30;
 constexpr double kGigabyte = 1e9;
@@ -37,7 +42,11 @@ struct PredictArguments {
   SpacePrediction space;
   std::vector<std::string> evidence;
   bool rows = false;
+  int64_t after = 0;
+  std::string residuals;  // file to write
   bool exact = false;
+  std::string own;      // --evidence
+  DatasetLengths data;  // --lengths-of
 };
 
 std::string gib(double bytes) {
@@ -62,17 +71,45 @@ std::string verdict_text(const Prediction& prediction) {
 }
 
 std::string memory_text(const Prediction& prediction) {
-  const auto& [job, machine, cost, fit, notes] = prediction;
-  const double needed = needed_bytes(cost, job, machine);
-  const double beside = needed - cost.memory.total();
+  const MachineModel& machine = prediction.machine;
+  const double needed = needed_bytes(prediction.cost, prediction.job, machine);
+  const double beside = needed - prediction.cost.memory.total();
   std::string text = gib(needed);
   if (machine.memory_bytes > 0) text += " of " + gib(machine.memory_bytes);
   if (beside > 0) text += " (" + gib(beside) + " beside tensors)";
   return text + verdict_text(prediction);
 }
 
-Definitions lines_of(const Prediction& prediction) {
-  const auto& [job, machine, cost, fit, notes] = prediction;
+std::string percent_text(double share) {
+  if (share > 0 && share < 0.001) return "below 0.1 %";
+  return cell_text(std::round(1000 * share) / 10) + " %";
+}
+
+// What nine of ten measurements are expected to be, and what that rests on.
+void put_intervals(const Prediction& prediction, const Uncertainty& uncertainty,
+                   Definitions& lines) {
+  const Interval time = uncertainty.interval(Figure::kTime, prediction.at);
+  const Interval memory = uncertainty.interval(Figure::kMemory, prediction.at);
+  const auto put = [&lines](const char* name, const std::string& range, const Interval& interval) {
+    if (interval.residuals > 0)
+      lines.emplace_back(name, range + " in nine of ten cases: " + basis_text(interval));
+  };
+  const auto range_text = [](const Range& range, const Interval& interval, auto unit) {
+    const std::string expected = interval.own ? "expected " + unit(range.expected) + "; " : "";
+    return expected + unit(range.low) + " to " + unit(range.high);
+  };
+  put("step interval", range_text(step_range(prediction, uncertainty), time, seconds), time);
+  put("memory interval", range_text(memory_range(prediction, uncertainty), memory, gib), memory);
+  if (memory.residuals == 0) return;
+  if (const std::optional<Odds> odds = odds_of(prediction, uncertainty)) {
+    lines.emplace_back("odds", "fits " + percent_text(odds->fits) + ", fits but thrashes " +
+                                   percent_text(odds->thrashes) + ", dies of memory " +
+                                   percent_text(odds->dies));
+  }
+}
+
+Definitions lines_of(const Prediction& prediction, const Uncertainty& uncertainty) {
+  const StepCost& cost = prediction.cost;
   const MemoryCost& m = cost.memory;
   const double tokens_per_s = cost.positions_per_second();
   Definitions lines = {
@@ -87,15 +124,11 @@ Definitions lines_of(const Prediction& prediction) {
                    ", communication beside none " + seconds(cost.exposed_s) + " (of " +
                    seconds(cost.communication_s) + "), optimizer " + seconds(cost.optimizer_s) +
                    ", host " + seconds(cost.host_s)},
-      {"throughput", cell_text(tokens_per_s) + " tokens/s, padding included; " +
-                         cell_text(tokens_per_s / static_cast<double>(job.device.ranks)) +
-                         " of a rank"}};
-  if (machine.error_p90 > 0) {
-    lines.emplace_back("error",
-                       "nine of ten steps that others measured on this GPU, with models "
-                       "that were not fitted, were within " +
-                           cell_text(100 * machine.error_p90) + " %");
-  }
+      {"throughput",
+       cell_text(tokens_per_s) + " tokens/s, padding included; " +
+           cell_text(tokens_per_s / static_cast<double>(prediction.job.device.ranks)) +
+           " of a rank"}};
+  put_intervals(prediction, uncertainty, lines);
   for (const CollectiveCost& c : cost.collectives) {
     lines.emplace_back(c.operation, std::to_string(c.calls) + " a step over " + c.group + ", " +
                                         cell_text(c.sent_bytes / kGigabyte) +
@@ -114,14 +147,60 @@ std::string in_full(const Prediction& prediction, const Definitions& lines) {
          (stack == "sftbench" ? "" : ", by " + stack) + "\n" + definition_list(lines);
 }
 
-Json as_json(const Prediction& prediction) {
-  const auto& [job, machine, cost, fit, notes] = prediction;
-  Json json = to_json(cost, job, machine);
-  json["verdict"] = fit == Fit::kUnknown ? Json() : Json(name_of(fit));
-  json["memory_bytes"]["needed"] = needed_bytes(cost, job, machine);
-  json["step_seconds"]["error_p90"] = machine.error_p90 > 0 ? Json(machine.error_p90) : Json();
-  json["stack"] = machine.stack.name;
+Json interval_json(const Range& range, const Interval& interval) {
+  if (interval.residuals == 0) return {};
+  return {{"low", range.low}, {"expected", range.expected},         {"high", range.high},
+          {"level", 0.9},     {"measurements", interval.residuals}, {"basis", interval.basis}};
+}
+
+Json as_json(const Prediction& prediction, const Uncertainty& uncertainty) {
+  const auto& p = prediction;
+  Json json = to_json(p.cost, p.job, p.machine);
+  json["verdict"] = p.fit == Fit::kUnknown ? Json() : Json(name_of(p.fit));
+  json["memory_bytes"]["needed"] = needed_bytes(p.cost, p.job, p.machine);
+  const Interval time = uncertainty.interval(Figure::kTime, p.at);
+  const Interval memory = uncertainty.interval(Figure::kMemory, p.at);
+  json["step_seconds"]["interval"] = interval_json(step_range(p, uncertainty), time);
+  json["memory_bytes"]["interval"] = interval_json(memory_range(p, uncertainty), memory);
+  const std::optional<Odds> odds =
+      memory.residuals > 0 ? odds_of(p, uncertainty) : std::optional<Odds>();
+  json["odds"] =
+      odds ? Json({{"fits", odds->fits}, {"thrashes", odds->thrashes}, {"dies", odds->dies}})
+           : Json();
+  json["stack"] = p.machine.stack.name;
   return json;
+}
+
+// What the dataset's own lengths mean for memory, and for how long the run takes.
+void put_worst_batch(const Prediction& prediction, const std::vector<int64_t>& lengths,
+                     Oracle& oracle, const Uncertainty& uncertainty, Definitions& lines,
+                     Json& json) {
+  const WorstBatch worst = worst_batch(prediction.job, lengths);
+  const Prediction at_worst =
+      oracle.predict(job_of(worst, prediction.job), prediction.machine.stack.name);
+  const Range memory = memory_range(at_worst, uncertainty);
+  const std::optional<Odds> odds = odds_of(at_worst, uncertainty);
+  const bool packed = prediction.job.data.padding == Padding::kPacked;
+  std::string text = "step " + std::to_string(worst.step) + " of " + std::to_string(worst.steps) +
+                     ", micro-batch " + std::to_string(worst.micro_batch) + " of rank " +
+                     std::to_string(worst.rank) + ": " + std::to_string(worst.rows) + " x " +
+                     std::to_string(worst.length) + " tokens";
+  if (!packed) text += ", the longest is entry " + std::to_string(worst.entry);
+  text +=
+      "; needs " + gib(memory.expected) + " (" + gib(memory.low) + " to " + gib(memory.high) + ")";
+  if (odds) text += "; the run dies of memory with " + percent_text(odds->dies);
+  lines.emplace_back("worst batch", text);
+  lines.emplace_back("rows", cell_text(worst.mean_length) + " tokens on average, padding included");
+  json["worst_batch"] = {{"step", worst.step},
+                         {"steps", worst.steps},
+                         {"micro_batch", worst.micro_batch},
+                         {"rank", worst.rank},
+                         {"rows", worst.rows},
+                         {"length", worst.length},
+                         {"longest_entry", packed ? Json() : Json(worst.entry)},
+                         {"mean_row_length", worst.mean_length},
+                         {"memory_bytes", {memory.low, memory.expected, memory.high}},
+                         {"out_of_memory_risk", odds ? Json(odds->dies) : Json()}};
 }
 
 void predict_one(const LoadedSpace& loaded, const PredictArguments& arguments,
@@ -131,8 +210,12 @@ void predict_one(const LoadedSpace& loaded, const PredictArguments& arguments,
   Oracle oracle(loaded.settings, options, arguments.overrides, Catalog::shipped());
   const Prediction prediction = oracle.predict(request);
   for (const std::string& note : prediction.notes) spdlog::info("{}", note);
-  Definitions lines = lines_of(prediction);
-  Json json = as_json(prediction);
+  const Uncertainty uncertainty = uncertainty_with(arguments.own, oracle);
+  Definitions lines = lines_of(prediction, uncertainty);
+  Json json = as_json(prediction, uncertainty);
+  if (!arguments.data.dataset.empty()) {
+    put_worst_batch(prediction, lengths_of(arguments.data), oracle, uncertainty, lines, json);
+  }
   if (arguments.exact) {
     ResolveOptions drawn = options;
     drawn.weights = "random";
@@ -153,17 +236,9 @@ bool is_one(const LoadedSpace& loaded, const Selection& selection) {
 
 // A file, or the evidence of a results folder.
 void append_evidence(const std::string& place, std::vector<Evidence>& rows) {
-  std::error_code error;
-  std::vector<std::string> files = {place};
-  if (fs::is_directory(place, error)) {
-    files.clear();
-    for (const auto& entry : fs::directory_iterator(fs::path(place) / "evidence", error)) {
-      if (entry.path().extension() == ".jsonl") files.push_back(entry.path().string());
-    }
-    std::sort(files.begin(), files.end());
-    if (files.empty()) {
-      throw InputError({{place, 0, {}, "has no evidence", "what sftbench import makes", {}}});
-    }
+  const std::vector<std::string> files = evidence_files(place);
+  if (files.empty()) {
+    throw InputError({{place, 0, {}, "has no evidence", "what sftbench import makes", {}}});
   }
   for (const std::string& file : files) {
     for (Evidence& row : read_evidence(file)) rows.push_back(std::move(row));
@@ -185,8 +260,19 @@ int score_evidence(const PredictArguments& arguments, OutputFormat format) {
   std::vector<Evidence> evidence;
   for (const std::string& place : arguments.evidence) append_evidence(place, evidence);
   if (evidence.empty()) throw InputError({{arguments.evidence.front(), 0, {}, "is empty", "", {}}});
+  if (!arguments.residuals.empty()) {
+    const ResidualTable table = compare_all(evidence, settings, Catalog::shipped());
+    write_file_atomic(arguments.residuals, table.text());
+    spdlog::info("{}: {} residuals", arguments.residuals, table.rows().size());
+    return 0;
+  }
   Oracle oracle(settings, {}, arguments.overrides, Catalog::shipped());
-  const std::vector<ScoredRow> rows = score(evidence, oracle, Catalog::shipped());
+  std::vector<ScoredRow> rows = score(evidence, oracle, Catalog::shipped());
+  if (arguments.after > 0) {
+    sharpen(rows, ResidualTable::shipped(), static_cast<size_t>(arguments.after));
+  } else {
+    judge_coverage(rows, ResidualTable::shipped());
+  }
   if (arguments.rows) {
     print_table(scored_rows(rows), format);
     return 0;
@@ -210,36 +296,16 @@ int predict(const PredictArguments& arguments) {
   if (arguments.exact && !one) {
     throw InputError({{{}, 0, "--exact", "the space has several entities", "--entity", {}}});
   }
+  if (!arguments.data.dataset.empty() && !one) {
+    throw InputError({{{}, 0, "--lengths-of", "the space has several entities", "--entity", {}}});
+  }
   if (one) {
     predict_one(loaded, arguments, format);
   } else {
     predict_space(loaded, resolve_options(loaded, arguments.selection), arguments.overrides,
-                  arguments.space, format);
+                  arguments.space, arguments.own, format);
   }
   return 0;
-}
-
-void add_machine_options(CLI::App& command, MachineOverrides& machine) {
-  const auto figure = [&command](const char* name, std::optional<double>& value,
-                                 const char* meaning) {
-    command.add_option(name, value, meaning)->check(above_zero())->type_name("X");
-  };
-  figure("--flops-per-s", machine.flops_per_s, "that large products of a rank reach");
-  figure("--attention-flops-per-s", machine.attention_flops_per_s, "that attention reaches");
-  figure("--element-gb-per-s", machine.element_gb_per_s, "that element-wise kernels reach");
-  figure("--memory-gb-per-s", machine.memory_gb_per_s, "of a rank's memory");
-  figure("--memory-gib", machine.memory_gib, "that a rank has");
-  figure("--inside-gb-per-s", machine.inside_gb_per_s, "that a rank sends within its node");
-  figure("--inside-latency-us", machine.inside_latency_us, "of a hop within a node");
-  figure("--between-gb-per-s", machine.between_gb_per_s, "that a rank sends to other nodes");
-  figure("--between-latency-us", machine.between_latency_us, "of a hop between nodes");
-  command.add_flag("--no-overlap", machine.no_overlap,
-                   "transfers take the core that computes, as on CPUs with a rank on every core");
-  command
-      .add_option("--stack", machine.stack,
-                  "what trains: this program, or the Python stack of the documents")
-      ->type_name("sftbench|fms-hf-tuning")
-      ->capture_default_str();
 }
 
 }  // namespace
@@ -257,6 +323,18 @@ void add_predict_command(CLI::App& app, int& exit_code) {
       ->add_option("--score", arguments->evidence,
                    "how far predictions are from evidence: files that import made, or their folder")
       ->type_name("FILE");
+  command
+      ->add_option("--after", arguments->after,
+                   "with --score: as if N others of each row's model and machine were measured")
+      ->type_name("N")
+      ->check(above_zero());
+  command
+      ->add_option("--save-residuals", arguments->residuals,
+                   "with --score: write what intervals rest on, as config/residuals.json, instead")
+      ->type_name("FILE");
+  add_evidence_option(*command, arguments->own);
+  add_dataset_length_options(*command, arguments->data,
+                             {"--lengths-of", "--lengths-field", "--lengths-tokenizer"});
   command->add_flag("--exact", arguments->exact,
                     "of one entity: run three steps on a GPU that is not there, and count its "
                     "memory to the byte (a build for GPUs, no GPU)");
@@ -268,6 +346,8 @@ nothing is known. One entity is shown in full, several as a table.
 Examples:
   sftbench predict space.yaml --entity 3
   sftbench predict space.yaml --sort tokens_per_s --verdict fits --limit 10
+  sftbench predict space.yaml --entity 3 --evidence results
+  sftbench predict space.yaml --entity 3 --lengths-of mine.jsonl --lengths-field text
   sftbench predict --score results --stack fms-hf-tuning
   sftbench predict --experiment finetune_full_benchmark-v1.0.0 \
     --set model_name=llama3.1-8b --set number_gpus=8 \

@@ -43,9 +43,9 @@ void require_no_experts(const TrainingJob& job) {
 
 // Beside what the allocator has stand the driver's context and buffers of the communication.
 int64_t room_for_tensors(const Prediction& prediction) {
-  const auto& [job, machine, cost, fit, notes] = prediction;
-  const double beside = needed_bytes(cost, job, machine) - cost.memory.total();
-  return static_cast<int64_t>(machine.memory_bytes - beside);
+  const auto& p = prediction;
+  const double beside = needed_bytes(p.cost, p.job, p.machine) - p.cost.memory.total();
+  return static_cast<int64_t>(p.machine.memory_bytes - beside);
 }
 
 std::string gib_text(double bytes) {

@@ -7,8 +7,10 @@
 #include <limits>
 #include <set>
 
+#include "cli/evidence_option.h"
 #include "cli/number_checks.h"
 #include "cli/record.h"
+#include "sftbench/advise/odds.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
@@ -35,6 +37,8 @@ struct Row {
   size_t experiment = 0;
   std::string verdict;
   double step_s = 0, tokens_per_s = 0, memory_gib = 0;
+  Range step, memory;  // nine of ten, in s and GiB; 0: nothing was compared
+  std::optional<double> memory_risk;
   std::string reason;
 
   bool is_predicted() const { return step_s > 0; }
@@ -77,7 +81,21 @@ void refuse_what_cannot_be(const Space& space, const SpacePrediction& wanted) {
                      {}}});
 }
 
-Row row_of(const Space& space, int64_t index, size_t experiment, Oracle& oracle) {
+void put_figures(const Prediction& prediction, const Uncertainty& uncertainty, Row& row) {
+  const Range step = step_range(prediction, uncertainty);
+  const Range memory = memory_range(prediction, uncertainty);
+  row.step_s = step.expected;
+  row.tokens_per_s = static_cast<double>(prediction.cost.positions) / step.expected;
+  row.memory_gib = memory.expected / kBytesOfGiB;
+  if (uncertainty.interval(Figure::kTime, prediction.at).residuals > 0) row.step = step;
+  if (uncertainty.interval(Figure::kMemory, prediction.at).residuals == 0) return;
+  row.memory = {memory.low / kBytesOfGiB, row.memory_gib, memory.high / kBytesOfGiB};
+  if (const std::optional<Odds> odds = odds_of(prediction, uncertainty))
+    row.memory_risk = odds->dies;
+}
+
+Row row_of(const Space& space, int64_t index, size_t experiment, Oracle& oracle,
+           const Uncertainty& uncertainty) {
   Row row;
   row.index = index;
   row.experiment = experiment;
@@ -85,10 +103,7 @@ Row row_of(const Space& space, int64_t index, size_t experiment, Oracle& oracle)
     const Prediction prediction =
         oracle.predict(make_request(space.entity(index), space.experiments[experiment]));
     row.verdict = name_of(prediction.fit);
-    row.step_s = prediction.cost.step_s;
-    row.tokens_per_s = prediction.cost.positions_per_second();
-    row.memory_gib =
-        needed_bytes(prediction.cost, prediction.job, prediction.machine) / kBytesOfGiB;
+    put_figures(prediction, uncertainty, row);
   } catch (const RunError& error) {
     row.verdict = error.code() == ReasonCode::kUnsupported ? "unsupported" : "invalid";
     row.reason = std::string(to_string(error.code())) + ": " + error.what();
@@ -109,14 +124,57 @@ void rank(std::vector<Row>& rows, const std::string& column) {
   });
 }
 
-Json rounded(double value) {
+Json significant(double value) {
   if (value <= 0) return {};
   const double scale = std::pow(10, 5 - std::ceil(std::log10(value)));
   return std::round(value * scale) / scale;
 }
 
+// "0.68 to 0.78".
+Json range_text(const Range& range) {
+  if (range.low <= 0) return {};
+  return cell_text(significant(range.low)) + " to " + cell_text(significant(range.high));
+}
+
+// Intervals are one text for people, and two numbers for programs.
+void put_column_names(bool for_people, Table& table) {
+  const auto add = [&table](const std::vector<std::string>& names) {
+    table.columns.insert(table.columns.end(), names.begin(), names.end());
+  };
+  if (for_people) {
+    add({"step_s", "90_%_of_steps", "tokens_per_s", "memory_GiB", "90_%_of_memory", "dies_%",
+         "reason"});
+  } else {
+    add({"step_s", "step_s_low", "step_s_high", "tokens_per_s", "tokens_per_s_low",
+         "tokens_per_s_high", "memory_GiB", "memory_GiB_low", "memory_GiB_high", "dies_%",
+         "reason"});
+  }
+}
+
+void put_figures(const Row& row, bool for_people, std::vector<Json>& cells) {
+  const auto add = [&cells](double figure) { cells.push_back(significant(figure)); };
+  add(row.step_s);
+  if (for_people) {
+    cells.push_back(range_text(row.step));
+    add(row.tokens_per_s);
+    add(row.memory_gib);
+    cells.push_back(range_text(row.memory));
+  } else {
+    const double tokens = row.tokens_per_s * row.step_s;
+    add(row.step.low);
+    add(row.step.high);
+    add(row.tokens_per_s);
+    add(row.step.high > 0 ? tokens / row.step.high : 0);
+    add(row.step.low > 0 ? tokens / row.step.low : 0);
+    add(row.memory_gib);
+    add(row.memory.low);
+    add(row.memory.high);
+  }
+  cells.push_back(row.memory_risk ? Json(std::round(1000 * *row.memory_risk) / 10) : Json());
+}
+
 // The dimensions that have several values tell rows apart.
-Table table_of(const Space& space, const std::vector<Row>& rows) {
+Table table_of(const Space& space, const std::vector<Row>& rows, bool for_people) {
   Table table{{"index", "verdict"}, {}};
   std::vector<size_t> shown;
   for (size_t i = 0; i < space.dimensions.size(); ++i) {
@@ -126,15 +184,13 @@ Table table_of(const Space& space, const std::vector<Row>& rows) {
   }
   const bool several = space.experiments.size() > 1;
   if (several) table.columns.push_back("experiment_id");
-  for (const char* column : {"step_s", "tokens_per_s", "memory_GiB", "reason"})
-    table.columns.push_back(column);
+  put_column_names(for_people, table);
   for (const Row& row : rows) {
     std::vector<Json> cells = {row.index, row.verdict};
     const Entity entity = space.entity(row.index);
     for (const size_t i : shown) cells.push_back(entity.values[i].second);
     if (several) cells.push_back(experiment_id(space.experiments[row.experiment]));
-    for (const double figure : {row.step_s, row.tokens_per_s, row.memory_gib})
-      cells.push_back(rounded(figure));
+    put_figures(row, for_people, cells);
     cells.push_back(row.reason.empty() ? Json() : Json(row.reason));
     table.rows.push_back(std::move(cells));
   }
@@ -158,22 +214,24 @@ void add_space_prediction_options(CLI::App& command, SpacePrediction& wanted) {
 
 void predict_space(const LoadedSpace& loaded, const ResolveOptions& options,
                    const MachineOverrides& overrides, const SpacePrediction& wanted,
-                   OutputFormat format) {
+                   const std::string& evidence, OutputFormat format) {
   const Space& space = loaded.space;
   refuse_what_cannot_be(space, wanted);
   Oracle oracle(loaded.settings, options, overrides, Catalog::shipped());
+  const Uncertainty uncertainty = uncertainty_with(evidence, oracle);
   std::vector<Row> rows;
   const int64_t count = space.entity_count();
   for (int64_t i = 0; i < count; ++i) {
     for (size_t k = 0; k < space.experiments.size(); ++k) {
-      Row row = row_of(space, i, k, oracle);
+      Row row = row_of(space, i, k, oracle, uncertainty);
       if (is_wanted(row, wanted)) rows.push_back(std::move(row));
     }
   }
   if (!wanted.sort.empty()) rank(rows, wanted.sort);
   const size_t found = rows.size();
   if (wanted.limit) rows.resize(std::min(found, static_cast<size_t>(*wanted.limit)));
-  print_table(table_of(space, rows), format);
+  const bool for_people = format == OutputFormat::kTable || format == OutputFormat::kMarkdown;
+  print_table(table_of(space, rows, for_people), format);
   spdlog::debug("predictions, nothing was measured: {} of {} rows", rows.size(), found);
 }
 

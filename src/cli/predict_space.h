@@ -21,10 +21,11 @@ struct SpacePrediction {
 
 void add_space_prediction_options(CLI::App& command, SpacePrediction& wanted);
 
-// Prints a row for each entity and experiment. InputError for an unknown column or verdict, and for
+// Prints a row for each entity and experiment, sharpened by the folder `evidence` unless that is
+// empty. InputError for an unknown column or verdict, and for
 // a space of more entities than anybody waits for.
 void predict_space(const LoadedSpace& loaded, const ResolveOptions& options,
                    const MachineOverrides& overrides, const SpacePrediction& wanted,
-                   OutputFormat format);
+                   const std::string& evidence, OutputFormat format);
 
 }  // namespace sftbench

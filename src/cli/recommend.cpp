@@ -7,38 +7,36 @@
 #include <cmath>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "cli/dataset_lengths.h"
 #include "cli/definition_list.h"
+#include "cli/evidence_option.h"
 #include "cli/number_checks.h"
 #include "cli/price_options.h"
 #include "cli/record.h"
+#include "cli/rounding.h"
 #include "sftbench/advise/recommend.h"
-#include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
-#include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
-#include "sftbench/data/dataset_catalog.h"
-#include "sftbench/data/token_count.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr double kBytesInGiB = 1 << 30;
 
 struct RecommendArguments {
-  std::string model, method = "lora", dataset, text_field = "output", tokenizer;
+  std::string model, method = "lora";
+  DatasetLengths data;
   std::optional<int64_t> entries;
   int64_t length = 2048, batch = 32, most_gpus = 8;
   double epochs = 1;
   std::string gpus, deadline, prices, config_path, format = "table";
   std::optional<double> budget;
   bool allow_tight = false;
+  std::string most_risk, own;  // --max-oom-risk, --evidence
   MachineOverrides overrides;
 };
 
@@ -60,6 +58,16 @@ double seconds_of(const std::string& text) {
       return number * seconds;
   }
   refuse("--deadline", "found '" + text + "'", expected);
+}
+
+// "1%" or "0.01".
+double share_of(const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  const double share = unit == "%" ? number / 100 : number;
+  if (error == std::errc() && (unit.empty() || unit == "%") && share > 0 && share < 1) return share;
+  refuse("--max-oom-risk", "found '" + text + "'", "a share above 0 and below 1: 1%, or 0.01");
 }
 
 const Experiment& experiment_of(const std::string& method) {
@@ -95,40 +103,15 @@ std::vector<std::string> gpus_of(const std::string& list, const PriceBook& price
   return gpus;
 }
 
-fs::path file_of_dataset(const std::string& dataset) {
-  if (fs::exists(dataset) || dataset.find_first_of("/.") != std::string::npos) return dataset;
-  const NamedDataset& named = named_dataset(dataset);
-  const fs::path path = default_dataset_path(named);
-  if (fs::exists(path)) return path;
-  refuse("--dataset", "'" + dataset + "' is not at " + path.string(),
-         "a file, or what this makes: " + making_command(named));
-}
-
-std::vector<int64_t> lengths_of(const RecommendArguments& arguments) {
-  const fs::path path = file_of_dataset(arguments.dataset);
-  const JsonlFile file(path);
-  Tokenizer tokenizer = arguments.tokenizer.empty()
-                            ? Tokenizer::builtin()
-                            : Tokenizer::from_directory(arguments.tokenizer);
-  complete_special_tokens(tokenizer);
-  TokenCountCache cache(user_cache_directory() / "tokens",
-                        {.tokenizer_digest = tokenizer_digest(arguments.tokenizer),
-                         .dataset_digest = digest_file(path),
-                         .text_field = arguments.text_field,
-                         .entries = file.size()});
-  const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return count_tokens(file, arguments.text_field, tokenizer, threads, cache);
-}
-
 Workload workload_of(const RecommendArguments& arguments) {
   Workload work;
   work.model_max_length = arguments.length;
   work.epochs = arguments.epochs;
-  if (!arguments.dataset.empty() && arguments.entries) {
+  if (!arguments.data.dataset.empty() && arguments.entries) {
     refuse("--entries", "given beside --dataset", "one of them: a dataset says how many it has");
   }
-  if (!arguments.dataset.empty()) {
-    work.lengths = lengths_of(arguments);
+  if (!arguments.data.dataset.empty()) {
+    work.lengths = lengths_of(arguments.data);
     work.entries = static_cast<int64_t>(work.lengths.size());
     return work;
   }
@@ -158,15 +141,12 @@ Question question_of(const RecommendArguments& arguments, const PriceBook& price
   if (!arguments.deadline.empty()) question.deadline_s = seconds_of(arguments.deadline);
   question.budget = arguments.budget;
   question.allow_tight = arguments.allow_tight;
+  if (!arguments.most_risk.empty()) question.most_risk = share_of(arguments.most_risk);
   question.workload = workload_of(arguments);
   return question;
 }
 
 // --- the answer -----------------------------------------------------------------------------------
-
-double rounded_to(double value, double digits = 100) {
-  return std::round(value * digits) / digits;
-}
 
 Json price_per_million(const Option& option, double tokens) {
   return option.cost ? Json(rounded_to(*option.cost / tokens * 1e6, 10000)) : Json();
@@ -180,28 +160,44 @@ Json as_json(const Option& option, double tokens) {
           {"gradient_accumulation_steps", option.accumulation},
           {"gradient_checkpointing", option.checkpointing},
           {"hours", option.hours},
-          {"hours_error_p90", option.error_p90 > 0 ? Json(option.error_p90) : Json()},
+          {"hours_interval", option.time_interval.residuals > 0
+                                 ? Json({{"low", option.hours_range.low},
+                                         {"high", option.hours_range.high},
+                                         {"level", 0.9},
+                                         {"measurements", option.time_interval.residuals},
+                                         {"basis", option.time_interval.basis}})
+                                 : Json()},
           {"step_seconds", option.step_s},
           {"cost", option.cost ? Json(*option.cost) : Json()},
           {"cost_per_million_tokens", price_per_million(option, tokens)},
           {"memory_bytes", option.needed_bytes},
+          {"memory_interval_bytes", {option.memory_range.low, option.memory_range.high}},
           {"memory_available_bytes", option.memory_bytes},
+          {"out_of_memory_risk", option.memory_risk ? Json(*option.memory_risk) : Json()},
           {"verdict", name_of(option.fit)},
           {"inputs", option.inputs}};
 }
 
+// "1.2 to 1.6".
+Json hours_text(const Option& option) {
+  if (option.time_interval.residuals == 0) return {};
+  return cell_text(rounded_to(option.hours_range.low)) + " to " +
+         cell_text(rounded_to(option.hours_range.high));
+}
+
 void put_row(const std::string& choice, const Option& option, double tokens, Table& table) {
-  table.rows.push_back({choice, option.gpu, option.gpus, option.batch_per_gpu, option.accumulation,
-                        option.checkpointing, rounded_to(option.hours),
-                        option.error_p90 > 0 ? Json(rounded_to(100 * option.error_p90, 1)) : Json(),
-                        option.cost ? Json(rounded_to(*option.cost)) : Json(),
-                        price_per_million(option, tokens),
-                        rounded_to(option.needed_bytes / kBytesInGiB, 10), name_of(option.fit)});
+  table.rows.push_back(
+      {choice, option.gpu, option.gpus, option.batch_per_gpu, option.accumulation,
+       option.checkpointing, rounded_to(option.hours), hours_text(option),
+       option.cost ? Json(rounded_to(*option.cost)) : Json(), price_per_million(option, tokens),
+       rounded_to(option.needed_bytes / kBytesInGiB, 10),
+       option.memory_risk ? Json(rounded_to(100 * *option.memory_risk, 10)) : Json(),
+       name_of(option.fit)});
 }
 
 Table table_of(const Recommendation& answer, double tokens) {
   Table table{{"choice", "gpu", "gpus", "batch_per_gpu", "accumulation", "checkpointing", "hours",
-               "+-_%", "cost", "cost_per_Mtoken", "memory_GiB", "verdict"},
+               "90_%_of_hours", "cost", "cost_per_Mtoken", "memory_GiB", "dies_%", "verdict"},
               {}};
   if (answer.cheapest) put_row("cheapest", *answer.cheapest, tokens, table);
   if (answer.fastest) put_row("fastest", *answer.fastest, tokens, table);
@@ -270,10 +266,8 @@ void print_reasons(const Recommendation& answer, const Question& question,
                                     price->source + ", " + price->region + ", " + price->date +
                                     (price->mark == "recalled" ? "; recalled, check it" : ""));
   }
-  if (best.error_p90 <= 0) {
-    lines.emplace_back("not checked",
-                       "no measured steps on " + best.gpu + " were compared with predictions");
-  }
+  if (best.time_interval.residuals > 0)
+    lines.emplace_back("interval", "rests on " + basis_text(best.time_interval));
   lines.emplace_back("measure it", command_of(best, question));
   std::fputs(("\n" + definition_list(lines)).c_str(), stdout);
 }
@@ -288,7 +282,8 @@ void recommend(const RecommendArguments& arguments) {
       read_actuator_settings(arguments.config_path, nullptr, {}, warnings);
   const Question question = question_of(arguments, prices, settings);
   Oracle oracle(settings, {}, arguments.overrides, catalog);
-  const Recommendation answer = recommend(question, prices, oracle);
+  const Recommendation answer =
+      recommend(question, prices, oracle, uncertainty_with(arguments.own, oracle));
   if (format == OutputFormat::kJson || format == OutputFormat::kJsonLines) {
     print_record({}, all_as_json(answer, question, prices), format);
     return;
@@ -305,14 +300,7 @@ void add_options(CLI::App& command, RecommendArguments& arguments) {
   command.add_option("--method", arguments.method, "how it is tuned")
       ->type_name("full|lora|gptq-lora|pt")
       ->capture_default_str();
-  command
-      .add_option("--dataset", arguments.dataset,
-                  "JSONL file, or name of a generated dataset: its lengths are counted")
-      ->type_name("FILE");
-  command.add_option("--text-field", arguments.text_field, "field with the text")
-      ->capture_default_str();
-  command.add_option("--tokenizer", arguments.tokenizer,
-                     "directory with tokenizer.json (default: the tokenizer that ships)");
+  add_dataset_length_options(command, arguments.data);
   command
       .add_option("--entries", arguments.entries,
                   "without a dataset: how many entries of --length tokens there are")
@@ -346,6 +334,11 @@ void add_limit_options(CLI::App& command, RecommendArguments& arguments) {
   add_price_book_option(command, arguments.prices);
   command.add_flag("--allow-tight", arguments.allow_tight,
                    "also what fits so tightly that it may die");
+  command
+      .add_option("--max-oom-risk", arguments.most_risk,
+                  "only what runs out of memory with at most this probability")
+      ->type_name("P%");
+  add_evidence_option(command, arguments.own);
   command.add_option("--stack", arguments.overrides.stack, "what trains")
       ->type_name("sftbench|fms-hf-tuning")
       ->capture_default_str();
@@ -366,9 +359,8 @@ void add_recommend_command(CLI::App& app, int& exit_code) {
   add_options(*command, *arguments);
   add_limit_options(*command, *arguments);
   command->footer(R"(
-All is predicted, nothing is measured. The column +-_% is how far nine of ten
-predictions were from steps that others measured on this GPU; it is empty where
-nothing was compared.
+All is predicted, nothing is measured. Nine of ten runs are expected within
+90_%_of_hours, and dies_% is the probability that one runs out of memory.
 
 Examples:
   sftbench recommend --model llama3.1-8b --method lora --entries 50000

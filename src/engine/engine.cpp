@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "engine/environment.h"
+#include "engine/probe.h"
 #include "engine/rank_account.h"
 #include "engine/train_steps.h"
 #include "engine/training_run.h"
@@ -49,6 +50,13 @@ class TorchEngine : public Engine {
   }
 
   Json environment() const override { return engine_environment(); }
+
+  Json probe() override {
+    Json collectives = probe_collectives();
+    Json found = probe_processors();
+    found["collectives"] = std::move(collectives);
+    return found;
+  }
 };
 
 }  // namespace

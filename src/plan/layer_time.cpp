@@ -12,6 +12,7 @@ constexpr double kTail = 0.5;        // of a wave, on average
 constexpr double kTileFixed = 128;   // of a tile's time: it begins and ends as this much depth
 constexpr double kHeadSize = 128;    // for which flash attention is fastest
 constexpr double kHeadPower = 0.15;  // heads of 64 are a tenth slower (Dao 2023, figure 4)
+constexpr double kNearShape = 0.05;  // squared doublings within which shapes are one
 constexpr double kPassBytes = 2;     // of a bfloat16 value
 // A nibble is read, a value is written, and the product reads it.
 constexpr double kDequantizedBytes = 0.5 + 2 * kPassBytes;
@@ -47,6 +48,10 @@ class LayerClock {
   }
 
   PassSeconds head() const {
+    if (machine_.head_flops_per_s > 0) {  // the loss is part of the rate
+      return {work_.head_flops.forward / machine_.head_flops_per_s, 0,
+              work_.head_flops.backward / machine_.head_flops_per_s};
+    }
     const auto vocabulary = static_cast<double>(work_.vocabulary);
     const double tail = 1 + tail_of_product(rows_, vocabulary, machine_.multiprocessors);
     const Passes& loss = job_.kernels.fused_loss ? stack_.loss_fused : stack_.loss;
@@ -66,6 +71,8 @@ class LayerClock {
     return machine_.element_bytes_per_s > 0 ? bytes / machine_.element_bytes_per_s : 0;
   }
   double seconds(double rows, double columns, double inner, double times = 1) const {
+    if (!machine_.products.empty())
+      return times * 2 * rows * columns * inner / rate_of_product(machine_, rows, columns, inner);
     const double fixed = machine_.multiprocessors > 0 ? kTileFixed : 0;
     return times * 2 * rows * columns * (inner + fixed) / machine_.flops_per_s *
            (1 + tail_of_product(rows, columns, machine_.multiprocessors));
@@ -153,6 +160,19 @@ double tail_of_product(double rows, double columns, int64_t multiprocessors) {
   // Small products are cut into small tiles, which are half as fast, as long as there are enough.
   const double small_tiles = rows * columns / kSmallTile;
   return std::min(kTail * parts / tiles, std::max(1.0, parts / small_tiles));
+}
+
+double rate_of_product(const MachineModel& machine, double rows, double columns, double inner) {
+  double weights = 0, sum = 0;
+  for (const ProductRate& known : machine.products) {
+    const double distance = std::pow(std::log2(rows / known.rows), 2) +
+                            std::pow(std::log2(columns / known.out), 2) +
+                            std::pow(std::log2(inner / known.in), 2);
+    const double weight = 1 / std::pow(distance + kNearShape, 2);
+    weights += weight;
+    sum += weight * std::log(known.flops_per_s);
+  }
+  return std::exp(sum / weights);
 }
 
 WorkSeconds work_seconds(const TrainingJob& job, const ModelWork& work, const MachineModel& machine,

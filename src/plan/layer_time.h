@@ -30,6 +30,10 @@ struct WorkSeconds {
 WorkSeconds work_seconds(const TrainingJob& job, const ModelWork& work, const MachineModel& machine,
                          Recompute recompute);
 
+// FLOP/s of a product of rows x columns results over `inner`: between those that were measured, near
+// shapes first (inverse distance weighting, Shepard 1968, in doublings). REQUIRES: some were.
+double rate_of_product(const MachineModel& machine, double rows, double columns, double inner);
+
 // The share by which a product of rows x columns takes longer than its FLOPs say: 0 for none.
 double tail_of_product(double rows, double columns, int64_t multiprocessors);
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
+#include "sftbench/catalog/catalog.h"
 #include "sftbench/catalog/fields.h"
 #include "sftbench/catalog/yaml.h"
 
@@ -53,7 +55,7 @@ MachineFacts read_machine(const YamlNode& node, const std::string& path, const G
   machine.reached = read_share(fields, "reached", node, diagnostics);
   machine.attention = read_share(fields, "attention", node, diagnostics);
   machine.elements = read_share(fields, "elements", node, diagnostics);
-  machine.error_p90 = fields.number("error_p90", Presence::kOptional).value_or(0);
+  machine.fitted = fields.texts("fitted", Presence::kOptional);
   machine.inside = read_link(fields, "inside", diagnostics);
   machine.between = read_link(fields, "between", diagnostics);
   machine.source = fields.text("source");
@@ -67,6 +69,12 @@ MachineFacts read_machine(const YamlNode& node, const std::string& path, const G
 }
 
 }  // namespace
+
+const MachineCatalog& MachineCatalog::shipped() {
+  static const MachineCatalog kMachines =
+      read((resource_directory() / "config" / "machines.yaml").string(), Catalog::shipped().gpus);
+  return kMachines;
+}
 
 MachineCatalog MachineCatalog::read(const std::string& path, const GpuCatalog& gpus) {
   const YamlNode root = read_yaml_file(path);
@@ -106,17 +114,16 @@ MachineModel machine_of(const std::string& gpu_model, const std::string& dtype,
   }
   const std::optional<double> peak = gpu->peak_flops(dtype);
   if (!peak) unknown(gpu->name + " has no peak for " + dtype, "another torch_dtype");
-  return {*peak * facts->reached,
-          gpu->memory_bandwidth_bytes_per_s,
-          static_cast<double>(gpu->memory_bytes),
-          facts->inside,
-          facts->between,
-          true,
-          *peak * facts->attention,
-          gpu->memory_bandwidth_bytes_per_s * facts->elements,
-          gpu->multiprocessors,
-          facts->error_p90,
-          {}};
+  MachineModel machine;
+  machine.flops_per_s = *peak * facts->reached;
+  machine.memory_bytes_per_s = gpu->memory_bandwidth_bytes_per_s;
+  machine.memory_bytes = static_cast<double>(gpu->memory_bytes);
+  machine.inside = facts->inside;
+  machine.between = facts->between;
+  machine.attention_flops_per_s = *peak * facts->attention;
+  machine.element_bytes_per_s = gpu->memory_bandwidth_bytes_per_s * facts->elements;
+  machine.multiprocessors = gpu->multiprocessors;
+  return machine;
 }
 
 }  // namespace sftbench

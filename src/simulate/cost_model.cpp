@@ -4,8 +4,12 @@
 #include <charconv>
 #include <initializer_list>
 
+#include "sftbench/base/error.h"
+#include "sftbench/catalog/catalog.h"
 #include "sftbench/data/step_plan.h"
 #include "sftbench/families/model_shape.h"
+#include "sftbench/plan/cost_model.h"
+#include "sftbench/plan/machine_catalog.h"
 
 namespace sftbench {
 namespace {
@@ -13,6 +17,7 @@ namespace {
 constexpr int64_t kEntries = 4096;  // of a dataset whose id does not say
 constexpr int64_t kCharactersPerToken = 5;
 constexpr int64_t kPromptTokens = 24;      // that bear no loss
+constexpr double kUsableShare = 0.985;     // of a GPU's memory, as `predict` counts it
 constexpr double kProcessBytes = 1 << 30;  // what a process holds besides the model
 
 // The number behind `word` in a dataset's id ("-entries-256"); nothing there gives `otherwise`.
@@ -140,6 +145,27 @@ void add_memory(const TrainingJob& job, const Shape& shape, JobCost& cost) {
   cost.host_bytes = ranks * (kProcessBytes + (job.device.kind == "cuda" ? 0 : cost.device_bytes));
 }
 
+// On GPUs that `predict` knows, time and memory are what it predicts for rows of this length.
+void add_prediction(const TrainingJob& job, JobCost& cost) {
+  if (job.device.kind != "cuda") return;
+  TrainingJob as_long = job;
+  as_long.data.model_max_length = cost.tokens.padded / cost.samples;
+  try {
+    MachineModel machine = machine_of(
+        job.device.gpu_model, product_dtype_name(job.precision.torch_dtype, job.precision.autocast),
+        Catalog::shipped().gpus, MachineCatalog::shipped());
+    machine.stack = StackModel::named("sftbench");
+    const StepCost predicted = predict_step(as_long, machine);
+    cost.step_s = predicted.step_s;
+    cost.device_bytes = predicted.memory.total();
+    const double others = job.device.ranks > 1 ? machine.stack.communicator_bytes : 0;
+    cost.device_limit_bytes =
+        kUsableShare * machine.memory_bytes - machine.stack.context_bytes - others;
+  } catch (const RunError&) {  // what the cost model does not know is counted by the rules above
+  } catch (const InputError&) {
+  }
+}
+
 }  // namespace
 
 JobCost cost_of(const TrainingJob& job) {
@@ -150,6 +176,7 @@ JobCost cost_of(const TrainingJob& job) {
   add_tokens(job, cost);
   add_flops(job, shape, cost);
   add_memory(job, shape, cost);
+  add_prediction(job, cost);
   return cost;
 }
 

@@ -12,10 +12,12 @@ struct JobCost {
   // Of every optimization step:
   int64_t samples = 0;
   TokenCounts tokens;
-  double attention_flops = 0;   // as StepEvent counts them
-  double flops_per_device = 0;  // all that is computed, recomputation included
-  double device_bytes = 0;      // per device: the GPU's memory, or the rank's on a CPU
-  double host_bytes = 0;        // of the machine, for all its ranks
+  double attention_flops = 0;     // as StepEvent counts them
+  double flops_per_device = 0;    // all that is computed, recomputation included
+  double device_bytes = 0;        // per device: the GPU's memory, or the rank's on a CPU
+  double device_limit_bytes = 0;  // of a GPU that config/machines.yaml knows; 0: no limit is known
+  double step_s = 0;              // on such a GPU, as `predict` says; 0: it is not known
+  double host_bytes = 0;          // of the machine, for all its ranks
 };
 
 // InputError when the model's config.json has not what counting its parameters needs.

@@ -25,12 +25,6 @@ std::mt19937_64 generator_of(const std::string& name) {
   return std::mt19937_64(std::stoull(digest(name).substr(0, 16), nullptr, 16));
 }
 
-// Mean 0, deviation 1 (Box and Muller 1958).
-double gaussian(std::mt19937_64& generator) {
-  const double radius = std::sqrt(-2 * std::log(1 - uniform(generator)));
-  return radius * std::cos(2 * std::numbers::pi * uniform(generator));
-}
-
 void sleep_for(double seconds) {
   if (seconds > 0) std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
@@ -44,7 +38,10 @@ class Course {
     const double speed = settings.flops_per_s > 0    ? settings.flops_per_s
                          : job.device.kind == "cuda" ? kGpuFlopsPerSecond
                                                      : kCpuFlopsPerSecond;
-    step_s_ = settings.step_s > 0 ? settings.step_s : cost_.flops_per_device / speed;
+    const bool predicted = cost_.step_s > 0 && settings.flops_per_s <= 0;
+    step_s_ = settings.step_s > 0 ? settings.step_s
+              : predicted         ? cost_.step_s
+                                  : cost_.flops_per_device / speed;
   }
 
   StepEvent step(int64_t number, double begin_s) {
@@ -141,7 +138,8 @@ void SimulatedEngine::train_job(const TrainingJob& job, RankGroup& /*group*/,
   const bool on_gpu = job.device.kind == "cuda";
   const Faults faults(settings_of_attempt(settings_, attempt_), cost, on_gpu, chances);
   now_s_ = 0;
-  memory_percent_ = on_gpu ? std::min(100.0, 100 * cost.device_bytes / kGpuBytes) : 0;
+  const double gpu_bytes = cost.device_limit_bytes > 0 ? cost.device_limit_bytes : kGpuBytes;
+  memory_percent_ = on_gpu ? std::min(100.0, 100 * cost.device_bytes / gpu_bytes) : 0;
   const TrainBegin begin = cost.begin;
   Course course(job, settings_, std::move(cost), generator_of(name));
 

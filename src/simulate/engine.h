@@ -4,9 +4,10 @@
 // out spaces, sweeps and reports, and what they do about faults; never for deciding anything: its
 // results carry inputs.backend and environment.backend "simulate" and a warning.
 //
-// Time is FLOPs over a device's speed (the FLOPs of measure/mfu.h, plus the recomputation of
-// activation checkpointing); memory is weights, gradients, two moments and the activations of
-// Korthikanti et al. 2022 (arXiv 2205.05198, table 2).
+// On GPUs that config/machines.yaml knows, time and memory are those that `predict` says, and a
+// device runs out of memory. Elsewhere, time is FLOPs over a device's speed (the FLOPs of
+// measure/mfu.h, plus the recomputation of activation checkpointing); memory is weights, gradients,
+// two moments and the activations of Korthikanti et al. 2022 (arXiv 2205.05198, table 2).
 #pragma once
 
 #include <atomic>

@@ -5,9 +5,11 @@
 
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <numbers>
 #include <stdexcept>
 #include <thread>
 
@@ -50,10 +52,16 @@ double uniform(std::mt19937_64& generator) {
   return static_cast<double>(generator() >> 11) * 0x1p-53;
 }
 
+double gaussian(std::mt19937_64& generator) {
+  const double radius = std::sqrt(-2 * std::log(1 - uniform(generator)));
+  return radius * std::cos(2 * std::numbers::pi * uniform(generator));
+}
+
 Faults::Faults(const SimulationSettings& settings, const JobCost& cost, bool on_gpu,
                std::mt19937_64& generator)
     : settings_(settings),
       device_gib_(cost.device_bytes / kGib),
+      limit_gib_(settings.oom_gpu_above_gib.value_or(cost.device_limit_bytes / kGib)),
       host_gib_(cost.host_bytes / kGib),
       on_gpu_(on_gpu) {
   oom_gpu_ = uniform(generator) < settings.oom_gpu_probability;
@@ -68,10 +76,12 @@ Faults::Faults(const SimulationSettings& settings, const JobCost& cost, bool on_
     settings_.fail.reset();
     if (fails) settings_.fail = settings.fail.value_or(ReasonCode::kInternal);
   }
+  if (settings.memory_noise > 0) device_gib_ *= 1 + settings.memory_noise * gaussian(generator);
 }
 
 void Faults::refuse_memory() const {
-  const bool too_much = settings_.oom_gpu_above_gib && device_gib_ > *settings_.oom_gpu_above_gib;
+  const bool limited = settings_.oom_gpu_above_gib.has_value() || limit_gib_ > 0;
+  const bool too_much = limited && device_gib_ > limit_gib_;
   if ((on_gpu_ && too_much) || oom_gpu_) {
     throw std::runtime_error("CUDA out of memory. Tried to allocate " + gib_text(device_gib_) +
                              " (simulated)");

@@ -14,6 +14,9 @@ namespace sftbench {
 // From 0 to 1, the same on every platform (the standard's distributions are not).
 double uniform(std::mt19937_64& generator);
 
+// Mean 0, deviation 1 (Box and Muller 1958).
+double gaussian(std::mt19937_64& generator);
+
 class Faults {
  public:
   // Draws its chances from `generator`, always the same number of times.
@@ -31,6 +34,7 @@ class Faults {
 
   SimulationSettings settings_;
   double device_gib_ = 0;
+  double limit_gib_ = 0;  // 0: none
   double host_gib_ = 0;
   bool on_gpu_ = false;
   bool oom_gpu_ = false;  // drawn

@@ -45,7 +45,8 @@ Question question(const std::string& model, const std::string& experiment) {
 Recommendation answer(const Question& question) {
   const MachineOverrides overrides;
   Oracle oracle({}, {}, overrides, Catalog::shipped());
-  return recommend(question, book(), oracle);
+  const Uncertainty uncertainty(ResidualTable::shipped());
+  return recommend(question, book(), oracle, uncertainty);
 }
 
 std::string error_of(const Question& question) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 
@@ -112,6 +113,81 @@ TEST_F(DecidingTest, WhatIsWrongWithEvidenceIsNamed) {
               HasSubstr("--score: is given beside a space"));
 }
 
+TEST_F(DecidingTest, OwnMeasurementsSharpenWhatIsPredictedOfTheirDevice) {
+  output_of({"import", file("table.csv", kTable), "--as", "ado", "--stack", "sftbench", "-o",
+             folder_.string()});
+  const std::vector<std::string> question = {"predict",
+                                             "--experiment",
+                                             "finetune_lora_benchmark-v1.0.0",
+                                             "--set",
+                                             "model_name=llama3-8b",
+                                             "--set",
+                                             "gpu_model=NVIDIA-A100-SXM4-80GB",
+                                             "--set",
+                                             "number_gpus=1",
+                                             "--set",
+                                             "model_max_length=1024",
+                                             "--set",
+                                             "batch_size=8",
+                                             "--format",
+                                             "json"};
+  const auto interval = [&question](const std::vector<std::string>& further) {
+    std::vector<std::string> arguments = question;
+    arguments.insert(arguments.end(), further.begin(), further.end());
+    const Json seconds = Json::parse(output_of(arguments))["step_seconds"];
+    return std::pair(seconds["interval"], seconds["total"].get<double>());
+  };
+  const auto [before, arithmetic] = interval({});
+  const auto [after, same] = interval({"--evidence", folder_.string()});
+  EXPECT_EQ(same, arithmetic);
+  EXPECT_EQ(before["expected"], arithmetic);
+  EXPECT_THAT(after["basis"].get<std::string>(), HasSubstr("1 own measurement"));
+  const double measured = 4 * 8 * 1024 / 3500.0;  // four micro-batches a step
+  EXPECT_LT(std::abs(after["expected"].get<double>() - measured),
+            std::abs(arithmetic - measured) / 2);
+  EXPECT_LT(after["high"].get<double>() - after["low"].get<double>(),
+            before["high"].get<double>() - before["low"].get<double>());
+  EXPECT_THAT(output_of({"recommend", "--model", "llama3-8b", "--entries", "1000", "--gpus",
+                         "A100-80G", "--max-gpus", "1", "--evidence", folder_.string()}),
+              HasSubstr("rests on 1 own measurement"));
+  EXPECT_THAT(output_of({"recommend", "--model", "llama3-8b", "--entries", "1000", "--evidence",
+                         (folder_ / "none").string()}),
+              HasSubstr("does not exist"));
+}
+
+TEST_F(DecidingTest, TheWorstBatchOfADatasetIsNamed) {
+  std::string lines;
+  for (int words : {3, 5, 400, 4, 6, 5, 7, 3})
+    lines += "{\"text\": \"" + std::string(static_cast<size_t>(2 * words), 'a') + "\"}\n";
+  const std::string data = file("data.jsonl", lines);
+  const Json worst = Json::parse(output_of({"predict",
+                                            "--experiment",
+                                            "finetune_lora_benchmark-v1.0.0",
+                                            "--set",
+                                            "model_name=llama3-8b",
+                                            "--set",
+                                            "gpu_model=NVIDIA-A100-SXM4-80GB",
+                                            "--set",
+                                            "number_gpus=1",
+                                            "--set",
+                                            "model_max_length=4096",
+                                            "--set",
+                                            "batch_size=2",
+                                            "--set",
+                                            "gradient_accumulation_steps=1",
+                                            "--lengths-of",
+                                            data,
+                                            "--lengths-field",
+                                            "text",
+                                            "--format",
+                                            "json"}))["worst_batch"];
+  EXPECT_EQ(worst["longest_entry"], 2);
+  EXPECT_EQ(worst["rows"], 2);
+  EXPECT_EQ(worst["steps"], 4);
+  EXPECT_GT(worst["length"], worst["mean_row_length"]);
+  EXPECT_LT(worst["out_of_memory_risk"], 0.01);
+}
+
 std::vector<std::string> asked(std::vector<std::string> further) {
   std::vector<std::string> arguments = {"recommend", "--model", "llama3.1-8b"};
   arguments.insert(arguments.end(), further.begin(), further.end());
@@ -154,6 +230,11 @@ TEST_F(DecidingTest, WhatIsWrongWithAQuestionIsNamed) {
   EXPECT_THAT(error({"--deadline", "-1h"}), HasSubstr("--deadline: found '-1h'"));
   EXPECT_THAT(error({"--deadline", "1s"}), HasSubstr("the fastest that fits: "));
   EXPECT_THAT(error({"--budget", "0"}), HasSubstr("--budget"));
+  EXPECT_THAT(error({"--gpus", "NVIDIA-H200", "--budget", "10"}), HasSubstr("--budget"));
+  EXPECT_THAT(error({"--max-oom-risk", "2"}), HasSubstr("--max-oom-risk: found '2'"));
+  EXPECT_THAT(
+      error({"--method", "full", "--gpus", "NVIDIA-L4", "--max-gpus", "1", "--max-oom-risk", "1%"}),
+      HasSubstr("dies with"));
   EXPECT_THAT(error({"--dataset", "x.jsonl"}), HasSubstr("--entries: given beside --dataset"));
   EXPECT_THAT(error({"--prices", file("p.yaml", "currency: EUR\nprices: []\nkey: 1\n")}),
               HasSubstr("p.yaml:3: key"));

@@ -99,6 +99,26 @@ TEST(SimulatedEngineTest, MemoryGrowsWithTheBatchAndShrinksWithCheckpointingAndS
   EXPECT_LT(device_gib(gpu_job(4)), device_gib(gpu_job(1)));
 }
 
+TEST(SimulatedEngineTest, KnownGpusAreAsFastAndAsLargeAsPredicted) {
+  const auto on = [](const std::string& gpu) {
+    TrainingJob job = gpu_job(1);
+    job.device.gpu_model = gpu;
+    job.batches.per_device_batch_size = 64;  // so that kernels take longer than their launches
+    return job;
+  };
+  const auto step_s = [&on](const std::string& gpu) {
+    const StepEvent step = told_by(on(gpu), {"noise=0"}).steps.front();
+    return step.end_s - step.begin_s;
+  };
+  EXPECT_LT(step_s("NVIDIA-H100-80GB-HBM3"), 0.8 * step_s("NVIDIA-A100-SXM4-80GB"));
+  TrainingJob large = on("Tesla-T4");
+  large.precision.torch_dtype = ParameterDtype::kFloat16;
+  EXPECT_NO_THROW(told_by(large));
+  large.batches.per_device_batch_size = 4096;
+  EXPECT_THROW(told_by(large), std::runtime_error);
+  EXPECT_NO_THROW(told_by(large, {"oom_gpu_above_gib=100000"}));
+}
+
 TEST(SimulatedEngineTest, MemoryAboveItsThresholdEndsAsLibtorchWouldEnd) {
   const auto message = [](const TrainingJob& job, const std::string& setting) -> std::string {
     try {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "sftbench/advise/probed_machine.h"
+#include "sftbench/advise/residuals.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/plan/cost_model.h"
 #include "sftbench/plan/resolve.h"
@@ -19,8 +21,15 @@ struct MachineOverrides {
   std::optional<double> memory_gb_per_s, memory_gib;
   std::optional<double> inside_gb_per_s, inside_latency_us, between_gb_per_s, between_latency_us;
   bool no_overlap = false;
+  // A GPU whose shares of peak and bandwidth replace those of the one that is asked about: what is
+  // predicted where constants are assumed.
+  std::string shares_of;
   std::string stack = "sftbench";
 };
+
+// Of a device's memory: what the driver and the allocator's blocks leave to tensors; from where on
+// the allocator frees and allocates all the time; what it leaves without trouble.
+inline constexpr double kUsableMemory = 0.985, kThrashingMemory = 0.97, kComfortableMemory = 0.93;
 
 // kTight: it fits by less than what fragmentation of the allocator can take, so that a run may die
 // or free and allocate all the time. kUnknown: the device's memory is not known.
@@ -37,6 +46,8 @@ struct Prediction {
   StepCost cost;
   Fit fit = Fit::kUnknown;
   std::vector<std::string> notes;  // settings that have no effect
+  PredictedCase at;
+  bool fitted = false;  // the machine's constants come from this model
 };
 
 class Oracle {
@@ -49,8 +60,15 @@ class Oracle {
   // which too little is known. REQUIRES: the inputs are canonical and complete.
   Prediction predict(const MeasurementRequest& request);
   Prediction predict(const MeasurementRequest& request, const std::string& stack);
+  // Of a job that was resolved before; for another stack by predict().
+  Prediction predict(const TrainingJob& job, const std::string& stack = "sftbench");
 
  private:
+  void complete(Prediction& prediction, const StackModel& stack);
+  const StackModel& stack_named(const std::string& stack);
+  bool has_own_constants() const;
+  void assume_shares(const std::string& gpu, MachineModel& machine) const;
+  std::optional<MachineModel> probed_cpu(const TrainingJob& job);
   MachineModel machine_for(const TrainingJob& job, const StackModel& stack);
   const MachineModel& listed_machine(const std::string& gpu, const std::string& dtype);
 
@@ -60,6 +78,9 @@ class Oracle {
   const Catalog& catalog_;
   std::map<std::pair<std::string, std::string>, MachineModel> machines_;
   std::map<std::string, StackModel> stacks_;
+  bool looked_for_probe_ = false;
+  std::optional<ProbedMachine> probe_;
+  std::string probe_problem_;
 };
 
 // A configuration from its properties alone: inputs complete, canonical. InputError for a property

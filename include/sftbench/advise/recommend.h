@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "sftbench/advise/odds.h"
 #include "sftbench/advise/oracle.h"
+#include "sftbench/advise/uncertainty.h"
 #include "sftbench/catalog/prices.h"
 
 namespace sftbench {
@@ -36,6 +38,8 @@ struct Question {
   std::optional<double> deadline_s;
   std::optional<double> budget;
   bool allow_tight = false;
+  // What may be the probability of running out of memory, instead of a rule for what fits tightly.
+  std::optional<double> most_risk;
 };
 
 // One configuration and what it would take.
@@ -48,10 +52,10 @@ struct Option {
   bool checkpointing = true;
   Fit fit = Fit::kUnknown;
   double step_s = 0;
-  double hours = 0;
-  // Nine of ten steps of models that were not fitted were within this share; 0: the GPU was never
-  // checked.
-  double error_p90 = 0;
+  double hours = 0;                   // expected
+  Range hours_range, memory_range;    // nine of ten; memory in bytes
+  Interval time_interval;             // what the first rests on
+  std::optional<double> memory_risk;  // of dying for memory
   std::optional<double> cost;
   double needed_bytes = 0;
   double memory_bytes = 0;
@@ -75,6 +79,7 @@ struct Recommendation {
 };
 
 // InputError when nothing fits, or nothing ends within deadline and budget: with the nearest one.
-Recommendation recommend(const Question& question, const PriceBook& prices, Oracle& oracle);
+Recommendation recommend(const Question& question, const PriceBook& prices, Oracle& oracle,
+                         const Uncertainty& uncertainty);
 
 }  // namespace sftbench

@@ -22,12 +22,30 @@ struct ScoredRow {
   std::string problem;                 // why it is not predicted; empty: it is
   std::optional<double> time_error;    // predicted over measured step time, less 1
   std::optional<double> memory_error;  // the same of allocated bytes
-  double stated = 0;                   // MachineModel::error_p90
+  PredictedCase at;
+  bool fitted = false;  // the machine's constants come from this model
+  // Whether the 90 % interval holds what was measured, as if nothing of this model had been compared.
+  std::optional<bool> time_covered, memory_covered;
   Fit fit = Fit::kUnknown;
 };
 
 std::vector<ScoredRow> score(const std::vector<Evidence>& rows, Oracle& oracle,
                              const Catalog& catalog);
+
+// Sets the coverage of all rows but those that a GPU's constants were fitted on.
+void judge_coverage(std::vector<ScoredRow>& rows, const ResidualTable& table);
+
+// The same rows as if `known` others of their model and machine had been measured before: errors and
+// coverage of the sharpened predictions. Rows of which there are fewer have none.
+void sharpen(std::vector<ScoredRow>& rows, const ResidualTable& table, size_t known);
+
+// ln(measured / predicted) of what ran.
+std::vector<Residual> residuals_of(const std::vector<ScoredRow>& rows, bool assumed = false);
+
+// Residuals of all rows and, of the same rows, those with the shares of each other GPU that was
+// compared; and the spread of these: what config/residuals.json holds.
+ResidualTable compare_all(const std::vector<Evidence>& evidence, const ActuatorSettings& settings,
+                          const Catalog& catalog);
 
 // Of errors e: the median and the 90th percentile of |e|, the shares of |e| within 10 and 20 %, and
 // the median of e.
@@ -38,8 +56,8 @@ struct ErrorSummary {
 
 ErrorSummary summarize(std::vector<double> errors);
 
-// All rows, and by file, GPU, method and model: time and memory. `covered_%`: of steps on GPUs with
-// an error_p90, those within it; 90 is what it promises.
+// All rows, and by file, GPU, method and model: time and memory. `covered_%`: of what was measured,
+// the share in its interval, which promises 90.
 Table score_table(const std::vector<ScoredRow>& rows);
 
 // What ran and what died, against what was said of it.

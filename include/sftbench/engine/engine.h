@@ -27,6 +27,12 @@ class Engine {
 
   // What it runs on: {libtorch, blas, threads, cuda, nccl, driver, gpus: [...]}.
   virtual Json environment() const = 0;
+
+  // What this machine's processors and two ranks on it reach (engine/probe.h). Forks, so before
+  // anything that may start threads. RunError(kUnsupported): this engine cannot.
+  virtual Json probe() {
+    throw RunError(ReasonCode::kUnsupported, "this engine measures no constants");
+  }
 };
 
 // Exported by the engine library under this name; the version must equal the executable's.

@@ -39,6 +39,12 @@ struct LinkModel {
   double bytes_per_s_of(double ranks) const;
 };
 
+// What products of rows x in with in x out reach, measured.
+struct ProductRate {
+  double rows = 0, out = 0, in = 0;
+  double flops_per_s = 0;
+};
+
 struct MachineModel {
   double flops_per_s = 0;         // that large products of a rank reach, not its peak
   double memory_bytes_per_s = 0;  // of its memory, for the optimizer's update
@@ -47,12 +53,11 @@ struct MachineModel {
   LinkModel between;              // between nodes; each rank its own
   bool overlaps = true;  // false: transfers take the core that computes, as Gloo's do where every
                          // core has a rank
-  double attention_flops_per_s = 0;  // 0: attention is as fast as products
-  double element_bytes_per_s = 0;    // of element-wise kernels; 0: their time is not counted
-  int64_t multiprocessors = 0;       // 0: products of all shapes are equally fast
-  // Of steps of models that were not fitted, nine of ten were within this share (bench/truth); 0:
-  // nothing was compared.
-  double error_p90 = 0;
+  double attention_flops_per_s = 0;   // 0: attention is as fast as products
+  double element_bytes_per_s = 0;     // of element-wise kernels; 0: their time is not counted
+  int64_t multiprocessors = 0;        // 0: products of all shapes are equally fast
+  std::vector<ProductRate> products;  // of CPUs that were probed; empty: nothing was
+  double head_flops_per_s = 0;        // of output projection and loss together; 0: as products
   StackModel stack = {};
 };
 

@@ -15,7 +15,7 @@ struct MachineFacts {
   double reached = 0;    // of the peak of the dtype that products run in, by large products
   double attention = 0;  // of the same peak, by flash attention
   double elements = 0;   // of the memory's bandwidth, by element-wise kernels
-  double error_p90 = 0;  // as MachineModel's
+  std::vector<std::string> fitted;  // models that these constants were fitted on
   LinkModel inside;
   LinkModel between;
   std::string source;
@@ -23,6 +23,8 @@ struct MachineFacts {
 
 class MachineCatalog {
  public:
+  static const MachineCatalog& shipped();  // config/machines.yaml, for the shipped GPUs
+
   // InputError with everything that is wrong with the file, a GPU that `gpus` does not know among
   // it.
   static MachineCatalog read(const std::string& path, const GpuCatalog& gpus);

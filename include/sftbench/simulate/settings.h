@@ -15,11 +15,12 @@ namespace sftbench {
 
 struct SimulationSettings {
   // --- the machine, in simulated seconds
-  int64_t steps = 0;       // replaces the planned steps; 0: those of the job
-  double step_s = 0;       // of every step; 0: the job's FLOPs over flops_per_s
-  double flops_per_s = 0;  // of one device; 0: 4e14 of a GPU, 2e11 of a CPU
-  double noise = 0.02;     // standard deviation of a step's time, as a fraction of it
-  int64_t seed = 42;       // of noise and chances
+  int64_t steps = 0;        // replaces the planned steps; 0: those of the job
+  double step_s = 0;        // of every step; 0: as predicted, else the job's FLOPs over flops_per_s
+  double flops_per_s = 0;   // of one device; 0: 4e14 of a GPU, 2e11 of a CPU
+  double noise = 0.02;      // standard deviation of a step's time, as a fraction of it
+  double memory_noise = 0;  // the same of what a device needs, drawn for each attempt
+  int64_t seed = 42;        // of noise and chances
 
   // --- real time and memory: none of it is spent unless asked
   double startup_s = 0;     // before the first step
@@ -27,7 +28,7 @@ struct SimulationSettings {
   double allocate_gib = 0;  // taken and written before the first step
 
   // --- faults; steps count from 1, 0 is never
-  std::optional<double> oom_gpu_above_gib;   // of device memory, as the cost model predicts it
+  std::optional<double> oom_gpu_above_gib;   // of device memory, instead of what the GPU has
   std::optional<double> oom_host_above_gib;  // of host memory
   std::optional<ReasonCode> fail;            // before the first step
   int64_t hang_at_step = 0;                  // after it, no heartbeat comes any more

@@ -1,0 +1,67 @@
+// Own measurements sharpen predictions: a Gaussian process over ln(measured / predicted), whose
+// variances are those of the shipped residuals (Spread). Measurements on the same machine and with
+// the same stack count, more the more a configuration is like theirs.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sftbench/advise/residuals.h"
+
+namespace sftbench {
+
+// Rasmussen and Williams 2006, algorithm 2.1, with mean 0.
+class ResidualProcess {
+ public:
+  // `rows` are of one machine and stack, and not too many: it takes n^3 / 3 operations.
+  ResidualProcess(std::vector<Residual> rows, const Spread& spread);
+
+  struct Guess {
+    double mean = 0;
+    double deviation = 0;  // of one further measurement
+  };
+  Guess at(const PredictedCase& at) const;
+  double log_likelihood() const;  // of the rows
+  size_t size() const { return rows_.size(); }
+
+ private:
+  double covariance(const PredictedCase& a, const PredictedCase& b) const;
+  std::vector<double> solve_lower(std::vector<double> right) const;
+
+  std::vector<Residual> rows_;
+  Spread spread_;
+  std::vector<double> lower_;  // Cholesky factor, row by row
+  std::vector<double> whitened_;
+};
+
+class Uncertainty {
+ public:
+  explicit Uncertainty(const ResidualTable& table, std::vector<Residual> own = {});
+
+  Interval interval(Figure figure, const PredictedCase& at) const;
+  double chance_above(Figure figure, const PredictedCase& at, double factor) const;
+  bool has_own() const { return !processes_.empty(); }
+
+ private:
+  using Key = std::pair<Figure, std::pair<std::string, std::string>>;
+  Spread spread_for(Figure figure, const PredictedCase& at) const;
+  const ResidualProcess* process(Figure figure, const PredictedCase& at) const;
+
+  const ResidualTable& table_;
+  std::map<Key, ResidualProcess> processes_;
+};
+
+// The spread under which the rows that were not fitted are likeliest, and the widening with which
+// nine of ten are covered once `known` rows of their model were measured.
+Spread fit_spread(const std::vector<Residual>& rows, Figure figure, size_t known);
+
+// Each row as if `known` others of its model, machine and stack had been measured, drawn at random;
+// rows of which there are fewer are left out. `deviation` is that of the process, not widened.
+struct Replayed {
+  const Residual* row = nullptr;
+  ResidualProcess::Guess guess;
+};
+std::vector<Replayed> replay(const std::vector<Residual>& rows, const Spread& spread, size_t known);
+
+}  // namespace sftbench

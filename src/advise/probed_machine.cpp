@@ -1,0 +1,98 @@
+#include "sftbench/advise/probed_machine.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+#include "sftbench/measure/host_info.h"
+
+namespace sftbench {
+namespace {
+
+constexpr const char* kProbeSchema = "sftbench.probe/1";
+
+// Between the two nearest lengths, in logarithms of both; beyond the ends, the last one.
+double rate_at(const Json& rates, double length) {
+  const auto at = [&rates](size_t i) {
+    return std::pair(rates.at(i).at(0).get<double>(), rates.at(i).at(1).get<double>());
+  };
+  if (length <= at(0).first) return at(0).second;
+  for (size_t i = 1; i < rates.size(); ++i) {
+    const auto [low, low_rate] = at(i - 1);
+    const auto [high, high_rate] = at(i);
+    if (length > high) continue;
+    const double share = std::log(length / low) / std::log(high / low);
+    return low_rate * std::pow(high_rate / low_rate, share);
+  }
+  return at(rates.size() - 1).second;
+}
+
+}  // namespace
+
+std::filesystem::path probe_file() {
+  return user_data_directory() / "machine.json";
+}
+
+std::optional<ProbedMachine> ProbedMachine::read(const std::filesystem::path& file,
+                                                 std::string& problem) {
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) return std::nullopt;
+  Json probe = read_json_file(file.string());
+  if (!probe.is_object() || probe.value("schema", std::string()) != kProbeSchema) {
+    throw InputError({{file.string(),
+                       0,
+                       "schema",
+                       "is not that of a probe",
+                       "what sftbench doctor --probe writes",
+                       {}}});
+  }
+  const HostInfo host = read_host_info();
+  if (probe.value("cpu", std::string()) == host.cpu && probe.value("cores", 0) == host.cores)
+    return ProbedMachine(std::move(probe));
+  problem = file.string() + " is of another machine (" + probe.value("cpu", std::string("?")) +
+            ", " + std::to_string(probe.value("cores", 0)) +
+            " cores): sftbench doctor --probe measures this one";
+  return std::nullopt;
+}
+
+std::optional<MachineModel> ProbedMachine::machine_for(const TrainingJob& job) const {
+  try {
+    const std::string dtype = product_dtype_name(job.precision.torch_dtype, job.precision.autocast);
+    if (!probe_.at("dtypes").contains(dtype)) return std::nullopt;
+    const Json& rates = probe_.at("dtypes").at(dtype);
+    const auto ranks = static_cast<double>(std::max<int64_t>(1, job.device.ranks));
+    const double threads = job.device.threads > 0
+                               ? static_cast<double>(job.device.threads)
+                               : std::max(1.0, probe_.at("cores").get<double>() / ranks);
+    const double share = threads / probe_.at("threads").get<double>();
+    MachineModel machine;
+    for (const Json& product : rates.at("products")) {
+      machine.products.push_back(
+          {product.at(0), product.at(1), product.at(2), share * product.at(3).get<double>()});
+      machine.flops_per_s = std::max(machine.flops_per_s, machine.products.back().flops_per_s);
+    }
+    machine.head_flops_per_s = share * rates.at("head_flops_per_s").get<double>();
+    machine.attention_flops_per_s =
+        share * rate_at(rates.at("attention"), static_cast<double>(job.data.model_max_length));
+    machine.element_bytes_per_s = share * rates.at("element_bytes_per_s").get<double>();
+    machine.memory_bytes_per_s = probe_.at("memory_bytes_per_s").get<double>() / ranks;
+    machine.stack = StackModel::named("sftbench");
+    machine.stack.launch_s = probe_.at("launch_s");
+    machine.stack.step_s = machine.stack.unit_s = machine.stack.contention = 0;
+    machine.overlaps = ranks * threads < probe_.at("cores").get<double>();
+    const Json& links = probe_.at("collectives");
+    if (links.contains("bytes_per_s"))
+      machine.inside = {links.at("latency_s"), links.at("bytes_per_s"), false};
+    return machine;
+  } catch (const Json::exception&) {
+    throw InputError({{probe_file().string(),
+                       0,
+                       {},
+                       "lacks what this version measures",
+                       "what sftbench doctor --probe writes",
+                       {}}});
+  }
+}
+
+}  // namespace sftbench

@@ -1,0 +1,139 @@
+#include "sftbench/advise/uncertainty.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+namespace {
+
+constexpr size_t kMostRows = 256;
+constexpr double kOtherMethod = 0.5;  // what rows of another method or checkpointing tell
+constexpr double kNormalP95 = 1.6448536269514722;  // deviations that hold nine of ten
+
+double square(double x) {
+  return x * x;
+}
+
+double doublings(int64_t a, int64_t b) {
+  return std::log2(static_cast<double>(std::max<int64_t>(1, a)) /
+                   static_cast<double>(std::max<int64_t>(1, b)));
+}
+
+std::string count_of(size_t measurements) {
+  return std::to_string(measurements) + (measurements == 1 ? " own measurement on this machine"
+                                                           : " own measurements on this machine");
+}
+
+}  // namespace
+
+ResidualProcess::ResidualProcess(std::vector<Residual> rows, const Spread& spread)
+    : rows_(std::move(rows)), spread_(spread) {
+  if (rows_.size() > kMostRows) rows_.erase(rows_.begin(), rows_.end() - kMostRows);
+  const size_t n = rows_.size();
+  lower_.assign(n * n, 0);
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j <= i; ++j) {
+      double sum = covariance(rows_[i].at, rows_[j].at) + (i == j ? spread_.noise : 0);
+      for (size_t k = 0; k < j; ++k) sum -= lower_[i * n + k] * lower_[j * n + k];
+      lower_[i * n + j] = i == j ? std::sqrt(std::max(sum, 1e-12)) : sum / lower_[j * n + j];
+    }
+  }
+  std::vector<double> values;
+  for (const Residual& row : rows_) values.push_back(row.log_ratio);
+  whitened_ = solve_lower(std::move(values));
+}
+
+double ResidualProcess::covariance(const PredictedCase& a, const PredictedCase& b) const {
+  double near = spread_.near;
+  near *= std::exp(-(square(doublings(a.length, b.length)) + square(doublings(a.batch, b.batch)) +
+                     square(doublings(a.ranks, b.ranks))) /
+                   (2 * square(spread_.distance)));
+  if (a.method != b.method) near *= kOtherMethod;
+  if (a.checkpointing != b.checkpointing) near *= kOtherMethod;
+  return spread_.offset + (a.model == b.model ? spread_.model + near : 0);
+}
+
+std::vector<double> ResidualProcess::solve_lower(std::vector<double> right) const {
+  const size_t n = rows_.size();
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t k = 0; k < i; ++k) right[i] -= lower_[i * n + k] * right[k];
+    right[i] /= lower_[i * n + i];
+  }
+  return right;
+}
+
+ResidualProcess::Guess ResidualProcess::at(const PredictedCase& at) const {
+  std::vector<double> shared;
+  for (const Residual& row : rows_) shared.push_back(covariance(row.at, at));
+  const std::vector<double> whitened = solve_lower(std::move(shared));
+  Guess guess;
+  double known = 0;
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    guess.mean += whitened[i] * whitened_[i];
+    known += square(whitened[i]);
+  }
+  const double variance = spread_.offset + spread_.model + spread_.near + spread_.noise - known;
+  guess.deviation = std::sqrt(std::max(variance, spread_.noise));
+  return guess;
+}
+
+double ResidualProcess::log_likelihood() const {
+  const size_t n = rows_.size();
+  double sum = -0.5 * static_cast<double>(n) * std::log(2 * std::numbers::pi);
+  for (size_t i = 0; i < n; ++i) sum -= 0.5 * square(whitened_[i]) + std::log(lower_[i * n + i]);
+  return sum;
+}
+
+Uncertainty::Uncertainty(const ResidualTable& table, std::vector<Residual> own) : table_(table) {
+  std::map<Key, std::vector<Residual>> groups;
+  for (Residual& row : own) {
+    groups[{row.figure, {row.at.machine, row.at.stack}}].push_back(std::move(row));
+  }
+  for (auto& [key, rows] : groups) {
+    const Spread spread = spread_for(key.first, rows.front().at);
+    processes_.emplace(key, ResidualProcess(std::move(rows), spread));
+  }
+}
+
+// Where nothing was compared before, all rows may be off together by as much as assumed ones are.
+Spread Uncertainty::spread_for(Figure figure, const PredictedCase& at) const {
+  Spread spread = table_.spread(figure);
+  const Interval shipped = table_.interval(figure, at);
+  if (shipped.assumed)
+    spread.offset = std::max(spread.offset, square(std::log(shipped.high) / kNormalP95));
+  return spread;
+}
+
+const ResidualProcess* Uncertainty::process(Figure figure, const PredictedCase& at) const {
+  const auto found = processes_.find({figure, {at.machine, at.stack}});
+  return found == processes_.end() ? nullptr : &found->second;
+}
+
+Interval Uncertainty::interval(Figure figure, const PredictedCase& at) const {
+  const ResidualProcess* own = process(figure, at);
+  if (own == nullptr) return table_.interval(figure, at);
+  const ResidualProcess::Guess guess = own->at(at);
+  const double half = table_.spread(figure).widening * guess.deviation;
+  return {std::exp(guess.mean - half),
+          std::exp(guess.mean),
+          std::exp(guess.mean + half),
+          static_cast<int64_t>(own->size()),
+          false,
+          true,
+          count_of(own->size())};
+}
+
+double Uncertainty::chance_above(Figure figure, const PredictedCase& at, double factor) const {
+  const ResidualProcess* own = process(figure, at);
+  if (own == nullptr) return table_.chance_above(figure, at, factor);
+  if (factor <= 0) return 1;
+  const ResidualProcess::Guess guess = own->at(at);
+  // A normal distribution whose nine tenths are the interval.
+  const double deviation = guess.deviation * table_.spread(figure).widening / kNormalP95;
+  return 0.5 * std::erfc((std::log(factor) - guess.mean) / (deviation * std::numbers::sqrt2));
+}
+
+}  // namespace sftbench

@@ -1,0 +1,64 @@
+#include "cli/dataset_lengths.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+
+#include "sftbench/base/digest.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+#include "sftbench/data/dataset_catalog.h"
+#include "sftbench/data/jsonl.h"
+#include "sftbench/data/token_count.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path file_of_dataset(const std::string& dataset) {
+  if (fs::exists(dataset) || dataset.find_first_of("/.") != std::string::npos) return dataset;
+  const NamedDataset& named = named_dataset(dataset);
+  const fs::path path = default_dataset_path(named);
+  if (fs::exists(path)) return path;
+  throw InputError({{{},
+                     0,
+                     "--dataset",
+                     "'" + dataset + "' is not at " + path.string(),
+                     "a file, or what this makes: " + making_command(named),
+                     {}}});
+}
+
+}  // namespace
+
+void add_dataset_length_options(CLI::App& command, DatasetLengths& options,
+                                const DatasetOptionNames& names) {
+  command
+      .add_option(names.dataset, options.dataset,
+                  "JSONL file, or name of a generated dataset: its lengths are counted")
+      ->type_name("FILE");
+  command.add_option(names.text_field, options.text_field, "its field with the text")
+      ->type_name("NAME")
+      ->capture_default_str();
+  command
+      .add_option(names.tokenizer, options.tokenizer,
+                  "directory with tokenizer.json (default: the tokenizer that ships)")
+      ->type_name("DIR");
+}
+
+std::vector<int64_t> lengths_of(const DatasetLengths& options) {
+  const fs::path path = file_of_dataset(options.dataset);
+  const JsonlFile file(path);
+  Tokenizer tokenizer = options.tokenizer.empty() ? Tokenizer::builtin()
+                                                  : Tokenizer::from_directory(options.tokenizer);
+  complete_special_tokens(tokenizer);
+  TokenCountCache cache(user_cache_directory() / "tokens",
+                        {.tokenizer_digest = tokenizer_digest(options.tokenizer),
+                         .dataset_digest = digest_file(path),
+                         .text_field = options.text_field,
+                         .entries = file.size()});
+  const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return count_tokens(file, options.text_field, tokenizer, threads, cache);
+}
+
+}  // namespace sftbench

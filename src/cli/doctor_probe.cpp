@@ -1,0 +1,121 @@
+#include "cli/doctor_probe.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/engine_probe.h"
+#include "cli/record.h"
+#include "cli/rounding.h"
+#include "sftbench/advise/probed_machine.h"
+#include "sftbench/base/clock.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+#include "sftbench/base/json_text.h"
+#include "sftbench/base/owned_fd.h"
+#include "sftbench/cli/app.h"
+#include "sftbench/measure/host_info.h"
+
+namespace sftbench {
+namespace {
+
+constexpr double kGigaPerSecond = 1e9;
+constexpr size_t kDiskBytes = size_t{64} << 20;
+
+// Of a file beside the results of a sweep that starts here: written with fsync, and read behind
+// dropping its pages.
+Json probe_disk() {
+  const std::filesystem::path path =
+      std::filesystem::current_path() / (".sftbench-probe-" + std::to_string(::getpid()));
+  const std::string content(kDiskBytes, 'x');
+  const OwnedFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (file.get() < 0) return {{"problem", "cannot write in this folder"}};
+  ::unlink(path.c_str());
+  const double begin_s = steady_seconds();
+  for (size_t done = 0; done < content.size();) {
+    const ssize_t written = ::write(file.get(), content.data() + done, content.size() - done);
+    if (written <= 0) return {{"problem", "the disk is full"}};
+    done += static_cast<size_t>(written);
+  }
+  ::fsync(file.get());
+  const double written_s = steady_seconds();
+  ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
+  ::lseek(file.get(), 0, SEEK_SET);
+  std::vector<char> buffer(size_t{1} << 20);
+  const double read_from_s = steady_seconds();
+  while (::read(file.get(), buffer.data(), buffer.size()) > 0) {
+  }
+  const auto bytes = static_cast<double>(content.size());
+  return {{"write_bytes_per_s", bytes / (written_s - begin_s)},
+          {"read_bytes_per_s", bytes / (steady_seconds() - read_from_s)}};
+}
+
+Table table_of(const Json& probe) {
+  Table table{{"figure", "value", "unit"}, {}};
+  const auto add = [&table](const std::string& figure, double value, const char* unit) {
+    table.rows.push_back({figure, rounded_to(value, 100), unit});
+  };
+  for (const auto& [dtype, rates] : probe.at("dtypes").items()) {
+    for (const Json& p : rates.at("products")) {
+      const auto size = [&p](size_t i) { return std::to_string(p.at(i).get<int64_t>()); };
+      add(dtype + " product " + size(0) + " x " + size(2) + " x " + size(1),
+          p.at(3).get<double>() / kGigaPerSecond, "GFLOP/s");
+    }
+    add(dtype + " output projection and loss",
+        rates.at("head_flops_per_s").get<double>() / kGigaPerSecond, "GFLOP/s");
+    for (const Json& a : rates.at("attention")) {
+      add(dtype + " attention of " + std::to_string(a.at(0).get<int64_t>()) + " tokens",
+          a.at(1).get<double>() / kGigaPerSecond, "GFLOP/s");
+    }
+    add(dtype + " norms and activations",
+        rates.at("element_bytes_per_s").get<double>() / kGigaPerSecond, "GB/s");
+  }
+  add("memory", probe.at("memory_bytes_per_s").get<double>() / kGigaPerSecond, "GB/s");
+  add("operator on nothing", probe.at("launch_s").get<double>() * 1e6, "us");
+  const Json& links = probe.at("collectives");
+  if (links.contains("bytes_per_s")) {
+    add("all-gather of 2 ranks, latency", links.at("latency_s").get<double>() * 1e6, "us");
+    add("all-gather of 2 ranks", links.at("bytes_per_s").get<double>() / kGigaPerSecond, "GB/s");
+  }
+  const Json& disk = probe.at("disk");
+  for (const auto& [name, words] : {std::pair("write_bytes_per_s", "disk, written"),
+                                    std::pair("read_bytes_per_s", "disk, read")}) {
+    if (disk.contains(name)) add(words, disk.at(name).get<double>() / kGigaPerSecond, "GB/s");
+  }
+  return table;
+}
+
+}  // namespace
+
+int probe_this_machine(OutputFormat format) {
+  spdlog::info("measuring this machine for about a minute: leave it alone meanwhile");
+  const double begin_s = steady_seconds();
+  const EngineProbe found = probe_constants();
+  if (!found.problem.empty()) {
+    spdlog::error("nothing was measured: {}", found.problem);
+    return kFailedExitCode;
+  }
+  const HostInfo host = read_host_info();
+  Json probe = {{"schema", "sftbench.probe/1"},
+                {"made_at", utc_now_iso8601()},
+                {"cpu", host.cpu},
+                {"cores", host.cores}};
+  probe.update(found.environment);
+  probe["disk"] = probe_disk();
+  for (const char* part : {"collectives", "disk"}) {
+    if (probe.at(part).contains("problem"))
+      spdlog::warn("{}: {}", part, probe.at(part).at("problem").get<std::string>());
+  }
+  write_file_atomic(probe_file(), json_text(probe, 1) + "\n");
+  print_table(table_of(probe), format);
+  spdlog::info("{}, in {:.0f} s", probe_file().string(), steady_seconds() - begin_s);
+  return 0;
+}
+
+}  // namespace sftbench

@@ -1,0 +1,33 @@
+#include "cli/evidence_option.h"
+
+#include <spdlog/spdlog.h>
+
+#include "sftbench/advise/own_evidence.h"
+#include "sftbench/catalog/catalog.h"
+
+namespace sftbench {
+
+void add_evidence_option(CLI::App& command, std::string& folder) {
+  command
+      .add_option("--evidence", folder,
+                  "results folder of this machine, or evidence that import made: sharpens what is "
+                  "predicted of the same device")
+      ->type_name("DIR");
+}
+
+Uncertainty uncertainty_with(const std::string& folder, Oracle& oracle) {
+  const ResidualTable& shipped = ResidualTable::shipped();
+  if (folder.empty()) return Uncertainty(shipped);
+  OwnEvidence own = read_own_evidence(folder, oracle, Catalog::shipped());
+  for (const std::string& warning : own.warnings) spdlog::warn("{}", warning);
+  spdlog::info("{}: {} results and {} imported rows were compared", folder, own.results,
+               own.imported);
+  return Uncertainty(shipped, std::move(own.residuals));
+}
+
+std::string basis_text(const Interval& interval) {
+  if (interval.own) return interval.basis;
+  return std::to_string(interval.residuals) + " measurements " + interval.basis;
+}
+
+}  // namespace sftbench

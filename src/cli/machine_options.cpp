@@ -1,0 +1,30 @@
+#include "cli/machine_options.h"
+
+#include "cli/number_checks.h"
+
+namespace sftbench {
+
+void add_machine_options(CLI::App& command, MachineOverrides& machine) {
+  const auto figure = [&command](const char* name, std::optional<double>& value,
+                                 const char* meaning) {
+    command.add_option(name, value, meaning)->check(above_zero())->type_name("X");
+  };
+  figure("--flops-per-s", machine.flops_per_s, "that large products of a rank reach");
+  figure("--attention-flops-per-s", machine.attention_flops_per_s, "that attention reaches");
+  figure("--element-gb-per-s", machine.element_gb_per_s, "that element-wise kernels reach");
+  figure("--memory-gb-per-s", machine.memory_gb_per_s, "of a rank's memory");
+  figure("--memory-gib", machine.memory_gib, "that a rank has");
+  figure("--inside-gb-per-s", machine.inside_gb_per_s, "that a rank sends within its node");
+  figure("--inside-latency-us", machine.inside_latency_us, "of a hop within a node");
+  figure("--between-gb-per-s", machine.between_gb_per_s, "that a rank sends to other nodes");
+  figure("--between-latency-us", machine.between_latency_us, "of a hop between nodes");
+  command.add_flag("--no-overlap", machine.no_overlap,
+                   "transfers take the core that computes, as on CPUs with a rank on every core");
+  command
+      .add_option("--stack", machine.stack,
+                  "what trains: this program, or the Python stack of the documents")
+      ->type_name("sftbench|fms-hf-tuning")
+      ->capture_default_str();
+}
+
+}  // namespace sftbench

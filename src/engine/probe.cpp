@@ -1,0 +1,149 @@
+#include "engine/probe.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "sftbench/base/clock.h"
+#include "sftbench/base/torch.h"
+#include "sftbench/ops/attention.h"
+#include "sftbench/ops/linear.h"
+#include "sftbench/ops/linear_cross_entropy.h"
+#include "sftbench/ops/rms_norm.h"
+#include "sftbench/ops/swiglu.h"
+
+namespace sftbench {
+namespace {
+
+constexpr double kLeastSeconds = 0.08;  // of a figure: a shorter run tells of the clock
+constexpr int kLeastRuns = 3;
+constexpr int64_t kSmallestFigure = 1'000'000;
+
+// The median of runs, behind one that asks for memory.
+double seconds_of(const std::function<void()>& run) {
+  run();
+  std::vector<double> times;
+  double sum = 0;
+  while (sum < kLeastSeconds || times.size() < kLeastRuns) {
+    const double begin_s = steady_seconds();
+    run();
+    times.push_back(steady_seconds() - begin_s);
+    sum += times.back();
+  }
+  const auto middle = times.begin() + std::ssize(times) / 2;
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+torch::Tensor leaf(std::vector<int64_t> shape, torch::ScalarType dtype, bool trained = true) {
+  torch::Tensor tensor = torch::randn(shape, torch::kFloat32).to(dtype);
+  tensor.requires_grad_(trained);
+  return tensor;
+}
+
+// A linear forward, or the two products of its backward pass, one of them where the weight is
+// frozen: [rows, out, in, FLOP/s of one product].
+Json product(int64_t rows, int64_t in, int64_t out, torch::ScalarType dtype) {
+  const torch::Tensor x = leaf({rows, in}, dtype), weight = leaf({out, in}, dtype);
+  const torch::Tensor upstream = leaf({rows, out}, dtype, false);
+  const double step_s = seconds_of([&] {
+    x.mutable_grad() = torch::Tensor();
+    ops::linear(x, weight).backward(upstream);
+  });
+  return {rows, out, in, 3 * 2.0 * double(rows) * double(in) * double(out) / step_s};
+}
+
+Json products(torch::ScalarType dtype) {
+  constexpr std::array<std::array<int64_t, 2>, 6> kShapes = {
+      {{192, 576}, {576, 576}, {576, 1536}, {1536, 576}, {2048, 2048}, {2048, 8192}}};
+  Json list = Json::array();
+  for (const int64_t rows : {64, 256, 1024}) {
+    for (const auto& [in, out] : kShapes) list.push_back(product(rows, in, out, dtype));
+  }
+  return list;
+}
+
+// The output projection with the loss, forward and backward.
+double head_flops_per_s(torch::ScalarType dtype) {
+  constexpr int64_t kRows = 256, kHidden = 576, kVocabulary = 49152;
+  const torch::Tensor hidden = leaf({kRows, kHidden}, dtype);
+  const torch::Tensor weight = leaf({kVocabulary, kHidden}, dtype);
+  const torch::Tensor labels = torch::randint(kVocabulary, {kRows}, torch::kLong);
+  const double step_s = seconds_of([&] {
+    hidden.mutable_grad() = torch::Tensor();
+    ops::linear_cross_entropy(hidden, weight, labels, 1, kRows).backward();
+  });
+  return 3 * 2.0 * kRows * kHidden * kVocabulary / step_s;
+}
+
+// [length, FLOP/s] of causal attention forward and backward: 2 and 5 products over half of the pairs.
+Json attention(torch::ScalarType dtype) {
+  constexpr int64_t kHeads = 9, kKeyHeads = 3, kHead = 64;
+  Json list = Json::array();
+  for (const int64_t length : {128, 512, 2048}) {
+    const torch::Tensor q = leaf({1, length, kHeads, kHead}, dtype);
+    const torch::Tensor k = leaf({1, length, kKeyHeads, kHead}, dtype);
+    const torch::Tensor v = leaf({1, length, kKeyHeads, kHead}, dtype);
+    const torch::Tensor upstream = leaf({1, length, kHeads, kHead}, dtype, false);
+    const double step_s = seconds_of([&] {
+      for (const torch::Tensor& tensor : {q, k, v}) tensor.mutable_grad() = torch::Tensor();
+      ops::causal_attention(q, k, v, 0.125).backward(upstream);
+    });
+    const double pairs = double(length) * double(length) / 2;
+    list.push_back({length, 7 * 2.0 * pairs * kHeads * kHead / step_s});
+  }
+  return list;
+}
+
+// Of a norm and of an activation, counted as config/stacks.yaml counts this program's: 8 passes over
+// a value each, forward and backward together.
+double element_bytes_per_s(torch::ScalarType dtype) {
+  constexpr int64_t kRows = 512, kWidth = 1024;
+  constexpr double kPasses = 8;
+  const torch::Tensor x = leaf({kRows, kWidth}, dtype), y = leaf({kRows, kWidth}, dtype);
+  const torch::Tensor weight = leaf({kWidth}, dtype);
+  const torch::Tensor upstream = leaf({kRows, kWidth}, dtype, false);
+  const double step_s = seconds_of([&] {
+    for (const torch::Tensor& tensor : {x, y, weight}) tensor.mutable_grad() = torch::Tensor();
+    ops::rms_norm(x, weight, 1e-5).backward(upstream);
+    ops::swiglu(x, y).backward(upstream);
+  });
+  return 2 * kPasses * double(x.nbytes()) / step_s;
+}
+
+// Read and written.
+double memory_bytes_per_s() {
+  const torch::Tensor from = torch::ones({64 * kSmallestFigure / 4}, torch::kFloat32);
+  torch::Tensor to = torch::empty_like(from);
+  return 2 * double(from.nbytes()) / seconds_of([&] { to.copy_(from); });
+}
+
+// Of an operator on hardly anything, forward and backward: the time of two launches.
+double launch_s() {
+  const torch::Tensor x = leaf({1, 16}, torch::kFloat32), weight = leaf({16}, torch::kFloat32);
+  const torch::Tensor upstream = torch::ones({1, 16});
+  return seconds_of([&] { ops::rms_norm(x, weight, 1e-5).backward(upstream); }) / 2;
+}
+
+Json probe_dtype(torch::ScalarType dtype) {
+  return {{"products", products(dtype)},
+          {"head_flops_per_s", head_flops_per_s(dtype)},
+          {"attention", attention(dtype)},
+          {"element_bytes_per_s", element_bytes_per_s(dtype)}};
+}
+
+}  // namespace
+
+Json probe_processors() {
+  torch::manual_seed(42);
+  return {
+      {"threads", at::get_num_threads()},
+      {"dtypes",
+       {{"bfloat16", probe_dtype(torch::kBFloat16)}, {"float32", probe_dtype(torch::kFloat32)}}},
+      {"memory_bytes_per_s", memory_bytes_per_s()},
+      {"launch_s", launch_s()}};
+}
+
+}  // namespace sftbench

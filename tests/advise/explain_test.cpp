@@ -1,0 +1,152 @@
+// explain names the part of a step that is off; own evidence says what contradicts itself.
+#include "sftbench/advise/explain.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "sftbench/advise/evidence.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+
+namespace sftbench {
+namespace {
+
+using ::testing::HasSubstr;
+
+Prediction predicted(int64_t gpus) {
+  const MachineOverrides overrides;
+  Oracle oracle({}, {}, overrides, Catalog::shipped());
+  const Experiment& experiment = *Catalog::shipped().experiment("finetune_full_benchmark-v1.0.0");
+  return oracle.predict(request_of(experiment, {{"model_name", "llama3.1-8b"},
+                                                {"gpu_model", "NVIDIA-H100-80GB-HBM3"},
+                                                {"number_gpus", gpus},
+                                                {"model_max_length", 2048},
+                                                {"batch_size", 2 * gpus}}));
+}
+
+// A result whose step took `factor` times the predicted one, as `extra` says.
+Explanation explained(const Prediction& prediction, double factor, Json extra) {
+  const OwnMeasurement own{"r.json", prediction.job, factor * prediction.cost.step_s, 20e9};
+  return explain(own, extra, prediction, Uncertainty(ResidualTable::shipped()));
+}
+
+Json phases(double forward, double backward, double data, double optimizer, double rest) {
+  return {{"phase_seconds",
+           {{"data", data},
+            {"forward", forward},
+            {"backward", backward},
+            {"optimizer", optimizer},
+            {"rest", rest}}}};
+}
+
+TEST(ExplainTest, AStepAsPredictedHasNothingOff) {
+  const Prediction p = predicted(1);
+  const StepCost& c = p.cost;
+  const Explanation e =
+      explained(p, 1, phases(c.compute_s / 3, 2 * c.compute_s / 3, 0, c.optimizer_s, c.host_s));
+  EXPECT_THAT(e.sentence, HasSubstr("Nothing is off"));
+  EXPECT_TRUE(e.within);
+  ASSERT_EQ(e.terms.front().name, "step");
+  EXPECT_DOUBLE_EQ(*e.terms.front().measured, *e.terms.front().predicted);
+  EXPECT_EQ(e.terms[1].name, "compute");
+  EXPECT_NEAR(*e.terms[1].measured, c.compute_s, 1e-9);
+  EXPECT_EQ(e.terms.back().unit, std::string("GiB"));
+}
+
+TEST(ExplainTest, SlowProductsAndSlowDataAreNamed) {
+  const Prediction p = predicted(1);
+  const double s = p.cost.step_s;
+  EXPECT_THAT(explained(p, 3, phases(s, 2 * s, 0, p.cost.optimizer_s, 0)).sentence,
+              AllOf(HasSubstr("200 % longer"), HasSubstr("are computation"), HasSubstr("GFLOP/s"),
+                    HasSubstr("outside the interval")));
+  EXPECT_THAT(explained(p, 2, phases(s / 3, 2 * s / 3, s, p.cost.optimizer_s, 0)).sentence,
+              HasSubstr("data comes too slowly"));
+  EXPECT_THAT(explained(p, 2, Json::object()).sentence, HasSubstr("did not time its parts"));
+}
+
+TEST(ExplainTest, ASlowLinkIsNamedWithItsRate) {
+  const Prediction p = predicted(8);
+  const double step_s = 4 * p.cost.step_s;
+  const CollectiveCost& gather = p.cost.collectives.front();
+  Json collective = {{"group", gather.group}, {"operation", gather.operation}};
+  collective["sent_bytes_per_step"]["max"] = gather.sent_bytes;
+  collective["seconds_per_step"] = gather.sent_bytes / 3e9;
+  Json extra;
+  extra["communication"]["wait_fraction"]["mean"] = 0.75;
+  extra["communication"]["collectives"].push_back(collective);
+  const Explanation e = explained(p, 4, extra);
+  EXPECT_THAT(e.sentence, AllOf(HasSubstr("all_gather at 3 GB/s"), HasSubstr("links")));
+  EXPECT_NEAR(*e.terms[2].measured, 0.75 * step_s, 1e-9);
+}
+
+TEST(ExplainTest, AMachineThatIsSharedIsNamedFirst) {
+  const Prediction p = predicted(1);
+  Json extra = phases(p.cost.step_s, 0, 0, 0, p.cost.step_s);
+  extra["run_queue_wait_share"] = 0.4;
+  EXPECT_THAT(explained(p, 2, extra).sentence,
+              AllOf(HasSubstr("40 %"), HasSubstr("other work shares this machine")));
+}
+
+// --- own evidence ---------------------------------------------------------------------------------
+
+class OwnEvidenceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        std::filesystem::temp_directory_path() / ("sftbench-own-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_ / "evidence");
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  OwnEvidence read() const {
+    const MachineOverrides overrides;
+    Oracle oracle({}, {}, overrides, Catalog::shipped());
+    return read_own_evidence(folder_.string(), oracle, Catalog::shipped());
+  }
+
+  static Evidence row(const std::string& source, double tokens_per_second) {
+    Evidence row;
+    row.source = source;
+    row.stack = "sftbench";
+    row.experiment = "finetune_full_benchmark-v1.0.0";
+    row.outcome = Outcome::kValid;
+    row.tokens_per_second = tokens_per_second;
+    row.inputs = {{"model_name", "llama3-8b"},
+                  {"gpu_model", "NVIDIA-A100-SXM4-80GB"},
+                  {"number_gpus", 1},
+                  {"model_max_length", 1024},
+                  {"batch_size", 4}};
+    return row;
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(OwnEvidenceTest, MeasurementsThatContradictEachOtherAreNamed) {
+  write_file_atomic(
+      folder_ / "evidence" / "t.jsonl",
+      evidence_text({row("t.csv:3", 3500), row("t.csv:4", 3400), row("t.csv:9", 900)}));
+  const OwnEvidence evidence = read();
+  EXPECT_EQ(evidence.imported, 3);
+  EXPECT_EQ(evidence.residuals.size(), 3u);
+  ASSERT_EQ(evidence.warnings.size(), 1u);
+  EXPECT_THAT(evidence.warnings.front(),
+              AllOf(HasSubstr("t.csv:3 and t.csv:9"), HasSubstr("3500 and 900 tokens/s")));
+}
+
+TEST_F(OwnEvidenceTest, AFolderWithoutAnythingToCompareIsRefused) {
+  try {
+    read();
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("nothing to compare predictions with"));
+  }
+  write_file_atomic(folder_ / "result.json", "{\"status\": \"failed\"}");
+  EXPECT_THROW(read_own_measurement((folder_ / "result.json").string()), InputError);
+}
+
+}  // namespace
+}  // namespace sftbench

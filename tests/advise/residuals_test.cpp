@@ -1,0 +1,198 @@
+// The shipped residuals are those of the published tables, and intervals that rest on them hold for
+// models that they know nothing of.
+#include "sftbench/advise/residuals.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "sftbench/advise/foreign_table.h"
+#include "sftbench/advise/scorecard.h"
+#include "sftbench/advise/uncertainty.h"
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+const fs::path kTruth = fs::path(SFTBENCH_SOURCE_DIR) / "bench" / "truth";
+
+// As bench/truth/import.sh.
+ActuatorSettings settings_of_truth() {
+  ActuatorSettings settings;
+  for (const auto& model : fs::directory_iterator(kTruth / "models"))
+    settings.model_map[model.path().filename().string()]["Vanilla"] = model.path().string();
+  return settings;
+}
+
+std::vector<Evidence> truth() {
+  ImportOptions fms;
+  fms.layout = "fms-acceleration";
+  fms.stack = "fms-hf-tuning";
+  fms.extra_models = settings_of_truth().model_names();
+  ImportOptions foundry = fms;
+  foundry.layout = "csv";
+  foundry.stack = "llm-foundry";
+  foundry.constants = {{"experiment", "full"},
+                       {"torch_dtype", "float32"},
+                       {"bf16", "true"},
+                       {"distributed_backend", "FSDP"}};
+  foundry.columns = {{"model_name", "model"},
+                     {"model_max_length", "length"},
+                     {"number_gpus", "gpus"},
+                     {"number_nodes", "nodes"},
+                     {"gpu_model", "gpu"},
+                     {"batch_size", "batch"},
+                     {"gradient_accumulation_steps", "accumulation"},
+                     {"tokens_per_second", "rate"},
+                     {"fsdp_sharding_strategy", "strategy"},
+                     {"gradient_checkpointing", "checkpointing"}};
+  std::vector<Evidence> rows;
+  for (const char* table :
+       {"fms-acceleration-a100_80gb.csv", "fms-acceleration-a100_80gb_granite.csv",
+        "fms-acceleration-a100_80gb_liger.csv", "llm-foundry.csv"}) {
+    const ImportOptions& options = std::string(table) == "llm-foundry.csv" ? foundry : fms;
+    for (Evidence& row : import_table((kTruth / table).string(), options, Catalog::shipped()).rows)
+      rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<ScoredRow> scored_truth() {
+  static const std::vector<ScoredRow> kRows = [] {
+    const MachineOverrides overrides;
+    Oracle oracle(settings_of_truth(), {}, overrides, Catalog::shipped());
+    return score(truth(), oracle, Catalog::shipped());
+  }();
+  return kRows;
+}
+
+PredictedCase case_on(const std::string& machine, const std::string& stack) {
+  PredictedCase at;
+  at.machine = machine;
+  at.stack = stack;
+  at.method = "full";
+  at.model = "llama3.1-8b";
+  return at;
+}
+
+const std::string kA100 = "NVIDIA-A100-SXM4-80GB";
+
+TEST(ResidualsTest, TheShippedOnesAreThoseOfThisCostModel) {
+  const ResidualTable now = compare_all(truth(), settings_of_truth(), Catalog::shipped());
+  const std::vector<Residual>& shipped = ResidualTable::shipped().rows();
+  ASSERT_EQ(now.rows().size(), shipped.size()) << "bench/truth/residuals.sh makes them again";
+  for (size_t i = 0; i < shipped.size(); ++i) {
+    ASSERT_EQ(now.rows()[i].at.model, shipped[i].at.model);
+    ASSERT_NEAR(now.rows()[i].log_ratio, shipped[i].log_ratio, 2e-4)
+        << "row " << i << ": bench/truth/residuals.sh makes them again";
+  }
+}
+
+// Each row is judged as if nothing of its model had been compared.
+TEST(ResidualsTest, NineOfTenRowsOfModelsThatWereLeftOutAreCovered) {
+  std::vector<ScoredRow> rows = scored_truth();
+  judge_coverage(rows, ResidualTable::shipped());
+  double judged[2] = {}, covered[2] = {};
+  for (const ScoredRow& row : rows) {
+    for (int i = 0; i < 2; ++i) {
+      const std::optional<bool>& is_covered = i == 0 ? row.time_covered : row.memory_covered;
+      if (!is_covered) continue;
+      ++judged[i];
+      covered[i] += *is_covered ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(judged[0], 175);  // without those that constants were fitted on
+  EXPECT_EQ(judged[1], 151);
+  EXPECT_NEAR(covered[0] / judged[0], 0.9, 0.03);
+  EXPECT_NEAR(covered[1] / judged[1], 0.9, 0.03);
+}
+
+TEST(ResidualsTest, WhatWasNeverComparedHasAWiderIntervalAndSaysSo) {
+  const ResidualTable& table = ResidualTable::shipped();
+  const Interval near = table.interval(Figure::kTime, case_on(kA100, "fms-hf-tuning"));
+  const Interval far = table.interval(Figure::kTime, case_on("NVIDIA-A10G", "fms-hf-tuning"));
+  EXPECT_FALSE(near.assumed);
+  EXPECT_TRUE(far.assumed);
+  EXPECT_GT(far.high / far.low, 1.5 * near.high / near.low);
+  EXPECT_THAT(far.basis, HasSubstr("another GPU"));
+  EXPECT_DOUBLE_EQ(near.low * near.high, 1) << "of a factor and its inverse";
+}
+
+TEST(ResidualsTest, ChancesFallWithTheLimitAndNeverReachCertainty) {
+  const ResidualTable& table = ResidualTable::shipped();
+  const PredictedCase at = case_on(kA100, "fms-hf-tuning");
+  double before = 1;
+  for (const double factor : {0.2, 0.8, 0.95, 1.0, 1.05, 1.2, 2.0}) {
+    const double chance = table.chance_above(Figure::kMemory, at, factor);
+    EXPECT_LE(chance, before) << factor;
+    EXPECT_GT(chance, 0) << factor;
+    EXPECT_LT(chance, 1) << factor;
+    before = chance;
+  }
+  EXPECT_LT(table.chance_above(Figure::kMemory, at, 2), 0.001);
+  EXPECT_EQ(table.chance_above(Figure::kMemory, at, -0.1), 1) << "other things fill the device";
+}
+
+TEST(ResidualsTest, AFileThatIsNoneIsRefusedByName) {
+  const auto error = [](const char* text) -> std::string {
+    try {
+      ResidualTable::from_json(Json::parse(text), "r.json");
+    } catch (const InputError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(error("{}"), HasSubstr("r.json: schema"));
+  EXPECT_THAT(error("{\"schema\": \"sftbench.residuals/1\", \"rows\": 3}"),
+              HasSubstr("r.json: rows"));
+  const Json whole = Json::parse(ResidualTable::shipped().text());
+  EXPECT_EQ(ResidualTable::from_json(whole, "r.json").text(), ResidualTable::shipped().text());
+}
+
+// --- own measurements -----------------------------------------------------------------------------
+
+TEST(SharpeningTest, FiveMeasurementsOfTheModelHalveTheErrorAndTheirIntervalsHold) {
+  std::vector<ScoredRow> rows = scored_truth();
+  std::vector<double> before, after;
+  for (const ScoredRow& row : rows) {
+    if (row.time_error) before.push_back(*row.time_error);
+  }
+  sharpen(rows, ResidualTable::shipped(), 5);
+  double covered = 0;
+  for (const ScoredRow& row : rows) {
+    if (!row.time_error) continue;
+    after.push_back(*row.time_error);
+    covered += *row.time_covered ? 1 : 0;
+  }
+  ASSERT_GT(after.size(), 200u);
+  EXPECT_LT(summarize(after).median, 0.021);
+  EXPECT_LT(summarize(after).p90, 0.6 * summarize(before).p90);
+  EXPECT_NEAR(covered / static_cast<double>(after.size()), 0.9, 0.03);
+}
+
+TEST(SharpeningTest, OnlyTheSameMachineAndStackCount) {
+  std::vector<Residual> own;
+  for (const int64_t length : {512, 1024, 2048, 4096, 8192}) {
+    PredictedCase at = case_on(kA100, "sftbench");
+    at.length = length;
+    own.push_back({at, Figure::kTime, false, false, std::log(1.3)});
+  }
+  const Uncertainty uncertainty(ResidualTable::shipped(), own);
+  const Interval same = uncertainty.interval(Figure::kTime, case_on(kA100, "sftbench"));
+  EXPECT_TRUE(same.own);
+  EXPECT_EQ(same.residuals, 5);
+  EXPECT_NEAR(same.center, 1.3, 0.1);
+  EXPECT_LT(same.high / same.low, 1.4);
+  EXPECT_LT(uncertainty.chance_above(Figure::kTime, case_on(kA100, "sftbench"), 1.6), 0.05);
+  EXPECT_FALSE(uncertainty.interval(Figure::kTime, case_on("NVIDIA-A10G", "sftbench")).own);
+  EXPECT_FALSE(uncertainty.interval(Figure::kTime, case_on(kA100, "fms-hf-tuning")).own);
+  EXPECT_FALSE(uncertainty.interval(Figure::kMemory, case_on(kA100, "sftbench")).own);
+}
+
+}  // namespace
+}  // namespace sftbench
