@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kGiB = 1 << 30;
-constexpr double kGiga = 1e9;
+constexpr double kBytesInGb = 1e9;
 
 struct PredictArguments {
   Selection selection;
@@ -90,6 +90,13 @@ Definitions lines_of(const Prediction& prediction) {
       {"throughput", cell_text(tokens_per_s) + " tokens/s, padding included; " +
                          cell_text(tokens_per_s / static_cast<double>(job.device.ranks)) +
                          " of a rank"}};
+  if (m.offloaded_state + m.offloaded_activations + m.offloaded_parameters > 0) {
+    lines.emplace_back("offloaded", gib(m.offloaded_parameters) + " of parameters and gradients, " +
+                                        gib(m.offloaded_state) + " of optimizer state and " +
+                                        gib(m.offloaded_activations) +
+                                        " of activations, on the host; the step leaves their "
+                                        "copies out");
+  }
   if (machine.error_p90 > 0) {
     lines.emplace_back("error",
                        "nine of ten steps that others measured on this GPU, with models "
@@ -98,8 +105,8 @@ Definitions lines_of(const Prediction& prediction) {
   }
   for (const CollectiveCost& c : cost.collectives) {
     lines.emplace_back(c.operation, std::to_string(c.calls) + " a step over " + c.group + ", " +
-                                        cell_text(c.sent_bytes / kGiga) + " GB sent by a rank, " +
-                                        seconds(c.seconds));
+                                        cell_text(c.sent_bytes / kBytesInGb) +
+                                        " GB sent by a rank, " + seconds(c.seconds));
   }
   return lines;
 }

@@ -109,7 +109,7 @@ void rank(std::vector<Row>& rows, const std::string& column) {
   });
 }
 
-Json rounded(double value) {
+Json rounded_cell(double value) {
   if (value <= 0) return {};
   const double scale = std::pow(10, 5 - std::ceil(std::log10(value)));
   return std::round(value * scale) / scale;
@@ -134,7 +134,7 @@ Table table_of(const Space& space, const std::vector<Row>& rows) {
     for (const size_t i : shown) cells.push_back(entity.values[i].second);
     if (several) cells.push_back(experiment_id(space.experiments[row.experiment]));
     for (const double figure : {row.step_s, row.tokens_per_s, row.memory_gib})
-      cells.push_back(rounded(figure));
+      cells.push_back(rounded_cell(figure));
     cells.push_back(row.reason.empty() ? Json() : Json(row.reason));
     table.rows.push_back(std::move(cells));
   }

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "optim/quantized_paging.h"
+#include "optim/state_pager.h"
 #include "optim/state_tensors.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
@@ -156,11 +156,11 @@ class Quantized : public Optimizer {
   void visit(const std::vector<const Member*>& paged, const ops::RuleFactors<double>& factors) {
     for (const bool quantized : {true, false}) {
       std::vector<const Member*> members;
-      std::vector<std::vector<Tensor>> pages;
+      std::vector<StatePager::Visitor> pages;
       for (const Member* member : paged) {
         if (member->quantized.empty() == quantized) continue;
         members.push_back(member);
-        pages.push_back(member->pages());
+        pages.push_back({member->pages()});
       }
       if (members.empty()) continue;
       pager_->visit(pages, [&](size_t i, const std::vector<Tensor>& on_device) {

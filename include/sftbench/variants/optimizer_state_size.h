@@ -21,6 +21,8 @@ struct TrainedShape {
 inline constexpr int64_t kQuantBlockElements = 256;       // that share a scale
 inline constexpr int64_t kLeastQuantizedElements = 4096;  // of a tensor
 inline constexpr int64_t kLeastPagedElements = 100'000;
+// Of a chunk whose states visit the GPU together, unless one tensor has more (optim/offloaded.h).
+inline constexpr int64_t kOffloadedChunkElements = int64_t{1} << 22;
 inline constexpr int64_t kGaloreRank = 128;
 
 // The weight of a torch.nn.Embedding, by the names of all families. An output projection that is tied
