@@ -13,7 +13,7 @@ import statistics
 import subprocess
 
 VARIANTS = (r'adam\w*|lion\w*|sgd|lomo|adalomo|adafactor|galore\w*|grokadamw|rmsprop\w*|paged_\w+|DDP|FSDP|NO_SHARD|'
-            r'FULL_SHARD|SHARD_GRAD_OP|HYBRID_\w+|(?:FULL|SHARDED|LOCAL)_STATE_DICT|full|lora|gptq-lora|pt|bf16|fp16|fp8|'
+            r'FULL_SHARD|SHARD_GRAD_OP|SHARD_OPTIM|HYBRID_\w+|(?:FULL|SHARDED|LOCAL)_STATE_DICT|full|lora|gptq-lora|pt|bf16|fp16|fp8|'
             r'bfloat16|float16|float32|longest|max_length|packed|none|no|each|last|steps|epoch')
 COMPARISON = re.compile(r'[=!]= "(?:' + VARIANTS + r')"')
 CONTROL = re.compile(r'^\s*(?:\}?\s*else\b|if\b|for\b|while\b|switch\b|catch\b|do\b|\} catch\b)')

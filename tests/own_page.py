@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs every command of docs/own-model-and-data.md, with a tiny model in place of the reader's, and looks at what is left.
+"""Runs every command of docs/own-model-and-data.md and docs/documented-commands.md, with a tiny model in place of the
+reader's, and looks at what is left.
 usage: own_page.py SFTBENCH SOURCE_DIR"""
 import json
 import os
@@ -20,9 +21,9 @@ def prepare(folder, reference):
         shutil.copy(reference / "own_data" / name, folder)
 
 
-def main(program, source):
-    page = (source / "docs" / "own-model-and-data.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```bash\n(.*?)^```", page, re.M | re.S)
+def run_page(program, source, page, expected_results, adapters):
+    text = (source / "docs" / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```bash\n(.*?)^```", text, re.M | re.S)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prepare(folder, source / "tests" / "reference")
@@ -34,17 +35,22 @@ def main(program, source):
             done = subprocess.run(["bash", "-euo", "pipefail", "-c", block], cwd=folder, env=environment, text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             if done.returncode:
-                sys.exit(f"{block}\nended with {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+                sys.exit(f"{page}: {block}\nended with {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
         results = [json.loads(file.read_text()) for file in folder.glob("results/*/*.json")]
         wrong = [result["inputs"] for result in results
                  if result["status"] != "valid" or result["inputs"]["model_name"] != "my-llama"
-                 or "training_data" not in result["inputs"]]
-        if wrong or len(results) != 11:
-            sys.exit(f"{len(results)} results; not valid, or not named after the reader's own: {wrong}")
-        for adapter in ("adapter", "tuned"):
-            if not (folder / adapter / "adapter_config.json").exists():
-                sys.exit(f"{adapter} has no adapter_config.json")
-    print(f"{len(blocks)} blocks ran")
+                 or not {"training_data", "data_mixture"} & set(result["inputs"])]
+        if wrong or len(results) != expected_results:
+            sys.exit(f"{page}: {len(results)} results; not valid, or not named after the reader's own: {wrong}")
+        for adapter in adapters:
+            if not list(folder.glob(f"{adapter}/**/adapter_config.json")):
+                sys.exit(f"{page}: {adapter} has no adapter_config.json")
+    print(f"{page}: {len(blocks)} blocks ran")
+
+
+def main(program, source):
+    run_page(program, source, "own-model-and-data.md", 11, ("adapter", "tuned"))
+    run_page(program, source, "documented-commands.md", 6, ("reasoner",))
 
 
 if __name__ == "__main__":

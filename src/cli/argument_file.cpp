@@ -5,157 +5,15 @@
 #include <map>
 #include <set>
 
+#include "cli/argument_names.h"
 #include "cli/data_configuration.h"
+#include "cli/deepspeed_file.h"
 #include "sftbench/base/environment.h"
 #include "sftbench/base/text.h"
 #include "sftbench/trackers/spec.h"
 
 namespace sftbench {
 namespace {
-
-// Keys that are a property under another name, or under its own.
-const std::map<std::string, std::string>& argument_properties() {
-  static const std::map<std::string, std::string> kProperties = {
-      {"adam_beta1", "adam_beta1"},
-      {"adam_beta2", "adam_beta2"},
-      {"adam_epsilon", "adam_epsilon"},
-      {"batch_size", "batch_size"},
-      {"bf16", "bf16"},
-      {"chat_template", "chat_template"},
-      {"context_length", "model_max_length"},
-      {"conversation_column", "conversation_column"},
-      {"data_formatter_template", "data_formatter_template"},
-      {"dataset_text_field", "dataset_text_field"},
-      {"eval_batch_size_per_device", "per_device_eval_batch_size"},
-      {"eval_steps", "eval_steps"},
-      {"eval_strategy", "eval_strategy"},
-      {"evaluation_strategy", "eval_strategy"},
-      {"fast_moe", "fast_moe"},
-      {"flash_attention_2", "flash_attn"},
-      {"fsdp_activation_checkpointing", "gradient_checkpointing"},
-      {"fsdp_mixed_precision_policy", "accelerate_config_mixed_precision"},
-      {"fsdp_sharding_strategy", "fsdp_sharding_strategy"},
-      {"fsdp_state_dict_type", "fsdp_state_dict_type"},
-      {"fsdp_transformer_layer_cls_to_wrap",
-       "accelerate_config_fsdp_transformer_layer_cls_to_wrap"},
-      {"fsdp_use_orig_params", "fsdp_use_orig_params"},
-      {"gpu_model", "gpu_model"},
-      {"gradient_accumulation_steps", "gradient_accumulation_steps"},
-      {"gradient_checkpointing", "gradient_checkpointing"},
-      {"input_column_name", "input_column_name"},
-      {"learning_rate", "learning_rate"},
-      {"lora_alpha", "lora_alpha"},
-      {"lora_dropout", "lora_dropout"},
-      {"lora_r", "r"},
-      {"lr_scheduler_kwargs", "lr_scheduler_kwargs"},
-      {"lr_scheduler_type", "lr_scheduler_type"},
-      {"max_grad_norm", "max_grad_norm"},
-      {"max_length", "model_max_length"},
-      {"max_seq_length", "model_max_length"},
-      {"max_steps", "max_steps"},
-      {"mixed_precision", "accelerate_config_mixed_precision"},
-      {"model_max_length", "model_max_length"},
-      {"num_epochs", "num_train_epochs"},
-      {"num_machines", "number_nodes"},
-      {"num_train_epochs", "num_train_epochs"},
-      {"num_virtual_tokens", "num_virtual_tokens"},
-      {"number_gpus", "number_gpus"},
-      {"optim", "optim"},
-      {"output_column_name", "output_column_name"},
-      {"per_device_eval_batch_size", "per_device_eval_batch_size"},
-      {"prompt_tuning_init", "prompt_tuning_init"},
-      {"prompt_tuning_init_text", "prompt_tuning_init_text"},
-      {"r", "r"},
-      {"response_template", "response_template"},
-      {"seed", "seed"},
-      {"target_modules", "target_modules"},
-      {"tf32", "tf32"},
-      {"tokenizer_name_or_path", "tokenizer_name_or_path"},
-      {"torch_dtype", "torch_dtype"},
-      {"dtype", "torch_dtype"},
-      {"train_path", "training_data_path"},
-      {"training_data_path", "training_data_path"},
-      {"use_flash_attn", "flash_attn"},
-      {"valid_path", "validation_data_path"},
-      {"validation_data_path", "validation_data_path"},
-      {"warmup_ratio", "warmup_ratio"},
-      {"warmup_steps", "warmup_steps"},
-      {"weight_decay", "weight_decay"},
-  };
-  return kProperties;
-}
-
-// Keys whose one value is what the program does; any other has no equal. As text.
-const std::map<std::string, std::set<std::string>>& fixed_arguments() {
-  static const std::map<std::string, std::set<std::string>> kFixed = {
-      {"add_eos_token", {"true"}},
-      {"bias", {"none"}},
-      {"compute_environment", {"LOCAL_MACHINE"}},
-      {"dataloader_drop_last", {"false"}},
-      {"dataloader_num_workers", {"0"}},
-      {"ddp_find_unused_parameters", {"false"}},
-      {"debug", {"false"}},
-      {"do_eval", {"false", "true"}},  // eval_strategy decides
-      {"do_train", {"true"}},
-      {"downcast_bf16", {"no", "false"}},
-      {"dynamo_backend", {"no", "NO"}},
-      {"enable_cpu_affinity", {"false"}},
-      {"fan_in_fan_out", {"false"}},
-      {"greater_is_better", {"false"}},
-      {"metric_for_best_model", {"eval_loss", "loss"}},
-      {"fsdp_auto_wrap_policy", {"TRANSFORMER_BASED_WRAP"}},
-      {"fsdp_backward_prefetch", {"BACKWARD_PRE"}},
-      {"fsdp_backward_prefetch_policy", {"BACKWARD_PRE"}},
-      {"fsdp_cpu_ram_efficient_loading", {"true"}},
-      {"fsdp_forward_prefetch",
-       {"false", "true"}},  // the order alone; bytes and values are the same
-      {"fsdp_offload_params", {"false"}},
-      {"fsdp_reshard_after_forward", {"FULL_SHARD"}},
-      {"fsdp_sync_module_states", {"true"}},
-      {"fsdp_version", {"1"}},
-      {"include_tokens_per_second", {"true"}},
-      {"init_lora_weights", {"true"}},
-      {"instruction_template", {"None", ""}},
-      {"lora_bias", {"none"}},
-      {"machine_rank", {"0"}},
-      {"main_training_function", {"main"}},
-      {"modules_to_save", {"None", "[]"}},
-      {"multiple_of", {"None"}},
-      {"remove_unused_columns", {"true"}},
-      {"rdzv_backend", {"static"}},
-      {"same_network", {"true"}},
-      {"split_batches", {"false"}},
-      {"task_type", {"CAUSAL_LM"}},
-      {"tpu_use_cluster", {"false"}},
-      {"tpu_use_sudo", {"false"}},
-      {"tracker", {"none", "None", "file_logger"}},  // training_logs.jsonl, of each output folder
-      {"use_rslora", {"false"}},
-      {"use_dora", {"false"}},
-  };
-  return kFixed;
-}
-
-// Keys that people will look for: what works instead.
-const std::map<std::string, std::string>& argument_advice() {
-  static const std::map<std::string, std::string> kAdvice = {
-      {"dataset_name", "training_data_path, a file"},
-      {"deepspeed", "distributed_backend FSDP: SHARD_GRAD_OP is ZeRO 2, FULL_SHARD is ZeRO 3"},
-      {"parallelism_config_cp_size", "a shorter model_max_length, or gradient_checkpointing"},
-      {"parallelism_config_dp_shard_size", "fsdp_sharding_strategy HYBRID_SHARD"},
-      {"use_liger", "fast_kernels: --set 'fast_kernels=[\"True\",\"True\",\"True\"]'"},
-      {"use_liger_kernel", "fast_kernels: --set 'fast_kernels=[\"True\",\"True\",\"True\"]'"},
-      {"use_parallelism_config", "no such key"},
-      {"worker_resources", "gpu_model"},
-  };
-  return kAdvice;
-}
-
-// Mappings whose members are arguments themselves.
-bool is_section(const std::string& key) {
-  static const std::set<std::string> kSections = {
-      "accelerate_launch_args", "fsdp_config", "lora_config", "peft_config", "training_arguments"};
-  return kSections.count(key) > 0;
-}
 
 std::string argument_text(const YamlNode& node) {
   if (node.is_null()) return "None";
@@ -169,13 +27,22 @@ std::string argument_text(const YamlNode& node) {
 
 class ArgumentFileReader {
  public:
-  explicit ArgumentFileReader(const std::string& path) : path_(path), diagnostics_(path) {
+  ArgumentFileReader(const std::string& path, const std::string& deepspeed_path)
+      : path_(path), diagnostics_(path), deepspeed_path_(deepspeed_path) {
     for (const auto& [name, property] : argument_properties()) known_.push_back(name);
     for (const auto& [name, values] : fixed_arguments()) known_.push_back(name);
     for (const auto& [name, read] : readers_) known_.push_back(name);
   }
 
   ArgumentFile read() {
+    if (!path_.empty()) read_arguments();
+    if (!deepspeed_path_.empty()) deepspeed(read_yaml_file(deepspeed_path_));
+    diagnostics_.throw_if_failed();
+    return std::move(file_);
+  }
+
+ private:
+  void read_arguments() {
     const YamlNode root = read_yaml_file(path_);
     if (!root.is_mapping()) {
       diagnostics_.error(root, {}, "found " + describe(root),
@@ -183,11 +50,8 @@ class ArgumentFileReader {
     }
     members(root, {});
     track_in_folder();
-    diagnostics_.throw_if_failed();
-    return std::move(file_);
   }
 
- private:
   void members(const YamlNode& mapping, const std::string& prefix) {
     for (const auto& [key, node] : mapping.members) {
       if (is_section(key) && node.is_mapping()) {
@@ -223,6 +87,12 @@ class ArgumentFileReader {
   }
 
   void put(const std::string& property, YamlNode value, const std::string& path) {
+    put_of(path_, property, std::move(value), path);
+  }
+
+  // `file`: whose key `path` says it.
+  void put_of(const std::string& file, const std::string& property, YamlNode value,
+              const std::string& path) {
     value.line = 0;
     for (YamlNode& item : value.items) item.line = 0;
     // Booleans that are texts, as Python writes them.
@@ -233,9 +103,11 @@ class ArgumentFileReader {
     for (const GivenValue& other : file_.values) {
       if (other.property != property) continue;
       if (other.value.value == value.value && value.is_scalar()) return;
-      return diagnostics_.error(0, path, "says what " + other.source + " says, too", "one of them");
+      const std::string key = file == path_ ? path : std::string(file).append(": ").append(path);
+      return diagnostics_.error(0, key, "says what " + other.source + " says, too", "one of them");
     }
-    file_.values.push_back({path_ + ": " + path, property, std::move(value)});
+    file_.values.push_back(
+        {std::string(file).append(": ").append(path), property, std::move(value)});
   }
 
   std::string text(const YamlNode& node, const std::string& path) {
@@ -379,6 +251,7 @@ class ArgumentFileReader {
       {"report_to", [this](const YamlNode& n, const std::string& p) { report_to(n, p); }},
       {"logging_dir",
        [this](const YamlNode& n, const std::string& p) { logging_directory_ = text(n, p); }},
+      {"deepspeed", [this](const YamlNode& n, const std::string& p) { deepspeed_key(n, p); }},
       {"output_dir",
        [this](const YamlNode& n, const std::string& p) { file_.output_directory = text(n, p); }},
       {"save_model_dir",
@@ -449,6 +322,39 @@ class ArgumentFileReader {
     file_.trackers.push_back("tensorboard=" + logging_directory_);
   }
 
+  // A file, or LLMForge's {config_path: FILE}. It is read when all else is known.
+  void deepspeed_key(const YamlNode& node, const std::string& path) {
+    const YamlNode* file = node.is_mapping() ? node.find("config_path") : &node;
+    if (file == nullptr) return error(node, path, "found " + describe(node), "config_path: FILE");
+    const std::string found = text(*file, path);
+    if (!deepspeed_path_.empty() && deepspeed_path_ != found) {
+      return error(node, path, "says what --deepspeed says, too", "one of them");
+    }
+    deepspeed_path_ = found;
+  }
+
+  // What is wrong with it is said under its name.
+  void deepspeed(const YamlNode& root) {
+    Diagnostics diagnostics(deepspeed_path_);
+    const DeepspeedFile found = read_deepspeed(
+        root, diagnostics,
+        [this](const std::string& property, YamlNode value, const std::string& path) {
+          put_of(deepspeed_path_, property, std::move(value), path);
+        });
+    diagnostics.throw_if_failed();
+    file_.train_batch_size = found.train_batch_size;
+    for (const std::string& note : found.notes)
+      file_.notes.push_back(std::string(deepspeed_path_).append(": ").append(note));
+    if (!found.batch_of_device) return;
+    if (file_.batch_of_device && *file_.batch_of_device != *found.batch_of_device) {
+      diagnostics_.error(
+          0, deepspeed_path_ + ": train_micro_batch_size_per_gpu",
+          "found " + std::to_string(*found.batch_of_device),
+          "what " + path_ + " says, " + std::to_string(*file_.batch_of_device) + ", or \"auto\"");
+    }
+    file_.batch_of_device = found.batch_of_device;
+  }
+
   TakeValue taker() {
     return [this](const std::string& property, YamlNode value, const std::string& path) {
       put(property, std::move(value), path);
@@ -476,6 +382,7 @@ class ArgumentFileReader {
 
   std::string path_;
   Diagnostics diagnostics_;
+  std::string deepspeed_path_;
   ArgumentFile file_;
   std::vector<std::string> known_;
   std::string logging_directory_;
@@ -490,8 +397,8 @@ bool saves_files(const ArgumentFile& file) {
   return !file.output_directory.empty() || !file.model_directory.empty() || resumes_from_folder;
 }
 
-ArgumentFile read_argument_file(const std::string& path) {
-  return ArgumentFileReader(path).read();
+ArgumentFile read_argument_file(const std::string& path, const std::string& deepspeed_path) {
+  return ArgumentFileReader(path, deepspeed_path).read();
 }
 
 }  // namespace sftbench

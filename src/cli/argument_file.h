@@ -18,6 +18,7 @@ struct ArgumentFile {
   std::string padding;                     // empty: not said
   std::optional<int64_t> batch_of_device;  // entries of a micro-batch and rank
   std::optional<int64_t> processes;
+  std::optional<int64_t> train_batch_size;  // DeepSpeed's: of all ranks and micro-batches of a step
   bool on_cpus = false;
   // Files that a run leaves behind or goes on from, for `run`.
   // resume_from: a folder, "true" or "false", as --resume-from-checkpoint.
@@ -25,13 +26,15 @@ struct ArgumentFile {
   std::optional<int64_t> save_steps, save_total_limit, log_steps;
   bool best_model = false;
   std::vector<std::string> trackers;  // KIND=TARGET, of report_to
+  std::vector<std::string> notes;  // what it says that has no effect here
 };
 
 // Whether it names a folder that is written or read.
 bool saves_files(const ArgumentFile& file);
 
-// InputError with all that is wrong: keys that have no equal here, each by its name with what works
+// `deepspeed_path`: --deepspeed, a ds_config.json, which says what the key deepspeed of the file would. Either path may
+// be empty. InputError with all that is wrong: keys that have no equal here, each by its name with what works
 // instead where something does; values of another type.
-ArgumentFile read_argument_file(const std::string& path);
+ArgumentFile read_argument_file(const std::string& path, const std::string& deepspeed_path = {});
 
 }  // namespace sftbench

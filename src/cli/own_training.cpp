@@ -65,7 +65,7 @@ class Gathering {
   }
 
   OwnTraining gather() {
-    if (!selection_.arguments_path.empty()) add_file();
+    if (!selection_.arguments_path.empty() || !selection_.deepspeed_path.empty()) add_file();
     add_model();
     check_data();
     const bool splits = check_mixture();
@@ -97,7 +97,8 @@ class Gathering {
   }
 
   void add_file() {
-    own_.file = read_argument_file(selection_.arguments_path);
+    own_.file = read_argument_file(selection_.arguments_path, selection_.deepspeed_path);
+    for (const std::string& note : own_.file.notes) spdlog::info("{}", note);
     std::vector<GivenValue> values = own_.file.values;
     for (GivenValue& value : values) {
       if (!says(value.property)) own_.values.push_back(std::move(value));
@@ -108,21 +109,51 @@ class Gathering {
     const bool cpus = file.on_cpus || set_to_no_gpus() || ranks_on_cpus;
     if (file.processes && !says("number_gpus") && !file.on_cpus) add("number_gpus", processes);
     if (file.on_cpus && !says("number_gpus")) add("number_gpus", 0);
+    const int64_t ranks = cpus ? cpu_ranks(selection_, file) : std::max(processes, gpus_set());
     if (file.batch_of_device && !says("batch_size")) {
-      const int64_t ranks = cpus ? cpu_ranks(selection_, file) : std::max(processes, gpus_set());
       add("batch_size", *file.batch_of_device * ranks);
+    }
+    if (file.train_batch_size) add_train_batch(*file.train_batch_size, ranks);
+  }
+
+  // Of DeepSpeed's three sizes two give the third: train_batch_size = batch_size x
+  // gradient_accumulation_steps, where batch_size is a micro-batch of all ranks.
+  void add_train_batch(int64_t total, int64_t ranks) {
+    const int64_t batch = number_of("batch_size");
+    const int64_t accumulation = number_of("gradient_accumulation_steps");
+    const int64_t known = std::max<int64_t>(batch, 1) * std::max<int64_t>(accumulation, 1);
+    const bool follows = batch > 0 && accumulation > 0 ? known == total : total % known == 0;
+    if (!follows || total % ranks != 0) {
+      refuse_own("train_batch_size", "found " + std::to_string(total),
+                 "\"auto\", or micro-batch x ranks x gradient_accumulation_steps, a multiple of " +
+                     std::to_string(known));
+    }
+    if (batch == 0) {
+      add("batch_size", total / std::max<int64_t>(accumulation, 1));
+      if (accumulation == 0) add("gradient_accumulation_steps", 1);
+    } else if (accumulation == 0) {
+      add("gradient_accumulation_steps", total / batch);
     }
   }
 
-  // A number of --set; 0: not given, or no number.
-  int64_t gpus_set() const {
+  // Of --set, or of the arguments; 0: not given, or no number.
+  int64_t number_of(const std::string& property) const {
+    const GivenValue* given = find(property);
+    if (given != nullptr && given->value.value.is_number_integer()) {
+      return given->value.value.get<int64_t>();
+    }
+    return number_set(property);
+  }
+  int64_t number_set(const std::string& property) const {
+    const std::string head = property + "=";
     for (const std::string& text : selection_.assignments) {
-      if (text.rfind("number_gpus=", 0) != 0) continue;
-      const Json value = resolve_yaml_scalar(text.substr(12));
+      if (text.rfind(head, 0) != 0) continue;
+      const Json value = resolve_yaml_scalar(text.substr(head.size()));
       return value.is_number_integer() ? value.get<int64_t>() : 0;
     }
     return 0;
   }
+  int64_t gpus_set() const { return number_set("number_gpus"); }
   int64_t own_gpus() const {
     const GivenValue* given = find("number_gpus");
     const bool number = given != nullptr && given->value.value.is_number_integer();
@@ -132,7 +163,8 @@ class Gathering {
 
   void add(const std::string& property, int64_t value) {
     own_.values.push_back(
-        {selection_.arguments_path, property, scalar_node(std::to_string(value))});
+        {selection_.arguments_path.empty() ? selection_.deepspeed_path : selection_.arguments_path,
+         property, scalar_node(std::to_string(value))});
   }
 
   void add_model() {

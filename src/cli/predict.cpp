@@ -128,6 +128,13 @@ Definitions lines_of(const Prediction& prediction, const Uncertainty& uncertaint
        cell_text(tokens_per_s) + " tokens/s, padding included; " +
            cell_text(tokens_per_s / static_cast<double>(prediction.job.device.ranks)) +
            " of a rank"}};
+  if (m.offloaded_state + m.offloaded_activations + m.offloaded_parameters > 0) {
+    lines.emplace_back("offloaded", gib(m.offloaded_parameters) + " of parameters and gradients, " +
+                                        gib(m.offloaded_state) + " of optimizer state and " +
+                                        gib(m.offloaded_activations) +
+                                        " of activations, on the host; the step leaves their "
+                                        "copies out");
+  }
   put_intervals(prediction, uncertainty, lines);
   for (const CollectiveCost& c : cost.collectives) {
     lines.emplace_back(c.operation, std::to_string(c.calls) + " a step over " + c.group + ", " +

@@ -85,6 +85,11 @@ void add_selection_options(CLI::App& command, Selection& selection) {
                   "JSON or YAML file of training arguments, as fms-hf-tuning, transformers, "
                   "accelerate or LLMForge name them; options and --set come first")
       ->type_name("FILE");
+  command
+      .add_option("--deepspeed", selection.deepspeed_path,
+                  "ds_config.json of DeepSpeed: stages of ZeRO are sharding strategies, \"auto\" "
+                  "leaves a value to the other arguments")
+      ->type_name("FILE");
   add_argument_options(command, selection.arguments);
   command
       .add_option("--entity", selection.entity, "one entity of the space: its index (from 0) or id")

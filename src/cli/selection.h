@@ -21,6 +21,7 @@ struct Selection {
   std::string model;                     // --model: empty when not given
   std::vector<GivenOption> arguments;    // --learning-rate and the like
   std::string arguments_path;            // --arguments
+  std::string deepspeed_path;            // --deepspeed
   std::vector<std::string> assignments;  // --set property=value
   std::string experiment;                // --experiment
   std::string entity;                    // --entity: index (0-based) or id
@@ -37,7 +38,7 @@ struct Selection {
 };
 
 // SPACE (optional; a space can be given by --experiment and --set alone, or by --model), --set,
-// --experiment, --entity, --model, --arguments, training arguments, --config, --ado-ids, --weights,
+// --experiment, --entity, --model, --arguments, --deepspeed, training arguments, --config, --ado-ids, --weights,
 // --padding, --ranks, --threads, --gradient-sync, --reduce-dtype, --distribute-one-rank,
 // --communication-timeout.
 void add_selection_options(CLI::App& command, Selection& selection);
@@ -48,7 +49,7 @@ struct LoadedSpace {
   std::vector<Diagnostic> warnings;  // of the space and of the settings; for stderr
   bool own_model = false;            // --model
   std::string model_path;            // the folder that it names; empty: a hub id
-  ArgumentFile file;                 // --arguments
+  ArgumentFile file;                 // --arguments and --deepspeed
 };
 
 // Reads the actuator's settings and the space. InputError with everything that is wrong, and for an

@@ -127,6 +127,7 @@ std::string run_command(const SweepArguments& arguments, const Cell& cell) {
   }
   add("--model", selection.model);
   add("--arguments", selection.arguments_path);
+  add("--deepspeed", selection.deepspeed_path);
   const bool by_experiment_alone = selection.space_path.empty();
   add("--experiment", by_experiment_alone ? selection.experiment : cell.request.experiment_id);
   add("--entity", cell.request.entity_id);

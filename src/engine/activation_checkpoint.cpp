@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/host_inputs.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/recomputation.h"
@@ -86,15 +87,19 @@ class ReentrantCheckpoint : public ActivationPolicy {
 
 class SegmentCheckpoint : public ActivationPolicy {
  public:
-  explicit SegmentCheckpoint(int64_t layer_count) : last_layer_(layer_count - 1) {}
+  SegmentCheckpoint(int64_t layer_count, std::unique_ptr<HostInputs> inputs)
+      : last_layer_(layer_count - 1), host_inputs_(std::move(inputs)) {}
 
   torch::Tensor run(int64_t layer_index, const Layer& layer, const torch::Tensor& hidden) override {
     if (layer_index == 0) {
       segments_.clear();
+      if (host_inputs_) host_inputs_->clear();
       embedded_ = hidden;
     }
     const torch::Tensor input = input_of(hidden, layer_index > 0 || hidden.requires_grad());
-    segments_.push_back({layer, input});
+    const bool leaves = host_inputs_ && layer_index > 0 && layer_index < last_layer_;
+    if (leaves) host_inputs_->put(hidden);
+    segments_.push_back({layer, leaves ? torch::Tensor() : input});
     if (layer_index == last_layer_) return layer(input);
     const torch::NoGradGuard not_recording;
     return layer(input);
@@ -102,10 +107,13 @@ class SegmentCheckpoint : public ActivationPolicy {
 
   void backward(const torch::Tensor& loss) override {
     check(!segments_.empty(), "a backward pass follows the forward pass through its runner");
+    if (host_inputs_) host_inputs_->begin_backward();
     loss.backward();
     torch::Tensor gradient = take_input_gradient();
     while (!segments_.empty()) {
-      const torch::Tensor output = recompute(segments_.back().layer, segments_.back().input);
+      torch::Tensor& input = segments_.back().input;
+      if (!input.defined()) input = leaf_of(host_inputs_->take());
+      const torch::Tensor output = recompute(segments_.back().layer, input);
       if (output.requires_grad()) torch::autograd::backward({output}, {gradient});
       gradient = take_input_gradient();
     }
@@ -116,7 +124,7 @@ class SegmentCheckpoint : public ActivationPolicy {
  private:
   struct Segment {
     Layer layer;
-    torch::Tensor input;
+    torch::Tensor input;  // undefined: it is on the host
   };
 
   torch::Tensor take_input_gradient() {
@@ -126,6 +134,7 @@ class SegmentCheckpoint : public ActivationPolicy {
   }
 
   int64_t last_layer_;
+  std::unique_ptr<HostInputs> host_inputs_;  // null: all stay
   std::vector<Segment> segments_;
   torch::Tensor embedded_;
 };
@@ -141,7 +150,11 @@ std::unique_ptr<ActivationPolicy> checkpoint_reentrant(int64_t layer_count) {
 }
 
 std::unique_ptr<ActivationPolicy> checkpoint_segments(int64_t layer_count) {
-  return std::make_unique<SegmentCheckpoint>(layer_count);
+  return std::make_unique<SegmentCheckpoint>(layer_count, nullptr);
+}
+
+std::unique_ptr<ActivationPolicy> checkpoint_on_host(int64_t layer_count, torch::Device device) {
+  return std::make_unique<SegmentCheckpoint>(layer_count, std::make_unique<HostInputs>(device));
 }
 
 }  // namespace sftbench

@@ -41,4 +41,8 @@ std::unique_ptr<ActivationPolicy> checkpoint_reentrant(int64_t layer_count);
 // (use_reentrant=False).
 std::unique_ptr<ActivationPolicy> checkpoint_segments(int64_t layer_count);
 
+// The same, and the inputs wait in the host's memory (host_inputs.h): those of all layers but the
+// first, which the embedding's result is, and the last, which is not recomputed.
+std::unique_ptr<ActivationPolicy> checkpoint_on_host(int64_t layer_count, torch::Device device);
+
 }  // namespace sftbench

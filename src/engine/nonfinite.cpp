@@ -259,7 +259,7 @@ NonFiniteOrigin find_nonfinite(CausalLm& model, const TokenRows& rows, const tor
 RunError nonfinite_loss(TrainingRun& run, const StepBatches& batches, double loss, double own_loss,
                         int64_t step) {
   const std::string what = "the loss of step " + std::to_string(step) + " is " + text_of(loss);
-  if (!run.parameters->whole()) return nonfinite_shard(run, what, own_loss, step);
+  if (!run.parameters->whole_in_step()) return nonfinite_shard(run, what, own_loss, step);
   const auto denominator = static_cast<double>(batches.tokens.loss_bearing);
   for (const DeviceBatch& batch : batches.micro_batches) {
     const NonFiniteOrigin origin =

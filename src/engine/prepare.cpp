@@ -13,6 +13,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/plain.h"
+#include "sftbench/optim/offloaded.h"
 #include "sftbench/tuning/tuning.h"
 
 namespace sftbench {
@@ -27,8 +28,13 @@ ops::KernelChoice choose_kernels(const KernelPlan& plan) {
   return kernels;
 }
 
-std::unique_ptr<ActivationPolicy> choose_activations(const ActivationPlan& plan, int64_t layers) {
+std::unique_ptr<ActivationPolicy> choose_activations(const ActivationPlan& plan, int64_t layers,
+                                                     torch::Device device) {
   if (!plan.gradient_checkpointing) return keep_activations();
+  // Both variants have the same gradients. CPUs have no other memory.
+  if (plan.offload && device.is_cuda()) {
+    return checkpoint_on_host(layers, device);
+  }
   return plan.use_reentrant ? checkpoint_reentrant(layers) : checkpoint_segments(layers);
 }
 
@@ -238,17 +244,28 @@ TrainBegin describe(const TrainingJob& job, const ModelAndData& loaded, int rank
 
 std::unique_ptr<ActivationPolicy> build_activations(const TrainingJob& job, int64_t layers,
                                                     ParallelParameters& parameters,
-                                                    Timeline* timeline) {
-  std::unique_ptr<ActivationPolicy> activations = choose_activations(job.activations, layers);
+                                                    torch::Device device, Timeline* timeline) {
+  std::unique_ptr<ActivationPolicy> activations =
+      choose_activations(job.activations, layers, device);
   if (!is_distributed(job) && timeline == nullptr) return activations;
   return run_units(std::move(activations), job.activations.gradient_checkpointing, parameters,
                    timeline);
 }
 
-std::unique_ptr<Optimizer> build_optimizer(const OptimizerPlan& plan,
-                                           const ParallelParameters& parameters) {
-  return make_optimizer(plan.kind, group_by_decay(trainable(parameters), plan.weight_decay),
-                        {.betas = plan.betas, .epsilon = plan.epsilon});
+std::unique_ptr<Optimizer> build_optimizer(const TrainingJob& job,
+                                           const ParallelParameters& parameters,
+                                           torch::Device device) {
+  const OptimizerPlan& plan = job.optimizer;
+  const std::vector<ParameterGroup> groups =
+      group_by_decay(trainable(parameters), plan.weight_decay);
+  const OptimizerOptions options = {.betas = plan.betas, .epsilon = plan.epsilon};
+  if (offloads_shards(job, device)) {
+    return make_offloaded(plan.kind, groups, options, Offloaded::kStatesAndParameters, device);
+  }
+  if (plan.offload_state && device.is_cuda()) {
+    return make_offloaded(plan.kind, groups, options, Offloaded::kStates, device);
+  }
+  return make_optimizer(plan.kind, groups, options);
 }
 
 // Null where nothing is evaluated.
@@ -310,10 +327,10 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
                                                     row_of(job.tuning).trains_weights),
                                     run.model->needs_mask(), device, run.mesh->world());
   run.activations =
-      build_activations(job, run.model->layer_count(), *run.parameters, run.timeline.get());
+      build_activations(job, run.model->layer_count(), *run.parameters, device, run.timeline.get());
   run.evaluation = build_evaluation(job, std::move(loaded.tokenized.data.evaluation), run);
   run.loss_scaler = choose_loss_scaler(job.precision, run.parameters->owned());
-  run.optimizer = build_optimizer(job.optimizer, *run.parameters);
+  run.optimizer = build_optimizer(job, *run.parameters, device);
   run.schedule = schedule_of(job.optimizer, run.begin.total_steps);
   run.learning_rate = job.optimizer.learning_rate;
   run.max_grad_norm = job.optimizer.max_grad_norm;

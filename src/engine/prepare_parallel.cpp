@@ -37,9 +37,10 @@ int64_t parameter_bytes(CausalLm& model) {
 std::unique_ptr<ParallelParameters> replicate(const TrainingJob& job,
                                               const std::vector<ParameterUnit>& units,
                                               ProcessMesh& mesh) {
-  const Buckets buckets =
-      row_of(job.parallel.strategy).reduces_by_unit ? Buckets::kByUnit : Buckets::kBySize;
-  return replicate_parameters(units, mesh, buckets);
+  const StrategyRow& strategy = row_of(job.parallel.strategy);
+  if (strategy.optimizer_alone) return shard_optimizer(units, mesh);
+  return replicate_parameters(units, mesh,
+                              strategy.reduces_by_unit ? Buckets::kByUnit : Buckets::kBySize);
 }
 
 PlacedModel place_whole(const TrainingJob& job, const ops::KernelChoice& kernels,
@@ -113,8 +114,9 @@ bool reduces_each(const TrainingJob& job) {
   return job.parallel.gradient_sync == GradientSync::kEach;
 }
 
-ShardingOptions sharding_options(const TrainingJob& job) {
+ShardingOptions sharding_options(const TrainingJob& job, torch::Device device) {
   ShardingOptions options;
+  options.offload = offloads_shards(job, device);
   options.reshard_after_forward = row_of(job.parallel.strategy).reshard_after_forward;
   options.reduce_each_micro_batch = reduces_each(job);
   // Mixed precision gathers what it multiplies: half the bytes, and what is kept stays as it is.
@@ -132,11 +134,12 @@ bool divides_experts(const TrainingJob& job) {
 }
 
 // Bytes of this rank's part.
-int64_t own_bytes(CausalLm& model, const MeshShape& mesh) {
+int64_t own_bytes(CausalLm& model, const MeshShape& mesh, const StrategyRow& strategy) {
+  const int64_t shards = strategy.shards() ? mesh.shards : 1;
   int64_t bytes = 0;
   for (const NamedParameter& parameter : model.parameters()) {
     const auto whole = static_cast<int64_t>(parameter.tensor->nbytes());
-    bytes += whole / (parameter.experts > 0 && mesh.experts > 1 ? mesh.experts : mesh.shards);
+    bytes += whole / (parameter.experts > 0 && mesh.experts > 1 ? mesh.experts : shards);
   }
   return bytes;
 }
@@ -151,7 +154,7 @@ PlacedModel place_parts(const TrainingJob& job, const ops::KernelChoice& kernels
   if (!job.model.weights_directory.empty()) {
     check_weights(*placed.model, job.model.weights_directory);
   }
-  work.total = own_bytes(*placed.model, mesh.shape());
+  work.total = own_bytes(*placed.model, mesh.shape(), row_of(job.parallel.strategy));
   LaterValues values(*placed.model, job, device, work);
   // Virtual tokens start from embeddings, new rows from the old ones: they have to be there first.
   if (tuning.virtual_tokens() > 0 || vocabulary_size > placed.model->embedding().size(0)) {
@@ -164,7 +167,7 @@ PlacedModel place_parts(const TrainingJob& job, const ops::KernelChoice& kernels
   if (divides_experts(job)) experts = take_experts(*placed.model, units, mesh);
   if (row_of(job.parallel.strategy).shards()) {
     placed.parameters =
-        shard_parameters(units, mesh, sharding_options(job),
+        shard_parameters(units, mesh, sharding_options(job, device),
                          [&](const ParameterUnit& unit, const std::vector<ElementRange>& kept) {
                            values.set(unit, kept);
                          });
@@ -182,7 +185,7 @@ PlacedModel place_parts(const TrainingJob& job, const ops::KernelChoice& kernels
   placed.model->divide_experts(*group);
   placed.parameters =
       divide_experts(std::move(placed.parameters), std::move(experts), mesh,
-                     {.reduce_dtype = sharding_options(job).reduce_dtype,
+                     {.reduce_dtype = sharding_options(job, device).reduce_dtype,
                       .take_wait_seconds = [g = group.get()] { return g->take_wait_seconds(); }});
   placed.expert_group = std::move(group);
   return placed;
@@ -206,14 +209,17 @@ std::vector<std::string> notes_on_divided_experts(const TrainingJob& job) {
   return {};
 }
 
-std::vector<std::string> notes_on_strategy(const TrainingJob& job) {
+std::vector<std::string> notes_on_whole_gradients(const TrainingJob& job) {
+  const StrategyRow& strategy = row_of(job.parallel.strategy);
+  if (strategy.shards() || !reduces_each(job)) return {};
+  return {std::string("gradient_sync each has no effect under ") + strategy.name +
+          ": whole gradients are there anyway, and are reduced after the last micro-batch"};
+}
+
+std::vector<std::string> notes_on_parts(const TrainingJob& job) {
   const StrategyRow& strategy = row_of(job.parallel.strategy);
   const OptimizerRow& optimizer = row_of(job.optimizer.kind);
-  if (!strategy.shards()) {
-    if (!reduces_each(job)) return {};
-    return {std::string("gradient_sync each has no effect under ") + strategy.name +
-            ": whole gradients are there anyway, and are reduced after the last micro-batch"};
-  }
+  if (!strategy.updates_parts()) return {};
   const std::string which = std::string("optim ") + optimizer.name + " under " + strategy.name;
   switch (optimizer.on_shards) {
     case ShardEffect::kNone:
@@ -234,9 +240,15 @@ std::vector<std::string> notes_on_strategy(const TrainingJob& job) {
 }  // namespace
 
 std::vector<std::string> notes_on_ranks(const TrainingJob& job) {
-  std::vector<std::string> notes = notes_on_strategy(job);
+  std::vector<std::string> notes = notes_on_whole_gradients(job);
+  for (std::string& note : notes_on_parts(job)) notes.push_back(std::move(note));
   for (std::string& note : notes_on_divided_experts(job)) notes.push_back(std::move(note));
   return notes;
+}
+
+bool offloads_shards(const TrainingJob& job, torch::Device device) {
+  return job.parallel.offload && device.is_cuda() && is_distributed(job) &&
+         row_of(job.parallel.strategy).shards();
 }
 
 PlacedModel place_model(const TrainingJob& job, const ops::KernelChoice& kernels,

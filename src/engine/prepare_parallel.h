@@ -18,6 +18,9 @@ namespace sftbench {
 // What a measurement on several ranks has to say of these choices; often nothing.
 std::vector<std::string> notes_on_ranks(const TrainingJob& job);
 
+// Whether shards and their gradients are in the host's memory: on GPUs, where something is sharded.
+bool offloads_shards(const TrainingJob& job, torch::Device device);
+
 struct PlacedModel {
   std::unique_ptr<ExpertGroup> expert_group;  // of the model; null where no experts are divided
   std::unique_ptr<CausalLm> model;

@@ -88,7 +88,9 @@ std::string advice(const TrainingJob& job, const MemoryCost& memory, const Short
   if (memory.optimizer_state > 0 && full) {
     less.emplace_back("an optim that keeps less, as adamw_bnb_8bit");
   }
-  if (!sharded && job.device.ranks > 1) less.emplace_back("FSDP's FULL_SHARD instead of DDP");
+  if (!sharded && job.device.ranks > 1) {
+    less.push_back(std::string("FSDP's FULL_SHARD instead of ") + name_of(job.parallel.strategy));
+  }
   if (on_gpus && sharded) less.emplace_back("more GPUs");
   if (on_gpus && job.device.ranks == 1) less.emplace_back("several GPUs with FSDP");
   if (!shortage.limit.empty()) less.push_back("a higher limit (" + shortage.limit + ")");

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "optim/quantized_paging.h"
+#include "optim/state_pager.h"
 #include "optim/state_tensors.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
@@ -192,14 +192,14 @@ class Quantized : public Optimizer {
     for (const bool quantized : {true, false}) {
       std::vector<Member> members;
       std::vector<Tensor> gradients;
-      std::vector<std::vector<Tensor>> pages;
+      std::vector<StatePager::Visitor> pages;
       for (const Member* member : paged) {
         if (member->quantized.empty() == quantized) continue;
         const Tensor gradient = member->parameter.grad().reshape({-1});
         for (const Piece& piece : pieces_of(*member)) {
           members.push_back(member_of(piece));
           gradients.push_back(gradient.narrow(0, piece.begin, piece.numel));
-          pages.push_back(members.back().pages());
+          pages.push_back({members.back().pages()});
         }
       }
       if (members.empty()) continue;

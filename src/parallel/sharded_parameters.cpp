@@ -13,6 +13,7 @@
 #include <cmath>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "parallel/buffer_pool.h"
@@ -44,11 +45,13 @@ BufferBytes buffer_bytes(const std::vector<std::unique_ptr<ShardedUnit>>& units,
 
 class ShardedParameters : public ParallelParameters {
  public:
-  ShardedParameters(std::vector<std::unique_ptr<ShardedUnit>> units, torch::Device device,
+  ShardedParameters(std::vector<std::unique_ptr<ShardedUnit>> units,
+                    std::unique_ptr<ops::CopyStream> copies, torch::Device device,
                     ProcessMesh& mesh, const ShardingOptions& options)
       : mesh_(mesh),
         options_(options),
         device_(device),
+        copies_(std::move(copies)),
         units_(std::move(units)),
         parameter_bytes_(buffer_bytes(units_, &ShardedUnit::gathered_bytes)),
         gradient_bytes_(buffer_bytes(units_, &ShardedUnit::gradient_bytes)),
@@ -110,6 +113,7 @@ class ShardedParameters : public ParallelParameters {
     if (!last_) return;
     for (PendingCollective& sum : replica_sums_) wait(sum);
     replica_sums_.clear();
+    if (copies_) bring_gradients_to_the_host();
     for (const auto& unit : units_) unit->finish_gradients();
   }
 
@@ -229,14 +233,35 @@ class ShardedParameters : public ParallelParameters {
     const size_t unit = reducing_.front();
     reducing_.pop_front();
     buffers_.give_back(units_[unit]->finish_reduction(waited_s_));
-    if (last_ && mesh_.shape().replicas > 1) {
+    if (!last_) return;
+    if (mesh_.shape().replicas > 1) {
       units_[unit]->start_replica_sums(mesh_.replicas(), replica_sums_);
+    } else if (copies_) {
+      start_departure(unit);
     }
+  }
+
+  // --- gradients of shards on the host
+
+  // The device has those of two units at most.
+  void start_departure(size_t unit) {
+    if (departing_) units_[*departing_]->finish_departure();
+    units_[unit]->start_departure();
+    departing_ = unit;
+  }
+
+  void bring_gradients_to_the_host() {
+    for (size_t unit = 0; unit < units_.size(); ++unit) start_departure(unit);
+    units_[*std::exchange(departing_, std::nullopt)]->finish_departure();
+    const double begin_s = steady_seconds();
+    copies_->finish();
+    waited_s_ += steady_seconds() - begin_s;
   }
 
   ProcessMesh& mesh_;
   ShardingOptions options_;
   torch::Device device_;
+  std::unique_ptr<ops::CopyStream> copies_;  // null: shards are on the device
   std::vector<std::unique_ptr<ShardedUnit>> units_;
   BufferBytes parameter_bytes_, gradient_bytes_;
   BufferPool buffers_;
@@ -246,6 +271,7 @@ class ShardedParameters : public ParallelParameters {
   bool last_ = false, reduces_ = false;
   std::vector<bool> expected_;
   std::deque<size_t> reducing_;
+  std::optional<size_t> departing_;
   std::vector<PendingCollective> replica_sums_;
   double waited_s_ = 0;
 };
@@ -258,12 +284,15 @@ std::unique_ptr<ParallelParameters> shard_parameters(const std::vector<Parameter
                                                      const FillUnit& fill) {
   check(!units.empty() && !units.front().tensors.empty(), "there is a root unit");
   const torch::Device device = units.front().tensors.front().tensor->device();
+  std::unique_ptr<ops::CopyStream> copies;
+  if (options.offload) copies = std::make_unique<ops::CopyStream>(device);
   std::vector<std::unique_ptr<ShardedUnit>> sharded;
   for (const ParameterUnit& unit : units) {
-    sharded.push_back(std::make_unique<ShardedUnit>(unit, options, mesh.shards().rank(),
-                                                    mesh.shards().world_size(), fill));
+    sharded.push_back(std::make_unique<ShardedUnit>(
+        unit, options, mesh.shards().rank(), mesh.shards().world_size(), fill, copies.get()));
   }
-  return std::make_unique<ShardedParameters>(std::move(sharded), device, mesh, options);
+  return std::make_unique<ShardedParameters>(std::move(sharded), std::move(copies), device, mesh,
+                                             options);
 }
 
 }  // namespace sftbench

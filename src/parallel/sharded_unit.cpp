@@ -32,8 +32,9 @@ torch::Tensor placeholder(torch::IntArrayRef shape, torch::TensorOptions options
 }
 
 ShardedUnit::ShardedUnit(const ParameterUnit& unit, const ShardingOptions& options, int64_t rank,
-                         int64_t shards, const FillUnit& fill)
-    : name_(unit.name), rank_(rank) {
+                         int64_t shards, const FillUnit& fill, ops::CopyStream* copies)
+    : name_(unit.name), rank_(rank), device_(torch::kCPU), copies_(copies) {
+  if (!unit.tensors.empty()) device_ = unit.tensors.front().tensor->device();
   add_segments(unit, options, shards);
   fill(unit, kept(unit));
   take_shards();
@@ -94,7 +95,9 @@ void ShardedUnit::take_shards() {
     const int64_t elements = segment.layout.shard_elements();
     const int64_t shard_begin = rank_ * elements;
     const auto options = segment.tensors.front()->options().requires_grad(false);
-    segment.shard = torch::zeros({elements}, options);
+    segment.shard = copies_ == nullptr
+                        ? torch::zeros({elements}, options)
+                        : ops::empty_on_host({elements}, segment.dtype, device_).zero_();
     for (const FlatSlice& slice : segment.layout.slices(rank_)) {
       const FlatTensor& flat = segment.layout.tensors()[slice.tensor];
       torch::Tensor part =
@@ -157,14 +160,22 @@ void ShardedUnit::start_gather(const torch::Tensor& buffer, Communicator& shards
   for (Segment& segment : segments_) {
     const torch::Tensor all =
         view(buffer_, segment.parameter_begin, segment.layout.elements(), segment.compute_dtype);
-    if (segment.dtype == segment.compute_dtype) {
+    if (copies_ == nullptr && segment.dtype == segment.compute_dtype) {
       segment.pending_gather = shards.all_gather(all, segment.shard);
       continue;
     }
     const int64_t elements = segment.layout.shard_elements();
     const torch::Tensor own = all.narrow(0, rank_ * elements, elements);
-    own.copy_(segment.shard);
-    segment.pending_gather = shards.all_gather(all, own);
+    const auto copy_and_gather = [&] {
+      own.copy_(segment.shard, /*non_blocking=*/true);
+      segment.pending_gather = shards.all_gather(all, own);
+    };
+    // The gather starts behind what its caller's stream holds: there, the copy alone.
+    if (copies_ != nullptr) {
+      copies_->start(copy_and_gather);
+    } else {
+      copy_and_gather();
+    }
   }
 }
 
@@ -257,12 +268,34 @@ void ShardedUnit::start_replica_sums(Communicator& replicas,
   }
 }
 
+void ShardedUnit::start_departure() {
+  const torch::NoGradGuard no_grad;
+  for (Segment& segment : segments_) {
+    if (!segment.reduced.defined() || segment.gradient.defined()) continue;
+    segment.gradient =
+        ops::empty_on_host({segment.layout.shard_elements()}, segment.dtype, device_);
+    segment.departure = copies_->start(
+        [&segment] { segment.gradient.copy_(segment.reduced, /*non_blocking=*/true); });
+  }
+}
+
+// What is computed next may take the device's memory.
+void ShardedUnit::finish_departure() {
+  for (Segment& segment : segments_) {
+    if (!segment.reduced.defined() || !segment.gradient.defined()) continue;
+    copies_->wait(std::exchange(segment.departure, {}));
+    segment.reduced.reset();
+  }
+}
+
 void ShardedUnit::finish_gradients() {
   const torch::NoGradGuard no_grad;
   for (Segment& segment : segments_) {
-    if (!segment.reduced.defined()) continue;  // frozen, or without a backward pass in this step
-    segment.gradient = segment.reduced.to(segment.dtype);  // itself where the dtype is the same
-    segment.reduced.reset();
+    if (copies_ == nullptr && segment.reduced.defined()) {
+      segment.gradient = segment.reduced.to(segment.dtype);  // itself where the dtype is the same
+      segment.reduced.reset();
+    }
+    if (!segment.gradient.defined()) continue;  // frozen, or without a backward pass in this step
     const int64_t shard_begin = rank_ * segment.layout.shard_elements();
     const std::vector<FlatSlice> slices = segment.layout.slices(rank_);
     for (size_t i = 0; i < slices.size(); ++i) {
@@ -284,8 +317,12 @@ void ShardedUnit::visit_whole(Communicator& shards, const ParallelParameters::Vi
   const torch::NoGradGuard no_grad;
   for (const Segment& segment : segments_) {
     if (visited == ParallelParameters::Visited::kTrained && !segment.trains) continue;
-    const torch::Tensor all = torch::empty({segment.layout.elements()}, segment.shard.options());
-    shards.all_gather(all, segment.shard).wait();
+    const torch::Tensor all =
+        torch::empty({segment.layout.elements()}, torch::dtype(segment.dtype).device(device_));
+    const int64_t elements = segment.layout.shard_elements();
+    const torch::Tensor own = all.narrow(0, rank_ * elements, elements);
+    own.copy_(segment.shard);
+    shards.all_gather(all, own).wait();
     for (const FlatTensor& flat : segment.layout.tensors()) {
       visit(flat.name, all.slice(0, flat.begin, flat.end).view(flat.shape));
     }

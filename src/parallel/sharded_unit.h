@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "parallel/flat_layout.h"
+#include "sftbench/ops/copy_stream.h"
 #include "sftbench/parallel/communicator.h"
 #include "sftbench/parallel/parallel_parameters.h"
 
@@ -23,10 +24,10 @@ namespace sftbench {
 
 class ShardedUnit {
  public:
-  // Keeps rank `rank`'s part of what the unit's tensors hold after `fill`, which see. REQUIRES: they
-  // are contiguous then.
+  // Keeps rank `rank`'s part of what the unit's tensors hold after `fill`, which see: on the host where
+  // there are `copies`, which outlive the unit. REQUIRES: they are contiguous then.
   ShardedUnit(const ParameterUnit& unit, const ShardingOptions& options, int64_t rank,
-              int64_t shards, const FillUnit& fill);
+              int64_t shards, const FillUnit& fill, ops::CopyStream* copies);
 
   // Bytes of a buffer for all of its parameters, or for all of its gradients.
   int64_t gathered_bytes() const;
@@ -50,6 +51,10 @@ class ShardedUnit {
   // Adds to what was reduced before in this step; returns the buffer.
   torch::Tensor finish_reduction(double& waited_s);
   void start_replica_sums(Communicator& replicas, std::vector<PendingCollective>& pending);
+  // Shards on the host: what was reduced sets out to there, and the device keeps it until
+  // finish_departure(). Nothing where it has set out already.
+  void start_departure();
+  void finish_departure();
   // What was reduced becomes the gradients of the owned tensors.
   void finish_gradients();
   void drop_gradients();
@@ -79,6 +84,7 @@ class ShardedUnit {
     torch::Tensor reduced = {};   // the same, reduce dtype: sums of this step so far
     torch::Tensor gradient = {};  // the same, dtype: what owned tensors' gradients point into
     torch::Tensor incoming = {}, staged = {};  // of the reduction under way
+    ops::CopyStream::Copies departure = {};    // of `reduced`, to `gradient`
     PendingCollective pending_gather = {}, pending_reduction = {};
     std::vector<OwnedTensor> owned = {};
   };
@@ -92,6 +98,8 @@ class ShardedUnit {
   std::string name_;
   std::vector<Segment> segments_;
   int64_t rank_;
+  torch::Device device_;
+  ops::CopyStream* copies_;  // null: shards are on the device
   torch::Tensor buffer_, gradient_buffer_;
   bool bound_ = false;
 };

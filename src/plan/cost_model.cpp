@@ -35,6 +35,7 @@ struct Layout {
   Group replicas{"replicas", 1, 1};
   bool sharded = false;
   bool reshard = false;
+  bool updates_parts = false;
 };
 
 Layout layout_of(const TrainingJob& job) {
@@ -42,7 +43,11 @@ Layout layout_of(const TrainingJob& job) {
   const int64_t nodes = job.device.nodes;
   const StrategyRow& strategy = row_of(job.parallel.strategy);
   Layout layout;
-  if (ranks == 1) return layout;
+  layout.sharded = strategy.shards();
+  layout.reshard = strategy.reshard_after_forward;
+  layout.updates_parts = strategy.updates_parts();
+  // One rank has nobody to share with, unless it keeps its shard on the host.
+  if (ranks == 1) return job.parallel.offload && strategy.shards() ? layout : Layout();
   switch (strategy.mesh) {
     case MeshKind::kReplicated:
       layout.replicas = {"world", ranks, nodes};
@@ -61,8 +66,6 @@ Layout layout_of(const TrainingJob& job) {
       layout.shards = {"shards", ranks / nodes, 1};
       layout.replicas = {"replicas", nodes, nodes};
   }
-  layout.sharded = strategy.shards();
-  layout.reshard = strategy.reshard_after_forward;
   return layout;
 }
 
@@ -93,7 +96,8 @@ struct UnitBytes {
   double gradients = 0;   // before their reduction
   double reduced = 0;     // what a reduction is about
   double replicated = 0;  // what replicas sum: the shard, or everything
-  double trained = 0;     // elements of the shard
+  double updated = 0;     // trained parameters as they are kept
+  double trained = 0;     // elements that this rank updates
   double state = 0;       // of the optimizer, on the device
   double visiting = 0;    // of its states that live in the host's memory: the most at a time
 };
@@ -116,6 +120,7 @@ class Predictor {
         reduced_(job.parallel.reduce_dtype.empty()
                      ? gathered_
                      : (job.parallel.reduce_dtype == "float32" ? 4 : 2)),
+        follows_engine_(recompute == Recompute::kJob && machine.stack.logit_bytes == 0 && on_gpu()),
         root_(unit_bytes(work_.root)),
         layer_(unit_bytes(work_.layer)) {}
 
@@ -146,7 +151,8 @@ class Predictor {
     const double trained = (root_.trained + layers * layer_.trained) * trained_;
     if (machine_.memory_bytes_per_s > 0) {
       cost.optimizer_s = machine_.stack.update_scale *
-                         (2 * trained + memory.gradients + 2 * memory.optimizer_state) /
+                         (2 * trained + std::min(trained, memory.gradients) +
+                          2 * (memory.optimizer_state + memory.offloaded_state)) /
                          machine_.memory_bytes_per_s;
     }
     cost.host_s = machine_.stack.step_s;
@@ -164,9 +170,16 @@ class Predictor {
     if (!row_of(job_.optimizer.kind).updates_in_backward()) {
       memory.gradients = root_.shard_grads + layers * layer_.shard_grads;
     }
-    // Some visit while as many come or go (optim/quantized_paging.h).
-    memory.optimizer_state =
+    if (offloads_shards()) {
+      memory.offloaded_parameters = memory.parameters + memory.gradients;
+      memory.parameters = 0;
+      // Of the unit that leaves for the host, and of the one that is reduced meanwhile.
+      memory.gradients = 2 * std::max(root_.shard_grads, layer_.shard_grads);
+    }
+    // Paged ones visit while as many come or go (optim/state_pager.h).
+    const double state =
         root_.state + layers * layer_.state + 2 * std::max(root_.visiting, layer_.visiting);
+    (offloads_state() ? memory.offloaded_state : memory.optimizer_state) = state;
     return memory;
   }
 
@@ -189,32 +202,51 @@ class Predictor {
     };
     const double frozen = padded(unit.frozen);
     const double trained = padded(unit.trained);
-    const auto parts = static_cast<double>(shards);
+    const auto parts = static_cast<double>(layout_.sharded ? shards : 1);
     UnitBytes bytes;
     const double quantized = unit.quantized * kQuantizedBytes;
     bytes.shard = (frozen * stored_ + trained * trained_ + quantized) / parts;
-    bytes.trained = trained / parts;
-    bytes.shard_grads = bytes.trained * trained_;
+    bytes.trained = trained / static_cast<double>(shards);
+    bytes.shard_grads = trained / parts * trained_;
+    bytes.updated = trained * trained_;
     bytes.gathered = (frozen + trained) * gathered_ + quantized;
     bytes.gradients = trained * gathered_;
     bytes.reduced = trained * reduced_;
     bytes.replicated = bytes.reduced / parts;
-    for (const TrainedShape& tensor : unit.trained) add_state(tensor, bytes);
+    for (const TrainedShape& tensor : unit.trained) {
+      bytes.state += state_of(tensor);
+      bytes.visiting = std::max(bytes.visiting, visiting_of(tensor));
+    }
     return bytes;
   }
 
+  // Elements of which a rank updates at most.
+  int64_t part_of(const TrainedShape& tensor) const {
+    const int64_t shards = layout_.updates_parts ? layout_.shards.ranks : 1;
+    return (tensor.elements() + shards - 1) / shards;
+  }
+
   // Of a rank: all of the tensor, or its part, which is a vector.
-  void add_state(const TrainedShape& tensor, UnitBytes& unit) const {
-    const int64_t shards = layout_.shards.ranks;
-    const TrainedShape part = {tensor.name, {(tensor.elements() + shards - 1) / shards}};
-    const TrainedShape& own = layout_.sharded ? part : tensor;
-    const StateBytes state =
-        state_bytes(job_.optimizer.kind, own, static_cast<int64_t>(trained_), on_gpu());
-    unit.state += static_cast<double>(state.device);
-    if (!row_of(job_.optimizer.kind).state.paged || own.elements() == 0) return;
+  TrainedShape own_part(const TrainedShape& tensor) const {
+    return layout_.updates_parts ? TrainedShape{tensor.name, {part_of(tensor)}} : tensor;
+  }
+
+  // On the device, or where it waits on the host.
+  double state_of(const TrainedShape& tensor) const {
+    return static_cast<double>(state_bytes_of(own_part(tensor)).device);
+  }
+
+  StateBytes state_bytes_of(const TrainedShape& tensor) const {
+    return state_bytes(job_.optimizer.kind, tensor, static_cast<int64_t>(trained_), on_gpu());
+  }
+
+  // The states of a paged tensor that are on the device for their update.
+  double visiting_of(const TrainedShape& tensor) const {
+    const TrainedShape own = own_part(tensor);
+    if (!row_of(job_.optimizer.kind).state.paged || own.elements() == 0) return 0;
     const auto elements = static_cast<double>(own.elements());
-    const double visitors = std::min(1.0, static_cast<double>(kPagedElementsAtOnce) / elements);
-    unit.visiting = std::max(unit.visiting, visitors * static_cast<double>(state.host));
+    return std::min(1.0, static_cast<double>(kPagedElementsAtOnce) / elements) *
+           static_cast<double>(state_bytes_of(own).host);
   }
 
   bool on_gpu() const { return job_.device.kind == "cuda"; }
@@ -229,6 +261,9 @@ class Predictor {
       times.gather_s = ring_seconds(shards, sent_share(shards) * unit.gathered, 1, machine_);
       times.reduce_s = ring_seconds(shards, sent_share(shards) * unit.reduced, 1, machine_);
       times.replica_sum_s = sums_s;
+    } else if (layout_.updates_parts) {
+      times.gather_s = ring_seconds(shards, sent_share(shards) * unit.updated, 1, machine_);
+      times.reduce_s = ring_seconds(shards, sent_share(shards) * unit.reduced, 1, machine_);
     } else {
       times.reduce_s = sums_s;
     }
@@ -250,7 +285,9 @@ class Predictor {
     input.overlaps = machine_.overlaps;
     input.sharded = layout_.sharded;
     input.reshard_after_forward = layout_.reshard;
-    input.reduce_each_micro_batch = job_.parallel.gradient_sync == GradientSync::kEach;
+    input.gathers_updates = layout_.updates_parts && !layout_.sharded;
+    input.reduce_each_micro_batch =
+        layout_.sharded && job_.parallel.gradient_sync == GradientSync::kEach;
     return input;
   }
 
@@ -273,14 +310,17 @@ class Predictor {
     const UnitTimes layer = unit_times(layer_);
     const Group& shards = layout_.shards;
     const Group& replicas = layout_.replicas;
-    if (!layout_.sharded) {
+    if (!layout_.updates_parts) {
       put_collective(cost, replicas.name, "all_reduce", 2 * sent_share(replicas), s.root_reductions,
                      root_.replicated, root.reduce_s, s.layer_reductions, layer_.replicated,
                      layer.reduce_s);
       return;
     }
+    const double UnitBytes::*gathered =
+        layout_.sharded ? &UnitBytes::gathered : &UnitBytes::updated;
     put_collective(cost, shards.name, "all_gather", sent_share(shards), s.root_gathers,
-                   root_.gathered, root.gather_s, s.layer_gathers, layer_.gathered, layer.gather_s);
+                   root_.*gathered, root.gather_s, s.layer_gathers, layer_.*gathered,
+                   layer.gather_s);
     put_collective(cost, shards.name, "reduce_scatter", sent_share(shards), s.root_reductions,
                    root_.reduced, root.reduce_s, s.layer_reductions, layer_.reduced,
                    layer.reduce_s);
@@ -294,18 +334,22 @@ class Predictor {
     const auto positions = static_cast<double>(work_.positions);
     memory = between_backward_and_update();
     memory.gathered = schedule.peak_bytes;
+    if (follows_engine_) return put_peak(memory);
     const StackModel& stack = machine_.stack;
-    if (on_gpu() && stack.logit_bytes == 0) return put_peak(memory);
     const bool again = work_.kept_when_recomputed < work_.kept_per_position;
     const bool fused = job_.kernels.fused_rms_norm || work_.layer_norm;
     const double kept =
         work_.kept_per_position * (fused ? stack.kept_scale_fused : stack.kept_scale);
-    const double inputs = layers * work_.kept_when_recomputed;
+    const double here = again ? inputs_on_device() : layers;
+    const double inputs = here * work_.kept_when_recomputed;
+    memory.offloaded_activations =
+        positions * computed_ * (layers - here) * work_.kept_when_recomputed;
     const double copies = layout_.sharded ? stack.sharded_checkpoints - 1 : 0;
     const double layer = positions * computed_ * (copies * inputs + kept);
     memory.activations = positions * computed_ * (again ? inputs : layers * kept);
     memory.logits = logit_bytes(positions * static_cast<double>(work_.vocabulary));
-    memory.update = stack.update_copies * (root_.trained + layers * layer_.trained) * trained_;
+    memory.update = stack.update_copies * (root_.trained + layers * layer_.trained) * trained_ +
+                    2 * offloaded_chunk_bytes();
     const bool frees = stack.frees_gradients && job_.batches.gradient_accumulation_steps == 1;
     if (frees) memory.freed_gradients = memory.gradients;
     if (!again) return;
@@ -322,8 +366,10 @@ class Predictor {
     const bool again = job_.activations.gradient_checkpointing;
     const bool once = job_.parallel.gradient_sync == GradientSync::kLast ||
                       job_.batches.gradient_accumulation_steps == 1;
+    const double here = again ? inputs_on_device() : layers;
+    memory.offloaded_activations = value * (layers - here) * work_.hidden;
     const PeakParts peak =
-        peak_parts({.waiting = value * layers * (again ? work_.hidden : work_.kept_per_position),
+        peak_parts({.waiting = value * here * (again ? work_.hidden : work_.kept_by_engine),
                     .layer = again ? value * work_.kept_at_most : 0,
                     .backward = value * work_.backward_values,
                     .logits = logit_bytes(static_cast<double>(work_.positions * work_.vocabulary)),
@@ -334,7 +380,43 @@ class Predictor {
     memory.activations = peak.activations;
     memory.logits = peak.logits;
     memory.freed_gradients = peak.freed_gradients;
-    memory.update = memory.gathered;  // the buffers stay
+    memory.update = memory.gathered + 2 * offloaded_chunk_bytes();  // the buffers stay
+  }
+
+  // Of checkpointed layers. The first stays; others that wait on the host are there while they
+  // leave or come back, of which two are at once.
+  double inputs_on_device() const {
+    constexpr double kAtOnce = 3;
+    const auto layers = static_cast<double>(work_.layers);
+    const bool on_host = job_.activations.offload && on_gpu();
+    return on_host ? std::min(layers, kAtOnce) : layers;
+  }
+
+  bool offloads_shards() const { return layout_.sharded && job_.parallel.offload && on_gpu(); }
+
+  bool offloads_state() const {
+    return (job_.optimizer.offload_state && on_gpu()) || offloads_shards();
+  }
+
+  // One buffer while the device updates, at most: states of a chunk, or of a tensor that has more
+  // elements, with parameters and gradients where these visit, too.
+  double offloaded_chunk_bytes() const {
+    if (!offloads_state()) return 0;
+    const double beside = offloads_shards() ? 2 * trained_ : 0;  // of an element
+    double elements = 0, bytes = 0, all_elements = 0, all_bytes = 0;
+    for (const auto& [unit, count] :
+         {std::pair{&work_.root, int64_t{1}}, std::pair{&work_.layer, work_.layers}}) {
+      for (const TrainedShape& tensor : unit->trained) {
+        const auto part = static_cast<double>(part_of(tensor));
+        const double visits = state_of(tensor) + beside * part;
+        elements = std::max(elements, part);
+        bytes = std::max(bytes, visits);
+        all_elements += static_cast<double>(count) * part;
+        all_bytes += static_cast<double>(count) * visits;
+      }
+    }
+    const double chunk = std::min(all_elements, static_cast<double>(kOffloadedChunkElements));
+    return elements >= chunk ? bytes : all_bytes / all_elements * chunk;
   }
 
   double logit_chunk_bytes() const {
@@ -360,11 +442,12 @@ class Predictor {
   Layout layout_;
   ModelWork work_;
   WorkSeconds seconds_;
-  double stored_;    // bytes of a parameter at rest
-  double computed_;  // of a value in a product
-  double trained_;   // of a trained parameter at rest, of its gradient and of its state
-  double gathered_;  // of a parameter that is gathered
-  double reduced_;   // of a gradient that is reduced
+  double stored_;        // bytes of a parameter at rest
+  double computed_;      // of a value in a product
+  double trained_;       // of a trained parameter at rest, of its gradient and of its state
+  double gathered_;      // of a parameter that is gathered
+  double reduced_;       // of a gradient that is reduced
+  bool follows_engine_;  // and not another implementation, or torch's ways of recomputing
   UnitBytes root_, layer_;
 };
 
@@ -414,6 +497,9 @@ Json to_json(const StepCost& cost, const TrainingJob& job, const MachineModel& m
            {{"parameters", m.parameters},
             {"gradients", m.gradients},
             {"optimizer_state", m.optimizer_state},
+            {"offloaded_state", m.offloaded_state},
+            {"offloaded_activations", m.offloaded_activations},
+            {"offloaded_parameters", m.offloaded_parameters},
             {"gathered", m.gathered},
             {"activations", m.activations},
             {"logits", m.logits},

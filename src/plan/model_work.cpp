@@ -166,7 +166,7 @@ double kept_when_recomputed(const TrainingJob& job, const ModelConfig& config,
                                attention.key_value_width() + config.intermediate_size);
   }
   const bool again = recompute == Recompute::kTorchLayers || job.activations.gradient_checkpointing;
-  return again ? static_cast<double>(config.hidden_size) : kept_values(job, layer);
+  return static_cast<double>(again ? config.hidden_size : layer.kept_values);
 }
 
 LinearWork linear_work(const TrainingJob& job, const LinearShape& linear) {
@@ -235,8 +235,9 @@ ModelWork layer_work(const TrainingJob& job, const ModelConfig& config, const La
   const auto positions = static_cast<double>(work.positions);
   work.layer = layer_tensors(job, layer);
   work.layer_flops = layer_flops(job, layer, positions, recompute);
-  work.kept_per_position = kept_values(job, layer);
-  work.kept_at_most = work.kept_per_position;
+  work.kept_per_position = static_cast<double>(layer.kept_values);
+  work.kept_by_engine = kept_values(job, layer);
+  work.kept_at_most = work.kept_by_engine;
   work.backward_values = static_cast<double>(layer.backward_values);
   work.kept_when_recomputed = kept_when_recomputed(job, config, layer, recompute);
   put_seconds(job, config, layer, work);
@@ -288,7 +289,7 @@ void add_share(const ModelWork& kind, double share, ModelWork& sum) {
   sum.layer_flops.recomputed += share * kind.layer_flops.recomputed;
   sum.layer_flops.backward += share * kind.layer_flops.backward;
   for (double ModelWork::*figure :
-       {&ModelWork::kept_per_position, &ModelWork::kept_when_recomputed,
+       {&ModelWork::kept_per_position, &ModelWork::kept_by_engine, &ModelWork::kept_when_recomputed,
         &ModelWork::attention_flops, &ModelWork::scan_flops, &ModelWork::last_product,
         &ModelWork::rotated, &ModelWork::activated, &ModelWork::experts,
         &ModelWork::quantized_elements, &ModelWork::weight_elements}) {

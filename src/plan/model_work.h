@@ -52,7 +52,9 @@ struct ModelWork {
   UnitFlops head_flops;          // output projection and loss
   double kept_per_position = 0;  // values of a layer that wait for its backward pass
   double kept_when_recomputed = 0;
-  double kept_at_most = 0;     // where layers differ
+  // By this engine, which leaves out what only a frozen weight's gradient would need; and of the
+  // layer that keeps most.
+  double kept_by_engine = 0, kept_at_most = 0;
   double backward_values = 0;  // of gradients inside a layer, at most
   int64_t positions = 0;       // of one micro-batch of one rank
   int64_t vocabulary = 0;

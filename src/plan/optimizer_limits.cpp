@@ -28,4 +28,13 @@ std::vector<std::string> optimizer_refusals(OptimizerKind kind, int64_t gradient
   return reasons;
 }
 
+std::string offload_refusal(const std::string& offload, OptimizerKind kind) {
+  const OptimizerRow& row = row_of(kind);
+  if (row.can_offload()) return {};
+  const bool there = row.state.paged || row.state.on_host;
+  return offload + " true: optim " + row.name +
+         (there ? " keeps states on the host already; false works"
+                : " has states that are not of one tensor's elements alone; adamw_torch works");
+}
+
 }  // namespace sftbench

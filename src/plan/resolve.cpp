@@ -55,8 +55,8 @@ class Resolver {
     job.batches = batches(job.device);
     job.precision = precision();
     job.optimizer = optimizer();
-    job.activations = {flag("gradient_checkpointing"),
-                       flag("gradient_checkpointing_use_reentrant")};
+    job.activations = {flag("gradient_checkpointing"), flag("gradient_checkpointing_use_reentrant"),
+                       argument("offload_activations").get<bool>()};
     job.kernels = kernels();
     if (has_adapters()) job.lora = lora();
     if (job.tuning == TuningMethod::kPrompt) job.prompt = prompt();
@@ -104,8 +104,17 @@ class Resolver {
     const int64_t gpus = integer("number_gpus");
     return gpus > 0 ? gpus : std::max<int64_t>(1, options_.cpu_ranks);
   }
-  bool distributes() const { return rank_count() > 1 || options_.distribute_one_rank; }
-  bool shards() const { return distributes() && text("distributed_backend") == "FSDP"; }
+  bool offloads_params() const {
+    return integer("number_gpus") > 0 && argument("offload_params").get<bool>();
+  }
+  bool distributes() const {
+    return rank_count() > 1 || options_.distribute_one_rank || offloads_params();
+  }
+  // One GPU that offloads is a shard group of one.
+  bool shards() const {
+    const bool alone = rank_count() == 1 && offloads_params();
+    return distributes() && (alone || text("distributed_backend") == "FSDP");
+  }
 
   // --- what this version cannot do ---------------------------------------------------------------
 
@@ -209,6 +218,7 @@ class Resolver {
   ParallelPlan parallel() {
     ParallelPlan plan;
     plan.timeout_s = options_.communication_timeout_s;
+    plan.offload = argument("offload_params").get<bool>();
     if (!distributes()) return plan;
     plan.distribute_one_rank = rank_count() < 2;
     plan.gradient_sync = options_.gradient_sync;
@@ -258,6 +268,7 @@ class Resolver {
     plan.schedule_options = parse_json(argument_text("lr_scheduler_kwargs"), "lr_scheduler_kwargs");
     plan.warmup_ratio = number("warmup_ratio");
     plan.warmup_steps = argument("warmup_steps").get<int64_t>();
+    plan.offload_state = argument("offload_optimizer").get<bool>();
     return plan;
   }
 
@@ -449,7 +460,9 @@ class Resolver {
                           "no effect on text datasets");
     }
     if (integer("number_gpus") == 0)
-      note_unless_default({"gpu_model", "tf32"}, "no effect without GPUs");
+      note_unless_default(
+          {"gpu_model", "tf32", "offload_activations", "offload_optimizer", "offload_params"},
+          "no effect without GPUs");
     if (argument("warmup_steps") != 0)
       note_unless_default({"warmup_ratio"}, "no effect since warmup_steps is above 0");
     if (max_steps() > 0)

@@ -30,6 +30,7 @@ class Step {
         collecting_(units_, false) {}
 
   ScheduleResult run() {
+    if (in_.gathers_updates) gather_updates();
     for (int64_t i = 0; i < in_.micro_batches; ++i) {
       last_ = i + 1 == in_.micro_batches;
       reduces_ = last_ || in_.reduce_each_micro_batch;
@@ -74,9 +75,16 @@ class Step {
     ++(unit == kRoot ? result_.root_gathers : result_.layer_gathers);
     account(parameter_bytes(unit));
   }
+  // Into the parameters themselves, in the order in which they are used.
+  void gather_updates() {
+    for (size_t unit = kRoot; unit < units_; ++unit) {
+      gathered_s_[unit] = start(shards_, times(unit).gather_s);
+      ++(unit == kRoot ? result_.root_gathers : result_.layer_gathers);
+    }
+  }
   void use(size_t unit) {
     gather(unit);
-    if (in_.sharded) wait(gathered_s_[unit]);
+    if (gathered_s_[unit] != kNotGathered) wait(gathered_s_[unit]);
   }
   void release(size_t unit) {
     if (gathered_s_[unit] == kNotGathered) return;

@@ -10,7 +10,7 @@ namespace sftbench {
 
 struct UnitTimes {
   double gather_s = 0;
-  double reduce_s = 0;       // reduce-scatter; all-reduce where parameters are replicated
+  double reduce_s = 0;       // reduce-scatter; all-reduce where every rank updates everything
   double replica_sum_s = 0;  // all-reduce of the shard over replicas
   double forward_s = 0;
   double backward_s = 0;
@@ -26,6 +26,8 @@ struct ScheduleInput {
   bool overlaps = true;  // false: operations take the core that computes
   bool sharded = false;
   bool reshard_after_forward = false;
+  // Of parameters that stay: what was updated is gathered in the first forward pass, all of it at once.
+  bool gathers_updates = false;
   bool reduce_each_micro_batch = false;
 };
 

@@ -29,9 +29,13 @@ const std::vector<std::string>& properties_that_matter() {
       "fsdp_sharding_strategy",
       "gpu_model",
       "gradient_accumulation_steps",
+      "gradient_checkpointing",
       "model_name",
       "number_gpus",
       "number_nodes",
+      "offload_activations",
+      "offload_optimizer",
+      "offload_params",
       "optim",
       "remove_unused_columns",
       "target_modules",
@@ -71,7 +75,9 @@ class Judge {
     refuse_batches();
     refuse_expert_ranks();
     refuse_precision_and_optimizer();
+    if (integer("number_gpus") > 0) refuse_offload();
     refuse_data();
+    note_own_strategy();
     note_borrowed_targets();
     note_unknown_gpu();
     return std::move(support_);
@@ -102,8 +108,15 @@ class Judge {
     const int64_t gpus = integer("number_gpus");
     return gpus > 0 ? gpus : std::max<int64_t>(1, options_.cpu_ranks);
   }
-  bool distributes() const { return rank_count() > 1 || options_.distribute_one_rank; }
-  bool shards() const { return distributes() && text("distributed_backend") == "FSDP"; }
+  bool offloads_params() const { return integer("number_gpus") > 0 && has("offload_params"); }
+  bool distributes() const {
+    return rank_count() > 1 || options_.distribute_one_rank || offloads_params();
+  }
+  // One GPU that offloads is a shard group of one.
+  bool shards() const {
+    const bool alone = rank_count() == 1 && offloads_params();
+    return distributes() && (alone || text("distributed_backend") == "FSDP");
+  }
 
   // The catalog's family, so that nobody fetches what cannot be trained. That of a folder which
   // model_map names is in its config.json.
@@ -206,6 +219,35 @@ class Judge {
     }
   }
 
+  void refuse_offload() {
+    for (const char* offload : {"offload_optimizer", "offload_params"}) {
+      if (!has(offload)) continue;
+      std::string reason = offload_refusal(offload, named<OptimizerKind>(text("optim")));
+      if (!reason.empty()) refuse(std::move(reason));
+    }
+    if (has("offload_params")) refuse_whole_parameters();
+    if (has("offload_activations") && !flag("gradient_checkpointing")) {
+      refuse(
+          "offload_activations true keeps the inputs of checkpointed layers on the host, and "
+          "gradient_checkpointing false checkpoints none; true works");
+    }
+  }
+
+  void refuse_whole_parameters() {
+    const std::string strategy = text("fsdp_sharding_strategy");
+    if (!shards() || !row_of(named<Strategy>(strategy)).shards()) {
+      refuse("offload_params true keeps shards of parameters on the host, and " +
+             (shards() ? "fsdp_sharding_strategy " + strategy
+                       : "distributed_backend " + json_text(input("distributed_backend"))) +
+             " makes none; distributed_backend FSDP with FULL_SHARD works");
+    }
+    if (integer("fast_moe") > 1) {
+      refuse(
+          "offload_params true: experts that fast_moe divides are no shards, and stay; "
+          "fast_moe 0 works");
+    }
+  }
+
   void refuse_data() {
     refuse_forms();
     refuse_evaluation();
@@ -281,6 +323,13 @@ class Judge {
           "dataset_kwargs_skip_prepare_dataset false has no effect on a dataset with images, which "
           "is never prepared beforehand");
     }
+  }
+
+  void note_own_strategy() {
+    const std::string strategy = text("fsdp_sharding_strategy");
+    if (!shards() || !row_of(named<Strategy>(strategy)).optimizer_alone) return;
+    support_.notes.push_back("fsdp_sharding_strategy " + strategy +
+                             " (stage 1 of ZeRO) is this program's: neither ado nor FSDP has it");
   }
 
   void note_borrowed_targets() {

@@ -105,9 +105,9 @@ TEST(PropertySpecTest, PartsOfEpochsAndSecondsAreLegal) {
 // As accelerate's configuration writes it.
 TEST(PropertySpecTest, AShardingStrategyMayBeItsNumber) {
   const PropertySpec& spec = *full().find("fsdp_sharding_strategy");
-  const char* names[] = {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD",
-                         "HYBRID_SHARD_ZERO2"};
-  for (int number = 1; number <= 5; ++number) {
+  const char* names[] = {"FULL_SHARD",   "SHARD_GRAD_OP",      "NO_SHARD",
+                         "HYBRID_SHARD", "HYBRID_SHARD_ZERO2", "SHARD_OPTIM"};
+  for (int number = 1; number <= 6; ++number) {
     const std::string text = std::to_string(number);
     EXPECT_EQ(accepted("fsdp_sharding_strategy", text), Json(number));
     EXPECT_EQ(spec.canonical(*accepted("fsdp_sharding_strategy", text)), names[number - 1]);
@@ -115,7 +115,7 @@ TEST(PropertySpecTest, AShardingStrategyMayBeItsNumber) {
               names[number - 1]);
   }
   EXPECT_FALSE(accepted("fsdp_sharding_strategy", "0"));
-  EXPECT_FALSE(accepted("fsdp_sharding_strategy", "6"));
+  EXPECT_FALSE(accepted("fsdp_sharding_strategy", "7"));
   EXPECT_FALSE(accepted("fsdp_sharding_strategy", "1.5"));
   EXPECT_FALSE(accepted("distributed_backend", "1"));
 }

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/host_inputs.h"
 #include "engine/step_batches.h"
 #include "engine/training_fixture.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/model/causal_lm.h"
 #include "sftbench/ops/plain.h"
 #include "sftbench/ops/recomputation.h"
+#include "test_device.h"
 
 namespace sftbench {
 namespace {
@@ -51,7 +53,7 @@ void expect_equal_gradients(ToyModel& model, const ToyModel& expected) {
 
 using MakePolicy = std::unique_ptr<ActivationPolicy> (*)(int64_t);
 
-class Checkpointing : public testing::TestWithParam<MakePolicy> {
+class Checkpointing : public ::testing::TestWithParam<MakePolicy> {
  protected:
   // Two backward passes, so that accumulation is seen.
   static ToyModel trained(ActivationPolicy& policy, bool train_embedding) {
@@ -140,8 +142,62 @@ TEST_P(Checkpointing, GivesTheSameBitsForEveryFamilyAndKernel) {
   }
 }
 
+// A CPU has no other memory: its copies go from there to there.
+std::unique_ptr<ActivationPolicy> checkpoint_on_this_host(int64_t layer_count) {
+  return checkpoint_on_host(layer_count, torch::kCPU);
+}
+
 INSTANTIATE_TEST_SUITE_P(Variants, Checkpointing,
-                         testing::Values(checkpoint_reentrant, checkpoint_segments));
+                         ::testing::Values(checkpoint_reentrant, checkpoint_segments,
+                                           checkpoint_on_this_host));
+
+// --- inputs on the host --------------------------------------------------------------------------
+
+torch::Tensor numbered_input(int64_t number) {
+  return torch::full({2, 3}, static_cast<double>(number)).to(testing::test_device());
+}
+
+int64_t holders(const torch::Tensor& tensor) {
+  return static_cast<int64_t>(tensor.storage().use_count());
+}
+
+TEST(HostInputs, ComeBackInTheOrderOfTheBackwardPass) {
+  HostInputs inputs(testing::test_device());
+  for (int pass = 0; pass < 2; ++pass) {
+    inputs.clear();
+    for (int64_t i = 0; i < 5; ++i) inputs.put(numbered_input(i));
+    inputs.begin_backward();
+    for (int64_t i = 5; i-- > 0;) {
+      const torch::Tensor input = inputs.take();
+      EXPECT_EQ(input.device().type(), testing::test_device().type());
+      EXPECT_TRUE(torch::equal(input, numbered_input(i))) << i;
+    }
+    EXPECT_TRUE(inputs.empty());
+  }
+}
+
+// What the host has, the device need not keep: an input is let go when the next one leaves.
+TEST(HostInputs, AreLetGoOnTheDevice) {
+  HostInputs inputs(testing::test_device());
+  const torch::Tensor first = numbered_input(1), second = numbered_input(2);
+  inputs.put(first);
+  EXPECT_EQ(holders(first), 2);
+  inputs.put(second);
+  EXPECT_EQ(holders(first), 1);
+  EXPECT_EQ(holders(second), 2);
+  inputs.begin_backward();
+  EXPECT_EQ(holders(second), 1);
+}
+
+TEST(HostInputs, OfAForwardPassWithoutBackwardAreForgotten) {
+  HostInputs inputs(testing::test_device());
+  inputs.put(numbered_input(1));
+  inputs.clear();
+  inputs.put(numbered_input(2));
+  inputs.begin_backward();
+  EXPECT_TRUE(torch::equal(inputs.take(), numbered_input(2)));
+  EXPECT_TRUE(inputs.empty());
+}
 
 TEST(CausalAttentionFlops, CountEveryPairThatMeets) {
   const AttentionShape shape = {.layers = {{.window = 0, .query_width = 2 * 3 * 4}}};

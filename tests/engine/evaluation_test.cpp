@@ -183,7 +183,7 @@ void expect_ranks_equal_one(TrainingJob job) {
 }
 
 TEST(Evaluation, IsTheSameOnSeveralRanks) {
-  for (const char* strategy : {"DDP", "FULL_SHARD", "SHARD_GRAD_OP"}) {
+  for (const char* strategy : {"DDP", "FULL_SHARD", "SHARD_GRAD_OP", "SHARD_OPTIM"}) {
     for (const int ranks : {2, 3}) {
       SCOPED_TRACE(strategy + std::string(" on ") + std::to_string(ranks));
       expect_ranks_equal_one(

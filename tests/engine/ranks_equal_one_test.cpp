@@ -128,7 +128,7 @@ void expect_ranks_equal_one(const Case& c) {
 }
 
 TEST(RanksEqualOne, EveryStrategyOnTwoThreeAndFourRanks) {
-  for (const char* strategy : {"DDP", "NO_SHARD", "FULL_SHARD", "SHARD_GRAD_OP"}) {
+  for (const char* strategy : {"DDP", "NO_SHARD", "FULL_SHARD", "SHARD_GRAD_OP", "SHARD_OPTIM"}) {
     for (const int ranks : {2, 3, 4}) {
       expect_ranks_equal_one({.strategy = strategy, .ranks = ranks});
     }
@@ -147,6 +147,7 @@ TEST(RanksEqualOne, ModelsWithTiedUntiedAndOptionalParts) {
   for (const char* model : {"llama_all", "granite", "mistral"}) {
     expect_ranks_equal_one({.model = model, .ranks = 3});
     expect_ranks_equal_one({.model = model, .strategy = "DDP", .ranks = 3});
+    expect_ranks_equal_one({.model = model, .strategy = "SHARD_OPTIM", .ranks = 3});
   }
 }
 
@@ -170,7 +171,7 @@ TEST(RanksEqualOne, ExpertsOnSeveralRanksInEveryFamily) {
 }
 
 TEST(RanksEqualOne, ExpertsOnSeveralRanksUnderEveryStrategy) {
-  for (const char* strategy : {"DDP", "NO_SHARD", "FULL_SHARD", "SHARD_GRAD_OP"}) {
+  for (const char* strategy : {"DDP", "NO_SHARD", "FULL_SHARD", "SHARD_GRAD_OP", "SHARD_OPTIM"}) {
     expect_ranks_equal_one({.model = "granitemoeshared",
                             .strategy = strategy,
                             .ranks = 4,
@@ -213,7 +214,7 @@ TEST(RanksEqualOne, ExpertsOnSeveralRanksWithoutPadding) {
 }
 
 TEST(RanksEqualOne, GradientsOfSeveralMicroBatches) {
-  for (const char* strategy : {"DDP", "FULL_SHARD", "SHARD_GRAD_OP"}) {
+  for (const char* strategy : {"DDP", "FULL_SHARD", "SHARD_GRAD_OP", "SHARD_OPTIM"}) {
     expect_ranks_equal_one({.strategy = strategy, .accumulation = 3});
   }
   for (const char* strategy : {"FULL_SHARD", "SHARD_GRAD_OP"}) {
@@ -227,7 +228,7 @@ TEST(RanksEqualOne, GradientsOfSeveralMicroBatches) {
 }
 
 TEST(RanksEqualOne, RecomputedLayers) {
-  for (const char* strategy : {"DDP", "FULL_SHARD", "SHARD_GRAD_OP"}) {
+  for (const char* strategy : {"DDP", "FULL_SHARD", "SHARD_GRAD_OP", "SHARD_OPTIM"}) {
     for (const bool reentrant : {false, true}) {
       expect_ranks_equal_one(
           {.strategy = strategy, .accumulation = 2, .checkpointing = true, .reentrant = reentrant});
@@ -237,7 +238,7 @@ TEST(RanksEqualOne, RecomputedLayers) {
 
 TEST(RanksEqualOne, FrozenAndTrainedParametersInOneUnit) {
   for (const char* tuning : {"lora", "pt"}) {
-    for (const char* strategy : {"DDP", "FULL_SHARD", "SHARD_GRAD_OP"}) {
+    for (const char* strategy : {"DDP", "FULL_SHARD", "SHARD_GRAD_OP", "SHARD_OPTIM"}) {
       expect_ranks_equal_one({.strategy = strategy, .accumulation = 2, .tuning = tuning});
       expect_ranks_equal_one({.strategy = strategy, .tuning = tuning, .checkpointing = true});
     }
@@ -467,6 +468,41 @@ TEST(RanksAndTheory, ReplicasSendEveryGradientOnce) {
       EXPECT_EQ(report.gradient_bytes, Sizes().all);
     });
   }
+}
+
+// The halves of the all-reduce that replicas need: whatever the number of micro-batches is.
+TEST(RanksAndTheory, ShardsOfTheOptimizerAloneSendNoMoreThanReplicas) {
+  for (const int ranks : {2, 4}) {
+    SCOPED_TRACE(ranks);
+    testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
+      TrainingJob job = even_job("SHARD_OPTIM", ranks, 1);
+      job.batches.gradient_accumulation_steps = 2;
+      job.parallel.gradient_sync = GradientSync::kEach;
+      const bool on_gpu = job.device.kind == "cuda";
+      const int64_t before_bytes = on_gpu ? 0 : host_memory_statistics().allocated_bytes;
+      TrainingRun run = prepare_run(job, group);
+      EXPECT_THAT(run.begin.warnings,
+                  ::testing::Contains(::testing::HasSubstr("no effect under SHARD_OPTIM")));
+      Recorder recorder;
+      train_steps(run, group, {&recorder}, [] { return false; });
+      const RankReport& report = recorder.ends.at(0).ranks.at(static_cast<size_t>(group.rank()));
+      const int64_t all = Sizes().all;
+      EXPECT_EQ(sent_bytes(report, "all_gather", "world"), ring(all, ranks));
+      EXPECT_EQ(sent_bytes(report, "reduce_scatter", "world"), ring(all, ranks));
+      EXPECT_EQ(report.parameter_bytes, all);
+      EXPECT_EQ(report.gradient_bytes, all);
+      EXPECT_EQ(report.optimizer_state_bytes, 2 * all / ranks);
+      EXPECT_EQ(report.gathered_peak_bytes, 0);
+      const auto kept = static_cast<double>(2 * all + 2 * all / ranks);
+      const auto held = static_cast<double>(run.device->allocated_bytes() - before_bytes);
+      EXPECT_NEAR(held, kept, 0.02 * kept);
+    });
+  }
+}
+
+// A rank that is given no part of any parameter still takes part.
+TEST(RanksEqualOne, MoreRanksThanPartsOfATinyAdapter) {
+  expect_ranks_equal_one({.strategy = "SHARD_OPTIM", .ranks = 6, .tuning = "pt"});
 }
 
 }  // namespace

@@ -119,11 +119,16 @@ void expect_loads_under(const std::vector<Layout>& layouts, const Layout& saved_
   }
 }
 
-const std::vector<Layout> kOthers = {
-    {3, "FULL_SHARD"}, {2, "FULL_SHARD"}, {1, "DDP"}, {2, "DDP"}, {3, "SHARD_GRAD_OP"}};
+const std::vector<Layout> kOthers = {{3, "FULL_SHARD"}, {2, "FULL_SHARD"},    {1, "DDP"},
+                                     {2, "DDP"},        {3, "SHARD_GRAD_OP"}, {3, "SHARD_OPTIM"}};
 
 TEST(Resharding, ThreeShardsLoadEverywhereFromEveryForm) {
   expect_loads_under(kOthers, {3, "FULL_SHARD"}, [](TrainingJob&) {});
+}
+
+TEST(Resharding, ShardsOfTheOptimizerAloneLoadEverywhereFromEveryForm) {
+  expect_loads_under({{3, "SHARD_OPTIM"}, {2, "SHARD_OPTIM"}, {1, "DDP"}, {2, "FULL_SHARD"}},
+                     {3, "SHARD_OPTIM"}, [](TrainingJob&) {});
 }
 
 TEST(Resharding, UntiedModelsAndOptionalParts) {

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "optim/quantized_golden.h"
-#include "optim/quantized_paging.h"
+#include "optim/state_pager.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
 #include "test_device.h"
@@ -233,7 +233,7 @@ TEST(StatePager, ToursOfOtherDtypesKeepTheirNumbers) {
   const auto expect_tour = [&](torch::Dtype dtype, int64_t numel, double value) {
     const torch::Tensor state =
         pager.to_host(torch::full({numel}, value, torch::dtype(dtype)).to(testing::test_device()));
-    pager.visit({{state}}, [&](size_t, const std::vector<torch::Tensor>& there) {
+    pager.visit({{{state}}}, [&](size_t, const std::vector<torch::Tensor>& there) {
       EXPECT_EQ(there[0].scalar_type(), dtype);
       EXPECT_EQ(there[0].sizes(), state.sizes());
       there[0].add_(1);
@@ -251,26 +251,33 @@ TEST(StatePager, BringsEachVisitorsStatesAndTakesThemBackChanged) {
   const torch::Device device = testing::test_device();
   StatePager pager(device);
   for (int round = 0; round < 2; ++round) {
-    std::vector<std::vector<Tensor>> visitors;
+    std::vector<StatePager::Visitor> visitors;
     for (int64_t i = 0; i < 5; ++i) {
       const Tensor state = torch::full({3, 5 - i + 2 * round}, static_cast<double>(i));
-      visitors.push_back({pager.to_host(state.to(device)), pager.to_host(state.to(device) + 10)});
+      visitors.push_back({{pager.to_host(state.to(device)), pager.to_host(state.to(device) + 10)},
+                          {pager.to_host(state.to(device) + 20)}});
+      if (i == 3) visitors.back().states.pop_back();  // visitors differ
     }
     std::vector<size_t> order;
     pager.visit(visitors, [&](size_t i, const std::vector<Tensor>& states) {
       order.push_back(i);
-      ASSERT_EQ(states.size(), 2u);
+      ASSERT_EQ(states.size(), i == 3 ? 2u : 3u);
       EXPECT_TRUE(states[0].eq(static_cast<double>(i)).all().item<bool>());
-      EXPECT_EQ(states[0].sizes(), visitors[i][0].sizes());
+      EXPECT_TRUE(states.back().eq(static_cast<double>(i) + 20).all().item<bool>());
+      EXPECT_EQ(states[0].sizes(), visitors[i].states[0].sizes());
       states[0].add_(100);
-      states[1].add_(200);
+      if (i != 3) states[1].add_(200);
+      states.back().add_(300);
     });
     EXPECT_EQ(order, (std::vector<size_t>{0, 1, 2, 3, 4}));
     torch::zeros({1}).to(device).cpu();  // the host is behind the device
     for (size_t i = 0; i < visitors.size(); ++i) {
       const auto value = static_cast<double>(i);
-      EXPECT_TRUE(visitors[i][0].eq(value + 100).all().item<bool>());
-      EXPECT_TRUE(visitors[i][1].eq(value + 210).all().item<bool>());
+      EXPECT_TRUE(visitors[i].states[0].eq(value + 100).all().item<bool>());
+      if (i != 3) {
+        EXPECT_TRUE(visitors[i].states[1].eq(value + 210).all().item<bool>());
+      }
+      EXPECT_TRUE(visitors[i].read[0].eq(value + 20).all().item<bool>()) << "is not taken back";
     }
   }
   pager.visit({}, [](size_t, const std::vector<Tensor>&) { ADD_FAILURE() << "nobody came"; });

@@ -1,5 +1,5 @@
-// The schedule of sharded parameters, with a communicator that records and poisons, and their
-// values and gradients for shapes that do not divide, against sums made here.
+// The schedules of sharded parameters and of a sharded optimizer, with a communicator that records
+// and poisons, and their values and gradients for shapes that do not divide, against sums made here.
 #include "sftbench/parallel/parallel_parameters.h"
 
 #include <gmock/gmock.h>
@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -167,6 +169,25 @@ TEST(ShardedParameters, GatherOneLayerAheadAndReduceBesideTheNext) {
                           "end"));
 }
 
+// The same order of operations, and gradients and parameters that no device holds.
+TEST(ShardedParameters, OnTheHostKeepTheScheduleAndAreNotWhereTheyAreGathered) {
+  EXPECT_EQ(schedule({.offload = true}), schedule({}));
+  ToyModel model(kThreeLayers);
+  Recorded recorded;
+  const auto parameters =
+      shard_parameters(model.units(), recorded.mesh, {.offload = true}, nothing);
+  for (int step = 1; step <= 2; ++step) {
+    run_micro_batch(model, *parameters, true, false, 1, [](const std::string&) {});
+    run_micro_batch(model, *parameters, false, true, 1, [](const std::string&) {});
+    for (const OwnedTensor& owned : parameters->owned()) {
+      EXPECT_TRUE(owned.tensor.is_cpu());
+      ASSERT_TRUE(owned.tensor.grad().is_cpu());
+      EXPECT_TRUE((owned.tensor.grad() == 2.0).all().item<bool>()) << owned.name;
+    }
+    parameters->drop_gradients();
+  }
+}
+
 TEST(ShardedParameters, KeptAfterTheForwardPassLayersAreGatheredOnce) {
   const std::string gather = "start world all_gather", reduce = "start world reduce_scatter";
   const std::string gathered = "wait world all_gather", reduced = "wait world reduce_scatter";
@@ -237,16 +258,63 @@ TEST(ShardedParameters, AUnitIsFilledJustBeforeItIsSharded) {
   EXPECT_THAT(filled, ElementsAre("unit 0", "unit 1", "unit 2", "unit 3"));
 }
 
+// --- parts of the optimizer ----------------------------------------------------------------------
+
+// Buckets of one layer each: the first is full with a MiB, the others with 25.
+const std::vector<std::vector<std::vector<int64_t>>> kLargeLayers = {
+    {{4}}, {{7'000'000}}, {{7'000'000}}, {{300'000}}};
+
+TEST(OptimizerShards, GatherWhatWasUpdatedBesideTheForwardPassAndReduceBesideTheBackwardPass) {
+  ToyModel model(kLargeLayers);
+  Recorded recorded;
+  const auto parameters = shard_optimizer(model.units(), recorded.mesh);
+  const auto mark = [&](const std::string& text) { recorded.log->mark(text); };
+  run_micro_batch(model, *parameters, true, false, 1, mark);
+  const std::string gather = "start world all_gather", reduce = "start world reduce_scatter";
+  const std::string gathered = "wait world all_gather", reduced = "wait world reduce_scatter";
+  EXPECT_THAT(recorded.log->lines(),
+              ElementsAre(gather, gather, gather, gather, gathered,  // all start, the root is there
+                          gathered, "forward 0", gathered, "forward 1", gathered, "forward 2",
+                          "loss", "backward 2", "backward 1", "backward 0", "end"));
+  recorded.log->clear();
+  run_micro_batch(model, *parameters, false, true, 1, mark);
+  EXPECT_THAT(recorded.log->lines(),
+              ElementsAre("forward 0", "forward 1", "forward 2", "loss", "backward 2", reduce,
+                          "backward 1", reduce, "backward 0", reduce, reduce,  // of 0 and root
+                          reduced, reduced, reduced, reduced, "end"));
+  for (const OwnedTensor& owned : parameters->owned()) {
+    EXPECT_TRUE((owned.tensor.grad() == 2.0).all().item<bool>()) << owned.name;
+  }
+}
+
+TEST(OptimizerShards, AnEvaluationGathersOnceForAllItsBatchesAndStepsSendTheSameWithoutIt) {
+  ToyModel model(kThreeLayers);
+  Recorded recorded;
+  const auto parameters = shard_optimizer(model.units(), recorded.mesh);
+  run_micro_batch(model, *parameters, true, true, 1, [](const std::string&) {});
+  recorded.log->clear();
+  parameters->begin_evaluation();
+  parameters->begin_evaluation();  // of the next batch
+  parameters->end_evaluation();
+  EXPECT_EQ(count(*recorded.log, "start world all_gather"), 1);
+  recorded.log->clear();
+  run_micro_batch(model, *parameters, true, true, 1, [](const std::string&) {});
+  EXPECT_EQ(count(*recorded.log, "start world all_gather"), 1);
+  EXPECT_EQ(count(*recorded.log, "start world reduce_scatter"), 1);
+}
+
 // --- on several ranks ----------------------------------------------------------------------------
 
 const std::vector<std::vector<std::vector<int64_t>>> kAwkward = {
     {{7, 3}, {}}, {{1}, {0, 4}, {13, 3}, {257}}, {{2, 2, 2}, {1, 1}, {64}}};
 
-void expect_values_and_gradients(RankGroup& group, const ShardingOptions& options,
-                                 torch::Dtype dtype) {
+using Spread = std::function<std::unique_ptr<ParallelParameters>(
+    const std::vector<ParameterUnit>& units, ProcessMesh& mesh)>;
+
+void expect_values_and_gradients(RankGroup& group, const Spread& spread, torch::Dtype dtype) {
   ToyModel model(kAwkward, dtype);
   const auto mesh = make_process_mesh(MeshKind::kSharded, group, testing::rank_device());
-  const auto parameters = shard_parameters(model.units(), *mesh, options, only_what_is_kept);
+  const auto parameters = spread(model.units(), *mesh);
   // Rank r's gradients are all r + 1; one rank uses nothing at all.
   const int64_t ranks = group.world_size();
   const bool unused = group.rank() == ranks - 1 && ranks > 1;
@@ -277,10 +345,19 @@ void expect_values_and_gradients(RankGroup& group, const ShardingOptions& option
   });
 }
 
+Spread sharded(const ShardingOptions& options) {
+  return [options](const std::vector<ParameterUnit>& units, ProcessMesh& mesh) {
+    return shard_parameters(units, mesh, options, only_what_is_kept);
+  };
+}
+
 TEST(ShardedParameters, ShapesThatDoNotDivideOnAnyNumberOfRanks) {
   for (const int ranks : {1, 2, 3, 5, 7}) {
     testing::run_ranks({.ranks = ranks}, [](RankGroup& group) {
-      expect_values_and_gradients(group, {}, torch::kFloat32);
+      expect_values_and_gradients(group, sharded({}), torch::kFloat32);
+      expect_values_and_gradients(group, sharded({.offload = true}), torch::kFloat32);
+      expect_values_and_gradients(group, shard_optimizer, torch::kFloat32);
+      expect_values_and_gradients(group, shard_optimizer, torch::kBFloat16);
     });
   }
 }
@@ -290,8 +367,11 @@ TEST(ShardedParameters, EveryTripleOfDtypes) {
     for (const torch::Dtype kept : {torch::kFloat32, torch::kBFloat16}) {
       for (const torch::Dtype compute : {torch::kFloat32, torch::kBFloat16}) {
         for (const torch::Dtype reduce : {torch::kFloat32, torch::kBFloat16}) {
-          expect_values_and_gradients(group, {.compute_dtype = compute, .reduce_dtype = reduce},
-                                      kept);
+          expect_values_and_gradients(
+              group, sharded({.compute_dtype = compute, .reduce_dtype = reduce}), kept);
+          expect_values_and_gradients(
+              group, sharded({.compute_dtype = compute, .reduce_dtype = reduce, .offload = true}),
+              kept);
         }
       }
     }

@@ -111,6 +111,15 @@ TEST(CostModelTest, EveryStrategySendsWhatItsFormulaSays) {
       << "all parameters, gradients of the root and of the last layer; each further one takes a "
          "freed layer's place";
 
+  const StepCost zero1 = predict_step(llama("SHARD_OPTIM", 8), machine());
+  EXPECT_DOUBLE_EQ(collective(zero1, "all_gather", "world").sent_bytes, share * 2 * kAll);
+  EXPECT_DOUBLE_EQ(collective(zero1, "reduce_scatter", "world").sent_bytes, share * 2 * kAll);
+  EXPECT_EQ(zero1.collectives.size(), 2U);
+  EXPECT_DOUBLE_EQ(zero1.memory.parameters, 2 * kAll);
+  EXPECT_DOUBLE_EQ(zero1.memory.gradients, 2 * kAll);
+  EXPECT_DOUBLE_EQ(zero1.memory.optimizer_state, 4 * kAll / 8);
+  EXPECT_EQ(zero1.memory.gathered, 0);
+
   for (const char* replicated : {"DDP", "NO_SHARD"}) {
     const StepCost ddp = predict_step(llama(replicated, 8), machine());
     ASSERT_EQ(ddp.collectives.size(), 1u);
@@ -158,6 +167,22 @@ TEST(CostModelTest, AccumulationReducesOnceOrEachTime) {
       << "replicas are summed after the last micro-batch only";
 }
 
+// Gathers of what was updated run beside the forward pass, those of an all-reduce beside the backward
+// pass: the step is never longer by more than the first of them.
+TEST(CostModelTest, ShardsOfTheOptimizerAloneGatherOnceForAllMicroBatches) {
+  TrainingJob job = llama("SHARD_OPTIM", 8);
+  job.batches.gradient_accumulation_steps = 4;
+  job.parallel.gradient_sync = GradientSync::kEach;  // no effect
+  const StepCost zero1 = predict_step(job, machine());
+  EXPECT_EQ(collective(zero1, "all_gather", "world").calls, 33);
+  EXPECT_EQ(collective(zero1, "reduce_scatter", "world").calls, 33);
+  job.parallel.strategy = Strategy::kDdp;
+  const StepCost ddp = predict_step(job, machine());
+  EXPECT_DOUBLE_EQ(zero1.sent_bytes(), ddp.sent_bytes());
+  EXPECT_EQ(collective(ddp, "all_reduce", "world").calls, 33);
+  EXPECT_DOUBLE_EQ(zero1.optimizer_s, ddp.optimizer_s / 8);
+}
+
 TEST(CostModelTest, CheckpointingGathersNothingMoreKeepsLessAndComputesAgainUpToTheLastProducts) {
   TrainingJob job = llama("FULL_SHARD", 8);
   const StepCost without = predict_step(job, machine());
@@ -170,6 +195,59 @@ TEST(CostModelTest, CheckpointingGathersNothingMoreKeepsLessAndComputesAgainUpTo
   const double positions = 2048;
   const double weights = kLayer - 2 * 4096 - 4096.0 * 14336;
   EXPECT_DOUBLE_EQ(with.flops - without.flops, 31 * positions * (2 * weights + 2 * 1024.0 * 4096));
+}
+
+// Of llama3.1-8b on one GPU: the embedding has 128256 x 4096 elements, and bfloat16 states of AdamW.
+TEST(CostModelTest, OffloadedStatesVisitInTwoBuffersOfTheLargestTensor) {
+  TrainingJob job = llama("DDP", 1);
+  job.device.kind = "cuda";
+  const StepCost without = predict_step(job, machine());
+  job.optimizer.offload_state = true;
+  const StepCost with = predict_step(job, machine());
+  EXPECT_DOUBLE_EQ(with.memory.optimizer_state, 0);
+  EXPECT_DOUBLE_EQ(with.memory.offloaded_state, without.memory.optimizer_state);
+  EXPECT_DOUBLE_EQ(with.memory.update - without.memory.update, 2 * 2 * 2 * 128256.0 * 4096);
+  EXPECT_DOUBLE_EQ(with.optimizer_s, without.optimizer_s);
+  // Where tensors are small, a chunk of many has 4,194,304 elements.
+  job.tuning = TuningMethod::kLora;
+  job.lora = {.rank = 64, .alpha = 16, .dropout = 0, .target_modules = {"q_proj"}};
+  EXPECT_DOUBLE_EQ(predict_step(job, machine()).memory.update, 2 * 2 * 2 * 4194304.0);
+  job.device.kind = "cpu";
+  EXPECT_DOUBLE_EQ(predict_step(job, machine()).memory.offloaded_state, 0) << "has no other memory";
+}
+
+// FSDP of one rank: units are gathered from the host, and nothing is sent.
+TEST(CostModelTest, OffloadedParametersAreOnTheDeviceUnitByUnit) {
+  TrainingJob job = llama("FULL_SHARD", 1);
+  job.device.kind = "cuda";
+  job.parallel.offload = true;
+  const StepCost alone = predict_step(job, machine());
+  EXPECT_EQ(alone.memory.parameters, 0);
+  EXPECT_EQ(alone.memory.optimizer_state, 0);
+  EXPECT_DOUBLE_EQ(alone.memory.offloaded_parameters, 2 * 2 * kAll);
+  EXPECT_DOUBLE_EQ(alone.memory.offloaded_state, 4 * kAll);
+  EXPECT_DOUBLE_EQ(alone.memory.gathered, 2 * 2 * (kRoot + 2 * kLayer));
+  EXPECT_DOUBLE_EQ(alone.memory.gradients, 2 * 2 * kRoot);
+  EXPECT_DOUBLE_EQ(alone.memory.update, 2 * (2 + 2 + 4) * 128256.0 * 4096);
+  EXPECT_EQ(alone.sent_bytes(), 0);
+  job.device.ranks = 8;
+  const StepCost eight = predict_step(job, machine());
+  job.parallel.offload = false;
+  EXPECT_EQ(eight.sent_bytes(), predict_step(job, machine()).sent_bytes());
+  EXPECT_DOUBLE_EQ(eight.memory.offloaded_parameters, 2 * 2 * kAll / 8);
+}
+
+TEST(CostModelTest, OffloadedActivationsAreThreeInputsOnTheDevice) {
+  TrainingJob job = llama("DDP", 1);
+  job.device.kind = "cuda";
+  job.activations.gradient_checkpointing = true;
+  const StepCost without = predict_step(job, machine());
+  job.activations.offload = true;
+  const StepCost with = predict_step(job, machine());
+  const double input = 2048 * 2 * 4096.0;  // positions, bfloat16
+  EXPECT_DOUBLE_EQ(with.memory.offloaded_activations, 29 * input);
+  EXPECT_DOUBLE_EQ(without.memory.activations - with.memory.activations, 29 * input);
+  EXPECT_EQ(with.flops, without.flops);
 }
 
 TEST(CostModelTest, TorchRecomputesEveryLayerUpToItsLastProductOrEveryOtherProduct) {

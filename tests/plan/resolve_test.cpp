@@ -254,6 +254,16 @@ TEST_F(ResolveTest, AHybridNeedsSeveralRanksOnANode) {
   EXPECT_TRUE(hybrid.job.parallel.enable_roce);
 }
 
+TEST_F(ResolveTest, WhatAdoHasNoStrategyForIsSaid) {
+  options_.cpu_ranks = 2;
+  const Resolution resolution =
+      resolved({"distributed_backend=FSDP", "fsdp_sharding_strategy=SHARD_OPTIM"});
+  EXPECT_EQ(resolution.job.parallel.strategy, Strategy::kShardOptim);
+  EXPECT_THAT(resolution.notes,
+              ElementsAre("fsdp_sharding_strategy SHARD_OPTIM (stage 1 of ZeRO) is this program's: "
+                          "neither ado nor FSDP has it"));
+}
+
 TEST_F(ResolveTest, TheLayerClassIsTheFamilysOwn) {
   constexpr const char* kGptj = "accelerate_config_fsdp_transformer_layer_cls_to_wrap=GPTJBlock";
   options_.cpu_ranks = 2;
@@ -593,6 +603,46 @@ TEST_F(ResolveTest, SettingsWithoutEffectAreNoted) {
                   "remove_unused_columns false has no effect on text datasets",
                   "gpu_model \"L40S\" has no effect without GPUs",
                   "num_train_epochs 2.0 has no effect since max_steps is above 0"));
+}
+
+TEST_F(ResolveTest, OffloadIsForGpus) {
+  const std::vector<std::string> gpu = {"number_gpus=1", "gpu_model=L40S"};
+  const auto on_gpu = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), gpu.begin(), gpu.end());
+    return more;
+  };
+  const TrainingJob job =
+      resolved(on_gpu({"offload_optimizer=true", "offload_activations=true"})).job;
+  EXPECT_TRUE(job.optimizer.offload_state);
+  EXPECT_TRUE(job.activations.offload);
+  EXPECT_EQ(job.inputs.at("offload_optimizer"), true);
+  EXPECT_FALSE(resolved(gpu).job.inputs.contains("offload_optimizer"));
+  EXPECT_EQ(failure(on_gpu({"offload_optimizer=true", "optim=adafactor"})),
+            "UNSUPPORTED: offload_optimizer true: optim adafactor has states that are not of one "
+            "tensor's elements alone; adamw_torch works");
+  EXPECT_EQ(failure(on_gpu({"offload_optimizer=true", "optim=paged_adamw_32bit"})),
+            "UNSUPPORTED: offload_optimizer true: optim paged_adamw_32bit keeps states on the host "
+            "already; false works");
+  EXPECT_EQ(failure(on_gpu({"offload_activations=true", "gradient_checkpointing=false"})),
+            "UNSUPPORTED: offload_activations true keeps the inputs of checkpointed layers on the "
+            "host, and gradient_checkpointing false checkpoints none; true works");
+  const TrainingJob alone = resolved(on_gpu({"offload_params=true"})).job;
+  EXPECT_TRUE(alone.parallel.offload);
+  EXPECT_TRUE(alone.parallel.distribute_one_rank);
+  EXPECT_EQ(alone.parallel.strategy, Strategy::kFullShard);
+  EXPECT_EQ(failure(on_gpu({"offload_params=true", "fsdp_sharding_strategy=SHARD_OPTIM"})),
+            "UNSUPPORTED: offload_params true keeps shards of parameters on the host, and "
+            "fsdp_sharding_strategy SHARD_OPTIM makes none; distributed_backend FSDP with "
+            "FULL_SHARD works");
+  EXPECT_EQ(failure({"number_gpus=2", "gpu_model=L40S", "offload_params=true",
+                     "distributed_backend=DDP"}),
+            "UNSUPPORTED: offload_params true keeps shards of parameters on the host, and "
+            "distributed_backend \"DDP\" makes none; distributed_backend FSDP with FULL_SHARD "
+            "works");
+  EXPECT_THAT(
+      resolved({"offload_optimizer=true", "offload_activations=true", "optim=adafactor"}).notes,
+      ElementsAre("offload_activations true has no effect without GPUs",
+                  "offload_optimizer true has no effect without GPUs"));
 }
 
 TEST_F(ResolveTest, AttentionWithSinksHasOneForm) {

@@ -39,7 +39,7 @@ TrainingJob unusual_job() {
   job.batches = {3, 5, 7, 2.0, 9.5, "WARMUP_60S_STABLE_120S_OR_10_STEPS"};
   job.precision = {ParameterDtype::kFloat32, Autocast::kBf16, true};
   job.optimizer = {OptimizerKind::kSgd, 1e-3, 0.1, {0.8, 0.95}, 1e-6, 2.0, "polynomial",
-                   {{"power", 2.0}},    0.5,  9};
+                   {{"power", 2.0}},    0.5,  9,   true};
   job.device = {"cuda", "L40S", 4, 2, 6};
   job.parallel = {Strategy::kHybridShard,
                   "LlamaDecoderLayer",
@@ -50,8 +50,9 @@ TrainingJob unusual_job() {
                   2,
                   true,
                   true,
-                  5};
-  job.activations = {false, true};
+                  5,
+                  true};
+  job.activations = {false, true, true};
   job.kernels = {false, false, false, false};
   job.lora = {2, 3.5, 0.25, {"q_proj", "v_proj"}};
   job.prompt = {5, "RANDOM", "a text"};
@@ -143,7 +144,7 @@ TEST(TrainingJobTest, NamesThatThereAreNotAreRefusedWithTheNearest) {
        "; expected one of longest, max_length, none, packed; did you mean 'longest'?"},
       {"parallel", "strategy", "FULL_SHART",
        "; expected one of DDP, FULL_SHARD, HYBRID_SHARD, HYBRID_SHARD_ZERO2, NO_SHARD, "
-       "SHARD_GRAD_OP; did you mean 'FULL_SHARD'?"},
+       "SHARD_GRAD_OP, SHARD_OPTIM; did you mean 'FULL_SHARD'?"},
       {"parallel", "gradient_sync", "lst", "; expected one of each, last; did you mean 'last'?"},
       {"save", "strategy", "step", "; expected one of epoch, no, steps; did you mean 'steps'?"},
   };

@@ -5,6 +5,8 @@
 //
 //                       parameters at rest   after forward   gradients are
 //   DDP, NO_SHARD       whole                -               all-reduced, in buckets
+//   SHARD_OPTIM         whole                -               reduce-scattered, in buckets; updated
+//                                                            parameters are gathered
 //   FULL_SHARD          1/N                  freed           reduce-scattered, unit by unit
 //   SHARD_GRAD_OP       1/N                  kept            reduce-scattered, unit by unit
 //   HYBRID_SHARD        1/N of a node's N    freed           reduce-scattered in the node,
@@ -105,6 +107,8 @@ class ParallelParameters {
 
   // Whether the model's parameters are there outside of the verbs below, too.
   virtual bool whole() const = 0;
+  // Whether they are from the end of a forward pass to the update.
+  virtual bool whole_in_step() const { return whole(); }
 
   // The root unit is there when it returns, and the units are for forward passes without backward ones, until
   // end_evaluation(): each with before_forward(i), expect_backward(i, false) and after_forward(i). Between steps.
@@ -156,6 +160,11 @@ enum class Buckets { kBySize, kByUnit };
 std::unique_ptr<ParallelParameters> replicate_parameters(const std::vector<ParameterUnit>& units,
                                                          ProcessMesh& mesh, Buckets buckets);
 
+// As kBySize, but each rank is given a part of every bucket's gradients, and updates these parameters:
+// the state of the optimizer is divided. Updated parameters are gathered in the next forward pass.
+std::unique_ptr<ParallelParameters> shard_optimizer(const std::vector<ParameterUnit>& units,
+                                                    ProcessMesh& mesh);
+
 struct ShardingOptions {
   bool reshard_after_forward = true;
   // "each": gradients of every micro-batch are reduce-scattered; else they add up, unsharded, and
@@ -166,6 +175,10 @@ struct ShardingOptions {
   std::optional<torch::Dtype> compute_dtype = {};
   // Gradients are reduced in this dtype; the one they are computed in where it is not given.
   std::optional<torch::Dtype> reduce_dtype = {};
+  // Shards and their gradients, and so the owned tensors, are in the host's memory. A shard is copied
+  // to where its unit is gathered, beside the computation, and a gradient to the host as soon as it
+  // is reduced. On CPUs that is the same memory, and a copy.
+  bool offload = false;
 };
 
 // Gives the parameters of a unit their values, and memory where they have none: kept[i] are the

@@ -71,13 +71,16 @@ enum class Recompute { kJob, kTorchLayers, kTorchEveryOtherProduct };
 struct MemoryCost {
   double parameters = 0;  // at rest
   double gradients = 0;
-  double optimizer_state = 0;
+  double optimizer_state = 0;  // on the device
   double gathered = 0;  // buffers of gathered units and of gradients that are not reduced yet
   double activations = 0;
   double logits = 0;
   double workspace = 0;        // of the products' library
   double update = 0;           // copies while the optimizer updates, when activations are gone
   double freed_gradients = 0;  // that are not there while activations are most
+  // In the host's memory instead. The seconds of a step leave these copies out.
+  double offloaded_state = 0, offloaded_activations = 0;
+  double offloaded_parameters = 0;  // with their gradients
 
   double total() const {
     return parameters + optimizer_state + workspace +

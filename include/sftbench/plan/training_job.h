@@ -81,6 +81,7 @@ struct OptimizerPlan {
   Json schedule_options = Json::object();  // lr_scheduler_kwargs
   double warmup_ratio = 0.03;  // of the total number of optimization steps, where warmup_steps is 0
   int64_t warmup_steps = 0;
+  bool offload_state = false;  // to the host, between updates; GPUs only
 };
 
 struct DevicePlan {
@@ -106,11 +107,14 @@ struct ParallelPlan {
   // One rank, too, goes through its strategy and the communication library: what they cost without other ranks.
   bool distribute_one_rank = false;
   double timeout_s = 600;  // of a rendezvous and of each collective operation
+  bool offload =
+      false;  // shards, their gradients and the optimizer's state, to the host; GPUs only
 };
 
 struct ActivationPlan {
   bool gradient_checkpointing = true;
   bool use_reentrant = false;
+  bool offload = false;  // inputs of checkpointed layers, to the host; GPUs only
 };
 
 // Off means the plain operator sequence of Hugging Face.

@@ -87,6 +87,7 @@ void fields(Visitor& visitor, OptimizerPlan& plan) {
   visitor("schedule_options", plan.schedule_options, same_as("lr_scheduler_kwargs"));
   visitor("warmup_ratio", plan.warmup_ratio, same_as("warmup_ratio"), kFraction);
   visitor("warmup_steps", plan.warmup_steps, same_as("warmup_steps"), kCountOrNone);
+  visitor("offload_state", plan.offload_state, kMayDiffer);
 }
 
 template <typename Visitor>
@@ -110,12 +111,14 @@ void fields(Visitor& visitor, ParallelPlan& plan) {
   visitor("enable_roce", plan.enable_roce, kMayDiffer);
   visitor("distribute_one_rank", plan.distribute_one_rank, kMayDiffer);
   visitor("timeout_s", plan.timeout_s, kMayDiffer, kSeconds);
+  visitor("offload", plan.offload, kMayDiffer);
 }
 
 template <typename Visitor>
 void fields(Visitor& visitor, ActivationPlan& plan) {
   visitor("gradient_checkpointing", plan.gradient_checkpointing, kMayDiffer);
   visitor("use_reentrant", plan.use_reentrant, kMayDiffer);
+  visitor("offload", plan.offload, kMayDiffer);
 }
 
 template <typename Visitor>

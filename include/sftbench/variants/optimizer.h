@@ -117,6 +117,12 @@ struct OptimizerRow {
 
   constexpr bool updates_in_backward() const { return update != UpdateTime::kAfterBackward; }
   constexpr bool has_obstacle() const { return *obstacle != '\0'; }
+  // Whether its states can wait on the host, tensor by tensor: none is there already, or is made anew
+  // by an update, or goes by its tensor's number.
+  constexpr bool can_offload() const {
+    return !updates_in_backward() && !state.factored && !state.projected && !state.paged &&
+           !state.on_host && on_shards != ShardEffect::kNumbersOwnParts;
+  }
 };
 
 inline constexpr const char* kAnyprecisionNote =

@@ -24,6 +24,8 @@ inline constexpr int64_t kLeastPagedElements = 100'000;
 // Of a paged tensor: the states of so many are on the device for their update, and of as many more on
 // their way. A whole number of blocks.
 inline constexpr int64_t kPagedElementsAtOnce = int64_t{1} << 23;
+// Of a chunk whose states visit the GPU together, unless one tensor has more (optim/offloaded.h).
+inline constexpr int64_t kOffloadedChunkElements = int64_t{1} << 22;
 inline constexpr int64_t kGaloreRank = 128;
 
 // The weight of a torch.nn.Embedding, by the names of all families. An output projection that is tied

@@ -1,5 +1,6 @@
 // How ranks share parameters, gradients and optimizer state, and in which form they save them. Names
-// are those of PyTorch's FSDP (torch.distributed.fsdp.ShardingStrategy, StateDictType).
+// are those of PyTorch's FSDP (torch.distributed.fsdp.ShardingStrategy, StateDictType). FSDP has no
+// SHARD_OPTIM, which is stage 1 of ZeRO.
 #pragma once
 
 #include <array>
@@ -15,7 +16,15 @@ enum class MeshKind {
   kHybrid,      // one copy in each node
 };
 
-enum class Strategy { kDdp, kFullShard, kHybridShard, kHybridShardZero2, kNoShard, kShardGradOp };
+enum class Strategy {
+  kDdp,
+  kFullShard,
+  kHybridShard,
+  kHybridShardZero2,
+  kNoShard,
+  kShardGradOp,
+  kShardOptim
+};
 
 struct StrategyRow {
   Strategy kind;
@@ -26,8 +35,13 @@ struct StrategyRow {
   bool reshard_after_forward = false;
   // Gradients are reduced by FSDP's units, not in DDP's buckets of equal size.
   bool reduces_by_unit = true;
+  // The mesh divides the optimizer's state alone: each rank has all parameters and gradients.
+  bool optimizer_alone = false;
 
-  constexpr bool shards() const { return mesh != MeshKind::kReplicated; }
+  // Whether a rank holds a part of the parameters only.
+  constexpr bool shards() const { return mesh != MeshKind::kReplicated && !optimizer_alone; }
+  // Whether an optimizer is given parts of parameters.
+  constexpr bool updates_parts() const { return shards() || optimizer_alone; }
 };
 
 inline constexpr std::array kStrategies = {
@@ -49,6 +63,11 @@ inline constexpr std::array kStrategies = {
     StrategyRow{.kind = Strategy::kNoShard, .name = "NO_SHARD", .mesh = MeshKind::kReplicated},
     StrategyRow{
         .kind = Strategy::kShardGradOp, .name = "SHARD_GRAD_OP", .mesh = MeshKind::kSharded},
+    StrategyRow{.kind = Strategy::kShardOptim,
+                .name = "SHARD_OPTIM",
+                .mesh = MeshKind::kSharded,
+                .reduces_by_unit = false,
+                .optimizer_alone = true},
 };
 static_assert(is_in_order(kStrategies));
 
