@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Builds the CUDA flavor against the PyTorch wheel and runs its tests on the phantom device (src/phantom): all suites
 # that compute, with tensors on device "cuda", the program itself, and a prediction of a GPU's memory.
+# usage: tests/cuda/run.sh [K/N]
+#   K/N   a part of the tests of the suites, the Kth of N (0/3, 1/3, 2/3): all of it takes longer than a landing may
 # Needs nvcc; without it the step says so and passes, because the CPU flavor does not depend on it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -33,25 +35,33 @@ forking="Ranks Resharding RankFiles SavingFaults SeveralRanks DamagedCheckpoints
 patterns() { printf '%s*:' "$@"; }
 
 # The host computes with one core where operators fall back: each suite runs as two halves at a time.
+step() { printf -- '--- %s (%s s so far)\n' "$1" "$SECONDS"; }
+part=${1:-0/1}
+which=${part%/*} parts=${part#*/}
 for suite in $suites; do
+  step "$suite on the phantom device, part $part"
   halves=()
   for half in 0 1; do
     # shellcheck disable=SC2086
-    GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$half \
+    GTEST_TOTAL_SHARDS=$((2 * parts)) GTEST_SHARD_INDEX=$((2 * which + half)) \
       on_phantom "$bin/${suite}_test" --gtest_brief=1 --gtest_filter="-$(patterns $forking)" &
     halves+=($!)
   done
   for half in "${halves[@]}"; do wait "$half"; done
 done
+step "work of side streams held back"
 # With work of side streams held back at random.
 SEED=1 on_phantom "$bin/parallel_test" --gtest_brief=1
 SEED=2 on_phantom "$bin/optim_test" --gtest_brief=1
 
 regex="^($(echo $forking | tr ' ' '|'))"
-ctest --test-dir build/cuda -j2 --timeout 300 --output-on-failure -R "$regex" >build/cuda-ranks.log ||
+step "ranks on several phantom devices, part $part"
+ctest --test-dir build/cuda -j2 --timeout 300 --output-on-failure -R "$regex" -I $((which + 1)),,$parts \
+  >build/cuda-ranks.log ||
   { tail -60 build/cuda-ranks.log; exit 1; }
 tail -3 build/cuda-ranks.log
 
+step "the program"
 python3 tests/cuda/program.py "$bin"
 python3 tests/cuda/exact.py "$bin/sftbench"
 "$bin/sftbench" predict --experiment finetune_full_benchmark-v1.0.0 --set model_name=llama3.1-8b --set number_gpus=8 \
