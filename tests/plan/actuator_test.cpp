@@ -142,7 +142,7 @@ TEST_F(ActuatorTest, AllThatIsWrongIsListed) {
                 ":3: parameters.data_dir: unknown key; expected one of match_exact_dependencies, "
                 "output_dir, "
                 "data_directory, aim_db, aim_dashboard_url, hf_home, num_tokens_cache_directory, "
-                "model_map, cache; did you mean 'data_directory'?");
+                "trackers, model_map, cache; did you mean 'data_directory'?");
 }
 
 TEST_F(ActuatorTest, ErrorsInsideASpaceFileNameIt) {
