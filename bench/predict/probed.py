@@ -31,7 +31,8 @@ def run(program, folder):
             continue
         settings = {"model_name": model, "number_gpus": 0, "model_max_length": length, "batch_size": batch,
                     "gradient_checkpointing": checkpointing, "torch_dtype": "bfloat16", "max_steps": STEPS,
-                    "dataset_id": "news-chars-512-entries-256", "gradient_accumulation_steps": 1}
+                    "dataset_id": "news-chars-512-entries-256", "gradient_accumulation_steps": 1,
+                    "response_template": "None"}
         command = [program, "run", "--experiment", experiment, "--weights", "random", "--padding", "max_length",
                    "-o", folder, "--no-progress", "--log-level", "error", "--format", "csv"]
         for name, value in settings.items():
