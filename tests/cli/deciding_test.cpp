@@ -134,7 +134,8 @@ TEST_F(DecidingTest, OwnMeasurementsSharpenWhatIsPredictedOfTheirDevice) {
   const auto interval = [&question](const std::vector<std::string>& further) {
     std::vector<std::string> arguments = question;
     arguments.insert(arguments.end(), further.begin(), further.end());
-    const Json seconds = Json::parse(output_of(arguments))["step_seconds"];
+    const std::string out = output_of(arguments);  // here the log goes there, too
+    const Json seconds = Json::parse(out.substr(out.find('{')))["step_seconds"];
     return std::pair(seconds["interval"], seconds["total"].get<double>());
   };
   const auto [before, arithmetic] = interval({});
