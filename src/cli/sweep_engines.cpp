@@ -10,6 +10,7 @@
 #include <set>
 
 #include "cli/number_checks.h"
+#include "cli/record.h"
 #include "cli/worker_options.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"

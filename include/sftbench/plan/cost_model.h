@@ -53,11 +53,11 @@ struct MachineModel {
   LinkModel between;              // between nodes; each rank its own
   bool overlaps = true;  // false: transfers take the core that computes, as Gloo's do where every
                          // core has a rank
-  double attention_flops_per_s = 0;   // 0: attention is as fast as products
-  double element_bytes_per_s = 0;     // of element-wise kernels; 0: their time is not counted
-  int64_t multiprocessors = 0;        // 0: products of all shapes are equally fast
-  std::vector<ProductRate> products;  // of CPUs that were probed; empty: nothing was
-  double head_flops_per_s = 0;        // of output projection and loss together; 0: as products
+  double attention_flops_per_s = 0;        // 0: attention is as fast as products
+  double element_bytes_per_s = 0;          // of element-wise kernels; 0: their time is not counted
+  int64_t multiprocessors = 0;             // 0: products of all shapes are equally fast
+  std::vector<ProductRate> products = {};  // of CPUs that were probed; empty: nothing was
+  double head_flops_per_s = 0;             // of output projection and loss together; 0: as products
   StackModel stack = {};
 };
 
