@@ -318,9 +318,10 @@ void add_frontier_command(CLI::App& app, int& exit_code) {
   command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
       ->capture_default_str();
   command->footer(R"(
-Bisects, from the predicted edge on, and repeats the sizes beside the edge as far
-as log2(sizes) + 2 runs allow. Each run is a process of its own, and its result
-is kept. Rows are padded to model_max_length, unless --padding says otherwise.
+Bisects, from the predicted edge on, and repeats the sizes beside the edge as
+far as log2(sizes) + 2 runs allow. Each run is a process of its own, and its
+result is kept. Rows are padded to model_max_length, unless --padding says
+otherwise.
 
 Exit status: 0 an edge was found; 2 usage or input error; 3 the least size dies;
 4 a run failed for another reason than memory.

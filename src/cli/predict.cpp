@@ -119,6 +119,7 @@ Definitions lines_of(const Prediction& prediction, const Uncertainty& uncertaint
       {"gathered", gib(m.gathered) + " at most: units and gradients that are not reduced yet"},
       {"activations", gib(m.activations)},
       {"logits", gib(m.logits)},
+      {"workspace", gib(m.workspace) + " of the library of products"},
       {"memory", memory_text(prediction)},
       {"step", seconds(cost.step_s) + ": compute " + seconds(cost.compute_s) +
                    ", communication beside none " + seconds(cost.exposed_s) + " (of " +
@@ -354,7 +355,8 @@ Examples:
   sftbench predict space.yaml --entity 3
   sftbench predict space.yaml --sort tokens_per_s --verdict fits --limit 10
   sftbench predict space.yaml --entity 3 --evidence results
-  sftbench predict space.yaml --entity 3 --lengths-of mine.jsonl --lengths-field text
+  sftbench predict space.yaml --entity 3 --lengths-of mine.jsonl \
+    --lengths-field text
   sftbench predict --score results --stack fms-hf-tuning
   sftbench predict --experiment finetune_full_benchmark-v1.0.0 \
     --set model_name=llama3.1-8b --set number_gpus=8 \

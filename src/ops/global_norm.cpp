@@ -56,19 +56,15 @@ double sum_of_squares_cpu(const TensorList& tensors) {
   return total;
 }
 
-// Of each tensor, summed up in float32 (float64) without a copy that wide. libtorch 2.x takes many
-// tensors a launch.
+// Of each tensor, summed up in float64.
 TensorList norms_of(const TensorList& tensors) {
-  const bool any_double = std::any_of(tensors.begin(), tensors.end(), [](const Tensor& tensor) {
-    return tensor.scalar_type() == torch::kFloat64;
-  });
-  const auto wide = any_double ? torch::kFloat64 : torch::kFloat32;
 #if SFTBENCH_TORCH_2
-  return at::_foreach_norm(tensors, 2, wide);
+  // Without a copy that wide, and many tensors a launch.
+  return at::_foreach_norm(tensors, 2, torch::kFloat64);
 #else
   TensorList norms;
   for (const Tensor& tensor : tensors) {
-    norms.push_back(at::linalg_vector_norm(tensor, 2, c10::nullopt, false, wide));
+    norms.push_back(at::linalg_vector_norm(tensor, 2, c10::nullopt, false, torch::kFloat64));
   }
   return norms;
 #endif
@@ -77,7 +73,7 @@ TensorList norms_of(const TensorList& tensors) {
 double sum_of_squares_aten(const TensorList& tensors) {
   if (tensors.empty()) return 0.0;
   // One transfer from the device at the end, not one per tensor.
-  return at::stack(norms_of(tensors)).to(torch::kFloat64).square().sum().item<double>();
+  return at::stack(norms_of(tensors)).square().sum().item<double>();
 }
 
 }  // namespace

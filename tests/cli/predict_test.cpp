@@ -77,8 +77,8 @@ TEST(PredictTest, AsJsonItHasEveryPartAndTheMarkOfAPrediction) {
   EXPECT_EQ(json["strategy"], "FULL_SHARD");
   EXPECT_EQ(json["ranks"], 8);
   double total = 0;
-  for (const char* part :
-       {"parameters", "gradients", "optimizer_state", "gathered", "activations", "logits"}) {
+  for (const char* part : {"parameters", "gradients", "optimizer_state", "gathered", "activations",
+                           "logits", "workspace"}) {
     total += json["memory_bytes"][part].get<double>();
   }
   EXPECT_DOUBLE_EQ(json["memory_bytes"]["total"], total);
