@@ -37,11 +37,11 @@ struct Piece {
   int64_t numel;
 };
 
-std::vector<Piece> pieces_of(const Member& member) {
+std::vector<Piece> pieces_of(const Member& member, int64_t at_once) {
   std::vector<Piece> pieces;
   const int64_t numel = member.parameter.numel();
-  for (int64_t begin = 0; begin < numel; begin += kPagedElementsAtOnce) {
-    pieces.push_back({&member, begin, std::min(kPagedElementsAtOnce, numel - begin)});
+  for (int64_t begin = 0; begin < numel; begin += at_once) {
+    pieces.push_back({&member, begin, std::min(at_once, numel - begin)});
   }
   return pieces;
 }
@@ -196,7 +196,7 @@ class Quantized : public Optimizer {
       for (const Member* member : paged) {
         if (member->quantized.empty() == quantized) continue;
         const Tensor gradient = member->parameter.grad().reshape({-1});
-        for (const Piece& piece : pieces_of(*member)) {
+        for (const Piece& piece : pieces_of(*member, kind_.paged_at_once)) {
           members.push_back(member_of(piece));
           gradients.push_back(gradient.narrow(0, piece.begin, piece.numel));
           pages.push_back({members.back().pages()});

@@ -10,6 +10,7 @@
 #include "optim/elementwise.h"
 #include "sftbench/ops/blockwise_update.h"
 #include "sftbench/optim/optimizer.h"
+#include "sftbench/variants/optimizer_state_size.h"
 
 namespace sftbench {
 
@@ -17,6 +18,7 @@ struct QuantizedKind {
   OptimizerKind kind;  // its row has bits, what stays wide, and what is paged
   ops::UpdateRule rule;
   std::function<ops::RuleFactors<double>(const StepInfo&)> factors;
+  int64_t paged_at_once = kPagedElementsAtOnce;  // elements: a multiple of kQuantBlockElements
 };
 
 // RunError(kUnsupported) naming the tensor when its dtype is not float32, bfloat16 or float16.

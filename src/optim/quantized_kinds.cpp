@@ -103,8 +103,10 @@ QuantizedKind quantized_kind(OptimizerKind kind, const OptimizerOptions& options
 }  // namespace
 
 std::unique_ptr<Optimizer> make_quantized(OptimizerKind kind, std::vector<ParameterGroup> groups,
-                                          const OptimizerOptions& options) {
-  return make_quantized(std::move(groups), quantized_kind(kind, options));
+                                          const OptimizerOptions& options, int64_t paged_at_once) {
+  QuantizedKind quantized = quantized_kind(kind, options);
+  quantized.paged_at_once = paged_at_once;
+  return make_quantized(std::move(groups), std::move(quantized));
 }
 
 }  // namespace sftbench

@@ -8,7 +8,8 @@ namespace sftbench {
 // quantized_kinds.cpp: bitsandbytes' kinds, and torchao's with 4 bits. REQUIRES: the kind is one of
 // them.
 std::unique_ptr<Optimizer> make_quantized(OptimizerKind kind, std::vector<ParameterGroup> groups,
-                                          const OptimizerOptions& options);
+                                          const OptimizerOptions& options,
+                                          int64_t paged_at_once = kPagedElementsAtOnce);
 
 // galore.cpp
 OptimizerFactory make_galore_adamw;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "optim/quantized_golden.h"
+#include "optim/quantized_kinds.h"
 #include "optim/state_pager.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
@@ -199,19 +200,19 @@ TEST(QuantizedStates, NotesSayWhatIsNotAsItsNameSuggests) {
               HasSubstr("refuses bfloat16 gradients"));
 }
 
-// A tensor of more than one piece, whose last one is short, and one of the embeddings, whose states
+// A tensor of several pieces, the last of them short, and one of the embeddings, whose states
 // stay wide.
 TEST(StatePager, PagedStatesAreUpdatedAsResidentOnes) {
   const torch::Device device = testing::test_device();
   if (!device.is_cuda()) GTEST_SKIP() << "states are paged on GPUs only";
-  const int64_t numel = kPagedElementsAtOnce + 4 * kLeastPagedElements + 3;
+  const int64_t numel = kLeastPagedElements + 3, at_once = numel / 3 / 256 * 256;
   const auto stepped = [&](OptimizerKind kind) {
     torch::manual_seed(3);
     std::vector<TrainableTensor> tensors;
     for (const char* name : {"x.weight", "model.embed_tokens.weight"}) {
       tensors.push_back({name, torch::randn({numel}).to(device).requires_grad_(true)});
     }
-    const auto optimizer = make_optimizer(kind, {{tensors, 0.1}}, {});
+    const auto optimizer = make_quantized(kind, {{tensors, 0.1}}, {}, at_once);
     for (int step = 0; step < 2; ++step) {
       for (const TrainableTensor& tensor : tensors) {
         const Tensor parameter = tensor.tensor;
