@@ -31,7 +31,7 @@ on_phantom() {
 }
 
 # Tests that fork ranks have a process each: a process that has trained on a GPU cannot be forked. The others share one.
-forking="Ranks Resharding RankFiles SavingFaults SeveralRanks DamagedCheckpoints Evaluation Resuming All/GoldenRanks"
+forking="Ranks Offload Resharding RankFiles SavingFaults SeveralRanks DamagedCheckpoints Evaluation Resuming All/GoldenRanks"
 patterns() { printf '%s*:' "$@"; }
 
 # The host computes with one core where operators fall back: each suite runs as two halves at a time.
