@@ -57,7 +57,8 @@ class NcclBackend {
   // Asked while NCCL has not taken an operation yet, which can last as long as connecting.
   void give_up_when(std::function<bool()> asked) { give_up_ = std::move(asked); }
 
-  // What has gone wrong with operations that are under way; empty while nothing has.
+  // What has gone wrong with operations that are under way; empty while nothing has and after
+  // abort(), which the thread that watches can come behind.
   virtual std::string error() = 0;
   // Ends operations that are under way: their kernels leave the stream. Once.
   virtual void abort() = 0;

@@ -184,6 +184,7 @@ class CudaNccl : public NcclBackend {
   void barrier() override { all_reduce(barrier_, Reduction::kSum); }
 
   std::string error() override {
+    if (aborted_) return {};  // ncclCommAbort has freed the communicator
     ncclResult_t state = ncclSuccess;
     const ncclResult_t asked = nccl_.comm_get_async_error(comm_, &state);
     if (is_error(asked)) return nccl_.explain(asked, comm_);
@@ -191,6 +192,7 @@ class CudaNccl : public NcclBackend {
   }
 
   void abort() override {
+    if (aborted_) return;
     const c10::cuda::CUDAGuard guard(device_);
     aborted_ = true;
     nccl_.comm_abort(comm_);
