@@ -48,14 +48,15 @@ TrainingJob small_job(const std::string& optimizer = "adamw_torch") {
   job.optimizer.kind = named<OptimizerKind>(optimizer);
   job.activations.gradient_checkpointing = true;
   job.device.threads = 1;
-  // Layers enough that some inputs leave, and states that an allocator's rounding does not hide.
+  // Layers enough that some inputs leave, and that states outweigh what libtorch's allocator counts too much: it
+  // does not split a block of which less than 1 MiB would remain.
   job.model.weights_directory.clear();
   job.model.hf_config.update({{"hidden_size", 256},
                               {"intermediate_size", 512},
                               {"num_attention_heads", 4},
                               {"num_key_value_heads", 4},
                               {"head_dim", 64},
-                              {"num_hidden_layers", 5},
+                              {"num_hidden_layers", 7},
                               {"vocab_size", 1024}});
   return job;
 }
@@ -73,6 +74,21 @@ void expect_same(const Outcome& found, const Outcome& expected) {
   ASSERT_EQ(found.values.size(), expected.values.size());
   for (const auto& [name, values] : expected.values) {
     EXPECT_TRUE(torch::equal(found.values.at(name), values)) << name;
+  }
+}
+
+// The host's norm is summed in another order than the device's, and the clip factor follows it: float32's rounding.
+void expect_close(const Outcome& found, const Outcome& expected) {
+  EXPECT_EQ(found.state_bytes, expected.state_bytes);
+  ASSERT_EQ(found.losses.size(), expected.losses.size());
+  ASSERT_EQ(found.norms.size(), expected.norms.size());
+  for (size_t step = 0; step < expected.losses.size(); ++step) {
+    EXPECT_NEAR(found.losses[step], expected.losses[step], 1e-6 * expected.losses[step]);
+    EXPECT_NEAR(found.norms[step], expected.norms[step], 1e-5 * expected.norms[step]);
+  }
+  ASSERT_EQ(found.values.size(), expected.values.size());
+  for (const auto& [name, values] : expected.values) {
+    EXPECT_TRUE(torch::allclose(found.values.at(name), values, 1e-6, 3e-6)) << name;
   }
 }
 
@@ -100,7 +116,7 @@ TEST(Offload, OfSeveralRanksAndAdaptersTrainsToTheSameBits) {
 }
 
 // One rank is a shard group of one.
-TEST(Offload, OfParametersTrainsToTheSameBits) {
+TEST(Offload, OfParametersTrainsToTheSameValues) {
   for (const int ranks : {2, 1}) {  // a process that has trained on a GPU cannot be forked
     for (const char* strategy : {"FULL_SHARD", "SHARD_GRAD_OP"}) {
       SCOPED_TRACE(std::string(strategy) + " on " + std::to_string(ranks));
@@ -112,7 +128,7 @@ TEST(Offload, OfParametersTrainsToTheSameBits) {
         TrainingJob on_host = job;
         on_host.parallel.offload = true;
         const Outcome without = outcome_of(job, group), with = outcome_of(on_host, group);
-        expect_same(with, without);
+        (job.device.kind == "cuda" ? expect_close : expect_same)(with, without);
         const auto kept = static_cast<double>(without.state_bytes) * 3 / 2;  // and parameters
         if (job.device.kind != "cuda") return;
         EXPECT_NEAR(static_cast<double>(without.held_bytes - with.held_bytes), kept, 0.02 * kept);
