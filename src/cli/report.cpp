@@ -1,6 +1,7 @@
 #include "cli/report.h"
 
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +16,7 @@
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/results/compare.h"
@@ -59,6 +61,8 @@ class Sink {
     if (file_) return file_->append(text);
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) fail();
   }
+
+  size_t columns() const { return file_ ? 0 : terminal_columns(STDOUT_FILENO); }
 
   void finish() {
     if (file_) return file_->commit();
@@ -190,7 +194,7 @@ void say_notes(const std::vector<const StoreScan*>& scans) {
 
 void write_table(const ReportTable& table, const std::string& format, Sink& sink) {
   if (format == "csv") return write_csv(table, [&](std::string_view text) { sink.write(text); });
-  sink.write(render(to_table(table), output_format(format)));
+  sink.write(render(to_table(table), output_format(format), sink.columns()));
 }
 
 void write_ado(const StoreScan& scan, const ReportArguments& arguments, Sink& sink) {
@@ -264,7 +268,7 @@ void write_variation(const StoreScan& scan, const ReportArguments& arguments, Si
   const bool people = arguments.format == "table" || arguments.format == "md";
   if (people && !variation.effects.empty()) {
     const Table effects = table_of(variation.effects, options, variation.baseline);
-    sink.write(render(effects, output_format(arguments.format)) + "\n");
+    sink.write(render(effects, output_format(arguments.format), sink.columns()) + "\n");
   }
   write_table(variation.table, arguments.format, sink);
 }

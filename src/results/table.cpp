@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 #include <numeric>
+#include <optional>
+#include <set>
 
 #include "results/cell_escape.h"
 #include "sftbench/base/error.h"
@@ -130,42 +132,83 @@ size_t longest_word(std::string_view text) {
   return longest;
 }
 
-// The least that a column of texts may be narrowed to: whole words stay, or at least words of 16
+// A heading's longest part: it may be broken after "_".
+size_t longest_part(std::string_view heading) {
+  size_t longest = 0;
+  while (!heading.empty()) {
+    const size_t end = std::min(heading.find_first_of("_ "), heading.size() - 1) + 1;
+    longest = std::max(longest, width(heading.substr(0, end)));
+    heading.remove_prefix(end);
+  }
+  return longest;
+}
+
+// The least that a column may be narrowed to. Of texts, whole words stay, or at least words of 16
 // characters. Numbers stay as they are.
 std::vector<size_t> least_widths(const Grid& grid, bool whole_words) {
   constexpr size_t kShortWord = 16;
-  std::vector<size_t> least = grid.widths;
-  for (size_t i = 0; i < least.size(); ++i) {
-    if (grid.right[i]) continue;
-    least[i] = longest_word(grid.heads[i]);
+  std::vector<size_t> least;
+  for (size_t i = 0; i < grid.heads.size(); ++i) {
+    size_t cells = 0;
     for (const std::vector<std::string>& row : grid.rows)
-      least[i] = std::max(least[i], longest_word(row[i]));
-    if (!whole_words) least[i] = std::min(least[i], std::max(kShortWord, width(grid.heads[i])));
+      cells = std::max(cells, grid.right[i] ? width(row[i]) : longest_word(row[i]));
+    if (!grid.right[i] && !whole_words) cells = std::min(cells, kShortWord);
+    least.push_back(std::max(longest_part(grid.heads[i]), cells));
   }
   return least;
 }
 
-// Takes from the widest column of texts until the table has room. A table that has none even so
-// keeps its widths: the terminal breaks its lines.
-std::vector<size_t> widths_within(const Grid& grid, size_t columns) {
+size_t width_of(const std::vector<size_t>& widths) {
+  return std::accumulate(widths.begin(), widths.end(), kBetween.size() * (widths.size() - 1));
+}
+
+// Takes from the widest column until the table has room; nothing where it has none even so.
+std::optional<std::vector<size_t>> widths_within(const Grid& grid, size_t columns) {
   for (const bool whole_words : {true, false}) {
     const std::vector<size_t> least = least_widths(grid, whole_words);
+    if (width_of(least) > columns) continue;
     std::vector<size_t> widths = grid.widths;
-    const size_t between = kBetween.size() * (widths.size() - 1);
-    size_t total = std::accumulate(widths.begin(), widths.end(), between);
-    while (total > columns) {
+    for (size_t total = width_of(widths); total > columns; --total) {
       size_t widest = widths.size();
       for (size_t i = 0; i < widths.size(); ++i) {
         if (widths[i] > least[i] && (widest == widths.size() || widths[i] > widths[widest]))
           widest = i;
       }
-      if (widest == widths.size()) break;
       --widths[widest];
-      --total;
     }
-    if (total <= columns) return widths;
+    return widths;
   }
-  return grid.widths;
+  return std::nullopt;
+}
+
+// Columns of a grid, in the order of `of`.
+Grid part_of(const Grid& grid, const std::vector<size_t>& of) {
+  Grid part;
+  const auto cells_of = [&](const std::vector<std::string>& line) {
+    std::vector<std::string> cells;
+    for (const size_t i : of) cells.push_back(line[i]);
+    return cells;
+  };
+  part.heads = cells_of(grid.heads);
+  for (const std::vector<std::string>& row : grid.rows) part.rows.push_back(cells_of(row));
+  for (const size_t i : of) {
+    part.widths.push_back(grid.widths[i]);
+    part.right.push_back(grid.right[i]);
+  }
+  return part;
+}
+
+// The grid with a first column that tells its rows apart: its own, or their numbers.
+Grid with_key(Grid grid) {
+  std::set<std::string_view> different;
+  for (const std::vector<std::string>& row : grid.rows) different.insert(row.front());
+  if (different.size() == grid.rows.size()) return grid;
+  grid.heads.insert(grid.heads.begin(), "row");
+  for (size_t y = 0; y < grid.rows.size(); ++y)
+    grid.rows[y].insert(grid.rows[y].begin(), std::to_string(y + 1));
+  grid.widths.insert(grid.widths.begin(), std::max<size_t>(3, grid.rows.back().front().size()));
+  grid.right.insert(grid.right.begin(), true);
+  return grid;
 }
 
 std::string aligned_row(const Grid& grid, const std::vector<size_t>& widths,
@@ -188,13 +231,38 @@ std::string aligned_row(const Grid& grid, const std::vector<size_t>& widths,
   return text;
 }
 
-std::string render_aligned(const Table& table, size_t columns) {
-  if (table.columns.empty()) return "\n";
-  const Grid grid = grid_of(table, false);
-  const std::vector<size_t> widths = columns > 0 ? widths_within(grid, columns) : grid.widths;
+std::string aligned(const Grid& grid, const std::vector<size_t>& widths) {
   std::string text = aligned_row(grid, widths, grid.heads);
   for (const std::vector<std::string>& row : grid.rows) text += aligned_row(grid, widths, row);
   return text;
+}
+
+// A grid without room: as many columns as have some, then the next ones under them. Each block
+// begins with the column that tells rows apart.
+std::string in_blocks(const Grid& whole, size_t columns) {
+  const Grid grid = with_key(whole);
+  const std::vector<size_t> least = least_widths(grid, true);
+  std::string text;
+  for (size_t next = 1; next < least.size();) {
+    std::vector<size_t> block = {0};
+    size_t total = least[0];
+    do {
+      total += kBetween.size() + least[next];
+      block.push_back(next++);
+    } while (next < least.size() && total + kBetween.size() + least[next] <= columns);
+    const Grid part = part_of(grid, block);
+    if (!text.empty()) text += "\n";
+    text += aligned(part, widths_within(part, columns).value_or(part.widths));
+  }
+  return text;
+}
+
+std::string render_aligned(const Table& table, size_t columns) {
+  if (table.columns.empty()) return "\n";
+  const Grid grid = grid_of(table, false);
+  if (columns == 0 || width_of(grid.widths) <= columns) return aligned(grid, grid.widths);
+  if (const auto widths = widths_within(grid, columns)) return aligned(grid, *widths);
+  return grid.heads.size() > 1 ? in_blocks(grid, columns) : aligned(grid, grid.widths);
 }
 
 // --- Markdown ------------------------------------------------------------------------------------

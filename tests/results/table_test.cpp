@@ -37,11 +37,44 @@ TEST(TableTest, WideTextsGoOnInFurtherLinesOfATerminal) {
             "             them to use\n"
             "disk     10  /var/lib/sftbench/\n"
             "             datasets größe\n");
-  // A table that has no room even so is left to the terminal, and wide enough ones stay as they are.
   const std::string whole = render(table, OutputFormat::kTable);
-  EXPECT_EQ(render(table, OutputFormat::kTable, 20), whole);
   EXPECT_EQ(render(table, OutputFormat::kTable, 120), whole);
   EXPECT_EQ(render(table, OutputFormat::kMarkdown, 41), render(table, OutputFormat::kMarkdown));
+}
+
+TEST(TableTest, HeadingsOfATerminalAreBrokenBetweenTheirWords) {
+  EXPECT_EQ(render({{"train_samples_per_second", "r"}, {{5.88143, 4}, {10.25, 16}}},
+                   OutputFormat::kTable, 12),
+            "  train_   r\n"
+            "samples_\n"
+            "    per_\n"
+            "  second\n"
+            " 5.88143   4\n"
+            "   10.25  16\n");
+}
+
+TEST(TableTest, ColumnsWithoutRoomOnATerminalStandUnderTheOthers) {
+  const Table table = {{"model", "loss", "tokens"}, {{"llama", 5.5, 1234}, {"granite", 6, 99}}};
+  EXPECT_EQ(render(table, OutputFormat::kTable, 15),
+            "model    loss\n"
+            "llama     5.5\n"
+            "granite     6\n"
+            "\n"
+            "model    tokens\n"
+            "llama      1234\n"
+            "granite      99\n");
+  // Rows that the first column does not tell apart are numbered.
+  const Table alike = {{"model", "loss", "tokens"}, {{"llama", 5.5, 1234}, {"llama", 6, 99}}};
+  EXPECT_EQ(render(alike, OutputFormat::kTable, 16),
+            "row  model  loss\n"
+            "  1  llama   5.5\n"
+            "  2  llama     6\n"
+            "\n"
+            "row  tokens\n"
+            "  1    1234\n"
+            "  2      99\n");
+  // What not even one column has room for is the terminal's to break.
+  EXPECT_EQ(render({{"tokens"}, {{1234567}}}, OutputFormat::kTable, 3), " tokens\n1234567\n");
 }
 
 TEST(TableTest, CsvQuotesWhatRfc4180Quotes) {

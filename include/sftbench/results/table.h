@@ -25,7 +25,8 @@ struct Table {
 
 // Ends with a line end unless it is empty.
 //   table  columns padded with spaces, numbers to the right and shortened to 6 digits. Where it is
-//          wider than `columns`, those of a terminal, texts go on in further lines; 0: they do not
+//          wider than `columns`, those of a terminal, texts and headings go on in further lines, and
+//          columns that have no room even so stand in blocks under each other; 0: none of this
 //   json   an array of objects; jsonl: one object per line; null stays null
 //   csv    RFC 4180 with a header line; null is an empty field; numbers in full
 //   md     a GitHub table
