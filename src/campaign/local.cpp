@@ -91,7 +91,7 @@ class LocalEngine : public CampaignEngine {
   void share_machine(const CampaignPlan& plan, const fs::path& folder) {
     int64_t count = 1;
     for (const WorkerGroup& group : plan.groups) count = std::max(count, group.workers);
-    const std::vector<int> cores = by_neighbourhood(affinity_cores());
+    const std::vector<int> cores = by_neighborhood(affinity_cores());
     const std::unique_ptr<Nvml> nvml = Nvml::load();
     std::vector<std::string> gpus;
     if (nvml) {

@@ -65,7 +65,7 @@ bool keep_to_cores(const std::vector<int>& cores) {
   return ::sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
-std::vector<int> by_neighbourhood(std::vector<int> cores, const fs::path& root) {
+std::vector<int> by_neighborhood(std::vector<int> cores, const fs::path& root) {
   std::vector<std::tuple<int, int, int>> places;  // socket, physical core, number
   for (const int core : cores) {
     const fs::path topology =

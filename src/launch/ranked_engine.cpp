@@ -102,7 +102,7 @@ class RankedEngine::Impl {
   // --- the start ---
 
   std::vector<CoreShare> share_cores() const {
-    const std::vector<int> cores = by_neighbourhood(affinity_cores());
+    const std::vector<int> cores = by_neighborhood(affinity_cores());
     const DevicePlan& device = job_.device;
     if (device.kind == "cpu") return divide_cores(cores, device.ranks, device.threads);
     std::vector<std::vector<int>> near_ranks(static_cast<size_t>(device.ranks));

@@ -48,13 +48,13 @@ struct Chunks {
 };
 
 // The positions that have a label; the others have neither loss nor gradient and are left out.
-struct Labelled {
+struct Labeled {
   Tensor hidden, labels;
   Tensor positions;  // undefined if all positions are labeled
 };
 
 // GPUs compute them all: to count them the host would have to wait.
-Labelled labelled_only(const Tensor& hidden, const Tensor& labels) {
+Labeled labeled_only(const Tensor& hidden, const Tensor& labels) {
   if (!hidden.is_cpu()) return {hidden, labels.contiguous(), Tensor()};
   const Tensor positions = (labels != kIgnoredLabel).nonzero().squeeze(-1);
   if (positions.numel() == labels.numel()) return {hidden, labels.contiguous(), Tensor()};
@@ -87,7 +87,7 @@ auto cross_entropy_for(const Tensor& hidden) {
 Result compute(const Tensor& hidden, const Tensor& weight, const Tensor& labels, double logit_scale,
                double denominator, bool hidden_too, bool weight_too) {
   const torch::NoGradGuard no_grad;
-  const Labelled in = labelled_only(hidden, labels);
+  const Labeled in = labeled_only(hidden, labels);
   check_labels(in.labels, weight.size(0));
   const int64_t count = in.labels.numel(), vocabulary = weight.size(0);
   const auto chunks = Chunks::of(hidden, weight, count, weight_too);

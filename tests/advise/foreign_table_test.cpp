@@ -158,8 +158,8 @@ TEST_F(ForeignTableTest, AnyOtherTableIsMappedByColumn) {
   options.columns = {{"modelname", "model"}};
   EXPECT_THAT(error_of("model,rate,bs\n", "csv", options), HasSubstr("did you mean 'model_name'?"));
   options.columns.clear();
-  options.constants["colour"] = "red";
-  EXPECT_THAT(error_of("model,rate,bs\n", "csv", options), HasSubstr("--set colour"));
+  options.constants["color"] = "red";
+  EXPECT_THAT(error_of("model,rate,bs\n", "csv", options), HasSubstr("--set color"));
 }
 
 TEST_F(ForeignTableTest, FilesThatAreNoTablesAreRefused) {

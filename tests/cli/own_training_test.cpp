@@ -392,8 +392,8 @@ TEST_F(DataConfigurationTest, WhatHasNoEqualIsNamed) {
   EXPECT_THAT(refusal_of("      - name: tokenise\n        arguments: {}\n"),
               HasSubstr("did you mean 'tokenize'?"));
   EXPECT_THAT(
-      refusal_of("      - name: tokenize\n        arguments: {fn_kwargs: {colour: 1}}\n"),
-      HasSubstr("datasets[0].data_handlers[0].arguments.fn_kwargs.colour: has no equal here; "
+      refusal_of("      - name: tokenize\n        arguments: {fn_kwargs: {color: 1}}\n"),
+      HasSubstr("datasets[0].data_handlers[0].arguments.fn_kwargs.color: has no equal here; "
                 "expected dataset_text_field, max_length, text_column_name, truncation"));
   write("two.yaml", "datasets:\n  - data_paths: [a]\n  - data_paths: [b]\n");
   EXPECT_THAT(refusal_of_file("data_config_path: two.yaml\n"), HasSubstr("no such file: a"));
@@ -495,8 +495,8 @@ TEST_F(MixtureTest, AMixtureOfASpaceIsCheckedAsWell) {
               HasSubstr("has no datasets; expected a list of them"));
   EXPECT_THAT(problem(R"({"sets": []})"), HasSubstr("found sets; expected datasets"));
   EXPECT_THAT(problem(R"({"datasets": [{}]})"), HasSubstr("datasets[0] has no training_data_path"));
-  EXPECT_THAT(problem(R"({"datasets": [{"training_data_path": "pairs.json", "colour": 1}]})"),
-              HasSubstr("datasets[0].colour: no such property; a set has conversation_column"));
+  EXPECT_THAT(problem(R"({"datasets": [{"training_data_path": "pairs.json", "color": 1}]})"),
+              HasSubstr("datasets[0].color: no such property; a set has conversation_column"));
 }
 
 // --- evaluation ----------------------------------------------------------------------------------

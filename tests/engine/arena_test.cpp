@@ -39,7 +39,7 @@ TEST(Arena, BlocksAreAlignedAndDoNotOverlap) {
   EXPECT_EQ(arena.allocated_bytes(), 0u);
 }
 
-TEST(Arena, ReusesWhatWasFreedAndCoalescesNeighbours) {
+TEST(Arena, ReusesWhatWasFreedAndCoalescesNeighbors) {
   Arena arena(64 * kMiB);
   void* a = arena.allocate(kMiB);
   void* b = arena.allocate(kMiB);

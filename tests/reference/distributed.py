@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Golden runs of several ranks: the real Hugging Face Trainer under torch's own DDP and FSDP2, on Gloo.
 
-Ten optimisation steps each on the checkpoints, texts and settings of training.py (LoRA: of adapters.py), every rank a
+Ten optimization steps each on the checkpoints, texts and settings of training.py (LoRA: of adapters.py), every rank a
 process of its own. DDP is what Trainer wraps by itself. For FSDP2 the model is sharded beforehand, each decoder layer
 a unit and the rest the root, and given to Trainer in the way of models that transformers shards while it loads them:
 Trainer then wraps nothing and goes through its own FSDP2 path. Batches over ranks are accelerate's BatchSamplerShard,

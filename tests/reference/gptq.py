@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Golden GPTQ: packed weights and what GPTQModel makes of them, and LoRA over a quantised model by peft.
+"""Golden GPTQ: packed weights and what GPTQModel makes of them, and LoRA over a quantized model by peft.
 
 Writes gptq/dequantize.safetensors: for each number of bits, group size and order of features BITS_GROUP_ORDER.*, the
 tensors of a linear (qweight, scales, g_idx, qzeros as checkpoint format gptq_v2 has them, qzeros_v1 as gptq does) and
-`weight` [in, out] float16, dequantised as the torch kernel of GPTQModel 7.7 does it (BaseQuantLinear.dequantize_weight
+`weight` [in, out] float16, dequantized as the torch kernel of GPTQModel 7.7 does it (BaseQuantLinear.dequantize_weight
 after convert_gptq_v1_to_v2_format_module), written anew here with torch alone.
 
-Writes gptq/llama: a tiny quantised Llama (4 bits, groups of 32, act-order, zeros less one), adapters before and after
-ten steps of Trainer over peft on a model whose linears hold the dequantised weights, and what Trainer logged.
+Writes gptq/llama: a tiny quantized Llama (4 bits, groups of 32, act-order, zeros less one), adapters before and after
+ten steps of Trainer over peft on a model whose linears hold the dequantized weights, and what Trainer logged.
 
 Made with peft 0.21, transformers 5.23, torch 2.15:  python gptq.py
 """

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Golden updates: ten steps of each 32-bit optimiser on awkward tensors, made with the packages that Trainer uses.
+"""Golden updates: ten steps of each 32-bit optimizer on awkward tensors, made with the packages that Trainer uses.
 
 Writes optimizers/inputs.json (parameters, a gradient for each step, learning rates) and optimizers/<case>.json (the
 parameters after the first and the last step); and optimizers/trainer.json: what Trainer logs of ten steps with each of
-them on the tiny Llama of training.py, two micro-batches a step. Every optimiser is built with the arguments that
+them on the tiny Llama of training.py, two micro-batches a step. Every optimizer is built with the arguments that
 Trainer gives it (transformers.trainer_optimizer). Where no package exists for this machine the published rule is computed in float64:
 apex.optimizers.FusedAdam and torchdistx's AnyPrecisionAdamW, whose states are float32 whatever the parameters are.
 adamw_hf, which transformers 5 no longer has, is galore_torch's AdamW, a copy of it, without projection.
@@ -204,7 +204,7 @@ def golden(name, inputs, dtype, rates, stored=None):
 
 
 def trainer_run(optim):
-    """Losses of the run in training/llama-float32.json with another optimiser; the rate of those whose step does not
+    """Losses of the run in training/llama-float32.json with another optimizer; the rate of those whose step does not
     depend on the gradient's size is a tenth of AdamW's."""
     import training
     from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments

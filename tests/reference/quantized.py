@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Golden data of optimisers with quantised or low-rank state, made by the libraries that define them.
+"""Golden data of optimizers with quantized or low-rank state, made by the libraries that define them.
 
-Writes optim/quantizer.json (maps and sweeps of the block-wise quantisers), optim/quantized.json (parameters after ten
-steps of bitsandbytes' and torchao's optimisers) and optim/galore.json (galore-torch). Parameters and gradients come
+Writes optim/quantizer.json (maps and sweeps of the block-wise quantizers), optim/quantized.json (parameters after ten
+steps of bitsandbytes' and torchao's optimizers) and optim/galore.json (galore-torch). Parameters and gradients come
 from the integer hash below, which the tests compute again; only results are stored, as bits of float32.
 
-bitsandbytes runs its CPU optimisers, but not its CPU quantiser: that of 0.50.2 gives 0 the code of 4.3e-5 of the
+bitsandbytes runs its CPU optimizers, but not its CPU quantizer: that of 0.50.2 gives 0 the code of 4.3e-5 of the
 block's scale, so that parameters without gradient move. cuda_quantize() below, after csrc/kernels.cu, stands in its
 place. torchao's step is called without torch.compile, which changes no rounding that matters here. galore-torch's 8-bit
 class needs bitsandbytes below 0.50, so its few lines around bitsandbytes' step are written out.
@@ -54,7 +54,7 @@ def parameter(index, shape):
 
 
 def gradient(index, shape, step):
-    """Magnitudes of 0.125 to 1: a mean of squares is not lost in the quantiser, which would divide by epsilon."""
+    """Magnitudes of 0.125 to 1: a mean of squares is not lost in the quantizer, which would divide by epsilon."""
     values, hashed = numbers(100 * index + step, int(np.prod(shape)))
     values = np.copysign(np.abs(values) * np.float32(0.875) + np.float32(0.125), values)
     if step == ZERO_STEP:
@@ -73,7 +73,7 @@ def crc(codes):
     return zlib.crc32(np.asarray(codes, dtype=np.uint8).tobytes())
 
 
-# --- quantisers -----------------------------------------------------------------------------------------------------
+# --- quantizers -----------------------------------------------------------------------------------------------------
 def sweep(signed):
     k = np.arange(65536, dtype=np.float64)
     return torch.from_numpy((2 * k / 65535 - 1 if signed else k / 65535).astype(np.float32))
@@ -127,7 +127,7 @@ def cuda_quantize(x, code_map, absmax_out, out, block_size):
         out.view(-1)[begin:begin + block_size] = torch.from_numpy((codes % 256).astype(np.uint8))
 
 
-# --- quantised optimisers -------------------------------------------------------------------------------------------
+# --- quantized optimizers -------------------------------------------------------------------------------------------
 def run(make):
     parameters = [torch.nn.Parameter(parameter(i, shape)) for i, shape in enumerate(SHAPES)]
     optimizer = make(parameters)
@@ -144,8 +144,8 @@ def run_adamw4():
     results = []
     for i, shape in enumerate(SHAPES):
         p = parameter(i, shape)
-        quantised = p.numel() >= 4096 and p.numel() % 256 == 0
-        states = [OptimState4bit.zeros(p.shape, s, 256, "cpu", dtype=p.dtype) if quantised else torch.zeros_like(p)
+        quantized = p.numel() >= 4096 and p.numel() % 256 == 0
+        states = [OptimState4bit.zeros(p.shape, s, 256, "cpu", dtype=p.dtype) if quantized else torch.zeros_like(p)
                   for s in (True, False)]
         for step in range(STEPS):
             single_param_adam(p, gradient(i, shape, step), torch.tensor(step + 1.0), *states, None,
@@ -154,7 +154,7 @@ def run_adamw4():
     return results
 
 
-def quantised():
+def quantized():
     decay = dict(lr=0.01, weight_decay=WEIGHT_DECAY)
     optim = bnb.optim
     return {
@@ -260,7 +260,7 @@ def main():
     FOLDER.mkdir(exist_ok=True)
     bnb_cpu._quant_blockwise_fp32_direct = cuda_quantize
     write("quantizer.json", quantizers())
-    write("quantized.json", quantised())
+    write("quantized.json", quantized())
     write("galore.json", galore())
 
 

@@ -173,9 +173,9 @@ def noise():
         one = float(random.normal(1000, 30))
         logs = np.log(b)
         half = stats.t.ppf(0.975, len(b) - 1) * logs.std(ddof=1) * np.sqrt(1 + 1 / len(b))
-        centre = np.log(one) - logs.mean()
-        rows["one_run_beside_repeats"].append({"a": [one], "b": b, "ratio": np.exp(centre), "low": np.exp(centre - half),
-                                               "high": np.exp(centre + half)})
+        center = np.log(one) - logs.mean()
+        rows["one_run_beside_repeats"].append({"a": [one], "b": b, "ratio": np.exp(center), "low": np.exp(center - half),
+                                               "high": np.exp(center + half)})
         sides = []
         for _ in range(2):
             steps = 0.5 + 0.01 * np.convolve(random.normal(0, 1, 24), [1, 0.6], "valid")

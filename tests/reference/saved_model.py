@@ -73,8 +73,8 @@ def loss_of(model, batch):
     return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), batch["labels"][:, 1:].flatten()).item()
 
 
-def dequantised(folder):
-    """The quantised model with linears that hold in float32 what its packed weights stand for."""
+def dequantized(folder):
+    """The quantized model with linears that hold in float32 what its packed weights stand for."""
     config = json.loads((folder / "config.json").read_text())
     bits = config.pop("quantization_config")["bits"]
     model = AutoModelForCausalLM.from_config(LlamaConfig(**config))
@@ -93,7 +93,7 @@ def load(folder, model, tuning):
     if tuning == "full":
         return AutoModelForCausalLM.from_pretrained(folder)
     if tuning == "gptq-lora":
-        return PeftModel.from_pretrained(dequantised(weights_of(model, tuning)), folder)
+        return PeftModel.from_pretrained(dequantized(weights_of(model, tuning)), folder)
     return PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(FOLDER / model), folder)
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Golden training runs: ten optimisation steps of the real Hugging Face Trainer on tiny random models.
+"""Golden training runs: ten optimization steps of the real Hugging Face Trainer on tiny random models.
 
 Writes training/: a tokenizer, a dataset, and per case a checkpoint and what Trainer logged (loss, grad_norm,
 learning_rate of each step, norms of the final parameters). Entries are encoded, masked and padded as
 fms-hf-tuning does it; sampling order, accumulation, loss, clipping, schedule and AdamW are Trainer's own.
-parts.json holds what optimiser, clipping, loss scaling and decay groups do on their own.
+parts.json holds what optimizer, clipping, loss scaling and decay groups do on their own.
 
 Made with transformers 5.23, torch 2.15, tokenizers 0.23:  python training.py
 python training.py decays    which parameters of every family Trainer decays: decays.json.

@@ -30,8 +30,8 @@ def digest(content):
 def picture(width, height):
     image = Image.new("RGB", (width, height), "white")
     draw = ImageDraw.Draw(image)
-    for radius, colour in ((200, "red"), (100, "blue")):
-        draw.ellipse((width // 2 - radius, height // 2 - radius, width // 2 + radius, height // 2 + radius), fill=colour)
+    for radius, color in ((200, "red"), (100, "blue")):
+        draw.ellipse((width // 2 - radius, height // 2 - radius, width // 2 + radius, height // 2 + radius), fill=color)
     jpeg = io.BytesIO()
     image.save(jpeg, format="JPEG")
     return jpeg.getvalue()

@@ -18,7 +18,7 @@ bool keep_to_cores(const std::vector<int>& cores);
 // `cores` so that those that share a physical core, and then those of one socket, stand together:
 // ranks with neighboring parts of it disturb each other least. In the order of their numbers where
 // sysfs does not tell. `root` is "/" but in tests.
-std::vector<int> by_neighbourhood(std::vector<int> cores, const std::filesystem::path& root = "/");
+std::vector<int> by_neighborhood(std::vector<int> cores, const std::filesystem::path& root = "/");
 
 struct CoreShare {
   std::vector<int> cores;  // empty: all, for there are too few to divide

@@ -2,7 +2,7 @@
 """Writes src/tokenizer/unicode_tables.cpp: character classes as Hugging Face `tokenizers` sees them.
 
 Its components each carry a Unicode version of their own (Oniguruma for patterns, Rust's standard library for
-digits, the `regex` crate for words, an old table for normalisation), so the classes are asked of the library
+digits, the `regex` crate for words, an old table for normalization), so the classes are asked of the library
 itself, one code point at a time, instead of taken from one edition of the Unicode database.
 
 Usage: make_unicode_tables.py > src/tokenizer/unicode_tables.cpp     (needs tokenizers 0.23 and libutf8proc.so.2)
@@ -105,7 +105,7 @@ def newer_than_pcre2():
     return runs(replacement.get)
 
 
-def normalisation_barriers():
+def normalization_barriers():
     """Code points that utf8proc decomposes, composes or reorders and Hugging Face's older tables do not."""
     lib, libc = ctypes.CDLL("libutf8proc.so.2"), ctypes.CDLL(None)
     lib.utf8proc_map.restype = ctypes.c_ssize_t
@@ -171,8 +171,8 @@ def main():
     print('#include "tokenizer/unicode.h"\n\nnamespace sftbench {\n')
     table("ClassRun", "kClassRuns", [f"{{{a:#x},{b:#x},{v}}}," for a, b, v in runs(class_bits)])
     table("NewerRun", "kNewerThanPcre2", [f"{{{a:#x},{b:#x},{v:#x}}}," for a, b, v in newer_than_pcre2()])
-    table("CodePointRun", "kNormalisationBarriers",
-          [f"{{{a:#x},{b:#x}}}," for a, b, _ in normalisation_barriers()])
+    table("CodePointRun", "kNormalizationBarriers",
+          [f"{{{a:#x},{b:#x}}}," for a, b, _ in normalization_barriers()])
     table("LowerCase", "kLowerCaseBeyondUtf8proc",
           ["{%#x,\"%s\"}," % (c, "".join(f"\\x{b:02x}" for b in text.encode())) for c, text in lower_case()])
     print("}  // namespace sftbench")
