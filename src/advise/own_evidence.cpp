@@ -141,9 +141,13 @@ OwnMeasurement read_own_measurement(const std::string& path) {
     if (own.job.data.padding != Padding::kPacked)
       own.job.data.model_max_length = mean_row_length(extra, own.job, path);
     const Json& peaks = member(extra, "/memory_bytes/device_peak_allocated", path);
-    for (const Json& peak : peaks) {
-      if (peak.get<double>() <= 0) continue;
-      own.allocated_bytes = std::max(own.allocated_bytes.value_or(0), peak.get<double>());
+    const Json of_cpus =
+        extra.value(Json::json_pointer("/memory_bytes/host_peak_tensors"), Json(Json::array()));
+    for (const Json& all : {peaks, of_cpus}) {
+      for (const Json& peak : all) {
+        if (peak.get<double>() <= 0) continue;
+        own.allocated_bytes = std::max(own.allocated_bytes.value_or(0), peak.get<double>());
+      }
     }
   } catch (const Json::exception&) {
     refuse_result(path, "extra has members of another type");
