@@ -183,6 +183,7 @@ TEST_F(SweepTest, RunsASearchOfAnAdoOperationFile) {
   EXPECT_THAT(with(bayes, {"--dry-run"}).err, HasSubstr("no place beside a search"));
   EXPECT_THAT(with(bayes, {"--worker"}).err, HasSubstr("no place beside a search"));
   EXPECT_THAT(with(bayes, {"--until-known"}).err, HasSubstr("no place beside a search"));
+  EXPECT_THAT(with(bayes, {"--on", "local"}).err, HasSubstr("is a search, whose next cell"));
   EXPECT_THAT(with("{name: random, params: {points_to_evaluate: [{batch_size: 3, "
                    "model_max_length: 128}]}}",
                    {})
