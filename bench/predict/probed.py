@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """`sftbench predict` of CPUs after `sftbench doctor --probe`, against runs on this machine.
 
-  probed.py run SFTBENCH FOLDER     trains all configurations that are not done yet, one after the other
-  probed.py score SFTBENCH FOLDER   prints predicted beside measured seconds, and after five others
+  probed.py run SFTBENCH FOLDER [SECONDS]   trains what is not done yet, one after the other; begins none behind SECONDS
+  probed.py score SFTBENCH FOLDER           prints predicted beside measured seconds and bytes
 
-A score after five others takes five further results of the same model, drawn with a fixed seed, as --evidence.
+The machine has to be idle: a run whose threads waited for a processor is thrown away and done again. A score after
+five others takes five further results of the same model, drawn with a fixed seed, as --evidence.
 """
 import json
 import math
@@ -14,31 +15,56 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 FULL, LORA = "finetune_full_benchmark-v1.0.0", "finetune_lora_benchmark-v1.0.0"
-STEPS = 3
-# Model, experiment, length, batch, gradient checkpointing.
-SIZES = ((32, 1, "true"), (64, 2, "false"), (128, 1, "false"), (128, 2, "true"))
+STEPS = 5
+MOST_WAITING = 0.05  # of the threads' time
+# Length, batch, gradient checkpointing, ranks.
+SIZES = ((128, 1, "false", 1), (32, 1, "true", 1), (128, 2, "false", 2), (64, 2, "false", 1), (256, 1, "true", 1),
+         (64, 4, "true", 2), (128, 2, "true", 1), (32, 4, "false", 1), (256, 2, "false", 2), (512, 1, "false", 1),
+         (64, 1, "true", 1), (32, 2, "false", 2), (256, 2, "true", 1), (128, 4, "false", 1), (128, 4, "true", 2))
+# Model, experiment and size: 60.
 CASES = [(model, experiment, *size)
          for size in SIZES for experiment in (FULL, LORA) for model in ("smollm2-135m", "granite-4.0-350m")]
 
 
-def run(program, folder):
-    for number, (model, experiment, length, batch, checkpointing) in enumerate(CASES):
-        done = Path(folder) / f"done-{number}"
-        if done.exists():
-            continue
-        settings = {"model_name": model, "number_gpus": 0, "model_max_length": length, "batch_size": batch,
-                    "gradient_checkpointing": checkpointing, "torch_dtype": "bfloat16", "max_steps": STEPS,
-                    "dataset_id": "news-chars-512-entries-256", "gradient_accumulation_steps": 1,
-                    "response_template": "None"}
-        command = [program, "run", "--experiment", experiment, "--weights", "random", "--padding", "max_length",
-                   "-o", folder, "--no-progress", "--log-level", "error", "--format", "csv"]
-        for name, value in settings.items():
-            command += ["--set", f"{name}={value}"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        done.touch()
+def command_of(program, folder, model, experiment, length, batch, checkpointing, ranks):
+    settings = {"model_name": model, "number_gpus": 0, "model_max_length": length, "batch_size": batch,
+                "gradient_checkpointing": checkpointing, "torch_dtype": "bfloat16", "max_steps": STEPS,
+                "dataset_id": "news-chars-512-entries-256", "gradient_accumulation_steps": 1,
+                "response_template": "None"}
+    command = [program, "run", "--experiment", experiment, "--weights", "random", "--padding", "max_length",
+               "-o", folder, "--no-progress", "--log-level", "error", "--format", "json"]
+    if ranks > 1:
+        command += ["--ranks", str(ranks), "--threads", "1"]
+    for name, value in settings.items():
+        command += ["--set", f"{name}={value}"]
+    return command
+
+
+def run(program, folder, seconds):
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    begin, tries = time.monotonic(), {}
+    while time.monotonic() - begin < seconds:
+        left = [n for n in range(len(CASES)) if not (Path(folder) / f"done-{n}").exists()]
+        if not left:
+            break
+        number = min(left, key=lambda n: (tries.get(n, 0), n))
+        tries[number] = tries.get(number, 0) + 1
+        with tempfile.TemporaryDirectory() as place:
+            out = subprocess.run(command_of(program, place, *CASES[number]), check=True, stdout=subprocess.PIPE, text=True)
+            waited = json.loads(out.stdout)["extra"]["run_queue_wait_share"]
+            if waited > MOST_WAITING:
+                print(f"{number}: threads waited {100 * waited:.0f} % of their time for a processor: once more")
+                continue
+            (result,) = Path(place).glob("*/*.json")
+            target = Path(folder) / result.parent.name
+            target.mkdir(exist_ok=True)
+            shutil.copy(result, target)
+        (Path(folder) / f"done-{number}").touch()
+    print(f"{sum((Path(folder) / f'done-{n}').exists() for n in range(len(CASES)))} of {len(CASES)} are done")
 
 
 def explained(program, result, evidence=None):
@@ -46,6 +72,10 @@ def explained(program, result, evidence=None):
     if evidence:
         command += ["--evidence", evidence]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+def seconds_of(result):
+    return statistics.median(json.loads(result.read_text())["extra"]["step_seconds"][1:])
 
 
 def after_five(program, result, others):
@@ -69,31 +99,43 @@ def score(program, folder):
     results = sorted(Path(folder).glob("*/*.json"))
     inputs = {result: json.loads(result.read_text())["inputs"] for result in results}
     generator = random.Random(42)
-    print("| model | method | batch x length | recomputed | measured s | predicted s | error | after five | error |")
-    print("|---|---|--:|---|--:|--:|--:|--:|--:|")
-    before, after, covered = [], [], 0
+    print("| model | method | ranks | batch x length | recomputed | measured s | predicted s | error | after five | error "
+          "| MiB | predicted | error |")
+    print("|---|---|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    before, after, memory, covered = {}, [], [], 0
     for result in results:
-        step = explained(program, result)["terms"][0]
+        i, measured = inputs[result], seconds_of(result)
+        terms = {term["term"]: term for term in explained(program, result)["terms"]}
+        predicted = terms["step"]["predicted"]
         alike = [other for other in results
-                 if other != result and inputs[other]["model_name"] == inputs[result]["model_name"]]
+                 if other != result and inputs[other]["model_name"] == i["model_name"]]
         sharpened, low, high = after_five(program, result, generator.sample(alike, min(5, len(alike))))
-        before.append(step["predicted"] / step["measured"] - 1)
-        after.append(sharpened / step["measured"] - 1)
-        covered += low <= step["measured"] <= high
-        i = inputs[result]
-        print(f"| {i['model_name']} | {'full' if 'full' in result.parent.name else 'lora'} | "
+        ranks = i.get("cpu_ranks", 1)
+        before.setdefault(ranks, []).append(predicted / measured - 1)
+        after.append(sharpened / measured - 1)
+        covered += low <= measured <= high
+        tensors = terms["memory"]
+        memory.append(tensors["predicted"] / tensors["measured"] - 1)
+        print(f"| {i['model_name']} | {'full' if 'full' in result.parent.name else 'lora'} | {ranks} | "
               f"{i['batch_size']} x {i['model_max_length']} | {str(i['gradient_checkpointing']).lower()} | "
-              f"{step['measured']:.3f} | {step['predicted']:.3f} | {100 * before[-1]:+.1f} % | {sharpened:.3f} | "
-              f"{100 * after[-1]:+.1f} % |")
+              f"{measured:.3f} | {predicted:.3f} | {100 * (predicted / measured - 1):+.1f} % | {sharpened:.3f} | "
+              f"{100 * after[-1]:+.1f} % | {1024 * tensors['measured']:.0f} | {1024 * tensors['predicted']:.0f} | "
+              f"{100 * memory[-1]:+.1f} % |")
     print()
-    summary("after the probe", before)
-    summary("after five others of the model", after)
-    print(f"their intervals hold {covered} of {len(results)}")
+    for ranks in sorted(before):
+        summary(f"time after the probe, {ranks} ranks", before[ranks])
+    summary("time after the probe", sum(before.values(), []))
+    summary("time after five others of the model", after)
+    summary("memory", memory)
+    print(f"intervals after five others hold {covered} of {len(results)}")
 
 
 def main():
     action, program, folder = sys.argv[1:4]
-    (run if action == "run" else score)(program, folder)
+    if action == "run":
+        run(program, folder, float(sys.argv[4]) if len(sys.argv) > 4 else math.inf)
+    else:
+        score(program, folder)
 
 
 if __name__ == "__main__":

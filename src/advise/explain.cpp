@@ -11,6 +11,7 @@ namespace {
 constexpr double kGigaUnit = 1e9;
 constexpr double kBusyShare = 0.1;    // of the time of the run's threads, as measure/ judges it
 constexpr double kSmallShare = 0.05;  // of a step: no term that is off by less is named
+constexpr double kUneven = 1.1;       // mean over median of steps, where single ones were slow
 
 std::string shortly(double value) {
   if (value == 0) return "0";
@@ -77,13 +78,15 @@ class Explainer {
     const bool known = uncertainty_.interval(Figure::kTime, prediction_.at).residuals > 0;
     answer_.within =
         !known || (own_.step_s >= answer_.step.low && own_.step_s <= answer_.step.high);
-    put("step", prediction_.cost.step_s, own_.step_s);
+    // The parts are means over the steps, so only their mean is what the parts add up to.
+    put("step", prediction_.cost.step_s, own_.mean_step_s, "s",
+        "mean, the median is " + shortly(own_.step_s));
   }
 
   void put_parts() {
     const StepCost& cost = prediction_.cost;
     const std::optional<double> wait_share = number(extra_, "/communication/wait_fraction/mean");
-    const double waiting = wait_share.value_or(0) * own_.step_s;
+    const double waiting = wait_share.value_or(0) * own_.mean_step_s;
     const std::optional<double> forward = number(extra_, "/phase_seconds/forward");
     const std::optional<double> backward = number(extra_, "/phase_seconds/backward");
     if (forward && backward) compute_ = std::max(0.0, *forward + *backward - waiting);
@@ -119,7 +122,7 @@ class Explainer {
   // The part of a step that is furthest from what was predicted; none where all are near.
   const Term* worst_part() const {
     const Term* worst = nullptr;
-    double most = kSmallShare * own_.step_s;
+    double most = kSmallShare * own_.mean_step_s;
     for (const Term& term : answer_.terms) {
       const bool is_part = &term != answer_.terms.data() && std::string(term.unit) == "s" &&
                            term.note.empty() && term.predicted && term.measured;
@@ -133,7 +136,7 @@ class Explainer {
   }
 
   std::string sentence() const {
-    const double off = own_.step_s / prediction_.cost.step_s - 1;
+    const double off = own_.mean_step_s / prediction_.cost.step_s - 1;
     const std::string size =
         shortly(std::abs(100 * off)) + " % " + (off < 0 ? "shorter" : "longer");
     if (contention_ && *contention_ >= kBusyShare && off > 0) {
@@ -141,6 +144,7 @@ class Explainer {
              shortly(100 * *contention_) +
              " % of their time for a processor: other work shares this machine.";
     }
+    if (own_.mean_step_s > kUneven * own_.step_s) return uneven();
     if (answer_.within && std::abs(off) < kSmallShare)
       return "Nothing is off: the step takes " + size + " than predicted.";
     const std::string expected =
@@ -152,8 +156,18 @@ class Explainer {
     return head + reason(*worst);
   }
 
+  // No part explains what happened to single steps.
+  std::string uneven() const {
+    const double off = own_.step_s / prediction_.cost.step_s - 1;
+    return "Single steps are slow: step " + std::to_string(own_.slowest_step) + " takes " +
+           shortly(own_.slowest_step_s) + " s, and their mean is " + shortly(own_.mean_step_s) +
+           " s. Their median, " + shortly(own_.step_s) + " s, is " + shortly(std::abs(100 * off)) +
+           " % " + (off < 0 ? "shorter" : "longer") + " than predicted, which " +
+           (answer_.within ? "the interval allows." : "is outside the interval.");
+  }
+
   std::string reason(const Term& worst) const {
-    const std::string part = shortly(*worst.measured) + " of " + shortly(own_.step_s) + " s ";
+    const std::string part = shortly(*worst.measured) + " of " + shortly(own_.mean_step_s) + " s ";
     if (worst.name == "waiting for communication" && !collectives_.empty()) return slow_link(part);
     const std::string instead = ", where " + shortly(*worst.predicted) + " s were predicted";
     if (worst.name == "compute") {

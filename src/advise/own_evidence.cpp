@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <numeric>
 
 #include "sftbench/advise/scorecard.h"
 #include "sftbench/base/error.h"
@@ -31,16 +32,22 @@ const Json& member(const Json& json, const std::string& path, const std::string&
   return json.at(pointer);
 }
 
-double median_step(const Json& extra, const std::string& origin) {
-  std::vector<double> seconds = member(extra, "/step_seconds", origin).get<std::vector<double>>();
-  // The first step also asks for memory.
+void read_steps(OwnMeasurement& own, const Json& extra) {
+  std::vector<double> seconds = member(extra, "/step_seconds", own.file).get<std::vector<double>>();
   const auto warmup =
-      std::max<int64_t>(extra.value("warmup_steps", int64_t{0}), seconds.size() > 2 ? 1 : 0);
-  seconds.erase(seconds.begin(), seconds.begin() + std::min<int64_t>(warmup, std::ssize(seconds)));
-  if (seconds.empty()) refuse_result(origin, "has no step behind the warm-up");
-  const auto middle = seconds.begin() + std::ssize(seconds) / 2;
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  return *middle;
+      std::min<int64_t>(extra.value("warmup_steps", int64_t{0}), std::ssize(seconds));
+  const auto first = seconds.begin() + warmup;
+  if (first == seconds.end()) refuse_result(own.file, "has no step behind the warm-up");
+  const auto slowest = std::max_element(first, seconds.end());
+  own.mean_step_s =
+      std::accumulate(first, seconds.end(), 0.0) / static_cast<double>(seconds.end() - first);
+  own.slowest_step = slowest - seconds.begin() + 1;
+  own.slowest_step_s = *slowest;
+  // The first step also asks for memory.
+  const auto typical = first + (warmup == 0 && seconds.size() > 2 ? 1 : 0);
+  const auto middle = typical + (seconds.end() - typical) / 2;
+  std::nth_element(typical, middle, seconds.end());
+  own.step_s = *middle;
 }
 
 // Rows are as long as their micro-batch needs them: on average.
@@ -125,16 +132,22 @@ OwnMeasurement read_own_measurement(const std::string& path) {
   if (json.value("status", std::string()) != "valid" || !json.contains("extra")) {
     refuse_result(path, "is no valid result");
   }
-  OwnMeasurement own{path, read_job_file(path).job, 0, {}};
+  OwnMeasurement own;
+  own.file = path;
+  own.job = read_job_file(path).job;
   try {
     const Json& extra = json.at("extra");
-    own.step_s = median_step(extra, path);
+    read_steps(own, extra);
     if (own.job.data.padding != Padding::kPacked)
       own.job.data.model_max_length = mean_row_length(extra, own.job, path);
     const Json& peaks = member(extra, "/memory_bytes/device_peak_allocated", path);
-    for (const Json& peak : peaks) {
-      if (peak.get<double>() <= 0) continue;
-      own.allocated_bytes = std::max(own.allocated_bytes.value_or(0), peak.get<double>());
+    const Json of_cpus =
+        extra.value(Json::json_pointer("/memory_bytes/host_peak_tensors"), Json(Json::array()));
+    for (const Json& all : {peaks, of_cpus}) {
+      for (const Json& peak : all) {
+        if (peak.get<double>() <= 0) continue;
+        own.allocated_bytes = std::max(own.allocated_bytes.value_or(0), peak.get<double>());
+      }
     }
   } catch (const Json::exception&) {
     refuse_result(path, "extra has members of another type");

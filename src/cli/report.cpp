@@ -221,8 +221,15 @@ void write_page(const StoreScan& scan, const ReportArguments& arguments, Sink& s
   options.source = arguments.directory;
   options.created_by = version_text();
   options.created_at = utc_now_iso8601();
+  const PriceBook book = read_price_book({});
   for (const GpuFacts& gpu : Catalog::shipped().gpus.gpus()) {
-    if (gpu.price_usd_per_hour) options.usd_per_gpu_hour[gpu.name] = *gpu.price_usd_per_hour;
+    const Price* price = book.find(gpu.name);
+    std::vector<std::string> names = gpu.aliases;
+    names.push_back(gpu.name);
+    for (const std::string& name : names) {
+      if (price != nullptr) options.usd_per_gpu_hour[name] = price->per_hour;
+      if (gpu.memory_bytes > 0) options.gpu_memory_bytes[name] = gpu.memory_bytes;
+    }
   }
   sink.write(render_html(scan, options));
 }

@@ -148,6 +148,8 @@ void refuse_beside_job(const CLI::App& command) {
                                       "--ado-ids",
                                       "--weights",
                                       "--padding",
+                                      "--worst-batch-first",
+                                      "--stop-when-known",
                                       "--ranks",
                                       "--gradient-sync",
                                       "--reduce-dtype",

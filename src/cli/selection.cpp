@@ -111,6 +111,15 @@ void add_selection_options(CLI::App& command, Selection& selection) {
           "pad to the longest entry of a micro-batch, to model_max_length, or not at all: entries "
           "one behind the other, as they come or packed to fill model_max_length")
       ->type_name("longest|max_length|none|packed");
+  command.add_flag("--worst-batch-first", selection.worst_batch_first,
+                   "train on the largest batch of the run in its first step, so that a run that "
+                   "will be out of memory is so at once");
+  command
+      .add_option("--stop-when-known", selection.stop_when_known,
+                  "end a run when its tokens per second are known within so many percent (95 %), "
+                  "behind a step of warm-up and at least 8 more; 0: never")
+      ->check(CLI::Range(0.0, 50.0))
+      ->option_text("PERCENT=0");
   command.add_option("--ranks", selection.ranks, "CPU ranks when number_gpus is 0")->type_name("N");
   command.add_option("--threads", selection.threads, "threads per rank; 0: all cores")
       ->type_name("N");
@@ -225,6 +234,8 @@ ResolveOptions resolve_options(const LoadedSpace& loaded, const Selection& selec
   options.padding =
       choose("--padding", selection.padding.empty() ? loaded.file.padding : selection.padding,
              space.padding, options.padding);
+  options.worst_batch_first = selection.worst_batch_first;
+  options.stop_when_known = selection.stop_when_known;
   if (selection.ranks < 1)
     fail("--ranks", "found " + std::to_string(selection.ranks), "at least 1");
   if (selection.ranks > kMostProcesses)

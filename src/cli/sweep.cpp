@@ -14,12 +14,15 @@
 #include "cli/deadline.h"
 #include "cli/launched_run.h"
 #include "cli/number_checks.h"
+#include "cli/price_options.h"
 #include "cli/record.h"
 #include "cli/save_options.h"
 #include "cli/selection.h"
 #include "cli/sweep_end.h"
 #include "cli/sweep_engines.h"
 #include "cli/sweep_keeping.h"
+#include "cli/sweep_search.h"
+#include "cli/sweep_until_known.h"
 #include "cli/sweep_view.h"
 #include "cli/track_options.h"
 #include "sftbench/base/build_info.h"
@@ -45,12 +48,14 @@ struct SweepArguments {
   SaveOptions save;
   TrackOptions track;
   EngineOptions engine;
+  PriceOptions prices;
   SweepOptions options;  // its simulate is set from `backend`
   std::string operation_path;
   std::optional<uint64_t> seed;
   std::string jobs;                    // empty: the operation says
   std::optional<int64_t> max_retries;  // else the operation's
   bool dry_run = false;
+  bool until_known = false;
   std::string until;
   std::string claims = "auto";
   double lease_s = kLeaseSeconds;
@@ -58,6 +63,7 @@ struct SweepArguments {
   std::string format = "table";
 };
 
+constexpr double kKnownPercent = 1;  // of the rate, unless --stop-when-known says otherwise
 constexpr const char* kJobsExpected = "a number of measurements at a time, or auto";
 
 int64_t jobs_at_a_time(const SweepArguments& arguments, const Operation& operation,
@@ -135,6 +141,8 @@ std::string run_command(const SweepArguments& arguments, const Cell& cell) {
   add("--ado-ids", selection.ado_ids);
   add("--weights", selection.weights);
   add("--padding", selection.padding);
+  if (selection.stop_when_known > 0) add("--stop-when-known", cell_text(selection.stop_when_known));
+  if (selection.worst_batch_first) words.emplace_back("--worst-batch-first");
   if (selection.ranks != 1) add("--ranks", std::to_string(selection.ranks));
   if (selection.threads != 0) add("--threads", std::to_string(selection.threads));
   add("--backend", arguments.backend.backend);
@@ -180,11 +188,58 @@ class Silent : public SweepObserver {
   TrackerTroubles troubles_;
 };
 
+[[noreturn]] void refuse_search(const char* option) {
+  throw InputError({{{},
+                     0,
+                     option,
+                     "has no place beside a search, where results choose the next cell",
+                     "one of them",
+                     {}}});
+}
+
+// Passes all on, notes which keys have a result, and tells what chooses cells what it was.
+class NotesKeys : public SweepObserver {
+ public:
+  NotesKeys(SweepObserver& next, Chooser* chooser) : next_(next), chooser_(chooser) {}
+
+  void on_begin(const SweepState& state) override { next_.on_begin(state); }
+  void on_start(const Cell& cell, const Share& share) override { next_.on_start(cell, share); }
+  void on_warning(const Cell& cell, const std::string& warning) override {
+    next_.on_warning(cell, warning);
+  }
+  void on_settled(const Cell& cell, const Outcome& outcome) override {
+    if (outcome.status == Status::kValid) keys_.insert(cell.key);
+    if (chooser_ != nullptr) chooser_->tell(cell, outcome);
+    next_.on_settled(cell, outcome);
+  }
+  void on_sample(const Cell& cell, const Outcome& outcome) override {
+    next_.on_sample(cell, outcome);
+  }
+  void on_retry(const Cell& cell, const Outcome& outcome) override {
+    next_.on_retry(cell, outcome);
+  }
+  void on_busy(const Cell& cell, const std::string& holder) override {
+    next_.on_busy(cell, holder);
+  }
+  void on_lost(const Cell& cell, const std::string& why) override { next_.on_lost(cell, why); }
+  void on_note(const std::string& note) override { next_.on_note(note); }
+  void on_tick(const SweepState& state) override { next_.on_tick(state); }
+  double tick_s() const override { return next_.tick_s(); }
+
+  const std::set<std::string>& keys() const { return keys_; }
+
+ private:
+  SweepObserver& next_;
+  Chooser* chooser_;  // none where results choose nothing
+  std::set<std::string> keys_;
+};
+
 // Everything that a sweep is made of, in the order in which it can be made.
 class Campaign {
  public:
   explicit Campaign(const SweepArguments& arguments)
       : arguments_(arguments),
+        prices_(device_prices(arguments.prices)),
         loaded_(load(arguments.selection)),
         operation_(read_operation(arguments, loaded_.space)),
         resolve_options_(resolving(loaded_, arguments)),
@@ -212,6 +267,7 @@ class Campaign {
 
   // Prints what a sweep would do.
   int preview(OutputFormat format) {
+    if (operation_.search) refuse_search("--dry-run");
     Table table;
     table.columns = {"action", "reason", "sample", "entity_id", "experiment_id", "key"};
     int64_t begun = 0;
@@ -238,16 +294,35 @@ class Campaign {
     SweepView view(
         std::cerr, ::isatty(STDERR_FILENO) != 0,
         [this](const Cell& cell) { return cell_label(loaded_.space, cell); }, to_string(choice));
-    Sweep sweep(walk_, planner_, machine_, store_, *claims, options_,
-                quiet ? silent : static_cast<SweepObserver&>(view), signals.fd());
+    const std::unique_ptr<Chooser> chooser = make_chooser();
+    WalkSource& cells = chooser ? chooser->source() : static_cast<WalkSource&>(walk_);
+    NotesKeys noting(quiet ? silent : static_cast<SweepObserver&>(view), chooser.get());
+    Sweep sweep(cells, planner_, machine_, store_, *claims, options_, noting, signals.fd());
     const SweepEnd end = sweep.run();
     view.close();
     say_how_it_ended(end, sweep, options_, arguments_.output);
-    print_table(outcome_table(sweep.state()), format);
+    const int64_t left_out = chooser && end == SweepEnd::kComplete ? chooser->say_how_it_went() : 0;
+    const bool to_its_end =
+        end == SweepEnd::kComplete || end == SweepEnd::kLimit || end == SweepEnd::kDeadline;
+    if (to_its_end && spdlog::should_log(spdlog::level::info))
+      say_what_is_best(arguments_.output, noting.keys(), prices_);
+    Table outcomes = outcome_table(sweep.state());
+    if (left_out > 0) outcomes.rows.push_back({"left out", "DECIDED", left_out, 0});
+    print_table(outcomes, format);
     return sweep_exit_code(end, sweep, options_);
   }
 
  private:
+  // Nothing where the walk alone says what comes next.
+  std::unique_ptr<Chooser> make_chooser() {
+    const int64_t jobs = jobs_at_a_time(arguments_, operation_, loaded_.space);
+    if (arguments_.until_known)
+      return std::make_unique<Decision>(walk_, planner_, prices_, arguments_.output, jobs);
+    if (!operation_.search) return nullptr;
+    return std::make_unique<SearchChooser>(planner_, operation_, seed(arguments_, operation_),
+                                           arguments_.output, jobs);
+  }
+
   static LoadedSpace load(const Selection& selection) {
     LoadedSpace loaded = load_space(selection);
     warn_of(loaded.warnings);
@@ -259,6 +334,8 @@ class Campaign {
     if (arguments.operation_path.empty()) return {};
     Operation operation = read_operation_file(arguments.operation_path);
     warn_of(operation.warnings);
+    if (operation.search && arguments.options.worker) refuse_search("--worker");
+    if (operation.search && arguments.until_known) refuse_search("--until-known");
     const std::string& config = arguments.selection.config_path;
     if (!config.empty() || !space.actuator_configuration)
       warn_of(notes_on_actuator_configurations(operation, config));
@@ -290,11 +367,12 @@ class Campaign {
   // A random order that nobody can repeat would be no record of what was done.
   static uint64_t seed(const SweepArguments& arguments, const Operation& operation) {
     if (arguments.seed) return *arguments.seed;
+    if (operation.search && operation.search->seed) return *operation.search->seed;
     const bool random =
         operation.order == WalkOrder::kRandom || operation.order == WalkOrder::kRandomGrouped;
-    if (!random) return 0;
+    if (!random && !operation.search) return 0;
     const uint64_t drawn = std::random_device()();
-    spdlog::info("random order; --seed {} repeats it", drawn);
+    if (random) spdlog::info("random order; --seed {} repeats it", drawn);
     return drawn;
   }
 
@@ -327,6 +405,7 @@ class Campaign {
 
   const SweepArguments& arguments_;
   std::set<std::string> notes_;  // that a preview has said
+  const DevicePrices prices_;    // of what is best
   LoadedSpace loaded_;
   Operation operation_;
   ResolveOptions resolve_options_;
@@ -351,7 +430,21 @@ EngineSweep on_engine(const SweepArguments& arguments) {
           .dry_run = arguments.dry_run};
 }
 
+void refuse_beside_until_known(const CLI::App& command) {
+  if (command.count("--until-known") == 0) return;
+  for (const char* option : {"--on", "--worker", "--limit", "--dry-run", "--seed"}) {
+    if (command.count(option) == 0) continue;
+    throw InputError({{{},
+                       0,
+                       option,
+                       "has no place beside --until-known, where results choose the next cell",
+                       "one of them",
+                       {}}});
+  }
+}
+
 int sweep(const CLI::App& command, const SweepArguments& arguments, const CommonOptions& common) {
+  refuse_beside_until_known(command);
   const OutputFormat format = output_format(arguments.format);
   check_backend(arguments.backend);
   check_engine_options(arguments.engine);
@@ -372,7 +465,8 @@ void add_work_options(CLI::App& command, SweepArguments& arguments) {
   SweepOptions& options = arguments.options;
   command
       .add_option("--operation", arguments.operation_path,
-                  "which entities, in which order (ado's random_walk)")
+                  "which entities, in which order (ado's random_walk), or a search for the best "
+                  "(ado's ray_tune)")
       ->type_name("FILE");
   command.add_option("--seed", arguments.seed, "of random orders; else it is drawn and said")
       ->type_name("N");
@@ -389,6 +483,9 @@ void add_work_options(CLI::App& command, SweepArguments& arguments) {
       ->option_text("N=1");
   command.add_flag("--dry-run", arguments.dry_run,
                    "list what would be measured and what is there, and stop");
+  command.add_flag("--until-known", arguments.until_known,
+                   "measure only what may still be the best of its model, experiment and length, "
+                   "and each only until its rate is known within 1 % (--stop-when-known)");
   command.add_flag("--worker", options.worker,
                    "one of many on this folder: leave to others what this machine cannot measure");
   command
@@ -461,6 +558,8 @@ void add_sweep_command(CLI::App& app, const CommonOptions& common, int& exit_cod
   add_save_options(*command, arguments->save);
   add_track_option(*command, arguments->track);
   add_engine_options(*command, arguments->engine);
+  add_price_option(*command, arguments->prices);
+  add_price_book_option(*command, arguments->prices.book);
   command->footer(R"(
 Each measurement runs in a child process and ends valid, invalid or failed; its
 file is written, whole or not at all, as soon as it has ended. The same command
@@ -471,6 +570,10 @@ named as its result. A measurement that was interrupted goes on from its own.
 A worker (--worker) begins at a random place of the space. It leaves cells to
 others that this machine cannot measure, and begins none that would not end
 before --until, going by those that it has measured.
+
+At its end a sweep names, for each model, experiment and length, the cell whose
+tokens cost least, or the fastest per device where there is no price, the next
+one, and whether the difference is more than noise.
 
 Exit status: 0 all is measured, valid or invalid; 2 usage or input error;
 4 something failed, the sweep had to stop, or results that it had settled are
@@ -484,6 +587,8 @@ Examples:
   sftbench sweep space.yaml --backend simulate --simulate crash_probability=0.1
   sftbench sweep space.yaml --on slurm --slurm partition=gpu --submit)");
   command->callback([arguments, command, &common, &exit_code] {
+    double& known = arguments->selection.stop_when_known;
+    if (arguments->until_known && command->count("--stop-when-known") == 0) known = kKnownPercent;
     exit_code = sweep(*command, *arguments, common);
   });
 }

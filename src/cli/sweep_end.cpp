@@ -2,9 +2,16 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "cli/progress.h"
+#include "sftbench/base/text.h"
 #include "sftbench/cli/app.h"
 #include "sftbench/launch/interrupt.h"
+#include "sftbench/results/best.h"
+#include "sftbench/results/store.h"
+#include "sftbench/results/table.h"
 
 namespace sftbench {
 namespace {
@@ -20,7 +27,63 @@ bool cells_remain(SweepEnd end, const Sweep& sweep, const SweepOptions& options)
          (options.worker && end == SweepEnd::kLimit);
 }
 
+constexpr size_t kMostContests = 4;
+
+// Three significant digits.
+std::string shortly(double value) {
+  if (value == 0) return "0";
+  const double scale = std::pow(10, 2 - std::floor(std::log10(std::abs(value))));
+  return cell_text(std::round(value * scale) / scale);
+}
+
+std::string value_text(const Contender& contender, const std::string& currency) {
+  return contender.cost ? shortly(*contender.cost) + " " + currency
+                        : shortly(contender.rate) + " dataset tokens/s per device";
+}
+
+std::string times_text(const Contender& contender) {
+  const size_t times = contender.repeats.samples.size();
+  return "measured " + (times == 1 ? std::string("once") : std::to_string(times) + " times");
+}
+
+std::string runner_up_text(const Contest& contest, const std::string& currency) {
+  if (!contest.runner_up) return "nothing else ran to compare it with";
+  const Contender& second = *contest.runner_up;
+  const std::string text = "before " + second.configuration + " with " +
+                           value_text(second, currency) + " (" + times_text(second) + "): ";
+  if (!contest.low)
+    return text + "not known whether that is more than noise, which --repeats 3 tells";
+  const std::string interval = shortly(contest.ratio) + " times, 95 %: " + shortly(*contest.low) +
+                               " to " + shortly(*contest.high);
+  return text + (contest.separable() ? "separable (" + interval + ")"
+                                     : "not separable (" + interval + "), more --repeats may tell");
+}
+
 }  // namespace
+
+void say_what_is_best(const std::string& results, const std::set<std::string>& keys,
+                      const DevicePrices& prices) {
+  const StoreScan scan = ResultStore(results).scan();
+  bool simulated = false;
+  const std::vector<Contest> contests =
+      best_configurations(scan, prices, [&](const StoredResult& result) {
+        const bool taken = keys.count(std::string(result.key)) != 0;
+        simulated = simulated || (taken && result.simulated());
+        return taken;
+      });
+  for (size_t i = 0; i < std::min(contests.size(), kMostContests); ++i) {
+    const Contest& contest = contests[i];
+    spdlog::info("best of {} for {}: {} with {}{} ({}), {}", contest.configurations, contest.title,
+                 contest.best.configuration, value_text(contest.best, prices.currency()),
+                 contest.best.cost ? " per million dataset tokens" : "", times_text(contest.best),
+                 runner_up_text(contest, prices.currency()));
+  }
+  if (contests.size() > kMostContests)
+    spdlog::info("and {} more, which the report has", contests.size() - kMostContests);
+  if (contests.empty()) return;
+  spdlog::info("the report: sftbench report {}{} --format html -o report.html",
+               shell_quoted(results), simulated ? " --include-simulated" : "");
+}
 
 void say_how_it_ended(SweepEnd end, const Sweep& sweep, const SweepOptions& options,
                       const std::string& results) {

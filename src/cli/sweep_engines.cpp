@@ -133,6 +133,10 @@ Cells list_cells(const LoadedSpace& loaded, const EngineSweep& sweep) {
   CellList list(loaded, sweep);
   Operation operation;
   if (!sweep.operation_path.empty()) operation = read_operation_file(sweep.operation_path);
+  if (operation.search) {
+    refuse("--operation", "is a search, whose next cell depends on the results of the others",
+           "a walk, or the search without --on");
+  }
   const bool random =
       operation.order == WalkOrder::kRandom || operation.order == WalkOrder::kRandomGrouped;
   if (random && operation.number_entities && !sweep.seed) {

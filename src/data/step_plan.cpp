@@ -66,15 +66,42 @@ const std::vector<std::vector<int64_t>>& StepPlan::rank_batches(int64_t epoch, i
 StepEntries StepPlan::step(int64_t step, int64_t rank) {
   check(step >= 0 && step < total_steps_ && rank >= 0 && rank < options_.ranks,
         "the step is planned");
+  const auto first_batch = [this](int64_t of_step) {
+    return of_step % steps_per_epoch_ * options_.gradient_accumulation_steps;
+  };
+  const auto end_batch = [this](int64_t first) {
+    return std::min(first + options_.gradient_accumulation_steps, batches_per_epoch_);
+  };
   StepEntries result;
   result.epoch = step / steps_per_epoch_;
-  const auto& batches = rank_batches(result.epoch, rank);
-  const int64_t first = step % steps_per_epoch_ * options_.gradient_accumulation_steps;
-  const int64_t last = std::min(first + options_.gradient_accumulation_steps, batches_per_epoch_);
-  result.micro_batches.assign(batches.begin() + first, batches.begin() + last);
-  result.epoch_fraction = static_cast<double>(result.epoch) +
-                          static_cast<double>(last) / static_cast<double>(batches_per_epoch_);
+  result.epoch_fraction =
+      static_cast<double>(result.epoch) +
+      static_cast<double>(end_batch(first_batch(step))) / static_cast<double>(batches_per_epoch_);
+  const int64_t read = step == 0 ? first_ : step == first_ ? 0 : step;
+  const auto& batches = rank_batches(read / steps_per_epoch_, rank);
+  const int64_t first = first_batch(read);
+  result.micro_batches.assign(batches.begin() + first, batches.begin() + end_batch(first));
   return result;
+}
+
+int64_t StepPlan::step_of_largest(const std::function<int64_t(const std::vector<int64_t>&)>& size) {
+  int64_t found = 0, largest = -1;
+  for (int64_t rank = 0; rank < options_.ranks; ++rank) {
+    for (int64_t i = 0; i < total_steps_; ++i) {
+      for (const std::vector<int64_t>& batch : step(i, rank).micro_batches) {
+        const int64_t own = size(batch);
+        if (own < largest || (own == largest && i >= found)) continue;
+        largest = own;
+        found = i;
+      }
+    }
+  }
+  return found;
+}
+
+void StepPlan::bring_first(int64_t step) {
+  check(step >= 0 && step < total_steps_, "the step is planned");
+  first_ = step;
 }
 
 std::vector<int64_t> StepPlan::entries_used(int64_t rank, int64_t steps) {

@@ -1,6 +1,7 @@
 #include "engine/encode_entries.h"
 
 #include <optional>
+#include <set>
 
 #include "sftbench/base/error.h"
 
@@ -14,6 +15,15 @@ StepPlan plan_steps(const TrainingJob& job, int64_t units) {
                    .num_train_epochs = job.batches.num_train_epochs,
                    .ranks = job.device.ranks,
                    .seed = job.seed});
+}
+
+std::vector<int64_t> units_to_encode(const TrainingJob& job, StepPlan& plan, int64_t rank) {
+  if (!job.data.worst_batch_first) return plan.entries_used(rank, plan.total_steps());
+  std::set<int64_t> units;
+  for (int64_t any = 0; any < job.device.ranks; ++any) {
+    for (const int64_t unit : plan.entries_used(any, plan.total_steps())) units.insert(unit);
+  }
+  return {units.begin(), units.end()};
 }
 
 int64_t pad_id_of(const Tokenizer& tokenizer) {

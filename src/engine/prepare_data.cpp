@@ -1,5 +1,7 @@
 #include "engine/prepare_data.h"
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -10,6 +12,7 @@
 #include "sftbench/base/json.h"
 #include "sftbench/data/chat_template.h"
 #include "sftbench/data/image_scaling_file.h"
+#include "sftbench/data/packing.h"
 #include "sftbench/data/parquet_library.h"
 #include "sftbench/data/vision_dataset.h"
 #include "sftbench/families/model_config.h"
@@ -82,7 +85,7 @@ TrainingData prepare_vision_data(const TrainingJob& job, const Tokenizer& tokeni
       VisionDatasetOptions{job.data.model_max_length, *vision, chat_form(job.model)});
   StepPlan plan = plan_steps(job, dataset->size());
   try {
-    encode_entries(*dataset, plan.entries_used(rank, plan.total_steps()), job.data,
+    encode_entries(*dataset, units_to_encode(job, plan, rank), job.data,
                    job.model.tokenizer_directory, threads, work);
   } catch (const InputError& error) {
     throw RunError(ReasonCode::kData, error.what());
@@ -115,8 +118,25 @@ std::string tokenizer_origin(const ModelSource& model) {
   return model.tokenizer_directory.empty() ? "builtin" : model.tokenizer_directory;
 }
 
-PreparedData prepare_data(const TrainingJob& job, const Tokenizer& tokenizer, int threads,
-                          int64_t rank, WorkCount& work) {
+namespace {
+
+// All ranks find the same step.
+void put_worst_batch_first(TrainingData& data) {
+  const auto positions = [&data](const std::vector<int64_t>& units) {
+    const std::vector<int64_t> entries = unpacked(units, data.packs);
+    int64_t total = 0, longest = 1;
+    for (const int64_t entry : entries) {
+      const int64_t length = std::ssize(data.dataset->entry(entry).input_ids);
+      total += length;
+      longest = std::max(longest, length);
+    }
+    return row_of(data.padding).one_row ? total : std::ssize(entries) * longest;
+  };
+  data.plan.bring_first(data.plan.step_of_largest(positions));
+}
+
+PreparedData prepare_any(const TrainingJob& job, const Tokenizer& tokenizer, int threads,
+                         int64_t rank, WorkCount& work) {
   if (!job.data.image_field.empty()) {
     if (job.evaluation.evaluates()) {
       throw RunError(ReasonCode::kUnsupported,
@@ -126,6 +146,15 @@ PreparedData prepare_data(const TrainingJob& job, const Tokenizer& tokenizer, in
     return {prepare_vision_data(job, tokenizer, threads, rank, work, job.data.padding), {}};
   }
   return TextPreparation(job, tokenizer, threads, rank, work).prepare();
+}
+
+}  // namespace
+
+PreparedData prepare_data(const TrainingJob& job, const Tokenizer& tokenizer, int threads,
+                          int64_t rank, WorkCount& work) {
+  PreparedData data = prepare_any(job, tokenizer, threads, rank, work);
+  if (job.data.worst_batch_first) put_worst_batch_first(data.training);
+  return data;
 }
 
 }  // namespace sftbench

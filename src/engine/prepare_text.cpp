@@ -177,8 +177,7 @@ TrainingData TextPreparation::training_data() {
   std::vector<std::vector<int64_t>> units;
   if (!is_plain()) units = one_by_one(order);
   StepPlan plan = plan_steps(job_, static_cast<int64_t>(order.size()));
-  const std::vector<int64_t> entries =
-      unpacked(plan.entries_used(rank_, plan.total_steps()), units);
+  const std::vector<int64_t> entries = unpacked(units_to_encode(job_, plan, rank_), units);
   encode(entries);
   require_responses(entries.size());
   return {mixture_, std::move(plan), std::move(units), padding, pad_id_of(tokenizer_), nullptr, {}};

@@ -1,5 +1,6 @@
 #include "engine/rank_account.h"
 
+#include "engine/host_memory.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
@@ -43,6 +44,7 @@ int64_t first_or(const std::vector<int64_t>& values, int64_t otherwise) {
 
 RankAccount::RankAccount(TrainingRun& run) : at_begin_(run.mesh->counters()) {
   take_wait_seconds(run);  // of the preparation
+  reset_host_memory_peak();
 }
 
 void RankAccount::leave_out(TrainingRun& run, const std::function<void()>& work) {
@@ -94,7 +96,9 @@ RankReport RankAccount::report(const TrainingRun& run, const RankGroup& group) c
           .device_peak_allocated_bytes = first_or(run.device->peak_allocated_bytes(), -1),
           .device_peak_reserved_bytes = first_or(run.device->peak_reserved_bytes(), -1),
           .allocation_retries = run.device->allocation_retries(),
-          .host_peak_rss_bytes = peak_rss_bytes()};
+          .host_peak_rss_bytes = peak_rss_bytes(),
+          .host_peak_tensor_bytes =
+              run.device->device().is_cpu() ? host_memory_statistics().peak_allocated_bytes : -1};
 }
 
 ExpertLoad RankAccount::expert_load(const TrainingRun& run) const {

@@ -64,7 +64,7 @@ void keep_series(Measurement& measurement, const std::filesystem::path& path,
 
 // Fills in the figures of a run that has ended well.
 void set_valid(Measurement& measurement, const TrainingJob& job, Backend& backend,
-               const RunRecord& record, int64_t warmup_steps,
+               const RunRecord& record, const StopRules& rules,
                std::vector<SystemReading> own_samples, const std::filesystem::path& series) {
   if (!record.complete || record.steps.empty()) {
     throw RunError(ReasonCode::kInternal, "the engine ended without having trained a step");
@@ -73,7 +73,9 @@ void set_valid(Measurement& measurement, const TrainingJob& job, Backend& backen
   const auto nodes = static_cast<int>(std::max<int64_t>(1, job.device.nodes));
   const int gpus = backend.local_gpus() * nodes;
   const auto ranks = static_cast<int>(job.device.ranks);
-  TrainedRun run{record, warmup_steps, measured_span(record, warmup_steps), {}, ranks, {}};
+  const int64_t warmup_steps = rules.warmup_steps();
+  TrainedRun run{record, warmup_steps,      measured_span(record, warmup_steps), {}, ranks,
+                 {},     rules.known_rate()};
   std::vector<ProcessSamples> processes = {{0, std::move(own_samples)}};
   std::vector<ProcessSamples> others = backend.other_ranks();
   std::move(others.begin(), others.end(), std::back_inserter(processes));
@@ -112,12 +114,13 @@ Measurement measure_job(const TrainingJob& job, Backend& backend, const MeasureO
     const std::unique_ptr<SystemSource> source = backend.system_source(backend.local_gpus());
     SystemSampler sampler(*source, job.sample_period_s, options.sampled);
     RunRecorder recorder;
-    StopRules rules(job.batches.stop_after_seconds, job.batches.auto_stop_method,
-                    [&sampler] { sampler.sample_now(); });
+    StopRules rules(
+        job.batches.stop_after_seconds, job.batches.auto_stop_method,
+        [&sampler] { sampler.sample_now(); }, job.batches.stop_when_known);
     engine.train_job(job, *make_single_rank(),
                      joined({&recorder, &rules, &sampler}, options.observers), options.interrupted);
 
-    set_valid(measurement, job, backend, recorder.record(), rules.warmup_steps(), sampler.samples(),
+    set_valid(measurement, job, backend, recorder.record(), rules, sampler.samples(),
               options.series);
     measurement.environment = environment_json(engine.environment(), backend.nvml());
   } catch (const std::exception& error) {

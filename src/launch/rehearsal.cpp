@@ -8,9 +8,9 @@
 #include <thread>
 
 #include "launch/child_files.h"
-#include "sftbench/launch/child_process.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/launch/child_process.h"
 
 namespace sftbench {
 namespace {
@@ -26,6 +26,7 @@ TrainingJob rehearsed(TrainingJob job) {
   job.batches.max_steps = kSteps;
   job.batches.stop_after_seconds = -1;
   job.batches.auto_stop_method.clear();
+  job.batches.stop_when_known = 0;
   job.evaluation = {};
   job.save = {};
   job.trace_path.clear();

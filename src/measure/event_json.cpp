@@ -112,6 +112,7 @@ void fields(Visitor& visitor, RankReport& report) {
   visitor("device_peak_reserved_bytes", report.device_peak_reserved_bytes);
   visitor("allocation_retries", report.allocation_retries);
   visitor("host_peak_rss_bytes", report.host_peak_rss_bytes);
+  visitor("host_peak_tensor_bytes", report.host_peak_tensor_bytes);
 }
 
 template <typename Visitor>

@@ -90,6 +90,8 @@ const std::map<std::string, std::string>& properties() {
 const std::map<std::string, std::pair<std::string, Json>>& options() {
   static const std::map<std::string, std::pair<std::string, Json>> kOptions = {
       {"data.padding", {"padding", "longest"}},
+      {"data.worst_batch_first", {"worst_batch_first", false}},
+      {"batches.stop_when_known", {"stop_when_known", 0.0}},
       {"parallel.gradient_sync", {"gradient_sync", "last"}},
       {"parallel.reduce_dtype", {"reduce_dtype", ""}},
       {"parallel.distribute_one_rank", {"distribute_one_rank", false}},

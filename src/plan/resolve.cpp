@@ -26,6 +26,11 @@ std::string text_or_empty(const Json& value) {
   return value.is_null() ? std::string() : value.get<std::string>();
 }
 
+// Rows that are padded to model_max_length make all batches equally large.
+bool reorders(const ResolveOptions& options) {
+  return options.worst_batch_first && options.padding != Padding::kMaxLength;
+}
+
 // Turns the inputs of one request into a job, part by part.
 class Resolver {
  public:
@@ -244,6 +249,7 @@ class Resolver {
     batches.num_train_epochs = inputs_.at("num_train_epochs").get<double>();
     batches.stop_after_seconds = inputs_.at("stop_after_seconds").get<double>();
     batches.auto_stop_method = text("auto_stop_method");
+    batches.stop_when_known = options_.stop_when_known;
     return batches;
   }
 
@@ -358,6 +364,7 @@ class Resolver {
     source.response_template = unescaped_text(argument_text("response_template"));
     source.model_max_length = integer("model_max_length");
     source.padding = options_.padding;
+    source.worst_batch_first = reorders(options_);
     if (const std::string field = text("dataset_text_field"); !field.empty())
       source.text_field = field;
     source.pretokenized = argument("pretokenized").get<bool>();
@@ -435,6 +442,10 @@ class Resolver {
     const std::vector<std::string> of_fsdp = {
         "fsdp_sharding_strategy", "fsdp_state_dict_type", "fsdp_use_orig_params",
         "accelerate_config_fsdp_transformer_layer_cls_to_wrap"};
+    if (options_.worst_batch_first && !reorders(options_)) {
+      resolution_.notes.emplace_back(
+          "--worst-batch-first has no effect with --padding max_length: all batches are as large");
+    }
     if (options_.distribute_one_rank && rank_count() > 1) {
       resolution_.notes.emplace_back("--distribute-one-rank has no effect on several ranks");
     }
@@ -533,6 +544,8 @@ Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& o
   if (options.cpu_ranks != defaults.cpu_ranks) inputs["cpu_ranks"] = options.cpu_ranks;
   if (options.weights != defaults.weights) inputs["weights"] = options.weights;
   if (options.padding != defaults.padding) inputs["padding"] = name_of(options.padding);
+  if (reorders(options)) inputs["worst_batch_first"] = true;
+  if (options.stop_when_known > 0) inputs["stop_when_known"] = options.stop_when_known;
   if (options.gradient_sync != defaults.gradient_sync) {
     inputs["gradient_sync"] = name_of(options.gradient_sync);
   }

@@ -63,6 +63,15 @@ std::string speed(const Measurement& m) {
          " s per step (median of " + plural(seconds.size(), "step") + ")";
 }
 
+// "the rate is known within 0.8 %: 12 steps of 200 were measured".
+std::string stopped(const Measurement& m) {
+  const Json known = at(m.extra, "/stopped_when_known");
+  if (!known.is_object()) return {};
+  return "the rate is known within " + figure("%.2g", known.at("within_percent").get<double>()) +
+         " %: " + plural(known.at("steps").get<size_t>(), "step") + " of " +
+         std::to_string(known.at("planned_steps").get<int64_t>()) + " were measured";
+}
+
 // "forward 31 %, backward 55 %, optimizer 13 %" of a step, the largest shares as they follow each other.
 std::string phases(const Measurement& m) {
   const Json seconds = at(m.extra, "/phase_seconds");
@@ -184,6 +193,7 @@ std::string measurement_text(const Measurement& m, const DevicePrices& prices) {
   if (m.status == Status::kValid) {
     line("speed", speed(m));
     line("cost", cost(m, prices));
+    line("stopped", stopped(m));
     line("phases", phases(m));
     line("loss", loss(m));
     line("evaluation", evaluation(m));

@@ -30,6 +30,8 @@ Json memory_json(const TrainEnd& end) {
   for (const RankReport& rank : end.ranks) {
     bytes["parameters"].push_back(rank.parameter_bytes);
     bytes["optimizer_state"].push_back(rank.optimizer_state_bytes);
+    if (rank.host_peak_tensor_bytes >= 0)
+      bytes["host_peak_tensors"].push_back(rank.host_peak_tensor_bytes);
     if (rank.allocation_retries >= 0)
       bytes["allocation_retries"].push_back(rank.allocation_retries);
   }
@@ -203,6 +205,11 @@ Json trained_extra(const TrainingJob& job, const TrainedRun& run) {
   }
   if (std::string note = short_memory_note(run.record.end.ranks); !note.empty()) {
     extra["warnings"].push_back(std::move(note));
+  }
+  if (run.known_rate) {
+    extra["stopped_when_known"] = {{"within_percent", run.known_rate->within_percent},
+                                   {"steps", run.known_rate->steps},
+                                   {"planned_steps", run.record.begin.total_steps}};
   }
   put_phases(extra, run.record.steps, run.warmup_steps);
   put_evaluation(extra, run.record);

@@ -20,8 +20,8 @@ Item take_front(std::deque<Item>& items) {
 
 }  // namespace
 
-std::optional<Cell> CellQueue::next(double now_s) {
-  if (!walk_ended_) {
+std::optional<Cell> CellQueue::next(double now_s, int64_t under_way) {
+  if (!walk_ended_ && !walk_.waits(under_way)) {
     if (const std::optional<WalkStep> step = walk_.next()) return planner_.name(*step);
     walk_ended_ = true;
   }
@@ -30,8 +30,8 @@ std::optional<Cell> CellQueue::next(double now_s) {
   return std::nullopt;
 }
 
-double CellQueue::next_at_s(double now_s) const {
-  if (!walk_ended_ || !retries_.empty()) return now_s;
+double CellQueue::next_at_s(double now_s, int64_t under_way) const {
+  if (!retries_.empty() || (!walk_ended_ && !walk_.waits(under_way))) return now_s;
   if (!busy_.empty()) return busy_.front().look_again_s;
   return std::numeric_limits<double>::infinity();
 }

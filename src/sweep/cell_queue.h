@@ -13,13 +13,14 @@ namespace sftbench {
 class CellQueue {
  public:
   // Both outlive the queue.
-  CellQueue(Walk& walk, const CellPlanner& planner) : walk_(walk), planner_(planner) {}
+  CellQueue(WalkSource& walk, const CellPlanner& planner) : walk_(walk), planner_(planner) {}
 
-  // Nothing when there is none now; next_at_s() says when to ask again.
-  std::optional<Cell> next(double now_s);
+  // Nothing when there is none now; next_at_s() says when to ask again. `under_way`: cells whose
+  // results are still to come.
+  std::optional<Cell> next(double now_s, int64_t under_way);
 
   // steady_seconds(); infinity when nothing is left.
-  double next_at_s(double now_s) const;
+  double next_at_s(double now_s, int64_t under_way) const;
 
   void retry(Cell cell) { retries_.push_back(std::move(cell)); }
   // Another sweep has its claim: looked at again within `most_s` seconds, and soon at first.
@@ -36,7 +37,7 @@ class CellQueue {
     double look_again_s;
   };
 
-  Walk& walk_;
+  WalkSource& walk_;
   const CellPlanner& planner_;
   bool walk_ended_ = false;
   std::deque<Cell> retries_;

@@ -42,7 +42,7 @@ bool cut_short(const Measurement& measurement) {
 
 class Sweep::Impl {
  public:
-  Impl(Walk& walk, const CellPlanner& planner, Machine& machine, const ResultStore& store,
+  Impl(WalkSource& walk, const CellPlanner& planner, Machine& machine, const ResultStore& store,
        Claims& claims, SweepOptions options, SweepObserver& observer, int interrupt_fd)
       : planner_(planner),
         store_(store),
@@ -91,7 +91,7 @@ class Sweep::Impl {
 
  private:
   bool nothing_left() const {
-    return !candidate_ && std::isinf(queue_.next_at_s(steady_seconds()));
+    return !candidate_ && std::isinf(queue_.next_at_s(steady_seconds(), under_way()));
   }
 
   // --- the folders of results ---
@@ -150,8 +150,12 @@ class Sweep::Impl {
     return end_.has_value();
   }
 
+  int64_t under_way() const {
+    return static_cast<int64_t>(running_.size()) + (writer_.idle() ? 0 : 1);
+  }
+
   bool next_candidate() {
-    std::optional<Cell> cell = queue_.next(steady_seconds());
+    std::optional<Cell> cell = queue_.next(steady_seconds(), under_way());
     if (!cell) return false;
     if (cell->attempt == 1 && cell->looks == 0) stored_.count_samples(*cell);
     candidate_ = Candidate{std::move(*cell), {}};
@@ -416,7 +420,7 @@ class Sweep::Impl {
     if (options_.until_s && !end_) next_s = std::min(next_s, *options_.until_s);
     for (const Running& running : running_) next_s = std::min(next_s, running.child.deadline_s());
     const bool for_room = candidate_ || end_ || writer_.busy();
-    return for_room ? next_s : std::min(next_s, queue_.next_at_s(now_s));
+    return for_room ? next_s : std::min(next_s, queue_.next_at_s(now_s, under_way()));
   }
 
   void interrupted() {
@@ -470,8 +474,9 @@ class Sweep::Impl {
   double began_s_ = 0;
 };
 
-Sweep::Sweep(Walk& walk, const CellPlanner& planner, Machine& machine, const ResultStore& store,
-             Claims& claims, SweepOptions options, SweepObserver& observer, int interrupt_fd)
+Sweep::Sweep(WalkSource& walk, const CellPlanner& planner, Machine& machine,
+             const ResultStore& store, Claims& claims, SweepOptions options,
+             SweepObserver& observer, int interrupt_fd)
     : impl_(std::make_unique<Impl>(walk, planner, machine, store, claims, std::move(options),
                                    observer, interrupt_fd)) {}
 

@@ -10,6 +10,7 @@
 #include "sftbench/advise/evidence.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/plan/job_file.h"
 
 namespace sftbench {
 namespace {
@@ -29,7 +30,8 @@ Prediction predicted(int64_t gpus) {
 
 // A result whose step took `factor` times the predicted one, as `extra` says.
 Explanation explained(const Prediction& prediction, double factor, Json extra) {
-  const OwnMeasurement own{"r.json", prediction.job, factor * prediction.cost.step_s, 20e9};
+  const double step_s = factor * prediction.cost.step_s;
+  const OwnMeasurement own{"r.json", prediction.job, step_s, step_s, 1, step_s, 20e9};
   return explain(own, extra, prediction, Uncertainty(ResidualTable::shipped()));
 }
 
@@ -88,6 +90,34 @@ TEST(ExplainTest, AMachineThatIsSharedIsNamedFirst) {
   extra["run_queue_wait_share"] = 0.4;
   EXPECT_THAT(explained(p, 2, extra).sentence,
               AllOf(HasSubstr("40 %"), HasSubstr("other work shares this machine")));
+}
+
+// Phases are means over the steps, so the step that they are parts of must be one, too.
+TEST(ExplainTest, ThePartsOfUnevenStepsAddUpToTheStep) {
+  const Prediction p = predicted(1);
+  const double s = p.cost.step_s;
+  Json extra = phases(0.5 * s, 1.25 * s, 0.05 * s, 0.15 * s, 0.05 * s);  // of 2 s
+  extra["step_seconds"] = {s, s, s, 5 * s};
+  extra["tokens"]["padded"] = 4 * 2 * 2048;
+  extra["memory_bytes"]["device_peak_allocated"] = Json::array();
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("uneven-" + std::to_string(::getpid()) + ".json");
+  Json result = {{"schema", "sftbench.measurement/1"}, {"status", "valid"}, {"extra", extra}};
+  result["job"] = job_file(p.job);
+  write_file_atomic(file, result.dump());
+  const OwnMeasurement own = read_own_measurement(file.string());
+  std::filesystem::remove(file);
+  const Explanation e = explain(own, extra, p, Uncertainty(ResidualTable::shipped()));
+  double parts = 0;
+  for (const char* name :
+       {"compute", "waiting for communication", "optimizer", "data", "host and rest"}) {
+    for (const Term& term : e.terms) parts += term.name == name ? *term.measured : 0;
+  }
+  EXPECT_NEAR(*e.terms.front().measured, 2 * s, 1e-9);
+  EXPECT_NEAR(parts, *e.terms.front().measured, 1e-9);
+  EXPECT_TRUE(e.within) << "the median is as predicted";
+  EXPECT_THAT(e.sentence, AllOf(HasSubstr("Single steps are slow: step 4 takes"),
+                                HasSubstr("the interval allows")));
 }
 
 // --- own evidence ---------------------------------------------------------------------------------

@@ -116,6 +116,81 @@ class SweepTest : public testing::Test {
   fs::path folder_;
 };
 
+// At 100 USD the cheaper of two batches is the faster one. Simulated speed varies by a little.
+TEST_F(SweepTest, EndsWithTheBestCellItsRunnerUpAndTheCommandOfTheReport) {
+  write_space("[256]", "[2, 32]");
+  const ProgramResult result = sweep({"--repeats", "3", "--price", "100"});
+  EXPECT_THAT(result.err, HasSubstr("256 tokens: batch_size=32 with "));
+  EXPECT_THAT(result.err, HasSubstr("per million dataset tokens (measured 3 times), before "));
+  EXPECT_THAT(result.err, HasSubstr("the report: sftbench report "));
+  EXPECT_THAT(result.err, HasSubstr(" --include-simulated --format html -o report.html"));
+  const ProgramResult again = sweep({"--repeats", "3"});
+  EXPECT_THAT(again.err, HasSubstr("best of ")) << "what stands in the store counts, too";
+  EXPECT_THAT(sweep({"--price", "1", "--prices", "x"}).err, HasSubstr("exclude each other"));
+  EXPECT_THAT(sweep({"--log-level", "warn"}).err, Not(HasSubstr("best of ")));
+}
+
+TEST_F(SweepTest, UntilKnownLeavesOutWhatCannotBeTheBest) {
+  write_space("[256]", "[2, 4, 8, 16, 32, 64]");
+  const ProgramResult result = sweep({"--until-known", "--format", "csv", "--set", "max_steps=40"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("left out,DECIDED,"));
+  EXPECT_THAT(result.err, HasSubstr("cells were not measured, since they cannot be the best"));
+  EXPECT_THAT(result.err, HasSubstr("times what the best has"));
+  EXPECT_THAT(result.err, HasSubstr("best of "));
+  for (const Json& measurement : measurements()) {
+    if (measurement.at("status") != "valid") continue;
+    EXPECT_EQ(measurement.at("inputs").at("stop_when_known"), 1.0);
+    const Json& known = measurement.at("extra").at("stopped_when_known");
+    EXPECT_LE(known.at("within_percent"), 1.0);
+    EXPECT_GE(known.at("steps"), 8);
+    EXPECT_LT(known.at("steps"), 39) << "simulated steps vary by little";
+    EXPECT_EQ(measurement.at("extra").at("warmup_steps"), 1);
+  }
+  const size_t before = measurements().size();
+  EXPECT_LT(before, 6u);
+  EXPECT_THAT(sweep({"--until-known", "--format", "csv", "--set", "max_steps=40"}).out,
+              HasSubstr("left out,DECIDED,"));
+  EXPECT_EQ(measurements().size(), before) << "what is decided stays so";
+  EXPECT_THAT(sweep({"--until-known", "--worker"}).err, HasSubstr("no place beside --until-known"));
+}
+
+TEST_F(SweepTest, RunsASearchOfAnAdoOperationFile) {
+  write_space("[128, 256, 512, 1024]", "[1, 2, 4, 8, 16, 32]");
+  const auto with = [this](const std::string& algorithm, const std::vector<std::string>& more) {
+    const std::string file = (folder_ / "operation.yaml").string();
+    std::ofstream(file) << "spaces: [space-1]\noperation:\n  module: {operatorName: ray_tune, "
+                           "operationType: search}\n  parameters: {tuneConfig: {metric: "
+                           "dataset_tokens_per_second, mode: max, num_samples: 9, search_alg: "
+                        << algorithm << "}}\n";
+    std::vector<std::string> words = {"--operation", file};
+    words.insert(words.end(), more.begin(), more.end());
+    return sweep(words);
+  };
+  const std::string bayes =
+      "{name: bayesopt, params: {random_state: 11, random_search_steps: 4, utility_kwargs: {kind: "
+      "ei}}}";
+  const ProgramResult result = with(bayes, {"--format", "csv"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(statuses(), (std::map<std::string, int>{{"valid", 9}}))
+      << "what breaks a rule is not asked for";
+  EXPECT_THAT(result.err, HasSubstr("search by Gaussian process and expected improvement, for the "
+                                    "highest dataset_tokens_per_second, seed 11"));
+  EXPECT_THAT(result.err, HasSubstr("searched 9 cells, 9 of them valid: the highest"));
+  const ProgramResult again = with(bayes, {"--format", "csv"});
+  EXPECT_THAT(again.out, HasSubstr("valid,,0,9\n")) << "the same seed asks for the same cells";
+  EXPECT_THAT(with(bayes, {"--seed", "12"}).err, HasSubstr("seed 12"));
+  EXPECT_THAT(with(bayes, {"--dry-run"}).err, HasSubstr("no place beside a search"));
+  EXPECT_THAT(with(bayes, {"--worker"}).err, HasSubstr("no place beside a search"));
+  EXPECT_THAT(with(bayes, {"--until-known"}).err, HasSubstr("no place beside a search"));
+  EXPECT_THAT(with(bayes, {"--on", "local"}).err, HasSubstr("is a search, whose next cell"));
+  EXPECT_THAT(with("{name: random, params: {points_to_evaluate: [{batch_size: 3, "
+                   "model_max_length: 128}]}}",
+                   {})
+                  .err,
+              HasSubstr("batch_size 3 is not in the space"));
+}
+
 TEST_F(SweepTest, MeasuresEveryCellAndTheNextOneMeasuresNothing) {
   const ProgramResult first = sweep({"--format", "csv"});
   EXPECT_EQ(first.status, 0) << first.err;

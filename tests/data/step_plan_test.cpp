@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "data/golden.h"
@@ -74,6 +75,38 @@ TEST(StepPlan, UsedEntriesAreThoseOfTheFirstStepsOnly) {
   EXPECT_EQ(used.size(), 24u);
   EXPECT_EQ(std::set<int64_t>(used.begin(), used.end()), expected);
   EXPECT_EQ(plan.entries_used(0, 1000).size(), 64u);
+}
+
+TEST(StepPlan, TheStepWithTheLargestBatchChangesPlacesWithTheFirst) {
+  const StepPlanOptions options{.entries = 23,
+                                .per_device_batch_size = 2,
+                                .gradient_accumulation_steps = 2,
+                                .max_steps = 9,
+                                .num_train_epochs = 1,
+                                .ranks = 2,
+                                .seed = 42};
+  StepPlan usual(options), plan(options);
+  // Entry 7 is large, and rank 1 or 0 meets it first in some step of the first epoch, and again later.
+  const auto has_7 = [](const std::vector<int64_t>& batch) {
+    return static_cast<int64_t>(std::count(batch.begin(), batch.end(), 7));
+  };
+  int64_t expected = -1;
+  for (int64_t step = 8; step >= 0; --step) {
+    for (int64_t rank = 0; rank < 2; ++rank) {
+      for (const auto& batch : usual.step(step, rank).micro_batches)
+        if (has_7(batch) > 0) expected = step;
+    }
+  }
+  EXPECT_EQ(plan.step_of_largest(has_7), expected);
+  plan.bring_first(7);  // in the second epoch, after a short last step of the first
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(plan.step(0, rank).micro_batches, usual.step(7, rank).micro_batches);
+    EXPECT_EQ(plan.step(7, rank).micro_batches, usual.step(0, rank).micro_batches);
+    EXPECT_EQ(plan.step(3, rank).micro_batches, usual.step(3, rank).micro_batches);
+    EXPECT_EQ(plan.step(7, rank).epoch, usual.step(7, rank).epoch);
+    EXPECT_EQ(plan.step(0, rank).epoch_fraction, usual.step(0, rank).epoch_fraction);
+    EXPECT_EQ(plan.entries_used(rank, 9), usual.entries_used(rank, 9));
+  }
 }
 
 TEST(StepPlan, NonsenseIsABrokenPromise) {

@@ -101,6 +101,23 @@ TEST_P(OwnDataTraining, EntriesInOneRowGiveTheSameNumbers) {
     EXPECT_NEAR(run.steps[i].loss, steps[i]["loss"].get<double>(), 1e-4) << "step " << i + 1;
 }
 
+// What a run trains on stays the same, and its largest batch comes first.
+TEST_P(OwnDataTraining, TheWorstBatchCanComeFirst) {
+  TrainingJob worst_first = job();
+  worst_first.data.worst_batch_first = true;
+  const Recorder usual = train(job()), run = train(worst_first);
+  const auto padded = [](const Recorder& of) {
+    std::vector<int64_t> tokens;
+    for (const StepEvent& step : of.steps) tokens.push_back(step.tokens.padded);
+    return tokens;
+  };
+  std::vector<int64_t> expected = padded(usual), found = padded(run);
+  if (job().batches.gradient_accumulation_steps == 1) {
+    EXPECT_EQ(found.front(), *std::max_element(expected.begin(), expected.end()));
+  }
+  EXPECT_TRUE(std::is_permutation(found.begin(), found.end(), expected.begin(), expected.end()));
+}
+
 INSTANTIATE_TEST_SUITE_P(Forms, OwnDataTraining,
                          testing::Values("template", "text", "all", "columns", "tokens", "chats"),
                          [](const auto& form) { return std::string(form.param); });

@@ -66,7 +66,7 @@ TEST(EventJsonTest, EveryFieldOfAnEndComesBack) {
                  "parameter_bytes": 11, "gradient_bytes": 12, "optimizer_state_bytes": 13,
                  "gathered_peak_bytes": 14, "device_peak_allocated_bytes": 15,
                  "device_peak_reserved_bytes": 16, "allocation_retries": 18,
-                 "host_peak_rss_bytes": 17}],
+                 "host_peak_rss_bytes": 17, "host_peak_tensor_bytes": 19}],
       "device_peak_allocated_bytes": [1, 2], "device_peak_reserved_bytes": [3],
       "host_peak_rss_bytes": [],
       "experts": {"count": 2, "per_token": 1, "ranks": 2, "tokens_per_expert": [8.5],

@@ -9,8 +9,10 @@ report of 100,000 results with limits on time and size.
 
 import collections
 import json
+import math
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -24,7 +26,7 @@ from make_results import HOSTILE
 PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else "sftbench"
 HERE = pathlib.Path(__file__).parent
 GIB = 2**30
-A100_USD_PER_HOUR = 5.10  # config/gpus.yaml
+USD_PER_HOUR = {"NVIDIA-A100-SXM4-80GB": 5.10, "NVIDIA-H100-80GB-HBM3": 12.29, "L40S": 1.86}  # config/prices.yaml
 
 
 def make_results(folder, *options):
@@ -63,6 +65,33 @@ def read_results(folder):
                 }
             )
     return rows
+
+
+def t_quantile(degrees):
+    """The t that holds 95 %, by Simpson's rule and bisection."""
+    scale = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(degrees * math.pi)
+
+    def within(t, stretches=2000):
+        density = lambda x: scale * (1 + x * x / degrees) ** (-(degrees + 1) / 2)
+        width = t / stretches
+        inner = sum((4 if k % 2 else 2) * density(k * width) for k in range(1, stretches))
+        return 2 * width / 3 * (density(0) + density(t) + inner)
+
+    low, high = 0.0, 100.0
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        low, high = (middle, high) if within(middle) < 0.95 else (low, middle)
+    return low
+
+
+def welch(a, b):
+    """Ratio of medians, with the interval of the ratio of geometric means moved to it."""
+    logs = [[math.log(x) for x in side] for side in (a, b)]
+    variances = [statistics.variance(side) / len(side) for side in logs]
+    degrees = sum(variances) ** 2 / sum(v * v / (len(side) - 1) for v, side in zip(variances, logs))
+    half = t_quantile(max(1, degrees)) * math.sqrt(sum(variances))
+    ratio = statistics.median(a) / statistics.median(b)
+    return ratio, ratio * math.exp(-half), ratio * math.exp(half)
 
 
 class PageCase(unittest.TestCase):
@@ -162,45 +191,98 @@ class Content(PageCase):
         self.assertTrue(self.js("document.getElementById('simulated').checkVisibility()"))
 
     def test_hostile_texts_stay_texts(self):
+        self.all_answers()
         self.assertIsNone(self.js("window.broken ?? null"))
         self.assertEqual(self.js("document.querySelectorAll('script').length"), 2)
         self.assertEqual(self.js("document.querySelectorAll('main b').length"), 0)
         self.assertIn(HOSTILE, self.texts("#failure-groups pre"))
         self.assertTrue(any(HOSTILE in text for text in self.texts("#answer-table tbody th")))
 
-    def test_the_cheapest_configuration_of_each_model(self):
+    def all_answers(self):
+        self.js("document.querySelector('#answer-table .button-row button')?.click()")
+
+    def cheapest(self, usd_per_hour):
+        """Name of an answer -> the least cost of its configurations on devices with a price."""
         best = {}
         for row in self.valid:
-            if row["gpu_model"] == "NVIDIA-A100-SXM4-80GB":
-                best.setdefault((row["model_name"], row["tuning"]), collections.defaultdict(list))[
-                    row["key"]
-                ].append(A100_USD_PER_HOUR * row["number_gpus"] / (row["rate"] * 3600) * 1e6)
+            if row["gpu_model"] in usd_per_hour:
+                name = f"{row['model_name']} · {row['tuning']} · {row['model_max_length']} tokens"
+                cost = usd_per_hour[row["gpu_model"]] * row["number_gpus"] / (row["rate"] * 3600) * 1e6
+                best.setdefault(name, collections.defaultdict(list))[row["key"]].append(cost)
+        return {name: min(statistics.median(costs) for costs in keys.values()) for name, keys in best.items()}
+
+    def assert_costs(self, usd_per_hour):
+        self.all_answers()
         shown = self.js(
             """[...document.querySelectorAll('#answer-table tbody tr')].filter(tr => tr.querySelector('strong'))
             .map(tr => [tr.cells[0].textContent, Number(tr.querySelector('strong').textContent)])"""
         )
-        expected = {
-            f"{model} · {tuning}": min(statistics.median(costs) for costs in keys.values())
-            for (model, tuning), keys in best.items()
-        }
+        expected = self.cheapest(usd_per_hour)
         self.assertEqual({name for name, _ in shown}, set(expected))
         for name, cost in shown:
             self.assertAlmostEqual(cost, expected[name], delta=0.006 * expected[name], msg=name)
 
-    def test_a_price_that_is_entered_counts_at_once(self):
-        before = len(self.texts("#answer-table strong"))
+    def enter_price(self, device, price):
         self.js(
-            """(input => { input.value = 2; input.dispatchEvent(new Event('change', {bubbles: true})); })(
-            document.querySelector('[data-device="L40S"]'))"""
+            f"""(input => {{ input.value = {json.dumps(price)}; input.dispatchEvent(new Event('change', {{bubbles: true}})); }})(
+            document.querySelector('[data-device="{device}"]'))"""
         )
-        models = {
-            (row["model_name"], row["tuning"])
-            for row in self.valid
-            if row["gpu_model"] in ("L40S", "NVIDIA-A100-SXM4-80GB")
-        }
-        self.assertEqual(len(self.texts("#answer-table strong")), len(models))
-        self.assertGreaterEqual(len(models), before)
-        self.assertTrue(any("L40S" in text for text in self.texts("#answer-table tbody tr")))
+
+    def test_the_cheapest_configuration_of_each_model_and_length(self):
+        self.assert_costs(USD_PER_HOUR)
+
+    def test_a_price_that_is_entered_counts_at_once(self):
+        self.enter_price("NVIDIA-H100-80GB-HBM3", "")
+        self.enter_price("L40S", "")
+        self.assert_costs({"NVIDIA-A100-SXM4-80GB": USD_PER_HOUR["NVIDIA-A100-SXM4-80GB"]})
+        self.enter_price("L40S", "2")
+        self.assert_costs({"NVIDIA-A100-SXM4-80GB": USD_PER_HOUR["NVIDIA-A100-SXM4-80GB"], "L40S": 2})
+
+    def test_an_answer_stands_before_every_filter_and_control(self):
+        leads = self.texts("#answer-lead .lead")
+        self.assertEqual(len(leads), 3)
+        for lead in leads:
+            self.assertIn("USD per million dataset tokens", lead)
+            self.assertRegex(lead, "n = [13]")
+            self.assertRegex(lead, "separable|noise unknown")
+        self.assertTrue(
+            self.js(
+                """document.getElementById('answer-lead').compareDocumentPosition(
+                document.getElementById('filters')) === Node.DOCUMENT_POSITION_FOLLOWING"""
+            )
+        )
+
+    def test_a_lead_that_is_not_more_than_noise_is_not_separable(self):
+        """Configurations that ran three times each, against Welch's interval worked out here."""
+        for column, value in (
+            ("input.gpu_model", "NVIDIA-A100-SXM4-80GB"),
+            ("input.number_gpus", "8"),
+            ("outcome.experiment", "finetune_full_benchmark-v1.0.0"),
+        ):
+            self.choose_value(column, value)
+        self.all_answers()
+        shown = self.js(
+            """[...document.querySelectorAll('#answer-table tbody tr')].filter(tr => tr.querySelector('.verdict')).map(
+            tr => [tr.cells[0].textContent, tr.querySelector('.verdict').textContent])"""
+        )
+        seen = collections.Counter()
+        for name, verdict in shown:
+            sides = collections.defaultdict(list)
+            for row in self.valid:
+                of = f"{row['model_name']} · full · {row['model_max_length']} tokens"
+                if (of, row["devices"], row["tuning"]) == (name, "8 × NVIDIA-A100-SXM4-80GB", "full"):
+                    sides[row["key"]].append(row["rate"])
+            ranked = sorted(sides.values(), key=statistics.median, reverse=True)
+            if len(ranked) < 2 or len(ranked[0]) != 3 or len(ranked[1]) != 3:
+                continue
+            ratio, low, high = welch(ranked[0], ranked[1])
+            self.assertEqual(verdict.endswith("): separable"), low > 1, f"{name}: {verdict}")
+            numbers = [float(text) for text in re.findall(r"[0-9.]+(?=[ )])", verdict)]
+            for number, expected in zip(numbers, (ratio, low, high)):
+                self.assertAlmostEqual(number, expected, delta=0.006 * expected)
+            seen[low > 1] += 1
+        self.assertGreater(seen[True], 0)
+        self.assertGreater(seen[False], 0)
 
     def test_failures_by_reason(self):
         expected = collections.Counter((row["reason"], row["status"]) for row in self.rows if row["reason"])
@@ -370,7 +452,15 @@ class Charts(PageCase):
         self.assertEqual(self.js("document.querySelectorAll('#grid tbody tr[data-row]').length"), behind)
 
     def test_every_chart_has_a_table_with_as_many_rows_as_marks(self):
-        for chart in ("chart-batch", "chart-memory", "chart-pareto"):
+        for chart in (
+            "chart-batch",
+            "chart-memory",
+            "chart-pareto",
+            "chart-scaling",
+            "chart-tokens",
+            "chart-cost",
+            "chart-effects",
+        ):
             self.js(f"document.querySelector('#{chart} .alternative').open = true")
             time.sleep(0.1)
             self.assertEqual(
@@ -380,6 +470,78 @@ class Charts(PageCase):
                 self.js(f"document.querySelectorAll('#{chart} figure:first-of-type .mark').length"),
                 chart,
             )
+
+    def test_scaling_is_the_rate_beside_that_on_the_fewest_gpus(self):
+        rates = collections.defaultdict(lambda: collections.defaultdict(list))
+        for row in self.valid:
+            same = [row[name] for name in ("model_name", "tuning", "gpu_model", "model_max_length", "torch_dtype",
+                    "gradient_checkpointing", "dataset_id", "gradient_accumulation_steps")]
+            rates[(*same, row["batch_size"] / row["number_gpus"])][row["number_gpus"]].append(row["rate"])
+        expected = collections.defaultdict(list)
+        for (model, tuning, gpu, length, *_), by_gpus in rates.items():
+            if len(by_gpus) < 2:
+                continue
+            fewest = min(by_gpus)
+            base = statistics.median(by_gpus[fewest]) / fewest
+            for gpus, values in by_gpus.items():
+                panel = f"{model} · {tuning} · {gpu}"
+                expected[(panel, gpus, length)].append(statistics.median(values) / base)
+        shown = self.panels("chart-scaling")
+        self.assertEqual(sum(len(marks) for marks in shown.values()), len(expected))
+        for panel, marks in shown.items():
+            for label in marks:
+                gpus, speedup = re.match(r"(\d+) GPUs: ([0-9.]+) times one", label).groups()
+                length = re.search(r"model_max_length (\d+)", label).group(1)
+                value = statistics.median(expected[(panel, int(gpus), int(length))])
+                self.assertAlmostEqual(float(speedup), value, delta=0.006 * value, msg=f"{panel} {label}")
+
+    def test_the_effect_of_an_input_is_over_pairs_that_differ_in_it_alone(self):
+        rates = collections.defaultdict(lambda: collections.defaultdict(list))
+        for row in self.valid:
+            left_out = ("gpu_model", "status", "reason", "key", "devices", "rate", "gib")
+            same = tuple((name, str(row[name])) for name in sorted(row) if name not in left_out)
+            rates[same][row["gpu_model"]].append(row["rate"])
+        labels = self.panels("chart-effects")["gpu_model"]
+        self.assertEqual(len(labels), 2)
+        for label in labels:
+            found = re.match(
+                r"gpu_model (\S+) beside (\S+): (\S+) times; 95 %: (\S+) to ([0-9.]+).*; ([0-9,]+) pairs", label
+            )
+            value, base = found.group(1), found.group(2)
+            logs = [
+                math.log(statistics.median(by[value]) / statistics.median(by[base]))
+                for by in rates.values()
+                if value in by and base in by
+            ]
+            self.assertEqual(found.group(6), f"{len(logs):,}")
+            ratio = math.exp(statistics.mean(logs))
+            half = t_quantile(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+            for number, expected in zip(found.groups()[2:5], (ratio, ratio * math.exp(-half), ratio * math.exp(half))):
+                self.assertAlmostEqual(float(number), expected, delta=0.006 * expected, msg=label)
+
+    def test_the_memory_map_knows_the_device_and_draws_where_memory_ends(self):
+        devices = "1 × NVIDIA-A100-SXM4-80GB"
+        self.js(
+            f"(s => {{ s.value = {json.dumps(devices)}; s.dispatchEvent(new Event('change')); }})("
+            "document.querySelector('#memory-controls select'))"
+        )
+        self.assertIn("Colors reach from 0 to 80 GiB, the memory of the device", self.texts("#memory-note")[0])
+        cells = collections.defaultdict(lambda: collections.defaultdict(list))
+        for row in self.rows:
+            if row["devices"] == devices:
+                panel = (row["model_name"], row["tuning"])
+                cells[panel][row["batch_size"], row["model_max_length"]].append(row)
+        expected = 0
+        for grid in cells.values():
+            batches, lengths = (sorted({place[i] for place in grid}) for i in (0, 1))
+            fits = {place for place, rows in grid.items() if any(row["gib"] > 0 for row in rows)}
+            dies = {p for p, rows in grid.items() if p not in fits and any(r["reason"] == "OOM_GPU" for r in rows)}
+            for batch, length in fits:
+                following = [(b, length) for b in batches if b > batch][:1] + [(batch, n) for n in lengths if n > length][:1]
+                expected += sum(place in dies for place in following)
+        self.panels("chart-memory")
+        self.assertGreater(expected, 0)
+        self.assertEqual(self.js("document.querySelectorAll('#chart-memory .edge').length"), expected)
 
     def test_repeats_show_their_spread(self):
         repeated = {row["key"] for row in self.valid}
@@ -402,8 +564,36 @@ class Charts(PageCase):
 
 
 class Looks(PageCase):
+    def test_charts_use_the_width(self):
+        self.browser.open(self.page, width=1400)
+        self.choose_value("input.model_name", "llama3.1-8b")
+        self.choose_value("outcome.experiment", "finetune_full_benchmark-v1.0.0")
+        for chart in ("chart-batch", "chart-memory", "chart-pareto", "chart-cost"):
+            right = self.js(
+                f"Math.max(...[...document.querySelectorAll('#{chart} svg')].map(e => e.getBoundingClientRect().right))"
+            )
+            self.assertGreater(right, 1300, chart)
+            # A text of the chart is as large as it is meant to be, however wide the panel is.
+            scale = self.js(
+                f"(e => e.getBoundingClientRect().width / e.viewBox.baseVal.width)(document.querySelector('#{chart} svg'))"
+            )
+            self.assertAlmostEqual(scale, 1, delta=0.1, msg=chart)
+
+    def test_the_answer_is_in_sight_on_a_phone(self):
+        self.browser.open(self.page, width=420)
+        for selector in ("#answer-lead .lead", "#answer-table td.wrap", "#answer-table .verdict", "#chart-batch svg"):
+            box = self.js(
+                f"(e => [e.left, e.right])(document.querySelector({json.dumps(selector)}).getBoundingClientRect())"
+            )
+            self.assertGreaterEqual(box[0], 0, selector)
+            self.assertLessEqual(box[1], 420, selector)
+        scale = self.js(
+            "(e => e.getBoundingClientRect().width / e.viewBox.baseVal.width)(document.querySelector('#chart-batch svg'))"
+        )
+        self.assertGreater(scale, 0.9)
+
     def test_fits_two_widths_without_scrolling_sideways(self):
-        for width in (1280, 400):
+        for width in (1400, 1280, 420, 400):
             for dark in (False, True):
                 self.browser.open(self.page, width=width, dark=dark)
                 self.assertLessEqual(self.js("document.documentElement.scrollWidth"), width)
@@ -422,7 +612,8 @@ class Looks(PageCase):
         self.browser.call("Emulation.setEmulatedMedia", media="print")
         self.assertEqual(self.js("getComputedStyle(document.body).backgroundColor"), "rgb(255, 255, 255)")
         self.assertFalse(self.js("document.querySelector('#throughput-controls').checkVisibility()"))
-        self.assertTrue(self.js("document.querySelector('#chart-batch svg').checkVisibility()"))
+        for selector in ("#chart-batch svg", "#answer-lead .lead", "#answer-table .verdict", "#chart-effects svg"):
+            self.assertTrue(self.js(f"document.querySelector('{selector}').checkVisibility()"), selector)
         self.browser.call("Emulation.setEmulatedMedia", media="")
 
 

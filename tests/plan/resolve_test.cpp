@@ -242,6 +242,19 @@ TEST_F(ResolveTest, OneRankCanBeDistributedUnderAnyStrategy) {
   EXPECT_THAT(several.notes, ElementsAre("--distribute-one-rank has no effect on several ranks"));
 }
 
+TEST_F(ResolveTest, TheWorstBatchFirstIsAnInputWhereBatchesDiffer) {
+  options_.worst_batch_first = true;
+  const Resolution resolution = resolved({});
+  EXPECT_TRUE(resolution.job.data.worst_batch_first);
+  EXPECT_EQ(resolution.job.inputs.at("worst_batch_first"), true);
+  options_.padding = Padding::kMaxLength;
+  const Resolution equal = resolved({});
+  EXPECT_FALSE(equal.job.data.worst_batch_first);
+  EXPECT_FALSE(equal.job.inputs.contains("worst_batch_first"));
+  EXPECT_THAT(equal.notes, ElementsAre("--worst-batch-first has no effect with --padding "
+                                       "max_length: all batches are as large"));
+}
+
 TEST_F(ResolveTest, AHybridNeedsSeveralRanksOnANode) {
   EXPECT_EQ(failure({"number_gpus=2", "number_nodes=2", "gpu_model=L40S",
                      "fsdp_sharding_strategy=HYBRID_SHARD_ZERO2"}),
@@ -697,6 +710,11 @@ TEST_F(ResolveTest, InputsHaveEveryPropertySortedAndWhatTheCommandLineAdds) {
   options_.reduce_dtype = "float32";
   options_.padding = Padding::kMaxLength;
   options_.distribute_one_rank = true;
+  options_.worst_batch_first = true;
+  options_.stop_when_known = 1.5;
+  EXPECT_EQ(effective_inputs(plain, options_).at("stop_when_known"), 1.5);
+  EXPECT_FALSE(effective_inputs(plain, options_).contains("worst_batch_first"))
+      << "rows of max_length are all as large: nothing else is measured";
   const Json more = effective_inputs(plain, options_);
   EXPECT_EQ(more["distribute_one_rank"], true);
   EXPECT_EQ(more["weights"], "random");

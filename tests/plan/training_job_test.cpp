@@ -33,10 +33,11 @@ TrainingJob unusual_job() {
               "\n### R:",
               77,
               Padding::kMaxLength,
+              true,
               "/cache",
               {{"sets", {{{"path", "/a"}}}}},
               66};
-  job.batches = {3, 5, 7, 2.0, 9.5, "WARMUP_60S_STABLE_120S_OR_10_STEPS"};
+  job.batches = {3, 5, 7, 2.0, 9.5, "WARMUP_60S_STABLE_120S_OR_10_STEPS", 1.5};
   job.precision = {ParameterDtype::kFloat32, Autocast::kBf16, true};
   job.optimizer = {OptimizerKind::kSgd, 1e-3, 0.1, {0.8, 0.95}, 1e-6, 2.0, "polynomial",
                    {{"power", 2.0}},    0.5,  9,   true};
@@ -123,7 +124,7 @@ TEST(TrainingJobTest, AllThatIsWrongIsListedWithItsKey) {
       "job.json: batches.max_steps: found \"eight\"; expected an integer\n"
       "job.json: batches.max_step: unknown key; expected one of per_device_batch_size, "
       "gradient_accumulation_steps, max_steps, num_train_epochs, stop_after_seconds, "
-      "auto_stop_method; did you "
+      "auto_stop_method, stop_when_known; did you "
       "mean 'max_steps'?\n"
       "job.json: precision.torch_dtype: found null; expected one of bfloat16, float16, float32\n"
       "job.json: device: found 3; expected an object\n"

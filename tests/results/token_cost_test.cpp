@@ -7,6 +7,7 @@
 #include "results/result_files.h"
 #include "results/sample_measurement.h"
 #include "sftbench/catalog/catalog.h"
+#include "sftbench/results/best.h"
 #include "sftbench/results/report.h"
 #include "sftbench/results/store.h"
 
@@ -112,6 +113,71 @@ TEST_F(PricedReportTest, MeasurementsInJsonHaveTheirOwn) {
                 2000, 1e-6);
   }
   EXPECT_EQ(priced, 2);
+}
+
+class BestTest : public testing::Test {
+ protected:
+  void put_run(const std::string& key, int64_t batch, int64_t length, double rate, int sample = 1,
+               const std::string& gpu = kA100, int64_t gpus = 2) {
+    Measurement m = sample_valid();
+    m.inputs["gpu_model"] = gpu;
+    m.inputs["number_gpus"] = gpus;
+    m.inputs["batch_size"] = batch;
+    m.inputs["model_max_length"] = length;
+    m.measured["dataset_tokens_per_second"] = rate;
+    put(folder_, m, key, sample);
+  }
+  std::vector<Contest> contests(const DevicePrices& prices) {
+    scan_ = ResultStore(folder_).scan();
+    return best_configurations(scan_, prices);
+  }
+
+  std::filesystem::path folder_ = fresh_results("best");
+  StoreScan scan_;
+};
+
+TEST_F(BestTest, IsTheCheapestOfEachLengthWithItsRunnerUp) {
+  for (int i = 1; i <= 3; ++i) {
+    put_run("a", 8, 512, 7200 + i, i);
+    put_run("b", 16, 512, 8000 + i, i);
+  }
+  put_run("c", 8, 1024, 9999);
+  const std::vector<Contest> found = contests(DevicePrices::all_at(3.6));
+  ASSERT_EQ(found.size(), 2u);
+  const Contest& contest = found[1];
+  EXPECT_THAT(contest.title, testing::EndsWith("512 tokens"));
+  EXPECT_EQ(contest.configurations, 2u);
+  EXPECT_EQ(contest.best.configuration, "batch_size=16");
+  EXPECT_EQ(contest.best.repeats.samples.size(), 3u);
+  EXPECT_DOUBLE_EQ(contest.best.rate, 8002.0 / 2);
+  // Two devices at 3.6 an hour: 7.2 for 8002 x 3600 tokens.
+  EXPECT_NEAR(*contest.best.cost, 7.2 / (8002 * 3600.0) * 1e6, 1e-12);
+  EXPECT_EQ(contest.runner_up->configuration, "batch_size=8");
+  EXPECT_NEAR(contest.ratio, 8002.0 / 7202, 1e-12);
+  EXPECT_LT(*contest.low, contest.ratio);
+  EXPECT_GT(*contest.high, contest.ratio);
+  EXPECT_TRUE(contest.separable());
+  EXPECT_FALSE(found[0].runner_up) << "nothing to compare with";
+}
+
+TEST_F(BestTest, NoisyRepeatsAreNotSeparable) {
+  for (int i = 1; i <= 3; ++i) {
+    put_run("a", 8, 512, 7000 + 500 * i, i);
+    put_run("b", 16, 512, 7100 + 500 * i, i);
+  }
+  const std::vector<Contest> found = contests({});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].best.configuration, "batch_size=16");
+  EXPECT_FALSE(found[0].best.cost) << "without a price the rate of a device decides";
+  ASSERT_TRUE(found[0].low);
+  EXPECT_FALSE(found[0].separable());
+}
+
+TEST_F(BestTest, WhatHasAPriceIsNotComparedWithWhatHasNone) {
+  put_run("a", 8, 512, 1000);
+  put_run("b", 16, 512, 9000, 1, "NVIDIA-H100-80GB-HBM3");
+  EXPECT_EQ(contests(book()).size(), 2u);
+  EXPECT_EQ(contests({}).size(), 1u);
 }
 
 }  // namespace

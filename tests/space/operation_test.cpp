@@ -158,19 +158,21 @@ TEST(OperationTest, WhatAdoWouldRefuseOrNotUseIsAWarning) {
 }
 
 TEST(OperationErrorTest, OtherOperatorsAreNamedWithTheOneThatThereIs) {
-  EXPECT_EQ(error_of("spaces: [s]\noperation:\n  module: {operatorName: ray_tune, operationType: "
-                     "search}\n  parameters: {tuneConfig: {metric: train_runtime}}\n"),
-            "o.yaml:3: operation.module.operatorName: the operator 'ray_tune' is not supported; "
-            "expected random_walk");
-  EXPECT_EQ(error_of("spaces: [s]\noperation: {module: {moduleClass: RayTune}}\n"),
-            "o.yaml:2: operation.module.moduleClass: the operator 'RayTune' is not supported; "
-            "expected RandomWalk");
+  EXPECT_EQ(error_of("spaces: [s]\noperation:\n  module: {operatorName: rifferla, operationType: "
+                     "modify}\n"),
+            "o.yaml:3: operation.module.operationType: rifferla is no operation of type 'modify'; "
+            "expected search\n"
+            "o.yaml:3: operation.module.operatorName: the operator 'rifferla' is not supported; "
+            "expected random_walk or ray_tune");
+  EXPECT_EQ(error_of("spaces: [s]\noperation: {module: {moduleClass: Rifferla}}\n"),
+            "o.yaml:2: operation.module.moduleClass: the operator 'Rifferla' is not supported; "
+            "expected RandomWalk or RayTune");
   EXPECT_EQ(error_of("spaces: [s]\noperation: {module: {operatorName: random_wlk, operationType: "
                      "serch}}\n"),
             "o.yaml:2: operation.module.operationType: unknown type 'serch'; expected search; did "
             "you mean 'search'?\n"
             "o.yaml:2: operation.module.operatorName: the operator 'random_wlk' is not supported; "
-            "expected random_walk; did you mean 'random_walk'?");
+            "expected random_walk or ray_tune; did you mean 'random_walk'?");
   EXPECT_EQ(error_of("spaces: [s]\noperation: {module: {operatorName: random_walk, operationType: "
                      "compare}}\n"),
             "o.yaml:2: operation.module.operationType: random_walk is no operation of type "
@@ -270,6 +272,93 @@ TEST(OperationErrorTest, FilesThatAreNoOperationsSaySo) {
   EXPECT_EQ(error_of("operation: {parameters: {}}\n"),
             "o.yaml:1: spaces: missing\n"
             "o.yaml:1: operation.module: missing");
+}
+
+// --- ray_tune -------------------------------------------------------------------------------------
+
+std::string tune(const std::string& algorithm, const std::string& more = "",
+                 const std::string& behind = "") {
+  return "spaces: [space-1]\noperation:\n"
+         "  module: {operatorName: ray_tune, operationType: explore}\n"
+         "  parameters:\n"
+         "    tuneConfig: {metric: dataset_tokens_per_second, mode: max, num_samples: 24, "
+         "search_alg: " +
+         algorithm + more + "}\n" + behind;
+}
+
+TEST(OperationTest, ABayesianSearchReads) {
+  const Operation operation = parse(tune(
+      "{name: bayesopt, params: {random_state: 7, random_search_steps: 6, utility_kwargs: {kind: "
+      "ei, xi: 0.0}, points_to_evaluate: [{batch_size: 8, model_name: a}]}}",
+      ", max_concurrent_trials: 2",
+      "    runtimeConfig: {stop: [{name: MaxSamplesStopper, positionalParams: [20]}, {name: "
+      "SimpleStopper, positionalParams: [max, dataset_tokens_per_second], keywordParams: "
+      "{buffer_states: 3, min_trials: 10, count_nan: false}}]}\n"
+      "    orchestratorConfig: {failed_metric_value: .nan, single_measurement_per_property: "
+      "false}\n"));
+  ASSERT_TRUE(operation.search);
+  const SearchPlan& plan = *operation.search;
+  EXPECT_EQ(plan.method, SearchMethod::kBayesian);
+  EXPECT_EQ(plan.metric, "dataset_tokens_per_second");
+  EXPECT_TRUE(plan.maximize);
+  EXPECT_EQ(plan.samples, 20) << "the fewer of the two";
+  EXPECT_EQ(plan.first, 6);
+  EXPECT_EQ(plan.seed, 7u);
+  EXPECT_EQ(plan.patience, 3);
+  EXPECT_EQ(plan.patience_begins, 10);
+  EXPECT_FALSE(plan.counts_failures);
+  EXPECT_FALSE(plan.failed_value);
+  EXPECT_THAT(plan.given, ElementsAre(Json({{"batch_size", 8}, {"model_name", "a"}})));
+  EXPECT_EQ(operation.batch_size, 2);
+  EXPECT_FALSE(operation.single_measurement);
+  EXPECT_FALSE(operation.number_entities);
+}
+
+TEST(OperationTest, EverySearcherThatHasAnEqualReads) {
+  const auto method = [](const std::string& algorithm) {
+    return parse(tune(algorithm)).search->method;
+  };
+  EXPECT_EQ(method("{name: random}"), SearchMethod::kRandom);
+  EXPECT_EQ(method("{name: variant_generator, params: {random_state: 1}}"), SearchMethod::kRandom);
+  EXPECT_EQ(method("{name: lhu_sampler}"), SearchMethod::kLatinHypercube);
+  EXPECT_EQ(method("{name: ax}"), SearchMethod::kBayesian);
+  EXPECT_EQ(method("{name: optuna, params: {sampler: RandomSampler}}"), SearchMethod::kRandom);
+  const Operation gp = parse(tune(
+      "{name: optuna, params: {sampler: GPSampler, sampler_parameters: {seed: 3, n_startup_trials: "
+      "4}}}"));
+  EXPECT_EQ(gp.search->method, SearchMethod::kBayesian);
+  EXPECT_EQ(gp.search->first, 4);
+  EXPECT_EQ(gp.search->seed, 3u);
+  EXPECT_THAT(warnings(parse(tune("{name: bayesopt}"))),
+              testing::HasSubstr("upper confidence bound in Ray and expected improvement here"));
+}
+
+TEST(OperationTest, WhatHasNoEqualIsRefusedByName) {
+  const auto refused = [](const std::string& text, const std::string& what) {
+    EXPECT_THAT(error_of(text), testing::HasSubstr(what));
+  };
+  refused(tune("{name: hyperopt}"), "the search algorithm 'hyperopt' has no equal here");
+  refused(tune("{name: nevergrad, params: {optimizer: CMA}}"), "'nevergrad' has no equal");
+  refused(tune("{name: optuna}"), "optuna's TPESampler has no equal here");
+  refused(tune("{name: optuna, params: {sampler: CmaEsSampler}}"), "optuna's CmaEsSampler");
+  refused(tune("{name: bayesopt, params: {utility_kwargs: {kind: ucb}}}"), "'ucb' has no equal");
+  refused(tune("{name: lhu_samplr}"), "lhu_sampler");
+  refused(tune("{name: random}", ", scheduler: asha"), "tuneConfig.scheduler");
+  refused(tune("{name: random}", ", time_budget_s: 60"), "sweep --until");
+  refused(tune("{name: random}", ", wait: 3"), "wait");
+  refused(tune("{name: random, params: {points: []}}"), "points");
+  refused(tune("{name: random}", "", "    runtimeConfig: {stop: [{name: GrowthStopper}]}\n"),
+          "the stopper 'GrowthStopper' has no equal here");
+  refused(tune("{name: random}", "", "    runtimeConfig: {stop: [{name: MaxSamplesStopper}]}\n"),
+          "without max_samples");
+  refused(tune("{name: random}", "",
+               "    runtimeConfig: {stop: [{name: SimpleStopper, positionalParams: [min, "
+               "loss]}]}\n"),
+          "as in tuneConfig");
+  refused(
+      "spaces: [s]\noperation:\n  module: {operatorName: ray_tune, operationType: search}\n"
+      "  parameters: {tuneConfig: {metric: [a, b], mode: max, search_alg: {name: random}}}\n",
+      "several objectives");
 }
 
 }  // namespace

@@ -20,9 +20,9 @@ struct Term {
 };
 
 struct Explanation {
-  std::vector<Term> terms;  // of a step; the first is the whole step
+  std::vector<Term> terms;  // of a mean step; the first is the whole step
   Range step;               // seconds, nine of ten
-  bool within = true;       // the measured step is in that interval
+  bool within = true;       // the median of the measured steps is in that interval
   std::string sentence;     // what is off
 };
 

@@ -15,8 +15,11 @@ namespace sftbench {
 struct OwnMeasurement {
   std::string file;
   TrainingJob job;
-  double step_s = 0;                      // the median behind the warm-up steps
-  std::optional<double> allocated_bytes;  // of a GPU, at most
+  double step_s = 0;         // the median behind the warm-up steps and the first one
+  double mean_step_s = 0;    // over the same steps as the means of their phases in `extra`
+  int64_t slowest_step = 0;  // of those, from 1
+  double slowest_step_s = 0;
+  std::optional<double> allocated_bytes;  // of a rank, at most
 };
 
 // InputError when the file is no valid result with steps.

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace sftbench {
@@ -43,6 +44,12 @@ class StepPlan {
   // step is 0-based and < total_steps(). Steps asked for in order cost one shuffle per epoch.
   StepEntries step(int64_t step, int64_t rank);
 
+  // The step that has the largest micro-batch of all ranks, the first of equal ones.
+  int64_t step_of_largest(const std::function<int64_t(const std::vector<int64_t>&)>& size);
+
+  // This step's entries come in the first step, and those of the first one in it.
+  void bring_first(int64_t step);
+
   // Every entry that a rank reads in the first `steps` steps, each once, ascending.
   std::vector<int64_t> entries_used(int64_t rank, int64_t steps);
 
@@ -53,6 +60,7 @@ class StepPlan {
   int64_t batches_per_epoch_ = 0;
   int64_t steps_per_epoch_ = 0;
   int64_t total_steps_ = 0;
+  int64_t first_ = 0;  // the step whose entries come first
   int64_t cached_epoch_ = -1;
   int64_t cached_rank_ = -1;
   std::vector<std::vector<int64_t>> cached_batches_;

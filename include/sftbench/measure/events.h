@@ -145,6 +145,7 @@ struct RankReport {
   // host and device. -1: on CPUs.
   int64_t allocation_retries = -1;
   int64_t host_peak_rss_bytes = 0;
+  int64_t host_peak_tensor_bytes = -1;  // of CPU tensors while it trained; -1: on GPUs
 };
 
 // A folder that the run wrote.

@@ -17,8 +17,10 @@ namespace sftbench {
 struct ResolveOptions {
   std::string weights = "auto";  // auto: files; random: drawn from the seed
   Padding padding = Padding::kLongest;
-  int64_t cpu_ranks = 1;  // processes when number_gpus is 0
-  int64_t threads = 0;    // per rank; 0: all cores this process may use
+  double stop_when_known = 0;      // percent; 0: no such stop
+  bool worst_batch_first = false;  // no input where all batches are as large
+  int64_t cpu_ranks = 1;           // processes when number_gpus is 0
+  int64_t threads = 0;             // per rank; 0: all cores this process may use
   GradientSync gradient_sync = GradientSync::kLast;
   std::string reduce_dtype;              // the same
   bool distribute_one_rank = false;      // the same
@@ -48,7 +50,8 @@ Resolution resolve(const MeasurementRequest& request, const ActuatorSettings& se
                    const ResolveOptions& options, const Catalog& catalog);
 
 // The inputs that a result records: request.inputs, and what the command line adds to them when it
-// differs from the default: cpu_ranks, weights, padding, gradient_sync, reduce_dtype,
+// differs from the default: cpu_ranks, weights, padding, worst_batch_first,
+// stop_when_known, gradient_sync, reduce_dtype,
 // distribute_one_rank, backend, model_path. Data of one's own are dataset_id, the file's name, and
 // training_data, a digest of its content, in place of training_data_path; validation_data likewise.
 // Sorted by name.

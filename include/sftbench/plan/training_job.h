@@ -49,6 +49,8 @@ struct DataSource {
   std::string response_template = "\n### Response:";  // empty: all of an entry bears loss
   int64_t model_max_length = 0;                       // tokens; longer entries are truncated
   Padding padding = Padding::kLongest;
+  // The step with the largest micro-batch of the run changes places with the first one.
+  bool worst_batch_first = false;
   std::string token_cache_directory;  // empty: token counts are not cached
   // Several sets instead of the one at `path`: {"sets": [...], "stopping_strategy": ...} (plan/data_sets.h). {}: none.
   Json mixture = Json::object();
@@ -62,6 +64,7 @@ struct BatchPlan {
   double num_train_epochs = 1.0;
   double stop_after_seconds = -1.0;  // <= 0: never
   std::string auto_stop_method;      // "" or WARMUP_60S_STABLE_120S_OR_10_STEPS
+  double stop_when_known = 0;        // percent within which the rate is known; 0: never
 };
 
 struct PrecisionPlan {

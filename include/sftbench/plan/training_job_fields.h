@@ -52,6 +52,7 @@ void fields(Visitor& visitor, DataSource& plan) {
   visitor("response_template", plan.response_template, same_as("response template"));
   visitor("model_max_length", plan.model_max_length, same_as("model_max_length"), kCount);
   visitor("padding", plan.padding, same_as("padding"));
+  visitor("worst_batch_first", plan.worst_batch_first, same_as("order of the batches"));
   visitor("token_cache_directory", plan.token_cache_directory, kMayDiffer);
   visitor("mixture", plan.mixture, kDerived);
   visitor("sampling_seed", plan.sampling_seed, kDerived);
@@ -65,6 +66,7 @@ void fields(Visitor& visitor, BatchPlan& plan) {
   visitor("num_train_epochs", plan.num_train_epochs, kMayDiffer, FieldRange{0, 1e9});
   visitor("stop_after_seconds", plan.stop_after_seconds, kMayDiffer);
   visitor("auto_stop_method", plan.auto_stop_method, kMayDiffer);
+  visitor("stop_when_known", plan.stop_when_known, kMayDiffer, FieldRange{0, 50});
 }
 
 template <typename Visitor>

@@ -6,6 +6,7 @@
 // the page puts texts into the document as texts.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -17,10 +18,11 @@ struct HtmlOptions {
   std::string source = {};      // where the results come from, as the user named it
   std::string created_by = {};  // program, version and commit that write the page
   std::string created_at = {};  // UTC, ISO 8601
-  // What one GPU costs, by gpu_model (config/gpus.yaml: price_usd_per_hour). A product that is not
+  // What one GPU costs, by gpu_model (config/prices.yaml). A product that is not
   // among them has no price: its configurations are ranked by tokens per second, and the reader may
   // enter a price on the page.
   std::map<std::string, double> usd_per_gpu_hour = {};
+  std::map<std::string, int64_t> gpu_memory_bytes = {};  // by gpu_model, where it is known
 };
 
 // The whole page. Measurements stand in it in the order of the scan; files that the scan skipped

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "sftbench/measure/measured_properties.h"
 #include "sftbench/measure/mfu.h"
 #include "sftbench/measure/run_record.h"
+#include "sftbench/measure/stop_rules.h"
 #include "sftbench/plan/training_job.h"
 
 namespace sftbench {
@@ -20,6 +22,7 @@ struct TrainedRun {
   std::vector<ProcessSamples> processes;  // sampled during the span
   int devices = 1;                        // GPUs, or CPU ranks
   DevicePeak peak;                        // of one device, in the dtype of the GEMMs
+  std::optional<KnownRate> known_rate;    // where that ended the run
 };
 
 Json trained_extra(const TrainingJob& job, const TrainedRun& run);

@@ -35,9 +35,33 @@ enum class EntityFilter {
   kPartial,     // under some of them
 };
 
+enum class SearchMethod {
+  kRandom,
+  kLatinHypercube,
+  kBayesian,     // a Gaussian process and expected improvement
+  kInformative,  // where that process is least sure
+};
+
+// What ado's ray_tune operator is asked for, where advise/search.h has an equal of it.
+struct SearchPlan {
+  SearchMethod method = SearchMethod::kRandom;
+  std::string metric;  // a measured property
+  bool maximize = false;
+  int64_t samples = 1;  // below 0: all
+  int64_t first = 10;   // of a Latin hypercube, before a process is asked
+  std::optional<uint64_t> seed;
+  std::optional<double> failed_value;  // of what was not valid; nothing: it is modeled as such
+  int64_t patience = -1;        // values that are no gain, behind which the search ends; -1: none
+  int64_t patience_begins = 0;  // values that are not counted so
+  bool counts_failures = true;  // as values that are no gain
+  std::vector<Json> given;      // entities that come first, each a mapping of its properties
+  std::vector<int64_t> points;  // these as indices, once a space is known
+};
+
 struct Operation {
-  std::string origin;                                // the file, as the user gave it
-  std::vector<std::string> spaces;                   // ado's identifiers, kept as labels
+  std::optional<SearchPlan> search;  // then order, sampler and filter have no meaning
+  std::string origin;                // the file, as the user gave it
+  std::vector<std::string> spaces;   // ado's identifiers, kept as labels
   std::vector<std::string> actuator_configurations;  // likewise
   int actuator_configurations_line = 0;
   Sampler sampler = Sampler::kGenerator;
@@ -71,11 +95,23 @@ struct WalkStep {
   size_t experiment = 0;  // index in Space::experiments
 };
 
+// Where a sweep's measurements come from, one after the other.
+class WalkSource {
+ public:
+  virtual ~WalkSource() = default;
+  // Nothing: it has ended.
+  virtual std::optional<WalkStep> next() = 0;
+  // Entities that may still come: exact unless a filter or a selector leaves some out.
+  virtual int64_t entities_left_at_most() const = 0;
+  // Whether it chooses by results and wants to see those of the `under_way` first.
+  virtual bool waits(int64_t /*under_way*/) const { return false; }
+};
+
 // The measurements that an operation asks for, one after the other, never held as a list: an order
 // is a function from position to entity, so a walk through billions of entities begins at once.
 // All experiments of an entity follow each other. Filters and selectors ask `recorded` when their
 // turn comes, as ado does; `recorded` is not called otherwise.
-class Walk {
+class Walk : public WalkSource {
  public:
   using Lookup = std::function<Recorded(int64_t entity, size_t experiment)>;
 
@@ -83,15 +119,14 @@ class Walk {
   // are, or groups by a property that is no dimension. Without a lookup the store is empty.
   Walk(const Space& space, const Operation& operation, uint64_t seed, Lookup recorded = {});
 
-  std::optional<WalkStep> next();
+  std::optional<WalkStep> next() override;
 
   // Begins at this part of the way (0 to 1), and ends with what comes before it: workers that begin
   // at different places do not get into each other's way. Before the first next(). Without effect
   // where a filter or a selector chooses.
   void begin_at(double part);
 
-  // Entities that may still come: exact unless a filter or a selector leaves some out.
-  int64_t entities_left_at_most() const;
+  int64_t entities_left_at_most() const override;
 
  private:
   int64_t entity_at(int64_t position) const;

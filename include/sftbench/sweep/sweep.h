@@ -125,7 +125,7 @@ class Sweep {
  public:
   // All references outlive the sweep. `interrupt_fd` (-1: none) is a signalfd: at the first signal
   // children are asked to end, at the second they are killed.
-  Sweep(Walk& walk, const CellPlanner& planner, Machine& machine, const ResultStore& store,
+  Sweep(WalkSource& walk, const CellPlanner& planner, Machine& machine, const ResultStore& store,
         Claims& claims, SweepOptions options, SweepObserver& observer, int interrupt_fd = -1);
   ~Sweep();
   Sweep(const Sweep&) = delete;

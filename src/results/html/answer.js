@@ -47,33 +47,38 @@ class Prices {
         }}), 'USD/h'));
     container.replaceChildren(h('div', {class: 'controls'}, rows),
       h('p', {class: 'note'}, 'For one device (a whole machine without GPUs) and one hour. Filled in ' +
-        'where config/gpus.yaml has a ' +
-        'price; what you enter counts on this page until it is closed.'));
+        'where config/prices.yaml has ' +
+        'one, most of them recalled; what you enter counts on this page until it is closed.'));
   }
 }
+
+// What is answered for separately: a model, a way to tune it, and a length, unless the reader says otherwise.
+const answerKey = (data, row, per = 'input.model_max_length') => [data.text('input.model_name', row),
+  data.column('outcome.experiment')?.constant === false ? tuningName(data.text('outcome.experiment', row)) : '',
+  per === 'input.model_name' || data.column(per)?.constant !== false ? ''
+    : per === 'input.model_max_length' ? `${data.text(per, row)} tokens`
+      : `${per.split('.')[1]} ${data.text(per, row) || 'none'}`]
+  .filter(Boolean).join(' · ');
 
 function drawAnswer(view, prices) {
   const {data} = view;
   const varied = data.column('outcome.experiment')?.constant === false;
-  const state = {per: 'input.model_name', all: false};
+  const state = {per: 'input.model_max_length', all: false};
   byId('answer-controls').replaceChildren(rateChoice(view), choice('One answer per', [
-    ['input.model_name', 'model'], ['input.model_max_length', 'model and sequence length'],
+    ['input.model_max_length', 'model and sequence length'], ['input.model_name', 'model'],
       ['derived.devices', 'model and devices'],
     ['input.gpu_model', 'model and GPU product']], state.per, value => { state.per = value; draw(); }));
   prices.draw(byId('prices').querySelector('div'));
 
-  const key = row => [data.text('input.model_name', row),
-    varied ? tuningName(data.text('outcome.experiment', row)) : '',
-    state.per === 'input.model_name' ? ''
-      : `${state.per.split('.')[1]} ${data.text(state.per, row) || 'none'}`]
-    .filter(Boolean).join(' · ');
   const draw = () => {
-    const groups = [...grouped(view.rows, key)].sort((a, b) => ordered(a[0], b[0]));
+    const groups = [...grouped(view.rows, row => answerKey(data, row, state.per))]
+      .sort((a, b) => ordered(a[0], b[0]));
     const shown = state.all ? groups : groups.slice(0, kFewAnswers);
+    byId('answer-lead').replaceChildren(...leadAnswers(view, prices, groups));
     byId('answer-note').textContent =
-      `The cheapest configuration that ran, by ${view.rate}. Cost is in USD per million ` +
-      `${prices.counted} where the device has a price, else the fastest per device is named. Start-up ` +
-        `is not in it; of repeats it is the median. ` +
+      `Cost is in USD per million ${prices.counted} where the device has a price, else the fastest per device ` +
+      `is named, by ${view.rate}. Start-up is not in it; of repeats it is the median. A lead is separable ` +
+      `when its 95 % interval is above 1. ` +
       (varied ? 'Ways to tune are answered for separately: they do not do the same. ' : '') +
       (state.per === 'input.model_max_length' ? ''
         : 'A shorter sequence length cuts longer entries off: ask per sequence length where that matters.');
@@ -86,54 +91,102 @@ function drawAnswer(view, prices) {
   draw();
 }
 
+// The configurations of a group, the best first: those with a price by cost, the others by rate.
+function contestsOf(view, prices, rows) {
+  const {data} = view;
+  const valid = rows.filter(row => data.text('outcome.status', row) === 'valid'
+    && view.rateNumbers?.[row] > 0);
+  const all = [...grouped(valid, row => data.text('derived.key', row)).values()].map(repeats => ({
+    repeats,
+    cost: median(repeats.map(row => prices.column.numbers_[row])),
+    rate: median(repeats.map(row => view.rateNumbers[row])),
+    perDevice: median(repeats.map(row => ratePerDevice(view, row))),
+    sample: sampled(data, repeats, repeats.map(row => ratePerDevice(view, row)))}));
+  const ranked = (entries, better) => {
+    if (entries.length === 0) return [];
+    const [best, second] = entries.sort(better);
+    const ratio = second && (Number.isNaN(best.cost) ? best.perDevice / second.perDevice
+      : second.cost / best.cost);
+    const interval = second && ratioInterval(best.sample, second.sample);
+    // Medians are shown, and the interval is one of means; a price does not vary.
+    const shift = interval ? ratio / interval.ratio : 1;
+    return [{best, second, ratio, low: interval && interval.low * shift, high: interval && interval.high * shift,
+      own: ownInterval(best.sample), tried: entries.length}];
+  };
+  return [...ranked(all.filter(c => !Number.isNaN(c.cost)), (a, b) => a.cost - b.cost),
+    ...ranked(all.filter(c => Number.isNaN(c.cost)), (a, b) => b.perDevice - a.perDevice)];
+}
+
+// "1.08 times (1.02 to 1.14): separable".
+function verdictText({second, ratio, low, high}) {
+  if (!second) return 'nothing else ran';
+  if (!low) return `${brief(ratio)} times, noise unknown: measured once`;
+  return `${brief(ratio)} times (${brief(low)} to ${brief(high)}): ${low > 1 ? '' : 'not '}separable`;
+}
+
+const valueText = (prices, contest, {best} = contest) => Number.isNaN(best.cost)
+  ? `${brief(best.perDevice)} ${prices.counted} a second and device`
+  : `${brief(best.cost)} USD per million ${prices.counted}`;
+
+// In front of every control, the answers with the most measurements behind them.
+function leadAnswers(view, prices, groups) {
+  const {data} = view;
+  return [...groups].sort((a, b) => b[1].length - a[1].length).flatMap(([name, rows]) =>
+    contestsOf(view, prices, rows).slice(0, 1).map(contest => ({name, contest}))).slice(0, 3)
+    .map(({name, contest}) => {
+      const {best, second, own} = contest;
+      const value = Number.isNaN(best.cost) ? best.perDevice : best.cost;
+      return h('article', {class: 'lead', 'data-lead': name}, h('h3', null, name),
+        h('p', {class: 'figure'}, h('strong', null, valueText(prices, contest))),
+        h('p', null, `${answerConfiguration(data, best.repeats[0]) || 'the only configuration'}, on ` +
+          `${data.text('derived.devices', best.repeats[0])}`),
+        h('p', {class: 'quiet'}, own ? `95 %: ${brief(value * own.low)} to ${brief(value * own.high)}, n = ` +
+          `${best.repeats.length}. ` : `n = ${best.repeats.length}, noise unknown. `,
+          second ? `Before the next one, ${answerConfiguration(data, second.repeats[0])}: ${verdictText(contest)}.`
+            : 'Nothing else ran.'));
+    });
+}
+
 function answerTable(view, prices, groups) {
   const unit = view.data.column(`measured.${view.rate}`)?.unit || view.rate;
-  const heads = [['Model'], [`USD per million ${prices.counted}`, 1], [unit, 1], ['per device', 1],
-    ['Peak GiB', 1], ['Devices'], ['Configuration'],
+  const heads = [['Model'], ['Configuration'], [`USD per million ${prices.counted}`, 1], [unit, 1],
+    ['per device', 1], ['n', 1], ['Before the next one'], ['Peak GiB', 1], ['Devices'],
     [''], ['Tried', 1], ['Ran', 1], ['Out of memory', 1]];
   return h('table', null,
     h('thead', null, h('tr', null,
       heads.map(([label, numeric]) => h('th', {scope: 'col', class: numeric && 'number'}, label)))),
-    h('tbody', null, groups.flatMap(([name, rows]) => answerRows(view, prices, name, rows))));
+    h('tbody', null, groups.flatMap(([name, rows]) => answerRows(view, prices, name, rows, heads))));
 }
 
 // The cheapest with a price, and the fastest per device without one: either may be missing.
-function answerRows(view, prices, name, rows) {
+function answerRows(view, prices, name, rows, heads) {
   const {data} = view;
-  const valid = rows.filter(row => data.text('outcome.status', row) === 'valid'
-    && view.rateNumbers?.[row] > 0);
-  const configurations = [...grouped(valid, row => data.text('derived.key', row)).values()].map(repeats => ({
-    repeats,
-    cost: median(repeats.map(row => prices.column.numbers_[row])),
-    rate: median(repeats.map(row => view.rateNumbers[row])),
-    perDevice: median(repeats.map(row => ratePerDevice(view, row)))}));
-  const best = (entries, better) =>
-    entries.length === 0 ? [] : [entries.reduce((a, b) => better(b, a) ? b : a)];
-  const priced = best(configurations.filter(c => !Number.isNaN(c.cost)), (a, b) => a.cost < b.cost);
-  const unpriced =
-    best(configurations.filter(c => Number.isNaN(c.cost)), (a, b) => a.perDevice > b.perDevice);
+  const contests = contestsOf(view, prices, rows);
+  const ran = rows.filter(row => data.text('outcome.status', row) === 'valid').length;
   const out = rows.filter(row => kOutOfMemory.has(data.text('outcome.reason', row))).length;
-  const answers = Math.max(1, priced.length + unpriced.length);
-  const counts =
-    [rows.length, valid.length, out].map(n => h('td', {class: 'number', rowspan: answers}, count(n)));
-  const number = text => h('td', {class: 'number'}, text);
-  if (configurations.length === 0) {
+  const answers = Math.max(1, contests.length);
+  const labels = heads.map(([label]) => label);
+  const counts = [rows.length, ran, out].map((n, i) =>
+    h('td', {class: 'number count', rowspan: answers, 'data-label': labels[10 + i]}, count(n)));
+  const cell = (place, kind, ...content) => h('td', {class: kind, 'data-label': labels[place]}, content);
+  if (contests.length === 0) {
     return [h('tr', null, h('th', {scope: 'row'}, name),
-      h('td', {colspan: 7, class: 'status-failed'}, 'no configuration ran'), counts)];
+      h('td', {colspan: 9, class: 'status-failed'}, 'no configuration ran'), counts)];
   }
-  return [...priced, ...unpriced].map(({repeats, cost, rate, perDevice}, place) =>
-    h('tr', {'data-key': data.text('derived.key', repeats[0])},
-    place === 0 ? h('th', {scope: 'rowgroup', rowspan: answers}, name) : null,
-    Number.isNaN(cost) ? h('td', {class: 'number quiet'}, 'no price')
-      : number(h('strong', null, brief(cost))),
-    number(brief(rate)), number(brief(perDevice)),
-    number(brief(data.number('derived.peak_memory', repeats[0]))),
-    h('td', null, data.text('derived.devices', repeats[0])),
-    h('td', {class: 'wrap'}, answerConfiguration(data, repeats[0]) +
-      (repeats.length > 1 ? ` (${repeats.length} repeats)` : '')),
-    h('td', null, h('button', {type: 'button', 'aria-label': `Details of the configuration for ${name}`,
-      onclick: () => openDetails(data, repeats[0])}, 'Details')),
-    place === 0 ? counts : null));
+  return contests.map((contest, place) => {
+    const {repeats, cost, rate, perDevice} = contest.best;
+    return h('tr', {'data-key': data.text('derived.key', repeats[0])},
+      place === 0 ? h('th', {scope: 'rowgroup', rowspan: answers}, name) : null,
+      cell(1, 'wrap', answerConfiguration(data, repeats[0])),
+      Number.isNaN(cost) ? cell(2, 'number quiet', 'no price') : cell(2, 'number', h('strong', null, brief(cost))),
+      cell(3, 'number', brief(rate)), cell(4, 'number', brief(perDevice)), cell(5, 'number', count(repeats.length)),
+      cell(6, 'verdict', verdictText(contest)),
+      cell(7, 'number', brief(data.number('derived.peak_memory', repeats[0]))),
+      cell(8, '', data.text('derived.devices', repeats[0])),
+      h('td', null, h('button', {type: 'button', 'aria-label': `Details of the configuration for ${name}`,
+        onclick: () => openDetails(data, repeats[0])}, 'Details')),
+      place === 0 ? counts : null);
+  });
 }
 
 const answerConfiguration = (data, row) => data.columns

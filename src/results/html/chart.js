@@ -180,8 +180,18 @@ function alternative(columns, rows) {
   return details;
 }
 
-// One panel per entry, the first `few` of them until all are asked for.
-function drawPanels(container, entries, few, draw) {
+// Of a chart in one of so many panels that stand in the container, beside each other where there is room.
+function panelWidth(container, panels) {
+  const [least, gap, padding] = [384, 16, 24];
+  const room = container.clientWidth || 1200;
+  const columns = Math.max(1, Math.min(panels, Math.floor((room + gap) / (least + gap))));
+  return Math.max(280, Math.floor((room - gap * (columns - 1)) / columns) - padding);
+}
+
+// One panel per entry, the first `few` of them until all are asked for. `draw` gets the entry and a width.
+function drawPanels(container, entries, few, drawEntry) {
+  const width = panelWidth(container, Math.min(few, entries.length));
+  const draw = entry => drawEntry(entry, width);
   const grid = h('div', {class: 'panels'}, entries.slice(0, few).map(draw));
   const rest = entries.slice(few);
   container.replaceChildren(entries.length > 0 ? grid : h('p', {class: 'note'},

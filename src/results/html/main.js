@@ -17,6 +17,19 @@ function followTheme() {
   apply();
 }
 
+// Charts are as wide as their place: another width draws them again.
+function followWidth(view) {
+  let [width, waiting] = [innerWidth, undefined];
+  addEventListener('resize', () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      if (innerWidth === width) return;
+      width = innerWidth;
+      view.changed();
+    }, 200);
+  });
+}
+
 // The measurements behind a mark or a message, in the table.
 let table;
 const showBehind = (rows, title) => table.showOnly(rows, title);
@@ -31,10 +44,14 @@ async function drawPage() {
   drawFilters(view);
   drawAnswer(view, prices);
   drawThroughput(view);
+  drawScaling(view);
   drawMemory(view);
   drawPareto(view);
+  drawTokens(view, prices);
+  drawEffects(view);
   drawFailures(view);
   table = new Table(view);
+  followWidth(view);
 }
 
 followTheme();

@@ -24,7 +24,9 @@ function drawPareto(view) {
       return;
     }
     const groups = colorGroups(data, rows, state.colors);
-    const chart = paretoChart(view, state.colors, groups, rates, memory);
+    const unit = data.column(`measured.${view.rate}`).unit || view.rate;
+    const chart = paretoChart(view, state.colors, groups, rates, memory,
+      {x: 'peak memory of the fullest rank (GiB)', y: unit, xUnit: 'GiB', yUnit: unit}, container);
     container.replaceChildren(h('div', {class: 'panels wide'}, chart.figure));
     byId('pareto-note').textContent =
       `${plural(rows.length, 'measurement')} as ${plural(chart.marks, 'mark')}: ` +
@@ -66,12 +68,13 @@ function roomy(rows, numbers) {
   return low === high ? [low / 2, high * 2] : [low / 1.1, high * 1.1];
 }
 
-function paretoChart(view, key, groups, rates, memory) {
-  const frame = {left: 56, right: 884, top: 26, bottom: 400};
+// `titles`: {x, y, xUnit, yUnit}. Little of x and much of y is better.
+function paretoChart(view, key, groups, rates, memory, titles, container) {
+  const width = panelWidth(container, 1);
+  const frame = {left: 56, right: width - 16, top: 26, bottom: 400};
   const rows = groups.flatMap(group => group.rows);
   const x = logScale(...roomy(rows, memory), frame.left, frame.right);
   const y = logScale(...roomy(rows, rates), frame.bottom, frame.top);
-  const unit = view.data.column(`measured.${view.rate}`).unit || view.rate;
   for (const group of groups) {
     group.front = paretoFront(group.rows, rates, memory);
     const onFront = new Set(group.front);
@@ -79,7 +82,7 @@ function paretoChart(view, key, groups, rates, memory) {
       row => y(rates[row]), frame);
   }
   const describe = (group, row) =>
-    [`${group.label}: ${formatted(rates[row])} ${unit}, ${formatted(memory[row])} GiB`,
+    [`${group.label}: ${formatted(rates[row])} ${titles.yUnit}, ${formatted(memory[row])} ${titles.xUnit}`,
     'on the front', ...configurationLines(view.data, row)];
   const clouds = groups.map(group => s('g', {opacity: .45}, group.pooled.map(cell => {
     const dot = shape(group.shape, cell.x, cell.y, Math.min(6, 2.2 + Math.log10(cell.rows.length) * 1.4),
@@ -96,11 +99,10 @@ function paretoChart(view, key, groups, rates, memory) {
         'stroke-width': 1.5})))));
   const front = groups.reduce((sum, group) => sum + group.front.length, 0);
   const figure = h('figure', null,
-    chartSvg(900, 444, `${unit} against peak memory`,
-      axes(frame, x, y, 'peak memory of the fullest rank (GiB)', unit), clouds, fronts),
+    chartSvg(width, 444, `${titles.y} against ${titles.x}`, axes(frame, x, y, titles.x, titles.y), clouds, fronts),
     legend(view.data.column(key).label, groups),
-    alternative([{label: 'front of'}, {label: 'peak memory (GiB)', numeric: true},
-      {label: view.rate, numeric: true}, {label: 'configuration'}],
+    alternative([{label: 'front of'}, {label: titles.x, numeric: true},
+      {label: titles.y, numeric: true}, {label: 'configuration'}],
       () => groups.flatMap(group => group.front.map(row =>
         [group.label, formatted(memory[row]), formatted(rates[row]), configurationLines(view.data,
           row).join(', ')]))));

@@ -70,6 +70,12 @@ void add_result(ColumnSet& columns, const StoredResult& result) {
   add_record(columns, "input", result.inputs);
   add_record(columns, "measured", result.measured);
   add_figures(columns, result.figures);
+  // What tells a difference from noise where a configuration was measured once.
+  if (result.steps.count == 0) return;
+  columns.number("extra", "step_count", static_cast<double>(result.steps.count));
+  columns.number("extra", "step_mean_seconds", result.steps.mean_s);
+  columns.number("extra", "step_deviation_seconds", result.steps.deviation_s);
+  columns.number("extra", "step_autocorrelation", result.steps.autocorrelation);
 }
 
 // What follows the head in the data block, 4-byte aligned: the page reads it as arrays in place.
@@ -183,6 +189,7 @@ std::string render_html(const StoreScan& scan, const HtmlOptions& options) {
   const Json head = {
       {"source", options.source},         {"created_by", options.created_by},
       {"created_at", options.created_at}, {"usd_per_gpu_hour", options.usd_per_gpu_hour},
+      {"gpu_memory_bytes", options.gpu_memory_bytes},
       {"rows", columns.rows()},           {"columns", pack_columns(columns, payload)},
       {"skipped", skipped_files(scan)},   {"notes", report_notes({&scan})}};
   std::string page(html::kPageHead);

@@ -98,10 +98,11 @@ const mostFirst = (a, b) => b[1].length - a[1].length || ordered(a[0], b[0]);
 
 function drawRatePanels(view, container, rows, by) {
   const panels = [...grouped(rows, by.panel)].sort(mostFirst);
-  drawPanels(container, panels, 6, ([name, members]) => ratePanel(view, name, members, by));
+  drawPanels(container, panels, 6, ([name, members], width) =>
+    ratePanel(view, name, members, by, width));
 }
 
-function ratePanel(view, name, rows, by) {
+function ratePanel(view, name, rows, by, width) {
   const xs = places(rows.map(row => by.x.numbers[row]), kMostPlaces);
   const lineText = row => by.line.text(row) || '(none)';
   const all = [...grouped(rows, lineText)].sort((a, b) => ordered(a[0], b[0]));
@@ -116,7 +117,7 @@ function ratePanel(view, name, rows, by) {
   return h('figure', {'data-panel': name},
     h('figcaption', null, name),
     rateSvg(view, name, points, xs, `${by.x.label}${by.x.unit ? ` (${by.x.unit})` : ''}`,
-      unit || view.rate, by.line.label),
+      unit || view.rate, by.line.label, width),
     legend(by.line.label, points),
     notes.filter(Boolean).map(note => h('p', {class: 'note'}, note)),
     alternative([{label: by.line.label, numeric: by.line.numeric}, {label: by.x.label, numeric: true},
@@ -147,8 +148,8 @@ function linePoints(view, rows, xs, by) {
   });
 }
 
-function rateSvg(view, name, lines, xs, xTitle, yTitle, lineLabel) {
-  const frame = {left: 52, right: 408, top: 24, bottom: 220};
+function rateSvg(view, name, lines, xs, xTitle, yTitle, lineLabel, width) {
+  const frame = {left: 52, right: width - 12, top: 24, bottom: 220};
   const [, top] = extremes(lines.flatMap(line => line.marks.map(m => repeated(view.data, m.rows)
     ? m.greatest : m.y)));
   const y = linearScale(0, top * 1.04, frame.bottom, frame.top);
@@ -167,7 +168,7 @@ function rateSvg(view, name, lines, xs, xTitle, yTitle, lineLabel) {
       repeated(view.data, m.rows) && s('line', {class: 'whisker', stroke: line.color, x1: x(m.x),
         x2: x(m.x), y1: y(m.least), y2: y(m.greatest)}),
       shape(line.shape, x(m.x), y(m.y), 4.5, {fill: line.color})))));
-  return chartSvg(420, 262, `${name}: ${yTitle} against ${xTitle}`, axes(frame, x, y, xTitle, yTitle),
+  return chartSvg(width, 262, `${name}: ${yTitle} against ${xTitle}`, axes(frame, x, y, xTitle, yTitle),
     drawn);
 }
 
