@@ -201,7 +201,7 @@ class Campaign {
                 return recorded({entity, experiment});
               }) {
     check_threads(resolve_options_, machine_.cores());
-    if (options_.worker) walk_.begin_at(static_cast<double>(std::random_device()()) / 0x1p32);
+    if (options_.worker) walk_.jump(static_cast<double>(std::random_device()()) / 0x1p32);
     for (const TrackerSpec& spec :
          chosen_trackers(arguments.track, loaded_.settings, loaded_.file, true)) {
       options_.trackers.push_back(spec.text());
