@@ -13,6 +13,7 @@
 #include "cli/backend_options.h"
 #include "cli/deadline.h"
 #include "cli/launched_run.h"
+#include "cli/node_options.h"
 #include "cli/number_checks.h"
 #include "cli/record.h"
 #include "cli/save_options.h"
@@ -44,6 +45,7 @@ struct SweepArguments {
   BackendOptions backend;
   SaveOptions save;
   TrackOptions track;
+  NodeOptions nodes;
   EngineOptions engine;
   SweepOptions options;  // its simulate is set from `backend`
   std::string operation_path;
@@ -193,7 +195,7 @@ class Campaign {
                  Catalog::shipped().gpus, jobs_at_a_time(arguments, operation_, loaded_.space)),
         store_(arguments.output),
         planner_({loaded_.space, loaded_.settings, resolve_options_, Catalog::shipped(), machine_,
-                  nvml_.get(), no_nvml_}),
+                  nvml_.get(), no_nvml_, reachable_nodes(arguments.nodes, process_environment())}),
         options_(sweeping(arguments, operation_, nvml_.get())),
         stored_(store_, options_),
         walk_(loaded_.space, operation_, seed(arguments, operation_),
@@ -358,6 +360,7 @@ int sweep(const CLI::App& command, const SweepArguments& arguments, const Common
   if (!arguments.engine.engine.empty())
     return sweep_on_engine(command, arguments.engine, on_engine(arguments), format);
   refuse_several_tasks("sweep");
+  if (arguments.nodes.given()) pass_on(arguments.nodes);
   Campaign campaign(arguments);
   if (arguments.dry_run) return campaign.preview(format);
   if (arguments.backend.name() == kBackendSimulate) {
@@ -460,6 +463,7 @@ void add_sweep_command(CLI::App& app, const CommonOptions& common, int& exit_cod
   add_backend_options(*command, arguments->backend);
   add_save_options(*command, arguments->save);
   add_track_option(*command, arguments->track);
+  add_node_options(*command, arguments->nodes);
   add_engine_options(*command, arguments->engine);
   command->footer(R"(
 Each measurement runs in a child process and ends valid, invalid or failed; its
