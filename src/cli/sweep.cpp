@@ -357,6 +357,14 @@ int sweep(const CLI::App& command, const SweepArguments& arguments, const Common
   const OutputFormat format = output_format(arguments.format);
   check_backend(arguments.backend);
   check_engine_options(arguments.engine);
+  if (!arguments.engine.engine.empty() && arguments.nodes.given()) {
+    throw InputError({{{},
+                       0,
+                       "--on",
+                       "stands beside --launcher, --hosts or --hostfile",
+                       "one of them: an engine finds the nodes itself",
+                       {}}});
+  }
   if (!arguments.engine.engine.empty())
     return sweep_on_engine(command, arguments.engine, on_engine(arguments), format);
   refuse_several_tasks("sweep");

@@ -294,6 +294,12 @@ TEST_F(NodesSweepTest, AnInterruptedSweepLeavesNoRank) {
   expect_all_gone();
 }
 
+TEST_F(NodesSweepTest, HostsAndAnEngineContradictEachOther) {
+  const ProgramResult program = run(sweep(kExperiment, {"--hosts", "a,b", "--on", "slurm"}));
+  EXPECT_EQ(program.status, 2);
+  EXPECT_THAT(program.err, HasSubstr("--on: stands beside --launcher, --hosts or --hostfile"));
+}
+
 TEST_F(NodesTest, FewerHostsThanNodesAreRefused) {
   const ProgramResult program = run(on_gpus({"--hosts", "a"}));
   EXPECT_EQ(program.status, 2);
