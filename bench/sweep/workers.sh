@@ -31,23 +31,31 @@ processor_seconds() {
   tail -1 "$scratch/times" | tr 'ms' '  ' | awk '{ print $1 * 60 + $2 + $3 * 60 + $4 }'
 }
 
+# Every cell once: results, second samples and files aside, and how often workers say that they began a cell.
 share() {  # claims, workers
   local folder=$scratch/$1-$2 begin
   begin=$(seconds)
   processor_seconds >"$scratch/before"
   for ((i = 0; i < $2; ++i)); do
-    "$program" sweep "$scratch/cells.yaml" -o "$folder" --worker --claims "$1" --backend simulate --no-progress \
-      --log-level off >/dev/null &
+    "$program" sweep "$scratch/cells.yaml" -o "$folder" --worker --claims "$1" --backend simulate \
+      >/dev/null 2>"$scratch/worker.$i" &
   done
   wait
+  local end results again begun busy
+  end=$(seconds)
   processor_seconds >"$scratch/after"
-  local results
-  results=$(find "$folder" -name '*.json' | wc -l)
-  awk -v kind="$1" -v workers="$2" -v cells="$cells" -v results="$results" -v wall="$(seconds) $begin" \
+  results=$(find "$folder" -name '*.json' ! -name '*.*.json' | wc -l)
+  again=$(find "$folder" -name '*.*.json' -o -name '*.json.*' | wc -l)
+  begun=$(cat "$scratch"/worker.* | grep -c '^start ')
+  busy=$(cat "$scratch"/worker.* | grep -c '^busy ' || true)
+  rm "$scratch"/worker.*
+  awk -v kind="$1" -v workers="$2" -v cells="$cells" -v results="$results" -v again="$again" -v begun="$begun" \
+    -v busy="$busy" -v wall="$end $begin" \
     -v processor="$(<"$scratch/after") $(<"$scratch/before")" 'BEGIN {
       split(wall, w, " "); split(processor, p, " ")
-      printf "%-7s %3d workers: %d of %d cells, %.2f ms of wall time and %.2f ms of processor time per cell\n",
-        kind, workers, results, cells, (w[1] - w[2]) / cells * 1000, (p[1] - p[2]) / cells * 1000 }'
+      printf "%-7s %3d workers: %.2f ms of wall time and %.2f ms of processor time per cell; %d cells: %d lost, " \
+        "%d results doubled, %d cells begun, %d times another worker was met\n", kind, workers, (w[1] - w[2]) / cells * 1000,
+        (p[1] - p[2]) / cells * 1000, cells, cells - results, again, begun, busy }'
   rm -rf "$folder"
 }
 

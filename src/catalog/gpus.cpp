@@ -2,7 +2,9 @@
 
 #include <cctype>
 
+#include "sftbench/base/file.h"
 #include "sftbench/catalog/fields.h"
+#include "sftbench/catalog/shipped_gpus.h"
 #include "sftbench/catalog/yaml.h"
 
 namespace sftbench {
@@ -87,6 +89,12 @@ std::vector<std::string> GpuCatalog::names() const {
   std::vector<std::string> names;
   for (const GpuFacts& gpu : gpus_) names.push_back(gpu.name);
   return names;
+}
+
+const GpuCatalog& shipped_gpus() {
+  static const GpuCatalog kGpus =
+      GpuCatalog::read((resource_directory() / "config" / "gpus.yaml").string());
+  return kGpus;
 }
 
 }  // namespace sftbench

@@ -28,6 +28,7 @@
 #include "cli/log_format.h"
 #include "cli/measure.h"
 #include "cli/models.h"
+#include "cli/node.h"
 #include "cli/predict.h"
 #include "cli/rank.h"
 #include "cli/recommend.h"
@@ -42,6 +43,7 @@
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/launch/child_request.h"
+#include "sftbench/launch/node_launch.h"
 #include "sftbench/launch/rank_request.h"
 #include "sftbench/launch/rehearsal.h"
 #include "sftbench/results/key_lock.h"
@@ -230,6 +232,8 @@ int run_app(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == kMeasureCommand) return measure_for_parent();
   if (argc == 2 && std::string_view(argv[1]) == kRankCommand) return rank_for_parent();
   if (argc == 2 && std::string_view(argv[1]) == kRehearseCommand) return rehearse_for_parent();
+  if (argc == 2 && std::string_view(argv[1]) == kNodeCommand) return node_for_parent();
+  if (argc > 2 && std::string_view(argv[1]) == kTetherCommand) return tether(argv + 2);
   int exit_code = 0;
   CommonOptions common;
   CLI::App app;

@@ -12,6 +12,7 @@
 
 #include "cli/backend_options.h"
 #include "cli/child_side.h"
+#include "cli/measure_on_nodes.h"
 #include "cli/run_log.h"
 #include "cli/track_options.h"
 #include "cli/training_log.h"
@@ -40,9 +41,28 @@ RankedSpec ranked_spec(const ChildRequest& request, HeartbeatSender& heartbeats)
   return spec;
 }
 
+// Blocked before the first thread starts, so that a measurement on several nodes can wait for them
+// (signalfd) and end the far ranks; all others end by them at once.
+void mask_ending_signals(int how) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(how, &signals, nullptr);
+}
+
 Measurement measure_request(const ChildRequest& request, const RunLog& log) {
   const TrainingJob& job = request.job;
   HeartbeatSender heartbeats(request.heartbeat_fd);
+  try {
+    if (const auto launch = launch_of_request(request)) {
+      return measure_on_nodes(*launch, request, heartbeats);
+    }
+  } catch (const RunError& error) {
+    const MeasureOptions options = {.command = request.command, .log = request.final_log};
+    return ended_measurement(job, classify_exception(error, job), options, nullptr);
+  }
+  mask_ending_signals(SIG_UNBLOCK);
   StepLog step_log(log);
   std::vector<TrainObserver*> observers = {&step_log, &heartbeats};
   std::optional<TrainingLog> training_log;
@@ -89,6 +109,7 @@ int measure_for_parent() {
   // A parent that is gone is noticed by its pipe (end_with_parent), a full disk by the write.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
+  mask_ending_signals(SIG_BLOCK);
   const RunLog log;
   try {
     const ChildRequest request = child_request_from_json(

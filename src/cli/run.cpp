@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "cli/launched_run.h"
+#include "cli/node_options.h"
 #include "cli/number_checks.h"
 #include "cli/repeat_command.h"
 #include "cli/result_place.h"
@@ -18,11 +19,13 @@
 #include "cli/series_view.h"
 #include "sftbench/base/build_info.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
 #include "sftbench/cli/app.h"
 #include "sftbench/launch/interrupt.h"
 #include "sftbench/launch/measure_job.h"
 #include "sftbench/results/store.h"
+#include "sftbench/sweep/interrupt_signals.h"
 
 namespace sftbench {
 namespace {
@@ -260,9 +263,60 @@ int run_launched(const RunArguments& arguments, const CommonOptions& common,
                           {arguments.backend.simulate}, log);
 }
 
+// Rank 0 says what there is to say of the job.
+RunPlan make_run_plan_quietly(const RunArguments& arguments) {
+  struct Level {
+    spdlog::level::level_enum before = spdlog::get_level();
+    Level() { spdlog::set_level(spdlog::level::off); }
+    ~Level() { spdlog::set_level(before); }
+  } const off;
+  return make_run_plan(arguments);
+}
+
+// A job of several nodes where something says which: how its ranks are started.
+std::optional<NodeLaunch> launch_of(const RunArguments& arguments, const Environment& environment) {
+  const bool in_allocation = environment.count("SLURM_JOB_ID") != 0;
+  if (!arguments.nodes.given() && !in_allocation) return std::nullopt;
+  const RunPlan plan = make_run_plan_quietly(arguments);
+  if (plan.ending || plan.job.backend == kBackendSimulate) return std::nullopt;
+  if (plan.job.runs > 1) {
+    if (arguments.nodes.given()) pass_on(arguments.nodes);  // to the child of each run
+    return std::nullopt;
+  }
+  const auto launch = plan_node_launch(plan.job, arguments.nodes, environment);
+  if (!launch) {
+    if (arguments.nodes.given()) {
+      spdlog::warn("--launcher and --hosts have no effect: the job is one node's (number_nodes)");
+    }
+    return std::nullopt;
+  }
+  if (environment.count(kOnNodesVariable) != 0) {
+    throw InputError(launch->launcher +
+                     " has started this command as one of several ranks, and left no variables "
+                     "that say which one");
+  }
+  return launch;
+}
+
+std::vector<std::string> own_words() {
+  const std::string line = read_file("/proc/self/cmdline");  // each word ends with a zero byte
+  std::vector<std::string> words;
+  for (size_t begin = line.find('\0') + 1; begin < line.size();) {
+    const size_t end = line.find('\0', begin);
+    words.push_back(line.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
 int run(const RunArguments& arguments, const CommonOptions& common) {
-  if (const std::optional<RankPlace> place = launcher_place(process_environment()))
+  const Environment environment = process_environment();
+  if (const std::optional<RankPlace> place = launcher_place(environment))
     return run_launched(arguments, common, *place);
+  if (const auto launch = arguments.dry_run ? std::nullopt : launch_of(arguments, environment)) {
+    const InterruptSignals signals;
+    return run_on_nodes(*launch, own_words(), environment, signals.fd());
+  }
   const OutputFormat format = output_format(arguments.format);
   check_backend(arguments.backend);
   const RunPlan plan = make_run_plan(arguments);
@@ -294,6 +348,7 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
   add_save_options(*command, arguments->save);
   add_price_option(*command, arguments->price);
   add_track_option(*command, arguments->track);
+  add_node_options(*command, arguments->nodes);
   command->add_flag("--dry-run", arguments->dry_run, "print the training job as JSON and stop");
   command->add_option("-o,--output", arguments->output, "folder of the results")
       ->type_name("DIR")
@@ -325,6 +380,7 @@ Examples:
   sftbench run space.yaml --entity 3 --set max_steps=8 --format json
   sftbench run space.yaml --entity 3 --output-dir out --save-model-dir out/model
   sftbench run space.yaml --entity 3 --price 2.5
+  sftbench run space.yaml --entity 3 --hosts n1,n2
   sftbench run space.yaml --entity 3 --dry-run >job.json
   sftbench run --job job.json)");
   command->callback([arguments, command, &common, &exit_code] {

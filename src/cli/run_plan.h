@@ -10,6 +10,7 @@
 #include "cli/save_options.h"
 #include "cli/selection.h"
 #include "cli/track_options.h"
+#include "sftbench/launch/node_launch.h"
 #include "sftbench/plan/classify_error.h"
 #include "sftbench/plan/training_job.h"
 
@@ -28,6 +29,7 @@ struct RunArguments {
   SaveOptions save;
   PriceOptions price;
   TrackOptions track;
+  NodeOptions nodes;
   bool dry_run = false;
 };
 

@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -96,19 +97,21 @@ class Watch {
   }
 
  private:
-  // As many lines as the terminal shows.
+  // As many rows as the terminal has: what it would break itself, or scroll away, would stay there.
   std::string screen() const {
     winsize size = {};
     const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1;
-    const int rows = known ? size.ws_row - 1 : 23;
+    const size_t columns = terminal_columns(STDOUT_FILENO);
     const std::string text =
-        terminal_text(status_text(status_, format_, terminal_columns(STDOUT_FILENO)));
-    size_t end = 0;
-    for (int row = 0; row < rows && end < text.size(); ++row) {
-      const size_t line_end = text.find('\n', end);
-      end = line_end == std::string::npos ? text.size() : line_end + 1;
+        wrapped(terminal_text(status_text(status_, format_, columns)), columns);
+    std::string shown;
+    size_t begin = 0;
+    for (int row = 0; row < (known ? size.ws_row - 1 : 23) && begin < text.size(); ++row) {
+      const size_t end = std::min(text.find('\n', begin), text.size());
+      shown += cut_to(std::string_view(text).substr(begin, end - begin), columns) + "\n";
+      begin = end + 1;
     }
-    return text.substr(0, end);
+    return shown;
   }
 
   const StatusArguments& arguments_;

@@ -13,6 +13,7 @@
 #include "cli/backend_options.h"
 #include "cli/deadline.h"
 #include "cli/launched_run.h"
+#include "cli/node_options.h"
 #include "cli/number_checks.h"
 #include "cli/price_options.h"
 #include "cli/record.h"
@@ -47,6 +48,7 @@ struct SweepArguments {
   BackendOptions backend;
   SaveOptions save;
   TrackOptions track;
+  NodeOptions nodes;
   EngineOptions engine;
   PriceOptions prices;
   SweepOptions options;  // its simulate is set from `backend`
@@ -248,7 +250,7 @@ class Campaign {
                  Catalog::shipped().gpus, jobs_at_a_time(arguments, operation_, loaded_.space)),
         store_(arguments.output),
         planner_({loaded_.space, loaded_.settings, resolve_options_, Catalog::shipped(), machine_,
-                  nvml_.get(), no_nvml_}),
+                  nvml_.get(), no_nvml_, reachable_nodes(arguments.nodes, process_environment())}),
         options_(sweeping(arguments, operation_, nvml_.get())),
         stored_(store_, options_),
         walk_(loaded_.space, operation_, seed(arguments, operation_),
@@ -256,7 +258,7 @@ class Campaign {
                 return recorded({entity, experiment});
               }) {
     check_threads(resolve_options_, machine_.cores());
-    if (options_.worker) walk_.begin_at(static_cast<double>(std::random_device()()) / 0x1p32);
+    if (options_.worker) walk_.jump(static_cast<double>(std::random_device()()) / 0x1p32);
     for (const TrackerSpec& spec :
          chosen_trackers(arguments.track, loaded_.settings, loaded_.file, true)) {
       options_.trackers.push_back(spec.text());
@@ -448,9 +450,18 @@ int sweep(const CLI::App& command, const SweepArguments& arguments, const Common
   const OutputFormat format = output_format(arguments.format);
   check_backend(arguments.backend);
   check_engine_options(arguments.engine);
+  if (!arguments.engine.engine.empty() && arguments.nodes.given()) {
+    throw InputError({{{},
+                       0,
+                       "--on",
+                       "stands beside --launcher, --hosts or --hostfile",
+                       "one of them: an engine finds the nodes itself",
+                       {}}});
+  }
   if (!arguments.engine.engine.empty())
     return sweep_on_engine(command, arguments.engine, on_engine(arguments), format);
   refuse_several_tasks("sweep");
+  if (arguments.nodes.given()) pass_on(arguments.nodes);
   Campaign campaign(arguments);
   if (arguments.dry_run) return campaign.preview(format);
   if (arguments.backend.name() == kBackendSimulate) {
@@ -557,6 +568,7 @@ void add_sweep_command(CLI::App& app, const CommonOptions& common, int& exit_cod
   add_backend_options(*command, arguments->backend);
   add_save_options(*command, arguments->save);
   add_track_option(*command, arguments->track);
+  add_node_options(*command, arguments->nodes);
   add_engine_options(*command, arguments->engine);
   add_price_option(*command, arguments->prices);
   add_price_book_option(*command, arguments->prices.book);

@@ -6,6 +6,7 @@
 
 #include "cli/sweep_view.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/results/store.h"
 #include "sftbench/results/table.h"
@@ -48,7 +49,8 @@ int64_t entity_of(const Json& point, const Space& space, const Operation& operat
         if (dimension.value(i) == point.at(name)) index = i;
       }
       if (!index)
-        refuse_plan(operation, kKey, name + " " + point.at(name).dump() + " is not in the space",
+        refuse_plan(operation, kKey,
+                    name + " " + json_text(point.at(name)) + " is not in the space",
                     "one of its " + std::to_string(dimension.size()) + " values");
     } else if (dimension.size() == 1) {
       index = 0;

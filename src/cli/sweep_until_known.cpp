@@ -10,6 +10,7 @@
 #include "sftbench/advise/oracle.h"
 #include "sftbench/advise/uncertainty.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/results/store.h"
 
 namespace sftbench {
@@ -20,7 +21,7 @@ constexpr size_t kMostLeftOutNamed = 20;
 constexpr double kOneRunShare = 0.01;  // within which the rate of one run is taken to be known
 
 std::string contest_part(const Json& inputs, const char* name) {
-  return inputs.contains(name) ? inputs.at(name).dump() : std::string();
+  return inputs.contains(name) ? json_text(inputs.at(name)) : std::string();
 }
 
 }  // namespace

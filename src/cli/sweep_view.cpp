@@ -50,6 +50,7 @@ std::string counts_text(const SweepState& state) {
   for (const Status status : {Status::kValid, Status::kInvalid, Status::kFailed}) {
     parts.push_back(std::to_string(state.settled(status)) + " " + std::string(to_string(status)));
   }
+  if (state.unread > 0) parts.push_back(std::to_string(state.unread) + " not read yet");
   if (state.retries > 0) parts.push_back(std::to_string(state.retries) + " to be tried again");
   if (state.busy > 0) parts.push_back(std::to_string(state.busy) + " in other sweeps");
   return join(parts, " · ");

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "sftbench/base/error.h"
-#include "sftbench/catalog/catalog.h"
+#include "sftbench/catalog/shipped_gpus.h"
 #include "sftbench/launch/devices.h"
 #include "sftbench/launch/engine_library.h"
 #include "sftbench/launch/memory_preflight.h"
@@ -18,7 +18,7 @@ class MachineBackend : public Backend {
 
   void check_devices() const override {
     // The catalog is read only for jobs that need it.
-    if (on_gpus()) sftbench::check_devices(job_, nvml_.get(), no_nvml_, Catalog::shipped().gpus);
+    if (on_gpus()) sftbench::check_devices(job_, nvml_.get(), no_nvml_, shipped_gpus());
   }
 
   std::optional<std::string> memory_warning() const override {
@@ -39,7 +39,7 @@ class MachineBackend : public Backend {
 
   DevicePeak peak(const std::string& dtype) const override {
     static const GpuCatalog kNone;
-    return device_peak(job_, nvml_.get(), on_gpus() ? Catalog::shipped().gpus : kNone, dtype);
+    return device_peak(job_, nvml_.get(), on_gpus() ? shipped_gpus() : kNone, dtype);
   }
 
  protected:
@@ -75,9 +75,9 @@ class RankedBackend : public MachineBackend {
     if (job_.device.nodes > 1) {
       throw RunError(ReasonCode::kUnsupported,
                      "number_nodes " + std::to_string(job_.device.nodes) +
-                         ": ranks on several machines are started by srun, mpirun, torchrun or "
-                         "Kubernetes, each as `sftbench run` with the same arguments; "
-                         "experiments/launch has an example of each");
+                         ": ranks on several machines are started inside an allocation of Slurm or "
+                         "with --hosts A,B; other launchers start `sftbench run` once for each "
+                         "rank, as in experiments/launch");
     }
     RankedSpec spec = spec_;
     if (on_gpus()) {

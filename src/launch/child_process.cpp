@@ -72,7 +72,7 @@ ChildProcess::ChildProcess(const ProcessSpec& spec) {
   Actions actions;
   actions.put(spec.standard_input, STDIN_FILENO);
   actions.put(spec.standard_output, STDOUT_FILENO);
-  actions.put(spec.standard_output, STDERR_FILENO);
+  actions.put(spec.standard_error < 0 ? spec.standard_output : spec.standard_error, STDERR_FILENO);
   for (const int fd : spec.inherited_fds) actions.put(fd, fd);
   const Attributes attributes;
   std::vector<std::string> arguments = {"sftbench"};

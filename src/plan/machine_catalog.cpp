@@ -5,8 +5,8 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
-#include "sftbench/catalog/catalog.h"
 #include "sftbench/catalog/fields.h"
+#include "sftbench/catalog/shipped_gpus.h"
 #include "sftbench/catalog/yaml.h"
 
 namespace sftbench {
@@ -72,7 +72,7 @@ MachineFacts read_machine(const YamlNode& node, const std::string& path, const G
 
 const MachineCatalog& MachineCatalog::shipped() {
   static const MachineCatalog kMachines =
-      read((resource_directory() / "config" / "machines.yaml").string(), Catalog::shipped().gpus);
+      read((resource_directory() / "config" / "machines.yaml").string(), shipped_gpus());
   return kMachines;
 }
 

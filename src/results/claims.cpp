@@ -53,6 +53,11 @@ class LockClaims : public Claims {
     return std::make_shared<LockClaim>(std::move(*lock));
   }
 
+  std::optional<std::string> holder(const std::string& experiment,
+                                    const std::string& key) const override {
+    return lock_holder(ResultStore(results_).lock_path(experiment, key));
+  }
+
   void remove_leftovers(const std::string& experiment) override {
     sftbench::remove_leftovers(results_ / experiment);
   }

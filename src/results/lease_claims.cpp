@@ -94,6 +94,12 @@ std::shared_ptr<Claim> LeaseClaims::try_acquire(const std::string& experiment,
           }};
 }
 
+std::optional<std::string> LeaseClaims::holder(const std::string& /*experiment*/,
+                                               const std::string& key) const {
+  const std::optional<LeaseText> lease = read_lease(leases_, key);
+  return lease ? std::optional(lease->holder()) : std::nullopt;
+}
+
 void LeaseClaims::remove_leftovers(const std::string& experiment) {
   const fs::path folder = results_ / experiment;
   for (const std::string& key : keys_of_unfinished(folder)) {

@@ -26,6 +26,8 @@ class LeaseClaims : public Claims {
   ClaimKind kind() const override { return ClaimKind::kLeases; }
   std::shared_ptr<Claim> try_acquire(const std::string& experiment, const std::string& key,
                                      std::string* holder) override;
+  std::optional<std::string> holder(const std::string& experiment,
+                                    const std::string& key) const override;
   void remove_leftovers(const std::string& experiment) override;
   int lost_fd() const override { return held_->lost_fd.get(); }
   double look_again_s() const override { return lease_s_ / 4; }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/folder_names.h"
 
 namespace sftbench {
 namespace {
@@ -27,13 +28,12 @@ bool unfinished(std::string_view name, const std::string& key) {
          (begins_with(name, "." + key + ".") && ends_with(name, ".tmp"));
 }
 
+// Without results, which most are: none of them is a leftover.
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    names.push_back(entry->path().filename().string());
-  }
+  for_each_name(folder, [&names](std::string_view name, uint64_t) {
+    if (!ends_with(name, ".json")) names.emplace_back(name);
+  });
   return names;
 }
 

@@ -61,4 +61,7 @@ StoreScan scan_results(const std::filesystem::path& directory);
 // Nothing when there is no file; InputError, with the path, when it is no measurement.
 std::optional<Status> read_status(const std::filesystem::path& path);
 
+// The same from the beginning of the file where that names the status; the rest is not checked.
+std::optional<Status> glance_at_status(const std::filesystem::path& path);
+
 }  // namespace sftbench

@@ -247,6 +247,11 @@ std::optional<Status> ResultStore::status_of(const std::string& experiment, cons
   return read_status(result_path(experiment, key, sample));
 }
 
+std::optional<Status> ResultStore::glance_at_status_of(const std::string& experiment,
+                                                       const std::string& key) const {
+  return glance_at_status(result_path(experiment, key, 1));
+}
+
 StoreScan ResultStore::scan() const {
   return scan_results(directory_);
 }

@@ -5,7 +5,7 @@
 #include <initializer_list>
 
 #include "sftbench/base/error.h"
-#include "sftbench/catalog/catalog.h"
+#include "sftbench/catalog/shipped_gpus.h"
 #include "sftbench/data/step_plan.h"
 #include "sftbench/families/model_shape.h"
 #include "sftbench/plan/cost_model.h"
@@ -153,7 +153,7 @@ void add_prediction(const TrainingJob& job, JobCost& cost) {
   try {
     MachineModel machine = machine_of(
         job.device.gpu_model, product_dtype_name(job.precision.torch_dtype, job.precision.autocast),
-        Catalog::shipped().gpus, MachineCatalog::shipped());
+        shipped_gpus(), MachineCatalog::shipped());
     machine.stack = StackModel::named("sftbench");
     const StepCost predicted = predict_step(as_long, machine);
     cost.step_s = predicted.step_s;

@@ -80,6 +80,8 @@ Walk::Walk(const Space& space, const Operation& operation, uint64_t seed, Lookup
         grouping.end())
       members_ *= dimension.size();
   }
+  const bool chooses = sampler_ != Sampler::kGenerator || filter_ != EntityFilter::kNone;
+  spans_.emplace_back(0, chooses ? space.entity_count() : limit_);
 }
 
 // Digits of `position` in the mixed radix of the nested dimensions, put back in the space's order.
@@ -126,19 +128,30 @@ bool Walk::wanted(int64_t entity) const {
   return true;
 }
 
-void Walk::begin_at(double part) {
-  if (sampler_ != Sampler::kGenerator || filter_ != EntityFilter::kNone || limit_ == 0) return;
-  begin_ =
-      std::clamp<int64_t>(static_cast<int64_t>(part * static_cast<double>(limit_)), 0, limit_ - 1);
+void Walk::jump(double part) {
+  if (sampler_ != Sampler::kGenerator || filter_ != EntityFilter::kNone) return;
+  int64_t left = positions_left();
+  if (left == 0) return;
+  int64_t ahead =
+      std::clamp<int64_t>(static_cast<int64_t>(part * static_cast<double>(left)), 0, left - 1);
+  for (auto span = spans_.begin(); span != spans_.end(); ++span) {
+    const auto [from, to] = *span;
+    if (ahead >= to - from) {
+      ahead -= to - from;
+      continue;
+    }
+    spans_.erase(span);
+    if (ahead > 0) spans_.emplace_back(from, from + ahead);
+    spans_.emplace_back(from + ahead, to);
+    return;
+  }
 }
 
 std::optional<WalkStep> Walk::next() {
-  const int64_t count = space_.entity_count();
   while (!following_) {
-    if (sampled_ == limit_ || position_ == count) return std::nullopt;
-    const int64_t position = begin_ == 0 ? position_ : (position_ + begin_) % limit_;
-    ++position_;
-    const int64_t entity = entity_at(position);
+    while (!spans_.empty() && spans_.back().first == spans_.back().second) spans_.pop_back();
+    if (sampled_ == limit_ || spans_.empty()) return std::nullopt;
+    const int64_t entity = entity_at(spans_.back().first++);
     if (!wanted(entity)) continue;
     ++sampled_;
     following_ = WalkStep{entity, 0};
@@ -148,8 +161,14 @@ std::optional<WalkStep> Walk::next() {
   return step;
 }
 
+int64_t Walk::positions_left() const {
+  int64_t left = 0;
+  for (const auto& [from, to] : spans_) left += to - from;
+  return left;
+}
+
 int64_t Walk::entities_left_at_most() const {
-  return std::min(limit_ - sampled_, space_.entity_count() - position_);
+  return std::min(limit_ - sampled_, positions_left());
 }
 
 }  // namespace sftbench

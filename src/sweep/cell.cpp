@@ -11,6 +11,7 @@ namespace sftbench {
 
 Cell CellPlanner::name(const WalkStep& step) const {
   Cell cell;
+  cell.step = step;
   cell.request =
       make_request(context_.space.entity(step.entity), context_.space.experiments[step.experiment]);
   cell.inputs = effective_inputs(cell.request, context_.options);

@@ -1,9 +1,11 @@
-// Where a sweep's cells come from: the walk; when it has ended, what failed and is tried again;
-// and, looked at again from time to time, what another sweep measures.
+// Where a sweep's cells come from: the walk; when it has ended, those whose results were left unread;
+// what failed and is tried again; and, looked at again from time to time, what another sweep measures.
 #pragma once
 
 #include <deque>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "sftbench/space/operation.h"
 #include "sftbench/sweep/cell.h"
@@ -16,8 +18,20 @@ class CellQueue {
   CellQueue(WalkSource& walk, const CellPlanner& planner) : walk_(walk), planner_(planner) {}
 
   // Nothing when there is none now; next_at_s() says when to ask again. `under_way`: cells whose
-  // results are still to come.
-  std::optional<Cell> next(double now_s, int64_t under_way);
+  // results are still to come. `unread`: it was given to leave_unread(), and has no more than its
+  // experiment, its key and its place in the walk.
+  struct Next {
+    Cell cell;
+    bool unread = false;
+  };
+  std::optional<Next> next(double now_s, int64_t under_way);
+
+  // It has a result, which is read when all without one have had their turn.
+  void leave_unread(const Cell& cell);
+  size_t unread() const { return unread_.size(); }
+
+  // Goes on elsewhere (0 to 1) in what is left of the walk.
+  void jump(double part) { walk_.jump(part); }
 
   // steady_seconds(); infinity when nothing is left.
   double next_at_s(double now_s, int64_t under_way) const;
@@ -32,6 +46,11 @@ class CellQueue {
   size_t put_off_count() const { return busy_.size(); }
 
  private:
+  struct Unread {
+    const std::string* experiment;
+    std::string key;
+    WalkStep step;
+  };
   struct Busy {
     Cell cell;
     double look_again_s;
@@ -40,6 +59,8 @@ class CellQueue {
   WalkSource& walk_;
   const CellPlanner& planner_;
   bool walk_ended_ = false;
+  std::set<std::string> experiments_;  // whose names Unread points to
+  std::deque<Unread> unread_;
   std::deque<Cell> retries_;
   std::deque<Busy> busy_;  // the one to look at first in front
 };

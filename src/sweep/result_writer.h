@@ -28,8 +28,9 @@ struct Ended {
 
 class ResultWriter {
  public:
-  explicit ResultWriter(const ResultStore& store);  // outlives the writer
-  ~ResultWriter();                                  // waits for all writes
+  // `store` outlives the writer. `beside_others`: many processes write to it.
+  explicit ResultWriter(const ResultStore& store, bool beside_others = false);
+  ~ResultWriter();  // waits for all writes
   ResultWriter(const ResultWriter&) = delete;
   ResultWriter& operator=(const ResultWriter&) = delete;
 
@@ -52,6 +53,7 @@ class ResultWriter {
   void write_now(Pending& pending) const;
 
   const ResultStore& store_;
+  const size_t busy_writes_;
   int fd_;
   std::list<Pending> pending_;
 };

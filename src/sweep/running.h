@@ -24,6 +24,7 @@ struct Running {
 struct Candidate {
   Cell cell;
   std::optional<CellPlan> plan;
+  bool unread = false;  // CellQueue::Next
 };
 
 }  // namespace sftbench

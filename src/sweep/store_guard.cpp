@@ -2,9 +2,11 @@
 
 #include <filesystem>
 #include <functional>
+#include <string_view>
 #include <unordered_set>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/folder_names.h"
 
 namespace sftbench {
 namespace {
@@ -17,11 +19,9 @@ uint64_t name_hash(const fs::path& path) {
 
 std::unordered_set<uint64_t> names_in(const fs::path& folder) {
   std::unordered_set<uint64_t> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    names.insert(name_hash(entry->path()));
-  }
+  for_each_name(folder, [&names](std::string_view name, uint64_t) {
+    names.insert(std::hash<std::string_view>()(name));
+  });
   return names;
 }
 

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <list>
 #include <memory>
+#include <random>
 #include <set>
 #include <utility>
 
@@ -54,7 +55,7 @@ class Sweep::Impl {
         stored_(store, options_),
         guard_(store, claims),
         machine_(machine),
-        writer_(store),
+        writer_(store, options_.worker),
         breaker_(options_.breaker_failures, options_.breaker_quick_s) {
     state_.cells_at_most = planner.cells(walk.entities_left_at_most());
   }
@@ -155,23 +156,57 @@ class Sweep::Impl {
   }
 
   bool next_candidate() {
-    std::optional<Cell> cell = queue_.next(steady_seconds(), under_way());
-    if (!cell) return false;
-    if (cell->attempt == 1 && cell->looks == 0) stored_.count_samples(*cell);
-    candidate_ = Candidate{std::move(*cell), {}};
+    std::optional<CellQueue::Next> next = queue_.next(steady_seconds(), under_way());
+    if (!next) return false;
+    Cell& cell = next->cell;
+    if (next->unread) {
+      --state_.unread;
+    } else if (cell.attempt == 1 && cell.looks == 0) {
+      stored_.count_samples(cell);
+    }
+    candidate_ = Candidate{std::move(cell), {}, next->unread};
     return true;
+  }
+
+  // A worker among many: what has a result is not read before all that has none was looked for, or
+  // each of them would read all that the others write.
+  bool left_unread(const Cell& cell) {
+    if (!options_.worker || cell.attempt > 1 || cell.samples > 1 || cell.read) return false;
+    const StoreView::Seen seen = stored_.seen(cell);
+    if (seen == StoreView::Seen::kNothing) return false;
+    queue_.leave_unread(cell);
+    ++state_.unread;
+    return true;
+  }
+
+  // False when it has to be measured after all; it is a whole cell then.
+  bool settled_at_last(Cell& cell) {
+    const bool came = stored_.seen(cell) == StoreView::Seen::kCame;
+    if (const auto status = came ? stored_.glance(cell) : std::nullopt) {
+      take_as_settled(cell, *status);
+      return true;
+    }
+    if (settled_in_store(cell)) return true;
+    cell = planner_.name(cell.step);
+    cell.read = true;
+    return false;
   }
 
   // False when it must wait for room; else it runs, is settled or stands in the queue again.
   bool handle(Candidate& candidate) {
     Cell& cell = candidate.cell;
     if (candidate.plan && !has_room(*candidate.plan)) return false;
-    if (settled_in_store(cell)) return true;
+    if (std::exchange(candidate.unread, false)) {
+      if (settled_at_last(cell)) return true;
+    } else if (left_unread(cell) || settled_in_store(cell)) {
+      return true;
+    }
     if (options_.limit > 0 && cells_begun_ >= options_.limit && cell.attempt == 1) {
       limit_reached_ = true;
       queue_.keep_only_retries();
       return true;
     }
+    if (!candidate.plan && put_off_as_held(cell)) return true;
     if (!candidate.plan) candidate.plan = plan(cell);
     if (leave(cell, *candidate.plan)) return true;
     if (!has_room(*candidate.plan)) return false;
@@ -206,10 +241,29 @@ class Sweep::Impl {
       observer_.on_note(problem + "; it is measured anew, the file is kept aside");
     }
     if (!status) return false;
-    ++state_.before[*status];
-    guard_.claim(cell, {*status, std::nullopt}, true);
-    observer_.on_settled(cell, {*status, nullptr, 0});
+    take_as_settled(cell, *status);
     return true;
+  }
+
+  void take_as_settled(const Cell& cell, Status status) {
+    ++state_.before[status];
+    guard_.claim(cell, {status, std::nullopt}, true);
+    observer_.on_settled(cell, {status, nullptr, 0});
+  }
+
+  // A look is cheaper than a plan, which a worker would make in vain for each cell of the others.
+  bool put_off_as_held(const Cell& cell) {
+    const auto holder =
+        options_.worker ? claims_.holder(cell.request.experiment, cell.key) : std::nullopt;
+    if (holder) put_off(cell, *holder);
+    return holder.has_value();
+  }
+
+  void put_off(const Cell& cell, const std::string& holder) {
+    if (cell.looks == 0) observer_.on_busy(cell, holder);
+    queue_.put_off(cell, steady_seconds(), claims_.look_again_s());
+    // Whoever goes on beside another worker meets it at each cell.
+    if (options_.worker) queue_.jump(std::generate_canonical<double, 32>(random_));
   }
 
   // Nothing when another sweep has it, or has ended it meanwhile, or no claim can be made.
@@ -223,8 +277,7 @@ class Sweep::Impl {
       return nullptr;
     }
     if (!claim) {
-      if (cell.looks == 0) observer_.on_busy(cell, holder);
-      queue_.put_off(cell, steady_seconds(), claims_.look_again_s());
+      put_off(cell, holder);
       return nullptr;
     }
     return settled_in_store(cell) ? nullptr : claim;
@@ -468,7 +521,8 @@ class Sweep::Impl {
   bool limit_reached_ = false;
   CellTimes times_;
   LeftCells left_;
-  bool no_time_ = false;         // for some of them
+  bool no_time_ = false;  // for some of them
+  std::mt19937_64 random_{std::random_device()()};
   std::set<std::string> notes_;  // that were said
   int64_t cells_begun_ = 0;
   double began_s_ = 0;

@@ -10,7 +10,7 @@ int64_t SweepState::settled(Status status) const {
 }
 
 int64_t SweepState::settled() const {
-  return settled(Status::kValid) + settled(Status::kInvalid) + settled(Status::kFailed);
+  return settled(Status::kValid) + settled(Status::kInvalid) + settled(Status::kFailed) + unread;
 }
 
 }  // namespace sftbench

@@ -506,9 +506,10 @@ TEST_F(RunTest, SeveralNodesNeedALauncher) {
                    {"FAKE_NVML_GPUS", "NVIDIA H100 80GB HBM3"}});
   EXPECT_EQ(run.status, 4) << run.err;
   EXPECT_EQ(result()["reason"]["code"], "UNSUPPORTED");
-  EXPECT_THAT(result()["reason"]["message"].get<std::string>(),
-              StartsWith("number_nodes 2: ranks on several machines are started by srun, mpirun, "
-                         "torchrun or Kubernetes"));
+  EXPECT_THAT(
+      result()["reason"]["message"].get<std::string>(),
+      StartsWith("number_nodes 2: ranks on several machines are started inside an allocation "
+                 "of Slurm or with --hosts A,B"));
 }
 
 TEST_F(RunTest, ARankIsNothingToStartByHand) {

@@ -85,6 +85,20 @@ TEST_F(WorkerTest, LeavesToOthersWhatItsMachineCannotMeasure) {
   EXPECT_THAT(worker.err, HasSubstr("3 of 6 cells are settled"));
 }
 
+TEST_F(WorkerTest, TriesAgainWhatHadFailedAndWhatIsDamaged) {
+  write_space("[2]", "[64, 72, 80, 88, 96]");
+  EXPECT_EQ(
+      simulate({"--simulate", "crash_probability=1", "--set", "model_max_length=[64,72]"}).status,
+      4);
+  EXPECT_EQ(simulate({"--set", "model_max_length=[80,88]"}).status, 0);
+  const std::string key = key_of_first();
+  std::ofstream(results() / kExperiment / (key + ".json")) << "{";
+  const ProgramResult worker = simulate();
+  EXPECT_EQ(worker.status, 0) << worker.err;
+  EXPECT_THAT(worker.out, AllOf(HasSubstr("valid,,3,0"), HasSubstr("valid,,0,2")));
+  EXPECT_THAT(worker.err, AllOf(HasSubstr("5 of 5 cells are settled"), HasSubstr("kept aside")));
+}
+
 TEST_F(WorkerTest, APlainSweepWritesTheSameCellsDown) {
   configure_small_dataset(folder_);
   const ProgramResult sweep = run_program({"sweep", space(), "-o", results().string(), "--config",

@@ -5,11 +5,11 @@
 # end in time and rank 0 tells why.
 # As root; exit 77, with the reason, where that cannot be done.
 #
-# usage: tests/distributed/two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|killed|cut|overlap]...
+# usage: tests/distributed/two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|own|killed|cut|overlap]...
 #   PYTHON  an interpreter with torch, for torchrun; without one that launcher is left out
 #   TRACES  where timelines of overlap are to be written, the beginning of their names
 set -euo pipefail
-program=$(realpath "${1:?usage: two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|killed|cut|overlap]...}")
+program=$(realpath "${1:?usage: two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|own|killed|cut|overlap]...}")
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/hosts.sh"
@@ -91,6 +91,86 @@ examples_work() {
   wait_for "${both[@]}"
   python3 "$here/jobs.py" losses "$work/one" "$work/example.pods" kubernetes
   head -n 40 "$work/example.mpi.txt" "$work/example.slurm.txt" >"${EXAMPLES_OUTPUT:-/dev/null}"
+}
+
+# One command on n1 that starts the ranks of both hosts itself.
+own_run() { # JOB RESULTS OPTIONS...: the words in $own, with what ssh and mpirun take to let root in
+  local job=$1 results=$2
+  shift 2
+  # shellcheck disable=SC2046
+  own=(env "SFTBENCH_SSH=ssh $ssh_options" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    OMPI_MCA_rmaps_base_oversubscribe=1 "OMPI_MCA_plm_rsh_args=$ssh_options"
+    $(sftbench_run "$job" "$results") "$@")
+}
+
+fails_saying() { # SECONDS TEXT: "${own[@]}" on n1
+  local begin_s status=0
+  begin_s=$(date +%s)
+  on n1 "${own[@]}" >"$work/own.out" 2>"$work/own.err" || status=$?
+  [ $status -ne 0 ] && grep -q "$2" "$work/own.err" || { echo "status $status"; cat "$work/own.err"; return 1; }
+  [ $(($(date +%s) - begin_s)) -le "$1" ] || { echo "that took $(($(date +%s) - begin_s)) s"; return 1; }
+  echo "  $(grep -m 1 "$2" "$work/own.err")"
+}
+
+no_rank_is_left() {
+  local try host left
+  for try in {1..150}; do
+    left=
+    for host in n1 n2; do on $host pgrep -r D,R,S,T -x sftbench >/dev/null && left=$host; done
+    [ -n "$left" ] || return 0
+    sleep 0.1
+  done
+  echo "a rank is left on $left"
+  return 1
+}
+
+starts_ranks_itself() {
+  local strategy try
+  ssh_up
+  slurm_up
+  for strategy in FULL_SHARD HYBRID_SHARD; do
+    echo "run --hosts, over ssh, $strategy"
+    own_run $strategy own.ssh.$strategy --hosts n1,n2
+    on n1 "${own[@]}" >"$work/own.json"
+    python3 "$here/jobs.py" losses "$work/one" "$work/own.ssh.$strategy" none
+    echo "run --launcher srun, in an allocation, $strategy"
+    own_run $strategy own.srun.$strategy --launcher srun
+    on n1 salloc --quiet --nodes 2 --ntasks-per-node 2 "${own[@]}" >"$work/own.json"
+    python3 "$here/jobs.py" losses "$work/one" "$work/own.srun.$strategy" slurm
+    echo "run --launcher mpirun, $strategy"
+    own_run $strategy own.mpi.$strategy --launcher mpirun --hosts n1,n2
+    on n1 "${own[@]}" >"$work/own.json"
+    python3 "$here/jobs.py" losses "$work/one" "$work/own.mpi.$strategy" mpi
+  done
+
+  echo "run --hosts: what goes wrong"
+  own_run FULL_SHARD own.none --hosts n1,nowhere
+  fails_saying 30 'nowhere cannot be reached by ssh'
+  cut
+  own_run FULL_SHARD own.none --hosts n1,n2
+  fails_saying 40 'n2 cannot be reached by ssh'
+  mend
+  on n1 cp "$program" /dev/shm/sftbench # which is n1's own
+  own=("${own[@]/$program//dev/shm/sftbench}")
+  fails_saying 20 'the program /dev/shm/sftbench is missing on n2'
+  [ -z "$(find "$work/own.none" -name '*.json' 2>/dev/null)" ] || { echo "an outcome was written"; return 1; }
+
+  echo "run --hosts: a rank on n2 is killed, then the command itself"
+  own_run endless own.killed --hosts n1,n2
+  on n1 "${own[@]}" >"$work/own.out" 2>"$work/own.err" &
+  local running=$! status=0
+  for try in {1..300}; do grep -qs ' step: 3 ' "$work"/own.killed/*/*.log && break || sleep 0.1; done
+  on n2 pkill -KILL -n -x sftbench
+  wait $running || status=$?
+  [ $status -eq 4 ] && grep -q 'was ended by signal 9' "$work/own.err" || { cat "$work/own.err"; return 1; }
+  python3 "$here/jobs.py" failed "$work/own.killed" KILLED 2,3
+  own_run endless own.gone --hosts n1,n2
+  on n1 "${own[@]}" >"$work/own.out" 2>"$work/own.err" &
+  running=$!
+  for try in {1..300}; do grep -qs ' step: 3 ' "$work"/own.gone/*/*.log && break || sleep 0.1; done
+  on n1 pkill -KILL -o -x sftbench
+  wait $running || true
+  no_rank_is_left
 }
 
 # Ranks started by hand: no launcher that would end the others when one has ended.
@@ -178,7 +258,7 @@ python3 "$here/jobs.py" make "$program" "$work"
 # shellcheck disable=SC2046
 $(sftbench_run one one) >/dev/null
 
-for case in "${@:-mpi slurm torchrun examples killed cut}"; do
+for case in "${@:-mpi slurm torchrun examples own killed cut}"; do
   for case in $case; do
     case $case in
       mpi) trains_through mpi ;;
@@ -192,6 +272,7 @@ for case in "${@:-mpi slurm torchrun examples killed cut}"; do
           echo "SKIPPED torchrun: PYTHON names no interpreter with torch"
         fi ;;
       examples) examples_work ;;
+      own) starts_ranks_itself ;;
       killed)
         tells_of_a_killed_rank mpi
         slurm_up

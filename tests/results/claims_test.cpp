@@ -158,6 +158,21 @@ TEST_F(ClaimsTest, UnfinishedFilesOfTheDeadGoAndOthersStay) {
   EXPECT_FALSE(fs::exists(results_ / "tuning" / ".dead.json.7.tmp"));
 }
 
+TEST_F(ClaimsTest, ALookTellsTheHolderAndMakesNothing) {
+  for (const ClaimKind kind : {ClaimKind::kLocks, ClaimKind::kLeases}) {
+    const TemporaryFolder folder;
+    fs::create_directories(folder.path() / "tuning");
+    const auto claims = make_claims(folder.path(), kind);
+    EXPECT_EQ(claims->holder("tuning", "key"), std::nullopt);
+    EXPECT_TRUE(fs::is_empty(folder.path() / "tuning"));
+    auto claim = claims->acquire("tuning", "key");
+    EXPECT_THAT(claims->holder("tuning", "key"),
+                testing::Optional(HasSubstr("process " + std::to_string(::getpid()))));
+    claim.reset();
+    EXPECT_EQ(claims->holder("tuning", "key"), std::nullopt);
+  }
+}
+
 TEST_F(ClaimsTest, AKeyThatIsHeldIsRefusedWithItsHolder) {
   for (const auto& claims : {leases()}) {
     const auto claim = claims->acquire("tuning", "key");

@@ -91,7 +91,7 @@ TEST(WalkTest, AWalkThatBeginsElsewhereEndsWithWhatComesBefore) {
   std::rotate(turned.begin(), turned.begin() + 6, turned.end());
   const auto begun_at = [&](const Operation& operation, double part) {
     Walk walk(space, operation, 1, [](int64_t, size_t) { return Recorded::kNothing; });
-    walk.begin_at(part);
+    walk.jump(part);
     EXPECT_EQ(walk.entities_left_at_most(), 24);
     std::vector<int64_t> order;
     while (const std::optional<WalkStep> step = walk.next()) order.push_back(step->entity);
@@ -110,10 +110,32 @@ TEST(WalkTest, AWalkThatBeginsElsewhereHasTheEntitiesThatWereAskedFor) {
   operation.number_entities = 4;
   const Space space = grid();
   Walk walk(space, operation, 1);
-  walk.begin_at(0.5);
+  walk.jump(0.5);
   std::vector<int64_t> order;
   while (const std::optional<WalkStep> step = walk.next()) order.push_back(step->entity);
   EXPECT_THAT(order, ElementsAre(2, 3, 0, 1));
+}
+
+TEST(WalkTest, AWalkThatJumpsComesToEachEntityOnce) {
+  const Space space = grid();
+  Walk walk(space, ordered(WalkOrder::kSequential), 1);
+  std::vector<int64_t> order;
+  const auto go = [&](int steps) {
+    for (int i = 0; i < steps; ++i) order.push_back(walk.next()->entity);
+  };
+  go(2);
+  walk.jump(0.5);  // of the 22 that are left: behind 11 of them
+  go(2);
+  EXPECT_THAT(order, ElementsAre(0, 1, 13, 14));
+  EXPECT_EQ(walk.entities_left_at_most(), 20);
+  for (const double part : {0.99, 0.1, 0.6, 1.0, 0.0, 0.3}) {
+    walk.jump(part);
+    go(2);
+  }
+  while (const std::optional<WalkStep> step = walk.next()) order.push_back(step->entity);
+  EXPECT_THAT(order, testing::UnorderedElementsAreArray(all_of(24)));
+  walk.jump(0.5);
+  EXPECT_EQ(walk.next(), std::nullopt) << "nothing is left to jump to";
 }
 
 TEST(WalkTest, RandomIsAPermutationThatTheSeedDecides) {

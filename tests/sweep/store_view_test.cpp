@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <fstream>
 
 #include "results/sample_measurement.h"
 #include "results/temporary_folder.h"
@@ -63,6 +64,35 @@ TEST_P(StoreViewTest, WhoDoesNotRetryNeverDoes) {
   options_.retry_failed = false;
   view_.remember(cell_.request.experiment);
   EXPECT_THAT(view_.settled(cell_), Optional(Status::kFailed));
+}
+
+TEST_P(StoreViewTest, NamesTellWhatStoodAndWhatCame) {
+  view_.remember(cell_.request.experiment);
+  EXPECT_EQ(view_.seen(cell_), StoreView::Seen::kNothing);
+  write(sample_failed());
+  EXPECT_EQ(view_.seen(cell_), StoreView::Seen::kCame);
+  StoreView later(store_, options_);
+  later.remember(cell_.request.experiment);
+  EXPECT_EQ(later.seen(cell_), StoreView::Seen::kStood);
+  write(sample_valid());
+  EXPECT_EQ(later.seen(cell_), StoreView::Seen::kStood) << "names tell no more";
+}
+
+TEST_P(StoreViewTest, AGlanceTellsHowACellHasEnded) {
+  EXPECT_EQ(view_.glance(cell_), std::nullopt);
+  write(sample_failed());
+  EXPECT_THAT(view_.glance(cell_), Optional(Status::kFailed));
+  write(sample_valid());
+  EXPECT_THAT(view_.glance(cell_), Optional(Status::kValid));
+  std::ofstream(store_.result_path(cell_.request.experiment, cell_.key)) << "{";
+  EXPECT_EQ(view_.glance(cell_), std::nullopt);
+}
+
+TEST_P(StoreViewTest, AGlanceFindsTheStatusBehindALongEntity) {
+  Measurement measurement = sample_valid();
+  measurement.entity["note"] = std::string(10000, 'x') + "\n  \"status\": \"failed\"";
+  write(measurement);
+  EXPECT_THAT(view_.glance(cell_), Optional(Status::kValid));
 }
 
 INSTANTIATE_TEST_SUITE_P(YearsAhead, StoreViewTest, testing::Values(-30, 0, 30));

@@ -21,7 +21,8 @@ struct ProcessSpec {
   std::vector<std::string> arguments;                            // behind its name
   std::vector<std::pair<std::string, std::string>> environment;  // over this process's own
   int standard_input = -1;
-  int standard_output = -1;        // and error
+  int standard_output = -1;
+  int standard_error = -1;         // -1: where the output goes
   std::vector<int> inherited_fds;  // under the same numbers
 };
 

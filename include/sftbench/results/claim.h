@@ -59,7 +59,11 @@ class Claims {
   virtual std::shared_ptr<Claim> try_acquire(const std::string& experiment, const std::string& key,
                                              std::string* holder = nullptr) = 0;
 
-  // The same, but KeyBusy, which names the holder.
+  // Who holds the key now; nothing when nobody does. A look that makes and claims nothing.
+  virtual std::optional<std::string> holder(const std::string& experiment,
+                                            const std::string& key) const = 0;
+
+  // The same as try_acquire(), but KeyBusy, which names the holder.
   std::shared_ptr<Claim> acquire(const std::string& experiment, const std::string& key);
 
   // What the killed have left in the folder of an experiment, as far as nobody claims it.

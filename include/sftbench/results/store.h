@@ -73,6 +73,11 @@ class ResultStore {
   std::optional<Status> status_of(const std::string& experiment, const std::string& key,
                                   int sample = 1) const;
 
+  // The same by a glance at the beginning of the file, which is not checked: of what was seen to be
+  // written meanwhile.
+  std::optional<Status> glance_at_status_of(const std::string& experiment,
+                                            const std::string& key) const;
+
   // Everything below the directory, read on all cores. InputError only when the directory itself
   // cannot be listed.
   StoreScan scan() const;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sftbench/base/error.h"
@@ -105,6 +106,9 @@ class WalkSource {
   virtual int64_t entities_left_at_most() const = 0;
   // Whether it chooses by results and wants to see those of the `under_way` first.
   virtual bool waits(int64_t /*under_way*/) const { return false; }
+  // Goes on at this part of what is left (0 to 1), and comes to what it skips in the end: workers at
+  // different places do not get into each other's way. Without effect where results choose.
+  virtual void jump(double /*part*/) {}
 };
 
 // The measurements that an operation asks for, one after the other, never held as a list: an order
@@ -121,16 +125,16 @@ class Walk : public WalkSource {
 
   std::optional<WalkStep> next() override;
 
-  // Begins at this part of the way (0 to 1), and ends with what comes before it: workers that begin
-  // at different places do not get into each other's way. Before the first next(). Without effect
-  // where a filter or a selector chooses.
-  void begin_at(double part);
+  // The experiments of the entity under way come first. Without effect where a filter or a selector
+  // chooses.
+  void jump(double part) override;
 
   int64_t entities_left_at_most() const override;
 
  private:
   int64_t entity_at(int64_t position) const;
   bool wanted(int64_t entity) const;
+  int64_t positions_left() const;
 
   const Space& space_;
   Lookup recorded_;
@@ -140,9 +144,9 @@ class Walk : public WalkSource {
   uint64_t seed_;
   std::vector<size_t> nesting_;  // dimensions, outermost first
   int64_t members_ = 1;          // entities of one group
-  int64_t position_ = 0;         // of the next entity, in the walk's order
-  int64_t begin_ = 0;            // what is added to it
-  int64_t sampled_ = 0;          // entities that were yielded
+  // Positions in the walk's order that are still to come, [from, to): the last one first.
+  std::vector<std::pair<int64_t, int64_t>> spans_;
+  int64_t sampled_ = 0;  // entities that were yielded
   int64_t limit_;
   std::optional<WalkStep> following_;  // the current entity's next experiment
 };

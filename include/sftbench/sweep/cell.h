@@ -26,13 +26,15 @@ struct CellPlan {
 };
 
 struct Cell {
+  WalkStep step = {};
   MeasurementRequest request;
-  Json inputs;      // effective ones
-  std::string key;  // of experiment and inputs
-  int sample = 1;   // the one to measure next
-  int samples = 1;  // that are wanted
-  int attempt = 1;  // of this sample, in this sweep
-  int looks = 0;    // that found another sweep measuring it
+  Json inputs;        // effective ones
+  std::string key;    // of experiment and inputs
+  int sample = 1;     // the one to measure next
+  int samples = 1;    // that are wanted
+  int attempt = 1;    // of this sample, in this sweep
+  int looks = 0;      // that found another sweep measuring it
+  bool read = false;  // its result was, and does not settle it
 };
 
 // What cells are named and planned from. Everything outlives the planner.
