@@ -5,11 +5,15 @@
 # worker is told that its time limit is near, when a node is lost and when the command is given again.
 # Exit 77, with the reason, where an engine cannot be had.
 #
-# usage: tests/distributed/campaign.sh SFTBENCH [local|slurm|ray]...
+# `faults` has 200 simulated cells and 8 that train on CPUs, through Slurm and Ray, with a node killed in the middle, a
+# worker stopped for longer than its lease, and the controller restarted. slurm-simulated, slurm-cpu, ray-simulated and
+# ray-cpu are its four parts.
+#
+# usage: tests/distributed/campaign.sh SFTBENCH [local|slurm|ray|faults]...
 #   RAY       Ray's command; without it a virtual environment is made with PyPI's ray
 #   PROGRAM   what workers call in place of SFTBENCH
 set -euo pipefail
-sftbench=$(realpath "${1:?usage: campaign.sh SFTBENCH [local|slurm|ray]...}")
+sftbench=$(realpath "${1:?usage: campaign.sh SFTBENCH [local|slurm|ray|faults|ray-cpu]...}")
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/hosts.sh"
@@ -190,10 +194,141 @@ on_ray() {
   "$RAY" stop --force >>"$work/ray.log" 2>&1
 }
 
+# --- campaigns with faults ---
+
+# Cells that take a while, or train a small model on CPUs; leases, so that a worker that is stopped loses its cell.
+faulty_space() { # KIND: simulated or cpu. Sets cells, space, faulty
+  if [ "$1" = simulated ]; then
+    cells=200
+    faulty=(--backend simulate --simulate steps=5 --simulate sleep_s=0.05)
+    sed 's/model_max_length, .*/model_max_length, propertyDomain: {domainRange: [512, 532], interval: 1}}/' \
+      "$work/space.yaml" >"$work/simulated.yaml"
+  else
+    cells=8
+    faulty=(--threads 1)
+    cat >"$work/cpu.yaml" <<'YAML'
+weights: random
+experiments:
+- {experimentIdentifier: finetune_full_benchmark-v1.0.0, actuatorIdentifier: SFTTrainer,
+   parameterization: [{property: {identifier: max_steps}, value: 4}]}
+entitySpace:
+- {identifier: model_name, propertyDomain: {values: [smollm2-135m]}}
+- {identifier: number_gpus, propertyDomain: {values: [0]}}
+- {identifier: model_max_length, propertyDomain: {values: [32, 48, 64, 80]}}
+- {identifier: batch_size, propertyDomain: {values: [1, 2]}}
+YAML
+  fi
+  space=$work/$1.yaml
+  faulty+=(--claims leases --lease 3 --max-quick-failures 0)
+}
+
+results_in() { find "$1" -name '*.json' ! -name '*.*.json' 2>/dev/null | wc -l; }
+has_results() { [ "$(results_in "$1")" -ge "$2" ]; }
+
+# The workers of a folder of results, on whichever host they run: outside, all have numbers.
+workers_of() { # RESULTS
+  local process
+  for process in $(pgrep -x sftbench); do
+    tr '\0' ' ' <"/proc/$process/cmdline" 2>/dev/null | grep -q -- "--worker -o $1 \$" && echo "$process"
+  done
+  true
+}
+
+pause_one() { # RESULTS: for longer than the lease
+  paused=$(workers_of "$1" | sed -n 1p)
+  [ -n "$paused" ] || return 0
+  # shellcheck disable=SC2046
+  kill -STOP $paused $(pgrep -P $paused || true) || true
+}
+
+go_on() {
+  # shellcheck disable=SC2046
+  [ -z "$paused" ] || kill -CONT $paused $(pgrep -P $paused || true) 2>/dev/null || true
+}
+
+count_campaign() { # WHAT RESULTS LOG...: counts, and false when a cell is missing, doubled or failed
+  local what=$1 results=$2 found doubled begun valid
+  shift 2
+  found=$(results_in "$results")
+  doubled=$(find "$results" -name '*.2.json' -o -name '*.json.*' ! -name '*.series.json.gz' | wc -l)
+  valid=$(find "$results" -name '*.json' ! -name '*.*.json' -exec grep -lE '^  "status": "(valid|invalid)"' {} + | wc -l)
+  begun=$(cat "$@" 2>/dev/null | grep -c '^start ' || true)
+  echo "$what: $found of $cells cells have a result, $valid are valid or invalid, $doubled have a second one, $begun were begun"
+  [ "$found $valid $doubled" = "$cells $cells 0" ]
+}
+
+slurm_with_faults() { # simulated or cpu
+  local results=$work/faults/slurm-$1 try
+  faulty_space "$1"
+  hosts_up
+  trap clean EXIT
+  install_launchers
+  SLURM_GPUS=2 slurm_up
+  mkdir -p "$work/faults" && chmod -R go+rX "$work"
+  on n1 "$sftbench" sweep "$space" "${faulty[@]}" -o "$results" --on slurm --submit --workers 3 --program "$program"
+  wait_until 120 has_results "$results" $((cells / 4))
+  pause_one "$results"
+  # The controller is killed and comes back; it finds its jobs.
+  on n1 pkill -KILL -x slurmctld
+  sleep 1
+  background n1 slurmctld -D
+  # All that n2 ran is gone, its slurmd included.
+  kill -KILL "${host_process[n2]}"
+  sleep 5
+  go_on
+  wait_until 300 has_results "$results" $cells
+  on n1 scancel --user=root || true
+  for try in {1..50}; do [ -z "$(workers_of "$results")" ] && break || sleep 0.2; done
+  count_campaign "slurm, $cells cells ($1), n2 killed, a worker stopped for 5 s, slurmctld restarted" "$results" \
+    "$results"/slurm/*.log || { tail -n 20 "$results"/slurm/*.log; return 1; }
+  hosts_down
+}
+
+ray_with_faults() { # simulated or cpu
+  local results=$work/faults/ray-$1 follower second status=0
+  faulty_space "$1"
+  find_ray
+  dashboard=28265 ray_is_up=yes
+  mkdir -p "$work/faults"
+  ray_node --head --port 26379 --dashboard-port "$dashboard" --dashboard-host 127.0.0.1
+  ray_node --address 127.0.0.1:26379
+  second=$(pgrep -n -x raylet)
+  words=("$sftbench" sweep "$space" "${faulty[@]}" -o "$results" --on ray
+    --ray-address "http://127.0.0.1:$dashboard" --workers 3 --program "$program")
+  "${words[@]}" >"$work/faults/ray-$1.first" 2>&1 &
+  follower=$!
+  wait_until 180 has_results "$results" $((cells / 4))
+  pause_one "$results"
+  # The controller: who follows the jobs.
+  kill -KILL $follower
+  wait $follower 2>/dev/null || true
+  "${words[@]}" >"$work/faults/ray-$1.second" 2>&1 &
+  follower=$!
+  # A node with all that it runs.
+  # shellcheck disable=SC2046
+  kill -KILL $second $(pgrep -P $second || true) || true
+  sleep 5
+  go_on
+  wait $follower || status=$?
+  count_campaign "ray, $cells cells ($1), a node killed, a worker stopped for 5 s, the follower restarted" "$results" \
+    /tmp/ray/session_latest/logs/job-driver-sftbench-*.log || { tail -n 40 "$work/faults/ray-$1.second"; return 1; }
+  [ $status -eq 0 ] || echo "  the command ended with status $status"
+  "$RAY" stop --force >>"$work/ray.log" 2>&1
+}
+
+on_faults() {
+  local kind
+  for kind in simulated cpu; do
+    slurm_with_faults $kind
+    ray_with_faults $kind
+  done
+}
+
 for case in "${@:-local slurm ray}"; do
   for case in $case; do
     case $case in
-      local | slurm | ray) on_$case ;;
+      local | slurm | ray | faults) on_$case ;;
+      slurm-simulated | slurm-cpu | ray-simulated | ray-cpu) "${case%-*}_with_faults" "${case#*-}" ;;
       *) echo "unknown case $case" && exit 2 ;;
     esac
   done
