@@ -19,6 +19,7 @@
 
 #include "launch/child_files.h"
 #include "sftbench/base/clock.h"
+#include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/launch/child_process.h"
 #include "sftbench/launch/interrupt.h"
@@ -253,8 +254,9 @@ class NodeRun {
     say(line);
   }
 
+  // Another host's text does not command this terminal.
   void say(const std::string& line) const {
-    std::fprintf(stderr, "%s\n", line.c_str());
+    std::fprintf(stderr, "%s\n", terminal_text(line).c_str());
     output_.on_line(line);
   }
 
