@@ -4,8 +4,8 @@
 
 namespace sftbench {
 
-// Starts the ranks that its standard input asks for and ends when they have: with rank 0's status,
-// else that of the first that failed. When the standard input ends, so do they.
+// Starts the ranks that standard input asks for, and returns when all of them have ended. Returns
+// 0, or the status of the lowest rank that failed. The ranks are ended when standard input ends.
 int node_for_parent();
 
 // Becomes the program behind it, and ends with its parent. 127 when there is none.

@@ -1,15 +1,15 @@
 // Reads ado's operation files: DiscoveryOperationResourceConfiguration, plain or wrapped as a
-// resource, and the parameters of its random_walk and ray_tune operators (ado-ray-tune 2.2.1).
+// resource, and the parameters of its random_walk operator.
 #include "sftbench/space/operation.h"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 #include <utility>
 
 #include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/fields.h"
+#include "space/operation_fields.h"
+#include "space/ray_tune_operation.h"
 
 namespace sftbench {
 namespace {
@@ -17,10 +17,6 @@ namespace {
 const std::vector<std::string> kOperationTypes = {"characterize", "search", "compare", "modify",
                                                   "study",        "fuse",   "learn",   "query",
                                                   "export",       "script"};
-
-// The names of an enumeration as ado spells them; letter case matters there.
-template <typename T>
-using Spellings = std::vector<std::pair<const char*, T>>;
 
 const Spellings<Sampler> kSamplers = {{"selector", Sampler::kSelector},
                                       {"generator", Sampler::kGenerator}};
@@ -35,19 +31,6 @@ const Spellings<EntityFilter> kFilters = {{"noFilter", EntityFilter::kNone},
 // The words of ado's documents where its code says measured and unmeasured.
 const Spellings<EntityFilter> kOtherFilters = {{"sampled", EntityFilter::kMeasured},
                                                {"unsampled", EntityFilter::kUnmeasured}};
-
-const Spellings<bool> kObjectives = {{"min", false}, {"max", true}};
-const std::vector<std::string> kAlgorithms = {
-    "random", "variant_generator", "lhu_sampler", "bayesopt", "ax", "optuna"};
-const std::vector<std::string> kStoppers = {"MaxSamplesStopper", "SimpleStopper"};
-
-template <typename T>
-std::optional<T> spelled(const Spellings<T>& spellings, const std::string& text) {
-  for (const auto& [name, value] : spellings) {
-    if (text == name) return value;
-  }
-  return std::nullopt;
-}
 
 class OperationReader {
  public:
@@ -120,7 +103,8 @@ class OperationReader {
         if (parameters != nullptr) read_parameters(*parameters, members.path("parameters"));
         break;
       case Operator::kRayTune:
-        read_ray_tune(parameters == nullptr ? *operation : *parameters, members.path("parameters"));
+        read_ray_tune(parameters == nullptr ? *operation : *parameters, members.path("parameters"),
+                      diagnostics_, operation_);
         break;
     }
   }
@@ -164,290 +148,6 @@ class OperationReader {
         "search", nearest_spelling(type, {"search"}));
   }
 
-  // --- ray_tune ----------------------------------------------------------------------------------
-  void read_ray_tune(const YamlNode& node, const std::string& path) {
-    operation_.search.emplace();
-    operation_.sampler = Sampler::kGenerator;
-    operation_.order = WalkOrder::kShared;
-    operation_.number_entities.reset();
-    operation_.parameters_line = node.line;
-    Fields fields(node, path, diagnostics_);
-    if (const YamlNode* tune = fields.mapping("tuneConfig"))
-      read_tune(*tune, fields.path("tuneConfig"));
-    if (const YamlNode* runtime = fields.mapping("runtimeConfig", Presence::kOptional))
-      read_runtime(*runtime, fields.path("runtimeConfig"));
-    if (const YamlNode* ado = fields.mapping("orchestratorConfig", Presence::kOptional))
-      read_orchestrator(*ado, fields.path("orchestratorConfig"));
-    fields.reject_unknown();
-  }
-
-  void read_tune(const YamlNode& node, const std::string& path) {
-    Fields fields(node, path, diagnostics_);
-    for (const char* key : {"metric", "mode"}) {
-      const YamlNode* found = node.find(key);
-      if (found == nullptr || !found->is_sequence()) continue;
-      fields.any(key);
-      diagnostics_.error(*found, fields.path(key), "several objectives", "one, as a text");
-    }
-    SearchPlan& plan = *operation_.search;
-    if (const YamlNode* metric = node.find("metric"); metric == nullptr || !metric->is_sequence())
-      plan.metric = fields.text("metric");
-    if (const YamlNode* mode = node.find("mode"); mode == nullptr || !mode->is_sequence())
-      choose(fields, node, "mode", kObjectives, plan.maximize);
-    count(fields, node, "max_concurrent_trials", 1, operation_.batch_size);
-    read_samples(fields, node);
-    for (const char* key : {"scheduler", "time_budget_s"}) {
-      const YamlNode* found = fields.any(key, Presence::kOptional);
-      if (found == nullptr || found->is_null()) continue;
-      const bool time = key == std::string("time_budget_s");
-      diagnostics_.error(*found, fields.path(key), "is not supported",
-                         time ? "sweep --until, which takes a duration"
-                              : "a search without one: a trial is one measurement");
-    }
-    not_used(fields, node, {"reuse_actors", "trial_name_creator", "trial_dirname_creator"});
-    if (const YamlNode* algorithm = fields.mapping("search_alg"))
-      read_algorithm(*algorithm, fields.path("search_alg"));
-    fields.reject_unknown();
-  }
-
-  // Ray's default is one sample, and -1 goes on until somebody stops it.
-  void read_samples(Fields& fields, const YamlNode& node) {
-    const std::optional<int64_t> samples = fields.integer("num_samples", Presence::kOptional);
-    operation_.search->samples = samples.value_or(1);
-    if (!samples) {
-      diagnostics_.warning(node.line, fields.path("num_samples"), "missing, which is one sample",
-                           "how many to measure");
-    } else if (*samples == 0 || *samples < -1) {
-      diagnostics_.error(*node.find("num_samples"), fields.path("num_samples"),
-                         "found " + std::to_string(*samples), "an integer above 0, or -1 for all");
-    }
-  }
-
-  void not_used(Fields& fields, const YamlNode& node, const std::vector<const char*>& keys) {
-    for (const char* key : keys) {
-      if (fields.any(key, Presence::kOptional) == nullptr) continue;
-      diagnostics_.warning(node.find(key)->line, fields.path(key), "not used here");
-    }
-  }
-
-  void read_algorithm(const YamlNode& node, const std::string& path) {
-    Fields fields(node, path, diagnostics_);
-    const std::string name = fields.text("name");
-    const YamlNode* parameters = fields.mapping("params", Presence::kOptional);
-    fields.reject_unknown();
-    if (name.empty()) return;
-    static const YamlNode kNone = parse_yaml("{}", "");
-    const YamlNode& params = parameters == nullptr ? kNone : *parameters;
-    Fields members(params, fields.path("params"), diagnostics_);
-    if (!choose_method(name, *node.find("name"), fields.path("name"), members, params)) return;
-    read_given(members);
-    members.reject_unknown();
-  }
-
-  // Reads what only this algorithm has. False, with an error, where it has no equal.
-  bool choose_method(const std::string& name, const YamlNode& at, const std::string& path,
-                     Fields& members, const YamlNode& params) {
-    SearchPlan& plan = *operation_.search;
-    if (name == "random" || name == "variant_generator") {
-      plan.method = SearchMethod::kRandom;
-      read_seed(members, params, "random_state");
-      not_used(members, params, {"constant_grid_search", "max_concurrent"});
-      return true;
-    }
-    if (name == "lhu_sampler") {
-      plan.method = SearchMethod::kLatinHypercube;
-      return true;
-    }
-    if (name == "bayesopt") {
-      plan.method = SearchMethod::kBayesian;
-      read_seed(members, params, "random_state");
-      count(members, params, "random_search_steps", 1, plan.first);
-      not_used(members, params, {"verbose", "skip_duplicate", "analysis", "patience"});
-      read_utility(members, params);
-      return true;
-    }
-    if (name == "ax") {
-      plan.method = SearchMethod::kBayesian;
-      return true;
-    }
-    if (name == "optuna") return choose_optuna(at, path, members, params);
-    diagnostics_.error(at, path, "the search algorithm '" + name + "' has no equal here",
-                       "one of " + join(kAlgorithms), nearest_spelling(name, kAlgorithms));
-    return false;
-  }
-
-  bool choose_optuna(const YamlNode& at, const std::string& path, Fields& members,
-                     const YamlNode& params) {
-    SearchPlan& plan = *operation_.search;
-    const std::string sampler = members.text("sampler", Presence::kOptional);
-    if (sampler == "GPSampler") {
-      plan.method = SearchMethod::kBayesian;
-    } else if (sampler == "RandomSampler") {
-      plan.method = SearchMethod::kRandom;
-    } else {
-      const YamlNode* found = params.find("sampler");
-      diagnostics_.error(
-          found == nullptr ? at : *found, path,
-          "optuna's " + (sampler.empty() ? "TPESampler" : sampler) + " has no equal here",
-          "optuna with GPSampler or RandomSampler, or one of " + join(kAlgorithms));
-      return false;
-    }
-    const YamlNode* own = members.mapping("sampler_parameters", Presence::kOptional);
-    if (own == nullptr) return true;
-    Fields fields(*own, members.path("sampler_parameters"), diagnostics_);
-    read_seed(fields, *own, "seed");
-    if (plan.method == SearchMethod::kBayesian)
-      count(fields, *own, "n_startup_trials", 1, plan.first);
-    not_used(fields, *own, {"deterministic_objective", "independent_sampler"});
-    fields.reject_unknown();
-    return true;
-  }
-
-  void read_seed(Fields& fields, const YamlNode& node, const char* key) {
-    const std::optional<int64_t> seed = fields.integer(key, Presence::kOptional);
-    if (!seed) return;
-    if (*seed < 0) {
-      diagnostics_.error(*node.find(key), fields.path(key), "found " + std::to_string(*seed),
-                         "at least 0");
-    } else {
-      operation_.search->seed = static_cast<uint64_t>(*seed);
-    }
-  }
-
-  void read_utility(Fields& members, const YamlNode& params) {
-    const YamlNode* utility = members.mapping("utility_kwargs", Presence::kOptional);
-    if (utility == nullptr) {
-      diagnostics_.warning(params.line, members.path("utility_kwargs"),
-                           "missing, which is the upper confidence bound in Ray and expected "
-                           "improvement here");
-      return;
-    }
-    Fields fields(*utility, members.path("utility_kwargs"), diagnostics_);
-    const std::string kind = fields.text("kind");
-    if (!kind.empty() && kind != "ei") {
-      diagnostics_.error(*utility->find("kind"), fields.path("kind"),
-                         "'" + kind + "' has no equal here", "ei: expected improvement");
-    }
-    not_used(fields, *utility, {"kappa", "xi"});
-    fields.reject_unknown();
-  }
-
-  void read_given(Fields& members) {
-    const YamlNode* given = members.sequence("points_to_evaluate", Presence::kOptional);
-    if (given == nullptr) return;
-    for (const YamlNode& point : given->items) {
-      if (!point.is_mapping()) {
-        diagnostics_.error(point, members.path("points_to_evaluate"), "found " + describe(point),
-                           "a mapping of properties to values");
-        continue;
-      }
-      Json entity = Json::object();
-      for (const auto& member : point.members) entity[member.key] = member.node.value;
-      operation_.search->given.push_back(std::move(entity));
-    }
-  }
-
-  void read_orchestrator(const YamlNode& node, const std::string& path) {
-    Fields fields(node, path, diagnostics_);
-    fields.text("metric_format", Presence::kOptional);
-    operation_.single_measurement = fields.boolean("single_measurement_per_property", true);
-    not_used(fields, node, {"result_dump"});
-    const YamlNode* failed = fields.any("failed_metric_value", Presence::kOptional);
-    fields.reject_unknown();
-    if (failed == nullptr || !failed->value.is_number()) return;  // not a number: a failure
-    const double value = failed->value.get<double>();
-    if (std::isfinite(value)) operation_.search->failed_value = value;
-  }
-
-  void read_runtime(const YamlNode& node, const std::string& path) {
-    Fields fields(node, path, diagnostics_);
-    const YamlNode* stops = fields.sequence("stop", Presence::kOptional);
-    not_used(fields, node,
-             {"name", "storage_path", "storage_filesystem", "failure_config", "checkpoint_config",
-              "sync_config", "verbose", "log_to_file", "progress_reporter", "callbacks"});
-    fields.reject_unknown();
-    if (stops == nullptr) return;
-    for (const YamlNode& stop : stops->items) {
-      if (stop.is_mapping()) {
-        read_stop(stop, fields.path("stop"));
-      } else {
-        diagnostics_.error(stop, fields.path("stop"), "found " + describe(stop),
-                           "a mapping with the name of a stopper");
-      }
-    }
-  }
-
-  // Arguments by position or by name.
-  void read_stop(const YamlNode& node, const std::string& path) {
-    Fields fields(node, path, diagnostics_);
-    const std::string name = fields.text("name");
-    const YamlNode* positional = fields.sequence("positionalParams", Presence::kOptional);
-    const YamlNode* named = fields.mapping("keywordParams", Presence::kOptional);
-    fields.reject_unknown();
-    if (name.empty()) return;
-    std::vector<std::string> names;
-    if (name == "MaxSamplesStopper") names = {"max_samples"};
-    if (name == "SimpleStopper")
-      names = {"mode",          "metric",         "experiment_key", "min_trials",
-               "buffer_states", "stop_on_repeat", "count_nan"};
-    if (names.empty()) {
-      diagnostics_.error(*node.find("name"), fields.path("name"),
-                         "the stopper '" + name + "' has no equal here",
-                         "one of " + join(kStoppers), nearest_spelling(name, kStoppers));
-      return;
-    }
-    std::map<std::string, const YamlNode*> arguments;
-    for (size_t i = 0; positional != nullptr && i < positional->items.size(); ++i) {
-      if (i < names.size()) {
-        arguments[names[i]] = &positional->items[i];
-      } else {
-        diagnostics_.error(positional->items[i], fields.path("positionalParams"), "one too many",
-                           "at most " + std::to_string(names.size()));
-      }
-    }
-    if (named != nullptr) {
-      Fields members(*named, fields.path("keywordParams"), diagnostics_);
-      for (const std::string& key : names) {
-        if (const YamlNode* found = members.any(key, Presence::kOptional)) arguments[key] = found;
-      }
-      members.reject_unknown();
-    }
-    use_stop(name, arguments, node, fields.path("name"));
-  }
-
-  void use_stop(const std::string& name, const std::map<std::string, const YamlNode*>& arguments,
-                const YamlNode& node, const std::string& path) {
-    SearchPlan& plan = *operation_.search;
-    const auto whole = [&](const char* key, int64_t least) -> std::optional<int64_t> {
-      const auto found = arguments.find(key);
-      if (found == arguments.end()) return std::nullopt;
-      const Json& value = found->second->value;
-      if (value.is_number_integer() && value.get<int64_t>() >= least) return value.get<int64_t>();
-      diagnostics_.error(*found->second, path + " " + key, "found " + describe(*found->second),
-                         "an integer of at least " + std::to_string(least));
-      return std::nullopt;
-    };
-    if (name == "MaxSamplesStopper") {
-      const std::optional<int64_t> most = whole("max_samples", 1);
-      if (arguments.count("max_samples") == 0)
-        diagnostics_.error(node, path, "without max_samples", "an integer above 0");
-      if (most) plan.samples = plan.samples < 0 ? *most : std::min(plan.samples, *most);
-      return;
-    }
-    plan.patience_begins = whole("min_trials", 0).value_or(5);
-    plan.patience = whole("buffer_states", 0).value_or(2);
-    for (const auto& [key, own] : {std::pair<const char*, std::string>("metric", plan.metric),
-                                   {"mode", plan.maximize ? "max" : "min"}}) {
-      const auto found = arguments.find(key);
-      if (found == arguments.end() || found->second->text == own) continue;
-      diagnostics_.error(*found->second, path + " " + key, "found " + describe(*found->second),
-                         own + ", as in tuneConfig");
-    }
-    const auto counts = arguments.find("count_nan");
-    if (counts != arguments.end() && counts->second->value.is_boolean())
-      plan.counts_failures = counts->second->value.get<bool>();
-  }
-
   // --- random_walk -------------------------------------------------------------------------------
   void read_parameters(const YamlNode& node, const std::string& path) {
     Fields fields(node, path, diagnostics_);
@@ -465,9 +165,9 @@ class OperationReader {
       members.reject_unknown();
     }
     number_entities(fields);
-    count(fields, node, "batchSize", 1, operation_.batch_size);
+    count(diagnostics_, fields, node, "batchSize", 1, operation_.batch_size);
     operation_.single_measurement = fields.boolean("singleMeasurement", true);
-    count(fields, node, "maxRetries", 0, operation_.max_retries);
+    count(diagnostics_, fields, node, "maxRetries", 0, operation_.max_retries);
     if (const YamlNode* filter = fields.mapping("filter", Presence::kOptional)) {
       Fields members(*filter, fields.path("filter"), diagnostics_);
       read_filter(members, *filter);
@@ -491,8 +191,8 @@ class OperationReader {
                          "samplerType and mode");
       return;
     }
-    choose(fields, node, "samplerType", kSamplers, operation_.sampler);
-    choose(fields, node, "mode", kModes, operation_.order);
+    choose(diagnostics_, fields, node, "samplerType", kSamplers, operation_.sampler);
+    choose(diagnostics_, fields, node, "mode", kModes, operation_.order);
     operation_.grouping = fields.texts("grouping", Presence::kOptional);
     const bool grouped = operation_.order == WalkOrder::kRandomGrouped ||
                          operation_.order == WalkOrder::kSequentialGrouped;
@@ -518,23 +218,7 @@ class OperationReader {
         return;
       }
     }
-    choose(fields, node, "filterMode", kFilters, operation_.filter);
-  }
-
-  template <typename T>
-  void choose(Fields& fields, const YamlNode& node, const std::string& key,
-              const Spellings<T>& spellings, T& value) {
-    const std::string text = fields.text(key, Presence::kOptional);
-    if (text.empty()) return;
-    if (const std::optional<T> known = spelled(spellings, text)) {
-      value = *known;
-      return;
-    }
-    std::vector<std::string> names;
-    for (const auto& [name, unused] : spellings) names.emplace_back(name);
-    const YamlNode& found = *node.find(key);
-    diagnostics_.error(found, fields.path(key), "found " + describe(found), "one of " + join(names),
-                       nearest_spelling(text, names));
+    choose(diagnostics_, fields, node, "filterMode", kFilters, operation_.filter);
   }
 
   void number_entities(Fields& fields) {
@@ -547,17 +231,6 @@ class OperationReader {
     } else {
       diagnostics_.error(*node, fields.path("numberEntities"), "found " + describe(*node),
                          "an integer above 0, or all", nearest_spelling(node->text, {"all"}));
-    }
-  }
-
-  void count(Fields& fields, const YamlNode& node, const std::string& key, int64_t least,
-             int64_t& value) {
-    const std::optional<int64_t> found = fields.integer(key, Presence::kOptional);
-    if (!found) return;
-    value = *found;
-    if (*found < least) {
-      diagnostics_.error(*node.find(key), fields.path(key), "found " + std::to_string(*found),
-                         "at least " + std::to_string(least));
     }
   }
 

@@ -1,5 +1,8 @@
-// Where a sweep's cells come from: the walk; when it has ended, those whose results were left unread;
-// what failed and is tried again; and, looked at again from time to time, what another sweep measures.
+// Where a sweep's cells come from, in this order:
+//   the walk
+//   cells whose results were left unread
+//   cells that failed and are tried again
+//   cells that another sweep measures, which are looked at again from time to time
 #pragma once
 
 #include <deque>

@@ -110,6 +110,15 @@ class NodesTest : public testing::Test {
     return found;
   }
 
+  // Empty when it does not come.
+  std::vector<pid_t> wait_for_rank_1() const {
+    const double give_up_s = steady_seconds() + 20;
+    while (processes("RANK=1").empty() && steady_seconds() < give_up_s) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return processes("RANK=1");
+  }
+
   void expect_all_gone() const {
     const double give_up_s = steady_seconds() + 15;
     while (!processes().empty() && steady_seconds() < give_up_s) {
@@ -148,11 +157,7 @@ TEST_F(NodesTest, TheSecretStandsInNoCommandLineAndInNoFile) {
   Program program(on_cpus({"--hosts", "127.0.0.1,localhost"}),
                   variables({{"FAKE_ENGINE", "busy"}}));
   program.start();
-  const double give_up_s = steady_seconds() + 20;
-  while (processes("RANK=1").empty() && steady_seconds() < give_up_s) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  const std::vector<pid_t> ranks = processes("RANK=1");
+  const std::vector<pid_t> ranks = wait_for_rank_1();
   ASSERT_FALSE(ranks.empty());
   const std::string environment = read_file("/proc/" + std::to_string(ranks.front()) + "/environ");
   const std::string name = "SFTBENCH_JOB_SECRET=";
@@ -179,10 +184,7 @@ TEST_F(NodesTest, RanksEndWithAProgramThatIsKilled) {
   Program program(on_cpus({"--hosts", "127.0.0.1,localhost"}),
                   variables({{"FAKE_ENGINE", "busy"}}));
   program.start();
-  const double give_up_s = steady_seconds() + 20;
-  while (processes("RANK=1").empty() && steady_seconds() < give_up_s) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  ASSERT_FALSE(wait_for_rank_1().empty());
   ::kill(program.pid(), SIGKILL);
   EXPECT_EQ(program.finish().status, -SIGKILL);
   expect_all_gone();
@@ -284,10 +286,7 @@ TEST_F(NodesSweepTest, AnInterruptedSweepLeavesNoRank) {
   Program program(sweep(kExperiment, {"--hosts", "127.0.0.1,localhost"}),
                   variables({{"FAKE_ENGINE", "busy"}}));
   program.start();
-  const double give_up_s = steady_seconds() + 20;
-  while (processes("RANK=1").empty() && steady_seconds() < give_up_s) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  ASSERT_FALSE(wait_for_rank_1().empty());
   ::kill(program.pid(), SIGTERM);
   EXPECT_EQ(program.finish().status, 130);
   EXPECT_EQ(result()["status"], "none was written");

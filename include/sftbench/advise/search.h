@@ -1,12 +1,14 @@
 // Searches a space for the best value of a figure, one measurement after the other. Everything that
 // chance decides follows from the seed, on every machine.
 //
-//   random           every order of the candidates is as likely
-//   Latin hypercube  as many strata of each dimension as samples, each met once (McKay 1979)
-//   Bayesian         a Gaussian process with the Matern 5/2 kernel and a length of each dimension,
-//                    expected improvement (Jones 1998) times the probability that the candidate
-//                    is valid, which a second process over the outcomes tells (Gelbart 2014)
-//   informative      where the process is least sure: what teaches most about all the others
+//   random           Every order of the candidates is equally likely.
+//   Latin hypercube  Each dimension has as many strata as there are samples. Each stratum is met
+//                    once (McKay 1979).
+//   Bayesian         A Gaussian process with the Matern 5/2 kernel has a length of its own for each
+//                    dimension. The next candidate has the largest expected improvement (Jones
+//                    1998) times the probability that it is valid. A second process over the
+//                    outcomes tells that probability (Gelbart 2014).
+//   informative      The next candidate is the one that the process is least sure of.
 //
 // A candidate is asked for once. Candidates that `allowed` refuses are never asked for.
 #pragma once

@@ -5,9 +5,10 @@
 //       warm-up: the first steps, until at least 60 s have passed; left out of all figures.
 //       stable:  the steps behind it, until they last at least 120 s and are at least 10.
 //   stop_when_known     ends the run when its dataset tokens per second are known within so many
-//       percent, with 95 % confidence: the ratio of two sums, whose error is that of a ratio
-//       estimator (Cochran, Sampling Techniques, section 6.4), its steps fewer by their correlation
-//       with each other. The first step, or the warm-up above, is left out of all figures.
+//       percent, with 95 % confidence. The rate is the ratio of two sums, tokens and seconds, and
+//       its error is that of a ratio estimator (Cochran, Sampling Techniques, section 6.4). Steps
+//       that resemble their neighbors count as fewer steps. The first step, or the warm-up above,
+//       is left out of all figures.
 //   All are checked after each optimization step. The clock is the events' own.
 // Source: documentation of the SFTTrainer actuator, "auto_stop_method" and "stop_after_seconds".
 #pragma once

@@ -59,7 +59,8 @@ class Claims {
   virtual std::shared_ptr<Claim> try_acquire(const std::string& experiment, const std::string& key,
                                              std::string* holder = nullptr) = 0;
 
-  // Who holds the key now; nothing when nobody does. A look that makes and claims nothing.
+  // Returns the process that holds the key, or nothing when the key is free. Claims nothing and
+  // writes nothing.
   virtual std::optional<std::string> holder(const std::string& experiment,
                                             const std::string& key) const = 0;
 

@@ -24,9 +24,9 @@ struct Table {
 };
 
 // Ends with a line end unless it is empty.
-//   table  columns padded with spaces, numbers to the right and shortened to 6 digits. Where it is
-//          wider than `columns`, those of a terminal, texts and headings go on in further lines, and
-//          columns that have no room even so stand in blocks under each other; 0: none of this
+//   table  columns padded with spaces, numbers to the right and shortened to 6 digits. `columns` is
+//          the width of a terminal, and 0 means no limit. Texts and headings of a wider table go on
+//          in further lines. Columns without room even so stand in blocks under each other.
 //   json   an array of objects; jsonl: one object per line; null stays null
 //   csv    RFC 4180 with a header line; null is an empty field; numbers in full
 //   md     a GitHub table
