@@ -1,6 +1,8 @@
 #include "sftbench/ops/attention.h"
 
 #include <algorithm>
+#include <limits>
+#include <set>
 
 #include "ops/aten/library_attention.h"
 #include "ops/attention_impl.h"
@@ -98,7 +100,86 @@ void check_terms(const Tensor& q, const ScoreTerms& terms) {
   }
 }
 
+// Blocks in calls in which no two have a query or a key in common.
+std::vector<std::vector<AttentionBlock>> apart(const std::vector<AttentionBlock>& blocks) {
+  std::vector<std::vector<AttentionBlock>> calls;
+  std::vector<std::set<int64_t>> queries, keys;
+  for (const AttentionBlock& block : blocks) {
+    size_t call = 0;
+    while (call < calls.size() &&
+           (queries[call].contains(block.queries.begin) || keys[call].contains(block.keys.begin))) {
+      ++call;
+    }
+    if (call == calls.size()) {
+      calls.emplace_back();
+      queries.emplace_back();
+      keys.emplace_back();
+    }
+    calls[call].push_back(block);
+    queries[call].insert(block.queries.begin);
+    keys[call].insert(block.keys.begin);
+  }
+  return calls;
+}
+
+void check_blocks(const Tensor& q, const Tensor& k, const std::vector<AttentionBlock>& blocks,
+                  const PartAttention& attention) {
+  require(attention.window >= 0, "meet_keys", "window must be 0 or more",
+          std::to_string(attention.window));
+  require_probability(attention.dropout, "meet_keys");
+  const auto inside = [](const RowSegment& segment, int64_t rows) {
+    return segment.begin >= 0 && segment.length > 0 && segment.begin + segment.length <= rows;
+  };
+  for (const auto& [queries, keys] : blocks) {
+    require(inside(queries, q.size(1)) && inside(keys, k.size(1)), "meet_keys",
+            "blocks must lie in the queries and keys", std::to_string(queries.begin));
+    const bool own = queries.position == keys.position && queries.length == keys.length;
+    require(own || queries.position >= keys.position + keys.length, "meet_keys",
+            "keys must be the queries' own or stand before all of them",
+            std::to_string(keys.position));
+  }
+}
+
 }  // namespace
+
+AttentionSums no_keys(const Tensor& q) {
+  const auto wide = q.options().dtype(wide_dtype(q)).requires_grad(false);
+  return {torch::zeros(q.sizes(), wide),
+          torch::full({q.size(0), q.size(2), q.size(1)}, -std::numeric_limits<double>::infinity(),
+                      wide)};
+}
+
+void meet_keys(AttentionSums& sums, const Tensor& q, const Tensor& k, const Tensor& v,
+               const std::vector<AttentionBlock>& blocks, const PartAttention& attention) {
+  const torch::NoGradGuard no_grad;
+  check_blocks(q, k, blocks, attention);
+  for (const auto& call : apart(blocks)) attention_for(q).meet(sums, q, k, v, call, attention);
+}
+
+void meet_sinks(AttentionSums& sums, const Tensor& sinks) {
+  const torch::NoGradGuard no_grad;
+  const Tensor lse = at::logaddexp(sums.lse, sinks.view({1, -1, 1}));
+  sums.output.mul_((sums.lse - lse).exp().transpose(1, 2).unsqueeze(-1));
+  sums.lse = lse;
+}
+
+void add_gradients(AttentionGradients& gradients, const Tensor& output_gradient, const Tensor& q,
+                   const Tensor& k, const Tensor& v, const Tensor& output, const Tensor& lse,
+                   const std::vector<AttentionBlock>& blocks, const PartAttention& attention) {
+  const torch::NoGradGuard no_grad;
+  check_blocks(q, k, blocks, attention);
+  for (const auto& call : apart(blocks)) {
+    attention_for(q).add_gradients(gradients, output_gradient, q, k, v, output, lse, call,
+                                   attention);
+  }
+}
+
+Tensor gradient_of_sinks(const Tensor& sinks, const Tensor& output_gradient, const Tensor& output,
+                         const Tensor& lse) {
+  const torch::NoGradGuard no_grad;
+  const auto wide = wide_dtype(output);
+  return sink_gradient(sinks, (output_gradient.to(wide) * output.to(wide)).sum(-1), lse);
+}
 
 Tensor sink_gradient(const Tensor& sinks, const Tensor& delta, const Tensor& lse) {
   const Tensor probabilities = (sinks.unsqueeze(-1) - lse).exp();  // [B, H, S]

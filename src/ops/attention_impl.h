@@ -29,6 +29,15 @@ struct AttentionImpl {
                                            const torch::Tensor& lse, double scale, int64_t window,
                                            const std::vector<int64_t>& offsets,
                                            const Dropout& dropout, const ScoreTerms& terms);
+
+  // meet_keys() and add_gradients() for blocks of which no two have a query or a key in common.
+  void (*meet)(AttentionSums& sums, const torch::Tensor& q, const torch::Tensor& k,
+               const torch::Tensor& v, const std::vector<AttentionBlock>& blocks,
+               const PartAttention& attention);
+  void (*add_gradients)(AttentionGradients& gradients, const torch::Tensor& output_gradient,
+                        const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                        const torch::Tensor& output, const torch::Tensor& lse,
+                        const std::vector<AttentionBlock>& blocks, const PartAttention& attention);
 };
 
 // The sinks' gradient: of delta, output times its gradient summed up by head [B, S, H], and lse

@@ -53,6 +53,64 @@ torch::Tensor causal_attention(const torch::Tensor& q, const torch::Tensor& k,
                                const PackedSequences& packed = {}, const Dropout& dropout = {},
                                const ScoreTerms& terms = {});
 
+// --- in parts ------------------------------------------------------------------------------------
+//
+// Where the positions of a sequence are divided among several holders (context parallelism), queries meet keys part by
+// part: sums over the keys seen so far go on with the next ones, in any order, and end as causal_attention's result.
+
+// Positions of one sequence that lie one behind the other.
+struct RowSegment {
+  int64_t begin = 0;  // where they lie in a tensor
+  int64_t length = 0;
+  int64_t position = 0;        // of the first one, in its sequence
+  int64_t sequence_begin = 0;  // of the sequence, in its whole row
+};
+
+// Queries and keys of one sequence: the same positions, or keys all before the queries.
+struct AttentionBlock {
+  RowSegment queries, keys;
+};
+
+struct PartAttention {
+  double scale = 1;
+  int64_t window = kAllKeys;
+  Dropout dropout = {};
+  torch::Tensor slopes = {};  // as ScoreTerms has them, in the wide dtype
+  int64_t row_length = 0;     // of the whole row: what dropout counts with
+};
+
+// Of queries [B, S, H, D] over the keys that they have met. Wide: float32, float64 for float64 queries.
+struct AttentionSums {
+  torch::Tensor output;  // [B, S, H, D], as if there were no other keys
+  torch::Tensor lse;     // [B, H, S] log(sum(exp(score))); -infinity: no key was seen
+};
+
+AttentionSums no_keys(const torch::Tensor& q);
+
+// Queries meet keys, block by block; no block twice. q [B, S, H, D], k and v [B, any, K, D], contiguous and of one dtype.
+void meet_keys(AttentionSums& sums, const torch::Tensor& q, const torch::Tensor& k,
+               const torch::Tensor& v, const std::vector<AttentionBlock>& blocks,
+               const PartAttention& attention);
+
+// Once all keys were met: sinks [H] in the wide dtype, one more score for each query.
+void meet_sinks(AttentionSums& sums, const torch::Tensor& sinks);
+
+// Wide, added to by each call.
+struct AttentionGradients {
+  torch::Tensor q;     // [B, S, H, D]
+  torch::Tensor k, v;  // as the keys that are met
+};
+
+// Of the queries and keys of `blocks`, given what all keys led to: output in q's dtype and lse, sinks included.
+void add_gradients(AttentionGradients& gradients, const torch::Tensor& output_gradient,
+                   const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                   const torch::Tensor& output, const torch::Tensor& lse,
+                   const std::vector<AttentionBlock>& blocks, const PartAttention& attention);
+
+// Of the sinks [H], wide.
+torch::Tensor gradient_of_sinks(const torch::Tensor& sinks, const torch::Tensor& output_gradient,
+                                const torch::Tensor& output, const torch::Tensor& lse);
+
 // The kernels of libtorch's that attention on GPUs has used in this process: of "cudnn", "flash", "memory-efficient" and
 // "math". libtorch chooses for each call.
 std::vector<std::string> library_attention_in_use();

@@ -194,8 +194,127 @@ std::array<Tensor, 4> backward(const Tensor& output_gradient, const Tensor& q, c
           d_sinks};
 }
 
+// --- in parts ------------------------------------------------------------------------------------
+
+// Queries of one block, a tile at a time: positions count in the sequence.
+class BlockTiles {
+ public:
+  BlockTiles(const Tensor& q, const Tensor& k, const AttentionBlock& block,
+             const PartAttention& attention)
+      : block_(block),
+        kv_heads_(k.size(2)),
+        heads_(q.size(2)),
+        dtype_(wide_dtype(q)),
+        attention_(attention),
+        kept_(attention.dropout, q, k.size(2), block.queries.sequence_begin, attention.row_length) {
+  }
+
+  // visit(tile, rows of the tile in the queries' tensor), for each that sees a key.
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    const RowSegment &queries = block_.queries, &keys = block_.keys;
+    for (int64_t at = 0; at < queries.length; at += kQueryTile) {
+      Tile tile;
+      tile.q_begin = queries.position + at;
+      tile.q_end = std::min(tile.q_begin + kQueryTile, queries.position + queries.length);
+      tile.k_begin = keys.position;
+      tile.k_end = std::min(keys.position + keys.length, tile.q_end);
+      if (attention_.window > 0)
+        tile.k_begin = std::max(tile.k_begin, tile.q_begin - attention_.window + 1);
+      if (tile.k_begin < tile.k_end) visit(tile);
+    }
+  }
+
+  // Of a tensor [B, positions, heads, D]: the tile's as [B, K, heads / K, n, D], wide.
+  Tensor queries(const Tensor& x, const Tile& tile) const {
+    return grouped(x.narrow(1, query_row(tile), tile.q_end - tile.q_begin), kv_heads_).to(dtype_);
+  }
+  Tensor keys(const Tensor& x, const Tile& tile) const {
+    return grouped(x.narrow(1, key_row(tile), tile.k_end - tile.k_begin), kv_heads_).to(dtype_);
+  }
+  // Of lse [B, H, S], as a view [B, K, heads / K, n].
+  Tensor lse(const Tensor& x, const Tile& tile) const {
+    return x.narrow(2, query_row(tile), tile.q_end - tile.q_begin)
+        .unflatten(1, std::vector<int64_t>{kv_heads_, heads_ / kv_heads_});
+  }
+  Tensor scores(const Tensor& q_tile, const Tensor& k_tile, const Tile& tile) const {
+    return scores_of(q_tile, k_tile, tile, attention_.scale, attention_.window,
+                     {attention_.slopes, {}});
+  }
+  Tensor kept(const Tile& tile) const { return kept_.of(tile); }
+
+  // x [B, positions, heads, D] (+)= values [B, K, heads / K, n, D]
+  void put_queries(const Tensor& x, const Tile& tile, const Tensor& values, bool adds) const {
+    put(x.narrow(1, query_row(tile), tile.q_end - tile.q_begin), values, adds);
+  }
+  void add_keys(const Tensor& x, const Tile& tile, const Tensor& values) const {
+    put(x.narrow(1, key_row(tile), tile.k_end - tile.k_begin), values, true);
+  }
+
+ private:
+  int64_t query_row(const Tile& tile) const {
+    return block_.queries.begin + tile.q_begin - block_.queries.position;
+  }
+  int64_t key_row(const Tile& tile) const {
+    return block_.keys.begin + tile.k_begin - block_.keys.position;
+  }
+  static void put(const Tensor& rows, const Tensor& values, bool adds) {
+    const Tensor in_order = values.permute({0, 3, 1, 2, 4}).flatten(2, 3);
+    adds ? rows.add_(in_order) : rows.copy_(in_order);
+  }
+
+  AttentionBlock block_;
+  int64_t kv_heads_, heads_;
+  torch::Dtype dtype_;
+  const PartAttention& attention_;
+  Kept kept_;
+};
+
+void meet_blocks(AttentionSums& sums, const Tensor& q, const Tensor& k, const Tensor& v,
+                 const std::vector<AttentionBlock>& blocks, const PartAttention& attention) {
+  for (const AttentionBlock& block : blocks) {
+    const BlockTiles tiles(q, k, block, attention);
+    tiles.for_each([&](const Tile& tile) {
+      const Tensor scores = tiles.scores(tiles.queries(q, tile), tiles.keys(k, tile), tile);
+      const Tensor before = tiles.lse(sums.lse, tile);
+      const Tensor lse = at::logaddexp(before, scores.logsumexp(-1));
+      // Where nothing is seen so far, no probability is a number.
+      const Tensor base = lse.masked_fill(lse.isinf(), 0.0).unsqueeze(-1);
+      const Tensor probabilities = times((scores - base).exp_(), tiles.kept(tile));
+      const Tensor earlier = tiles.queries(sums.output, tile) * (before.unsqueeze(-1) - base).exp();
+      tiles.put_queries(sums.output, tile, earlier + at::matmul(probabilities, tiles.keys(v, tile)),
+                        false);
+      before.copy_(lse);
+    });
+  }
+}
+
+void add_block_gradients(AttentionGradients& gradients, const Tensor& output_gradient,
+                         const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& output,
+                         const Tensor& lse, const std::vector<AttentionBlock>& blocks,
+                         const PartAttention& attention) {
+  for (const AttentionBlock& block : blocks) {
+    const BlockTiles tiles(q, k, block, attention);
+    tiles.for_each([&](const Tile& tile) {
+      const Tensor qs = tiles.queries(q, tile), ks = tiles.keys(k, tile);
+      const Tensor d_out = tiles.queries(output_gradient, tile);
+      const Tensor delta = (d_out * tiles.queries(output, tile)).sum(-1, /*keepdim=*/true);
+      const Tensor p = (tiles.scores(qs, ks, tile) - tiles.lse(lse, tile).unsqueeze(-1)).exp_();
+      const Tensor kept = tiles.kept(tile);
+      const Tensor dp = times(at::matmul(d_out, tiles.keys(v, tile).transpose(-1, -2)), kept);
+      const Tensor ds = p * (dp - delta) * attention.scale;
+      const auto over_group = [](const Tensor& left, const Tensor& right) {
+        return at::matmul(left.transpose(-1, -2), right).sum(2, /*keepdim=*/true);
+      };
+      tiles.put_queries(gradients.q, tile, at::matmul(ds, ks), true);
+      tiles.add_keys(gradients.k, tile, over_group(ds, qs));
+      tiles.add_keys(gradients.v, tile, over_group(times(p, kept), d_out));
+    });
+  }
+}
+
 }  // namespace
 
-const AttentionImpl kAttentionAten{forward, backward};
+const AttentionImpl kAttentionAten{forward, backward, meet_blocks, add_block_gradients};
 
 }  // namespace sftbench::ops

@@ -21,23 +21,46 @@ struct Head {
 
   int64_t group() const { return problem.heads / problem.kv_heads; }
   int64_t count(int64_t tile) const { return smaller(kTile, problem.length - tile * kTile); }
+  int64_t key_count(int64_t key_tile) const {
+    return smaller(kTile, problem.key_length - key_tile * kTile);
+  }
   // Those of a tile of queries that are computed: the last tile may end early.
   int64_t computed_rows(int64_t tile) const { return round_up(count(tile), SFTBENCH_BLOCK_ROWS); }
+  // Of a tile of queries, the key tiles that it sees: [first, end). None where the window ends
+  // behind the keys.
   int64_t first_key_tile(int64_t tile) const {
-    return problem.window == 0 ? 0 : larger(0, tile * kTile - problem.window + 1) / kTile;
+    if (problem.window == 0) return 0;
+    return larger(0, tile * kTile + problem.distance - problem.window + 1) / kTile;
+  }
+  int64_t end_key_tile(int64_t tile) const {
+    return problem.distance == 0 ? tile + 1 : problem.key_tiles();
+  }
+  bool diagonal(int64_t tile, int64_t key_tile) const {
+    return problem.distance == 0 && key_tile == tile;
   }
   // Whether a query of the tile does not see a key of the key tile.
   bool cuts(int64_t tile, int64_t key_tile) const {
-    return key_tile == tile ||
-           (problem.window != 0 && (tile - key_tile + 1) * kTile > problem.window);
+    return diagonal(tile, key_tile) || key_count(key_tile) < kTile ||
+           (problem.window != 0 &&
+            (tile - key_tile + 1) * kTile + problem.distance > problem.window);
   }
-  int64_t offset(int64_t tile, int64_t heads, int64_t head) const {
-    return ((sequence * problem.length + tile * kTile) * heads + head) * problem.dim;
+  // Of a tensor [B, positions, heads, D] whose rows are `row` positions apart.
+  int64_t offset(int64_t tile, int64_t row, int64_t heads, int64_t head) const {
+    return ((sequence * row + tile * kTile) * heads + head) * problem.dim;
   }
   template <class T>
-  Rows<T> rows(const void* tensor, int64_t tile, int64_t heads, int64_t head) const {
-    return {static_cast<const T*>(tensor) + offset(tile, heads, head), heads * problem.dim,
-            count(tile), problem.dim, problem.padded_dim()};
+  Rows<T> queries(const void* tensor, int64_t tile, int64_t query_head) const {
+    return {static_cast<const T*>(tensor) + offset(tile, problem.q_row, problem.heads, query_head),
+            problem.heads * problem.dim, count(tile), problem.dim, problem.padded_dim()};
+  }
+  template <class T>
+  Rows<T> keys(const void* tensor, int64_t key_tile) const {
+    return {
+        static_cast<const T*>(tensor) + offset(key_tile, problem.k_row, problem.kv_heads, kv_head),
+        problem.kv_heads * problem.dim, key_count(key_tile), problem.dim, problem.padded_dim()};
+  }
+  float* lse(int64_t tile, int64_t query_head) const {
+    return problem.lse + (sequence * problem.heads + query_head) * problem.lse_row + tile * kTile;
   }
   template <class Units>
   static int64_t packed(const AttentionProblem& p) {
@@ -48,8 +71,9 @@ struct Head {
 // Of the first `keys` of a tile, those that the query does not see get scores of -infinity.
 SFTBENCH_INLINE void hide_keys(const AttentionProblem& p, int64_t query, int64_t key_tile,
                                int64_t keys, float* scores) {
-  const int64_t first = p.window == 0 ? 0 : query - p.window + 1 - key_tile * kTile;
-  const int64_t end = query + 1 - key_tile * kTile;
+  const int64_t own = query + p.distance - key_tile * kTile;
+  const int64_t first = p.window == 0 ? 0 : own - p.window + 1;
+  const int64_t end = smaller(own + 1, p.key_length - key_tile * kTile);
   for (int64_t j = 0; j < smaller(first, keys); ++j) scores[j] = -kInfinity;
   for (int64_t j = larger(end, 0); j < keys; ++j) scores[j] = -kInfinity;
 }
@@ -59,7 +83,8 @@ SFTBENCH_INLINE void lean_scores(const AttentionProblem& p, int64_t query_head, 
                                  int64_t key_tile, int64_t keys, float* scores) {
   const float slope = p.slopes[query_head] / p.scale;
   F distance;
-  for (int i = 0; i < kLanes; ++i) distance[i] = static_cast<float>(key_tile * kTile - query + i);
+  for (int i = 0; i < kLanes; ++i)
+    distance[i] = static_cast<float>(key_tile * kTile - query - p.distance + i);
   for (int64_t j = 0; j < keys; j += kLanes) {
     store(scores + j, load(scores + j) + (distance + static_cast<float>(j)) * slope);
   }
@@ -69,42 +94,70 @@ SFTBENCH_INLINE void lean_scores(const AttentionProblem& p, int64_t query_head, 
 // expectation. Four neighboring keys share a random number (dropout_mask.h).
 SFTBENCH_INLINE void keep_keys(const Head& head, int64_t query_head, int64_t query,
                                int64_t key_tile, float* kept) {
-  constexpr int64_t kShare = 4, kWords = kTile / kShare;
+  constexpr int64_t kShare = 4, kWords = kTile / kShare + 1;
   const AttentionProblem& p = head.problem;
   const int64_t row =
       (head.sequence * p.heads + query_head) * p.row_length + p.first_position + query;
-  const int64_t first = row * ((p.row_length + kShare - 1) / kShare) + key_tile * kWords;
+  const int64_t key = p.first_key + key_tile * kTile;
+  const int64_t first = row * ((p.row_length + kShare - 1) / kShare) + key / kShare;
   uint64_t words[kWords];
   for (int64_t i = 0; i < kWords; ++i) {
     words[i] = random_bits(p.drop_seed, static_cast<uint64_t>(first + i));
   }
-  uint16_t lanes[kTile];
+  uint16_t lanes[kWords * kShare];
   __builtin_memcpy(lanes, words, sizeof lanes);
-  for (int64_t j = 0; j < kTile; ++j) kept[j] = lanes[j] >= p.drop_threshold ? p.kept_scale : 0.0f;
+  for (int64_t j = 0; j < kTile; ++j) {
+    kept[j] = lanes[j + key % kShare] >= p.drop_threshold ? p.kept_scale : 0.0f;
+  }
 }
 
-// Writes rows [tile rows, D] of floats times a factor per row into the tensor.
+// Where rows of floats [rows, padded D] go.
+struct WrittenRows {
+  int64_t at, stride;  // of the first element, and between rows
+  int64_t count;
+};
+
+// Writes rows times a factor per row into the tensor, or adds them to what is there.
 template <class T>
-void write_rows(const Head& head, void* tensor, int64_t tile, int64_t heads, int64_t index,
-                const float* values, const float* factors) {
-  T* out = static_cast<T*>(tensor) + head.offset(tile, heads, index);
-  const AttentionProblem& p = head.problem;
-  for (int64_t row = 0; row < head.count(tile); ++row) {
+void write_rows(const AttentionProblem& p, void* tensor, const WrittenRows& to, const float* values,
+                const float* factors, bool adds) {
+  T* out = static_cast<T*>(tensor) + to.at;
+  for (int64_t row = 0; row < to.count; ++row) {
     const float factor = factors == nullptr ? 1.0f : factors[row];
     sweep(
         p.dim, [&](int64_t i, auto n) __attribute__((always_inline)) {
-          store(out + row * heads * p.dim + i, load(values + row * p.padded_dim() + i, n) * factor,
-                n);
+          T* element = out + row * to.stride + i;
+          const F value = load(values + row * p.padded_dim() + i, n) * factor;
+          store(element, adds ? load(element, n) + value : value, n);
         });
   }
+}
+
+template <class T>
+void write_queries(const Head& head, void* tensor, int64_t tile, int64_t query_head,
+                   const float* values, const float* factors = nullptr) {
+  const AttentionProblem& p = head.problem;
+  write_rows<T>(
+      p, tensor,
+      {head.offset(tile, p.q_row, p.heads, query_head), p.heads * p.dim, head.count(tile)}, values,
+      factors, p.adds && factors == nullptr);
+}
+
+template <class T>
+void write_keys(const Head& head, void* tensor, int64_t key_tile, const float* values) {
+  const AttentionProblem& p = head.problem;
+  write_rows<T>(p, tensor,
+                {head.offset(key_tile, p.k_row, p.kv_heads, head.kv_head), p.kv_heads * p.dim,
+                 head.key_count(key_tile)},
+                values, nullptr, p.adds);
 }
 
 template <class Units, class T>
 void attention_pack(const AttentionProblem& p, int64_t kv_head_index, int64_t tile) {
   const Head head(p, kv_head_index);
-  const int64_t at = (kv_head_index * p.tiles() + tile) * Head::packed<Units>(p);
-  const Rows<T> k = head.rows<T>(p.k, tile, p.kv_heads, head.kv_head);
-  const Rows<T> v = head.rows<T>(p.v, tile, p.kv_heads, head.kv_head);
+  const int64_t at = (kv_head_index * p.key_tiles() + tile) * Head::packed<Units>(p);
+  const Rows<T> k = head.keys<T>(p.k, tile);
+  const Rows<T> v = head.keys<T>(p.v, tile);
   pack_transposed<Units>(k, p.k_transposed + at);
   if (p.k_natural != nullptr) pack_natural<Units>(k, kTile, p.k_natural + at);
   if (p.v_natural != nullptr) pack_natural<Units>(v, kTile, p.v_natural + at);
@@ -160,7 +213,7 @@ void soften(const Head& head, int64_t query_head, int64_t tile, int64_t key_tile
   const AttentionProblem& p = head.problem;
   const bool cut = head.cuts(tile, key_tile);
   for (int64_t row = 0; row < head.computed_rows(tile); ++row) {
-    const int64_t keys = tile == key_tile ? round_up(row + 1, kStep) : kTile;
+    const int64_t keys = head.diagonal(tile, key_tile) ? round_up(row + 1, kStep) : kTile;
     float* s = scores + row * kTile;
     if (p.slopes != nullptr) lean_scores(p, query_head, tile * kTile + row, key_tile, keys, s);
     if (cut) hide_keys(p, tile * kTile + row, key_tile, keys, s);
@@ -189,6 +242,28 @@ void soften(const Head& head, int64_t query_head, int64_t tile, int64_t key_tile
   }
 }
 
+// What the softmax of a tile of queries starts from: nothing, the sinks, or what other keys gave.
+SFTBENCH_INLINE void begin_rows(const Head& head, int64_t tile, int64_t query_head, int64_t rows,
+                                RunningSoftmax& running, float* output) {
+  const AttentionProblem& p = head.problem;
+  for (int64_t row = 0; row < rows; ++row) {
+    running.top[row] = p.sinks == nullptr ? -kInfinity : p.sinks[query_head];
+    running.total[row] = splat(0);
+    if (p.sinks != nullptr) running.total[row][0] = 1.0f;
+  }
+  for (int64_t i = 0; i < rows * p.padded_dim(); i += kLanes) store(output + i, splat(0));
+  if (!p.adds) return;
+  const Rows<float> before = head.queries<float>(p.output, tile, query_head);
+  const float* lse = head.lse(tile, query_head);
+  for (int64_t row = 0; row < head.count(tile); ++row) {
+    if (lse[row] == -kInfinity) continue;
+    running.top[row] = lse[row];
+    running.total[row][0] = 1.0f;
+    for (int64_t i = 0; i < p.padded_dim(); i += kLanes)
+      store(output + row * p.padded_dim() + i, before.at(row, i));
+  }
+}
+
 template <class Units, class T>
 void attention_forward(const AttentionProblem& p, int64_t kv_head_index, int64_t tile,
                        float* scratch) {
@@ -203,16 +278,12 @@ void attention_forward(const AttentionProblem& p, int64_t kv_head_index, int64_t
   RunningSoftmax running;
   for (int64_t member = 0; member < head.group(); ++member) {
     const int64_t query_head = head.kv_head * head.group() + member;
-    pack_rows<Units>(head.rows<T>(p.q, tile, p.heads, query_head), rows, q);
-    for (int64_t row = 0; row < rows; ++row) {
-      running.top[row] = p.sinks == nullptr ? -kInfinity : p.sinks[query_head];
-      running.total[row] = splat(0);
-      if (p.sinks != nullptr) running.total[row][0] = 1.0f;
-    }
-    for (int64_t i = 0; i < rows * dim; i += kLanes) store(output + i, splat(0));
-    for (int64_t key_tile = head.first_key_tile(tile); key_tile <= tile; ++key_tile) {
-      const int64_t at = (kv_head_index * p.tiles() + key_tile) * packed;
-      const bool diagonal = key_tile == tile;
+    pack_rows<Units>(head.queries<T>(p.q, tile, query_head), rows, q);
+    begin_rows(head, tile, query_head, rows, running, output);
+    const int64_t end = head.end_key_tile(tile);
+    for (int64_t key_tile = head.first_key_tile(tile); key_tile < end; ++key_tile) {
+      const int64_t at = (kv_head_index * p.key_tiles() + key_tile) * packed;
+      const bool diagonal = head.diagonal(tile, key_tile);
       (diagonal ? multiply<Units, Need::kColumnsToRow>
                 : multiply<Units, Need::kAll>)({q, dim_units, 1}, p.k_transposed + at, rows, kTile,
                                                dim_units, scores, false);
@@ -224,13 +295,17 @@ void attention_forward(const AttentionProblem& p, int64_t kv_head_index, int64_t
                                                rows, dim, tile_units, output, true);
     }
     float inverse[kTile];
-    float* lse = p.lse + (head.sequence * p.heads + query_head) * p.length + tile * kTile;
+    float* lse = head.lse(tile, query_head);
     for (int64_t row = 0; row < head.count(tile); ++row) {
       const float total = sum(running.total[row]);
-      inverse[row] = 1.0f / total;
+      inverse[row] = total == 0.0f ? 0.0f : 1.0f / total;  // 0: no key was seen so far
       lse[row] = running.top[row] + __builtin_logf(total);
     }
-    write_rows<T>(head, p.output, tile, p.heads, query_head, output, inverse);
+    if (p.adds) {
+      write_queries<float>(head, p.output, tile, query_head, output, inverse);
+    } else {
+      write_queries<T>(head, p.output, tile, query_head, output, inverse);
+    }
   }
 }
 
@@ -250,7 +325,7 @@ void differentiate(const Head& head, int64_t query_head, int64_t tile, int64_t k
   const AttentionProblem& p = head.problem;
   const bool cut = head.cuts(tile, key_tile);
   for (int64_t row = 0; row < head.computed_rows(tile); row += 2) {
-    const int64_t keys = tile == key_tile ? round_up(row + 2, kLanes) : kTile;
+    const int64_t keys = head.diagonal(tile, key_tile) ? round_up(row + 2, kLanes) : kTile;
     if (p.slopes != nullptr) {
       lean_scores(p, query_head, tile * kTile + row, key_tile, keys, t.scores + row * kTile);
       lean_scores(p, query_head, tile * kTile + row + 1, key_tile, keys,
@@ -287,9 +362,9 @@ void differentiate(const Head& head, int64_t query_head, int64_t tile, int64_t k
 template <class T>
 void row_statistics(const Head& head, int64_t tile, int64_t query_head, float* lse, float* delta) {
   const AttentionProblem& p = head.problem;
-  const Rows<T> out = head.rows<T>(p.output, tile, p.heads, query_head);
-  const Rows<T> gradient = head.rows<T>(p.output_gradient, tile, p.heads, query_head);
-  const float* from = p.lse + (head.sequence * p.heads + query_head) * p.length + tile * kTile;
+  const Rows<T> out = head.queries<T>(p.output, tile, query_head);
+  const Rows<T> gradient = head.queries<T>(p.output_gradient, tile, query_head);
+  const float* from = head.lse(tile, query_head);
   for (int64_t row = 0; row < head.computed_rows(tile); ++row) {
     F total = splat(0);
     for (int64_t i = 0; i < p.padded_dim(); i += kLanes)
@@ -320,24 +395,25 @@ void attention_backward(const AttentionProblem& p, int64_t kv_head_index, int64_
   // pairs.
   const LeftOperand d_scores = Units::kPer == 1 ? LeftOperand{t.d_scores_pairs, kTile, 1}
                                                 : LeftOperand{t.d_scores_rows, tile_units, 1};
-  const int64_t part_at = (kv_head_index * p.parts + part) * p.tiles() * tile_numel;
+  const int64_t part_at = (kv_head_index * p.parts + part) * p.key_tiles() * tile_numel;
   for (int64_t tile = part; tile < p.tiles(); tile += p.parts) {
     const int64_t rows = head.computed_rows(tile), row_units = rows / Units::kPer;
     for (int64_t member = 0; member < head.group(); ++member) {
       const int64_t query_head = head.kv_head * head.group() + member;
-      const Rows<T> q = head.rows<T>(p.q, tile, p.heads, query_head);
-      const Rows<T> gradient = head.rows<T>(p.output_gradient, tile, p.heads, query_head);
+      const Rows<T> q = head.queries<T>(p.q, tile, query_head);
+      const Rows<T> gradient = head.queries<T>(p.output_gradient, tile, query_head);
       pack_rows<Units>(q, rows, q_rows);
       pack_natural<Units>(q, rows, q_natural);
       pack_rows<Units>(gradient, rows, gradient_rows);
       pack_natural<Units>(gradient, rows, gradient_natural);
       row_statistics<T>(head, tile, query_head, lse, delta);
-      const int64_t first = head.first_key_tile(tile);
-      for (int64_t key_tile = first; key_tile <= tile; ++key_tile) {
-        const int64_t at = (kv_head_index * p.tiles() + key_tile) * packed;
+      const int64_t first = head.first_key_tile(tile), end = head.end_key_tile(tile);
+      if (first >= end) continue;  // dq has what other keys gave
+      for (int64_t key_tile = first; key_tile < end; ++key_tile) {
+        const int64_t at = (kv_head_index * p.key_tiles() + key_tile) * packed;
         float* dk = p.dk_parts + part_at + key_tile * tile_numel;
         float* dv = p.dv_parts + part_at + key_tile * tile_numel;
-        const bool diagonal = key_tile == tile;
+        const bool diagonal = head.diagonal(tile, key_tile);
         const auto over_head =
             diagonal ? multiply<Units, Need::kColumnsToRow> : multiply<Units, Need::kAll>;
         const auto over_queries =
@@ -357,7 +433,11 @@ void attention_backward(const AttentionProblem& p, int64_t kv_head_index, int64_
         over_queries({t.d_scores_pairs, 1, kTile}, q_natural, keys, dim, row_units, dk, true);
         over_keys(d_scores, p.k_natural + at, rows, dim, tile_units, dq, key_tile > first);
       }
-      write_rows<T>(head, p.dq, tile, p.heads, query_head, dq, nullptr);
+      if (p.adds) {
+        write_queries<float>(head, p.dq, tile, query_head, dq);
+      } else {
+        write_queries<T>(head, p.dq, tile, query_head, dq);
+      }
     }
   }
 }
@@ -366,7 +446,7 @@ void attention_backward(const AttentionProblem& p, int64_t kv_head_index, int64_
 template <class T>
 void attention_reduce(const AttentionProblem& p, int64_t kv_head_index, int64_t tile) {
   const Head head(p, kv_head_index);
-  const int64_t tile_numel = kTile * p.padded_dim(), part_numel = p.tiles() * tile_numel;
+  const int64_t tile_numel = kTile * p.padded_dim(), part_numel = p.key_tiles() * tile_numel;
   const int64_t at = kv_head_index * p.parts * part_numel + tile * tile_numel;
   float* const both[2] = {p.dk_parts + at, p.dv_parts + at};
   for (float* parts : both) {
@@ -376,8 +456,13 @@ void attention_reduce(const AttentionProblem& p, int64_t kv_head_index, int64_t 
       store(parts + i, total);
     }
   }
-  write_rows<T>(head, p.dk, tile, p.kv_heads, head.kv_head, p.dk_parts + at, nullptr);
-  write_rows<T>(head, p.dv, tile, p.kv_heads, head.kv_head, p.dv_parts + at, nullptr);
+  if (p.adds) {
+    write_keys<float>(head, p.dk, tile, p.dk_parts + at);
+    write_keys<float>(head, p.dv, tile, p.dv_parts + at);
+  } else {
+    write_keys<T>(head, p.dk, tile, p.dk_parts + at);
+    write_keys<T>(head, p.dv, tile, p.dv_parts + at);
+  }
 }
 
 }  // namespace sftbench::ops::SFTBENCH_ISA

@@ -17,7 +17,13 @@ struct AttentionProblem {
   static constexpr int64_t kTile = 64;
   static constexpr int64_t kLanes = 16;
 
-  int64_t batch, length, heads, kv_heads, dim, window;
+  int64_t batch, length, heads, kv_heads, dim, window;  // length: of the queries
+  // Keys are the queries' own positions (distance 0), or stand before all queries: `distance` is
+  // that of the first query from the first key, key_length at least.
+  int64_t key_length, distance = 0;
+  int64_t q_row, k_row, lse_row;  // positions between rows of a batch: of queries, of keys, of lse
+  // output, lse, dq, dk and dv are float32 and hold what other keys or queries gave: this adds.
+  bool adds = false;
   float scale;
   int64_t parts;  // backward: the query tiles of a key/value head are dealt to this many tasks
   const void *q, *k, *v;
@@ -34,12 +40,14 @@ struct AttentionProblem {
   uint16_t drop_threshold;
   float kept_scale;
   uint64_t drop_seed;
-  int64_t first_position, row_length;  // of the sequence in its row; of that row
+  int64_t first_position, row_length;  // of the first query in its row; of that row
+  int64_t first_key = 0;               // in its sequence
 
   int64_t tiles() const { return (length + kTile - 1) / kTile; }
+  int64_t key_tiles() const { return (key_length + kTile - 1) / kTile; }
   int64_t padded_dim() const { return (dim + kLanes - 1) / kLanes * kLanes; }
   int64_t packed_numel() const {
-    return tiles() * kTile * padded_dim();
+    return key_tiles() * kTile * padded_dim();
   }  // upper bound per key/value head
 };
 
