@@ -13,14 +13,14 @@ StepPlan plan_steps(const TrainingJob& job, int64_t units) {
                    .gradient_accumulation_steps = job.batches.gradient_accumulation_steps,
                    .max_steps = job.batches.max_steps,
                    .num_train_epochs = job.batches.num_train_epochs,
-                   .ranks = job.device.ranks,
+                   .ranks = data_ranks(job),
                    .seed = job.seed});
 }
 
 std::vector<int64_t> units_to_encode(const TrainingJob& job, StepPlan& plan, int64_t rank) {
   if (!job.data.worst_batch_first) return plan.entries_used(rank, plan.total_steps());
   std::set<int64_t> units;
-  for (int64_t any = 0; any < job.device.ranks; ++any) {
+  for (int64_t any = 0; any < data_ranks(job); ++any) {
     for (const int64_t unit : plan.entries_used(any, plan.total_steps())) units.insert(unit);
   }
   return {units.begin(), units.end()};

@@ -16,7 +16,7 @@ namespace sftbench {
 // `units`: what batches are made of, entries or packs.
 StepPlan plan_steps(const TrainingJob& job, int64_t units);
 
-// What this rank has to encode of them: what it reads and, to find the largest batch, what all do.
+// `rank` of data_ranks(). What it has to encode of them: what it reads and, to find the largest batch, what all do.
 std::vector<int64_t> units_to_encode(const TrainingJob& job, StepPlan& plan, int64_t rank);
 
 // Of a completed tokenizer.

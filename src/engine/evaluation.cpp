@@ -55,14 +55,14 @@ std::vector<EvaluationData::Batch> evaluation_batches(const std::vector<int64_t>
 
 Evaluation::Evaluation(const EvaluationPlan& plan, EvaluationData data, CausalLm& model,
                        ParallelParameters& parameters, Communicator& world,
-                       std::unique_ptr<LayerRunner> runner, torch::Device device)
+                       std::unique_ptr<LayerRunner> runner, BatchReader reader)
     : plan_(plan),
       data_(std::move(data)),
       model_(model),
       parameters_(parameters),
       world_(world),
       runner_(std::move(runner)),
-      device_(device) {}
+      reader_(reader) {}
 
 bool Evaluation::is_due(const TrainingProgress& progress, bool last) const {
   return last || ends_interval(plan_.strategy, plan_.steps, progress);
@@ -74,27 +74,30 @@ EvaluationEvent Evaluation::evaluate(const TrainingProgress& progress) {
   for (const EvaluationData::Batch& batch : data_.batches) {
     const MicroBatch rows =
         make_micro_batch(*data_.dataset, batch.entries, data_.padding, data_.pad_id);
-    const DeviceBatch on_device = to_device(rows, model_.needs_mask(), device_);
+    const DeviceBatch on_device = read_batch(rows, reader_).on_device;
     parameters_.begin_evaluation();
-    const LossParts parts = model_.evaluate({on_device.input_ids, on_device.packed, on_device.mask},
-                                            on_device.labels, *runner_);
+    TokenRows of_model(on_device.input_ids, on_device.packed, on_device.mask);
+    of_model.part = on_device.part;
+    const LossParts parts = model_.evaluate(of_model, on_device.labels, *runner_);
     if (!batch.counts) continue;
+    // Ranks that divide rows have a share each of a batch's loss: they count its entries once.
+    const double share =
+        reader_.context == nullptr ? 1 : 1.0 / static_cast<double>(reader_.context->size());
     const auto entries = static_cast<double>(batch.entries.size());
     const auto tokens = static_cast<double>(rows.loss_tokens);
-    own.entries += entries;
+    own.entries += entries * share;
     if (tokens == 0) continue;
     const double sum = parts.cross_entropy.item<double>();
     const double auxiliary = parts.auxiliary.defined() ? parts.auxiliary.item<double>() : 0;
-    own.weighted_entries += entries;
+    own.weighted_entries += entries * share;
     own.loss += entries * (sum / tokens + auxiliary);
     own.token_loss += sum;
-    own.tokens += tokens;
+    own.tokens += tokens * share;
   }
   parameters_.end_evaluation();
-  const Sums all = sum_over_ranks(own, world_, device_);
+  const Sums all = sum_over_ranks(own, world_, reader_.device);
   if (all.tokens == 0) {
-    throw RunError(ReasonCode::kData, "none of the " +
-                                          std::to_string(static_cast<int64_t>(all.entries)) +
+    throw RunError(ReasonCode::kData, "none of the " + std::to_string(std::llround(all.entries)) +
                                           " entries of the evaluation has a position that bears "
                                           "loss within model_max_length");
   }
@@ -106,8 +109,8 @@ EvaluationEvent Evaluation::evaluate(const TrainingProgress& progress) {
           .epoch = progress.epoch,
           .loss = all.loss / all.weighted_entries,
           .token_loss = all.token_loss / all.tokens,
-          .entries = static_cast<int64_t>(all.entries),
-          .tokens = static_cast<int64_t>(all.tokens),
+          .entries = std::llround(all.entries),
+          .tokens = std::llround(all.tokens),
           .seconds = steady_seconds() - begin_s};
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/step_batches.h"
 #include "engine/trained_state.h"
 #include "sftbench/data/text_dataset.h"
 #include "sftbench/measure/events.h"
@@ -40,7 +41,7 @@ class Evaluation {
  public:
   Evaluation(const EvaluationPlan& plan, EvaluationData data, CausalLm& model,
              ParallelParameters& parameters, Communicator& world,
-             std::unique_ptr<LayerRunner> runner, torch::Device device);
+             std::unique_ptr<LayerRunner> runner, BatchReader reader);
 
   // After the step that `progress` ends with; `last`: none follows.
   bool is_due(const TrainingProgress& progress, bool last) const;
@@ -55,7 +56,7 @@ class Evaluation {
   ParallelParameters& parameters_;
   Communicator& world_;
   std::unique_ptr<LayerRunner> runner_;
-  torch::Device device_;
+  BatchReader reader_;
 };
 
 }  // namespace sftbench

@@ -59,7 +59,7 @@ Json derived_values(const TrainingJob& job) {
       {"the tokenizer's files (digest)",
        shortened(tokenizer_digest(job.model.tokenizer_directory))},
       {"entries in a step", job.batches.per_device_batch_size *
-                                job.batches.gradient_accumulation_steps * job.device.ranks},
+                                job.batches.gradient_accumulation_steps * data_ranks(job)},
       {"betas", job.optimizer.betas}};
   if (row_of(job.tuning).adds_adapters) {
     derived["lora rank"] = job.lora.rank;

@@ -48,6 +48,19 @@ std::vector<int32_t> initial_prompt(const PromptPlan& plan, const Tokenizer& tok
                  "prompt.init_text has no tokens; give a text, or \"init\": \"RANDOM\"");
 }
 
+// What rows that several ranks divide cannot be.
+void require_rows_divide(const TrainingJob& job) {
+  const auto refuse = [&](const std::string& what, const std::string& works) {
+    throw RunError(ReasonCode::kUnsupported, "context_parallel " +
+                                                 std::to_string(job.parallel.context_ranks) + ": " +
+                                                 what + "; " + works);
+  };
+  if (job.tuning == TuningMethod::kPrompt)
+    refuse("virtual tokens stand in front of whole rows", "tuning full and lora divide rows");
+  if (!job.data.image_field.empty())
+    refuse("rows with images stay whole", "context_parallel 1 works");
+}
+
 // Virtual tokens stand in front of rows; of a row of several entries only the first would see them.
 void require_prompt_per_row(const PaddingRow& padding) {
   if (!padding.one_row) return;
@@ -178,7 +191,24 @@ std::unique_ptr<ProcessMesh> build_mesh(const TrainingJob& job, RankGroup& group
                                         torch::Device device) {
   if (!is_distributed(job)) return make_local_mesh();
   return make_process_mesh(row_of(job.parallel.strategy).mesh, group, device,
-                           job.parallel.expert_ranks);
+                           {job.parallel.expert_ranks, job.parallel.context_ranks});
+}
+
+// Null where rows are whole.
+std::unique_ptr<RankContext> build_context(const TrainingJob& job, ProcessMesh& mesh,
+                                           torch::Device device) {
+  if (!is_distributed(job) || job.parallel.context_ranks == 1) return nullptr;
+  require_rows_divide(job);
+  return std::make_unique<RankContext>(mesh, job.parallel.context_rotation, device);
+}
+
+BatchReader reader_of(const TrainingJob& job, const TrainingRun& run, const RankGroup& group,
+                      int64_t pad_id) {
+  return {.rank = group.rank() / job.parallel.context_ranks,
+          .context = run.context.get(),
+          .needs_mask = run.model->needs_mask(),
+          .device = run.device->device(),
+          .pad_id = pad_id};
 }
 
 // Null unless the job wants one.
@@ -211,8 +241,8 @@ ModelAndData load(const TrainingJob& job, const Tokenizer& tokenizer, const Tuni
                   LoadWatch& watch) {
   std::future<TimedData> tokenized = std::async(std::launch::async, [&] {
     const double begin_s = steady_seconds();
-    PreparedData data =
-        prepare_data(job, tokenizer, at::get_num_threads(), group.rank(), watch.entries());
+    PreparedData data = prepare_data(job, tokenizer, at::get_num_threads(),
+                                     group.rank() / job.parallel.context_ranks, watch.entries());
     return TimedData{std::move(data), steady_seconds() - begin_s};
   });
   const double begin_s = steady_seconds();
@@ -270,14 +300,15 @@ std::unique_ptr<Optimizer> build_optimizer(const TrainingJob& job,
 
 // Null where nothing is evaluated.
 std::unique_ptr<Evaluation> build_evaluation(const TrainingJob& job,
-                                             std::optional<EvaluationData> data, TrainingRun& run) {
+                                             std::optional<EvaluationData> data,
+                                             const BatchReader& reader, TrainingRun& run) {
   if (!data) return nullptr;
   std::unique_ptr<ActivationPolicy> runner = keep_activations();
   if (is_distributed(job)) {
     runner = run_units(std::move(runner), /*recomputes=*/false, *run.parameters, nullptr);
   }
   return std::make_unique<Evaluation>(job.evaluation, std::move(*data), *run.model, *run.parameters,
-                                      run.mesh->world(), std::move(runner), run.device->device());
+                                      run.mesh->world(), std::move(runner), reader);
 }
 
 void resume_run(TrainingRun& run, const TrainingJob& job, TrainedState& state) {
@@ -321,14 +352,16 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
   run.model = std::move(loaded.placed.model);
   run.parameters = std::move(loaded.placed.parameters);
 
+  run.context = build_context(job, *run.mesh, device);
+  const BatchReader reader = reader_of(job, run, group, loaded.tokenized.data.training.pad_id);
   run.batches =
       std::make_unique<BatchSource>(std::move(loaded.tokenized.data.training),
                                     attention_shape(run.model->config(), tuning->virtual_tokens(),
                                                     row_of(job.tuning).trains_weights),
-                                    run.model->needs_mask(), device, run.mesh->world());
+                                    reader, run.mesh->world());
   run.activations =
       build_activations(job, run.model->layer_count(), *run.parameters, device, run.timeline.get());
-  run.evaluation = build_evaluation(job, std::move(loaded.tokenized.data.evaluation), run);
+  run.evaluation = build_evaluation(job, std::move(loaded.tokenized.data.evaluation), reader, run);
   run.loss_scaler = choose_loss_scaler(job.precision, run.parameters->owned());
   run.optimizer = build_optimizer(job, *run.parameters, device);
   run.schedule = schedule_of(job.optimizer, run.begin.total_steps);

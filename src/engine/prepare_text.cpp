@@ -188,7 +188,7 @@ EvaluationData TextPreparation::evaluation_of(std::shared_ptr<const EncodedEntri
   const int64_t own_size = job_.evaluation.per_device_batch_size;
   return {std::move(dataset),
           evaluation_batches(entries, own_size > 0 ? own_size : job_.batches.per_device_batch_size,
-                             job_.device.ranks, rank_),
+                             data_ranks(job_), rank_),
           evaluation_padding(job_.data.padding), pad_id_of(tokenizer_)};
 }
 

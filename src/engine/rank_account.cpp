@@ -33,7 +33,8 @@ std::vector<CollectiveReport> since(
 
 // Of this thread, where the host waits, and of the device's stream, where that does.
 double take_wait_seconds(TrainingRun& run) {
-  return run.parameters->take_wait_seconds() + run.mesh->take_wait_seconds();
+  const double of_rows = run.context ? run.context->take_wait_seconds() : 0;
+  return run.parameters->take_wait_seconds() + run.mesh->take_wait_seconds() + of_rows;
 }
 
 int64_t first_or(const std::vector<int64_t>& values, int64_t otherwise) {

@@ -6,6 +6,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/data/packing.h"
+#include "sftbench/ops/linear_cross_entropy.h"
 
 namespace sftbench {
 namespace {
@@ -19,7 +20,9 @@ torch::Tensor to_device(const std::vector<int64_t>& values, const MicroBatch& ba
 
 // Entries stand at the beginning of their rows.
 torch::Tensor mask_of(const MicroBatch& batch, const torch::Device& device) {
-  const torch::Tensor lengths = torch::tensor(batch.lengths, torch::kInt64).unsqueeze(1);
+  const std::vector<int64_t> of_row = {batch.length - batch.padding_tokens};
+  const torch::Tensor lengths =
+      torch::tensor(batch.one_row ? of_row : batch.lengths, torch::kInt64).unsqueeze(1);
   return (torch::arange(batch.length).unsqueeze(0) < lengths).to(device, torch::kFloat32);
 }
 
@@ -72,33 +75,95 @@ double causal_attention_flops(int64_t length, const AttentionShape& shape) {
 }
 
 DeviceBatch to_device(const MicroBatch& batch, bool needs_mask, const torch::Device& device) {
-  DeviceBatch on_device{to_device(batch.input_ids, batch, device),
-                        to_device(batch.labels, batch, device),
-                        {},
-                        {},
-                        {}};
+  DeviceBatch on_device;
+  on_device.input_ids = to_device(batch.input_ids, batch, device);
+  on_device.labels = to_device(batch.labels, batch, device);
   if (batch.one_row) on_device.packed = ops::packed_sequences(batch.lengths, device);
   if (needs_mask && batch.padding_tokens > 0) on_device.mask = mask_of(batch, device);
   return on_device;
 }
 
-BatchSource::BatchSource(TrainingData data, AttentionShape attention, bool needs_mask,
-                         torch::Device device, Communicator& communicator)
+namespace {
+
+// Of the whole row `values` [batch, length], what the ranks of a context have: this rank's.
+std::vector<int64_t> own_values(const std::vector<int64_t>& values, const MicroBatch& rows,
+                                const ContextLayout& layout, int64_t rank) {
+  std::vector<int64_t> own;
+  own.reserve(static_cast<size_t>(rows.batch * layout.own_length()));
+  for (int64_t row = 0; row < rows.batch; ++row) {
+    for (int64_t half = 0; half < ContextLayout::kHalves; ++half) {
+      const auto begin = values.begin() + row * rows.length + layout.chunk_begin(rank, half);
+      own.insert(own.end(), begin, begin + layout.chunk_length());
+    }
+  }
+  return own;
+}
+
+// Labels of the next position.
+std::vector<int64_t> shifted_labels(const MicroBatch& rows) {
+  std::vector<int64_t> shifted(rows.labels.size(), ops::kIgnoredLabel);
+  for (int64_t row = 0; row < rows.batch; ++row) {
+    const auto begin = rows.labels.begin() + row * rows.length;
+    std::copy(begin + 1, begin + rows.length, shifted.begin() + row * rows.length);
+  }
+  return shifted;
+}
+
+ReadBatch read_part(MicroBatch whole, const BatchReader& reader) {
+  RankContext& context = *reader.context;
+  const int64_t rank = context.rank(), ranks = context.size(), entries = std::ssize(whole.lengths);
+  const MicroBatch rows = divisible_rows(std::move(whole), ranks, reader.pad_id);
+  ReadBatch read;
+  DeviceBatch& on_device = read.on_device;
+  on_device.part = context.part_of(rows);
+  const ContextLayout& layout = on_device.part->layout;
+  MicroBatch own;
+  own.batch = rows.batch;
+  own.length = layout.own_length();
+  own.input_ids = own_values(rows.input_ids, rows, layout, rank);
+  own.labels = own_values(shifted_labels(rows), rows, layout, rank);
+  on_device.input_ids = to_device(own.input_ids, own, reader.device);
+  on_device.labels = to_device(own.labels, own, reader.device);
+  if (rows.one_row) on_device.packed = ops::packed_sequences(rows.lengths, reader.device);
+  if (reader.needs_mask && rows.padding_tokens > 0) {
+    on_device.mask = mask_of(rows, reader.device).index_select(1, on_device.part->positions);
+  }
+  const auto bears_loss = [](int64_t label) { return label != ops::kIgnoredLabel; };
+  read.samples = rank == 0 ? entries : 0;
+  read.tokens = {own.batch * own.length, share_of(rows.dataset_tokens, rank, ranks),
+                 std::count_if(own.labels.begin(), own.labels.end(), bears_loss),
+                 share_of(rows.padding_tokens, rank, ranks)};
+  return read;
+}
+
+}  // namespace
+
+ReadBatch read_batch(MicroBatch batch, const BatchReader& reader) {
+  if (reader.context != nullptr) return read_part(std::move(batch), reader);
+  return {to_device(batch, reader.needs_mask, reader.device),
+          std::ssize(batch.lengths),
+          {batch.padded_tokens, batch.dataset_tokens, batch.loss_tokens, batch.padding_tokens}};
+}
+
+BatchSource::BatchSource(TrainingData data, AttentionShape attention, BatchReader reader,
+                         Communicator& world)
     : data_(std::move(data)),
       attention_(std::move(attention)),
-      needs_mask_(needs_mask),
-      device_(device),
-      communicator_(communicator),
+      reader_(reader),
+      world_(world),
       images_(data_.vision ? std::make_unique<ImagesAhead>(data_.vision) : nullptr) {}
 
 DeviceBatch BatchSource::add(const std::vector<int64_t>& entries, StepBatches& batches) const {
   const MicroBatch batch = make_micro_batch(*data_.dataset, entries, data_.padding, data_.pad_id);
-  batches.samples += static_cast<int64_t>(entries.size());
+  const double sharers =
+      reader_.context == nullptr ? 1 : static_cast<double>(reader_.context->size());
+  batches.attention_flops += causal_attention_flops(batch, attention_) / sharers;
+  ReadBatch read = read_batch(batch, reader_);
+  batches.samples += read.samples;
+  batches.tokens += read.tokens;
   // Virtual tokens are computed like any other position.
-  batches.tokens += {batch.padded_tokens + batch.batch * attention_.virtual_tokens,
-                     batch.dataset_tokens, batch.loss_tokens, batch.padding_tokens};
-  batches.attention_flops += causal_attention_flops(batch, attention_);
-  return to_device(batch, needs_mask_, device_);
+  batches.tokens.padded += batch.batch * attention_.virtual_tokens;
+  return std::move(read.on_device);
 }
 
 // Steps are asked for in order: the next one's images are decoded from now on.
@@ -112,7 +177,7 @@ std::vector<BatchImages> BatchSource::images_of(int64_t step, const StepEntries&
     throw RunError(ReasonCode::kData, error.what());
   }
   if (step + 1 < data_.plan.total_steps()) {
-    images_->begin(data_.plan.step(step + 1, communicator_.rank()).micro_batches);
+    images_->begin(data_.plan.step(step + 1, reader_.rank).micro_batches);
   }
   return images;
 }
@@ -120,14 +185,14 @@ std::vector<BatchImages> BatchSource::images_of(int64_t step, const StepEntries&
 void BatchSource::add_images(BatchImages images, DeviceBatch& batch, StepBatches& batches) const {
   if (!images.tiles.defined()) return;
   batches.attention_flops += attention_.tile_flops * static_cast<double>(images.tiles.size(0));
-  batch.images = {images.tiles.to(device_), std::move(images.sizes)};
+  batch.images = {images.tiles.to(reader_.device), std::move(images.sizes)};
 }
 
 TokenRows BatchSource::rows(const DeviceBatch& batch) const {
   ImageRows images;
   if (batch.images.tiles.defined()) {
     const auto colors = [&](const float* values) {
-      return torch::tensor({values[0], values[1], values[2]}).view({1, 3, 1, 1}).to(device_);
+      return torch::tensor({values[0], values[1], values[2]}).view({1, 3, 1, 1}).to(reader_.device);
     };
     images.pixels = batch.images.tiles.to(torch::kFloat32)
                         .div_(255.0)
@@ -136,11 +201,13 @@ TokenRows BatchSource::rows(const DeviceBatch& batch) const {
     images.sizes = batch.images.sizes;
     images.token = data_.vision->ignored_id();
   }
-  return {batch.input_ids, batch.packed, batch.mask, std::move(images)};
+  TokenRows rows(batch.input_ids, batch.packed, batch.mask, std::move(images));
+  rows.part = batch.part;
+  return rows;
 }
 
 StepBatches BatchSource::step(int64_t step) {
-  const StepEntries entries = data_.plan.step(step, communicator_.rank());
+  const StepEntries entries = data_.plan.step(step, reader_.rank);
   StepBatches batches;
   batches.epoch = entries.epoch_fraction;
   std::vector<BatchImages> images = images_of(step, entries);
@@ -150,7 +217,7 @@ StepBatches BatchSource::step(int64_t step) {
   }
   batches.own_samples = batches.samples;
   batches.own_tokens = batches.tokens;
-  sum_over_ranks(batches, communicator_, device_);
+  sum_over_ranks(batches, world_, reader_.device);
   return batches;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/images_ahead.h"
+#include "engine/rank_context.h"
 #include "sftbench/data/image_tiles.h"
 #include "sftbench/data/micro_batch.h"
 #include "sftbench/data/step_plan.h"
@@ -29,14 +30,32 @@ struct DeviceImages {
 };
 
 struct DeviceBatch {
-  torch::Tensor input_ids, labels;  // [B, S] int64
+  torch::Tensor input_ids, labels;  // [B, S] int64; labels of a part are shifted
   ops::PackedSequences packed;      // of the one row, without padding
   torch::Tensor mask;               // [B, S] 1 for tokens, 0 for padding; where a model needs it
   DeviceImages images;
+  std::shared_ptr<const ContextPart> part;  // null: rows are whole
 };
 
 // Copies. needs_mask: as CausalLm says.
 DeviceBatch to_device(const MicroBatch& batch, bool needs_mask, const torch::Device& device);
+
+// Who reads batches: a rank, or the ranks of `context`, which divide each row.
+struct BatchReader {
+  int64_t rank = 0;
+  RankContext* context = nullptr;
+  bool needs_mask = false;  // as CausalLm says
+  torch::Device device = torch::kCPU;
+  int64_t pad_id = 0;
+};
+
+// The batch, or, where rows are divided, this rank's part of it, with what there is to count in it.
+struct ReadBatch {
+  DeviceBatch on_device;
+  int64_t samples = 0;  // of a group, one rank counts them
+  TokenCounts tokens;
+};
+ReadBatch read_batch(MicroBatch batch, const BatchReader& reader);
 
 struct StepBatches {
   std::vector<DeviceBatch> micro_batches;  // this rank's
@@ -81,9 +100,8 @@ double causal_attention_flops(int64_t length, const AttentionShape& shape);
 
 class BatchSource {
  public:
-  // needs_mask: as CausalLm says.
-  BatchSource(TrainingData data, AttentionShape attention, bool needs_mask, torch::Device device,
-              Communicator& communicator);
+  // `world`: what steps are summed up over.
+  BatchSource(TrainingData data, AttentionShape attention, BatchReader reader, Communicator& world);
 
   int64_t entries_without_response() const { return data_.dataset->entries_without_response(); }
   int64_t entries_not_prefixed() const { return data_.dataset->entries_not_prefixed(); }
@@ -101,9 +119,8 @@ class BatchSource {
 
   TrainingData data_;
   AttentionShape attention_;
-  bool needs_mask_;
-  torch::Device device_;
-  Communicator& communicator_;
+  BatchReader reader_;
+  Communicator& world_;
   std::unique_ptr<ImagesAhead> images_;  // null for texts
 };
 

@@ -11,6 +11,7 @@
 #include "engine/device_memory_watch.h"
 #include "engine/evaluation.h"
 #include "engine/load_watch.h"
+#include "engine/rank_context.h"
 #include "engine/step_batches.h"
 #include "engine/training_device.h"
 #include "sftbench/measure/events.h"
@@ -33,6 +34,7 @@ struct TrainingRun {
   std::unique_ptr<DeviceMemoryWatch> memory_watch;  // null: nobody wants it
   std::unique_ptr<ProcessMesh> mesh;
   std::unique_ptr<ExpertGroup> expert_group;  // of the model; null: none are divided
+  std::unique_ptr<RankContext> context;       // of the rows; null: they are whole
   std::unique_ptr<CausalLm> model;
   std::unique_ptr<ParallelParameters> parameters;
   std::unique_ptr<BatchSource> batches;

@@ -3,6 +3,7 @@
 
 #include <tuple>
 
+#include "model/context_attention.h"
 #include "model/layers.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/model/causal_lm.h"
@@ -62,8 +63,8 @@ torch::Tensor SelfAttention::forward(const torch::Tensor& x_BSH, const RotaryTab
   ops::ScoreTerms terms;
   if (sinks_.defined()) terms.sinks = sinks_.to(q_rotated.scalar_type());
   const torch::Tensor mixed_BSND =
-      kernels_.causal_attention(q_rotated, k_rotated, v_BSKD, config_.scale, window_, rope.packed,
-                                dropout_at(config_.dropout, layer_, pass_), terms);
+      attend(kernels_, rope, q_rotated, k_rotated, v_BSKD, config_.scale, window_,
+             dropout_at(config_.dropout, layer_, pass_), terms);
   return o_.forward(mixed_BSND.reshape({B, S, -1}))[0];
 }
 

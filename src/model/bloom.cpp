@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "model/context_attention.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/ops.h"
 
@@ -34,7 +35,7 @@ torch::Tensor Bloom::begin(const torch::Tensor& x, const TokenRows&) {
   return embedding_norm_.forward(x);
 }
 
-torch::Tensor Bloom::attend(const torch::Tensor& qkv, const ops::PackedSequences& packed,
+torch::Tensor Bloom::attend(const torch::Tensor& qkv, const RotaryTables& positions,
                             const ops::Dropout& dropout) const {
   const AttentionConfig& attention = config().attention;
   const int64_t B = qkv.size(0), S = qkv.size(1), N = attention.heads, D = attention.head_dim;
@@ -42,9 +43,9 @@ torch::Tensor Bloom::attend(const torch::Tensor& qkv, const ops::PackedSequences
   const auto wide = qkv.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
   ops::ScoreTerms terms;
   terms.slopes = alibi_slopes(N).to(qkv.device(), wide);
-  const torch::Tensor mixed = kernels().causal_attention(
-      heads_BSN3D.select(3, 0), heads_BSN3D.select(3, 1), heads_BSN3D.select(3, 2), attention.scale,
-      ops::kAllKeys, packed, dropout, terms);
+  const torch::Tensor mixed =
+      sftbench::attend(kernels(), positions, heads_BSN3D.select(3, 0), heads_BSN3D.select(3, 1),
+                       heads_BSN3D.select(3, 2), attention.scale, ops::kAllKeys, dropout, terms);
   return mixed.reshape({B, S, N * D});
 }
 

@@ -75,7 +75,7 @@ LossParts CausalLm::evaluate(const TokenRows& rows, const torch::Tensor& labels,
 
 LossParts CausalLm::loss_parts(const TokenRows& rows, const torch::Tensor& labels,
                                double denominator, LayerRunner& runner) {
-  if (balance_) balance_->begin(behind_real_tokens(rows.mask, prompt()));
+  if (balance_) balance_->begin(behind_real_tokens(rows.mask, prompt()), rows.part.get());
   const torch::Tensor hidden_BSH = hidden_states(rows, runner);
   const torch::Tensor labels_BS =
       behind_virtual_tokens(labels, hidden_BSH.size(1) - labels.size(1));
@@ -87,14 +87,15 @@ LossParts CausalLm::loss_parts(const TokenRows& rows, const torch::Tensor& label
   }
   LossParts parts;
   parts.cross_entropy = kernels_.linear_cross_entropy(
-      hidden, weight, shift_left(labels_BS).flatten(), logit_scale(), denominator);
+      hidden, weight, (rows.part ? labels_BS : shift_left(labels_BS)).flatten(), logit_scale(),
+      denominator);
   if (balance_) parts.auxiliary = balance_->loss(hidden_BSH);
   return parts;
 }
 
 torch::Tensor CausalLm::logits(const TokenRows& rows) {
   pass_.training = false;
-  if (balance_) balance_->begin({});
+  if (balance_) balance_->begin({}, nullptr);
   LayerRunner runner;
   torch::Tensor hidden = hidden_states(rows, runner);
   torch::Tensor weight = output_weight();

@@ -40,7 +40,7 @@ torch::Tensor Decoder::begin(const torch::Tensor& x, const TokenRows&) {
 }
 
 RotaryTables Decoder::positions(const torch::Tensor&, const TokenRows& rows) {
-  return {{}, {}, rows.packed};
+  return {{}, {}, rows.packed, rows.part};
 }
 
 const torch::Tensor& Decoder::output_weight() const {

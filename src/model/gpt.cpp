@@ -61,7 +61,7 @@ torch::Tensor Gpt::run_layer(int64_t index, const torch::Tensor& x,
 
   const torch::Tensor normed = layer.first_norm.forward(x);
   const torch::Tensor mixed =
-      attend(layer.qkv.forward(normed)[0], positions.packed,
+      attend(layer.qkv.forward(normed)[0], positions,
              dropout_at(config().attention.dropout, attention_place, pass()));
   const torch::Tensor h = ops::dropout(layer.attention_output.forward(mixed)[0],
                                        residual_dropout(index, kFirstBranch)) +

@@ -31,7 +31,7 @@ class Gpt : public Decoder {
       const ops::KernelChoice& kernels, torch::TensorOptions options);
 
   // Attention over the fused projection's result [B, S, q + k + v] -> [B, S, H], and its mask.
-  virtual torch::Tensor attend(const torch::Tensor& qkv, const ops::PackedSequences& packed,
+  virtual torch::Tensor attend(const torch::Tensor& qkv, const RotaryTables& positions,
                                const ops::Dropout& dropout) const = 0;
 
   torch::Tensor run_layer(int64_t index, const torch::Tensor& x,

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "model/context_attention.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/ops.h"
@@ -22,7 +23,8 @@ GptBigCode::GptBigCode(const ModelConfig& config, const ops::KernelChoice& kerne
       positions_(torch::empty({config.max_position_embeddings, config.hidden_size}, options)) {}
 
 torch::Tensor GptBigCode::begin(const torch::Tensor& x_BSH, const TokenRows& rows) {
-  const int64_t length = rows.packed.empty() ? x_BSH.size(1) : rows.packed.longest;
+  const int64_t row_length = rows.part ? rows.row_length() : x_BSH.size(1);
+  const int64_t length = rows.packed.empty() ? row_length : rows.packed.longest;
   if (length > positions_.size(0)) {
     throw RunError(ReasonCode::kUnsupported,
                    "a row of " + std::to_string(length) + " tokens: the model has learned " +
@@ -30,15 +32,13 @@ torch::Tensor GptBigCode::begin(const torch::Tensor& x_BSH, const TokenRows& row
                        " positions (n_positions of config.json); model_max_length " +
                        std::to_string(positions_.size(0)) + " works");
   }
-  const torch::Tensor numbers =
-      rows.packed.empty() ? torch::arange(x_BSH.size(1)) : positions_of(rows.packed);
-  const torch::Tensor embedded_1SH =
-      ops::embedding(numbers.to(x_BSH.device()).unsqueeze(0), positions_);
+  const torch::Tensor numbers = own_positions(row_length, rows.packed, rows.part, x_BSH.device());
+  const torch::Tensor embedded_1SH = ops::embedding(numbers.unsqueeze(0), positions_);
   return ops::dropout(x_BSH + embedded_1SH.to(x_BSH.scalar_type()),
                       dropout_at(config().embedding_dropout, kEmbeddingPlace, pass()));
 }
 
-torch::Tensor GptBigCode::attend(const torch::Tensor& qkv, const ops::PackedSequences& packed,
+torch::Tensor GptBigCode::attend(const torch::Tensor& qkv, const RotaryTables& positions,
                                  const ops::Dropout& dropout) const {
   const AttentionConfig& attention = config().attention;
   const int64_t B = qkv.size(0), S = qkv.size(1), N = attention.heads, D = attention.head_dim;
@@ -53,8 +53,8 @@ torch::Tensor GptBigCode::attend(const torch::Tensor& qkv, const ops::PackedSequ
     k = heads.slice(-1, D, 2 * D);
     v = heads.slice(-1, 2 * D);
   }
-  return kernels()
-      .causal_attention(q, k, v, attention.scale, ops::kAllKeys, packed, dropout, {})
+  return sftbench::attend(kernels(), positions, q, k, v, attention.scale, ops::kAllKeys, dropout,
+                          {})
       .reshape({B, S, N * D});
 }
 

@@ -13,7 +13,7 @@ class GptBigCode : public Gpt {
 
  protected:
   torch::Tensor begin(const torch::Tensor& x, const TokenRows& rows) override;
-  torch::Tensor attend(const torch::Tensor& qkv, const ops::PackedSequences& packed,
+  torch::Tensor attend(const torch::Tensor& qkv, const RotaryTables& positions,
                        const ops::Dropout& dropout) const override;
   void append_first_parameters(std::vector<NamedParameter>& parameters) override;
 

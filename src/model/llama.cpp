@@ -61,7 +61,8 @@ std::vector<int64_t> Llama::take_expert_choices() {
 
 RotaryTables Llama::positions(const torch::Tensor& x_BSH, const TokenRows& rows) {
   if (!rotary_emb_) return Decoder::positions(x_BSH, rows);
-  return rotary_emb_->tables(x_BSH.size(1), x_BSH.options(), rows.packed);
+  const int64_t length = rows.part ? rows.row_length() : x_BSH.size(1);
+  return rotary_emb_->tables(length, x_BSH.options(), rows.packed, rows.part);
 }
 
 torch::Tensor Llama::run_layer(int64_t index, const torch::Tensor& x,

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "model/context_mamba.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/causal_convolution.h"
 #include "sftbench/ops/ops.h"
@@ -11,6 +12,26 @@
 namespace sftbench {
 
 using torch::Tensor;
+
+namespace {
+
+Tensor convolve(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                const RotaryTables& positions) {
+  constexpr auto kActivation = ops::ConvolutionActivation::kSilu;
+  if (positions.part) return context_convolution(*positions.part, x, weight, bias, kActivation);
+  return ops::causal_convolution(x, weight, bias, kActivation, positions.packed);
+}
+
+struct ScanOperands {
+  Tensor x, dt, a, b, c, d;
+};
+
+Tensor scan(const ScanOperands& in, const RotaryTables& positions) {
+  if (positions.part) return context_scan(*positions.part, in.x, in.dt, in.a, in.b, in.c, in.d);
+  return ops::state_space_scan(in.x, in.dt, in.a, in.b, in.c, in.d, positions.packed);
+}
+
+}  // namespace
 
 Mamba::Mamba(const ModelConfig& config, const ops::KernelChoice& kernels,
              torch::TensorOptions options)
@@ -54,17 +75,16 @@ Tensor Mamba::forward(const Tensor& x_BSH, const RotaryTables& positions) const 
   const torch::Dtype wide = torch::promote_types(dtype, torch::kFloat32);
   const Tensor gate = projected.slice(-1, 0, inner);
   const Tensor bias = convolution_bias_.defined() ? convolution_bias_.to(dtype) : convolution_bias_;
-  const Tensor convolved = ops::causal_convolution(
-      projected.slice(-1, inner, inner + config_.convolved()), convolution_.to(dtype), bias,
-      ops::ConvolutionActivation::kSilu, positions.packed);
+  const Tensor convolved = convolve(projected.slice(-1, inner, inner + config_.convolved()),
+                                    convolution_.to(dtype), bias, positions);
   const auto matrices = [&](int64_t begin) {
     return convolved.slice(-1, begin, begin + shared).view({B, S, config_.groups, config_.state});
   };
-  const Tensor y =
-      ops::state_space_scan(convolved.slice(-1, 0, inner).view({B, S, N, P}),
-                            step_sizes(projected.slice(-1, inner + config_.convolved())),
-                            -torch::exp(decay_log_.to(wide)), matrices(inner),
-                            matrices(inner + shared), skip_.to(wide), positions.packed);
+  const Tensor y = scan(
+      {convolved.slice(-1, 0, inner).view({B, S, N, P}),
+       step_sizes(projected.slice(-1, inner + config_.convolved())),
+       -torch::exp(decay_log_.to(wide)), matrices(inner), matrices(inner + shared), skip_.to(wide)},
+      positions);
   return out_.forward(gated_norm(y.flatten(-2), gate).to(dtype))[0];
 }
 

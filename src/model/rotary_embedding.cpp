@@ -95,6 +95,13 @@ Tensor positions_of(const ops::PackedSequences& packed) {
   return positions;
 }
 
+Tensor own_positions(int64_t row_length, const ops::PackedSequences& packed,
+                     const std::shared_ptr<const ContextPart>& part, torch::Device device) {
+  const Tensor positions =
+      (packed.empty() ? torch::arange(row_length) : positions_of(packed)).to(device);
+  return part ? positions.index_select(0, part->positions) : positions;
+}
+
 Tensor rotary_frequencies(const RopeConfig& rope, int64_t head_dim, int64_t max_position_embeddings,
                           int64_t sequence_length) {
   switch (rope.type) {
@@ -123,7 +130,8 @@ RotaryEmbedding::RotaryEmbedding(const ModelConfig& config)
       dynamic_length_(max_position_embeddings_) {}
 
 RotaryTables RotaryEmbedding::tables(int64_t row_length, const torch::TensorOptions& options,
-                                     const ops::PackedSequences& packed) {
+                                     const ops::PackedSequences& packed,
+                                     const std::shared_ptr<const ContextPart>& part) {
   const torch::NoGradGuard no_grad;
   const int64_t sequence_length = packed.empty() ? row_length : packed.longest;
   if (rope_.type == RopeType::kDynamic) follow_length(sequence_length);
@@ -131,11 +139,11 @@ RotaryTables RotaryEmbedding::tables(int64_t row_length, const torch::TensorOpti
                       kept_.cos.dtype() == options.dtype() &&
                       kept_.cos.device() == options.device();
   if (!usable) rebuild(sequence_length, options);
-  if (packed.empty()) {
-    return {kept_.cos.narrow(0, 0, row_length), kept_.sin.narrow(0, 0, row_length), {}};
+  if (packed.empty() && !part) {
+    return {kept_.cos.narrow(0, 0, row_length), kept_.sin.narrow(0, 0, row_length), {}, nullptr};
   }
-  const Tensor positions = positions_of(packed).to(options.device());
-  return {kept_.cos.index_select(0, positions), kept_.sin.index_select(0, positions), packed};
+  const Tensor positions = own_positions(row_length, packed, part, options.device());
+  return {kept_.cos.index_select(0, positions), kept_.sin.index_select(0, positions), packed, part};
 }
 
 void RotaryEmbedding::follow_length(int64_t sequence_length) {
@@ -155,7 +163,7 @@ void RotaryEmbedding::rebuild(int64_t length, const torch::TensorOptions& option
     return (values * attention_factor_)
         .to(options.device(), c10::typeMetaToScalarType(options.dtype()));
   };
-  kept_ = {finish(angles.cos()), finish(angles.sin()), {}};
+  kept_ = {finish(angles.cos()), finish(angles.sin()), {}, nullptr};
 }
 
 }  // namespace sftbench

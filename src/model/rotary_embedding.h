@@ -6,8 +6,10 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <memory>
 
 #include "sftbench/families/model_config.h"
+#include "sftbench/model/context_group.h"
 #include "sftbench/ops/attention.h"
 
 namespace sftbench {
@@ -15,13 +17,18 @@ namespace sftbench {
 // Cosines and sines of the positions of a row of S tokens: 0 .. S - 1, or, in a packed row, from 0
 // on in each of its sequences.
 struct RotaryTables {
-  torch::Tensor cos;  // [S, D/2]; undefined: nothing is rotated
-  torch::Tensor sin;  // [S, D/2]
-  ops::PackedSequences packed;
+  torch::Tensor cos;                        // [S, D/2]; undefined: nothing is rotated
+  torch::Tensor sin;                        // [S, D/2]
+  ops::PackedSequences packed;              // of the whole row
+  std::shared_ptr<const ContextPart> part;  // null: rows are whole
 };
 
 // Positions 0, 1, ... from the first token of each sequence on, [S] int64 on the host.
 torch::Tensor positions_of(const ops::PackedSequences& packed);
+
+// Those of a rank's part of a row of `row_length` positions, or of all of them, on `device`.
+torch::Tensor own_positions(int64_t row_length, const ops::PackedSequences& packed,
+                            const std::shared_ptr<const ContextPart>& part, torch::Device device);
 
 class RotaryEmbedding {
  public:
@@ -30,8 +37,10 @@ class RotaryEmbedding {
   // Tables in dtype and device of what they rotate, taken from ones that are kept for the longest sequence so far. Dynamic RoPE
   // remembers the longest sequence beyond the model's maximum, until one comes that is shorter than
   // the maximum.
+  // row_length: of the whole row, of which the tables hold what `part` says.
   RotaryTables tables(int64_t row_length, const torch::TensorOptions& options,
-                      const ops::PackedSequences& packed = {});
+                      const ops::PackedSequences& packed = {},
+                      const std::shared_ptr<const ContextPart>& part = nullptr);
 
  private:
   void follow_length(int64_t sequence_length);

@@ -53,8 +53,9 @@ class BalanceFunction : public torch::autograd::Function<BalanceFunction> {
 RouterBalance::RouterBalance(int64_t layers, int64_t experts, double coefficient)
     : layers_(static_cast<size_t>(layers)), experts_(experts), coefficient_(coefficient) {}
 
-void RouterBalance::begin(const Tensor& mask) {
+void RouterBalance::begin(const Tensor& mask, const ContextPart* part) {
   mask_ = mask;
+  part_ = part;
   upstream_ = Tensor();
   for (Layer& layer : layers_) layer = Layer();
 }
@@ -79,29 +80,38 @@ void RouterBalance::note(int64_t layer, const Tensor& probabilities, const Tenso
   noted.rows = mask.defined() ? mask.sum().item<double>() : static_cast<double>(choices.size(0));
 }
 
-Tensor RouterBalance::loss(const Tensor& anchor) {
-  Tensor chosen, probabilities;
-  double rows = 0;
+RouterBalance::Sums RouterBalance::sums() const {
+  Sums sums;
   for (const Layer& layer : layers_) {
-    chosen = chosen.defined() ? chosen + layer.chosen : layer.chosen;
-    probabilities =
-        probabilities.defined() ? probabilities + layer.probabilities : layer.probabilities;
-    rows += layer.rows;
+    sums.chosen = sums.chosen.defined() ? sums.chosen + layer.chosen : layer.chosen;
+    sums.probabilities = sums.probabilities.defined() ? sums.probabilities + layer.probabilities
+                                                      : layer.probabilities;
+    sums.rows += layer.rows;
   }
-  const double factor = coefficient_ * static_cast<double>(experts_) / (rows * rows);
-  const Tensor value = (chosen * probabilities).sum() * factor;
-  return BalanceFunction::apply(anchor, value, reinterpret_cast<int64_t>(this));
+  if (part_ == nullptr) return sums;
+  const Tensor all = torch::cat({sums.chosen, sums.probabilities,
+                                 torch::full({1}, sums.rows, sums.chosen.options())})
+                         .to(torch::kFloat64);
+  part_->group->all_reduce(all);
+  const auto of = [&](int64_t begin, int64_t end) {
+    return all.slice(0, begin, end).to(sums.chosen.scalar_type());
+  };
+  return {of(0, experts_), of(experts_, 2 * experts_), all[2 * experts_].item<double>()};
 }
 
+Tensor RouterBalance::loss(const Tensor& anchor) {
+  pass_ = sums();
+  const double factor = coefficient_ * static_cast<double>(experts_) / (pass_.rows * pass_.rows);
+  const Tensor value = (pass_.chosen * pass_.probabilities).sum() * factor;
+  const double sharers = part_ == nullptr ? 1 : static_cast<double>(part_->layout.ranks());
+  return BalanceFunction::apply(anchor, value / sharers, reinterpret_cast<int64_t>(this));
+}
+
+// Of the whole loss: a rank's share of it says nothing of the other ranks' rows.
 Tensor RouterBalance::probability_gradient() const {
   check(upstream_.defined(), "the auxiliary loss goes backward before the layers do");
-  Tensor chosen;
-  double rows = 0;
-  for (const Layer& layer : layers_) {
-    chosen = chosen.defined() ? chosen + layer.chosen : layer.chosen;
-    rows += layer.rows;
-  }
-  return chosen * upstream_ * (coefficient_ * static_cast<double>(experts_) / (rows * rows));
+  return pass_.chosen * upstream_ *
+         (coefficient_ * static_cast<double>(experts_) / (pass_.rows * pass_.rows));
 }
 
 }  // namespace sftbench

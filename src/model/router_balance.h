@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "sftbench/families/model_config.h"
+#include "sftbench/model/context_group.h"
 
 namespace sftbench {
 
@@ -24,15 +25,17 @@ class RouterBalance {
   RouterBalance(int64_t layers, int64_t experts, double coefficient);
 
   // A forward pass over rows of which `mask` [B, S] says which positions are real (1) and which are
-  // padding (0); undefined: all are real.
-  void begin(const torch::Tensor& mask);
+  // padding (0); undefined: all are real. `part`: of rows that several ranks divide, whose sums are
+  // those of all of them; null: rows are whole. It outlives the pass.
+  void begin(const torch::Tensor& mask, const ContextPart* part);
 
   // Notes what the router of a layer did: its logits [T, E] and its choices [T, k]. Returns the
   // logits, through which the loss's gradient reaches the router.
   torch::Tensor watch(int64_t layer, const torch::Tensor& logits, const torch::Tensor& choices);
 
   // coefficient * the loss, a float32 scalar. `anchor` is any tensor of the pass that requires a
-  // gradient: it places the loss in the graph, and gets no gradient from it.
+  // gradient: it places the loss in the graph, and gets no gradient from it. Collective where ranks
+  // divide rows: each has its share of the loss.
   torch::Tensor loss(const torch::Tensor& anchor);
 
  private:
@@ -49,7 +52,16 @@ class RouterBalance {
     torch::Tensor probabilities;  // [E] sums
     double rows = 0;
   };
+  // Of all layers, and of all ranks of a group.
+  struct Sums {
+    torch::Tensor chosen, probabilities;
+    double rows = 0;
+  };
+  Sums sums() const;
+
   std::vector<Layer> layers_;
+  Sums pass_;  // of the pass whose loss was asked for last
+  const ContextPart* part_ = nullptr;
   int64_t experts_;
   double coefficient_;
   torch::Tensor mask_;

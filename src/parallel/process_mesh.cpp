@@ -68,22 +68,29 @@ MeshShape shape_of_copies(MeshKind kind, const std::vector<RankInfo>& ranks) {
   return hybrid_shape(ranks);
 }
 
-}  // namespace
-
-MeshShape mesh_shape(MeshKind kind, const std::vector<RankInfo>& ranks, int64_t experts) {
-  const auto world = static_cast<int64_t>(ranks.size());
-  check(world > 0 && experts > 0, "a job has ranks");
-  MeshShape shape = shape_of_copies(kind, ranks);
-  shape.experts = experts;
-  if (world % experts != 0) {
-    refuse("experts cannot be divided evenly among groups of " + std::to_string(experts) + " of " +
+void require_division(const std::string& what, int64_t among, int64_t world, int64_t shards) {
+  if (world % among != 0) {
+    refuse(what + " cannot be divided evenly among groups of " + std::to_string(among) + " of " +
            ranks_text(world));
   }
-  if (shape.shards % experts != 0 && experts % shape.shards != 0) {
-    refuse("experts divided among " + std::to_string(experts) +
-           " ranks do not fit a hybrid strategy whose nodes have " + ranks_text(shape.shards) +
+  if (shards % among != 0 && among % shards != 0) {
+    refuse(what + " divided among " + std::to_string(among) +
+           " ranks do not fit a hybrid strategy whose nodes have " + ranks_text(shards) +
            " each: one has to be a multiple of the other; FULL_SHARD works");
   }
+}
+
+}  // namespace
+
+MeshShape mesh_shape(MeshKind kind, const std::vector<RankInfo>& ranks,
+                     const MeshDivisions& divisions) {
+  const auto world = static_cast<int64_t>(ranks.size());
+  check(world > 0 && divisions.experts > 0 && divisions.context > 0, "a job has ranks");
+  MeshShape shape = shape_of_copies(kind, ranks);
+  shape.experts = divisions.experts;
+  shape.context = divisions.context;
+  require_division("experts", shape.experts, world, shape.shards);
+  require_division("the positions of a row", shape.context, world, shape.shards);
   return shape;
 }
 
@@ -103,8 +110,11 @@ ProcessMesh::ProcessMesh(const MeshShape& shape, int rank, const MakeCommunicato
   } else {
     replicas_ = add("replicas", members_of(rank % shape.shards, shape.shards, shape.replicas));
   }
-  if (shape.experts == 1) return;
   // Communicators of their own: rows do not wait for the parameters that are gathered meanwhile.
+  if (shape.context > 1) {
+    context_ = add("context", members_of(rank - rank % shape.context, 1, shape.context));
+  }
+  if (shape.experts == 1) return;
   const int64_t place = rank % shape.experts;
   experts_ = add("experts", members_of(rank - place, 1, shape.experts));
   expert_replicas_ =
@@ -138,8 +148,9 @@ std::vector<std::pair<std::string, CommunicationCounters>> ProcessMesh::counters
 }
 
 std::unique_ptr<ProcessMesh> make_process_mesh(MeshKind kind, RankGroup& group,
-                                               torch::Device device, int64_t experts) {
-  const MeshShape shape = mesh_shape(kind, group.ranks(), experts);
+                                               torch::Device device,
+                                               const MeshDivisions& divisions) {
+  const MeshShape shape = mesh_shape(kind, group.ranks(), divisions);
   const std::string scope = next_scope();
   const ProcessMesh::MakeCommunicator make =
       device.is_cpu() ? gloo_communicators(group, scope) : nccl_communicators(group, scope, device);

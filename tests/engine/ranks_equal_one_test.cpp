@@ -68,13 +68,20 @@ struct Case {
   bool reentrant = false;
   int64_t expert_ranks = 1;
   std::string padding = "longest";
+  int64_t context_ranks = 1;
+  std::string rotation = "ring";
+  int64_t window = 0;  // of attention, where the model has one
+  int64_t batch = 1;
 };
 
 std::string name_of(const Case& c) {
   return c.model + " " + c.strategy + " on " + std::to_string(c.ranks) + " ranks, accumulation " +
          std::to_string(c.accumulation) + " " + c.gradient_sync + ", " + c.tuning +
          (c.checkpointing ? c.reentrant ? ", reentrant" : ", checkpointing" : "") +
-         (c.expert_ranks > 1 ? ", experts on " + std::to_string(c.expert_ranks) : "");
+         (c.expert_ranks > 1 ? ", experts on " + std::to_string(c.expert_ranks) : "") +
+         (c.context_ranks > 1
+              ? ", rows on " + std::to_string(c.context_ranks) + " " + c.rotation + " " + c.padding
+              : "");
 }
 
 TrainingJob job_of(const Case& c) {
@@ -89,14 +96,19 @@ TrainingJob job_of(const Case& c) {
   job.parallel.strategy = named<Strategy>(c.strategy);
   job.parallel.gradient_sync = named<GradientSync>(c.gradient_sync);
   job.parallel.expert_ranks = c.expert_ranks;
+  job.parallel.context_ranks = c.context_ranks;
+  job.parallel.context_rotation = named<ContextRotation>(c.rotation);
   job.data.padding = named<Padding>(c.padding);
+  job.batches.per_device_batch_size = c.batch;
+  if (c.window > 0) job.model.hf_config["sliding_window"] = c.window;
   return job;
 }
 
 // The same micro-batches, one after the other.
 TrainingJob on_one_rank(TrainingJob job) {
-  job.batches.gradient_accumulation_steps *= job.device.ranks;
+  job.batches.gradient_accumulation_steps *= data_ranks(job);
   job.device.ranks = 1;
+  job.parallel.context_ranks = 1;
   job.device.nodes = 1;
   job.parallel.expert_ranks = 1;
   return job;
@@ -108,8 +120,6 @@ void expect_equal(const Outcome& several, const Outcome& one) {
     EXPECT_NEAR(several.losses[i], one.losses[i], 1e-5) << "step " << i + 1;
     EXPECT_NEAR(several.norms[i], one.norms[i], 1e-5 * one.norms[i]) << "step " << i + 1;
   }
-  EXPECT_EQ(several.experts.tokens_by_layer, one.experts.tokens_by_layer);
-  EXPECT_EQ(several.experts.busiest_share, one.experts.busiest_share);
   ASSERT_EQ(several.values.size(), one.values.size());
   for (const auto& [name, values] : one.values) {
     const auto found = several.values.find(name);
@@ -123,7 +133,12 @@ void expect_ranks_equal_one(const Case& c) {
   const TrainingJob job = job_of(c);
   testing::run_ranks({.ranks = c.ranks, .nodes = c.nodes}, [&](RankGroup& group) {
     const Outcome several = train_to_the_end(job, group);
-    expect_equal(several, train_to_the_end(on_one_rank(job), alone()));
+    const Outcome one = train_to_the_end(on_one_rank(job), alone());
+    expect_equal(several, one);
+    // Experts count padding, and rows that ranks divide are padded further.
+    if (c.context_ranks > 1) return;
+    EXPECT_EQ(several.experts.tokens_by_layer, one.experts.tokens_by_layer);
+    EXPECT_EQ(several.experts.busiest_share, one.experts.busiest_share);
   });
 }
 
@@ -211,6 +226,92 @@ TEST(RanksEqualOne, FrozenExpertsOnSeveralRanks) {
 
 TEST(RanksEqualOne, ExpertsOnSeveralRanksWithoutPadding) {
   expect_ranks_equal_one({.model = "granitemoe", .expert_ranks = 2, .padding = "none"});
+}
+
+// Each row on 2, 3 or 4 ranks; rows of few tokens, so that chunks are shorter than windows and than
+// the convolution of Mamba-2.
+TEST(RanksEqualOne, RowsOnSeveralRanks) {
+  for (const char* rotation : {"ring", "allgather"}) {
+    for (const int ranks : {2, 3, 4}) {
+      expect_ranks_equal_one({.ranks = ranks, .context_ranks = ranks, .rotation = rotation});
+      expect_ranks_equal_one({.ranks = ranks,
+                              .padding = "none",
+                              .context_ranks = ranks,
+                              .rotation = rotation,
+                              .batch = 3});
+    }
+  }
+}
+
+TEST(RanksEqualOne, RowsOnSeveralRanksInEveryFamily) {
+  for (const char* model : {"bloom", "gpt_bigcode", "gpt_oss-balanced", "granite",
+                            "granitemoe-balanced", "granitemoehybrid-balanced", "granitemoeshared",
+                            "llama_all", "mixtral-balanced", "qwen3"}) {
+    for (const int ranks : {2, 4}) {
+      expect_ranks_equal_one({.model = model,
+                              .ranks = ranks,
+                              .checkpointing = ranks == 4,
+                              .context_ranks = ranks,
+                              .batch = 2});
+    }
+  }
+}
+
+TEST(RanksEqualOne, PackedRowsOfHybridsOnSeveralRanks) {
+  for (const int ranks : {2, 3, 4}) {
+    expect_ranks_equal_one({.model = "granitemoehybrid-balanced",
+                            .ranks = ranks,
+                            .padding = "none",
+                            .context_ranks = ranks,
+                            .batch = 3});
+  }
+}
+
+TEST(RanksEqualOne, WindowsOfRowsOnSeveralRanks) {
+  for (const char* rotation : {"ring", "allgather"}) {
+    for (const int64_t window : {1, 3, 9, 40}) {
+      expect_ranks_equal_one({.model = "mistral",
+                              .ranks = 4,
+                              .context_ranks = 4,
+                              .rotation = rotation,
+                              .window = window});
+    }
+  }
+  expect_ranks_equal_one({.model = "mistral",
+                          .ranks = 3,
+                          .padding = "none",
+                          .context_ranks = 3,
+                          .window = 5,
+                          .batch = 3});
+}
+
+TEST(RanksEqualOne, RowsBesideDataAndExpertsUnderEveryStrategy) {
+  for (const char* strategy : {"DDP", "NO_SHARD", "FULL_SHARD", "SHARD_GRAD_OP", "SHARD_OPTIM"}) {
+    expect_ranks_equal_one(
+        {.strategy = strategy, .ranks = 4, .accumulation = 2, .context_ranks = 2});
+    expect_ranks_equal_one({.model = "granitemoe-balanced",
+                            .strategy = strategy,
+                            .ranks = 4,
+                            .checkpointing = true,
+                            .expert_ranks = 2,
+                            .context_ranks = 2});
+  }
+  for (const int64_t context_ranks : {2, 4}) {
+    expect_ranks_equal_one(
+        {.strategy = "HYBRID_SHARD", .ranks = 4, .nodes = 2, .context_ranks = context_ranks});
+  }
+  expect_ranks_equal_one(
+      {.model = "granitemoehybrid-balanced", .ranks = 4, .expert_ranks = 4, .context_ranks = 2});
+}
+
+TEST(RanksEqualOne, AdaptersOnRowsOfSeveralRanks) {
+  for (const bool reentrant : {false, true}) {
+    expect_ranks_equal_one({.ranks = 2,
+                            .tuning = "lora",
+                            .checkpointing = true,
+                            .reentrant = reentrant,
+                            .context_ranks = 2});
+  }
 }
 
 TEST(RanksEqualOne, GradientsOfSeveralMicroBatches) {

@@ -17,6 +17,7 @@
 #include "sftbench/base/json.h"
 #include "sftbench/base/work_count.h"
 #include "sftbench/families/family.h"
+#include "sftbench/model/context_group.h"
 #include "sftbench/model/linear.h"
 #include "sftbench/ops/attention.h"
 #include "sftbench/ops/kernel_choice.h"
@@ -60,6 +61,12 @@ struct TokenRows {
   // [B, S], 1 for tokens and 0 for padding, where that is needed (CausalLm::needs_mask()); undefined: all are tokens.
   torch::Tensor mask;
   ImageRows images;
+  // What this rank has of rows that several ranks divide; null: rows are whole. All of the above are of the part but
+  // `packed`, which is the whole row's.
+  std::shared_ptr<const ContextPart> part;
+
+  // Of whole rows.
+  int64_t row_length() const { return part ? part->layout.row_length() : input_ids.size(1); }
 };
 
 // Which forward pass runs: what dropout draws from. A layer that is recomputed in the backward pass finds the number of
@@ -105,6 +112,8 @@ class CausalLm {
 
   // labels [B, S] int64 (not shifted, -100 ignored) -> float32 scalar: sum of the next-token cross-entropies /
   // denominator, plus the auxiliary loss of a mixture of experts where its configuration asks for it.
+  // Of a rank's part of rows, labels are shifted: the next position may be another rank's. The loss is the part's share:
+  // shares of a group add up.
   // REQUIRES: the label of each packed sequence's first position is -100 (nothing predicts it).
   torch::Tensor loss(const TokenRows& rows, const torch::Tensor& labels, double denominator,
                      LayerRunner& runner);

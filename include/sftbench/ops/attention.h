@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "sftbench/base/row_segment.h"
 #include "sftbench/ops/dropout.h"
 
 namespace sftbench::ops {
@@ -57,19 +58,6 @@ torch::Tensor causal_attention(const torch::Tensor& q, const torch::Tensor& k,
 //
 // Where the positions of a sequence are divided among several holders (context parallelism), queries meet keys part by
 // part: sums over the keys seen so far go on with the next ones, in any order, and end as causal_attention's result.
-
-// Positions of one sequence that lie one behind the other.
-struct RowSegment {
-  int64_t begin = 0;  // where they lie in a tensor
-  int64_t length = 0;
-  int64_t position = 0;        // of the first one, in its sequence
-  int64_t sequence_begin = 0;  // of the sequence, in its whole row
-};
-
-// Queries and keys of one sequence: the same positions, or keys all before the queries.
-struct AttentionBlock {
-  RowSegment queries, keys;
-};
 
 struct PartAttention {
   double scale = 1;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sftbench/base/json.h"
+#include "sftbench/variants/context_layout.h"
 #include "sftbench/variants/interval_strategy.h"
 #include "sftbench/variants/optimizer.h"
 #include "sftbench/variants/padding.h"
@@ -106,6 +107,9 @@ struct ParallelPlan {
       reduce_dtype;  // that gradients are reduced in: "float32"; empty: the dtype they are computed in
   // Neighbors that the experts of a mixture are divided among (fast_moe); 1: every rank has them as it has the others.
   int64_t expert_ranks = 1;
+  // Neighbors that the positions of each row are divided among (context parallelism); 1: rows are whole.
+  int64_t context_ranks = 1;
+  ContextRotation context_rotation = ContextRotation::kRing;
   bool enable_roce = false;  // between nodes
   // One rank, too, goes through its strategy and the communication library: what they cost without other ranks.
   bool distribute_one_rank = false;
@@ -209,6 +213,11 @@ struct TrainingJob {
 // Whether parameters and gradients go through job.parallel's strategy and a communication library.
 inline bool is_distributed(const TrainingJob& job) {
   return job.device.ranks > 1 || job.parallel.distribute_one_rank;
+}
+
+// Groups of ranks that read entries of their own: those of a group divide each row.
+inline int64_t data_ranks(const TrainingJob& job) {
+  return job.device.ranks / job.parallel.context_ranks;
 }
 
 Json to_json(const TrainingJob& job);

@@ -1,0 +1,412 @@
+// Shapes: B batch, S this rank's positions, L those of a chunk, H query heads, K key/value heads,
+// D head, N ranks.
+#include "model/context_attention.h"
+
+#include <array>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "sftbench/base/torch.h"
+#include "sftbench/ops/torch_version.h"
+
+namespace sftbench {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr int64_t kHalves = ContextLayout::kHalves;
+
+struct Settings : torch::CustomClassHolder {
+  ContextPart part;
+  ops::PartAttention attention;
+
+  Settings(ContextPart of_row, ops::PartAttention how)
+      : part(std::move(of_row)), attention(std::move(how)) {}
+
+  int64_t ranks() const { return part.layout.ranks(); }
+  int64_t rank() const { return part.group->rank(); }
+  int64_t rank_at(int64_t distance) const { return (rank() + distance + ranks()) % ranks(); }
+  // In the ring, the rank whose block is here after so many hops.
+  int64_t source(int64_t hop) const { return rank_at(-hop); }
+  int64_t hops(int64_t owner, int64_t half) const {
+    return part.layout.hops(owner, half, attention.window);
+  }
+  std::vector<AttentionBlock> blocks(int64_t owner, int64_t half) const {
+    return part.layout.blocks(rank(), owner, half, attention.window);
+  }
+};
+using SettingsHandle = c10::intrusive_ptr<Settings>;
+
+// Keys and values of the two chunks of a rank: [halves, 2, B, L, K, D].
+Tensor block_of(const Tensor& k, const Tensor& v) {
+  const Tensor both = torch::stack({k, v});  // [2, B, S, K, D]
+  return both.unflatten(2, std::vector<int64_t>{kHalves, -1})
+      .permute({2, 0, 1, 3, 4, 5})
+      .contiguous();
+}
+
+// The other way: {k, v} [B, S, K, D] each.
+std::pair<Tensor, Tensor> whole_of(const Tensor& block) {
+  const Tensor both = block.permute({1, 2, 0, 3, 4, 5}).flatten(2, 3);
+  return {both[0], both[1]};
+}
+
+using Halves = std::array<bool, kHalves>;
+
+bool any(const Halves& halves) {
+  return halves[0] || halves[1];
+}
+
+// The halves lie one behind the other.
+Tensor slice_of(const Tensor& block, const Halves& halves) {
+  const int64_t first = halves[0] ? 0 : 1;
+  return block.slice(0, first, first + halves[0] + halves[1]);
+}
+
+// What goes to other ranks or comes from them in one exchange: tensors by rank.
+class Parcels {
+ public:
+  explicit Parcels(int64_t ranks) : by_rank_(static_cast<size_t>(ranks)) {}
+
+  void add(int64_t rank, const Tensor& tensor) {
+    if (tensor.numel() > 0) by_rank_[static_cast<size_t>(rank)].push_back(tensor);
+  }
+
+  std::vector<int64_t> counts() const {
+    std::vector<int64_t> counts;
+    for (const auto& tensors : by_rank_) {
+      int64_t count = 0;
+      for (const Tensor& tensor : tensors) count += tensor.numel();
+      counts.push_back(count);
+    }
+    return counts;
+  }
+
+  // A single one stays where it lies.
+  Tensor packed(const torch::TensorOptions& options) const {
+    std::vector<Tensor> flat;
+    for (const auto& tensors : by_rank_) {
+      for (const Tensor& tensor : tensors) flat.push_back(tensor.flatten());
+    }
+    if (flat.empty()) return torch::empty({0}, options);
+    return flat.size() == 1 ? flat[0] : torch::cat(flat);
+  }
+
+  // Gives the tensors what was received.
+  void unpack(const Tensor& received) const {
+    int64_t at = 0;
+    for (const auto& tensors : by_rank_) {
+      for (const Tensor& tensor : tensors) {
+        tensor.copy_(received.narrow(0, at, tensor.numel()).view(tensor.sizes()));
+        at += tensor.numel();
+      }
+    }
+  }
+
+ private:
+  std::vector<std::vector<Tensor>> by_rank_;
+};
+
+// --- the ring ------------------------------------------------------------------------------------
+
+// The block at hand, while the next is under way.
+class TravelingBlocks {
+ public:
+  TravelingBlocks(const Settings& settings, Tensor own)
+      : settings_(settings), here_(std::move(own)) {}
+
+  // Sends on what is here, for the next hop. Nothing if no rank hands anything on.
+  void send_on() {
+    const int64_t hop = hop_ + 1;
+    if (hop >= settings_.ranks() || !anything_travels(hop)) return;
+    const Halves sent = halves_that_travel(settings_.source(hop_), hop);
+    const Halves received = halves_that_travel(settings_.source(hop), hop);
+    next_ = torch::empty_like(here_);
+    std::vector<int64_t> counts_out(static_cast<size_t>(settings_.ranks()), 0);
+    std::vector<int64_t> counts_in = counts_out;
+    const Tensor out = slice_of(here_, sent), in = slice_of(next_, received);
+    counts_out[static_cast<size_t>(settings_.rank_at(1))] = out.numel();
+    counts_in[static_cast<size_t>(settings_.rank_at(-1))] = in.numel();
+    wait_ = settings_.part.group->exchange(out, counts_out, in, counts_in);
+  }
+
+  // What was sent for it is here from now on.
+  void arrive() {
+    ++hop_;
+    if (wait_) std::exchange(wait_, {})();
+    here_ = std::exchange(next_, {});
+  }
+
+  int64_t hop() const { return hop_; }
+  int64_t owner() const { return settings_.source(hop_); }
+  bool has(int64_t half) const { return settings_.hops(owner(), half) >= hop_; }
+  Tensor keys(int64_t half) const { return here_[half][0]; }
+  Tensor values(int64_t half) const { return here_[half][1]; }
+
+ private:
+  Halves halves_that_travel(int64_t owner, int64_t hop) const {
+    Halves halves;
+    for (int64_t half = 0; half < kHalves; ++half) {
+      halves[static_cast<size_t>(half)] = settings_.hops(owner, half) >= hop;
+    }
+    return halves;
+  }
+  bool anything_travels(int64_t hop) const {
+    for (int64_t owner = 0; owner < settings_.ranks(); ++owner) {
+      if (any(halves_that_travel(owner, hop))) return true;
+    }
+    return false;
+  }
+
+  const Settings& settings_;
+  Tensor here_, next_;
+  ContextGroup::Wait wait_;
+  int64_t hop_ = 0;
+};
+
+// visit(hop, owner, half, keys, values) for each chunk that this rank's queries meet, its own first.
+template <class Visit, class Between>
+void for_each_chunk_in_ring(const Settings& settings, const Tensor& k, const Tensor& v,
+                            const Visit& visit, const Between& between) {
+  TravelingBlocks blocks(settings, block_of(k, v));
+  for (int64_t hop = 0; hop < settings.ranks(); ++hop) {
+    if (hop > 0) blocks.arrive();
+    blocks.send_on();
+    for (int64_t half = 0; half < kHalves; ++half) {
+      if (blocks.has(half))
+        visit(hop, blocks.owner(), half, blocks.keys(half), blocks.values(half));
+    }
+    between(hop);
+  }
+}
+
+// Gradients of the keys and values that travel, in float32 (float64).
+class TravelingGradients {
+ public:
+  TravelingGradients(const Settings& settings, const Tensor& k, torch::Dtype dtype)
+      : settings_(settings),
+        sizes_{2, k.size(0), k.size(1) / kHalves, k.size(2), k.size(3)},
+        options_(k.options().dtype(dtype).requires_grad(false)),
+        own_(torch::zeros({kHalves, sizes_[0], sizes_[1], sizes_[2], sizes_[3], sizes_[4]},
+                          options_)) {}
+
+  // What the queries of this rank give to a chunk: {dk, dv}, added to.
+  std::pair<Tensor, Tensor> of(int64_t hop, int64_t half) {
+    if (hop == 0) return {own_[half][0], own_[half][1]};
+    Tensor& gradient = here_[static_cast<size_t>(half)];
+    gradient = torch::zeros(sizes_, options_);
+    return {gradient[0], gradient[1]};
+  }
+
+  // All chunks of this hop have what this rank gives them: takes what the ranks before it gave, and
+  // sends the sum to the next rank, or home.
+  void send_on(int64_t hop) {
+    arrive();
+    if (hop == 0) return;
+    Parcels out(settings_.ranks()), in(settings_.ranks());
+    const int64_t owner = settings_.source(hop);
+    for (int64_t half = 0; half < kHalves; ++half) {
+      const int64_t last = settings_.hops(owner, half);
+      if (last >= hop)
+        out.add(last == hop ? owner : settings_.rank_at(1), here_[static_cast<size_t>(half)]);
+    }
+    const int64_t of_next = settings_.source(hop + 1), back_from = settings_.rank_at(hop);
+    for (int64_t half = 0; half < kHalves; ++half) {
+      const auto at = static_cast<size_t>(half);
+      coming_[at] = home_[at] = Tensor();
+      if (hop + 1 < settings_.ranks() && settings_.hops(of_next, half) > hop) {
+        coming_[at] = torch::empty(sizes_, options_);
+        in.add(settings_.rank_at(-1), coming_[at]);
+      }
+      if (settings_.hops(settings_.rank(), half) == hop) {
+        home_[at] = torch::empty(sizes_, options_);
+        in.add(back_from, home_[at]);
+      }
+    }
+    if (!anything_travels(hop)) return;
+    const std::vector<int64_t> sent = out.counts(), received = in.counts();
+    sent_ = out.packed(options_);
+    int64_t count = 0;
+    for (const int64_t part : received) count += part;
+    received_ = torch::empty({count}, options_);
+    wait_ = settings_.part.group->exchange(sent_, sent, received_, received);
+    unpack_ = [this, in] { in.unpack(received_); };
+  }
+
+  // {dk, dv} [B, S, K, D]
+  std::pair<Tensor, Tensor> finish() {
+    arrive();
+    return whole_of(own_);
+  }
+
+ private:
+  bool anything_travels(int64_t hop) const {
+    for (int64_t owner = 0; owner < settings_.ranks(); ++owner) {
+      for (int64_t half = 0; half < kHalves; ++half) {
+        if (settings_.hops(owner, half) >= hop) return true;
+      }
+    }
+    return false;
+  }
+
+  // Adds what was under way to what it belongs to.
+  void arrive() {
+    if (wait_) {
+      std::exchange(wait_, {})();
+      std::exchange(unpack_, {})();
+      sent_ = received_ = Tensor();
+    }
+    for (int64_t half = 0; half < kHalves; ++half) {
+      const auto at = static_cast<size_t>(half);
+      if (coming_[at].defined()) here_[at] += std::exchange(coming_[at], {});
+      if (home_[at].defined()) own_[half] += std::exchange(home_[at], {});
+    }
+  }
+
+  const Settings& settings_;
+  std::vector<int64_t> sizes_;
+  torch::TensorOptions options_;
+  Tensor own_;
+  std::array<Tensor, kHalves> here_, coming_, home_;
+  Tensor sent_, received_;
+  ContextGroup::Wait wait_;
+  std::function<void()> unpack_;
+};
+
+// --- all at once ---------------------------------------------------------------------------------
+
+// visit(owner, half, keys, values), this rank's own chunks while the others come.
+template <class Visit>
+void for_each_gathered_chunk(const Settings& settings, const Tensor& k, const Tensor& v,
+                             const Visit& visit) {
+  const Tensor own = block_of(k, v);
+  std::vector<int64_t> sizes = own.sizes().vec();
+  sizes.insert(sizes.begin(), settings.ranks());
+  const Tensor all = torch::empty(sizes, own.options());
+  const ContextGroup::Wait wait = settings.part.group->all_gather(all, own);
+  const auto visit_all = [&](int64_t owner, const Tensor& block) {
+    for (int64_t half = 0; half < kHalves; ++half) {
+      if (!settings.blocks(owner, half).empty()) visit(owner, half, block[half][0], block[half][1]);
+    }
+  };
+  visit_all(settings.rank(), own);
+  wait();
+  for (int64_t owner = 0; owner < settings.ranks(); ++owner) {
+    if (owner != settings.rank()) visit_all(owner, all[owner]);
+  }
+}
+
+// -------------------------------------------------------------------------------------------------
+
+ops::AttentionSums sums_over(const Settings& settings, const Tensor& q, const Tensor& k,
+                             const Tensor& v) {
+  ops::AttentionSums sums = ops::no_keys(q);
+  const auto meet = [&](int64_t owner, int64_t half, const Tensor& keys, const Tensor& values) {
+    ops::meet_keys(sums, q, keys, values, settings.blocks(owner, half), settings.attention);
+  };
+  if (settings.part.rotation == ContextRotation::kAllGather) {
+    for_each_gathered_chunk(settings, k, v, meet);
+  } else {
+    for_each_chunk_in_ring(
+        settings, k, v,
+        [&](int64_t, int64_t owner, int64_t half, const Tensor& keys, const Tensor& values) {
+          meet(owner, half, keys, values);
+        },
+        [](int64_t) {});
+  }
+  return sums;
+}
+
+struct Saved {
+  Tensor q, k, v, output, lse;
+};
+
+// {dq, dk, dv}, wide.
+std::array<Tensor, 3> gradients_in_ring(const Settings& settings, const Tensor& upstream,
+                                        const Saved& saved) {
+  const auto wide = saved.lse.scalar_type();
+  const Tensor dq = torch::zeros(saved.q.sizes(), saved.lse.options());
+  TravelingGradients traveling(settings, saved.k, wide);
+  for_each_chunk_in_ring(
+      settings, saved.k, saved.v,
+      [&](int64_t hop, int64_t owner, int64_t half, const Tensor& keys, const Tensor& values) {
+        const auto [dk, dv] = traveling.of(hop, half);
+        ops::AttentionGradients gradients{dq, dk, dv};
+        ops::add_gradients(gradients, upstream, saved.q, keys, values, saved.output, saved.lse,
+                           settings.blocks(owner, half), settings.attention);
+      },
+      [&](int64_t hop) { traveling.send_on(hop); });
+  const auto [dk, dv] = traveling.finish();
+  return {dq, dk, dv};
+}
+
+std::array<Tensor, 3> gradients_of_gathered(const Settings& settings, const Tensor& upstream,
+                                            const Saved& saved) {
+  const Tensor dq = torch::zeros(saved.q.sizes(), saved.lse.options());
+  const std::vector<int64_t> block_sizes = {
+      kHalves, 2, saved.k.size(0), saved.k.size(1) / kHalves, saved.k.size(2), saved.k.size(3)};
+  std::vector<int64_t> sizes = block_sizes;
+  sizes.insert(sizes.begin(), settings.ranks());
+  const Tensor all = torch::zeros(sizes, saved.lse.options());
+  for_each_gathered_chunk(
+      settings, saved.k, saved.v,
+      [&](int64_t owner, int64_t half, const Tensor& keys, const Tensor& values) {
+        ops::AttentionGradients gradients{dq, all[owner][half][0], all[owner][half][1]};
+        ops::add_gradients(gradients, upstream, saved.q, keys, values, saved.output, saved.lse,
+                           settings.blocks(owner, half), settings.attention);
+      });
+  const Tensor own = torch::empty(block_sizes, saved.lse.options());
+  settings.part.group->reduce_scatter(own, all)();
+  const auto [dk, dv] = whole_of(own);
+  return {dq, dk, dv};
+}
+
+class ContextAttention : public torch::autograd::Function<ContextAttention> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
+                        const ops::OptionalTensor& sinks, const SettingsHandle& settings) {
+    ops::AttentionSums sums = sums_over(*settings, q, k, v);
+    if (sinks) ops::meet_sinks(sums, sinks->to(sums.lse.scalar_type()));
+    const Tensor output = sums.output.to(q.scalar_type());
+    ctx->save_for_backward({q, k, v, output, sums.lse, sinks ? *sinks : Tensor()});
+    ctx->saved_data["settings"] = c10::IValue::make_capsule(settings);
+    return output;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list gradients) {
+    const auto settings =
+        c10::static_intrusive_pointer_cast<Settings>(ctx->saved_data["settings"].toCapsule());
+    const variable_list kept = ctx->get_saved_variables();
+    const Saved saved{kept[0], kept[1], kept[2], kept[3], kept[4]};
+    const Tensor upstream = gradients[0].contiguous();
+    const auto [dq, dk, dv] = settings->part.rotation == ContextRotation::kAllGather
+                                  ? gradients_of_gathered(*settings, upstream, saved)
+                                  : gradients_in_ring(*settings, upstream, saved);
+    const auto dtype = saved.q.scalar_type();
+    Tensor of_sinks;
+    if (const Tensor& sinks = kept[5]; sinks.defined() && sinks.requires_grad()) {
+      of_sinks = ops::gradient_of_sinks(sinks.to(saved.lse.scalar_type()), upstream, saved.output,
+                                        saved.lse)
+                     .to(sinks.scalar_type());
+    }
+    return {dq.to(dtype), dk.to(dtype), dv.to(dtype), of_sinks, Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor context_attention(const ContextPart& part, const Tensor& q, const Tensor& k, const Tensor& v,
+                         double scale, int64_t window, const ops::Dropout& dropout,
+                         const ops::ScoreTerms& terms) {
+  const Tensor qc = q.contiguous(), kc = k.contiguous(), vc = v.contiguous();
+  const auto settings = c10::make_intrusive<Settings>(
+      part, ops::PartAttention{scale, window, dropout, terms.slopes, part.layout.row_length()});
+  ops::OptionalTensor sinks;
+  if (terms.sinks.defined()) sinks = terms.sinks;
+  return ContextAttention::apply(qc, kc, vc, sinks, settings);
+}
+
+}  // namespace sftbench

@@ -1,0 +1,37 @@
+// Attention of queries whose row other ranks have parts of: keys and values travel, queries stay.
+//
+// Ring (Liu et al. 2023, Ring Attention): while queries meet the block of keys and values that is at
+// hand, the next one is under way. A chunk is handed on until no further rank needs it (causality,
+// windows, ends of sequences). The backward pass hands keys and values on once more, and behind them
+// the gradients that they have collected, in float32, which go to their owner from the last rank that
+// needs the chunk. A rank holds two blocks, its own and one that comes, whatever the number of ranks.
+//
+// All-gather: every rank has all keys and values for the time of a layer.
+#pragma once
+
+#include <torch/types.h>
+
+#include "model/rotary_embedding.h"
+#include "sftbench/model/context_group.h"
+#include "sftbench/ops/kernel_choice.h"
+
+namespace sftbench {
+
+// As ops::causal_attention, of this rank's positions: q [B, S, H, D], k and v [B, S, K, D].
+// Collective, in both passes.
+torch::Tensor context_attention(const ContextPart& part, const torch::Tensor& q,
+                                const torch::Tensor& k, const torch::Tensor& v, double scale,
+                                int64_t window, const ops::Dropout& dropout,
+                                const ops::ScoreTerms& terms);
+
+// Attention of a layer: of whole rows by the kernel that was chosen, else of this rank's part.
+inline torch::Tensor attend(const ops::KernelChoice& kernels, const RotaryTables& positions,
+                            const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                            double scale, int64_t window, const ops::Dropout& dropout,
+                            const ops::ScoreTerms& terms) {
+  if (!positions.part)
+    return kernels.causal_attention(q, k, v, scale, window, positions.packed, dropout, terms);
+  return context_attention(*positions.part, q, k, v, scale, window, dropout, terms);
+}
+
+}  // namespace sftbench
