@@ -169,6 +169,14 @@ class ArgumentFileReader {
        [this](const YamlNode& n, const std::string& p) { file_.processes = count(n, p); }},
       {"num_devices",
        [this](const YamlNode& n, const std::string& p) { file_.processes = count(n, p); }},
+      {"parallelism_config_dp_shard_size",
+       [this](const YamlNode& n, const std::string& p) { file_.data_shards = count(n, p); }},
+      {"parallelism_config_cp_comm_strategy",
+       [this](const YamlNode& n, const std::string& p) {
+         choose(n, p,
+                {{"allgather", [&] { put_text("context_rotation", "allgather", p); }},
+                 {"alltoall", [&] { put_text("context_rotation", "ring", p); }}});
+       }},
       {"use_cpu",
        [this](const YamlNode& n, const std::string& p) {
          choose(n, p, {{"true", [this] { file_.on_cpus = true; }}, {"false", nothing}});

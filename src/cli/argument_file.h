@@ -18,6 +18,7 @@ struct ArgumentFile {
   std::string padding;                     // empty: not said
   std::optional<int64_t> batch_of_device;  // entries of a micro-batch and rank
   std::optional<int64_t> processes;
+  std::optional<int64_t> data_shards;       // parallelism_config_dp_shard_size
   std::optional<int64_t> train_batch_size;  // DeepSpeed's: of all ranks and micro-batches of a step
   bool on_cpus = false;
   // Files that a run leaves behind or goes on from, for `run`.
@@ -26,7 +27,7 @@ struct ArgumentFile {
   std::optional<int64_t> save_steps, save_total_limit, log_steps;
   bool best_model = false;
   std::vector<std::string> trackers;  // KIND=TARGET, of report_to
-  std::vector<std::string> notes;  // what it says that has no effect here
+  std::vector<std::string> notes;     // what it says that has no effect here
 };
 
 // Whether it names a folder that is written or read.

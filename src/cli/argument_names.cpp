@@ -54,6 +54,8 @@ const std::map<std::string, std::string>& argument_properties() {
       {"per_device_eval_batch_size", "per_device_eval_batch_size"},
       {"prompt_tuning_init", "prompt_tuning_init"},
       {"prompt_tuning_init_text", "prompt_tuning_init_text"},
+      {"mcp", "context_parallel"},
+      {"parallelism_config_cp_size", "context_parallel"},
       {"r", "r"},
       {"response_template", "response_template"},
       {"seed", "seed"},
@@ -99,7 +101,7 @@ const std::map<std::string, std::set<std::string>>& fixed_arguments() {
        {"false", "true"}},  // the order alone; bytes and values are the same
       {"fsdp_reshard_after_forward", {"FULL_SHARD"}},
       {"fsdp_sync_module_states", {"true"}},
-      {"fsdp_version", {"1"}},
+      {"fsdp_version", {"1", "2"}},
       {"include_tokens_per_second", {"true"}},
       {"init_lora_weights", {"true"}},
       {"instruction_template", {"None", ""}},
@@ -109,6 +111,9 @@ const std::map<std::string, std::set<std::string>>& fixed_arguments() {
       {"modules_to_save", {"None", "[]"}},
       {"multiple_of", {"None"}},
       {"remove_unused_columns", {"true"}},
+      {"parallelism_config_dp_replicate_size", {"1"}},
+      {"parallelism_config_sp_size", {"1"}},
+      {"parallelism_config_tp_size", {"1"}},
       {"rdzv_backend", {"static"}},
       {"same_network", {"true"}},
       {"split_batches", {"false"}},
@@ -116,6 +121,7 @@ const std::map<std::string, std::set<std::string>>& fixed_arguments() {
       {"tpu_use_cluster", {"false"}},
       {"tpu_use_sudo", {"false"}},
       {"tracker", {"none", "None", "file_logger"}},  // training_logs.jsonl, of each output folder
+      {"use_parallelism_config", {"true"}},
       {"use_rslora", {"false"}},
       {"use_dora", {"false"}},
   };
@@ -126,11 +132,8 @@ const std::map<std::string, std::string>& argument_advice() {
   static const std::map<std::string, std::string> kAdvice = {
       {"dataset_name", "training_data_path, a file"},
       {"deepspeed_config", "deepspeed: FILE, a ds_config.json"},
-      {"parallelism_config_cp_size", "a shorter model_max_length, or gradient_checkpointing"},
-      {"parallelism_config_dp_shard_size", "fsdp_sharding_strategy HYBRID_SHARD"},
       {"use_liger", "fast_kernels: --set 'fast_kernels=[\"True\",\"True\",\"True\"]'"},
       {"use_liger_kernel", "fast_kernels: --set 'fast_kernels=[\"True\",\"True\",\"True\"]'"},
-      {"use_parallelism_config", "no such key"},
       {"worker_resources", "gpu_model"},
   };
   return kAdvice;

@@ -111,9 +111,25 @@ class Gathering {
     if (file.on_cpus && !says("number_gpus")) add("number_gpus", 0);
     const int64_t ranks = cpus ? cpu_ranks(selection_, file) : std::max(processes, gpus_set());
     if (file.batch_of_device && !says("batch_size")) {
-      add("batch_size", *file.batch_of_device * ranks);
+      add("batch_size", *file.batch_of_device * groups_of_readers(ranks));
     }
     if (file.train_batch_size) add_train_batch(*file.train_batch_size, ranks);
+    if (file.data_shards) check_shards(*file.data_shards, ranks);
+  }
+
+  // Ranks that divide rows read the same entries. Groups that do not fit are refused elsewhere.
+  int64_t groups_of_readers(int64_t ranks) const {
+    const int64_t divided = std::max<int64_t>(1, number_of("context_parallel"));
+    return ranks % divided == 0 ? ranks / divided : ranks;
+  }
+
+  // parallelism_config_dp_shard_size: accelerate counts the groups that read entries of their own,
+  // the documents' examples all ranks, among which parameters are sharded.
+  void check_shards(int64_t shards, int64_t ranks) const {
+    const int64_t groups = groups_of_readers(ranks);
+    if (shards == ranks || shards == groups) return;
+    refuse_own("parallelism_config_dp_shard_size", "found " + std::to_string(shards),
+               std::to_string(groups) + ", num_processes / parallelism_config_cp_size");
   }
 
   // Of DeepSpeed's three sizes two give the third: train_batch_size = batch_size x

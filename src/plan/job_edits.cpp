@@ -49,6 +49,8 @@ const std::map<std::string, std::string>& properties() {
       {"activations.offload", "offload_activations"},
       {"optimizer.offload_state", "offload_optimizer"},
       {"parallel.offload", "offload_params"},
+      {"parallel.context_ranks", "context_parallel"},
+      {"parallel.context_rotation", "context_rotation"},
       {"kernels.flash_attention", "flash_attn"},
       {"lora.rank", "r"},
       {"lora.alpha", "lora_alpha"},

@@ -229,6 +229,8 @@ class Resolver {
     plan.gradient_sync = options_.gradient_sync;
     plan.reduce_dtype = options_.reduce_dtype;
     plan.expert_ranks = std::max<int64_t>(1, integer("fast_moe"));
+    plan.context_ranks = argument("context_parallel").get<int64_t>();
+    plan.context_rotation = named<ContextRotation>(argument_text("context_rotation"));
     plan.enable_roce = flag("enable_roce") && integer("number_nodes") > 1;
     if (shards()) {
       plan.strategy = named<Strategy>(text("fsdp_sharding_strategy"));
@@ -243,7 +245,8 @@ class Resolver {
 
   BatchPlan batches(const DevicePlan& plan) const {
     BatchPlan batches;
-    batches.per_device_batch_size = integer("batch_size") / plan.ranks;
+    const int64_t groups = plan.ranks / argument("context_parallel").get<int64_t>();
+    batches.per_device_batch_size = integer("batch_size") / std::max<int64_t>(1, groups);
     batches.gradient_accumulation_steps = integer("gradient_accumulation_steps");
     batches.max_steps = max_steps();
     batches.num_train_epochs = inputs_.at("num_train_epochs").get<double>();
@@ -474,6 +477,13 @@ class Resolver {
       note_unless_default(
           {"gpu_model", "tf32", "offload_activations", "offload_optimizer", "offload_params"},
           "no effect without GPUs");
+    if (argument("context_parallel") == 1) {
+      note_unless_default({"context_rotation"}, "no effect without context_parallel above 1");
+    } else if (!flag("flash_attn")) {
+      resolution_.notes.emplace_back(
+          "flash_attn false has no effect beside context_parallel: attention over rows that ranks "
+          "divide has one form");
+    }
     if (argument("warmup_steps") != 0)
       note_unless_default({"warmup_ratio"}, "no effect since warmup_steps is above 0");
     if (max_steps() > 0)

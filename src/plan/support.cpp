@@ -20,6 +20,7 @@ const std::vector<std::string>& properties_that_matter() {
       "accelerate_config_fsdp_transformer_layer_cls_to_wrap",
       "accelerate_config_mixed_precision",
       "batch_size",
+      "context_parallel",
       "bf16",
       "dataset_id",
       "dataset_image_field",
@@ -74,6 +75,7 @@ class Judge {
     refuse_model();
     refuse_batches();
     refuse_expert_ranks();
+    if (context_ranks() > 1) refuse_divided_rows();
     refuse_precision_and_optimizer();
     if (integer("number_gpus") > 0) refuse_offload();
     refuse_data();
@@ -166,10 +168,13 @@ class Judge {
              "one entry; --padding longest works");
     }
     const int64_t ranks = rank_count();
-    if (integer("batch_size") % ranks != 0) {
+    const int64_t groups = ranks % context_ranks() == 0 ? ranks / context_ranks() : ranks;
+    if (integer("batch_size") % groups != 0) {
+      const std::string of_rows =
+          groups == ranks ? "" : " / context_parallel " + std::to_string(context_ranks());
       refuse("batch_size " + json_text(input("batch_size")) +
-             " cannot be divided evenly by --ranks " + std::to_string(ranks) +
-             "; a multiple of it works");
+             " cannot be divided evenly by --ranks " + std::to_string(ranks) + of_rows +
+             "; a multiple of " + (groups == ranks ? "it" : std::to_string(groups)) + " works");
     }
     const std::string strategy = text("fsdp_sharding_strategy");
     const bool hybrid = row_of(named<Strategy>(strategy)).mesh == MeshKind::kHybrid;
@@ -177,6 +182,27 @@ class Judge {
       refuse("fsdp_sharding_strategy " + strategy +
              " shards among the ranks of a node, and with one rank on each node none "
              "has anybody to share with; FULL_SHARD, or distributed_backend DDP, works");
+    }
+  }
+
+  int64_t context_ranks() const {
+    return has("context_parallel") ? integer("context_parallel") : 1;
+  }
+
+  void refuse_divided_rows() {
+    const std::string division = "context_parallel " + std::to_string(context_ranks());
+    if (rank_count() % context_ranks() != 0) {
+      refuse(division + " divides rows among ranks, and " + std::to_string(rank_count()) +
+             " of them cannot be divided evenly into groups of " + std::to_string(context_ranks()) +
+             "; --ranks " + std::to_string(context_ranks()) + ", or context_parallel 1, works");
+    }
+    if (experiment_.tuning == TuningMethod::kPrompt) {
+      refuse(division +
+             ": prompt tuning puts its tokens in front of whole rows; context_parallel 1 works");
+    }
+    if (reads_images()) {
+      refuse(division + ": rows of model_name " + text("model_name") +
+             ", which reads images, stay whole; context_parallel 1 works");
     }
   }
 

@@ -11,7 +11,8 @@ constexpr std::pair<std::string_view, int64_t RuleInputs::*> kIntegers[] = {
     {"batch_size", &RuleInputs::batch_size},
     {"number_gpus", &RuleInputs::number_gpus},
     {"number_nodes", &RuleInputs::number_nodes},
-    {"fast_moe", &RuleInputs::fast_moe}};
+    {"fast_moe", &RuleInputs::fast_moe},
+    {"context_parallel", &RuleInputs::context_parallel}};
 constexpr std::pair<std::string_view, std::string RuleInputs::*> kTexts[] = {
     {"gpu_model", &RuleInputs::gpu_model},
     {"model_name", &RuleInputs::model_name},
@@ -19,6 +20,12 @@ constexpr std::pair<std::string_view, std::string RuleInputs::*> kTexts[] = {
 
 std::string named(const char* property, int64_t value) {
   return std::string(property) + " " + std::to_string(value);
+}
+
+// Groups of devices that read entries of their own. Groups that do not fit are refused elsewhere.
+int64_t readers_among(int64_t devices, int64_t context_parallel) {
+  const bool fits = context_parallel > 0 && devices % context_parallel == 0;
+  return fits ? devices / context_parallel : devices;
 }
 
 // Numeric comparison of the first two parts of a version such as 2.8.2 or 3.0.0.1.
@@ -52,10 +59,13 @@ std::vector<Violation> validate(const RuleInputs& inputs, const ModelCatalog& mo
     violations.push_back({code, message});
   };
 
-  if (inputs.batch_size % devices != 0) {
+  if (const int64_t readers = readers_among(devices, inputs.context_parallel);
+      inputs.batch_size % readers != 0) {
+    const std::string groups =
+        readers == devices ? "" : " / " + named("context_parallel", inputs.context_parallel);
     broken(ReasonCode::kRule1, named("batch_size", inputs.batch_size) +
                                    " cannot be divided evenly by " +
-                                   named("number_gpus", inputs.number_gpus));
+                                   named("number_gpus", inputs.number_gpus) + groups);
   }
   if (inputs.number_nodes > 0 && devices % inputs.number_nodes != 0) {
     broken(ReasonCode::kRule2, named("number_gpus", inputs.number_gpus) +

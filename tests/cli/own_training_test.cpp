@@ -223,6 +223,33 @@ TEST_F(OwnTrainingTest, FilesHaveTheNamesOfOtherPrograms) {
   EXPECT_EQ(sharded["precision"]["autocast"], "bf16");
 }
 
+// The documents' configuration of accelerate: on 8 processes both 4 groups and 8 shards are right.
+TEST_F(OwnTrainingTest, AccelerateDividesRowsAmongRanks) {
+  const std::string context =
+      "distributed_type: FSDP\nfsdp_config:\n  fsdp_version: \"2\"\n"
+      "  fsdp_sharding_strategy: FULL_SHARD\nuse_parallelism_config: \"true\"\n"
+      "parallelism_config_cp_size: 2\nmcp: 2\nuse_cpu: true\nnum_processes: 8\n"
+      "per_device_train_batch_size: 3\n";
+  for (const char* shards :
+       {"", "parallelism_config_dp_shard_size: 4\n", "parallelism_config_dp_shard_size: 8\n"}) {
+    write("arguments.yaml", context + shards + "parallelism_config_cp_comm_strategy: allgather\n");
+    const Json job = own_job({"--arguments", "arguments.yaml"});
+    EXPECT_EQ(job["parallel"]["context_ranks"], 2);
+    EXPECT_EQ(job["parallel"]["context_rotation"], "allgather");
+    EXPECT_EQ(job["device"]["ranks"], 8);
+    EXPECT_EQ(job["batches"]["per_device_batch_size"], 3);
+    EXPECT_EQ(job["inputs"]["batch_size"], 12);
+  }
+  EXPECT_THAT(refusal_of_file(context + "parallelism_config_dp_shard_size: 3\n"),
+              HasSubstr("parallelism_config_dp_shard_size: found 3; expected 4, num_processes / "
+                        "parallelism_config_cp_size"));
+  EXPECT_THAT(refusal_of_file("parallelism_config_cp_size: 2\nmcp: 4\n"),
+              HasSubstr("mcp: says what"));
+  EXPECT_THAT(
+      refusal_of_file("parallelism_config_tp_size: 2\n"),
+      HasSubstr("parallelism_config_tp_size: found 2, which has no equal here; expected 1"));
+}
+
 TEST_F(OwnTrainingTest, WhatAFileSaysAndHasNoEqualIsNamed) {
   const std::string unknown = refusal_of_file(
       "model_id: my-llama\nlearnin_rate: 1\ndeepspeed: [1]\nbias: all\nworker_resources: x\n"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/host_memory.h"
+#include "engine/ranks_fixture.h"
 #include "engine/train_steps.h"
 #include "engine/training_fixture.h"
 #include "engine/training_run.h"
@@ -16,131 +17,6 @@
 
 namespace sftbench {
 namespace {
-
-struct Outcome {
-  std::vector<double> losses, norms;
-  std::map<std::string, torch::Tensor> values;
-  RankReport report;
-  ExpertLoad experts;
-};
-
-Outcome train_to_the_end(const TrainingJob& job, RankGroup& group) {
-  TrainingRun run = prepare_run(job, group);
-  Recorder recorder;
-  train_steps(run, group, {&recorder}, [] { return false; });
-  Outcome outcome;
-  for (const StepEvent& step : recorder.steps) {
-    outcome.losses.push_back(step.loss);
-    outcome.norms.push_back(step.grad_norm);
-  }
-  run.parameters->visit_whole([&](const std::string& name, const torch::Tensor& values) {
-    outcome.values[name] = values.detach().clone();
-  });
-  outcome.report = recorder.ends.at(0).ranks.at(static_cast<size_t>(group.rank()));
-  outcome.experts = recorder.ends.at(0).experts;
-  return outcome;
-}
-
-// Few enough that they lie within one epoch, whose entries any number of ranks takes in the same
-// order.
-constexpr int64_t kSteps = 3;
-
-TrainingJob small_job(const std::string& model) {
-  TrainingJob job = job_of(golden_run(model + "-float32"));
-  job.batches = BatchPlan();
-  job.batches.max_steps = kSteps;
-  job.optimizer.max_grad_norm = 0.1;
-  // Adam divides by |g|: without this, rounding would decide where a gradient is nearly zero.
-  job.optimizer.epsilon = 1e-5;
-  job.device.threads = 1;
-  return job;
-}
-
-struct Case {
-  std::string model = "llama";
-  std::string strategy = "FULL_SHARD";
-  int ranks = 2;
-  int nodes = 1;
-  int64_t accumulation = 1;
-  std::string gradient_sync = "last";
-  std::string tuning = "full";
-  bool checkpointing = false;
-  bool reentrant = false;
-  int64_t expert_ranks = 1;
-  std::string padding = "longest";
-  int64_t context_ranks = 1;
-  std::string rotation = "ring";
-  int64_t window = 0;  // of attention, where the model has one
-  int64_t batch = 1;
-};
-
-std::string name_of(const Case& c) {
-  return c.model + " " + c.strategy + " on " + std::to_string(c.ranks) + " ranks, accumulation " +
-         std::to_string(c.accumulation) + " " + c.gradient_sync + ", " + c.tuning +
-         (c.checkpointing ? c.reentrant ? ", reentrant" : ", checkpointing" : "") +
-         (c.expert_ranks > 1 ? ", experts on " + std::to_string(c.expert_ranks) : "") +
-         (c.context_ranks > 1
-              ? ", rows on " + std::to_string(c.context_ranks) + " " + c.rotation + " " + c.padding
-              : "");
-}
-
-TrainingJob job_of(const Case& c) {
-  TrainingJob job = small_job(c.model);
-  job.tuning = named<TuningMethod>(c.tuning);
-  job.lora = {.rank = 3, .alpha = 16, .dropout = 0, .target_modules = {"q_proj", "v_proj"}};
-  job.prompt = {.virtual_tokens = 3, .init = "TEXT", .init_text = "Classify"};
-  job.activations = {.gradient_checkpointing = c.checkpointing, .use_reentrant = c.reentrant};
-  job.batches.gradient_accumulation_steps = c.accumulation;
-  job.device.ranks = c.ranks;
-  job.device.nodes = c.nodes;
-  job.parallel.strategy = named<Strategy>(c.strategy);
-  job.parallel.gradient_sync = named<GradientSync>(c.gradient_sync);
-  job.parallel.expert_ranks = c.expert_ranks;
-  job.parallel.context_ranks = c.context_ranks;
-  job.parallel.context_rotation = named<ContextRotation>(c.rotation);
-  job.data.padding = named<Padding>(c.padding);
-  job.batches.per_device_batch_size = c.batch;
-  if (c.window > 0) job.model.hf_config["sliding_window"] = c.window;
-  return job;
-}
-
-// The same micro-batches, one after the other.
-TrainingJob on_one_rank(TrainingJob job) {
-  job.batches.gradient_accumulation_steps *= data_ranks(job);
-  job.device.ranks = 1;
-  job.parallel.context_ranks = 1;
-  job.device.nodes = 1;
-  job.parallel.expert_ranks = 1;
-  return job;
-}
-
-void expect_equal(const Outcome& several, const Outcome& one) {
-  ASSERT_EQ(several.losses.size(), one.losses.size());
-  for (size_t i = 0; i < one.losses.size(); ++i) {
-    EXPECT_NEAR(several.losses[i], one.losses[i], 1e-5) << "step " << i + 1;
-    EXPECT_NEAR(several.norms[i], one.norms[i], 1e-5 * one.norms[i]) << "step " << i + 1;
-  }
-  ASSERT_EQ(several.values.size(), one.values.size());
-  for (const auto& [name, values] : one.values) {
-    const auto found = several.values.find(name);
-    ASSERT_NE(found, several.values.end()) << name;
-    EXPECT_LE((found->second - values).abs().max().item<double>(), 1e-5) << name;
-  }
-}
-
-void expect_ranks_equal_one(const Case& c) {
-  SCOPED_TRACE(name_of(c));
-  const TrainingJob job = job_of(c);
-  testing::run_ranks({.ranks = c.ranks, .nodes = c.nodes}, [&](RankGroup& group) {
-    const Outcome several = train_to_the_end(job, group);
-    const Outcome one = train_to_the_end(on_one_rank(job), alone());
-    expect_equal(several, one);
-    // Experts count padding, and rows that ranks divide are padded further.
-    if (c.context_ranks > 1) return;
-    EXPECT_EQ(several.experts.tokens_by_layer, one.experts.tokens_by_layer);
-    EXPECT_EQ(several.experts.busiest_share, one.experts.busiest_share);
-  });
-}
 
 TEST(RanksEqualOne, EveryStrategyOnTwoThreeAndFourRanks) {
   for (const char* strategy : {"DDP", "NO_SHARD", "FULL_SHARD", "SHARD_GRAD_OP", "SHARD_OPTIM"}) {
@@ -228,92 +104,6 @@ TEST(RanksEqualOne, ExpertsOnSeveralRanksWithoutPadding) {
   expect_ranks_equal_one({.model = "granitemoe", .expert_ranks = 2, .padding = "none"});
 }
 
-// Each row on 2, 3 or 4 ranks; rows of few tokens, so that chunks are shorter than windows and than
-// the convolution of Mamba-2.
-TEST(RanksEqualOne, RowsOnSeveralRanks) {
-  for (const char* rotation : {"ring", "allgather"}) {
-    for (const int ranks : {2, 3, 4}) {
-      expect_ranks_equal_one({.ranks = ranks, .context_ranks = ranks, .rotation = rotation});
-      expect_ranks_equal_one({.ranks = ranks,
-                              .padding = "none",
-                              .context_ranks = ranks,
-                              .rotation = rotation,
-                              .batch = 3});
-    }
-  }
-}
-
-TEST(RanksEqualOne, RowsOnSeveralRanksInEveryFamily) {
-  for (const char* model : {"bloom", "gpt_bigcode", "gpt_oss-balanced", "granite",
-                            "granitemoe-balanced", "granitemoehybrid-balanced", "granitemoeshared",
-                            "llama_all", "mixtral-balanced", "qwen3"}) {
-    for (const int ranks : {2, 4}) {
-      expect_ranks_equal_one({.model = model,
-                              .ranks = ranks,
-                              .checkpointing = ranks == 4,
-                              .context_ranks = ranks,
-                              .batch = 2});
-    }
-  }
-}
-
-TEST(RanksEqualOne, PackedRowsOfHybridsOnSeveralRanks) {
-  for (const int ranks : {2, 3, 4}) {
-    expect_ranks_equal_one({.model = "granitemoehybrid-balanced",
-                            .ranks = ranks,
-                            .padding = "none",
-                            .context_ranks = ranks,
-                            .batch = 3});
-  }
-}
-
-TEST(RanksEqualOne, WindowsOfRowsOnSeveralRanks) {
-  for (const char* rotation : {"ring", "allgather"}) {
-    for (const int64_t window : {1, 3, 9, 40}) {
-      expect_ranks_equal_one({.model = "mistral",
-                              .ranks = 4,
-                              .context_ranks = 4,
-                              .rotation = rotation,
-                              .window = window});
-    }
-  }
-  expect_ranks_equal_one({.model = "mistral",
-                          .ranks = 3,
-                          .padding = "none",
-                          .context_ranks = 3,
-                          .window = 5,
-                          .batch = 3});
-}
-
-TEST(RanksEqualOne, RowsBesideDataAndExpertsUnderEveryStrategy) {
-  for (const char* strategy : {"DDP", "NO_SHARD", "FULL_SHARD", "SHARD_GRAD_OP", "SHARD_OPTIM"}) {
-    expect_ranks_equal_one(
-        {.strategy = strategy, .ranks = 4, .accumulation = 2, .context_ranks = 2});
-    expect_ranks_equal_one({.model = "granitemoe-balanced",
-                            .strategy = strategy,
-                            .ranks = 4,
-                            .checkpointing = true,
-                            .expert_ranks = 2,
-                            .context_ranks = 2});
-  }
-  for (const int64_t context_ranks : {2, 4}) {
-    expect_ranks_equal_one(
-        {.strategy = "HYBRID_SHARD", .ranks = 4, .nodes = 2, .context_ranks = context_ranks});
-  }
-  expect_ranks_equal_one(
-      {.model = "granitemoehybrid-balanced", .ranks = 4, .expert_ranks = 4, .context_ranks = 2});
-}
-
-TEST(RanksEqualOne, AdaptersOnRowsOfSeveralRanks) {
-  for (const bool reentrant : {false, true}) {
-    expect_ranks_equal_one({.ranks = 2,
-                            .tuning = "lora",
-                            .checkpointing = true,
-                            .reentrant = reentrant,
-                            .context_ranks = 2});
-  }
-}
-
 TEST(RanksEqualOne, GradientsOfSeveralMicroBatches) {
   for (const char* strategy : {"DDP", "FULL_SHARD", "SHARD_GRAD_OP", "SHARD_OPTIM"}) {
     expect_ranks_equal_one({.strategy = strategy, .accumulation = 3});
@@ -375,16 +165,6 @@ struct Sizes {
   int64_t layer = 4 * (4 * kHidden * kHidden + 3 * kHidden * kIntermediate + 2 * kHidden);
   int64_t all = root + kLayers * layer;
 };
-
-int64_t sent_bytes(const RankReport& report, const std::string& operation,
-                   const std::string& group = "") {
-  int64_t bytes = 0;
-  for (const CollectiveReport& collective : report.collectives) {
-    if (collective.operation != operation) continue;
-    if (group.empty() || collective.group == group) bytes += collective.sent_bytes;
-  }
-  return bytes;
-}
 
 // Of a ring, over all steps.
 int64_t ring(int64_t bytes, int64_t ranks) {

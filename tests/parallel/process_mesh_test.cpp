@@ -50,6 +50,25 @@ TEST(MeshShape, FollowsFromKindAndNodes) {
   EXPECT_EQ(shape(MeshKind::kSharded, {0, 1, 0}), std::pair(int64_t{1}, int64_t{3}));
 }
 
+TEST(MeshShape, DividesRowsAmongNeighborsThatFitItsGroups) {
+  const auto refusal = [](MeshKind kind, const std::vector<int>& nodes, int64_t context) {
+    try {
+      const MeshShape shape = mesh_shape(kind, ranks_on(nodes), {.context = context});
+      EXPECT_EQ(shape.context, context);
+      return std::string("no refusal");
+    } catch (const RunError& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(refusal(MeshKind::kSharded, {0, 0, 1, 1}, 4), "no refusal");
+  EXPECT_EQ(refusal(MeshKind::kHybrid, {0, 0, 1, 1}, 4), "no refusal");
+  EXPECT_EQ(refusal(MeshKind::kHybrid, {0, 0, 0, 0, 1, 1, 1, 1}, 2), "no refusal");
+  EXPECT_THAT(refusal(MeshKind::kReplicated, {0, 0, 1, 1}, 3),
+              HasSubstr("the positions of a row cannot be divided evenly among groups of 3"));
+  EXPECT_THAT(refusal(MeshKind::kHybrid, {0, 0, 0, 1, 1, 1}, 2),
+              HasSubstr("the positions of a row divided among 2 ranks do not fit a hybrid"));
+}
+
 TEST(MeshShape, RefusesAHybridMeshOverNodesOfDifferentSizes) {
   EXPECT_THAT(refusal_of({0, 0, 0, 1, 1}),
               HasSubstr("as many ranks on each node, but one node has 2 ranks and another 3"));
@@ -96,6 +115,13 @@ TEST(ProcessMesh, HybridHasShardsInTheNodeAndReplicasAcross) {
   EXPECT_THAT(groups_of({.replicas = 3, .shards = 2}, 3),
               ElementsAre(MadeGroup{"world", {0, 1, 2, 3, 4, 5}}, MadeGroup{"shards", {2, 3}},
                           MadeGroup{"replicas", {1, 3, 5}}));
+}
+
+TEST(ProcessMesh, RowsAndExpertsHaveGroupsOfTheirOwn) {
+  EXPECT_THAT(groups_of({.replicas = 1, .shards = 4, .experts = 4, .context = 2}, 2),
+              ElementsAre(MadeGroup{"world", {0, 1, 2, 3}}, MadeGroup{"replicas", {2}},
+                          MadeGroup{"context", {2, 3}}, MadeGroup{"experts", {0, 1, 2, 3}},
+                          MadeGroup{"expert_replicas", {2}}));
 }
 
 TEST(ProcessMesh, EqualGroupsAreOneObject) {

@@ -164,6 +164,30 @@ TEST_F(ResolveTest, FastMoeDividesExpertsAmongRanks) {
             4);
 }
 
+TEST_F(ResolveTest, ContextParallelDividesRowsAmongRanks) {
+  EXPECT_EQ(resolved({}).job.parallel.context_ranks, 1);
+  EXPECT_EQ(failure({"context_parallel=2"}),
+            "UNSUPPORTED: context_parallel 2 divides rows among ranks, and 1 of them cannot be "
+            "divided evenly into groups of 2; --ranks 2, or context_parallel 1, works");
+  options_.cpu_ranks = 4;
+  // Two groups read three entries each.
+  const TrainingJob job =
+      resolved({"context_parallel=2", "context_rotation=allgather", "batch_size=6"}).job;
+  EXPECT_EQ(job.parallel.context_ranks, 2);
+  EXPECT_EQ(job.parallel.context_rotation, ContextRotation::kAllGather);
+  EXPECT_EQ(job.batches.per_device_batch_size, 3);
+  EXPECT_EQ(data_ranks(job), 2);
+  EXPECT_EQ(failure({"context_parallel=2", "batch_size=3"}),
+            "UNSUPPORTED: batch_size 3 cannot be divided evenly by --ranks 4 / context_parallel 2; "
+            "a multiple of 2 works");
+  EXPECT_THAT(
+      resolved({"context_parallel=4", "flash_attn=false"}).notes,
+      ::testing::Contains(HasSubstr("flash_attn false has no effect beside context_parallel")));
+  EXPECT_THAT(resolved({"context_rotation=allgather", "batch_size=4"}).notes,
+              ::testing::Contains(HasSubstr(
+                  "context_rotation \"allgather\" has no effect without context_parallel")));
+}
+
 // What rule 7 says of the catalog's models is said of folders, too.
 TEST_F(ResolveTest, ExpertsOfAFolderAreCounted) {
   options_.cpu_ranks = 3;

@@ -49,6 +49,8 @@ TrainingJob unusual_job() {
                   GradientSync::kEach,
                   "float32",
                   2,
+                  4,
+                  ContextRotation::kAllGather,
                   true,
                   true,
                   5,

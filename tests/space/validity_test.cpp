@@ -36,6 +36,13 @@ TEST(ValidityTest, Rule1BatchIsDividedEvenlyAmongGpus) {
             "RULE_1: batch_size 6 cannot be divided evenly by number_gpus 4");
 }
 
+TEST(ValidityTest, Rule1CountsGroupsThatDivideRowsOnce) {
+  EXPECT_EQ(violations({{"batch_size", 1}, {"context_parallel", 4}}), "");
+  EXPECT_EQ(violations({{"batch_size", 6}, {"context_parallel", 2}}), "");
+  EXPECT_EQ(violations({{"batch_size", 3}, {"context_parallel", 2}}),
+            "RULE_1: batch_size 3 cannot be divided evenly by number_gpus 4 / context_parallel 2");
+}
+
 TEST(ValidityTest, Rule2GpusAreDividedEvenlyAmongNodes) {
   EXPECT_EQ(violations({{"number_nodes", 3}}),
             "RULE_2: number_gpus 4 cannot be divided evenly by number_nodes 3");

@@ -25,6 +25,7 @@ struct RuleInputs {
   int64_t number_gpus = 0;
   int64_t number_nodes = 1;
   int64_t fast_moe = 0;
+  int64_t context_parallel = 1;  // ranks that read the same entries
   std::string gpu_model;
   std::string model_name;
   std::string fms_hf_tuning_version;

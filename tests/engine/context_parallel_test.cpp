@@ -1,0 +1,288 @@
+// Rows that ranks divide: N ranks equal one, and send what theory says.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/ranks_fixture.h"
+
+namespace sftbench {
+namespace {
+
+// Each row on 2, 3 or 4 ranks; rows of few tokens, so that chunks are shorter than windows and than
+// the convolution of Mamba-2.
+TEST(ContextRanks, RowsOnSeveralRanks) {
+  for (const char* rotation : {"ring", "allgather"}) {
+    for (const int ranks : {2, 3, 4}) {
+      expect_ranks_equal_one({.ranks = ranks, .context_ranks = ranks, .rotation = rotation});
+      expect_ranks_equal_one({.ranks = ranks,
+                              .padding = "none",
+                              .context_ranks = ranks,
+                              .rotation = rotation,
+                              .batch = 3});
+    }
+  }
+}
+
+TEST(ContextRanks, RowsOnSeveralRanksInEveryFamily) {
+  for (const char* model : {"bloom", "gpt_bigcode", "gpt_oss-balanced", "granite",
+                            "granitemoe-balanced", "granitemoehybrid-balanced", "granitemoeshared",
+                            "llama_all", "mixtral-balanced", "qwen3"}) {
+    for (const int ranks : {2, 4}) {
+      expect_ranks_equal_one({.model = model,
+                              .ranks = ranks,
+                              .checkpointing = ranks == 4,
+                              .context_ranks = ranks,
+                              .batch = 2});
+    }
+  }
+}
+
+TEST(ContextRanks, PackedRowsOfHybridsOnSeveralRanks) {
+  for (const int ranks : {2, 3, 4}) {
+    expect_ranks_equal_one({.model = "granitemoehybrid-balanced",
+                            .ranks = ranks,
+                            .padding = "none",
+                            .context_ranks = ranks,
+                            .batch = 3});
+  }
+}
+
+TEST(ContextRanks, WindowsOfRowsOnSeveralRanks) {
+  for (const char* rotation : {"ring", "allgather"}) {
+    for (const int64_t window : {1, 3, 9, 40}) {
+      expect_ranks_equal_one({.model = "mistral",
+                              .ranks = 4,
+                              .context_ranks = 4,
+                              .rotation = rotation,
+                              .window = window});
+    }
+  }
+  expect_ranks_equal_one({.model = "mistral",
+                          .ranks = 3,
+                          .padding = "none",
+                          .context_ranks = 3,
+                          .window = 5,
+                          .batch = 3});
+}
+
+TEST(ContextRanks, RowsBesideDataAndExpertsUnderEveryStrategy) {
+  for (const char* strategy : {"DDP", "NO_SHARD", "FULL_SHARD", "SHARD_GRAD_OP", "SHARD_OPTIM"}) {
+    expect_ranks_equal_one(
+        {.strategy = strategy, .ranks = 4, .accumulation = 2, .context_ranks = 2});
+    expect_ranks_equal_one({.model = "granitemoe-balanced",
+                            .strategy = strategy,
+                            .ranks = 4,
+                            .checkpointing = true,
+                            .expert_ranks = 2,
+                            .context_ranks = 2});
+  }
+  for (const int64_t context_ranks : {2, 4}) {
+    expect_ranks_equal_one(
+        {.strategy = "HYBRID_SHARD", .ranks = 4, .nodes = 2, .context_ranks = context_ranks});
+  }
+  expect_ranks_equal_one(
+      {.model = "granitemoehybrid-balanced", .ranks = 4, .expert_ranks = 4, .context_ranks = 2});
+}
+
+TEST(ContextRanks, AdaptersOnRowsOfSeveralRanks) {
+  for (const bool reentrant : {false, true}) {
+    expect_ranks_equal_one({.ranks = 2,
+                            .tuning = "lora",
+                            .checkpointing = true,
+                            .reentrant = reentrant,
+                            .context_ranks = 2});
+  }
+}
+
+TEST(ContextRanks, EvaluateAsOneRank) {
+  for (const char* padding : {"longest", "none"}) {
+    SCOPED_TRACE(padding);
+    TrainingJob job = job_of(RanksCase{
+        .model = "granitemoe-balanced", .ranks = 4, .padding = padding, .context_ranks = 2});
+    job.evaluation.split = 0.3;
+    job.evaluation.strategy = IntervalStrategy::kEpoch;
+    job.evaluation.per_device_batch_size = 2;
+    testing::run_ranks({.ranks = 4}, [&](RankGroup& group) {
+      const auto evaluated = [](const TrainingJob& of, RankGroup& ranks) {
+        TrainingRun run = prepare_run(of, ranks);
+        Recorder recorder;
+        train_steps(run, ranks, {&recorder}, [] { return false; });
+        return recorder.evaluations.at(0);
+      };
+      const EvaluationEvent several = evaluated(job, group);
+      const EvaluationEvent one = evaluated(on_one_rank(job), alone());
+      EXPECT_EQ(several.entries, one.entries);
+      EXPECT_EQ(several.tokens, one.tokens);
+      EXPECT_NEAR(several.loss, one.loss, 1e-5);
+      EXPECT_NEAR(several.token_loss, one.token_loss, 1e-5);
+    });
+  }
+}
+
+// Of what a step counts, ranks have parts: all of them are what one rank counts.
+TEST(ContextRanks, CountEntriesOnce) {
+  testing::run_ranks({.ranks = 4}, [&](RankGroup& group) {
+    const TrainingJob job = job_of(RanksCase{.ranks = 4, .context_ranks = 2});
+    const auto first_step = [](const TrainingJob& of, RankGroup& ranks) {
+      TrainingRun run = prepare_run(of, ranks);
+      Recorder recorder;
+      train_steps(run, ranks, {&recorder}, [] { return false; });
+      return recorder.steps.at(0);
+    };
+    const StepEvent several = first_step(job, group), one = first_step(on_one_rank(job), alone());
+    EXPECT_EQ(several.samples, one.samples);
+    EXPECT_EQ(several.tokens.dataset, one.tokens.dataset);
+    EXPECT_EQ(several.tokens.loss_bearing, one.tokens.loss_bearing);
+    EXPECT_EQ(several.tokens.padded - several.tokens.padding,
+              one.tokens.padded - one.tokens.padding);
+    EXPECT_NEAR(several.attention_flops, one.attention_flops, 1e-6 * one.attention_flops);
+  });
+}
+
+// --- what a rank sends ---------------------------------------------------------------------------
+
+constexpr int64_t kLength = 48, kHeads = 2, kHeadDim = 16, kBatch = 2;
+
+// Rows of one length, which 2, 3 and 4 ranks divide.
+TrainingJob even_rows(const std::string& model, int ranks, const std::string& rotation) {
+  TrainingJob job = job_of(RanksCase{.model = model,
+                                     .ranks = ranks,
+                                     .padding = "max_length",
+                                     .context_ranks = ranks,
+                                     .rotation = rotation,
+                                     .batch = kBatch});
+  job.model.weights_directory.clear();
+  Json& config = job.model.hf_config;
+  config["num_attention_heads"] = 2 * kHeads;
+  config["num_key_value_heads"] = kHeads;
+  config["hidden_size"] = 2 * kHeads * kHeadDim;
+  config["head_dim"] = kHeadDim;
+  job.data.model_max_length = kLength;
+  return job;
+}
+
+RankReport report_of(const TrainingJob& job, RankGroup& group) {
+  TrainingRun run = prepare_run(job, group);
+  Recorder recorder;
+  train_steps(run, group, {&recorder}, [] { return false; });
+  return recorder.ends.at(0).ranks.at(static_cast<size_t>(group.rank()));
+}
+
+// Keys and values of a chunk, float32.
+int64_t chunk_bytes(int64_t ranks) {
+  return 2 * kBatch * kLength / (2 * ranks) * kHeads * kHeadDim * 4;
+}
+
+// In the ring every chunk goes to all other ranks, but for the last one of the row: only its own
+// queries see it, and rank 0 has it. Gradients of the others come back.
+TEST(ContextRanksAndTheory, KeysAndTheirGradientsTravelOnceToEachRank) {
+  for (const bool checkpointing : {false, true}) {
+    for (const int ranks : {2, 3, 4}) {
+      SCOPED_TRACE(std::to_string(ranks) + (checkpointing ? " with checkpointing" : ""));
+      testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
+        TrainingJob job = even_rows("llama", ranks, "ring");
+        job.activations.gradient_checkpointing = checkpointing;
+        const int64_t layers = job.model.hf_config["num_hidden_layers"].get<int64_t>();
+        const int64_t all = 2 * (ranks - 1);
+        const int64_t forward = group.rank() == ranks - 1 ? all : all - 1;
+        const int64_t home = group.rank() == 0 ? all : all - 1;
+        // The last layer is not recomputed.
+        const int64_t passes = 2 * layers + (checkpointing ? layers - 1 : 0);
+        EXPECT_EQ(sent_bytes(report_of(job, group), "all_to_all", "context"),
+                  kSteps * chunk_bytes(ranks) * (passes * forward + layers * home));
+      });
+    }
+  }
+}
+
+TEST(ContextRanksAndTheory, GatheredKeysCostWhatACollectiveCosts) {
+  for (const int ranks : {2, 3, 4}) {
+    SCOPED_TRACE(ranks);
+    testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
+      const TrainingJob job = even_rows("llama", ranks, "allgather");
+      const int64_t layers = job.model.hf_config["num_hidden_layers"].get<int64_t>();
+      const RankReport report = report_of(job, group);
+      const int64_t once = kSteps * layers * 2 * chunk_bytes(ranks) * (ranks - 1);
+      EXPECT_EQ(sent_bytes(report, "all_gather", "context"), 2 * once);
+      EXPECT_EQ(sent_bytes(report, "reduce_scatter", "context"), once);
+      EXPECT_EQ(sent_bytes(report, "all_to_all", "context"), 0);
+    });
+  }
+}
+
+// A window of one chunk's length reaches into the chunk before, and no further: of all chunks but the
+// last one, each goes to the one rank that has its successor, on however many hops that takes.
+TEST(ContextRanksAndTheory, WindowsLeaveChunksWhereNobodyNeedsThem) {
+  for (const int ranks : {3, 4}) {
+    SCOPED_TRACE(ranks);
+    testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
+      TrainingJob job = even_rows("mistral", ranks, "ring");
+      job.model.hf_config["sliding_window"] = kLength / (2 * ranks);
+      const RankReport report = report_of(job, group);
+      const int64_t own = sent_bytes(report, "all_to_all", "context");
+      const std::vector<std::string> texts = group.all_gather(std::to_string(own));
+      int64_t all = 0;
+      for (const std::string& text : texts) all += std::stoll(text);
+      // Chunk i is rank i's, or 2 N - 1 - i's; so is its successor. Keys travel from the one to the
+      // other twice, and gradients straight home.
+      int64_t hops = 0, homes = 0;
+      const auto rank_of = [&](int64_t chunk) {
+        return chunk < ranks ? chunk : 2 * ranks - 1 - chunk;
+      };
+      for (int64_t chunk = 0; chunk + 1 < 2 * ranks; ++chunk) {
+        const int64_t distance = (rank_of(chunk + 1) - rank_of(chunk) + ranks) % ranks;
+        hops += distance;
+        homes += distance;
+      }
+      const int64_t layers = job.model.hf_config["num_hidden_layers"].get<int64_t>();
+      EXPECT_EQ(all, kSteps * layers * chunk_bytes(ranks) * (2 * hops + homes));
+    });
+  }
+}
+
+// Mamba-2 gathers the last positions of each chunk and what it adds to the state, and sums gradients
+// of both.
+TEST(ContextRanksAndTheory, StatesOfChunksAreGathered) {
+  for (const int ranks : {2, 3}) {
+    SCOPED_TRACE(ranks);
+    testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
+      TrainingJob job = job_of(RanksCase{.model = "granitemoehybrid",
+                                         .ranks = ranks,
+                                         .padding = "max_length",
+                                         .context_ranks = ranks,
+                                         .batch = kBatch});
+      job.data.model_max_length = kLength;
+      const Json& config = job.model.hf_config;
+      const auto number = [&](const char* key) { return config.at(key).get<int64_t>(); };
+      int64_t layers = 0;
+      for (const Json& type : config.at("layer_types")) layers += type == "linear_attention";
+      const int64_t heads = number("mamba_n_heads"), head_dim = number("mamba_d_head");
+      const int64_t state = number("mamba_d_state");
+      const int64_t channels = heads * head_dim + 2 * number("mamba_n_groups") * state;
+      const int64_t ends = kBatch * 2 * (number("mamba_d_conv") - 1) * channels;
+      const int64_t states = 2 * kBatch * (heads * head_dim * state + heads);
+      const RankReport report = report_of(job, group);
+      const int64_t once = kSteps * layers * (ranks - 1) * 4 * (ends + states);
+      EXPECT_GT(layers, 0);
+      EXPECT_EQ(sent_bytes(report, "all_gather", "context"), once);
+      EXPECT_EQ(sent_bytes(report, "reduce_scatter", "context"), once);
+    });
+  }
+}
+
+// --- what cannot be done -------------------------------------------------------------------------
+
+TEST(ContextRanks, RefuseWhatStandsInWholeRows) {
+  testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+    const TrainingJob job = job_of(RanksCase{.tuning = "pt", .context_ranks = 2});
+    try {
+      prepare_run(job, group);
+      ADD_FAILURE() << "no refusal";
+    } catch (const RunError& error) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("context_parallel 2: virtual tokens stand in "
+                                                     "front of whole rows"));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace sftbench
