@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "plan/context_cost.h"
 #include "plan/layer_time.h"
 #include "plan/model_work.h"
 #include "plan/peak_memory.h"
@@ -122,7 +123,8 @@ class Predictor {
                      : (job.parallel.reduce_dtype == "float32" ? 4 : 2)),
         follows_engine_(recompute == Recompute::kJob && machine.stack.logit_bytes == 0 && on_gpu()),
         root_(unit_bytes(work_.root)),
-        layer_(unit_bytes(work_.layer)) {}
+        layer_(unit_bytes(work_.layer)),
+        context_(context_cost(job, computed_)) {}
 
   StepCost predict() {
     const auto layers = static_cast<double>(work_.layers);
@@ -145,6 +147,7 @@ class Predictor {
     const double shown_s = schedule.step_s - schedule.compute_s;
     const double hidden_s = std::max(0.0, cost.communication_s - shown_s);
     cost.exposed_s = shown_s + machine_.stack.contention * hidden_s;
+    put_context(cost);
     put_memory(schedule, cost.memory);
     // Read: parameter, gradient, state; written: parameter and state.
     const MemoryCost& memory = cost.memory;
@@ -329,6 +332,45 @@ class Predictor {
                    layer.replica_sum_s);
   }
 
+  // Neighbors: on one node as long as they are no more than it has.
+  Group context_group() const {
+    const int64_t on_a_node = std::max<int64_t>(1, job_.device.ranks / job_.device.nodes);
+    return {"context", context_.ranks, (context_.ranks + on_a_node - 1) / on_a_node};
+  }
+
+  // Seconds of a pass over a layer that nothing hides. A ring travels beside the attention of all
+  // blocks but the last; what is gathered, beside that of a rank's own.
+  double shown_context_s(double sent_bytes, double attention_flops) const {
+    const double share = job_.parallel.context_rotation == ContextRotation::kRing
+                             ? sent_share(context_group())
+                             : 1.0 / static_cast<double>(context_.ranks);
+    const double beside_s = share * attention_flops / machine_.flops_per_s;
+    return std::max(0.0, context_pass_s(sent_bytes) - (machine_.overlaps ? beside_s : 0));
+  }
+  double context_pass_s(double sent_bytes) const {
+    return ring_seconds(context_group(), sent_bytes, 1, machine_);
+  }
+
+  void put_context(StepCost& cost) const {
+    if (context_.ranks == 1) return;
+    const auto micro_batches = static_cast<double>(job_.batches.gradient_accumulation_steps);
+    const double forward =
+        micro_batches * static_cast<double>(work_.layers + (again() ? work_.recomputed_layers : 0));
+    const double backward = micro_batches * static_cast<double>(work_.layers);
+    const double sent = forward * context_.forward_bytes + backward * context_.backward_bytes;
+    const double seconds = forward * context_pass_s(context_.forward_bytes) +
+                           backward * context_pass_s(context_.backward_bytes);
+    const bool gathers = job_.parallel.context_rotation == ContextRotation::kAllGather;
+    cost.collectives.push_back({"context", gathers ? "all_gather" : "all_to_all",
+                                static_cast<int64_t>(forward + backward), sent, seconds});
+    cost.communication_s += seconds;
+    cost.exposed_s += forward * shown_context_s(context_.forward_bytes, context_.attention_flops) +
+                      backward * shown_context_s(context_.backward_bytes,
+                                                 kAttentionBackward * context_.attention_flops);
+  }
+
+  bool again() const { return job_.activations.gradient_checkpointing; }
+
   void put_memory(const ScheduleResult& schedule, MemoryCost& memory) const {
     const auto layers = static_cast<double>(work_.layers);
     const auto positions = static_cast<double>(work_.positions);
@@ -347,6 +389,7 @@ class Predictor {
     const double copies = layout_.sharded ? stack.sharded_checkpoints - 1 : 0;
     const double layer = positions * computed_ * (copies * inputs + kept);
     memory.activations = positions * computed_ * (again ? inputs : layers * kept);
+    memory.activations += context_.backward_buffers;
     memory.logits = logit_bytes(positions * static_cast<double>(work_.vocabulary));
     memory.update = stack.update_copies * (root_.trained + layers * layer_.trained) * trained_ +
                     2 * offloaded_chunk_bytes();
@@ -371,7 +414,7 @@ class Predictor {
     const PeakParts peak =
         peak_parts({.waiting = value * here * (again ? work_.hidden : work_.kept_by_engine),
                     .layer = again ? value * work_.kept_at_most : 0,
-                    .backward = value * work_.backward_values,
+                    .backward = value * work_.backward_values + context_.backward_buffers,
                     .logits = logit_bytes(static_cast<double>(work_.positions * work_.vocabulary)),
                     .hidden = value * work_.hidden,
                     .gradients = memory.gradients,
@@ -449,6 +492,7 @@ class Predictor {
   double reduced_;       // of a gradient that is reduced
   bool follows_engine_;  // and not another implementation, or torch's ways of recomputing
   UnitBytes root_, layer_;
+  ContextCost context_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "plan/context_cost.h"
 #include "plan/known_model.h"
 #include "sftbench/base/error.h"
 #include "sftbench/families/model_config.h"
@@ -231,7 +232,7 @@ void put_seconds(const TrainingJob& job, const ModelConfig& config, const LayerS
 ModelWork layer_work(const TrainingJob& job, const ModelConfig& config, const LayerShape& layer,
                      Recompute recompute) {
   ModelWork work;
-  work.positions = job.batches.per_device_batch_size * row_length(job);
+  work.positions = job.batches.per_device_batch_size * own_length(row_length(job), job);
   const auto positions = static_cast<double>(work.positions);
   work.layer = layer_tensors(job, layer);
   work.layer_flops = layer_flops(job, layer, positions, recompute);

@@ -9,7 +9,7 @@
 namespace sftbench {
 namespace {
 
-constexpr double kMicro = 1e-6;
+constexpr double kMicroseconds = 1e-6;
 constexpr double kMilli = 1e-3;
 constexpr double kMiB = 1 << 20;
 
@@ -58,8 +58,8 @@ void read_numbers(Fields& fields, StackModel& stack) {
                                    {"logit_bytes", 1, &stack.logit_bytes},
                                    {"logit_bytes_fused", 1, &stack.logit_bytes_fused},
                                    {"expert_launches", 1, &stack.expert_launches},
-                                   {"launch_us", kMicro, &stack.launch_s},
-                                   {"unit_us", kMicro, &stack.unit_s},
+                                   {"launch_us", kMicroseconds, &stack.launch_s},
+                                   {"unit_us", kMicroseconds, &stack.unit_s},
                                    {"step_ms", kMilli, &stack.step_s},
                                    {"context_mib", kMiB, &stack.context_bytes},
                                    {"communicator_mib", kMiB, &stack.communicator_bytes}};
