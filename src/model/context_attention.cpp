@@ -2,6 +2,7 @@
 // D head, N ranks.
 #include "model/context_attention.h"
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <utility>
@@ -29,10 +30,22 @@ struct Settings : torch::CustomClassHolder {
   int64_t ranks() const { return part.layout.ranks(); }
   int64_t rank() const { return part.group->rank(); }
   int64_t rank_at(int64_t distance) const { return (rank() + distance + ranks()) % ranks(); }
-  // In the ring, the rank whose block is here after so many hops.
-  int64_t source(int64_t hop) const { return rank_at(-hop); }
+  // In the ring early chunks go to the next rank, late ones to the one before: where one goes, and
+  // whose is here after so many hops.
+  static int64_t direction(int64_t half) { return half == 0 ? 1 : -1; }
+  int64_t source(int64_t hop, int64_t half) const { return rank_at(-direction(half) * hop); }
+  // How far a chunk goes; also how far its gradients come.
   int64_t hops(int64_t owner, int64_t half) const {
     return part.layout.hops(owner, half, attention.window);
+  }
+  // Whether any chunk of the row makes this hop.
+  bool anything_makes(int64_t hop) const {
+    for (int64_t owner = 0; owner < ranks(); ++owner) {
+      for (int64_t half = 0; half < ContextLayout::kHalves; ++half) {
+        if (hops(owner, half) >= hop) return true;
+      }
+    }
+    return false;
   }
   std::vector<AttentionBlock> blocks(int64_t owner, int64_t half) const {
     return part.layout.blocks(rank(), owner, half, attention.window);
@@ -54,130 +67,128 @@ std::pair<Tensor, Tensor> whole_of(const Tensor& block) {
   return {both[0], both[1]};
 }
 
-using Halves = std::array<bool, kHalves>;
-
-bool any(const Halves& halves) {
-  return halves[0] || halves[1];
-}
-
-// The halves lie one behind the other.
-Tensor slice_of(const Tensor& block, const Halves& halves) {
-  const int64_t first = halves[0] ? 0 : 1;
-  return block.slice(0, first, first + halves[0] + halves[1]);
-}
-
-// What goes to other ranks or comes from them in one exchange: tensors by rank.
-class Parcels {
+// Tensors that go to other ranks and come from them at once. Of what goes to one rank, or comes from
+// it, the order is that of the calls.
+class Exchange {
  public:
-  explicit Parcels(int64_t ranks) : by_rank_(static_cast<size_t>(ranks)) {}
-
-  void add(int64_t rank, const Tensor& tensor) {
-    if (tensor.numel() > 0) by_rank_[static_cast<size_t>(rank)].push_back(tensor);
+  void send(int64_t rank, const Tensor& tensor) { sent_.push_back({rank, tensor}); }
+  // `into` becomes a tensor of these sizes, which is there when wait() has returned.
+  void receive(int64_t rank, const std::vector<int64_t>& sizes, Tensor& into) {
+    received_.push_back({rank, sizes, &into});
   }
 
-  std::vector<int64_t> counts() const {
-    std::vector<int64_t> counts;
-    for (const auto& tensors : by_rank_) {
-      int64_t count = 0;
-      for (const Tensor& tensor : tensors) count += tensor.numel();
-      counts.push_back(count);
-    }
-    return counts;
-  }
-
-  // A single one stays where it lies.
-  Tensor packed(const torch::TensorOptions& options) const {
+  // Collective.
+  void start(ContextGroup& group, const torch::TensorOptions& options) {
+    const auto by_rank = [](const auto& a, const auto& b) { return a.rank < b.rank; };
+    std::stable_sort(sent_.begin(), sent_.end(), by_rank);
+    std::stable_sort(received_.begin(), received_.end(), by_rank);
+    std::vector<int64_t> out(static_cast<size_t>(group.size()), 0), in = out;
     std::vector<Tensor> flat;
-    for (const auto& tensors : by_rank_) {
-      for (const Tensor& tensor : tensors) flat.push_back(tensor.flatten());
+    for (const Sent& one : sent_) {
+      out[static_cast<size_t>(one.rank)] += one.tensor.numel();
+      flat.push_back(one.tensor.flatten());
     }
-    if (flat.empty()) return torch::empty({0}, options);
-    return flat.size() == 1 ? flat[0] : torch::cat(flat);
+    int64_t count = 0;
+    for (const Received& one : received_) {
+      in[static_cast<size_t>(one.rank)] += c10::multiply_integers(one.sizes);
+      count += c10::multiply_integers(one.sizes);
+    }
+    // One alone stays where it lies.
+    from_ =
+        flat.size() == 1 ? flat[0] : (flat.empty() ? torch::empty({0}, options) : torch::cat(flat));
+    const Tensor to = torch::empty({count}, options);
+    int64_t at = 0;
+    for (const Received& one : received_) {
+      const int64_t numel = c10::multiply_integers(one.sizes);
+      *one.into = to.narrow(0, at, numel).view(one.sizes);
+      at += numel;
+    }
+    wait_ = group.exchange(from_, out, to, in);
+    sent_.clear();
+    received_.clear();
   }
 
-  // Gives the tensors what was received.
-  void unpack(const Tensor& received) const {
-    int64_t at = 0;
-    for (const auto& tensors : by_rank_) {
-      for (const Tensor& tensor : tensors) {
-        tensor.copy_(received.narrow(0, at, tensor.numel()).view(tensor.sizes()));
-        at += tensor.numel();
-      }
-    }
+  void wait() {
+    if (!wait_) return;
+    std::exchange(wait_, {})();
+    from_ = Tensor();
   }
 
  private:
-  std::vector<std::vector<Tensor>> by_rank_;
+  struct Sent {
+    int64_t rank;
+    Tensor tensor;
+  };
+  struct Received {
+    int64_t rank;
+    std::vector<int64_t> sizes;
+    Tensor* into;
+  };
+
+  std::vector<Sent> sent_;
+  std::vector<Received> received_;
+  Tensor from_;
+  ContextGroup::Wait wait_;
 };
 
 // --- the ring ------------------------------------------------------------------------------------
 
-// The block at hand, while the next is under way.
-class TravelingBlocks {
- public:
-  TravelingBlocks(const Settings& settings, Tensor own)
-      : settings_(settings), here_(std::move(own)) {}
+using ByHalf = std::array<Tensor, kHalves>;
 
-  // Sends on what is here, for the next hop. Nothing if no rank hands anything on.
+// The chunks at hand, an early and a late one, while the next are under way.
+class TravelingChunks {
+ public:
+  TravelingChunks(const Settings& settings, const Tensor& own)
+      : settings_(settings), options_(own.options()), sizes_(own[0].sizes().vec()) {
+    for (int64_t half = 0; half < kHalves; ++half) here_[static_cast<size_t>(half)] = own[half];
+  }
+
+  // Sends what is here on its next hop. Nothing if no rank hands anything on.
   void send_on() {
     const int64_t hop = hop_ + 1;
-    if (hop >= settings_.ranks() || !anything_travels(hop)) return;
-    const Halves sent = halves_that_travel(settings_.source(hop_), hop);
-    const Halves received = halves_that_travel(settings_.source(hop), hop);
-    next_ = torch::empty_like(here_);
-    std::vector<int64_t> counts_out(static_cast<size_t>(settings_.ranks()), 0);
-    std::vector<int64_t> counts_in = counts_out;
-    const Tensor out = slice_of(here_, sent), in = slice_of(next_, received);
-    counts_out[static_cast<size_t>(settings_.rank_at(1))] = out.numel();
-    counts_in[static_cast<size_t>(settings_.rank_at(-1))] = in.numel();
-    wait_ = settings_.part.group->exchange(out, counts_out, in, counts_in);
+    if (hop >= settings_.ranks() || !settings_.anything_makes(hop)) return;
+    for (int64_t half = 0; half < kHalves; ++half) {
+      const auto at = static_cast<size_t>(half);
+      const int64_t direction = Settings::direction(half);
+      if (settings_.hops(settings_.source(hop_, half), half) >= hop)
+        exchange_.send(settings_.rank_at(direction), here_[at]);
+      if (settings_.hops(settings_.source(hop, half), half) >= hop)
+        exchange_.receive(settings_.rank_at(-direction), sizes_, next_[at]);
+    }
+    exchange_.start(*settings_.part.group, options_);
   }
 
   // What was sent for it is here from now on.
   void arrive() {
     ++hop_;
-    if (wait_) std::exchange(wait_, {})();
+    exchange_.wait();
     here_ = std::exchange(next_, {});
   }
 
-  int64_t hop() const { return hop_; }
-  int64_t owner() const { return settings_.source(hop_); }
-  bool has(int64_t half) const { return settings_.hops(owner(), half) >= hop_; }
-  Tensor keys(int64_t half) const { return here_[half][0]; }
-  Tensor values(int64_t half) const { return here_[half][1]; }
+  bool has(int64_t half) const { return here_[static_cast<size_t>(half)].defined(); }
+  Tensor keys(int64_t half) const { return here_[static_cast<size_t>(half)][0]; }
+  Tensor values(int64_t half) const { return here_[static_cast<size_t>(half)][1]; }
 
  private:
-  Halves halves_that_travel(int64_t owner, int64_t hop) const {
-    Halves halves;
-    for (int64_t half = 0; half < kHalves; ++half) {
-      halves[static_cast<size_t>(half)] = settings_.hops(owner, half) >= hop;
-    }
-    return halves;
-  }
-  bool anything_travels(int64_t hop) const {
-    for (int64_t owner = 0; owner < settings_.ranks(); ++owner) {
-      if (any(halves_that_travel(owner, hop))) return true;
-    }
-    return false;
-  }
-
   const Settings& settings_;
-  Tensor here_, next_;
-  ContextGroup::Wait wait_;
+  torch::TensorOptions options_;
+  std::vector<int64_t> sizes_;
+  ByHalf here_, next_;
+  Exchange exchange_;
   int64_t hop_ = 0;
 };
 
-// visit(hop, owner, half, keys, values) for each chunk that this rank's queries meet, its own first.
+// visit(hop, owner, half, keys, values) for each chunk that comes by, this rank's own first.
 template <class Visit, class Between>
 void for_each_chunk_in_ring(const Settings& settings, const Tensor& k, const Tensor& v,
                             const Visit& visit, const Between& between) {
-  TravelingBlocks blocks(settings, block_of(k, v));
+  TravelingChunks chunks(settings, block_of(k, v));
   for (int64_t hop = 0; hop < settings.ranks(); ++hop) {
-    if (hop > 0) blocks.arrive();
-    blocks.send_on();
+    if (hop > 0) chunks.arrive();
+    chunks.send_on();
     for (int64_t half = 0; half < kHalves; ++half) {
-      if (blocks.has(half))
-        visit(hop, blocks.owner(), half, blocks.keys(half), blocks.values(half));
+      if (chunks.has(half))
+        visit(hop, settings.source(hop, half), half, chunks.keys(half), chunks.values(half));
     }
     between(hop);
   }
@@ -205,35 +216,20 @@ class TravelingGradients {
   // sends the sum to the next rank, or home.
   void send_on(int64_t hop) {
     arrive();
-    if (hop == 0) return;
-    Parcels out(settings_.ranks()), in(settings_.ranks());
-    const int64_t owner = settings_.source(hop);
-    for (int64_t half = 0; half < kHalves; ++half) {
-      const int64_t last = settings_.hops(owner, half);
-      if (last >= hop)
-        out.add(last == hop ? owner : settings_.rank_at(1), here_[static_cast<size_t>(half)]);
-    }
-    const int64_t of_next = settings_.source(hop + 1), back_from = settings_.rank_at(hop);
+    if (hop == 0 || !settings_.anything_makes(hop)) return;
     for (int64_t half = 0; half < kHalves; ++half) {
       const auto at = static_cast<size_t>(half);
-      coming_[at] = home_[at] = Tensor();
-      if (hop + 1 < settings_.ranks() && settings_.hops(of_next, half) > hop) {
-        coming_[at] = torch::empty(sizes_, options_);
-        in.add(settings_.rank_at(-1), coming_[at]);
-      }
-      if (settings_.hops(settings_.rank(), half) == hop) {
-        home_[at] = torch::empty(sizes_, options_);
-        in.add(back_from, home_[at]);
-      }
+      const int64_t owner = settings_.source(hop, half), last = settings_.hops(owner, half);
+      const int64_t direction = Settings::direction(half);
+      if (last >= hop)
+        exchange_.send(last == hop ? owner : settings_.rank_at(direction), here_[at]);
+      if (hop + 1 < settings_.ranks() &&
+          settings_.hops(settings_.source(hop + 1, half), half) > hop)
+        exchange_.receive(settings_.rank_at(-direction), sizes_, coming_[at]);
+      if (settings_.hops(settings_.rank(), half) == hop)
+        exchange_.receive(settings_.rank_at(direction * hop), sizes_, home_[at]);
     }
-    if (!anything_travels(hop)) return;
-    const std::vector<int64_t> sent = out.counts(), received = in.counts();
-    sent_ = out.packed(options_);
-    int64_t count = 0;
-    for (const int64_t part : received) count += part;
-    received_ = torch::empty({count}, options_);
-    wait_ = settings_.part.group->exchange(sent_, sent, received_, received);
-    unpack_ = [this, in] { in.unpack(received_); };
+    exchange_.start(*settings_.part.group, options_);
   }
 
   // {dk, dv} [B, S, K, D]
@@ -243,22 +239,9 @@ class TravelingGradients {
   }
 
  private:
-  bool anything_travels(int64_t hop) const {
-    for (int64_t owner = 0; owner < settings_.ranks(); ++owner) {
-      for (int64_t half = 0; half < kHalves; ++half) {
-        if (settings_.hops(owner, half) >= hop) return true;
-      }
-    }
-    return false;
-  }
-
   // Adds what was under way to what it belongs to.
   void arrive() {
-    if (wait_) {
-      std::exchange(wait_, {})();
-      std::exchange(unpack_, {})();
-      sent_ = received_ = Tensor();
-    }
+    exchange_.wait();
     for (int64_t half = 0; half < kHalves; ++half) {
       const auto at = static_cast<size_t>(half);
       if (coming_[at].defined()) here_[at] += std::exchange(coming_[at], {});
@@ -270,10 +253,8 @@ class TravelingGradients {
   std::vector<int64_t> sizes_;
   torch::TensorOptions options_;
   Tensor own_;
-  std::array<Tensor, kHalves> here_, coming_, home_;
-  Tensor sent_, received_;
-  ContextGroup::Wait wait_;
-  std::function<void()> unpack_;
+  ByHalf here_, coming_, home_;
+  Exchange exchange_;
 };
 
 // --- all at once ---------------------------------------------------------------------------------

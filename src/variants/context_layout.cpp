@@ -91,7 +91,8 @@ bool ContextLayout::needs(int64_t query_rank, int64_t key_rank, int64_t key_half
 
 int64_t ContextLayout::hops(int64_t rank, int64_t half, int64_t window) const {
   for (int64_t hop = ranks_ - 1; hop > 0; --hop) {
-    if (needs((rank + hop) % ranks_, rank, half, window)) return hop;
+    const int64_t reached = half == 0 ? rank + hop : rank - hop + ranks_;
+    if (needs(reached % ranks_, rank, half, window)) return hop;
   }
   return 0;
 }

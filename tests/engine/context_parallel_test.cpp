@@ -172,8 +172,9 @@ int64_t chunk_bytes(int64_t ranks) {
   return 2 * kBatch * kLength / (2 * ranks) * kHeads * kHeadDim * 4;
 }
 
-// In the ring every chunk goes to all other ranks, but for the last one of the row: only its own
-// queries see it, and rank 0 has it. Gradients of the others come back.
+// In the ring early chunks go to all other ranks. Late ones go to the ranks before theirs, which have
+// later ones: rank r hands on those of the N - r ranks from its own on, and rank 0 none. Gradients come
+// back from where a chunk was: rank r gives some to those of the N - 1 - r ranks behind it.
 TEST(ContextRanksAndTheory, KeysAndTheirGradientsTravelOnceToEachRank) {
   for (const bool checkpointing : {false, true}) {
     for (const int ranks : {2, 3, 4}) {
@@ -182,13 +183,13 @@ TEST(ContextRanksAndTheory, KeysAndTheirGradientsTravelOnceToEachRank) {
         TrainingJob job = even_rows("llama", ranks, "ring");
         job.activations.gradient_checkpointing = checkpointing;
         const int64_t layers = job.model.hf_config["num_hidden_layers"].get<int64_t>();
-        const int64_t all = 2 * (ranks - 1);
-        const int64_t forward = group.rank() == ranks - 1 ? all : all - 1;
-        const int64_t home = group.rank() == 0 ? all : all - 1;
+        const int64_t rank = group.rank();
+        const int64_t keys = ranks - 1 + (rank > 0 ? ranks - rank : 0);
+        const int64_t gradients = ranks - 1 + ranks - 1 - rank;
         // The last layer is not recomputed.
         const int64_t passes = 2 * layers + (checkpointing ? layers - 1 : 0);
         EXPECT_EQ(sent_bytes(report_of(job, group), "all_to_all", "context"),
-                  kSteps * chunk_bytes(ranks) * (passes * forward + layers * home));
+                  kSteps * chunk_bytes(ranks) * (passes * keys + layers * gradients));
       });
     }
   }
@@ -209,32 +210,20 @@ TEST(ContextRanksAndTheory, GatheredKeysCostWhatACollectiveCosts) {
   }
 }
 
-// A window of one chunk's length reaches into the chunk before, and no further: of all chunks but the
-// last one, each goes to the one rank that has its successor, on however many hops that takes.
+// A window of one chunk's length reaches into the chunk before, and no further. Its holder is a
+// neighbor, or, in the middle of the row, the same rank.
 TEST(ContextRanksAndTheory, WindowsLeaveChunksWhereNobodyNeedsThem) {
-  for (const int ranks : {3, 4}) {
+  for (const int ranks : {2, 3, 4}) {
     SCOPED_TRACE(ranks);
     testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
       TrainingJob job = even_rows("mistral", ranks, "ring");
       job.model.hf_config["sliding_window"] = kLength / (2 * ranks);
-      const RankReport report = report_of(job, group);
-      const int64_t own = sent_bytes(report, "all_to_all", "context");
-      const std::vector<std::string> texts = group.all_gather(std::to_string(own));
+      const int64_t own = sent_bytes(report_of(job, group), "all_to_all", "context");
       int64_t all = 0;
-      for (const std::string& text : texts) all += std::stoll(text);
-      // Chunk i is rank i's, or 2 N - 1 - i's; so is its successor. Keys travel from the one to the
-      // other twice, and gradients straight home.
-      int64_t hops = 0, homes = 0;
-      const auto rank_of = [&](int64_t chunk) {
-        return chunk < ranks ? chunk : 2 * ranks - 1 - chunk;
-      };
-      for (int64_t chunk = 0; chunk + 1 < 2 * ranks; ++chunk) {
-        const int64_t distance = (rank_of(chunk + 1) - rank_of(chunk) + ranks) % ranks;
-        hops += distance;
-        homes += distance;
-      }
+      for (const std::string& text : group.all_gather(std::to_string(own))) all += std::stoll(text);
       const int64_t layers = job.model.hf_config["num_hidden_layers"].get<int64_t>();
-      EXPECT_EQ(all, kSteps * layers * chunk_bytes(ranks) * (2 * hops + homes));
+      // Forward, backward, and gradients.
+      EXPECT_EQ(all, 3 * kSteps * layers * chunk_bytes(ranks) * 2 * (ranks - 1));
     });
   }
 }

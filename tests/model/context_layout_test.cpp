@@ -82,15 +82,20 @@ TEST(ContextLayout, BlocksAreAllPairsOfQueriesAndKeysOnce) {
 
 TEST(ContextLayout, ChunksAreHandedOnUntilNobodyNeedsThem) {
   const ContextLayout layout(3, 12);
-  // The row's last chunk is rank 0's; all others are seen by the rank that the ring comes to last.
-  EXPECT_EQ(layout.hops(0, 1, 0), 0);
-  for (const auto& [rank, half] : {std::pair{0, 0}, {1, 0}, {1, 1}, {2, 0}, {2, 1}})
-    EXPECT_EQ(layout.hops(rank, half, 0), 2) << rank << " " << half;
-  // A window of two positions reaches one position into the chunk before.
+  // All ranks see early chunks. Late chunks are seen by the ranks
+  // before, whose late chunks are later.
+  for (const int64_t rank : {0, 1, 2}) {
+    EXPECT_EQ(layout.hops(rank, 0, 0), 2);
+    EXPECT_EQ(layout.hops(rank, 1, 0), rank);
+  }
+  // A window of two positions reaches one position into the chunk before. The third and the fourth
+  // chunk of the row are those of one rank.
   EXPECT_EQ(layout.hops(0, 0, 2), 1);
+  EXPECT_EQ(layout.hops(1, 0, 2), 1);
   EXPECT_EQ(layout.hops(2, 0, 2), 0);
-  EXPECT_EQ(layout.hops(2, 1, 2), 2);
-  EXPECT_EQ(layout.hops(1, 1, 2), 2);
+  EXPECT_EQ(layout.hops(2, 1, 2), 1);
+  EXPECT_EQ(layout.hops(1, 1, 2), 1);
+  EXPECT_EQ(layout.hops(0, 1, 2), 0);
   EXPECT_EQ(layout.hops(1, 1, 1), 0);
 }
 

@@ -65,8 +65,8 @@ class ContextLayout {
                                      int64_t window) const;
   bool needs(int64_t query_rank, int64_t key_rank, int64_t key_half, int64_t window) const;
 
-  // How often a chunk of `rank` is handed on in the ring, from rank to rank + 1, until the last rank
-  // that needs it has it: 0 to ranks() - 1.
+  // How often a chunk of `rank` is handed on in the ring until the last rank that needs it has it, 0 to
+  // ranks() - 1: an early one from a rank to the next, a late one to the rank before.
   int64_t hops(int64_t rank, int64_t half, int64_t window) const;
 
  private:
