@@ -126,6 +126,26 @@ def killed(job, jobs):
     return 4, "KILLED", "rank 2: the process was ended from outside by SIGKILL"
 
 
+def in_a_ring(job, jobs, **changes):
+    """A job whose rows all four ranks divide."""
+    endless = json.loads(jobs["endless"].read_text())
+    endless["parallel"] |= {"context_ranks": RANKS} | changes
+    path = job.folder / "ring.json"
+    path.write_text(json.dumps(endless))
+    return {"endless": path}
+
+
+def killed_in_a_ring(job, jobs):
+    signal_in_a_step(job, in_a_ring(job, jobs), 2, signal.SIGKILL)
+    return 4, "KILLED", "rank 2: the process was ended from outside by SIGKILL"
+
+
+def stopped_in_a_ring(job, jobs):
+    job.deadline_s = STOPPED_DEADLINE_S
+    signal_in_a_step(job, in_a_ring(job, jobs, timeout_s=STOPPED_DEADLINE_S), 1, signal.SIGSTOP)
+    return 4, "NCCL", "rank 1: no sign of life for "
+
+
 def rank0_killed(job, jobs):
     signal_in_a_step(job, jobs, 0, signal.SIGKILL)
     return 4, "KILLED", "rank 0: the process was ended from outside by SIGKILL"
@@ -243,6 +263,8 @@ def other_job(job, jobs):
 
 FAULTS = {
     "rank 2 is killed in a step": killed,
+    "rank 2 is killed where all divide rows": killed_in_a_ring,
+    f"rank 1 is stopped where all divide rows, deadline {STOPPED_DEADLINE_S} s": stopped_in_a_ring,
     "rank 0 is killed in a step": rank0_killed,
     "rank 3 crashes": crash,
     f"rank 1 is stopped, deadline {STOPPED_DEADLINE_S} s": stopped,

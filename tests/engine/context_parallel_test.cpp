@@ -118,6 +118,32 @@ TEST(ContextRanks, EvaluateAsOneRank) {
   }
 }
 
+// Trainer's own losses and norms, from a run on one process.
+TEST(ContextRanks, TrainAsTrainerDoes) {
+  for (const char* name : {"llama-float32", "mistral-float32", "gpt_oss-float32",
+                           "granitemoe-balanced-float32", "granitemoehybrid-float32"}) {
+    for (const int ranks : {2, 4}) {
+      SCOPED_TRACE(::testing::Message() << name << " on " << ranks);
+      const Json golden = golden_run(name);
+      TrainingJob job = job_of(golden);
+      job.device.ranks = job.parallel.context_ranks = ranks;
+      job.parallel.strategy = Strategy::kFullShard;
+      job.device.threads = 1;
+      testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
+        TrainingRun run = prepare_run(job, group);
+        Recorder recorder;
+        train_steps(run, group, {&recorder}, [] { return false; });
+        ASSERT_EQ(recorder.steps.size(), golden["steps"].size());
+        for (size_t i = 0; i < recorder.steps.size(); ++i) {
+          const double loss = golden["steps"][i]["loss"], norm = golden["steps"][i]["grad_norm"];
+          EXPECT_NEAR(recorder.steps[i].loss, loss, 1e-4) << "step " << i + 1;
+          EXPECT_NEAR(recorder.steps[i].grad_norm, norm, 1e-3 * norm) << "step " << i + 1;
+        }
+      });
+    }
+  }
+}
+
 // Of what a step counts, ranks have parts: all of them are what one rank counts.
 TEST(ContextRanks, CountEntriesOnce) {
   testing::run_ranks({.ranks = 4}, [&](RankGroup& group) {
