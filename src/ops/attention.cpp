@@ -153,6 +153,7 @@ void meet_keys(AttentionSums& sums, const Tensor& q, const Tensor& k, const Tens
                const std::vector<AttentionBlock>& blocks, const PartAttention& attention) {
   const torch::NoGradGuard no_grad;
   check_blocks(q, k, blocks, attention);
+  if (has_library_blocks(q, attention)) return meet_by_library(sums, q, k, v, blocks, attention);
   for (const auto& call : apart(blocks)) attention_for(q).meet(sums, q, k, v, call, attention);
 }
 
@@ -168,6 +169,10 @@ void add_gradients(AttentionGradients& gradients, const Tensor& output_gradient,
                    const std::vector<AttentionBlock>& blocks, const PartAttention& attention) {
   const torch::NoGradGuard no_grad;
   check_blocks(q, k, blocks, attention);
+  if (has_library_blocks(q, attention)) {
+    return add_gradients_by_library(gradients, output_gradient, q, k, v, output, lse, blocks,
+                                    attention);
+  }
   for (const auto& call : apart(blocks)) {
     attention_for(q).add_gradients(gradients, output_gradient, q, k, v, output, lse, call,
                                    attention);

@@ -5,11 +5,11 @@
 # end in time and rank 0 tells why.
 # As root; exit 77, with the reason, where that cannot be done.
 #
-# usage: tests/distributed/two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|own|killed|cut|overlap]...
+# usage: tests/distributed/two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|own|killed|cut|overlap|rows]...
 #   PYTHON  an interpreter with torch, for torchrun; without one that launcher is left out
-#   TRACES  where timelines of overlap are to be written, the beginning of their names
+#   TRACES  where timelines of overlap and rows are to be written, the beginning of their names
 set -euo pipefail
-program=$(realpath "${1:?usage: two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|own|killed|cut|overlap]...}")
+program=$(realpath "${1:?usage: two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|own|killed|cut|overlap|rows]...}")
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/hosts.sh"
@@ -231,21 +231,22 @@ survives_a_cut_link() {
 }
 
 # On its own (about 9 minutes), for its times: with other work on the cores they mean nothing.
-overlaps() {
-  local times both host link mbit
-  for times in 0 0.67 1 1.5; do  # communication on the link, in units of computing; 0: all that it can
+overlaps() { # JOB TIMES...: communication on the link, in units of computing; 0, the first: all that it can
+  local job=$1 times both host link mbit
+  shift
+  for times; do
     link=link$times mbit=0
-    [ $times = 0 ] || mbit=$(python3 "$here/jobs.py" rate "$work/overlap.link0" $times)
+    [ $times = 0 ] || mbit=$(python3 "$here/jobs.py" rate "$work/$job.link0" $times)
     slow_link "$mbit"
     both=()
     for host in n1 n2; do
       # shellcheck disable=SC2046
       on $host env RANK=$((${host#n} - 1)) WORLD_SIZE=2 MASTER_ADDR=n1 MASTER_PORT=29500 \
-        $(sftbench_run overlap "overlap.$link") ${TRACES:+--trace "$TRACES.$link.json"} >"$work/overlap.$link.$host" &
+        $(sftbench_run $job "$job.$link") ${TRACES:+--trace "$TRACES.$link.json"} >"$work/$job.$link.$host" &
       both+=($!)
     done
     wait_for "${both[@]}"
-    [ $times = 0 ] || python3 "$here/jobs.py" overlap "$work/overlap.link0" "$work/overlap.$link" "$mbit"
+    [ $times = 0 ] || python3 "$here/jobs.py" overlap "$work/$job.link0" "$work/$job.$link" "$mbit"
   done
   slow_link 0
 }
@@ -278,7 +279,13 @@ for case in "${@:-mpi slurm torchrun examples own killed cut}"; do
         slurm_up
         tells_of_a_killed_rank slurm ;;
       cut) survives_a_cut_link ;;
-      overlap) overlaps ;;
+      overlap) overlaps overlap 0 0.67 1 1.5 ;;
+      rows) # of which each host has a part: as overlap on its own, about 4 minutes
+        for rotation in ring allgather; do
+          echo "$rotation"
+          overlaps $rotation 0 0.1 0.3
+        done
+        ;;
       *) echo "unknown case $case" && exit 2 ;;
     esac
   done

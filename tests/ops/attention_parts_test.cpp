@@ -197,6 +197,8 @@ TEST(AttentionParts, EndAsAttentionOverAllKeys) {
 }
 
 TEST(AttentionParts, DropTheProbabilitiesThatTheWholeRowDrops) {
+  if (test_device().is_cuda())
+    GTEST_SKIP() << "whole rows are libtorch's there, which draws its own";
   const Dropout dropout{0.3, 77};
   for (const auto dtype : {torch::kFloat64, torch::kFloat32}) {
     // Chunks that do not begin at a multiple of the four keys that share a random number.

@@ -67,12 +67,20 @@ struct Gradients {
   Tensor q, k, v;
 };
 
-Gradients backward(const Sequence& one, const Tensor& grad, int64_t groups, const Mask& mask,
-                   int64_t number) {
-  const Tensor p = one.scores(mask).softmax(2), kept = one.kept(mask, number);
+// What the forward pass led to, which the real kernels begin from: these need not be the results of
+// this sequence alone, where its keys are a part of all.
+struct Results {
+  Tensor output, lse;  // [heads, S, D], [heads, S]
+};
+
+Gradients backward(const Sequence& one, const Tensor& grad, const Results& results, int64_t groups,
+                   const Mask& mask, int64_t number) {
+  const Tensor p = (one.scores(mask) - results.lse.unsqueeze(2)).exp();
+  const Tensor kept = one.kept(mask, number);
+  const Tensor delta = (grad * results.output.to(torch::kFloat32)).sum(2, true);
   const Tensor dv = at::matmul((p * kept).transpose(1, 2), grad);
   const Tensor dp = at::matmul(grad, one.v.transpose(1, 2)) * kept;
-  const Tensor ds = p * (dp - (dp * p).sum(2, true)) * mask.scale;
+  const Tensor ds = p * (dp - delta) * mask.scale;
   return {at::matmul(ds, one.k), summed(at::matmul(ds.transpose(1, 2), one.q), groups),
           summed(dv, groups)};
 }
@@ -112,13 +120,15 @@ std::pair<Tensor, Tensor> dense_forward(const Tensor& q, const Tensor& k, const 
   return {output, lse};
 }
 
+// lse [B, heads, S], which a real kernel may have padded.
 Gradients dense_backward(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
-                         const Mask& mask) {
+                         const Results& results, const Mask& mask) {
   const Gradients result{at::empty_like(q), at::empty_like(k), at::empty_like(v)};
   const Tensor hq = host_view(q), hk = host_view(k), hv = host_view(v), hg = host_view(grad);
+  const Tensor output = host_view(results.output), lse = host_view(results.lse);
   for (int64_t b = 0; b < q.size(0); ++b) {
-    const Gradients one =
-        backward(Sequence(hq[b], hk[b], hv[b]), hg[b].to(torch::kFloat32), k.size(1), mask, b);
+    const Gradients one = backward(Sequence(hq[b], hk[b], hv[b]), hg[b].to(torch::kFloat32),
+                                   {output[b], lse[b]}, k.size(1), mask, b);
     host_view(result.q)[b].copy_(one.q);
     host_view(result.k)[b].copy_(one.k);
     host_view(result.v)[b].copy_(one.v);
@@ -138,14 +148,12 @@ Flash flash(const Tensor& q, const Tensor& k, const Tensor& v, double dropout, b
   return {output, lse, Tensor(), Tensor(), q.size(2), k.size(2), state, Tensor(), Tensor()};
 }
 
-std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor& grad, const Tensor& q,
-                                                  const Tensor& k, const Tensor& v, const Tensor&,
-                                                  const Tensor&, const Tensor&, const Tensor&,
-                                                  c10::SymInt, c10::SymInt, double dropout,
-                                                  bool causal, const Tensor& state, const Tensor&,
-                                                  c10::optional<double> scale) {
-  const Gradients result =
-      dense_backward(grad, q, k, v, {causal, -1, scale_of(q, scale), dropout, read_seed(state)});
+std::tuple<Tensor, Tensor, Tensor> flash_backward(
+    const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& output,
+    const Tensor& lse, const Tensor&, const Tensor&, c10::SymInt, c10::SymInt, double dropout,
+    bool causal, const Tensor& state, const Tensor&, c10::optional<double> scale) {
+  const Gradients result = dense_backward(
+      grad, q, k, v, {output, lse}, {causal, -1, scale_of(q, scale), dropout, read_seed(state)});
   return {result.q, result.k, result.v};
 }
 
@@ -164,18 +172,16 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> efficient(const Tensor& q, const Tens
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> efficient_backward(
     const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor&,
-    const Tensor&, const Tensor&, const Tensor& state, const Tensor&, double dropout,
+    const Tensor& output, const Tensor& lse, const Tensor& state, const Tensor&, double dropout,
     std::array<bool, 4>, bool causal, c10::optional<double> scale) {
-  const Gradients result =
-      dense_backward(grad, q, k, v, {causal, -1, scale_of(q, scale), dropout, read_seed(state)});
+  const Gradients result = dense_backward(
+      grad, q, k, v, {output, lse}, {causal, -1, scale_of(q, scale), dropout, read_seed(state)});
   return {result.q, result.k, result.v, Tensor()};
 }
 
-// --- [T, heads, D], sequences one behind the other --------------------------------------------------
+// --- [T, heads, D], sequences one behind the other; or [B, S, heads, D] -------------------------------
 
 std::vector<int64_t> offsets_of(const c10::optional<Tensor>& cumulative) {
-  TORCH_CHECK(cumulative && cumulative->defined(),
-              "phantom device: no flash attention without cumulative lengths");
   const Tensor host = host_view(*cumulative).to(torch::kInt64);
   return {host.data_ptr<int64_t>(), host.data_ptr<int64_t>() + host.numel()};
 }
@@ -193,11 +199,16 @@ Varlen varlen(const Tensor& q, const Tensor& k, const Tensor& v,
               c10::optional<double> scale, c10::optional<c10::SymInt> left,
               c10::optional<c10::SymInt>, const c10::optional<Tensor>&,
               const c10::optional<Tensor>&) {
-  const auto queries = offsets_of(cumulative_q), keys = offsets_of(cumulative_k);
   const Tensor state = seed_tensor();
   host_view(state).fill_(next_seed());
   const int64_t before = left ? left->expect_int() : -1;
   const Mask mask{causal, before, scale_of(q, scale), dropout, read_seed(state)};
+  if (!cumulative_q || !cumulative_q->defined()) {
+    const auto [output, lse] =
+        dense_forward(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask);
+    return {output.transpose(1, 2), lse, state, Tensor(), Tensor()};
+  }
+  const auto queries = offsets_of(cumulative_q), keys = offsets_of(cumulative_k);
   const Tensor output = at::empty_like(q);
   const Tensor lse = at::empty({q.size(1), q.size(0)}, q.options().dtype(torch::kFloat32));
   for (size_t i = 0; i + 1 < queries.size(); ++i) {
@@ -211,18 +222,26 @@ Varlen varlen(const Tensor& q, const Tensor& k, const Tensor& v,
 }
 
 std::tuple<Tensor, Tensor, Tensor> varlen_backward(
-    const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor&,
-    const Tensor&, const Tensor& cumulative_q, const Tensor& cumulative_k, c10::SymInt, c10::SymInt,
-    double dropout, bool causal, const Tensor& state, const Tensor&, c10::optional<double> scale,
-    c10::optional<c10::SymInt> left, c10::optional<c10::SymInt>) {
-  const auto queries = offsets_of(cumulative_q), keys = offsets_of(cumulative_k);
+    const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& output,
+    const Tensor& lse, const Tensor& cumulative_q, const Tensor& cumulative_k, c10::SymInt,
+    c10::SymInt, double dropout, bool causal, const Tensor& state, const Tensor&,
+    c10::optional<double> scale, c10::optional<c10::SymInt> left, c10::optional<c10::SymInt>) {
   const int64_t before = left ? left->expect_int() : -1;
   const Mask mask{causal, before, scale_of(q, scale), dropout, read_seed(state)};
+  if (!cumulative_q.defined()) {
+    const auto heads_first = [](const Tensor& x) { return x.transpose(1, 2); };
+    const Gradients result = dense_backward(heads_first(grad), heads_first(q), heads_first(k),
+                                            heads_first(v), {heads_first(output), lse}, mask);
+    return {heads_first(result.q), heads_first(result.k), heads_first(result.v)};
+  }
+  const auto queries = offsets_of(cumulative_q), keys = offsets_of(cumulative_k);
   const Gradients result{at::zeros_like(q), at::zeros_like(k), at::zeros_like(v)};
   for (size_t i = 0; i + 1 < queries.size(); ++i) {
-    const Gradients one = backward(
-        Sequence(piece(q, queries, i), piece(k, keys, i), piece(v, keys, i)),
-        piece(grad, queries, i).to(torch::kFloat32), k.size(1), mask, static_cast<int64_t>(i));
+    const Gradients one =
+        backward(Sequence(piece(q, queries, i), piece(k, keys, i), piece(v, keys, i)),
+                 piece(grad, queries, i).to(torch::kFloat32),
+                 {piece(output, queries, i), host_view(lse).slice(1, queries[i], queries[i + 1])},
+                 k.size(1), mask, static_cast<int64_t>(i));
     piece(result.q, queries, i).copy_(one.q);
     piece(result.k, keys, i).copy_(one.k);
     piece(result.v, keys, i).copy_(one.v);

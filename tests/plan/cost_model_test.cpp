@@ -405,6 +405,25 @@ TEST(CostModelTest, SmallProductsPayForTheLastWaveAndForTheHost) {
   EXPECT_NEAR(predict_step(job, shaped).compute_s, 32 * 300, 1);
 }
 
+// Rows of 1024 positions on four ranks: chunks of 128, keys and values of 2 x 1024 values a position.
+// A rank hands on 1.5 (N - 1) chunks a layer, in bfloat16, in both passes, and as many gradients in
+// float32. 256 positions of each row are its own.
+TEST(CostModelTest, RowsOnSeveralRanksTravelByTheFormulasOfTheRing) {
+  TrainingJob job = llama("FULL_SHARD", 8);
+  const StepCost whole = predict_step(job, machine());
+  job.parallel.context_ranks = 4;
+  const StepCost divided = predict_step(job, machine());
+  const double chunk = 2.0 * 2 * 128 * 1024;
+  const double passes = 32 * 1.5 * 3;
+  EXPECT_NEAR(collective(divided, "all_to_all", "context").sent_bytes, passes * chunk * (2 + 2 + 4),
+              1);
+  EXPECT_EQ(divided.positions, whole.positions / 4);
+  EXPECT_NEAR(divided.flops, whole.flops / 4, 1e-6 * whole.flops);
+  job.parallel.context_rotation = ContextRotation::kAllGather;
+  EXPECT_NEAR(collective(predict_step(job, machine()), "all_gather", "context").sent_bytes,
+              32 * 2.0 * 3 * chunk * (2 + 2 + 4), 1);
+}
+
 TEST(CostModelTest, LinksThatEndInTheHostGetLessTheMoreThereAre) {
   LinkModel link{.latency_s = 0, .bytes_per_s = 10e9, .shared = true};
   EXPECT_DOUBLE_EQ(link.bytes_per_s_of(2), 10e9);

@@ -204,6 +204,8 @@ class BlockTiles {
       : block_(block),
         kv_heads_(k.size(2)),
         heads_(q.size(2)),
+        batch_(q.size(0)),
+        on_device_(!q.is_cpu()),
         dtype_(wide_dtype(q)),
         attention_(attention),
         kept_(attention.dropout, q, k.size(2), block.queries.sequence_begin, attention.row_length) {
@@ -213,10 +215,11 @@ class BlockTiles {
   template <class Visit>
   void for_each(const Visit& visit) const {
     const RowSegment &queries = block_.queries, &keys = block_.keys;
-    for (int64_t at = 0; at < queries.length; at += kQueryTile) {
+    const int64_t step = tile_length();
+    for (int64_t at = 0; at < queries.length; at += step) {
       Tile tile;
       tile.q_begin = queries.position + at;
-      tile.q_end = std::min(tile.q_begin + kQueryTile, queries.position + queries.length);
+      tile.q_end = std::min(tile.q_begin + step, queries.position + queries.length);
       tile.k_begin = keys.position;
       tile.k_end = std::min(keys.position + keys.length, tile.q_end);
       if (attention_.window > 0)
@@ -263,8 +266,17 @@ class BlockTiles {
     adds ? rows.add_(in_order) : rows.copy_(in_order);
   }
 
+  // On devices, whose launches cost time, as many queries as their scores have memory for.
+  int64_t tile_length() const {
+    constexpr int64_t kScoreBytes = 256 << 20, kFloatBytes = 4;
+    if (!on_device_) return kQueryTile;
+    const int64_t row_bytes = batch_ * heads_ * block_.keys.length * kFloatBytes;
+    return std::max(kQueryTile, kScoreBytes / row_bytes / kQueryTile * kQueryTile);
+  }
+
   AttentionBlock block_;
-  int64_t kv_heads_, heads_;
+  int64_t kv_heads_, heads_, batch_;
+  bool on_device_;
   torch::Dtype dtype_;
   const PartAttention& attention_;
   Kept kept_;

@@ -4,6 +4,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #endif
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -86,7 +87,79 @@ PackedSequences rows_as_sequences(const Tensor& q) {
   return sequences;
 }
 
+// A block as FlashAttention takes it: which queries see any key, and the window that ends where the
+// last of them and the last key are level.
+struct FlashBlock {
+  RowSegment queries, keys;
+  bool causal;
+  std::optional<int64_t> keys_before;
+
+  FlashBlock(const AttentionBlock& block, int64_t window)
+      : queries(block.queries), keys(block.keys), causal(queries.position == keys.position) {
+    if (window == 0) return;
+    if (causal) {
+      keys_before = window - 1;
+      return;
+    }
+    const int64_t distance = queries.position - keys.position;
+    queries.length = std::min(queries.length, keys.length + window - 1 - distance);
+    keys_before = keys.length - queries.length + window - 1 - distance;
+  }
+
+  Tensor of_queries(const Tensor& x) const { return x.narrow(1, queries.begin, queries.length); }
+  Tensor of_keys(const Tensor& x) const { return x.narrow(1, keys.begin, keys.length); }
+  // Of lse [B, H, S].
+  Tensor of_lse(const Tensor& x) const { return x.narrow(2, queries.begin, queries.length); }
+};
+
 }  // namespace
+
+bool has_library_blocks(const Tensor& q, const PartAttention& attention) {
+  return has_flash_attention(q) && !attention.slopes.defined() &&
+         attention.dropout.probability == 0;
+}
+
+void meet_by_library(AttentionSums& sums, const Tensor& q, const Tensor& k, const Tensor& v,
+                     const std::vector<AttentionBlock>& blocks, const PartAttention& attention) {
+  note_kernel(kFlash);
+  for (const AttentionBlock& one : blocks) {
+    const FlashBlock block(one, attention.window);
+    if (block.queries.length <= 0) continue;  // the window ends behind all keys
+    const auto result = at::_flash_attention_forward(
+        block.of_queries(q), block.of_keys(k), block.of_keys(v), /*cum_seq_q=*/{}, /*cum_seq_k=*/{},
+        block.queries.length, block.keys.length, /*dropout_p=*/0, block.causal,
+        /*return_debug_mask=*/false, std::optional<double>(attention.scale), block.keys_before);
+    const Tensor &met = std::get<0>(result), &met_lse = std::get<1>(result);  // lse [B, H, n]
+    const Tensor lse = block.of_lse(sums.lse), output = block.of_queries(sums.output);
+    const Tensor both = at::logaddexp(lse, met_lse);
+    const auto share = [&](const Tensor& part) {
+      return (part - both).exp_().transpose(1, 2).unsqueeze(-1);
+    };
+    output.mul_(share(lse)).addcmul_(met.to(output.scalar_type()), share(met_lse));
+    lse.copy_(both);
+  }
+}
+
+void add_gradients_by_library(AttentionGradients& gradients, const Tensor& output_gradient,
+                              const Tensor& q, const Tensor& k, const Tensor& v,
+                              const Tensor& output, const Tensor& lse,
+                              const std::vector<AttentionBlock>& blocks,
+                              const PartAttention& attention) {
+  const Tensor no_random_state = torch::zeros({2}, q.options().dtype(torch::kInt64));
+  for (const AttentionBlock& one : blocks) {
+    const FlashBlock block(one, attention.window);
+    if (block.queries.length <= 0) continue;  // the window ends behind all keys
+    const auto [dq, dk, dv] = at::_flash_attention_backward(
+        block.of_queries(output_gradient), block.of_queries(q), block.of_keys(k), block.of_keys(v),
+        block.of_queries(output), block.of_lse(lse).contiguous(), /*cum_seq_q=*/{},
+        /*cum_seq_k=*/{}, block.queries.length, block.keys.length, /*dropout_p=*/0, block.causal,
+        no_random_state, no_random_state, std::optional<double>(attention.scale),
+        block.keys_before);
+    block.of_queries(gradients.q).add_(dq);
+    block.of_keys(gradients.k).add_(dk);
+    block.of_keys(gradients.v).add_(dv);
+  }
+}
 
 std::vector<std::string> library_attention_in_use() {
   std::vector<std::string> names;
@@ -135,6 +208,23 @@ bool has_library_attention(const torch::Tensor&, int64_t, const PackedSequences&
 torch::Tensor library_attention(const torch::Tensor&, const torch::Tensor&, const torch::Tensor&,
                                 double, int64_t, const PackedSequences&, const Dropout&) {
   throw std::logic_error("library_attention: libtorch 1.13 has none");
+}
+
+bool has_library_blocks(const torch::Tensor&, const PartAttention&) {
+  return false;
+}
+
+void meet_by_library(AttentionSums&, const torch::Tensor&, const torch::Tensor&,
+                     const torch::Tensor&, const std::vector<AttentionBlock>&,
+                     const PartAttention&) {
+  throw std::logic_error("meet_by_library: libtorch 1.13 has no attention");
+}
+
+void add_gradients_by_library(AttentionGradients&, const torch::Tensor&, const torch::Tensor&,
+                              const torch::Tensor&, const torch::Tensor&, const torch::Tensor&,
+                              const torch::Tensor&, const std::vector<AttentionBlock>&,
+                              const PartAttention&) {
+  throw std::logic_error("add_gradients_by_library: libtorch 1.13 has no attention");
 }
 
 #endif

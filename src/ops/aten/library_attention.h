@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "sftbench/ops/attention.h"
 
@@ -19,5 +20,21 @@ bool has_library_attention(const torch::Tensor& q, int64_t window, const PackedS
 torch::Tensor library_attention(const torch::Tensor& q, const torch::Tensor& k,
                                 const torch::Tensor& v, double scale, int64_t window,
                                 const PackedSequences& packed, const Dropout& dropout);
+
+// --- in parts ------------------------------------------------------------------------------------
+
+// Whether FlashAttention computes blocks of these queries: half precision on GPUs, without ALiBi and
+// without dropout.
+bool has_library_blocks(const torch::Tensor& q, const PartAttention& attention);
+
+// meet_keys() and add_gradients() of any blocks. REQUIRES: has_library_blocks().
+void meet_by_library(AttentionSums& sums, const torch::Tensor& q, const torch::Tensor& k,
+                     const torch::Tensor& v, const std::vector<AttentionBlock>& blocks,
+                     const PartAttention& attention);
+void add_gradients_by_library(AttentionGradients& gradients, const torch::Tensor& output_gradient,
+                              const torch::Tensor& q, const torch::Tensor& k,
+                              const torch::Tensor& v, const torch::Tensor& output,
+                              const torch::Tensor& lse, const std::vector<AttentionBlock>& blocks,
+                              const PartAttention& attention);
 
 }  // namespace sftbench::ops
