@@ -5,7 +5,8 @@
 #include "ops/cpu/convolution_kernels.h"
 #include "ops/cpu/gemm_kernels.h"
 #include "ops/cpu/row_kernels.h"
-#include "ops/cpu/scan_kernels.h"
+#include "ops/cpu/scan_backward_kernels.h"
+#include "ops/cpu/scan_forward_kernels.h"
 
 namespace sftbench::ops::SFTBENCH_ISA {
 
