@@ -62,7 +62,7 @@ class Resolver : RequestReader {
       job.model.tokenizer_directory = find_tokenizer(place, settings_);
     }
     job.parallel = parallel();
-    ResolvedData data = resolve_data(*this, resolution_.notes);
+    ResolvedData data = resolve_data(*this);
     job.data = std::move(data.source);
     job.evaluation = std::move(data.evaluation);
     resolution_.generate_dataset = data.generates;
@@ -70,7 +70,7 @@ class Resolver : RequestReader {
       job.data.chat_template =
           chat_template(argument_text("chat_template"), job.model.tokenizer_directory);
     }
-    note_what_has_no_effect(*this, job, resolution_.notes);
+    note_what_has_no_effect(*this, family_of(job.model.hf_config), resolution_.notes);
     return std::move(resolution_);
   }
 

@@ -16,8 +16,7 @@ namespace fs = std::filesystem;
 
 class DataResolver : RequestReader {
  public:
-  DataResolver(const RequestReader& request, std::vector<std::string>& notes)
-      : RequestReader(request), notes_(notes) {}
+  explicit DataResolver(const RequestReader& request) : RequestReader(request) {}
 
   DataSource data() {
     DataSource source;
@@ -70,15 +69,6 @@ class DataResolver : RequestReader {
     plan.strategy = named<IntervalStrategy>(argument_text("eval_strategy"));
     plan.steps = argument("eval_steps").get<int64_t>();
     plan.per_device_batch_size = argument("per_device_eval_batch_size").get<int64_t>();
-    if (plan.path.empty() && plan.split == 0) {
-      note_unless_default({"eval_strategy", "eval_steps", "per_device_eval_batch_size"},
-                          "no effect without validation_data_path or eval_split");
-    } else if (plan.strategy == IntervalStrategy::kNo) {
-      note_unless_default({"validation_data_path", "eval_split"},
-                          "no effect with eval_strategy no");
-    } else if (plan.strategy != IntervalStrategy::kSteps) {
-      note_unless_default({"eval_steps"}, "no effect without eval_strategy steps");
-    }
     return plan;
   }
 
@@ -110,11 +100,6 @@ class DataResolver : RequestReader {
     source.dataset_id = own_dataset_name(file);
     source.path = own_file("training_data_path", file);
     source.token_cache_directory = token_cache(dataset_directory());  // not among the user's files
-    note_unless_default({"dataset_id"}, "no effect beside training_data_path");
-    if (!source.conversation_field.empty()) {
-      note_unless_default({"response_template", "dataset_text_field"},
-                          "no effect on conversations: what assistants say bears loss");
-    }
     return source;
   }
 
@@ -141,22 +126,16 @@ class DataResolver : RequestReader {
     source.path = sets.front().at("path");
     source.mixture = {{"sets", std::move(sets)},
                       {"stopping_strategy", argument_text("sampling_stopping_strategy")}};
-    note_unless_default({"dataset_id"}, "no effect beside data_mixture");
     return source;
   }
 
-  void note_unless_default(const std::vector<std::string>& properties, const std::string& effect) {
-    RequestReader::note_unless_default(properties, effect, notes_);
-  }
-
-  std::vector<std::string>& notes_;
   bool generates_ = false;
 };
 
 }  // namespace
 
-ResolvedData resolve_data(const RequestReader& request, std::vector<std::string>& notes) {
-  DataResolver resolver(request, notes);
+ResolvedData resolve_data(const RequestReader& request) {
+  DataResolver resolver(request);
   ResolvedData data;
   data.source = resolver.data();
   data.evaluation = resolver.evaluation(data.source);

@@ -1,16 +1,24 @@
 #include "plan/without_effect.h"
 
-#include "sftbench/families/family.h"
+#include <algorithm>
+#include <utility>
+
+#include "plan/mixture.h"
+#include "sftbench/base/json.h"
+#include "sftbench/plan/support.h"
+#include "sftbench/variants/interval_strategy.h"
 
 namespace sftbench {
 namespace {
 
 class NoEffect : RequestReader {
  public:
-  NoEffect(const RequestReader& request, const TrainingJob& job, std::vector<std::string>& notes)
-      : RequestReader(request), job_(job), notes_(notes) {}
+  NoEffect(const RequestReader& request, std::string family, std::vector<std::string>& notes)
+      : RequestReader(request), family_(std::move(family)), notes_(notes) {}
 
   void note_all() {
+    note_data_without_effect();
+    note_evaluation_without_effect();
     note_sampling_without_effect();
     const std::vector<std::string> of_fsdp = {
         "fsdp_sharding_strategy", "fsdp_state_dict_type", "fsdp_use_orig_params",
@@ -50,19 +58,56 @@ class NoEffect : RequestReader {
       note_unless_default({"warmup_ratio"}, "no effect since warmup_steps is above 0");
     if (max_steps() > 0)
       note_unless_default({"num_train_epochs"}, "no effect since max_steps is above 0");
-    if (!flag("flash_attn") && family_of(job_.model.hf_config) == "gpt_oss") {
+    if (!flag("flash_attn") && family_ == "gpt_oss") {
       notes_.emplace_back(
           "flash_attn false has no effect on gpt_oss: attention with sinks has one form");
     }
   }
 
  private:
+  bool has_own_data() const { return !argument_text("training_data_path").empty(); }
+  bool has_mixture() const { return !has_own_data() && argument_text("data_mixture") != "{}"; }
+
+  void note_data_without_effect() {
+    if (has_own_data()) {
+      note_unless_default({"dataset_id"}, "no effect beside training_data_path");
+      if (!argument_text("conversation_column").empty()) {
+        note_unless_default({"response_template", "dataset_text_field"},
+                            "no effect on conversations: what assistants say bears loss");
+      }
+    } else if (has_mixture()) {
+      note_unless_default({"dataset_id"}, "no effect beside data_mixture");
+    }
+  }
+
+  // Of one set, or of any set of a mixture.
+  bool splits() const {
+    if (number("eval_split") > 0) return true;
+    if (!has_mixture()) return false;
+    const Json mixture = parse_json(argument_text("data_mixture"), "data_mixture");
+    const Json& sets = mixture_sets(mixture);
+    return std::any_of(sets.begin(), sets.end(),
+                       [](const Json& set) { return set.value("eval_split", 0.0) > 0; });
+  }
+
+  void note_evaluation_without_effect() {
+    const std::string strategy = argument_text("eval_strategy");
+    if (argument_text("validation_data_path").empty() && !splits()) {
+      note_unless_default({"eval_strategy", "eval_steps", "per_device_eval_batch_size"},
+                          "no effect without validation_data_path or eval_split");
+    } else if (strategy == name_of(IntervalStrategy::kNo)) {
+      note_unless_default({"validation_data_path", "eval_split"},
+                          "no effect with eval_strategy no");
+    } else if (strategy != name_of(IntervalStrategy::kSteps)) {
+      note_unless_default({"eval_steps"}, "no effect without eval_strategy steps");
+    }
+  }
+
   void note_sampling_without_effect() {
     const std::string without = "no effect without several sets of data";
-    if (job_.data.mixture.empty()) note_unless_default({"sampling_stopping_strategy"}, without);
-    if (job_.data.mixture.empty() && job_.evaluation.split == 0) {
-      note_unless_default({"sampling_seed"}, without + " or eval_split");
-    }
+    if (has_mixture()) return;
+    note_unless_default({"sampling_stopping_strategy"}, without);
+    if (!splits()) note_unless_default({"sampling_seed"}, without + " or eval_split");
   }
 
   void note_options_of_several_ranks() {
@@ -79,15 +124,26 @@ class NoEffect : RequestReader {
     RequestReader::note_unless_default(properties, effect, notes_);
   }
 
-  const TrainingJob& job_;
+  const std::string family_;
   std::vector<std::string>& notes_;
 };
 
 }  // namespace
 
-void note_what_has_no_effect(const RequestReader& request, const TrainingJob& job,
+void note_what_has_no_effect(const RequestReader& request, const std::string& family,
                              std::vector<std::string>& notes) {
-  NoEffect(request, job, notes).note_all();
+  NoEffect(request, family, notes).note_all();
+}
+
+std::vector<std::string> values_without_effect(const MeasurementRequest& request,
+                                               const ActuatorSettings& settings,
+                                               const ResolveOptions& options,
+                                               const Catalog& catalog) {
+  const RequestReader reader(request, settings, options, catalog);
+  const ModelFacts* model = catalog.models.find(reader.text("model_name"));
+  std::vector<std::string> notes;
+  note_what_has_no_effect(reader, model == nullptr ? std::string() : model->family, notes);
+  return notes;
 }
 
 }  // namespace sftbench

@@ -8,9 +8,9 @@
 
 namespace sftbench {
 
-// Notes what the request gives and the resolved job does not look at. Those of data are noted where
-// data are resolved (plan/resolve_data.h).
-void note_what_has_no_effect(const RequestReader& request, const TrainingJob& job,
+// Notes what the request gives and its job does not look at. `family`: the model's, empty where it is
+// not known.
+void note_what_has_no_effect(const RequestReader& request, const std::string& family,
                              std::vector<std::string>& notes);
 
 }  // namespace sftbench
