@@ -1,4 +1,4 @@
-// The table of one instruction set: the last include of each cpu_kernels_*.cpp.
+// The table of one instruction set: the last include of each kernels_*.cpp.
 #pragma once
 
 #include "ops/cpu/attention_kernels.h"
