@@ -4,7 +4,8 @@ be equal to the last bit, and the times of their steps are set side by side.
 
     bench/same_results.py BEFORE AFTER [--rounds 3] [--only NAME] [--steps N]
 
---only: the job of this name alone. --steps: so many instead of 4, for times that are to be compared. Weights are random from a fixed seed. Prints a Markdown table. Exit status 1: results of a job differ.
+--only: the job of this name alone. --steps: so many instead of 4, for times that are to be compared. Weights are random
+from a fixed seed. Prints a Markdown table. Exit status 1: results of a job differ.
 """
 import argparse
 import json
