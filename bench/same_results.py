@@ -2,9 +2,10 @@
 """Whether two builds of sftbench train alike: ten fixed jobs through both, in turns. Losses and norms of gradients must
 be equal to the last bit, and the times of their steps are set side by side.
 
-    bench/same_results.py BEFORE AFTER [--rounds 3]
+    bench/same_results.py BEFORE AFTER [--rounds 3] [--only NAME] [--steps N]
 
-Weights are random from a fixed seed. Prints a Markdown table. Exit status 1: results of a job differ.
+--only: the job of this name alone. --steps: so many instead of 4, for times that are to be compared. Weights are random
+from a fixed seed. Prints a Markdown table. Exit status 1: results of a job differ.
 """
 import argparse
 import json
@@ -33,11 +34,11 @@ JOBS = {
 }
 
 
-def measured(program, job):
+def measured(program, job, steps):
     experiment, properties, options = job
     with tempfile.TemporaryDirectory() as folder:
         command = [program, "run", "--experiment", experiment, "--weights", "random", *options]
-        for name, value in (USUAL | properties).items():
+        for name, value in (USUAL | properties | ({"max_steps": steps} if steps else {})).items():
             command += ["--set", f"{name}={value}"]
         run = subprocess.run([*command, "-o", f"{folder}/results"], capture_output=True, text=True)
         if run.returncode != 0:
@@ -45,11 +46,11 @@ def measured(program, job):
         return json.loads(next(pathlib.Path(folder).glob("results/**/*.json")).read_text())["extra"]
 
 
-def compare(before, after, job, rounds):
+def compare(before, after, job, rounds, steps):
     figures, seconds = {before: [], after: []}, {before: [], after: []}
     for _ in range(rounds):
         for program in (before, after):
-            extra = measured(program, job)
+            extra = measured(program, job, steps)
             figures[program].append((extra["loss"], extra["grad_norm"]))
             seconds[program] += extra["step_seconds"][1:]
     same = all(figure == figures[before][0] for program in figures for figure in figures[program])
@@ -61,13 +62,15 @@ def main():
     parser.add_argument("before")
     parser.add_argument("after")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", choices=JOBS)
+    parser.add_argument("--steps", type=int)
     given = parser.parse_args()
     before, after = (str(pathlib.Path(path).resolve()) for path in (given.before, given.after))
     print("| job | losses and norms | before ms/step | after ms/step | after/before |")
     print("| --- | --- | --- | --- | --- |", flush=True)
     all_same = True
-    for name, job in JOBS.items():
-        same, (old, new) = compare(before, after, job, given.rounds)
+    for name in [given.only] if given.only else JOBS:
+        same, (old, new) = compare(before, after, JOBS[name], given.rounds, given.steps)
         all_same = all_same and same
         print(f"| {name} | {'equal to the bit' if same else 'DIFFER'} | {old * 1e3:.0f} | {new * 1e3:.0f} | {new / old:.3f} |",
               flush=True)

@@ -30,14 +30,14 @@ for module in "${!depends[@]}"; do
   for folder in "src/$module" "include/sftbench/$module"; do [ -d "$folder" ] && folders+=("$folder"); done
   [ ${#folders[@]} -gt 0 ] || continue
   while IFS=: read -r file line text; do
-    header=$(sed 's/.*"sftbench\/\(.*\)".*/\1/' <<<"$text")
+    header=${text#*\"sftbench/} header=${header%%\"*}
     [[ $allowed == *" ${header%%/*} "* ]] && continue
     [[ " $(allowed_extra "$module") " == *" $header "* ]] && continue
     echo "$file:$line: module '$module' may not include sftbench/$header"
     status=1
   done < <(grep -rnE '#include "sftbench/' "${folders[@]}" || true)
   while IFS=: read -r file line text; do
-    header=$(sed 's/.*"\(.*\)".*/\1/' <<<"$text")
+    header=${text#*\"} header=${header%%\"*}
     [[ ${header%%/*} != "$module" && -n ${depends[${header%%/*}]+known} ]] || continue
     echo "$file:$line: module '$module' may not include the private header $header"
     status=1

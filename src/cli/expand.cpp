@@ -22,6 +22,8 @@ namespace {
 
 // More than anybody reads and a disk may hold: a mistake in a range, most of the time.
 constexpr int64_t kMostRowsUnasked = 10'000'000;
+// Whose values are looked at for an effect: it takes longer than a row.
+constexpr int64_t kMostNoted = 1000;
 
 struct ExpandArguments {
   Selection selection;
@@ -67,7 +69,9 @@ void print_count(const Space& space, OutputFormat format) {
 class Verdicts {
  public:
   Verdicts(const LoadedSpace& loaded, const ResolveOptions& options)
-      : support_(loaded.space, loaded.settings, options, Catalog::shipped()) {}
+      : loaded_(loaded),
+        options_(options),
+        support_(loaded.space, loaded.settings, options, Catalog::shipped()) {}
 
   std::vector<Violation> of(const Expansion& expansion, size_t experiment) {
     std::vector<Violation> violations = expansion.violations(experiment);
@@ -76,11 +80,9 @@ class Verdicts {
       return violations;
     }
     const Support& support = support_.of(expansion.index(), experiment);
-    for (const std::string& note : support.notes) {
-      if (notes_.insert(note).second) spdlog::info("{}", note);
-    }
+    say(support.notes);
     if (support.refusals.empty()) {
-      ++valid_;
+      if (valid_++ < kMostNoted) say(without_effect(expansion, experiment));
     } else {
       ++unsupported_;
       violations.push_back({ReasonCode::kUnsupported, join(support.refusals, "; ")});
@@ -96,6 +98,21 @@ class Verdicts {
   }
 
  private:
+  std::vector<std::string> without_effect(const Expansion& expansion, size_t experiment) const {
+    const Space& space = loaded_.space;
+    return values_without_effect(
+        make_request(space.entity(expansion.index()), space.experiments[experiment]),
+        loaded_.settings, options_, Catalog::shipped());
+  }
+
+  void say(const std::vector<std::string>& notes) {
+    for (const std::string& note : notes) {
+      if (notes_.insert(note).second) spdlog::info("{}", note);
+    }
+  }
+
+  const LoadedSpace& loaded_;
+  const ResolveOptions& options_;
   SupportOfSpace support_;
   std::set<std::string> notes_;  // that were said
   int64_t valid_ = 0, invalid_ = 0, unsupported_ = 0;
@@ -154,7 +171,8 @@ void add_expand_command(CLI::App& app, int& exit_code) {
   command->footer(R"(
 Verdicts: valid; invalid, by the rules of the documents; unsupported, by what
 this version cannot train. Whether this machine has the weights, the dataset and
-the GPUs is what sweep --dry-run says.
+the GPUs is what sweep --dry-run says. Values that have no effect are noted, of
+the first 1000 valid entities.
 
 Examples:
   sftbench expand space.yaml

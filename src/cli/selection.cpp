@@ -143,14 +143,23 @@ void add_selection_options(CLI::App& command, Selection& selection) {
 
 namespace {
 
-// "finetune_lora" for finetune_lora_benchmark-v1.0.0, the only one that begins so.
+// "finetune_lora" for finetune_lora_benchmark-v1.0.0, the only one that begins so. InputError where
+// several do.
 std::string full_experiment_name(const Catalog& catalog, const std::string& given) {
   if (given.empty() || catalog.experiment(given) != nullptr) return given;
   std::vector<std::string> fitting;
   for (const std::string& name : catalog.experiment_names()) {
     if (name.rfind(given, 0) == 0) fitting.push_back(name);
   }
-  return fitting.size() == 1 ? fitting.front() : given;
+  if (fitting.size() > 1) {
+    throw InputError({{{},
+                       0,
+                       "--experiment",
+                       "'" + given + "' is the beginning of several names",
+                       "more of one of " + join(fitting),
+                       {}}});
+  }
+  return fitting.empty() ? given : fitting.front();
 }
 
 }  // namespace

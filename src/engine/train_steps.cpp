@@ -91,12 +91,21 @@ class Whereabouts {
   double StepPhases::*current_ = &StepPhases::data_s;
 };
 
+// Of all ranks' gradients, without the scale of the loss.
+double gradient_norm(TrainingRun& run, double scale) {
+  const auto norm_of = [&run](const std::vector<torch::Tensor>& gradients) {
+    return run.optimizer->gradient_norm(gradients);
+  };
+  return run.parameters->global_norm(norm_of) / scale;
+}
+
 // Clips and updates in one pass over the gradients.
 void update_parameters(TrainingRun& run, const StepEvent& event, double scale) {
   if (!std::isfinite(event.grad_norm)) throw nonfinite_gradient(run, event.grad_norm, event.step);
   const double clip = clip_factor(event.grad_norm, run.max_grad_norm);
   const double begin_s = steady_seconds();
   run.optimizer->step(event.learning_rate, clip / scale);
+  ++run.progress.updates;
   if (run.timeline) run.timeline->add("compute", "optimizer", begin_s, steady_seconds());
 }
 
@@ -176,7 +185,6 @@ void train_steps(TrainingRun& run, RankGroup& group, const std::vector<TrainObse
       run.optimizer->end_backward();
       loss += micro_loss.detach();
     }
-
     at.end_phase();
 
     // --- reduce the loss. The backward passes have reduced the gradients
@@ -184,13 +192,9 @@ void train_steps(TrainingRun& run, RankGroup& group, const std::vector<TrainObse
 
     // --- clip and step
     at("update", &StepPhases::update_s);
-    const auto norm_of = [&run](const std::vector<torch::Tensor>& gradients) {
-      return run.optimizer->gradient_norm(gradients);
-    };
-    event.grad_norm = run.parameters->global_norm(norm_of) / scale;
+    event.grad_norm = gradient_norm(run, scale);
     event.update_skipped = !run.loss_scaler->accept(std::isfinite(event.grad_norm));
     if (!event.update_skipped) update_parameters(run, event, scale);
-    done.updates += event.update_skipped ? 0 : 1;
     run.parameters->drop_gradients();
     run.device->synchronize();
     at.end_phase();

@@ -92,4 +92,20 @@ class ExpressionParser {
   class Deeper;
 };
 
+class ExpressionParser::Deeper {
+ public:
+  explicit Deeper(ExpressionParser& parser) : parser_(parser) {
+    constexpr int kMost = 100;
+    if (parser_.depth_ >= kMost)
+      parser_.tokens_.fail("nested more than " + std::to_string(kMost) + " deep");
+    ++parser_.depth_;
+  }
+  ~Deeper() { --parser_.depth_; }
+  Deeper(const Deeper&) = delete;
+  Deeper& operator=(const Deeper&) = delete;
+
+ private:
+  ExpressionParser& parser_;
+};
+
 }  // namespace sftbench::jinja

@@ -5,7 +5,7 @@
 // with their gradient times gradient_scale.
 #pragma once
 
-#include <torch/types.h>
+#include "sftbench/ops/tensor.h"
 
 namespace sftbench::ops {
 

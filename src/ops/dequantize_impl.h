@@ -1,12 +1,11 @@
 // The paths of dequantize.h. Letters: I input features, O output features, G groups.
 #pragma once
 
-#include <torch/types.h>
-
 #include <cstdint>
 
 #include "ops/dequantize_tile.h"
 #include "sftbench/ops/dequantize.h"
+#include "sftbench/ops/tensor.h"
 
 namespace sftbench::ops {
 

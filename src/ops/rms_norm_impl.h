@@ -2,7 +2,7 @@
 // rstd [N] is 1 / sqrt(mean(x^2) + epsilon) in float32 (float64 for float64 rows).
 #pragma once
 
-#include <torch/types.h>
+#include "sftbench/ops/tensor.h"
 
 namespace sftbench::ops {
 

@@ -2,9 +2,9 @@
 // strides; cos and sin [S, D/2] or [B, S, D/2]. Returns a new contiguous tensor.
 #pragma once
 
-#include <torch/types.h>
-
 #include <utility>
+
+#include "sftbench/ops/tensor.h"
 
 namespace sftbench::ops {
 

@@ -1,9 +1,9 @@
 // What an implementation of SwiGLU gives, on contiguous tensors.
 #pragma once
 
-#include <torch/types.h>
-
 #include <utility>
+
+#include "sftbench/ops/tensor.h"
 
 namespace sftbench::ops {
 

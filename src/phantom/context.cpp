@@ -1,5 +1,6 @@
 #include "phantom/context.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -11,6 +12,7 @@ namespace {
 
 thread_local int device_of_thread = 0;
 thread_local cudaError_t error_of_thread = cudaSuccess;
+std::atomic<int64_t> synchronizations{0};
 
 int device_named(const std::string& text) {
   for (int device = 0; device < settings().count; ++device)
@@ -62,6 +64,10 @@ cudaError_t set_current_device(int device) {
   return cudaSuccess;
 }
 
+uintptr_t id(cudaStream_t stream) {
+  return reinterpret_cast<uintptr_t>(stream);
+}
+
 cudaError_t noted(cudaError_t error) {
   if (error != cudaSuccess) error_of_thread = error;
   return error;
@@ -71,6 +77,16 @@ cudaError_t last_error(bool forget) {
   const cudaError_t error = error_of_thread;
   if (forget) error_of_thread = cudaSuccess;
   return error;
+}
+
+void count_synchronization() {
+  ++synchronizations;
+}
+
+cudaError_t device_state() {
+  const int64_t broken_at = settings().illegal_access_at;
+  const bool broken = broken_at > 0 && synchronizations >= broken_at;
+  return broken ? noted(cudaErrorIllegalAddress) : cudaSuccess;
 }
 
 int unsupported(const char* function) {

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,17 @@ cudaError_t set_current_device(int device);
 
 std::string uuid_text(int device_of_machine);
 
+// What Streams (phantom/streams.h) calls it.
+uintptr_t id(cudaStream_t stream);
+
 // Remembers an error until the program asks for it, and hands it on.
 cudaError_t noted(cudaError_t error);
 cudaError_t last_error(bool forget);
+
+// Settings::illegal_access_at: counts a synchronization of the whole device, and says what every call
+// returns once the device is broken, since the error does not go away.
+void count_synchronization();
+cudaError_t device_state();
 
 // A call of a function that the phantom does not have: one line on stderr with its name.
 int unsupported(const char* function);

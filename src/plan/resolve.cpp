@@ -6,9 +6,11 @@
 
 #include "plan/known_model.h"
 #include "plan/lora_targets.h"
-#include "plan/mixture.h"
 #include "plan/model_source.h"
 #include "plan/own_data.h"
+#include "plan/request_reader.h"
+#include "plan/resolve_data.h"
+#include "plan/without_effect.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
@@ -22,26 +24,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string text_or_empty(const Json& value) {
-  return value.is_null() ? std::string() : value.get<std::string>();
-}
-
-// Rows that are padded to model_max_length make all batches equally large.
-bool reorders(const ResolveOptions& options) {
-  return options.worst_batch_first && options.padding != Padding::kMaxLength;
-}
-
 // Turns the inputs of one request into a job, part by part.
-class Resolver {
+class Resolver : RequestReader {
  public:
   Resolver(const MeasurementRequest& request, const ActuatorSettings& settings,
            const ResolveOptions& options, const Catalog& catalog)
-      : request_(request),
-        inputs_(request.inputs),
-        settings_(settings),
-        options_(options),
-        catalog_(catalog),
-        experiment_(*catalog.experiment(request.experiment)) {}
+      : RequestReader(request, settings, options, catalog) {}
 
   Resolution resolve() {
     if (!simulated()) refuse_unsupported();
@@ -74,53 +62,19 @@ class Resolver {
       job.model.tokenizer_directory = find_tokenizer(place, settings_);
     }
     job.parallel = parallel();
-    job.data = data();
-    job.evaluation = evaluation(job.data);
+    ResolvedData data = resolve_data(*this);
+    job.data = std::move(data.source);
+    job.evaluation = std::move(data.evaluation);
+    resolution_.generate_dataset = data.generates;
     if (!job.data.conversation_field.empty()) {
       job.data.chat_template =
           chat_template(argument_text("chat_template"), job.model.tokenizer_directory);
     }
-    note_what_has_no_effect();
+    note_what_has_no_effect(*this, family_of(job.model.hf_config), resolution_.notes);
     return std::move(resolution_);
   }
 
  private:
-  std::string text(const char* property) const { return text_or_empty(inputs_.at(property)); }
-  int64_t integer(const char* property) const { return inputs_.at(property).get<int64_t>(); }
-  bool flag(const char* property) const { return inputs_.at(property).get<bool>(); }
-  // An input only where it differs from what the experiment fixes.
-  const Json& argument(const char* name) const {
-    const auto found = inputs_.find(name);
-    if (found != inputs_.end()) return *found;
-    const PropertySpec* spec = experiment_.find(name);
-    check(spec != nullptr, "the experiment has this argument");
-    return spec->default_value;
-  }
-  std::string argument_text(const char* name) const { return text_or_empty(argument(name)); }
-  double number(const char* name) const { return argument(name).get<double>(); }
-  // Experiments of several runs fix it.
-  int64_t max_steps() const {
-    const Json& fixed = experiment_.hardcoded;
-    return fixed.contains("max_steps") ? fixed.at("max_steps").get<int64_t>()
-                                       : integer("max_steps");
-  }
-  bool simulated() const { return options_.backend == kBackendSimulate; }
-  int64_t rank_count() const {
-    const int64_t gpus = integer("number_gpus");
-    return gpus > 0 ? gpus : std::max<int64_t>(1, options_.cpu_ranks);
-  }
-  bool offloads_params() const {
-    return integer("number_gpus") > 0 && argument("offload_params").get<bool>();
-  }
-  bool distributes() const {
-    return rank_count() > 1 || options_.distribute_one_rank || offloads_params();
-  }
-  // One GPU that offloads is a shard group of one.
-  bool shards() const {
-    const bool alone = rank_count() == 1 && offloads_params();
-    return distributes() && (alone || text("distributed_backend") == "FSDP");
-  }
-
   // --- what this version cannot do ---------------------------------------------------------------
 
   // All of it in one message, before files are looked for.
@@ -316,218 +270,6 @@ class Resolver {
             .init_text = unescaped_text(argument_text("prompt_tuning_init_text"))};
   }
 
-  EvaluationPlan evaluation(const DataSource& data) {
-    EvaluationPlan plan;
-    if (const std::string file = argument_text("validation_data_path"); !file.empty()) {
-      plan.path = own_file("validation_data_path", file);
-    }
-    plan.split = number("eval_split");
-    for (const Json& set : data.mixture.value("sets", Json::array())) {
-      plan.split = std::max(plan.split, set.value("held_out", 0.0));
-    }
-    plan.strategy = named<IntervalStrategy>(argument_text("eval_strategy"));
-    plan.steps = argument("eval_steps").get<int64_t>();
-    plan.per_device_batch_size = argument("per_device_eval_batch_size").get<int64_t>();
-    if (plan.path.empty() && plan.split == 0) {
-      note_unless_default({"eval_strategy", "eval_steps", "per_device_eval_batch_size"},
-                          "no effect without validation_data_path or eval_split");
-    } else if (plan.strategy == IntervalStrategy::kNo) {
-      note_unless_default({"validation_data_path", "eval_split"},
-                          "no effect with eval_strategy no");
-    } else if (plan.strategy != IntervalStrategy::kSteps) {
-      note_unless_default({"eval_steps"}, "no effect without eval_strategy steps");
-    }
-    return plan;
-  }
-
-  // Absolute.
-  std::string own_file(const char* property, const std::string& file) const {
-    const std::string path = fs::absolute(file).lexically_normal().string();
-    std::error_code error;
-    if (simulated() || fs::exists(path, error)) return path;
-    throw RunError(ReasonCode::kData,
-                   std::string(property) + " " + file + " is neither a file nor a folder",
-                   "no such file: " + path);
-  }
-
-  fs::path dataset_directory() const {
-    return settings_.data_directory ? fs::path(*settings_.data_directory)
-                                    : user_data_directory() / "datasets";
-  }
-
-  // An absolute one stands for itself.
-  std::string token_cache(const fs::path& directory) const {
-    const auto& cache = settings_.num_tokens_cache_directory;
-    return cache ? (directory / *cache).string() : std::string();
-  }
-
-  DataSource data() {
-    DataSource source;
-    source.dataset_id = text("dataset_id");
-    source.response_template = unescaped_text(argument_text("response_template"));
-    source.model_max_length = integer("model_max_length");
-    source.padding = options_.padding;
-    source.worst_batch_first = reorders(options_);
-    if (const std::string field = text("dataset_text_field"); !field.empty())
-      source.text_field = field;
-    source.pretokenized = argument("pretokenized").get<bool>();
-    source.entry_template = unescaped_text(argument_text("data_formatter_template"));
-    source.conversation_field = argument_text("conversation_column");
-    source.input_field = argument_text("input_column_name");
-    source.output_field = argument_text("output_column_name");
-    source.sampling_seed = argument("sampling_seed").get<uint64_t>();
-    if (const std::string own = argument_text("training_data_path"); !own.empty()) {
-      return own_data(std::move(source), own);
-    }
-    if (const std::string mixture = argument_text("data_mixture"); mixture != "{}") {
-      return mixed_data(std::move(source), parse_json(mixture, "data_mixture"));
-    }
-    const fs::path directory = dataset_directory();
-    const bool images = is_vision_dataset(source.dataset_id);
-    if (images) source.image_field = text("dataset_image_field");
-    const fs::path file = directory / (source.dataset_id + (images ? ".parquet" : ".jsonl"));
-    source.path = file.string();
-    resolution_.generate_dataset = !settings_.data_directory && !simulated();
-    std::error_code error;
-    if (settings_.data_directory && !fs::exists(file, error)) {
-      throw RunError(ReasonCode::kData,
-                     "the dataset " + source.dataset_id +
-                         " is not in data_directory; make it: sftbench dataset " +
-                         (images ? "vision " : "text ") + source.dataset_id + " -o " + source.path,
-                     "no such file: " + source.path);
-    }
-    source.token_cache_directory = token_cache(directory);
-    return source;
-  }
-
-  DataSource own_data(DataSource source, const std::string& file) {
-    source.dataset_id = own_dataset_name(file);
-    source.path = own_file("training_data_path", file);
-    source.token_cache_directory = token_cache(dataset_directory());  // not among the user's files
-    note_unless_default({"dataset_id"}, "no effect beside training_data_path");
-    if (!source.conversation_field.empty()) {
-      note_unless_default({"response_template", "dataset_text_field"},
-                          "no effect on conversations: what assistants say bears loss");
-    }
-    return source;
-  }
-
-  // Each set says what its entries are; what it leaves open is as for one set.
-  DataSource mixed_data(DataSource source, const Json& mixture) {
-    source.token_cache_directory = token_cache(dataset_directory());
-    Json sets = Json::array();
-    std::vector<std::string> names;
-    for (const Json& given : mixture_sets(mixture)) {
-      Json set = Json::object();
-      for (const auto& [property, value] : given.items()) {
-        set[mixture_field(property)] = property == "data_formatter_template"
-                                           ? Json(unescaped_text(value.get<std::string>()))
-                                           : value;
-      }
-      const std::string file = given.at("training_data_path").get<std::string>();
-      set["path"] = own_file("training_data_path", file);
-      if (!set.contains("held_out")) set["held_out"] = number("eval_split");
-      names.push_back(own_dataset_name(file));
-      if (set.contains("conversation_field")) source.conversation_field = set["conversation_field"];
-      sets.push_back(std::move(set));
-    }
-    source.dataset_id = join(names, "+");
-    source.path = sets.front().at("path");
-    source.mixture = {{"sets", std::move(sets)},
-                      {"stopping_strategy", argument_text("sampling_stopping_strategy")}};
-    note_unless_default({"dataset_id"}, "no effect beside data_mixture");
-    return source;
-  }
-
-  // --- settings that change nothing here ---------------------------------------------------------
-  void note_what_has_no_effect() {
-    note_sampling_without_effect();
-    const std::vector<std::string> of_fsdp = {
-        "fsdp_sharding_strategy", "fsdp_state_dict_type", "fsdp_use_orig_params",
-        "accelerate_config_fsdp_transformer_layer_cls_to_wrap"};
-    if (options_.worst_batch_first && !reorders(options_)) {
-      resolution_.notes.emplace_back(
-          "--worst-batch-first has no effect with --padding max_length: all batches are as large");
-    }
-    if (options_.distribute_one_rank && rank_count() > 1) {
-      resolution_.notes.emplace_back("--distribute-one-rank has no effect on several ranks");
-    }
-    if (!distributes()) {
-      note_unless_default({"distributed_backend"}, "no effect below two GPUs");
-      note_unless_default(of_fsdp, "no effect below two GPUs");
-      note_options_of_several_ranks();
-    } else if (!shards()) {
-      note_unless_default(of_fsdp, "no effect without distributed_backend FSDP");
-    }
-    if (shards() && !flag("fsdp_use_orig_params")) {
-      resolution_.notes.emplace_back(
-          "fsdp_use_orig_params false has no effect: parameters are sharded as under true, where "
-          "the "
-          "optimizer sees each one");
-    }
-    note_unless_default(
-        {"fms_hf_tuning_version"},
-        "no effect on training, which is this program's own; it only decides rule 6");
-    if (integer("number_nodes") < 2) note_unless_default({"enable_roce"}, "no effect on one node");
-    if (!is_vision_dataset(text("dataset_id"))) {
-      note_unless_default({"dataset_image_field", "remove_unused_columns"},
-                          "no effect on text datasets");
-    }
-    if (integer("number_gpus") == 0)
-      note_unless_default(
-          {"gpu_model", "tf32", "offload_activations", "offload_optimizer", "offload_params"},
-          "no effect without GPUs");
-    if (argument("context_parallel") == 1) {
-      note_unless_default({"context_rotation"}, "no effect without context_parallel above 1");
-    } else if (!flag("flash_attn")) {
-      resolution_.notes.emplace_back(
-          "flash_attn false has no effect beside context_parallel: attention over rows that ranks "
-          "divide has one form");
-    }
-    if (argument("warmup_steps") != 0)
-      note_unless_default({"warmup_ratio"}, "no effect since warmup_steps is above 0");
-    if (max_steps() > 0)
-      note_unless_default({"num_train_epochs"}, "no effect since max_steps is above 0");
-    if (!flag("flash_attn") && family_of(resolution_.job.model.hf_config) == "gpt_oss") {
-      resolution_.notes.emplace_back(
-          "flash_attn false has no effect on gpt_oss: attention with sinks has one form");
-    }
-  }
-
-  void note_sampling_without_effect() {
-    const TrainingJob& job = resolution_.job;
-    const std::string without = "no effect without several sets of data";
-    if (job.data.mixture.empty()) note_unless_default({"sampling_stopping_strategy"}, without);
-    if (job.data.mixture.empty() && job.evaluation.split == 0) {
-      note_unless_default({"sampling_seed"}, without + " or eval_split");
-    }
-  }
-
-  void note_options_of_several_ranks() {
-    const ResolveOptions defaults;
-    if (options_.gradient_sync != defaults.gradient_sync) {
-      resolution_.notes.emplace_back("--gradient-sync has no effect on one rank");
-    }
-    if (options_.reduce_dtype != defaults.reduce_dtype) {
-      resolution_.notes.emplace_back("--reduce-dtype has no effect on one rank");
-    }
-  }
-
-  void note_unless_default(const std::vector<std::string>& properties, const std::string& effect) {
-    for (const std::string& property : properties) {
-      const PropertySpec* spec = experiment_.find(property);
-      const auto input = inputs_.find(property);
-      if (spec == nullptr || input == inputs_.end() || *input == spec->default_value) continue;
-      resolution_.notes.push_back(property + " " + json_text(*input) + " has " + effect);
-    }
-  }
-
-  const MeasurementRequest& request_;
-  const Json& inputs_;
-  const ActuatorSettings& settings_;
-  const ResolveOptions& options_;
-  const Catalog& catalog_;
-  const Experiment& experiment_;
   Resolution resolution_;
 };
 

@@ -12,6 +12,8 @@
 #include "sftbench/variants/padding.h"
 #include "space/assignments.h"
 #include "space/domain.h"
+#include "space/experiment_list.h"
+#include "space/space_names.h"
 
 namespace sftbench {
 namespace {
@@ -21,10 +23,14 @@ constexpr int64_t kMaxEntities = std::numeric_limits<int64_t>::max() / 2;
 class SpaceReader {
  public:
   SpaceReader(const std::string& origin, const Catalog& catalog, const SpaceOptions& options)
-      : catalog_(catalog), options_(options), diagnostics_(origin), assignments_(options) {
+      : catalog_(catalog),
+        options_(options),
+        diagnostics_(origin),
+        assignments_(options),
+        names_(catalog, diagnostics_, assignments_.diagnostics()) {
     space_.origin = origin;
     space_.ids = options.ids;
-    models_ = options.extra_models;
+    for (const std::string& model : options.extra_models) names_.add_model(model);
   }
 
   Space read(const YamlNode& root) {
@@ -35,7 +41,7 @@ class SpaceReader {
 
   Space read_assignments_only() {
     ExperimentReference reference{nullptr, {}, options_.ids};
-    reference.experiment = known_experiment(options_.experiment, {}, "--experiment");
+    reference.experiment = names_.experiment(options_.experiment, {}, "--experiment");
     if (reference.experiment != nullptr) space_.experiments.push_back(reference);
     return finish();
   }
@@ -80,7 +86,10 @@ class SpaceReader {
       space_.actuator_configuration = *actuator;
       add_models_of(*actuator);
     }
-    read_experiments(fields.any("experiments"));
+    if (const YamlNode* experiments = fields.any("experiments")) {
+      space_.experiments = read_experiment_list(*experiments, prefix_ + "experiments", options_.ids,
+                                                names_, diagnostics_);
+    }
     if (const YamlNode* dimensions = fields.sequence("entitySpace", Presence::kOptional)) {
       line_ = dimensions->line;
       read_dimensions(*dimensions);
@@ -103,158 +112,7 @@ class SpaceReader {
     const YamlNode* parameters = actuator.find("parameters");
     const YamlNode* map = (parameters != nullptr ? *parameters : actuator).find("model_map");
     if (map == nullptr) return;
-    for (const std::string& name : map->keys()) models_.push_back(name);
-  }
-
-  // --- experiments -------------------------------------------------------------------------------
-  void read_experiments(const YamlNode* node) {
-    if (node == nullptr) return;
-    std::string path = prefix_ + "experiments";
-    bool full = false;
-    if (node->is_mapping()) {  // the form in which ado stores them: whole experiments
-      Fields fields(*node, path, diagnostics_);
-      node = fields.sequence("experiments");
-      fields.reject_unknown();
-      path += ".experiments";
-      full = true;
-      if (node == nullptr) return;
-    }
-    if (!node->is_sequence() || node->items.empty()) {
-      diagnostics_.error(*node, path, "found " + describe(*node), "a list of experiments");
-      return;
-    }
-    for (size_t i = 0; i < node->items.size(); ++i) {
-      read_experiment_reference(node->items[i], path + "[" + std::to_string(i) + "]", full);
-    }
-  }
-
-  void read_experiment_reference(const YamlNode& node, const std::string& path, bool full) {
-    Fields fields(node, path, diagnostics_);
-    const std::string key = full ? "identifier" : "experimentIdentifier";
-    const std::string identifier = fields.text(key);
-    const std::string actuator = fields.text("actuatorIdentifier");
-    const YamlNode* parameterization = fields.sequence("parameterization", Presence::kOptional);
-    if (!full) {
-      note_unused(node, path, {key, "actuatorIdentifier", "parameterization"},
-                  "not used; ado would refuse this");
-    }
-    if (!node.is_mapping() || identifier.empty()) return;
-    ExperimentReference reference{nullptr, {}, options_.ids};
-    reference.experiment = known_experiment(identifier, node.find(key), path + "." + key);
-    if (reference.experiment == nullptr) return;
-    if (identifier != reference.experiment->identifier) {
-      diagnostics_.warning(
-          node.find(key)->line, path + "." + key,
-          "taken as '" + reference.experiment->identifier + "', which is how ado's code spells it");
-    }
-    if (!actuator.empty() && actuator != reference.experiment->actuator) {
-      diagnostics_.error(*node.find("actuatorIdentifier"), path + ".actuatorIdentifier",
-                         "unknown actuator '" + actuator + "'", reference.experiment->actuator,
-                         nearest_spelling(actuator, {reference.experiment->actuator}));
-    }
-    if (parameterization != nullptr) read_parameterization(*parameterization, path, reference);
-    for (const ExperimentReference& other : space_.experiments) {
-      if (!is_same(other, reference)) continue;
-      diagnostics_.warning(node.line, path,
-                           "the experiment '" + experiment_id(reference) +
-                               "' stands in the list before; taken once");
-      return;
-    }
-    space_.experiments.push_back(std::move(reference));
-  }
-
-  // Whatever the order of the parameters is.
-  static bool is_same(ExperimentReference a, ExperimentReference b) {
-    a.ids = b.ids = AdoIds::k18;
-    return experiment_id(a) == experiment_id(b);
-  }
-
-  void note_unused(const YamlNode& node, const std::string& path,
-                   const std::vector<std::string>& known, const std::string& what) {
-    for (const auto& [key, member] : node.members) {
-      if (std::find(known.begin(), known.end(), key) == known.end() && !member.is_null())
-        diagnostics_.warning(member.line, path + "." + key, "unknown key, " + what);
-    }
-  }
-
-  const Experiment* known_experiment(const std::string& identifier, const YamlNode* node,
-                                     const std::string& path) {
-    const Experiment* experiment = catalog_.experiment(identifier);
-    if (experiment == nullptr) {
-      const std::vector<std::string> names = catalog_.experiment_names();
-      Diagnostics& where = node == nullptr ? assignments_.diagnostics() : diagnostics_;
-      where.error(node == nullptr ? 0 : node->line, path, "unknown experiment '" + identifier + "'",
-                  "one of " + join(names), nearest_spelling(identifier, names));
-    }
-    return experiment;
-  }
-
-  void read_parameterization(const YamlNode& list, const std::string& experiment_path,
-                             ExperimentReference& reference) {
-    for (size_t i = 0; i < list.items.size(); ++i) {
-      const std::string path = experiment_path + ".parameterization[" + std::to_string(i) + "]";
-      const YamlNode& node = list.items[i];
-      Fields fields(node, path, diagnostics_);
-      const YamlNode* property = fields.mapping("property");
-      const YamlNode* value = fields.any("value");
-      note_unused(node, path, {"property", "value", "valueType", "uncertainty"},
-                  "not used (as in ado)");
-      note_value_type(node, path);
-      if (property == nullptr || value == nullptr) continue;
-      Fields members(*property, path + ".property", diagnostics_);
-      const std::string identifier = members.text("identifier");
-      if (!identifier.empty()) read_parameter(identifier, *value, path, reference);
-    }
-  }
-
-  void note_value_type(const YamlNode& node, const std::string& path) {
-    const YamlNode* type = node.find("valueType");
-    const YamlNode* value = node.find("value");
-    if (type == nullptr || type->is_null() || value == nullptr) return;
-    const Json& found = value->value;
-    const bool number = value->is_scalar() && (found.is_number() || found.is_boolean());
-    const bool fits =
-        (type->text == "NUMERIC_VALUE_TYPE" && (number || value->is_null())) ||
-        (type->text == "VECTOR_VALUE_TYPE" && value->is_sequence()) ||
-        (type->text == "STRING_VALUE_TYPE" && value->is_scalar() && found.is_string());
-    if (fits) return;
-    diagnostics_.warning(
-        type->line, path + ".valueType",
-        describe(*value) + " is no " + describe(*type) + "; not used, and ado would refuse this");
-  }
-
-  void read_parameter(const std::string& identifier, const YamlNode& value, const std::string& path,
-                      ExperimentReference& reference) {
-    const PropertySpec* spec =
-        known_property(identifier, value.line, path + ".property", {reference.experiment});
-    if (spec == nullptr) return;
-    if (spec->required) {
-      diagnostics_.error(value, path,
-                         "'" + identifier + "' is a required property of the experiment",
-                         "it in entitySpace");
-      return;
-    }
-    for (const auto& other : reference.parameterization) {
-      if (other.first == identifier)
-        diagnostics_.error(value, path, "'" + identifier + "' is set twice");
-    }
-    const std::optional<Json> accepted =
-        read_value(value, path + ".value", widened(*spec), diagnostics_);
-    if (!accepted) return;
-    if (spec->canonical(*accepted) == spec->default_value) {
-      diagnostics_.warning(value.line, path,
-                           "equals the default of '" + identifier + "'; ado would refuse this");
-    }
-    note_without_effect(*spec, *reference.experiment, value.line, path);
-    reference.parameterization.emplace_back(identifier, *accepted);
-  }
-
-  void note_without_effect(const PropertySpec& spec, const Experiment& experiment, int line,
-                           const std::string& path) {
-    if (!spec.without_effect) return;
-    diagnostics_.warning(line, path,
-                         "'" + spec.identifier + "' has no effect on " + experiment.identifier +
-                             "; what differs in it alone is measured once");
+    for (const std::string& name : map->keys()) names_.add_model(name);
   }
 
   // --- entity space ------------------------------------------------------------------------------
@@ -288,7 +146,7 @@ class SpaceReader {
     const std::vector<const Experiment*> experiments = all_experiments();
     if (experiments.empty()) return;  // there are errors already, and nothing to check against
     const PropertySpec* spec =
-        known_property(identifier, node.line, path + ".identifier", experiments);
+        names_.property(identifier, node.line, path + ".identifier", experiments);
     if (spec == nullptr) return;
     for (const ExperimentReference& reference : space_.experiments) {
       for (const auto& parameter : reference.parameterization) {
@@ -328,7 +186,7 @@ class SpaceReader {
     for (const Experiment* experiment : experiments) {
       const PropertySpec* spec = experiment->find(identifier);
       if (spec == nullptr) continue;
-      PropertySpec accepts = widened(*spec);
+      PropertySpec accepts = names_.widened(*spec);
       if (experiments.size() > 1) accepts.identifier += " of " + experiment->identifier;
       std::optional<Dimension> accepted = read(accepts, dimension.has_value());
       if (!accepted) return;
@@ -341,7 +199,7 @@ class SpaceReader {
                           const std::vector<const Experiment*>& experiments) {
     for (const Experiment* experiment : experiments) {
       if (const PropertySpec* spec = experiment->find(identifier)) {
-        note_without_effect(*spec, *experiment, line, path);
+        note_without_effect(*spec, *experiment, line, path, diagnostics_);
         continue;
       }
       diagnostics_.warning(line, path,
@@ -362,34 +220,11 @@ class SpaceReader {
     return experiments;
   }
 
-  const PropertySpec* known_property(const std::string& identifier, int line,
-                                     const std::string& path,
-                                     const std::vector<const Experiment*>& experiments) {
-    std::vector<std::string> names;
-    for (const Experiment* experiment : experiments) {
-      if (const PropertySpec* spec = experiment->find(identifier)) return spec;
-      for (std::string& name : experiment->names()) names.push_back(std::move(name));
-    }
-    Diagnostics& where = line == 0 ? assignments_.diagnostics() : diagnostics_;
-    where.error(line, path, "unknown property '" + identifier + "'",
-                "a property of " + experiments.front()->identifier,
-                nearest_spelling(identifier, names));
-    return nullptr;
-  }
-
-  // The property's domain with the models that an actuator configuration adds.
-  PropertySpec widened(const PropertySpec& spec) const {
-    PropertySpec wide = spec;
-    if (spec.values_from == "models")
-      wide.values.insert(wide.values.end(), models_.begin(), models_.end());
-    return wide;
-  }
-
   // --- command line ------------------------------------------------------------------------------
   void add_assigned(const std::string& identifier) {
     const std::vector<const Experiment*> experiments = all_experiments();
     const std::string source = assignments_.source(identifier);
-    const PropertySpec* spec = known_property(identifier, 0, source, experiments);
+    const PropertySpec* spec = names_.property(identifier, 0, source, experiments);
     note_where_missing(identifier, 0, source, experiments);
     add_dimension(identifier, experiments, [&](const PropertySpec& accepts, bool) {
       return assignments_.dimension(identifier, accepts, spec);
@@ -405,7 +240,7 @@ class SpaceReader {
           std::find_if(parameters.begin(), parameters.end(),
                        [&](const auto& entry) { return entry.first == identifier; });
       if (parameter == parameters.end()) continue;
-      const auto dimension = assignments_.dimension(identifier, widened(spec), &spec);
+      const auto dimension = assignments_.dimension(identifier, names_.widened(spec), &spec);
       if (!dimension) return true;
       found = dimension->size() == 1;
       if (found) {
@@ -423,7 +258,7 @@ class SpaceReader {
     for (const std::string& identifier : assignments_.identifiers()) {
       if (std::find(named_.begin(), named_.end(), identifier) != named_.end()) continue;
       const PropertySpec* spec =
-          known_property(identifier, 0, assignments_.source(identifier), experiments);
+          names_.property(identifier, 0, assignments_.source(identifier), experiments);
       if (spec == nullptr || replace_parameter(identifier, *spec)) continue;
       named_.push_back(identifier);
       add_assigned(identifier);
@@ -505,11 +340,11 @@ class SpaceReader {
   const SpaceOptions& options_;
   Diagnostics diagnostics_;
   Assignments assignments_;
+  SpaceNames names_;
   Space space_;
-  std::vector<std::string> models_;  // names beyond the catalog's
-  std::vector<std::string> named_;   // properties that have a dimension, or had an error instead
-  std::string prefix_;               // "config." inside a resource
-  int line_ = 0;                     // of entitySpace
+  std::vector<std::string> named_;  // properties that have a dimension, or had an error instead
+  std::string prefix_;              // "config." inside a resource
+  int line_ = 0;                    // of entitySpace
 };
 
 }  // namespace

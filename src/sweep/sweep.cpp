@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <list>
 #include <memory>
 #include <random>
 #include <set>
@@ -22,11 +21,11 @@
 #include "sftbench/sweep/store_view.h"
 #include "sweep/cell_queue.h"
 #include "sweep/cell_times.h"
-#include "sweep/child_spec.h"
 #include "sweep/circuit_breaker.h"
 #include "sweep/left_cells.h"
 #include "sweep/result_writer.h"
-#include "sweep/running.h"
+#include "sweep/running_cells.h"
+#include "sweep/settled_before.h"
 #include "sweep/store_guard.h"
 
 namespace sftbench {
@@ -34,6 +33,13 @@ namespace {
 
 // A million cells that are settled already must not keep children or Ctrl-C waiting.
 constexpr int kLooksPerTurn = 64;
+
+// A cell whose turn it is.
+struct Candidate {
+  Cell cell;
+  std::optional<CellPlan> plan;
+  bool unread = false;  // CellQueue::Next
+};
 
 bool cut_short(const Measurement& measurement) {
   return measurement.reason && measurement.reason->code == ReasonCode::kKilled;
@@ -56,7 +62,9 @@ class Sweep::Impl {
         guard_(store, claims),
         machine_(machine),
         writer_(store, options_.worker),
-        breaker_(options_.breaker_failures, options_.breaker_quick_s) {
+        breaker_(options_.breaker_failures, options_.breaker_quick_s),
+        running_(store, options_),
+        before_(planner, options_, stored_, queue_, guard_, state_, observer) {
     state_.cells_at_most = planner.cells(walk.entities_left_at_most());
   }
 
@@ -117,11 +125,7 @@ class Sweep::Impl {
   void mind_claims() {
     eventfd_t ignored = 0;
     if (claims_.lost_fd() >= 0) ::eventfd_read(claims_.lost_fd(), &ignored);
-    for (Running& running : running_) {
-      if (running.given_up || running.claim->stands()) continue;
-      running.given_up = true;
-      running.child.end(ReasonCode::kKilled, "another process has taken its claim over");
-    }
+    running_.give_up_lost_claims();
   }
 
   void mind_deadline() {
@@ -168,37 +172,13 @@ class Sweep::Impl {
     return true;
   }
 
-  // A worker among many: what has a result is not read before all that has none was looked for, or
-  // each of them would read all that the others write.
-  bool left_unread(const Cell& cell) {
-    if (!options_.worker || cell.attempt > 1 || cell.samples > 1 || cell.read) return false;
-    const StoreView::Seen seen = stored_.seen(cell);
-    if (seen == StoreView::Seen::kNothing) return false;
-    queue_.leave_unread(cell);
-    ++state_.unread;
-    return true;
-  }
-
-  // False when it has to be measured after all; it is a whole cell then.
-  bool settled_at_last(Cell& cell) {
-    const bool came = stored_.seen(cell) == StoreView::Seen::kCame;
-    if (const auto status = came ? stored_.glance(cell) : std::nullopt) {
-      take_as_settled(cell, *status);
-      return true;
-    }
-    if (settled_in_store(cell)) return true;
-    cell = planner_.name(cell.step);
-    cell.read = true;
-    return false;
-  }
-
   // False when it must wait for room; else it runs, is settled or stands in the queue again.
   bool handle(Candidate& candidate) {
     Cell& cell = candidate.cell;
     if (candidate.plan && !has_room(*candidate.plan)) return false;
     if (std::exchange(candidate.unread, false)) {
-      if (settled_at_last(cell)) return true;
-    } else if (left_unread(cell) || settled_in_store(cell)) {
+      if (before_.settled_at_last(cell)) return true;
+    } else if (before_.left_unread(cell) || before_.settled(cell)) {
       return true;
     }
     if (options_.limit > 0 && cells_begun_ >= options_.limit && cell.attempt == 1) {
@@ -235,22 +215,6 @@ class Sweep::Impl {
     return plan.settled || machine_.has_room(planner_.demand(plan.job));
   }
 
-  bool settled_in_store(Cell& cell) {
-    const std::optional<Status> status = stored_.settled(cell);
-    for (const std::string& problem : stored_.take_problems()) {
-      observer_.on_note(problem + "; it is measured anew, the file is kept aside");
-    }
-    if (!status) return false;
-    take_as_settled(cell, *status);
-    return true;
-  }
-
-  void take_as_settled(const Cell& cell, Status status) {
-    ++state_.before[status];
-    guard_.claim(cell, {status, std::nullopt}, true);
-    observer_.on_settled(cell, {status, nullptr, 0});
-  }
-
   // A look is cheaper than a plan, which a worker would make in vain for each cell of the others.
   bool put_off_as_held(const Cell& cell) {
     const auto holder =
@@ -280,7 +244,7 @@ class Sweep::Impl {
       put_off(cell, holder);
       return nullptr;
     }
-    return settled_in_store(cell) ? nullptr : claim;
+    return before_.settled(cell) ? nullptr : claim;
   }
 
   CellPlan plan(const Cell& cell) {
@@ -322,27 +286,16 @@ class Sweep::Impl {
       observer_.on_warning(cell, *warning);
     }
     try {
-      RunSeries child(child_spec(cell, plan, *claim, share, store_, options_));
-      running_.push_back(
-          {std::move(cell), std::move(plan), std::move(claim), std::move(share), std::move(child)});
-      count_neighbours();
+      running_.start(std::move(cell), std::move(plan), std::move(claim), std::move(share));
     } catch (const InputError& error) {
       store_failed(error.what());
     }
   }
 
-  void count_neighbours() {
-    const auto others = static_cast<int64_t>(running_.size()) - 1;
-    for (Running& running : running_) running.neighbours = std::max(running.neighbours, others);
-  }
-
   // --- what ends ---
 
   void collect() {
-    for (auto running = running_.begin(); running != running_.end();) {
-      const bool ended = running->child.advance() && !next_sample(*running);
-      running = ended ? running_.erase(running) : std::next(running);
-    }
+    running_.collect([this](Running& running) { return next_sample(running); });
   }
 
   // Hands on what the child came to. True when the next sample runs in its place.
@@ -376,9 +329,7 @@ class Sweep::Impl {
 
   bool restart(Running& running) {
     try {
-      running.child = RunSeries(
-          child_spec(running.cell, running.plan, *running.claim, running.share, store_, options_));
-      running.neighbours = static_cast<int64_t>(running_.size()) - 1;
+      running_.restart(running);
       return true;
     } catch (const InputError& error) {
       store_failed(error.what());
@@ -389,7 +340,7 @@ class Sweep::Impl {
   void settle_written() {
     for (const Ended& ended : writer_.take_written()) {
       if (!ended.lost.empty()) {
-        if (!is_running(ended.cell)) look_again(ended.cell, ended.lost);
+        if (!running_.has(ended.cell)) look_again(ended.cell, ended.lost);
       } else if (!ended.problem.empty()) {
         remove_log(ended.cell);
         store_failed(ended.problem);
@@ -397,11 +348,6 @@ class Sweep::Impl {
         settle(ended);
       }
     }
-  }
-
-  bool is_running(const Cell& cell) const {
-    return std::any_of(running_.begin(), running_.end(),
-                       [&cell](const Running& running) { return running.cell.key == cell.key; });
   }
 
   // The files of the key are its new holder's: nothing of them is touched.
@@ -451,9 +397,7 @@ class Sweep::Impl {
 
   void end_children(SweepEnd end) {
     end_ = end;
-    for (Running& running : running_) {
-      running.child.end(ReasonCode::kKilled, "the sweep was ended");
-    }
+    running_.end_all("the sweep was ended");
   }
 
   // --- waiting ---
@@ -461,7 +405,7 @@ class Sweep::Impl {
   void wait(bool looked_at_all) {
     std::vector<pollfd> fds = {
         {interrupt_fd_, POLLIN, 0}, {writer_.fd(), POLLIN, 0}, {claims_.lost_fd(), POLLIN, 0}};
-    for (const Running& running : running_) running.child.add_poll_fds(fds);
+    running_.add_poll_fds(fds);
     const double wait_s = looked_at_all ? std::max(0.0, next_deadline_s() - steady_seconds()) : 0;
     ::poll(fds.data(), fds.size(), static_cast<int>(std::ceil(std::min(wait_s, 3600.0) * 1000)));
     if ((fds.front().revents & POLLIN) != 0) interrupted();
@@ -471,7 +415,7 @@ class Sweep::Impl {
     const double now_s = steady_seconds();
     double next_s = now_s + observer_.tick_s();
     if (options_.until_s && !end_) next_s = std::min(next_s, *options_.until_s);
-    for (const Running& running : running_) next_s = std::min(next_s, running.child.deadline_s());
+    next_s = std::min(next_s, running_.deadline_s());
     const bool for_room = candidate_ || end_ || writer_.busy();
     return for_room ? next_s : std::min(next_s, queue_.next_at_s(now_s, under_way()));
   }
@@ -486,14 +430,7 @@ class Sweep::Impl {
     state_.elapsed_s = steady_seconds() - began_s_;
     state_.retries = static_cast<int64_t>(queue_.retries());
     state_.busy = static_cast<int64_t>(queue_.put_off_count());
-    state_.running.clear();
-    double parts = 0;  // of running cells that are done
-    for (const Running& running : running_) {
-      const SeriesProgress& progress = running.child.progress();
-      state_.running.push_back({&running.cell, &progress.heartbeat, running.child.elapsed_s(),
-                                progress.run, progress.runs});
-      parts += progress.done();
-    }
+    const double parts = running_.show(state_.running);
     double done = parts;
     for (const auto& [kind, count] : state_.now) done += static_cast<double>(count);
     const auto left = static_cast<double>(state_.cells_at_most - state_.settled()) - parts;
@@ -516,7 +453,8 @@ class Sweep::Impl {
   ResultWriter writer_;
   CircuitBreaker breaker_;
   std::optional<Candidate> candidate_;  // waits for room
-  std::list<Running> running_;
+  RunningCells running_;
+  SettledBefore before_;
   std::optional<SweepEnd> end_;  // set: nothing is started any more
   bool limit_reached_ = false;
   CellTimes times_;

@@ -285,7 +285,10 @@ TEST(ProgramTest, AnExperimentIsKnownByTheBeginningOfItsName) {
   words[2] = "finetune_full";  // the beginning of two
   const ProgramResult result = run_program(words);
   EXPECT_EQ(result.status, 2);
-  EXPECT_THAT(result.err, HasSubstr("did you mean 'finetune_full_benchmark-v1.0.0'?"));
+  EXPECT_THAT(result.err,
+              HasSubstr("--experiment: 'finetune_full' is the beginning of several names; expected "
+                        "more of one of finetune_full_benchmark-v1.0.0, "
+                        "finetune_full_stability-v1.0.0"));
 }
 
 TEST(ProgramTest, WithoutACommandItShowsHelpAndIsAUsageError) {

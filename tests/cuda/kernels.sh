@@ -11,8 +11,8 @@ if ! command -v nvcc >/dev/null; then
 fi
 [ -f build/cuda/build.ninja ] || { echo "build/cuda is not configured: run tests/cuda/run.sh" >&2; exit 1; }
 [ $# -gt 0 ] || set -- swiglu rms_norm cross_entropy rope
-ptx=$(mktemp)
-trap 'rm -f "$ptx"' EXIT
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 
 # kernel loads_of_16 stores_of_16, one line a kernel
 accesses() {
@@ -22,8 +22,8 @@ accesses() {
     END { for (name in loads) print name, loads[name], stores[name] }' "$1"
 }
 
-status=0
-for name; do
+look() {  # NAME: into $work, beside the others
+  local name=$1 ptx=$work/$1.ptx command kernels wide
   command=$(ninja -C build/cuda -t commands "src/CMakeFiles/sftbench_ops.dir/ops/cuda/$name.cu.o" | tail -1)
   command=$(sed 's/-gencode [^ ]*//g; s/ -MD//; s/ -M[TF] [^ ]*//g; s/ -c / -ptx -arch=sm_90 /; s/ -o [^ ]*$//' <<<"$command")
   (cd build/cuda && eval "$command -o '$ptx'")
@@ -32,7 +32,14 @@ for name; do
   # The others are for rows that are not aligned, or for the loss alone.
   if [ $((2 * wide)) -lt "$kernels" ] || [ "$kernels" -eq 0 ]; then
     accesses "$ptx"
-    status=1
+    return 1
   fi
+}
+
+status=0 looks=()
+for name; do
+  look "$name" &
+  looks+=($!)
 done
+for look in "${looks[@]}"; do wait "$look" || status=1; done
 exit $status

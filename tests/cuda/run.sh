@@ -2,7 +2,8 @@
 # Builds the CUDA flavor against the PyTorch wheel and runs its tests on the phantom device (src/phantom): all suites
 # that compute, with tensors on device "cuda", the program itself, and a prediction of a GPU's memory.
 # usage: tests/cuda/run.sh [K/N]
-#   K/N   a part of the tests of the suites, the Kth of N (0/3, 1/3, 2/3): all of it takes longer than a landing may
+#   K/N   a part of the tests of the suites, the Kth of N (0/6 to 5/6): all of it takes longer than a landing may
+#   TORCH_CUDA_ARCH_LIST   the architectures to compile for; default: those of the preset
 # Needs nvcc; without it the step says so and passes, because the CPU flavor does not depend on it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -15,7 +16,8 @@ if ! command -v nvcc >/dev/null; then
 fi
 command -v pip3 >/dev/null || { apt-get update -qq && apt-get install -y -qq python3-pip >/dev/null; }
 wheel=$(libtorch_cuda_folder)
-cmake --preset cuda -DCMAKE_PREFIX_PATH="$PWD/$wheel/torch" -DSFTBENCH_TESTS=ON >build/cuda-configure.log 2>&1 ||
+cmake --preset cuda -DCMAKE_PREFIX_PATH="$PWD/$wheel/torch" -DSFTBENCH_TESTS=ON \
+  ${TORCH_CUDA_ARCH_LIST:+-DTORCH_CUDA_ARCH_LIST="$TORCH_CUDA_ARCH_LIST"} >build/cuda-configure.log 2>&1 ||
   { cat build/cuda-configure.log >&2; exit 1; }
 suites="ops kernels model tuning optim parallel engine"
 # shellcheck disable=SC2046

@@ -9,10 +9,14 @@ apex.optimizers.FusedAdam and torchdistx's AnyPrecisionAdamW, whose states are f
 adamw_hf, which transformers 5 no longer has, is galore_torch's AdamW, a copy of it, without projection.
 
 Made with torch 2.15, transformers 5.23, bitsandbytes 0.50.2 (CPU), lomo-optim 0.1.1, schedulefree 1.4.1,
-grokadamw 0.1.2, galore-torch 1.0:  python optimizers.py
+grokadamw 0.1.2, galore-torch 1.0:  python optimizers.py [NAME...]
+
+With names, only the cases of these optimizers are written, which takes their packages alone. Their runs of Trainer
+replace those in trainer.json.
 """
 import json
 import random
+import sys
 import warnings
 from pathlib import Path
 
@@ -240,25 +244,30 @@ def main():
     warnings.simplefilter("ignore")
     torch.Tensor.cuda = lambda self, *args, **kwargs: self  # lomo-optim puts its state there without asking
     FOLDER.mkdir(exist_ok=True)
-    for old in FOLDER.glob("*.json"):
+    chosen = sys.argv[1:] or FLOAT32
+    if unknown := set(chosen) - set(FLOAT32):
+        sys.exit(f"not among the cases: {', '.join(unknown)}")
+    for old in FOLDER.glob("*.json") if not sys.argv[1:] else []:
         old.unlink()
     inputs = make_inputs()
     (FOLDER / "inputs.json").write_text(json.dumps(inputs) + "\n")
-    cases = {f"{name}-float32": golden(name, inputs, torch.float32, RATES) for name in FLOAT32}
-    cases |= {f"{name}-bfloat16": golden(name, inputs, torch.bfloat16, RATES) for name in BFLOAT16}
-    for name in ROUNDING:
+    cases = {f"{name}-float32": golden(name, inputs, torch.float32, RATES) for name in chosen}
+    cases |= {f"{name}-bfloat16": golden(name, inputs, torch.bfloat16, RATES) for name in BFLOAT16 if name in chosen}
+    for name in (name for name in ROUNDING if name in chosen):
         cases[f"{name}-bfloat16"] = golden(name, inputs, torch.float64, RATES, stored=torch.bfloat16)
         package = golden(name, inputs, torch.bfloat16, RATES)["after"][-1]
         cases[f"{name}-bfloat16"]["every_operation_rounded"] = package["parameters"]
-    for name in ("schedule_free_adamw", "schedule_free_sgd"):
+    for name in (name for name in ("schedule_free_adamw", "schedule_free_sgd") if name in chosen):
         cases[f"{name}-warmup"] = golden(name, inputs, torch.float32, WARMUP_RATES)
     for case, content in cases.items():
         shorten = lambda value: float(f"{value:.9g}")  # enough for float32
         for row in content["after"]:
             row["parameters"] = [[shorten(v) for v in values] for values in row["parameters"]]
         (FOLDER / f"{case}.json").write_text(json.dumps(content) + "\n")
-    runs = [trainer_run(optim) for optim in TRAINER]
-    (FOLDER / "trainer.json").write_text(json.dumps(runs, indent=1) + "\n")
+    trainer = FOLDER / "trainer.json"
+    runs = {run["optim"]: run for run in json.loads(trainer.read_text())} if trainer.exists() else {}
+    runs |= {optim: trainer_run(optim) for optim in TRAINER if optim in chosen or not sys.argv[1:]}
+    trainer.write_text(json.dumps(list(runs.values()), indent=1) + "\n")
 
 
 if __name__ == "__main__":

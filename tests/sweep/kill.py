@@ -20,21 +20,11 @@ import sys
 import tempfile
 import time
 
+from simulated import Program, draw_seed, label, settled_cells, write_space
+
 BATCH_SIZES = [2, 4, 5, 6, 8]  # on two GPUs: 5 breaks rule 1
 YEAR_S = 365 * 86400
 RUN_STATUSES = {0, 3, 4, 5, 130, -signal.SIGKILL, -signal.SIGTERM}
-SPACE = """
-experiments:
-- {{experimentIdentifier: finetune_full_benchmark-v1.0.0, actuatorIdentifier: SFTTrainer,
-   parameterization: [{{property: {{identifier: max_steps}}, value: 3}}]}}
-entitySpace:
-- {{identifier: model_name, propertyDomain: {{values: [smollm2-135m]}}}}
-- {{identifier: number_gpus, propertyDomain: {{values: [2]}}}}
-- {{identifier: gpu_model, propertyDomain: {{values: [NVIDIA-H100-PCIe]}}}}
-- {{identifier: model_max_length, propertyDomain: {{domainRange: [64, {end}], interval: 1}}}}
-- {{identifier: batch_size, propertyDomain: {{values: {batch_sizes}}}}}
-"""
-
 
 class Folder:
     """The results as they must be: what was seen as settled stays, byte for byte."""
@@ -67,8 +57,7 @@ class Folder:
             sys.exit("\n".join(problems))
 
     def take(self, file, digest, result):
-        inputs = result["inputs"]
-        self.label[file.name] = f"model_max_length={inputs['model_max_length']} batch_size={inputs['batch_size']}"
+        self.label[file.name] = label(result["inputs"])
         before = self.known.get(file.name)
         if result["status"] == "failed":
             return [f"{file.name} was settled and is failed now"] if before else []
@@ -142,18 +131,14 @@ class Folder:
 class Actor:
     """A sweep or a run that is started again and again."""
 
-    count = 0
-
     def __init__(self, kind, options):
         self.kind = kind
         self.options = options
         self.start()
 
     def start(self):
-        Actor.count += 1
-        self.log = self.options.work / f"{self.kind}-{Actor.count}.log"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(self.command(), stdout=subprocess.DEVNULL, stderr=log)
+        self.program = Program(self.kind, self.options.work, self.command())
+        self.process = self.program.process
 
     def command(self):
         o = self.options
@@ -164,16 +149,12 @@ class Actor:
         fault = random.choice([[], [], [], ["fail=NCCL"], ["oom_gpu_above_gib=0.001"]])
         return words + ["--entity", str(random.randrange(o.cells))] + [w for f in fault for w in ("--simulate", f)]
 
-    def children(self):
-        listed = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True)
-        return [int(pid) for pid in listed.stdout.split()]
-
     def begun(self):
-        return self.kind == "run" or "sweep of" in self.log.read_text()
+        return self.kind == "run" or self.program.sweeps()
 
     def kill(self, sign):
         """False when it had ended by itself, which it must have done well."""
-        if self.process.poll() is None:
+        if self.program.alive():
             self.process.send_signal(sign)
             self.process.wait(30)
             return True
@@ -183,7 +164,7 @@ class Actor:
     def check(self, status):
         if status in (RUN_STATUSES if self.kind == "run" else {0, 4}):
             return
-        sys.exit(f"{self.kind} ended with status {status}:\n{self.log.read_text()}")
+        sys.exit(f"{self.kind} ended with status {status}:\n{self.program.said()}")
 
 
 def vanish(folder, actors, cells):
@@ -191,16 +172,16 @@ def vanish(folder, actors, cells):
     deadline = time.monotonic() + 10
     while not all(actor.begun() for actor in actors) and time.monotonic() < deadline:
         time.sleep(0.01)
-    concerned = [actor for actor in actors if actor.kind == "sweep" and actor.process.poll() is None]
+    concerned = [actor for actor in actors if actor.kind == "sweep" and actor.program.alive()]
     away = folder.path.with_name("away")
     folder.path.rename(away)
     for actor in actors:
         try:
             actor.process.wait(60)
         except subprocess.TimeoutExpired:
-            sys.exit(f"{actor.kind} does not notice that the folder is gone:\n{actor.log.read_text()}")
+            sys.exit(f"{actor.kind} does not notice that the folder is gone:\n{actor.program.said()}")
     for actor in concerned:
-        said = actor.log.read_text()
+        said = actor.program.said()
         complete = f"{cells} of {cells} cells are settled" in said
         if complete and actor.process.returncode in (0, 4) and len(list(away.glob(f"*/{'?' * 32}.json"))) == cells:
             continue  # it had looked already, and was right
@@ -212,7 +193,7 @@ def vanish(folder, actors, cells):
         shutil.rmtree(folder.path)
     away.rename(folder.path)
     for actor in actors:
-        actor.log.unlink()  # what they said of the other folder does not count
+        actor.program.log.unlink()  # what they said of the other folder does not count
         actor.start()
     return len(concerned)
 
@@ -221,7 +202,7 @@ def told_once(work, folder):
     """No cell was settled by two sweeps, unless its result was damaged in between."""
     told = collections.Counter()
     for log in work.glob("sweep-*.log"):
-        told.update(re.findall(r"^\[\d+/\d+\] (?:valid|invalid) +([^:\n]+):", log.read_text(), re.M))
+        told.update(settled_cells(log.read_text()))
     if not told:
         sys.exit("no sweep said anything")
     twice = [cell for cell, count in told.items() if count > 1 + folder.damages[cell]]
@@ -234,7 +215,7 @@ def loop(options, folder, actors):
     while min(counts["parents"], counts["children"]) < options.kills:
         time.sleep(random.random() * 0.3)
         actor = random.choice(actors)
-        children = actor.children() if counts["children"] < options.kills else []
+        children = actor.program.children() if counts["children"] < options.kills else []
         if children:
             try:
                 os.kill(random.choice(children), signal.SIGKILL)
@@ -254,7 +235,7 @@ def loop(options, folder, actors):
             if random.random() < 0.2:
                 folder.redate()
             actor.start()
-        elif actor.process.poll() is not None:
+        elif not actor.program.alive():
             actor.kill(0)
             folder.look()
             counts["damages"] += folder.damage()
@@ -275,12 +256,9 @@ def main():
     parser.add_argument("runs", type=int)
     parser.add_argument("step_s", type=float)
     options = parser.parse_args()
-    seed = int(os.environ.get("SEED", time.time_ns() % 1000000))
-    random.seed(seed)
-    print(f"SEED={seed}", file=sys.stderr)
+    draw_seed()
     options.work = pathlib.Path(tempfile.mkdtemp())
-    end = 64 + options.cells // len(BATCH_SIZES)
-    (options.work / "space.yaml").write_text(SPACE.format(end=end, batch_sizes=BATCH_SIZES))
+    write_space(options.work, options.cells, BATCH_SIZES)
     folder = Folder(options.work / "results")
     actors = [Actor(kind, options) for kind in ["sweep"] * options.sweeps + ["run"] * options.runs]
     try:
@@ -291,7 +269,7 @@ def main():
         last = Actor("sweep", options)
         actors.append(last)
         if last.process.wait() != 0:
-            sys.exit(f"the last sweep ended with status {last.process.returncode}:\n{last.log.read_text()}")
+            sys.exit(f"the last sweep ended with status {last.process.returncode}:\n{last.program.said()}")
         found = folder.end(options.cells)
         told_once(options.work, folder)
     finally:
@@ -299,7 +277,7 @@ def main():
             actor.process.kill()
         shutil.rmtree(options.work, ignore_errors=True)
     print(f"{options.cells} cells: {counts['parents']} parents ({counts['sweeps']} sweeps, {counts['runs']} runs) and "
-          f"{counts['children']} children killed, {Actor.count} starts, {options.sweeps} sweeps and {options.runs} runs "
+          f"{counts['children']} children killed, {Program.count} starts, {options.sweeps} sweeps and {options.runs} runs "
           f"at a time; {counts['damages']} results damaged, the folder taken away {counts['vanished']} times; "
           f"{found['repeats']} repeats, {found['aside']} results aside")
 

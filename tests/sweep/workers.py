@@ -14,47 +14,25 @@ import random
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 
+from simulated import Program, draw_seed, label, settled_cells, write_space
+
 BATCH_SIZES = [2, 4, 6, 8]
-SPACE = """
-experiments:
-- {{experimentIdentifier: finetune_full_benchmark-v1.0.0, actuatorIdentifier: SFTTrainer,
-   parameterization: [{{property: {{identifier: max_steps}}, value: 3}}]}}
-entitySpace:
-- {{identifier: model_name, propertyDomain: {{values: [smollm2-135m]}}}}
-- {{identifier: number_gpus, propertyDomain: {{values: [2]}}}}
-- {{identifier: gpu_model, propertyDomain: {{values: [NVIDIA-H100-PCIe]}}}}
-- {{identifier: model_max_length, propertyDomain: {{domainRange: [64, {end}], interval: 1}}}}
-- {{identifier: batch_size, propertyDomain: {{values: {batch_sizes}}}}}
-"""
 
 
-class Worker:
-    """One process of the program, in a group of its own, so that its children can be stopped with it."""
-
-    count = 0
+class Worker(Program):
+    """In a group of its own, so that its children can be stopped with it."""
 
     def __init__(self, options):
-        self.options = options
-        Worker.count += 1
-        self.log = options.work / f"worker-{Worker.count}.log"
+        o = options
+        super().__init__("worker", o.work,
+                         [o.program, "sweep", o.work / "space.yaml", "-o", o.work / "results", "--worker",
+                          "--backend", "simulate", "--simulate", f"sleep_s={o.step_s}", "--claims", o.claims,
+                          "--lease", str(o.lease), "--max-quick-failures", "0"], start_new_session=True)
         self.stopped_until = None
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(self.command(), stdout=subprocess.DEVNULL, stderr=log,
-                                            start_new_session=True)
-
-    def command(self):
-        o = self.options
-        return [o.program, "sweep", o.work / "space.yaml", "-o", o.work / "results", "--worker",
-                "--backend", "simulate", "--simulate", f"sleep_s={o.step_s}", "--claims", o.claims, "--lease", str(o.lease),
-                "--max-quick-failures", "0"]
-
-    def alive(self):
-        return self.process.poll() is None
 
     def signal(self, sign, with_children=False):
         """The children have process groups of their own."""
@@ -63,13 +41,6 @@ class Worker:
                 os.kill(pid, sign)
             except ProcessLookupError:
                 pass
-
-    def children(self):
-        listed = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True)
-        return [int(pid) for pid in listed.stdout.split()]
-
-    def begun(self):
-        return "sweep of" in self.log.read_text(errors="replace")
 
 
 class Results:
@@ -129,8 +100,7 @@ def take_away(results):
     time.sleep(0.3)
     while True:
         for file in results.path.glob("[!.]*/*.json"):
-            inputs = json.loads(file.read_bytes())["inputs"]
-            results.removed.add(f"model_max_length={inputs['model_max_length']} batch_size={inputs['batch_size']}")
+            results.removed.add(label(json.loads(file.read_bytes())["inputs"]))
         shutil.rmtree(results.path, ignore_errors=True)
         try:
             away.rename(results.path)
@@ -165,7 +135,7 @@ def campaign(options, results):
         last = Worker(options)
         workers.append(last)
         if last.process.wait(options.patience_s) != 0:
-            sys.exit(f"the last worker ended with status {last.process.returncode}:\n{last.log.read_text()}")
+            sys.exit(f"the last worker ended with status {last.process.returncode}:\n{last.said()}")
     finally:
         for worker in workers:
             worker.signal(signal.SIGKILL, with_children=True)
@@ -177,7 +147,7 @@ def told(work):
     settled, begun, lost = collections.Counter(), collections.Counter(), 0
     for log in work.glob("worker-*.log"):
         text = log.read_text(errors="replace")
-        settled.update(re.findall(r"^\[\d+/\d+\] (?:valid|invalid) +([^:\n]+):", text, re.M))
+        settled.update(settled_cells(text))
         begun.update(re.findall(r"^start +([^\n]+?)(?: on cores?.*)?$", text, re.M))
         lost += len(re.findall(r"^lost ", text, re.M))
     return settled, begun, lost
@@ -192,12 +162,9 @@ def main():
     parser.add_argument("claims")
     options = parser.parse_args()
     options.step_s, options.lease, options.patience_s = 0.05, 2.0, 60
-    seed = int(os.environ.get("SEED", time.time_ns() % 1000000))
-    random.seed(seed)
-    print(f"SEED={seed}", file=sys.stderr)
+    draw_seed()
     options.work = pathlib.Path(tempfile.mkdtemp())
-    end = 64 + options.cells // len(BATCH_SIZES)
-    (options.work / "space.yaml").write_text(SPACE.format(end=end, batch_sizes=BATCH_SIZES))
+    write_space(options.work, options.cells, BATCH_SIZES)
     results = Results(options.work / "results")
     begin_s = time.monotonic()
     try:

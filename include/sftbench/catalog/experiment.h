@@ -27,6 +27,8 @@ enum class PropertyKind {
   kObject
 };
 std::string_view to_string(PropertyKind kind);
+// Nothing: no kind has this name.
+std::optional<PropertyKind> find_property_kind(std::string_view name);
 
 // A text as a property holds it, escaped: line ends, tabs and carriage returns as \n, \t and \r. And
 // as Python's unicode_escape reads it back: those, \\, quotes, \xNN, \uNNNN. What is no escape stays.

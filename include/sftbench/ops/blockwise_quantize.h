@@ -5,11 +5,11 @@
 // of torchao (OptimState4bit: two codes per byte, even index in the high nibble).
 #pragma once
 
-#include <torch/types.h>
-
 #include <array>
 #include <cstdint>
 #include <vector>
+
+#include "sftbench/ops/tensor.h"
 
 namespace sftbench::ops {
 

@@ -4,11 +4,10 @@
 // Source: bitsandbytes csrc/kernels.cu (8 bits), torchao.optim.AdamW4bit (4 bits).
 #pragma once
 
-#include <torch/types.h>
-
 #include <vector>
 
 #include "sftbench/ops/blockwise_quantize.h"
+#include "sftbench/ops/tensor.h"
 #include "sftbench/ops/update_rule.h"
 
 namespace sftbench::ops {

@@ -5,9 +5,9 @@
 // what GPTQModel's kernels give.
 #pragma once
 
-#include <torch/types.h>
-
 #include <cstdint>
+
+#include "sftbench/ops/tensor.h"
 
 namespace sftbench::ops {
 

@@ -3,12 +3,29 @@
 // and handed to the model when it is built.
 #pragma once
 
-#include "sftbench/ops/attention.h"
-#include "sftbench/ops/linear_cross_entropy.h"
-#include "sftbench/ops/rms_norm.h"
-#include "sftbench/ops/rope.h"
+#include <torch/types.h>
+
+#include <cstdint>
+#include <tuple>
 
 namespace sftbench::ops {
+
+// Of the operators' own headers, which say what they do. Every model includes this file: with their
+// declarations alone it is not compiled again for a change in one of them.
+struct Dropout;
+struct PackedSequences;
+struct ScoreTerms;
+torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Tensor& weight,
+                                   const torch::Tensor& labels, double logit_scale,
+                                   double denominator);
+torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double epsilon);
+std::tuple<torch::Tensor, torch::Tensor> apply_rope(const torch::Tensor& q, const torch::Tensor& k,
+                                                    const torch::Tensor& cos,
+                                                    const torch::Tensor& sin);
+torch::Tensor causal_attention(const torch::Tensor& q, const torch::Tensor& k,
+                               const torch::Tensor& v, double scale, int64_t window,
+                               const PackedSequences& packed, const Dropout& dropout,
+                               const ScoreTerms& terms);
 
 struct KernelChoice {
   decltype(&ops::linear_cross_entropy) linear_cross_entropy = ops::linear_cross_entropy;

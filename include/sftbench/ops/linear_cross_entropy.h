@@ -3,9 +3,9 @@
 // Hsu et al. 2024). The gradients are computed in the forward pass, while the chunk's logits are at hand.
 #pragma once
 
-#include <torch/types.h>
-
 #include <cstdint>
+
+#include "sftbench/ops/tensor.h"
 
 namespace sftbench::ops {
 

@@ -2,10 +2,9 @@
 // memory: everything is read once, computed in float32 and rounded once when it is stored.
 #pragma once
 
-#include <torch/types.h>
-
 #include <vector>
 
+#include "sftbench/ops/tensor.h"
 #include "sftbench/ops/update_rule.h"
 
 namespace sftbench::ops {

@@ -25,6 +25,13 @@ Support support_of(const Experiment& experiment, const Json& inputs,
                    const ActuatorSettings& settings, const ResolveOptions& options,
                    const Catalog& catalog);
 
+// Notes "<property> <value> has no effect ..." of values that change nothing in an entity, as `run` says
+// them. RunError(kData): a data_mixture that is none.
+std::vector<std::string> values_without_effect(const MeasurementRequest& request,
+                                               const ActuatorSettings& settings,
+                                               const ResolveOptions& options,
+                                               const Catalog& catalog);
+
 // Whether models of a family are trained; true of "", of which nothing is known.
 bool trains_family(const std::string& family);
 

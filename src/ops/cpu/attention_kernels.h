@@ -1,5 +1,5 @@
 // Causal attention on tiles of 64 queries x 64 keys, forward and backward (Dao 2023,
-// FlashAttention-2). See cpu_simd.h for how this file is compiled.
+// FlashAttention-2). See simd.h for how this file is compiled.
 #pragma once
 
 #include "ops/cpu/tile_products.h"

@@ -1,7 +1,7 @@
 // Matrix products in float32 of operands of any dtype (Goto and van de Geijn 2008). Operands are
 // widened while they are packed: a panel is a few rows of the left operand, or columns of the right
 // one, position by position along the contraction. A tile of the result stays in registers while two
-// panels pass by. See cpu_simd.h for how this file is compiled, and gemm_cpu.cpp for the blocking.
+// panels pass by. See simd.h for how this file is compiled, and cpu/gemm.cpp for the blocking.
 #pragma once
 
 #include "ops/cpu/kernels.h"

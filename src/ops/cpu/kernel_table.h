@@ -1,11 +1,12 @@
-// The table of one instruction set: the last include of each cpu_kernels_*.cpp.
+// The table of one instruction set: the last include of each kernels_*.cpp.
 #pragma once
 
 #include "ops/cpu/attention_kernels.h"
 #include "ops/cpu/convolution_kernels.h"
 #include "ops/cpu/gemm_kernels.h"
 #include "ops/cpu/row_kernels.h"
-#include "ops/cpu/scan_kernels.h"
+#include "ops/cpu/scan_backward_kernels.h"
+#include "ops/cpu/scan_forward_kernels.h"
 
 namespace sftbench::ops::SFTBENCH_ISA {
 

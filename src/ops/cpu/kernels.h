@@ -1,4 +1,4 @@
-// The loops of the CPU operators, compiled once per instruction set (cpu_kernels_*.cpp) and chosen
+// The loops of the CPU operators, compiled once per instruction set (kernels_*.cpp) and chosen
 // once at run time, so that one binary runs on any x86-64 at the speed of the machine it finds.
 // Kernels work on contiguous ranges and know nothing of threads or tensors; pointers are to
 // elements of the dtype that the table was asked for.
@@ -172,7 +172,7 @@ struct CpuKernels {
                              float* scratch);
   void (*attention_reduce)(const AttentionProblem& problem, int64_t kv_head_index, int64_t tile);
 
-  // Matrix products (cpu_gemm_kernels.h). A left panel has gemm_rows vectors, a right one
+  // Matrix products (gemm_kernels.h). A left panel has gemm_rows vectors, a right one
   // gemm_columns; what lies beyond the operand is 0.
   int64_t gemm_rows, gemm_columns;
   void (*gemm_pack_left)(const GemmPanel& from, float* panel);

@@ -1,4 +1,4 @@
-// The element-wise and row-wise loops: one pass over memory each. See cpu_simd.h for how this file
+// The element-wise and row-wise loops: one pass over memory each. See simd.h for how this file
 // is compiled.
 #pragma once
 

@@ -1,7 +1,7 @@
 // A register of floats at a time, in the vector extension of GCC and clang: each instruction set's
 // file compiles the same text into its own registers. Vectors are no wider than those: compilers
 // take selections and conversions of wider ones apart, element by element. Included by
-// cpu_kernels_*.cpp and their like only, after their target pragma; everything stands in a namespace
+// kernels_*.cpp and their like only, after their target pragma; everything stands in a namespace
 // per instruction set, and no function from outside is called, so no code for a processor that is
 // not there can leak into the rest of the program.
 #pragma once

@@ -1,7 +1,7 @@
 // Products of tiles of 64 rows, and how their operands are packed: what attention is made of. They
 // run on 32-bit units: a float each, or, where the processor multiplies bfloat16, a pair of
 // neighbors along the contraction. Both kinds share every line but `multiply_add` and the packing.
-// See cpu_simd.h for how this file is compiled.
+// See simd.h for how this file is compiled.
 #pragma once
 
 #include "ops/cpu/kernels.h"

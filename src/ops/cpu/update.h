@@ -1,5 +1,5 @@
-// The loops behind update.h and adafactor.h for CPUs: like cpu_kernels.h one table per instruction
-// set, chosen at run time (cpu_update_dispatch.h), in files of its own. They work on contiguous
+// The loops behind update.h and adafactor.h for CPUs: like kernels.h one table per instruction
+// set, chosen at run time (update_dispatch.h), in files of its own. They work on contiguous
 // ranges and know nothing of threads or tensors.
 #pragma once
 

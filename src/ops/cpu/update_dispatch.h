@@ -1,4 +1,4 @@
-// The loops of cpu_update.h for a tensor's dtype on this processor.
+// The loops of update.h for a tensor's dtype on this processor.
 #pragma once
 
 #include <torch/types.h>

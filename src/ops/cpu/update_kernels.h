@@ -1,4 +1,4 @@
-// The table of one instruction set: the last include of each cpu_update_*.cpp.
+// The table of one instruction set: the last include of each update_*.cpp.
 #pragma once
 
 #include "ops/cpu/simd.h"

@@ -3,10 +3,10 @@
 // plain loads and stores, shuffles of whole warps, and barriers of whole blocks.
 #pragma once
 
-#include <torch/types.h>
-
 #include <tuple>
 #include <utility>
+
+#include "sftbench/ops/tensor.h"
 
 #ifdef __CUDACC__
 #include <ATen/cuda/CUDAContext.h>

@@ -1,0 +1,169 @@
+#include "plan/memory_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "plan/peak_memory.h"
+#include "sftbench/variants/optimizer.h"
+
+namespace sftbench {
+namespace {
+
+// Of ops/linear_cross_entropy.cpp: on CPUs, and on GPUs by whether the weight is trained, whole tiles.
+constexpr double kLogitChunkBytes = 32 << 20, kGpuLogitChunkBytes = 256 << 20;
+constexpr double kGpuTrainedLogitChunkBytes = 2.0 * (1 << 30);
+constexpr double kGpuLogitRows = 256;
+// That libtorch's allocator gives cuBLAS on Hopper (ATen/cuda/CUDABlas.cpp); a quarter elsewhere.
+constexpr double kWorkspaceBytes = 32 << 20;
+
+}  // namespace
+
+MemoryModel::MemoryModel(const TrainingJob& job, const ModelWork& work, const StackModel& stack,
+                         const UnitSizes& sizes, bool follows_engine)
+    : job_(job),
+      work_(work),
+      stack_(stack),
+      sizes_(sizes),
+      follows_engine_(follows_engine),
+      root_(sizes.of(work.root)),
+      layer_(sizes.of(work.layer)),
+      context_(context_cost(job, sizes.element().computed)) {}
+
+MemoryCost MemoryModel::between_backward_and_update() const {
+  const auto layers = static_cast<double>(work_.layers);
+  MemoryCost memory;
+  memory.parameters = root_.shard + layers * layer_.shard;
+  // What updates in the backward frees each gradient there and then.
+  if (!row_of(job_.optimizer.kind).updates_in_backward()) {
+    memory.gradients = root_.shard_grads + layers * layer_.shard_grads;
+  }
+  if (offloads_shards()) {
+    memory.offloaded_parameters = memory.parameters + memory.gradients;
+    memory.parameters = 0;
+    // Of the unit that leaves for the host, and of the one that is reduced meanwhile.
+    memory.gradients = 2 * std::max(root_.shard_grads, layer_.shard_grads);
+  }
+  // Paged ones visit while as many come or go (optim/state_pager.h).
+  const double state =
+      root_.state + layers * layer_.state + 2 * std::max(root_.visiting, layer_.visiting);
+  (offloads_state() ? memory.offloaded_state : memory.optimizer_state) = state;
+  return memory;
+}
+
+MemoryCost MemoryModel::at_peak(double buffer_bytes) const {
+  const auto layers = static_cast<double>(work_.layers);
+  const auto positions = static_cast<double>(work_.positions);
+  MemoryCost memory = between_backward_and_update();
+  memory.gathered = buffer_bytes;
+  if (follows_engine_) {
+    put_peak(memory);
+    return memory;
+  }
+  const bool again = work_.kept_when_recomputed < work_.kept_per_position;
+  const bool fused = job_.kernels.fused_rms_norm || work_.layer_norm;
+  const double kept =
+      work_.kept_per_position * (fused ? stack_.kept_scale_fused : stack_.kept_scale);
+  const double here = again ? inputs_on_device() : layers;
+  const double inputs = here * work_.kept_when_recomputed;
+  memory.offloaded_activations =
+      positions * sizes_.element().computed * (layers - here) * work_.kept_when_recomputed;
+  const double copies = sizes_.layout().sharded ? stack_.sharded_checkpoints - 1 : 0;
+  const double layer = positions * sizes_.element().computed * (copies * inputs + kept);
+  memory.activations = positions * sizes_.element().computed * (again ? inputs : layers * kept);
+  memory.activations += context_.backward_buffers;
+  memory.logits = logit_bytes(positions * static_cast<double>(work_.vocabulary));
+  memory.update =
+      stack_.update_copies * (root_.trained + layers * layer_.trained) * sizes_.element().trained +
+      2 * offloaded_chunk_bytes();
+  const bool frees = stack_.frees_gradients && job_.batches.gradient_accumulation_steps == 1;
+  if (frees) memory.freed_gradients = memory.gradients;
+  if (!again) return memory;
+  // The loss is done before a layer is recomputed: the larger of the two counts. This engine's
+  // chunks stay until the backward pass.
+  const bool apart = stack_.logit_bytes > 0;
+  memory.activations += apart ? std::max(0.0, layer - memory.logits) : layer;
+  return memory;
+}
+
+// Of this engine.
+void MemoryModel::put_peak(MemoryCost& memory) const {
+  const auto layers = static_cast<double>(work_.layers);
+  const double value = static_cast<double>(work_.positions) * sizes_.element().computed;
+  const bool again = job_.activations.gradient_checkpointing;
+  const bool once = job_.parallel.gradient_sync == GradientSync::kLast ||
+                    job_.batches.gradient_accumulation_steps == 1;
+  const double here = again ? inputs_on_device() : layers;
+  memory.offloaded_activations = value * (layers - here) * work_.hidden;
+  const PeakParts peak =
+      peak_parts({.waiting = value * here * (again ? work_.hidden : work_.kept_by_engine),
+                  .layer = again ? value * work_.kept_at_most : 0,
+                  .backward = std::max(value * work_.backward_values, context_.backward_buffers),
+                  .logits = logit_bytes(static_cast<double>(work_.positions * work_.vocabulary)),
+                  .hidden = value * work_.hidden,
+                  .gradients = memory.gradients,
+                  .gradients_come_late = sizes_.layout().sharded && once});
+  memory.workspace = kWorkspaceBytes;
+  memory.activations = peak.activations;
+  memory.logits = peak.logits;
+  memory.freed_gradients = peak.freed_gradients;
+  memory.update = memory.gathered + 2 * offloaded_chunk_bytes();  // the buffers stay
+}
+
+// Of checkpointed layers. The first stays; others that wait on the host are there while they
+// leave or come back, of which two are at once.
+double MemoryModel::inputs_on_device() const {
+  constexpr double kAtOnce = 3;
+  const auto layers = static_cast<double>(work_.layers);
+  const bool on_host = job_.activations.offload && on_gpu();
+  return on_host ? std::min(layers, kAtOnce) : layers;
+}
+
+bool MemoryModel::offloads_shards() const {
+  return sizes_.layout().sharded && job_.parallel.offload && on_gpu();
+}
+
+bool MemoryModel::offloads_state() const {
+  return (job_.optimizer.offload_state && on_gpu()) || offloads_shards();
+}
+
+// One buffer while the device updates, at most: states of a chunk, or of a tensor that has more
+// elements, with parameters and gradients where these visit, too.
+double MemoryModel::offloaded_chunk_bytes() const {
+  if (!offloads_state()) return 0;
+  const double beside = offloads_shards() ? 2 * sizes_.element().trained : 0;  // of an element
+  double elements = 0, bytes = 0, all_elements = 0, all_bytes = 0;
+  for (const auto& [unit, count] :
+       {std::pair{&work_.root, int64_t{1}}, std::pair{&work_.layer, work_.layers}}) {
+    for (const TrainedShape& tensor : unit->trained) {
+      const auto part = static_cast<double>(sizes_.part_of(tensor));
+      const double visits = sizes_.state_of(tensor) + beside * part;
+      elements = std::max(elements, part);
+      bytes = std::max(bytes, visits);
+      all_elements += static_cast<double>(count) * part;
+      all_bytes += static_cast<double>(count) * visits;
+    }
+  }
+  const double chunk = std::min(all_elements, static_cast<double>(kOffloadedChunkElements));
+  return elements >= chunk ? bytes : all_bytes / all_elements * chunk;
+}
+
+double MemoryModel::logit_chunk_bytes() const {
+  if (!on_gpu()) return kLogitChunkBytes;
+  const bool trained = row_of(job_.tuning).trains_weights;
+  const double bytes = trained ? kGpuTrainedLogitChunkBytes : kGpuLogitChunkBytes;
+  const double tile_bytes =
+      kGpuLogitRows * static_cast<double>(work_.vocabulary) * sizes_.element().computed;
+  return std::max(1.0, std::floor(bytes / tile_bytes)) * tile_bytes;
+}
+
+double MemoryModel::logit_bytes(double logits) const {
+  const bool fused = job_.kernels.fused_loss;
+  if (stack_.logit_bytes > 0)
+    return logits * (fused ? stack_.logit_bytes_fused : stack_.logit_bytes);
+  // Whole: in the compute dtype, in float32 for the loss, and the gradient of these.
+  const double whole = logits * (sizes_.element().computed + 2 * kFloatBytes);
+  return fused ? std::min(logit_chunk_bytes(), logits * sizes_.element().computed) : whole;
+}
+
+}  // namespace sftbench
