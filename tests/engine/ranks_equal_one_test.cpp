@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/host_memory.h"
+#include "engine/prepare_parallel.h"
 #include "engine/train_steps.h"
 #include "engine/training_fixture.h"
 #include "engine/training_run.h"
@@ -68,13 +69,15 @@ struct Case {
   bool reentrant = false;
   int64_t expert_ranks = 1;
   std::string padding = "longest";
+  bool offload = false;  // parameters where they are sharded, else the optimizer's state
 };
 
 std::string name_of(const Case& c) {
   return c.model + " " + c.strategy + " on " + std::to_string(c.ranks) + " ranks, accumulation " +
          std::to_string(c.accumulation) + " " + c.gradient_sync + ", " + c.tuning +
          (c.checkpointing ? c.reentrant ? ", reentrant" : ", checkpointing" : "") +
-         (c.expert_ranks > 1 ? ", experts on " + std::to_string(c.expert_ranks) : "");
+         (c.expert_ranks > 1 ? ", experts on " + std::to_string(c.expert_ranks) : "") +
+         (c.offload ? ", offload" : "");
 }
 
 TrainingJob job_of(const Case& c) {
@@ -90,6 +93,8 @@ TrainingJob job_of(const Case& c) {
   job.parallel.gradient_sync = named<GradientSync>(c.gradient_sync);
   job.parallel.expert_ranks = c.expert_ranks;
   job.data.padding = named<Padding>(c.padding);
+  job.parallel.offload = c.offload && row_of(job.parallel.strategy).shards();
+  job.optimizer.offload_state = c.offload;
   return job;
 }
 
@@ -99,6 +104,7 @@ TrainingJob on_one_rank(TrainingJob job) {
   job.device.ranks = 1;
   job.device.nodes = 1;
   job.parallel.expert_ranks = 1;
+  job.parallel.offload = job.optimizer.offload_state = false;
   return job;
 }
 
@@ -158,6 +164,56 @@ TEST(RanksEqualOne, FamiliesWithOtherLayers) {
         "granitemoehybrid-balanced", "granitemoeshared", "mixtral-balanced", "qwen3"}) {
     expect_ranks_equal_one({.model = model, .checkpointing = true});
     expect_ranks_equal_one({.model = model, .strategy = "DDP", .accumulation = 2});
+    expect_ranks_equal_one({.model = model, .strategy = "SHARD_OPTIM", .accumulation = 2});
+  }
+}
+
+// The copies are made on CPUs, too, from host to host.
+class OffloadOnCpus {
+ public:
+  OffloadOnCpus() { copy_on_cpus(true); }
+  ~OffloadOnCpus() { copy_on_cpus(false); }
+};
+
+TEST(RanksEqualOne, MixturesThatOffload) {
+  const OffloadOnCpus copied;
+  for (const char* model : {"gpt_oss-balanced", "granitemoe-balanced", "granitemoehybrid-balanced",
+                            "granitemoeshared", "mixtral-balanced"}) {
+    for (const char* strategy : {"HYBRID_SHARD", "HYBRID_SHARD_ZERO2"}) {
+      expect_ranks_equal_one({.model = model,
+                              .strategy = strategy,
+                              .ranks = 4,
+                              .nodes = 2,
+                              .accumulation = 2,
+                              .offload = true});
+    }
+    expect_ranks_equal_one({.model = model,
+                            .strategy = "SHARD_OPTIM",
+                            .ranks = 3,
+                            .checkpointing = true,
+                            .offload = true});
+  }
+  // Divided experts keep their parameters, and their states may leave.
+  for (const char* strategy : {"DDP", "SHARD_OPTIM"}) {
+    expect_ranks_equal_one({.model = "granitemoe",
+                            .strategy = strategy,
+                            .ranks = 4,
+                            .expert_ranks = 2,
+                            .offload = true});
+  }
+}
+
+TEST(RanksEqualOne, ParametersOnTheHostUnderEveryStrategyThatShards) {
+  const OffloadOnCpus copied;
+  for (const char* strategy : {"FULL_SHARD", "SHARD_GRAD_OP"}) {
+    expect_ranks_equal_one({.strategy = strategy, .ranks = 3, .offload = true});
+    expect_ranks_equal_one({.strategy = strategy,
+                            .accumulation = 3,
+                            .gradient_sync = "each",
+                            .checkpointing = true,
+                            .offload = true});
+    for (const char* tuning : {"lora", "pt"})
+      expect_ranks_equal_one({.strategy = strategy, .tuning = tuning, .offload = true});
   }
 }
 
