@@ -264,9 +264,23 @@ class JsonlFile::ArrayIndexer {
 
 namespace {
 
+// Editors of Windows write a byte order mark in front of UTF-8, which JSON's readers skip.
 bool begins_an_array(std::string_view begin) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  if (begin.substr(0, kMark.size()) == kMark) begin.remove_prefix(kMark.size());
   const size_t first = begin.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && begin[first] == '[';
+}
+
+void refuse_utf16(std::string_view begin, const std::string& path) {
+  const std::string_view mark = begin.substr(0, 2);
+  if (mark != "\xff\xfe" && mark != "\xfe\xff") return;
+  throw InputError({{.file = path,
+                     .line = 0,
+                     .key = {},
+                     .message = "the file is UTF-16",
+                     .expected = "UTF-8",
+                     .nearest = {}}});
 }
 
 }  // namespace
@@ -281,6 +295,7 @@ JsonlFile::JsonlFile(const std::filesystem::path& path, int64_t most)
   for (size_t got = piece.size(); got == piece.size(); offset += got) {
     got = file_->read_at(offset, piece.data(), piece.size());
     const std::string_view read = std::string_view(piece).substr(0, got);
+    if (offset == 0) refuse_utf16(read, path_);
     if (offset == 0) array = path.extension() != ".jsonl" && begins_an_array(read);
     array ? elements.add(read) : lines.add(read);
     if (size() > most) return;  // the last one found may not have ended
@@ -384,7 +399,7 @@ bool JsonlFile::read_object(int64_t entry, Json& object, Diagnostic& error) cons
     error = {};
     error.message =
         "not JSON at column " + std::to_string(problem.byte) + ": " + json_problem(problem);
-    error.expected = "a JSON object";
+    error.expected = "one JSON object per line, or one array of objects";
   }
   error.file = path_;
   error.line = line_number(entry);

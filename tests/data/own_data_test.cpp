@@ -421,6 +421,16 @@ class JsonArray : public testing::Test {
   }
 };
 
+TEST_F(JsonArray, AByteOrderMarkIsSkippedAndUtf16Refused) {
+  const std::string mark = "\xef\xbb\xbf";
+  EXPECT_EQ(file_of(mark + "[{\"output\": \"a\"}, {\"output\": \"b\"}]").size(), 2);
+  EXPECT_EQ(file_of(mark + "{\"output\": \"a\"}\n", "own.jsonl").text(0, "output"), "a");
+  EXPECT_EQ(problem_of_file("\xff\xfe["), ": the file is UTF-16; expected UTF-8");
+  EXPECT_EQ(problem_of_file("\xfe\xff"), ": the file is UTF-16; expected UTF-8");
+  EXPECT_THAT(problem_of_file("{\n \"output\": \"a\"\n}"),
+              HasSubstr("expected one JSON object per line, or one array of objects"));
+}
+
 TEST_F(JsonArray, IsItsElements) {
   const JsonlFile file = file_of(
       "\n [ {\"output\": \"a ], \\\" {\"},\n{\"output\":\n\"b\", "
