@@ -49,7 +49,7 @@ def run_page(program, source, page, expected_results, adapters):
 
 
 def main(program, source):
-    run_page(program, source, "own-model-and-data.md", 11, ("adapter", "tuned"))
+    run_page(program, source, "own-model-and-data.md", 13, ("adapter", "tuned", "mine", "mine-longer"))
     run_page(program, source, "documented-commands.md", 7, ("reasoner",))
 
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/host_memory.h"
+#include "engine/prepare_parallel.h"
 #include "engine/training_run.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/file.h"
@@ -60,6 +61,22 @@ void switch_off(KernelPlan& kernels, const std::string& name) {
   for (const auto& [kernel, on] : switches) {
     if (all || name == kernel) *on = false;
   }
+}
+
+// Offload of one thing, its copies made on this CPU, or what it is compared with. Shards are those of
+// one rank. False for another name.
+bool choose_offload(TrainingJob& job, const std::string& name) {
+  const bool sharded = name == "sharded" || name == "offload_params";
+  const bool known =
+      sharded || name == "kept" || name == "offload_optimizer" || name == "offload_activations";
+  if (!known) return false;
+  copy_on_cpus(true);
+  job.optimizer.offload_state = name == "offload_optimizer";
+  job.activations.offload = name == "offload_activations";
+  job.parallel.offload = name == "offload_params";
+  job.parallel.strategy = Strategy::kFullShard;
+  job.parallel.distribute_one_rank = sharded;
+  return true;
 }
 
 class StepTimes : public TrainObserver {
@@ -118,7 +135,7 @@ TrainingJob random_job(const std::string& tuning, const Work& work,
   job.activations.gradient_checkpointing = work.checkpointing;
   if (const std::string off = "no_"; tuning.rfind(off, 0) == 0) {
     switch_off(job.kernels, tuning.substr(off.size()));
-  } else {
+  } else if (!choose_offload(job, tuning)) {
     job.tuning = named<TuningMethod>(tuning);
   }
   job.lora.target_modules = {"q_proj", "v_proj"};

@@ -5,6 +5,7 @@
 //   step_bench [--dtype bfloat16|float32] [--length 512] [--rounds 5] [--steps 4]     batch 1
 //   step_bench --tuning [--checkpointing] [...]               full, lora and pt in turn
 //   step_bench --kernels [--checkpointing] [...]    full beside each kernel, and all, switched off
+//   step_bench --offload [...]   each offload, copied on this CPU, beside without; --checkpointing
 //   step_bench --memory [--length 2048]                       activation memory
 //   step_bench --child full|lora|pt|no_loss|...|plain|memory [...]     one process, JSON on stdout
 //                                       full and lora take --config CONFIG_JSON of another model
@@ -31,7 +32,7 @@ struct Options {
   std::string child;
   sftbench::bench::Work work;
   int64_t rounds = 5;
-  bool memory = false, tuning = false, kernels = false;
+  bool memory = false, tuning = false, kernels = false, offload = false;
 };
 
 Options parse(int argc, char** argv) {
@@ -46,6 +47,7 @@ Options parse(int argc, char** argv) {
     const std::map<std::string, bool*> switches = {
         {"--tuning", &options.tuning},
         {"--kernels", &options.kernels},
+        {"--offload", &options.offload},
         {"--checkpointing", &options.work.checkpointing}};
     if (const auto found = switches.find(name); found != switches.end()) {
       *found->second = true;
@@ -131,7 +133,7 @@ int compare_speed(const std::string& program, const Options& options,
       "turn\n",
       options.work.length, options.work.dtype.c_str(), options.work.checkpointing ? "on" : "off",
       options.rounds);
-  std::printf("%-12s %10s %10s %10s %10s %10s %10s %8s %8s\n", "step", "median s", "p25 s", "p75 s",
+  std::printf("%-20s %10s %10s %10s %10s %10s %10s %8s %8s\n", "step", "median s", "p25 s", "p75 s",
               "min s", "tokens/s", "peak MiB", "speed", "memory");
   const std::string& first = children.front();
   const auto rate = [&](const std::string& child) {
@@ -139,7 +141,7 @@ int compare_speed(const std::string& program, const Options& options,
   };
   for (const std::string& child : children) {
     const std::vector<double>& values = seconds[child];
-    std::printf("%-12s %10.3f %10.3f %10.3f %10.3f %10.1f %10.0f %8.2f %8.2f\n", child.c_str(),
+    std::printf("%-20s %10.3f %10.3f %10.3f %10.3f %10.1f %10.0f %8.2f %8.2f\n", child.c_str(),
                 quantile(values, 0.5), quantile(values, 0.25), quantile(values, 0.75),
                 quantile(values, 0), rate(child), peak_mib[child], rate(child) / rate(first),
                 peak_mib[child] / peak_mib[first]);
@@ -172,10 +174,13 @@ int main(int argc, char** argv) try {
   if (options.memory) return compare_memory(program, options);
   const std::vector<std::string> methods = {"full", "lora", "pt"}, written = {"plain", "full"},
                                  kernels = {"full",    "no_loss",      "no_rms_norm",
-                                            "no_rope", "no_attention", "no_kernels"};
+                                            "no_rope", "no_attention", "no_kernels"},
+                                 offloads = {"kept", "offload_optimizer", "offload_activations",
+                                             "sharded", "offload_params"};
   return compare_speed(program, options,
                        options.tuning    ? methods
                        : options.kernels ? kernels
+                       : options.offload ? offloads
                                          : written);
 } catch (const std::exception& error) {
   std::cerr << "step_bench: " << error.what() << '\n';

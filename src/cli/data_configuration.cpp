@@ -89,9 +89,9 @@ class DatasetReader {
     if (key == "data_handlers") return read_handlers(node, path);
     if (key == "split") return read_split(node, path);
     if (key == "sampling") {
-      if (!node.value.is_number()) error(node, path, "found " + describe(node), "a number");
       sampling_ = node.value.is_number() ? node.value.get<double>() : 0;
-      return;
+      if (sampling_ > 0 && sampling_ <= 1) return;
+      return error(node, path, "found " + describe(node), "a share above 0, at most 1");
     }
     const bool known = key == "rename_columns";
     error(node, path, "has no equal here",

@@ -122,7 +122,7 @@ Table token_table(const ShowArguments& arguments) {
   const std::optional<int32_t> pad = tokenizer.token_id(tokenizer.special_tokens().pad);
   Table table{{"entry", "position", "id", "token", "label", "loss"}, {}};
   for (const int64_t index : entries) {
-    const EncodedEntry& entry = dataset.entry(index);
+    const EncodedEntry entry = dataset.entry(index);
     for (size_t i = 0; i < entry.input_ids.size(); ++i) {
       const int32_t id = entry.input_ids[i];
       const bool bears = static_cast<int32_t>(i) >= entry.loss_begin && id != pad;

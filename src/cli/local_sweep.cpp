@@ -17,6 +17,7 @@
 #include "cli/sweep_search.h"
 #include "cli/sweep_until_known.h"
 #include "cli/sweep_view.h"
+#include "cli/weights.h"
 #include "sftbench/base/build_info.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
@@ -217,6 +218,7 @@ class Campaign {
   }
 
   int sweep(OutputFormat format, bool quiet) {
+    if (arguments_.fetch || loaded_.settings.fetch_weights) fetch(!quiet);
     for (const ExperimentReference& reference : loaded_.space.experiments) {
       store_.probe(reference.experiment->identifier);
     }
@@ -254,6 +256,31 @@ class Campaign {
     if (!operation_.search) return nullptr;
     return std::make_unique<SearchChooser>(planner_, operation_, seed(arguments_, operation_),
                                            arguments_.output, jobs);
+  }
+
+  // The models of all cells, before the first is measured. One that cannot be had is its cells' matter.
+  void fetch(bool shows_progress) const {
+    Space space = loaded_.space;
+    for (Dimension& dimension : space.dimensions) {
+      const std::string& name = dimension.property().identifier;
+      if (name == "model_name" || name == "tokenizer_name_or_path" || dimension.size() == 0)
+        continue;
+      dimension = Dimension(&dimension.property(), {dimension.value(0)});
+    }
+    std::set<std::string> ids;
+    for (int64_t entity = 0; entity < space.entity_count(); ++entity) {
+      for (const ExperimentReference& experiment : space.experiments) {
+        const MeasurementRequest request = make_request(space.entity(entity), experiment);
+        for (const std::string& id :
+             absent_hub_models(request, loaded_.settings, resolve_options_, Catalog::shipped())) {
+          ids.insert(id);
+        }
+      }
+    }
+    for (const std::string& problem :
+         fetch_absent({ids.begin(), ids.end()}, loaded_.settings.hf_home, shows_progress)) {
+      spdlog::error("{}", problem);
+    }
   }
 
   static LoadedSpace load(const Selection& selection) {

@@ -17,6 +17,7 @@
 #include "cli/run_plan.h"
 #include "cli/run_view.h"
 #include "cli/series_view.h"
+#include "cli/weights.h"
 #include "sftbench/base/build_info.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
@@ -333,6 +334,7 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
   CLI::App* command = app.add_subcommand("run", "measure one entity and print its properties");
   const auto arguments = std::make_shared<RunArguments>();
   add_selection_options(*command, arguments->selection);
+  add_fetch_option(*command, arguments->fetch);
   add_backend_options(*command, arguments->backend);
   command
       ->add_option(
@@ -385,6 +387,7 @@ Examples:
   sftbench run --job job.json)");
   command->callback([arguments, command, &common, &exit_code] {
     if (!arguments->job_path.empty()) refuse_beside_job(*command);
+    arguments->shows_progress = !common.no_progress;
     exit_code = run(*arguments, common);
   });
 }

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cli/number_checks.h"
+#include "cli/weights.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
@@ -24,6 +25,16 @@ namespace {
 
 void warn(const std::vector<Diagnostic>& diagnostics) {
   for (const Diagnostic& diagnostic : diagnostics) spdlog::warn("{}", to_string(diagnostic));
+}
+
+// Before the model is looked for, so that it is found. A job that is printed alone fetches nothing.
+void fetch_models_of(const RunArguments& arguments, const MeasurementRequest& request,
+                     const ActuatorSettings& settings, const ResolveOptions& options) {
+  if (!(arguments.fetch || settings.fetch_weights) || arguments.dry_run) return;
+  const std::vector<std::string> problems =
+      fetch_absent(absent_hub_models(request, settings, options, Catalog::shipped()),
+                   settings.hf_home, arguments.shows_progress);
+  if (!problems.empty()) throw RunError(ReasonCode::kWeights, join(problems, "; "));
 }
 
 RunPlan plan_from_space(const RunArguments& arguments) {
@@ -53,6 +64,7 @@ RunPlan plan_from_space(const RunArguments& arguments) {
     return plan;
   }
   try {
+    fetch_models_of(arguments, request, loaded.settings, options);
     Resolution resolution = resolve(request, loaded.settings, options, catalog);
     for (const std::string& note : resolution.notes) spdlog::info("{}", note);
     plan.job = std::move(resolution.job);
@@ -147,6 +159,7 @@ void refuse_beside_job(const CLI::App& command) {
                                       "--config",
                                       "--ado-ids",
                                       "--weights",
+                                      "--fetch",
                                       "--padding",
                                       "--worst-batch-first",
                                       "--stop-when-known",

@@ -8,6 +8,7 @@
 #include "cli/local_sweep.h"
 #include "cli/number_checks.h"
 #include "cli/sweep_arguments.h"
+#include "cli/weights.h"
 #include "sftbench/base/error.h"
 
 namespace sftbench {
@@ -152,6 +153,7 @@ void add_sweep_command(CLI::App& app, const CommonOptions& common, int& exit_cod
   CLI::App* command = app.add_subcommand("sweep", "measure every entity of a space, resumable");
   const auto arguments = std::make_shared<SweepArguments>();
   add_selection_options(*command, arguments->selection);
+  add_fetch_option(*command, arguments->fetch);
   add_work_options(*command, *arguments);
   add_failure_options(*command, *arguments);
   add_backend_options(*command, arguments->backend);

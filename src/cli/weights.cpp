@@ -193,6 +193,45 @@ Examples:
       [arguments, &common, &exit_code] { exit_code = fetch_weights(*arguments, common); });
 }
 
+}  // namespace
+
+// --- --fetch -------------------------------------------------------------------------------------
+
+void add_fetch_option(CLI::App& command, bool& fetch) {
+  command.add_flag("--fetch", fetch,
+                   "fetch models of the hub that are not here before anything is measured, as "
+                   "`sftbench weights fetch` does");
+}
+
+std::vector<std::string> fetch_absent(const std::vector<std::string>& hub_ids,
+                                      const std::optional<std::string>& hf_home,
+                                      bool shows_progress) {
+  std::vector<std::string> problems;
+  if (hub_ids.empty()) return problems;
+  std::vector<FetchRequest> requests;
+  for (const std::string& id : hub_ids) {
+    const std::string problem = hub_name_problem(id);
+    if (!problem.empty()) throw InputError({{{}, 0, "--fetch", id + ": " + problem, {}, {}}});
+    requests.push_back({.name = id, .hub_id = id});
+  }
+  spdlog::info("not here, so fetched: {}", join(hub_ids, ", "));
+  FetchView view(std::cerr, shows_progress && spdlog::should_log(spdlog::level::info),
+                 ::isatty(STDERR_FILENO) != 0);
+  FetchSettings settings;
+  settings.endpoint = find_hub_endpoint({}, hf_home);
+  settings.cache = hub_cache_directory(hf_home);
+  settings.log = [&view](FetchLog level, const std::string& text) { view.log(level, text); };
+  settings.progress = [&view](const FetchProgress& progress) { view.show(progress); };
+  warn_of_plain_http(settings.endpoint);
+  for (const FetchedModel& model : fetch_models(requests, settings).models) {
+    if (!model.problem.empty()) problems.push_back(model.problem);
+  }
+  view.finish();
+  return problems;
+}
+
+namespace {
+
 // --- weights check -------------------------------------------------------------------------------
 
 struct CheckArguments {

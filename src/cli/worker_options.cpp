@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 
 #include "sftbench/base/error.h"
 
 namespace sftbench {
 namespace {
 
-const std::vector<std::string> kFiles = {"--config", "--operation", "--arguments"};
+const std::vector<std::string> kFiles = {"--config", "--operation", "--arguments", "--deepspeed"};
+// A file, or the text itself.
+constexpr const char* kFileOrText = "--chat-template";
 // Of `run` they say something else.
 const std::vector<std::string> kNotOfRun = {"--timeout", "--stall-timeout", "--no-progress"};
 
@@ -39,6 +42,8 @@ void append(const CLI::Option& option, const CLI::App& run, std::vector<WorkerOp
   }
   for (const std::string& value : option.results()) {
     one.value = value;
+    std::error_code error;
+    if (one.name == kFileOrText) one.is_file = std::filesystem::is_regular_file(value, error);
     options.push_back(one);
   }
 }

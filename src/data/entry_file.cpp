@@ -13,13 +13,12 @@ namespace sftbench {
 namespace {
 
 JsonlFile open_file(const std::filesystem::path& path, int64_t most) {
-  if (path.extension() != ".parquet" && path.extension() != ".arrow") return JsonlFile(path);
+  if (path.extension() != ".parquet" && path.extension() != ".arrow") return JsonlFile(path, most);
   const std::unique_ptr<ParquetLibrary> library = load_parquet_library();
   const std::unique_ptr<ParquetRows> rows = library->read_rows(path);
-  const auto lines = std::make_shared<std::string>();
-  std::string row;
-  for (int64_t i = 0; i < most && rows->read_next(row); ++i) *lines += row + "\n";
-  return JsonlFile(lines, path.string());
+  int64_t read = 0;
+  return JsonlFile([&](std::string& row) { return read++ < most && rows->read_next(row); },
+                   path.string());
 }
 
 }  // namespace

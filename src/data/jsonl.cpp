@@ -9,6 +9,9 @@
 namespace sftbench {
 namespace {
 
+// An entry is held whole, several times over.
+constexpr uint64_t kMostBytesOfEntry = uint64_t{256} << 20;
+
 // Takes one string out of a JSON object without building the rest. Nothing recurses, so that no
 // depth of nesting can exhaust the stack.
 class FieldReader : public nlohmann::json_sax<Json> {
@@ -129,10 +132,8 @@ class JsonlFile::Indexer {
     return at == piece.size() || piece[at] == '\n';
   }
 
-  // An entry is held whole, several times over.
   void require_short_line(uint64_t end) const {
-    constexpr uint64_t kMostBytes = uint64_t{256} << 20;
-    if (end < begin_ + kMostBytes) return;  // the next line may begin behind `end`
+    if (end < begin_ + kMostBytesOfEntry) return;  // the next line may begin behind `end`
     throw InputError({{.file = path_,
                        .line = number_ + 1,
                        .key = {},
@@ -144,7 +145,7 @@ class JsonlFile::Indexer {
   void end_line(uint64_t end) {
     require_short_line(end);
     ++number_;
-    if (!blank_) lines_.push_back({begin_, end, number_});
+    if (!blank_) lines_.push_back({begin_, static_cast<uint32_t>(end - begin_), number_});
     begin_ = end + 1;
     blank_ = true;
   }
@@ -214,8 +215,7 @@ class JsonlFile::ArrayIndexer {
   }
 
   void take_of_value(char c, bool blank) {
-    constexpr uint64_t kMostBytes = uint64_t{256} << 20;
-    if (offset_ - lines_.back().begin_bytes >= kMostBytes) {
+    if (offset_ - lines_.back().begin_bytes >= kMostBytesOfEntry) {
       fail("has an entry longer than 256 MiB", "shorter entries");
     }
     if (in_string_) {
@@ -229,7 +229,7 @@ class JsonlFile::ArrayIndexer {
       return;
     }
     if (depth_ == 0 && (c == ',' || c == ']' || blank)) {
-      lines_.back().end_bytes = offset_;
+      lines_.back().size_bytes = static_cast<uint32_t>(offset_ - lines_.back().begin_bytes);
       state_ = State::kBetween;
       return end_of_value(c, blank);
     }
@@ -264,14 +264,29 @@ class JsonlFile::ArrayIndexer {
 
 namespace {
 
+// Editors of Windows write a byte order mark in front of UTF-8, which JSON's readers skip.
 bool begins_an_array(std::string_view begin) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  if (begin.substr(0, kMark.size()) == kMark) begin.remove_prefix(kMark.size());
   const size_t first = begin.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && begin[first] == '[';
 }
 
+void refuse_utf16(std::string_view begin, const std::string& path) {
+  const std::string_view mark = begin.substr(0, 2);
+  if (mark != "\xff\xfe" && mark != "\xfe\xff") return;
+  throw InputError({{.file = path,
+                     .line = 0,
+                     .key = {},
+                     .message = "the file is UTF-16",
+                     .expected = "UTF-8",
+                     .nearest = {}}});
+}
+
 }  // namespace
 
-JsonlFile::JsonlFile(const std::filesystem::path& path) : file_(path), path_(path.string()) {
+JsonlFile::JsonlFile(const std::filesystem::path& path, int64_t most)
+    : file_(path), path_(path.string()) {
   Indexer lines(lines_, path_);
   ArrayIndexer elements(lines_, path_);
   bool array = false;
@@ -280,8 +295,10 @@ JsonlFile::JsonlFile(const std::filesystem::path& path) : file_(path), path_(pat
   for (size_t got = piece.size(); got == piece.size(); offset += got) {
     got = file_->read_at(offset, piece.data(), piece.size());
     const std::string_view read = std::string_view(piece).substr(0, got);
+    if (offset == 0) refuse_utf16(read, path_);
     if (offset == 0) array = path.extension() != ".jsonl" && begins_an_array(read);
     array ? elements.add(read) : lines.add(read);
+    if (size() > most) return;  // the last one found may not have ended
   }
   array ? elements.finish() : lines.finish();
   if (array && lines_.empty()) {
@@ -303,9 +320,28 @@ JsonlFile::JsonlFile(std::string_view content, std::string origin)
   require_entries(content.empty());
 }
 
-JsonlFile::JsonlFile(std::shared_ptr<const std::string> content, std::string origin)
-    : JsonlFile(std::string_view(*content), std::move(origin)) {
-  kept_ = std::move(content);
+JsonlFile::JsonlFile(const std::function<bool(std::string& row)>& next, std::string origin)
+    : rows_(std::make_unique<SpillFile>()), path_(std::move(origin)) {
+  std::string row;
+  while (next(row)) {
+    const int number = static_cast<int>(lines_.size()) + 1;
+    if (row.size() >= kMostBytesOfEntry) {
+      throw InputError({{.file = path_,
+                         .line = number,
+                         .key = {},
+                         .message = "the row is longer than 256 MiB",
+                         .expected = "shorter rows",
+                         .nearest = {}}});
+    }
+    lines_.push_back({rows_->append(row), static_cast<uint32_t>(row.size()), number});
+  }
+  if (!lines_.empty()) return;
+  throw InputError({{.file = path_,
+                     .line = 0,
+                     .key = {},
+                     .message = "the file has no rows",
+                     .expected = "one row per entry",
+                     .nearest = {}}});
 }
 
 void JsonlFile::require_entries(bool file_is_empty) const {
@@ -321,10 +357,14 @@ void JsonlFile::require_entries(bool file_is_empty) const {
 
 std::string JsonlFile::line(int64_t entry) const {
   const Line& line = lines_.at(static_cast<size_t>(entry));
-  const size_t size_bytes = line.end_bytes - line.begin_bytes;
-  if (!file_) return std::string(content_.substr(line.begin_bytes, size_bytes));
+  const size_t size_bytes = line.size_bytes;
+  if (!file_ && !rows_) return std::string(content_.substr(line.begin_bytes, size_bytes));
   std::string text(size_bytes, '\0');
-  text.resize(file_->read_at(line.begin_bytes, text.data(), size_bytes));
+  if (rows_) {
+    rows_->read(line.begin_bytes, text.data(), size_bytes);
+  } else {
+    text.resize(file_->read_at(line.begin_bytes, text.data(), size_bytes));
+  }
   return text;
 }
 
@@ -359,7 +399,7 @@ bool JsonlFile::read_object(int64_t entry, Json& object, Diagnostic& error) cons
     error = {};
     error.message =
         "not JSON at column " + std::to_string(problem.byte) + ": " + json_problem(problem);
-    error.expected = "a JSON object";
+    error.expected = "one JSON object per line, or one array of objects";
   }
   error.file = path_;
   error.line = line_number(entry);

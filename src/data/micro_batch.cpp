@@ -38,13 +38,11 @@ MicroBatch make_micro_batch(const EncodedEntries& dataset, const std::vector<int
   batch.one_row = row_of(padding).one_row;
   int64_t total = 0, longest = padding == Padding::kMaxLength ? dataset.model_max_length() : 1;
   for (const int64_t index : entries) {
-    const EncodedEntry& entry = dataset.entry(index);
-    const auto length = static_cast<int64_t>(entry.input_ids.size());
+    const int64_t length = dataset.length(index);
     if (batch.one_row && length == 0) continue;  // a row has no place for a sequence of nothing
     batch.lengths.push_back(length);
     longest = std::max(longest, length);
     total += length;
-    batch.dataset_tokens += entry.dataset_tokens;
   }
   batch.batch = batch.one_row ? 1 : static_cast<int64_t>(entries.size());
   batch.length = batch.one_row ? std::max<int64_t>(1, total) : longest;
@@ -55,7 +53,8 @@ MicroBatch make_micro_batch(const EncodedEntries& dataset, const std::vector<int
   batch.labels.assign(static_cast<size_t>(batch.padded_tokens), kIgnoredLabel);
   int64_t at = 0;
   for (const int64_t index : entries) {
-    const EncodedEntry& entry = dataset.entry(index);
+    const EncodedEntry entry = dataset.entry(index);
+    if (!batch.one_row || !entry.input_ids.empty()) batch.dataset_tokens += entry.dataset_tokens;
     fill_row(entry, pad_id, dataset.ignored_id(), batch.input_ids.data() + at,
              batch.labels.data() + at);
     if (batch.one_row && !entry.input_ids.empty())

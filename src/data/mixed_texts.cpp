@@ -17,9 +17,14 @@ size_t MixedTexts::set_of(int64_t index) const {
   return static_cast<size_t>(behind - begins_.begin()) - 1;
 }
 
-const EncodedEntry& MixedTexts::entry(int64_t index) const {
+EncodedEntry MixedTexts::entry(int64_t index) const {
   const size_t set = set_of(index);
   return sets_[set]->entry(index - begins_[set]);
+}
+
+int64_t MixedTexts::length(int64_t index) const {
+  const size_t set = set_of(index);
+  return sets_[set]->length(index - begins_[set]);
 }
 
 std::vector<int64_t> MixedTexts::entries_of(size_t set, const std::vector<int64_t>& entries) const {

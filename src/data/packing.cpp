@@ -4,18 +4,19 @@
 #include <cstddef>
 #include <deque>
 #include <map>
+#include <utility>
 
 #include "sftbench/base/error.h"
 
 namespace sftbench {
 namespace {
 
-using Packs = std::vector<std::vector<int64_t>>;
+using Lists = std::vector<std::vector<int64_t>>;
 
 // Appends the packs of `entries`: the longest first, each into the pack that it fills best, of
 // equal ones into that which has waited longest.
 void pack_group(std::vector<int64_t> entries, const std::vector<int64_t>& lengths, int64_t capacity,
-                Packs& packs) {
+                Lists& packs) {
   const auto length_of = [&](int64_t entry) { return lengths[static_cast<size_t>(entry)]; };
   std::stable_sort(entries.begin(), entries.end(),
                    [&](int64_t a, int64_t b) { return length_of(a) > length_of(b); });
@@ -42,7 +43,7 @@ void pack_group(std::vector<int64_t> entries, const std::vector<int64_t>& length
 std::vector<std::vector<int64_t>> pack_entries(const std::vector<int64_t>& lengths,
                                                int64_t capacity, int64_t at_a_time) {
   check(at_a_time > 0, "entries are packed so many at a time");
-  Packs packs;
+  Lists packs;
   const auto count = static_cast<int64_t>(lengths.size());
   for (int64_t begin = 0; begin < count; begin += at_a_time) {
     std::vector<int64_t> group;
@@ -56,12 +57,32 @@ std::vector<std::vector<int64_t>> pack_entries(const std::vector<int64_t>& lengt
   return packs;
 }
 
-std::vector<int64_t> unpacked(const std::vector<int64_t>& numbers,
-                              const std::vector<std::vector<int64_t>>& packs) {
+Packs::Packs(const std::vector<std::vector<int64_t>>& packs) {
+  for (const std::vector<int64_t>& pack : packs) {
+    entries_.insert(entries_.end(), pack.begin(), pack.end());
+    ends_.push_back(static_cast<int64_t>(entries_.size()));
+  }
+}
+
+Packs Packs::of_one(std::vector<int64_t> entries) {
+  Packs packs;
+  packs.entries_ = std::move(entries);
+  return packs;
+}
+
+std::span<const int64_t> Packs::pack(int64_t number) const {
+  const std::span<const int64_t> entries = entries_;
+  const auto at = static_cast<size_t>(number);
+  if (ends_.empty()) return entries.subspan(at, 1);
+  const int64_t begin = at == 0 ? 0 : ends_[at - 1];
+  return entries.subspan(static_cast<size_t>(begin), static_cast<size_t>(ends_[at] - begin));
+}
+
+std::vector<int64_t> unpacked(const std::vector<int64_t>& numbers, const Packs& packs) {
   if (packs.empty()) return numbers;
   std::vector<int64_t> entries;
   for (const int64_t number : numbers) {
-    const std::vector<int64_t>& pack = packs[static_cast<size_t>(number)];
+    const std::span<const int64_t> pack = packs.pack(number);
     entries.insert(entries.end(), pack.begin(), pack.end());
   }
   return entries;

@@ -14,26 +14,21 @@ int64_t ceil_divide(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-}  // namespace
-
-std::vector<std::vector<int64_t>> shard_batches(const std::vector<int64_t>& order,
-                                                int64_t batch_size, int64_t ranks, int64_t rank) {
+// A rank's batch of this number in an epoch's order (accelerate's BatchSamplerShard, even_batches).
+std::vector<int64_t> batch_of(const std::vector<int64_t>& order, const StepPlanOptions& options,
+                              int64_t rank, int64_t number) {
   const auto entries = static_cast<int64_t>(order.size());
-  const int64_t round = batch_size * ranks;  // entries that all ranks read together
+  const int64_t begin = (number * options.ranks + rank) * options.per_device_batch_size;
   // One rank keeps a short last batch. With several, the epoch's order starts over until the last
   // round is whole.
-  const int64_t padded_entries = ranks == 1 ? entries : ceil_divide(entries, round) * round;
-
-  std::vector<std::vector<int64_t>> batches;
-  for (int64_t begin = rank * batch_size; begin < padded_entries; begin += round) {
-    const int64_t end = std::min(begin + batch_size, padded_entries);
-    std::vector<int64_t>& batch = batches.emplace_back();
-    for (int64_t i = begin; i < end; ++i) {
-      batch.push_back(order[static_cast<size_t>(i % entries)]);
-    }
-  }
-  return batches;
+  int64_t end = begin + options.per_device_batch_size;
+  if (options.ranks == 1) end = std::min(end, entries);
+  std::vector<int64_t> batch;
+  for (int64_t i = begin; i < end; ++i) batch.push_back(order[static_cast<size_t>(i % entries)]);
+  return batch;
 }
+
+}  // namespace
 
 StepPlan::StepPlan(const StepPlanOptions& options) : options_(options) {
   check(options.entries > 0 && options.per_device_batch_size > 0 && options.ranks > 0 &&
@@ -53,14 +48,12 @@ int64_t StepPlan::epochs() const {
   return ceil_divide(total_steps_, steps_per_epoch_);
 }
 
-const std::vector<std::vector<int64_t>>& StepPlan::rank_batches(int64_t epoch, int64_t rank) {
-  if (epoch != cached_epoch_ || rank != cached_rank_) {
-    cached_batches_ = shard_batches(epoch_order(options_.entries, options_.seed, epoch),
-                                    options_.per_device_batch_size, options_.ranks, rank);
+const std::vector<int64_t>& StepPlan::order(int64_t epoch) {
+  if (epoch != cached_epoch_) {
+    cached_order_ = epoch_order(options_.entries, options_.seed, epoch);
     cached_epoch_ = epoch;
-    cached_rank_ = rank;
   }
-  return cached_batches_;
+  return cached_order_;
 }
 
 StepEntries StepPlan::step(int64_t step, int64_t rank) {
@@ -78,9 +71,11 @@ StepEntries StepPlan::step(int64_t step, int64_t rank) {
       static_cast<double>(result.epoch) +
       static_cast<double>(end_batch(first_batch(step))) / static_cast<double>(batches_per_epoch_);
   const int64_t read = step == 0 ? first_ : step == first_ ? 0 : step;
-  const auto& batches = rank_batches(read / steps_per_epoch_, rank);
+  const std::vector<int64_t>& entries = order(read / steps_per_epoch_);
   const int64_t first = first_batch(read);
-  result.micro_batches.assign(batches.begin() + first, batches.begin() + end_batch(first));
+  for (int64_t i = first; i < end_batch(first); ++i) {
+    result.micro_batches.push_back(batch_of(entries, options_, rank, i));
+  }
   return result;
 }
 

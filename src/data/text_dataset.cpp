@@ -90,7 +90,8 @@ TextDataset::TextDataset(Entries file, const Tokenizer& tokenizer, TextDatasetOp
       dataset_token_limit_(std::min(options_.model_max_length, tokenizer.model_max_length())),
       suffix_ids_(post_processor_suffix(tokenizer)),
       template_(options_.entry_template),
-      entries_(static_cast<size_t>(file_.size())) {
+      entries_(static_cast<size_t>(file_.size())),
+      ids_(options_.most_bytes_in_memory) {
   check(options_.model_max_length > 0 &&
             options_.model_max_length <= std::numeric_limits<int32_t>::max(),
         "model_max_length is positive and fits the position type");
@@ -249,21 +250,79 @@ void TextDataset::encode(const std::vector<int64_t>& entries, int threads, Token
     EncodedEntry read;
     if (!this->encode_entry(tokenizer, index, read, text_tokens, error))
       return errors.add(index, std::move(error));
-    EncodedEntry& entry = entries_[static_cast<size_t>(index)];
-    entry = std::move(read);
-    if (counts == nullptr && entry.has_response && entry.is_prefixed) return;
     const std::lock_guard lock(mutex);
+    entries_[static_cast<size_t>(index)] = keep(read);
     if (counts != nullptr) counts->set(index, text_tokens);
-    if (!entry.has_response) ++entries_without_response_;
-    if (!entry.is_prefixed) ++entries_not_prefixed_;
+    if (!read.has_response) ++entries_without_response_;
+    if (!read.is_prefixed) ++entries_not_prefixed_;
   };
   for_each_in_parallel(missing, threads, tokenizer_, encode_missing);
   errors.throw_if_any();
 }
 
-const EncodedEntry& TextDataset::entry(int64_t index) const {
+TextDataset::KeptEntry TextDataset::keep(const EncodedEntry& entry) {
+  using Labels = KeptEntry::Labels;
+  const std::vector<int32_t>&ids = entry.input_ids, &labels = entry.labels;
+  KeptEntry kept;
+  kept.length = static_cast<int32_t>(ids.size());
+  kept.loss_begin = entry.loss_begin;
+  kept.dataset_tokens = entry.dataset_tokens;
+  kept.has_response = entry.has_response;
+  kept.is_prefixed = entry.is_prefixed;
+  const auto append = [this](const std::vector<int32_t>& values) {
+    return ids_.append(
+        {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int32_t)});
+  };
+  if (labels.empty()) {
+    kept.begin_bytes = append(ids);
+    return kept;
+  }
+  // Labels that follow from the ids, as they mostly do, take no room.
+  const auto begin = static_cast<std::ptrdiff_t>(entry.loss_begin);
+  const bool follow = std::equal(labels.begin() + begin, labels.end(), ids.begin() + begin) &&
+                      std::all_of(labels.begin(), labels.begin() + begin,
+                                  [](int32_t label) { return label == kIgnoredLabel; });
+  kept.labels = follow ? Labels::kIdsBehindBegin : Labels::kKept;
+  if (follow) {
+    kept.begin_bytes = append(ids);
+    return kept;
+  }
+  std::vector<int32_t> both = ids;
+  both.insert(both.end(), labels.begin(), labels.end());
+  kept.begin_bytes = append(both);
+  return kept;
+}
+
+const TextDataset::KeptEntry& TextDataset::kept(int64_t index) const {
   check(encoded(index), "the entry was encoded before it is used");
   return entries_[static_cast<size_t>(index)];
+}
+
+int64_t TextDataset::length(int64_t index) const {
+  return kept(index).length;
+}
+
+EncodedEntry TextDataset::entry(int64_t index) const {
+  using Labels = KeptEntry::Labels;
+  const KeptEntry& from = kept(index);
+  const auto length = static_cast<size_t>(from.length);
+  std::vector<int32_t> values(from.labels == Labels::kKept ? 2 * length : length);
+  ids_.read(from.begin_bytes, reinterpret_cast<char*>(values.data()),
+            values.size() * sizeof(int32_t));
+  EncodedEntry entry;
+  const auto end = values.begin() + from.length;
+  if (from.labels == Labels::kKept) entry.labels.assign(end, values.end());
+  values.resize(length);
+  if (from.labels == Labels::kIdsBehindBegin) {
+    entry.labels = values;
+    std::fill_n(entry.labels.begin(), from.loss_begin, static_cast<int32_t>(kIgnoredLabel));
+  }
+  entry.input_ids = std::move(values);
+  entry.loss_begin = from.loss_begin;
+  entry.dataset_tokens = from.dataset_tokens;
+  entry.has_response = from.has_response;
+  entry.is_prefixed = from.is_prefixed;
+  return entry;
 }
 
 }  // namespace sftbench

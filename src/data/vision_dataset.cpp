@@ -159,7 +159,11 @@ void VisionDataset::encode(std::vector<int64_t> entries, int threads, TokenCount
   chats_.reset();
 }
 
-const EncodedEntry& VisionDataset::entry(int64_t index) const {
+int64_t VisionDataset::length(int64_t index) const {
+  return static_cast<int64_t>(entries_.at(static_cast<size_t>(index)).input_ids.size());
+}
+
+EncodedEntry VisionDataset::entry(int64_t index) const {
   const EncodedEntry& entry = entries_.at(static_cast<size_t>(index));
   check(entry.loss_begin >= 0, "the entry was encoded before it is used");
   return entry;

@@ -31,8 +31,8 @@ ops::KernelChoice choose_kernels(const KernelPlan& plan) {
 std::unique_ptr<ActivationPolicy> choose_activations(const ActivationPlan& plan, int64_t layers,
                                                      torch::Device device) {
   if (!plan.gradient_checkpointing) return keep_activations();
-  // Both variants have the same gradients. CPUs have no other memory.
-  if (plan.offload && device.is_cuda()) {
+  // Both variants have the same gradients.
+  if (plan.offload && offloads_from(device)) {
     return checkpoint_on_host(layers, device);
   }
   return plan.use_reentrant ? checkpoint_reentrant(layers) : checkpoint_segments(layers);
@@ -292,7 +292,7 @@ std::unique_ptr<Optimizer> build_optimizer(const TrainingJob& job,
   if (offloads_shards(job, device)) {
     return make_offloaded(plan.kind, groups, options, Offloaded::kStatesAndParameters, device);
   }
-  if (plan.offload_state && device.is_cuda()) {
+  if (plan.offload_state && offloads_from(device)) {
     return make_offloaded(plan.kind, groups, options, Offloaded::kStates, device);
   }
   return make_optimizer(plan.kind, groups, options);

@@ -126,7 +126,7 @@ void put_worst_batch_first(TrainingData& data) {
     const std::vector<int64_t> entries = unpacked(units, data.packs);
     int64_t total = 0, longest = 1;
     for (const int64_t entry : entries) {
-      const int64_t length = std::ssize(data.dataset->entry(entry).input_ids);
+      const int64_t length = data.dataset->length(entry);
       total += length;
       longest = std::max(longest, length);
     }

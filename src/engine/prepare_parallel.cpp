@@ -15,6 +15,8 @@
 namespace sftbench {
 namespace {
 
+bool copies_on_cpus = false;
+
 void set_values(CausalLm& model, const TrainingJob& job, const WantedElements& wanted,
                 WorkCount& work) {
   if (job.model.weights_directory.empty()) {
@@ -246,8 +248,16 @@ std::vector<std::string> notes_on_ranks(const TrainingJob& job) {
   return notes;
 }
 
+bool offloads_from(torch::Device device) {
+  return device.is_cuda() || copies_on_cpus;
+}
+
+void copy_on_cpus(bool wanted) {
+  copies_on_cpus = wanted;
+}
+
 bool offloads_shards(const TrainingJob& job, torch::Device device) {
-  return job.parallel.offload && device.is_cuda() && is_distributed(job) &&
+  return job.parallel.offload && offloads_from(device) && is_distributed(job) &&
          row_of(job.parallel.strategy).shards();
 }
 

@@ -54,17 +54,11 @@ std::vector<int64_t> numbers_up_to(int64_t count) {
   return numbers;
 }
 
-std::vector<std::vector<int64_t>> one_by_one(const std::vector<int64_t>& entries) {
-  std::vector<std::vector<int64_t>> units;
-  for (const int64_t entry : entries) units.push_back({entry});
-  return units;
-}
-
 std::vector<std::vector<int64_t>> pack(const EncodedEntries& dataset,
                                        const std::vector<int64_t>& entries) {
   std::vector<int64_t> lengths;
   for (const int64_t entry : entries) {
-    lengths.push_back(static_cast<int64_t>(dataset.entry(entry).input_ids.size()));
+    lengths.push_back(dataset.length(entry));
   }
   std::vector<std::vector<int64_t>> packs = pack_entries(lengths, dataset.model_max_length());
   for (std::vector<int64_t>& pack : packs) {
@@ -163,7 +157,7 @@ void TextPreparation::require_responses(size_t entries) const {
 }
 
 TrainingData TextPreparation::training_data() {
-  const std::vector<int64_t> order = training_order();
+  std::vector<int64_t> order = training_order();
   const Padding padding = job_.data.padding;
   if (padding == Padding::kPacked) {
     // Which entries share a row depends on the lengths of all.
@@ -171,12 +165,11 @@ TrainingData TextPreparation::training_data() {
     require_responses(order.size());
     std::vector<std::vector<int64_t>> packs = pack(*mixture_, order);
     StepPlan plan = plan_steps(job_, static_cast<int64_t>(packs.size()));
-    return {mixture_, std::move(plan), std::move(packs), padding, pad_id_of(tokenizer_), nullptr,
-            {}};
+    return {mixture_, std::move(plan), Packs(packs), padding, pad_id_of(tokenizer_), nullptr, {}};
   }
-  std::vector<std::vector<int64_t>> units;
-  if (!is_plain()) units = one_by_one(order);
   StepPlan plan = plan_steps(job_, static_cast<int64_t>(order.size()));
+  Packs units;
+  if (!is_plain()) units = Packs::of_one(std::move(order));
   const std::vector<int64_t> entries = unpacked(units_to_encode(job_, plan, rank_), units);
   encode(entries);
   require_responses(entries.size());

@@ -12,6 +12,7 @@
 #include "engine/rank_context.h"
 #include "sftbench/data/image_tiles.h"
 #include "sftbench/data/micro_batch.h"
+#include "sftbench/data/packing.h"
 #include "sftbench/data/step_plan.h"
 #include "sftbench/data/text_dataset.h"
 #include "sftbench/data/vision_dataset.h"
@@ -71,7 +72,7 @@ struct StepBatches {
 struct TrainingData {
   std::shared_ptr<const EncodedEntries> dataset;  // every entry of the plan is encoded
   StepPlan plan;                                  // of entries; of packs, where there are any
-  std::vector<std::vector<int64_t>> packs;
+  Packs packs;
   Padding padding = Padding::kLongest;
   int64_t pad_id = 0;
   // The same as `dataset`, where that has images; null for texts.

@@ -34,6 +34,7 @@ class ParameterReader {
     optional_text("aim_db", settings_.aim_db);
     optional_text("aim_dashboard_url", settings_.aim_dashboard_url);
     optional_text("hf_home", settings_.hf_home);
+    settings_.fetch_weights = fields_.boolean("fetch_weights", settings_.fetch_weights);
     optional_text("num_tokens_cache_directory", settings_.num_tokens_cache_directory);
     if (const YamlNode* list = fields_.any("trackers", Presence::kOptional)) read_trackers(*list);
     if (const YamlNode* map = fields_.mapping("model_map", Presence::kOptional))

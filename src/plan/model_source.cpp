@@ -79,11 +79,17 @@ class PlaceSearch {
     return std::nullopt;
   }
 
+  // The first place that is on the hub; empty: none is.
+  std::string hub_place() const {
+    const auto place = std::find_if(places_.begin(), places_.end(), is_hub_id);
+    return place == places_.end() ? std::string() : *place;
+  }
+
   // "sftbench weights fetch ORG/NAME", when one of the places is on the hub.
   std::string fetch_command() const {
-    const auto place = std::find_if(places_.begin(), places_.end(), is_hub_id);
-    if (place == places_.end()) return {};
-    return "sftbench weights fetch " + *place + (hf_home_ ? " -o " + shell_quoted(*hf_home_) : "");
+    const std::string place = hub_place();
+    if (place.empty()) return {};
+    return "sftbench weights fetch " + place + (hf_home_ ? " -o " + shell_quoted(*hf_home_) : "");
   }
 
   std::string tried() const { return join(tried_, "; "); }
@@ -168,7 +174,7 @@ Json read_config(const fs::path& folder) {
   std::string message =
       "the " + (vanilla ? "" : format + " ") + "weights of " + name + " are not at hand";
   const std::string command = search.fetch_command();
-  message += command.empty() ? "; name" : "; fetch them: " + command + "; or name";
+  message += command.empty() ? "; name" : "; fetch them: " + command + ", or with --fetch; or name";
   message += " their folder under model_map in --config; or train without them: --weights random";
   throw RunError(ReasonCode::kWeights, message, "looked at " + search.tried());
 }
@@ -215,8 +221,19 @@ std::string find_tokenizer(const std::string& place, const ActuatorSettings& set
   const std::string command = search.fetch_command();
   throw RunError(ReasonCode::kWeights,
                  "the tokenizer " + place + " is not at hand" +
-                     (command.empty() ? "" : "; fetch it: " + command),
+                     (command.empty() ? "" : "; fetch it: " + command + ", or with --fetch"),
                  "looked at " + search.tried());
+}
+
+std::string absent_hub_model(const std::string& name, const std::string& format,
+                             const ActuatorSettings& settings, const ModelCatalog& models) {
+  PlaceSearch search(places_of(name, format, settings, models.find(name)), settings);
+  return search.find(true) ? std::string() : search.hub_place();
+}
+
+std::string absent_hub_tokenizer(const std::string& place, const ActuatorSettings& settings) {
+  PlaceSearch search({place}, settings);
+  return search.find_tokenizer() ? std::string() : search.hub_place();
 }
 
 ModelSource find_model(const std::string& name, const std::string& format,

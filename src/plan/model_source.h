@@ -19,6 +19,12 @@ ModelSource find_model(const std::string& name, const std::string& format,
                        const ActuatorSettings& settings, const std::string& weights,
                        const ModelCatalog& models);
 
+// The hub id among its places, where find_model() or find_tokenizer() would find no files; empty
+// otherwise.
+std::string absent_hub_model(const std::string& name, const std::string& format,
+                             const ActuatorSettings& settings, const ModelCatalog& models);
+std::string absent_hub_tokenizer(const std::string& place, const ActuatorSettings& settings);
+
 // "model_name x: its family, y, is not one that this version trains: ..."
 std::string unknown_family_refusal(const std::string& name, const std::string& family);
 

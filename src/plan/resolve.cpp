@@ -74,6 +74,19 @@ class Resolver : RequestReader {
     return std::move(resolution_);
   }
 
+  std::vector<std::string> absent_hub_models() const {
+    std::vector<std::string> absent;
+    if (simulated()) return absent;
+    if (options_.weights != "random") {
+      absent.push_back(
+          absent_hub_model(text("model_name"), weights_format(), settings_, catalog_.models));
+    }
+    const std::string tokenizer = argument_text("tokenizer_name_or_path");
+    if (!tokenizer.empty()) absent.push_back(absent_hub_tokenizer(tokenizer, settings_));
+    std::erase(absent, std::string());
+    return absent;
+  }
+
  private:
   // --- what this version cannot do ---------------------------------------------------------------
 
@@ -288,6 +301,14 @@ Resolution resolve(const MeasurementRequest& request, const ActuatorSettings& se
   check(catalog.experiment(request.experiment) != nullptr,
         "the request's experiment is in the catalog");
   return Resolver(request, settings, options, catalog).resolve();
+}
+
+std::vector<std::string> absent_hub_models(const MeasurementRequest& request,
+                                           const ActuatorSettings& settings,
+                                           const ResolveOptions& options, const Catalog& catalog) {
+  check(catalog.experiment(request.experiment) != nullptr,
+        "the request's experiment is in the catalog");
+  return Resolver(request, settings, options, catalog).absent_hub_models();
 }
 
 Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& options) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "plan/mixture.h"
+#include "plan/model_source.h"
 #include "plan/own_data.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"

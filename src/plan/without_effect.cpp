@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "plan/mixture.h"
+#include "plan/model_source.h"
 #include "sftbench/base/json.h"
 #include "sftbench/plan/support.h"
 #include "sftbench/variants/interval_strategy.h"

@@ -13,6 +13,7 @@ namespace sftbench {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -508,10 +509,16 @@ TEST_F(MixtureTest, SharesThatDoNotFitAreNamed) {
   EXPECT_THAT(ending("    sampling: 1.0\n", ""),
               HasSubstr("data_mixture: sampling: 1 of 2 sets have a share; expected one for each "
                         "set, or none"));
-  EXPECT_THAT(ending("    sampling: -1\n", "    sampling: 2\n"),
-              HasSubstr("data_mixture: sampling: found 2"));
+  EXPECT_THAT(ending("    sampling: 0.7\n", "    sampling: 0.6\n"),
+              HasSubstr("the shares add up to 1.3; expected 1"));
+  EXPECT_THAT(refusal(words("    sampling: -1\n", "    sampling: 2\n")),
+              AllOf(HasSubstr("mixed.yaml:4: datasets[0].sampling: found -1; expected a share "
+                              "above 0, at most 1"),
+                    HasSubstr("datasets[1].sampling: found 2")));
+  EXPECT_THAT(refusal(words("    sampling: 0.0\n", "    sampling: 1.0\n")),
+              HasSubstr("datasets[0].sampling: found 0.0"));
   EXPECT_THAT(refusal(words("    sampling: much\n", "")),
-              HasSubstr("mixed.yaml:4: datasets[0].sampling: found 'much'; expected a number"));
+              HasSubstr("mixed.yaml:4: datasets[0].sampling: found 'much'; expected a share"));
 }
 
 TEST_F(MixtureTest, AMixtureOfASpaceIsCheckedAsWell) {

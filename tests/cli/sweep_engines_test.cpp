@@ -65,6 +65,19 @@ TEST_F(SweepEnginesTest, WorkersGetTheCommandLine) {
                                 Not(HasSubstr("--env")), Not(HasSubstr("--slurm"))));
 }
 
+// A manifest is one file: what the command line names and workers read goes along.
+TEST_F(SweepEnginesTest, SmallFilesOfTheCommandLineTravel) {
+  std::ofstream(folder_ / "zero.json") << R"({"zero_optimization": {"stage": 2}})";
+  std::ofstream(folder_ / "chat.jinja") << "{{ messages[0].content }} of a file";
+  const ProgramResult result =
+      sweep({"--on", "kubernetes", "--set", "number_gpus=1", "--set", "number_nodes=1", "--set",
+             "gpu_model=L40S", "--deepspeed", "zero.json", "--chat-template", "chat.jinja"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("zero_optimization"), HasSubstr("messages[0].content }} of a file"),
+                    HasSubstr("/zero.json"), HasSubstr("/chat.jinja")));
+}
+
 TEST_F(SweepEnginesTest, WhatIsSettledNeedsNoWorker) {
   EXPECT_EQ(sweep({"--set", "number_gpus=1", "--set", "number_nodes=1"}).status, 0);
   const ProgramResult rest = sweep({"--on", "slurm", "--dry-run", "--format", "csv"});

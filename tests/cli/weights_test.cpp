@@ -135,5 +135,102 @@ TEST_F(WeightsCommandTest, SpoiltFilesAreNamedRemovedAndFetchedAgain) {
   EXPECT_EQ(weights({"check", "org/small"}).status, 0);
 }
 
+// A tiny model that trains, on the hub and nowhere else.
+class FetchingRunTest : public WeightsCommandTest {
+ protected:
+  FetchingRunTest() {
+    FakeModel& model = hub_.models["org/tiny"];
+    for (const char* source : {"/training/llama", "/training/tokenizer"}) {
+      for (const auto& file : fs::directory_iterator(std::string(SFTBENCH_TEST_DATA) + source)) {
+        const std::string name = file.path().filename().string();
+        model.files[name] = {read_file(file.path()), name == "model.safetensors"};
+      }
+    }
+    write_file_atomic(folder_ / "pairs.jsonl",
+                      "{\"input\": \"a word\", \"output\": \"the other word\"}\n");
+  }
+
+  ProgramResult measure(std::vector<std::string> words, const char* command = "run") const {
+    words.insert(words.begin(), {command,
+                                 "--model",
+                                 "org/tiny",
+                                 "--data",
+                                 "pairs.jsonl",
+                                 "--input-column",
+                                 "input",
+                                 "--output-column",
+                                 "output",
+                                 "--set",
+                                 "max_steps=1",
+                                 "--set",
+                                 "model_max_length=32",
+                                 "--set",
+                                 "number_gpus=0",
+                                 "--threads",
+                                 "1",
+                                 "--format",
+                                 "json",
+                                 "-o",
+                                 "results"});
+    std::map<std::string, std::string> variables = environment();
+    variables["SFTBENCH_ENGINE"] = "";
+    return run_program(std::move(words), variables, folder_);
+  }
+};
+
+TEST_F(FetchingRunTest, FetchesAModelOnFirstUseWhenItIsAllowedTo) {
+  const ProgramResult refused = measure({});
+  EXPECT_EQ(refused.status, 4);
+  EXPECT_THAT(refused.err,
+              HasSubstr("the weights of org/tiny are not at hand; fetch them: sftbench "
+                        "weights fetch org/tiny, or with --fetch; or name"));
+  EXPECT_TRUE(hub_.hub().requests().empty()) << "nothing is fetched unasked";
+  EXPECT_NE(measure({"--fetch", "--dry-run"}).status, 0);
+  EXPECT_TRUE(hub_.hub().requests().empty()) << "nothing is fetched for a job that is printed";
+
+  const ProgramResult first = measure({"--fetch"});
+  ASSERT_EQ(first.status, 0) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("not here, so fetched: org/tiny"));
+  const Json result = parse_json(first.out, "stdout");
+  EXPECT_EQ(result["inputs"]["model_name"], "org/tiny");
+  EXPECT_FALSE(result["inputs"].contains("fetch"));
+  EXPECT_EQ(weights({"check", "org/tiny"}).status, 0);
+
+  const size_t before = hub_.hub().requests().size();
+  const ProgramResult second = measure({"--fetch"});
+  ASSERT_EQ(second.status, 0) << second.err;
+  EXPECT_EQ(hub_.hub().requests().size(), before) << "what is here is not asked for";
+}
+
+TEST_F(FetchingRunTest, AConfigurationMayAllowItForASweep) {
+  write_file_atomic(folder_ / "fetching.yaml", "parameters: {fetch_weights: true}\n");
+  const ProgramResult swept =
+      measure({"--config", "fetching.yaml", "--set", "batch_size=1,2"}, "sweep");
+  ASSERT_EQ(swept.status, 0) << swept.err;
+  EXPECT_EQ(hub_.cdn().requests().size(), 1u) << "the weights, once for both cells";
+}
+
+TEST_F(FetchingRunTest, AModelThatCannotBeHadIsAFailureThatSaysWhy) {
+  hub_.models["org/tiny"].token = "hf_other";
+  const ProgramResult run = measure({"--fetch"});
+  EXPECT_EQ(run.status, 4);
+  EXPECT_THAT(run.err, HasSubstr("WEIGHTS: org/tiny is gated (status 401)"));
+  const ProgramResult swept = measure({"--fetch"}, "sweep");
+  EXPECT_EQ(swept.status, 4);
+  EXPECT_THAT(swept.err, HasSubstr("org/tiny is gated (status 401)"));
+}
+
+TEST_F(FetchingRunTest, ATokenizerOfItsOwnIsFetched) {
+  FakeModel& other = hub_.models["org/words"];
+  for (const char* name : {"config.json", "tokenizer.json", "tokenizer_config.json"})
+    other.files[name] = hub_.models["org/tiny"].files[name];
+  other.files["model.safetensors"] = hub_.models["org/tiny"].files["model.safetensors"];
+  ASSERT_EQ(weights({"fetch", "org/tiny"}).status, 0);
+  const ProgramResult refused = measure({"--tokenizer", "org/words"});
+  EXPECT_THAT(refused.err,
+              HasSubstr("fetch it: sftbench weights fetch org/words, or with --fetch"));
+  EXPECT_EQ(measure({"--tokenizer", "org/words", "--fetch"}).status, 0);
+}
+
 }  // namespace
 }  // namespace sftbench

@@ -2,10 +2,12 @@
 // JSON arrays, templates, and what each refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <fstream>
 #include <numeric>
 
+#include "data/file_size_limit.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/data/conversation.h"
@@ -238,6 +240,131 @@ TEST(PretokenizedTest, EntriesAreCutAndWhatIsLeftMayBearNoLoss) {
   EXPECT_EQ(dataset.entries_without_response(), 2) << "the cut one and the empty one";
 }
 
+// --- sets that do not fit memory -----------------------------------------------------------------
+
+void expect_same(const EncodedEntry& a, const EncodedEntry& b) {
+  EXPECT_EQ(a.input_ids, b.input_ids);
+  EXPECT_EQ(a.labels, b.labels);
+  EXPECT_EQ(a.loss_begin, b.loss_begin);
+  EXPECT_EQ(a.dataset_tokens, b.dataset_tokens);
+  EXPECT_EQ(a.has_response, b.has_response);
+}
+
+TEST(LargeSetTest, EntriesOnTheDiskAreThoseInMemory) {
+  const std::string ids = R"({"input_ids": [1, 2, 3, 4], "labels": [-100, 2, -100, 4]})"
+                          "\n"
+                          R"({"input_ids": [5, 6, 7], "labels": [-100, -100, 7]})"
+                          "\n"
+                          R"({"input_ids": [5, 6], "labels": [-100, -100]})"
+                          "\n"
+                          R"({"input_ids": [8, 9], "labels": [1, 9]})"
+                          "\n"
+                          R"({"input_ids": []})"
+                          "\n";
+  const std::string pairs = R"({"a": "one two", "b": "three"})"
+                            "\n"
+                            R"({"a": "", "b": "four"})"
+                            "\n";
+  const auto compare = [](const std::string& lines, TextDatasetOptions options) {
+    options.model_max_length = 16;
+    TextDataset held(JsonlFile(lines, "own.jsonl"), small_tokenizer(), options);
+    // The first entries fit, and those behind them do not.
+    options.most_bytes_in_memory = 20;
+    TextDataset kept(JsonlFile(lines, "own.jsonl"), small_tokenizer(), options);
+    std::vector<int64_t> all(static_cast<size_t>(held.size()));
+    std::iota(all.begin(), all.end(), 0);
+    held.encode(all, 1);
+    kept.encode(all, 2);
+    for (const int64_t i : all) {
+      SCOPED_TRACE(i);
+      expect_same(held.entry(i), kept.entry(i));
+      EXPECT_EQ(kept.length(i), std::ssize(held.entry(i).input_ids));
+    }
+    return held;
+  };
+  const TextDataset held = compare(ids, {.pretokenized = true});
+  EXPECT_THAT(held.entry(0).labels, ElementsAre(-100, 2, -100, 4));
+  EXPECT_THAT(held.entry(1).labels, ElementsAre(-100, -100, 7));
+  EXPECT_THAT(held.entry(2).labels, ElementsAre(-100, -100));
+  EXPECT_THAT(held.entry(3).labels, ElementsAre(1, 9));
+  EXPECT_TRUE(held.entry(4).labels.empty());
+  compare(pairs, {.input_field = "a", .output_field = "b"});
+  compare(pairs, {.entry_template = "{{a}} -> {{b}}", .response_template = ""});
+}
+
+TEST(LargeSetTest, MemoryDoesNotGrowWithTheTokens) {
+  constexpr int64_t kEntries = 2000, kTokens = 1000;
+  std::string line = R"({"input_ids": [7)";
+  for (int64_t i = 1; i < kTokens; ++i) line += ", 7";
+  line += "]}";
+  int64_t left = kEntries;
+  JsonlFile rows([&](std::string& row) { return row = line, left-- > 0; }, "own.parquet");
+  TextDataset dataset(
+      std::move(rows), small_tokenizer(),
+      {.pretokenized = true, .model_max_length = kTokens, .most_bytes_in_memory = 1 << 20});
+  std::vector<int64_t> all(kEntries);
+  std::iota(all.begin(), all.end(), 0);
+  const auto held_bytes = [] {
+    const struct mallinfo2 info = ::mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  const size_t before = held_bytes();
+  dataset.encode(all, 1);
+  EXPECT_LT(held_bytes(), before + (2 << 20)) << "of 8,000,000 bytes of ids";
+  for (const int64_t i : {int64_t{0}, kEntries / 2, kEntries - 1}) {
+    EXPECT_EQ(dataset.entry(i).input_ids, std::vector<int32_t>(kTokens, 7));
+  }
+}
+
+TEST(LargeSetTest, RowsOfTablesAreKeptBehindTheFirst64MiB) {
+  int number = 0;
+  JsonlFile rows(
+      [&](std::string& row) {
+        row = R"({"n": ")" + std::to_string(number) + R"(", "x": ")" + std::string(1 << 20, 'x') +
+              "\"}";
+        return number++ < 70;
+      },
+      "own.parquet");
+  ASSERT_EQ(rows.size(), 70);
+  for (const int64_t i : {0, 62, 63, 64, 69}) EXPECT_EQ(rows.text(i, "n"), std::to_string(i));
+  EXPECT_EQ(rows.line_number(69), 70);
+  EXPECT_THROW(JsonlFile([](std::string&) { return false; }, "empty.parquet"), InputError);
+}
+
+TEST(LargeSetTest, ADiskThatIsFullOrAbsentIsNamed) {
+  const auto problem = [](const char* temporary) {
+    ::setenv("TMPDIR", temporary, 1);
+    SpillFile file(0);
+    try {
+      file.append(std::string(5000, 'x'));
+    } catch (const RunError& error) {
+      ::unsetenv("TMPDIR");
+      EXPECT_EQ(error.code(), ReasonCode::kData);
+      return std::string(error.what());
+    }
+    ::unsetenv("TMPDIR");
+    return std::string("none");
+  };
+  EXPECT_THAT(problem("/proc/no-such"), HasSubstr("cannot be kept in /proc/no-such: "));
+  const FileSizeLimit full(1000);
+  EXPECT_THAT(problem("/tmp"), HasSubstr("cannot be kept in /tmp: File too large; TMPDIR names "
+                                         "another folder for them"));
+}
+
+TEST(LargeSetTest, WhoNeedsTheFirstEntriesReadsLittleMore) {
+  const fs::path path = fs::path(testing::TempDir()) / "most.jsonl";
+  {
+    std::ofstream file(path);
+    for (int i = 0; i < 100'000; ++i)
+      file << R"({"n": ")" << i << "\", \"x\": \"of some length\"}\n";
+  }
+  const JsonlFile first(path, 1);
+  EXPECT_LT(first.size(), 100'000);
+  EXPECT_EQ(first.text(0, "n"), "0");
+  EXPECT_EQ(JsonlFile(path).size(), 100'000);
+  fs::remove(path);
+}
+
 TEST(TemplateTest, FieldsAreNamesBetweenTwoBraces) {
   const auto filled = [](const std::string& text) {
     std::string result;
@@ -293,6 +420,16 @@ class JsonArray : public testing::Test {
     }
   }
 };
+
+TEST_F(JsonArray, AByteOrderMarkIsSkippedAndUtf16Refused) {
+  const std::string mark = "\xef\xbb\xbf";
+  EXPECT_EQ(file_of(mark + "[{\"output\": \"a\"}, {\"output\": \"b\"}]").size(), 2);
+  EXPECT_EQ(file_of(mark + "{\"output\": \"a\"}\n", "own.jsonl").text(0, "output"), "a");
+  EXPECT_EQ(problem_of_file("\xff\xfe["), ": the file is UTF-16; expected UTF-8");
+  EXPECT_EQ(problem_of_file("\xfe\xff"), ": the file is UTF-16; expected UTF-8");
+  EXPECT_THAT(problem_of_file("{\n \"output\": \"a\"\n}"),
+              HasSubstr("expected one JSON object per line, or one array of objects"));
+}
 
 TEST_F(JsonArray, IsItsElements) {
   const JsonlFile file = file_of(

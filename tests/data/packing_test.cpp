@@ -49,7 +49,9 @@ TEST(Packing, AnEntryThatIsTooLongIsAProgrammersError) {
 }
 
 TEST(Packing, NumbersOfPacksBecomeTheirEntries) {
-  EXPECT_EQ(unpacked({2, 0}, {{7, 3}, {1}, {5, 4}}), (std::vector<int64_t>{5, 4, 7, 3}));
+  EXPECT_EQ(unpacked({2, 0}, sftbench::Packs({{7, 3}, {1}, {5, 4}})),
+            (std::vector<int64_t>{5, 4, 7, 3}));
+  EXPECT_EQ(unpacked({2, 0}, sftbench::Packs::of_one({9, 8, 7})), (std::vector<int64_t>{7, 9}));
   EXPECT_EQ(unpacked({2, 0}, {}), (std::vector<int64_t>{2, 0}));
 }
 

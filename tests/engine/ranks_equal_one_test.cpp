@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/host_memory.h"
+#include "engine/prepare_parallel.h"
 #include "engine/ranks_fixture.h"
 #include "engine/train_steps.h"
 #include "engine/training_fixture.h"
@@ -49,6 +50,56 @@ TEST(RanksEqualOne, FamiliesWithOtherLayers) {
         "granitemoehybrid-balanced", "granitemoeshared", "mixtral-balanced", "qwen3"}) {
     expect_ranks_equal_one({.model = model, .checkpointing = true});
     expect_ranks_equal_one({.model = model, .strategy = "DDP", .accumulation = 2});
+    expect_ranks_equal_one({.model = model, .strategy = "SHARD_OPTIM", .accumulation = 2});
+  }
+}
+
+// The copies are made on CPUs, too, from host to host.
+class OffloadOnCpus {
+ public:
+  OffloadOnCpus() { copy_on_cpus(true); }
+  ~OffloadOnCpus() { copy_on_cpus(false); }
+};
+
+TEST(RanksEqualOne, MixturesThatOffload) {
+  const OffloadOnCpus copied;
+  for (const char* model : {"gpt_oss-balanced", "granitemoe-balanced", "granitemoehybrid-balanced",
+                            "granitemoeshared", "mixtral-balanced"}) {
+    for (const char* strategy : {"HYBRID_SHARD", "HYBRID_SHARD_ZERO2"}) {
+      expect_ranks_equal_one({.model = model,
+                              .strategy = strategy,
+                              .ranks = 4,
+                              .nodes = 2,
+                              .accumulation = 2,
+                              .offload = true});
+    }
+    expect_ranks_equal_one({.model = model,
+                            .strategy = "SHARD_OPTIM",
+                            .ranks = 3,
+                            .checkpointing = true,
+                            .offload = true});
+  }
+  // Divided experts keep their parameters, and their states may leave.
+  for (const char* strategy : {"DDP", "SHARD_OPTIM"}) {
+    expect_ranks_equal_one({.model = "granitemoe",
+                            .strategy = strategy,
+                            .ranks = 4,
+                            .expert_ranks = 2,
+                            .offload = true});
+  }
+}
+
+TEST(RanksEqualOne, ParametersOnTheHostUnderEveryStrategyThatShards) {
+  const OffloadOnCpus copied;
+  for (const char* strategy : {"FULL_SHARD", "SHARD_GRAD_OP"}) {
+    expect_ranks_equal_one({.strategy = strategy, .ranks = 3, .offload = true});
+    expect_ranks_equal_one({.strategy = strategy,
+                            .accumulation = 3,
+                            .gradient_sync = "each",
+                            .checkpointing = true,
+                            .offload = true});
+    for (const char* tuning : {"lora", "pt"})
+      expect_ranks_equal_one({.strategy = strategy, .tuning = tuning, .offload = true});
   }
 }
 

@@ -70,6 +70,7 @@ struct RanksCase {
   std::string rotation = "ring";
   int64_t window = 0;  // of attention, where the model has one
   int64_t batch = 1;
+  bool offload = false;  // parameters where they are sharded, else the optimizer's state
 };
 
 inline std::string name_of(const RanksCase& c) {
@@ -79,7 +80,8 @@ inline std::string name_of(const RanksCase& c) {
          (c.expert_ranks > 1 ? ", experts on " + std::to_string(c.expert_ranks) : "") +
          (c.context_ranks > 1
               ? ", rows on " + std::to_string(c.context_ranks) + " " + c.rotation + " " + c.padding
-              : "");
+              : "") +
+         (c.offload ? ", offload" : "");
 }
 
 inline TrainingJob job_of(const RanksCase& c) {
@@ -97,6 +99,8 @@ inline TrainingJob job_of(const RanksCase& c) {
   job.parallel.context_ranks = c.context_ranks;
   job.parallel.context_rotation = named<ContextRotation>(c.rotation);
   job.data.padding = named<Padding>(c.padding);
+  job.parallel.offload = c.offload && row_of(job.parallel.strategy).shards();
+  job.optimizer.offload_state = c.offload;
   job.batches.per_device_batch_size = c.batch;
   if (c.window > 0) job.model.hf_config["sliding_window"] = c.window;
   return job;
@@ -109,6 +113,7 @@ inline TrainingJob on_one_rank(TrainingJob job) {
   job.parallel.context_ranks = 1;
   job.device.nodes = 1;
   job.parallel.expert_ranks = 1;
+  job.parallel.offload = job.optimizer.offload_state = false;
   return job;
 }
 

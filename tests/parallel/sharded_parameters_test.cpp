@@ -311,9 +311,10 @@ const std::vector<std::vector<std::vector<int64_t>>> kAwkward = {
 using Spread = std::function<std::unique_ptr<ParallelParameters>(
     const std::vector<ParameterUnit>& units, ProcessMesh& mesh)>;
 
-void expect_values_and_gradients(RankGroup& group, const Spread& spread, torch::Dtype dtype) {
+void expect_values_and_gradients(RankGroup& group, const Spread& spread, torch::Dtype dtype,
+                                 MeshKind kind = MeshKind::kSharded) {
   ToyModel model(kAwkward, dtype);
-  const auto mesh = make_process_mesh(MeshKind::kSharded, group, testing::rank_device());
+  const auto mesh = make_process_mesh(kind, group, testing::rank_device());
   const auto parameters = spread(model.units(), *mesh);
   // Rank r's gradients are all r + 1; one rank uses nothing at all.
   const int64_t ranks = group.world_size();
@@ -358,6 +359,16 @@ TEST(ShardedParameters, ShapesThatDoNotDivideOnAnyNumberOfRanks) {
       expect_values_and_gradients(group, sharded({.offload = true}), torch::kFloat32);
       expect_values_and_gradients(group, shard_optimizer, torch::kFloat32);
       expect_values_and_gradients(group, shard_optimizer, torch::kBFloat16);
+    });
+  }
+}
+
+TEST(ShardedParameters, ShardsOfSeveralReplicas) {
+  for (const int ranks : {4, 6}) {
+    testing::run_ranks({.ranks = ranks, .nodes = 2}, [](RankGroup& group) {
+      expect_values_and_gradients(group, sharded({}), torch::kFloat32, MeshKind::kHybrid);
+      expect_values_and_gradients(group, sharded({.offload = true}), torch::kFloat32,
+                                  MeshKind::kHybrid);
     });
   }
 }

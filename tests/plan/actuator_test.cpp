@@ -141,7 +141,8 @@ TEST_F(ActuatorTest, AllThatIsWrongIsListed) {
                 path +
                 ":3: parameters.data_dir: unknown key; expected one of match_exact_dependencies, "
                 "output_dir, "
-                "data_directory, aim_db, aim_dashboard_url, hf_home, num_tokens_cache_directory, "
+                "data_directory, aim_db, aim_dashboard_url, hf_home, fetch_weights, "
+                "num_tokens_cache_directory, "
                 "trackers, model_map, cache; did you mean 'data_directory'?");
 }
 

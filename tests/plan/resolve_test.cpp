@@ -507,7 +507,8 @@ TEST_F(ResolveTest, WeightsThatAreNotAtHandNameTheCommandThatFetchesThem) {
   options_.weights = "auto";
   const std::string hub = (folder_ / ".cache/huggingface/hub").string();
   const std::string rest =
-      "; or name their folder under model_map in --config; or train without them: --weights random "
+      ", or with --fetch; or name their folder under model_map in --config; or train without them: "
+      "--weights random "
       "[looked at HuggingFaceTB/SmolLM2-135M (not in ";
   EXPECT_EQ(failure(),
             "WEIGHTS: the weights of smollm2-135m are not at hand; fetch them: sftbench weights "

@@ -1,5 +1,5 @@
 // JSON Lines, or one JSON array of objects: opening a file finds where its entries begin and parses
-// none of them; an entry is read and parsed when it is asked for. Memory is 24 bytes per entry
+// none of them; an entry is read and parsed when it is asked for. Memory is 16 bytes per entry
 // whatever the entries hold.
 //
 // As Python reads it: one JSON object per line, blank lines skipped, an array where the file begins
@@ -10,6 +10,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,19 +21,23 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
+#include "sftbench/data/spill_file.h"
 
 namespace sftbench {
 
 class JsonlFile {
  public:
-  // InputError when the file cannot be read or has no entry at all.
-  explicit JsonlFile(const std::filesystem::path& path);
+  // InputError when the file cannot be read or has no entry at all. Who needs its first `most` entries
+  // alone reads little more than these, and may find some more.
+  explicit JsonlFile(const std::filesystem::path& path,
+                     int64_t most = std::numeric_limits<int64_t>::max());
 
   // Reads `content` instead of a file; `origin` stands in for its path in errors. `content` must
   // outlive the object.
   JsonlFile(std::string_view content, std::string origin);
-  // The same, with content that it keeps.
-  JsonlFile(std::shared_ptr<const std::string> content, std::string origin);
+  // Rows of a table in place of lines: those that `next` gives until it says false. They are kept
+  // (data/spill_file.h), not held. InputError without a row.
+  JsonlFile(const std::function<bool(std::string& row)>& next, std::string origin);
 
   int64_t size() const { return static_cast<int64_t>(lines_.size()); }  // entries
   const std::string& path() const { return path_; }
@@ -54,15 +60,15 @@ class JsonlFile {
  private:
   struct Line {
     uint64_t begin_bytes = 0;
-    uint64_t end_bytes = 0;
+    uint32_t size_bytes = 0;
     int number = 0;
   };
   class Indexer;
   class ArrayIndexer;
   void require_entries(bool file_is_empty) const;
 
-  std::optional<RandomAccessFile> file_;  // none: `content_`
-  std::shared_ptr<const std::string> kept_;
+  std::optional<RandomAccessFile> file_;  // none: `rows_`
+  std::unique_ptr<SpillFile> rows_;       // none: `content_`
   std::string_view content_;
   std::string path_;
   std::vector<Line> lines_;  // those that are not blank

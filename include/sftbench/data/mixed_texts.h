@@ -20,7 +20,8 @@ class MixedTexts : public EncodedEntries {
 
   int64_t size() const override { return size_; }
   int64_t model_max_length() const override { return sets_.front()->model_max_length(); }
-  const EncodedEntry& entry(int64_t index) const override;
+  EncodedEntry entry(int64_t index) const override;
+  int64_t length(int64_t index) const override;
   int64_t entries_without_response() const override;
   int64_t entries_not_prefixed() const override;
 

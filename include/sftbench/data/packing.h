@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace sftbench {
@@ -17,8 +18,23 @@ std::vector<std::vector<int64_t>> pack_entries(const std::vector<int64_t>& lengt
                                                int64_t capacity,
                                                int64_t at_a_time = kPackedAtATime);
 
+// Entries of packs, one pack behind the other: 8 bytes for each entry, and as many for each pack.
+class Packs {
+ public:
+  Packs() = default;
+  explicit Packs(const std::vector<std::vector<int64_t>>& packs);
+  // Packs of one entry each: entries in another order than that of the file.
+  static Packs of_one(std::vector<int64_t> entries);
+
+  bool empty() const { return entries_.empty(); }
+  std::span<const int64_t> pack(int64_t number) const;
+
+ private:
+  std::vector<int64_t> entries_;
+  std::vector<int64_t> ends_;  // of each pack, in entries; empty: each is a pack
+};
+
 // The entries of these packs, in order; without any packs, `numbers` themselves.
-std::vector<int64_t> unpacked(const std::vector<int64_t>& numbers,
-                              const std::vector<std::vector<int64_t>>& packs);
+std::vector<int64_t> unpacked(const std::vector<int64_t>& numbers, const Packs& packs);
 
 }  // namespace sftbench

@@ -54,7 +54,7 @@ class StepPlan {
   std::vector<int64_t> entries_used(int64_t rank, int64_t steps);
 
  private:
-  const std::vector<std::vector<int64_t>>& rank_batches(int64_t epoch, int64_t rank);
+  const std::vector<int64_t>& order(int64_t epoch);
 
   StepPlanOptions options_;
   int64_t batches_per_epoch_ = 0;
@@ -62,12 +62,7 @@ class StepPlan {
   int64_t total_steps_ = 0;
   int64_t first_ = 0;  // the step whose entries come first
   int64_t cached_epoch_ = -1;
-  int64_t cached_rank_ = -1;
-  std::vector<std::vector<int64_t>> cached_batches_;
+  std::vector<int64_t> cached_order_;
 };
-
-// The batches of one rank over one epoch's order (accelerate's BatchSamplerShard, even_batches).
-std::vector<std::vector<int64_t>> shard_batches(const std::vector<int64_t>& order,
-                                                int64_t batch_size, int64_t ranks, int64_t rank);
 
 }  // namespace sftbench

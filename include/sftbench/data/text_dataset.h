@@ -19,6 +19,7 @@
 #include "sftbench/data/conversation.h"
 #include "sftbench/data/entries.h"
 #include "sftbench/data/entry_template.h"
+#include "sftbench/data/spill_file.h"
 #include "sftbench/data/token_cache.h"
 #include "sftbench/tokenizer/tokenizer.h"
 
@@ -44,9 +45,10 @@ struct TextDatasetOptions {
   std::string entry_template = {};
   std::string input_field = {}, output_field = {};
   std::string text_field = "output";
-  std::string response_template = "\n### Response:";  // empty: every token bears loss
-  int64_t model_max_length = 0;                       // tokens; > 0
-  int64_t vocabulary = 0;                             // of the model; 0: not known
+  std::string response_template = "\n### Response:";            // empty: every token bears loss
+  int64_t model_max_length = 0;                                 // tokens; > 0
+  int64_t vocabulary = 0;                                       // of the model; 0: not known
+  size_t most_bytes_in_memory = SpillFile::kMostBytesInMemory;  // of ids and labels
 
   // Whether response_template decides what bears loss.
   bool seeks_response() const {
@@ -74,8 +76,9 @@ class EncodedEntries {
 
   virtual int64_t size() const = 0;
   virtual int64_t model_max_length() const = 0;
-  // REQUIRES: it was asked to be encoded.
-  virtual const EncodedEntry& entry(int64_t index) const = 0;
+  // REQUIRES: it was asked to be encoded. Safe for concurrent calls.
+  virtual EncodedEntry entry(int64_t index) const = 0;
+  virtual int64_t length(int64_t index) const = 0;  // of its input_ids
   // Among the encoded entries. They bear no loss: a caller says so once per run.
   virtual int64_t entries_without_response() const = 0;
   // Among the encoded entries: conversations whose beginnings look otherwise within the whole.
@@ -102,14 +105,29 @@ class TextDataset : public EncodedEntries {
   void encode(const std::vector<int64_t>& entries, int threads, TokenCountCache* counts = nullptr,
               WorkCount* work = nullptr);
 
-  const EncodedEntry& entry(int64_t index) const override;
+  EncodedEntry entry(int64_t index) const override;
+  int64_t length(int64_t index) const override;
   int64_t entries_without_response() const override { return entries_without_response_; }
   int64_t entries_not_prefixed() const override { return entries_not_prefixed_; }
 
  private:
+  // An EncodedEntry whose ids, and labels behind them, are in ids_.
+  struct KeptEntry {
+    enum class Labels : uint8_t { kNone, kIdsBehindBegin, kKept };
+
+    uint64_t begin_bytes = 0;
+    int32_t length = 0;  // ids, and labels where they are kept
+    int32_t loss_begin = -1;
+    int32_t dataset_tokens = 0;
+    Labels labels = Labels::kNone;
+    bool has_response = false, is_prefixed = true;
+  };
+
   bool encoded(int64_t index) const {
     return entries_.at(static_cast<size_t>(index)).loss_begin >= 0;
   }
+  const KeptEntry& kept(int64_t index) const;
+  KeptEntry keep(const EncodedEntry& entry);
   EncodedEntry encode_one(const Tokenizer& tokenizer, const std::string& text,
                           int64_t& text_tokens) const;
   // False and `error` where the entry is not what the options say.
@@ -133,7 +151,8 @@ class TextDataset : public EncodedEntries {
   std::vector<int32_t> response_ids_;
   EntryTemplate template_;
   std::unique_ptr<const ConversationEncoder> conversations_;
-  std::vector<EncodedEntry> entries_;
+  std::vector<KeptEntry> entries_;
+  SpillFile ids_;
   int64_t entries_without_response_ = 0, entries_not_prefixed_ = 0;
 };
 

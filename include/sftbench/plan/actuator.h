@@ -22,6 +22,7 @@ struct ActuatorSettings {
   std::optional<std::string> aim_db;
   std::optional<std::string> aim_dashboard_url;
   std::optional<std::string> hf_home;  // not set: HF_HOME, else ~/.cache/huggingface
+  bool fetch_weights = false;          // as --fetch (this program's own)
   std::optional<std::string>
       num_tokens_cache_directory;     // not set: no cache; relative: below the datasets
   std::vector<std::string> trackers;  // KIND=TARGET, as --track takes it (this program's own)

@@ -49,6 +49,12 @@ struct Resolution {
 Resolution resolve(const MeasurementRequest& request, const ActuatorSettings& settings,
                    const ResolveOptions& options, const Catalog& catalog);
 
+// The hub ids whose files resolve() would look for and not find on this machine: of the model, where
+// its weights are read from files, and of a tokenizer of its own. REQUIRES: as resolve().
+std::vector<std::string> absent_hub_models(const MeasurementRequest& request,
+                                           const ActuatorSettings& settings,
+                                           const ResolveOptions& options, const Catalog& catalog);
+
 // The inputs that a result records: request.inputs, and what the command line adds to them when it
 // differs from the default: cpu_ranks, weights, padding, worst_batch_first,
 // stop_when_known, gradient_sync, reduce_dtype,

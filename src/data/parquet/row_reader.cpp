@@ -131,21 +131,36 @@ Json json_of(const arrow::Array& array, int64_t row) {
   }
 }
 
+// The batches of a file with a footer, each read when it is asked for.
+class FileBatches : public arrow::RecordBatchReader {
+ public:
+  explicit FileBatches(std::shared_ptr<arrow::ipc::RecordBatchFileReader> file)
+      : file_(std::move(file)) {}
+
+  std::shared_ptr<arrow::Schema> schema() const override { return file_->schema(); }
+  arrow::Status ReadNext(std::shared_ptr<arrow::RecordBatch>* batch) override {
+    *batch = nullptr;
+    if (next_ == file_->num_record_batches()) return arrow::Status::OK();
+    return file_->ReadRecordBatch(next_++).Value(batch);
+  }
+
+ private:
+  std::shared_ptr<arrow::ipc::RecordBatchFileReader> file_;
+  int next_ = 0;
+};
+
 // Arrow's own files come in two forms: a file with a footer, and the stream that the package datasets
-// writes.
+// writes. Read, not mapped: what was read of a map would count as this process's memory.
 std::shared_ptr<arrow::RecordBatchReader> open_arrow(const std::filesystem::path& path) {
   const RandomAccessFile there(path);  // says better than Arrow why a file cannot be opened
   const std::string name = path.string();
-  auto file = readable(arrow::io::MemoryMappedFile::Open(name, arrow::io::FileMode::READ), name);
+  auto file = readable(arrow::io::ReadableFile::Open(name), name);
   const auto reader = arrow::ipc::RecordBatchFileReader::Open(file);
   if (!reader.ok()) {
     require_readable(file->Seek(0), name);
     return readable(arrow::ipc::RecordBatchStreamReader::Open(file), name);
   }
-  std::vector<std::shared_ptr<arrow::RecordBatch>> batches;
-  for (int i = 0; i < (*reader)->num_record_batches(); ++i)
-    batches.push_back(readable((*reader)->ReadRecordBatch(i), name));
-  return readable(arrow::RecordBatchReader::Make(batches, (*reader)->schema()), name);
+  return std::make_shared<FileBatches>(*reader);
 }
 
 class ArrowRowReader : public ParquetRows {
