@@ -11,6 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import jsonschema
+
 
 def prepare(folder, reference):
     model = folder / "my-llama"
@@ -42,6 +44,9 @@ def run_page(program, source, page, expected_results, adapters):
                  or not {"training_data", "data_mixture"} & set(result["inputs"])]
         if wrong or len(results) != expected_results:
             sys.exit(f"{page}: {len(results)} results; not valid, or not named after the reader's own: {wrong}")
+        schema = json.loads((source / "config" / "measurement.schema.json").read_text())
+        for result in results:
+            jsonschema.validate(result, schema)
         for adapter in adapters:
             if not list(folder.glob(f"{adapter}/**/adapter_config.json")):
                 sys.exit(f"{page}: {adapter} has no adapter_config.json")

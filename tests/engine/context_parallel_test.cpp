@@ -284,6 +284,34 @@ TEST(ContextRanksAndTheory, StatesOfChunksAreGathered) {
   }
 }
 
+// --- what a device holds -------------------------------------------------------------------------
+
+// Nothing grows with the square of a row, nor with the vocabulary times it: what twice the positions
+// take more is twice what the first ones do. On one rank, and on two, which have half of it each.
+TEST(ContextRanksAndTheory, MemoryIsLinearInTheLengthOfARow) {
+  constexpr int64_t kShort = 2048;
+  for (const int ranks : {1, 2}) {
+    SCOPED_TRACE(ranks);
+    testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
+      if (testing::rank_device().is_cuda()) GTEST_SKIP() << "predict --exact counts there";
+      const auto peak_bytes = [&](int64_t length) {
+        TrainingJob job = even_rows("llama", ranks, "ring");
+        job.batches.per_device_batch_size = 1;
+        job.batches.max_steps = 1;
+        job.data.model_max_length = length;
+        job.activations.gradient_checkpointing = true;
+        job.model.hf_config["vocab_size"] = 32768;
+        job.model.hf_config["max_position_embeddings"] = length;
+        return report_of(job, group).host_peak_tensor_bytes;
+      };
+      const int64_t once = peak_bytes(kShort), twice = peak_bytes(2 * kShort);
+      const int64_t four = peak_bytes(4 * kShort);
+      const auto first = static_cast<double>(twice - once);
+      EXPECT_NEAR(static_cast<double>(four - twice), 2 * first, 0.1 * first);
+    });
+  }
+}
+
 // --- what cannot be done -------------------------------------------------------------------------
 
 TEST(ContextRanks, RefuseWhatStandsInWholeRows) {
