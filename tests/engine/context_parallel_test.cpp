@@ -9,7 +9,7 @@ namespace {
 
 // Each row on 2, 3 or 4 ranks; rows of few tokens, so that chunks are shorter than windows and than
 // the convolution of Mamba-2.
-TEST(ContextRanks, RowsOnSeveralRanks) {
+TEST(RanksAndRows, RowsOnSeveralRanks) {
   for (const char* rotation : {"ring", "allgather"}) {
     for (const int ranks : {2, 3, 4}) {
       expect_ranks_equal_one({.ranks = ranks, .context_ranks = ranks, .rotation = rotation});
@@ -22,7 +22,7 @@ TEST(ContextRanks, RowsOnSeveralRanks) {
   }
 }
 
-TEST(ContextRanks, RowsOnSeveralRanksInEveryFamily) {
+TEST(RanksAndRows, RowsOnSeveralRanksInEveryFamily) {
   for (const char* model : {"bloom", "gpt_bigcode", "gpt_oss-balanced", "granite",
                             "granitemoe-balanced", "granitemoehybrid-balanced", "granitemoeshared",
                             "llama_all", "mixtral-balanced", "qwen3"}) {
@@ -36,7 +36,7 @@ TEST(ContextRanks, RowsOnSeveralRanksInEveryFamily) {
   }
 }
 
-TEST(ContextRanks, PackedRowsOfHybridsOnSeveralRanks) {
+TEST(RanksAndRows, PackedRowsOfHybridsOnSeveralRanks) {
   for (const int ranks : {2, 3, 4}) {
     expect_ranks_equal_one({.model = "granitemoehybrid-balanced",
                             .ranks = ranks,
@@ -46,7 +46,7 @@ TEST(ContextRanks, PackedRowsOfHybridsOnSeveralRanks) {
   }
 }
 
-TEST(ContextRanks, WindowsOfRowsOnSeveralRanks) {
+TEST(RanksAndRows, WindowsOfRowsOnSeveralRanks) {
   for (const char* rotation : {"ring", "allgather"}) {
     for (const int64_t window : {1, 3, 9, 40}) {
       expect_ranks_equal_one({.model = "mistral",
@@ -64,7 +64,7 @@ TEST(ContextRanks, WindowsOfRowsOnSeveralRanks) {
                           .batch = 3});
 }
 
-TEST(ContextRanks, RowsBesideDataAndExpertsUnderEveryStrategy) {
+TEST(RanksAndRows, RowsBesideDataAndExpertsUnderEveryStrategy) {
   for (const char* strategy : {"DDP", "NO_SHARD", "FULL_SHARD", "SHARD_GRAD_OP", "SHARD_OPTIM"}) {
     expect_ranks_equal_one(
         {.strategy = strategy, .ranks = 4, .accumulation = 2, .context_ranks = 2});
@@ -83,7 +83,7 @@ TEST(ContextRanks, RowsBesideDataAndExpertsUnderEveryStrategy) {
       {.model = "granitemoehybrid-balanced", .ranks = 4, .expert_ranks = 4, .context_ranks = 2});
 }
 
-TEST(ContextRanks, AdaptersOnRowsOfSeveralRanks) {
+TEST(RanksAndRows, AdaptersOnRowsOfSeveralRanks) {
   for (const bool reentrant : {false, true}) {
     expect_ranks_equal_one({.ranks = 2,
                             .tuning = "lora",
@@ -93,7 +93,7 @@ TEST(ContextRanks, AdaptersOnRowsOfSeveralRanks) {
   }
 }
 
-TEST(ContextRanks, EvaluateAsOneRank) {
+TEST(RanksAndRows, EvaluateAsOneRank) {
   for (const char* padding : {"longest", "none"}) {
     SCOPED_TRACE(padding);
     TrainingJob job = job_of(RanksCase{
@@ -119,7 +119,7 @@ TEST(ContextRanks, EvaluateAsOneRank) {
 }
 
 // Trainer's own losses and norms, from a run on one process.
-TEST(ContextRanks, TrainAsTrainerDoes) {
+TEST(RanksAndRows, TrainAsTrainerDoes) {
   for (const char* name : {"llama-float32", "mistral-float32", "gpt_oss-float32",
                            "granitemoe-balanced-float32", "granitemoehybrid-float32"}) {
     for (const int ranks : {2, 4}) {
@@ -145,7 +145,7 @@ TEST(ContextRanks, TrainAsTrainerDoes) {
 }
 
 // Of what a step counts, ranks have parts: all of them are what one rank counts.
-TEST(ContextRanks, CountEntriesOnce) {
+TEST(RanksAndRows, CountEntriesOnce) {
   testing::run_ranks({.ranks = 4}, [&](RankGroup& group) {
     const TrainingJob job = job_of(RanksCase{.ranks = 4, .context_ranks = 2});
     const auto first_step = [](const TrainingJob& of, RankGroup& ranks) {
@@ -201,7 +201,7 @@ int64_t chunk_bytes(int64_t ranks) {
 // In the ring early chunks go to all other ranks. Late ones go to the ranks before theirs, which have
 // later ones: rank r hands on those of the N - r ranks from its own on, and rank 0 none. Gradients come
 // back from where a chunk was: rank r gives some to those of the N - 1 - r ranks behind it.
-TEST(ContextRanksAndTheory, KeysAndTheirGradientsTravelOnceToEachRank) {
+TEST(RanksAndRowsInTheory, KeysAndTheirGradientsTravelOnceToEachRank) {
   for (const bool checkpointing : {false, true}) {
     for (const int ranks : {2, 3, 4}) {
       SCOPED_TRACE(std::to_string(ranks) + (checkpointing ? " with checkpointing" : ""));
@@ -221,7 +221,7 @@ TEST(ContextRanksAndTheory, KeysAndTheirGradientsTravelOnceToEachRank) {
   }
 }
 
-TEST(ContextRanksAndTheory, GatheredKeysCostWhatACollectiveCosts) {
+TEST(RanksAndRowsInTheory, GatheredKeysCostWhatACollectiveCosts) {
   for (const int ranks : {2, 3, 4}) {
     SCOPED_TRACE(ranks);
     testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
@@ -238,7 +238,7 @@ TEST(ContextRanksAndTheory, GatheredKeysCostWhatACollectiveCosts) {
 
 // A window of one chunk's length reaches into the chunk before, and no further. Its holder is a
 // neighbor, or, in the middle of the row, the same rank.
-TEST(ContextRanksAndTheory, WindowsLeaveChunksWhereNobodyNeedsThem) {
+TEST(RanksAndRowsInTheory, WindowsLeaveChunksWhereNobodyNeedsThem) {
   for (const int ranks : {2, 3, 4}) {
     SCOPED_TRACE(ranks);
     testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
@@ -256,7 +256,7 @@ TEST(ContextRanksAndTheory, WindowsLeaveChunksWhereNobodyNeedsThem) {
 
 // Mamba-2 gathers the last positions of each chunk and what it adds to the state, and sums gradients
 // of both.
-TEST(ContextRanksAndTheory, StatesOfChunksAreGathered) {
+TEST(RanksAndRowsInTheory, StatesOfChunksAreGathered) {
   for (const int ranks : {2, 3}) {
     SCOPED_TRACE(ranks);
     testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
@@ -288,7 +288,7 @@ TEST(ContextRanksAndTheory, StatesOfChunksAreGathered) {
 
 // Nothing grows with the square of a row, nor with the vocabulary times it: what twice the positions
 // take more is twice what the first ones do. On one rank, and on two, which have half of it each.
-TEST(ContextRanksAndTheory, MemoryIsLinearInTheLengthOfARow) {
+TEST(RanksAndRowsInTheory, MemoryIsLinearInTheLengthOfARow) {
   constexpr int64_t kShort = 2048;
   for (const int ranks : {1, 2}) {
     SCOPED_TRACE(ranks);
@@ -314,7 +314,7 @@ TEST(ContextRanksAndTheory, MemoryIsLinearInTheLengthOfARow) {
 
 // --- what cannot be done -------------------------------------------------------------------------
 
-TEST(ContextRanks, RefuseWhatStandsInWholeRows) {
+TEST(RanksAndRows, RefuseWhatStandsInWholeRows) {
   testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
     const TrainingJob job = job_of(RanksCase{.tuning = "pt", .context_ranks = 2});
     try {
