@@ -56,7 +56,7 @@ int64_t mean_row_length(const Json& extra, const TrainingJob& job, const std::st
   const auto steps = static_cast<double>(member(extra, "/step_seconds", origin).size()) -
                      extra.value("warmup_steps", 0.0);
   const auto rows = static_cast<double>(job.batches.per_device_batch_size *
-                                        job.batches.gradient_accumulation_steps * job.device.ranks);
+                                        job.batches.gradient_accumulation_steps * data_ranks(job));
   return std::max<int64_t>(1, std::llround(padded / (rows * std::max(1.0, steps))));
 }
 

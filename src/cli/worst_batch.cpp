@@ -68,10 +68,10 @@ WorstBatch worst_batch(const TrainingJob& job, const std::vector<int64_t>& lengt
                  .gradient_accumulation_steps = job.batches.gradient_accumulation_steps,
                  .max_steps = job.batches.max_steps,
                  .num_train_epochs = job.batches.num_train_epochs,
-                 .ranks = job.device.ranks,
+                 .ranks = data_ranks(job),
                  .seed = job.seed});
   Search search(job, lengths);
-  for (int64_t rank = 0; rank < job.device.ranks; ++rank) {
+  for (int64_t rank = 0; rank < data_ranks(job); ++rank) {
     for (int64_t step = 0; step < plan.total_steps(); ++step) {
       const StepEntries entries = plan.step(step, rank);
       for (size_t i = 0; i < entries.micro_batches.size(); ++i)

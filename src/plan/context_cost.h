@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "sftbench/plan/training_job.h"
 
@@ -17,6 +18,9 @@ struct ContextCost {
   // That attention holds beside activations, in a forward and in a backward pass, at most.
   double forward_buffers = 0, backward_buffers = 0;
 };
+
+// What is wrong with rows divided among so many of the ranks; empty: nothing.
+std::string divided_rows_refusal(int64_t ranks, int64_t context_ranks);
 
 // Positions of a row that a rank has: all, where rows are whole.
 int64_t own_length(int64_t row_length, const TrainingJob& job);

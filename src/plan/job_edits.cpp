@@ -247,11 +247,13 @@ class Follower {
   }
 
   void follow_devices() {
-    if (!any_edited({"device.kind", "device.ranks", "batches.per_device_batch_size"})) return;
+    if (!any_edited({"device.kind", "device.ranks", "parallel.context_ranks",
+                     "batches.per_device_batch_size"}))
+      return;
     const bool gpus = job_.device.kind == "cuda";
     put("number_gpus", gpus ? job_.device.ranks : 0);
     put_option("cpu_ranks", gpus ? 1 : job_.device.ranks, 1);
-    put("batch_size", job_.batches.per_device_batch_size * job_.device.ranks);
+    put("batch_size", job_.batches.per_device_batch_size * data_ranks(job_));
   }
 
   // Autocast comes from two properties, and in some experiments from none.

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "plan/context_cost.h"
 #include "plan/known_model.h"
 #include "plan/lora_targets.h"
 #include "plan/model_source.h"
@@ -212,8 +213,11 @@ class Resolver : RequestReader {
 
   BatchPlan batches(const DevicePlan& plan) const {
     BatchPlan batches;
-    const int64_t groups = plan.ranks / argument("context_parallel").get<int64_t>();
-    batches.per_device_batch_size = integer("batch_size") / std::max<int64_t>(1, groups);
+    const auto context_ranks = argument("context_parallel").get<int64_t>();
+    // Simulated runs are held to no other refusal.
+    const std::string refusal = divided_rows_refusal(plan.ranks, context_ranks);
+    if (!refusal.empty()) throw RunError(ReasonCode::kUnsupported, refusal);
+    batches.per_device_batch_size = integer("batch_size") / (plan.ranks / context_ranks);
     batches.gradient_accumulation_steps = integer("gradient_accumulation_steps");
     batches.max_steps = max_steps();
     batches.num_train_epochs = inputs_.at("num_train_epochs").get<double>();

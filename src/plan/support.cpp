@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/context_cost.h"
 #include "plan/model_source.h"
 #include "plan/optimizer_limits.h"
 #include "sftbench/base/error.h"
@@ -191,11 +192,8 @@ class Judge {
 
   void refuse_divided_rows() {
     const std::string division = "context_parallel " + std::to_string(context_ranks());
-    if (rank_count() % context_ranks() != 0) {
-      refuse(division + " divides rows among ranks, and " + std::to_string(rank_count()) +
-             " of them cannot be divided evenly into groups of " + std::to_string(context_ranks()) +
-             "; --ranks " + std::to_string(context_ranks()) + ", or context_parallel 1, works");
-    }
+    std::string refusal = divided_rows_refusal(rank_count(), context_ranks());
+    if (!refusal.empty()) refuse(std::move(refusal));
     if (experiment_.tuning == TuningMethod::kPrompt) {
       refuse(division +
              ": prompt tuning puts its tokens in front of whole rows; context_parallel 1 works");

@@ -86,7 +86,7 @@ TrainBegin begin_of(const TrainingJob& job, const Shape& shape) {
                 .gradient_accumulation_steps = job.batches.gradient_accumulation_steps,
                 .max_steps = job.batches.max_steps,
                 .num_train_epochs = job.batches.num_train_epochs,
-                .ranks = job.device.ranks,
+                .ranks = data_ranks(job),
                 .seed = job.seed})
           .total_steps();
   begin.parameters_total = parameter_count(job.model.hf_config);
@@ -104,7 +104,7 @@ void add_tokens(const TrainingJob& job, JobCost& cost) {
   const int64_t length = kept_tokens(job);
   const int64_t padded =
       job.data.padding == Padding::kMaxLength ? job.data.model_max_length : length;
-  cost.samples = job.batches.per_device_batch_size * job.device.ranks *
+  cost.samples = job.batches.per_device_batch_size * data_ranks(job) *
                  job.batches.gradient_accumulation_steps * entries_per_pack(job);
   cost.tokens = {.padded = cost.samples * padded,
                  .dataset = cost.samples * length,

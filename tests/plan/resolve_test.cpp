@@ -180,6 +180,9 @@ TEST_F(ResolveTest, ContextParallelDividesRowsAmongRanks) {
   EXPECT_EQ(failure({"context_parallel=2", "batch_size=3"}),
             "UNSUPPORTED: batch_size 3 cannot be divided evenly by --ranks 4 / context_parallel 2; "
             "a multiple of 2 works");
+  options_.backend = "simulate";
+  EXPECT_THAT(failure({"context_parallel=3"}), HasSubstr("context_parallel 3 divides rows among"));
+  options_.backend = ResolveOptions().backend;
   EXPECT_THAT(
       resolved({"context_parallel=4", "flash_attn=false"}).notes,
       ::testing::Contains(HasSubstr("flash_attn false has no effect beside context_parallel")));

@@ -59,6 +59,14 @@ TEST(SimulatedEngineTest, OtherwiseTimeIsFlopsOverSpeed) {
               1e-9);
 }
 
+// Ranks that divide rows read the same entries.
+TEST(SimulatedEngineTest, EntriesCountOnceForAGroupOfRanks) {
+  TrainingJob job = simulated_job();
+  job.device.ranks = 4;
+  job.parallel.context_ranks = 2;
+  EXPECT_EQ(told_by(job).steps.front().samples, 2 * 2 * job.batches.gradient_accumulation_steps);
+}
+
 TEST(SimulatedEngineTest, TokensAreCountedAsTheJobsBatchesHaveThem) {
   TrainingJob job = gpu_job(4);
   job.data.dataset_id = "news-chars-512-entries-256";  // about 205 tokens each
