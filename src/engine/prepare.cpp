@@ -55,6 +55,13 @@ void require_rows_divide(const TrainingJob& job) {
                                                  std::to_string(job.parallel.context_ranks) + ": " +
                                                  what + "; " + works);
   };
+  const int64_t among = job.parallel.context_ranks;
+  if (among == 1) return;
+  if (job.device.ranks % among != 0) {
+    refuse(std::to_string(job.device.ranks) + (job.device.ranks == 1 ? " rank" : " ranks") +
+               " cannot be divided evenly into groups of " + std::to_string(among),
+           "context_parallel 1 works");
+  }
   if (job.tuning == TuningMethod::kPrompt)
     refuse("virtual tokens stand in front of whole rows", "tuning full and lora divide rows");
   if (!job.data.image_field.empty())
@@ -197,8 +204,7 @@ std::unique_ptr<ProcessMesh> build_mesh(const TrainingJob& job, RankGroup& group
 // Null where rows are whole.
 std::unique_ptr<RankContext> build_context(const TrainingJob& job, ProcessMesh& mesh,
                                            torch::Device device) {
-  if (!is_distributed(job) || job.parallel.context_ranks == 1) return nullptr;
-  require_rows_divide(job);
+  if (job.parallel.context_ranks == 1) return nullptr;
   return std::make_unique<RankContext>(mesh, job.parallel.context_rotation, device);
 }
 
@@ -332,6 +338,7 @@ void require_group_fits(const TrainingJob& job, const RankGroup& group) {
 
 TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& watch) {
   require_group_fits(job, group);
+  require_rows_divide(job);
   TrainingRun run;
   watch.phase(group.world_size() > 1 ? "meeting the other ranks" : "making the device ready");
   run.device = make_training_device(job.device, group.place());

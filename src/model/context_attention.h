@@ -3,9 +3,9 @@
 // Ring (Liu et al. 2023, Ring Attention): while queries meet the chunks that are at hand, the next ones
 // are under way, early chunks to the next rank and late ones to the rank before. A chunk is handed on
 // until no further rank needs it (causality, windows, ends of sequences): all need the early ones, and
-// only ranks with later chunks the late ones. The backward pass hands keys and values on once more,
-// and behind them the gradients that they have collected, in float32, which go home from the last rank
-// that needs the chunk. A rank holds two blocks, whatever the number of ranks.
+// only ranks with later chunks the late ones. The backward pass hands keys and values on once
+// more. Their gradients travel behind them, in float32, and each rank adds its share. They go home from
+// the last rank that needs the chunk. A rank holds two blocks, whatever the number of ranks.
 //
 // All-gather: every rank has all keys and values for the time of a layer.
 #pragma once

@@ -289,11 +289,11 @@ TEST(RanksAndRowsInTheory, StatesOfChunksAreGathered) {
 // Nothing grows with the square of a row, nor with the vocabulary times it: what twice the positions
 // take more is twice what the first ones do. On one rank, and on two, which have half of it each.
 TEST(RanksAndRowsInTheory, MemoryIsLinearInTheLengthOfARow) {
+  if (testing::test_device().is_cuda()) GTEST_SKIP() << "predict --exact counts there";
   constexpr int64_t kShort = 2048;
   for (const int ranks : {1, 2}) {
     SCOPED_TRACE(ranks);
     testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
-      if (testing::rank_device().is_cuda()) GTEST_SKIP() << "predict --exact counts there";
       const auto peak_bytes = [&](int64_t length) {
         TrainingJob job = even_rows("llama", ranks, "ring");
         job.batches.per_device_batch_size = 1;
@@ -325,6 +325,19 @@ TEST(RanksAndRows, RefuseWhatStandsInWholeRows) {
                                                      "front of whole rows"));
     }
   });
+}
+
+// As a job file may say it.
+TEST(RanksAndRows, RefuseGroupsThatDoNotFit) {
+  TrainingJob job = small_job("llama");
+  job.parallel.context_ranks = 2;
+  try {
+    prepare_run(job, alone());
+    ADD_FAILURE() << "no refusal";
+  } catch (const RunError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("context_parallel 2: 1 rank cannot be divided "
+                                                   "evenly into groups of 2"));
+  }
 }
 
 }  // namespace

@@ -28,10 +28,8 @@ Outcome outcome_of(const TrainingJob& job, RankGroup& group) {
   Recorder recorder;
   train_steps(run, group, {&recorder}, [] { return false; });
   Outcome outcome;
-  for (const StepEvent& step : recorder.steps) {
-    outcome.losses.push_back(step.loss);
-    outcome.norms.push_back(step.grad_norm);
-  }
+  outcome.losses = recorder.losses();
+  outcome.norms = recorder.norms();
   run.parameters->visit_whole([&](const std::string& name, const torch::Tensor& values) {
     outcome.values[name] = values.detach().cpu().clone();
   });

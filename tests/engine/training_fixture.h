@@ -26,11 +26,21 @@ class Recorder : public TrainObserver {
   void on_evaluation(const EvaluationEvent& event) override { evaluations.push_back(event); }
   void on_train_end(const TrainEnd& event) override { ends.push_back(event); }
 
+  std::vector<double> losses() const { return of_steps(&StepEvent::loss); }
+  std::vector<double> norms() const { return of_steps(&StepEvent::grad_norm); }
+
   TrainBegin begin;
   std::vector<StepEvent> steps;
   std::vector<EvaluationEvent> evaluations;
   std::vector<TrainEnd> ends;
   int64_t stop_after_steps = -1;
+
+ private:
+  std::vector<double> of_steps(double StepEvent::*figure) const {
+    std::vector<double> values;
+    for (const StepEvent& step : steps) values.push_back(step.*figure);
+    return values;
+  }
 };
 
 // What tests/reference/training.py gave to Trainer, as a job. `golden` is the content of its case's

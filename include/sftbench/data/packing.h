@@ -23,7 +23,7 @@ class Packs {
  public:
   Packs() = default;
   explicit Packs(const std::vector<std::vector<int64_t>>& packs);
-  // Packs of one entry each: entries in another order than that of the file.
+  // Packs of one entry each, in the order of `entries`.
   static Packs of_one(std::vector<int64_t> entries);
 
   bool empty() const { return entries_.empty(); }

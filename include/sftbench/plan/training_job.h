@@ -3,6 +3,7 @@
 // to interpret, it prints as JSON and reads back (`sftbench run --job job.json` repeats the run).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -215,9 +216,10 @@ inline bool is_distributed(const TrainingJob& job) {
   return job.device.ranks > 1 || job.parallel.distribute_one_rank;
 }
 
-// Groups of ranks that read entries of their own: those of a group divide each row.
+// Groups of ranks that read entries of their own: those of a group divide each row. Groups that do
+// not fit count as one: the engine refuses them.
 inline int64_t data_ranks(const TrainingJob& job) {
-  return job.device.ranks / job.parallel.context_ranks;
+  return std::max<int64_t>(1, job.device.ranks / job.parallel.context_ranks);
 }
 
 Json to_json(const TrainingJob& job);

@@ -1,7 +1,8 @@
 // Context parallelism: how the positions of a row are divided among N ranks, and who needs whose keys.
-// A row is cut into 2 N chunks of one length; rank r has the chunks r and 2 N - 1 - r, so that under
-// causality all ranks have as many pairs of query and key (zig-zag; Brandon et al. 2023, and what
-// PyTorch calls a head-tail load balancer). A packed row is one row: its sequences cross the borders.
+// A row is cut into 2 N chunks of one length. Rank r has the chunks r and 2 N - 1 - r: under causality
+// all ranks then have equally many pairs of query and key. A packed row is one row, whose sequences
+// cross the borders of ranks. Source: The Llama 3 Herd of Models (2024), section 3.3.2. PyTorch calls it
+// a head-tail load balancer.
 #pragma once
 
 #include <array>

@@ -238,9 +238,9 @@ std::pair<Tensor, Tensor> forward(const Tensor& q, const Tensor& k, const Tensor
 // lse holds one sequence after the other.
 Tensor gradient_of_sinks(const Tensor& sinks, const Tensor& output_gradient, const Tensor& output,
                          const Tensor& lse, const std::vector<int64_t>& offsets) {
+  if (offsets.empty()) return ops::gradient_of_sinks(sinks, output_gradient, output, lse);
   const Tensor delta =
       (output_gradient.to(torch::kFloat32) * output.to(torch::kFloat32)).sum(-1);  // [B, S, H]
-  if (offsets.empty()) return sink_gradient(sinks, delta, lse);
   Tensor total = torch::zeros_like(sinks);
   const int64_t heads = sinks.size(0);
   const Tensor flat = lse.view(-1);

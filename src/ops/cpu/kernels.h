@@ -18,8 +18,8 @@ struct AttentionProblem {
   static constexpr int64_t kLanes = 16;
 
   int64_t batch, length, heads, kv_heads, dim, window;  // length: of the queries
-  // Keys are the queries' own positions (distance 0), or stand before all queries: `distance` is
-  // that of the first query from the first key, key_length at least.
+  // Keys either are the queries' own positions, or stand before all queries. distance: positions from
+  // the first key to the first query. 0: their own; else key_length or more.
   int64_t key_length, distance = 0;
   int64_t q_row, k_row, lse_row;  // positions between rows of a batch: of queries, of keys, of lse
   // output, lse, dq, dk and dv are float32 and hold what other keys or queries gave: this adds.
