@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sftbench/base/text.h"
 #include "space/domain.h"
 
 namespace sftbench {
