@@ -73,7 +73,7 @@ inline TrainingJob job_of(const Json& golden) {
 }
 
 inline Json golden_run(const std::string& name) {
-  return read_json_file(training_folder() + "/" + name + ".json");
+  return read_json_file(training_folder() + ("/" + name + ".json"));
 }
 
 // A world of one, for prepare_run().
