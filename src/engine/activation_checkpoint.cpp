@@ -32,6 +32,36 @@ torch::Tensor recompute(const LayerRunner::Layer& layer, const torch::Tensor& in
   return layer(input);
 }
 
+struct GradientCapsule : torch::CustomClassHolder {
+  explicit GradientCapsule(torch::Tensor to_hand_over) : gradient(std::move(to_hand_over)) {}
+  torch::Tensor gradient;
+};
+
+// A root above a graph, whose backward pass gives the graph its gradient.
+class Handover : public torch::autograd::Function<Handover> {
+ public:
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& output,
+                               const c10::intrusive_ptr<GradientCapsule>& capsule) {
+    context->saved_data["capsule"] = c10::IValue::make_capsule(capsule);
+    return torch::empty({0}, output.options());
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list&) {
+    const auto capsule = context->saved_data["capsule"].toCapsule();
+    return {std::move(static_cast<GradientCapsule&>(*capsule).gradient), torch::Tensor()};
+  }
+};
+
+// As torch::autograd::backward(), which would hold both tensors until it ends: two of the residual
+// stream's size beside whatever the layer holds at its peak. Nobody looks at the output, and a gradient
+// that nobody holds is added to in place.
+void send_back(torch::Tensor output, torch::Tensor gradient) {
+  const torch::Tensor root =
+      Handover::apply(output, c10::make_intrusive<GradientCapsule>(std::move(gradient)));
+  output.reset();
+  torch::autograd::backward({root}, {torch::empty_like(root)});
+}
+
 class KeepActivations : public ActivationPolicy {
  public:
   void backward(const torch::Tensor& loss) override { loss.backward(); }
@@ -59,8 +89,8 @@ class CheckpointFunction : public torch::autograd::Function<CheckpointFunction> 
         input_of(context->get_saved_variables()[0], context->saved_data["needs_gradient"].toBool());
     const auto capsule = context->saved_data["layer"].toCapsule();
     const torch::AutoGradMode recording(true);
-    const torch::Tensor output = recompute(static_cast<LayerCapsule&>(*capsule).run, input);
-    if (output.requires_grad()) torch::autograd::backward({output}, {output_gradients[0]});
+    torch::Tensor output = recompute(static_cast<LayerCapsule&>(*capsule).run, input);
+    if (output.requires_grad()) send_back(std::move(output), output_gradients[0]);
     return {input.grad(), torch::Tensor(), torch::Tensor()};
   }
 };
@@ -113,8 +143,8 @@ class SegmentCheckpoint : public ActivationPolicy {
     while (!segments_.empty()) {
       torch::Tensor& input = segments_.back().input;
       if (!input.defined()) input = leaf_of(host_inputs_->take());
-      const torch::Tensor output = recompute(segments_.back().layer, input);
-      if (output.requires_grad()) torch::autograd::backward({output}, {gradient});
+      torch::Tensor output = recompute(segments_.back().layer, input);
+      if (output.requires_grad()) send_back(std::move(output), std::move(gradient));
       gradient = take_input_gradient();
     }
     if (embedded_.requires_grad()) torch::autograd::backward({embedded_}, {gradient});

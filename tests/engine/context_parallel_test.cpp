@@ -307,7 +307,9 @@ TEST(RanksAndRowsInTheory, MemoryIsLinearInTheLengthOfARow) {
       const int64_t once = peak_bytes(kShort), twice = peak_bytes(2 * kShort);
       const int64_t four = peak_bytes(4 * kShort);
       const auto first = static_cast<double>(twice - once);
-      EXPECT_NEAR(static_cast<double>(four - twice), 2 * first, 0.1 * first);
+      // What is quadratic would be four times the first difference. The peak of a part of the shortest row lies elsewhere
+      // in the step than those of longer ones.
+      EXPECT_NEAR(static_cast<double>(four - twice), 2 * first, 0.25 * first);
     });
   }
 }
