@@ -70,6 +70,8 @@ const std::vector<ArgumentOption>& argument_options() {
        "keep FSDP's shards, their gradients and the optimizer state in host memory"},
       {"--offload-activations", "offload_activations", nullptr,
        "keep the inputs of checkpointed layers in host memory until the backward pass"},
+      {"--mlp-tiles", "mlp_tiles", "N",
+       "compute the MLPs of a micro-batch in N parts, for long rows (1)"},
       {"--context-parallel", "context_parallel", "N",
        "divide the positions of each row among N neighboring ranks (1)"},
       {"--context-rotation", "context_rotation", "ring|allgather",

@@ -256,6 +256,7 @@ ModelAndData load(const TrainingJob& job, const Tokenizer& tokenizer, const Tuni
                                    tuning, device, mesh, watch.weights());
   watch.weights().done = watch.weights().total.load();  // norms and the padding of shards, too
   placed.model->seed_dropout(job.seed);
+  placed.model->tile_mlps(job.activations.mlp_tiles);
   std::string compute_dtype = apply_precision(*placed.model, job.precision, device);
   const double weights_seconds = steady_seconds() - begin_s;
   return {std::move(placed), std::move(compute_dtype), weights_seconds, tokenized.get()};

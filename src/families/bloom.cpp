@@ -33,10 +33,9 @@ ModelShape bloom_shape(const ModelConfig& config) {
   append_layer_norm(layer.tensors, "post_attention_layernorm", hidden);
   append_linear(layer, "mlp.dense_h_to_4h", hidden, inner, true, kMlpInput);
   append_linear(layer, "mlp.dense_4h_to_h", inner, hidden, true, kMlpInside);
-  layer.last_product = inner * hidden;
   layer.query_width = hidden;
-  layer.kept_values = 8 * hidden + 2 * inner;
-  layer.backward_values = hidden + 2 * inner;
+  layer.kept_values = 7 * hidden;
+  append_mlp_values(layer, hidden, inner, 1);
   ModelShape shape = decoder_shape(config, {layer});
   append_layer_norm(shape.before, "transformer.word_embeddings_layernorm", hidden);
   append_layer_norm_bias(shape);

@@ -50,10 +50,9 @@ ModelShape gpt_bigcode_shape(const ModelConfig& config) {
   append_layer_norm(layer.tensors, "ln_2", hidden);
   append_linear(layer, "mlp.c_fc", hidden, inner, true, kMlpInput);
   append_linear(layer, "mlp.c_proj", inner, hidden, true, kMlpInside);
-  layer.last_product = inner * hidden;
   layer.query_width = attention.query_width();
-  layer.kept_values = 6 * hidden + 2 * attention.key_value_width() + 2 * inner;
-  layer.backward_values = hidden + 2 * inner;
+  layer.kept_values = 5 * hidden + 2 * attention.key_value_width();
+  append_mlp_values(layer, hidden, inner, 1);
   ModelShape shape = decoder_shape(config, {layer});
   shape.before.push_back({"transformer.wpe.weight", {config.max_position_embeddings, hidden}});
   shape.lookup_parameters += shape.before.back().elements();

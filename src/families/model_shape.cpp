@@ -85,14 +85,20 @@ void append_attention(LayerShape& layer, const ModelConfig& config, int64_t wind
   layer.kept_values += 2 * hidden + 2 * queries + 2 * keys;
 }
 
+void append_mlp_values(LayerShape& layer, int64_t hidden, int64_t inner, int64_t halves) {
+  const int64_t inside = (halves + 1) * inner;
+  layer.mlp = {inner, inside, inside, halves * inner * hidden};
+  layer.last_product = inner * hidden;
+  layer.kept_values += hidden + inside;
+}
+
 void append_gated_mlp(LayerShape& layer, const ModelConfig& config) {
   const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
   append_linear(layer, "mlp.gate_proj", hidden, inner, config.mlp_bias, kMlpInput);
   append_linear(layer, "mlp.up_proj", hidden, inner, config.mlp_bias, kMlpInput);
   append_linear(layer, "mlp.down_proj", inner, hidden, config.mlp_bias, kMlpInside);
-  layer.last_product = inner * hidden;
-  layer.kept_values += 2 * hidden + 3 * inner;
-  layer.backward_values = std::max(layer.backward_values, hidden + 3 * inner);
+  layer.kept_values += hidden;  // the norm's input
+  append_mlp_values(layer, hidden, inner, 2);
 }
 
 void append_experts(LayerShape& layer, const ModelConfig& config) {
@@ -121,9 +127,7 @@ void append_shared_mlp(LayerShape& layer, const ModelConfig& config) {
   if (inner == 0) return;
   append_linear(layer, "shared_mlp.input_linear", hidden, 2 * inner, false, kMlpInput);
   append_linear(layer, "shared_mlp.output_linear", inner, hidden, false, kMlpInside);
-  layer.last_product = inner * hidden;
-  layer.kept_values += hidden + 3 * inner;
-  layer.backward_values = std::max(layer.backward_values, hidden + 3 * inner);
+  append_mlp_values(layer, hidden, inner, 2);
 }
 
 LayerShape llama_layer(const ModelConfig& config, int64_t index) {

@@ -10,18 +10,15 @@
 namespace sftbench {
 
 // A linear projection and its tensors, "<name>.weight" and with `bias` "<name>.bias".
-// Inputs of a layer's linears that wait for nothing but the gradients of their weights
-// (LinearShape::input). What attention gives its output projection, attention itself keeps.
-inline constexpr int kMixerInput = 0;  // the first norm's result
-inline constexpr int kMlpInput = 1;    // the second norm's
-inline constexpr int kMlpInside = 2;   // what the activation function leaves
-inline constexpr int kScanned = 3;     // what a Mamba-2 layer projects back
-
 void append_linear(LayerShape& layer, const std::string& name, int64_t in, int64_t out, bool bias,
                    int input = LinearShape::kKeptAnyway);
 
 // self_attn with q_proj, k_proj, v_proj and o_proj, whose queries see `window` keys (0: all).
 void append_attention(LayerShape& layer, const ModelConfig& config, int64_t window);
+
+// What an MLP whose linears are listed computes from an input of `hidden` values: `halves` of `inner` values by its first
+// products, from these as many values by its activation function, and its result.
+void append_mlp_values(LayerShape& layer, int64_t hidden, int64_t inner, int64_t halves);
 
 // mlp with gate_proj, up_proj and down_proj.
 void append_gated_mlp(LayerShape& layer, const ModelConfig& config);

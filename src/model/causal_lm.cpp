@@ -128,6 +128,15 @@ torch::Tensor CausalLm::to_stream_dtype(const torch::Tensor& rows) const {
   return stream_dtype_ ? rows.to(*stream_dtype_) : rows;
 }
 
+void CausalLm::tile_mlps(int64_t tiles) {
+  if (tiles > 1 && config_.experts) {
+    throw RunError(ReasonCode::kUnsupported,
+                   "mlp_tiles " + std::to_string(tiles) +
+                       ": a mixture of experts sorts all positions; mlp_tiles 1 works");
+  }
+  pass_.mlp_tiles = tiles;
+}
+
 void CausalLm::multiply_in_fp8() {
   set_compute_dtype(torch::kBFloat16);
   for (const NamedLinear& linear : linears()) (*linear.slot)->multiply_in_fp8(linear.name);

@@ -5,6 +5,7 @@
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/ops.h"
 #include "sftbench/ops/recomputation.h"
+#include "sftbench/ops/row_tiles.h"
 
 namespace sftbench {
 namespace {
@@ -68,12 +69,12 @@ torch::Tensor Gpt::run_layer(int64_t index, const torch::Tensor& x,
                           (behind_norm ? normed : x);
 
   const torch::Tensor normed_h = layer.second_norm.forward(h);
-  const torch::Tensor inner = activated(layer.mlp_input.forward(normed_h)[0]);
-  torch::Tensor out;
-  {
+  const auto mlp = [this, &layer](const torch::Tensor& rows) {
+    const torch::Tensor inner = activated(layer.mlp_input.forward(rows)[0]);
     const ops::LastProduct of_the_layer;
-    out = layer.mlp_output.forward(inner)[0];
-  }
+    return layer.mlp_output.forward(inner)[0];
+  };
+  const torch::Tensor out = ops::in_row_tiles(pass().mlp_tiles, normed_h, mlp);
   return ops::dropout(out, residual_dropout(index, kSecondBranch)) + (behind_norm ? normed_h : h);
 }
 

@@ -3,6 +3,7 @@
 #include "model/experts.h"
 #include "model/mamba.h"
 #include "sftbench/base/torch.h"
+#include "sftbench/ops/row_tiles.h"
 
 namespace sftbench {
 namespace {
@@ -72,7 +73,10 @@ torch::Tensor Llama::run_layer(int64_t index, const torch::Tensor& x,
   // add(y, a) is x + a y in one pass over memory.
   const torch::Tensor h =
       x.add(layer.mixer->forward(layer.input_layernorm.forward(x), positions), residual);
-  return h.add(layer.mlp->forward(layer.post_attention_layernorm.forward(h)), residual);
+  const torch::Tensor out =
+      ops::in_row_tiles(pass().mlp_tiles, layer.post_attention_layernorm.forward(h),
+                        [&layer](const torch::Tensor& rows) { return layer.mlp->forward(rows); });
+  return h.add(out, residual);
 }
 
 void Llama::append_layer_parameters(int64_t index, const std::string& name,

@@ -9,6 +9,7 @@
 
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/global_norm.h"
+#include "sftbench/ops/row_tiles.h"
 
 namespace sftbench {
 namespace {
@@ -38,7 +39,9 @@ class UpdateInBackward : public Optimizer {
       // The node lives as long as somebody holds it: graphs to come find this one, with its hook.
       std::shared_ptr<Node> node =
           torch::autograd::impl::grad_accumulator(parameters_[i].parameter.tensor);
-      node->add_post_hook(std::make_unique<PostHook>([this, i] { update(parameters_[i]); }));
+      node->add_post_hook(std::make_unique<PostHook>([this, i] {
+        if (!ops::more_row_tiles_follow()) update(parameters_[i]);
+      }));
       nodes_.push_back(std::move(node));
     }
   }

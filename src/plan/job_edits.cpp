@@ -47,6 +47,7 @@ const std::map<std::string, std::string>& properties() {
       {"activations.gradient_checkpointing", "gradient_checkpointing"},
       {"activations.use_reentrant", "gradient_checkpointing_use_reentrant"},
       {"activations.offload", "offload_activations"},
+      {"activations.mlp_tiles", "mlp_tiles"},
       {"optimizer.offload_state", "offload_optimizer"},
       {"parallel.offload", "offload_params"},
       {"parallel.context_ranks", "context_parallel"},

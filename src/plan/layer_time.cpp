@@ -40,9 +40,11 @@ class LayerClock {
     device.forward += weight_seconds() + elements(forward_bytes());
     device.backward += weight_seconds() + elements(backward_bytes());
     if (work_.layer_flops.recomputed > 0) {
-      device.recomputed = recompute == Recompute::kTorchEveryOtherProduct
-                              ? work_.layer_flops.recomputed / machine_.flops_per_s
-                              : device.forward - last_product;
+      const bool some_products =
+          recompute == Recompute::kTorchEveryOtherProduct ||
+          (recompute == Recompute::kJob && !job_.activations.gradient_checkpointing);
+      device.recomputed = some_products ? work_.layer_flops.recomputed / machine_.flops_per_s
+                                        : device.forward - last_product;
     }
     return no_less_than_launches(device);
   }

@@ -26,6 +26,11 @@ bool trains_weights(const TrainingJob& job) {
   return row_of(job.tuning).trains_weights;
 }
 
+// MLPs run tile by tile, and again in the backward pass (ops/row_tiles.h).
+bool is_tiled(const TrainingJob& job) {
+  return job.activations.mlp_tiles > 1;
+}
+
 bool is_target(const LoraPlan& lora, const std::string& linear) {
   return std::any_of(
       lora.target_modules.begin(), lora.target_modules.end(),
@@ -122,7 +127,11 @@ UnitFlops layer_flops(const TrainingJob& job, const LayerShape& layer, double po
       flops.forward - 2.0 * static_cast<double>(layer.last_product) * positions;
   switch (recompute) {
     case Recompute::kJob:
-      if (job.activations.gradient_checkpointing) flops.recomputed = up_to_last_product;
+      if (job.activations.gradient_checkpointing) {
+        flops.recomputed = up_to_last_product;
+      } else if (is_tiled(job)) {
+        flops.recomputed = 2.0 * static_cast<double>(layer.mlp.first_products) * positions;
+      }
       break;
     case Recompute::kTorchLayers:
       flops.recomputed = up_to_last_product;
@@ -145,8 +154,9 @@ bool is_trained(const TrainingJob& job, const LinearShape& linear) {
          (row_of(job.tuning).adds_adapters && is_target(job.lora, linear.name));
 }
 
-// Without the inputs of linears whose weights nothing is learned about.
-double kept_values(const TrainingJob& job, const LayerShape& layer) {
+// Widths of inputs that linears would keep for the gradients of their weights, of which there are none: nothing is
+// learned about these weights.
+std::map<int, int64_t> inputs_not_kept(const TrainingJob& job, const LayerShape& layer) {
   std::map<int, int64_t> width_of_input;
   for (const LinearShape& linear : layer.linears) {
     if (linear.input != LinearShape::kKeptAnyway) width_of_input[linear.input] = linear.in;
@@ -154,9 +164,33 @@ double kept_values(const TrainingJob& job, const LayerShape& layer) {
   for (const LinearShape& linear : layer.linears) {
     if (is_trained(job, linear)) width_of_input.erase(linear.input);
   }
+  return width_of_input;
+}
+
+// Of the layer; of a tiled MLP the input, and nothing inside.
+double kept_values(const TrainingJob& job, const LayerShape& layer) {
   int64_t kept = layer.kept_values;
-  for (const auto& [input, width] : width_of_input) kept -= width;
+  for (const auto& [input, width] : inputs_not_kept(job, layer)) {
+    const bool of_mlp = input == kMlpInput || input == kMlpInside;
+    if (!of_mlp || !is_tiled(job)) kept -= width;
+  }
+  if (is_tiled(job)) kept -= layer.mlp.kept_values;
   return static_cast<double>(kept);
+}
+
+// Beside these, at most. What an MLP's last product read is gone when the gradients of the rest are there.
+double backward_values(const TrainingJob& job, const LayerShape& layer, int64_t hidden) {
+  const MlpShape& mlp = layer.mlp;
+  if (is_tiled(job)) {
+    const int64_t of_tiles = mlp.kept_values - mlp.inner_values + mlp.gradients + 2 * hidden;
+    const double tile =
+        static_cast<double>(of_tiles) / static_cast<double>(job.activations.mlp_tiles);
+    return std::max(static_cast<double>(layer.backward_values),
+                    static_cast<double>(2 * hidden) + tile);
+  }
+  const bool kept = !inputs_not_kept(job, layer).contains(kMlpInside);
+  const int64_t of_mlp = hidden + mlp.gradients - (kept ? mlp.inner_values : 0);
+  return static_cast<double>(std::max(layer.backward_values, of_mlp));
 }
 
 double kept_when_recomputed(const TrainingJob& job, const ModelConfig& config,
@@ -236,10 +270,12 @@ ModelWork layer_work(const TrainingJob& job, const ModelConfig& config, const La
   const auto positions = static_cast<double>(work.positions);
   work.layer = layer_tensors(job, layer);
   work.layer_flops = layer_flops(job, layer, positions, recompute);
-  work.kept_per_position = static_cast<double>(layer.kept_values);
+  const bool tiled = is_tiled(job) && recompute == Recompute::kJob;
+  work.kept_per_position =
+      static_cast<double>(layer.kept_values - (tiled ? layer.mlp.kept_values : 0));
   work.kept_by_engine = kept_values(job, layer);
   work.kept_at_most = work.kept_by_engine;
-  work.backward_values = static_cast<double>(layer.backward_values);
+  work.backward_values = backward_values(job, layer, config.hidden_size);
   work.kept_when_recomputed = kept_when_recomputed(job, config, layer, recompute);
   put_seconds(job, config, layer, work);
   return work;
@@ -340,8 +376,9 @@ ModelWork model_work(const TrainingJob& job, Recompute recompute) {
   const ModelConfig& config = model.config;
   ModelWork work = mean_layer(job, config, model.shape, recompute);
   work.layers = config.num_hidden_layers;
-  // Of the last layer everything is still there when its backward pass comes.
-  work.recomputed_layers = recompute == Recompute::kJob ? work.layers - 1 : work.layers;
+  // Of the last layer everything is still there when its backward pass comes, but for what tiles leave out.
+  const bool all = recompute != Recompute::kJob || !job.activations.gradient_checkpointing;
+  work.recomputed_layers = all ? work.layers : work.layers - 1;
   work.vocabulary = config.vocab_size;
   work.root = root_tensors(job, model.shape, config.hidden_size);
   work.head_flops = head_flops(job, config, static_cast<double>(work.positions));

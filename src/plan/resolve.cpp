@@ -50,7 +50,8 @@ class Resolver : RequestReader {
     job.precision = precision();
     job.optimizer = optimizer();
     job.activations = {flag("gradient_checkpointing"), flag("gradient_checkpointing_use_reentrant"),
-                       argument("offload_activations").get<bool>()};
+                       argument("offload_activations").get<bool>(),
+                       argument("mlp_tiles").get<int64_t>()};
     job.kernels = kernels();
     if (has_adapters()) job.lora = lora();
     if (job.tuning == TuningMethod::kPrompt) job.prompt = prompt();

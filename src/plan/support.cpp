@@ -32,6 +32,7 @@ const std::vector<std::string>& properties_that_matter() {
       "gpu_model",
       "gradient_accumulation_steps",
       "gradient_checkpointing",
+      "mlp_tiles",
       "model_name",
       "number_gpus",
       "number_nodes",
@@ -77,6 +78,7 @@ class Judge {
     refuse_batches();
     refuse_expert_ranks();
     if (context_ranks() > 1) refuse_divided_rows();
+    refuse_mlp_tiles();
     refuse_precision_and_optimizer();
     if (integer("number_gpus") > 0) refuse_offload();
     refuse_data();
@@ -202,6 +204,14 @@ class Judge {
       refuse(division + ": rows of model_name " + text("model_name") +
              ", which reads images, stay whole; context_parallel 1 works");
     }
+  }
+
+  void refuse_mlp_tiles() {
+    if (!has("mlp_tiles") || integer("mlp_tiles") == 1) return;
+    const ModelFacts* model = facts();
+    if (model == nullptr || model->experts() == 0) return;
+    refuse("mlp_tiles " + std::to_string(integer("mlp_tiles")) + ": model_name " + model->name +
+           " has experts, which sort all positions; mlp_tiles 1 works");
   }
 
   // Rules 6 and 7 are about GPUs and about models that are known to have experts.

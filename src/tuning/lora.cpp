@@ -8,6 +8,7 @@
 #include "sftbench/base/text.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/low_rank.h"
+#include "sftbench/ops/row_tiles.h"
 #include "tuning/adapter_tensors.h"
 
 namespace sftbench {
@@ -59,7 +60,9 @@ class LoraAdapter : public Adapter {
     if (!pass_.training) return {};
     constexpr uint64_t kOdd =
         0xD1B54A32D192ED03U;  // spreads the numbers of the passes over 64 bits
-    return {dropout_, stream_ ^ (static_cast<uint64_t>(pass_.number) * kOdd)};
+    const uint64_t seed = stream_ ^ (static_cast<uint64_t>(pass_.number) * kOdd);
+    const uint64_t tile = ops::current_row_tile();
+    return {dropout_, tile == 0 ? seed : ops::derived_seed(seed, tile)};
   }
 
   std::vector<Member> members_;

@@ -164,6 +164,13 @@ INSTANTIATE_TEST_SUITE_P(
              "unsupported",
              "UNSUPPORTED: context_parallel 2: prompt tuning puts its tokens in front of whole",
              ""},
+        Case{"TilesOfExperts",
+             "full",
+             {"model_name=granite-3.1-3b-a800m-instruct", "mlp_tiles=4"},
+             "unsupported",
+             "UNSUPPORTED: mlp_tiles 4: model_name granite-3.1-3b-a800m-instruct has experts, "
+             "which sort",
+             ""},
         Case{"ImagesForATextModel",
              "full",
              {"model_name=smollm2-135m", "dataset_id=vision-384x384-16384plus-entries-4096"},

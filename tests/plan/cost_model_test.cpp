@@ -197,6 +197,34 @@ TEST(CostModelTest, CheckpointingGathersNothingMoreKeepsLessAndComputesAgainUpTo
   EXPECT_DOUBLE_EQ(with.flops - without.flops, 31 * positions * (2 * weights + 2 * 1024.0 * 4096));
 }
 
+// Gate, up and their product are 14336 values each. Two tiles: in the backward pass one of them has gate and up, the
+// gradients of all three, and input and gradient of its own; beside it stand the gradients of all rows.
+TEST(CostModelTest, TiledMlpsKeepTheirInputsAndComputeTheirFirstProductsAgain) {
+  TrainingJob job = llama("FULL_SHARD", 8);
+  job.data.model_max_length = 65536;
+  job.batches.per_device_batch_size = 1;
+  job.device.kind = "cuda";
+  const StepCost whole = predict_step(job, machine());
+  job.activations.mlp_tiles = 2;
+  const StepCost tiled = predict_step(job, machine());
+  constexpr double kPositions = 65536, kInner = 14336, kHidden = 4096;
+  EXPECT_DOUBLE_EQ(tiled.flops - whole.flops, 32 * kPositions * 2 * 2 * kHidden * kInner);
+  EXPECT_GT(tiled.compute_s, whole.compute_s);
+  const double whole_backward = kHidden + 2 * kInner;
+  const double tiled_backward = 2 * kHidden + (5 * kInner + 2 * kHidden) / 2;
+  EXPECT_DOUBLE_EQ(whole.memory.activations - tiled.memory.activations,
+                   2 * kPositions * (32 * 3 * kInner + whole_backward - tiled_backward));
+  EXPECT_EQ(tiled.sent_bytes(), whole.sent_bytes());
+
+  job.activations.gradient_checkpointing = true;
+  const StepCost both = predict_step(job, machine());
+  job.activations.mlp_tiles = 1;
+  const StepCost checkpointed = predict_step(job, machine());
+  EXPECT_EQ(both.flops, checkpointed.flops)
+      << "a layer that runs again leaves its MLP to the tiles";
+  EXPECT_LT(both.memory.activations, checkpointed.memory.activations);
+}
+
 // Of llama3.1-8b on one GPU: the embedding has 128256 x 4096 elements, and bfloat16 states of AdamW.
 TEST(CostModelTest, OffloadedStatesVisitInTwoBuffersOfTheLargestTensor) {
   TrainingJob job = llama("DDP", 1);

@@ -686,6 +686,17 @@ TEST_F(ResolveTest, OffloadIsForGpus) {
                   "offload_optimizer true has no effect without GPUs"));
 }
 
+TEST_F(ResolveTest, TilesOfAnMlpAreWholeUnlessAskedFor) {
+  const TrainingJob job = resolved({"mlp_tiles=8"}).job;
+  EXPECT_EQ(job.activations.mlp_tiles, 8);
+  EXPECT_EQ(job.inputs.at("mlp_tiles"), 8);
+  EXPECT_EQ(resolved({}).job.activations.mlp_tiles, 1);
+  EXPECT_FALSE(resolved({}).job.inputs.contains("mlp_tiles"));
+  EXPECT_EQ(failure({"mlp_tiles=2", "model_name=mixtral-8x7b-instruct-v0.1"}),
+            "UNSUPPORTED: mlp_tiles 2: model_name mixtral-8x7b-instruct-v0.1 has experts, which "
+            "sort all positions; mlp_tiles 1 works");
+}
+
 TEST_F(ResolveTest, AttentionWithSinksHasOneForm) {
   EXPECT_THAT(
       resolved({"model_name=gpt-oss-20b", "flash_attn=false"}).notes,

@@ -7,6 +7,7 @@
 
 #include "model/golden.h"
 #include "sftbench/base/error.h"
+#include "sftbench/ops/row_tiles.h"
 #include "sftbench/tuning/tuning.h"
 
 namespace sftbench::testing {
@@ -189,6 +190,35 @@ TEST(LoraTuning, ARecomputedLayerDropsWhatItDroppedBefore) {
   fill_b(apply_lora(*model, options));
   model->loss(some_ids(), some_ids(), 22.0, runner);
   EXPECT_TRUE(runner.equal);
+}
+
+// Two positions that are alike: each tile has one of them.
+TEST(LoraTuning, EachTileOfRowsDropsSomethingElse) {
+  class TwinsRunner : public LayerRunner {
+   public:
+    explicit TwinsRunner(CausalLm& model) : model_(model) {}
+    torch::Tensor run(int64_t index, const Layer& layer, const torch::Tensor& hidden) override {
+      if (index == 0) rows = in_tiles();
+      return layer(hidden);
+    }
+    torch::Tensor rows;
+
+   private:
+    torch::Tensor in_tiles() {
+      const LinearGroup& group = *model_.linear_groups().front().group;
+      const torch::Tensor twins = torch::ones({1, 2, 32}, test_device());
+      return ops::in_row_tiles(
+          2, twins, [&group](const torch::Tensor& tile) { return group.forward(tile)[0]; });
+    }
+    CausalLm& model_;
+  };
+  const auto model = small_model();
+  TuningOptions options = lora_options({"all-linear"});
+  options.lora.dropout = 0.3;
+  fill_b(apply_lora(*model, options));
+  TwinsRunner runner(*model);
+  model->loss(some_ids(), some_ids(), 22.0, runner);
+  EXPECT_FALSE(torch::equal(runner.rows.select(1, 0), runner.rows.select(1, 1)));
 }
 
 // Notes whether the input that its linear reads is part of a graph.

@@ -18,6 +18,13 @@ struct TensorShape {
   int64_t elements() const;
 };
 
+// Inputs of a layer's linears that wait for nothing but the gradients of their weights
+// (LinearShape::input). What attention gives its output projection, attention itself keeps.
+inline constexpr int kMixerInput = 0;  // the first norm's result
+inline constexpr int kMlpInput = 1;    // the second norm's
+inline constexpr int kMlpInside = 2;   // what the activation function leaves
+inline constexpr int kScanned = 3;     // what a Mamba-2 layer projects back
+
 // A linear projection y = x W^T + b, which adapters can be added to. Its tensors are listed, too.
 struct LinearShape {
   std::string name;  // "self_attn.q_proj"
@@ -35,6 +42,15 @@ struct ExpertsShape {
   int64_t routed = 0;  // weights that every position is multiplied with: the router's
   int64_t active = 0;  // those of the experts that a position goes through
   int64_t all = 0;     // those of all experts
+};
+
+// What every position goes through by itself, between its input and its result: gate, up and their product, say. None in
+// a mixture without a shared expert.
+struct MlpShape {
+  int64_t inner_values = 0;    // that its last product reads
+  int64_t kept_values = 0;     // of LayerShape::kept_values
+  int64_t gradients = 0;       // of these, that its backward pass holds at once
+  int64_t first_products = 0;  // weights of all its products but the last
 };
 
 struct LayerShape {
@@ -55,8 +71,9 @@ struct LayerShape {
   // trained.
   int64_t kept_values = 0;
   // Values per position that the backward pass of the layer holds beside these, at most: gradients
-  // of what its MLP, its experts or its scan computed, and of the residual stream.
+  // of what its experts or its scan computed, and of the residual stream. For those of its MLP see there.
   int64_t backward_values = 0;
+  MlpShape mlp;
 
   int64_t parameters() const;
 };

@@ -69,12 +69,14 @@ struct TokenRows {
   int64_t row_length() const { return part ? part->layout.row_length() : input_ids.size(1); }
 };
 
-// Which forward pass runs: what dropout draws from. A layer that is recomputed in the backward pass finds the number of
-// the forward pass that it belongs to.
+// Which forward pass runs, and how: what dropout draws from, and what MLPs are divided into. A layer that is recomputed
+// in the backward pass finds the number of the forward pass that it belongs to.
 struct ForwardPass {
   uint64_t seed = 0;      // of the run, for the model's own dropout
   int64_t number = 0;     // counts calls of loss()
   bool training = false;  // logits() are computed without dropout
+  int64_t mlp_tiles =
+      1;  // of the positions of a micro-batch, that go through an MLP one after the other
 };
 
 // float32 scalars.
@@ -142,6 +144,10 @@ class CausalLm {
   void seed_dropout(uint64_t seed) { pass_.seed = seed; }
   // As if loss() had been called so many times: a run that is resumed draws its dropout from there on.
   void resume_at_pass(int64_t number) { pass_.number = number; }
+
+  // The MLP of a layer computes the positions of a micro-batch in `tiles` parts (ops/row_tiles.h).
+  // RunError(kUnsupported) for a mixture of experts, which sorts all of them.
+  void tile_mlps(int64_t tiles);
 
   // The transformer layers: the units of sharding and of checkpointing. Names of the parameters of layer i begin with
   // names().layer_prefix and i.

@@ -123,6 +123,8 @@ struct ActivationPlan {
   bool gradient_checkpointing = true;
   bool use_reentrant = false;
   bool offload = false;  // inputs of checkpointed layers, to the host; GPUs only
+  int64_t mlp_tiles =
+      1;  // parts of a micro-batch's positions that go through an MLP one after the other
 };
 
 // Off means the plain operator sequence of Hugging Face.

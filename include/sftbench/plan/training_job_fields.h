@@ -123,6 +123,7 @@ void fields(Visitor& visitor, ActivationPlan& plan) {
   visitor("gradient_checkpointing", plan.gradient_checkpointing, kMayDiffer);
   visitor("use_reentrant", plan.use_reentrant, kMayDiffer);
   visitor("offload", plan.offload, kMayDiffer);
+  visitor("mlp_tiles", plan.mlp_tiles, kMayDiffer, FieldRange{1, 65536});
 }
 
 template <typename Visitor>
