@@ -32,12 +32,18 @@ CASES = [
     (PROMPT, "llama3.1-8b", 1, 4, 4096, {}),
     (GPTQ, "llama3.1-8b", 1, 4, 4096, {}),
 ]
+# Rows of 131072 on 8 GPUs: context_parallel, and tiles of the MLPs.
+LONG = [(1, 1), (2, 1), (4, 1), (8, 1), (1, 8), (2, 16), (8, 8)]
+CASES += [(FULL, "llama3.1-8b", 8, 8 // ranks, 131072,
+           {"distributed_backend": "FSDP", "gradient_accumulation_steps": "1", "context_parallel": str(ranks),
+            "mlp_tiles": str(tiles)}) for ranks, tiles in LONG]
 
 
 def predict(program, experiment, model, gpus, batch, length, more):
     settings = {"model_name": model, "number_gpus": gpus, "batch_size": batch, "model_max_length": length,
                 "gpu_model": "NVIDIA-H100-80GB-HBM3", **more}
-    command = [program, "predict", "--experiment", experiment, "--exact", "--format", "json"]
+    command = [program, "predict", "--experiment", experiment, "--exact", "--format", "json", "--padding",
+               "max_length"]
     for name, value in settings.items():
         command += ["--set", f"{name}={value}"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -53,7 +59,7 @@ def main():
     for experiment, model, gpus, batch, length, more in CASES:
         found, error = predict(sys.argv[1], experiment, model, gpus, batch, length, more)
         head = (f"| {experiment.split('_')[1]} | {model} | {gpus} | {batch} x {length} | "
-                f"{', '.join(more.values())} |")
+                f"{', '.join(f'{name} {value}' for name, value in more.items())} |")
         if found is None:
             print(f"{head} {error} |", flush=True)
             continue

@@ -4,6 +4,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/plan/machine_catalog.h"
 #include "sftbench/space/validity.h"
@@ -11,7 +12,6 @@
 namespace sftbench {
 namespace {
 
-constexpr double kGiB = 1 << 30;
 constexpr double kGiga = 1e9;
 constexpr double kMicro = 1e-6;
 void replace(const std::optional<double>& given, double unit, double& figure) {

@@ -5,18 +5,18 @@
 #include <map>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {
 namespace {
 
 constexpr double kSecondsOfAnHour = 3600;
-constexpr double kBytesOfGiB = 1 << 30;
 constexpr int64_t kGpusOfANode = 8;
 constexpr size_t kAlternatives = 3;
 
 std::string gib(double bytes) {
-  return cell_text(std::round(bytes / kBytesOfGiB * 10) / 10) + " GiB";
+  return cell_text(std::round(bytes / kGiB * 10) / 10) + " GiB";
 }
 
 std::string in_words(const Option& option) {
@@ -65,17 +65,31 @@ class Recommender {
   void consider(const std::string& gpu, int64_t gpus) {
     for (int64_t batch = 1; batch * gpus <= question_.batch; batch *= 2) {
       if (question_.batch % (batch * gpus) != 0) continue;
-      for (const bool checkpointing : {true, false}) consider(gpu, gpus, batch, checkpointing);
+      for (const bool checkpointing : {true, false}) consider(gpu, gpus, 1, batch, checkpointing);
+    }
+    if (question_.experiment->tuning == TuningMethod::kPrompt) return;  // its rows stay whole
+    for (int64_t among = 2; among <= gpus; among *= 2) consider_parts(gpu, gpus, among);
+  }
+
+  // Less than a row for each GPU: what no batch of whole rows is.
+  void consider_parts(const std::string& gpu, int64_t gpus, int64_t among) {
+    const int64_t groups = gpus / among;
+    for (int64_t batch = 1; batch < among && batch * groups <= question_.batch; batch *= 2) {
+      if (question_.batch % (batch * groups) != 0) continue;
+      for (const bool checkpointing : {true, false})
+        consider(gpu, gpus, among, batch, checkpointing);
     }
   }
 
-  void consider(const std::string& gpu, int64_t gpus, int64_t batch, bool checkpointing) {
+  void consider(const std::string& gpu, int64_t gpus, int64_t among, int64_t batch,
+                bool checkpointing) {
     Option option;
     option.gpu = gpu;
     option.gpus = gpus;
     option.nodes = std::max<int64_t>(1, gpus / kGpusOfANode);
+    option.context_ranks = among;
     option.batch_per_gpu = batch;
-    option.accumulation = question_.batch / (batch * gpus);
+    option.accumulation = question_.batch / (batch * gpus / among);
     option.checkpointing = checkpointing;
     ++answer_.considered;
     try {
@@ -89,14 +103,16 @@ class Recommender {
   }
 
   Json inputs_of(const Option& option, int64_t length) const {
-    return {{"model_name", question_.model},
-            {"gpu_model", option.gpu},
-            {"number_gpus", option.gpus},
-            {"number_nodes", option.nodes},
-            {"model_max_length", length},
-            {"batch_size", option.gpus * option.batch_per_gpu},
-            {"gradient_accumulation_steps", option.accumulation},
-            {"gradient_checkpointing", option.checkpointing}};
+    Json inputs = {{"model_name", question_.model},
+                   {"gpu_model", option.gpu},
+                   {"number_gpus", option.gpus},
+                   {"number_nodes", option.nodes},
+                   {"model_max_length", length},
+                   {"batch_size", option.gpus / option.context_ranks * option.batch_per_gpu},
+                   {"gradient_accumulation_steps", option.accumulation},
+                   {"gradient_checkpointing", option.checkpointing}};
+    if (option.context_ranks > 1) inputs["context_parallel"] = option.context_ranks;
+    return inputs;
   }
 
   Prediction predict_at(const Option& option, int64_t length) {
@@ -248,8 +264,10 @@ class Recommender {
                               gib(best.needed_bytes - m.parameters - state) +
                               " of the rest, of its " + gib(best.memory_bytes));
     if (best.gpus > 1) explain_fewer(best);
+    if (best.context_ranks > 1) explain_division(best);
     if (!best.checkpointing) return;
-    const Option* without = nearest(best.gpu, best.gpus, best.batch_per_gpu, false);
+    const Option* without =
+        nearest(best.gpu, best.gpus, best.context_ranks, best.batch_per_gpu, false);
     if (without == nullptr) return;
     answer_.reasons.push_back(
         "without gradient checkpointing it " +
@@ -277,17 +295,36 @@ class Recommender {
     answer_.reasons.push_back(std::move(text));
   }
 
+  // Why rows are divided: the best that less division can do.
+  void explain_division(const Option& best) {
+    const Option* whole = nullptr;
+    for (const Option& option : options_) {
+      if (option.gpu != best.gpu || option.gpus != best.gpus) continue;
+      if (option.context_ranks != best.context_ranks / 2) continue;
+      if (whole == nullptr || better(option, *whole)) whole = &option;
+    }
+    if (whole == nullptr) return;
+    const std::string division =
+        whole->context_ranks == 1
+            ? "whole rows"
+            : "rows divided among " + std::to_string(whole->context_ranks) + " GPUs";
+    answer_.reasons.push_back(
+        division + (whole->fit == Fit::kFits
+                        ? " take " + cell_text(std::round(whole->hours * 100) / 100) + " h"
+                        : " need " + gib(whole->needed_bytes) + " of " + gib(whole->memory_bytes)));
+  }
+
   static bool better(const Option& a, const Option& b) {
     const bool fits = a.fit == Fit::kFits, other_fits = b.fit == Fit::kFits;
     if (fits != other_fits) return fits;
     return fits ? a.hours < b.hours : a.needed_bytes < b.needed_bytes;
   }
 
-  const Option* nearest(const std::string& gpu, int64_t gpus, int64_t batch,
+  const Option* nearest(const std::string& gpu, int64_t gpus, int64_t among, int64_t batch,
                         bool checkpointing) const {
     for (const Option& option : options_) {
-      if (option.gpu == gpu && option.gpus == gpus && option.batch_per_gpu == batch &&
-          option.checkpointing == checkpointing)
+      if (option.gpu == gpu && option.gpus == gpus && option.context_ranks == among &&
+          option.batch_per_gpu == batch && option.checkpointing == checkpointing)
         return &option;
     }
     return nullptr;

@@ -14,6 +14,7 @@
 #include "cli/evidence_option.h"
 #include "cli/machine_options.h"
 #include "cli/number_checks.h"
+#include "cli/predict_divisions.h"
 #include "cli/predict_exact.h"
 #include "cli/predict_space.h"
 #include "cli/record.h"
@@ -25,6 +26,7 @@
 #include "sftbench/advise/scorecard.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/results/table.h"
@@ -32,7 +34,6 @@
 namespace sftbench {
 namespace {
 
-constexpr double kGiB = 1 << 30;
 constexpr double kGigabyte = 1e9;
 
 struct PredictArguments {
@@ -221,6 +222,9 @@ void predict_one(const LoadedSpace& loaded, const PredictArguments& arguments,
   const Uncertainty uncertainty = uncertainty_with(arguments.own, oracle);
   Definitions lines = lines_of(prediction, uncertainty);
   Json json = as_json(prediction, uncertainty);
+  if (asks_for_divisions(prediction)) {
+    put_divisions(row_divisions(request, prediction.job, oracle), lines, json);
+  }
   if (!arguments.data.dataset.empty()) {
     put_worst_batch(prediction, lengths_of(arguments.data), oracle, uncertainty, lines, json);
   }

@@ -12,13 +12,13 @@
 #include "cli/record.h"
 #include "sftbench/advise/odds.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 
 namespace sftbench {
 namespace {
 
-constexpr double kBytesOfGiB = 1 << 30;
 constexpr int64_t kMostEntities = 2'000'000;
 
 const std::vector<std::string>& sortable() {
@@ -86,10 +86,10 @@ void put_figures(const Prediction& prediction, const Uncertainty& uncertainty, R
   const Range memory = memory_range(prediction, uncertainty);
   row.step_s = step.expected;
   row.tokens_per_s = static_cast<double>(prediction.cost.positions) / step.expected;
-  row.memory_gib = memory.expected / kBytesOfGiB;
+  row.memory_gib = memory.expected / kGiB;
   if (uncertainty.interval(Figure::kTime, prediction.at).residuals > 0) row.step = step;
   if (uncertainty.interval(Figure::kMemory, prediction.at).residuals == 0) return;
-  row.memory = {memory.low / kBytesOfGiB, row.memory_gib, memory.high / kBytesOfGiB};
+  row.memory = {memory.low / kGiB, row.memory_gib, memory.high / kGiB};
   if (const std::optional<Odds> odds = odds_of(prediction, uncertainty))
     row.memory_risk = odds->dies;
 }

@@ -19,13 +19,12 @@
 #include "sftbench/advise/recommend.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {
 namespace {
-
-constexpr double kBytesInGiB = 1 << 30;
 
 struct RecommendArguments {
   std::string model, method = "lora";
@@ -156,6 +155,7 @@ Json as_json(const Option& option, double tokens) {
   return {{"gpu", option.gpu},
           {"gpus", option.gpus},
           {"nodes", option.nodes},
+          {"context_parallel", option.context_ranks},
           {"batch_per_gpu", option.batch_per_gpu},
           {"gradient_accumulation_steps", option.accumulation},
           {"gradient_checkpointing", option.checkpointing},
@@ -187,17 +187,18 @@ Json hours_text(const Option& option) {
 
 void put_row(const std::string& choice, const Option& option, double tokens, Table& table) {
   table.rows.push_back(
-      {choice, option.gpu, option.gpus, option.batch_per_gpu, option.accumulation,
-       option.checkpointing, rounded_to(option.hours), hours_text(option),
+      {choice, option.gpu, option.gpus, option.context_ranks, option.batch_per_gpu,
+       option.accumulation, option.checkpointing, rounded_to(option.hours), hours_text(option),
        option.cost ? Json(rounded_to(*option.cost)) : Json(), price_per_million(option, tokens),
-       rounded_to(option.needed_bytes / kBytesInGiB, 10),
+       rounded_to(option.needed_bytes / kGiB, 10),
        option.memory_risk ? Json(rounded_to(100 * *option.memory_risk, 10)) : Json(),
        name_of(option.fit)});
 }
 
 Table table_of(const Recommendation& answer, double tokens) {
-  Table table{{"choice", "gpu", "gpus", "batch_per_gpu", "accumulation", "checkpointing", "hours",
-               "90_%_of_hours", "cost", "cost_per_Mtoken", "memory_GiB", "dies_%", "verdict"},
+  Table table{{"choice", "gpu", "gpus", "context_parallel", "batch_per_gpu", "accumulation",
+               "checkpointing", "hours", "90_%_of_hours", "cost", "cost_per_Mtoken", "memory_GiB",
+               "dies_%", "verdict"},
               {}};
   if (answer.cheapest) put_row("cheapest", *answer.cheapest, tokens, table);
   if (answer.fastest) put_row("fastest", *answer.fastest, tokens, table);

@@ -80,8 +80,9 @@ TEST(RecommendTest, TheCheapestIsNoFasterAndTheFastestNoCheaper) {
 TEST(RecommendTest, EveryStepTrainsTheEntriesThatAreAskedFor) {
   const Recommendation got = answer(question("llama3.1-8b", kLora));
   for (const Option& option : got.front) {
-    EXPECT_EQ(option.gpus * option.batch_per_gpu * option.accumulation, 32);
-    EXPECT_EQ(option.inputs["batch_size"], option.gpus * option.batch_per_gpu);
+    const int64_t groups = option.gpus / option.context_ranks;
+    EXPECT_EQ(groups * option.batch_per_gpu * option.accumulation, 32);
+    EXPECT_EQ(option.inputs["batch_size"], groups * option.batch_per_gpu);
   }
 }
 
@@ -108,6 +109,22 @@ TEST(RecommendTest, ALargeModelTakesSeveralGpusAndSaysWhy) {
   const Recommendation large = answer(asked);
   EXPECT_GE(large.cheapest->gpus, 8);
   EXPECT_EQ(large.cheapest->nodes, large.cheapest->gpus / 8);
+}
+
+// A row that no GPU holds is divided, and the answer says what the whole one would need.
+TEST(RecommendTest, DividesRowsThatNoGpuHolds) {
+  Question asked = question("llama3.1-8b", kFull);
+  asked.gpus = {kA100};
+  asked.workload.model_max_length = 131072;
+  asked.batch = 4;
+  const Recommendation got = answer(asked);
+  ASSERT_TRUE(got.cheapest);
+  EXPECT_GT(got.cheapest->context_ranks, 1);
+  EXPECT_EQ(got.cheapest->inputs["context_parallel"], got.cheapest->context_ranks);
+  EXPECT_THAT(got.reasons, ::testing::Contains(HasSubstr(" of 80 GiB")));
+  asked.workload.model_max_length = 1024;
+  asked.batch = 32;
+  EXPECT_EQ(answer(asked).cheapest->context_ranks, 1) << "short rows stay whole";
 }
 
 TEST(RecommendTest, WhatCannotBeKeptNamesTheNearest) {

@@ -11,6 +11,7 @@
 import copy
 import glob
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,9 @@ OVERLAP = 1.10
 # Of what a link passes, the part that is no header (66 of 1514 bytes) and no acknowledgement (66 bytes for every two
 # frames that come).
 PAYLOAD = 0.93
-ROW_LENGTH = 32768
+ROW_LENGTH = int(os.environ.get("ROW_LENGTH", 32768))
+# A row four times as long has sixteen times the attention: such rows get a model of a quarter.
+ROW_LAYERS, ROW_WIDTH = (2, 64) if ROW_LENGTH <= 32768 else (1, 32)
 VOCABULARY = 8192  # of the tokenizer that is used
 # Float32 sums over ranks come in another order than one process's; losses here are about 9.
 LOSS_TOLERANCE = 1e-5
@@ -87,8 +90,9 @@ def make(program, folder):
     # One row on both hosts, long enough that attention is what is computed.
     job["batches"].update(max_steps=3, per_device_batch_size=1)
     job["data"].update(model_max_length=ROW_LENGTH)
-    job["model"]["hf_config"].update(hidden_size=64, intermediate_size=160, num_hidden_layers=2, num_attention_heads=4,
-                                     num_key_value_heads=4, vocab_size=2048, max_position_embeddings=ROW_LENGTH)
+    job["model"]["hf_config"].update(hidden_size=ROW_WIDTH, intermediate_size=160, num_hidden_layers=ROW_LAYERS,
+                                     num_attention_heads=ROW_WIDTH // 16, num_key_value_heads=ROW_WIDTH // 16,
+                                     vocab_size=2048, max_position_embeddings=ROW_LENGTH)
     for rotation in ("ring", "allgather"):
         write(rotation, strategy="DDP", context_ranks=2, context_rotation=rotation, timeout_s=60)
 

@@ -7,6 +7,7 @@
 #
 # usage: tests/distributed/two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|own|killed|cut|overlap|rows]...
 #   PYTHON  an interpreter with torch, for torchrun; without one that launcher is left out
+#   ROW_LENGTH  positions of the row of rows; default: 32768
 #   TRACES  where timelines of overlap and rows are to be written, the beginning of their names
 set -euo pipefail
 program=$(realpath "${1:?usage: two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|own|killed|cut|overlap|rows]...}")

@@ -113,6 +113,19 @@ TEST(Offload, OfSeveralRanksAndAdaptersTrainsToTheSameBits) {
   }
 }
 
+TEST(Offload, BesideDividedRowsTrainsToTheSameBits) {
+  for (const char* rotation : {"ring", "allgather"}) {
+    SCOPED_TRACE(rotation);
+    testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+      TrainingJob job = small_job();
+      job.device.ranks = job.parallel.context_ranks = 2;
+      job.parallel.context_rotation = named<ContextRotation>(rotation);
+      job.parallel.strategy = Strategy::kFullShard;
+      expect_same(outcome_of(offloaded(job), group), outcome_of(job, group));
+    });
+  }
+}
+
 // One rank is a shard group of one.
 TEST(Offload, OfParametersTrainsToTheSameValues) {
   for (const int ranks : {2, 1}) {  // a process that has trained on a GPU cannot be forked

@@ -86,6 +86,7 @@ struct Layout {
   std::string strategy;
   int nodes = 1;
   int64_t expert_ranks = 1;
+  int64_t context_ranks = 1;
 };
 
 void expect_loads_under(const std::vector<Layout>& layouts, const Layout& saved_by,
@@ -97,6 +98,8 @@ void expect_loads_under(const std::vector<Layout>& layouts, const Layout& saved_
         on_ranks(saving_job(folder / type, model), layout.ranks, layout.strategy, type);
     job.device.nodes = layout.nodes;
     job.parallel.expert_ranks = layout.expert_ranks;
+    job.parallel.context_ranks = layout.context_ranks;
+    job.batches.per_device_batch_size = 6 * layout.context_ranks / layout.ranks;
     change(job);
     return job;
   };
@@ -111,7 +114,8 @@ void expect_loads_under(const std::vector<Layout>& layouts, const Layout& saved_
         SCOPED_TRACE(type + " by " + std::to_string(saved_by.ranks) + " " + saved_by.strategy +
                      ", loaded by " + std::to_string(layout.ranks) + " " + layout.strategy);
         const bool same = layout.ranks == saved_by.ranks && layout.strategy == saved_by.strategy &&
-                          layout.expert_ranks == saved_by.expert_ranks;
+                          layout.expert_ranks == saved_by.expert_ranks &&
+                          layout.context_ranks == saved_by.context_ranks;
         expect_goes_on(run_of(resumed(job_of_layout(layout, type)), group),
                        kept(folder / (type + ".kept")), same ? 0 : kOrderOfSums);
       }
@@ -153,6 +157,20 @@ TEST(Resharding, ExpertsOfSeveralRanks) {
   expect_loads_under(
       {{3, "FULL_SHARD"}, {2, "SHARD_GRAD_OP", 1, 2}}, {6, "FULL_SHARD", 1, 2}, [](TrainingJob&) {},
       "granitemoe");
+}
+
+// What divides rows leaves no trace in a checkpoint, whether it spreads parameters, too, or copies them.
+TEST(Resharding, RowsOfSeveralRanks) {
+  expect_loads_under({{4, "FULL_SHARD", 1, 1, 2},
+                      {4, "FULL_SHARD", 1, 1, 4},
+                      {3, "SHARD_GRAD_OP", 1, 1, 3},
+                      {2, "DDP", 1, 1, 2},
+                      {3, "FULL_SHARD"},
+                      {1, "DDP"}},
+                     {4, "FULL_SHARD", 1, 1, 2}, [](TrainingJob&) {});
+  expect_loads_under(
+      {{2, "DDP", 1, 1, 2}, {2, "FULL_SHARD", 1, 1, 2}, {2, "DDP"}}, {2, "DDP"},
+      [](TrainingJob&) {}, "granitemoehybrid");
 }
 
 TEST(Resharding, WhatOneProcessSavedIsCutIntoShards) {

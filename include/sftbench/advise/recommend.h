@@ -47,7 +47,8 @@ struct Option {
   std::string gpu;
   int64_t gpus = 1;
   int64_t nodes = 1;
-  int64_t batch_per_gpu = 1;
+  int64_t context_ranks = 1;  // GPUs that each row is divided among
+  int64_t batch_per_gpu = 1;  // whole entries; of such a group of GPUs where rows are divided
   int64_t accumulation = 1;
   bool checkpointing = true;
   Fit fit = Fit::kUnknown;

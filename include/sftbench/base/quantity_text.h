@@ -5,6 +5,8 @@
 
 namespace sftbench {
 
+inline constexpr double kGiB = 1 << 30;  // in bytes
+
 // "0:07", "12:34", "1:02:03".
 std::string duration_text(double seconds);
 

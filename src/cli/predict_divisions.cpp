@@ -1,0 +1,62 @@
+#include "cli/predict_divisions.h"
+
+#include <cmath>
+#include <string>
+
+#include "sftbench/base/quantity_text.h"
+#include "sftbench/results/table.h"
+
+namespace sftbench {
+namespace {
+
+double needed(const Prediction& prediction) {
+  return needed_bytes(prediction.cost, prediction.job, prediction.machine);
+}
+
+std::string text_of(const RowDivision& division) {
+  const std::string ranks = std::to_string(division.context_ranks) + " with batch_size " +
+                            std::to_string(division.batch_size) + ": ";
+  if (!division.prediction) return ranks + division.refusal;
+  const Prediction& prediction = *division.prediction;
+  return ranks + name_of(prediction.fit) + ", " +
+         cell_text(std::round(needed(prediction) / kGiB * 10) / 10) + " GiB, " +
+         cell_text(std::round(prediction.cost.positions_per_second())) + " tokens/s";
+}
+
+Json json_of(const RowDivision& division) {
+  Json json = {{"context_parallel", division.context_ranks}, {"batch_size", division.batch_size}};
+  if (!division.prediction) {
+    json["refusal"] = division.refusal;
+    return json;
+  }
+  const Prediction& prediction = *division.prediction;
+  json["verdict"] = name_of(prediction.fit);
+  json["memory_bytes"] = needed(prediction);
+  json["padded_tokens_per_second"] = prediction.cost.positions_per_second();
+  return json;
+}
+
+}  // namespace
+
+bool asks_for_divisions(const Prediction& prediction) {
+  const TrainingJob& job = prediction.job;
+  if (job.device.kind != "cuda" || job.device.ranks == 1 || prediction.fit == Fit::kUnknown)
+    return false;
+  return job.parallel.context_ranks > 1 || prediction.fit != Fit::kFits;
+}
+
+void put_divisions(const std::vector<RowDivision>& divisions, Definitions& lines, Json& json) {
+  Json all = Json::array();
+  for (const RowDivision& division : divisions) {
+    lines.emplace_back(all.empty() ? "context_parallel" : "", text_of(division));
+    all.push_back(json_of(division));
+  }
+  const RowDivision* best = best_division(divisions);
+  lines.emplace_back("", best == nullptr
+                             ? "none fits: more GPUs, a shorter row or --mlp-tiles needs less"
+                             : "best: " + std::to_string(best->context_ranks));
+  json["row_divisions"] = std::move(all);
+  json["best_context_parallel"] = best == nullptr ? Json() : Json(best->context_ranks);
+}
+
+}  // namespace sftbench
