@@ -33,7 +33,7 @@ CASES = [
     (GPTQ, "llama3.1-8b", 1, 4, 4096, {}),
 ]
 # Rows of 131072 on 8 GPUs: context_parallel, and tiles of the MLPs.
-LONG = [(1, 1), (2, 1), (4, 1), (8, 1), (1, 8), (2, 16), (8, 8)]
+LONG = [(1, 1), (2, 1), (4, 1), (8, 1), (1, 8), (1, 32), (2, 16), (8, 8)]
 CASES += [(FULL, "llama3.1-8b", 8, 8 // ranks, 131072,
            {"distributed_backend": "FSDP", "gradient_accumulation_steps": "1", "context_parallel": str(ranks),
             "mlp_tiles": str(tiles)}) for ranks, tiles in LONG]

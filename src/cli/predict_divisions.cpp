@@ -53,7 +53,7 @@ void put_divisions(const std::vector<RowDivision>& divisions, Definitions& lines
   }
   const RowDivision* best = best_division(divisions);
   lines.emplace_back("", best == nullptr
-                             ? "none fits: more GPUs, a shorter row or --mlp-tiles needs less"
+                             ? "none fits: more GPUs, a shorter row or mlp_tiles (--set) needs less"
                              : "best: " + std::to_string(best->context_ranks));
   json["row_divisions"] = std::move(all);
   json["best_context_parallel"] = best == nullptr ? Json() : Json(best->context_ranks);

@@ -158,7 +158,8 @@ class SegmentCheckpoint : public ActivationPolicy {
   };
 
   torch::Tensor take_input_gradient() {
-    torch::Tensor gradient = segments_.back().input.grad();
+    // The loss still has the last layer's graph, and with it this input: the gradient must not stay there.
+    torch::Tensor gradient = std::move(segments_.back().input.mutable_grad());
     segments_.pop_back();
     return gradient;
   }

@@ -16,8 +16,8 @@ void append_linear(LayerShape& layer, const std::string& name, int64_t in, int64
 // self_attn with q_proj, k_proj, v_proj and o_proj, whose queries see `window` keys (0: all).
 void append_attention(LayerShape& layer, const ModelConfig& config, int64_t window);
 
-// What an MLP whose linears are listed computes from an input of `hidden` values: `halves` of `inner` values by its first
-// products, from these as many values by its activation function, and its result.
+// The values of an MLP whose linears are listed. Its first products make `halves` times `inner` values of an input of
+// `hidden` values, its activation function makes `inner` values of these, and its last product reads them.
 void append_mlp_values(LayerShape& layer, int64_t hidden, int64_t inner, int64_t halves);
 
 // mlp with gate_proj, up_proj and down_proj.

@@ -98,7 +98,8 @@ void MemoryModel::put_peak(MemoryCost& memory) const {
   const PeakParts peak =
       peak_parts({.waiting = value * here * (again ? work_.hidden : work_.kept_by_engine),
                   .layer = again ? value * work_.kept_at_most : 0,
-                  .backward = std::max(value * work_.backward_values, context_.backward_buffers),
+                  .backward = std::max(value * work_.backward_values,
+                                       context_.backward_buffers - value * work_.kept_by_mlp),
                   .logits = logit_bytes(static_cast<double>(work_.positions * work_.vocabulary)),
                   .hidden = value * work_.hidden,
                   .gradients = memory.gradients,

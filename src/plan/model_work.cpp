@@ -154,8 +154,7 @@ bool is_trained(const TrainingJob& job, const LinearShape& linear) {
          (row_of(job.tuning).adds_adapters && is_target(job.lora, linear.name));
 }
 
-// Widths of inputs that linears would keep for the gradients of their weights, of which there are none: nothing is
-// learned about these weights.
+// Inputs that no linear keeps, because none that reads them has a trained weight; and their widths.
 std::map<int, int64_t> inputs_not_kept(const TrainingJob& job, const LayerShape& layer) {
   std::map<int, int64_t> width_of_input;
   for (const LinearShape& linear : layer.linears) {
@@ -178,7 +177,21 @@ double kept_values(const TrainingJob& job, const LayerShape& layer) {
   return static_cast<double>(kept);
 }
 
-// Beside these, at most. What an MLP's last product read is gone when the gradients of the rest are there.
+// By the MLP and the norm before it. Unknown, and 0, where experts stand in its place.
+double kept_by_mlp(const TrainingJob& job, const LayerShape& layer, int64_t hidden) {
+  const MlpShape& mlp = layer.mlp;
+  if (mlp.inner_values == 0) return 0;
+  if (is_tiled(job)) return static_cast<double>(2 * hidden);
+  int64_t kept = 2 * hidden + mlp.kept_values;
+  for (const auto& [input, width] : inputs_not_kept(job, layer)) {
+    if (input == kMlpInput || input == kMlpInside) kept -= width;
+  }
+  return static_cast<double>(kept);
+}
+
+// The backward pass holds most, beside what is kept, when the gradients of the MLP's first products are there. What its
+// last product read is gone then. A tile of an MLP has its own values, gradients, input and result, beside the gradients
+// of all inputs and results.
 double backward_values(const TrainingJob& job, const LayerShape& layer, int64_t hidden) {
   const MlpShape& mlp = layer.mlp;
   if (is_tiled(job)) {
@@ -275,6 +288,7 @@ ModelWork layer_work(const TrainingJob& job, const ModelConfig& config, const La
       static_cast<double>(layer.kept_values - (tiled ? layer.mlp.kept_values : 0));
   work.kept_by_engine = kept_values(job, layer);
   work.kept_at_most = work.kept_by_engine;
+  work.kept_by_mlp = kept_by_mlp(job, layer, config.hidden_size);
   work.backward_values = backward_values(job, layer, config.hidden_size);
   work.kept_when_recomputed = kept_when_recomputed(job, config, layer, recompute);
   put_seconds(job, config, layer, work);
@@ -332,7 +346,8 @@ void add_share(const ModelWork& kind, double share, ModelWork& sum) {
         &ModelWork::quantized_elements, &ModelWork::weight_elements}) {
     sum.*figure += share * kind.*figure;
   }
-  for (double ModelWork::*figure : {&ModelWork::kept_at_most, &ModelWork::backward_values}) {
+  for (double ModelWork::*figure :
+       {&ModelWork::kept_at_most, &ModelWork::kept_by_mlp, &ModelWork::backward_values}) {
     sum.*figure = std::max(sum.*figure, kind.*figure);
   }
 }

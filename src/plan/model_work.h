@@ -55,6 +55,7 @@ struct ModelWork {
   // By this engine, which leaves out what only a frozen weight's gradient would need; and of the
   // layer that keeps most.
   double kept_by_engine = 0, kept_at_most = 0;
+  double kept_by_mlp = 0;  // of kept_at_most, what is gone when the backward pass reaches the mixer
   double backward_values = 0;  // of gradients inside a layer, at most
   int64_t positions = 0;       // of one micro-batch of one rank
   int64_t vocabulary = 0;

@@ -98,6 +98,34 @@ TEST_P(Checkpointing, LeavesOutWhatRecomputedLayersMultiplyLast) {
   EXPECT_TRUE(ops::values_needed());
 }
 
+// Of a layer that runs again: its output, and where the policy may, the gradient that came in.
+TEST_P(Checkpointing, HoldsNeitherOutputNorGradientOfARecomputedLayer) {
+  using Weak = c10::weak_intrusive_ptr<at::TensorImpl, c10::UndefinedTensorImpl>;
+  const bool reentrant = GetParam() == MakePolicy{checkpoint_reentrant};
+  const auto policy = GetParam()(2);
+  const torch::Tensor weight = torch::eye(4).requires_grad_(true);
+  std::optional<Weak> output, gradient;
+  int looked = 0;
+  const auto layer = [&](const torch::Tensor& x) {
+    const torch::Tensor inner = x.matmul(weight);
+    const torch::Tensor y = torch::tanh(inner);
+    if (!ops::recomputing()) return y;
+    output.emplace(y.getIntrusivePtr());
+    y.register_hook([&](const torch::Tensor& came) { gradient.emplace(came.getIntrusivePtr()); });
+    inner.register_hook([&](const torch::Tensor&) {
+      ++looked;
+      EXPECT_EQ(output->use_count(), 0);
+      if (reentrant) return;
+      EXPECT_EQ(gradient->use_count(), 0);
+    });
+    return y;
+  };
+  torch::Tensor x = torch::ones({3, 4});
+  for (int64_t i = 0; i < 2; ++i) x = policy->run(i, layer, x);
+  policy->backward(x.sum());
+  EXPECT_EQ(looked, 1);
+}
+
 TEST_P(Checkpointing, SurvivesAForwardPassWithoutBackward) {
   const auto policy = GetParam()(3), keep = keep_activations();
   ToyModel model, expected;

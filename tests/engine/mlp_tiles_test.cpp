@@ -123,6 +123,31 @@ TEST(RanksAndMlpTiles, TrainAsOneRank) {
   }
 }
 
+// Whole MLPs keep gate, up and their product for every layer. Of the last layer's backward pass two gradients of that
+// width come on top; tiles need a sixteenth of that, and twice the residual stream.
+TEST(MlpTiles, HoldWhatIsInsideAnMlpForOneTile) {
+  if (testing::test_device().is_cuda()) GTEST_SKIP() << "predict --exact counts there";
+  TrainingJob job = job_of(RanksCase{.ranks = 1, .padding = "max_length"});
+  constexpr int64_t kLength = 2048, kInner = 2048;
+  job.model.weights_directory.clear();
+  job.model.hf_config["intermediate_size"] = kInner;
+  job.model.hf_config["max_position_embeddings"] = kLength;
+  job.data.model_max_length = kLength;
+  job.batches.max_steps = 1;
+  const auto peak_bytes = [](const TrainingJob& of) {
+    return train_to_the_end(of, alone()).report.host_peak_tensor_bytes;
+  };
+  const double value = 4 * kLength * kInner;
+  const auto layers = job.model.hf_config["num_hidden_layers"].get<double>();
+  const auto less = static_cast<double>(peak_bytes(job) - peak_bytes(tiled(job, 16)));
+  const double expected = (3 * layers + 2 - 5.0 / 16) * value;
+  EXPECT_NEAR(less, expected, 0.05 * expected);
+  job.activations.gradient_checkpointing = true;
+  const auto less_of_one = static_cast<double>(peak_bytes(job) - peak_bytes(tiled(job, 16)));
+  const double of_one = (5 - 5.0 / 16) * value;
+  EXPECT_NEAR(less_of_one, of_one, 0.05 * of_one);
+}
+
 TEST(MlpTiles, AreRefusedForMixtures) {
   try {
     train_to_the_end(tiled(job_of(RanksCase{.model = "granitemoe", .ranks = 1}), 2), alone());

@@ -44,12 +44,12 @@ struct ExpertsShape {
   int64_t all = 0;     // those of all experts
 };
 
-// What every position goes through by itself, between its input and its result: gate, up and their product, say. None in
-// a mixture without a shared expert.
+// The MLP that every position goes through, and what of a position stands between its input and its result: gate, up and
+// their product, say. All 0 in a mixture without a shared expert.
 struct MlpShape {
-  int64_t inner_values = 0;    // that its last product reads
-  int64_t kept_values = 0;     // of LayerShape::kept_values
-  int64_t gradients = 0;       // of these, that its backward pass holds at once
+  int64_t inner_values = 0;  // what its last product reads
+  int64_t kept_values = 0;   // what waits for the backward pass, a part of LayerShape::kept_values
+  int64_t gradients = 0;     // what the backward pass holds at once beside these
   int64_t first_products = 0;  // weights of all its products but the last
 };
 
@@ -71,7 +71,7 @@ struct LayerShape {
   // trained.
   int64_t kept_values = 0;
   // Values per position that the backward pass of the layer holds beside these, at most: gradients
-  // of what its experts or its scan computed, and of the residual stream. For those of its MLP see there.
+  // of what its experts or its scan computed, and of the residual stream. mlp has those of its MLP.
   int64_t backward_values = 0;
   MlpShape mlp;
 

@@ -69,14 +69,13 @@ struct TokenRows {
   int64_t row_length() const { return part ? part->layout.row_length() : input_ids.size(1); }
 };
 
-// Which forward pass runs, and how: what dropout draws from, and what MLPs are divided into. A layer that is recomputed
-// in the backward pass finds the number of the forward pass that it belongs to.
+// Which forward pass runs, and how. A layer that is recomputed in the backward pass finds the number of the forward pass
+// that it belongs to.
 struct ForwardPass {
   uint64_t seed = 0;      // of the run, for the model's own dropout
   int64_t number = 0;     // counts calls of loss()
   bool training = false;  // logits() are computed without dropout
-  int64_t mlp_tiles =
-      1;  // of the positions of a micro-batch, that go through an MLP one after the other
+  int64_t mlp_tiles = 1;  // that an MLP computes one after the other (ops/row_tiles.h)
 };
 
 // float32 scalars.

@@ -1,8 +1,7 @@
-// Work that each position does by itself (an MLP), on some positions at a time. What stands between its
-// input and its result, several times as wide as the residual stream, exists for one tile only: the
-// backward pass computes each tile again. Long rows need this more than others, because everything else
-// that a checkpointed layer holds is as wide as the stream. As TiledMLP of Arctic's long-sequence
-// training (Bekman et al. 2025, arXiv 2506.13996).
+// An MLP, which computes each position by itself, on some positions at a time: a tile. The values
+// between its input and its result are several times as wide as the residual stream. They exist for one
+// tile, and the backward pass computes each tile again. This is the TiledMLP of Arctic Long Sequence
+// Training (Bekman et al. 2025, arXiv 2506.13996).
 #pragma once
 
 #include <torch/types.h>
@@ -12,20 +11,21 @@
 
 namespace sftbench::ops {
 
-// [1, T, H] -> [1, T, H], each position by itself, computed in one of the two passes as in the other.
-// It lives until the backward pass.
+// [1, T, H] -> [1, T, H]. Called for each tile in the forward pass and once more in the backward pass,
+// where it must compute the same. What it refers to lives until then.
 using PositionWise = std::function<torch::Tensor(const torch::Tensor&)>;
 
-// run(x), x [B, S, H] -> [B, S, H], in `tiles` parts of B S positions; 1: run(x) itself. Keeps x alone
-// for the backward pass. Gradients of parameters add up tile by tile, as over micro-batches.
+// run(x), x [B, S, H] -> [B, S, H], in `tiles` parts of the B S positions. One tile is run(x) itself.
+// Keeps x alone for the backward pass. Gradients of parameters add up tile by tile, as they do over
+// micro-batches.
 // REQUIRES: the result is the last that a layer computes; a layer that runs again gets zeros
 // (ops/recomputation.h).
 torch::Tensor in_row_tiles(int64_t tiles, const torch::Tensor& x, const PositionWise& run);
 
-// The tile that runs on this thread, so that each draws a dropout of its own; 0 elsewhere.
+// The number of the tile that runs on this thread; 0 outside of tiles. Dropout draws by it.
 uint64_t current_row_tile();
 
-// Whether gradients of parameters that come on this thread are of a tile that others follow.
+// Whether this thread computes a tile that is not the last: gradients of parameters are not whole yet.
 bool more_row_tiles_follow();
 
 }  // namespace sftbench::ops

@@ -122,9 +122,8 @@ struct ParallelPlan {
 struct ActivationPlan {
   bool gradient_checkpointing = true;
   bool use_reentrant = false;
-  bool offload = false;  // inputs of checkpointed layers, to the host; GPUs only
-  int64_t mlp_tiles =
-      1;  // parts of a micro-batch's positions that go through an MLP one after the other
+  bool offload = false;   // inputs of checkpointed layers, to the host; GPUs only
+  int64_t mlp_tiles = 1;  // of positions, that an MLP computes one after the other; 1: all at once
 };
 
 // Off means the plain operator sequence of Hugging Face.
