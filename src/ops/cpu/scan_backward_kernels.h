@@ -23,8 +23,7 @@ inline void differentiate_mix(const float* scores, const float* d_m, const Decay
     F row = splat(0);
     for (int64_t s = 0; s < end; s += kLanes) {
       const int64_t at = t * length + s;
-      const F step = load(d.step + s), time = time_between(d, s, t);
-      const F decay = decay_over(d, time, s, t);
+      const F step = load(d.step + s), decay = decay_between(d, s, t);
       const F score = load(scores + at), gradient = load(d_m + at);
       store(m + at, score * decay * step);
       store(d_scores + at, load(d_scores + at) + gradient * decay * step);
@@ -34,7 +33,7 @@ inline void differentiate_mix(const float* scores, const float* d_m, const Decay
       if (s + kLanes > t) by_decay = positions_before(s, t) ? by_decay : splat(0);
       store(g.leaving + s, load(g.leaving + s) + by_decay);
       row += by_decay;
-      g.rate += by_decay * time;
+      g.rate += by_decay * time_between(d, s, t);
     }
     g.log_decay[t] = sum(row);
   }

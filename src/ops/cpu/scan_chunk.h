@@ -148,12 +148,20 @@ void widen_chunk(const void* tensor, int64_t stride, const ScanChunkRange& chunk
 // What decays how far in a chunk of one head: by exp(a times the steps between two positions). The
 // sums of steps are kept as two floats, so that their differences are as exact near the end of a
 // chunk as at its start.
+//
+// From s to a later t, which lies behind the vector of s, decays the product of two factors: from s to
+// the end of its vector, and from there to t. An exponential for each pair would take as long as the
+// products of matrices do.
 struct Decays {
-  float rate;                                                 // a
-  float high[ScanProblem::kChunk], low[ScanProblem::kChunk];  // sums of steps
-  float step[ScanProblem::kChunk];                            // dt
-  float since_start[ScanProblem::kChunk];                     // decays
-  float to_end[ScanProblem::kChunk];
+  static constexpr int64_t kChunk = ScanProblem::kChunk, kVectors = kChunk / kLanes;
+
+  float rate;                       // a
+  float high[kChunk], low[kChunk];  // sums of steps
+  float step[kChunk];               // dt
+  float since_start[kChunk];        // decays
+  float to_end[kChunk];
+  float to_vector_end[kChunk];
+  float since_vector[kVectors][kChunk];  // [v, t]: from the end of vector v to t, behind it only
   float end_high, end_low;
   float over_chunk;
 };
@@ -178,6 +186,13 @@ inline void find_decays(const ScanProblem& p, const ScanChunkRange& chunk, int64
   for (int64_t t = 0; t < length; t += kLanes) {
     store(d.since_start + t, exponential(load(d.high + t) * d.rate));
     store(d.to_end + t, exponential(time_to_end(d, t) * d.rate));
+    const int64_t last = t + kLanes - 1;
+    const F left = (d.high[last] - load(d.high + t)) + (d.low[last] - load(d.low + t));
+    store(d.to_vector_end + t, exponential(left * d.rate));
+    for (int64_t later = t + kLanes; later < length; later += kLanes) {
+      const F since = (load(d.high + later) - d.high[last]) + (load(d.low + later) - d.low[last]);
+      store(d.since_vector[t / kLanes] + later, exponential(since * d.rate));
+    }
   }
   d.over_chunk = exponential(splat(d.end_high * d.rate))[0];
 }
@@ -194,10 +209,11 @@ SFTBENCH_INLINE I positions_before(int64_t s, int64_t t) {
   return lane < static_cast<int32_t>(t - s);
 }
 
-// The decay over these steps, 0 behind t.
-SFTBENCH_INLINE F decay_over(const Decays& d, F time, int64_t s, int64_t t) {
-  const F decay = exponential(time * d.rate);
-  return s + kLanes <= t + 1 ? decay : (positions_before(s, t + 1) ? decay : splat(0));
+// The decay from the vector of positions at s to t, 0 behind t.
+SFTBENCH_INLINE F decay_between(const Decays& d, int64_t s, int64_t t) {
+  if (s + kLanes <= t) return load(d.to_vector_end + s) * d.since_vector[s / kLanes][t];
+  const F decay = exponential(time_between(d, s, t) * d.rate);
+  return positions_before(s, t + 1) ? decay : splat(0);
 }
 
 // to [L, P] = from with each row times factors[row] (and other[row]).

@@ -26,8 +26,7 @@ inline void mix_positions(const float* scores, const Decays& d, int64_t length, 
     const int64_t end = round_up(t + 1, kLanes);
     for (int64_t s = 0; s < end; s += kLanes) {
       const int64_t at = t * length + s;
-      store(m + at,
-            load(scores + at) * decay_over(d, time_between(d, s, t), s, t) * load(d.step + s));
+      store(m + at, load(scores + at) * decay_between(d, s, t) * load(d.step + s));
     }
   }
 }
