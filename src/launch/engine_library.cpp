@@ -2,6 +2,7 @@
 
 #include "sftbench/base/build_info.h"
 #include "sftbench/base/companion_library.h"
+#include "sftbench/base/waiting_threads.h"
 
 namespace sftbench {
 namespace {
@@ -31,6 +32,7 @@ std::unique_ptr<Engine> load_engine(const std::string& device) {
 }
 
 std::unique_ptr<Engine> load_engine(const std::vector<std::filesystem::path>& candidates) {
+  limit_spinning();
   const LoadedCompanion library(engine_library(), candidates);
   return std::unique_ptr<Engine>(library.function<CreateEngineFunction>(kCreateEngineSymbol)());
 }
