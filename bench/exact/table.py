@@ -32,6 +32,16 @@ CASES = [
     (PROMPT, "llama3.1-8b", 1, 4, 4096, {}),
     (GPTQ, "llama3.1-8b", 1, 4, 4096, {}),
 ]
+# Mixtures of experts: each expert gets as many tokens as every other.
+CASES += [
+    (FULL, "granite-3.0-1b-a400m-base", 1, 4, 2048, {}),
+    (FULL, "granite-3.0-1b-a400m-base", 1, 4, 2048, {"gradient_checkpointing": "false"}),
+    (FULL, "granite-3.0-1b-a400m-base", 8, 8, 2048, {"distributed_backend": "FSDP"}),
+    (LORA, "granite-3.0-1b-a400m-base", 1, 4, 2048, {}),
+    (FULL, "mixtral-8x7b-instruct-v0.1", 8, 8, 2048, {"distributed_backend": "FSDP"}),
+    (LORA, "mixtral-8x7b-instruct-v0.1", 8, 8, 2048, {"distributed_backend": "FSDP"}),
+    (FULL, "granite-4.0-h-tiny", 8, 8, 2048, {"distributed_backend": "FSDP"}),
+]
 # Rows of 131072 on 8 GPUs: context_parallel, and tiles of the MLPs.
 LONG = [(1, 1), (2, 1), (4, 1), (8, 1), (1, 8), (1, 32), (2, 16), (8, 8)]
 CASES += [(FULL, "llama3.1-8b", 8, 8 // ranks, 131072,

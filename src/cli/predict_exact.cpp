@@ -32,15 +32,6 @@ const GpuFacts& facts_of(const TrainingJob& job) {
         {}}});
 }
 
-// How many tokens each expert gets is computed on the device, and a rehearsal computes nothing.
-void require_no_experts(const TrainingJob& job) {
-  if (!parse_model_config(job.model.hf_config).experts) return;
-  throw RunError(ReasonCode::kUnsupported,
-                 "--exact of " + job.model.name +
-                     ": a mixture of experts routes by computed values, and a rehearsal computes "
-                     "none; without --exact, predict tells its memory by arithmetic");
-}
-
 // Beside what the allocator has stand the driver's context and buffers of the communication.
 int64_t room_for_tensors(const Prediction& prediction) {
   const auto& p = prediction;
@@ -84,7 +75,6 @@ std::string held_text(const MemoryPeak& peak) {
 ExactPrediction predict_exactly(const Resolution& resolution, const Prediction& prediction) {
   const TrainingJob& job = resolution.job;
   const GpuFacts& facts = facts_of(job);
-  require_no_experts(job);
   phantom_library();  // before a dataset is made
   if (resolution.generate_dataset) {
     ensure_named_dataset(named_dataset(job.data.dataset_id), job.data.path,
@@ -97,6 +87,7 @@ ExactPrediction predict_exactly(const Resolution& resolution, const Prediction& 
                .compute_capability = facts.compute_capability};
   exact.rehearsal = rehearse(job, exact.gpu);
   exact.fit = Fit::kFits;
+  exact.assumes_even_experts = parse_model_config(job.model.hf_config).experts.has_value();
   if (exact.rehearsal.failure && exact.rehearsal.failure->code == ReasonCode::kOomGpu) {
     RehearsedGpu larger = exact.gpu;
     larger.memory_bytes = kPlenty;
@@ -116,7 +107,7 @@ Definitions exact_lines(const ExactPrediction& exact, const Prediction& predicti
   const auto allocated = static_cast<double>(found.allocated_peak_bytes);
   const auto reserved = static_cast<double>(found.reserved_peak_bytes);
   const bool fits = exact.fit == Fit::kFits;
-  return {
+  Definitions lines = {
       {"exact memory", gib_text(allocated) + " of tensors at the peak, " + gib_text(reserved) +
                            " reserved of " + gib_text(static_cast<double>(exact.gpu.memory_bytes)) +
                            (fits ? ": fits" : ": does not fit")},
@@ -127,6 +118,9 @@ Definitions exact_lines(const ExactPrediction& exact, const Prediction& predicti
       {"launches", std::to_string(found.launches) + " kernels and products a step, " +
                        std::to_string(found.copies) + " copies; this host needed " +
                        cell_text(found.host_s) + " s to launch them"}};
+  if (exact.assumes_even_experts)
+    lines.push_back({"experts", "each expert gets as many tokens as every other"});
+  return lines;
 }
 
 Json exact_json(const ExactPrediction& exact) {
@@ -137,6 +131,7 @@ Json exact_json(const ExactPrediction& exact) {
           {"allocated_peak_bytes", found.allocated_peak_bytes},
           {"reserved_peak_bytes", found.reserved_peak_bytes},
           {"memory_bytes", exact.gpu.memory_bytes},
+          {"assumes_even_experts", exact.assumes_even_experts},
           {"fragmentation_bytes", found.reserved_peak_bytes - found.allocated_peak_bytes},
           {"peak",
            {{"place", found.peak.place},

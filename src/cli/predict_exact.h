@@ -12,6 +12,7 @@ struct ExactPrediction {
   Rehearsal rehearsal;
   RehearsedGpu gpu;
   Fit fit = Fit::kUnknown;
+  bool assumes_even_experts = false;  // of a mixture, because the rehearsal computes no router
 };
 
 // Makes the job's dataset if it is not there. InputError when the job is not for a GPU that

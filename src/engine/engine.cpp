@@ -9,6 +9,7 @@
 #include "engine/train_steps.h"
 #include "engine/training_run.h"
 #include "sftbench/engine/make_engine.h"
+#include "sftbench/ops/route.h"
 #include "sftbench/plan/classify_error.h"
 
 namespace sftbench {
@@ -29,6 +30,8 @@ class TorchEngine : public Engine {
   void train_job(const TrainingJob& job, RankGroup& group,
                  const std::vector<TrainObserver*>& observers,
                  const std::function<bool()>& interrupted) override {
+    std::optional<ops::EvenRoutes> even;  // no expert is chosen where nothing is computed
+    if (group.rehearses()) even.emplace();
     // It lives until all ranks know of an error: what it waits for as it ends may be theirs.
     std::optional<TrainingRun> run;
     try {

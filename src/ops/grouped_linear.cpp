@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 
 #include "ops/checks.h"
 #include "ops/cpu/dispatch.h"
@@ -19,8 +20,16 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // Blocks of a result that one thread computes. Large enough that packing an operand once more costs
-// little, small enough that a few experts occupy many threads.
-constexpr int64_t kExpertBlockRows = 512, kExpertBlockColumns = 1024;
+// little, small enough that a few experts occupy many threads. A GPU's product occupies all of it, and
+// costs a launch.
+struct BlockLimit {
+  int64_t rows, columns;
+};
+
+BlockLimit block_limit(const Tensor& on) {
+  constexpr int64_t kWhole = std::numeric_limits<int32_t>::max();
+  return on.is_cpu() ? BlockLimit{512, 1024} : BlockLimit{kWhole, kWhole};
+}
 
 struct ExpertBlock {
   int64_t expert;
@@ -59,33 +68,35 @@ int64_t row_count(const Offsets& offsets, int64_t expert) {
   return first_row(offsets, expert + 1) - first_row(offsets, expert);
 }
 
-void add_blocks(std::vector<ExpertBlock>& blocks, int64_t expert, int64_t first, int64_t rows,
-                int64_t columns, int64_t depth) {
-  for (int64_t row = 0; row < rows; row += kExpertBlockRows) {
-    for (int64_t column = 0; column < columns; column += kExpertBlockColumns) {
-      const int64_t r = std::min(kExpertBlockRows, rows - row);
-      const int64_t c = std::min(kExpertBlockColumns, columns - column);
+void add_blocks(std::vector<ExpertBlock>& blocks, BlockLimit limit, int64_t expert, int64_t first,
+                int64_t rows, int64_t columns, int64_t depth) {
+  for (int64_t row = 0; row < rows; row += limit.rows) {
+    for (int64_t column = 0; column < columns; column += limit.columns) {
+      const int64_t r = std::min(limit.rows, rows - row);
+      const int64_t c = std::min(limit.columns, columns - column);
       blocks.push_back({expert, first + row, r, column, c, r * c * depth});
     }
   }
 }
 
 // Blocks of [T, columns]: the rows of each expert.
-std::vector<ExpertBlock> blocks_of_rows(const Offsets& offsets, int64_t columns, int64_t depth) {
+std::vector<ExpertBlock> blocks_of_rows(const Offsets& offsets, BlockLimit limit, int64_t columns,
+                                        int64_t depth) {
   std::vector<ExpertBlock> blocks;
   for (int64_t expert = 0; expert + 1 < static_cast<int64_t>(offsets.size()); ++expert) {
-    add_blocks(blocks, expert, first_row(offsets, expert), row_count(offsets, expert), columns,
-               depth);
+    add_blocks(blocks, limit, expert, first_row(offsets, expert), row_count(offsets, expert),
+               columns, depth);
   }
   return blocks;
 }
 
 // Blocks of [E, rows, columns]: sums over the rows of each expert that has any.
-std::vector<ExpertBlock> blocks_of_matrices(const Offsets& offsets, int64_t rows, int64_t columns) {
+std::vector<ExpertBlock> blocks_of_matrices(const Offsets& offsets, BlockLimit limit, int64_t rows,
+                                            int64_t columns) {
   std::vector<ExpertBlock> blocks;
   for (int64_t expert = 0; expert + 1 < static_cast<int64_t>(offsets.size()); ++expert) {
     const int64_t depth = row_count(offsets, expert);
-    if (depth > 0) add_blocks(blocks, expert, 0, rows, columns, depth);
+    if (depth > 0) add_blocks(blocks, limit, expert, 0, rows, columns, depth);
   }
   return blocks;
 }
@@ -112,7 +123,8 @@ Tensor expert_block(const Tensor& matrix, const ExpertBlock& block) {
 // out = x w^T + bias with rows of w [out, in], or x w + bias with columns of w [in, out].
 void multiply_rows(const Tensor& out, const Tensor& x, const ExpertMatrices& weights,
                    const Offsets& offsets, const Tensor& bias, bool transposed) {
-  run_blocks(blocks_of_rows(offsets, out.size(1), x.size(1)), out, [&](const ExpertBlock& block) {
+  const auto blocks = blocks_of_rows(offsets, block_limit(out), out.size(1), x.size(1));
+  run_blocks(blocks, out, [&](const ExpertBlock& block) {
     const Tensor rows = x.narrow(0, block.row, block.rows);
     const Tensor w = weights[block.expert].narrow(transposed ? 0 : 1, block.column, block.columns);
     const Tensor b = bias.defined()
@@ -163,17 +175,16 @@ variable_list weight_gradients(const ExpertMatrices& weights, const Offsets& off
       into[expert].zero_();
     }
   }
-  run_blocks(blocks_of_matrices(offsets, left.size(1), right.size(1)), left,
-             [&](const ExpertBlock& block) {
-               const size_t tensor = tensor_of(block.expert);
-               if (!targets[tensor].defined()) return;
-               const int64_t first = first_row(offsets, block.expert);
-               const int64_t count = row_count(offsets, block.expert);
-               const Tensor l = left.narrow(0, first, count).narrow(1, block.row, block.rows);
-               const Tensor r =
-                   right.narrow(0, first, count).narrow(1, block.column, block.columns);
-               matmul_tn_into(expert_block(into[block.expert], block), l, r, betas[tensor]);
-             });
+  const auto blocks = blocks_of_matrices(offsets, block_limit(left), left.size(1), right.size(1));
+  run_blocks(blocks, left, [&](const ExpertBlock& block) {
+    const size_t tensor = tensor_of(block.expert);
+    if (!targets[tensor].defined()) return;
+    const int64_t first = first_row(offsets, block.expert);
+    const int64_t count = row_count(offsets, block.expert);
+    const Tensor l = left.narrow(0, first, count).narrow(1, block.row, block.rows);
+    const Tensor r = right.narrow(0, first, count).narrow(1, block.column, block.columns);
+    matmul_tn_into(expert_block(into[block.expert], block), l, r, betas[tensor]);
+  });
   return returned;
 }
 

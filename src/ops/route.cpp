@@ -1,5 +1,7 @@
 #include "sftbench/ops/route.h"
 
+#include <atomic>
+
 #include "ops/checks.h"
 #include "ops/cpu/dispatch.h"
 #include "ops/route_impl.h"
@@ -58,7 +60,28 @@ void check_routes(const Tensor& rows, const Routes& routes, const char* op) {
           "positions " + describe(routes.positions));
 }
 
+std::atomic<int> even_routes = 0;  // how many EvenRoutes live
+
+std::vector<int64_t> even_offsets(int64_t choices, int64_t expert_count) {
+  std::vector<int64_t> offsets;
+  for (int64_t expert = 0; expert <= expert_count; ++expert)
+    offsets.push_back(choices * expert / expert_count);
+  return offsets;
+}
+
 }  // namespace
+
+EvenRoutes::EvenRoutes() {
+  ++even_routes;
+}
+
+EvenRoutes::~EvenRoutes() {
+  --even_routes;
+}
+
+bool EvenRoutes::are_assumed() {
+  return even_routes > 0;
+}
 
 Routes sort_by_expert(const Tensor& experts, int64_t expert_count) {
   require(experts.defined() && experts.scalar_type() == torch::kInt64 && experts.dim() == 2 &&
@@ -74,7 +97,10 @@ Routes sort_by_expert(const Tensor& experts, int64_t expert_count) {
             "experts must be from 0 to " + std::to_string(expert_count - 1),
             std::to_string(lowest < 0 ? lowest : highest));
   }
-  return (experts.is_cpu() ? kRouteCpu : kRouteAten).sort(experts.contiguous(), expert_count);
+  const RouteImpl& route = experts.is_cpu() ? kRouteCpu : kRouteAten;
+  Routes routes = route.sort(experts.contiguous(), expert_count);
+  if (EvenRoutes::are_assumed()) routes.offsets = even_offsets(experts.numel(), expert_count);
+  return routes;
 }
 
 Tensor gather_rows(const Tensor& x, const Routes& routes) {

@@ -19,7 +19,7 @@ class SingleRank : public RankGroup {
   SingleRank() { ranks_.push_back({.host = host_name(), .pid = ::getpid()}); }
 
   // Hosts differ, so that nobody takes the one device for one that ranks share.
-  SingleRank(int world_size, int nodes) {
+  SingleRank(int world_size, int nodes) : rehearses_(true) {
     const int per_node = world_size / nodes;
     place_.world_size = world_size;
     place_.local_size = per_node;
@@ -64,9 +64,11 @@ class SingleRank : public RankGroup {
   }
 
   void on_failure(std::function<void(const RankFailure&)>) override {}
+  bool rehearses() const override { return rehearses_; }
   void leave() override {}
 
  private:
+  const bool rehearses_ = false;
   RankPlace place_;
   std::vector<RankInfo> ranks_;
   mutable std::mutex mutex_;  // guards the rest

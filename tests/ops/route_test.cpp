@@ -52,6 +52,16 @@ TEST(Route, SortsChoicesByExpertAndTokensInTheirOrder) {
   }
 }
 
+TEST(Route, EvenRoutesAreSharesWhateverIsChosen) {
+  const Tensor all_the_same =
+      torch::zeros({5, 2}, torch::TensorOptions(torch::kInt64).device(test_device()));
+  {
+    const EvenRoutes even;
+    EXPECT_EQ(sort_by_expert(all_the_same, 4).offsets, (std::vector<int64_t>{0, 2, 5, 7, 10}));
+  }
+  EXPECT_EQ(sort_by_expert(all_the_same, 4).offsets, (std::vector<int64_t>{0, 10, 10, 10, 10}));
+}
+
 TEST(Route, NoTokensHaveNoRows) {
   const auto options = torch::TensorOptions(torch::kInt64).device(test_device());
   const Routes routes = sort_by_expert(torch::empty({0, 2}, options), 3);

@@ -22,6 +22,18 @@ struct Routes {
 // the counts.
 Routes sort_by_expert(const torch::Tensor& experts, int64_t expert_count);
 
+// While one of these lives, the choices are taken to be spread evenly over the experts, whatever the device says: for a
+// rehearsal, whose device computes nothing. The rows of an expert are then not those that chose it.
+class EvenRoutes {
+ public:
+  EvenRoutes();
+  ~EvenRoutes();
+  EvenRoutes(const EvenRoutes&) = delete;
+  EvenRoutes& operator=(const EvenRoutes&) = delete;
+
+  static bool are_assumed();
+};
+
 // x [T, H] -> [T k, H]: row p is x[tokens[p]]. Differentiable in x.
 torch::Tensor gather_rows(const torch::Tensor& x, const Routes& routes);
 

@@ -76,6 +76,9 @@ class RankGroup {
   // What rank 0 last heard of each rank, in rank order, "" where nothing; in others nothing.
   virtual std::vector<std::string> whereabouts() const { return {}; }
 
+  // The other ranks never come, and the device computes nothing: what it would say is assumed.
+  virtual bool rehearses() const { return false; }
+
   // Collective: the end. After it a lost connection is nobody's failure.
   virtual void leave() = 0;
 
