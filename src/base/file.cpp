@@ -45,6 +45,23 @@ void require_regular(const fs::path& path, const struct stat& status) {
   refuse(path, std::string("is ") + kind_of(status.st_mode), "a regular file");
 }
 
+bool takes_a_stream(const fs::path& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 &&
+         (S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode));
+}
+
+// Where a user's path leads.
+fs::path behind_links(fs::path path) {
+  constexpr int kMostLinks = 40;  // as the system's own limit
+  std::error_code error;
+  for (int links = 0; links < kMostLinks && fs::is_symlink(path, error); ++links) {
+    const fs::path target = fs::read_symlink(path, error);
+    path = target.is_absolute() ? target : path.parent_path() / target;
+  }
+  return path;
+}
+
 std::string size_text(uint64_t bytes) {
   const bool gib = bytes >> 30 != 0;
   return std::to_string(bytes >> (gib ? 30 : 20)) + (gib ? " GiB" : " MiB");
@@ -114,9 +131,19 @@ void write_file_atomic(const fs::path& path, std::string_view content) {
   file.commit();
 }
 
-AtomicFile::AtomicFile(fs::path path)
-    : path_(std::move(path)),
-      folder_(path_.has_parent_path() ? path_.parent_path() : fs::path(".")) {
+AtomicFile::AtomicFile(fs::path path, NamedBy named_by)
+    : path_(std::move(path)), direct_(named_by == NamedBy::kUser && takes_a_stream(path_)) {
+  if (direct_) {
+    fd_ = ::open(path_.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    if (fd_ < 0) fail(path_, "cannot write");
+    return;
+  }
+  if (named_by == NamedBy::kUser) path_ = behind_links(path_);
+  struct stat status {};
+  if (::lstat(path_.c_str(), &status) == 0 && !S_ISLNK(status.st_mode)) {
+    require_regular(path_, status);
+  }
+  folder_ = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) {
@@ -141,6 +168,7 @@ void AtomicFile::append(std::string_view content) {
 }
 
 void AtomicFile::commit() {
+  if (direct_) return;
   if (::fsync(fd_) != 0) fail(path_, "cannot write");
   if (!named_) {
     // A file without a name cannot take an existing one: it gets a temporary name, then the rename.

@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <new>
 #include <optional>
@@ -226,9 +229,7 @@ std::vector<std::string> command_words(const CLI::App& app, int argc, char** arg
   return words;
 }
 
-}  // namespace
-
-int run_app(int argc, char** argv) {
+int run_command(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == kMeasureCommand) return measure_for_parent();
   if (argc == 2 && std::string_view(argv[1]) == kRankCommand) return rank_for_parent();
   if (argc == 2 && std::string_view(argv[1]) == kRehearseCommand) return rehearse_for_parent();
@@ -284,6 +285,24 @@ int run_app(int argc, char** argv) {
                  terminal_text(error.what()).c_str());
     return kFailedExitCode;
   }
+}
+
+// What was printed may stand in a buffer still: that the disk is full shows when it is written out. A reader
+// that has gone (EPIPE) has seen what it wanted.
+int with_output_written(int code) {
+  errno = 0;
+  std::cout.flush();
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
+  if (written || errno == EPIPE || code != 0) return code;
+  const std::string reason = errno == 0 ? "" : std::string(": ") + std::strerror(errno);
+  print_error("sftbench", "cannot write to the standard output" + reason);
+  return kUsageExitCode;
+}
+
+}  // namespace
+
+int run_app(int argc, char** argv) {
+  return with_output_written(run_command(argc, argv));
 }
 
 }  // namespace sftbench

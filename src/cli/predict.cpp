@@ -274,7 +274,9 @@ int score_evidence(const PredictArguments& arguments, OutputFormat format) {
   if (evidence.empty()) throw InputError({{arguments.evidence.front(), 0, {}, "is empty", "", {}}});
   if (!arguments.residuals.empty()) {
     const ResidualTable table = compare_all(evidence, settings, Catalog::shipped());
-    write_file_atomic(arguments.residuals, table.text());
+    AtomicFile file(arguments.residuals, NamedBy::kUser);
+    file.append(table.text());
+    file.commit();
     spdlog::info("{}: {} residuals", arguments.residuals, table.rows().size());
     return 0;
   }

@@ -54,7 +54,7 @@ struct ReportArguments {
 class Sink {
  public:
   explicit Sink(const std::string& path) {
-    if (!path.empty()) file_.emplace(path);
+    if (!path.empty()) file_.emplace(path, NamedBy::kUser);
   }
 
   void write(std::string_view text) {

@@ -68,7 +68,7 @@ int64_t TextGenerator::total_bytes() const {
 void write_text_dataset(TextGenerator generator, const std::filesystem::path& path,
                         const std::function<void(int64_t entries, int64_t bytes)>& progress) {
   constexpr size_t kChunkBytes = 8 << 20;
-  AtomicFile file(path);
+  AtomicFile file(path, NamedBy::kUser);
   std::string chunk;
   int64_t bytes = 0;
   const int64_t entries = generator.options().entries;

@@ -46,7 +46,7 @@ void write_vision_dataset(VisionGenerator generator, const std::filesystem::path
                           ParquetLibrary& parquet,
                           const std::function<void(int64_t entries)>& progress) {
   const VisionGeneratorOptions& options = generator.options();
-  AtomicFile file(path);
+  AtomicFile file(path, NamedBy::kUser);
   const std::unique_ptr<VisionParquetWriter> writer =
       parquet.write_vision(vision_image_jpeg(options.image_width, options.image_height),
                            [&file](std::string_view bytes) { file.append(bytes); });

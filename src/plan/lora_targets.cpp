@@ -11,7 +11,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
-#include "sftbench/families/family.h"
+#include "sftbench/families/lora_fit.h"
 
 namespace sftbench {
 namespace {
@@ -71,28 +71,16 @@ class ModulePattern {
   std::unique_ptr<pcre2_match_context, FreeContext> context_;
 };
 
-std::vector<std::string> linear_names(const Json& hf_config) {
-  const ModelConfig config = parse_model_config(hf_config);
-  const ModelShape shape = shape_of(config);
-  const std::string prefix = family_of(config.family).names.layer_prefix;
-  std::vector<std::string> names;
-  for (const LinearShape& linear : shape.linears_before) names.push_back(linear.name);
-  for (size_t i = 0; i < shape.layers.size(); ++i) {
-    for (const LinearShape& linear : shape.layers[i].linears)
-      names.push_back(prefix + std::to_string(i) + "." + linear.name);
-  }
-  return names;
-}
-
 }  // namespace
 
 std::vector<std::string> linears_that_match(const Json& hf_config, const std::string& expression) {
   const ModulePattern pattern(expression);
   std::vector<std::string> matching;
   std::set<std::string> leaves;
-  for (const std::string& name : linear_names(hf_config)) {
-    leaves.insert(name.substr(name.rfind('.') + 1));
-    if (pattern.matches(name)) matching.push_back(name);
+  const ModelConfig config = parse_model_config(hf_config);
+  for (const AdaptedLinear& linear : linears_of(config, shape_of(config))) {
+    leaves.insert(linear.name.substr(linear.name.rfind('.') + 1));
+    if (pattern.matches(linear.name)) matching.push_back(linear.name);
   }
   if (matching.empty()) {
     pattern.refuse("matches no linear of the model from end to end; it has " +

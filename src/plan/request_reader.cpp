@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/model_source.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 
@@ -65,6 +66,12 @@ bool RequestReader::distributes() const {
 bool RequestReader::shards() const {
   const bool alone = rank_count() == 1 && offloads_params();
   return distributes() && (alone || text("distributed_backend") == "FSDP");
+}
+
+bool RequestReader::has_images() const {
+  if (argument_text("data_mixture") != "{}") return false;
+  if (argument_text("training_data_path").empty()) return is_vision_dataset(text("dataset_id"));
+  return inputs_.contains("dataset_image_field") && !text("dataset_image_field").empty();
 }
 
 void RequestReader::note_unless_default(const std::vector<std::string>& properties,

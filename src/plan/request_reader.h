@@ -34,6 +34,8 @@ class RequestReader {
   bool offloads_params() const;
   bool distributes() const;
   bool shards() const;
+  // One of the vision datasets, or data of the user's own with a column of pictures.
+  bool has_images() const;
 
   // Notes "<property> <value> has <effect>" of each that the experiment has and that differs from its
   // default.

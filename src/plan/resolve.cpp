@@ -18,6 +18,7 @@
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/families/family.h"
+#include "sftbench/families/lora_fit.h"
 #include "sftbench/plan/support.h"
 
 namespace sftbench {
@@ -58,7 +59,10 @@ class Resolver : RequestReader {
     job.model = find_model(text("model_name"), weights_format(), settings_,
                            simulated() ? "random" : options_.weights, catalog_.models);
     if (!simulated()) refuse_what_files_say();
-    if (has_adapters() && !simulated()) choose_targets();
+    if (has_adapters() && !simulated()) {
+      choose_targets();
+      require_adapters_fit();
+    }
     if (const std::string place = argument_text("tokenizer_name_or_path");
         !place.empty() && !simulated()) {
       job.model.tokenizer_directory = find_tokenizer(place, settings_);
@@ -122,7 +126,7 @@ class Resolver : RequestReader {
     const ModelConfig config = parse_model_config(model.hf_config, model.name);
     const int64_t experts = config.experts ? config.experts->count : 0;
     if (experts > 0 && experts % fast_moe == 0) return;
-    throw RunError(ReasonCode::kUnsupported,
+    throw RunError(experts == 0 ? ReasonCode::kUnsupported : ReasonCode::kRule7,
                    "fast_moe " + std::to_string(fast_moe) + ": model_name " + model.name + " has " +
                        (experts == 0 ? std::string("no experts; fast_moe 0 works")
                                      : std::to_string(experts) +
@@ -163,6 +167,28 @@ class Resolver : RequestReader {
                                 join(missing) +
                                 " names no linear of the model; adapted: " + join(found));
     job.lora.target_modules = std::move(found);
+  }
+
+  // As the engine does, before it is asked. A family that is not known here is left to it. Entities of a
+  // space mostly ask for what the one before asked for.
+  void require_adapters_fit() const {
+    const TrainingJob& job = resolution_.job;
+    if (find_family(family_of(job.model.hf_config)) == nullptr) return;
+    struct Asked {
+      Json hf_config;
+      std::vector<std::string> targets;
+      int64_t rank = -1;
+      std::string refusal;
+    };
+    thread_local Asked last;
+    if (last.rank != job.lora.rank || last.targets != job.lora.target_modules ||
+        last.hf_config != job.model.hf_config) {
+      const KnownModel& model = known_model(job.model);
+      last = {job.model.hf_config, job.lora.target_modules, job.lora.rank,
+              lora_refusal(linears_of(model.config, model.shape), job.lora.target_modules,
+                           job.lora.rank)};
+    }
+    if (!last.refusal.empty()) throw RunError(ReasonCode::kUnsupported, last.refusal);
   }
 
   static bool names_a_linear(const ModelShape& shape, const std::string& target) {

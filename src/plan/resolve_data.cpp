@@ -34,6 +34,7 @@ class DataResolver : RequestReader {
     source.input_field = argument_text("input_column_name");
     source.output_field = argument_text("output_column_name");
     source.sampling_seed = argument("sampling_seed").get<uint64_t>();
+    if (has_images()) source.image_field = text("dataset_image_field");
     if (const std::string own = argument_text("training_data_path"); !own.empty()) {
       return own_data(std::move(source), own);
     }
@@ -42,7 +43,6 @@ class DataResolver : RequestReader {
     }
     const fs::path directory = dataset_directory();
     const bool images = is_vision_dataset(source.dataset_id);
-    if (images) source.image_field = text("dataset_image_field");
     const fs::path file = directory / (source.dataset_id + (images ? ".parquet" : ".jsonl"));
     source.path = file.string();
     generates_ = !settings_.data_directory && !simulated();
@@ -100,6 +100,12 @@ class DataResolver : RequestReader {
   DataSource own_data(DataSource source, const std::string& file) {
     source.dataset_id = own_dataset_name(file);
     source.path = own_file("training_data_path", file);
+    if (has_images() && fs::path(source.path).extension() != ".parquet") {
+      throw RunError(ReasonCode::kUnsupported,
+                     "training_data_path " + file +
+                         ": images are read from one Parquet file; without dataset_image_field "
+                         "the entries are texts");
+    }
     source.token_cache_directory = token_cache(dataset_directory());  // not among the user's files
     return source;
   }

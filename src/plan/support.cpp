@@ -136,9 +136,11 @@ class Judge {
     return family().empty() ? std::string() : layer_family_of(facts()->hf_config);
   }
   bool reads_images() const { return family() == "llava_next"; }
+  // As RequestReader's.
   bool has_images() const {
-    return !has("training_data_path") && !has("data_mixture") &&
-           is_vision_dataset(text("dataset_id"));
+    if (has("data_mixture")) return false;
+    return has("training_data_path") ? !text("dataset_image_field").empty()
+                                     : is_vision_dataset(text("dataset_id"));
   }
 
   void refuse_model() {
@@ -332,7 +334,9 @@ class Judge {
   }
 
   void refuse_images() {
-    const std::string dataset = "dataset_id " + text("dataset_id");
+    const bool own = has("training_data_path");
+    const std::string dataset = own ? "training_data_path " + text("training_data_path")
+                                    : "dataset_id " + text("dataset_id");
     if (!family().empty() && !reads_images()) {
       refuse(dataset + " holds images, and model_name " + text("model_name") +
              " reads texts; granite-vision-3.2-2b, llava-v1.6-mistral-7b or a news- dataset works");

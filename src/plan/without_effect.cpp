@@ -47,7 +47,7 @@ class NoEffect : RequestReader {
         {"fms_hf_tuning_version"},
         "no effect on training, which is this program's own; it only decides rule 6");
     if (integer("number_nodes") < 2) note_unless_default({"enable_roce"}, "no effect on one node");
-    if (!is_vision_dataset(text("dataset_id"))) {
+    if (!has_images()) {
       note_unless_default({"dataset_image_field", "remove_unused_columns"},
                           "no effect on text datasets");
     }

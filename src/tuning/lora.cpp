@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "sftbench/base/error.h"
-#include "sftbench/base/text.h"
 #include "sftbench/base/torch.h"
+#include "sftbench/families/lora_fit.h"
 #include "sftbench/ops/low_rank.h"
 #include "sftbench/ops/row_tiles.h"
 #include "tuning/adapter_tensors.h"
@@ -71,40 +70,12 @@ class LoraAdapter : public Adapter {
   const ForwardPass& pass_;  // of the model that this belongs to
 };
 
-std::string leaf_name(const std::string& name) {
-  return name.substr(name.rfind('.') + 1);
-}
-
-// Every target must name something: a misspelt one would measure less than was asked for.
-void require_matches(const std::vector<NamedLinear>& linears,
-                     const std::vector<std::string>& targets) {
-  std::set<std::string> leaves;
-  for (const NamedLinear& linear : linears) leaves.insert(leaf_name(linear.name));
-  const std::vector<std::string> known(leaves.begin(), leaves.end());
-  if (targets.empty()) {
-    throw RunError(ReasonCode::kUnsupported, "target_modules is empty; the model has " +
-                                                 join(known) + ", or all-linear for all of them");
-  }
-  for (const std::string& target : targets) {
-    const bool found = std::any_of(linears.begin(), linears.end(), [&](const NamedLinear& linear) {
-      return is_lora_target(linear.name, target);
-    });
-    if (found) continue;
-    const std::string nearest = nearest_spelling(target, known);
-    throw RunError(ReasonCode::kUnsupported,
-                   "target_modules '" + target + "' matches no linear of the model; it has " +
-                       join(known) + ", or all-linear for all of them" +
-                       (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
-  }
-}
-
-void require_rank_fits(const NamedLinear& linear, int64_t rank) {
-  const int64_t in = (*linear.slot)->in_features(), out = (*linear.slot)->out_features();
-  if (rank >= 1 && rank <= std::min(in, out)) return;
-  throw RunError(ReasonCode::kUnsupported,
-                 "r " + std::to_string(rank) + " does not fit " + linear.name + ", which maps " +
-                     std::to_string(in) + " to " + std::to_string(out) +
-                     " features: a rank is between 1 and the smaller of the two");
+void require_fit(const std::vector<NamedLinear>& all, const LoraOptions& options) {
+  std::vector<AdaptedLinear> linears;
+  for (const NamedLinear& linear : all)
+    linears.push_back({linear.name, (*linear.slot)->in_features(), (*linear.slot)->out_features()});
+  const std::string refusal = lora_refusal(linears, options.target_modules, options.rank);
+  if (!refusal.empty()) throw RunError(ReasonCode::kUnsupported, refusal);
 }
 
 class LoraTuning : public Tuning {
@@ -112,7 +83,7 @@ class LoraTuning : public Tuning {
   explicit LoraTuning(const TuningOptions& options) : options_(options.lora), seed_(options.seed) {}
 
   std::vector<NamedParameter> apply(CausalLm& model) const override {
-    require_matches(model.linears(), options_.target_modules);
+    require_fit(model.linears(), options_);
     const torch::TensorOptions tensors = adapter_options(model);
     for (const NamedLinearGroup& group : model.linear_groups()) {
       std::vector<LoraAdapter::Member> members = make_members(group, tensors);
@@ -155,7 +126,6 @@ class LoraTuning : public Tuning {
         return is_lora_target(linear.name, target);
       });
       if (!wanted) continue;
-      require_rank_fits(linear, options_.rank);
       members.push_back({i, linear.name, make_factors(linear, tensors)});
     }
     return members;

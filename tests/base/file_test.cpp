@@ -60,6 +60,48 @@ TEST_F(FileTest, AtomicFileIsThereAfterCommitOnly) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
 }
 
+TEST_F(FileTest, WhatAUserNamesIsWrittenThrough) {
+  const fs::path target = folder_ / "there" / "target", link = folder_ / "link";
+  fs::create_directory(folder_ / "there");
+  fs::create_symlink("there/target", link);  // dangling, at first
+  for (const std::string content : {"new", "newer"}) {
+    AtomicFile file(link, NamedBy::kUser);
+    file.append(content);
+    file.commit();
+    EXPECT_TRUE(fs::is_symlink(link));
+    EXPECT_EQ(read_file(target), content);
+  }
+
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const OwnedFd reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  AtomicFile file(pipe, NamedBy::kUser);
+  file.append("through");
+  file.commit();
+  char buffer[16] = {};
+  EXPECT_EQ(::read(reader.get(), buffer, sizeof buffer), 7);
+  EXPECT_STREQ(buffer, "through");
+  EXPECT_TRUE(fs::is_fifo(pipe));
+
+  AtomicFile full("/dev/full", NamedBy::kUser);
+  EXPECT_THROW(full.append("content"), InputError);
+  EXPECT_TRUE(fs::is_character_file("/dev/full"));
+}
+
+TEST_F(FileTest, AtAPlaceOfTheProgramsOwnALinkIsReplacedAndADeviceIsNot) {
+  const fs::path target = folder_ / "target", link = folder_ / "link", pipe = folder_ / "pipe";
+  write_file_atomic(target, "somebody's");
+  fs::create_symlink(target, link);
+  write_file_atomic(link, "ours");
+  EXPECT_EQ(read_file(target), "somebody's");
+  EXPECT_EQ(read_file(link), "ours");
+  EXPECT_FALSE(fs::is_symlink(link));
+
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THROW(write_file_atomic(pipe, "ours"), InputError);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+}
+
 TEST_F(FileTest, MissingFileIsNamedWithTheReason) {
   try {
     read_file(folder_ / "none.txt");

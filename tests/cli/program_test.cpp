@@ -255,6 +255,25 @@ TEST(ProgramTest, EveryCommandsHelpEndsWithExamplesAndFitsATerminal) {
   expect_help_of(app, app, {});
 }
 
+TEST(ProgramTest, AStandardOutputThatTakesNoMoreIsAnError) {
+  const fs::path err = fresh_folder("full_output") / "err";
+  for (const std::string words :
+       {"models", "gpus", "experiments", "dataset list", "completion bash", "--help", "run --help",
+        "doctor", "recommend --model smollm2-135m --entries 100"}) {
+    const std::string command =
+        std::string(SFTBENCH_EXECUTABLE) + " " + words + " >/dev/full 2>" + err.string();
+    EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2) << words;
+    std::ifstream file(err);
+    const std::string said((std::istreambuf_iterator<char>(file)), {});
+    EXPECT_THAT(said, HasSubstr("cannot write to the standard output: No space left on device"))
+        << words;
+  }
+  const std::string early =
+      std::string(SFTBENCH_EXECUTABLE) + " models 2>" + err.string() + " | head -1 >/dev/null";
+  EXPECT_EQ(std::system(early.c_str()), 0);
+  EXPECT_EQ(fs::file_size(err), 0) << "a reader that has seen enough is no error";
+}
+
 TEST(ProgramTest, ValuesHaveNearNames) {
   const auto error = [](const std::string& setting) {
     return run_program({"expand", "--experiment", "finetune_full_benchmark-v1.0.0", "--set",

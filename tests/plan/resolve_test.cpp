@@ -137,6 +137,10 @@ TEST_F(ResolveTest, WhatThisVersionCannotDoIsRefusedByName) {
   EXPECT_THAT(
       failure({"dataset_id=vision-384x384-16384plus-entries-4096"}),
       HasSubstr("UNSUPPORTED: dataset_id vision-384x384-16384plus-entries-4096 holds images"));
+  EXPECT_THAT(
+      failure({"training_data_path=chats.parquet", "dataset_image_field=images"}),
+      HasSubstr("UNSUPPORTED: training_data_path chats.parquet holds images, and model_name "
+                "smollm2-135m reads texts"));
   EXPECT_EQ(failure({"dataset_kwargs_skip_prepare_dataset=true"}),
             "UNSUPPORTED: dataset_kwargs_skip_prepare_dataset true: text has to be tokenized; "
             "false works");
@@ -405,6 +409,22 @@ TEST_F(ResolveTest, LoraTakesItsRankFromTheEntityAndItsTargetsFromTheCatalog) {
   EXPECT_EQ(other.rank, 8);
   EXPECT_EQ(other.alpha, 32.0);
   EXPECT_THAT(other.target_modules, ElementsAre("q_proj", "k_proj"));
+}
+
+TEST_F(ResolveTest, AdaptersThatDoNotFitAreRefusedBeforeTheEngineIsAsked) {
+  const auto refusal = [&](const std::vector<std::string>& settings) {
+    return error_of([&] {
+      resolve(request(settings, "finetune_lora_benchmark-v1.0.0"), settings_, options_,
+              Catalog::shipped());
+    });
+  };
+  EXPECT_EQ(refusal({"r=64"}), "no error");
+  EXPECT_EQ(refusal({"r=193"}),
+            "UNSUPPORTED: r 193 does not fit model.layers.0.self_attn.v_proj, which maps 576 to "
+            "192 features: a rank is between 1 and the smaller of the two");
+  EXPECT_THAT(refusal({"target_modules=[q_prj]"}),
+              HasSubstr("UNSUPPORTED: target_modules 'q_prj' matches no linear of the model"));
+  EXPECT_EQ(refusal({"target_modules=[model.layers.0.self_attn.q_proj]", "r=193"}), "no error");
 }
 
 TEST_F(ResolveTest, PromptTuningTakesWhatTheExperimentFixes) {

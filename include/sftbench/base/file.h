@@ -31,12 +31,16 @@ std::string read_file(const std::filesystem::path& path, size_t most_bytes = kMo
 // Makes missing folders. InputError (path and the system's reason) when it cannot be written.
 void write_file_atomic(const std::filesystem::path& path, std::string_view content);
 
+// Who chose a path to write to. A link, a pipe or a device that the user names is written through. At a place of the
+// program's own a link is replaced, and what is neither a link nor a regular file is an InputError.
+enum class NamedBy { kProgram, kUser };
+
 // The same for content that is too large to hold: appended piece by piece, there only after commit().
 // Until then the file has no name where the file system allows it (O_TMPFILE), so that not even a killed
 // process leaves anything behind; elsewhere it has a temporary one that the destructor removes.
 class AtomicFile {
  public:
-  explicit AtomicFile(std::filesystem::path path);
+  explicit AtomicFile(std::filesystem::path path, NamedBy named_by = NamedBy::kProgram);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -46,6 +50,7 @@ class AtomicFile {
 
  private:
   std::filesystem::path path_, folder_, temporary_;
+  bool direct_;  // to a pipe or a device, which gets what is appended at once
   int fd_ = -1;
   bool named_ = false;  // `temporary_` stands in the folder
 };
