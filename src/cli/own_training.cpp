@@ -224,7 +224,7 @@ class Gathering {
       spdlog::info("{}: the entries are conversations ({})", path, kConversationField);
       own_.values.push_back({source, "conversation_column", text_node(kConversationField)});
       check_conversation(first, place);
-    } else if (selection_.space_path.empty()) {
+    } else if (selection_.space_path.empty() && !has_images()) {
       check_usual_column(source, first, place);
     }
   }
@@ -272,6 +272,11 @@ class Gathering {
     }
   }
 
+  // Entries with pictures are chats, which a run reads in a form of their own.
+  bool has_images() const {
+    return is_set(selection_, "dataset_image_field") || says("dataset_image_field");
+  }
+
   // The first entry of a file, and its place, when it is what the values say.
   std::pair<Json, std::string> check_first(const GivenValue& data) const {
     const std::string source = data.source, path = data.value.text;
@@ -283,8 +288,10 @@ class Gathering {
     if (!file.read_object(0, first, problem)) throw InputError({problem});
     const std::string place = file.path(0) + ":" + std::to_string(file.line_number(0));
     check_template(first, place);
-    for (const char* column : {"dataset_text_field", "input_column_name", "output_column_name"})
-      check_column(column, first, place);
+    for (const char* column : {"dataset_text_field", "input_column_name", "output_column_name"}) {
+      const bool holds_chats = has_images() && column == std::string_view("dataset_text_field");
+      if (!holds_chats) check_column(column, first, place);
+    }
     check_conversation(first, place);
     return {std::move(first), place};
   }

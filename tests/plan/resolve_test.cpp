@@ -201,7 +201,7 @@ TEST_F(ResolveTest, ExpertsOfAFolderAreCounted) {
   settings_.model_map["my-3b"]["Vanilla"] =
       std::string(SFTBENCH_SOURCE_DIR) + "/tests/reference/models/granitemoe_plain";
   EXPECT_EQ(failure({"model_name=my-3b", "fast_moe=3", "batch_size=3"}),
-            "UNSUPPORTED: fast_moe 3: model_name my-3b has 4 experts, which cannot be divided "
+            "RULE_7: fast_moe 3: model_name my-3b has 4 experts, which cannot be divided "
             "evenly by it");
   settings_.model_map["my-3b"]["Vanilla"] =
       std::string(SFTBENCH_SOURCE_DIR) + "/tests/reference/models/llama_plain";
