@@ -1,0 +1,99 @@
+#include "advise/case_beliefs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "sftbench/base/error.h"
+
+namespace sftbench {
+
+CaseBeliefs::CaseBeliefs(std::vector<CasePlace> cases, const Spread& spread)
+    : cases_(std::move(cases)),
+      spread_(spread),
+      means_(cases_.size(), 0.0),
+      variances_(cases_.size(), variance_of_one(spread)) {}
+
+// Given all that was measured.
+double CaseBeliefs::shared(size_t i, size_t j) const {
+  double sum = covariance(cases_[i], cases_[j], spread_);
+  for (const Step& step : steps_)
+    sum -= static_cast<double>(step.of_cases[i]) * static_cast<double>(step.of_cases[j]);
+  return sum;
+}
+
+void CaseBeliefs::watch(std::vector<size_t> cases) {
+  watched_ = std::move(cases);
+  with_watched_.resize(cases_.size() * watched_.size());
+  auto place = with_watched_.begin();
+  for (size_t i = 0; i < cases_.size(); ++i) {
+    for (const size_t j : watched_) *place++ = static_cast<float>(shared(i, j));
+  }
+}
+
+// Away from what was known before the step, or back.
+void CaseBeliefs::move_all(const Step& step, double direction) {
+  std::vector<float> of_watched;
+  for (const size_t j : watched_)
+    of_watched.push_back(static_cast<float>(direction) * step.of_cases[j]);
+  const size_t width = watched_.size();
+  for (size_t i = 0; i < cases_.size(); ++i) {
+    const float own = step.of_cases[i];
+    variances_[i] -= direction * static_cast<double>(own) * static_cast<double>(own);
+    float* row = with_watched_.data() + i * width;
+    for (size_t w = 0; w < width; ++w) row[w] -= own * of_watched[w];
+  }
+}
+
+void CaseBeliefs::condition(size_t i, double noise) {
+  Step step;
+  step.measured = i;
+  step.deviation = std::sqrt(std::max(variances_[i], 0.0) + noise);
+  std::vector<float> sums(cases_.size());
+  for (size_t j = 0; j < cases_.size(); ++j)
+    sums[j] = static_cast<float>(covariance(cases_[i], cases_[j], spread_));
+  for (const Step& before : steps_) {
+    const float factor = before.of_cases[i];
+    for (size_t j = 0; j < cases_.size(); ++j) sums[j] -= factor * before.of_cases[j];
+  }
+  const auto scale = static_cast<float>(1 / step.deviation);
+  for (float& sum : sums) sum *= scale;
+  step.of_cases = std::move(sums);
+  move_all(step, 1);
+  steps_.push_back(std::move(step));
+}
+
+void CaseBeliefs::learn(double log_ratio) {
+  Step& last = steps_.back();
+  check(last.surprise == 0, "a measurement is told once");
+  last.surprise = (log_ratio - means_[last.measured]) / last.deviation;
+  for (size_t j = 0; j < cases_.size(); ++j)
+    means_[j] += last.surprise * static_cast<double>(last.of_cases[j]);
+}
+
+void CaseBeliefs::undo() {
+  const Step& last = steps_.back();
+  move_all(last, -1);
+  for (size_t j = 0; j < cases_.size(); ++j)
+    means_[j] -= last.surprise * static_cast<double>(last.of_cases[j]);
+  steps_.pop_back();
+}
+
+double CaseBeliefs::gain(size_t i, const std::vector<float>& weights, double noise) const {
+  const size_t width = watched_.size();
+  const float* row = with_watched_.data() + i * width;
+  // Sums side by side: one alone would wait for each addition.
+  constexpr size_t kLanes = 8;
+  float lanes[kLanes] = {};
+  size_t w = 0;
+  for (; w + kLanes <= width; w += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane)
+      lanes[lane] += weights[w + lane] * row[w + lane] * row[w + lane];
+  }
+  for (; w < width; ++w) lanes[0] += weights[w] * row[w] * row[w];
+  double sum = 0;
+  for (const float lane : lanes) sum += static_cast<double>(lane);
+  return sum / (std::max(variances_[i], 0.0) + noise);
+}
+
+}  // namespace sftbench
