@@ -95,29 +95,27 @@ class InformativeOrder::Group {
   }
 
   void end(size_t i, const CellResult& result) {
-    const auto place = std::find_if(under_way_.begin(), under_way_.end(),
-                                    [i](const UnderWay& one) { return one.cell == i; });
     // What was told comes before what is under way: means depend on the former alone.
-    std::vector<size_t> later;
-    if (place != under_way_.end()) {
-      for (auto other = place + 1; other != under_way_.end(); ++other) later.push_back(other->cell);
-      while (under_way_.end() != place) pop();
-    }
+    std::vector<size_t> others = take_back_all();
+    std::erase(others, i);
     take_in(i, result);
-    for (const size_t other : later) under_way_.push_back(push(other));
+    for (const size_t other : others) under_way_.push_back(push(other));
     stale_ = true;
   }
 
+  // What is under way is open, and may never tell.
   void add_knowledge(OpenKnowledge& knowledge, std::vector<double>& factors,
-                     const ResidualTable& table) const {
+                     const ResidualTable& table) {
+    const std::vector<size_t> asked = take_back_all();
     for (size_t i = 0; i < cells_.size(); ++i) {
-      if (!open_[i]) continue;
+      if (!open_[i] && std::count(asked.begin(), asked.end(), i) == 0) continue;
       ++knowledge.open;
       const double deviation = std::sqrt(time_.variance(i) + time_spread_.noise);
       factors.push_back(std::exp(table.spread(Figure::kTime).widening * deviation));
       const double dies = chance_of_death(i).dies;
       knowledge.undecided += dies > 0.05 && dies < 0.95 ? 1 : 0;
     }
+    for (const size_t i : asked) under_way_.push_back(push(i));
   }
 
  private:
@@ -151,12 +149,16 @@ class InformativeOrder::Group {
     return {i, true};
   }
 
-  void pop() {
-    if (under_way_.back().counts) {
+  // In the order in which it was asked for.
+  std::vector<size_t> take_back_all() {
+    std::vector<size_t> cells;
+    for (const UnderWay& one : under_way_) cells.push_back(one.cell);
+    for (; !under_way_.empty(); under_way_.pop_back()) {
+      if (!under_way_.back().counts) continue;
       time_.undo();
       if (knows_memory_) memory_.undo();
     }
-    under_way_.pop_back();
+    return cells;
   }
 
   void take_in(size_t i, const CellResult& result) {
@@ -339,7 +341,7 @@ void InformativeOrder::tell(const WalkStep& step, const CellResult& result) {
   group->end(i, result);
 }
 
-OpenKnowledge InformativeOrder::knowledge() const {
+OpenKnowledge InformativeOrder::knowledge() {
   OpenKnowledge knowledge;
   std::vector<double> factors;
   for (const auto& group : groups_) group->add_knowledge(knowledge, factors, table_);

@@ -212,6 +212,7 @@ class Campaign {
       Cell cell = planner_.name(*step);
       stored_.count_samples(cell);
       const std::optional<Status> status = stored_.settled(cell);
+      if (chooser && status) chooser->tell(cell, {*status, nullptr, 0});
       if (!status && options_.limit > 0 && begun++ == options_.limit) break;
       table.rows.push_back(preview_row(cell, status));
     }

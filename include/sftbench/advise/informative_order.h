@@ -72,7 +72,8 @@ class InformativeOrder : public WalkSource {
   // Of a cell that was asked for.
   void tell(const WalkStep& step, const CellResult& result);
 
-  OpenKnowledge knowledge() const;
+  // What is under way is not known yet.
+  OpenKnowledge knowledge();
 
  private:
   class Group;  // the cells of one machine and stack
