@@ -14,20 +14,26 @@ CaseBeliefs::CaseBeliefs(std::vector<CasePlace> cases, const Spread& spread)
       means_(cases_.size(), 0.0),
       variances_(cases_.size(), variance_of_one(spread)) {}
 
-// Given all that was measured.
-double CaseBeliefs::shared(size_t i, size_t j) const {
-  double sum = covariance(cases_[i], cases_[j], spread_);
-  for (const Step& step : steps_)
-    sum -= static_cast<double>(step.of_cases[i]) * static_cast<double>(step.of_cases[j]);
-  return sum;
+std::vector<float> CaseBeliefs::shared_with(size_t i) const {
+  std::vector<float> sums(cases_.size());
+  for (size_t j = 0; j < cases_.size(); ++j)
+    sums[j] = static_cast<float>(covariance(cases_[i], cases_[j], spread_));
+  for (const Step& step : steps_) {
+    const float factor = step.of_cases[i];
+    for (size_t j = 0; j < cases_.size(); ++j) sums[j] -= factor * step.of_cases[j];
+  }
+  return sums;
 }
 
 void CaseBeliefs::watch(std::vector<size_t> cases) {
   watched_ = std::move(cases);
-  with_watched_.resize(cases_.size() * watched_.size());
-  auto place = with_watched_.begin();
-  for (size_t i = 0; i < cases_.size(); ++i) {
-    for (const size_t j : watched_) *place++ = static_cast<float>(shared(i, j));
+  const size_t width = watched_.size();
+  place_watched_.assign(cases_.size(), width);
+  with_watched_.resize(cases_.size() * width);
+  for (size_t w = 0; w < width; ++w) {
+    place_watched_[watched_[w]] = w;
+    const std::vector<float> of_one = shared_with(watched_[w]);
+    for (size_t i = 0; i < cases_.size(); ++i) with_watched_[i * width + w] = of_one[i];
   }
 }
 
@@ -49,13 +55,7 @@ void CaseBeliefs::condition(size_t i, double noise) {
   Step step;
   step.measured = i;
   step.deviation = std::sqrt(std::max(variances_[i], 0.0) + noise);
-  std::vector<float> sums(cases_.size());
-  for (size_t j = 0; j < cases_.size(); ++j)
-    sums[j] = static_cast<float>(covariance(cases_[i], cases_[j], spread_));
-  for (const Step& before : steps_) {
-    const float factor = before.of_cases[i];
-    for (size_t j = 0; j < cases_.size(); ++j) sums[j] -= factor * before.of_cases[j];
-  }
+  std::vector<float> sums = shared_with(i);
   const auto scale = static_cast<float>(1 / step.deviation);
   for (float& sum : sums) sum *= scale;
   step.of_cases = std::move(sums);
@@ -79,7 +79,8 @@ void CaseBeliefs::undo() {
   steps_.pop_back();
 }
 
-double CaseBeliefs::gain(size_t i, const std::vector<float>& weights, double noise) const {
+double CaseBeliefs::gain(size_t i, const std::vector<float>& weights, double own_weight,
+                         double noise) const {
   const size_t width = watched_.size();
   const float* row = with_watched_.data() + i * width;
   // Sums side by side: one alone would wait for each addition.
@@ -91,9 +92,15 @@ double CaseBeliefs::gain(size_t i, const std::vector<float>& weights, double noi
       lanes[lane] += weights[w + lane] * row[w + lane] * row[w + lane];
   }
   for (; w < width; ++w) lanes[0] += weights[w] * row[w] * row[w];
-  double sum = 0;
+  const double variance = std::max(variances_[i], 0.0);
+  double sum = own_weight * variance * variance;
   for (const float lane : lanes) sum += static_cast<double>(lane);
-  return sum / (std::max(variances_[i], 0.0) + noise);
+  // What stands for others is no better measured than they are.
+  if (!watched_.empty() && place_watched_[i] < width) {
+    const size_t own = place_watched_[i];
+    sum -= static_cast<double>(weights[own] * row[own] * row[own]);
+  }
+  return std::max(0.0, sum) / (variance + noise);
 }
 
 }  // namespace sftbench

@@ -30,9 +30,9 @@ class CaseBeliefs {
   double mean(size_t i) const { return means_[i]; }
   double variance(size_t i) const { return variances_[i]; }  // without the noise of a measurement
 
-  // Of the watched cases, each with its weight: the variance that a measurement of case i takes off.
-  // REQUIRES: as many weights as watched cases.
-  double gain(size_t i, const std::vector<float>& weights, double noise) const;
+  // Of the watched cases but i, each with its weight, and of case i: the variance that a measurement
+  // of case i takes off. REQUIRES: as many weights as watched cases.
+  double gain(size_t i, const std::vector<float>& weights, double own_weight, double noise) const;
 
  private:
   struct Step {
@@ -42,14 +42,16 @@ class CaseBeliefs {
     std::vector<float> of_cases;
   };
 
-  double shared(size_t i, size_t j) const;
+  // Of all cases with case i, given all that was measured.
+  std::vector<float> shared_with(size_t i) const;
   void move_all(const Step& step, double direction);
 
   std::vector<CasePlace> cases_;
   Spread spread_;
   std::vector<double> means_, variances_;
   std::vector<size_t> watched_;
-  std::vector<float> with_watched_;  // covariances: a row for each case
+  std::vector<size_t> place_watched_;  // of each case; as many as are watched: it is not
+  std::vector<float> with_watched_;    // covariances: a row for each case
   std::vector<Step> steps_;
 };
 

@@ -142,6 +142,12 @@ class InformativeOrder::Group {
     return death;
   }
 
+  // Of the chance, by the logarithm of what is needed, squared.
+  static double slope_of(const Death& death) {
+    const double slope = density(death.edge) / death.deviation;
+    return slope * slope;
+  }
+
   UnderWay push(size_t i) {
     if (time_.conditions() >= kMostConditions) return {i, false};
     time_.condition(i, time_spread_.noise);
@@ -221,10 +227,8 @@ class InformativeOrder::Group {
     for (const size_t j : time_.watched()) {
       const Death death = chance_of_death(j);
       const double counts = open_[j] ? each_stands_for_ : 0;
-      const double slope =
-          density(death.edge) / death.deviation;  // of the chance, by the logarithm
       of_time.push_back(static_cast<float>(counts * (1 - death.dies)));
-      of_memory.push_back(static_cast<float>(counts * slope * slope));
+      of_memory.push_back(static_cast<float>(counts * slope_of(death)));
     }
     for (size_t i = 0; i < cells_.size(); ++i) {
       if (!open_[i]) continue;
@@ -237,14 +241,15 @@ class InformativeOrder::Group {
                   const std::vector<float>& of_memory) const {
     const InformativeCell& cell = cells_[i];
     const Death death = chance_of_death(i);
-    double gain = (1 - death.dies) * time_.gain(i, of_time, time_spread_.noise);
+    const double fits = 1 - death.dies;
+    double gain = fits * time_.gain(i, of_time, fits, time_spread_.noise);
     if (knows_memory_) {
       const double above = mean_above(death.edge);
       const double of_death = death.dies * std::clamp(above * (above - death.edge), 0.0, 1.0);
-      gain += (1 - death.dies + of_death) * memory_.gain(i, of_memory, memory_spread_.noise);
+      gain += (fits + of_death) * memory_.gain(i, of_memory, slope_of(death), memory_spread_.noise);
     }
     const double step_s = cell.step_s * std::exp(time_.mean(i));
-    const double steps = (1 - death.dies) * static_cast<double>(cell.steps) + death.dies;
+    const double steps = fits * static_cast<double>(cell.steps) + death.dies;
     return gain / std::max(kLeastSeconds, start_s_ + steps * step_s);
   }
 

@@ -102,14 +102,19 @@ TEST_F(CaseBeliefsTest, TellsBeforeHowMuchVarianceAMeasurementTakesOff) {
   for (size_t i = 0; i < cases_.size(); ++i) all.push_back(i);
   beliefs.watch(all);
   std::vector<float> weights(all.size(), 1);
-  weights[5] = 3;
+  weights[5] = 3;  // that of case 9 is told apart
   double before = 0, after = 0;
   for (const size_t i : all) before += static_cast<double>(weights[i]) * beliefs.variance(i);
-  const double gain = beliefs.gain(9, weights, spread_.noise);
+  const double gain = beliefs.gain(9, weights, 1, spread_.noise);
   beliefs.condition(9, spread_.noise);
   for (const size_t i : all) after += static_cast<double>(weights[i]) * beliefs.variance(i);
   EXPECT_GT(gain, 0.01);
   EXPECT_NEAR(gain, before - after, 1e-5);
+  beliefs.undo();
+  beliefs.watch({1, 9, 3});
+  EXPECT_DOUBLE_EQ(beliefs.gain(9, {0, 100, 0}, 0, spread_.noise), 0)
+      << "what stands for others counts for itself once";
+  EXPECT_GT(beliefs.gain(9, {0, 0, 0}, 1, spread_.noise), 0);
 }
 
 TEST(InformativeOrderTest, WhatTellsAsMuchInLessTimeComesFirst) {
