@@ -30,6 +30,7 @@ void predict(TableRow& row, Oracle& oracle, bool& fitted) {
     const double beside =
         needed_bytes(prediction.cost, prediction.job, prediction.machine) - row.tensor_bytes;
     row.room_bytes = kUsableMemory * prediction.machine.memory_bytes - beside;
+    row.comfortable_bytes = kComfortableMemory * prediction.machine.memory_bytes - beside;
     fitted = fitted || prediction.fitted;
   } catch (const RunError&) {  // a row that the cost model does not know, for one of two reasons
   } catch (const InputError&) {
@@ -37,6 +38,59 @@ void predict(TableRow& row, Oracle& oracle, bool& fitted) {
 }
 
 }  // namespace
+
+ResidualTable without_model(const std::string& model) {
+  const ResidualTable& shipped = ResidualTable::shipped();
+  std::vector<Residual> rows;
+  for (const Residual& row : shipped.rows()) {
+    if (row.at.model != model) rows.push_back(row);
+  }
+  return {std::move(rows),
+          {{Figure::kTime, shipped.spread(Figure::kTime)},
+           {Figure::kMemory, shipped.spread(Figure::kMemory)}}};
+}
+
+std::vector<Residual> residuals_of(const PublishedTable& table,
+                                   const std::vector<size_t>& measured) {
+  std::vector<Residual> residuals;
+  const auto add = [&](const TableRow& row, Figure figure, double ratio) {
+    residuals.push_back({row.at, figure, false, false, std::log(ratio)});
+  };
+  for (const size_t i : measured) {
+    const TableRow& row = table.rows[i];
+    if (!row.rate || row.predicted_rate <= 0) continue;
+    add(row, Figure::kTime, row.predicted_rate / *row.rate);
+    if (row.evidence.allocated_bytes)
+      add(row, Figure::kMemory, *row.evidence.allocated_bytes / row.tensor_bytes);
+  }
+  return residuals;
+}
+
+std::vector<InformativeCell> informative_cells(const PublishedTable& table) {
+  std::vector<InformativeCell> cells;
+  for (size_t i = 0; i < table.rows.size(); ++i) {
+    const TableRow& row = table.rows[i];
+    InformativeCell cell;
+    cell.step = {static_cast<int64_t>(i), 0};
+    cell.predicted = row.predicted_rate > 0;
+    cell.at = row.at;
+    cell.step_s = row.step_s;
+    cell.steps = kStepsOfRow;
+    cell.tensor_bytes = row.tensor_bytes;
+    cell.room_bytes = row.room_bytes;
+    cells.push_back(std::move(cell));
+  }
+  return cells;
+}
+
+CellResult result_of(const TableRow& row) {
+  CellResult result;
+  if (row.rate && row.predicted_rate > 0)
+    result.step_s = row.step_s * row.predicted_rate / *row.rate;
+  if (row.rate) result.tensor_bytes = row.evidence.allocated_bytes;
+  result.ran_out_of_memory = !row.rate;
+  return result;
+}
 
 Json point_of(const Evidence& row) {
   Json point = row.inputs;

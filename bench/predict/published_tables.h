@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "sftbench/advise/evidence.h"
+#include "sftbench/advise/informative_order.h"
 #include "sftbench/advise/oracle.h"
 #include "sftbench/advise/search.h"
 
 namespace sftbench {
+
+inline constexpr int64_t kStepsOfRow = 100;  // as fms-acceleration ran them
 
 struct TableRow {
   Evidence evidence;
@@ -20,7 +23,8 @@ struct TableRow {
   // Of the cost model; 0 where it does not know the row.
   double predicted_rate = 0;
   double step_s = 0;
-  double tensor_bytes = 0, room_bytes = 0;
+  double tensor_bytes = 0;
+  double room_bytes = 0, comfortable_bytes = 0;  // for tensors: beyond it dies, beyond it is tight
   PredictedCase at;
 };
 
@@ -59,6 +63,14 @@ struct PublishedTable {
 
 // Models that have `fewest` configurations or more in a table; one row of each configuration.
 std::vector<PublishedTable> published_tables(const std::string& folder, size_t fewest);
+
+// What replays share: the shipped residuals as if nothing of this model had been compared; what the
+// measured rows say of predictions; the rows as cells of --order informative, and what came of one.
+ResidualTable without_model(const std::string& model);
+std::vector<Residual> residuals_of(const PublishedTable& table,
+                                   const std::vector<size_t>& measured);
+std::vector<InformativeCell> informative_cells(const PublishedTable& table);
+CellResult result_of(const TableRow& row);
 
 // The inputs of a row, with its experiment.
 Json point_of(const Evidence& row);

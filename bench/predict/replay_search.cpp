@@ -17,7 +17,6 @@
 #include <random>
 
 #include "published_tables.h"
-#include "sftbench/advise/informative_order.h"
 #include "sftbench/advise/uncertainty.h"
 #include "sftbench/advise/until_known.h"
 #include "sftbench/base/error.h"
@@ -31,19 +30,6 @@ constexpr size_t kFewestRows = 16;
 constexpr uint64_t kSeeds = 100;
 constexpr int64_t kAfter[] = {0, 3, 5, 10, 20};
 constexpr double kNear = 0.02;
-constexpr double kLikely = 0.5;  // to die: such a configuration is not recommended
-constexpr int64_t kSteps = 100;  // of a run of fms-acceleration
-
-ResidualTable without_model(const std::string& model) {
-  const ResidualTable& shipped = ResidualTable::shipped();
-  std::vector<Residual> rows;
-  for (const Residual& row : shipped.rows()) {
-    if (row.at.model != model) rows.push_back(row);
-  }
-  return {std::move(rows),
-          {{Figure::kTime, shipped.spread(Figure::kTime)},
-           {Figure::kMemory, shipped.spread(Figure::kMemory)}}};
-}
 
 // Which row is named by what was measured up to now: nothing before the first that ran, where there
 // is no prediction.
@@ -60,33 +46,21 @@ Recommend best_measured(const PublishedTable& table) {
   };
 }
 
-Residual residual_of(const TableRow& row, Figure figure, double measured, double predicted) {
-  return {row.at, figure, false, false, std::log(measured / predicted)};
-}
-
-// As predict --evidence: what was measured sharpens what was not.
+// As predict --evidence: what was measured sharpens what was not. As recommend: what does not fit, or
+// fits tightly, is not named.
 Recommend by_predictions(const PublishedTable& table, const ResidualTable& residuals) {
   return [&table, &residuals](const std::vector<size_t>& measured) {
-    std::vector<Residual> own;
     std::vector<bool> known(table.rows.size(), false);
-    for (const size_t i : measured) {
-      known[i] = true;
-      const TableRow& row = table.rows[i];
-      if (!row.rate || row.predicted_rate <= 0) continue;
-      own.push_back(residual_of(row, Figure::kTime, row.predicted_rate, *row.rate));
-      if (row.evidence.allocated_bytes)
-        own.push_back(
-            residual_of(row, Figure::kMemory, *row.evidence.allocated_bytes, row.tensor_bytes));
-    }
-    const Uncertainty uncertainty(residuals, std::move(own));
+    for (const size_t i : measured) known[i] = true;
+    const Uncertainty uncertainty(residuals, residuals_of(table, measured));
     std::optional<size_t> best;
     double most = 0;
     for (size_t i = 0; i < table.rows.size(); ++i) {
       const TableRow& row = table.rows[i];
       double expected = known[i] ? row.rate.value_or(0) : 0;
-      if (!known[i] && row.predicted_rate > 0 &&
-          uncertainty.chance_above(Figure::kMemory, row.at, row.room_bytes / row.tensor_bytes) <
-              kLikely)
+      const double tensors =
+          row.tensor_bytes * uncertainty.interval(Figure::kMemory, row.at).center;
+      if (!known[i] && row.predicted_rate > 0 && tensors <= row.comfortable_bytes)
         expected = row.predicted_rate / uncertainty.interval(Figure::kTime, row.at).center;
       if (expected <= most) continue;
       most = expected;
@@ -143,34 +117,15 @@ Asker until_known(const PublishedTable& table, const ResidualTable& residuals) {
 }
 
 Asker informative(const PublishedTable& table, const ResidualTable& residuals) {
-  std::vector<InformativeCell> cells;
-  for (size_t i = 0; i < table.rows.size(); ++i) {
-    const TableRow& row = table.rows[i];
-    InformativeCell cell;
-    cell.step = {static_cast<int64_t>(i), 0};
-    cell.predicted = row.predicted_rate > 0;
-    cell.at = row.at;
-    cell.step_s = row.step_s;
-    cell.steps = kSteps;
-    cell.tensor_bytes = row.tensor_bytes;
-    cell.room_bytes = row.room_bytes;
-    cells.push_back(std::move(cell));
-  }
-  const auto source =
-      std::make_shared<InformativeOrder>(std::move(cells), std::vector<size_t>(), residuals, 1);
+  const auto source = std::make_shared<InformativeOrder>(informative_cells(table),
+                                                         std::vector<size_t>(), residuals, 1);
   return {[source]() -> std::optional<size_t> {
             const auto step = source->next();
             if (!step) return std::nullopt;
             return static_cast<size_t>(step->entity);
           },
           [source, &table](size_t i) {
-            const TableRow& row = table.rows[i];
-            CellResult result;
-            if (row.rate && row.predicted_rate > 0)
-              result.step_s = row.step_s * row.predicted_rate / *row.rate;
-            result.tensor_bytes = row.evidence.allocated_bytes;
-            result.ran_out_of_memory = !row.rate;
-            source->tell({static_cast<int64_t>(i), 0}, result);
+            source->tell({static_cast<int64_t>(i), 0}, result_of(table.rows[i]));
           }};
 }
 
