@@ -7,6 +7,23 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
+namespace {
+
+// Numbers that are worked on side by side: what is long is padded to a multiple.
+constexpr size_t kLanes = 8;
+
+size_t padded(size_t count) {
+  return (count + kLanes - 1) / kLanes * kLanes;
+}
+
+// y -= factor x. REQUIRES: a multiple of kLanes. In blocks of a fixed size, which -O2 makes vectors of.
+void subtract(float* __restrict y, const float* __restrict x, float factor, size_t count) {
+  for (size_t i = 0; i < count; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) y[i + lane] -= factor * x[i + lane];
+  }
+}
+
+}  // namespace
 
 CaseBeliefs::CaseBeliefs(std::vector<CasePlace> cases, const Spread& spread)
     : cases_(std::move(cases)),
@@ -15,22 +32,20 @@ CaseBeliefs::CaseBeliefs(std::vector<CasePlace> cases, const Spread& spread)
       variances_(cases_.size(), variance_of_one(spread)) {}
 
 std::vector<float> CaseBeliefs::shared_with(size_t i) const {
-  std::vector<float> sums(cases_.size());
+  std::vector<float> sums(padded(cases_.size()));
   for (size_t j = 0; j < cases_.size(); ++j)
     sums[j] = static_cast<float>(covariance(cases_[i], cases_[j], spread_));
-  for (const Step& step : steps_) {
-    const float factor = step.of_cases[i];
-    for (size_t j = 0; j < cases_.size(); ++j) sums[j] -= factor * step.of_cases[j];
-  }
+  for (const Step& step : steps_)
+    subtract(sums.data(), step.of_cases.data(), step.of_cases[i], sums.size());
   return sums;
 }
 
 void CaseBeliefs::watch(std::vector<size_t> cases) {
   watched_ = std::move(cases);
-  const size_t width = watched_.size();
+  const size_t width = padded(watched_.size());
   place_watched_.assign(cases_.size(), width);
-  with_watched_.resize(cases_.size() * width);
-  for (size_t w = 0; w < width; ++w) {
+  with_watched_.assign(cases_.size() * width, 0);
+  for (size_t w = 0; w < watched_.size(); ++w) {
     place_watched_[watched_[w]] = w;
     const std::vector<float> of_one = shared_with(watched_[w]);
     for (size_t i = 0; i < cases_.size(); ++i) with_watched_[i * width + w] = of_one[i];
@@ -39,15 +54,14 @@ void CaseBeliefs::watch(std::vector<size_t> cases) {
 
 // Away from what was known before the step, or back.
 void CaseBeliefs::move_all(const Step& step, double direction) {
-  std::vector<float> of_watched;
-  for (const size_t j : watched_)
-    of_watched.push_back(static_cast<float>(direction) * step.of_cases[j]);
-  const size_t width = watched_.size();
+  const size_t width = padded(watched_.size());
+  std::vector<float> of_watched(width);
+  for (size_t w = 0; w < watched_.size(); ++w)
+    of_watched[w] = static_cast<float>(direction) * step.of_cases[watched_[w]];
   for (size_t i = 0; i < cases_.size(); ++i) {
     const float own = step.of_cases[i];
     variances_[i] -= direction * static_cast<double>(own) * static_cast<double>(own);
-    float* row = with_watched_.data() + i * width;
-    for (size_t w = 0; w < width; ++w) row[w] -= own * of_watched[w];
+    subtract(with_watched_.data() + i * width, of_watched.data(), own, width);
   }
 }
 
@@ -81,17 +95,16 @@ void CaseBeliefs::undo() {
 
 double CaseBeliefs::gain(size_t i, const std::vector<float>& weights, double own_weight,
                          double noise) const {
-  const size_t width = watched_.size();
+  const size_t width = padded(watched_.size());
   const float* row = with_watched_.data() + i * width;
   // Sums side by side: one alone would wait for each addition.
-  constexpr size_t kLanes = 8;
   float lanes[kLanes] = {};
   size_t w = 0;
-  for (; w + kLanes <= width; w += kLanes) {
+  for (; w + kLanes <= watched_.size(); w += kLanes) {
     for (size_t lane = 0; lane < kLanes; ++lane)
       lanes[lane] += weights[w + lane] * row[w + lane] * row[w + lane];
   }
-  for (; w < width; ++w) lanes[0] += weights[w] * row[w] * row[w];
+  for (; w < watched_.size(); ++w) lanes[0] += weights[w] * row[w] * row[w];
   const double variance = std::max(variances_[i], 0.0);
   double sum = own_weight * variance * variance;
   for (const float lane : lanes) sum += static_cast<double>(lane);

@@ -50,8 +50,8 @@ class CaseBeliefs {
   Spread spread_;
   std::vector<double> means_, variances_;
   std::vector<size_t> watched_;
-  std::vector<size_t> place_watched_;  // of each case; as many as are watched: it is not
-  std::vector<float> with_watched_;    // covariances: a row for each case
+  std::vector<size_t> place_watched_;  // of each case; the length of a row: it is not
+  std::vector<float> with_watched_;    // covariances: a row for each case, padded
   std::vector<Step> steps_;
 };
 
