@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::printf(
-      "| cells | at a time | made, ms | first choice | median | 90th percentile | most |\n");
+      "| cells | at a time | all cells read | first choice | median | 90th percentile | most |\n");
   std::printf("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
   for (const int64_t jobs : {int64_t{1}, sftbench::kJobs})
     sftbench::time_choices(cells, choices, jobs);
