@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numbers>
 
 #include "sftbench/base/error.h"
@@ -11,15 +12,13 @@ namespace {
 
 constexpr size_t kMostRows = 256;
 constexpr double kOtherMethod = 0.5;  // what rows of another method or checkpointing tell
-constexpr double kNormalP95 = 1.6448536269514722;  // deviations that hold nine of ten
 
 double square(double x) {
   return x * x;
 }
 
-double doublings(int64_t a, int64_t b) {
-  return std::log2(static_cast<double>(std::max<int64_t>(1, a)) /
-                   static_cast<double>(std::max<int64_t>(1, b)));
+double doublings(int64_t size) {
+  return std::log2(static_cast<double>(std::max<int64_t>(1, size)));
 }
 
 std::string count_of(size_t measurements) {
@@ -29,14 +28,46 @@ std::string count_of(size_t measurements) {
 
 }  // namespace
 
+CasePlace::CasePlace(const PredictedCase& at)
+    : length(doublings(at.length)),
+      batch(doublings(at.batch)),
+      ranks(doublings(at.ranks)),
+      model(std::hash<std::string>()(at.model)),
+      method(std::hash<std::string>()(at.method)),
+      checkpointing(at.checkpointing) {}
+
+double covariance(const CasePlace& a, const CasePlace& b, const Spread& spread) {
+  if (a.model != b.model) return spread.offset;
+  double near = spread.near;
+  near *= std::exp(
+      -(square(a.length - b.length) + square(a.batch - b.batch) + square(a.ranks - b.ranks)) /
+      (2 * square(spread.distance)));
+  if (a.method != b.method) near *= kOtherMethod;
+  if (a.checkpointing != b.checkpointing) near *= kOtherMethod;
+  return spread.offset + spread.model + near;
+}
+
+double variance_of_one(const Spread& spread) {
+  return spread.offset + spread.model + spread.near;
+}
+
+Spread spread_for(const ResidualTable& table, Figure figure, const PredictedCase& at) {
+  Spread spread = table.spread(figure);
+  const Interval shipped = table.interval(figure, at);
+  if (shipped.assumed)
+    spread.offset = std::max(spread.offset, square(std::log(shipped.high) / kNormalP95));
+  return spread;
+}
+
 ResidualProcess::ResidualProcess(std::vector<Residual> rows, const Spread& spread)
     : rows_(std::move(rows)), spread_(spread) {
   if (rows_.size() > kMostRows) rows_.erase(rows_.begin(), rows_.end() - kMostRows);
   const size_t n = rows_.size();
+  for (const Residual& row : rows_) places_.emplace_back(row.at);
   lower_.assign(n * n, 0);
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = 0; j <= i; ++j) {
-      double sum = covariance(rows_[i].at, rows_[j].at) + (i == j ? spread_.noise : 0);
+      double sum = covariance(places_[i], places_[j], spread_) + (i == j ? spread_.noise : 0);
       for (size_t k = 0; k < j; ++k) sum -= lower_[i * n + k] * lower_[j * n + k];
       lower_[i * n + j] = i == j ? std::sqrt(std::max(sum, 1e-12)) : sum / lower_[j * n + j];
     }
@@ -44,16 +75,6 @@ ResidualProcess::ResidualProcess(std::vector<Residual> rows, const Spread& sprea
   std::vector<double> values;
   for (const Residual& row : rows_) values.push_back(row.log_ratio);
   whitened_ = solve_lower(std::move(values));
-}
-
-double ResidualProcess::covariance(const PredictedCase& a, const PredictedCase& b) const {
-  double near = spread_.near;
-  near *= std::exp(-(square(doublings(a.length, b.length)) + square(doublings(a.batch, b.batch)) +
-                     square(doublings(a.ranks, b.ranks))) /
-                   (2 * square(spread_.distance)));
-  if (a.method != b.method) near *= kOtherMethod;
-  if (a.checkpointing != b.checkpointing) near *= kOtherMethod;
-  return spread_.offset + (a.model == b.model ? spread_.model + near : 0);
 }
 
 std::vector<double> ResidualProcess::solve_lower(std::vector<double> right) const {
@@ -66,8 +87,9 @@ std::vector<double> ResidualProcess::solve_lower(std::vector<double> right) cons
 }
 
 ResidualProcess::Guess ResidualProcess::at(const PredictedCase& at) const {
+  const CasePlace place(at);
   std::vector<double> shared;
-  for (const Residual& row : rows_) shared.push_back(covariance(row.at, at));
+  for (const CasePlace& other : places_) shared.push_back(covariance(other, place, spread_));
   const std::vector<double> whitened = solve_lower(std::move(shared));
   Guess guess;
   double known = 0;
@@ -75,7 +97,7 @@ ResidualProcess::Guess ResidualProcess::at(const PredictedCase& at) const {
     guess.mean += whitened[i] * whitened_[i];
     known += square(whitened[i]);
   }
-  const double variance = spread_.offset + spread_.model + spread_.near + spread_.noise - known;
+  const double variance = variance_of_one(spread_) + spread_.noise - known;
   guess.deviation = std::sqrt(std::max(variance, spread_.noise));
   return guess;
 }
@@ -93,18 +115,9 @@ Uncertainty::Uncertainty(const ResidualTable& table, std::vector<Residual> own) 
     groups[{row.figure, {row.at.machine, row.at.stack}}].push_back(std::move(row));
   }
   for (auto& [key, rows] : groups) {
-    const Spread spread = spread_for(key.first, rows.front().at);
+    const Spread spread = spread_for(table_, key.first, rows.front().at);
     processes_.emplace(key, ResidualProcess(std::move(rows), spread));
   }
-}
-
-// Where nothing was compared before, all rows may be off together by as much as assumed ones are.
-Spread Uncertainty::spread_for(Figure figure, const PredictedCase& at) const {
-  Spread spread = table_.spread(figure);
-  const Interval shipped = table_.interval(figure, at);
-  if (shipped.assumed)
-    spread.offset = std::max(spread.offset, square(std::log(shipped.high) / kNormalP95));
-  return spread;
 }
 
 const ResidualProcess* Uncertainty::process(Figure figure, const PredictedCase& at) const {

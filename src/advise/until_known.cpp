@@ -10,7 +10,10 @@ namespace sftbench {
 
 UntilKnown::UntilKnown(std::vector<DecisionCell> cells, const ResidualTable& table, int64_t jobs)
     : table_(table), jobs_(std::max<int64_t>(1, jobs)) {
-  for (DecisionCell& cell : cells) cells_.push_back({std::move(cell)});
+  for (DecisionCell& cell : cells) {
+    experiments_ = std::max(experiments_, static_cast<int64_t>(cell.step.experiment) + 1);
+    cells_.push_back({std::move(cell)});
+  }
 }
 
 void UntilKnown::sharpen() {
@@ -47,7 +50,9 @@ std::optional<WalkStep> UntilKnown::next() {
 }
 
 int64_t UntilKnown::entities_left_at_most() const {
-  return std::count_if(cells_.begin(), cells_.end(), [](const Cell& cell) { return !cell.asked; });
+  const int64_t cells =
+      std::count_if(cells_.begin(), cells_.end(), [](const Cell& cell) { return !cell.asked; });
+  return (cells + experiments_ - 1) / experiments_;
 }
 
 void UntilKnown::tell(const WalkStep& step, std::optional<double> merit, double within) {

@@ -63,6 +63,8 @@ class LocalEngine : public CampaignEngine {
   LocalEngine(int interrupt_fd, CampaignLog log)
       : interrupt_fd_(interrupt_fd), log_(std::move(log)) {}
 
+  bool waits_for_workers() const override { return true; }
+
   std::string default_program() const override {
     return fs::read_symlink("/proc/self/exe").string();
   }

@@ -57,6 +57,7 @@ class RayEngine : public CampaignEngine {
         client_(settings_.address, [this] { return !stopping_ && signal_waits(); }) {}
 
   std::string default_program() const override { return "sftbench"; }
+  bool waits_for_workers() const override { return true; }
 
   int start(const CampaignPlan& plan, std::ostream& out) override {
     take(plan);

@@ -13,6 +13,7 @@
 #include "cli/record.h"
 #include "cli/sweep_cell_command.h"
 #include "cli/sweep_end.h"
+#include "cli/sweep_informative.h"
 #include "cli/sweep_keeping.h"
 #include "cli/sweep_search.h"
 #include "cli/sweep_until_known.h"
@@ -202,13 +203,16 @@ class Campaign {
   // Prints what a sweep would do.
   int preview(OutputFormat format) {
     if (operation_.search) refuse_search("--dry-run");
+    const std::unique_ptr<Chooser> chooser = make_chooser();
+    WalkSource& cells = chooser ? chooser->source() : static_cast<WalkSource&>(walk_);
     Table table;
     table.columns = {"action", "reason", "sample", "entity_id", "experiment_id", "key"};
     int64_t begun = 0;
-    while (const std::optional<WalkStep> step = walk_.next()) {
+    while (const std::optional<WalkStep> step = cells.next()) {
       Cell cell = planner_.name(*step);
       stored_.count_samples(cell);
       const std::optional<Status> status = stored_.settled(cell);
+      if (chooser && status) chooser->tell(cell, {*status, nullptr, 0});
       if (!status && options_.limit > 0 && begun++ == options_.limit) break;
       table.rows.push_back(preview_row(cell, status));
     }
@@ -236,7 +240,7 @@ class Campaign {
     const SweepEnd end = sweep.run();
     view.close();
     say_how_it_ended(end, sweep, options_, arguments_.output);
-    const int64_t left_out = chooser && end == SweepEnd::kComplete ? chooser->say_how_it_went() : 0;
+    const int64_t left_out = chooser ? chooser->say_how_it_went(end == SweepEnd::kComplete) : 0;
     const bool to_its_end =
         end == SweepEnd::kComplete || end == SweepEnd::kLimit || end == SweepEnd::kDeadline;
     if (to_its_end && spdlog::should_log(spdlog::level::info))
@@ -250,9 +254,14 @@ class Campaign {
  private:
   // Nothing where the walk alone says what comes next.
   std::unique_ptr<Chooser> make_chooser() {
-    const int64_t jobs = jobs_at_a_time(arguments_, operation_, loaded_.space);
+    // What --jobs auto means is the machine's.
+    const int64_t jobs = machine_.most_at_a_time();
     if (arguments_.until_known)
       return std::make_unique<Decision>(walk_, planner_, prices_, arguments_.output, jobs);
+    if (arguments_.order == kInformativeOrder) {
+      return std::make_unique<InformativeChooser>(walk_, planner_, arguments_.output,
+                                                  options_.retry_failed, jobs);
+    }
     if (!operation_.search) return nullptr;
     return std::make_unique<SearchChooser>(planner_, operation_, seed(arguments_, operation_),
                                            arguments_.output, jobs);
@@ -296,6 +305,7 @@ class Campaign {
     warn_of(operation.warnings);
     if (operation.search && arguments.options.worker) refuse_search("--worker");
     if (operation.search && arguments.until_known) refuse_search("--until-known");
+    if (operation.search && arguments.order != kWalkOrder) refuse_search("--order");
     const std::string& config = arguments.selection.config_path;
     if (!config.empty() || !space.actuator_configuration)
       warn_of(notes_on_actuator_configurations(operation, config));

@@ -9,6 +9,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "cli/backend_options.h"
@@ -67,9 +68,14 @@ class Watch {
   void look() {
     scan_.refresh();
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    status_ =
-        campaign_status(scan_, list_claims(arguments_.results), space_ ? &space_->names : nullptr,
-                        std::chrono::duration<double>(now).count());
+    std::vector<std::string> problems;
+    const std::vector<LeftOutCell> left_out = read_left_out(arguments_.results, problems);
+    for (const std::string& problem : problems) {
+      if (said_.insert(problem).second) spdlog::warn("{}", problem);
+    }
+    status_ = campaign_status(scan_, list_claims(arguments_.results), left_out,
+                              space_ ? &space_->names : nullptr,
+                              std::chrono::duration<double>(now).count());
   }
 
   bool all_has_ended() const {
@@ -118,6 +124,7 @@ class Watch {
   const OutputFormat format_;
   OutcomeScan scan_;
   std::unique_ptr<NamedSpace> space_;
+  std::set<std::string> said_;  // files that cannot be read
   CampaignStatus status_;
 };
 
@@ -158,6 +165,7 @@ void add_status_command(CLI::App& app, int& exit_code) {
   command->footer(R"(
 Without SPACE, every result in DIR counts. With SPACE, its cells count, and how
 many wait is known. Give the options of the sweep that change what is measured.
+What sweep --until-known left out does not wait: it counts as left out.
 A lease that is silent for longer than it lasts belongs to a process that is
 gone or stopped: a worker takes it over.
 

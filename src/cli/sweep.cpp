@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "cli/launched_run.h"
@@ -10,13 +11,14 @@
 #include "cli/sweep_arguments.h"
 #include "cli/weights.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
 
 namespace sftbench {
 namespace {
 
 constexpr double kKnownPercent = 1;  // of the rate, unless --stop-when-known says otherwise
 
-EngineSweep on_engine(const SweepArguments& arguments) {
+EngineSweep on_engine(const SweepArguments& arguments, const DevicePrices& prices) {
   return {.selection = arguments.selection,
           .backend = arguments.backend.name(),
           .operation_path = arguments.operation_path,
@@ -24,7 +26,8 @@ EngineSweep on_engine(const SweepArguments& arguments) {
           .retry_failed = arguments.options.retry_failed,
           .repeats = arguments.options.repeats > 1,
           .output = arguments.output,
-          .dry_run = arguments.dry_run};
+          .dry_run = arguments.dry_run,
+          .prices = prices};
 }
 
 void refuse_beside_until_known(const CLI::App& command) {
@@ -40,8 +43,34 @@ void refuse_beside_until_known(const CLI::App& command) {
   }
 }
 
+void check_order(const CLI::App& command, const std::string& order) {
+  const std::vector<std::string> orders = {kWalkOrder, kInformativeOrder};
+  if (std::find(orders.begin(), orders.end(), order) == orders.end()) {
+    throw InputError({{{},
+                       0,
+                       "--order",
+                       "unknown value '" + order + "'",
+                       "one of " + join(orders),
+                       nearest_spelling(order, orders)}});
+  }
+  if (order == kWalkOrder) return;
+  const auto refuse = [&command](const char* option, const char* why) {
+    if (command.count(option) == 0) return;
+    throw InputError({{{}, 0, option, why, "one of them", {}}});
+  };
+  constexpr const char* kOneProcess =
+      "has no place beside --order informative: each worker would choose the same cells, since it "
+      "learns what the others measured only when it comes across it";
+  refuse("--worker", kOneProcess);
+  refuse("--on", kOneProcess);
+  refuse("--until-known",
+         "has no place beside --order informative: one measures what may be the best, the other "
+         "what tells most of all cells");
+}
+
 int sweep(const CLI::App& command, const SweepArguments& arguments, const CommonOptions& common) {
   refuse_beside_until_known(command);
+  check_order(command, arguments.order);
   const OutputFormat format = output_format(arguments.format);
   check_backend(arguments.backend);
   check_engine_options(arguments.engine);
@@ -53,8 +82,10 @@ int sweep(const CLI::App& command, const SweepArguments& arguments, const Common
                        "one of them: an engine finds the nodes itself",
                        {}}});
   }
-  if (!arguments.engine.engine.empty())
-    return sweep_on_engine(command, arguments.engine, on_engine(arguments), format);
+  if (!arguments.engine.engine.empty()) {
+    const DevicePrices prices = device_prices(arguments.prices);
+    return sweep_on_engine(command, arguments.engine, on_engine(arguments, prices), format);
+  }
   refuse_several_tasks("sweep");
   if (arguments.nodes.given()) pass_on(arguments.nodes);
   if (arguments.dry_run) return preview_sweep(arguments, format);
@@ -71,6 +102,13 @@ void add_work_options(CLI::App& command, SweepArguments& arguments) {
       ->type_name("FILE");
   command.add_option("--seed", arguments.seed, "of random orders; else it is drawn and said")
       ->type_name("N");
+  command
+      .add_option("--order", arguments.order,
+                  "walk: as the space or the operation has it; informative: first what tells most "
+                  "of all other cells per second, by predictions and results, so that a sweep that "
+                  "is cut short has learned most")
+      ->type_name("walk|informative")
+      ->capture_default_str();
   command
       .add_option("--jobs", arguments.jobs,
                   "measurements at a time, between which cores are divided; auto: as many as "
@@ -185,6 +223,7 @@ gone; 6 cells remain, for other machines or for later; 130 interrupted.
 Examples:
   sftbench sweep space.yaml --dry-run
   sftbench sweep space.yaml -o results --jobs auto
+  sftbench sweep space.yaml --order informative --until 2h
   sftbench sweep space.yaml -o /shared/results --worker --until 2h
   sftbench sweep space.yaml --output-dir trained --save-model-dir models
   sftbench sweep space.yaml --backend simulate --simulate crash_probability=0.1

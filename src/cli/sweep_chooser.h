@@ -13,8 +13,9 @@ class Chooser {
   virtual WalkSource& source() = 0;
   // A cell is settled, by this sweep or before it.
   virtual void tell(const Cell& cell, const Outcome& outcome) = 0;
-  // At a complete end, to the log. Returns how many cells were decided without a measurement.
-  virtual int64_t say_how_it_went() const = 0;
+  // At the end, to the log. `complete`: nothing cut the sweep short. Returns how many cells were
+  // decided without a measurement.
+  virtual int64_t say_how_it_went(bool complete) const = 0;
 };
 
 }  // namespace sftbench

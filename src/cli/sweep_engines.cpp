@@ -11,12 +11,14 @@
 
 #include "cli/number_checks.h"
 #include "cli/record.h"
+#include "cli/sweep_end.h"
 #include "cli/worker_options.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/campaign/engines.h"
 #include "sftbench/catalog/catalog.h"
+#include "sftbench/launch/interrupt.h"
 #include "sftbench/plan/resolve.h"
 #include "sftbench/results/store.h"
 #include "sftbench/space/operation.h"
@@ -226,10 +228,17 @@ std::string campaign_name(const Selection& selection) {
                                    : std::filesystem::path(of_file).stem().string());
 }
 
+// As a sweep of one process ends.
+void say_best_of(const Cells& cells, const EngineSweep& sweep) {
+  if (!spdlog::should_log(spdlog::level::info)) return;
+  std::set<std::string> keys;
+  for (const CampaignCell& cell : cells.all) keys.insert(cell.key);
+  say_what_is_best(sweep.output, keys, sweep.prices);
+}
+
 CampaignPlan make_plan(const CLI::App& command, const EngineOptions& options,
-                       const EngineSweep& sweep, const LoadedSpace& loaded) {
+                       const EngineSweep& sweep, const LoadedSpace& loaded, Cells& cells) {
   CampaignPlan plan;
-  Cells cells = list_cells(loaded, sweep);
   plan.name = campaign_name(sweep.selection);
   plan.digest = std::move(cells.digest);
   plan.options = worker_options(command, kOwnOptions);
@@ -320,9 +329,11 @@ int sweep_on_engine(const CLI::App& command, const EngineOptions& options, const
   }
   const LoadedSpace loaded = load_space(sweep.selection);
   for (const Diagnostic& warning : loaded.warnings) spdlog::warn("{}", to_string(warning));
-  CampaignPlan plan = make_plan(command, options, sweep, loaded);
+  Cells cells = list_cells(loaded, sweep);
+  CampaignPlan plan = make_plan(command, options, sweep, loaded, cells);
   if (plan.groups.empty()) {
     spdlog::info("every cell is settled in {}: there is nothing to start", sweep.output);
+    say_best_of(cells, sweep);
     return 0;
   }
   std::optional<InterruptSignals> signals;
@@ -332,7 +343,9 @@ int sweep_on_engine(const CLI::App& command, const EngineOptions& options, const
     return 0;
   }
   plan.program = options.program.empty() ? engine->default_program() : options.program;
-  return engine->start(plan, std::cout);
+  const int status = engine->start(plan, std::cout);
+  if (engine->waits_for_workers() && status != kInterruptedExitCode) say_best_of(cells, sweep);
+  return status;
 }
 
 }  // namespace sftbench

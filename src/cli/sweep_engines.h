@@ -9,6 +9,7 @@
 
 #include "cli/selection.h"
 #include "sftbench/results/table.h"
+#include "sftbench/results/token_cost.h"
 
 namespace sftbench {
 
@@ -35,6 +36,7 @@ struct EngineSweep {
   bool repeats = false;  // valid cells may want more samples
   std::string output;
   bool dry_run = false;
+  const DevicePrices& prices;  // of what is best
 };
 
 // InputError for options of one engine beside another, or without any.

@@ -142,7 +142,8 @@ void SearchChooser::tell(const Cell& cell, const Outcome& outcome) {
   best_label_ = cell_label(planner_.context().space, cell);
 }
 
-int64_t SearchChooser::say_how_it_went() const {
+int64_t SearchChooser::say_how_it_went(bool complete) const {
+  if (!complete) return 0;
   if (!best_) {
     spdlog::info("searched {} cells, none of which is valid", told_);
   } else {

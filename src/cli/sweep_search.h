@@ -19,7 +19,7 @@ class SearchChooser : public Chooser, private WalkSource {
 
   WalkSource& source() override { return *this; }
   void tell(const Cell& cell, const Outcome& outcome) override;
-  int64_t say_how_it_went() const override;
+  int64_t say_how_it_went(bool complete) const override;
 
  private:
   std::optional<WalkStep> next() override;

@@ -9,8 +9,11 @@
 #include "sftbench/advise/odds.h"
 #include "sftbench/advise/oracle.h"
 #include "sftbench/advise/uncertainty.h"
+#include "sftbench/base/clock.h"
+#include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/results/left_out.h"
 #include "sftbench/results/store.h"
 
 namespace sftbench {
@@ -24,11 +27,18 @@ std::string contest_part(const Json& inputs, const char* name) {
   return inputs.contains(name) ? json_text(inputs.at(name)) : std::string();
 }
 
+// Why it was left out.
+std::string reason_text(const LeftOut& left) {
+  if (left.dies > kSurelyDies)
+    return fmt::format("it runs out of memory with a probability of {:.1f} %", 100 * left.dies);
+  return fmt::format("at most {:.2f} times what the best has", left.most);
+}
+
 }  // namespace
 
 Decision::Decision(Walk& walk, const CellPlanner& planner, const DevicePrices& prices,
                    const std::string& results, int64_t jobs)
-    : planner_(planner), prices_(prices) {
+    : planner_(planner), prices_(prices), results_(results) {
   if (const int64_t cells = planner.cells(walk.entities_left_at_most()); cells > kMostDecided) {
     throw InputError({{{},
                        0,
@@ -112,10 +122,33 @@ void Decision::tell(const Cell& cell, const Outcome& outcome) {
                 within);
 }
 
-int64_t Decision::say_how_it_went() const {
+// For whoever looks at the folder later, and does not find them.
+void Decision::record(const std::vector<LeftOut>& left) const {
+  StreamingDigest space;  // of the keys, in their order
+  for (const auto& [key, step] : steps_) space.add(key.data(), key.size());
+  std::vector<LeftOutCell> cells;
+  for (const LeftOut& one : left) {
+    const Cell cell = planner_.name(one.step);
+    const bool dies = one.dies > kSurelyDies;
+    cells.push_back({cell.request.experiment, cell.key, cell.request.entity_id,
+                     cell_label(planner_.context().space, cell),
+                     dies ? std::string(to_string(ReasonCode::kOomGpu)) : "BEATEN",
+                     dies || !std::isfinite(one.most) ? std::nullopt : std::optional(one.most),
+                     one.dies, reason_text(one), utc_now_iso8601()});
+  }
+  try {
+    write_left_out(results_, space.text().substr(0, 16), cells);
+  } catch (const InputError& error) {
+    spdlog::warn("what was left out is not recorded: {}", error.what());
+  }
+}
+
+int64_t Decision::say_how_it_went(bool complete) const {
+  if (!complete) return 0;
   std::vector<LeftOut> left = source_->left_out();
   std::stable_sort(left.begin(), left.end(),
                    [](const LeftOut& a, const LeftOut& b) { return a.most > b.most; });
+  record(left);
   if (left.empty()) return 0;
   spdlog::info(
       "{} cells were not measured, since they cannot be the best of their model, "
@@ -124,12 +157,7 @@ int64_t Decision::say_how_it_went() const {
   const Space& space = planner_.context().space;
   for (size_t i = 0; i < std::min(left.size(), kMostLeftOutNamed); ++i) {
     const std::string label = cell_label(space, planner_.name(left[i].step));
-    if (left[i].dies > kSurelyDies) {
-      spdlog::info("left out {}: it runs out of memory with a probability of {:.1f} %", label,
-                   100 * left[i].dies);
-    } else {
-      spdlog::info("left out {}: at most {:.2f} times what the best has", label, left[i].most);
-    }
+    spdlog::info("left out {}: {}", label, reason_text(left[i]));
   }
   if (left.size() > kMostLeftOutNamed) spdlog::info("and {} more", left.size() - kMostLeftOutNamed);
   return static_cast<int64_t>(left.size());

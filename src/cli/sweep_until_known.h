@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/sweep_chooser.h"
 #include "sftbench/advise/until_known.h"
@@ -24,15 +25,17 @@ class Decision : public Chooser {
 
   WalkSource& source() override { return *source_; }
   void tell(const Cell& cell, const Outcome& outcome) override;
-  int64_t say_how_it_went() const override;
+  int64_t say_how_it_went(bool complete) const override;
 
  private:
   DecisionCell decision_of(const WalkStep& step, const Cell& cell, class Oracle& oracle,
                            const class Uncertainty& uncertainty);
   double merit(const Json& inputs, double dataset_tokens_per_s) const;
+  void record(const std::vector<LeftOut>& left) const;
 
   const CellPlanner& planner_;
   const DevicePrices& prices_;
+  std::string results_;
   std::map<std::string, double> stored_;  // dataset tokens per second, by key
   std::map<std::string, WalkStep> steps_;
   std::string unpredicted_;  // why some cell has no prediction

@@ -65,6 +65,31 @@ TEST_F(SweepEnginesTest, WorkersGetTheCommandLine) {
                                 Not(HasSubstr("--env")), Not(HasSubstr("--slurm"))));
 }
 
+// At 1 USD an hour the larger batch of a GPU is the cheaper one.
+TEST_F(SweepEnginesTest, EndsWithTheBestCellWhereItWaitsForItsWorkers) {
+  const std::vector<std::string> words = {"--on",    "local",
+                                          "--set",   "gpu_model=NVIDIA-H100-PCIe",
+                                          "--set",   "number_gpus=1",
+                                          "--set",   "number_nodes=1",
+                                          "--set",   "batch_size=[2,16]",
+                                          "--set",   "model_name=smollm2-135m",
+                                          "--set",   "max_steps=3",
+                                          "--price", "1"};
+  const ProgramResult result = sweep(words);
+  EXPECT_EQ(result.status, 0) << result.err;
+  const std::string best = "finetune_full_benchmark-v1.0.0, 512 tokens: batch_size=16 with ";
+  EXPECT_THAT(result.err, HasSubstr(best));
+  EXPECT_THAT(result.err,
+              HasSubstr("per million dataset tokens (measured once), before batch_size=2"));
+  EXPECT_THAT(result.err, HasSubstr("the report: sftbench report results --include-simulated"));
+  const ProgramResult again = sweep(words);
+  EXPECT_THAT(again.err, AllOf(HasSubstr("there is nothing to start"), HasSubstr(best)));
+  const ProgramResult script = sweep({"--on", "slurm", "--set", "number_gpus=1", "--set",
+                                      "number_nodes=1", "--set", "batch_size=[2,16,32]"});
+  EXPECT_EQ(script.status, 0) << script.err;
+  EXPECT_THAT(script.err, Not(HasSubstr("best of"))) << "nothing was measured yet";
+}
+
 // A manifest is one file: what the command line names and workers read goes along.
 TEST_F(SweepEnginesTest, SmallFilesOfTheCommandLineTravel) {
   std::ofstream(folder_ / "zero.json") << R"({"zero_optimization": {"stage": 2}})";

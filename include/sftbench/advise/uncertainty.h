@@ -11,6 +11,27 @@
 
 namespace sftbench {
 
+// A case as the process sees it: where it lies, and what it has in common with others.
+struct CasePlace {
+  explicit CasePlace(const PredictedCase& at);
+
+  double length = 0, batch = 0, ranks = 0;  // in doublings
+  size_t model = 0, method = 0;             // hashes of their names
+  bool checkpointing = true;
+};
+
+// Of ln(measured / predicted) of two cases on one machine, without the noise of a row.
+double covariance(const CasePlace& a, const CasePlace& b, const Spread& spread);
+// Of one case.
+double variance_of_one(const Spread& spread);
+
+// The table's spread. Where nothing was compared before, all rows may be off together by as much as
+// assumed ones are.
+Spread spread_for(const ResidualTable& table, Figure figure, const PredictedCase& at);
+
+// Of a normal distribution, deviations that hold nine of ten.
+inline constexpr double kNormalP95 = 1.6448536269514722;
+
 // Rasmussen and Williams 2006, algorithm 2.1, with mean 0.
 class ResidualProcess {
  public:
@@ -26,10 +47,10 @@ class ResidualProcess {
   size_t size() const { return rows_.size(); }
 
  private:
-  double covariance(const PredictedCase& a, const PredictedCase& b) const;
   std::vector<double> solve_lower(std::vector<double> right) const;
 
   std::vector<Residual> rows_;
+  std::vector<CasePlace> places_;  // of the rows
   Spread spread_;
   std::vector<double> lower_;  // Cholesky factor, row by row
   std::vector<double> whitened_;
@@ -45,7 +66,6 @@ class Uncertainty {
 
  private:
   using Key = std::pair<Figure, std::pair<std::string, std::string>>;
-  Spread spread_for(Figure figure, const PredictedCase& at) const;
   const ResidualProcess* process(Figure figure, const PredictedCase& at) const;
 
   const ResidualTable& table_;

@@ -64,6 +64,7 @@ class UntilKnown : public WalkSource {
   std::vector<Residual> residuals_;
   std::map<std::string, double> best_;  // of each contest: what its best cell surely has
   bool stale_ = true;
+  int64_t experiments_ = 1;  // of each entity
 };
 
 }  // namespace sftbench

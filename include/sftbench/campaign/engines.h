@@ -34,6 +34,9 @@ class CampaignEngine {
   // where it tells of them, waits for their end. Returns the exit status of the command. InputError
   // for groups that the engine cannot place, and when the engine refuses.
   virtual int start(const CampaignPlan& plan, std::ostream& out) = 0;
+
+  // Whether start() returns when the workers have ended, and their results are there.
+  virtual bool waits_for_workers() const { return false; }
 };
 
 struct SlurmSettings {
