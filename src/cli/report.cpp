@@ -11,14 +11,12 @@
 #include <memory>
 #include <optional>
 
+#include "cli/page_options.h"
 #include "cli/price_options.h"
-#include "sftbench/base/build_info.h"
-#include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
-#include "sftbench/catalog/catalog.h"
 #include "sftbench/results/compare.h"
 #include "sftbench/results/report.h"
 #include "sftbench/results/report_html.h"
@@ -217,20 +215,8 @@ void write_ado(const StoreScan& scan, const ReportArguments& arguments, Sink& si
 }
 
 void write_page(const StoreScan& scan, const ReportArguments& arguments, Sink& sink) {
-  HtmlOptions options;
-  options.source = arguments.directory;
-  options.created_by = version_text();
-  options.created_at = utc_now_iso8601();
-  const PriceBook book = read_price_book({});
-  for (const GpuFacts& gpu : Catalog::shipped().gpus.gpus()) {
-    const Price* price = book.find(gpu.name);
-    std::vector<std::string> names = gpu.aliases;
-    names.push_back(gpu.name);
-    for (const std::string& name : names) {
-      if (price != nullptr) options.usd_per_gpu_hour[name] = price->per_hour;
-      if (gpu.memory_bytes > 0) options.gpu_memory_bytes[name] = gpu.memory_bytes;
-    }
-  }
+  HtmlOptions options = page_options(arguments.directory);
+  options.results = arguments.directory;
   sink.write(render_html(scan, options));
 }
 
