@@ -168,7 +168,10 @@ std::string sample_series_text(const std::filesystem::path& path, std::string_vi
                             std::string(expected_digest));
   }
   std::optional<std::string> text = unzipped(packed, most_bytes);
-  if (!text) refuse_series(path, "cannot be decompressed");
+  if (!text) {
+    refuse_series(path,
+                  "cannot be decompressed into at most " + std::to_string(most_bytes) + " bytes");
+  }
   return std::move(*text);
 }
 
