@@ -34,9 +34,9 @@ class LivePage {
   void begin();
 
   // Writes the data where results have come, gone or changed since the last time; `select` leaves
-  // of a scan what the page shows. `options.results` is set here. At most a tenth of the time is
-  // spent on this, unless `at_once`. False when nothing was written. InputError when the folder
-  // cannot be listed, or nothing be written.
+  // of a scan what the page shows. `options.results` is set here. About a tenth of the time is spent
+  // on this: it waits nine times as long as it took, a minute at most, unless `at_once`. False when
+  // nothing was written. InputError when the folder cannot be listed, or nothing be written.
   bool refresh(const std::function<void(StoreScan&)>& select, HtmlOptions options,
                bool at_once = false);
 

@@ -25,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kShareOfTime = 0.1;
+constexpr double kMostWaitSeconds = 60;  // the first look may have read many gigabytes
 
 // Names and numbers of the files of one folder that are results, or were: a file that is replaced
 // has another number. Reads no file.
@@ -119,7 +120,8 @@ bool LivePage::refresh(const std::function<void(StoreScan&)>& select, HtmlOption
   state_->look = std::move(look);
   state_->created_at = options.created_at;
   const double end_s = steady_seconds();
-  state_->not_before_s = end_s + (end_s - begin_s) * (1 / kShareOfTime - 1);
+  state_->not_before_s =
+      end_s + std::min(kMostWaitSeconds, (end_s - begin_s) * (1 / kShareOfTime - 1));
   return true;
 }
 
