@@ -11,14 +11,12 @@
 #include <memory>
 #include <optional>
 
+#include "cli/page_options.h"
 #include "cli/price_options.h"
-#include "sftbench/base/build_info.h"
-#include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
-#include "sftbench/catalog/catalog.h"
 #include "sftbench/results/compare.h"
 #include "sftbench/results/left_out.h"
 #include "sftbench/results/report.h"
@@ -233,20 +231,8 @@ void write_ado(const StoreScan& scan, const ReportArguments& arguments, Sink& si
 }
 
 void write_page(const StoreScan& scan, const ReportArguments& arguments, Sink& sink) {
-  HtmlOptions options;
-  options.source = arguments.directory;
-  options.created_by = version_text();
-  options.created_at = utc_now_iso8601();
-  const PriceBook book = read_price_book({});
-  for (const GpuFacts& gpu : Catalog::shipped().gpus.gpus()) {
-    const Price* price = book.find(gpu.name);
-    std::vector<std::string> names = gpu.aliases;
-    names.push_back(gpu.name);
-    for (const std::string& name : names) {
-      if (price != nullptr) options.usd_per_gpu_hour[name] = price->per_hour;
-      if (gpu.memory_bytes > 0) options.gpu_memory_bytes[name] = gpu.memory_bytes;
-    }
-  }
+  HtmlOptions options = page_options(arguments.directory);
+  options.results = arguments.directory;
   sink.write(render_html(scan, options));
 }
 
@@ -373,6 +359,8 @@ void add_report_command(CLI::App& app, int& exit_code) {
   command->add_option("--property", arguments->property, "what --compare and --vary compare")
       ->option_text("NAME=dataset_tokens_per_second");
   command->footer(R"(
+A page that follows a campaign: sftbench status DIR --watch --page FILE.
+
 Examples:
   sftbench report results                          what came out, for people
   sftbench report results --format csv             ado's columns, for pandas

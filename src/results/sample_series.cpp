@@ -40,22 +40,23 @@ std::string gzipped(const std::string& text) {
   return packed;
 }
 
-// Nothing when it is damaged or larger than any series.
-std::optional<std::string> unzipped(const std::string& packed) {
+// Nothing when it is damaged or larger than `most_bytes`.
+std::optional<std::string> unzipped(const std::string& packed, size_t most_bytes) {
   z_stream stream{};
   check(inflateInit2(&stream, kGzipWindowBits) == Z_OK, "zlib decompresses");
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
   stream.avail_in = static_cast<uInt>(packed.size());
   std::string text, piece(size_t{1} << 16, '\0');
   int status = Z_OK;
-  while (status == Z_OK && text.size() <= kMostSeriesBytes) {
+  while (status == Z_OK && text.size() <= most_bytes) {
     stream.next_out = reinterpret_cast<Bytef*>(piece.data());
     stream.avail_out = static_cast<uInt>(piece.size());
     status = inflate(&stream, Z_NO_FLUSH);
     text.append(piece, 0, piece.size() - stream.avail_out);
   }
   inflateEnd(&stream);
-  return status == Z_STREAM_END ? std::optional(std::move(text)) : std::nullopt;
+  if (status != Z_STREAM_END || text.size() > most_bytes) return std::nullopt;
+  return text;
 }
 
 template <typename Items, typename Number>
@@ -159,15 +160,25 @@ Json write_sample_series(const std::filesystem::path& path, const Json& series) 
   return {{"bytes", packed.size()}, {"digest", digest(packed)}, {"samples", samples}};
 }
 
-Json read_sample_series(const std::filesystem::path& path, const Json& described) {
-  const std::string packed = read_file(path);
-  if (const std::string found = digest(packed); found != described.value("digest", "")) {
+std::string sample_series_text(const std::filesystem::path& path, std::string_view expected_digest,
+                               size_t most_bytes) {
+  const std::string packed = read_file(path, most_bytes);
+  if (const std::string found = digest(packed); found != expected_digest) {
     refuse_series(path, "is not what the measurement wrote: its digest is " + found + ", not " +
-                            described.value("digest", ""));
+                            std::string(expected_digest));
   }
-  const std::optional<std::string> text = unzipped(packed);
-  if (!text) refuse_series(path, "cannot be decompressed");
-  Json series = Json::parse(*text, nullptr, false);
+  std::optional<std::string> text = unzipped(packed, most_bytes);
+  if (!text) {
+    refuse_series(path,
+                  "cannot be decompressed into at most " + std::to_string(most_bytes) + " bytes");
+  }
+  return std::move(*text);
+}
+
+Json read_sample_series(const std::filesystem::path& path, const Json& described) {
+  const std::string text =
+      sample_series_text(path, described.value("digest", ""), kMostSeriesBytes);
+  Json series = Json::parse(text, nullptr, false);
   if (!series.is_object() || series.value("schema", "") != kSampleSeriesSchema) {
     refuse_series(path, std::string("is no ") + kSampleSeriesSchema);
   }

@@ -52,6 +52,7 @@ TEST(BashCompletionTest, OffersCommandsAndOptionsByTheirBeginning) {
   EXPECT_THAT(bash_offers({"sftbench", "run", "--ou"}),
               UnorderedElementsAre("--output", "--output-column", "--output-dir"));
   EXPECT_THAT(bash_offers({"sftbench", "run", "--no-p"}), UnorderedElementsAre("--no-progress"));
+  EXPECT_THAT(bash_offers({"sftbench", "status", "--pag"}), UnorderedElementsAre("--page"));
 }
 
 TEST(BashCompletionTest, FollowsSubcommandsOfSubcommands) {

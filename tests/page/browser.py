@@ -144,7 +144,7 @@ class Browser:
             self.call(
                 "Input.dispatchKeyEvent",
                 type=kind,
-                key=name,
+                key=" " if name == "Space" else name,
                 code=name,
                 windowsVirtualKeyCode=KEYS[name],
                 **text,
@@ -159,6 +159,7 @@ KEYS = {
     "Tab": 9,
     "Enter": 13,
     "Escape": 27,
+    "Space": 32,
     "End": 35,
     "Home": 36,
     "ArrowLeft": 37,

@@ -8,11 +8,13 @@ report of 100,000 results with limits on time and size.
 """
 
 import collections
+import gzip
 import json
 import math
 import os
 import pathlib
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -20,7 +22,10 @@ import tempfile
 import time
 import unittest
 
+import xxhash
+
 from browser import Browser
+import make_results as made
 from make_results import HOSTILE
 
 PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else "sftbench"
@@ -101,7 +106,7 @@ class PageCase(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory(prefix="sftbench-check-")
         root = pathlib.Path(cls.folder.name)
-        make_results(root / "results", "--count", "4000", "--repeated", "200", "--hostile")
+        make_results(root / "results", "--count", "4000", "--repeated", "200", "--series", "20", "--hostile")
         cls.page = root / "report.html"
         write_page(root / "results", cls.page)
         cls.rows = read_results(root / "results")
@@ -561,6 +566,336 @@ class Charts(PageCase):
         self.assertEqual(
             self.js("document.querySelectorAll('#chart-batch .whisker').length"), len(expected)
         )
+
+
+class Curves(PageCase):
+    def with_series(self):
+        """Paths of the results that have a series as it was written, and their content."""
+        found = []
+        for path in sorted((self.page.parent / "results").glob("*/*.series.json.gz")):
+            result = path.with_name(path.name.split(".")[0] + ".json")
+            document = json.loads(result.read_text())
+            if xxhash.xxh3_128_hexdigest(path.read_bytes()) == document["extra"]["series"]["digest"]:
+                found.append((result, document, json.loads(gzip.decompress(path.read_bytes()))))
+        return found
+
+    def find(self, result):
+        """Leaves the one row of this result in the table."""
+        self.search(result.name)
+        self.assertEqual(self.shown(), f"1 of {len(self.rows):,} measurements")
+
+    def figures(self, root):
+        """Curve -> rows of the table behind its chart, as numbers where they are."""
+        self.js(f"document.querySelectorAll('{root} .alternative').forEach(e => {{ e.open = true; }})")
+        time.sleep(0.2)
+        rows = self.js(
+            f"""Object.fromEntries([...document.querySelectorAll('{root} figure')].map(figure => [figure.dataset.curve,
+            [...figure.querySelectorAll('.alternative tbody tr')].map(tr => [...tr.cells].map(td => td.textContent))]))"""
+        )
+        number = lambda text: float(text) if re.fullmatch(r"-?[0-9.]+(e-?[0-9]+)?", text) else text
+        return {curve: [[number(text) for text in row] for row in table] for curve, table in rows.items()}
+
+    def test_a_measurement_shows_its_curves_with_units_and_limits(self):
+        result, document, series = self.with_series()[0]
+        self.find(result)
+        self.click("#grid tbody tr[data-row]")
+        curves = self.figures("#detail-curves")
+        self.assertEqual(
+            list(curves), ["loss", "step_seconds", "gpu_use", "gpu_memory", "gpu_power", "cpu", "host_memory"]
+        )
+        for curve, rows in curves.items():
+            self.assertLessEqual(len(rows), 200, curve)
+            self.assertGreaterEqual(len(rows), 100, curve)
+        gpus = series["processes"][0]["gpus"]
+        loss = [x for x in document["extra"]["loss"] if x is not None]
+        self.assertAlmostEqual(max(row[3] for row in curves["loss"]), made.LOSS_PEAK, delta=1e-3)
+        self.assertAlmostEqual(min(row[2] for row in curves["loss"]), min(loss), delta=1e-3)
+        self.assertAlmostEqual(max(row[3] for row in curves["gpu_power"]), made.PEAK_WATTS, delta=0.1)
+        watts = statistics.mean(statistics.mean(gpu["power_watts"]) for gpu in gpus)
+        self.assertAlmostEqual(statistics.mean(row[1] for row in curves["gpu_power"]), watts, delta=0.2)
+        self.assertEqual({(row[2], row[3]) for row in curves["gpu_use"]}, {(98 - len(gpus), 97)})
+        for row in curves["cpu"]:
+            self.assertAlmostEqual(row[1], 3, delta=1e-3)
+        # A percent of the device's and the node's memory is told in GiB.
+        peak = document["measured"]["gpu_memory_utilization_peak"] / 100 * 80
+        self.assertAlmostEqual(curves["gpu_memory"][-1][1], peak, delta=1e-3 * peak)
+        self.assertAlmostEqual(curves["host_memory"][0][1], 0.05 * 128, delta=1e-3)
+        texts = " ".join(self.texts("#detail-curves svg text"))
+        self.assertIn("800 W: the power limit", texts)
+        self.assertIn("measured from here", texts)
+        self.assertIn("seconds since the first step began", texts)
+        self.assertEqual(len(self.texts("#detail-curves .evaluation")), 5)
+        # Where a step was not finite the line has a gap.
+        self.assertEqual(self.js("document.querySelectorAll('#detail-curves [data-curve=loss] polyline').length"), 1)
+
+    def test_a_short_curve_is_exact_and_has_a_gap_where_nothing_is_known(self):
+        self.search("valid")
+        labels = self.texts("#curves-legend button")
+        self.assertEqual(len(labels), 3)
+        curves = self.figures("#chart-curves")
+        self.assertEqual(list(curves), ["loss", "step_seconds"])
+        self.assertEqual([row[1] for row in curves["loss"]], [float(i) for _ in range(3) for i in range(1, 11)])
+        newest = max(
+            (json.loads(p.read_text()) for p in (self.page.parent / "results").glob("*/*.json") if p.stem != "cut"
+             and p.stem != "foreign"),
+            key=lambda d: (d["status"] == "valid", d["finished_at"]),
+        )
+        for row, loss in zip(curves["loss"], newest["extra"]["loss"]):
+            self.assertAlmostEqual(row[2], loss, delta=1e-4)
+
+    def compared(self):
+        return self.texts("#curves-legend li button:first-of-type")
+
+    def test_runs_that_the_reader_chooses_stand_over_each_other(self):
+        chosen = [result for result, *_ in self.with_series()[:3]]
+        for i, result in enumerate(chosen):
+            self.find(result)
+            if i == 0:
+                self.js("""document.querySelector('#grid tbody tr[data-row]').dispatchEvent(
+                    new MouseEvent('click', {ctrlKey: true, bubbles: true}))""")
+                self.assertFalse(self.js("document.getElementById('dialog').open"))
+            elif i == 1:
+                self.js("document.querySelector('#grid table').focus()")
+                for key in ("Home", "Space"):
+                    self.browser.key(key)
+            else:
+                self.click("#grid tbody tr[data-row]")
+                self.click("#compare-this")
+                self.browser.key("Escape")
+        self.assertEqual(len(self.compared()), 3)
+        self.assertEqual(len(set(self.compared())), 3)
+        self.assertIn("3 runs that you chose", self.texts("#curves-note")[0])
+        self.assertEqual(self.js("document.querySelectorAll('#grid tr[data-compared]').length"), 1)
+        for curve in ("step_seconds", "gpu_power", "host_memory"):
+            lines = "[...document.querySelectorAll('#chart-curves [data-curve=%s] polyline')]" % curve
+            self.assertEqual(self.js(f"{lines}.length"), 3, curve)
+            # Colors are not the only difference.
+            self.assertEqual(self.js(f"new Set({lines}.map(e => e.getAttribute('stroke-dasharray'))).size"), 3)
+        self.click("#curves-legend li:first-child button:last-of-type")
+        self.assertEqual(len(self.compared()), 2)
+        self.click("#compare-none")
+        self.assertIn("All of 1 measurement with curves that the filters leave.", self.texts("#curves-note")[0])
+        self.search("")
+        self.assertIn("The newest 3 of ", self.texts("#curves-note")[0])
+        self.click("#compare-first")
+        self.assertEqual(len(self.compared()), 8)
+
+    def test_the_keyboard_reads_every_run_at_a_place(self):
+        for result, *_ in self.with_series()[:2]:
+            self.find(result)
+            self.js("""document.querySelector('#grid tbody tr[data-row]').dispatchEvent(
+                new MouseEvent('click', {ctrlKey: true, bubbles: true}))""")
+        self.js("document.querySelector('#chart-curves [data-curve=gpu_power] svg').focus()")
+        self.browser.key("Home")
+        first = self.js("document.activeElement.getAttribute('aria-valuetext')")
+        self.browser.key("ArrowRight")
+        second = self.js("document.activeElement.getAttribute('aria-valuetext')")
+        self.assertNotEqual(first, second)
+        self.assertFalse(self.js("document.getElementById('tooltip').hidden"))
+        lines = self.texts("#tooltip div")
+        self.assertEqual(len(lines), 2)
+        for line, label in zip(lines, self.compared()):
+            self.assertTrue(line.startswith(f"{label}: "), line)
+            self.assertRegex(line, r"\d+(\.\d+)? W \(\d.* to \d.*\)$")
+        self.browser.key("Escape")
+        self.assertTrue(self.js("document.getElementById('tooltip').hidden"))
+
+    def test_says_what_it_does_not_show(self):
+        said = self.texts("#curves-left-out")[0]
+        self.assertIn("At most 200 places a curve", said)
+        without = len(self.valid) - 20
+        self.assertIn(f"{without:,} measurements came without samples over time", said)
+        self.assertIn("2 files of samples could not be read", said)
+        problems = sorted(self.texts("#curve-problems li"))
+        self.assertTrue(any("cannot open" in problem for problem in problems), problems)
+        self.assertTrue(any("is not what the measurement wrote" in problem for problem in problems), problems)
+        self.assertNotIn(str(self.page.parent), " ".join(problems))
+
+
+class Live(unittest.TestCase):
+    """`status --watch --page` beside a page that is open."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="sftbench-check-")
+        self.root = pathlib.Path(self.folder.name)
+        self.results = self.root / "results"
+        make_results(self.root / "all", "--count", "300", "--series", "6")
+        self.files = sorted((self.root / "all").glob("*/*.json"))
+        self.add(200)
+        self.page = self.root / "a page #1%.html"  # no name is too odd for a link
+        self.watch = None
+        self.browser = Browser()
+
+    def tearDown(self):
+        self.browser.__exit__()
+        if self.watch and self.watch.poll() is None:
+            self.watch.kill()
+            self.watch.wait()
+        self.folder.cleanup()
+
+    def add(self, count):
+        """So many more results, each there at once."""
+        for path in [self.files.pop(0) for _ in range(count)]:
+            place = self.results / path.relative_to(self.root / "all")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            series = path.with_name(path.stem + ".series.json.gz")
+            if series.exists():
+                series.rename(place.with_name(series.name))
+            path.rename(place)
+
+    def start(self, *options):
+        self.watch = subprocess.Popen(
+            [PROGRAM, "status", str(self.results), *options, "--watch", "--interval", "0.2", "--page", str(self.page)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for _ in range(200):
+            if self.page.with_suffix(".live.js").exists():
+                return
+            time.sleep(0.05)
+        self.fail("there was no sign of life within 10 s")
+
+    def js(self, expression):
+        return self.browser.evaluate(expression)
+
+    def wait_for(self, expression, within_s=20):
+        begin = time.monotonic()
+        while time.monotonic() - begin < within_s:
+            if self.js(expression):
+                return
+            time.sleep(0.1)
+        self.fail(f"not within {within_s} s: {expression}; the page says {self.said()!r}")
+
+    def said(self):
+        return self.js("document.getElementById('live').textContent")
+
+    def state(self, name, within_s=20):
+        self.wait_for(f"document.getElementById('live').dataset.state === '{name}'", within_s)
+
+    def total(self):
+        return "document.getElementById('summary').textContent"
+
+    def test_fresh_results_come_by_themselves_from_a_file(self):
+        self.start()
+        self.browser.open(self.page)
+        self.assertIn("200 measurements:", self.js(self.total()))
+        self.assertRegex(self.said(), r"^200 cells have ended .*Data from \d{4}-\d\d-\d\d .* UTC, \d+ s old\.")
+        self.add(50)
+        self.wait_for(f"{self.total()}.startsWith('250 measurements:')")
+        self.assertIn("250 cells have ended", self.said())
+        self.assertEqual(
+            {url.split("?")[0].rsplit("/", 1)[1] for url in self.browser.requests if url.startswith("file:")},
+            {"a%20page%20%231%25.html", "a%20page%20%231%25.data.js", "a%20page%20%231%25.live.js"},
+        )
+        self.assertEqual([u for u in self.browser.requests if not u.startswith(("file:", "data:", "blob:"))], [])
+        self.assertEqual(self.browser.errors, [])
+
+    def test_fresh_data_leave_what_the_reader_did(self):
+        self.start()
+        self.browser.open(self.page)
+        self.js("""(() => {
+            const click = selector => document.querySelector(selector).click();
+            click('[data-filter="outcome.status"]');
+            [...document.querySelectorAll('#dialog .values label')].find(
+                label => label.textContent.startsWith('valid')).querySelector('input').click();
+            click('#dialog button[type=submit]');
+            click('[data-sort="input.batch_size"]');
+            click('#all-columns');
+            const select = (place, value) => { const s = document.querySelector(place);
+                s.value = value; s.dispatchEvent(new Event('change')); };
+            select('#throughput-controls label:nth-child(3) select', 'median');
+            select('#pareto-controls label:nth-child(1) select', 'train_tokens_per_second');
+            const price = document.querySelector('[data-device="L40S"]');
+            if (price) { price.value = 3.25; price.dispatchEvent(new Event('change', {bubbles: true})); }
+            document.querySelectorAll('#grid tbody tr[data-row]')[3].dispatchEvent(
+                new MouseEvent('click', {ctrlKey: true, bubbles: true}));
+            globalThis.panel = document.querySelectorAll('#chart-memory [data-panel]')[1].dataset.panel;
+            globalThis.inPanel = place => document.querySelector(
+                `#chart-memory [data-panel="${CSS.escape(panel)}"] ${place}`);
+            inPanel('.alternative').open = true;
+            document.getElementById('grid-scroll').scrollTop = 28 * 40 + 5;
+            document.getElementById('grid-scroll').scrollLeft = 120;
+        })()""")
+        time.sleep(0.5)
+        # Not every browser keeps the place when what stands above grows.
+        self.js("document.documentElement.style.overflowAnchor = 'none'")
+        self.js("document.getElementById('failures').scrollIntoView(); scrollBy(0, 60)")
+        self.js("inPanel('.mark + .mark').focus({preventScroll: true})")
+        place = """({
+            chips: [...document.querySelectorAll('.chip')].map(e => e.textContent),
+            sort: document.querySelector('[data-sort="input.batch_size"]').closest('th').ariaSort,
+            columns: document.querySelectorAll('#grid [data-sort]').length,
+            pressed: document.getElementById('all-columns').ariaPressed,
+            statistic: document.querySelector('#throughput-controls label:nth-child(3) select').value,
+            rate: document.querySelector('#pareto-controls label:nth-child(1) select').value,
+            price: document.querySelector('[data-device="L40S"]')?.value,
+            compared: document.querySelector('#curves-legend li button').textContent,
+            chosen: document.getElementById('curves-note').textContent.split('.')[0],
+            open: inPanel('.alternative').open,
+            left: document.getElementById('grid-scroll').scrollLeft,
+            within: document.getElementById('grid-scroll').scrollTop % 28,
+            focus: document.activeElement.closest('.mark')?.ariaLabel.split(';')[1],
+            panel: document.activeElement.closest('[data-panel]')?.dataset.panel,
+            top: Math.round(document.getElementById('failures').getBoundingClientRect().top)})"""
+        first_row = """(() => { const top = document.getElementById('grid-scroll').scrollTop;
+            const row = [...document.querySelectorAll('#grid tbody tr[data-row]')].find(
+                tr => (tr.ariaRowIndex - 2) * 28 >= top - 28);
+            return [...row.cells].map(td => td.textContent).join('|'); })()"""
+        before, row = self.js(place), self.js(first_row)
+        tall = self.js("document.getElementById('failures').offsetTop")
+        self.assertEqual(before["chips"], ["status: valid ×"])
+        self.add(80)
+        self.wait_for(f"{self.total()}.startsWith('280 measurements:')")
+        time.sleep(0.3)
+        after = self.js(place)
+        self.assertAlmostEqual(after.pop("top"), before.pop("top"), delta=2)
+        self.assertEqual(after, before)
+        self.assertEqual(self.js(first_row), row)
+        # What stands above has grown, and so the place was no accident.
+        self.assertNotEqual(self.js("document.getElementById('failures').offsetTop"), tall)
+        self.assertEqual(self.browser.errors, [])
+
+    def test_waits_while_a_dialog_is_open_or_the_reader_says_so(self):
+        self.start()
+        self.browser.open(self.page)
+        self.js("document.querySelector('#grid tbody tr[data-row]').click()")
+        self.add(1)
+        time.sleep(4)
+        self.assertIn("200 measurements:", self.js(self.total()))
+        self.assertIn("Fresh data wait for you", self.said())
+        self.browser.key("Escape")
+        self.wait_for(f"{self.total()}.startsWith('201 measurements:')")
+        self.js("document.getElementById('pause').click()")
+        self.add(1)
+        time.sleep(4)
+        self.assertIn("201 measurements:", self.js(self.total()))
+        self.assertIn("Paused", self.said())
+        self.js("document.getElementById('pause').click()")
+        self.wait_for(f"{self.total()}.startsWith('202 measurements:')")
+
+    def test_says_when_nobody_keeps_it_current(self):
+        self.start()
+        self.browser.open(self.page)
+        self.state("live")
+        self.watch.send_signal(signal.SIGSTOP)
+        self.state("stale", 30)
+        self.assertIn("Stale: nobody has kept this page current for", self.said())
+        self.assertIn("warning", self.js("document.getElementById('live').className"))
+        self.watch.send_signal(signal.SIGCONT)
+        self.state("live")
+        self.watch.send_signal(signal.SIGINT)
+        self.assertEqual(self.watch.wait(timeout=20), 130)
+        self.state("ended")
+        self.assertIn("Nobody keeps this page current any more: it was interrupted.", self.said())
+        self.assertEqual(self.browser.errors, [])
+
+    def test_is_opened_without_data(self):
+        self.start()
+        self.watch.send_signal(signal.SIGINT)
+        self.watch.wait(timeout=20)
+        self.page.with_suffix(".data.js").unlink()
+        self.browser.open(self.page)
+        self.assertIn("No data yet: a page #1%.data.js is not there.", self.said())
 
 
 class Looks(PageCase):

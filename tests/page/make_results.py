@@ -1,21 +1,26 @@
 #!/usr/bin/env python3
 """Writes a directory of simulated results, to look at the report with and to time it.
 
-usage: make_results.py FOLDER [--count N] [--repeated N] [--hostile]
+usage: make_results.py FOLDER [--count N] [--repeated N] [--series N] [--hostile]
 
 Every file is marked as simulated: its figures come from a few lines of arithmetic below and say nothing
 about any machine. The same arguments always give the same files. --repeated measures the first N
-configurations three times. --hostile adds texts that would break a
+configurations three times. --series gives the first N valid ones a long loss curve, evaluations and samples
+over time; a sample that is far off stands among them, and of the last but one of these files a byte is wrong,
+the last is gone. --hostile adds texts that would break a
 page that does not escape them, and files that are no results.
 """
 
 import argparse
+import gzip
 import hashlib
 import itertools
 import json
 import math
 import pathlib
 import random
+
+import xxhash
 
 MODELS = {
     "smollm2-135m": 0.135,
@@ -281,10 +286,75 @@ def write(folder, name, text):
     path.write_text(text)
 
 
-def write_measurement(folder, cell, number, sample, rng):
+SERIES_STEPS = 500
+SERIES_SAMPLES = 900
+PEAK_AT, PEAK_WATTS, LOSS_PEAK_AT, LOSS_PEAK = 333, 777.0, 321, 9.5  # single readings that nobody may lose
+POWER_LIMIT_WATTS = 800.0
+
+
+def add_series(folder, key, document, rng):
+    """A long loss curve, evaluations, and what samplers read, in place of the short ones."""
+    extra, gpus = document["extra"], document["inputs"]["number_gpus"]
+    extra["loss"] = [1.5 + math.exp(-i / 90) + rng.gauss(0, 0.02) for i in range(SERIES_STEPS)]
+    extra["loss"][LOSS_PEAK_AT] = LOSS_PEAK
+    extra["loss"][7] = None  # was not finite
+    extra["warmup_steps"] = 20
+    extra["step_seconds"] = [rng.gauss(0.4, 0.01) for _ in range(SERIES_STEPS)]
+    steps = list(range(100, SERIES_STEPS + 1, 100))
+    extra["evaluation"] = {"steps": steps, "losses": [1.6 + math.exp(-s / 90) for s in steps], "loss": 1.6}
+    ends = list(itertools.accumulate(extra["step_seconds"]))
+    times = [-2 + i * ends[-1] / SERIES_SAMPLES for i in range(SERIES_SAMPLES)]
+    peak = document["measured"]["gpu_memory_utilization_peak"]
+    columns = []
+    for gpu in range(gpus):
+        watts = [rng.gauss(500 + 10 * gpu, 5) for _ in times]
+        watts[PEAK_AT] = PEAK_WATTS if gpu == 0 else watts[PEAK_AT]
+        columns.append(
+            {
+                "utilization_percent": [97 - gpu] * len(times),
+                "memory_percent": [peak * min(1, 0.4 + i / 100) for i in range(len(times))],
+                "power_watts": watts,
+                "power_limit_watts": [POWER_LIMIT_WATTS] * len(times),
+            }
+        )
+    series = {
+        "schema": "sftbench.series/1",
+        "begin_unix_s": 0,
+        "warmup_steps": 20,
+        "steps": {"begin_s": [0.0, *ends[:-1]], "end_s": ends},
+        "processes": [
+            {
+                "node": 0,
+                "time_s": times,
+                "cpu_seconds": [7 + 3 * (t + 2) for t in times],  # three cores
+                "memory_percent": [5.0] * len(times),
+                "host_memory_percent": [9.0] * len(times),
+                "gpus": columns,
+            }
+        ],
+    }
+    packed = gzip.compress(json.dumps(series).encode(), mtime=0)
+    extra["series"] = {
+        "file": f"{key}.series.json.gz",
+        "bytes": len(packed),
+        "digest": xxhash.xxh3_128_hexdigest(packed),
+        "samples": len(times),
+    }
+    path = folder / document["experiment"] / extra["series"]["file"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(packed)
+    return path
+
+
+def write_measurement(folder, cell, number, sample, rng, series=False):
+    """The path of its series, if it has one."""
     key, document = measurement(cell, number, rng)
     name = f"{key}.json" if sample == 1 else f"{key}.{sample}.json"
+    path = None
+    if series and document["status"] == "valid":
+        path = add_series(folder, key, document, random.Random(number))
     write(folder, f"{document['experiment']}/{name}", json.dumps(document, indent=2) + "\n")
+    return path
 
 
 def main():
@@ -294,15 +364,18 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--count", type=int, default=4000)
     parser.add_argument("--repeated", type=int, default=0)
+    parser.add_argument("--series", type=int, default=0)
     parser.add_argument("--hostile", action="store_true")
     options = parser.parse_args()
     rng = random.Random(42)
     number = 0
+    series = []
     for sample in itertools.count(
         1
     ):  # once through all configurations, then through their second samples, ...
         for cell in itertools.islice(cells(), options.count - number):
-            write_measurement(options.folder, cell, number, sample, rng)
+            path = write_measurement(options.folder, cell, number, sample, rng, len(series) < options.series)
+            series += [path] if path else []
             number += 1
         if number >= options.count:
             break
@@ -310,6 +383,11 @@ def main():
         for cell in itertools.islice(cells(), options.repeated):
             write_measurement(options.folder, cell, number, sample, rng)
             number += 1
+    if len(series) > 3:
+        damaged = bytearray(series[-2].read_bytes())
+        damaged[-9] ^= 1
+        series[-2].write_bytes(damaged)
+        series[-1].unlink()
     if options.hostile:
         key, document = measurement(next(cells()), number, rng)
         document["inputs"]["model_name"] = HOSTILE

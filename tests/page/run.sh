@@ -9,7 +9,7 @@ if [ "${1:-}" = --large ]; then
   shift
 fi
 missing=()
-for package in chromium-headless-shell python3-websocket; do
+for package in chromium-headless-shell python3-websocket python3-xxhash; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
 done
 if [ ${#missing[@]} -gt 0 ]; then

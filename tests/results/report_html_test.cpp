@@ -10,7 +10,11 @@
 #include <vector>
 
 #include "results/html/column_set.h"
+#include "results/html/curve_set.h"
+#include "results/result_files.h"
+#include "results/sample_measurement.h"
 #include "sftbench/results/scan.h"
+#include "sftbench/results/store.h"
 
 namespace sftbench {
 namespace {
@@ -201,6 +205,25 @@ TEST(ReportHtml, NothingOfAMeasurementIsMarkup) {
   EXPECT_EQ(block.head.at("source"), evil);
   EXPECT_EQ(block.head.at("skipped").at(0).at("file"), evil);
   EXPECT_EQ(block.column("outcome", "evidence").at("values").at(0), evil);
+}
+
+TEST(ReportHtml, CurvesAreThereWhereTheFolderOfTheResultsIsNamed) {
+  const std::filesystem::path results = fresh_results("report_html");
+  put(results, sample_valid(), "a");
+  put(results, sample_failed(), "b");
+  const StoreScan scan = ResultStore(results).scan();
+  EXPECT_FALSE(block_of(render_html(scan, {})).head.contains("curves"));
+  const Block block = block_of(render_html(scan, {.results = results}));
+  std::filesystem::remove_all(results);
+  const Json& curves = block.head.at("curves");
+  std::vector<uint32_t> offsets(3);
+  std::memcpy(offsets.data(), block.columns.data() + curves.at("offsets").get<size_t>(), 12);
+  // Of two steps, one of which is not finite, the loss; and of both the seconds.
+  EXPECT_THAT(offsets, ElementsAre(0U, 36U + 32U, 36U + 32U));
+  EXPECT_EQ(curves.at("offset").get<size_t>() % 4, 0U) << "it would not be aligned";
+  EXPECT_EQ(curves.at("most_places"), html::kMostPlaces);
+  EXPECT_EQ(curves.at("left_out"), 0);
+  EXPECT_EQ(curves.at("without_series"), 1);
 }
 
 TEST(ReportHtml, BytesThatAreNoUtf8AreReplaced) {

@@ -87,6 +87,23 @@ TEST(SampleSeriesTest, DamageIsFound) {
   }
 }
 
+// Little that becomes much: a file's size says nothing about it.
+TEST(SampleSeriesTest, TextIsBounded) {
+  const fs::path path = temporary_file("x.series.json.gz");
+  const Json series = sample_series(record_of_two_ranks(), samples_of_two_ranks(), 0);
+  const std::string digest = write_sample_series(path, series).at("digest");
+  const size_t whole = sample_series_text(path, digest, 1 << 20).size();
+  EXPECT_EQ(sample_series_text(path, digest, whole).size(), whole);
+  ASSERT_LT(fs::file_size(path), whole - 1);
+  try {
+    sample_series_text(path, digest, whole - 1);
+    FAIL() << "more than the limit was read";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("cannot be decompressed into at most " +
+                                                 std::to_string(whole - 1) + " bytes"));
+  }
+}
+
 Measurement measurement_with_series(const ResultStore& store) {
   Measurement measurement = sample_valid();
   measurement.experiment = "experiment";

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 
@@ -23,6 +24,9 @@ struct HtmlOptions {
   // enter a price on the page.
   std::map<std::string, double> usd_per_gpu_hour = {};
   std::map<std::string, int64_t> gpu_memory_bytes = {};  // by gpu_model, where it is known
+  // The folder that was scanned: the curves of the valid measurements are read there. Empty: the
+  // page has none.
+  std::filesystem::path results = {};
 };
 
 // The whole page. Measurements stand in it in the order of the scan; files that the scan skipped

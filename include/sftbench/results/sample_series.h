@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "sftbench/base/json.h"
@@ -25,6 +27,11 @@ Json write_sample_series(const std::filesystem::path& path, const Json& series);
 
 // InputError when it cannot be read, is not what `described` (extra.series) says, or is no series.
 Json read_sample_series(const std::filesystem::path& path, const Json& described);
+
+// The same as text, for readers of many of them: checked for its digest alone. InputError when it
+// cannot be read, has another digest, cannot be decompressed, or is larger than `most_bytes` then.
+std::string sample_series_text(const std::filesystem::path& path, std::string_view expected_digest,
+                               size_t most_bytes);
 
 // Where it is written while its measurement has no result, beside the log that grows:
 // "x.growing.log" -> "x.growing.series.json.gz"; and "x.json" -> "x.series.json.gz".

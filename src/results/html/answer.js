@@ -84,7 +84,11 @@ function drawAnswer(view, prices) {
         : 'A shorter sequence length cuts longer entries off: ask per sequence length where that matters.');
     byId('answer-table').replaceChildren(answerTable(view, prices, shown),
       groups.length > shown.length ? h('p', {class: 'button-row'},
-        h('button', {type: 'button', onclick: () => { state.all = true; draw(); }},
+        h('button', {type: 'button', onclick: () => {
+          state.all = true;
+          byId('answer-table').dataset.whole = '';
+          draw();
+        }},
         `Show the other ${groups.length - shown.length}`)) : '');
   };
   view.watch(() => { prices.update(); draw(); });

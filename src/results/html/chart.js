@@ -196,9 +196,13 @@ function drawPanels(container, entries, few, drawEntry) {
   const rest = entries.slice(few);
   container.replaceChildren(entries.length > 0 ? grid : h('p', {class: 'note'},
     'Nothing to draw among the measurements that are shown.'));
+  delete container.dataset.whole;
   if (rest.length === 0) return;
-  const more = h('button', {type: 'button',
-    onclick: () => { grid.append(...rest.map(draw)); more.remove(); }},
+  const more = h('button', {type: 'button', onclick: () => {
+    grid.append(...rest.map(draw));
+    container.dataset.whole = '';  // fresh data keep it so
+    more.remove();
+  }},
     `Draw the other ${rest.length}`);
   container.append(h('p', {class: 'button-row'}, more));
 }

@@ -88,8 +88,8 @@ function brief(value) {
 const count = new Intl.NumberFormat('en').format;
 const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
-async function decodedData() {
-  const packed = atob(document.getElementById('data').textContent);
+async function decoded(base64) {
+  const packed = atob(base64);
   const bytes = new Uint8Array(packed.length);
   for (let i = 0; i < packed.length; ++i) bytes[i] = packed.charCodeAt(i);
   const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate'));
@@ -104,6 +104,7 @@ class Data {
     this.columns = this.head.columns.map(head =>
       new Column(head, head.offset === undefined ? null
         : new kStores[head.store](buffer, 4 + size + head.offset, this.rows), this.rows));
+    this.curves = this.head.curves && new Curves(buffer, 4 + size, this.head.curves, this.rows);
     this.byKey = new Map(this.columns.map(column => [column.key, column]));
     const rows = Array.from({length: this.rows}, (_, row) => row);
     this.add(derivedColumn('peak_memory', 'GiB', this.peakMemory()));
@@ -115,6 +116,15 @@ class Data {
   add(column) {
     this.columns.push(column);
     this.byKey.set(column.key, column);
+  }
+
+  // undefined when there is no such file.
+  rowOfFile(file) {
+    if (!this.rowOfFile_) {
+      this.rowOfFile_ = new Map(Array.from({length: this.rows},
+        (_, row) => [this.text('outcome.file', row), row]));
+    }
+    return this.rowOfFile_.get(file);
   }
 
   // undefined when no measurement has it.

@@ -12,7 +12,7 @@ function drawFilters(view) {
   const button = column => h('button', {type: 'button', 'data-filter': column.key,
     onclick: () => openFilter(view, column)}, `${column.label} ▾`);
   const search = h('input', {type: 'search', placeholder: 'Search all texts',
-    'aria-label': 'Search all texts'});
+    'aria-label': 'Search all texts', value: view.search || undefined});
   let waiting;
   search.addEventListener('input', () => {
     clearTimeout(waiting);

@@ -18,29 +18,34 @@ function followTheme() {
 }
 
 // Charts are as wide as their place: another width draws them again.
-function followWidth(view) {
+function followWidth() {
   let [width, waiting] = [innerWidth, undefined];
   addEventListener('resize', () => {
     clearTimeout(waiting);
     waiting = setTimeout(() => {
-      if (innerWidth === width) return;
+      if (innerWidth === width || !page) return;
       width = innerWidth;
-      view.changed();
+      page.view.changed();
     }, 200);
   });
 }
 
-// The measurements behind a mark or a message, in the table.
+// As it is drawn now; a page that follows a campaign is drawn again with fresh data.
+let page = null;  // {data, view, prices, table}
 let table;
+
+// The measurements behind a mark or a message, in the table.
 const showBehind = (rows, title) => table.showOnly(rows, title);
 
-async function drawPage() {
-  const data = new Data(await decodedData());
+// What the reader chose stays as it was.
+function drawPage(data) {
+  const was = page && kept(page);
   drawSummary(data);
   drawProvenance(data);
   drawConstants(data);
   const view = new View(data);
   const prices = new Prices(view);
+  if (was) restoreView(view, prices, was);
   drawFilters(view);
   drawAnswer(view, prices);
   drawThroughput(view);
@@ -49,13 +54,25 @@ async function drawPage() {
   drawPareto(view);
   drawTokens(view, prices);
   drawEffects(view);
+  drawCurves(view);
   drawFailures(view);
   table = new Table(view);
-  followWidth(view);
+  page = {data, view, prices, table};
+  if (was) restorePage(page, was);
+}
+
+async function begin() {
+  const block = byId('data');
+  if (block.dataset.live === undefined) return drawPage(new Data(await decoded(block.textContent)));
+  byId('summary').textContent = '';
+  await new Campaign().follow();
 }
 
 followTheme();
-drawPage().then(() => { document.documentElement.dataset.ready = 'true'; }, error => {
+followWidth();
+addEventListener('beforeprint', () => table?.paint(kPrintedRows));
+addEventListener('afterprint', () => table?.paint());
+begin().then(() => { document.documentElement.dataset.ready = 'true'; }, error => {
   byId('summary').textContent = `This page could not be drawn: ${error.message}`;
   throw error;
 });

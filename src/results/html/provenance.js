@@ -11,11 +11,18 @@ function openDetails(data, row) {
     command ? h('p', {class: 'controls'}, 'The command that repeats it',
       h('button', {type: 'button', onclick: event => copy(command, pre, event.target)}, 'Copy')) : null,
     command ? pre : null,
+    curvesOf(data, row, dialogWidth()),
     groups.map(([group, columns]) => [h('h3', null, group), h('dl', null, definitions(columns.map(column =>
       [column.label, column.value(row) === null ? ''
         : `${column.text(row)}${column.unit ? ` ${column.unit}` : ''}`])))]),
     h('footer', null, h('button', {type: 'button', class: 'active', onclick: () => byId('dialog').close()},
       'Close')));
+}
+
+// Of a chart in the dialog, which is as wide as page.css says: two in a line where there is room.
+function dialogWidth() {
+  const room = Math.min(736, innerWidth * .94) - 42;
+  return (room >= 560 ? (room - 16) / 2 : room) - 24;
 }
 
 // Where the browser keeps the clipboard from pages, the text is selected instead.
@@ -56,10 +63,9 @@ function drawProvenance(data) {
     ['results', head.source], ['page made by', head.created_by], ['page made at', head.created_at],
     ['measured', timeSpan(data).join(' to ')], ['status', tally(data.column('outcome.status'), rows)],
     ['experiment', tally(data.column('outcome.experiment'), rows)], ...environment]));
-  if (head.notes?.length) {
-    byId('notes').replaceChildren(h('h3', null, 'Notes'),
-      h('ul', null, head.notes.map(note => h('li', null, note))));
-  }
+  byId('notes').replaceChildren(...(head.notes?.length ? [h('h3', null, 'Notes'),
+    h('ul', null, head.notes.map(note => h('li', null, note)))] : []));
+  byId('skipped').replaceChildren();
   if (head.skipped.length === 0) return;
   byId('skipped').replaceChildren(h('h3', null,
     `${plural(head.skipped.length, 'file')} that could not be used`),

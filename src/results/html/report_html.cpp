@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "results/html/column_set.h"
+#include "results/html/page_data.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/measure/measured_properties.h"
@@ -21,6 +22,7 @@ namespace {
 
 using html::Column;
 using html::ColumnSet;
+using html::CurveSet;
 
 // In the order in which the page shows them.
 constexpr std::array<std::string_view, 5> kGroups = {"outcome", "input", "measured", "extra",
@@ -86,6 +88,12 @@ class Payload {
     const size_t offset_bytes = bytes_.size();
     const std::vector<T> narrowed(values.begin(), values.end());
     bytes_.append(reinterpret_cast<const char*>(narrowed.data()), narrowed.size() * sizeof(T));
+    bytes_.resize((bytes_.size() + 3) / 4 * 4);
+    return offset_bytes;
+  }
+  size_t add_bytes(const std::string& bytes) {
+    const size_t offset_bytes = bytes_.size();
+    bytes_ += bytes;
     bytes_.resize((bytes_.size() + 3) / 4 * 4);
     return offset_bytes;
   }
@@ -180,20 +188,41 @@ std::string data_block(const Json& head, const Payload& payload) {
   return block + json + payload.bytes();
 }
 
+// Where the curves stand in the payload, and what the page has to say about those that do not.
+Json pack_curves(const CurveSet& curves, Payload& payload) {
+  return {{"offsets", payload.add<uint32_t>(curves.offsets)},
+          {"offset", payload.add_bytes(curves.bytes)},
+          {"most_places", curves.most_places},
+          {"left_out", curves.left_out},
+          {"without_series", curves.without_series},
+          {"problems", curves.problems}};
+}
+
 }  // namespace
 
-std::string render_html(const StoreScan& scan, const HtmlOptions& options) {
+std::string html::packed_data(const StoreScan& scan, const HtmlOptions& options,
+                              CurveCache& cache) {
   ColumnSet columns;
   for (const StoredResult& result : scan.results) add_result(columns, result);
   Payload payload;
-  const Json head = {
-      {"source", options.source},         {"created_by", options.created_by},
-      {"created_at", options.created_at}, {"usd_per_gpu_hour", options.usd_per_gpu_hour},
-      {"gpu_memory_bytes", options.gpu_memory_bytes},
-      {"rows", columns.rows()},           {"columns", pack_columns(columns, payload)},
-      {"skipped", skipped_files(scan)},   {"notes", report_notes({&scan})}};
+  Json head = {{"source", options.source},
+               {"created_by", options.created_by},
+               {"created_at", options.created_at},
+               {"usd_per_gpu_hour", options.usd_per_gpu_hour},
+               {"gpu_memory_bytes", options.gpu_memory_bytes},
+               {"rows", columns.rows()},
+               {"columns", pack_columns(columns, payload)},
+               {"skipped", skipped_files(scan)},
+               {"notes", report_notes({&scan})}};
+  if (!options.results.empty())
+    head["curves"] = pack_curves(collect_curves(scan, options.results, cache), payload);
+  return base64(deflated(data_block(head, payload)));
+}
+
+std::string render_html(const StoreScan& scan, const HtmlOptions& options) {
+  html::CurveCache cache;
   std::string page(html::kPageHead);
-  page += base64(deflated(data_block(head, payload)));
+  page += html::packed_data(scan, options, cache);
   page += html::kPageTail;
   return page;
 }

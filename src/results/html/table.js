@@ -24,6 +24,7 @@ class Table {
     this.order = [];
     this.build();
     view.watch(() => { this.selection = null; this.refresh(); });
+    view.watchCompared(() => this.paint());
     this.refresh();
   }
 
@@ -53,8 +54,6 @@ class Table {
       h('button', {type: 'button', id: 'all-columns', 'aria-pressed': 'false', onclick: event =>
         this.toggleAll(event.target)}, 'All columns'),
       h('button', {type: 'button', onclick: () => this.download()}, 'Download as CSV'));
-    addEventListener('beforeprint', () => this.paint(kPrintedRows));
-    addEventListener('afterprint', () => this.paint());
     new ResizeObserver(() => this.paint()).observe(this.scroller);
   }
 
@@ -196,8 +195,12 @@ class Table {
   row(row, index) {
     const status = this.data.text('outcome.status', row);
     return h('tr', {'aria-rowindex': index + 2, 'aria-selected': index === this.active ? 'true' : 'false',
-      'data-row': row,
-      id: `row-${index}`, onclick: () => { this.move(index); openDetails(this.data, row); }},
+      'data-row': row, 'data-compared': this.view.isCompared(row),
+      id: `row-${index}`, onclick: event => {
+        this.move(index);
+        if (event.ctrlKey || event.metaKey) this.view.toggleCompared(row);
+        else openDetails(this.data, row);
+      }},
     this.shown.map(column => {
       const text = column.text(row);
       return h('td', {class: column.numeric ? 'number' : column.key === 'outcome.status'
@@ -220,12 +223,15 @@ class Table {
 
   key(event) {
     if (event.target !== this.table) return;
-    const page = Math.floor(this.scroller.clientHeight / kRowHeight) - 2;
-    const to = {ArrowDown: this.active + 1, ArrowUp: this.active - 1, PageDown: this.active + page,
-      PageUp: this.active - page,
+    const sight = Math.floor(this.scroller.clientHeight / kRowHeight) - 2;
+    const to = {ArrowDown: this.active + 1, ArrowUp: this.active - 1, PageDown: this.active + sight,
+      PageUp: this.active - sight,
       Home: 0, End: this.order.length - 1}[event.key];
-    if (to === undefined && event.key !== 'Enter' || this.order.length === 0) return;
+    const acts = event.key === 'Enter' || event.key === ' ';
+    if (to === undefined && !acts || this.order.length === 0) return;
     event.preventDefault();  // or Enter would press the button that the dialog focuses
+    if (event.key === ' ')
+      return this.active >= 0 && this.view.toggleCompared(this.order[this.active]);
     if (event.key === 'Enter') return this.active >= 0 && openDetails(this.data, this.order[this.active]);
     this.move(to);
   }

@@ -11,13 +11,34 @@ class View {
     this.filters = new Map();  // column key -> {values: Set} | {min, max} | {contains}
     this.search = '';
     this.devices = '';  // of the charts: '' those most measured, '*' all
+    this.compared = [];  // files of the results whose curves the reader compares
     this.watchers = [];
+    this.comparedWatchers = [];
     this.rates = kRates.filter(name => data.column(`measured.${name}`));
     this.rate = this.rates[0] ?? kRates[0];
     this.update();
   }
 
   watch(draw) { this.watchers.push(draw); }
+  watchCompared(draw) { this.comparedWatchers.push(draw); }
+
+  get comparedRows() {
+    return this.compared.map(file => this.data.rowOfFile(file)).filter(row => row !== undefined);
+  }
+
+  isCompared(row) { return this.compared.includes(this.data.text('outcome.file', row)); }
+
+  compare(rows) {
+    this.compared = rows.map(row => this.data.text('outcome.file', row));
+    for (const draw of this.comparedWatchers) draw();
+  }
+
+  // One more, in place of the first where there are too many, or one fewer.
+  toggleCompared(row) {
+    if (!this.data.curves?.has(row)) return;
+    const others = this.comparedRows.filter(other => other !== row);
+    this.compare(this.isCompared(row) ? others : [...others.slice(1 - kMostCompared), row]);
+  }
 
   setFilter(key, filter) {
     if (filter) this.filters.set(key, filter);
