@@ -47,9 +47,15 @@ bool better(const Contender& a, const Contender& b) {
   return a.cost ? *a.cost < *b.cost : a.rate > b.rate;
 }
 
-// Names of inputs that are not the same in all contenders.
+bool has(const Record& inputs, const std::string& name) {
+  const Record::Names* names = inputs.names();
+  return names != nullptr && std::find(names->begin(), names->end(), name) != names->end();
+}
+
+// Names of inputs that are not the same in all contenders. Arguments are inputs only where they differ
+// from what the experiment fixes.
 std::vector<std::string> telling_inputs(const std::vector<Contender>& contenders) {
-  std::map<std::string, std::set<std::string>> values;
+  std::map<std::string, std::multiset<std::string>> values;
   for (const Contender& contender : contenders) {
     const Record& inputs = contender.repeats.first().inputs;
     for (size_t i = 0; i < inputs.size(); ++i)
@@ -57,16 +63,18 @@ std::vector<std::string> telling_inputs(const std::vector<Contender>& contenders
   }
   std::vector<std::string> names;
   for (const auto& [name, found] : values) {
-    if (found.size() > 1) names.push_back(name);
+    if (found.count(*found.begin()) < contenders.size()) names.push_back(name);
   }
   return names;
 }
 
 std::string configuration_of(const Contender& contender, const std::vector<std::string>& names) {
   std::string text;
-  for (const std::string& name : names)
-    text +=
-        (text.empty() ? "" : " ") + name + "=" + text_of(contender.repeats.first().inputs[name]);
+  const Record& inputs = contender.repeats.first().inputs;
+  for (const std::string& name : names) {
+    const std::string value = has(inputs, name) ? text_of(inputs[name]) : "default";
+    text += (text.empty() ? "" : " ") + name + "=" + value;
+  }
   return text.empty() ? std::string(contender.repeats.first().entity_id) : text;
 }
 

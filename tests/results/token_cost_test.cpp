@@ -136,6 +136,23 @@ class BestTest : public testing::Test {
   StoreScan scan_;
 };
 
+TEST_F(BestTest, AnArgumentThatOnlySomeWereGivenTellsThemApart) {
+  put_run("a", 8, 512, 7000);
+  Measurement other = sample_valid();
+  other.inputs["gpu_model"] = kA100;
+  other.inputs["number_gpus"] = 2;
+  other.inputs["batch_size"] = 8;
+  other.inputs["model_max_length"] = 512;
+  other.inputs["learning_rate"] = 1e-4;
+  other.measured["dataset_tokens_per_second"] = 8000;
+  put(folder_, other, "b", 1);
+  const std::vector<Contest> found = contests(DevicePrices::all_at(3.6));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].best.configuration, "learning_rate=0.0001");
+  ASSERT_TRUE(found[0].runner_up);
+  EXPECT_EQ(found[0].runner_up->configuration, "learning_rate=default");
+}
+
 TEST_F(BestTest, IsTheCheapestOfEachLengthWithItsRunnerUp) {
   for (int i = 1; i <= 3; ++i) {
     put_run("a", 8, 512, 7200 + i, i);
