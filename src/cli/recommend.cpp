@@ -306,15 +306,15 @@ void add_options(CLI::App& command, RecommendArguments& arguments) {
       .add_option("--entries", arguments.entries,
                   "without a dataset: how many entries of --length tokens there are")
       ->type_name("N")
-      ->check(above_zero());
+      ->transform(whole_number(1, 1'000'000'000));
   command.add_option("--length", arguments.length, "tokens that longer entries are cut to")
-      ->check(CLI::Range(1, 131072))
+      ->transform(whole_number(1, 131072))
       ->capture_default_str();
   command.add_option("--epochs", arguments.epochs, "passes over the data")
-      ->check(above_zero())
+      ->check(number(0.001, 10000))
       ->capture_default_str();
   command.add_option("--batch", arguments.batch, "entries of an optimization step, over all GPUs")
-      ->check(CLI::Range(1, 4096))
+      ->transform(whole_number(1, 4096))
       ->capture_default_str();
 }
 
@@ -324,7 +324,7 @@ void add_limit_options(CLI::App& command, RecommendArguments& arguments) {
                   "GPUs to choose from, with commas (default: all that have a price)")
       ->type_name("NAME,...");
   command.add_option("--max-gpus", arguments.most_gpus, "at most so many of them")
-      ->check(CLI::Range(1, 32))
+      ->transform(whole_number(1, 32))
       ->capture_default_str();
   command.add_option("--deadline", arguments.deadline, "training ends within: 90m, 6h, 2d")
       ->type_name("TIME");

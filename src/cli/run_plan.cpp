@@ -43,7 +43,7 @@ RunPlan plan_from_space(const RunArguments& arguments) {
   warn(loaded.warnings);
   const MeasurementRequest request = choose_request(loaded.space, arguments.selection);
   ResolveOptions options = resolve_options(loaded, arguments.selection);
-  options.sample_period_s = require_seconds("--sample-period", arguments.sample_period_s);
+  options.sample_period_s = arguments.sample_period_s;
   options.backend = arguments.backend.name();
 
   RunPlan plan;
@@ -82,7 +82,7 @@ RunPlan plan_from_job(const RunArguments& arguments) {
   JobFile file = read_job_file(arguments.job_path);
   plan.job = std::move(file.job);
   // The machine's matter, not the job's: a launcher gives it for the node that it has chosen.
-  if (const int64_t threads = require_threads(arguments.selection); threads > 0) {
+  if (const int64_t threads = arguments.selection.threads; threads > 0) {
     plan.job.device.threads = threads;
   }
   if (!file.edited.empty()) {

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "cli/number_checks.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
@@ -118,11 +119,14 @@ void add_selection_options(CLI::App& command, Selection& selection) {
       .add_option("--stop-when-known", selection.stop_when_known,
                   "end a run when its tokens per second are known within so many percent (95 %), "
                   "behind a step of warm-up and at least 8 more; 0: never")
-      ->check(CLI::Range(0.0, 50.0))
+      ->check(number(0, 50))
       ->option_text("PERCENT=0");
-  command.add_option("--ranks", selection.ranks, "CPU ranks when number_gpus is 0")->type_name("N");
+  command.add_option("--ranks", selection.ranks, "CPU ranks when number_gpus is 0")
+      ->transform(whole_number(1, kMostProcesses))
+      ->option_text("N");
   command.add_option("--threads", selection.threads, "threads per rank; 0: all cores")
-      ->type_name("N");
+      ->transform(whole_number(0, kMostProcesses))
+      ->option_text("N");
   command
       .add_option("--gradient-sync", selection.gradient_sync,
                   "with several ranks and micro-batches: reduce gradients once, after the last, or "
@@ -138,6 +142,7 @@ void add_selection_options(CLI::App& command, Selection& selection) {
   command
       .add_option("--communication-timeout", selection.communication_timeout_s,
                   "seconds until ranks must have met, and for each operation among them")
+      ->check(number(kLeastSeconds, kMostSeconds))
       ->option_text("S=600");
 }
 
@@ -245,35 +250,15 @@ ResolveOptions resolve_options(const LoadedSpace& loaded, const Selection& selec
              space.padding, options.padding);
   options.worst_batch_first = selection.worst_batch_first;
   options.stop_when_known = selection.stop_when_known;
-  if (selection.ranks < 1)
-    fail("--ranks", "found " + std::to_string(selection.ranks), "at least 1");
-  if (selection.ranks > kMostProcesses)
-    fail("--ranks", "found " + std::to_string(selection.ranks),
-         "at most " + std::to_string(kMostProcesses));
   options.gradient_sync =
       choose("--gradient-sync", selection.gradient_sync, {}, options.gradient_sync);
   options.reduce_dtype = choose("--reduce-dtype", selection.reduce_dtype, {}, options.reduce_dtype,
                                 {"float32", "bfloat16"});
   options.distribute_one_rank = selection.distribute_one_rank;
-  options.communication_timeout_s =
-      require_seconds("--communication-timeout", selection.communication_timeout_s);
+  options.communication_timeout_s = selection.communication_timeout_s;
   options.cpu_ranks = cpu_ranks(selection, loaded.file);
-  options.threads = require_threads(selection);
+  options.threads = selection.threads;
   return options;
-}
-
-int64_t require_threads(const Selection& selection) {
-  const std::string found = "found " + std::to_string(selection.threads);
-  if (selection.threads < 0) fail("--threads", found, "0 or more");
-  if (selection.threads > kMostProcesses)
-    fail("--threads", found, "at most " + std::to_string(kMostProcesses));
-  return selection.threads;
-}
-
-double require_seconds(const std::string& option, double seconds) {
-  if (seconds >= 1e-3 && seconds <= 1e9) return seconds;  // not so for NaN
-  fail(option, "found " + (std::isnan(seconds) ? "nan" : json_text(Json(seconds))),
-       "a number of seconds above 0");
 }
 
 }  // namespace sftbench

@@ -70,10 +70,4 @@ MeasurementRequest choose_request(const Space& space, const Selection& selection
 // --weights, --padding, --gradient-sync or --reduce-dtype.
 ResolveOptions resolve_options(const LoadedSpace& loaded, const Selection& selection);
 
-// The number that --threads gives, 0 without it. Throws InputError for one that cannot be.
-int64_t require_threads(const Selection& selection);
-
-// `seconds`, from 0.001 to 1e9. Throws InputError naming `option` for any other number.
-double require_seconds(const std::string& option, double seconds);
-
 }  // namespace sftbench

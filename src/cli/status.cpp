@@ -13,6 +13,7 @@
 
 #include "cli/backend_options.h"
 #include "cli/campaign_status.h"
+#include "cli/number_checks.h"
 #include "cli/selection.h"
 #include "cli/status_view.h"
 #include "sftbench/base/error.h"
@@ -123,7 +124,6 @@ class Watch {
 
 void show_status(const StatusArguments& arguments) {
   check_backend(arguments.backend);
-  const double interval_s = require_seconds("--interval", arguments.interval_s);
   Watch watch(arguments);
   watch.look();
   if (!arguments.watch) {
@@ -133,7 +133,7 @@ void show_status(const StatusArguments& arguments) {
   while (true) {
     watch.redraw();
     if (watch.all_has_ended()) return;
-    std::this_thread::sleep_for(std::chrono::duration<double>(interval_s));
+    std::this_thread::sleep_for(std::chrono::duration<double>(arguments.interval_s));
     watch.look();
   }
 }
@@ -152,6 +152,7 @@ void add_status_command(CLI::App& app, int& exit_code) {
   command->add_flag("--watch", arguments->watch,
                     "look again and again, until all cells of SPACE have ended");
   command->add_option("--interval", arguments->interval_s, "seconds between two looks")
+      ->check(number(kLeastSeconds, kMostSeconds))
       ->option_text("S=2");
   command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
       ->capture_default_str();
