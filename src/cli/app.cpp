@@ -143,6 +143,25 @@ std::string message_of(const CLI::ParseError& error) {
                                                                        : text;
 }
 
+// Texts of which nothing is something.
+bool may_be_empty(const std::string& option) {
+  return option == "--response-template" || option == "--response-delimiter" ||
+         option == "--prompt";
+}
+
+// Most options take "" for "not given": `--output-dir "$UNSET"` would train and keep nothing.
+void refuse_empty_values(const CLI::App& app) {
+  for (const CLI::App* command = chosen_command(app); command != nullptr;
+       command = command->get_parent()) {
+    for (const CLI::Option* option : command->get_options()) {
+      const auto& words = option->results();
+      if (option->get_items_expected_max() == 0 || may_be_empty(option->get_name())) continue;
+      if (std::count(words.begin(), words.end(), "") > 0)
+        throw CLI::ValidationError(option->get_name() + " has an empty value");
+    }
+  }
+}
+
 int usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* command = chosen_command(app);
   const std::string name = full_name(command);
@@ -196,8 +215,10 @@ void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
   app.fallthrough();
   app.footer(kExamples);
   app.formatter(help_format());
-  app.parse_complete_callback(
-      [&common] { spdlog::set_level(spdlog::level::from_str(common.log_level)); });
+  app.parse_complete_callback([&app, &common] {
+    refuse_empty_values(app);
+    spdlog::set_level(spdlog::level::from_str(common.log_level));
+  });
 
   add_run_command(app, common, exit_code);
   add_sweep_command(app, common, exit_code);
