@@ -146,11 +146,8 @@ void add_selection_options(CLI::App& command, Selection& selection) {
       ->option_text("S=600");
 }
 
-namespace {
-
-// "finetune_lora" for finetune_lora_benchmark-v1.0.0, the only one that begins so. InputError where
-// several do.
-std::string full_experiment_name(const Catalog& catalog, const std::string& given) {
+std::string full_experiment_name(const Catalog& catalog, const std::string& option,
+                                 const std::string& given) {
   if (given.empty() || catalog.experiment(given) != nullptr) return given;
   std::vector<std::string> fitting;
   for (const std::string& name : catalog.experiment_names()) {
@@ -159,7 +156,7 @@ std::string full_experiment_name(const Catalog& catalog, const std::string& give
   if (fitting.size() > 1) {
     throw InputError({{{},
                        0,
-                       "--experiment",
+                       option,
                        "'" + given + "' is the beginning of several names",
                        "more of one of " + join(fitting),
                        {}}});
@@ -167,13 +164,11 @@ std::string full_experiment_name(const Catalog& catalog, const std::string& give
   return fitting.empty() ? given : fitting.front();
 }
 
-}  // namespace
-
 LoadedSpace load_space(const Selection& selection) {
   const Catalog& catalog = Catalog::shipped();
   LoadedSpace loaded;
   OwnTraining own = own_training(selection);
-  const std::string experiment = full_experiment_name(catalog, own.experiment);
+  const std::string experiment = full_experiment_name(catalog, "--experiment", own.experiment);
   // The models that --config adds are part of the space's domains; those of the space itself it
   // adds on its own.
   std::vector<Diagnostic> unused;
@@ -197,8 +192,7 @@ LoadedSpace load_space(const Selection& selection) {
                                            inline_parameters ? &*inline_parameters : nullptr,
                                            loaded.space.origin, loaded.warnings);
   if (!own.model.name.empty()) {
-    loaded.settings.model_map[own.model.name] = {{"Vanilla", own.model.place},
-                                                 {"GPTQ-Quantized", own.model.place}};
+    add_to_model_map(own.model, loaded.settings);
     loaded.own_model = true;
     loaded.model_path = own.model.folder;
   }

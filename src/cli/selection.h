@@ -58,6 +58,11 @@ struct LoadedSpace {
 // unknown value of --ado-ids.
 LoadedSpace load_space(const Selection& selection);
 
+// "finetune_lora" for finetune_lora_benchmark-v1.0.0, the only one that begins so; `given` itself
+// where none does. InputError naming `option` where several do.
+std::string full_experiment_name(const Catalog& catalog, const std::string& option,
+                                 const std::string& given);
+
 // The index that --entity names; nothing when it is not given. InputError when there is no such
 // entity.
 std::optional<int64_t> chosen_entity(const Space& space, const Selection& selection);
