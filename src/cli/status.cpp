@@ -23,6 +23,9 @@
 namespace sftbench {
 namespace {
 
+// Each is named and looked for: some seconds, and a third of a GiB.
+constexpr int64_t kMostNamedCells = 2'000'000;
+
 struct StatusArguments {
   std::string results;
   Selection selection;
@@ -37,12 +40,28 @@ bool names_a_space(const Selection& selection) {
          !selection.model.empty() || !selection.arguments_path.empty();
 }
 
+// `space`, where its cells can be named. InputError, with their number.
+const Space& countable(const Space& space) {
+  const int64_t entities = space.entity_count();
+  const auto experiments = static_cast<int64_t>(space.experiments.size());
+  if (entities <= kMostNamedCells / std::max<int64_t>(1, experiments)) return space;
+  throw InputError(
+      {{space.origin,
+        0,
+        "entitySpace",
+        "has " + std::to_string(entities) + " entities under " + std::to_string(experiments) +
+            " experiment" + (experiments == 1 ? "" : "s"),
+        "at most " + std::to_string(kMostNamedCells) +
+            " cells: --set narrows it, and without SPACE all results in DIR count",
+        {}}});
+}
+
 // A space and the names of its cells, which look at it.
 struct NamedSpace {
   explicit NamedSpace(const StatusArguments& arguments)
       : loaded(load_space(arguments.selection)),
         options(resolving(loaded, arguments)),
-        names(loaded.space, options) {}
+        names(countable(loaded.space), options) {}
 
   static ResolveOptions resolving(const LoadedSpace& space, const StatusArguments& arguments) {
     for (const Diagnostic& warning : space.warnings) spdlog::warn("{}", to_string(warning));
