@@ -30,7 +30,7 @@ void warn(const std::vector<Diagnostic>& diagnostics) {
 // Before the model is looked for, so that it is found. A job that is printed alone fetches nothing.
 void fetch_models_of(const RunArguments& arguments, const MeasurementRequest& request,
                      const ActuatorSettings& settings, const ResolveOptions& options) {
-  if (!(arguments.fetch || settings.fetch_weights) || arguments.dry_run) return;
+  if (!settings.fetch_weights || arguments.dry_run) return;
   const std::vector<std::string> problems =
       fetch_absent(absent_hub_models(request, settings, options, Catalog::shipped()),
                    settings.hf_home, arguments.shows_progress);
@@ -39,7 +39,8 @@ void fetch_models_of(const RunArguments& arguments, const MeasurementRequest& re
 
 RunPlan plan_from_space(const RunArguments& arguments) {
   const Catalog& catalog = Catalog::shipped();
-  const LoadedSpace loaded = load_space(arguments.selection);
+  LoadedSpace loaded = load_space(arguments.selection);
+  loaded.settings.fetch_weights = loaded.settings.fetch_weights || arguments.fetch;
   warn(loaded.warnings);
   const MeasurementRequest request = choose_request(loaded.space, arguments.selection);
   ResolveOptions options = resolve_options(loaded, arguments.selection);
