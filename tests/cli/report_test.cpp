@@ -74,6 +74,14 @@ TEST_F(ReportTest, TheTableIsOnStdoutAndWhatItIsOfInTheLog) {
   EXPECT_THAT(Report({dir_, "--format", "md"}).out, testing::StartsWith("| model_name |"));
 }
 
+TEST_F(ReportTest, TheShortTableSaysWhereReasonsAre) {
+  const std::string folder = directory_.string();
+  EXPECT_THAT(Report({folder}).log,
+              HasSubstr("why 2 measurements are not valid: sftbench report " + folder + " --wide"));
+  EXPECT_THAT(Report({folder, "--wide"}).log, Not(HasSubstr("not valid: sftbench")));
+  EXPECT_THAT(Report({folder, "--status", "valid"}).log, Not(HasSubstr("not valid: sftbench")));
+}
+
 TEST_F(ReportTest, CsvIsAdosAndSaysWhatItLeavesOut) {
   const Report report({dir_, "--format", "csv"});
   EXPECT_THAT(report.out,
