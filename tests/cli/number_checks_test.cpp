@@ -68,8 +68,7 @@ TEST(NumberChecksTest, WholeNumbersAreDecimalAndWithinTheirBounds) {
   EXPECT_EQ(checked(whole_number(-5, 10), "-5"), "-5");
   EXPECT_EQ(checked(whole_number(-5, 10), "10"), "10");
   EXPECT_EQ(checked(whole_number(0, 10), "010"), "10");
-  EXPECT_EQ(checked(whole_number(0, 10), "11"),
-            "found '11'; expected a whole number from 0 to 10");
+  EXPECT_EQ(checked(whole_number(0, 10), "11"), "found '11'; expected a whole number from 0 to 10");
   EXPECT_EQ(checked(whole_number(1), "1.5"),
             "found '1.5'; expected a whole number from 1 to 1000000000000");
   EXPECT_EQ(checked(whole_number(0, UINT64_MAX), "18446744073709551615"), "18446744073709551615");
@@ -79,8 +78,7 @@ TEST(NumberChecksTest, WholeNumbersAreDecimalAndWithinTheirBounds) {
 TEST(NumberChecksTest, NumbersIncludeTheirBounds) {
   EXPECT_EQ(checked(number(0.01, 3600), "0.01"), "0.01");
   EXPECT_EQ(checked(number(0.01, 3600), "3.6e3"), "3.6e3");
-  EXPECT_EQ(checked(number(0.01, 3600), "0"),
-            "found '0'; expected a number from 0.01 to 3600");
+  EXPECT_EQ(checked(number(0.01, 3600), "0"), "found '0'; expected a number from 0.01 to 3600");
   EXPECT_EQ(checked(above_zero(), "0"), "found '0'; expected a number above 0");
 }
 
