@@ -281,14 +281,13 @@ void write_variation(const StoreScan& scan, const ReportArguments& arguments, Si
 }
 
 // The short table has their codes alone.
-void say_where_reasons_are(const StoreScan& scan, const ReportArguments& arguments) {
+void say_where_reasons_are(const StoreScan& scan) {
   const auto without = static_cast<size_t>(
       std::count_if(scan.results.begin(), scan.results.end(),
                     [](const StoredResult& result) { return result.reason.has_value(); }));
   if (without == 0) return;
-  spdlog::info("why {} not valid: sftbench report {} --wide",
-               plural(without, "measurement") + (without == 1 ? " is" : " are"),
-               arguments.directory);
+  spdlog::info("{} not valid; --wide shows why",
+               plural(without, "measurement") + (without == 1 ? " is" : " are"));
 }
 
 void report(const ReportArguments& arguments) {
@@ -313,7 +312,7 @@ void report(const ReportArguments& arguments) {
     write_ado(scan, arguments, sink);
   } else {
     write_table(short_table(scan, device_prices(arguments.prices)), arguments.format, sink);
-    say_where_reasons_are(scan, arguments);
+    say_where_reasons_are(scan);
   }
   sink.finish();
   if (!arguments.output.empty()) spdlog::info("wrote {}", arguments.output);

@@ -76,10 +76,9 @@ TEST_F(ReportTest, TheTableIsOnStdoutAndWhatItIsOfInTheLog) {
 
 TEST_F(ReportTest, TheShortTableSaysWhereReasonsAre) {
   const std::string folder = directory_.string();
-  EXPECT_THAT(Report({folder}).log,
-              HasSubstr("why 2 measurements are not valid: sftbench report " + folder + " --wide"));
-  EXPECT_THAT(Report({folder, "--wide"}).log, Not(HasSubstr("not valid: sftbench")));
-  EXPECT_THAT(Report({folder, "--status", "valid"}).log, Not(HasSubstr("not valid: sftbench")));
+  EXPECT_THAT(Report({folder}).log, HasSubstr("2 measurements are not valid; --wide shows why"));
+  EXPECT_THAT(Report({folder, "--wide"}).log, Not(HasSubstr("shows why")));
+  EXPECT_THAT(Report({folder, "--status", "valid"}).log, Not(HasSubstr("shows why")));
 }
 
 TEST_F(ReportTest, CsvIsAdosAndSaysWhatItLeavesOut) {
