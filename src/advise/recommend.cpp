@@ -19,10 +19,14 @@ std::string gib(double bytes) {
   return cell_text(std::round(bytes / kGiB * 10) / 10) + " GiB";
 }
 
-std::string in_words(const Option& option) {
-  return std::to_string(option.gpus) + " x " + option.gpu + ", " +
-         cell_text(std::round(option.hours * 100) / 100) + " h" +
-         (option.cost ? ", " + cell_text(std::round(*option.cost * 100) / 100) : std::string());
+std::string hours_text(double hours) {
+  return cell_text(short_figure(hours)) + " h";
+}
+
+std::string in_words(const Option& option, const std::string& currency) {
+  return std::to_string(option.gpus) + " x " + option.gpu + ", " + hours_text(option.hours) +
+         (option.cost ? ", " + cell_text(short_figure(*option.cost)) + " " + currency
+                      : std::string());
 }
 
 // Of dying, where it is known.
@@ -188,11 +192,12 @@ class Recommender {
     }
     if (fitting.empty()) refuse_for_memory();
     const Option& fastest = *std::min_element(fitting.begin(), fitting.end(), is_faster);
-    std::string nearest = "the fastest that fits: " + in_words(fastest);
+    std::string nearest = "the fastest that fits: " + in_words(fastest, prices_.currency);
     std::erase_if(fitting, [](const Option& option) { return !option.cost; });
     if (!fitting.empty()) {
-      nearest += "; the cheapest: " +
-                 in_words(*std::min_element(fitting.begin(), fitting.end(), is_cheaper));
+      nearest +=
+          "; the cheapest: " +
+          in_words(*std::min_element(fitting.begin(), fitting.end(), is_cheaper), prices_.currency);
     }
     const std::string key = !question_.deadline_s ? "--budget"
                             : question_.budget    ? "--deadline, --budget"
@@ -269,11 +274,9 @@ class Recommender {
     const Option* without =
         nearest(best.gpu, best.gpus, best.context_ranks, best.batch_per_gpu, false);
     if (without == nullptr) return;
-    answer_.reasons.push_back(
-        "without gradient checkpointing it " +
-        (without->fit == Fit::kFits
-             ? "takes " + cell_text(std::round(without->hours * 100) / 100) + " h"
-             : "needs " + gib(without->needed_bytes)));
+    answer_.reasons.push_back("without gradient checkpointing it " +
+                              (without->fit == Fit::kFits ? "takes " + hours_text(without->hours)
+                                                          : "needs " + gib(without->needed_bytes)));
   }
 
   // Why half as many GPUs are not better: the best that they can do.
@@ -289,8 +292,9 @@ class Recommender {
     if (fewer->fit != Fit::kFits) {
       text += "would need " + gib(fewer->needed_bytes) + " of " + gib(fewer->memory_bytes);
     } else {
-      text += "would take " + cell_text(std::round(fewer->hours * 100) / 100) + " h";
-      if (fewer->cost) text += " and cost " + cell_text(std::round(*fewer->cost * 100) / 100);
+      text += "would take " + hours_text(fewer->hours);
+      if (fewer->cost)
+        text += " and cost " + cell_text(short_figure(*fewer->cost)) + " " + prices_.currency;
     }
     answer_.reasons.push_back(std::move(text));
   }
@@ -310,7 +314,7 @@ class Recommender {
             : "rows divided among " + std::to_string(whole->context_ranks) + " GPUs";
     answer_.reasons.push_back(
         division + (whole->fit == Fit::kFits
-                        ? " take " + cell_text(std::round(whole->hours * 100) / 100) + " h"
+                        ? " take " + hours_text(whole->hours)
                         : " need " + gib(whole->needed_bytes) + " of " + gib(whole->memory_bytes)));
   }
 

@@ -41,4 +41,10 @@ std::string quantity_text(double value) {
   return scaled(value, 1000, {"", " k", " M", " G", " T", " P"});
 }
 
+double short_figure(double value) {
+  if (value == 0 || std::fabs(value) >= 1) return std::round(value * 100) / 100;
+  const double parts = std::pow(10.0, 2 - std::floor(std::log10(std::fabs(value))));
+  return std::round(value * parts) / parts;
+}
+
 }  // namespace sftbench

@@ -117,11 +117,59 @@ void print_error(const std::string& who, const std::string& message) {
   std::fprintf(stderr, "%s\n", wrapped(text, terminal_columns(STDERR_FILENO)).c_str());
 }
 
+// "--limit: given 2 times; expected once" for CLI11's "--limit: At Most 1 required but received 2".
+std::string mismatch_message(const std::string& text) {
+  const size_t colon = text.find(": ");
+  const std::string received = " required but received ";
+  if (const size_t times = text.find(received); text.find(": At Most 1 ") == colon) {
+    return text.substr(0, colon) + ": given " + text.substr(times + received.size()) +
+           " times; expected once";
+  }
+  const bool missing = text.size() > 8 && text.rfind(" missing") == text.size() - 8;
+  return missing ? text.substr(0, colon) + ": its value is missing" : text;
+}
+
+// "--dry-run: found 'x'; expected no value" for "Could not convert: --dry-run = x". All that take
+// values check them before CLI11 converts them.
+std::string conversion_message(const std::string& text) {
+  const std::string head = "Could not convert: ";
+  const size_t equals = text.find(" = ");
+  if (text.rfind(head, 0) != 0 || equals == std::string::npos) return text;
+  return text.substr(head.size(), equals - head.size()) + ": found '" + text.substr(equals + 3) +
+         "'; expected no value";
+}
+
+std::string message_of(const CLI::ParseError& error) {
+  const std::string text = error.what();
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) return conversion_message(text);
+  return dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr ? mismatch_message(text)
+                                                                       : text;
+}
+
+// Texts of which nothing is something.
+bool may_be_empty(const std::string& option) {
+  return option == "--response-template" || option == "--response-delimiter" ||
+         option == "--prompt";
+}
+
+// Most options take "" for "not given": `--output-dir "$UNSET"` would train and keep nothing.
+void refuse_empty_values(const CLI::App& app) {
+  for (const CLI::App* command = chosen_command(app); command != nullptr;
+       command = command->get_parent()) {
+    for (const CLI::Option* option : command->get_options()) {
+      const auto& words = option->results();
+      if (option->get_items_expected_max() == 0 || may_be_empty(option->get_name())) continue;
+      if (std::count(words.begin(), words.end(), "") > 0)
+        throw CLI::ValidationError(option->get_name() + " has an empty value");
+    }
+  }
+}
+
 int usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* command = chosen_command(app);
   const std::string name = full_name(command);
   const std::string unknown = unknown_word_message(app);
-  const std::string message = unknown.empty() ? error.what() : unknown;
+  const std::string message = unknown.empty() ? message_of(error) : unknown;
   if (command->get_name() == "run") {
     if (const std::optional<RankPlace> place = launcher_place(process_environment())) {
       return decline(*place, InputError("run: " + message));
@@ -170,8 +218,10 @@ void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
   app.fallthrough();
   app.footer(kExamples);
   app.formatter(help_format());
-  app.parse_complete_callback(
-      [&common] { spdlog::set_level(spdlog::level::from_str(common.log_level)); });
+  app.parse_complete_callback([&app, &common] {
+    refuse_empty_values(app);
+    spdlog::set_level(spdlog::level::from_str(common.log_level));
+  });
 
   add_run_command(app, common, exit_code);
   add_sweep_command(app, common, exit_code);

@@ -4,12 +4,14 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "cli/argument_names.h"
 #include "cli/data_configuration.h"
 #include "cli/deepspeed_file.h"
 #include "sftbench/base/environment.h"
 #include "sftbench/base/text.h"
+#include "sftbench/catalog/catalog.h"
 #include "sftbench/trackers/spec.h"
 
 namespace sftbench {
@@ -93,7 +95,7 @@ class ArgumentFileReader {
   // `file`: whose key `path` says it.
   void put_of(const std::string& file, const std::string& property, YamlNode value,
               const std::string& path) {
-    value.line = 0;
+    const int line = std::exchange(value.line, 0);
     for (YamlNode& item : value.items) item.line = 0;
     // Booleans that are texts, as Python writes them.
     if (value.is_scalar() && value.value.is_string() &&
@@ -103,11 +105,36 @@ class ArgumentFileReader {
     for (const GivenValue& other : file_.values) {
       if (other.property != property) continue;
       if (other.value.value == value.value && value.is_scalar()) return;
-      const std::string key = file == path_ ? path : std::string(file).append(": ").append(path);
-      return diagnostics_.error(0, key, "says what " + other.source + " says, too", "one of them");
+      const bool own = file == path_;
+      return diagnostics_.error(
+          own ? line : 0, own ? path : source_of(file, line, path),
+          "says " + describe(value) + ", where " + other.source + " says " + describe(other.value),
+          "one of them");
     }
-    file_.values.push_back(
-        {std::string(file).append(": ").append(path), property, std::move(value)});
+    if (file == path_) check_domain(property, value, line, path);
+    file_.values.push_back({source_of(file, line, path), property, std::move(value)});
+  }
+
+  // "arguments.yaml:3: learning_rate".
+  static std::string source_of(const std::string& file, int line, const std::string& path) {
+    return file + (line > 0 ? ":" + std::to_string(line) : "") + ": " + path;
+  }
+
+  // What no experiment takes is named with all else that is wrong with the file. Whether the chosen
+  // one takes it is known when the experiment is.
+  void check_domain(const std::string& property, const YamlNode& value, int line,
+                    const std::string& path) {
+    const PropertySpec* known = nullptr;
+    for (const Experiment& experiment : Catalog::shipped().experiments) {
+      const PropertySpec* spec = experiment.find(property);
+      if (spec == nullptr) continue;
+      if (spec->escaped || spec->values_from == "models" || spec->accept(value)) return;
+      known = spec;
+    }
+    const bool several = value.is_sequence() || value.text.find(',') != std::string::npos;
+    if (known == nullptr || several) return;
+    diagnostics_.error(line, path, describe(value) + " is no value of " + property,
+                       known->expectation(), nearest_spelling(value.text, known->values));
   }
 
   std::string text(const YamlNode& node, const std::string& path) {
@@ -375,6 +402,7 @@ class ArgumentFileReader {
     Diagnostics diagnostics(path);
     const YamlNode root = read_yaml_file(path);
     const TakeValue take = [&](const std::string& property, YamlNode value, const std::string&) {
+      value.line = 0;  // of the other file
       put(property, std::move(value), key);
     };
     diagnostics.unknown_keys(root, {}, {"dataprocessor", "datasets"});

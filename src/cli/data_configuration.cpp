@@ -1,7 +1,9 @@
 #include "cli/data_configuration.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -64,6 +66,10 @@ std::string instead_of(const std::string& handler) {
   return join(names, ", ");
 }
 
+bool is_share(double number) {
+  return number > 0 && number <= 1;
+}
+
 class DatasetReader {
  public:
   DatasetReader(Diagnostics& diagnostics, const TakeValue& take)
@@ -78,8 +84,8 @@ class DatasetReader {
       error(dataset, path, "has no data_paths", "one file");
   }
 
-  // Of the dataset that was read; 0: not said. One that stands alone is taken whole.
-  double sampling() const { return sampling_; }
+  // Of the dataset that was read; nothing where it says none. One that stands alone is taken whole.
+  std::optional<double> sampling() const { return sampling_; }
 
  private:
   void member(const std::string& key, const YamlNode& node, const std::string& path) {
@@ -90,7 +96,7 @@ class DatasetReader {
     if (key == "split") return read_split(node, path);
     if (key == "sampling") {
       sampling_ = node.value.is_number() ? node.value.get<double>() : 0;
-      if (sampling_ > 0 && sampling_ <= 1) return;
+      if (is_share(*sampling_)) return;
       return error(node, path, "found " + describe(node), "a share above 0, at most 1");
     }
     const bool known = key == "rename_columns";
@@ -180,7 +186,7 @@ class DatasetReader {
   Diagnostics& diagnostics_;
   const TakeValue& take_;
   bool has_template_ = false;
-  double sampling_ = 0;
+  std::optional<double> sampling_;
 };
 
 // Several sets as the property data_mixture: what a handler says of a set's entries is the set's.
@@ -194,6 +200,7 @@ class MixtureReader {
     for (size_t i = 0; i < datasets.items.size(); ++i) {
       sets.push_back(read_set(datasets.items[i], path + "[" + std::to_string(i) + "]"));
     }
+    check_shares(datasets, path);
     take_("data_mixture", own_text(json_text(Json{{"datasets", std::move(sets)}})), path);
   }
 
@@ -211,12 +218,35 @@ class MixtureReader {
     };
     DatasetReader reader(diagnostics_, take);
     reader.read(dataset, path);
-    if (reader.sampling() > 0) set["sampling"] = reader.sampling();
+    shares_.push_back(reader.sampling());
+    if (shares_.back().value_or(0) > 0) set["sampling"] = *shares_.back();
     return set;
+  }
+
+  // All sets have one, or none has. A share that is none has been named before.
+  void check_shares(const YamlNode& datasets, const std::string& path) {
+    const auto said = std::count_if(shares_.begin(), shares_.end(),
+                                    [](const auto& share) { return share.has_value(); });
+    if (said == 0) return;
+    double sum = 0;
+    for (size_t i = 0; i < shares_.size(); ++i) {
+      if (shares_[i] && !is_share(*shares_[i])) return;
+      sum += shares_[i].value_or(0);
+      if (shares_[i]) continue;
+      return diagnostics_.error(datasets.items[i], path + "[" + std::to_string(i) + "]",
+                                "has no sampling, and " + std::to_string(said) + " of " +
+                                    std::to_string(shares_.size()) + " sets have one",
+                                "a share for each set, or none");
+    }
+    if (std::abs(sum - 1) <= 1e-8) return;
+    const double shown = std::round(sum * 1e9) / 1e9;  // 0.7 and 0.6 add up to 1.3
+    diagnostics_.error(datasets, path, "the shares (sampling) add up to " + json_text(Json(shown)),
+                       "1");
   }
 
   Diagnostics& diagnostics_;
   const TakeValue& take_;
+  std::vector<std::optional<double>> shares_;
 };
 
 }  // namespace

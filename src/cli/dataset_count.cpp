@@ -143,11 +143,11 @@ void add_count_command(CLI::App& parent, const CLI::App& app, int& exit_code) {
   command
       ->add_option("--model-max-length", arguments->model_max_length,
                    "count each entry up to this many tokens")
-      ->check(above_zero());
+      ->transform(whole_number(1));
   command->add_option("--cache", arguments->cache,
                       "directory of the counts (default: in the user's cache directory)");
   command->add_option("--threads", arguments->threads, "threads")
-      ->check(above_zero())
+      ->transform(whole_number(1, kMostThreads))
       ->capture_default_str();
   command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
       ->capture_default_str();

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cli/dataset_commands.h"
+#include "cli/number_checks.h"
 #include "cli/progress.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
@@ -35,6 +36,10 @@ struct VisionArguments : GeneratorArguments {
   VisionGeneratorOptions generator;
 };
 
+// As the generators.
+constexpr uint64_t kMostTokens = 100'000'000;
+constexpr uint64_t kMostPixels = 8192;
+
 // --- the options ---------------------------------------------------------------------------------
 
 template <typename Value>
@@ -59,33 +64,36 @@ template <typename Arguments>
 void add_word_options(CLI::App& command, Arguments& arguments) {
   auto& generator = arguments.generator;
   add_own(command, arguments, "--tokens-input", generator.input_tokens,
-          "tokens of each entry's input, about");
+          "tokens of each entry's input, about")
+      ->transform(whole_number(0, kMostTokens));
   add_own(command, arguments, "--tokens-output", generator.output_tokens,
-          "tokens of each entry's output, about");
+          "tokens of each entry's output, about")
+      ->transform(whole_number(0, kMostTokens));
   add_own(command, arguments, "--words-per-token", generator.words_per_token,
-          "words that stand for one token");
+          "words that stand for one token")
+      ->check(number(0.001, 1000));
 }
 
 void add_entry_options(CLI::App& command, GeneratorArguments& arguments) {
-  const CLI::Range counts(1, 100'000);
+  const CLI::Validator counts = whole_number(1, 100'000);
   CLI::Option* entries = command.add_option("--entries", arguments.own_entries, "how many entries")
-                             ->check(CLI::Range(1, 100'000'000))
+                             ->transform(whole_number(1, 100'000'000))
                              ->option_text("N");
   arguments.own.push_back(entries);
   // Instead of CLI11's, which would say of each of them what it excludes.
   const auto text = [](int64_t value) { return "INT=" + std::to_string(value); };
   add_own(command, arguments, "--num-max-gpus", arguments.gpus,
           "without --entries: as many as GPUs x batch size x accumulation steps need")
-      ->check(counts)
+      ->transform(counts)
       ->excludes(entries)
       ->option_text(text(arguments.gpus));
   add_own(command, arguments, "--num-max-batch-size", arguments.batch_size, "per GPU")
-      ->check(counts)
+      ->transform(counts)
       ->excludes(entries)
       ->option_text(text(arguments.batch_size));
   add_own(command, arguments, "--num-gradient-accumulation-steps", arguments.accumulation,
           "micro-batches per step")
-      ->check(counts)
+      ->transform(counts)
       ->excludes(entries)
       ->option_text(text(arguments.accumulation));
 }
@@ -213,8 +221,10 @@ Examples:
   add_common_options(*vision, *vision_arguments, "Parquet");
   add_word_options(*vision, *vision_arguments);
   VisionGeneratorOptions& image = vision_arguments->generator;
-  add_own(*vision, *vision_arguments, "--image-width", image.image_width, "pixels");
-  add_own(*vision, *vision_arguments, "--image-height", image.image_height, "pixels");
+  add_own(*vision, *vision_arguments, "--image-width", image.image_width, "pixels")
+      ->transform(whole_number(1, kMostPixels));
+  add_own(*vision, *vision_arguments, "--image-height", image.image_height, "pixels")
+      ->transform(whole_number(1, kMostPixels));
   add_entry_options(*vision, *vision_arguments);
   vision->footer(R"(
 Example:

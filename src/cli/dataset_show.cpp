@@ -184,13 +184,13 @@ void add_show_command(CLI::App& parent, int& exit_code) {
   command
       ->add_option("--model-max-length", arguments->options.model_max_length,
                    "cut entries to this many tokens")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+      ->transform(whole_number(1, int64_t{1} << 30))
       ->option_text("N=2048");
   command->add_option("-n,--entries", arguments->entries, "how many entries")
-      ->check(above_zero())
+      ->transform(whole_number(1))
       ->option_text("N=3");
   command->add_option("--first", arguments->first, "the first of them, counted from 0")
-      ->check(at_least_zero())
+      ->transform(whole_number(0))
       ->option_text("N=0");
   command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
       ->capture_default_str();

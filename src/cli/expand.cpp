@@ -166,7 +166,7 @@ void add_expand_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--limit", arguments->limit, "only the first N entities")
       ->type_name("N")
-      ->check(above_zero());
+      ->transform(whole_number(1));
   command->add_flag("--count", arguments->count, "only how many there are");
   command->footer(R"(
 Verdicts: valid; invalid, by the rules of the documents; unsupported, by what

@@ -6,6 +6,7 @@
 
 #include "cli/definition_list.h"
 #include "cli/record.h"
+#include "cli/selection.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
@@ -104,7 +105,8 @@ std::string in_full(const Experiment& experiment) {
          definition_list(fixed) + "\nMeasured properties\n" + definition_list(measured);
 }
 
-void print_one(const Catalog& catalog, const std::string& identifier, OutputFormat format) {
+void print_one(const Catalog& catalog, const std::string& given, OutputFormat format) {
+  const std::string identifier = full_experiment_name(catalog, {}, given);
   const Experiment* experiment = catalog.experiment(identifier);
   if (experiment == nullptr) {
     const std::vector<std::string> names = catalog.experiment_names();
@@ -138,7 +140,8 @@ void add_experiments_command(CLI::App& app, int& exit_code) {
       app.add_subcommand("experiments", "the experiments that are known, or one in full");
   const auto identifier = std::make_shared<std::string>();
   const auto format = std::make_shared<std::string>("table");
-  command->add_option("ID", *identifier, "experiment to show in full");
+  command->add_option("ID", *identifier,
+                      "experiment to show in full, or the beginning of its name");
   command->add_option("--format", *format, "table, json, jsonl, csv or md")->capture_default_str();
   command->footer(R"(
 Examples:

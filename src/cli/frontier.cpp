@@ -295,22 +295,22 @@ void add_frontier_command(CLI::App& app, int& exit_code) {
   const auto size = [&](const char* name, std::optional<int64_t>& value, const char* meaning) {
     command->add_option(name, value, meaning)
         ->type_name("N")
-        ->check(CLI::Range(int64_t{1}, kMostSize));
+        ->transform(whole_number(1, kMostSize));
   };
   size("--from", arguments->from, "least size (default: --step)");
   size("--to", arguments->to, "largest size (default: 1024 steps of batches; 131072 tokens)");
   size("--step", arguments->step, "between sizes (default: the GPUs for batches; 64 tokens)");
   command->add_option("--steps", arguments->steps, "optimization steps of each run")
-      ->check(CLI::Range(1, 1000))
+      ->transform(whole_number(1, 1000))
       ->capture_default_str();
   command->add_flag("--no-guess", arguments->no_guess, "do not start at the predicted edge");
   command->add_option("--timeout", arguments->timeout_s, "seconds that a run may take; 0: any")
-      ->check(at_least_zero())
+      ->check(number(0, kMostSeconds))
       ->option_text("S=3600");
   command
       ->add_option("--host-memory", arguments->host_memory_bytes,
                    "private memory that a run may take, as 64GiB; more ends as OOM_HOST")
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(byte_count())
       ->option_text("BYTES");
   command->add_option("-o,--output", arguments->output, "folder of the results")
       ->type_name("DIR")

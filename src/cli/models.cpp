@@ -48,6 +48,17 @@ bool trains(const ModelFacts& model) {
   return !model.family.empty() && trains_family(model.family);
 }
 
+// Without these facts shapes and random weights need the model's own files.
+bool has_architecture(const ModelFacts& model) {
+  return !model.hf_config.is_null();
+}
+
+// "yes", "files": from its files alone, "no".
+std::string trains_text(const ModelFacts& model) {
+  if (!trains(model)) return "no";
+  return has_architecture(model) ? "yes" : "files";
+}
+
 // 8030261248 -> "8.03 B"
 std::string in_billions(int64_t count) {
   char text[32];
@@ -80,8 +91,8 @@ Table overview(const ModelCatalog& catalog, bool people) {
         {model.name, model.family, layers(model.hf_config), hidden(model.hf_config),
          heads(model.hf_config),
          people && count.is_number() ? Json(in_billions(count.get<int64_t>())) : count,
-         people ? Json(trains(model) ? "yes" : "no") : Json(trains(model)),
-         to_string(model.confidence), main_place(model, people)});
+         people ? Json(trains_text(model)) : Json(trains(model)), to_string(model.confidence),
+         main_place(model, people)});
   }
   return table;
 }
@@ -94,6 +105,7 @@ Json as_json(const ModelFacts& model) {
                {"in_entity_space", model.in_entity_space},
                {"parameters", parameters(model)},
                {"trains", trains(model)},
+               {"architecture_known", has_architecture(model)},
                {"published", nullptr},
                {"weights", model.weights},
                {"lora_targets", model.lora_targets},
@@ -118,7 +130,12 @@ std::string in_full(const ModelFacts& model) {
     facts.emplace_back("parameters", std::to_string(count) + " (" + in_billions(count) + ")");
   }
   facts.emplace_back(
-      "trains", trains(model) ? "yes" : "no: this version trains " + join(known_model_types()));
+      "trains", !trains(model)            ? "no: this version trains " + join(known_model_types())
+                : has_architecture(model) ? "yes"
+                                          : "from its files alone: its architecture is not "
+                                            "published, so recommend, predict and --weights random "
+                                            "need a folder with its config.json (--model DIR, or "
+                                            "model_map in --config)");
   if (model.published) {
     facts.emplace_back("published count", model.published->text + ", " +
                                               std::string(to_string(model.published->confidence)) +

@@ -29,6 +29,8 @@ constexpr int64_t kUsualLength = 2048;
   throw InputError({{{}, 0, std::move(key), std::move(message), std::move(expected), {}}});
 }
 
+}  // namespace
+
 OwnModel own_model(const std::string& option, const std::string& given) {
   if (given.empty()) return {};
   std::error_code error;
@@ -51,6 +53,12 @@ OwnModel own_model(const std::string& option, const std::string& given) {
   return {given, given, {}};
 }
 
+void add_to_model_map(const OwnModel& model, ActuatorSettings& settings) {
+  settings.model_map[model.name] = {{"Vanilla", model.place}, {"GPTQ-Quantized", model.place}};
+}
+
+namespace {
+
 bool is_set(const Selection& selection, const std::string& property) {
   const std::string head = property + "=";
   return std::any_of(selection.assignments.begin(), selection.assignments.end(),
@@ -69,6 +77,7 @@ class Gathering {
     add_model();
     check_data();
     const bool splits = check_mixture();
+    require_conversations();
     if ((splits || says_any({"validation_data_path", "eval_split"})) && !says("eval_strategy")) {
       add_default("eval_strategy", "epoch");
     }
@@ -227,6 +236,17 @@ class Gathering {
     } else if (selection_.space_path.empty() && !has_images()) {
       check_usual_column(source, first, place);
     }
+  }
+
+  // A space may say which column has them.
+  void require_conversations() const {
+    const GivenValue* given = find("chat_template");
+    const bool none =
+        given == nullptr || given->value.value.is_null() || given->value.value == "None";
+    if (none || !selection_.space_path.empty()) return;
+    if (says_any({"conversation_column", "data_mixture"})) return;
+    refuse_own(given->source, "is given, and nothing says that entries are conversations",
+               "--conversation-column NAME beside it, or entries with messages");
   }
 
   // Files of data configurations say how data are mixed also where there is one set.

@@ -17,6 +17,12 @@ struct OwnModel {
   std::string folder;  // whole path; empty: on the hub
 };
 
+// A folder with config.json, or a hub id as ORG/NAME. InputError naming `option` for anything else.
+OwnModel own_model(const std::string& option, const std::string& given);
+
+// So that it is found by its name, for every format of weights. REQUIRES: it has one.
+void add_to_model_map(const OwnModel& model, ActuatorSettings& settings);
+
 struct OwnTraining {
   OwnModel model;
   std::string experiment;          // that is asked for, or follows from the rest

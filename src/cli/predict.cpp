@@ -341,7 +341,7 @@ void add_predict_command(CLI::App& app, int& exit_code) {
       ->add_option("--after", arguments->after,
                    "with --score: as if N others of each row's model and machine were measured")
       ->type_name("N")
-      ->check(above_zero());
+      ->transform(whole_number(1));
   command
       ->add_option("--save-residuals", arguments->residuals,
                    "with --score: write what intervals rest on, as config/residuals.json, instead")

@@ -209,7 +209,7 @@ void add_space_prediction_options(CLI::App& command, SpacePrediction& wanted) {
       ->allow_extra_args(false);
   command.add_option("--limit", wanted.limit, "of several entities: only the first N rows")
       ->type_name("N")
-      ->check(above_zero());
+      ->transform(whole_number(1));
 }
 
 void predict_space(const LoadedSpace& loaded, const ResolveOptions& options,

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +13,7 @@
 #include "cli/definition_list.h"
 #include "cli/evidence_option.h"
 #include "cli/number_checks.h"
+#include "cli/own_training.h"
 #include "cli/price_options.h"
 #include "cli/record.h"
 #include "cli/rounding.h"
@@ -44,16 +45,16 @@ struct RecommendArguments {
   throw InputError({{{}, 0, key, found, expected, nearest}});
 }
 
-// "6h", "90m", "2d", "3600s" or "3600".
+// "6h", "90m", "2d" or "3600s".
 double seconds_of(const std::string& text) {
   const std::string expected = "a number with s, m, h or d, above 0: 6h";
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string unit(end, static_cast<size_t>(text.data() + text.size() - end));
   const std::vector<std::pair<std::string, double>> units = {
-      {"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
+      {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
   for (const auto& [name, seconds] : units) {
-    if (error == std::errc() && unit == name && number > 0 && std::isfinite(number))
+    if (error == std::errc() && unit == name && number > 0 && number * seconds <= kMostSeconds)
       return number * seconds;
   }
   refuse("--deadline", "found '" + text + "'", expected);
@@ -121,19 +122,27 @@ Workload workload_of(const RecommendArguments& arguments) {
   return work;
 }
 
+// Of the catalog, of model_map, or one's own, which is added to model_map: as `predict --model`
+// takes it. InputError.
+OwnModel add_model(const std::string& given, ActuatorSettings& settings) {
+  const ModelCatalog& models = Catalog::shipped().models;
+  if (models.find(given) != nullptr || settings.model_map.count(given) > 0) return {};
+  std::error_code error;
+  if (given.find('/') == std::string::npos && !std::filesystem::is_directory(given, error)) {
+    refuse("--model", "unknown model '" + given + "'",
+           "a name of `sftbench models`, or of model_map in --config, or a model's folder",
+           nearest_spelling(given, models.names()));
+  }
+  const OwnModel own = own_model("--model", given);
+  add_to_model_map(own, settings);
+  return own;
+}
+
 Question question_of(const RecommendArguments& arguments, const PriceBook& prices,
-                     const ActuatorSettings& settings) {
+                     const OwnModel& own) {
   Question question;
   question.experiment = &experiment_of(arguments.method);
-  const Catalog& catalog = Catalog::shipped();
-  const std::vector<std::string> mapped = settings.model_names();
-  if (catalog.models.find(arguments.model) == nullptr &&
-      std::count(mapped.begin(), mapped.end(), arguments.model) == 0) {
-    refuse("--model", "unknown model '" + arguments.model + "'",
-           "a name of `sftbench models`, or of model_map in --config",
-           nearest_spelling(arguments.model, catalog.models.names()));
-  }
-  question.model = arguments.model;
+  question.model = own.name.empty() ? arguments.model : own.name;
   question.gpus = gpus_of(arguments.gpus, prices);
   question.batch = arguments.batch;
   question.most_gpus = arguments.most_gpus;
@@ -148,7 +157,7 @@ Question question_of(const RecommendArguments& arguments, const PriceBook& price
 // --- the answer -----------------------------------------------------------------------------------
 
 Json price_per_million(const Option& option, double tokens) {
-  return option.cost ? Json(rounded_to(*option.cost / tokens * 1e6, 10000)) : Json();
+  return option.cost ? Json(short_figure(*option.cost / tokens * 1e6)) : Json();
 }
 
 Json as_json(const Option& option, double tokens) {
@@ -181,24 +190,24 @@ Json as_json(const Option& option, double tokens) {
 // "1.2 to 1.6".
 Json hours_text(const Option& option) {
   if (option.time_interval.residuals == 0) return {};
-  return cell_text(rounded_to(option.hours_range.low)) + " to " +
-         cell_text(rounded_to(option.hours_range.high));
+  return cell_text(short_figure(option.hours_range.low)) + " to " +
+         cell_text(short_figure(option.hours_range.high));
 }
 
 void put_row(const std::string& choice, const Option& option, double tokens, Table& table) {
   table.rows.push_back(
       {choice, option.gpu, option.gpus, option.context_ranks, option.batch_per_gpu,
-       option.accumulation, option.checkpointing, rounded_to(option.hours), hours_text(option),
-       option.cost ? Json(rounded_to(*option.cost)) : Json(), price_per_million(option, tokens),
+       option.accumulation, option.checkpointing, short_figure(option.hours), hours_text(option),
+       option.cost ? Json(short_figure(*option.cost)) : Json(), price_per_million(option, tokens),
        rounded_to(option.needed_bytes / kGiB, 10),
        option.memory_risk ? Json(rounded_to(100 * *option.memory_risk, 10)) : Json(),
        name_of(option.fit)});
 }
 
-Table table_of(const Recommendation& answer, double tokens) {
+Table table_of(const Recommendation& answer, double tokens, const std::string& currency) {
   Table table{{"choice", "gpu", "gpus", "context_parallel", "batch_per_gpu", "accumulation",
-               "checkpointing", "hours", "90_%_of_hours", "cost", "cost_per_Mtoken", "memory_GiB",
-               "dies_%", "verdict"},
+               "checkpointing", "hours", "90_%_of_hours", "cost_" + currency,
+               currency + "_per_Mtoken", "memory_GiB", "dies_%", "verdict"},
               {}};
   if (answer.cheapest) put_row("cheapest", *answer.cheapest, tokens, table);
   if (answer.fastest) put_row("fastest", *answer.fastest, tokens, table);
@@ -242,17 +251,20 @@ Json all_as_json(const Recommendation& answer, const Question& question, const P
 }
 
 // What measures it: ten steps tell more than any prediction.
-std::string command_of(const Option& option, const Question& question) {
+std::string command_of(const Option& option, const Question& question,
+                       const std::string& own_model) {
   std::string command = "sftbench run --experiment " + question.experiment->identifier;
+  if (!own_model.empty()) command += " --model " + own_model;
   for (const auto& [name, value] : option.inputs.items()) {
+    if (name == "model_name" && !own_model.empty()) continue;
     const std::string text = value.is_string() ? value.get<std::string>() : json_text(value);
     command += " --set " + name + "=" + text;
   }
   return command + " --set max_steps=10";
 }
 
-void print_reasons(const Recommendation& answer, const Question& question,
-                   const PriceBook& prices) {
+void print_reasons(const Recommendation& answer, const Question& question, const PriceBook& prices,
+                   const std::string& own_model) {
   const Option& best = answer.cheapest ? *answer.cheapest : *answer.fastest;
   Definitions lines;
   for (const std::string& reason : answer.reasons) {
@@ -269,7 +281,7 @@ void print_reasons(const Recommendation& answer, const Question& question,
   }
   if (best.time_interval.residuals > 0)
     lines.emplace_back("interval", "rests on " + basis_text(best.time_interval));
-  lines.emplace_back("measure it", command_of(best, question));
+  lines.emplace_back("measure it", command_of(best, question, own_model));
   std::fputs(("\n" + definition_list(lines)).c_str(), stdout);
 }
 
@@ -279,25 +291,31 @@ void recommend(const RecommendArguments& arguments) {
   StackModel::named(arguments.overrides.stack);
   const PriceBook prices = read_price_book(arguments.prices);
   std::vector<Diagnostic> warnings;
-  const ActuatorSettings settings =
-      read_actuator_settings(arguments.config_path, nullptr, {}, warnings);
-  const Question question = question_of(arguments, prices, settings);
-  Oracle oracle(settings, {}, arguments.overrides, catalog);
+  ActuatorSettings settings = read_actuator_settings(arguments.config_path, nullptr, {}, warnings);
+  const OwnModel own = add_model(arguments.model, settings);
+  const Question question = question_of(arguments, prices, own);
+  ResolveOptions options;
+  options.own_model = !own.name.empty();
+  options.model_path = own.folder;
+  Oracle oracle(settings, options, arguments.overrides, catalog);
   const Recommendation answer =
       recommend(question, prices, oracle, uncertainty_with(arguments.own, oracle));
   if (format == OutputFormat::kJson || format == OutputFormat::kJsonLines) {
     print_record({}, all_as_json(answer, question, prices), format);
     return;
   }
-  print_table(table_of(answer, question.workload.tokens()), format);
+  print_table(table_of(answer, question.workload.tokens(), prices.currency), format);
   std::fflush(stdout);
-  if (format == OutputFormat::kTable) print_reasons(answer, question, prices);
+  if (format == OutputFormat::kTable)
+    print_reasons(answer, question, prices, own.name.empty() ? "" : arguments.model);
 }
 
 void add_options(CLI::App& command, RecommendArguments& arguments) {
-  command.add_option("--model", arguments.model, "model to tune; see sftbench models")
+  command
+      .add_option("--model", arguments.model,
+                  "model to tune: of sftbench models, a folder with config.json, or a hub id")
       ->required()
-      ->type_name("NAME");
+      ->type_name("NAME|DIR|ID");
   command.add_option("--method", arguments.method, "how it is tuned")
       ->type_name("full|lora|gptq-lora|pt")
       ->capture_default_str();
@@ -306,15 +324,15 @@ void add_options(CLI::App& command, RecommendArguments& arguments) {
       .add_option("--entries", arguments.entries,
                   "without a dataset: how many entries of --length tokens there are")
       ->type_name("N")
-      ->check(above_zero());
+      ->transform(whole_number(1, 1'000'000'000));
   command.add_option("--length", arguments.length, "tokens that longer entries are cut to")
-      ->check(CLI::Range(1, 131072))
+      ->transform(whole_number(1, 131072))
       ->capture_default_str();
   command.add_option("--epochs", arguments.epochs, "passes over the data")
-      ->check(above_zero())
+      ->check(number(0.001, 10000))
       ->capture_default_str();
   command.add_option("--batch", arguments.batch, "entries of an optimization step, over all GPUs")
-      ->check(CLI::Range(1, 4096))
+      ->transform(whole_number(1, 4096))
       ->capture_default_str();
 }
 
@@ -324,7 +342,7 @@ void add_limit_options(CLI::App& command, RecommendArguments& arguments) {
                   "GPUs to choose from, with commas (default: all that have a price)")
       ->type_name("NAME,...");
   command.add_option("--max-gpus", arguments.most_gpus, "at most so many of them")
-      ->check(CLI::Range(1, 32))
+      ->transform(whole_number(1, 32))
       ->capture_default_str();
   command.add_option("--deadline", arguments.deadline, "training ends within: 90m, 6h, 2d")
       ->type_name("TIME");

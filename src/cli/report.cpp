@@ -282,6 +282,16 @@ void write_variation(const StoreScan& scan, const ReportArguments& arguments, Si
   write_table(variation.table, arguments.format, sink);
 }
 
+// The short table has their codes alone.
+void say_where_reasons_are(const StoreScan& scan) {
+  const auto without = static_cast<size_t>(
+      std::count_if(scan.results.begin(), scan.results.end(),
+                    [](const StoredResult& result) { return result.reason.has_value(); }));
+  if (without == 0) return;
+  spdlog::info("{} not valid; --wide shows why",
+               plural(without, "measurement") + (without == 1 ? " is" : " are"));
+}
+
 void report(const ReportArguments& arguments) {
   refuse_idle_options(arguments);
   const StoreScan scan = load(arguments.directory, arguments);
@@ -305,6 +315,7 @@ void report(const ReportArguments& arguments) {
     write_ado(scan, arguments, sink);
   } else {
     write_table(short_table(scan, device_prices(arguments.prices)), arguments.format, sink);
+    say_where_reasons_are(scan);
   }
   sink.finish();
   if (!arguments.output.empty()) spdlog::info("wrote {}", arguments.output);

@@ -360,17 +360,17 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
   command
       ->add_option("--sample-period", arguments->sample_period_s,
                    "seconds between samples of GPUs, CPU and memory")
-      ->check(CLI::Range(0.01, 3600.0))
+      ->check(number(0.01, 3600))
       ->option_text("S=1");
   command
       ->add_option("--timeout", arguments->timeout_s,
                    "seconds that each run of a stability experiment may take; 0: any")
-      ->check(at_least_zero())
+      ->check(number(0, kMostSeconds))
       ->option_text("S=0");
   command
       ->add_option("--stall-timeout", arguments->stall_timeout_s,
                    "seconds that each run of a stability experiment may go without a step; 0: any")
-      ->check(at_least_zero())
+      ->check(number(0, kMostSeconds))
       ->option_text("S=0");
   command->footer(R"(
 A valid result is never replaced: a valid repeat becomes <key>.2.json, a failure

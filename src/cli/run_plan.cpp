@@ -30,7 +30,7 @@ void warn(const std::vector<Diagnostic>& diagnostics) {
 // Before the model is looked for, so that it is found. A job that is printed alone fetches nothing.
 void fetch_models_of(const RunArguments& arguments, const MeasurementRequest& request,
                      const ActuatorSettings& settings, const ResolveOptions& options) {
-  if (!(arguments.fetch || settings.fetch_weights) || arguments.dry_run) return;
+  if (!settings.fetch_weights || arguments.dry_run) return;
   const std::vector<std::string> problems =
       fetch_absent(absent_hub_models(request, settings, options, Catalog::shipped()),
                    settings.hf_home, arguments.shows_progress);
@@ -39,11 +39,12 @@ void fetch_models_of(const RunArguments& arguments, const MeasurementRequest& re
 
 RunPlan plan_from_space(const RunArguments& arguments) {
   const Catalog& catalog = Catalog::shipped();
-  const LoadedSpace loaded = load_space(arguments.selection);
+  LoadedSpace loaded = load_space(arguments.selection);
+  loaded.settings.fetch_weights = loaded.settings.fetch_weights || arguments.fetch;
   warn(loaded.warnings);
   const MeasurementRequest request = choose_request(loaded.space, arguments.selection);
   ResolveOptions options = resolve_options(loaded, arguments.selection);
-  options.sample_period_s = require_seconds("--sample-period", arguments.sample_period_s);
+  options.sample_period_s = arguments.sample_period_s;
   options.backend = arguments.backend.name();
 
   RunPlan plan;
@@ -82,7 +83,7 @@ RunPlan plan_from_job(const RunArguments& arguments) {
   JobFile file = read_job_file(arguments.job_path);
   plan.job = std::move(file.job);
   // The machine's matter, not the job's: a launcher gives it for the node that it has chosen.
-  if (const int64_t threads = require_threads(arguments.selection); threads > 0) {
+  if (const int64_t threads = arguments.selection.threads; threads > 0) {
     plan.job.device.threads = threads;
   }
   if (!file.edited.empty()) {

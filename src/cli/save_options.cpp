@@ -288,7 +288,7 @@ void add_output_options(CLI::App& command, SaveOptions& options) {
                   "line before (default: epoch)")
       ->type_name("no|steps|epoch");
   command.add_option("--logging-steps", options.log_steps, "steps from one line to the next")
-      ->check(above_zero())
+      ->transform(whole_number(1))
       ->option_text("N=500");
 }
 
@@ -311,12 +311,12 @@ void add_save_options(CLI::App& command, SaveOptions& options) {
           "epoch; and, unless never, at the end")
       ->type_name("no|steps|epoch");
   command.add_option("--save-steps", options.steps, "steps from one checkpoint to the next")
-      ->check(above_zero())
+      ->transform(whole_number(1))
       ->option_text("N=500");
   command
       .add_option("--save-total-limit", options.total_limit,
                   "checkpoints that are kept: the newest ones")
-      ->check(above_zero())
+      ->transform(whole_number(1))
       ->option_text("N");
   command
       .add_option(

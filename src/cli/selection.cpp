@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "cli/number_checks.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
@@ -118,11 +119,14 @@ void add_selection_options(CLI::App& command, Selection& selection) {
       .add_option("--stop-when-known", selection.stop_when_known,
                   "end a run when its tokens per second are known within so many percent (95 %), "
                   "behind a step of warm-up and at least 8 more; 0: never")
-      ->check(CLI::Range(0.0, 50.0))
+      ->check(number(0, 50))
       ->option_text("PERCENT=0");
-  command.add_option("--ranks", selection.ranks, "CPU ranks when number_gpus is 0")->type_name("N");
+  command.add_option("--ranks", selection.ranks, "CPU ranks when number_gpus is 0")
+      ->transform(whole_number(1, kMostProcesses))
+      ->option_text("N");
   command.add_option("--threads", selection.threads, "threads per rank; 0: all cores")
-      ->type_name("N");
+      ->transform(whole_number(0, kMostProcesses))
+      ->option_text("N");
   command
       .add_option("--gradient-sync", selection.gradient_sync,
                   "with several ranks and micro-batches: reduce gradients once, after the last, or "
@@ -138,14 +142,12 @@ void add_selection_options(CLI::App& command, Selection& selection) {
   command
       .add_option("--communication-timeout", selection.communication_timeout_s,
                   "seconds until ranks must have met, and for each operation among them")
+      ->check(number(kLeastSeconds, kMostSeconds))
       ->option_text("S=600");
 }
 
-namespace {
-
-// "finetune_lora" for finetune_lora_benchmark-v1.0.0, the only one that begins so. InputError where
-// several do.
-std::string full_experiment_name(const Catalog& catalog, const std::string& given) {
+std::string full_experiment_name(const Catalog& catalog, const std::string& option,
+                                 const std::string& given) {
   if (given.empty() || catalog.experiment(given) != nullptr) return given;
   std::vector<std::string> fitting;
   for (const std::string& name : catalog.experiment_names()) {
@@ -154,7 +156,7 @@ std::string full_experiment_name(const Catalog& catalog, const std::string& give
   if (fitting.size() > 1) {
     throw InputError({{{},
                        0,
-                       "--experiment",
+                       option,
                        "'" + given + "' is the beginning of several names",
                        "more of one of " + join(fitting),
                        {}}});
@@ -162,13 +164,11 @@ std::string full_experiment_name(const Catalog& catalog, const std::string& give
   return fitting.empty() ? given : fitting.front();
 }
 
-}  // namespace
-
 LoadedSpace load_space(const Selection& selection) {
   const Catalog& catalog = Catalog::shipped();
   LoadedSpace loaded;
   OwnTraining own = own_training(selection);
-  const std::string experiment = full_experiment_name(catalog, own.experiment);
+  const std::string experiment = full_experiment_name(catalog, "--experiment", own.experiment);
   // The models that --config adds are part of the space's domains; those of the space itself it
   // adds on its own.
   std::vector<Diagnostic> unused;
@@ -192,8 +192,7 @@ LoadedSpace load_space(const Selection& selection) {
                                            inline_parameters ? &*inline_parameters : nullptr,
                                            loaded.space.origin, loaded.warnings);
   if (!own.model.name.empty()) {
-    loaded.settings.model_map[own.model.name] = {{"Vanilla", own.model.place},
-                                                 {"GPTQ-Quantized", own.model.place}};
+    add_to_model_map(own.model, loaded.settings);
     loaded.own_model = true;
     loaded.model_path = own.model.folder;
   }
@@ -245,35 +244,15 @@ ResolveOptions resolve_options(const LoadedSpace& loaded, const Selection& selec
              space.padding, options.padding);
   options.worst_batch_first = selection.worst_batch_first;
   options.stop_when_known = selection.stop_when_known;
-  if (selection.ranks < 1)
-    fail("--ranks", "found " + std::to_string(selection.ranks), "at least 1");
-  if (selection.ranks > kMostProcesses)
-    fail("--ranks", "found " + std::to_string(selection.ranks),
-         "at most " + std::to_string(kMostProcesses));
   options.gradient_sync =
       choose("--gradient-sync", selection.gradient_sync, {}, options.gradient_sync);
   options.reduce_dtype = choose("--reduce-dtype", selection.reduce_dtype, {}, options.reduce_dtype,
                                 {"float32", "bfloat16"});
   options.distribute_one_rank = selection.distribute_one_rank;
-  options.communication_timeout_s =
-      require_seconds("--communication-timeout", selection.communication_timeout_s);
+  options.communication_timeout_s = selection.communication_timeout_s;
   options.cpu_ranks = cpu_ranks(selection, loaded.file);
-  options.threads = require_threads(selection);
+  options.threads = selection.threads;
   return options;
-}
-
-int64_t require_threads(const Selection& selection) {
-  const std::string found = "found " + std::to_string(selection.threads);
-  if (selection.threads < 0) fail("--threads", found, "0 or more");
-  if (selection.threads > kMostProcesses)
-    fail("--threads", found, "at most " + std::to_string(kMostProcesses));
-  return selection.threads;
-}
-
-double require_seconds(const std::string& option, double seconds) {
-  if (seconds >= 1e-3 && seconds <= 1e9) return seconds;  // not so for NaN
-  fail(option, "found " + (std::isnan(seconds) ? "nan" : json_text(Json(seconds))),
-       "a number of seconds above 0");
 }
 
 }  // namespace sftbench

@@ -58,6 +58,11 @@ struct LoadedSpace {
 // unknown value of --ado-ids.
 LoadedSpace load_space(const Selection& selection);
 
+// "finetune_lora" for finetune_lora_benchmark-v1.0.0, the only one that begins so; `given` itself
+// where none does. InputError naming `option` where several do.
+std::string full_experiment_name(const Catalog& catalog, const std::string& option,
+                                 const std::string& given);
+
 // The index that --entity names; nothing when it is not given. InputError when there is no such
 // entity.
 std::optional<int64_t> chosen_entity(const Space& space, const Selection& selection);
@@ -69,11 +74,5 @@ MeasurementRequest choose_request(const Space& space, const Selection& selection
 // Command line over --arguments over space file over defaults. InputError for an unknown value of
 // --weights, --padding, --gradient-sync or --reduce-dtype.
 ResolveOptions resolve_options(const LoadedSpace& loaded, const Selection& selection);
-
-// The number that --threads gives, 0 without it. Throws InputError for one that cannot be.
-int64_t require_threads(const Selection& selection);
-
-// `seconds`, from 0.001 to 1e9. Throws InputError naming `option` for any other number.
-double require_seconds(const std::string& option, double seconds);
 
 }  // namespace sftbench

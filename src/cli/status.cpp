@@ -16,6 +16,7 @@
 
 #include "cli/backend_options.h"
 #include "cli/campaign_status.h"
+#include "cli/number_checks.h"
 #include "cli/page_options.h"
 #include "cli/selection.h"
 #include "cli/status_view.h"
@@ -29,6 +30,9 @@
 
 namespace sftbench {
 namespace {
+
+// Each is named and looked for: some seconds, and a third of a GiB.
+constexpr int64_t kMostNamedCells = 2'000'000;
 
 struct StatusArguments {
   std::string results;
@@ -45,12 +49,28 @@ bool names_a_space(const Selection& selection) {
          !selection.model.empty() || !selection.arguments_path.empty();
 }
 
+// `space`, where its cells can be named. InputError, with their number.
+const Space& countable(const Space& space) {
+  const int64_t entities = space.entity_count();
+  const auto experiments = static_cast<int64_t>(space.experiments.size());
+  if (entities <= kMostNamedCells / std::max<int64_t>(1, experiments)) return space;
+  throw InputError(
+      {{space.origin,
+        0,
+        "entitySpace",
+        "has " + std::to_string(entities) + " entities under " + std::to_string(experiments) +
+            " experiment" + (experiments == 1 ? "" : "s"),
+        "at most " + std::to_string(kMostNamedCells) +
+            " cells: --set narrows it, and without SPACE all results in DIR count",
+        {}}});
+}
+
 // A space and the names of its cells, which look at it.
 struct NamedSpace {
   explicit NamedSpace(const StatusArguments& arguments)
       : loaded(load_space(arguments.selection)),
         options(resolving(loaded, arguments)),
-        names(loaded.space, options) {}
+        names(countable(loaded.space), options) {}
 
   static ResolveOptions resolving(const LoadedSpace& space, const StatusArguments& arguments) {
     for (const Diagnostic& warning : space.warnings) spdlog::warn("{}", to_string(warning));
@@ -271,7 +291,6 @@ int watch_status(const StatusArguments& arguments, double interval_s) {
 
 int show_status(const StatusArguments& arguments) {
   check_backend(arguments.backend);
-  const double interval_s = require_seconds("--interval", arguments.interval_s);
   if (arguments.page && !arguments.watch) {
     throw InputError(
         {{.file = {},
@@ -281,7 +300,7 @@ int show_status(const StatusArguments& arguments) {
           .expected = "--watch beside it; sftbench report --format html writes a page once",
           .nearest = {}}});
   }
-  if (arguments.watch) return watch_status(arguments, interval_s);
+  if (arguments.watch) return watch_status(arguments, arguments.interval_s);
   Watch watch(arguments);
   watch.look();
   watch.print();
@@ -302,6 +321,7 @@ void add_status_command(CLI::App& app, int& exit_code) {
   command->add_flag("--watch", arguments->watch,
                     "look again and again, until all cells of SPACE have ended");
   command->add_option("--interval", arguments->interval_s, "seconds between two looks")
+      ->check(number(kLeastSeconds, kMostSeconds))
       ->option_text("S=2");
   command
       ->add_option("--page", arguments->page,

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 
 #include "cli/launched_run.h"
@@ -101,7 +102,8 @@ void add_work_options(CLI::App& command, SweepArguments& arguments) {
                   "(ado's ray_tune)")
       ->type_name("FILE");
   command.add_option("--seed", arguments.seed, "of random orders; else it is drawn and said")
-      ->type_name("N");
+      ->transform(whole_number(0, std::numeric_limits<uint64_t>::max()))
+      ->option_text("N");
   command
       .add_option("--order", arguments.order,
                   "walk: as the space or the operation has it; informative: first what tells most "
@@ -115,10 +117,10 @@ void add_work_options(CLI::App& command, SweepArguments& arguments) {
                   "have GPUs or cores of their own; default: 1, or the operation's batchSize")
       ->type_name("N|auto");
   command.add_option("--limit", options.limit, "cells to measure before the sweep ends; 0: all")
-      ->check(at_least_zero())
+      ->transform(whole_number(0))
       ->option_text("N=0");
   command.add_option("--repeats", options.repeats, "samples of each cell that is valid")
-      ->check(CLI::Range(1, 1000))
+      ->transform(whole_number(1, 1000))
       ->option_text("N=1");
   command.add_flag("--dry-run", arguments.dry_run,
                    "list what would be measured and what is there, and stop");
@@ -141,7 +143,7 @@ void add_work_options(CLI::App& command, SweepArguments& arguments) {
   command
       .add_option("--lease", arguments.lease_s,
                   "seconds without a renewal after which others take a lease over")
-      ->check(CLI::Range(0.1, 86400.0))
+      ->check(number(0.1, 86400))
       ->option_text("S=60");
   command.add_option("-o,--output", arguments.output, "folder of the results")
       ->type_name("DIR")
@@ -155,22 +157,22 @@ void add_failure_options(CLI::App& command, SweepArguments& arguments) {
   command
       .add_option("--timeout", options.timeout_s,
                   "seconds that a measurement, or each of its runs, may take; 0: any")
-      ->check(at_least_zero())
+      ->check(number(0, kMostSeconds))
       ->option_text("S=86400");
   command
       .add_option("--stall-timeout", options.stall_timeout_s,
                   "seconds that it may go without a step; 0: any")
-      ->check(at_least_zero())
+      ->check(number(0, kMostSeconds))
       ->option_text("S=3600");
   command
       .add_option("--host-memory", options.host_memory_bytes,
                   "private memory that a measurement may take, as 64GiB; more ends as OOM_HOST")
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(byte_count())
       ->option_text("BYTES");
   command
       .add_option("--max-retries", arguments.max_retries,
                   "of a failed measurement, at the end of the sweep")
-      ->check(CLI::Range(0, 1000))
+      ->transform(whole_number(0, 1000))
       ->option_text("N=0");
   command.add_flag("!--no-retry-failed", options.retry_failed,
                    "leave alone what failed in an earlier sweep");
@@ -178,10 +180,10 @@ void add_failure_options(CLI::App& command, SweepArguments& arguments) {
       .add_option("--max-quick-failures", options.breaker_failures,
                   "failures in a row, each within --quick-failure seconds, that stop the sweep; "
                   "0: never")
-      ->check(at_least_zero())
+      ->transform(whole_number(0))
       ->option_text("N=10");
   command.add_option("--quick-failure", options.breaker_quick_s, "seconds")
-      ->check(at_least_zero())
+      ->check(number(0, kMostSeconds))
       ->option_text("S=10");
 }
 

@@ -267,7 +267,7 @@ void add_engine_options(CLI::App& command, EngineOptions& options) {
                   "with --on: workers of each group of cells that need the same devices; default: "
                   "one for each cell, at most 8; local: 1")
       ->type_name("N")
-      ->check(CLI::Range(1, 100'000));
+      ->transform(whole_number(1, 100'000));
   command.add_flag("--submit", options.submit, "with --on slurm: submit the script through sbatch");
   command
       .add_option("--slurm", options.slurm,

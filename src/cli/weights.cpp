@@ -169,11 +169,11 @@ void add_fetch(CLI::App& parent, const CommonOptions& common, int& exit_code) {
                    "hub to fetch from (default: HF_ENDPOINT, else https://huggingface.co)")
       ->type_name("URL");
   command->add_option("--connections", arguments->connections, "files that come at the same time")
-      ->check(CLI::Range(1, 64))
+      ->transform(whole_number(1, 64))
       ->capture_default_str();
   command
       ->add_option("--retries", arguments->retries, "of a request that fails, with growing waits")
-      ->check(CLI::Range(0, 100))
+      ->transform(whole_number(0, 100))
       ->capture_default_str();
   command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
       ->capture_default_str();
@@ -323,7 +323,7 @@ void add_check(CLI::App& parent, const CommonOptions& common, int& exit_code) {
       ->type_name("HF_HOME");
   command->add_flag("--remove", arguments->remove, "remove files whose hash is wrong");
   command->add_option("--threads", arguments->threads, "files that are hashed at the same time")
-      ->check(above_zero())
+      ->transform(whole_number(1, kMostThreads))
       ->capture_default_str();
   command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
       ->capture_default_str();
@@ -411,7 +411,7 @@ void add_merge(CLI::App& parent, const CommonOptions& common, int& exit_code) {
                    "adapter names")
       ->type_name("DIR|ID");
   command->add_option("--threads", arguments->threads, "that compute")
-      ->check(above_zero())
+      ->transform(whole_number(1, kMostThreads))
       ->capture_default_str();
   command->footer(R"(
 As peft's merge_and_unload, one tensor after the other: memory holds the largest

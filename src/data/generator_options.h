@@ -52,7 +52,7 @@ inline void require_entry_fits(const WordStream& stream, int64_t units) {
   if (units <= kLargestEntry_bytes && stream.bytes(units) <= kLargestEntry_bytes) return;
   throw InputError({{.file = {},
                      .line = 0,
-                     .key = "tokens-output",
+                     .key = "--tokens-output",
                      .message = "one entry would have more than " +
                                 std::to_string(kLargestEntry_bytes) + " bytes",
                      .expected = "fewer tokens, or fewer words per token",

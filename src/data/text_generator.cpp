@@ -14,13 +14,13 @@ constexpr std::string_view kLineEnd = "\"}\n";
 TextGeneratorOptions validated(TextGeneratorOptions options) {
   OptionRanges ranges;
   const auto most = static_cast<double>(kLargestCount);
-  ranges.require(static_cast<double>(options.entries), 1, most, "entries");
+  ranges.require(static_cast<double>(options.entries), 1, most, "--entries");
   if (options.unit == TextUnit::kWords) {
-    ranges.require(options.words_per_token, 0.001, 1000, "words-per-token");
-    ranges.require(static_cast<double>(options.input_tokens), 0, most, "tokens-input");
-    ranges.require(static_cast<double>(options.output_tokens), 0, most, "tokens-output");
+    ranges.require(options.words_per_token, 0.001, 1000, "--words-per-token");
+    ranges.require(static_cast<double>(options.input_tokens), 0, most, "--tokens-input");
+    ranges.require(static_cast<double>(options.output_tokens), 0, most, "--tokens-output");
   } else {
-    ranges.require(static_cast<double>(options.characters), 1, most, "characters");
+    ranges.require(static_cast<double>(options.characters), 1, most, "--characters");
   }
   ranges.throw_if_any();
   return options;

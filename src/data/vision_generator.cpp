@@ -14,12 +14,12 @@ VisionGeneratorOptions validated(const VisionGeneratorOptions& options) {
   OptionRanges ranges;
   const auto most = static_cast<double>(kLargestCount);
   const auto side = static_cast<double>(kLargestImageSide);
-  ranges.require(static_cast<double>(options.entries), 1, most, "entries");
-  ranges.require(options.words_per_token, 0.001, 1000, "words-per-token");
-  ranges.require(static_cast<double>(options.input_tokens), 0, most, "tokens-input");
-  ranges.require(static_cast<double>(options.output_tokens), 0, most, "tokens-output");
-  ranges.require(static_cast<double>(options.image_width), 1, side, "image-width");
-  ranges.require(static_cast<double>(options.image_height), 1, side, "image-height");
+  ranges.require(static_cast<double>(options.entries), 1, most, "--entries");
+  ranges.require(options.words_per_token, 0.001, 1000, "--words-per-token");
+  ranges.require(static_cast<double>(options.input_tokens), 0, most, "--tokens-input");
+  ranges.require(static_cast<double>(options.output_tokens), 0, most, "--tokens-output");
+  ranges.require(static_cast<double>(options.image_width), 1, side, "--image-width");
+  ranges.require(static_cast<double>(options.image_height), 1, side, "--image-height");
   ranges.throw_if_any();
   return options;
 }

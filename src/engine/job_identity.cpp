@@ -1,5 +1,6 @@
 #include "engine/job_identity.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -103,8 +104,14 @@ constexpr std::array kOrder = {"model",
                                "weight_decay",
                                "betas"};
 
+// A name stands for itself; a text that is empty, or has more than a name has, stands in quotes.
 std::string text(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : json_text(value);
+  if (!value.is_string()) return json_text(value);
+  const auto& words = value.get_ref<const std::string&>();
+  const bool name = !words.empty() && std::all_of(words.begin(), words.end(), [](unsigned char c) {
+    return c > ' ' && c != '"' && c != ';' && c != 0x7f;
+  });
+  return name ? words : json_text(value);
 }
 
 }  // namespace

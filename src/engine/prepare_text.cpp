@@ -29,6 +29,11 @@ TextDatasetOptions text_options(const DataSource& data, int64_t vocabulary) {
 
 // One step without loss ends a run when it comes to it; a run that has nothing else need not begin.
 void require_some_loss(const EncodedEntries& dataset, size_t entries, const DataSource& data) {
+  if (data.model_max_length < 2) {
+    throw RunError(ReasonCode::kData,
+                   "model_max_length is 1, so no position bears loss: each is predicted from the "
+                   "one before it; expected at least 2");
+  }
   if (static_cast<size_t>(dataset.entries_without_response()) < entries) return;
   if (!text_options(data, 0).seeks_response()) {
     throw RunError(ReasonCode::kData,

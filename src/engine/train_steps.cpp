@@ -27,12 +27,12 @@ void stop_if(bool interrupted, int64_t step) {
 
 void require_loss_positions(const StepBatches& batches, int64_t step) {
   if (batches.tokens.loss_bearing > 0) return;
-  throw RunError(
-      ReasonCode::kData,
-      "none of the " + std::to_string(batches.tokens.padded) + " positions of step " +
-          std::to_string(step) +
-          " bears loss: the response template does not occur in its texts, or stands behind "
-          "model_max_length");
+  throw RunError(ReasonCode::kData,
+                 "none of the " + std::to_string(batches.tokens.padded) + " positions of step " +
+                     std::to_string(step) +
+                     " bears loss: what bears it (a response template's text, labels, turns of "
+                     "assistants) does "
+                     "not occur in its entries, or stands behind model_max_length");
 }
 
 // Optimizers that update in the backward pass leave nothing to look for the cause in.

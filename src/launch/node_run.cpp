@@ -241,7 +241,9 @@ class NodeRun {
     }
   }
 
-  void take_line(Launched& launched, const std::string& line) {
+  // ssh ends its own lines with a carriage return, too, as for a terminal in raw mode.
+  void take_line(Launched& launched, std::string line) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
     if (line == kNodeIsUp) {
       launched.up = true;
       return;

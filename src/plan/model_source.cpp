@@ -37,7 +37,8 @@ class PlaceSearch {
   PlaceSearch(std::vector<std::string> places, const ActuatorSettings& settings)
       : places_(std::move(places)),
         hf_home_(settings.hf_home),
-        cache_(hub_cache_directory(settings.hf_home)) {}
+        cache_(hub_cache_directory(settings.hf_home)),
+        fetches_(settings.fetch_weights) {}
 
   // The first place that has config.json and, when asked for, weights and a tokenizer.
   std::optional<fs::path> find(bool with_weights) {
@@ -92,6 +93,9 @@ class PlaceSearch {
     return "sftbench weights fetch " + place + (hf_home_ ? " -o " + shell_quoted(*hf_home_) : "");
   }
 
+  // The advice beside it; none where it is followed already, and a dry run fetches nothing.
+  const char* or_fetch() const { return fetches_ ? "" : ", or with --fetch"; }
+
   std::string tried() const { return join(tried_, "; "); }
 
   // The one place there is, when it is a folder.
@@ -116,6 +120,7 @@ class PlaceSearch {
   std::vector<std::string> places_;
   std::optional<std::string> hf_home_;
   fs::path cache_;
+  bool fetches_;
   std::vector<std::string> tried_;
 };
 
@@ -174,7 +179,8 @@ Json read_config(const fs::path& folder) {
   std::string message =
       "the " + (vanilla ? "" : format + " ") + "weights of " + name + " are not at hand";
   const std::string command = search.fetch_command();
-  message += command.empty() ? "; name" : "; fetch them: " + command + ", or with --fetch; or name";
+  message +=
+      command.empty() ? "; name" : "; fetch them: " + command + search.or_fetch() + "; or name";
   message += " their folder under model_map in --config; or train without them: --weights random";
   throw RunError(ReasonCode::kWeights, message, "looked at " + search.tried());
 }
@@ -221,7 +227,7 @@ std::string find_tokenizer(const std::string& place, const ActuatorSettings& set
   const std::string command = search.fetch_command();
   throw RunError(ReasonCode::kWeights,
                  "the tokenizer " + place + " is not at hand" +
-                     (command.empty() ? "" : "; fetch it: " + command + ", or with --fetch"),
+                     (command.empty() ? "" : "; fetch it: " + command + search.or_fetch()),
                  "looked at " + search.tried());
 }
 

@@ -97,24 +97,35 @@ Grid grid_of(const Table& table, bool markdown) {
 
 constexpr std::string_view kBetween = "  ";
 
-// Where a word may be broken that is longer than its column: after one of these.
+// Where a word may be broken that is longer than its column: after one of these. A heading's
+// "TFLOP/s" stays whole.
 constexpr std::string_view kJoints = "/-_.,:=";
+constexpr std::string_view kHeadJoints = "_";
+
+// "0.45 to 1.15", which stays in one line like a number.
+bool is_range(std::string_view text) {
+  constexpr std::string_view kOfNumbers = "0123456789.e+-";
+  const size_t to = text.find(" to ");
+  if (to == 0 || to == std::string_view::npos || to + 4 == text.size()) return false;
+  return text.substr(0, to).find_first_not_of(kOfNumbers) == std::string_view::npos &&
+         text.substr(to + 4).find_first_not_of(kOfNumbers) == std::string_view::npos;
+}
 
 // What of `text` stands in one line of a column, at least one character; spaces after it are left.
-std::string_view first_line(std::string_view text, size_t columns) {
+std::string_view first_line(std::string_view text, size_t columns, std::string_view joints) {
   if (width(text) <= columns) return text;
   const size_t most = bytes_of(text, columns);
   if (text[most] == ' ') return text.substr(0, most);
   if (const size_t space = text.rfind(' ', most); space != std::string_view::npos && space > 0)
     return text.substr(0, space);
-  const size_t joint = text.substr(0, most).find_last_of(kJoints);
+  const size_t joint = text.substr(0, most).find_last_of(joints);
   return text.substr(0, joint == std::string_view::npos ? most : joint + 1);
 }
 
-std::vector<std::string> folded(std::string_view text, size_t columns) {
+std::vector<std::string> folded(std::string_view text, size_t columns, std::string_view joints) {
   std::vector<std::string> lines;
   do {
-    const std::string_view line = first_line(text, columns);
+    const std::string_view line = is_range(text) ? text : first_line(text, columns, joints);
     lines.emplace_back(line);
     text.remove_prefix(line.size());
     text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
@@ -123,6 +134,7 @@ std::vector<std::string> folded(std::string_view text, size_t columns) {
 }
 
 size_t longest_word(std::string_view text) {
+  if (is_range(text)) return width(text);
   size_t longest = 0;
   while (!text.empty()) {
     const size_t end = std::min(text.find(' '), text.size());
@@ -146,14 +158,16 @@ size_t longest_part(std::string_view heading) {
 // The least that a column may be narrowed to. Of texts, whole words stay, or at least words of 16
 // characters. Numbers stay as they are.
 std::vector<size_t> least_widths(const Grid& grid, bool whole_words) {
-  constexpr size_t kShortWord = 16;
+  constexpr size_t kShortWord = 16;  // of which a range may have more
   std::vector<size_t> least;
   for (size_t i = 0; i < grid.heads.size(); ++i) {
-    size_t cells = 0;
-    for (const std::vector<std::string>& row : grid.rows)
-      cells = std::max(cells, grid.right[i] ? width(row[i]) : longest_word(row[i]));
-    if (!grid.right[i] && !whole_words) cells = std::min(cells, kShortWord);
-    least.push_back(std::max(longest_part(grid.heads[i]), cells));
+    size_t cells = longest_part(grid.heads[i]);
+    for (const std::vector<std::string>& row : grid.rows) {
+      const bool whole = grid.right[i] || is_range(row[i]);
+      const size_t word = whole ? width(row[i]) : longest_word(row[i]);
+      cells = std::max(cells, whole || whole_words ? word : std::min(word, kShortWord));
+    }
+    least.push_back(cells);
   }
   return least;
 }
@@ -198,11 +212,13 @@ Grid part_of(const Grid& grid, const std::vector<size_t>& of) {
   return part;
 }
 
-// The grid with a first column that tells its rows apart: its own, or their numbers.
+// The grid with a first column that tells its rows apart: its own where it is short, or their
+// numbers.
 Grid with_key(Grid grid) {
+  constexpr size_t kLongestKey = 40;  // half of a terminal's line
   std::set<std::string_view> different;
   for (const std::vector<std::string>& row : grid.rows) different.insert(row.front());
-  if (different.size() == grid.rows.size()) return grid;
+  if (different.size() == grid.rows.size() && grid.widths.front() <= kLongestKey) return grid;
   grid.heads.insert(grid.heads.begin(), "row");
   for (size_t y = 0; y < grid.rows.size(); ++y)
     grid.rows[y].insert(grid.rows[y].begin(), std::to_string(y + 1));
@@ -212,11 +228,11 @@ Grid with_key(Grid grid) {
 }
 
 std::string aligned_row(const Grid& grid, const std::vector<size_t>& widths,
-                        const std::vector<std::string>& cells) {
+                        const std::vector<std::string>& cells, std::string_view joints = kJoints) {
   std::vector<std::vector<std::string>> columns;
   size_t height = 1;
   for (size_t i = 0; i < cells.size(); ++i) {
-    columns.push_back(folded(cells[i], widths[i]));
+    columns.push_back(folded(cells[i], widths[i], joints));
     height = std::max(height, columns.back().size());
   }
   std::string text;
@@ -232,7 +248,7 @@ std::string aligned_row(const Grid& grid, const std::vector<size_t>& widths,
 }
 
 std::string aligned(const Grid& grid, const std::vector<size_t>& widths) {
-  std::string text = aligned_row(grid, widths, grid.heads);
+  std::string text = aligned_row(grid, widths, grid.heads, kHeadJoints);
   for (const std::vector<std::string>& row : grid.rows) text += aligned_row(grid, widths, row);
   return text;
 }

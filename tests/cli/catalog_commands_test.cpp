@@ -112,6 +112,28 @@ TEST(ExperimentsTest, ListsAndDescribes) {
               HasSubstr("\nAlso spelled finetune_gtpq-lora_benchmark-v1.0.0\n"));
 }
 
+TEST(ExperimentsTest, TheBeginningOfANameIsEnough) {
+  EXPECT_EQ(output_of({"experiments", "finetune_lora"}),
+            output_of({"experiments", "finetune_lora_benchmark-v1.0.0"}));
+  EXPECT_THAT(
+      output_of({"experiments", "finetune_full"}),
+      HasSubstr("'finetune_full' is the beginning of several names; expected more of one of "
+                "finetune_full_benchmark-v1.0.0, finetune_full_stability-v1.0.0"));
+  EXPECT_THAT(output_of({"experiments", "lora"}), HasSubstr("unknown experiment 'lora'"));
+}
+
+TEST(ModelsTest, ThoseWithoutAnArchitectureTrainFromTheirFilesAlone) {
+  EXPECT_THAT(output_of({"models", "granite-4.0-1b"}),
+              HasSubstr("trains        from its files alone: its architecture is not published"));
+  EXPECT_THAT(output_of({"models", "--format", "md"}),
+              testing::ContainsRegex("granite-8b-japanese [^\n]*\\| files +\\|"));
+  const Json known = Json::parse(output_of({"models", "smollm2-135m", "--format", "json"}));
+  EXPECT_EQ(known["architecture_known"], true);
+  const Json unknown = Json::parse(output_of({"models", "granite-4.0-1b", "--format", "json"}));
+  EXPECT_EQ(unknown["architecture_known"], false);
+  EXPECT_EQ(unknown["trains"], true);
+}
+
 TEST(ModelsTest, ListsAndDescribesWithSources) {
   EXPECT_EQ(lines(output_of({"models"})), 44);
   EXPECT_THAT(output_of({"models"}), testing::ContainsRegex("granite-3.1-2b .* yes  "));

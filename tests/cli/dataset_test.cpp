@@ -86,7 +86,7 @@ TEST_F(DatasetCommandTest, EntriesHaveALimit) {
   EXPECT_THROW(run({"text", "-o", "x", "--num-max-gpus", "0"}), CLI::ValidationError);
   EXPECT_THAT(
       error_of({"text", "-o", "x", "--num-max-gpus", "100000", "--num-max-batch-size", "100000"}),
-      HasSubstr("entries: found 4e+10; expected a number from 1 to 100000000"));
+      HasSubstr("--entries: found 4e+10; expected a number from 1 to 100000000"));
 }
 
 TEST_F(DatasetCommandTest, ListSaysWhatIsThere) {

@@ -200,6 +200,10 @@ TEST_F(DecidingTest, RecommendationsComeAsTableAndAsJson) {
   EXPECT_THAT(text, HasSubstr("cheapest"));
   EXPECT_THAT(text, HasSubstr("sftbench run --experiment finetune_lora_benchmark-v1.0.0"));
   EXPECT_THAT(text, HasSubstr("USD/h"));
+  EXPECT_THAT(text, HasSubstr("cost_USD"));
+  EXPECT_THAT(text, HasSubstr("USD_per_Mtoken"));
+  EXPECT_THAT(output_of(asked({"--entries", "10", "--gpus", "H100"})),
+              testing::Not(HasSubstr("0 to 0 ")));
   const Json json = Json::parse(output_of(asked({"--entries", "1000", "--format", "json"})));
   EXPECT_EQ(json["tokens"], 1000 * 2048);
   EXPECT_EQ(json["cheapest"]["inputs"]["model_name"], "llama3.1-8b");
@@ -216,6 +220,24 @@ TEST_F(DecidingTest, ADatasetSaysHowManyEntriesAndHowLong) {
   EXPECT_LT(json["tokens"].get<double>(), 40);
 }
 
+TEST_F(DecidingTest, AModelOfOnesOwnIsRecommendedFor) {
+  const std::string config = read_file(SFTBENCH_TEST_DATA "/training/llama/config.json");
+  std::filesystem::create_directory(folder_ / "my-llama");
+  file("my-llama/config.json", config);
+  const std::string folder = (folder_ / "my-llama").string();
+  const std::vector<std::string> further = {"--entries", "100", "--gpus", "L40S", "--length", "64"};
+  std::vector<std::string> words = {"recommend", "--model", folder};
+  words.insert(words.end(), further.begin(), further.end());
+  const std::string text = output_of(words);
+  EXPECT_THAT(text, HasSubstr("--model " + folder));
+  EXPECT_THAT(text, testing::Not(HasSubstr("model_name=")));
+  words.insert(words.end(), {"--format", "json"});
+  EXPECT_EQ(Json::parse(output_of(words))["model"], "my-llama");
+  std::filesystem::create_directory(folder_ / "empty");
+  words[2] = (folder_ / "empty").string();
+  EXPECT_THAT(output_of(words), HasSubstr("has no config.json"));
+}
+
 TEST_F(DecidingTest, WhatIsWrongWithAQuestionIsNamed) {
   const std::string entries = "--entries";
   const auto error = [&](std::vector<std::string> further) {
@@ -229,7 +251,11 @@ TEST_F(DecidingTest, WhatIsWrongWithAQuestionIsNamed) {
   EXPECT_THAT(error({"--gpus", "RTX-4090"}), HasSubstr("unknown GPU 'RTX-4090'"));
   EXPECT_THAT(error({"--deadline", "soon"}), HasSubstr("--deadline: found 'soon'"));
   EXPECT_THAT(error({"--deadline", "-1h"}), HasSubstr("--deadline: found '-1h'"));
-  EXPECT_THAT(error({"--deadline", "1s"}), HasSubstr("the fastest that fits: "));
+  EXPECT_THAT(error({"--deadline", "6"}),
+              HasSubstr("--deadline: found '6'; expected a number with s, m, h or d"));
+  EXPECT_THAT(error({"--deadline", "1e300h"}), HasSubstr("--deadline: found '1e300h'"));
+  EXPECT_THAT(error({"--deadline", "1s"}),
+              testing::ContainsRegex("the fastest that fits: .*, 0[.]0[0-9]+ h, [0-9.]+ USD; "));
   EXPECT_THAT(error({"--budget", "0"}), HasSubstr("--budget"));
   EXPECT_THAT(error({"--gpus", "NVIDIA-H200", "--budget", "10"}), HasSubstr("--budget"));
   EXPECT_THAT(error({"--max-oom-risk", "2"}), HasSubstr("--max-oom-risk: found '2'"));

@@ -210,7 +210,7 @@ TEST_F(DeepspeedTest, WhatMeansNothingHereIsToldAndWhatHasNoEqualIsRefusedAllAtO
   EXPECT_THAT(refusal("[1]"), HasSubstr("ds.json:1: found a list of 1"));
   EXPECT_THAT(refusal("{\"a\": "), HasSubstr("ds.json:"));
   EXPECT_THAT(refusal(R"({"gradient_clipping": "much"})", {"--set", "batch_size=2"}),
-              HasSubstr("ds.json: gradient_clipping: 'much' is no value of max_grad_norm"));
+              HasSubstr("ds.json:1: gradient_clipping: 'much' is no value of max_grad_norm"));
 }
 
 TEST_F(DeepspeedTest, TwoFilesThatDisagreeAreRefused) {
@@ -219,8 +219,9 @@ TEST_F(DeepspeedTest, TwoFilesThatDisagreeAreRefused) {
       R"({"optimizer": {"type": "AdamW", "params": {"lr": 2e-4}},
           "train_micro_batch_size_per_gpu": 2})",
       {"--arguments", "arguments.yaml"});
-  EXPECT_THAT(refused, AllOf(HasSubstr("ds.json: optimizer.params.lr: says what arguments.yaml: "
-                                       "learning_rate says, too; expected one of them"),
+  EXPECT_THAT(refused, AllOf(HasSubstr("ds.json:1: optimizer.params.lr: says 2e-4, where "
+                                       "arguments.yaml:1: learning_rate says 1e-4; expected one of "
+                                       "them"),
                              HasSubstr("ds.json: train_micro_batch_size_per_gpu: found 2; expected "
                                        "what arguments.yaml says, 3, or \"auto\"")));
   EXPECT_EQ(job(R"({"optimizer": {"type": "AdamW", "params": {"lr": 2e-4}}})",

@@ -87,16 +87,16 @@ TEST(HostileTextTest, WhatAGeneratorPrintsOfItsPathIsHarmless) {
 
 TEST(HostileTextTest, BoundsOfNumbersAreSaidInWords) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
-      {{"expand", "s.yaml", "--limit", "0"}, "--limit: found '0'; expected a number above 0"},
+      {{"expand", "s.yaml", "--limit", "0"}, "--limit: found '0'; expected a whole number from 1 to 1000000000000"},
       {{"expand", "s.yaml", "--limit", "1e400"},
-       "--limit: found '1e400'; expected a number above 0"},
-      {{"sweep", "s.yaml", "--limit", "-1"}, "--limit: found '-1'; expected a number from 0 on"},
+       "--limit: found '1e400'; expected a whole number from 1"},
+      {{"sweep", "s.yaml", "--limit", "-1"}, "--limit: found '-1'; expected a whole number from 0"},
       {{"sweep", "s.yaml", "--timeout", "nan"},
-       "--timeout: found 'nan'; expected a number from 0 on"},
+       "--timeout: found 'nan'; expected a number from 0 to 1000000000"},
       {{"sweep", "s.yaml", "--stall-timeout", "inf"}, "--stall-timeout: found 'inf'; expected"},
       {{"sweep", "s.yaml", "--quick-failure", "x"}, "--quick-failure: found 'x'; expected"},
       {{"run", "s.yaml", "--save-steps", "0"},
-       "--save-steps: found '0'; expected a number above 0"},
+       "--save-steps: found '0'; expected a whole number from 1"},
       {{"predict", "s.yaml", "--flops-per-s", "0"}, "--flops-per-s: found '0'; expected"}};
   for (const auto& [words, message] : cases) {
     const ProgramResult result = run_program(words, {}, fresh_folder("bounds"));
@@ -156,7 +156,7 @@ TEST(HostileTextTest, NumbersThatAreNoneEndBeforeAnythingRuns) {
       {"run", "space.yaml", "--backend", "simulate", "--weights", "random", "--sample-period=nan"},
       {}, folder);
   EXPECT_EQ(run.status, 2) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("--sample-period: found nan"));
+  EXPECT_THAT(run.err, HasSubstr("--sample-period: found 'nan'"));
   const ProgramResult result =
       run_program({"dataset", "count", std::string(5000, 'x')}, {}, folder);
   EXPECT_EQ(result.status, 2) << result.err;

@@ -36,7 +36,7 @@ while [[ $1 == -* ]]; do [[ $1 == -o ]] && shift; shift; done
 host=$1
 shift
 case $host in
-  gone) echo "ssh: connect to host gone port 22: No route to host" >&2; exit 255 ;;
+  gone) printf "ssh: connect to host gone port 22: No route to host\\r\\n" >&2; exit 255 ;;
   bare) exec sh -c "exec /no/such/folder/sftbench node" ;;
   lost) (sleep 1; kill -9 $$) & ;;
 esac
@@ -207,6 +207,7 @@ TEST_F(NodesTest, AHostThatCannotBeReachedEndsTheOthersAtOnce) {
   EXPECT_LT(program.wall_s, 15);
   EXPECT_THAT(program.err, HasSubstr("sftbench: gone cannot be reached by ssh, or lets nobody in "
                                      "without a password: ssh: connect to host gone"));
+  EXPECT_THAT(program.err, testing::Not(HasSubstr("\\x0d"))) << "ssh ends its lines with it";
   EXPECT_EQ(result()["status"], "none was written");
   expect_all_gone();
 }

@@ -245,7 +245,8 @@ TEST_F(OwnTrainingTest, AccelerateDividesRowsAmongRanks) {
               HasSubstr("parallelism_config_dp_shard_size: found 3; expected 4, num_processes / "
                         "parallelism_config_cp_size"));
   EXPECT_THAT(refusal_of_file("parallelism_config_cp_size: 2\nmcp: 4\n"),
-              HasSubstr("mcp: says what"));
+              HasSubstr("arguments.yaml:2: mcp: says 4, where arguments.yaml:1: "
+                        "parallelism_config_cp_size says 2; expected one of them"));
   EXPECT_THAT(
       refusal_of_file("parallelism_config_tp_size: 2\n"),
       HasSubstr("parallelism_config_tp_size: found 2, which has no equal here; expected 1"));
@@ -267,12 +268,18 @@ TEST_F(OwnTrainingTest, WhatAFileSaysAndHasNoEqualIsNamed) {
                                  "an integer of at least 1"));
   EXPECT_THAT(unknown, HasSubstr("arguments.yaml:8: packing: found 'maybe'"));
   EXPECT_THAT(refusal_of_file("r: 8\nlora_r: 9\n"),
-              HasSubstr("lora_r: says what arguments.yaml: r says, too; expected one of them"));
+              HasSubstr("arguments.yaml:2: lora_r: says 9, where arguments.yaml:1: r says 8; "
+                        "expected one of them"));
   EXPECT_THAT(refusal_of_file("[1]"), HasSubstr("expected names of arguments and their values"));
   EXPECT_THAT(refusal_of_file("{\"a\": "), HasSubstr("arguments.yaml:"));
   EXPECT_THAT(refusal_of_file("model_id: my-llama\nlearning_rate: fast\n"),
-              HasSubstr("arguments.yaml: learning_rate: 'fast' is no value of learning_rate; "
+              HasSubstr("arguments.yaml:2: learning_rate: 'fast' is no value of learning_rate; "
                         "expected a number from 0"));
+  const std::string together =
+      refusal_of_file("model_id: my-llama\nnum_train_epochs: '5'\nlearnin_rate: 1\noptim: adamx\n");
+  EXPECT_THAT(together, HasSubstr("arguments.yaml:2: num_train_epochs: '5' is no value of"));
+  EXPECT_THAT(together, HasSubstr("arguments.yaml:3: learnin_rate: has no equal here"));
+  EXPECT_THAT(together, HasSubstr("arguments.yaml:4: optim: 'adamx' is no value of optim"));
   EXPECT_THAT(refusal({"--arguments", "none.json"}), HasSubstr("none.json"));
 }
 
@@ -468,10 +475,6 @@ class MixtureTest : public OwnTrainingTest {
     write("arguments.yaml", "model_name_or_path: my-llama\ndata_config_path: mixed.yaml\n");
     return {"--arguments", "arguments.yaml"};
   }
-  // How the run ends that is not begun.
-  std::string ending(const std::string& first, const std::string& second) const {
-    return program(words(first, second)).out;
-  }
 };
 
 TEST_F(MixtureTest, SetsAreMixedByTheirSharesAndHaveFormsOfTheirOwn) {
@@ -504,13 +507,14 @@ TEST_F(MixtureTest, TrainsAndEvaluates) {
 }
 
 TEST_F(MixtureTest, SharesThatDoNotFitAreNamed) {
-  EXPECT_THAT(ending("    sampling: 0.5\n", "    sampling: 0.25\n"),
-              HasSubstr("data_mixture: sampling: the shares add up to 0.75; expected 1"));
-  EXPECT_THAT(ending("    sampling: 1.0\n", ""),
-              HasSubstr("data_mixture: sampling: 1 of 2 sets have a share; expected one for each "
-                        "set, or none"));
-  EXPECT_THAT(ending("    sampling: 0.7\n", "    sampling: 0.6\n"),
-              HasSubstr("the shares add up to 1.3; expected 1"));
+  EXPECT_THAT(
+      refusal(words("    sampling: 0.5\n", "    sampling: 0.25\n")),
+      HasSubstr("mixed.yaml:3: datasets: the shares (sampling) add up to 0.75; expected 1"));
+  EXPECT_THAT(refusal(words("    sampling: 1.0\n", "")),
+              HasSubstr("mixed.yaml:9: datasets[1]: has no sampling, and 1 of 2 sets have one; "
+                        "expected a share for each set, or none"));
+  EXPECT_THAT(refusal(words("    sampling: 0.7\n", "    sampling: 0.6\n")),
+              HasSubstr("the shares (sampling) add up to 1.3; expected 1"));
   EXPECT_THAT(refusal(words("    sampling: -1\n", "    sampling: 2\n")),
               AllOf(HasSubstr("mixed.yaml:4: datasets[0].sampling: found -1; expected a share "
                               "above 0, at most 1"),
@@ -707,10 +711,10 @@ TEST_F(ConversationTrainingTest, WhatIsWrongIsSaidBeforeAnythingIsMeasured) {
   const ProgramResult both = program(
       with({"--conversation-column", "messages", "--template", "{{messages}}", "--dry-run"}));
   EXPECT_NE(both.status, 0);
-  const ProgramResult alone = program({"--model", "my-llama", "--data", "pairs.json",
-                                       "--chat-template", "chat.jinja", "--dry-run"});
-  EXPECT_THAT(alone.out + alone.err,
-              HasSubstr("chat_template is given without conversation_column, which it is of"));
+  EXPECT_THAT(
+      refusal({"--model", "my-llama", "--data", "pairs.json", "--chat-template", "chat.jinja"}),
+      HasSubstr("--chat-template: is given, and nothing says that entries are conversations; "
+                "expected --conversation-column NAME beside it, or entries with messages"));
 }
 
 TEST_F(ConversationTrainingTest, DatasetShowMarksWhatAssistantsSay) {

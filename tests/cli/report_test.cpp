@@ -74,6 +74,13 @@ TEST_F(ReportTest, TheTableIsOnStdoutAndWhatItIsOfInTheLog) {
   EXPECT_THAT(Report({dir_, "--format", "md"}).out, testing::StartsWith("| model_name |"));
 }
 
+TEST_F(ReportTest, TheShortTableSaysWhereReasonsAre) {
+  const std::string folder = directory_.string();
+  EXPECT_THAT(Report({folder}).log, HasSubstr("2 measurements are not valid; --wide shows why"));
+  EXPECT_THAT(Report({folder, "--wide"}).log, Not(HasSubstr("shows why")));
+  EXPECT_THAT(Report({folder, "--status", "valid"}).log, Not(HasSubstr("shows why")));
+}
+
 TEST_F(ReportTest, CsvIsAdosAndSaysWhatItLeavesOut) {
   const Report report({dir_, "--format", "csv"});
   EXPECT_THAT(report.out,

@@ -185,7 +185,9 @@ TEST_F(FetchingRunTest, FetchesAModelOnFirstUseWhenItIsAllowedTo) {
               HasSubstr("the weights of org/tiny are not at hand; fetch them: sftbench "
                         "weights fetch org/tiny, or with --fetch; or name"));
   EXPECT_TRUE(hub_.hub().requests().empty()) << "nothing is fetched unasked";
-  EXPECT_NE(measure({"--fetch", "--dry-run"}).status, 0);
+  const ProgramResult dry = measure({"--fetch", "--dry-run"});
+  EXPECT_NE(dry.status, 0);
+  EXPECT_THAT(dry.out + dry.err, HasSubstr("weights fetch org/tiny; or name"));
   EXPECT_TRUE(hub_.hub().requests().empty()) << "nothing is fetched for a job that is printed";
 
   const ProgramResult first = measure({"--fetch"});

@@ -239,6 +239,33 @@ TEST_F(WorkerTest, StatusCountsStatesAndReasons) {
   EXPECT_EQ(elsewhere.at("waiting"), 6);
 }
 
+TEST_F(WorkerTest, StatusOfASpaceThatIsTooLargeToNameSaysSo) {
+  simulate({"--limit", "1"});
+  const ProgramResult result =
+      run_program({"status", results().string(), space(), "--set", "batch_size=[1,2,4,8]", "--set",
+                   "max_steps=[" +
+                       [] {
+                         std::string list = "1";
+                         for (int i = 2; i <= 1000; ++i) list += "," + std::to_string(i);
+                         return list;
+                       }() +
+                       "]",
+                   "--set",
+                   "seed=[" +
+                       [] {
+                         std::string list = "1";
+                         for (int i = 2; i <= 1000; ++i) list += "," + std::to_string(i);
+                         return list;
+                       }() +
+                       "]"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err,
+              testing::ContainsRegex(
+                  "entitySpace: has [0-9]+ entities under 1 experiment; expected at most "
+                  "2000000 cells: --set narrows it"));
+  EXPECT_LT(result.wall_s, 20);
+}
+
 TEST_F(WorkerTest, StatusNamesWhoMeasuresWhat) {
   for (const char* kind : {"locks", "leases"}) {
     fs::remove_all(results());

@@ -173,10 +173,10 @@ TEST_F(TextGeneratorTest, AllOptionsThatAreOutOfRangeAreNamedAtOnce) {
   options.output_tokens = 100'000'001;
   options.words_per_token = 0;
   EXPECT_EQ(error_of("words", options),
-            "entries: found 0; expected a number from 1 to 100000000\n"
-            "words-per-token: found 0; expected a number from 0.001 to 1000\n"
-            "tokens-input: found -1; expected a number from 0 to 100000000\n"
-            "tokens-output: found 1e+08; expected a number from 0 to 100000000");
+            "--entries: found 0; expected a number from 1 to 100000000\n"
+            "--words-per-token: found 0; expected a number from 0.001 to 1000\n"
+            "--tokens-input: found -1; expected a number from 0 to 100000000\n"
+            "--tokens-output: found 1e+08; expected a number from 0 to 100000000");
 }
 
 TEST_F(TextGeneratorTest, EntryThatMemoryCannotHoldIsRefused) {
@@ -185,7 +185,7 @@ TEST_F(TextGeneratorTest, EntryThatMemoryCannotHoldIsRefused) {
   options.words_per_token = 1000;
   EXPECT_EQ(
       error_of("words", options),
-      "tokens-output: one entry would have more than 1000000000 bytes; expected fewer tokens, "
+      "--tokens-output: one entry would have more than 1000000000 bytes; expected fewer tokens, "
       "or fewer words per token");
   options.words_per_token = 1;
   EXPECT_EQ(error_of("longer words than this", options),

@@ -80,12 +80,12 @@ TEST(VisionGenerator, AllOptionsThatAreOutOfRangeAreNamedAtOnce) {
   options.image_width = 0;
   options.image_height = 8193;
   EXPECT_EQ(error_of(options),
-            "entries: found 0; expected a number from 1 to 100000000\n"
-            "words-per-token: found -1; expected a number from 0.001 to 1000\n"
-            "tokens-input: found -1; expected a number from 0 to 100000000\n"
-            "tokens-output: found 1e+08; expected a number from 0 to 100000000\n"
-            "image-width: found 0; expected a number from 1 to 8192\n"
-            "image-height: found 8193; expected a number from 1 to 8192");
+            "--entries: found 0; expected a number from 1 to 100000000\n"
+            "--words-per-token: found -1; expected a number from 0.001 to 1000\n"
+            "--tokens-input: found -1; expected a number from 0 to 100000000\n"
+            "--tokens-output: found 1e+08; expected a number from 0 to 100000000\n"
+            "--image-width: found 0; expected a number from 1 to 8192\n"
+            "--image-height: found 8193; expected a number from 1 to 8192");
 }
 
 TEST(VisionGenerator, EntryThatMemoryCannotHoldIsRefused) {

@@ -128,6 +128,11 @@ TEST(Resuming, RefusesTheCheckpointOfAnotherJobNamingEachDifference) {
   EXPECT_THAT(problem, HasSubstr("model_max_length was"));
   EXPECT_THAT(problem, ::testing::Not(HasSubstr("seed")));
 
+  TrainingJob with_texts = resumed(job);
+  with_texts.data.response_template = "\n### Answer:";
+  EXPECT_THAT(problem_of(with_texts, ReasonCode::kUnsupported),
+              HasSubstr("and is \"\\n### Answer:\""));
+
   TrainingJob with_adapters = resumed(job);
   with_adapters.tuning = TuningMethod::kLora;
   with_adapters.lora.target_modules = {"q_proj"};

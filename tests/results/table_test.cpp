@@ -77,6 +77,36 @@ TEST(TableTest, ColumnsWithoutRoomOnATerminalStandUnderTheOthers) {
   EXPECT_EQ(render({{"tokens"}, {{1234567}}}, OutputFormat::kTable, 3), " tokens\n1234567\n");
 }
 
+TEST(TableTest, RangesStandInOneLineLikeNumbers) {
+  const Table table = {{"model", "step_s"},
+                       {{"a long name of a model", "0.45652 to 1.1575"}, {"b", "1 to 2"}}};
+  EXPECT_EQ(render(table, OutputFormat::kTable, 28),
+            "model   step_s\n"
+            "a long  0.45652 to 1.1575\n"
+            "name\n"
+            "of a\n"
+            "model\n"
+            "b       1 to 2\n");
+}
+
+TEST(TableTest, HeadingsAreNotBrokenWithinAUnit) {
+  const Table table = {{"gpu", "tf32_TFLOP/s"}, {{"NVIDIA", 1}}};
+  EXPECT_EQ(render(table, OutputFormat::kTable, 19),
+            "gpu           tf32_\n"
+            "            TFLOP/s\n"
+            "NVIDIA            1\n")
+      << "not tf32_TFLOP/ and s";
+}
+
+TEST(TableTest, LongNamesOfRowsDoNotLeadEachBlock) {
+  const std::string first(41, 'a'), second(41, 'b');
+  const Table table = {{"identifier", "loss", "tokens"}, {{first, 5.5, 12}, {second, 6, 99}}};
+  const std::string text = render(table, OutputFormat::kTable, 16);
+  EXPECT_EQ(text.substr(0, text.find('\n')), "row  identifier");
+  EXPECT_EQ(text.substr(text.rfind("\n\n") + 2),
+            "row  loss  tokens\n  1   5.5      12\n  2     6      99\n");
+}
+
 TEST(TableTest, CsvQuotesWhatRfc4180Quotes) {
   EXPECT_EQ(render(sample(), OutputFormat::kCsv),
             "name,tokens,note\n"

@@ -16,4 +16,7 @@ std::string bytes_text(double bytes);
 // "950", "12.3 k", "4.56 T": with a decimal prefix.
 std::string quantity_text(double value);
 
+// Rounded to two decimals, or to three digits of what is below 1: a small time or price is not 0.
+double short_figure(double value);
+
 }  // namespace sftbench
