@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sftbench/base/json.h"
+#include "sftbench/base/json_builder.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -390,7 +391,7 @@ bool JsonlFile::read_text(int64_t entry, std::string_view field, std::string& te
 bool JsonlFile::read_object(int64_t entry, Json& object, Diagnostic& error) const {
   const std::string text = line(entry);
   try {
-    object = Json::parse(text);
+    object = build_json(text);
     if (object.is_object()) return true;
     error = {};
     error.message = std::string("the entry is ") + (object.is_array() ? "a list" : "no object");
@@ -400,6 +401,9 @@ bool JsonlFile::read_object(int64_t entry, Json& object, Diagnostic& error) cons
     error.message =
         "not JSON at column " + std::to_string(problem.byte) + ": " + json_problem(problem);
     error.expected = "one JSON object per line, or one array of objects";
+  } catch (const Json::out_of_range& problem) {  // 1e999, or nested too deep; it has no position
+    error = {};
+    error.message = "not usable JSON: " + json_problem(problem);
   }
   error.file = path_;
   error.line = line_number(entry);

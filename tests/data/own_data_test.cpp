@@ -468,5 +468,20 @@ TEST_F(JsonArray, DamageIsNamedWithItsLine) {
   EXPECT_THAT(problem_of_file("[{},\n\n{\"a\": tru}]"), HasSubstr(":3: not JSON at column "));
 }
 
+TEST_F(JsonArray, NumbersAndDepthsThatNoValueHoldsAreNamedWithTheirLine) {
+  const std::string digits(5000, '9'), deep(1000, '[');
+  EXPECT_THAT(problem_of_file("[{},\n{\"a\": 1e999999}]"),
+              HasSubstr(":2: not usable JSON: number overflow parsing '1e999999'"));
+  const std::string long_number = problem_of_file("[{},\n{\"a\": " + digits + "}]");
+  EXPECT_THAT(long_number, HasSubstr(":2: not usable JSON: number overflow parsing '9999"));
+  EXPECT_LT(long_number.size(), 600U) << "the digits are not all repeated";
+  EXPECT_THAT(problem_of_file("[{\"a\": " + deep + std::string(1000, ']') + "}]"),
+              HasSubstr(":1: not usable JSON: "));
+  EXPECT_THAT(problem_of(R"({"input_ids": [1], "x": 1e999})"
+                         "\n",
+                         {.pretokenized = true}),
+              HasSubstr("own.jsonl:1: not usable JSON: number overflow parsing '1e999'"));
+}
+
 }  // namespace
 }  // namespace sftbench
