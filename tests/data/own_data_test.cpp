@@ -224,6 +224,21 @@ TEST(PretokenizedTest, IdsOutsideTheVocabularyAreNamed) {
             "own.jsonl:1: labels: has 2 labels for 3 input_ids; expected as many");
 }
 
+TEST(PretokenizedTest, MasksOfOnesAreReadAndOthersRefused) {
+  const auto problem = [&](const std::string& mask) {
+    return problem_of(R"({"input_ids": [1, 2, 3], "attention_mask": )" + mask + "}\n",
+                      {.pretokenized = true});
+  };
+  EXPECT_EQ(problem("[1, 1, 1]"), "");
+  EXPECT_EQ(problem("[1, 0, 1]"),
+            "own.jsonl:1: attention_mask: position 1 is 0; expected ones, as entries without "
+            "padding have: padding is added to batches");
+  EXPECT_THAT(problem("[1, 1, 0]"), HasSubstr("attention_mask: position 2 is 0"));
+  EXPECT_THAT(problem("[1, 1, \"1\"]"), HasSubstr("attention_mask: position 2 is \"1\""));
+  EXPECT_THAT(problem("[1, 1]"), HasSubstr("attention_mask: has length 2 for 3 input_ids"));
+  EXPECT_THAT(problem("1"), HasSubstr("attention_mask: the field is no list"));
+}
+
 TEST(PretokenizedTest, EntriesAreCutAndWhatIsLeftMayBearNoLoss) {
   TextDataset dataset(JsonlFile(R"({"input_ids": [1, 2, 3, 4], "labels": [-100, -100, -100, 4]})"
                                 "\n"
