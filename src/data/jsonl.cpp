@@ -321,8 +321,11 @@ JsonlFile::JsonlFile(std::string_view content, std::string origin)
   require_entries(content.empty());
 }
 
-JsonlFile::JsonlFile(const std::function<bool(std::string& row)>& next, std::string origin)
-    : rows_(std::make_unique<SpillFile>()), path_(std::move(origin)) {
+JsonlFile::JsonlFile(const std::function<bool(std::string& row)>& next, std::string origin,
+                     std::map<std::string, std::string> left_out)
+    : rows_(std::make_unique<SpillFile>()),
+      path_(std::move(origin)),
+      left_out_(std::move(left_out)) {
   std::string row;
   while (next(row)) {
     const int number = static_cast<int>(lines_.size()) + 1;
@@ -383,6 +386,7 @@ bool JsonlFile::read_text(int64_t entry, std::string_view field, std::string& te
     return true;
   }
   error = describe(reader, parsed, field);
+  explain_left_out(error);
   error.file = path_;
   error.line = line_number(entry);
   return false;
@@ -408,6 +412,20 @@ bool JsonlFile::read_object(int64_t entry, Json& object, Diagnostic& error) cons
   error.file = path_;
   error.line = line_number(entry);
   return false;
+}
+
+void JsonlFile::explain_left_out(Diagnostic& error) const {
+  const auto found = left_out_.find(error.key);
+  if (found == left_out_.end()) {
+    if (left_out_.empty() || !error.message.starts_with("no such field")) return;
+    std::vector<std::string> columns;
+    for (const auto& [name, type] : left_out_) columns.push_back(name + " (" + type + ")");
+    error.message += "; columns that are not read here: " + join(columns);
+    return;
+  }
+  error.message = "the column is of type " + found->second + ", which is not read here";
+  error.expected = "a column of texts or of lists";
+  error.nearest.clear();
 }
 
 std::string JsonlFile::text(int64_t entry, std::string_view field) const {

@@ -237,6 +237,7 @@ bool TextDataset::encode_entry(const Tokenizer& tokenizer, int64_t index, Encode
                     : masked ? encode_pair(tokenizer, object, entry, text_tokens, error)
                              : template_.fill(object, text, error);
   if (!read) {
+    file_.explain_left_out(index, error);
     error.file = file_.path(index);
     error.line = file_.line_number(index);
     return false;

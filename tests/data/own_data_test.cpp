@@ -96,10 +96,51 @@ TEST(ArrowFiles, DamageIsNamed) {
       return std::string(error.what());
     }
   };
-  EXPECT_THAT(problem_of_file("bad.parquet", "no Parquet"), HasSubstr("bad.parquet: cannot read"));
-  EXPECT_THAT(problem_of_file("bad.arrow", "no Arrow at all"), HasSubstr("bad.arrow: cannot read"));
+  EXPECT_THAT(problem_of_file("bad.parquet", "no Parquet"),
+              HasSubstr("bad.parquet: cannot read as Parquet: "));
+  EXPECT_THAT(problem_of_file("bad.arrow", "no Arrow at all"),
+              HasSubstr("bad.arrow: cannot read as Arrow: "));
   EXPECT_EQ(open_entries(kFolder + "pairs.arrow", 1).line(0).find("{\"input\""), 0u)
       << "a column of times is left out";
+}
+
+TEST(ArrowFiles, ColumnsOfOtherTypesAreNamedWithTheirType) {
+  for (const std::string ending : {".parquet", ".arrow"}) {
+    const auto problem = [&](TextDatasetOptions options) {
+      options.response_template = "";
+      options.model_max_length = 16;
+      try {
+        TextDataset dataset(open_entries(kFolder + "odd" + ending), small_tokenizer(), options);
+        dataset.encode({0}, 1);
+      } catch (const InputError& error) {
+        return std::string(error.what());
+      }
+      return std::string("none");
+    };
+    const std::string expected = ", which is not read here; expected a column of texts or of lists";
+    EXPECT_THAT(problem({.text_field = "bytes"}),
+                HasSubstr("odd" + ending + ":1: bytes: the column is of type binary" + expected));
+    EXPECT_THAT(problem({.entry_template = "{{made}}"}),
+                HasSubstr(":1: made: the column is of type timestamp[us]" + expected));
+    EXPECT_THAT(problem({.input_field = "pairs", .output_field = "made"}),
+                HasSubstr(":1: pairs: the column is of type map<string, string"));
+    EXPECT_THAT(
+        problem({.text_field = "none"}),
+        HasSubstr("none: no such field; the object is empty; columns that are not read here: "
+                  "bytes (binary), made (timestamp[us]), pairs (map<string, string"));
+  }
+}
+
+TEST(ArrowFiles, TwoColumnsOfOneNameAreRefused) {
+  for (const std::string name : {"twice.parquet", "twice.arrow"}) {
+    try {
+      open_entries(kFolder + name);
+      FAIL() << name;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(name + ": output: 2 columns have this name; expected one "
+                                                 "column of each name"));
+    }
+  }
 }
 #endif
 
