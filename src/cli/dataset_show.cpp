@@ -60,7 +60,7 @@ std::unordered_map<int64_t, std::string> spelled_tokens(const std::string& direc
 ChatTemplateText shown_template(const ShowArguments& arguments) {
   const std::string& given = arguments.chat_template;
   if (jinja::is_template(given)) return {given, "--chat-template"};
-  if (!given.empty()) return {read_file(given), given};
+  if (!given.empty()) return {read_chat_template(given), given};
   ChatTemplateText own;
   if (!arguments.tokenizer.empty()) own = chat_template_of(arguments.tokenizer);
   if (!own.text.empty()) return own;

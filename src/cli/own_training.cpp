@@ -348,7 +348,7 @@ class Gathering {
                  "a file with a Jinja template, or a text with {{ }} or {% %}");
     }
     const bool is_text = jinja::is_template(text);
-    (void)jinja::Template(is_text ? text : read_file(text), is_text ? given.source : text);
+    (void)jinja::Template(is_text ? text : read_chat_template(text), is_text ? given.source : text);
   }
 
   void check_column(const char* property, const FirstEntry& first) const {

@@ -239,6 +239,9 @@ TEST(ConversationTest, ATokenizersOwnTemplateIsFoundWhereTransformersFindsIt) {
   std::ofstream(folder / "tokenizer_config.json")
       << R"({"chat_template": [{"name": "tool_use", "template": "no"}, {"name": "default", "template": "several"}]})";
   EXPECT_EQ(chat_template_of(folder).text, "several");
+  std::ofstream(folder / "tokenizer_config.json")
+      << R"({"chat_template": [3, {"name": 3}, {"name": "default", "template": {}}]})";
+  EXPECT_EQ(chat_template_of(folder).text, "") << "and no type error";
   std::ofstream(folder / "tokenizer_config.json") << R"({"chat_template": "one"})";
   EXPECT_EQ(chat_template_of(folder).text, "one");
   std::ofstream(folder / "chat_template.jinja") << "file";
