@@ -80,6 +80,7 @@ class Gathering {
   OwnTraining gather() {
     if (!selection_.arguments_path.empty() || !selection_.deepspeed_path.empty()) add_file();
     add_model();
+    check_text_field();
     check_data();
     const bool splits = check_mixture();
     if ((splits || says_any({"validation_data_path", "eval_split"})) && !says("eval_strategy")) {
@@ -215,6 +216,20 @@ class Gathering {
       return open_entries(path, 1);
     } catch (const RunError& error) {
       refuse_own(source, path + ": " + error.what());
+    }
+  }
+
+  // The field has a default, so that what a job says does not tell whether somebody asked for it.
+  void check_text_field() const {
+    const GivenValue* field = find("dataset_text_field");
+    if (field == nullptr || field->source != "--text-field") return;
+    for (const char* form : {"pretokenized", "conversation_column", "data_formatter_template",
+                             "input_column_name", "output_column_name"}) {
+      const GivenValue* other = find(form);
+      const bool none = other == nullptr || other->value.is_null() || other->value.value == false;
+      if (none) continue;
+      refuse_own(field->source, "says what an entry is, and so does " + other->source,
+                 "one of them");
     }
   }
 
