@@ -79,7 +79,7 @@ class JsonlFile {
   std::string_view content_;
   std::string path_;
   std::map<std::string, std::string> left_out_;  // types by columns
-  std::vector<Line> lines_;  // those that are not blank
+  std::vector<Line> lines_;                      // those that are not blank
 };
 
 }  // namespace sftbench
