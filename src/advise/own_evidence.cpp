@@ -129,7 +129,7 @@ void add_imported(const std::vector<std::string>& files, Oracle& oracle, const C
 
 OwnMeasurement read_own_measurement(const std::string& path) {
   const Json json = parse_json(read_file(path), path);
-  if (json.value("status", std::string()) != "valid" || !json.contains("extra")) {
+  if (!json.is_object() || json.value("status", Json()) != "valid" || !json.contains("extra")) {
     refuse_result(path, "is no valid result");
   }
   OwnMeasurement own;

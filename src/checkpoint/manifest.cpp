@@ -147,6 +147,14 @@ void verify_files(const fs::path& folder, const Manifest& manifest, size_t share
   if (!findings.empty()) throw InputError(findings);
 }
 
+void verify_named_files(const fs::path& folder, const Manifest& manifest) {
+  std::vector<Diagnostic> findings;
+  for (const FileSum& sum : manifest.files) {
+    if (auto problem = problem_of(folder / sum.name, sum)) findings.push_back(std::move(*problem));
+  }
+  if (!findings.empty()) throw InputError(findings);
+}
+
 bool holds_only_saved_files(const fs::path& folder) {
   try {
     std::set<std::string> known = {kManifestFile};

@@ -1,21 +1,23 @@
 #include "sftbench/checkpoint/merge_adapter.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <map>
 #include <optional>
-#include <regex>
 #include <set>
 #include <thread>
 #include <utility>
 
+#include "checkpoint/adapter_settings.h"
 #include "checkpoint/half.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
 #include "sftbench/base/text.h"
 #include "sftbench/checkpoint/checkpoint.h"
+#include "sftbench/checkpoint/manifest.h"
 #include "sftbench/checkpoint/safetensors_writer.h"
 #include "sftbench/checkpoint/saved_folder.h"
 
@@ -24,24 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kConfig = "adapter_config.json";
 constexpr const char* kWeights = "adapter_model.safetensors";
 constexpr std::string_view kPeftPrefix = "base_model.model.";
-
-class MergeFindings {
- public:
-  void add(const fs::path& file, const std::string& key, const std::string& message,
-           const std::string& expected = {}) {
-    constexpr size_t kMost = 20;
-    if (all_.size() < kMost) all_.push_back(finding(file, key, message, expected));
-  }
-  void throw_if_any() {
-    if (!all_.empty()) throw InputError(std::move(all_));
-  }
-
- private:
-  std::vector<Diagnostic> all_;
-};
 
 // A tensor and where its bytes are.
 struct Place {
@@ -90,64 +76,9 @@ std::vector<float> floats_of(const Place& place) {
 
 // --- the adapter -----------------------------------------------------------------------------------
 
-struct Settings {
-  double alpha = 8;
-  bool rank_stabilized = false;
-  std::vector<std::pair<std::regex, double>> alpha_pattern;
-};
-
-// What peft does for these, and this does not.
-void refuse_other_kinds(const Json& config, const fs::path& file, MergeFindings& findings) {
-  const auto is_set = [&](const char* key) {
-    const auto found = config.find(key);
-    if (found == config.end() || found->is_null()) return false;
-    return found->is_boolean() ? found->get<bool>() : !found->empty();
-  };
-  for (const char* key : {"use_dora", "use_qalora", "use_bdlora", "lora_bias", "fan_in_fan_out",
-                          "target_parameters", "trainable_token_indices", "layer_replication",
-                          "arrow_config", "kasa_config", "velora_config", "monteclora_config"}) {
-    if (is_set(key))
-      findings.add(file, key, "merging such an adapter is not done here", "plain LoRA");
-  }
-  const std::string bias = config.value("bias", "none");
-  if (bias != "none") findings.add(file, "bias", "found '" + bias + "'", "none");
-}
-
-Settings read_settings(const fs::path& folder, MergeFindings& findings) {
-  const fs::path file = folder / kConfig;
-  const Json config = read_json_file(file.string());
-  const auto type = config.is_object() ? config.find("peft_type") : config.end();
-  if (!config.is_object() || type == config.end() || *type != "LORA") {
-    throw InputError({finding(file, "peft_type",
-                              type == config.end() || !config.is_object()
-                                  ? "is missing"
-                                  : "found " + type->dump() + ", which has nothing to merge",
-                              "LORA")});
-  }
-  refuse_other_kinds(config, file, findings);
-  Settings settings;
-  const auto alpha = config.find("lora_alpha");
-  if (alpha == config.end() || !alpha->is_number()) {
-    findings.add(file, "lora_alpha", "is no number", "a number");
-  } else {
-    settings.alpha = alpha->get<double>();
-  }
-  settings.rank_stabilized = config.value("use_rslora", Json(false)) == Json(true);
-  const Json patterns = config.value("alpha_pattern", Json::object());
-  for (const auto& [pattern, value] : patterns.items()) {
-    constexpr size_t kLongest = 200;
-    try {
-      if (pattern.size() > kLongest || !value.is_number()) throw std::regex_error({});
-      settings.alpha_pattern.emplace_back("(.*\\.)?(" + pattern + ")", value.get<double>());
-    } catch (const std::regex_error&) {
-      findings.add(file, "alpha_pattern." + pattern, "is no regular expression with a number");
-    }
-  }
-  return settings;
-}
-
 struct Delta {
   Place a, b;  // [r, in], [out, r]
+  float scaling = 0;
 };
 
 struct Adapter {
@@ -186,12 +117,13 @@ Adapter sort_tensors(const CheckpointShard& shard, MergeFindings& findings) {
   return adapter;
 }
 
-void check_delta(const std::string& linear, const Delta& delta, const fs::path& file,
-                 MergeFindings& findings) {
+bool is_whole(const std::string& linear, const Delta& delta, const fs::path& file,
+              MergeFindings& findings) {
   const StoredTensor *a = delta.a.tensor, *b = delta.b.tensor;
   if (a == nullptr || b == nullptr) {
-    return findings.add(file, linear, std::string("has no ") + (a == nullptr ? "lora_A" : "lora_B"),
-                        "both");
+    findings.add(file, linear, std::string("has no ") + (a == nullptr ? "lora_A" : "lora_B"),
+                 "both");
+    return false;
   }
   const bool fits =
       a->shape.size() == 2 && b->shape.size() == 2 && a->shape[0] == b->shape[1] && a->shape[0] > 0;
@@ -200,6 +132,40 @@ void check_delta(const std::string& linear, const Delta& delta, const fs::path& 
                  "has lora_A " + shape_text(a->shape) + " and lora_B " + shape_text(b->shape),
                  "[r, in] and [out, r]");
   }
+  return fits;
+}
+
+// Before anything is written: a single NaN of the adapter makes rows of the model NaN.
+void check_finite(const Place& place, MergeFindings& findings) {
+  if (place.tensor == nullptr) return;
+  const std::vector<float> values = floats_of(place);
+  const auto bad = std::find_if_not(values.begin(), values.end(),
+                                    [](float value) { return std::isfinite(value); });
+  if (bad == values.end()) return;
+  findings.add(place.shard->path, place.tensor->name,
+               std::string("element ") + std::to_string(bad - values.begin()) + " is " +
+                   (std::isnan(*bad) ? "NaN" : "infinite"),
+               "finite numbers");
+}
+
+void check_finite(const Adapter& adapter, MergeFindings& findings) {
+  for (const auto& [linear, delta] : adapter.deltas) {
+    check_finite(delta.a, findings);
+    check_finite(delta.b, findings);
+  }
+  for (const auto& [name, place] : adapter.replaced) check_finite(place, findings);
+}
+
+// Where a run of this program saved the adapter, its two files have to be what was saved. The others
+// may be gone: they are not merged.
+void check_saved(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::exists(folder / kManifestFile, error)) return;
+  Manifest manifest = read_manifest(folder);
+  std::erase_if(manifest.files, [](const FileSum& sum) {
+    return sum.name != kAdapterConfig && sum.name != kWeights;
+  });
+  verify_named_files(folder, manifest);
 }
 
 // --- the base --------------------------------------------------------------------------------------
@@ -242,24 +208,25 @@ void refuse_quantized(const fs::path& base) {
   const Json config = read_json_file(file.string());
   const auto found = config.is_object() ? config.find("quantization_config") : config.end();
   if (!config.is_object() || found == config.end() || found->is_null()) return;
+  const Json method = found->is_object() ? found->value("quant_method", Json()) : Json();
   throw InputError({finding(file, "quantization_config",
-                            "the base is quantized (" + found->value("quant_method", "unknown") +
+                            "the base is quantized (" +
+                                (method.is_string() ? method.get<std::string>() : "unknown") +
                                 "), and a delta would be rounded away",
                             "the base in its own dtype: --model DIR")});
 }
 
 // What each tensor of the base gets, by its position.
 struct Plan {
-  std::map<size_t, std::pair<std::string, Delta>> deltas;
+  std::map<size_t, Delta> deltas;
   std::map<size_t, Place> replaced;
 };
 
-Plan plan_merge(const Adapter& adapter, const Base& base, const fs::path& file,
-                MergeFindings& findings) {
+Plan plan_merge(const Adapter& adapter, const AdapterSettings& settings, const Base& base,
+                const fs::path& file, MergeFindings& findings) {
   Plan plan;
   for (const auto& [linear, delta] : adapter.deltas) {
-    check_delta(linear, delta, file, findings);
-    if (delta.a.tensor == nullptr || delta.b.tensor == nullptr) continue;
+    if (!is_whole(linear, delta, file, findings)) continue;
     const auto found = base.find(linear + ".weight");
     if (!found) {
       findings.add(file, linear, "adapts a linear that the base does not have",
@@ -278,7 +245,12 @@ Plan plan_merge(const Adapter& adapter, const Base& base, const fs::path& file,
       findings.add(file, linear, "the base has it in " + std::string(to_string(weight.dtype)),
                    "F32, BF16 or F16");
     } else {
-      plan.deltas[*found] = {linear, delta};
+      Delta scaled = delta;
+      scaled.scaling = scaling_of(settings, linear, delta.a.tensor->shape[0], findings);
+      if (!plan.deltas.emplace(*found, scaled).second) {
+        findings.add(file, linear, "adapts " + weight.name + ", which another one adapts, too",
+                     "one delta for each linear");
+      }
     }
   }
   for (const auto& [name, place] : adapter.replaced) {
@@ -299,22 +271,12 @@ Plan plan_merge(const Adapter& adapter, const Base& base, const fs::path& file,
 
 // --- merging ---------------------------------------------------------------------------------------
 
-double scaling_of(const Settings& settings, const std::string& linear, int64_t rank) {
-  double alpha = settings.alpha;
-  for (const auto& [pattern, value] : settings.alpha_pattern) {
-    if (!std::regex_match(linear, pattern)) continue;
-    alpha = value;
-    break;
-  }
-  const auto r = static_cast<double>(rank);
-  return alpha / (settings.rank_stabilized ? std::sqrt(r) : r);
-}
-
-// Rows [begin, end) of weight += scaling * B A.
-void add_rows(std::vector<std::byte>& weight, StoredDtype dtype, const std::vector<float>& a,
+// Rows [begin, end) of weight += scaling * B A. False: a finite element is not finite any more.
+bool add_rows(std::vector<std::byte>& weight, StoredDtype dtype, const std::vector<float>& a,
               const std::vector<float>& b, size_t rank, float scaling, size_t begin, size_t end) {
   const size_t columns = a.size() / rank;
   std::vector<float> row(columns);
+  bool finite = true;
   for (size_t i = begin; i < end; ++i) {
     std::fill(row.begin(), row.end(), 0.0F);
     for (size_t k = 0; k < rank; ++k) {
@@ -324,35 +286,53 @@ void add_rows(std::vector<std::byte>& weight, StoredDtype dtype, const std::vect
     }
     for (size_t j = 0; j < columns; ++j) {
       const size_t index = i * columns + j;
-      set_element(dtype, weight.data(), index,
-                  element(dtype, weight.data(), index) + scaling * row[j]);
+      const float before = element(dtype, weight.data(), index);
+      set_element(dtype, weight.data(), index, before + scaling * row[j]);
+      const float after = element(dtype, weight.data(), index);
+      finite = finite && (std::isfinite(after) || !std::isfinite(before));
     }
   }
+  return finite;
 }
 
+[[noreturn]] void refuse_overflow(const Place& place, StoredDtype dtype) {
+  throw InputError({finding(place.shard->path, place.tensor->name,
+                            "makes a weight that " + std::string(to_string(dtype)) +
+                                " does not hold: it would be infinite",
+                            "the scaling, and the base, that it was trained with")});
+}
+
+// InputError where that leaves what the dtype holds.
 void add_delta(std::vector<std::byte>& weight, const StoredTensor& tensor, const Delta& delta,
-               double scaling, int threads) {
+               int threads) {
   const std::vector<float> a = floats_of(delta.a), b = floats_of(delta.b);
   const auto rank = static_cast<size_t>(delta.a.tensor->shape[0]);
   const auto rows = static_cast<size_t>(tensor.shape[0]);
   const size_t count =
       std::clamp<size_t>(static_cast<size_t>(std::max(threads, 1)), 1, std::max<size_t>(rows, 1));
   std::vector<std::thread> others;
+  std::atomic<bool> finite = true;
   for (size_t t = 0; t < count; ++t) {
     others.emplace_back([&, t] {
-      add_rows(weight, tensor.dtype, a, b, rank, static_cast<float>(scaling), rows * t / count,
-               rows * (t + 1) / count);
+      if (!add_rows(weight, tensor.dtype, a, b, rank, delta.scaling, rows * t / count,
+                    rows * (t + 1) / count)) {
+        finite = false;
+      }
     });
   }
   for (std::thread& thread : others) thread.join();
+  if (!finite) refuse_overflow(delta.b, tensor.dtype);
 }
 
-// In the dtype of the base.
+// In the dtype of the base. InputError where that does not hold it.
 std::vector<std::byte> converted(const Place& place, StoredDtype dtype) {
   if (place.tensor->dtype == dtype) return bytes_of(place);
   const std::vector<float> values = floats_of(place);
   std::vector<std::byte> bytes(values.size() * static_cast<size_t>(element_size_bytes(dtype)));
-  for (size_t i = 0; i < values.size(); ++i) set_element(dtype, bytes.data(), i, values[i]);
+  for (size_t i = 0; i < values.size(); ++i) {
+    set_element(dtype, bytes.data(), i, values[i]);
+    if (!std::isfinite(element(dtype, bytes.data(), i))) refuse_overflow(place, dtype);
+  }
   return bytes;
 }
 
@@ -364,7 +344,7 @@ bool is_copied(const fs::directory_entry& entry) {
   const std::string name = entry.path().filename().string();
   return entry.is_regular_file() && !name.starts_with(".") &&
          !name.ends_with(".safetensors.index.json") && !name.ends_with(".bin.index.json") &&
-         name != kConfig && name != "README.md" && name != "sftbench_manifest.json" &&
+         name != kAdapterConfig && name != "README.md" && name != "sftbench_manifest.json" &&
          kFormats.count(entry.path().extension().string()) == 0;
 }
 
@@ -388,29 +368,34 @@ std::vector<std::string> copy_others(const MergeRequest& request, const fs::path
   return names;
 }
 
+void refuse_occupied(const fs::path& output) {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(output, error))) return;
+  if (fs::is_directory(output, error) && fs::is_empty(output, error)) return;
+  throw InputError({finding(output, {}, "is there already", "a new folder, or an empty one")});
+}
+
 }  // namespace
 
 std::string base_model_of(const fs::path& adapter) {
-  const Json config = read_json_file((adapter / kConfig).string());
+  const Json config = read_json_file((adapter / kAdapterConfig).string());
   const Json base = config.is_object() ? config.value("base_model_name_or_path", Json()) : Json();
   return base.is_string() ? base.get<std::string>() : std::string();
 }
 
 MergeSummary merge_adapter(const MergeRequest& request) {
+  refuse_occupied(request.output);
+  check_saved(request.adapter);
   MergeFindings findings;
-  const Settings settings = read_settings(request.adapter, findings);
+  const AdapterSettings settings = read_adapter_settings(request.adapter, findings);
   refuse_quantized(request.base);
   const CheckpointShard adapter_file = open_safetensors(request.adapter / kWeights);
   const Adapter adapter = sort_tensors(adapter_file, findings);
+  check_finite(adapter, findings);
   const Base base(request.base);
-  const Plan plan = plan_merge(adapter, base, adapter_file.path, findings);
+  const Plan plan = plan_merge(adapter, settings, base, adapter_file.path, findings);
   findings.throw_if_any();
 
-  std::error_code error;
-  if (fs::exists(request.output, error) && !fs::is_empty(request.output, error)) {
-    throw InputError(
-        {finding(request.output, {}, "is there already", "a new folder, or an empty one")});
-  }
   ModelFolder folder(request.output);
   MergeSummary summary;
   summary.adapted = static_cast<int64_t>(plan.deltas.size());
@@ -430,9 +415,7 @@ MergeSummary merge_adapter(const MergeRequest& request) {
                                        ? bytes_of(place)
                                        : converted(whole->second, place.tensor->dtype);
     if (const auto found = plan.deltas.find(i); found != plan.deltas.end()) {
-      const auto& [linear, delta] = found->second;
-      add_delta(bytes, *place.tensor, delta, scaling_of(settings, linear, delta.a.tensor->shape[0]),
-                request.threads);
+      add_delta(bytes, *place.tensor, found->second, request.threads);
     }
     writer.append(bytes.data(), bytes.size());
     done += bytes.size();

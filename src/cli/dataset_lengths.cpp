@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <thread>
 
-#include "sftbench/base/digest.h"
+#include "sftbench/base/data_files.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/data/dataset_catalog.h"
-#include "sftbench/data/jsonl.h"
+#include "sftbench/data/entry_file.h"
+#include "sftbench/data/parquet_library.h"
 #include "sftbench/data/token_count.h"
 
 namespace sftbench {
@@ -35,7 +38,8 @@ void add_dataset_length_options(CLI::App& command, DatasetLengths& options,
                                 const DatasetOptionNames& names) {
   command
       .add_option(names.dataset, options.dataset,
-                  "JSONL file, or name of a generated dataset: its lengths are counted")
+                  "JSON, JSON Lines, Parquet or Arrow, a folder of it, or name of a generated "
+                  "dataset: its lengths are counted")
       ->type_name("FILE");
   command.add_option(names.text_field, options.text_field, "its field with the text")
       ->type_name("NAME")
@@ -48,17 +52,23 @@ void add_dataset_length_options(CLI::App& command, DatasetLengths& options,
 
 std::vector<int64_t> lengths_of(const DatasetLengths& options) {
   const fs::path path = file_of_dataset(options.dataset);
-  const JsonlFile file(path);
+  const bool parquet = path.extension() == ".parquet";
+  const std::unique_ptr<ParquetLibrary> library = parquet ? load_parquet_library() : nullptr;
+  const std::unique_ptr<ParquetTexts> texts =
+      parquet ? library->read_texts(path, options.text_field) : nullptr;
+  const std::optional<Entries> entries =
+      parquet ? std::nullopt : std::optional<Entries>(open_entries(path));
   Tokenizer tokenizer = options.tokenizer.empty() ? Tokenizer::builtin()
                                                   : Tokenizer::from_directory(options.tokenizer);
   complete_special_tokens(tokenizer);
   TokenCountCache cache(user_cache_directory() / "tokens",
                         {.tokenizer_digest = tokenizer_digest(options.tokenizer),
-                         .dataset_digest = digest_file(path),
+                         .dataset_digest = digest_data(path),
                          .text_field = options.text_field,
-                         .entries = file.size()});
+                         .entries = parquet ? texts->size() : entries->size()});
   const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return count_tokens(file, options.text_field, tokenizer, threads, cache);
+  return parquet ? count_tokens(*texts, tokenizer, threads, cache)
+                 : count_tokens(*entries, options.text_field, tokenizer, threads, cache);
 }
 
 }  // namespace sftbench

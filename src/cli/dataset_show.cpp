@@ -31,6 +31,7 @@ struct ShowArguments {
   std::string response_template = "\\n### Response:";
   TextDatasetOptions options = {.model_max_length = 2048};
   std::string entry_template, chat_template;
+  const CLI::Option* text_field = nullptr;  // whether it is given
   int64_t entries = 3, first = 0;
 };
 
@@ -60,11 +61,37 @@ std::unordered_map<int64_t, std::string> spelled_tokens(const std::string& direc
 ChatTemplateText shown_template(const ShowArguments& arguments) {
   const std::string& given = arguments.chat_template;
   if (jinja::is_template(given)) return {given, "--chat-template"};
-  if (!given.empty()) return {read_file(given), given};
+  if (!given.empty()) return {read_chat_template(given), given};
   ChatTemplateText own;
   if (!arguments.tokenizer.empty()) own = chat_template_of(arguments.tokenizer);
   if (!own.text.empty()) return own;
   throw InputError(no_chat_template(arguments.tokenizer));
+}
+
+[[noreturn]] void refuse_option(std::string option, std::string message, std::string expected) {
+  throw InputError({{{}, 0, std::move(option), std::move(message), std::move(expected), {}}});
+}
+
+// An entry has one form, in a run, too.
+void check_forms(const ShowArguments& arguments) {
+  const TextDatasetOptions& options = arguments.options;
+  const bool input = !options.input_field.empty(), output = !options.output_field.empty();
+  std::vector<std::string> forms;
+  if (arguments.text_field->count() > 0) forms.emplace_back("--text-field");
+  if (!arguments.entry_template.empty()) forms.emplace_back("--template");
+  if (!options.conversation_field.empty()) forms.emplace_back("--conversation-column");
+  if (input || output) forms.emplace_back(input ? "--input-column" : "--output-column");
+  if (forms.size() > 1) {
+    refuse_option(forms[0], "says what an entry is, and so does " + forms[1], "one of them");
+  }
+  if (input != output) {
+    refuse_option(forms[0], "is given alone",
+                  input ? "--output-column with it" : "--input-column with it");
+  }
+  if (input && options.input_field == options.output_field) {
+    refuse_option("--output-column", "is " + options.output_field + ", as --input-column is",
+                  "another column, or --text-field with one");
+  }
 }
 
 TextDatasetOptions shown_options(const ShowArguments& arguments, const Entries& file) {
@@ -73,15 +100,6 @@ TextDatasetOptions shown_options(const ShowArguments& arguments, const Entries& 
   options.now = std::time(nullptr);
   options.response_template =
       arguments.response_template == "None" ? "" : unescaped_text(arguments.response_template);
-  if (options.input_field.empty() != options.output_field.empty()) {
-    throw InputError(
-        {{{},
-          0,
-          options.input_field.empty() ? "--output-column" : "--input-column",
-          "is given alone",
-          options.input_field.empty() ? "--input-column with it" : "--output-column with it",
-          {}}});
-  }
   Json first;
   Diagnostic problem;
   const bool says_nothing = options.entry_template.empty() && options.input_field.empty() &&
@@ -93,11 +111,17 @@ TextDatasetOptions shown_options(const ShowArguments& arguments, const Entries& 
              !first.contains(options.text_field)) {
     options.conversation_field = kConversationField;
   }
-  if (!options.conversation_field.empty()) options.chat_template = shown_template(arguments);
+  if (!options.conversation_field.empty()) {
+    options.chat_template = shown_template(arguments);
+  } else if (!arguments.chat_template.empty()) {
+    refuse_option("--chat-template", "is given, and the entries are no conversations",
+                  "--conversation-column NAME with it");
+  }
   return options;
 }
 
 Table token_table(const ShowArguments& arguments) {
+  check_forms(arguments);
   Entries file = open_entries(shown_file(arguments.dataset));
   const TextDatasetOptions options = shown_options(arguments, file);
   Tokenizer tokenizer = arguments.tokenizer.empty()
@@ -165,8 +189,9 @@ void add_show_command(CLI::App& parent, int& exit_code) {
       ->required();
   command->add_option("--tokenizer", arguments->tokenizer,
                       "directory with tokenizer.json (default: the tokenizer that ships)");
-  command->add_option("--text-field", arguments->options.text_field, "field with the text")
-      ->capture_default_str();
+  arguments->text_field =
+      command->add_option("--text-field", arguments->options.text_field, "field with the text")
+          ->capture_default_str();
   command->add_option("--template", arguments->entry_template,
                       "make an entry's text of its fields: '{{input}} -> {{output}}'");
   command->add_option("--conversation-column", arguments->options.conversation_field,

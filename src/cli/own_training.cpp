@@ -65,6 +65,19 @@ bool is_set(const Selection& selection, const std::string& property) {
                      [&](const std::string& text) { return text.rfind(head, 0) == 0; });
 }
 
+// What a file of data begins with.
+struct FirstEntry {
+  Entries file;  // as much as it takes
+  Json object;
+
+  // "NAME: no such field; found a, b (data.json:1)", and completes the problem.
+  std::string problem_text(Diagnostic& problem) const {
+    file.explain_left_out(0, problem);
+    return problem.key + ": " + problem.message + " (" + file.path(0) + ":" +
+           std::to_string(file.line_number(0)) + ")";
+  }
+};
+
 class Gathering {
  public:
   explicit Gathering(const Selection& selection) : selection_(selection) {
@@ -75,6 +88,7 @@ class Gathering {
   OwnTraining gather() {
     if (!selection_.arguments_path.empty() || !selection_.deepspeed_path.empty()) add_file();
     add_model();
+    check_text_field();
     check_data();
     const bool splits = check_mixture();
     require_conversations();
@@ -214,6 +228,20 @@ class Gathering {
     }
   }
 
+  // The field has a default, so that what a job says does not tell whether somebody asked for it.
+  void check_text_field() const {
+    const GivenValue* field = find("dataset_text_field");
+    if (field == nullptr || field->source != "--text-field") return;
+    for (const char* form : {"pretokenized", "conversation_column", "data_formatter_template",
+                             "input_column_name", "output_column_name"}) {
+      const GivenValue* other = find(form);
+      const bool none = other == nullptr || other->value.is_null() || other->value.value == false;
+      if (none) continue;
+      refuse_own(field->source, "says what an entry is, and so does " + other->source,
+                 "one of them");
+    }
+  }
+
   // What the first entry shows is wrong is said before anything is measured. Entries with input_ids
   // are taken as such where nothing says what an entry is.
   void check_data() {
@@ -221,20 +249,20 @@ class Gathering {
     const GivenValue* data = find("training_data_path");
     if (data == nullptr || !data->value.is_scalar()) return;
     const std::string source = data->source, path = data->value.text;
-    const auto [first, place] = check_first(*data);
+    const FirstEntry first = check_first(*data);
     if (says_any({"pretokenized", "conversation_column", "data_formatter_template",
                   "dataset_text_field", "input_column_name", "output_column_name"})) {
       return;
     }
-    if (first.contains("input_ids")) {
+    if (first.object.contains("input_ids")) {
       spdlog::info("{}: the entries are tokenized already", path);
       own_.values.push_back({source, "pretokenized", scalar_node("true")});
-    } else if (first.contains(kConversationField) && !first.contains("output")) {
+    } else if (first.object.contains(kConversationField) && !first.object.contains("output")) {
       spdlog::info("{}: the entries are conversations ({})", path, kConversationField);
       own_.values.push_back({source, "conversation_column", text_node(kConversationField)});
-      check_conversation(first, place);
+      check_conversation(first);
     } else if (selection_.space_path.empty() && !has_images()) {
-      check_usual_column(source, first, place);
+      check_usual_column(source, first);
     }
   }
 
@@ -298,35 +326,32 @@ class Gathering {
   }
 
   // The first entry of a file, and its place, when it is what the values say.
-  std::pair<Json, std::string> check_first(const GivenValue& data) const {
+  FirstEntry check_first(const GivenValue& data) const {
     const std::string source = data.source, path = data.value.text;
     std::error_code error;
     if (!fs::exists(path, error)) refuse_own(source, "no such file: " + path, "a file");
-    const Entries file = first_entry(source, path);
-    Json first;
+    FirstEntry first{first_entry(source, path), {}};
     Diagnostic problem;
-    if (!file.read_object(0, first, problem)) throw InputError({problem});
-    const std::string place = file.path(0) + ":" + std::to_string(file.line_number(0));
-    check_template(first, place);
+    if (!first.file.read_object(0, first.object, problem)) throw InputError({problem});
+    check_template(first);
     for (const char* column : {"dataset_text_field", "input_column_name", "output_column_name"}) {
       const bool holds_chats = has_images() && column == std::string_view("dataset_text_field");
-      if (!holds_chats) check_column(column, first, place);
+      if (!holds_chats) check_column(column, first);
     }
-    check_conversation(first, place);
-    return {std::move(first), place};
+    check_conversation(first);
+    return first;
   }
 
   // Who says nothing of the entries has the field of the documents' datasets.
-  static void check_usual_column(const std::string& source, const Json& first,
-                                 const std::string& place) {
+  static void check_usual_column(const std::string& source, const FirstEntry& first) {
     std::string text;
     Diagnostic problem;
-    if (text_of_field(first, "output", text, problem)) return;
-    refuse_own(source, "output: " + problem.message + " (" + place + ")",
+    if (text_of_field(first.object, "output", text, problem)) return;
+    refuse_own(source, first.problem_text(problem),
                "--text-field NAME, --template TEXT, or --input-column and --output-column NAME");
   }
 
-  void check_template(const Json& first, const std::string& place) const {
+  void check_template(const FirstEntry& first) const {
     const GivenValue* given = find("data_formatter_template");
     if (given == nullptr || !given->value.is_scalar() || given->value.is_null()) return;
     const EntryTemplate parsed(unescaped_text(given->value.text));
@@ -336,14 +361,14 @@ class Gathering {
     }
     std::string text;
     Diagnostic problem;
-    if (parsed.fill(first, text, problem)) return;
-    problem.message = problem.key + ": " + problem.message + " (" + place + ")";
+    if (parsed.fill(first.object, text, problem)) return;
+    problem.message = first.problem_text(problem);
     problem.key = given->source;
     throw InputError({problem});
   }
 
   // A template that cannot be parsed, and a first entry that is no conversation.
-  void check_conversation(const Json& first, const std::string& place) const {
+  void check_conversation(const FirstEntry& first) const {
     const GivenValue* column = find("conversation_column");
     if (column == nullptr || !column->value.is_scalar() || column->value.is_null()) return;
     const GivenValue* given = find("chat_template");
@@ -351,8 +376,8 @@ class Gathering {
         given != nullptr && given->value.is_scalar() && !given->value.is_null();
     if (has_template) parse_chat_template(*given);
     Diagnostic problem;
-    if (is_conversation(first, column->value.text, problem)) return;
-    problem.message = problem.key + ": " + problem.message + " (" + place + ")";
+    if (is_conversation(first.object, column->value.text, problem)) return;
+    problem.message = first.problem_text(problem);
     problem.key = column->source;
     throw InputError({problem});
   }
@@ -365,16 +390,16 @@ class Gathering {
                  "a file with a Jinja template, or a text with {{ }} or {% %}");
     }
     const bool is_text = jinja::is_template(text);
-    (void)jinja::Template(is_text ? text : read_file(text), is_text ? given.source : text);
+    (void)jinja::Template(is_text ? text : read_chat_template(text), is_text ? given.source : text);
   }
 
-  void check_column(const char* property, const Json& first, const std::string& place) const {
+  void check_column(const char* property, const FirstEntry& first) const {
     const GivenValue* given = find(property);
     if (given == nullptr || !given->value.is_scalar() || says("data_formatter_template")) return;
     std::string text;
     Diagnostic problem;
-    if (text_of_field(first, given->value.text, text, problem)) return;
-    problem.message = given->value.text + ": " + problem.message + " (" + place + ")";
+    if (text_of_field(first.object, given->value.text, text, problem)) return;
+    problem.message = first.problem_text(problem);
     problem.key = given->source;
     throw InputError({problem});
   }

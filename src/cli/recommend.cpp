@@ -116,7 +116,7 @@ Workload workload_of(const RecommendArguments& arguments) {
     return work;
   }
   if (!arguments.entries) {
-    refuse("--dataset", "not given", "a JSONL file, or --entries N with --length L");
+    refuse("--dataset", "not given", "a file of entries, or --entries N with --length L");
   }
   work.entries = *arguments.entries;
   return work;

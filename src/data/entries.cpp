@@ -45,6 +45,10 @@ bool Entries::read_text(int64_t entry, std::string_view field, std::string& text
   return place.file.read_text(place.entry, field, text, error);
 }
 
+void Entries::explain_left_out(int64_t entry, Diagnostic& error) const {
+  find(entry).file.explain_left_out(error);
+}
+
 bool Entries::read_object(int64_t entry, Json& object, Diagnostic& error) const {
   const Place place = find(entry);
   return place.file.read_object(place.entry, object, error);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sftbench/base/json.h"
+#include "sftbench/base/json_builder.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -320,8 +321,11 @@ JsonlFile::JsonlFile(std::string_view content, std::string origin)
   require_entries(content.empty());
 }
 
-JsonlFile::JsonlFile(const std::function<bool(std::string& row)>& next, std::string origin)
-    : rows_(std::make_unique<SpillFile>()), path_(std::move(origin)) {
+JsonlFile::JsonlFile(const std::function<bool(std::string& row)>& next, std::string origin,
+                     std::map<std::string, std::string> left_out)
+    : rows_(std::make_unique<SpillFile>()),
+      path_(std::move(origin)),
+      left_out_(std::move(left_out)) {
   std::string row;
   while (next(row)) {
     const int number = static_cast<int>(lines_.size()) + 1;
@@ -382,6 +386,7 @@ bool JsonlFile::read_text(int64_t entry, std::string_view field, std::string& te
     return true;
   }
   error = describe(reader, parsed, field);
+  explain_left_out(error);
   error.file = path_;
   error.line = line_number(entry);
   return false;
@@ -390,7 +395,7 @@ bool JsonlFile::read_text(int64_t entry, std::string_view field, std::string& te
 bool JsonlFile::read_object(int64_t entry, Json& object, Diagnostic& error) const {
   const std::string text = line(entry);
   try {
-    object = Json::parse(text);
+    object = build_json(text);
     if (object.is_object()) return true;
     error = {};
     error.message = std::string("the entry is ") + (object.is_array() ? "a list" : "no object");
@@ -400,10 +405,27 @@ bool JsonlFile::read_object(int64_t entry, Json& object, Diagnostic& error) cons
     error.message =
         "not JSON at column " + std::to_string(problem.byte) + ": " + json_problem(problem);
     error.expected = "one JSON object per line, or one array of objects";
+  } catch (const Json::out_of_range& problem) {  // 1e999, or nested too deep; it has no position
+    error = {};
+    error.message = "not usable JSON: " + json_problem(problem);
   }
   error.file = path_;
   error.line = line_number(entry);
   return false;
+}
+
+void JsonlFile::explain_left_out(Diagnostic& error) const {
+  const auto found = left_out_.find(error.key);
+  if (found == left_out_.end()) {
+    if (left_out_.empty() || !error.message.starts_with("no such field")) return;
+    std::vector<std::string> columns;
+    for (const auto& [name, type] : left_out_) columns.push_back(name + " (" + type + ")");
+    error.message += "; columns that are not read here: " + join(columns);
+    return;
+  }
+  error.message = "the column is of type " + found->second + ", which is not read here";
+  error.expected = "a column of texts or of lists";
+  error.nearest.clear();
 }
 
 std::string JsonlFile::text(int64_t entry, std::string_view field) const {

@@ -60,6 +60,30 @@ bool ids_of_field(const Json& entry, const char* field, int64_t vocabulary, bool
   return true;
 }
 
+// Padding is added to batches, and all of an entry is seen: a mask that hides something of it would
+// be one that nobody applies.
+bool is_mask_of_ones(const Json& mask, size_t ids, Diagnostic& error) {
+  error = {};
+  error.key = "attention_mask";
+  error.expected = "ones, as entries without padding have: padding is added to batches";
+  if (!mask.is_array()) {
+    error.message = "the field is no list";
+    return false;
+  }
+  const auto hidden =
+      std::find_if(mask.begin(), mask.end(), [](const Json& seen) { return seen != Json(1); });
+  if (hidden != mask.end()) {
+    error.message = "position " + std::to_string(hidden - mask.begin()) + " is " +
+                    json_text(*hidden).substr(0, 40);
+    return false;
+  }
+  if (mask.size() == ids) return true;
+  error.message =
+      "has length " + std::to_string(mask.size()) + " for " + std::to_string(ids) + " input_ids";
+  error.expected = "as many";
+  return false;
+}
+
 }  // namespace
 
 std::vector<int32_t> response_template_ids(const Tokenizer& tokenizer,
@@ -150,6 +174,8 @@ bool TextDataset::read_ids(const Json& object, EncodedEntry& entry, int64_t& tex
       return false;
     }
   }
+  const auto mask = object.find("attention_mask");
+  if (mask != object.end() && !is_mask_of_ones(*mask, ids.size(), error)) return false;
   text_tokens = static_cast<int64_t>(ids.size());
   const size_t kept = std::min(ids.size(), static_cast<size_t>(options_.model_max_length));
   ids.resize(kept);
@@ -211,6 +237,7 @@ bool TextDataset::encode_entry(const Tokenizer& tokenizer, int64_t index, Encode
                     : masked ? encode_pair(tokenizer, object, entry, text_tokens, error)
                              : template_.fill(object, text, error);
   if (!read) {
+    file_.explain_left_out(index, error);
     error.file = file_.path(index);
     error.line = file_.line_number(index);
     return false;

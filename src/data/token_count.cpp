@@ -38,9 +38,9 @@ std::vector<int64_t> count_texts(int64_t size, const std::vector<int64_t>& entri
   return counts;
 }
 
-}  // namespace
-
-std::vector<int64_t> count_tokens(const JsonlFile& file, const std::string& text_field,
+// Of a file, or of entries.
+template <typename File>
+std::vector<int64_t> count_fields(const File& file, const std::string& text_field,
                                   const Tokenizer& tokenizer, int threads, TokenCountCache& cache,
                                   const CountProgress& progress) {
   std::vector<int64_t> missing;
@@ -51,6 +51,20 @@ std::vector<int64_t> count_tokens(const JsonlFile& file, const std::string& text
                      [&](int64_t entry, std::string& text, Diagnostic& error) {
                        return file.read_text(entry, text_field, text, error);
                      });
+}
+
+}  // namespace
+
+std::vector<int64_t> count_tokens(const JsonlFile& file, const std::string& text_field,
+                                  const Tokenizer& tokenizer, int threads, TokenCountCache& cache,
+                                  const CountProgress& progress) {
+  return count_fields(file, text_field, tokenizer, threads, cache, progress);
+}
+
+std::vector<int64_t> count_tokens(const Entries& entries, const std::string& text_field,
+                                  const Tokenizer& tokenizer, int threads, TokenCountCache& cache,
+                                  const CountProgress& progress) {
+  return count_fields(entries, text_field, tokenizer, threads, cache, progress);
 }
 
 std::vector<int64_t> count_tokens(ParquetTexts& texts, const Tokenizer& tokenizer, int threads,

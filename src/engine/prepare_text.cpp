@@ -100,7 +100,11 @@ std::shared_ptr<TextDataset> TextPreparation::open(const DataSource& source) con
     options.chat_template = {source.chat_template, "chat_template"};
     options.now = std::time(nullptr);
   }
-  return std::make_shared<TextDataset>(open_entries(source.path), tokenizer_, options);
+  try {
+    return std::make_shared<TextDataset>(open_entries(source.path), tokenizer_, options);
+  } catch (const InputError& error) {  // a file of a folder, or one that changed since the start
+    throw RunError(ReasonCode::kData, error.what());
+  }
 }
 
 void TextPreparation::open_sets() {

@@ -2,8 +2,10 @@
 
 #include <utility>
 
+#include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
+#include "sftbench/base/text.h"
 
 namespace sftbench {
 namespace {
@@ -22,8 +24,9 @@ std::string template_in(const Json& config) {
   if (found->is_string()) return found->get<std::string>();
   if (!found->is_array()) return {};
   for (const Json& named : *found) {
-    if (named.is_object() && named.value("name", "") == "default")
-      return named.value("template", "");
+    if (!named.is_object() || named.value("name", Json()) != "default") continue;
+    const Json text = named.value("template", Json());
+    return text.is_string() ? text.get<std::string>() : std::string();
   }
   return {};
 }
@@ -41,6 +44,12 @@ ChatTemplateText chat_template_of(const fs::path& directory) {
     if (!text.empty()) return {std::move(text), path.string() + ": chat_template"};
   }
   return {};
+}
+
+std::string read_chat_template(const fs::path& file) {
+  std::string text = read_file(file.string());
+  if (!trimmed(text).empty()) return text;
+  throw InputError({finding(file, {}, "the file is empty", "a chat template in Jinja")});
 }
 
 std::string no_chat_template(const std::string& tokenizer_directory) {

@@ -41,6 +41,30 @@ bool is_of(Json::value_t type, const Json& value) {
   return value.type() == type;
 }
 
+// An entry has one form, as that of one set has (plan/support.cpp).
+void check_form(const Json& set, const std::string& place) {
+  const auto has = [&set](const char* property) { return set.contains(property); };
+  std::vector<std::string> forms;
+  if (set.value("pretokenized", false)) forms.emplace_back("pretokenized");
+  if (has("conversation_column")) forms.emplace_back("conversation_column");
+  if (has("data_formatter_template")) forms.emplace_back("data_formatter_template");
+  const bool input = has("input_column_name"), output = has("output_column_name");
+  if (input || output) forms.emplace_back("input_column_name and output_column_name");
+  if (forms.size() > 1) {
+    refuse_mixture(place + ": " + join(forms, " and ") +
+                   " each say what an entry is; one of them works");
+  }
+  if (input != output) {
+    refuse_mixture(place + ": " + (input ? "input_column_name" : "output_column_name") +
+                   " is given alone; with " + (input ? "output_column_name" : "input_column_name") +
+                   " it works");
+  }
+  if (input && set["input_column_name"] == set["output_column_name"]) {
+    refuse_mixture(place + ": input_column_name and output_column_name are both " +
+                   set["input_column_name"].get<std::string>() + "; two columns work");
+  }
+}
+
 void check_set(const Json& set, const std::string& place) {
   if (!set.is_object() || !set.contains("training_data_path")) {
     refuse_mixture(place + " has no training_data_path");
@@ -56,6 +80,7 @@ void check_set(const Json& set, const std::string& place) {
       refuse_mixture(place + "." + name + ": found " + json_text(value));
     }
   }
+  check_form(set, place);
   const double held_out = set.value("eval_split", 0.0);
   if (!(held_out >= 0 && held_out < 1)) {
     refuse_mixture(place + ".eval_split: found " + json_text(Json(held_out)) +

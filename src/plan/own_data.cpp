@@ -93,7 +93,13 @@ std::string chat_template(const std::string& given, const std::string& tokenizer
   }
   if (jinja::is_template(given)) return given;
   std::error_code error;
-  if (fs::is_regular_file(given, error)) return read_file(given);
+  if (fs::is_regular_file(given, error)) {
+    try {
+      return read_chat_template(given);
+    } catch (const InputError& problem) {
+      throw RunError(ReasonCode::kData, problem.what());
+    }
+  }
   throw RunError(ReasonCode::kData, "chat_template " + given +
                                         " is neither a file nor a template; a file of Jinja, or a "
                                         "text with {{ }} or {% %} works");

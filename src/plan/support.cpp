@@ -327,6 +327,10 @@ class Judge {
              " is given alone; with " + (input ? "output_column_name" : "input_column_name") +
              " it works");
     }
+    if (input && output && text("input_column_name") == text("output_column_name")) {
+      refuse("input_column_name and output_column_name are both " + text("input_column_name") +
+             "; two columns work, or dataset_text_field with one");
+    }
     if (!forms.empty() && has_images()) {
       refuse(forms.front() + ": dataset_id " + text("dataset_id") +
              " holds images, whose conversations have a form of their own");

@@ -176,6 +176,11 @@ TEST_F(OwnEvidenceTest, AFolderWithoutAnythingToCompareIsRefused) {
   }
   write_file_atomic(folder_ / "result.json", "{\"status\": \"failed\"}");
   EXPECT_THROW(read_own_measurement((folder_ / "result.json").string()), InputError);
+  for (const char* content :
+       {"[1, 2]", "3", "null", "\"valid\"", R"({"status": 3, "extra": {}})"}) {
+    write_file_atomic(folder_ / "result.json", content);
+    EXPECT_THROW(read_own_measurement((folder_ / "result.json").string()), InputError) << content;
+  }
 }
 
 }  // namespace

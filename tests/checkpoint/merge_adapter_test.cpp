@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <map>
 
@@ -159,10 +160,10 @@ TEST_F(MergeRefusal, OtherAdapters) {
                                    "done here; expected plain LoRA"));
   set("use_dora", false);
   set("bias", "all");
-  EXPECT_THAT(refusal(), HasSubstr("bias: found 'all'; expected none"));
+  EXPECT_THAT(refusal(), HasSubstr("bias: found \"all\"; expected \"none\""));
   set("bias", "none");
   set("lora_alpha", "16");
-  EXPECT_THAT(refusal(), HasSubstr("lora_alpha: is no number"));
+  EXPECT_THAT(refusal(), HasSubstr("lora_alpha: found \"16\"; expected a finite number"));
   set("lora_alpha", 16);
   set("alpha_pattern", {{"(q_proj", 3}});
   EXPECT_THAT(refusal(), HasSubstr("alpha_pattern.(q_proj: is no regular expression"));
@@ -171,6 +172,145 @@ TEST_F(MergeRefusal, OtherAdapters) {
   EXPECT_THAT(refusal(),
               HasSubstr("peft_type: found \"PROMPT_TUNING\", which has nothing to merge; "
                         "expected LORA"));
+}
+
+// One key of adapter_config.json, and what is said about it.
+struct WrongSetting {
+  const char* key;
+  const char* value;
+  std::string finding;
+};
+
+TEST_F(MergeRefusal, AdaptersThatWouldBeMergedWrong) {
+  const std::string rank =
+      "found 8, and model.layers.0.self_attn.q_proj has rank 4; expected the "
+      "adapter_config.json of these tensors";
+  const Json right = read_json_file((adapter_ / "adapter_config.json").string());
+  ASSERT_EQ(right.at("r"), 4);
+  for (const WrongSetting& wrong : std::vector<WrongSetting>{
+           {"alora_invocation_tokens", "[1,2]", "acts behind these tokens only (aLoRA)"},
+           {"alora_invocation_tokens", "[]", "acts behind these tokens only (aLoRA)"},
+           {"init_lora_weights", R"("pissa")", "found \"pissa\", and such an adapter does not fit"},
+           {"init_lora_weights", R"("pissa_niter_4")", "found \"pissa_niter_4\""},
+           {"init_lora_weights", R"("olora")", "found \"olora\""},
+           {"init_lora_weights", R"("corda")", "found \"corda\""},
+           {"init_lora_weights", R"("loftq")", "found \"loftq\""},
+           {"init_lora_weights", R"("lora_ga")", "found \"lora_ga\""},
+           {"init_lora_weights", "[]", "found []"},
+           {"lora_alpha", "1e300", "scales model.layers.0.self_attn.q_proj beyond what float32"},
+           {"lora_alpha", "null", "is missing; expected a finite number"},
+           {"r", "8", rank},
+           {"r", "0", "found 0; expected a whole number above 0"},
+           {"r", "4.0", "found 4.0; expected a whole number above 0"},
+           {"rank_pattern", "[1]", "found [1]; expected regular expressions with a whole number"},
+           {"rank_pattern", R"({"q_proj": "4"})", ".q_proj: found \"4\"; expected a whole number"},
+           {"rank_pattern", R"({"q_proj": 8})", ".q_proj: " + rank},
+           {"alpha_pattern", R"("x")", "found \"x\"; expected regular expressions with a finite"},
+           {"alpha_pattern", R"({"q_proj": null})", ".q_proj: found null; expected a finite"},
+           {"alpha_pattern", R"({"v_proj": 1e300})", ".v_proj: scales model.layers.0.self_attn.v"},
+           {"alpha_pattern", R"({"(q_proj": 3})", ".(q_proj: is no regular expression: missing"},
+           {"use_rslora", R"("true")", "found \"true\"; expected true or false"},
+           {"bias", "null", "found null; expected \"none\""},
+           {"bias", "3", "found 3; expected \"none\""},
+           {"bias", "[]", "found []; expected \"none\""}}) {
+    SCOPED_TRACE(std::string(wrong.key) + " " + wrong.value);
+    std::ofstream(adapter_ / "adapter_config.json") << right;
+    set(wrong.key, Json::parse(wrong.value));
+    const std::string found = refusal();
+    EXPECT_THAT(found, HasSubstr(std::string("adapter_config.json: ") + wrong.key));
+    EXPECT_THAT(found, HasSubstr(wrong.finding));
+    EXPECT_EQ(std::count(found.begin(), found.end(), '\n'), 0) << "one finding: " << found;
+    EXPECT_EQ(names(), std::vector<std::string>{"adapter"}) << "nothing is written";
+  }
+}
+
+TEST_F(MergeRefusal, InitializationsThatLeaveTheBaseAsItIsAreMerged) {
+  for (const Json& init : {Json(), Json(true), Json(false), Json("gaussian"), Json("eva"),
+                           Json("orthogonal"), Json("mica")}) {
+    set("init_lora_weights", init);
+    EXPECT_EQ(refusal(), "merged") << init;
+    fs::remove_all(root_ / "out");
+  }
+}
+
+TEST_F(MergeRefusal, ExpressionsThatTakeForeverEnd) {
+  for (const char* key : {"alpha_pattern", "rank_pattern"}) {
+    // No linear has an X in its name, and PCRE2 sees that first.
+    for (const char* pattern : {"(([a-z0-9_.]*)*)*X", "(.*.*.*.*.*.*.*.*.*.*.*.*)X"}) {
+      set(key, {{pattern, 4}});
+      EXPECT_EQ(refusal(), "merged");
+      fs::remove_all(root_ / "out");
+    }
+    for (const char* pattern : {"(([a-z0-9_.]*)*)*_", "(.*.*.*.*.*.*.*.*.*.*.*.*)_"}) {
+      set(key, {{pattern, 4}});
+      EXPECT_THAT(refusal(), HasSubstr(std::string(key) + "." + pattern +
+                                       ": model.layers.0.self_attn.q_proj cannot be matched: "));
+    }
+    set(key, nullptr);
+  }
+}
+
+TEST_F(MergeRefusal, NumbersThatAreNotFinite) {
+  const fs::path file = adapter_ / "adapter_model.safetensors";
+  const std::string right = read_file(file);
+  const auto with_last = [&](float value) {
+    std::string bytes = right;
+    std::memcpy(bytes.data() + bytes.size() - sizeof value, &value, sizeof value);
+    std::ofstream(file, std::ios::binary) << bytes;
+    return refusal();
+  };
+  EXPECT_THAT(with_last(NAN), HasSubstr(".weight: element "));
+  EXPECT_THAT(with_last(NAN), HasSubstr(" is NaN; expected finite numbers"));
+  EXPECT_THAT(with_last(-INFINITY), HasSubstr(" is infinite; expected finite numbers"));
+  EXPECT_EQ(names(), std::vector<std::string>{"adapter"});
+  // Finite, and times lora_alpha too much for float32.
+  set("lora_alpha", 1e30);
+  EXPECT_THAT(with_last(3e38F), HasSubstr("makes a weight that F32 does not hold"));
+  EXPECT_EQ(names(), std::vector<std::string>{"adapter"}) << "what was begun is gone";
+}
+
+TEST_F(MergeRefusal, AdaptersThatAreNotAsTheyWereSaved) {
+  Manifest manifest{"model", 3, "a job", "LORA", {}};
+  for (const char* name : {"adapter_config.json", "adapter_model.safetensors"}) {
+    manifest.files.push_back(write_summed(adapter_, name, read_file(adapter_ / name)));
+  }
+  manifest.files.push_back({"trainer_state.json", 2, "not here, and not merged"});
+  write_manifest(adapter_, manifest);
+  EXPECT_EQ(refusal(), "merged");
+  fs::remove_all(root_ / "out");
+  std::string bytes = read_file(adapter_ / "adapter_model.safetensors");
+  bytes.back() ^= 1;
+  std::ofstream(adapter_ / "adapter_model.safetensors", std::ios::binary) << bytes;
+  EXPECT_THAT(refusal(), HasSubstr("adapter_model.safetensors: damaged, or a file of another "
+                                   "folder: its checksum is "));
+  set("lora_alpha", 17);
+  EXPECT_THAT(refusal(), HasSubstr("adapter_config.json: "));
+  EXPECT_EQ(names(), std::vector<std::string>{"adapter"});
+}
+
+TEST_F(MergeRefusal, AFileInThePlaceOfTheOutputIsSaidFirst) {
+  for (const char* content : {"", "mine"}) {
+    std::ofstream(root_ / "out") << content;
+    EXPECT_THAT(refusal(),
+                HasSubstr("out: is there already; expected a new folder, or an empty one"));
+    EXPECT_EQ(read_file(root_ / "out"), content);
+    EXPECT_EQ(names(), (std::vector<std::string>{"adapter", "out"})) << "no out.saved";
+  }
+}
+
+TEST_F(MergeRefusal, AQuantizationThatIsNoObjectIsNamed) {
+  const fs::path base = root_ / "base";
+  fs::copy(kReference + "/training/llama", base);
+  for (const char* value : {R"("gptq")", R"({"quant_method": 3})", "[]"}) {
+    Json config = read_json_file((base / "config.json").string());
+    config["quantization_config"] = Json::parse(value);
+    fs::permissions(base / "config.json", fs::perms::owner_all);
+    std::ofstream(base / "config.json") << config;
+    EXPECT_THAT(problem_of([&] {
+                  merge_adapter({adapter_, base, root_ / "out", 1, {}});
+                }),
+                HasSubstr("quantization_config: the base is quantized (unknown)"));
+  }
 }
 
 TEST_F(MergeRefusal, OtherBases) {

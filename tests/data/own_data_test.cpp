@@ -96,10 +96,51 @@ TEST(ArrowFiles, DamageIsNamed) {
       return std::string(error.what());
     }
   };
-  EXPECT_THAT(problem_of_file("bad.parquet", "no Parquet"), HasSubstr("bad.parquet: cannot read"));
-  EXPECT_THAT(problem_of_file("bad.arrow", "no Arrow at all"), HasSubstr("bad.arrow: cannot read"));
+  EXPECT_THAT(problem_of_file("bad.parquet", "no Parquet"),
+              HasSubstr("bad.parquet: cannot read as Parquet: "));
+  EXPECT_THAT(problem_of_file("bad.arrow", "no Arrow at all"),
+              HasSubstr("bad.arrow: cannot read as Arrow: "));
   EXPECT_EQ(open_entries(kFolder + "pairs.arrow", 1).line(0).find("{\"input\""), 0u)
       << "a column of times is left out";
+}
+
+TEST(ArrowFiles, ColumnsOfOtherTypesAreNamedWithTheirType) {
+  for (const std::string ending : {".parquet", ".arrow"}) {
+    const auto problem = [&](TextDatasetOptions options) {
+      options.response_template = "";
+      options.model_max_length = 16;
+      try {
+        TextDataset dataset(open_entries(kFolder + "odd" + ending), small_tokenizer(), options);
+        dataset.encode({0}, 1);
+      } catch (const InputError& error) {
+        return std::string(error.what());
+      }
+      return std::string("none");
+    };
+    const std::string expected = ", which is not read here; expected a column of texts or of lists";
+    EXPECT_THAT(problem({.text_field = "bytes"}),
+                HasSubstr("odd" + ending + ":1: bytes: the column is of type binary" + expected));
+    EXPECT_THAT(problem({.entry_template = "{{made}}"}),
+                HasSubstr(":1: made: the column is of type timestamp[us]" + expected));
+    EXPECT_THAT(problem({.input_field = "pairs", .output_field = "made"}),
+                HasSubstr(":1: pairs: the column is of type map<string, string"));
+    EXPECT_THAT(
+        problem({.text_field = "none"}),
+        HasSubstr("none: no such field; the object is empty; columns that are not read here: "
+                  "bytes (binary), made (timestamp[us]), pairs (map<string, string"));
+  }
+}
+
+TEST(ArrowFiles, TwoColumnsOfOneNameAreRefused) {
+  for (const std::string name : {"twice.parquet", "twice.arrow"}) {
+    try {
+      open_entries(kFolder + name);
+      FAIL() << name;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(name + ": output: 2 columns have this name; expected one "
+                                                 "column of each name"));
+    }
+  }
 }
 #endif
 
@@ -198,6 +239,9 @@ TEST(ConversationTest, ATokenizersOwnTemplateIsFoundWhereTransformersFindsIt) {
   std::ofstream(folder / "tokenizer_config.json")
       << R"({"chat_template": [{"name": "tool_use", "template": "no"}, {"name": "default", "template": "several"}]})";
   EXPECT_EQ(chat_template_of(folder).text, "several");
+  std::ofstream(folder / "tokenizer_config.json")
+      << R"({"chat_template": [3, {"name": 3}, {"name": "default", "template": {}}]})";
+  EXPECT_EQ(chat_template_of(folder).text, "") << "and no type error";
   std::ofstream(folder / "tokenizer_config.json") << R"({"chat_template": "one"})";
   EXPECT_EQ(chat_template_of(folder).text, "one");
   std::ofstream(folder / "chat_template.jinja") << "file";
@@ -222,6 +266,21 @@ TEST(PretokenizedTest, IdsOutsideTheVocabularyAreNamed) {
   EXPECT_THAT(problem(R"({"ids": [1]})"), HasSubstr("input_ids: no such field; found ids"));
   EXPECT_EQ(problem(R"({"input_ids": [1, 2, 3], "labels": [1, 2]})"),
             "own.jsonl:1: labels: has 2 labels for 3 input_ids; expected as many");
+}
+
+TEST(PretokenizedTest, MasksOfOnesAreReadAndOthersRefused) {
+  const auto problem = [&](const std::string& mask) {
+    return problem_of(R"({"input_ids": [1, 2, 3], "attention_mask": )" + mask + "}\n",
+                      {.pretokenized = true});
+  };
+  EXPECT_EQ(problem("[1, 1, 1]"), "");
+  EXPECT_EQ(problem("[1, 0, 1]"),
+            "own.jsonl:1: attention_mask: position 1 is 0; expected ones, as entries without "
+            "padding have: padding is added to batches");
+  EXPECT_THAT(problem("[1, 1, 0]"), HasSubstr("attention_mask: position 2 is 0"));
+  EXPECT_THAT(problem("[1, 1, \"1\"]"), HasSubstr("attention_mask: position 2 is \"1\""));
+  EXPECT_THAT(problem("[1, 1]"), HasSubstr("attention_mask: has length 2 for 3 input_ids"));
+  EXPECT_THAT(problem("1"), HasSubstr("attention_mask: the field is no list"));
 }
 
 TEST(PretokenizedTest, EntriesAreCutAndWhatIsLeftMayBearNoLoss) {
@@ -466,6 +525,21 @@ TEST_F(JsonArray, DamageIsNamedWithItsLine) {
   EXPECT_EQ(problem_of_file("[{},\n1]"), ":2: the entry is no object; expected a JSON object");
   EXPECT_EQ(problem_of_file("[[1], {}]"), ":1: the entry is a list; expected a JSON object");
   EXPECT_THAT(problem_of_file("[{},\n\n{\"a\": tru}]"), HasSubstr(":3: not JSON at column "));
+}
+
+TEST_F(JsonArray, NumbersAndDepthsThatNoValueHoldsAreNamedWithTheirLine) {
+  const std::string digits(5000, '9'), deep(1000, '[');
+  EXPECT_THAT(problem_of_file("[{},\n{\"a\": 1e999999}]"),
+              HasSubstr(":2: not usable JSON: number overflow parsing '1e999999'"));
+  const std::string long_number = problem_of_file("[{},\n{\"a\": " + digits + "}]");
+  EXPECT_THAT(long_number, HasSubstr(":2: not usable JSON: number overflow parsing '9999"));
+  EXPECT_LT(long_number.size(), 600U) << "the digits are not all repeated";
+  EXPECT_THAT(problem_of_file("[{\"a\": " + deep + std::string(1000, ']') + "}]"),
+              HasSubstr(":1: not usable JSON: "));
+  EXPECT_THAT(problem_of(R"({"input_ids": [1], "x": 1e999})"
+                         "\n",
+                         {.pretokenized = true}),
+              HasSubstr("own.jsonl:1: not usable JSON: number overflow parsing '1e999'"));
 }
 
 }  // namespace

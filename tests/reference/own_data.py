@@ -103,6 +103,19 @@ def write_tables():
     lines = (FOLDER / "tokens.jsonl").read_text(encoding="utf-8").splitlines()
     tokens = pyarrow.Table.from_pylist([json.loads(line) for line in lines])
     pyarrow.parquet.write_table(tokens, FOLDER / "tokens.parquet")
+    # Columns that rows leave out, and two of one name.
+    odd = pyarrow.table({
+        "bytes": pyarrow.array([b"a"], pyarrow.binary()),
+        "pairs": pyarrow.array([[("a", "b")]], pyarrow.map_(pyarrow.string(), pyarrow.string())),
+        "made": pyarrow.array([0], pyarrow.timestamp("us")),
+    })
+    pyarrow.parquet.write_table(odd, FOLDER / "odd.parquet")
+    twice = pyarrow.Table.from_arrays([pyarrow.array(["a"]), pyarrow.array(["b"])], names=["output", "output"])
+    pyarrow.parquet.write_table(twice, FOLDER / "twice.parquet")
+    for name, odd_table in [("odd", odd), ("twice", twice)]:
+        with pyarrow.OSFile(str(FOLDER / f"{name}.arrow"), "wb") as file:
+            with pyarrow.ipc.new_stream(file, odd_table.schema) as writer:
+                writer.write_table(odd_table)
     with pyarrow.OSFile(str(FOLDER / "tokens.arrow"), "wb") as file:
         with pyarrow.ipc.new_stream(file, tokens.schema) as writer:
             writer.write_table(tokens, max_chunksize=7)

@@ -55,6 +55,9 @@ Manifest read_manifest(const std::filesystem::path& folder);
 void verify_files(const std::filesystem::path& folder, const Manifest& manifest, size_t share = 0,
                   size_t shares = 1);
 
+// Reads the files of the manifest, and looks at no others. InputError as above.
+void verify_named_files(const std::filesystem::path& folder, const Manifest& manifest);
+
 // A folder whose manifest is intact, and in which nothing stands but the files that it names.
 bool holds_only_saved_files(const std::filesystem::path& folder);
 

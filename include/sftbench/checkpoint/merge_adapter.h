@@ -37,8 +37,9 @@ struct MergeSummary {
 std::string base_model_of(const std::filesystem::path& adapter);
 
 // Nothing is at the output unless all of it is. InputError, all findings at once: what is no LoRA adapter, kinds of LoRA
-// that are not done here (DoRA, biases, Conv1D, parameters of experts), a base that is quantized or lacks what is
-// adapted, shapes that do not fit, an output folder that holds something.
+// that are not done here (DoRA, aLoRA, biases, Conv1D, parameters of experts), adapters of a changed base (PiSSA, LoftQ),
+// a base that is quantized or lacks what is adapted, shapes and ranks that do not fit, numbers that are not finite, an
+// adapter that is not as its sftbench_manifest.json says, an output where something is.
 MergeSummary merge_adapter(const MergeRequest& request);
 
 }  // namespace sftbench

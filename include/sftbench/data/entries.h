@@ -24,6 +24,8 @@ class Entries {
   std::string line(int64_t entry) const;
   bool read_text(int64_t entry, std::string_view field, std::string& text, Diagnostic& error) const;
   bool read_object(int64_t entry, Json& object, Diagnostic& error) const;
+  // As JsonlFile's; `error` is about this entry.
+  void explain_left_out(int64_t entry, Diagnostic& error) const;
 
  private:
   struct Place {

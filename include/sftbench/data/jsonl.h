@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,8 +37,10 @@ class JsonlFile {
   // outlive the object.
   JsonlFile(std::string_view content, std::string origin);
   // Rows of a table in place of lines: those that `next` gives until it says false. They are kept
-  // (data/spill_file.h), not held. InputError without a row.
-  JsonlFile(const std::function<bool(std::string& row)>& next, std::string origin);
+  // (data/spill_file.h), not held. InputError without a row. `left_out`: what the table has and no row
+  // shows.
+  JsonlFile(const std::function<bool(std::string& row)>& next, std::string origin,
+            std::map<std::string, std::string> left_out = {});
 
   int64_t size() const { return static_cast<int64_t>(lines_.size()); }  // entries
   const std::string& path() const { return path_; }
@@ -52,6 +55,10 @@ class JsonlFile {
 
   // The whole entry. False and `error` where it is no JSON object.
   bool read_object(int64_t entry, Json& object, Diagnostic& error) const;
+
+  // Where an error's key is a column that the rows leave out: what its type is, in place of that there
+  // is no such field. Where no column has the name: which ones are left out.
+  void explain_left_out(Diagnostic& error) const;
 
   // The entry as it stands in the file, without its line end.
   std::string line(int64_t entry) const;
@@ -71,7 +78,8 @@ class JsonlFile {
   std::unique_ptr<SpillFile> rows_;       // none: `content_`
   std::string_view content_;
   std::string path_;
-  std::vector<Line> lines_;  // those that are not blank
+  std::map<std::string, std::string> left_out_;  // types by columns
+  std::vector<Line> lines_;                      // those that are not blank
 };
 
 }  // namespace sftbench

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -70,6 +71,9 @@ class ParquetChats {
   virtual bool read_next(ChatEntry& entry, std::string& error) = 0;
 };
 
+// The types of columns that rows leave out, by the columns' names: "timestamp[us]".
+using LeftOutColumns = std::map<std::string, std::string>;
+
 // The rows of a Parquet file, or of a file of Arrow's own (.arrow), a few of them read at a time.
 class ParquetRows {
  public:
@@ -78,6 +82,7 @@ class ParquetRows {
   // The next row as a JSON object on one line, without columns of a type that JSON lacks (bytes,
   // dates). False behind the last one. InputError when the file cannot be read further.
   virtual bool read_next(std::string& json) = 0;
+  virtual LeftOutColumns left_out() const = 0;
 };
 
 class ParquetLibrary {
@@ -101,7 +106,7 @@ class ParquetLibrary {
                                                    const std::string& text_column,
                                                    const std::string& image_column) = 0;
 
-  // InputError when the file cannot be read.
+  // InputError when the file cannot be read, or has two columns of one name.
   virtual std::unique_ptr<ParquetRows> read_rows(const std::filesystem::path& path) = 0;
 };
 

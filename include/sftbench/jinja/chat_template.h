@@ -16,6 +16,9 @@ struct ChatTemplateText {
 // cannot be read.
 ChatTemplateText chat_template_of(const std::filesystem::path& tokenizer_directory);
 
+// The text of a file with a template. InputError where it cannot be read, or holds blanks alone.
+std::string read_chat_template(const std::filesystem::path& file);
+
 // "the tokenizer of DIR has no chat template, ..."; `tokenizer_directory` is empty for the one that ships.
 std::string no_chat_template(const std::string& tokenizer_directory);
 

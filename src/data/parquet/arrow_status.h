@@ -11,15 +11,21 @@
 
 namespace sftbench {
 
+// "Arrow" or "Parquet", by its ending.
+inline const char* table_format(const std::string& path) {
+  return path.ends_with(".arrow") ? "Arrow" : "Parquet";
+}
+
 // For files that are read: what Arrow says of one is the file's fault.
 inline void require_readable(const arrow::Status& status, const std::string& path) {
   if (status.ok()) return;
-  throw InputError({{.file = path,
-                     .line = 0,
-                     .key = {},
-                     .message = "cannot read as Parquet: " + status.message(),
-                     .expected = {},
-                     .nearest = {}}});
+  throw InputError(
+      {{.file = path,
+        .line = 0,
+        .key = {},
+        .message = std::string("cannot read as ") + table_format(path) + ": " + status.message(),
+        .expected = {},
+        .nearest = {}}});
 }
 
 template <typename Value>

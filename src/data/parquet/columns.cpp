@@ -55,10 +55,20 @@ int64_t row_count(parquet::arrow::FileReader& file, const std::string& path) {
   throw bad_column(path, {}, "the file has no rows", "one row per entry", {});
 }
 
+void refuse_repeated_columns(const arrow::Schema& schema, const std::string& path) {
+  for (const std::string& name : schema.field_names()) {
+    const size_t count = schema.GetAllFieldIndices(name).size();
+    if (count < 2) continue;
+    throw bad_column(path, name, std::to_string(count) + " columns have this name",
+                     "one column of each name", {});
+  }
+}
+
 std::shared_ptr<arrow::Field> column_of(parquet::arrow::FileReader& file, const std::string& path,
                                         const std::string& column) {
   std::shared_ptr<arrow::Schema> schema;
   require_readable(file.GetSchema(&schema), path);
+  refuse_repeated_columns(*schema, path);
   auto field = schema->GetFieldByName(column);
   if (field != nullptr) return field;
   const std::vector<std::string> names = schema->field_names();

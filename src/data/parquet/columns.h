@@ -24,7 +24,10 @@ std::unique_ptr<parquet::arrow::FileReader> open_parquet(const std::filesystem::
 // InputError where it has none.
 int64_t row_count(parquet::arrow::FileReader& file, const std::string& path);
 
-// InputError where there is none of that name.
+// InputError where two columns have one name: readers would take one of them, unseen.
+void refuse_repeated_columns(const arrow::Schema& schema, const std::string& path);
+
+// InputError where there is none of that name, or columns are repeated.
 std::shared_ptr<arrow::Field> column_of(parquet::arrow::FileReader& file, const std::string& path,
                                         const std::string& column);
 

@@ -174,6 +174,7 @@ class ArrowRowReader : public ParquetRows {
       require_readable(file_->GetSchema(&schema), path_);
       batches_ = read_columns(*file_, path_, schema->field_names());
     }
+    refuse_repeated_columns(*batches_->schema(), path_);
   }
 
   bool read_next(std::string& json) override {
@@ -191,6 +192,14 @@ class ArrowRowReader : public ParquetRows {
     ++row_;
     json = json_text(entry);
     return true;
+  }
+
+  LeftOutColumns left_out() const override {
+    LeftOutColumns columns;
+    for (const auto& column : batches_->schema()->fields()) {
+      if (!has_json(*column->type())) columns[column->name()] = column->type()->ToString();
+    }
+    return columns;
   }
 
  private:
