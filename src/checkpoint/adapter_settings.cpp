@@ -5,6 +5,7 @@
 #include <set>
 
 #include "sftbench/base/json.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -128,7 +129,7 @@ class SettingsReader {
 
   static std::string shown(const Json& found) {
     constexpr size_t kLongest = 80;
-    const std::string text = found.dump();
+    const std::string text = json_text(found);
     return text.size() <= kLongest ? text : std::string("a value of another kind");
   }
 
@@ -162,7 +163,7 @@ AdapterSettings read_adapter_settings(const fs::path& folder, MergeFindings& fin
   if (type != "LORA") {
     throw InputError({finding(
         file, "peft_type",
-        type.is_null() ? "is missing" : "found " + type.dump() + ", which has nothing to merge",
+        type.is_null() ? "is missing" : "found " + json_text(type) + ", which has nothing to merge",
         "LORA")});
   }
   return SettingsReader(config, file, findings).read();

@@ -354,14 +354,6 @@ TEST_F(BadTrainingInputTest, AnEmptyDataset) {
   EXPECT_EQ(failure("DATA"), dataset() + ": the file is empty; expected one JSON object per line");
 }
 
-TEST_F(BadTrainingInputTest, RowsOfOneTokenBearNoLoss) {
-  write("data/" + std::string(kDataset) + ".jsonl", "{\"output\": \"words\"}\n");
-  EXPECT_EQ(
-      failure("DATA", {"--set", "model_max_length=1", "--set", "response_template=None"}),
-      "model_max_length is 1, so no position bears loss: each is predicted from the one before "
-      "it; expected at least 2");
-}
-
 TEST_F(BadTrainingInputTest, ADatasetWithoutResponses) {
   write("data/" + std::string(kDataset) + ".jsonl", "{\"output\": \"words\"}\n");
   EXPECT_EQ(failure("DATA"),

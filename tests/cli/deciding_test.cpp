@@ -229,7 +229,7 @@ TEST_F(DecidingTest, AModelOfOnesOwnIsRecommendedFor) {
   std::vector<std::string> words = {"recommend", "--model", folder};
   words.insert(words.end(), further.begin(), further.end());
   const std::string text = output_of(words);
-  EXPECT_THAT(text, HasSubstr("--model " + folder));
+  EXPECT_THAT(text, HasSubstr(folder + " --set"));
   EXPECT_THAT(text, testing::Not(HasSubstr("model_name=")));
   words.insert(words.end(), {"--format", "json"});
   EXPECT_EQ(Json::parse(output_of(words))["model"], "my-llama");

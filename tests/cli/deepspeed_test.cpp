@@ -219,11 +219,12 @@ TEST_F(DeepspeedTest, TwoFilesThatDisagreeAreRefused) {
       R"({"optimizer": {"type": "AdamW", "params": {"lr": 2e-4}},
           "train_micro_batch_size_per_gpu": 2})",
       {"--arguments", "arguments.yaml"});
-  EXPECT_THAT(refused, AllOf(HasSubstr("ds.json:1: optimizer.params.lr: says 2e-4, where "
-                                       "arguments.yaml:1: learning_rate says 1e-4; expected one of "
-                                       "them"),
-                             HasSubstr("ds.json: train_micro_batch_size_per_gpu: found 2; expected "
-                                       "what arguments.yaml says, 3, or \"auto\"")));
+  EXPECT_THAT(refused,
+              AllOf(HasSubstr("ds.json:1: optimizer.params.lr: says '2e-4', where "
+                              "arguments.yaml:1: learning_rate says '1e-4'; expected one of "
+                              "them"),
+                    HasSubstr("ds.json: train_micro_batch_size_per_gpu: found 2; expected "
+                              "what arguments.yaml says, 3, or \"auto\"")));
   EXPECT_EQ(job(R"({"optimizer": {"type": "AdamW", "params": {"lr": 2e-4}}})",
                 {"--set", "batch_size=2", "--learning-rate", "1e-3"})["optimizer"]["learning_rate"],
             1e-3)

@@ -265,8 +265,7 @@ TEST(ProgramTest, AStandardOutputThatTakesNoMoreIsAnError) {
     EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2) << words;
     std::ifstream file(err);
     const std::string said((std::istreambuf_iterator<char>(file)), {});
-    EXPECT_THAT(said, HasSubstr("cannot write to the standard output: No space left on device"))
-        << words;
+    EXPECT_THAT(said, HasSubstr("cannot write to the standard output")) << words;
   }
   const std::string early =
       std::string(SFTBENCH_EXECUTABLE) + " models 2>" + err.string() + " | head -1 >/dev/null";

@@ -70,7 +70,9 @@ TEST_F(ReportTest, TheTableIsOnStdoutAndWhatItIsOfInTheLog) {
   EXPECT_EQ(report.error, "");
   EXPECT_THAT(report.out, testing::StartsWith("model_name  number_gpus  status   reason"));
   EXPECT_EQ(std::count(report.out.begin(), report.out.end(), '\n'), 4);
-  EXPECT_EQ(report.log, "info: " + dir_ + ": 3 results: 1 valid, 1 invalid, 1 failed\n");
+  EXPECT_EQ(report.log, "info: " + dir_ +
+                            ": 3 results: 1 valid, 1 invalid, 1 failed\n"
+                            "info: 2 measurements are not valid; --wide shows why\n");
   EXPECT_THAT(Report({dir_, "--format", "md"}).out, testing::StartsWith("| model_name |"));
 }
 

@@ -107,19 +107,19 @@ TEST(EngineErrors, NothingBearsLoss) {
                                         "\"\\n### Nowhere in the texts:\" among its first ")));
 }
 
+TEST(EngineErrors, RowsOfOneTokenBearNoLoss) {
+  TrainingJob job = small_job();
+  job.data.model_max_length = 1;
+  job.data.response_template.clear();
+  expect_error(job, ReasonCode::kData,
+               "model_max_length is 1, so no position bears loss: each is predicted from the one "
+               "before it; expected at least 2");
+}
+
 TEST(EngineErrors, MissingDatasetNamesTheFile) {
   TrainingJob job = small_job();
   job.data.path = "/nonexistent/news.jsonl";
-  EXPECT_THROW(
-      {
-        try {
-          make_engine()->train_job(job, *make_single_rank(), {}, [] { return false; });
-        } catch (const InputError& error) {
-          EXPECT_THAT(std::string(error.what()), HasSubstr("/nonexistent/news.jsonl"));
-          throw;
-        }
-      },
-      InputError);
+  expect_error(job, ReasonCode::kData, StartsWith("/nonexistent/news.jsonl: cannot open"));
 }
 
 TEST(EngineEnvironment, NamesTheLibrariesInUse) {

@@ -129,9 +129,9 @@ TEST(Resuming, RefusesTheCheckpointOfAnotherJobNamingEachDifference) {
   EXPECT_THAT(problem, ::testing::Not(HasSubstr("seed")));
 
   TrainingJob with_texts = resumed(job);
-  with_texts.data.response_template = "\n### Answer:";
+  with_texts.data.response_template = "### Response:";
   EXPECT_THAT(problem_of(with_texts, ReasonCode::kUnsupported),
-              HasSubstr("and is \"\\n### Answer:\""));
+              HasSubstr("response template was \"\\n### Response:\", and is \"### Response:\""));
 
   TrainingJob with_adapters = resumed(job);
   with_adapters.tuning = TuningMethod::kLora;

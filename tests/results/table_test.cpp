@@ -81,12 +81,12 @@ TEST(TableTest, RangesStandInOneLineLikeNumbers) {
   const Table table = {{"model", "step_s"},
                        {{"a long name of a model", "0.45652 to 1.1575"}, {"b", "1 to 2"}}};
   EXPECT_EQ(render(table, OutputFormat::kTable, 28),
-            "model   step_s\n"
-            "a long  0.45652 to 1.1575\n"
-            "name\n"
-            "of a\n"
+            "model      step_s\n"
+            "a long     0.45652 to 1.1575\n"
+            "name of a\n"
             "model\n"
-            "b       1 to 2\n");
+            "b          1 to 2\n")
+      << "28 columns are 9, 2 and 17";
 }
 
 TEST(TableTest, HeadingsAreNotBrokenWithinAUnit) {
@@ -101,7 +101,7 @@ TEST(TableTest, HeadingsAreNotBrokenWithinAUnit) {
 TEST(TableTest, LongNamesOfRowsDoNotLeadEachBlock) {
   const std::string first(41, 'a'), second(41, 'b');
   const Table table = {{"identifier", "loss", "tokens"}, {{first, 5.5, 12}, {second, 6, 99}}};
-  const std::string text = render(table, OutputFormat::kTable, 16);
+  const std::string text = render(table, OutputFormat::kTable, 17);
   EXPECT_EQ(text.substr(0, text.find('\n')), "row  identifier");
   EXPECT_EQ(text.substr(text.rfind("\n\n") + 2),
             "row  loss  tokens\n  1   5.5      12\n  2     6      99\n");
