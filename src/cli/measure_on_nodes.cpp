@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
@@ -96,6 +97,14 @@ void take_files(const fs::path& result, const ChildRequest& request, Measurement
   measurement.reason->log = request.final_log;
 }
 
+// The last problem that a rank tells of. That ranks were interrupted follows from another's.
+void note_problem(const std::string& line, std::string& problem) {
+  constexpr std::string_view kProgram = "sftbench: ", kInterrupted = "interrupted";
+  if (line.rfind(kProgram, 0) != 0) return;
+  const std::string told = line.substr(kProgram.size());
+  if (problem.empty() || told.rfind(kInterrupted, 0) != 0) problem = told;
+}
+
 }  // namespace
 
 std::optional<NodeLaunch> launch_of_request(const ChildRequest& request) {
@@ -128,8 +137,7 @@ Measurement measure_on_nodes(const NodeLaunch& launch, const ChildRequest& reque
                                   {nowhere.get(),
                                    [&](const std::string& line) {
                                      tell_step(line, heartbeats);
-                                     if (line.rfind("sftbench: ", 0) == 0)
-                                       problem = line.substr(10);
+                                     note_problem(line, problem);
                                    },
                                    kSecondsToEnd});
   const fs::path result = result_below(folder / "results");
