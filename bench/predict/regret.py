@@ -5,7 +5,7 @@ measurements.
     replay_search FOLDER --dump tables.json
     python regret.py tables.json [--seeds N] [--models surrogate|autogluon] [--only trim|autoconf]
 
-Needs ado-trim (PyPI; 2.2.4 with ado-core 2.3.0, since 2.2.5 does not load with a published ado-core), whose own
+Needs ado-trim (PyPI; 2.2.4 with ado-core 2.3.0, since 2.2.5 does not load with 2.2.0 or 2.3.0), whose own
 functions choose the order:
 
   TRIM      its concatenated Latin hypercube (no_priors_utils) up to minPoints, then one order of all

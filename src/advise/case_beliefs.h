@@ -1,7 +1,7 @@
 // What is known of ln(measured / predicted) of a fixed set of cases, while one after the other is
 // measured: the process of ResidualProcess, kept up for all cases at once, where that one answers for
-// a case at a time. It takes n (k + w) operations to take in the kth of k measurements of n cases, of
-// which w are watched, instead of n k^2 to ask all of them again.
+// a case at a time. Of n cases, w are watched. The kth measurement costs n (k + w) operations. To ask
+// all cases again would cost n k^2.
 #pragma once
 
 #include <cstddef>

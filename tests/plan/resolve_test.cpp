@@ -195,6 +195,23 @@ TEST_F(ResolveTest, ContextParallelDividesRowsAmongRanks) {
                   "context_rotation \"allgather\" has no effect without context_parallel")));
 }
 
+TEST_F(ResolveTest, OwnDataHavePicturesWhereAColumnOfThemIsNamed) {
+  const std::string chats = file("chats.parquet", "never read here");
+  const auto with = [&](const std::string& data, std::vector<std::string> more) {
+    more.insert(more.end(), {"model_name=llava-v1.6-mistral-7b", "training_data_path=" + data,
+                             "remove_unused_columns=false"});
+    return more;
+  };
+  options_.weights = "random";
+  const Resolution pictures = resolved(with(chats, {"dataset_image_field=images"}));
+  EXPECT_EQ(pictures.job.data.image_field, "images");
+  EXPECT_EQ(pictures.job.data.path, chats);
+  EXPECT_THAT(pictures.notes, ::testing::Each(Not(HasSubstr("no effect on text datasets"))));
+  EXPECT_EQ(resolved(with(chats, {})).job.data.image_field, "");
+  EXPECT_THAT(failure(with(file("chats.jsonl", "{}"), {"dataset_image_field=images"})),
+              HasSubstr("chats.jsonl: images are read from one Parquet file"));
+}
+
 // What rule 7 says of the catalog's models is said of folders, too.
 TEST_F(ResolveTest, ExpertsOfAFolderAreCounted) {
   options_.cpu_ranks = 3;

@@ -1,6 +1,5 @@
-// The cells of a sweep, the most informative first: whenever it is cut short, what it has not
-// measured is known as well as the time that it had allows (the purpose of TRIM in IBM/ado, whose
-// surrogate has no model of cost behind it).
+// The cells of a sweep, the most informative first. A sweep that is cut short then knows as much of
+// its other cells as its time allows. TRIM in IBM/ado has the same purpose, without a cost model.
 //
 // What is not known of an open cell is how much longer its step takes than predicted, and whether it
 // runs out of memory. Both are processes over ln(measured / predicted) (advise/uncertainty.h), of

@@ -36,10 +36,12 @@ struct MergeSummary {
 // The base model that the adapter names; empty: it names none. InputError.
 std::string base_model_of(const std::filesystem::path& adapter);
 
-// Nothing is at the output unless all of it is. InputError, all findings at once: what is no LoRA adapter, kinds of LoRA
-// that are not done here (DoRA, aLoRA, biases, Conv1D, parameters of experts), adapters of a changed base (PiSSA, LoftQ),
-// a base that is quantized or lacks what is adapted, shapes and ranks that do not fit, numbers that are not finite, an
-// adapter that is not as its sftbench_manifest.json says, an output where something is.
+// Nothing is at the output unless all of it is. InputError, all findings at once:
+//   - what is no LoRA adapter, and kinds that are not done here: DoRA, aLoRA, biases, Conv1D, parameters of experts
+//   - an adapter of a changed base (PiSSA, LoftQ), and one that is not as its sftbench_manifest.json says
+//   - a base that is quantized or lacks what is adapted
+//   - shapes and ranks that do not fit, and numbers that are not finite
+//   - an output where something is
 MergeSummary merge_adapter(const MergeRequest& request);
 
 }  // namespace sftbench

@@ -1,6 +1,5 @@
-// A report that follows a campaign without any server: the page of report_html.h, which loads its
-// data from a script beside it, so that it works from a disk as well, and looks for a newer one
-// again and again.
+// A report that follows a campaign without any server: the page of report_html.h. It loads its data
+// from a script beside it, which works from a disk as well, and keeps looking for a newer one.
 //
 //   PAGE.html      written once
 //   PAGE.data.js   the measurements, written when they have changed
