@@ -16,6 +16,7 @@
 #include "sftbench/data/micro_batch.h"
 #include "sftbench/data/text_dataset.h"
 #include "sftbench/data/token_count.h"
+#include "temporary_file.h"
 
 namespace sftbench {
 namespace {
@@ -460,7 +461,7 @@ TEST(TemplateTest, MixedColumnTypesAreNamedWithTheirLine) {
 class JsonArray : public testing::Test {
  protected:
   JsonlFile file_of(const std::string& text, const std::string& name = "own.json") {
-    const fs::path path = fs::path(testing::TempDir()) / name;
+    const fs::path path = temporary_file(name);  // tests of this fixture run side by side
     std::ofstream(path) << text;
     return JsonlFile(path);
   }
