@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "advise/fit_probe.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/measure/host_info.h"
@@ -10,7 +11,16 @@
 namespace sftbench {
 namespace {
 
-constexpr const char* kProbeSchema = "sftbench.probe/1";
+constexpr const char* kAnyProbe = "sftbench.probe/";
+
+[[noreturn]] void refuse_contents() {
+  throw InputError({{probe_file().string(),
+                     0,
+                     {},
+                     "lacks what this version measures",
+                     "what sftbench doctor --probe writes",
+                     {}}});
+}
 
 // Between the two nearest lengths, in logarithms of both; beyond the ends, the last one.
 double rate_at(const Json& rates, double length) {
@@ -28,6 +38,25 @@ double rate_at(const Json& rates, double length) {
   return at(rates.size() - 1).second;
 }
 
+// What operators reach alone, of a rank that has this share of the threads that were probed.
+MachineModel alone(const Json& rates, const TrainingJob& job, double share) {
+  MachineModel machine;
+  for (const Json& product : rates.at("products")) {
+    machine.products.push_back(
+        {product.at(0), product.at(1), product.at(2), share * product.at(3).get<double>()});
+    machine.flops_per_s = std::max(machine.flops_per_s, machine.products.back().flops_per_s);
+  }
+  const auto length = static_cast<double>(job.data.model_max_length);
+  const double rows = length * static_cast<double>(job.batches.per_device_batch_size);
+  machine.head_flops_per_s = share * rate_at(rates.at("head"), rows);
+  machine.attention_flops_per_s = share * rate_at(rates.at("attention"), length);
+  machine.element_bytes_per_s = share * rates.at("element_bytes_per_s").get<double>();
+  machine.stack = StackModel::named("sftbench");
+  machine.stack.unit_s = machine.stack.contention = 0;
+  machine.launches_add = true;
+  return machine;
+}
+
 }  // namespace
 
 std::filesystem::path probe_file() {
@@ -39,13 +68,19 @@ std::optional<ProbedMachine> ProbedMachine::read(const std::filesystem::path& fi
   std::error_code error;
   if (!std::filesystem::exists(file, error)) return std::nullopt;
   Json probe = read_json_file(file.string());
-  if (!probe.is_object() || probe.value("schema", std::string()) != kProbeSchema) {
+  const std::string schema = probe.is_object() ? probe.value("schema", std::string()) : "";
+  if (!schema.starts_with(kAnyProbe)) {
     throw InputError({{file.string(),
                        0,
                        "schema",
                        "is not that of a probe",
                        "what sftbench doctor --probe writes",
                        {}}});
+  }
+  if (schema != kProbeSchema) {
+    problem =
+        file.string() + " was written by another version: sftbench doctor --probe measures anew";
+    return std::nullopt;
   }
   const HostInfo host = read_host_info();
   if (probe.value("cpu", std::string()) == host.cpu && probe.value("cores", 0) == host.cores)
@@ -56,42 +91,42 @@ std::optional<ProbedMachine> ProbedMachine::read(const std::filesystem::path& fi
   return std::nullopt;
 }
 
-std::optional<MachineModel> ProbedMachine::machine_for(const TrainingJob& job) const {
+ProbedMachine::ProbedMachine(Json probe) : probe_(std::move(probe)) {
   try {
-    const std::string dtype = product_dtype_name(job.precision.torch_dtype, job.precision.autocast);
-    if (!probe_.at("dtypes").contains(dtype)) return std::nullopt;
-    const Json& rates = probe_.at("dtypes").at(dtype);
+    for (const auto& [dtype, rates] : probe_.at("dtypes").items()) {
+      const Json& of_dtype = rates;
+      fits_[dtype] = fit_to_runs(named<ParameterDtype>(dtype), rates.at("runs"),
+                                 [&](const TrainingJob& job) { return alone(of_dtype, job, 1); });
+    }
+  } catch (const Json::exception&) {
+    refuse_contents();
+  }
+}
+
+std::optional<MachineModel> ProbedMachine::machine_for(const TrainingJob& job) const {
+  const std::string dtype = product_dtype_name(job.precision.torch_dtype, job.precision.autocast);
+  const auto found = fits_.find(dtype);
+  if (found == fits_.end()) return std::nullopt;
+  const ProbeFit& fit = found->second;
+  try {
     const auto ranks = static_cast<double>(std::max<int64_t>(1, job.device.ranks));
     const double threads = job.device.threads > 0
                                ? static_cast<double>(job.device.threads)
                                : std::max(1.0, probe_.at("cores").get<double>() / ranks);
     const double share = threads / probe_.at("threads").get<double>();
-    MachineModel machine;
-    for (const Json& product : rates.at("products")) {
-      machine.products.push_back(
-          {product.at(0), product.at(1), product.at(2), share * product.at(3).get<double>()});
-      machine.flops_per_s = std::max(machine.flops_per_s, machine.products.back().flops_per_s);
-    }
-    machine.head_flops_per_s = share * rates.at("head_flops_per_s").get<double>();
-    machine.attention_flops_per_s =
-        share * rate_at(rates.at("attention"), static_cast<double>(job.data.model_max_length));
-    machine.element_bytes_per_s = share * rates.at("element_bytes_per_s").get<double>();
-    machine.memory_bytes_per_s = probe_.at("memory_bytes_per_s").get<double>() / ranks;
-    machine.stack = StackModel::named("sftbench");
-    machine.stack.launch_s = probe_.at("launch_s");
-    machine.stack.step_s = machine.stack.unit_s = machine.stack.contention = 0;
+    MachineModel machine = alone(probe_.at("dtypes").at(dtype), job, share);
+    const auto& compute = row_of(job.tuning).trains_weights ? fit.full : fit.frozen;
+    machine.compute_scale = compute.scale;
+    machine.stack.launch_s = compute.launch_s;
+    machine.memory_bytes_per_s = fit.memory_bytes_per_s / ranks;
+    machine.stack.step_s = fit.step_s;
     machine.overlaps = ranks * threads < probe_.at("cores").get<double>();
     const Json& links = probe_.at("collectives");
     if (links.contains("bytes_per_s"))
       machine.inside = {links.at("latency_s"), links.at("bytes_per_s"), false};
     return machine;
   } catch (const Json::exception&) {
-    throw InputError({{probe_file().string(),
-                       0,
-                       {},
-                       "lacks what this version measures",
-                       "what sftbench doctor --probe writes",
-                       {}}});
+    refuse_contents();
   }
 }
 

@@ -67,17 +67,27 @@ Table table_of(const Json& probe) {
       add(dtype + " product " + size(0) + " x " + size(2) + " x " + size(1),
           p.at(3).get<double>() / kGigaPerSecond, "GFLOP/s");
     }
-    add(dtype + " output projection and loss",
-        rates.at("head_flops_per_s").get<double>() / kGigaPerSecond, "GFLOP/s");
+    for (const Json& h : rates.at("head")) {
+      add(dtype + " output projection and loss of " + std::to_string(h.at(0).get<int64_t>()) +
+              " tokens",
+          h.at(1).get<double>() / kGigaPerSecond, "GFLOP/s");
+    }
     for (const Json& a : rates.at("attention")) {
       add(dtype + " attention of " + std::to_string(a.at(0).get<int64_t>()) + " tokens",
           a.at(1).get<double>() / kGigaPerSecond, "GFLOP/s");
     }
     add(dtype + " norms and activations",
         rates.at("element_bytes_per_s").get<double>() / kGigaPerSecond, "GB/s");
+    const Json& runs = rates.at("runs");
+    for (size_t i = 0; i < runs.size(); ++i) {
+      const Json& run = runs.at(i);
+      add(dtype + " step of small run " + std::to_string(i + 1),
+          1e3 * (run.at("compute_s").get<double>() + run.at("update_s").get<double>() +
+                 run.at("rest_s").get<double>()),
+          "ms");
+    }
   }
   add("memory", probe.at("memory_bytes_per_s").get<double>() / kGigaPerSecond, "GB/s");
-  add("operator on nothing", probe.at("launch_s").get<double>() * 1e6, "us");
   const Json& links = probe.at("collectives");
   if (links.contains("bytes_per_s")) {
     add("all-gather of 2 ranks, latency", links.at("latency_s").get<double>() * 1e6, "us");
@@ -102,7 +112,7 @@ int probe_this_machine(OutputFormat format) {
     return kFailedExitCode;
   }
   const HostInfo host = read_host_info();
-  Json probe = {{"schema", "sftbench.probe/1"},
+  Json probe = {{"schema", kProbeSchema},
                 {"made_at", utc_now_iso8601()},
                 {"cpu", host.cpu},
                 {"cores", host.cores}};

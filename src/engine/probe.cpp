@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 
+#include "engine/training_device.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/attention.h"
@@ -17,9 +19,12 @@
 namespace sftbench {
 namespace {
 
-constexpr double kLeastSeconds = 0.08;  // of a figure: a shorter run tells of the clock
+constexpr double kLeastSeconds = 0.06;  // of a figure: a shorter run tells of the clock
 constexpr int kLeastRuns = 3;
 constexpr int64_t kSmallestFigure = 1'000'000;
+constexpr double kMoreThanCaches = 64 << 20;
+constexpr size_t kMostTurns = 128;
+constexpr std::array<int64_t, 3> kRowCounts = {32, 128, 512};
 
 // The median of runs, behind one that asks for memory.
 double seconds_of(const std::function<void()>& run) {
@@ -43,13 +48,18 @@ torch::Tensor leaf(std::vector<int64_t> shape, torch::ScalarType dtype, bool tra
   return tensor;
 }
 
-// A linear forward, or the two products of its backward pass, one of them where the weight is
-// frozen: [rows, out, in, FLOP/s of one product].
+// A linear forward and the two products of its backward pass: [rows, out, in, FLOP/s of one product].
+// Weights take turns: in a training step each comes from memory, since the others were there between.
 Json product(int64_t rows, int64_t in, int64_t out, torch::ScalarType dtype) {
-  const torch::Tensor x = leaf({rows, in}, dtype), weight = leaf({out, in}, dtype);
-  const torch::Tensor upstream = leaf({rows, out}, dtype, false);
+  const torch::Tensor x = leaf({rows, in}, dtype), upstream = leaf({rows, out}, dtype, false);
+  std::vector<torch::Tensor> weights = {leaf({out, in}, dtype)};
+  const auto bytes = static_cast<double>(weights.front().nbytes());
+  const auto turns = std::min(kMostTurns, static_cast<size_t>(std::ceil(kMoreThanCaches / bytes)));
+  while (weights.size() < turns) weights.push_back(leaf({out, in}, dtype));
+  size_t turn = 0;
   const double step_s = seconds_of([&] {
-    x.mutable_grad() = torch::Tensor();
+    const torch::Tensor& weight = weights[turn++ % turns];
+    for (const torch::Tensor& tensor : {x, weight}) tensor.mutable_grad() = torch::Tensor();
     ops::linear(x, weight).backward(upstream);
   });
   return {rows, out, in, 3 * 2.0 * double(rows) * double(in) * double(out) / step_s};
@@ -57,32 +67,36 @@ Json product(int64_t rows, int64_t in, int64_t out, torch::ScalarType dtype) {
 
 Json products(torch::ScalarType dtype) {
   constexpr std::array<std::array<int64_t, 2>, 6> kShapes = {
-      {{192, 576}, {576, 576}, {576, 1536}, {1536, 576}, {2048, 2048}, {2048, 8192}}};
+      {{192, 576}, {576, 576}, {576, 1536}, {1536, 576}, {2048, 2048}, {1024, 4096}}};
   Json list = Json::array();
-  for (const int64_t rows : {64, 256, 1024}) {
+  for (const int64_t rows : kRowCounts) {
     for (const auto& [in, out] : kShapes) list.push_back(product(rows, in, out, dtype));
   }
   return list;
 }
 
-// The output projection with the loss, forward and backward.
-double head_flops_per_s(torch::ScalarType dtype) {
-  constexpr int64_t kRows = 256, kHidden = 576, kVocabulary = 49152;
-  const torch::Tensor hidden = leaf({kRows, kHidden}, dtype);
+// [rows, FLOP/s] of the output projection with the loss, forward and backward.
+Json head(torch::ScalarType dtype) {
+  constexpr int64_t kHidden = 576, kVocabulary = 49152;
   const torch::Tensor weight = leaf({kVocabulary, kHidden}, dtype);
-  const torch::Tensor labels = torch::randint(kVocabulary, {kRows}, torch::kLong);
-  const double step_s = seconds_of([&] {
-    hidden.mutable_grad() = torch::Tensor();
-    ops::linear_cross_entropy(hidden, weight, labels, 1, kRows).backward();
-  });
-  return 3 * 2.0 * kRows * kHidden * kVocabulary / step_s;
+  Json list = Json::array();
+  for (const int64_t rows : kRowCounts) {
+    const torch::Tensor hidden = leaf({rows, kHidden}, dtype);
+    const torch::Tensor labels = torch::randint(kVocabulary, {rows}, torch::kLong);
+    const double step_s = seconds_of([&] {
+      for (const torch::Tensor& tensor : {hidden, weight}) tensor.mutable_grad() = torch::Tensor();
+      ops::linear_cross_entropy(hidden, weight, labels, 1, rows).backward();
+    });
+    list.push_back({rows, 3 * 2.0 * double(rows) * kHidden * kVocabulary / step_s});
+  }
+  return list;
 }
 
 // [length, FLOP/s] of causal attention forward and backward: 2 and 5 products over half of the pairs.
 Json attention(torch::ScalarType dtype) {
   constexpr int64_t kHeads = 9, kKeyHeads = 3, kHead = 64;
   Json list = Json::array();
-  for (const int64_t length : {128, 512, 2048}) {
+  for (const int64_t length : {32, 128, 512, 2048}) {
     const torch::Tensor q = leaf({1, length, kHeads, kHead}, dtype);
     const torch::Tensor k = leaf({1, length, kKeyHeads, kHead}, dtype);
     const torch::Tensor v = leaf({1, length, kKeyHeads, kHead}, dtype);
@@ -120,30 +134,24 @@ double memory_bytes_per_s() {
   return 2 * double(from.nbytes()) / seconds_of([&] { to.copy_(from); });
 }
 
-// Of an operator on hardly anything, forward and backward: the time of two launches.
-double launch_s() {
-  const torch::Tensor x = leaf({1, 16}, torch::kFloat32), weight = leaf({16}, torch::kFloat32);
-  const torch::Tensor upstream = torch::ones({1, 16});
-  return seconds_of([&] { ops::rms_norm(x, weight, 1e-5).backward(upstream); }) / 2;
-}
-
-Json probe_dtype(torch::ScalarType dtype) {
+Json probe_dtype(torch::ScalarType dtype, ParameterDtype of_jobs) {
   return {{"products", products(dtype)},
-          {"head_flops_per_s", head_flops_per_s(dtype)},
+          {"head", head(dtype)},
           {"attention", attention(dtype)},
-          {"element_bytes_per_s", element_bytes_per_s(dtype)}};
+          {"element_bytes_per_s", element_bytes_per_s(dtype)},
+          {"runs", probe_training(of_jobs)}};
 }
 
 }  // namespace
 
 Json probe_processors() {
+  const auto device = make_training_device({}, {});  // threads and memory as in a run
   torch::manual_seed(42);
-  return {
-      {"threads", at::get_num_threads()},
-      {"dtypes",
-       {{"bfloat16", probe_dtype(torch::kBFloat16)}, {"float32", probe_dtype(torch::kFloat32)}}},
-      {"memory_bytes_per_s", memory_bytes_per_s()},
-      {"launch_s", launch_s()}};
+  return {{"threads", at::get_num_threads()},
+          {"dtypes",
+           {{"bfloat16", probe_dtype(torch::kBFloat16, ParameterDtype::kBfloat16)},
+            {"float32", probe_dtype(torch::kFloat32, ParameterDtype::kFloat32)}}},
+          {"memory_bytes_per_s", memory_bytes_per_s()}};
 }
 
 }  // namespace sftbench

@@ -3,12 +3,16 @@
 #pragma once
 
 #include "sftbench/base/json.h"
+#include "sftbench/variants/precision.h"
 
 namespace sftbench {
 
-// {threads, dtypes: {NAME: {products, head_flops_per_s, attention, element_bytes_per_s}},
-// memory_bytes_per_s, launch_s}. Takes about half a minute on two cores.
+// {threads, dtypes: {NAME: {products, head, attention, element_bytes_per_s, runs}}, memory_bytes_per_s}.
+// Takes about half a minute on two cores.
 Json probe_processors();
+
+// [{compute_s, update_s, rest_s} of a step, the median, for each of plan/probe_jobs.h].
+Json probe_training(ParameterDtype dtype);
 
 // {ranks, latency_s, bytes_per_s} of two ranks over Gloo on this machine, or {problem}. Forks:
 // before anything that may start threads.

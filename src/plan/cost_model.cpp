@@ -48,8 +48,7 @@ class Predictor {
         root_(sizes_.of(work_.root)),
         layer_(sizes_.of(work_.layer)),
         memory_(job, work_, machine.stack, sizes_,
-                recompute == Recompute::kJob && machine.stack.logit_bytes == 0 &&
-                    job.device.kind == "cuda"),
+                recompute == Recompute::kJob && machine.stack.logit_bytes == 0),
         context_(context_cost(job, sizes_.element().computed)) {}
 
   StepCost predict() {

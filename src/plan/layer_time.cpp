@@ -46,21 +46,24 @@ class LayerClock {
       device.recomputed = some_products ? work_.layer_flops.recomputed / machine_.flops_per_s
                                         : device.forward - last_product;
     }
-    return no_less_than_launches(device);
+    return machine_.launches_add ? with_launches(device) : no_less_than_launches(device);
   }
 
   PassSeconds head() const {
     if (machine_.head_flops_per_s > 0) {  // the loss is part of the rate
-      return {work_.head_flops.forward / machine_.head_flops_per_s, 0,
-              work_.head_flops.backward / machine_.head_flops_per_s};
+      const double rate = machine_.head_flops_per_s / machine_.compute_scale;
+      return {work_.head_flops.forward / rate, 0, work_.head_flops.backward / rate};
     }
     const auto vocabulary = static_cast<double>(work_.vocabulary);
     const double tail = 1 + tail_of_product(rows_, vocabulary, machine_.multiprocessors);
     const Passes& loss = job_.kernels.fused_loss ? stack_.loss_fused : stack_.loss;
     const double logits = rows_ * vocabulary * kPassBytes;
-    return {
-        work_.head_flops.forward / machine_.flops_per_s * tail + elements(logits * loss.forward), 0,
-        work_.head_flops.backward / machine_.flops_per_s * tail + elements(logits * loss.backward)};
+    const auto seconds = [&](double flops, double passes) {
+      return machine_.compute_scale *
+             (flops / machine_.flops_per_s * tail + elements(logits * passes));
+    };
+    return {seconds(work_.head_flops.forward, loss.forward), 0,
+            seconds(work_.head_flops.backward, loss.backward)};
   }
 
  private:
@@ -124,6 +127,23 @@ class LayerClock {
   }
   double forward_bytes() const { return bytes_of(&Passes::forward); }
   double backward_bytes() const { return bytes_of(&Passes::backward); }
+
+  PassSeconds with_launches(PassSeconds device) const {
+    double adapters = 0;
+    for (const LinearWork& linear : work_.linears) {
+      if (linear.adapter_rank > 0) adapters += linear.count;
+    }
+    const auto host = [&](double Passes::*pass) {
+      const double launches = stack_.launches.*pass + adapters * (stack_.adapter_launches.*pass) +
+                              work_.experts * stack_.expert_launches;
+      return launches * stack_.launch_s;
+    };
+    const double scale = machine_.compute_scale;
+    const bool again = device.recomputed > 0;
+    return {scale * device.forward + host(&Passes::forward),
+            scale * device.recomputed + (again ? host(&Passes::forward) : 0),
+            scale * device.backward + host(&Passes::backward)};
+  }
 
   PassSeconds no_less_than_launches(PassSeconds device) const {
     const double experts = work_.experts * stack_.expert_launches;

@@ -7,7 +7,7 @@
 //                64 x 64, which are half as fast
 //   attention    FLOPs / the rate that flash attention reaches
 //   elements     bytes of norms, rotations, activations, residuals and adapters / bandwidth
-//   launches     kernels x the host's time for each: a pass takes no less
+//   launches     kernels x the host's time for each: a pass takes no less. On a CPU it is time of its own
 #pragma once
 
 #include "plan/model_work.h"

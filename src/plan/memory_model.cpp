@@ -93,6 +93,8 @@ void MemoryModel::put_peak(MemoryCost& memory) const {
   const bool again = job_.activations.gradient_checkpointing;
   const bool once = job_.parallel.gradient_sync == GradientSync::kLast ||
                     job_.batches.gradient_accumulation_steps == 1;
+  // One rank on CPUs has each gradient from when it is computed (parallel/kept_parameters.cpp).
+  const bool kept = !on_gpu() && !is_distributed(job_);
   const double here = again ? inputs_on_device() : layers;
   memory.offloaded_activations = value * (layers - here) * work_.hidden;
   const PeakParts peak =
@@ -103,8 +105,9 @@ void MemoryModel::put_peak(MemoryCost& memory) const {
                   .logits = logit_bytes(static_cast<double>(work_.positions * work_.vocabulary)),
                   .hidden = value * work_.hidden,
                   .gradients = memory.gradients,
-                  .gradients_come_late = sizes_.layout().sharded && once});
-  memory.workspace = kWorkspaceBytes;
+                  .gradients_of_loss = kept ? root_.shard_grads : 0,
+                  .gradients_come_late = (sizes_.layout().sharded || kept) && once});
+  memory.workspace = on_gpu() ? kWorkspaceBytes : 0;
   memory.activations = peak.activations;
   memory.logits = peak.logits;
   memory.freed_gradients = peak.freed_gradients;

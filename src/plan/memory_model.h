@@ -11,7 +11,7 @@ namespace sftbench {
 
 class MemoryModel {
  public:
-  // All references outlive it. `follows_engine`: memory is that of this engine on a GPU, rather than
+  // All references outlive it. `follows_engine`: memory is that of this engine, rather than
   // of another implementation or of torch's ways to compute again.
   MemoryModel(const TrainingJob& job, const ModelWork& work, const StackModel& stack,
               const UnitSizes& sizes, bool follows_engine);

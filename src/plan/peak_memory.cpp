@@ -15,7 +15,8 @@ double held(const PeakParts& parts) {
 }  // namespace
 
 PeakParts peak_parts(const PeakInput& input) {
-  const double late = input.gradients_come_late ? input.gradients : 0;
+  const double late =
+      input.gradients_come_late ? std::max(0.0, input.gradients - input.gradients_of_loss) : 0;
   const PeakParts loss = {input.waiting + input.layer + kHiddenValuesOfLoss * input.hidden,
                           input.logits, late};
   const PeakParts last_layer = {input.waiting + input.layer + input.backward, 0, late};

@@ -26,17 +26,19 @@ Passes read_passes(Fields& fields, const std::string& key, Diagnostics& diagnost
 }
 
 void read_all_passes(Fields& fields, Diagnostics& diagnostics, StackModel& stack) {
-  const std::vector<std::pair<const char*, Passes*>> all = {{"norm", &stack.norm},
-                                                            {"norm_fused", &stack.norm_fused},
-                                                            {"rope", &stack.rope},
-                                                            {"rope_fused", &stack.rope_fused},
-                                                            {"activation", &stack.activation},
-                                                            {"residual", &stack.residual},
-                                                            {"loss", &stack.loss},
-                                                            {"loss_fused", &stack.loss_fused},
-                                                            {"adapter_in", &stack.adapter_in},
-                                                            {"adapter_out", &stack.adapter_out},
-                                                            {"launches", &stack.launches}};
+  const std::vector<std::pair<const char*, Passes*>> all = {
+      {"norm", &stack.norm},
+      {"norm_fused", &stack.norm_fused},
+      {"rope", &stack.rope},
+      {"rope_fused", &stack.rope_fused},
+      {"activation", &stack.activation},
+      {"residual", &stack.residual},
+      {"loss", &stack.loss},
+      {"loss_fused", &stack.loss_fused},
+      {"adapter_in", &stack.adapter_in},
+      {"adapter_out", &stack.adapter_out},
+      {"launches", &stack.launches},
+      {"adapter_launches", &stack.adapter_launches}};
   for (const auto& [key, passes] : all) *passes = read_passes(fields, key, diagnostics);
 }
 

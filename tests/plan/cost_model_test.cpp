@@ -362,6 +362,46 @@ TEST(CostModelTest, SmallProductsPayForTheLastWaveAndForTheHost) {
 // Rows of 1024 positions on four ranks: chunks of 128, keys and values of 2 x 1024 values a position.
 // A rank hands on 1.5 (N - 1) chunks a layer, in bfloat16, in both passes, and as many gradients in
 // float32. 256 positions of each row are its own.
+TEST(CostModelTest, OnACpuEachLaunchAddsItsTimeAndEverythingElseIsScaled) {
+  TrainingJob job = llama("DDP", 1);
+  job.device.kind = "cpu";
+  MachineModel cpu = machine();
+  cpu.launches_add = true;
+  cpu.stack.launches = {30, 60};
+  cpu.stack.adapter_launches = {4, 8};
+  const double alone = predict_step(job, cpu).compute_s;
+  cpu.stack.launch_s = 1e-3;
+  EXPECT_NEAR(predict_step(job, cpu).compute_s, alone + 32 * 90 * 1e-3, 1e-9);
+  cpu.compute_scale = 1.5;
+  EXPECT_NEAR(predict_step(job, cpu).compute_s, 1.5 * alone + 32 * 90 * 1e-3, 1e-9);
+  job.activations.gradient_checkpointing = true;  // all layers but the last forward again
+  cpu.compute_scale = 0;
+  EXPECT_NEAR(predict_step(job, cpu).compute_s, (32 * 90 + 31 * 30) * 1e-3, 1e-9);
+  job.activations.gradient_checkpointing = false;
+  job.tuning = TuningMethod::kLora;
+  job.lora.target_modules = {"q_proj", "v_proj"};
+  EXPECT_NEAR(predict_step(job, cpu).compute_s, 32 * (90 + 2 * 12) * 1e-3, 1e-9);
+}
+
+// bench/predict/probed.py: smollm2-135m on a row of 128 tokens held 1,029 MiB at most, and its parameters, gradients and
+// moments are 1,026 MiB.
+TEST(CostModelTest, OnOneCpuRankGradientsTakeThePlaceOfActivations) {
+  TrainingJob job = llama("DDP", 1);
+  job.device.kind = "cpu";
+  job.batches.per_device_batch_size = 1;
+  job.data.model_max_length = 64;
+  const double between = 2 * kAll + 2 * kAll + 2 * 2 * kAll;
+  EXPECT_NEAR(predict_step(job, machine()).memory.total(), between, 1e-4 * between)
+      << "the first layer's backward pass comes with all gradients";
+  job.batches.gradient_accumulation_steps = 2;  // the first micro-batch's gradients are there
+  const MemoryCost several = predict_step(job, machine()).memory;
+  EXPECT_DOUBLE_EQ(several.total(), between + several.activations + several.logits);
+  EXPECT_GT(several.activations, 0);
+  job.batches.gradient_accumulation_steps = 1;
+  job.data.model_max_length = 8192;  // activations are more than what they wait for
+  EXPECT_GT(predict_step(job, machine()).memory.total(), between);
+}
+
 TEST(CostModelTest, RowsOnSeveralRanksTravelByTheFormulasOfTheRing) {
   TrainingJob job = llama("FULL_SHARD", 8);
   const StepCost whole = predict_step(job, machine());

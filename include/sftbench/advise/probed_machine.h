@@ -1,14 +1,16 @@
 // What `doctor --probe` measured of this machine, kept in the user's data directory for `predict`,
 // `recommend` and `explain`:
 //
-//   {schema: "sftbench.probe/1", made_at, cpu, cores, threads,
-//    dtypes: {NAME: {products: [[rows, out, in, FLOP/s], ...], head_flops_per_s,
-//                    attention: [[length, FLOP/s], ...], element_bytes_per_s}},
-//    memory_bytes_per_s, launch_s, collectives: {ranks, latency_s, bytes_per_s} or {problem},
+//   {schema, made_at, cpu, cores, threads,
+//    dtypes: {NAME: {products: [[rows, out, in, FLOP/s], ...], head: [[rows, FLOP/s], ...],
+//                    attention: [[length, FLOP/s], ...], element_bytes_per_s,
+//                    runs: [{compute_s, update_s, rest_s}, ...] of plan/probe_jobs.h}},
+//    memory_bytes_per_s, collectives: {ranks, latency_s, bytes_per_s} or {problem},
 //    disk: {write_bytes_per_s, read_bytes_per_s}}
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -17,22 +19,36 @@
 
 namespace sftbench {
 
+inline constexpr const char* kProbeSchema = "sftbench.probe/2";
+
 // user_data_directory()/machine.json.
 std::filesystem::path probe_file();
 
+// What the small runs of a probe took beside what operators alone reach (advise/fit_probe.h).
+struct ProbeFit {
+  struct Compute {
+    double scale = 1;     // MachineModel::compute_scale
+    double launch_s = 0;  // of an operator
+  };
+  Compute full, frozen;  // by whether the model's weights have gradients
+  double memory_bytes_per_s = 0;
+  double step_s = 0;  // what a step does once
+};
+
 class ProbedMachine {
  public:
-  // Nothing when there is no file, or when it is of another CPU or number of cores; then `problem`
-  // says so. InputError when it cannot be read.
+  // Nothing when there is no file, or when it is of another CPU, number of cores or version; then
+  // `problem` says so. InputError when it cannot be read.
   static std::optional<ProbedMachine> read(const std::filesystem::path& file, std::string& problem);
 
-  explicit ProbedMachine(Json probe) : probe_(std::move(probe)) {}
+  explicit ProbedMachine(Json probe);  // InputError: it lacks what doctor --probe writes
 
   // Of a rank of this job on CPUs. Nothing when the dtype was not probed.
   std::optional<MachineModel> machine_for(const TrainingJob& job) const;
 
  private:
   Json probe_;
+  std::map<std::string, ProbeFit> fits_;  // by dtype
 };
 
 }  // namespace sftbench

@@ -41,6 +41,7 @@ struct StackModel {
   double logit_bytes = 0;          // that the loss holds at its peak, per logit; 0: of this engine
   double logit_bytes_fused = 0;
   Passes launches;             // kernels of a layer
+  Passes adapter_launches;     // beside these, of an adapted linear: of CPUs, where they add up
   double expert_launches = 0;  // for each expert of a layer, in each pass
   double launch_s = 0;         // of the host, for each
   double unit_s = 0;           // that the device waits for the host, for a sharded unit and pass

@@ -1,0 +1,21 @@
+// What no operator alone shows, fitted to the small runs of a probe (plan/probe_jobs.h) by least squares of relative
+// errors:
+//
+//   compute = scale x (products, attention, elements) + launch_s x launches, apart for models whose weights have
+//             gradients and for those that have none
+//   update  = bytes / memory_bytes_per_s
+//   rest    = step_s
+#pragma once
+
+#include <functional>
+
+#include "sftbench/advise/probed_machine.h"
+
+namespace sftbench {
+
+// `runs`: [{compute_s, update_s, rest_s}, ...] in the order of probe_jobs(). `alone`: what operators
+// alone reach, for one of these runs. Json::exception where `runs` has other members.
+ProbeFit fit_to_runs(ParameterDtype dtype, const Json& runs,
+                     const std::function<MachineModel(const TrainingJob&)>& alone);
+
+}  // namespace sftbench
