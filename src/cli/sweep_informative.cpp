@@ -3,46 +3,22 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <set>
 
 #include "sftbench/advise/oracle.h"
 #include "sftbench/advise/uncertainty.h"
 #include "sftbench/base/error.h"
-#include "sftbench/data/step_plan.h"
+#include "sftbench/plan/job_steps.h"
 #include "sftbench/results/store.h"
 
 namespace sftbench {
 namespace {
 
 constexpr int64_t kMostOrdered = 20'000;
-constexpr int64_t kUsualEntries = 4096;  // of a dataset whose id does not say
 // Stand for processors that doctor --probe never measured, until results say what they reach.
 constexpr double kGuessedFlopsPerS = 1e11;
 constexpr double kGuessedGbPerS = 1;
-
-int64_t entries_of(const std::string& dataset_id) {
-  constexpr std::string_view kWord = "entries-";
-  const size_t found = dataset_id.find(kWord);
-  int64_t entries = kUsualEntries;
-  if (found == std::string::npos) return entries;
-  std::from_chars(dataset_id.data() + found + kWord.size(), dataset_id.data() + dataset_id.size(),
-                  entries);
-  return std::max<int64_t>(1, entries);
-}
-
-int64_t steps_of(const TrainingJob& job) {
-  if (job.batches.max_steps > 0) return job.batches.max_steps;
-  return StepPlan({.entries = entries_of(job.data.dataset_id),
-                   .per_device_batch_size = job.batches.per_device_batch_size,
-                   .gradient_accumulation_steps = job.batches.gradient_accumulation_steps,
-                   .max_steps = job.batches.max_steps,
-                   .num_train_epochs = job.batches.num_train_epochs,
-                   .ranks = data_ranks(job),
-                   .seed = job.seed})
-      .total_steps();
-}
 
 std::optional<double> number_at(const Json& object, const char* name) {
   const auto found = object.find(name);
@@ -123,7 +99,7 @@ class InformativeChooser::Predictor {
     cell.predicted = prediction.cost.step_s > 0;
     cell.at = prediction.at;
     cell.step_s = prediction.cost.step_s;
-    cell.steps = steps_of(prediction.job);
+    cell.steps = steps_by_id(prediction.job);
     cell.tensor_bytes = prediction.cost.memory.total();
     const double memory = prediction.machine.memory_bytes;
     if (memory > 0 && prediction.job.device.kind == "cuda") {

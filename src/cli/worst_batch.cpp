@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sftbench/base/error.h"
-#include "sftbench/data/step_plan.h"
+#include "sftbench/plan/job_steps.h"
 
 namespace sftbench {
 namespace {
@@ -63,13 +63,7 @@ int64_t rows_of_epoch(const TrainingJob& job, const std::vector<int64_t>& length
 
 WorstBatch worst_batch(const TrainingJob& job, const std::vector<int64_t>& lengths) {
   check(!lengths.empty(), "the dataset has entries");
-  StepPlan plan({.entries = rows_of_epoch(job, lengths),
-                 .per_device_batch_size = job.batches.per_device_batch_size,
-                 .gradient_accumulation_steps = job.batches.gradient_accumulation_steps,
-                 .max_steps = job.batches.max_steps,
-                 .num_train_epochs = job.batches.num_train_epochs,
-                 .ranks = data_ranks(job),
-                 .seed = job.seed});
+  StepPlan plan(step_plan_options(job, rows_of_epoch(job, lengths)));
   Search search(job, lengths);
   for (int64_t rank = 0; rank < data_ranks(job); ++rank) {
     for (int64_t step = 0; step < plan.total_steps(); ++step) {

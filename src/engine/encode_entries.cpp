@@ -4,17 +4,12 @@
 #include <set>
 
 #include "sftbench/base/error.h"
+#include "sftbench/plan/job_steps.h"
 
 namespace sftbench {
 
 StepPlan plan_steps(const TrainingJob& job, int64_t units) {
-  return StepPlan({.entries = units,
-                   .per_device_batch_size = job.batches.per_device_batch_size,
-                   .gradient_accumulation_steps = job.batches.gradient_accumulation_steps,
-                   .max_steps = job.batches.max_steps,
-                   .num_train_epochs = job.batches.num_train_epochs,
-                   .ranks = data_ranks(job),
-                   .seed = job.seed});
+  return StepPlan(step_plan_options(job, units));
 }
 
 std::vector<int64_t> units_to_encode(const TrainingJob& job, StepPlan& plan, int64_t rank) {

@@ -1,41 +1,21 @@
 #include "simulate/cost_model.h"
 
 #include <algorithm>
-#include <charconv>
 #include <initializer_list>
 
 #include "sftbench/base/error.h"
 #include "sftbench/catalog/shipped_gpus.h"
-#include "sftbench/data/step_plan.h"
 #include "sftbench/families/model_shape.h"
 #include "sftbench/plan/cost_model.h"
+#include "sftbench/plan/job_steps.h"
 #include "sftbench/plan/machine_catalog.h"
 
 namespace sftbench {
 namespace {
 
-constexpr int64_t kEntries = 4096;  // of a dataset whose id does not say
-constexpr int64_t kCharactersPerToken = 5;
 constexpr int64_t kPromptTokens = 24;      // that bear no loss
 constexpr double kUsableShare = 0.985;     // of a GPU's memory, as `predict` counts it
 constexpr double kProcessBytes = 1 << 30;  // what a process holds besides the model
-
-// The number behind `word` in a dataset's id ("-entries-256"); nothing there gives `otherwise`.
-int64_t number_behind(const std::string& id, const std::string& word, int64_t otherwise) {
-  const size_t found = id.find(word);
-  if (found == std::string::npos) return otherwise;
-  std::from_chars(id.data() + found + word.size(), id.data() + id.size(), otherwise);
-  return otherwise;
-}
-
-// Tokens of every entry, before truncation: input and output of news-chars-N have N characters
-// each.
-int64_t entry_tokens(const std::string& dataset_id) {
-  const int64_t characters = number_behind(dataset_id, "chars-", 0);
-  if (characters > 0) return std::max<int64_t>(1, 2 * characters / kCharactersPerToken);
-  const int64_t tokens = number_behind(dataset_id, "tokens-", 1 << 14);
-  return dataset_id.find("tokens-128k") != std::string::npos ? 1 << 17 : tokens;
-}
 
 // The families spell their sizes differently; a vision model keeps those of its text half apart.
 class Shape {
@@ -67,28 +47,9 @@ int64_t trained_parameters(const TrainingJob& job, const Shape& shape, int64_t t
   return std::min(total, 4 * rank * shape.hidden() * shape.layers());
 }
 
-int64_t kept_tokens(const TrainingJob& job) {
-  return std::min(entry_tokens(job.data.dataset_id), job.data.model_max_length);
-}
-
-// Entries that share a row of the model's length; all are equally long.
-int64_t entries_per_pack(const TrainingJob& job) {
-  return job.data.padding == Padding::kPacked ? job.data.model_max_length / kept_tokens(job) : 1;
-}
-
 TrainBegin begin_of(const TrainingJob& job, const Shape& shape) {
   TrainBegin begin;
-  const int64_t entries = number_behind(job.data.dataset_id, "entries-", kEntries);
-  const int64_t per_pack = entries_per_pack(job);
-  begin.total_steps =
-      StepPlan({.entries = (entries + per_pack - 1) / per_pack,
-                .per_device_batch_size = job.batches.per_device_batch_size,
-                .gradient_accumulation_steps = job.batches.gradient_accumulation_steps,
-                .max_steps = job.batches.max_steps,
-                .num_train_epochs = job.batches.num_train_epochs,
-                .ranks = data_ranks(job),
-                .seed = job.seed})
-          .total_steps();
+  begin.total_steps = steps_by_id(job);
   begin.parameters_total = parameter_count(job.model.hf_config);
   begin.parameters_trainable = trained_parameters(job, shape, begin.parameters_total);
   begin.parameters_embedding = shape.tied() ? 0 : shape.vocabulary() * shape.hidden();
@@ -101,11 +62,11 @@ TrainBegin begin_of(const TrainingJob& job, const Shape& shape) {
 }
 
 void add_tokens(const TrainingJob& job, JobCost& cost) {
-  const int64_t length = kept_tokens(job);
+  const int64_t length = kept_tokens_by_id(job);
   const int64_t padded =
       job.data.padding == Padding::kMaxLength ? job.data.model_max_length : length;
   cost.samples = job.batches.per_device_batch_size * data_ranks(job) *
-                 job.batches.gradient_accumulation_steps * entries_per_pack(job);
+                 job.batches.gradient_accumulation_steps * entries_per_row_by_id(job);
   cost.tokens = {.padded = cost.samples * padded,
                  .dataset = cost.samples * length,
                  .loss_bearing = cost.samples * std::max<int64_t>(1, length - kPromptTokens),
