@@ -61,6 +61,22 @@ TEST(UntilKnownTest, WhatCannotBePredictedIsMeasuredAndWhatDiesIsNot) {
   EXPECT_GT(decision.left_out()[0].dies, kSurelyDies);
 }
 
+// Cells of one entity with several experiments: a sweep says how many entities are left.
+TEST(UntilKnownTest, EntitiesLeftAreNotCountedOnceForEachExperiment) {
+  std::vector<DecisionCell> cells;
+  for (int64_t entity = 0; entity < 3; ++entity) {
+    for (size_t experiment = 0; experiment < 2; ++experiment) {
+      cells.push_back({{entity, experiment}, "a", 0, {}, 0});
+    }
+  }
+  UntilKnown decision(std::move(cells), ResidualTable::shipped(), 1);
+  std::vector<int64_t> left;
+  do {
+    left.push_back(decision.entities_left_at_most());
+  } while (decision.next());
+  EXPECT_EQ(left, (std::vector<int64_t>{3, 3, 2, 2, 1, 1, 0}));
+}
+
 TEST(UntilKnownTest, ContestsAreDecidedApart) {
   std::vector<DecisionCell> cells = {{{0, 0}, "a", 10, case_of(1), 0},
                                      {{1, 0}, "b", 1000, case_of(1), 0}};
