@@ -53,6 +53,14 @@ LoadedCompanion::LoadedCompanion(const CompanionLibrary& library,
     refuse(path_.string() + " is of sftbench " + version + ", but this is sftbench " +
            library_.version + ": build both together");
   }
+  // Builds of before there was a digest do not have the function.
+  void* const found = ::dlsym(handle_, library_.interface_symbol);
+  const std::string interface =
+      found == nullptr ? "" : reinterpret_cast<const char* (*)()>(found)();
+  if (interface != library_.interface) {
+    refuse(path_.string() + " is of another build of sftbench " + version +
+           ", whose interface differs from this program's: build both together");
+  }
 }
 
 void* LoadedCompanion::find(const char* symbol) const {

@@ -1,6 +1,7 @@
 #include "sftbench/data/parquet_library.h"
 
 #include "sftbench/base/companion_library.h"
+#include "sftbench_interfaces.h"  // written at build time
 
 namespace sftbench {
 namespace {
@@ -11,6 +12,8 @@ constexpr CompanionLibrary kLibrary = {
     "reading and writing Parquet",
     kParquetVersionSymbol,
     SFTBENCH_VERSION,
+    kParquetInterfaceSymbol,
+    SFTBENCH_PARQUET_INTERFACE,
     "; build it with: bash experiments/setup.sh sftbench sftbench_parquet"};
 
 }  // namespace

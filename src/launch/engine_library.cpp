@@ -3,6 +3,7 @@
 #include "sftbench/base/build_info.h"
 #include "sftbench/base/companion_library.h"
 #include "sftbench/base/waiting_threads.h"
+#include "sftbench_interfaces.h"  // written at build time
 
 namespace sftbench {
 namespace {
@@ -13,6 +14,8 @@ CompanionLibrary engine_library(const char* file_name = "libsftbench_engine.so")
           "training",
           kEngineVersionSymbol,
           build_info().version.c_str(),
+          kEngineInterfaceSymbol,
+          SFTBENCH_ENGINE_INTERFACE,
           "; `sftbench doctor` tells what is missing"};
 }
 

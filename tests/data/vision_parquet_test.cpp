@@ -26,6 +26,7 @@ namespace sftbench {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -336,6 +337,16 @@ TEST_F(ParquetLibraryTest, FilesThatAreNoLibraryOfThisProgramAreNamed) {
                 "sftbench_parquet_version");
   EXPECT_THAT(error_of_loading(SFTBENCH_OLD_PARQUET),
               HasSubstr(" is of sftbench 0.0.0, but this is sftbench "));
+}
+
+// The version stays the same while headers change.
+TEST_F(ParquetLibraryTest, AnOlderBuildOfThisVersionIsNotCalled) {
+  for (const char* file : {SFTBENCH_STALE_PARQUET, SFTBENCH_STALE_PARQUET_INTERFACE}) {
+    EXPECT_THAT(error_of_loading(file),
+                AllOf(StartsWith(std::string(file) + " is of another build of sftbench "),
+                      HasSubstr(", whose interface differs from this program's: build both "
+                                "together")));
+  }
 }
 
 }  // namespace

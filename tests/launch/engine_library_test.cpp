@@ -61,6 +61,16 @@ TEST(EngineLibraryTest, AnotherVersionNamesBoth) {
                          ": build both together");
 }
 
+// Of the same version, but with other virtual functions or structs.
+TEST(EngineLibraryTest, AnotherInterfaceIsAnotherBuild) {
+  setenv("FAKE_ENGINE_INTERFACE", "0123456789ab", 1);
+  const std::string message = message_of_load({SFTBENCH_FAKE_ENGINE});
+  unsetenv("FAKE_ENGINE_INTERFACE");
+  EXPECT_EQ(message, std::string(SFTBENCH_FAKE_ENGINE) + " is of another build of sftbench " +
+                         build_info().version +
+                         ", whose interface differs from this program's: build both together");
+}
+
 TEST(EngineLibraryTest, TheEnvironmentVariableReplacesTheSearch) {
   setenv("SFTBENCH_ENGINE", "/some/engine.so", 1);
   EXPECT_THAT(engine_library_candidates("cpu"), testing::ElementsAre("/some/engine.so"));

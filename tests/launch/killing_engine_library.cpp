@@ -12,6 +12,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/engine/engine.h"
+#include "sftbench_interfaces.h"
 
 namespace sftbench {
 namespace {
@@ -82,6 +83,10 @@ sftbench::Engine* sftbench_create_engine() {
 
 const char* sftbench_engine_version() {
   return SFTBENCH_VERSION;
+}
+
+const char* sftbench_engine_interface() {
+  return SFTBENCH_ENGINE_INTERFACE;
 }
 
 }  // extern "C"

@@ -15,7 +15,10 @@ struct CompanionLibrary {
   const char*
       version_symbol;   // function () -> const char*: the version of sftbench that it was built for
   const char* version;  // of this program
-  const char* advice;   // "; ...": what to do when it is not there or cannot be loaded
+  const char*
+      interface_symbol;   // function () -> const char*: the digest of the headers between both
+  const char* interface;  // of this program (src/interfaces.cmake)
+  const char* advice;     // "; ...": what to do when it is not there or cannot be loaded
 };
 
 // Where it is looked for: the file that the environment names, else beside the executable (build
@@ -26,7 +29,8 @@ std::vector<std::filesystem::path> candidates_of(const CompanionLibrary& library
 // Loads the first candidate that exists and checks its version; it is never unloaded: threads and
 // static objects of what it brought live until the process ends. RunError(kUnsupported) naming the
 // places when there is none, in the loader's own words when it cannot be loaded, naming both
-// versions when it belongs to another version.
+// versions when it belongs to another version, and when another build of the same version has other
+// headers: a call would then go to the wrong function.
 class LoadedCompanion {
  public:
   LoadedCompanion(const CompanionLibrary& library,

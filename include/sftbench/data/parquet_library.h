@@ -120,6 +120,7 @@ std::unique_ptr<ParquetLibrary> load_parquet_library();
 // What the library exports.
 using CreateParquetLibraryFunction = ParquetLibrary* (*)();
 inline constexpr const char* kParquetVersionSymbol = "sftbench_parquet_version";
+inline constexpr const char* kParquetInterfaceSymbol = "sftbench_parquet_interface";
 inline constexpr const char* kCreateParquetLibrarySymbol = "sftbench_create_parquet_library";
 
 }  // namespace sftbench

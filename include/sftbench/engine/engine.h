@@ -35,11 +35,12 @@ class Engine {
   }
 };
 
-// Exported by the engine library under this name; the version must equal the executable's.
+// Exported by the engine library under these names; version and interface must equal the executable's.
 extern "C" {
 using CreateEngineFunction = Engine* (*)();
 }
 inline constexpr const char* kCreateEngineSymbol = "sftbench_create_engine";
 inline constexpr const char* kEngineVersionSymbol = "sftbench_engine_version";
+inline constexpr const char* kEngineInterfaceSymbol = "sftbench_engine_interface";
 
 }  // namespace sftbench

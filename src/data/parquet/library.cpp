@@ -4,6 +4,7 @@
 #include "data/parquet/text_reader.h"
 #include "data/parquet/vision_writer.h"
 #include "sftbench/data/parquet_library.h"
+#include "sftbench_interfaces.h"  // written at build time
 
 namespace sftbench {
 namespace {
@@ -33,6 +34,10 @@ class ArrowParquetLibrary : public ParquetLibrary {
 
 extern "C" const char* sftbench_parquet_version() {
   return SFTBENCH_VERSION;
+}
+
+extern "C" const char* sftbench_parquet_interface() {
+  return SFTBENCH_PARQUET_INTERFACE;
 }
 
 extern "C" sftbench::ParquetLibrary* sftbench_create_parquet_library() {
