@@ -9,72 +9,19 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "measure/nvml_library.h"
+
 namespace sftbench {
 namespace {
 
-using Handle = void*;
-using Status = int;
-constexpr Status kSuccess = 0;
+using Handle = Nvml::Library::Handle;
+using Status = Nvml::Library::Status;
+constexpr Status kSuccess = Nvml::Library::kSuccess;
+
 constexpr unsigned kTemperatureOfTheChip = 0;
 constexpr size_t kNameLength = 96;
 
-struct Utilization {
-  unsigned gpu, memory;
-};
-struct Memory {
-  unsigned long long total, free, used;
-};
-
 }  // namespace
-
-struct Nvml::Library {
-  void* file = nullptr;
-  Status (*init)() = nullptr;
-  Status (*shutdown)() = nullptr;
-  const char* (*error_string)(Status) = nullptr;
-  Status (*driver_version)(char*, unsigned) = nullptr;
-  Status (*count)(unsigned*) = nullptr;
-  Status (*by_index)(unsigned, Handle*) = nullptr;
-  Status (*name)(Handle, char*, unsigned) = nullptr;
-  Status (*uuid)(Handle, char*, unsigned) = nullptr;
-  Status (*memory)(Handle, Memory*) = nullptr;
-  Status (*utilization)(Handle, Utilization*) = nullptr;
-  Status (*power_milliwatts)(Handle, unsigned*) = nullptr;
-  Status (*power_limit_milliwatts)(Handle, unsigned*) = nullptr;
-  Status (*temperature)(Handle, unsigned, unsigned*) = nullptr;
-  Status (*energy_millijoules)(Handle, unsigned long long*) = nullptr;
-  bool initialized = false;
-
-  ~Library() {
-    if (initialized) shutdown();
-    if (file != nullptr) dlclose(file);
-  }
-
-  template <typename Function>
-  bool find(Function& function, const char* symbol) {
-    function = reinterpret_cast<Function>(dlsym(file, symbol));
-    return function != nullptr;
-  }
-
-  // The name of the first function that a measurement cannot do without and that is missing.
-  const char* bind() {
-    find(energy_millijoules, "nvmlDeviceGetTotalEnergyConsumption");
-    find(power_limit_milliwatts, "nvmlDeviceGetEnforcedPowerLimit");
-    if (!find(init, "nvmlInit_v2")) return "nvmlInit_v2";
-    if (!find(shutdown, "nvmlShutdown")) return "nvmlShutdown";
-    if (!find(error_string, "nvmlErrorString")) return "nvmlErrorString";
-    if (!find(driver_version, "nvmlSystemGetDriverVersion")) return "nvmlSystemGetDriverVersion";
-    if (!find(count, "nvmlDeviceGetCount_v2")) return "nvmlDeviceGetCount_v2";
-    if (!find(by_index, "nvmlDeviceGetHandleByIndex_v2")) return "nvmlDeviceGetHandleByIndex_v2";
-    if (!find(name, "nvmlDeviceGetName")) return "nvmlDeviceGetName";
-    if (!find(uuid, "nvmlDeviceGetUUID")) return "nvmlDeviceGetUUID";
-    if (!find(memory, "nvmlDeviceGetMemoryInfo")) return "nvmlDeviceGetMemoryInfo";
-    if (!find(utilization, "nvmlDeviceGetUtilizationRates")) return "nvmlDeviceGetUtilizationRates";
-    if (!find(power_milliwatts, "nvmlDeviceGetPowerUsage")) return "nvmlDeviceGetPowerUsage";
-    if (!find(temperature, "nvmlDeviceGetTemperature")) return "nvmlDeviceGetTemperature";
-    return nullptr;
-  }
-};
 
 std::unique_ptr<Nvml> Nvml::load(std::string* why_not, const std::string& library) {
   std::string ignored;
@@ -119,7 +66,7 @@ void Nvml::find_devices() {
     std::array<char, kNameLength> text{};
     if (library_->name(handle, text.data(), text.size()) == kSuccess) identity.name = text.data();
     if (library_->uuid(handle, text.data(), text.size()) == kSuccess) identity.uuid = text.data();
-    Memory memory{};
+    Nvml::Library::Memory memory{};
     if (library_->memory(handle, &memory) == kSuccess) {
       identity.memory_bytes = static_cast<int64_t>(memory.total);
     }
@@ -136,10 +83,11 @@ void Nvml::find_devices() {
 GpuReading Nvml::read(size_t index) const {
   const Handle handle = handles_.at(index);
   GpuReading reading;
-  if (Utilization rates{}; library_->utilization(handle, &rates) == kSuccess) {
+  if (Nvml::Library::Utilization rates{}; library_->utilization(handle, &rates) == kSuccess) {
     reading.utilization_percent = rates.gpu;
   }
-  if (Memory memory{}; library_->memory(handle, &memory) == kSuccess && memory.total > 0) {
+  if (Nvml::Library::Memory memory{};
+      library_->memory(handle, &memory) == kSuccess && memory.total > 0) {
     reading.memory_percent =
         100.0 * static_cast<double>(memory.used) / static_cast<double>(memory.total);
   }
