@@ -11,6 +11,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/checkpoint/model_card.h"
 
 namespace sftbench {
 namespace {
@@ -171,6 +172,7 @@ bool holds_only_saved_files(const fs::path& folder) {
 
 bool is_saved_file_name(const std::string& name) {
   static constexpr std::array kNames = {kManifestFile,
+                                        kModelCardFile,
                                         "config.json",
                                         "generation_config.json",
                                         "adapter_config.json",

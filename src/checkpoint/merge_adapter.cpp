@@ -18,6 +18,7 @@
 #include "sftbench/base/text.h"
 #include "sftbench/checkpoint/checkpoint.h"
 #include "sftbench/checkpoint/manifest.h"
+#include "sftbench/checkpoint/model_card.h"
 #include "sftbench/checkpoint/safetensors_writer.h"
 #include "sftbench/checkpoint/saved_folder.h"
 
@@ -344,7 +345,7 @@ bool is_copied(const fs::directory_entry& entry) {
   const std::string name = entry.path().filename().string();
   return entry.is_regular_file() && !name.starts_with(".") &&
          !name.ends_with(".safetensors.index.json") && !name.ends_with(".bin.index.json") &&
-         name != kAdapterConfig && name != "README.md" && name != "sftbench_manifest.json" &&
+         name != kAdapterConfig && name != kModelCardFile && name != "sftbench_manifest.json" &&
          kFormats.count(entry.path().extension().string()) == 0;
 }
 
@@ -366,6 +367,26 @@ std::vector<std::string> copy_others(const MergeRequest& request, const fs::path
     names.push_back(name);
   }
   return names;
+}
+
+// The cards of the base and of the adapter tell of other weights.
+void write_card(const MergeRequest& request, const AdapterSettings& settings,
+                const MergeSummary& summary, const fs::path& target) {
+  ModelCard card;
+  card.title = "Fine-tuned model";
+  card.base_model = base_model_name(request.base);
+  const Json config = read_json_file((request.base / "config.json").string());
+  if (config.contains("vision_config")) card.pipeline_tag = kImagesToText;
+  card.facts = {{"Base model", card.base_model},
+                {"Method", "LoRA, merged: r " + card_number(settings.rank) + ", lora_alpha " +
+                               card_number(settings.alpha)},
+                {"Adapted linears", std::to_string(summary.adapted)}};
+  if (summary.replaced > 0) {
+    card.facts.emplace_back("Tensors of the adapter's own", std::to_string(summary.replaced));
+  }
+  AtomicFile file((target / kModelCardFile).string());
+  file.append(model_card_text(card));
+  file.commit();
 }
 
 void refuse_occupied(const fs::path& output) {
@@ -423,6 +444,7 @@ MergeSummary merge_adapter(const MergeRequest& request) {
   }
   writer.finish();
   summary.copied = copy_others(request, folder.pending().path());
+  write_card(request, settings, summary, folder.pending().path());
   folder.commit();
   return summary;
 }

@@ -11,10 +11,12 @@
 #include "engine/prepare_data.h"
 #include "engine/restore_state.h"
 #include "engine/save_state.h"
+#include "engine/saved_card.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/checkpoint/model_card.h"
 #include "sftbench/checkpoint/saved_folder.h"
 #include "sftbench/checkpoint/stored_state.h"
 
@@ -163,9 +165,15 @@ class Saver : public Checkpoints {
   // Behind the last step: the parameters may become those of another.
   double save_model_folder(const TrainingProgress& progress) {
     TrainingProgress kept = progress;
-    if (job_.save.best_model && progress.best.step >= 0) kept.steps = progress.best.step;
+    if (job_.save.best_model && progress.best.step >= 0) {
+      kept.steps = progress.best.step;
+      kept.last = progress.best;
+    }
     const double begin_s = steady_seconds();
-    if (kept.steps != progress.steps) restore(kept.steps);
+    if (kept.steps != progress.steps) {
+      restore(kept.steps);
+      kept.loss.reset();
+    }
     save(
         job_.save.model_directory, kept, /*resumable=*/false, [this] { return pending_model(); },
         [this] { model_->commit(); });
@@ -238,6 +246,8 @@ class Saver : public Checkpoints {
     SavedPieces all;
     if (tokenizer_.empty()) tokenizer_ = saved_tokenizer(job_.model);
     all.files = save_description(state_, job_, tokenizer_, folder);
+    all.files.push_back(
+        write_summed(folder, kModelCardFile, saved_card_text(job_, state_.peft_config, progress)));
     for (const SavedPieces& rank : pieces) {
       append_rows(all.model, rank.model);
       append_rows(all.optimizer, rank.optimizer);

@@ -144,8 +144,9 @@ double evaluate(TrainingRun& run, RankAccount& account, bool last, RankGroup& gr
   EvaluationEvent event;
   account.leave_out(run, [&] { event = run.evaluation->evaluate(run.progress); });
   for (TrainObserver* observer : observers) observer->on_evaluation(event);
-  BestEvaluation& best = run.progress.best;
-  if (best.step < 0 || event.loss < best.loss) best = {event.step, event.loss};
+  run.progress.last = {event.step, event.loss};
+  EvaluatedLoss& best = run.progress.best;
+  if (best.step < 0 || event.loss < best.loss) best = run.progress.last;
   return event.seconds;
 }
 
@@ -202,6 +203,7 @@ void train_steps(TrainingRun& run, RankGroup& group, const std::vector<TrainObse
     // --- notify, evaluate and save
     account.end_step(run, batches, event);
     done.epoch = event.epoch;
+    done.loss = event.loss;
     for (TrainObserver* observer : observers) observer->on_step_end(event, control);
     stop_if(interrupted(), event.step);
     control.stop = agree_to_stop(run, control.stop);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "sftbench/base/json.h"
@@ -16,8 +17,8 @@
 
 namespace sftbench {
 
-// The least loss of an evaluation.
-struct BestEvaluation {
+// The loss of an evaluation.
+struct EvaluatedLoss {
   int64_t step = -1;  // optimization steps before it; -1: there was none
   double loss = 0;
 };
@@ -27,7 +28,9 @@ struct TrainingProgress {
   int64_t steps = 0;
   int64_t updates = 0;
   double epoch = 0;
-  BestEvaluation best = {};
+  EvaluatedLoss best = {};          // the least one
+  EvaluatedLoss last = {};          // of this run
+  std::optional<double> loss = {};  // of the last step; none: this run did not make it
 };
 
 // All of them outlive who holds this.

@@ -130,7 +130,7 @@ TEST_F(Manifests, TellWhetherAFolderHoldsAnythingElse) {
 TEST(SavedFileNames, AreThoseThatAModelOrACheckpointHas) {
   for (const char* name : {"config.json", "model.safetensors", "model-00001-of-00002.safetensors",
                            "model_pieces.json", "optimizer_pieces.json", "tokenizer.json",
-                           "adapter_model.safetensors", "sftbench_manifest.json"}) {
+                           "adapter_model.safetensors", "sftbench_manifest.json", "README.md"}) {
     EXPECT_TRUE(is_saved_file_name(name)) << name;
   }
   for (const char* name : {"thesis.tex", "checkpoint-3", "results.json", "mine.safetensors", ""}) {

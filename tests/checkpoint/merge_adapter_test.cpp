@@ -105,6 +105,28 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+class MergedCard : public FolderTest {};
+
+TEST_F(MergedCard, TellsOfTheMergeAndIsNoCopy) {
+  const fs::path base = root_ / "hub/models--org--base/snapshots/0a1b";
+  fs::create_directories(base);
+  fs::copy(kReference + "/training/llama", base);
+  std::ofstream(base / "README.md") << "---\nlicense: other\n---\nof the base\n";
+  const fs::path adapter = root_ / "adapter";
+  fs::copy(kReference + "/adapters/llama-lora_qv/final", adapter);
+  std::ofstream(adapter / "README.md") << "---\nlibrary_name: peft\n---\nof the adapter\n";
+  const MergeSummary summary = merge_adapter({adapter, base, root_ / "merged", 1, {}});
+  const std::string card = read_file(root_ / "merged/README.md");
+  EXPECT_THAT(card, HasSubstr("\nlibrary_name: transformers\npipeline_tag: text-generation\n"));
+  EXPECT_THAT(card, HasSubstr("\nbase_model: \"org/base\"\n"));
+  EXPECT_THAT(card, HasSubstr("- Method: `LoRA, merged: r 4, lora_alpha 16`\n"));
+  EXPECT_THAT(card, HasSubstr("- Adapted linears: `" + std::to_string(summary.adapted) + "`\n"));
+  EXPECT_EQ(card.find("of the base\n"), std::string::npos);
+  EXPECT_EQ(card.find("of the adapter"), std::string::npos);
+  merge_adapter({adapter, base, root_ / "again", 3, {}});
+  EXPECT_EQ(read_file(root_ / "again/README.md"), card);
+}
+
 TEST(HalfTest, EveryFloat16IsItselfAgainAndRoundingIsToTheNearestEven) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<uint16_t>(bits);

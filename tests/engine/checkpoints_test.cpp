@@ -65,7 +65,7 @@ TEST(Saving, LeavesAModelAsHuggingFaceSavesIt) {
   job.save.model_directory = folder / "model";
   const SavedRun run = run_of(job, alone());
   EXPECT_THAT(names_in(folder / "model"),
-              ElementsAre("config.json", "model.safetensors", "sftbench_manifest.json",
+              ElementsAre("README.md", "config.json", "model.safetensors", "sftbench_manifest.json",
                           "tokenizer.json", "tokenizer_config.json"));
   std::map<std::string, std::vector<int64_t>> saved, own;
   for (const CheckpointShard& file : open_checkpoint(folder / "model")) {
@@ -153,8 +153,9 @@ TEST(Saving, LeavesTheTokenizerThatShipsWithModelsThatHaveNone) {
 
 // As fms-hf-tuning lays them out, with one folder for both or one inside the other.
 TEST(Saving, LosesNoCheckpointToAModelInTheSameFolder) {
-  const std::set<std::string> model = {"config.json", "model.safetensors", "sftbench_manifest.json",
-                                       "tokenizer.json", "tokenizer_config.json"};
+  const std::set<std::string> model = {"README.md",         "config.json",
+                                       "model.safetensors", "sftbench_manifest.json",
+                                       "tokenizer.json",    "tokenizer_config.json"};
   for (const auto& [checkpoints, model_folder] : std::vector<std::pair<std::string, std::string>>{
            {"same", "same"}, {"out", "out/save_model_dir"}, {"model/checkpoints", "model"}}) {
     SCOPED_TRACE(checkpoints + ", " + model_folder);
