@@ -1,5 +1,7 @@
 #include "sftbench/catalog/models.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 
@@ -72,6 +74,7 @@ class ModelReader {
     facts.lora_targets = fields.texts("lora_targets", Presence::kOptional);
     facts.gptq_lora_targets = fields.texts("gptq_lora_targets", Presence::kOptional);
     architecture(facts, fields);
+    facts.same_shapes = fields.texts("same_shapes", Presence::kOptional);
     for (const std::string& key : fields.texts("sources"))
       facts.sources.push_back(source(key, node, path));
     facts.note = fields.text("note", Presence::kOptional);
@@ -138,6 +141,42 @@ class ModelReader {
   std::map<std::string, std::string> sources_;
 };
 
+// "llama27b" of "meta-llama/Llama-2-7b-chat-hf".
+std::string spelled_alike(std::string_view name) {
+  name.remove_prefix(name.rfind('/') + 1);  // npos + 1 is 0
+  std::string letters;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0) letters += static_cast<char>(std::tolower(byte));
+  }
+  if (letters.starts_with("metallama")) letters.erase(0, 4);
+  for (bool shortened = true; shortened;) {
+    shortened = false;
+    for (const std::string_view ending : {"hf", "instruct", "chat", "base"}) {
+      if (letters.size() <= ending.size() || !letters.ends_with(ending)) continue;
+      letters.resize(letters.size() - ending.size());
+      shortened = true;
+    }
+  }
+  return letters;
+}
+
+// Of hub ids; a path says where files are, and not what they are called.
+bool has_spelling(const std::vector<std::string>& places, const std::string& letters) {
+  return std::any_of(places.begin(), places.end(), [&letters](const std::string& place) {
+    return !place.starts_with('/') && spelled_alike(place) == letters;
+  });
+}
+
+bool is_spelling_of(const ModelFacts& model, const std::string& letters) {
+  const auto places = model.weights.find("Vanilla");
+  return spelled_alike(model.name) == letters ||
+         (places != model.weights.end() && has_spelling(places->second, letters));
+}
+
+// Nothing that long is a name of a model.
+constexpr size_t kLongestName = 256;
+
 }  // namespace
 
 std::string_view to_string(Confidence confidence) {
@@ -176,6 +215,19 @@ std::vector<std::string> ModelCatalog::names() const {
   std::vector<std::string> names;
   for (const ModelFacts& model : models_) names.push_back(model.name);
   return names;
+}
+
+NearModel ModelCatalog::near(std::string_view written) const {
+  if (written.size() > kLongestName) return {};
+  const std::string letters = spelled_alike(written);
+  if (letters.empty()) return {};
+  for (const ModelFacts& model : models_) {
+    if (is_spelling_of(model, letters)) return {.name = model.name, .same_one = true};
+  }
+  for (const ModelFacts& model : models_) {
+    if (has_spelling(model.same_shapes, letters)) return {.name = model.name, .same_shapes = true};
+  }
+  return {.name = nearest_spelling(written, names())};
 }
 
 }  // namespace sftbench

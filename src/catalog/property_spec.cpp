@@ -254,7 +254,7 @@ std::string PropertySpec::expectation() const {
         text = values_from == "gpus" ? "the product name of a GPU (`sftbench gpus`)"
                                      : "a text without control characters";
       } else if (values_from == "models") {
-        text = "a model (`sftbench models`)";
+        text = "a model (`sftbench models`; any other goes with --model DIR|ID)";
       } else if (values.size() > kListed) {
         text = "one of " + std::to_string(values.size()) + " values (`sftbench experiments ID`)";
       } else {

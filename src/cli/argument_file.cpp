@@ -6,9 +6,13 @@
 #include <set>
 #include <utility>
 
+#include "cli/argument_layers.h"
 #include "cli/argument_names.h"
+#include "cli/argument_options.h"
+#include "cli/argument_values.h"
 #include "cli/data_configuration.h"
 #include "cli/deepspeed_file.h"
+#include "cli/llmforge_resources.h"
 #include "sftbench/base/environment.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
@@ -17,53 +21,36 @@
 namespace sftbench {
 namespace {
 
-std::string argument_text(const YamlNode& node) {
-  if (node.is_null()) return "None";
-  if (node.is_sequence()) return node.items.empty() ? "[]" : "a list";
-  if (node.is_mapping()) return "an object";
-  if (node.value.is_boolean()) return node.value.get<bool>() ? "true" : "false";
-  // Python's spelling in quotes, as fms-hf-tuning's configurations have it.
-  if (node.text == "True") return "true";
-  return node.text == "False" ? "false" : node.text;
-}
-
-class ArgumentFileReader {
+class ArgumentFileReader : ArgumentValues {
  public:
-  ArgumentFileReader(const std::string& path, const std::string& deepspeed_path)
-      : path_(path), diagnostics_(path), deepspeed_path_(deepspeed_path) {
+  ArgumentFileReader(const std::vector<std::string>& paths, std::string deepspeed_path)
+      : paths_(paths), deepspeed_path_(std::move(deepspeed_path)) {
     for (const auto& [name, property] : argument_properties()) known_.push_back(name);
     for (const auto& [name, values] : fixed_arguments()) known_.push_back(name);
+    for (const auto& [name, why] : arguments_without_effect()) known_.push_back(name);
     for (const auto& [name, read] : readers_) known_.push_back(name);
   }
 
   ArgumentFile read() {
-    if (!path_.empty()) read_arguments();
-    if (!deepspeed_path_.empty()) deepspeed(read_yaml_file(deepspeed_path_));
-    diagnostics_.throw_if_failed();
+    for (ArgumentLayer& layer : read_argument_layers(paths_, file_.notes)) {
+      begin_file(layer.diagnostics);
+      for (const auto& [key, path, node] : layer.members) member(key, node, path);
+      collect(layer.diagnostics);
+    }
+    Diagnostics together{std::string()};
+    check_mxfp4(together);
+    track_in_folder(together);
+    collect(together);
+    if (deepspeed_block_) {
+      deepspeed(*deepspeed_block_);
+    } else if (!deepspeed_path_.empty()) {
+      deepspeed(read_yaml_file(deepspeed_path_));
+    }
+    if (!problems_.empty()) throw InputError(problems_);
     return std::move(file_);
   }
 
  private:
-  void read_arguments() {
-    const YamlNode root = read_yaml_file(path_);
-    if (!root.is_mapping()) {
-      diagnostics_.error(root, {}, "found " + describe(root),
-                         "names of arguments and their values");
-    }
-    members(root, {});
-    track_in_folder();
-  }
-
-  void members(const YamlNode& mapping, const std::string& prefix) {
-    for (const auto& [key, node] : mapping.members) {
-      if (is_section(key) && node.is_mapping()) {
-        members(node, prefix + key + ".");
-      } else {
-        member(key, node, prefix + key);
-      }
-    }
-  }
-
   void member(const std::string& key, const YamlNode& node, const std::string& path) {
     if (const auto reader = readers_.find(key); reader != readers_.end()) {
       if (!node.is_null()) reader->second(node, path);
@@ -75,111 +62,27 @@ class ArgumentFileReader {
       if (values->second.count(found) > 0) return;
       error(node, path, "found " + describe(node) + ", which has no equal here",
             join({values->second.begin(), values->second.end()}, " or "));
+    } else if (const auto idle = arguments_without_effect().find(key);
+               idle != arguments_without_effect().end()) {
+      if (!node.is_null()) note(place(node, path) + " has no effect: " + idle->second);
+    } else if (is_section(key)) {
+      error(node, path, "found " + describe(node), "a mapping of arguments");
     } else {
       const auto instead = argument_advice().find(key);
-      error(node, path, "has no equal here",
-            instead == argument_advice().end() ? std::string() : instead->second,
-            instead == argument_advice().end() ? nearest_spelling(key, known_) : std::string());
+      const bool advised = instead != argument_advice().end();
+      // To look for the nearest takes longer than all else, and only the first errors are shown.
+      const bool looks = !advised && !diagnostics_->full();
+      error(node, path, "has no equal here", advised ? instead->second : std::string(),
+            looks ? nearest_spelling(key, known_) : std::string());
     }
-  }
-
-  void error(const YamlNode& node, const std::string& path, const std::string& message,
-             std::string expected, std::string nearest = {}) {
-    diagnostics_.error(node, path, message, std::move(expected), std::move(nearest));
-  }
-
-  void put(const std::string& property, YamlNode value, const std::string& path) {
-    put_of(path_, property, std::move(value), path);
-  }
-
-  // `file`: whose key `path` says it.
-  void put_of(const std::string& file, const std::string& property, YamlNode value,
-              const std::string& path) {
-    const int line = std::exchange(value.line, 0);
-    for (YamlNode& item : value.items) item.line = 0;
-    // Booleans that are texts, as Python writes them.
-    if (value.is_scalar() && value.value.is_string() &&
-        (value.text == "True" || value.text == "False")) {
-      value.value = value.text == "True";
-    }
-    for (const GivenValue& other : file_.values) {
-      if (other.property != property) continue;
-      if (other.value.value == value.value && value.is_scalar()) return;
-      const bool own = file == path_;
-      return diagnostics_.error(
-          own ? line : 0, own ? path : source_of(file, line, path),
-          "says " + describe(value) + ", where " + other.source + " says " + describe(other.value),
-          "one of them");
-    }
-    if (file == path_) check_domain(property, value, line, path);
-    file_.values.push_back({source_of(file, line, path), property, std::move(value)});
-  }
-
-  // "arguments.yaml:3: learning_rate".
-  static std::string source_of(const std::string& file, int line, const std::string& path) {
-    return file + (line > 0 ? ":" + std::to_string(line) : "") + ": " + path;
-  }
-
-  // What no experiment takes is named with all else that is wrong with the file. Whether the chosen
-  // one takes it is known when the experiment is.
-  void check_domain(const std::string& property, const YamlNode& value, int line,
-                    const std::string& path) {
-    const PropertySpec* known = nullptr;
-    for (const Experiment& experiment : Catalog::shipped().experiments) {
-      const PropertySpec* spec = experiment.find(property);
-      if (spec == nullptr) continue;
-      if (spec->escaped || spec->values_from == "models" || spec->accept(value)) return;
-      known = spec;
-    }
-    const bool several = value.is_sequence() || value.text.find(',') != std::string::npos;
-    if (known == nullptr || several) return;
-    diagnostics_.error(line, path, describe(value) + " is no value of " + property,
-                       known->expectation(), nearest_spelling(value.text, known->values));
-  }
-
-  std::string text(const YamlNode& node, const std::string& path) {
-    if (node.is_scalar() && !node.text.empty()) return node.text;
-    error(node, path, "found " + describe(node), "a text");
-    return {};
-  }
-
-  std::optional<int64_t> count(const YamlNode& node, const std::string& path) {
-    constexpr int64_t kMost = 1 << 20;
-    const Json& value = node.value;
-    if (node.is_scalar() && value.is_number_integer() && value.get<int64_t>() > 0 &&
-        value.get<int64_t>() <= kMost) {
-      return value.get<int64_t>();
-    }
-    error(node, path, "found " + describe(node), "an integer of at least 1");
-    return std::nullopt;
-  }
-
-  // One of `meanings`, by name; what a name means is done.
-  void choose(const YamlNode& node, const std::string& path,
-              const std::map<std::string, std::function<void()>>& meanings) {
-    const auto found = meanings.find(argument_text(node));
-    if (found != meanings.end()) return found->second();
-    std::vector<std::string> names;
-    for (const auto& [name, meaning] : meanings) names.push_back(name);
-    error(node, path, "found " + describe(node) + ", which has no equal here", join(names, " or "),
-          nearest_spelling(argument_text(node), names));
-  }
-
-  void put_text(const std::string& property, const std::string& value, const std::string& path) {
-    YamlNode node;
-    node.text = value;
-    node.plain = true;
-    node.value = resolve_yaml_scalar(value);
-    put(property, std::move(node), path);
   }
 
   using Read = std::function<void(const YamlNode&, const std::string&)>;
   static void nothing() {}
 
   const std::map<std::string, Read> readers_ = {
-      {"model_name_or_path",
-       [this](const YamlNode& n, const std::string& p) { file_.model = text(n, p); }},
-      {"model_id", [this](const YamlNode& n, const std::string& p) { file_.model = text(n, p); }},
+      {"model_name_or_path", [this](const YamlNode& n, const std::string& p) { model(n, p); }},
+      {"model_id", [this](const YamlNode& n, const std::string& p) { model(n, p); }},
       {"peft_method",
        [this](const YamlNode& n, const std::string& p) {
          choose(n, p,
@@ -189,13 +92,11 @@ class ArgumentFileReader {
                  {"None", [this] { file_.tuning = "full"; }}});
        }},
       {"per_device_train_batch_size",
-       [this](const YamlNode& n, const std::string& p) { file_.batch_of_device = count(n, p); }},
+       [this](const YamlNode& n, const std::string& p) { batch_of_device(n, p); }},
       {"train_batch_size_per_device",
-       [this](const YamlNode& n, const std::string& p) { file_.batch_of_device = count(n, p); }},
-      {"num_processes",
-       [this](const YamlNode& n, const std::string& p) { file_.processes = count(n, p); }},
-      {"num_devices",
-       [this](const YamlNode& n, const std::string& p) { file_.processes = count(n, p); }},
+       [this](const YamlNode& n, const std::string& p) { batch_of_device(n, p); }},
+      {"num_processes", [this](const YamlNode& n, const std::string& p) { processes(n, p); }},
+      {"num_devices", [this](const YamlNode& n, const std::string& p) { processes(n, p); }},
       {"parallelism_config_dp_shard_size",
        [this](const YamlNode& n, const std::string& p) { file_.data_shards = count(n, p); }},
       {"parallelism_config_cp_comm_strategy",
@@ -228,6 +129,7 @@ class ArgumentFileReader {
                  {"false", nothing},
                  {"no", nothing}});
        }},
+      {"fsdp", [this](const YamlNode& n, const std::string& p) { fsdp(n, p); }},
       {"fp16",
        [this](const YamlNode& n, const std::string& p) {
          choose(n, p,
@@ -256,15 +158,31 @@ class ArgumentFileReader {
       {"flash_attn_implementation",
        [this](const YamlNode& n, const std::string& p) { attention(n, p); }},
       {"gradient_checkpointing_kwargs",
+       [this](const YamlNode& n, const std::string& p) { checkpointing_options(n, p); }},
+      {"no_gradient_checkpoint",
        [this](const YamlNode& n, const std::string& p) {
-         for (const auto& [key, node] : n.members) {
-           if (key == "use_reentrant") {
-             put("gradient_checkpointing_use_reentrant", node, p + "." + key);
-           } else {
-             error(node, p + "." + key, "has no equal here", "use_reentrant");
-           }
-         }
-         if (!n.is_mapping()) error(n, p, "found " + describe(n), "{use_reentrant: false}");
+         choose(n, p,
+                {{"true", [&] { put_text("gradient_checkpointing", "false", p); }},
+                 {"false", [&] { put_text("gradient_checkpointing", "true", p); }}});
+       }},
+      {"use_liger", [this](const YamlNode& n, const std::string& p) { liger(n, p); }},
+      {"use_liger_kernel", [this](const YamlNode& n, const std::string& p) { liger(n, p); }},
+      {"quantization_method",
+       [this](const YamlNode& n, const std::string& p) {
+         choose(n, p,
+                {{"mxfp4", [&] { mxfp4_ = place(n, p); }}, {"none", nothing}, {"None", nothing}});
+       }},
+      {"dequantize",
+       [this](const YamlNode& n, const std::string& p) {
+         choose(n, p, {{"true", [this] { dequantizes_ = true; }}, {"false", nothing}});
+       }},
+      {"worker_resources",
+       [this](const YamlNode& n, const std::string& p) {
+         read_worker_resources(n, p, *diagnostics_, taker(), file_.notes);
+       }},
+      {"trainer_resources",
+       [this](const YamlNode& n, const std::string& p) {
+         read_trainer_resources(n, p, *diagnostics_, file_.notes);
        }},
       {"fast_kernels",
        [this](const YamlNode& n, const std::string& p) {
@@ -277,13 +195,17 @@ class ArgumentFileReader {
        }},
       {"dataprocessor",
        [this](const YamlNode& n, const std::string& p) {
-         read_data_processor(n, p, diagnostics_, taker());
+         read_data_processor(n, p, *diagnostics_, taker());
        }},
       {"datasets", [this](const YamlNode& n,
-                          const std::string& p) { read_datasets(n, p, diagnostics_, taker()); }},
+                          const std::string& p) { read_datasets(n, p, *diagnostics_, taker()); }},
+      {"data_config",
+       [this](const YamlNode& n, const std::string& p) { data_configuration(text(n, p), p); }},
       {"data_config_path",
        [this](const YamlNode& n, const std::string& p) { data_configuration(text(n, p), p); }},
       {"report_to", [this](const YamlNode& n, const std::string& p) { report_to(n, p); }},
+      {"tracker", [this](const YamlNode& n, const std::string& p) { report_to(n, p); }},
+      {"trackers", [this](const YamlNode& n, const std::string& p) { report_to(n, p); }},
       {"logging_dir",
        [this](const YamlNode& n, const std::string& p) { logging_directory_ = text(n, p); }},
       {"deepspeed", [this](const YamlNode& n, const std::string& p) { deepspeed_key(n, p); }},
@@ -323,21 +245,104 @@ class ArgumentFileReader {
             {"epoch", [&] { strategy = "epoch"; }}});
   }
 
+  void model(const YamlNode& node, const std::string& path) {
+    file_.model = text(node, path);
+    file_.model_place = place(node, path);
+  }
+
+  void batch_of_device(const YamlNode& node, const std::string& path) {
+    file_.batch_of_device = count(node, path);
+    file_.batch_place = place(node, path);
+  }
+
+  void processes(const YamlNode& node, const std::string& path) {
+    file_.processes = count(node, path);
+    file_.processes_place = place(node, path);
+  }
+
+  void checkpointing_options(const YamlNode& node, const std::string& path) {
+    const std::optional<YamlNode> options = mapping_of(node);
+    if (!options) return error(node, path, "found " + describe(node), "{\"use_reentrant\": false}");
+    for (const auto& [key, value] : options->members) {
+      if (key == "use_reentrant") {
+        put("gradient_checkpointing_use_reentrant", value, path + "." + key);
+      } else {
+        error(value, path + "." + key, "has no equal here", "use_reentrant");
+      }
+    }
+  }
+
+  // Its kernels are the three of fast_kernels.
+  void liger(const YamlNode& node, const std::string& path) {
+    const auto all = [&] {
+      YamlNode kernels;
+      kernels.kind = YamlNode::Kind::kSequence;
+      kernels.line = node.line;
+      kernels.items.assign(3, text_node("True"));
+      put("fast_kernels", std::move(kernels), path);
+    };
+    choose(node, path, {{"true", all}, {"false", nothing}});
+  }
+
+  // "full_shard auto_wrap offload", or a list of such words.
+  void fsdp(const YamlNode& node, const std::string& path) {
+    std::string words = argument_text(node) == "true" ? "full_shard" : node.text;
+    for (const YamlNode& item : node.items) words += " " + item.text;
+    const auto shard = [&](const char* strategy) {
+      put_text("distributed_backend", "FSDP", path);
+      put_text("fsdp_sharding_strategy", strategy, path);
+    };
+    const std::map<std::string, std::function<void()>> meanings = {
+        {"full_shard", [&] { shard("FULL_SHARD"); }},
+        {"shard_grad_op", [&] { shard("SHARD_GRAD_OP"); }},
+        {"no_shard", [&] { shard("NO_SHARD"); }},
+        {"hybrid_shard", [&] { shard("HYBRID_SHARD"); }},
+        {"hybrid_shard_zero2", [&] { shard("HYBRID_SHARD_ZERO2"); }},
+        {"offload", [&] { put_text("offload_params", "true", path); }},
+        {"auto_wrap", nothing},
+        {"false", nothing},
+        {"False", nothing}};
+    for (size_t begin = words.find_first_not_of(' '); begin != std::string::npos;) {
+      const size_t end = std::min(words.find(' ', begin), words.size());
+      YamlNode word = text_node(words.substr(begin, end - begin));
+      word.line = node.line;
+      choose(word, path, meanings);
+      begin = words.find_first_not_of(' ', end);
+    }
+  }
+
+  // The kernels of others compute what this program's attention does.
   void attention(const YamlNode& node, const std::string& path) {
+    const bool foreign =
+        node.text == "flash_attention_3" || (node.text.starts_with("kernels-community/") &&
+                                             node.text.find("flash-attn") != std::string::npos);
+    if (foreign) {
+      note(place(node, path) + " " + describe(node) + ": attention is this program's own");
+      return put_text("flash_attn", "true", path);
+    }
     choose(node, path,
            {{"eager", [&] { put_text("flash_attn", "false", path); }},
             {"flash_attention_2", [&] { put_text("flash_attn", "true", path); }},
             {"sdpa", [&] { put_text("flash_attn", "true", path); }}});
   }
 
+  // transformers trains MXFP4 weights no more than this program does.
+  void check_mxfp4(Diagnostics& diagnostics) {
+    file_.decodes_mxfp4 = !mxfp4_.empty() && dequantizes_;
+    if (mxfp4_.empty() || dequantizes_) return;
+    diagnostics.error(0, mxfp4_,
+                      "weights in MXFP4 are not trained; they are decoded as they are read",
+                      "dequantize: true beside it");
+  }
+
   // One, or a list of them.
   void report_to(const YamlNode& node, const std::string& path) {
     for (const YamlNode& item : node.is_sequence() ? node.items : std::vector<YamlNode>{node}) {
       if (item.text == "tensorboard") {
-        reports_to_tensorboard_ = true;
+        tensorboard_ = place(node, path);
       } else if (item.text == "mlflow") {
         file_.trackers.push_back("mlflow=" + environment("MLFLOW_TRACKING_URI"));
-      } else if (item.text != "none") {
+      } else if (item.text != "none" && item.text != "None" && item.text != "file_logger") {
         const std::string instead = tracker_instead_of(item.text);
         error(
             item, path, "found " + describe(item) + ", which this program does not write to",
@@ -347,53 +352,49 @@ class ArgumentFileReader {
   }
 
   // Where transformers writes it.
-  void track_in_folder() {
-    if (!reports_to_tensorboard_) return;
+  void track_in_folder(Diagnostics& diagnostics) {
+    if (tensorboard_.empty()) return;
     if (logging_directory_.empty() && !file_.output_directory.empty())
       logging_directory_ = file_.output_directory + "/runs";
     if (logging_directory_.empty())
-      diagnostics_.error(0, "report_to", "tensorboard has no folder to write to",
-                         "logging_dir or output_dir beside it");
+      diagnostics.error(0, tensorboard_, "tensorboard has no folder to write to",
+                        "logging_dir or output_dir beside it");
     file_.trackers.push_back("tensorboard=" + logging_directory_);
   }
 
-  // A file, or LLMForge's {config_path: FILE}. It is read when all else is known.
+  // A file, LLMForge's {config_path: FILE}, or as transformers takes it the configuration itself, also as text. It is
+  // read when all else is known.
   void deepspeed_key(const YamlNode& node, const std::string& path) {
-    const YamlNode* file = node.is_mapping() ? node.find("config_path") : &node;
-    if (file == nullptr) return error(node, path, "found " + describe(node), "config_path: FILE");
-    const std::string found = text(*file, path);
+    const std::optional<YamlNode> block = mapping_of(node);
+    const YamlNode* named = block ? block->find("config_path") : &node;
+    const std::string found = named == nullptr ? diagnostics_->file() : text(*named, path);
     if (!deepspeed_path_.empty() && deepspeed_path_ != found) {
       return error(node, path, "says what --deepspeed says, too", "one of them");
     }
     deepspeed_path_ = found;
+    if (named == nullptr) deepspeed_block_ = *block;
   }
 
   // What is wrong with it is said under its name.
   void deepspeed(const YamlNode& root) {
     Diagnostics diagnostics(deepspeed_path_);
-    const DeepspeedFile found = read_deepspeed(
-        root, diagnostics,
-        [this](const std::string& property, YamlNode value, const std::string& path) {
-          put_of(deepspeed_path_, property, std::move(value), path);
-        });
-    diagnostics.throw_if_failed();
+    begin_beside(diagnostics);
+    const DeepspeedFile found = read_deepspeed(root, diagnostics, taker());
     file_.train_batch_size = found.train_batch_size;
-    for (const std::string& note : found.notes)
-      file_.notes.push_back(std::string(deepspeed_path_).append(": ").append(note));
-    if (!found.batch_of_device) return;
-    if (file_.batch_of_device && *file_.batch_of_device != *found.batch_of_device) {
-      diagnostics_.error(
-          0, deepspeed_path_ + ": train_micro_batch_size_per_gpu",
-          "found " + std::to_string(*found.batch_of_device),
-          "what " + path_ + " says, " + std::to_string(*file_.batch_of_device) + ", or \"auto\"");
+    file_.train_batch_place = deepspeed_path_ + ": train_batch_size";
+    for (const std::string& text : found.notes)
+      note(std::string(deepspeed_path_).append(": ").append(text));
+    const std::string key = "train_micro_batch_size_per_gpu";
+    if (found.batch_of_device && file_.batch_of_device &&
+        *file_.batch_of_device != *found.batch_of_device) {
+      diagnostics.error(0, key, "found " + std::to_string(*found.batch_of_device),
+                        "what " + file_.batch_place + " says, " +
+                            std::to_string(*file_.batch_of_device) + ", or \"auto\"");
+    } else if (found.batch_of_device) {
+      file_.batch_of_device = found.batch_of_device;
+      file_.batch_place = place_of(deepspeed_path_, 0, key);
     }
-    file_.batch_of_device = found.batch_of_device;
-  }
-
-  TakeValue taker() {
-    return [this](const std::string& property, YamlNode value, const std::string& path) {
-      put(property, std::move(value), path);
-    };
+    collect(diagnostics);
   }
 
   // A file of its own: what is wrong with it is said under its name.
@@ -413,16 +414,16 @@ class ArgumentFileReader {
     if (datasets == nullptr)
       diagnostics.error(root, "datasets", "is missing", "a list of datasets");
     if (datasets != nullptr) read_datasets(*datasets, "datasets", diagnostics, take);
-    diagnostics.throw_if_failed();
+    collect(diagnostics);
   }
 
-  std::string path_;
-  Diagnostics diagnostics_;
+  const std::vector<std::string>& paths_;
   std::string deepspeed_path_;
-  ArgumentFile file_;
+  std::optional<YamlNode> deepspeed_block_;  // where the file of arguments holds it
   std::vector<std::string> known_;
   std::string logging_directory_;
-  bool reports_to_tensorboard_ = false;
+  std::string tensorboard_, mxfp4_;  // places of what asks for them
+  bool dequantizes_ = false;
 };
 
 }  // namespace
@@ -433,8 +434,9 @@ bool saves_files(const ArgumentFile& file) {
   return !file.output_directory.empty() || !file.model_directory.empty() || resumes_from_folder;
 }
 
-ArgumentFile read_argument_file(const std::string& path, const std::string& deepspeed_path) {
-  return ArgumentFileReader(path, deepspeed_path).read();
+ArgumentFile read_argument_files(const std::vector<std::string>& paths,
+                                 const std::string& deepspeed_path) {
+  return ArgumentFileReader(paths, deepspeed_path).read();
 }
 
 }  // namespace sftbench

@@ -1,4 +1,4 @@
-// --arguments FILE: training arguments under the names of other programs, as JSON or YAML. Those of
+// --arguments FILE, any number of times: training arguments under the names of other programs, as JSON or YAML. Those of
 // transformers, trl and fms-hf-tuning, accelerate's configuration, LLMForge's keys.
 #pragma once
 
@@ -14,13 +14,18 @@ namespace sftbench {
 struct ArgumentFile {
   std::vector<GivenValue> values;          // properties
   std::string model;                       // model_name_or_path; empty: not said
+  std::string model_place;                 // where that stands: "arguments.json:1: model_id"
   std::string tuning;                      // peft_method: "full", "lora", "pt"; empty: not said
   std::string padding;                     // empty: not said
   std::optional<int64_t> batch_of_device;  // entries of a micro-batch and rank
+  std::string batch_place;                 // where that stands
   std::optional<int64_t> processes;
+  std::string processes_place;              // where that stands
   std::optional<int64_t> data_shards;       // parallelism_config_dp_shard_size
   std::optional<int64_t> train_batch_size;  // DeepSpeed's: of all ranks and micro-batches of a step
+  std::string train_batch_place;            // where that stands
   bool on_cpus = false;
+  bool decodes_mxfp4 = false;  // quantization_method mxfp4, and dequantize
   // Files that a run leaves behind or goes on from, for `run`.
   // resume_from: a folder, "true" or "false", as --resume-from-checkpoint.
   std::string output_directory, model_directory, save_strategy, resume_from, log_strategy;
@@ -33,9 +38,11 @@ struct ArgumentFile {
 // Whether it names a folder that is written or read.
 bool saves_files(const ArgumentFile& file);
 
-// `deepspeed_path`: --deepspeed, a ds_config.json, which says what the key deepspeed of the file would. Either path may
-// be empty. InputError with all that is wrong: keys that have no equal here, each by its name with what works
-// instead where something does; values of another type.
-ArgumentFile read_argument_file(const std::string& path, const std::string& deepspeed_path = {});
+// What a later file of `paths` says comes before what an earlier one says of the same thing; `notes` tell it.
+// `deepspeed_path`: --deepspeed, a ds_config.json, which says what the key deepspeed of a file would; empty: none.
+// InputError with all that is wrong. A key that has no equal here is named, with what works instead where something
+// does. So are values of another type, and keys of one file, or of it and DeepSpeed's, that disagree.
+ArgumentFile read_argument_files(const std::vector<std::string>& paths,
+                                 const std::string& deepspeed_path = {});
 
 }  // namespace sftbench

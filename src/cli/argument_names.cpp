@@ -85,11 +85,13 @@ const std::map<std::string, std::set<std::string>>& fixed_arguments() {
       {"dataloader_num_workers", {"0"}},
       {"ddp_find_unused_parameters", {"false"}},
       {"debug", {"false"}},
+      {"dispatch_batches", {"None"}},
       {"do_eval", {"false", "true"}},  // eval_strategy decides
       {"do_train", {"true"}},
       {"downcast_bf16", {"no", "false"}},
       {"dynamo_backend", {"no", "NO"}},
       {"enable_cpu_affinity", {"false"}},
+      {"even_batches", {"true"}},
       {"fan_in_fan_out", {"false"}},
       {"greater_is_better", {"false"}},
       {"metric_for_best_model", {"eval_loss", "loss"}},
@@ -99,9 +101,15 @@ const std::map<std::string, std::set<std::string>>& fixed_arguments() {
       {"fsdp_cpu_ram_efficient_loading", {"true"}},
       {"fsdp_forward_prefetch",
        {"false", "true"}},  // the order alone; bytes and values are the same
+      {"fsdp_limit_all_gathers", {"false", "true"}},  // the order alone, too
+      {"fsdp_min_num_params", {"0"}},
       {"fsdp_reshard_after_forward", {"FULL_SHARD"}},
       {"fsdp_sync_module_states", {"true"}},
       {"fsdp_version", {"1", "2"}},
+      {"fsdp_xla", {"false"}},
+      {"fsdp_xla_fsdp_grad_ckpt", {"false"}},
+      {"fsdp_xla_fsdp_v2", {"false"}},
+      {"gradient_accumulation_kwargs", {"None"}},
       {"include_tokens_per_second", {"true"}},
       {"init_lora_weights", {"true"}},
       {"instruction_template", {"None", ""}},
@@ -110,6 +118,8 @@ const std::map<std::string, std::set<std::string>>& fixed_arguments() {
       {"main_training_function", {"main"}},
       {"modules_to_save", {"None", "[]"}},
       {"multiple_of", {"None"}},
+      {"non_blocking", {"false"}},
+      {"optim_args", {"None", ""}},
       {"remove_unused_columns", {"true"}},
       {"parallelism_config_dp_replicate_size", {"1"}},
       {"parallelism_config_sp_size", {"1"}},
@@ -120,29 +130,68 @@ const std::map<std::string, std::set<std::string>>& fixed_arguments() {
       {"task_type", {"CAUSAL_LM"}},
       {"tpu_use_cluster", {"false"}},
       {"tpu_use_sudo", {"false"}},
-      {"tracker", {"none", "None", "file_logger"}},  // training_logs.jsonl, of each output folder
+      {"use_configured_state", {"false"}},
       {"use_parallelism_config", {"true"}},
       {"use_rslora", {"false"}},
+      {"use_seedable_sampler", {"true"}},
       {"use_dora", {"false"}},
   };
   return kFixed;
 }
 
+const std::map<std::string, std::string>& arguments_without_effect() {
+  static const std::map<std::string, std::string> kIdle = {
+      {"log_level", "--log-level says how much is logged"},
+      {"main_process_ip", "ranks meet where their launcher says"},
+      {"main_process_port", "ranks meet where their launcher says"},
+      {"run_name", "results and trackers name a run by its key"},
+  };
+  return kIdle;
+}
+
 const std::map<std::string, std::string>& argument_advice() {
   static const std::map<std::string, std::string> kAdvice = {
+      {"aim_repo", "--track tensorboard=DIR, which `aim convert tensorboard` takes"},
+      {"dataset_config", "training_data_path, a file"},
       {"dataset_name", "training_data_path, a file"},
       {"deepspeed_config", "deepspeed: FILE, a ds_config.json"},
-      {"use_liger", "fast_kernels: --set 'fast_kernels=[\"True\",\"True\",\"True\"]'"},
-      {"use_liger_kernel", "fast_kernels: --set 'fast_kernels=[\"True\",\"True\",\"True\"]'"},
-      {"worker_resources", "gpu_model"},
+      {"experiment", "MLFLOW_EXPERIMENT_NAME, beside report_to: mlflow"},
   };
   return kAdvice;
 }
 
 bool is_section(const std::string& key) {
   static const std::set<std::string> kSections = {
-      "accelerate_launch_args", "fsdp_config", "lora_config", "peft_config", "training_arguments"};
+      "accelerate_launch_args", "accelerator_config", "fsdp_config", "lora_config", "peft_config",
+      "training_arguments"};
   return kSections.count(key) > 0;
+}
+
+const std::string& meaning_of(const std::string& key) {
+  // Of those that are no property. What a key says by saying nothing ("packing: false") is no
+  // other's matter.
+  static const std::map<std::string, std::string> kMeanings = {
+      {"attn_implementation", "flash_attn"},
+      {"data_config", "data_config_path"},
+      {"datasets", "data_config_path"},
+      {"distributed_type", "distributed_backend"},
+      {"flash_attn_implementation", "flash_attn"},
+      {"fsdp", "distributed_backend"},
+      {"model_id", "model_name_or_path"},
+      {"no_gradient_checkpoint", "gradient_checkpointing"},
+      {"num_checkpoints_to_keep", "save_total_limit"},
+      {"num_devices", "number_gpus"},
+      {"num_processes", "number_gpus"},
+      {"per_device_train_batch_size", "batch_size"},
+      {"train_batch_size_per_device", "batch_size"},
+      {"use_fsdp", "distributed_backend"},
+      {"use_liger", "fast_kernels"},
+      {"use_liger_kernel", "fast_kernels"},
+  };
+  const auto property = argument_properties().find(key);
+  if (property != argument_properties().end()) return property->second;
+  const auto meaning = kMeanings.find(key);
+  return meaning == kMeanings.end() ? key : meaning->second;
 }
 
 }  // namespace sftbench

@@ -155,8 +155,9 @@ class DeepspeedReader {
     } else {
       const auto instead = advice().find(name);
       const bool advised = instead != advice().end();
+      const bool looks = !advised && !diagnostics_.full();
       error(node, name, "has no equal here", advised ? instead->second : std::string(),
-            advised ? std::string() : nearest_spelling(name, known_));
+            looks ? nearest_spelling(name, known_) : std::string());
     }
   }
 

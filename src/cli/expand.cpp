@@ -14,6 +14,7 @@
 #include "cli/record.h"
 #include "cli/selection.h"
 #include "sftbench/base/text.h"
+#include "sftbench/plan/classify_error.h"
 #include "sftbench/plan/support.h"
 #include "sftbench/space/expansion.h"
 
@@ -84,8 +85,8 @@ class Verdicts {
     if (support.refusals.empty()) {
       if (valid_++ < kMostNoted) say(without_effect(expansion, experiment));
     } else {
-      ++unsupported_;
-      violations.push_back({ReasonCode::kUnsupported, join(support.refusals, "; ")});
+      ++(makes_invalid(support.code) ? invalid_ : unsupported_);
+      violations.push_back({support.code, join(support.refusals, "; ")});
     }
     return violations;
   }

@@ -171,7 +171,7 @@ void print_one(const ModelCatalog& catalog, const std::string& name, OutputForma
                        {},
                        "unknown model '" + name + "'",
                        "a model of `sftbench models`",
-                       nearest_spelling(name, catalog.names())}});
+                       catalog.near(name).name}});
   }
   print_record(in_full(*model), as_json(*model), format);
 }

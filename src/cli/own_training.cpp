@@ -86,7 +86,7 @@ class Gathering {
   }
 
   OwnTraining gather() {
-    if (!selection_.arguments_path.empty() || !selection_.deepspeed_path.empty()) add_file();
+    if (!selection_.arguments_paths.empty() || !selection_.deepspeed_path.empty()) add_file();
     add_model();
     check_text_field();
     check_data();
@@ -120,21 +120,23 @@ class Gathering {
   }
 
   void add_file() {
-    own_.file = read_argument_file(selection_.arguments_path, selection_.deepspeed_path);
+    own_.file = read_argument_files(selection_.arguments_paths, selection_.deepspeed_path);
     for (const std::string& note : own_.file.notes) spdlog::info("{}", note);
     std::vector<GivenValue> values = own_.file.values;
     for (GivenValue& value : values) {
       if (!says(value.property)) own_.values.push_back(std::move(value));
     }
     const ArgumentFile& file = own_.file;
-    const int64_t processes = file.processes.value_or(1);
     const bool ranks_on_cpus = selection_.ranks > 1 && !file.processes && !says("number_gpus");
     const bool cpus = file.on_cpus || set_to_no_gpus() || ranks_on_cpus;
-    if (file.processes && !says("number_gpus") && !file.on_cpus) add("number_gpus", processes);
-    if (file.on_cpus && !says("number_gpus")) add("number_gpus", 0);
-    const int64_t ranks = cpus ? cpu_ranks(selection_, file) : std::max(processes, gpus_set());
+    if (file.processes && !says("number_gpus") && !file.on_cpus)
+      add(file.processes_place, "number_gpus", *file.processes);
+    if (file.on_cpus && !says("number_gpus")) add("use_cpu", "number_gpus", 0);
+    const int64_t gpus = number_of("number_gpus");  // of --set rather than of the file
+    const int64_t ranks =
+        cpus ? cpu_ranks(selection_, file) : (gpus > 0 ? gpus : file.processes.value_or(1));
     if (file.batch_of_device && !says("batch_size")) {
-      add("batch_size", *file.batch_of_device * groups_of_readers(ranks));
+      add(file.batch_place, "batch_size", *file.batch_of_device * groups_of_readers(ranks));
     }
     if (file.train_batch_size) add_train_batch(*file.train_batch_size, ranks);
     if (file.data_shards) check_shards(*file.data_shards, ranks);
@@ -167,11 +169,12 @@ class Gathering {
                  "\"auto\", or micro-batch x ranks x gradient_accumulation_steps, a multiple of " +
                      std::to_string(known));
     }
+    const std::string& place = own_.file.train_batch_place;
     if (batch == 0) {
-      add("batch_size", total / std::max<int64_t>(accumulation, 1));
-      if (accumulation == 0) add("gradient_accumulation_steps", 1);
+      add(place, "batch_size", total / std::max<int64_t>(accumulation, 1));
+      if (accumulation == 0) add(place, "gradient_accumulation_steps", 1);
     } else if (accumulation == 0) {
-      add("gradient_accumulation_steps", total / batch);
+      add(place, "gradient_accumulation_steps", total / batch);
     }
   }
 
@@ -200,18 +203,15 @@ class Gathering {
   }
   bool set_to_no_gpus() const { return is_set(selection_, "number_gpus") && gpus_set() == 0; }
 
-  void add(const std::string& property, int64_t value) {
-    own_.values.push_back(
-        {selection_.arguments_path.empty() ? selection_.deepspeed_path : selection_.arguments_path,
-         property, scalar_node(std::to_string(value))});
+  void add(const std::string& source, const std::string& property, int64_t value) {
+    own_.values.push_back({source, property, scalar_node(std::to_string(value))});
   }
 
   void add_model() {
     const bool option = !selection_.model.empty();
     const std::string given = option ? selection_.model : own_.file.model;
     if (given.empty()) return;
-    const std::string source =
-        option ? "--model" : selection_.arguments_path + ": model_name_or_path";
+    const std::string source = option ? "--model" : own_.file.model_place;
     if (is_set(selection_, "model_name")) {
       if (!option) return;
       refuse_own("--model", "gives what --set model_name gives, too", "one of them");

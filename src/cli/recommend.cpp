@@ -129,9 +129,11 @@ OwnModel add_model(const std::string& given, ActuatorSettings& settings) {
   if (models.find(given) != nullptr || settings.model_map.count(given) > 0) return {};
   std::error_code error;
   if (given.find('/') == std::string::npos && !std::filesystem::is_directory(given, error)) {
+    const NearModel near = models.near(given);
     refuse("--model", "unknown model '" + given + "'",
-           "a name of `sftbench models`, or of model_map in --config, or a model's folder",
-           nearest_spelling(given, models.names()));
+           "a name of `sftbench models`, or of model_map in --config, or a model's folder" +
+               (near.same_shapes ? "; " + near.name + " has the same shapes" : std::string()),
+           near.name);
   }
   const OwnModel own = own_model("--model", given);
   add_to_model_map(own, settings);

@@ -157,6 +157,7 @@ void refuse_beside_job(const CLI::App& command) {
                                       "--entity",
                                       "--model",
                                       "--arguments",
+                                      "--deepspeed",
                                       "--config",
                                       "--ado-ids",
                                       "--weights",

@@ -10,6 +10,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
+#include "sftbench/plan/space_mixtures.h"
 
 namespace sftbench {
 namespace {
@@ -82,10 +83,13 @@ void add_selection_options(CLI::App& command, Selection& selection) {
                   "a hub id; without a SPACE, what is not set has defaults")
       ->type_name("DIR|ID");
   command
-      .add_option("--arguments", selection.arguments_path,
-                  "JSON or YAML file of training arguments, as fms-hf-tuning, transformers, "
-                  "accelerate or LLMForge name them; options and --set come first")
-      ->type_name("FILE");
+      .add_option(
+          "--arguments", selection.arguments_paths,
+          "JSON or YAML file of training arguments, as fms-hf-tuning, transformers, "
+          "accelerate or LLMForge name them; of several, what a later one says comes first; "
+          "options and --set come before all")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
   command
       .add_option("--deepspeed", selection.deepspeed_path,
                   "ds_config.json of DeepSpeed: stages of ZeRO are sharding strategies, \"auto\" "
@@ -186,6 +190,7 @@ LoadedSpace load_space(const Selection& selection) {
     fail({}, "no space is given",
          "a SPACE file, --experiment ID with --set property=value, or --model DIR");
   }
+  check_mixtures(loaded.space);
   loaded.warnings = loaded.space.warnings;
   const auto& inline_parameters = loaded.space.actuator_configuration;
   loaded.settings = read_actuator_settings(selection.config_path,
@@ -237,6 +242,7 @@ ResolveOptions resolve_options(const LoadedSpace& loaded, const Selection& selec
   ResolveOptions options;
   options.own_model = loaded.own_model;
   options.model_path = loaded.model_path;
+  options.decodes_mxfp4 = loaded.file.decodes_mxfp4;
   options.weights =
       choose("--weights", selection.weights, space.weights, options.weights, {"auto", "random"});
   options.padding =

@@ -18,25 +18,25 @@ namespace sftbench {
 
 struct Selection {
   std::string space_path;
-  std::string model;                     // --model: empty when not given
-  std::vector<GivenOption> arguments;    // --learning-rate and the like
-  std::string arguments_path;            // --arguments
-  std::string deepspeed_path;            // --deepspeed
-  std::vector<std::string> assignments;  // --set property=value
-  std::string experiment;                // --experiment
-  std::string entity;                    // --entity: index (0-based) or id
-  std::string config_path;               // --config
-  std::string ado_ids;                   // --ado-ids: empty when not given
-  std::string weights;                   // --weights: empty when not given
-  std::string padding;                   // --padding: empty when not given
-  bool worst_batch_first = false;        // --worst-batch-first
-  double stop_when_known = 0;            // --stop-when-known, percent
-  int64_t ranks = 1;                     // --ranks
-  int64_t threads = 0;                   // --threads
-  std::string gradient_sync;             // --gradient-sync: empty when not given
-  std::string reduce_dtype;              // --reduce-dtype: empty when not given
-  bool distribute_one_rank = false;      // --distribute-one-rank
-  double communication_timeout_s = 600;  // --communication-timeout
+  std::string model;                         // --model: empty when not given
+  std::vector<GivenOption> arguments;        // --learning-rate and the like
+  std::vector<std::string> arguments_paths;  // --arguments
+  std::string deepspeed_path;                // --deepspeed
+  std::vector<std::string> assignments;      // --set property=value
+  std::string experiment;                    // --experiment
+  std::string entity;                        // --entity: index (0-based) or id
+  std::string config_path;                   // --config
+  std::string ado_ids;                       // --ado-ids: empty when not given
+  std::string weights;                       // --weights: empty when not given
+  std::string padding;                       // --padding: empty when not given
+  bool worst_batch_first = false;            // --worst-batch-first
+  double stop_when_known = 0;                // --stop-when-known, percent
+  int64_t ranks = 1;                         // --ranks
+  int64_t threads = 0;                       // --threads
+  std::string gradient_sync;                 // --gradient-sync: empty when not given
+  std::string reduce_dtype;                  // --reduce-dtype: empty when not given
+  bool distribute_one_rank = false;          // --distribute-one-rank
+  double communication_timeout_s = 600;      // --communication-timeout
 };
 
 // SPACE (optional; a space can be given by --experiment and --set alone, or by --model), --set,
@@ -54,8 +54,8 @@ struct LoadedSpace {
   ArgumentFile file;                 // --arguments and --deepspeed
 };
 
-// Reads the actuator's settings and the space. InputError with everything that is wrong, and for an
-// unknown value of --ado-ids.
+// Reads the actuator's settings and the space. InputError with everything that is wrong, for a mixture of
+// data that is none, and for an unknown value of --ado-ids.
 LoadedSpace load_space(const Selection& selection);
 
 // "finetune_lora" for finetune_lora_benchmark-v1.0.0, the only one that begins so; `given` itself

@@ -46,7 +46,7 @@ struct StatusArguments {
 
 bool names_a_space(const Selection& selection) {
   return !selection.space_path.empty() || !selection.experiment.empty() ||
-         !selection.model.empty() || !selection.arguments_path.empty();
+         !selection.model.empty() || !selection.arguments_paths.empty();
 }
 
 // `space`, where its cells can be named. InputError, with their number.

@@ -21,7 +21,7 @@ std::string sweep_cell_command(const SweepArguments& arguments, const Cell& cell
     if (option->type != nullptr) words.push_back(text);
   }
   add("--model", selection.model);
-  add("--arguments", selection.arguments_path);
+  for (const std::string& path : selection.arguments_paths) add("--arguments", path);
   add("--deepspeed", selection.deepspeed_path);
   const bool by_experiment_alone = selection.space_path.empty();
   add("--experiment", by_experiment_alone ? selection.experiment : cell.request.experiment_id);

@@ -14,6 +14,7 @@
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/plain.h"
 #include "sftbench/optim/offloaded.h"
+#include "sftbench/plan/base_precision.h"
 #include "sftbench/tuning/tuning.h"
 
 namespace sftbench {
@@ -188,6 +189,8 @@ void append(std::vector<std::string>& texts, std::vector<std::string> more) {
 std::vector<std::string> warnings_about(const TrainingJob& job, const TrainingRun& run) {
   std::vector<std::string> warnings = warnings_about(*run.batches);
   append(warnings, notes_on(*run.optimizer, job.optimizer));
+  if (std::string range = narrower_range_warning(job); !range.empty())
+    warnings.push_back(std::move(range));
   if (is_distributed(job)) append(warnings, notes_on_ranks(job));
   return warnings;
 }

@@ -7,6 +7,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/families/family.h"
+#include "sftbench/families/stored_form.h"
 
 namespace sftbench {
 namespace {
@@ -79,13 +80,13 @@ void check_quantized_sizes(ConfigFields& fields, const ModelConfig& config) {
   }
 }
 
+}  // namespace
+
 bool is_mxfp4(const Json& hf_config) {
   const auto found = hf_config.find("quantization_config");
   return found != hf_config.end() && found->is_object() &&
          found->value("quant_method", Json()) == "mxfp4";
 }
-
-}  // namespace
 
 ModelConfig parse_model_config(const Json& hf_config, const std::string& origin) {
   std::vector<Diagnostic> findings;

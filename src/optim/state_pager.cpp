@@ -7,11 +7,11 @@
 namespace sftbench {
 namespace {
 
-constexpr int64_t kAlignmentBytes = 256;  // of a seat
+constexpr int64_t kSeatAlignmentBytes = 256;  // of a seat
 
 int64_t seat_bytes(const torch::Tensor& tensor) {
   const auto bytes = static_cast<int64_t>(tensor.nbytes());
-  return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+  return (bytes + kSeatAlignmentBytes - 1) / kSeatAlignmentBytes * kSeatAlignmentBytes;
 }
 
 int64_t seat_bytes(const std::vector<torch::Tensor>& tensors) {

@@ -7,9 +7,12 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
+#include "sftbench/plan/space_mixtures.h"
 
 namespace sftbench {
 namespace {
+
+constexpr const char* kDataMixture = "data_mixture";
 
 struct SetProperty {
   const char* field;
@@ -33,7 +36,7 @@ const std::map<std::string, SetProperty>& properties() {
 }
 
 [[noreturn]] void refuse_mixture(const std::string& message) {
-  throw RunError(ReasonCode::kData, "data_mixture: " + message);
+  throw RunError(ReasonCode::kData, std::string(kDataMixture) + ": " + message);
 }
 
 bool is_of(Json::value_t type, const Json& value) {
@@ -127,6 +130,34 @@ const Json& mixture_sets(const Json& mixture) {
   }
   check_shares(*sets);
   return *sets;
+}
+
+namespace {
+
+void check_value(const std::string& property, const Json& value, std::vector<Diagnostic>& wrong) {
+  if (property != kDataMixture || !value.is_string() || value == "{}") return;
+  try {
+    (void)mixture_sets(parse_json(value.get_ref<const std::string&>(), kDataMixture));
+  } catch (const RunError& error) {
+    const std::string text = error.what();  // begins with the property
+    wrong.push_back(
+        {{}, 0, kDataMixture, text.substr(std::string(kDataMixture).size() + 2), {}, {}});
+  }
+}
+
+}  // namespace
+
+void check_mixtures(const Space& space) {
+  std::vector<Diagnostic> wrong;
+  for (const Dimension& dimension : space.dimensions) {
+    for (const Json& value : dimension.listed())
+      check_value(dimension.property().identifier, value, wrong);
+  }
+  for (const ExperimentReference& reference : space.experiments) {
+    for (const auto& [property, value] : reference.parameterization)
+      check_value(property, value, wrong);
+  }
+  if (!wrong.empty()) throw InputError(std::move(wrong));
 }
 
 std::string mixture_field(const std::string& property) {

@@ -196,8 +196,34 @@ ModelSource from_files(const std::string& name, const std::string& format, Place
   return source;
 }
 
+[[noreturn]] void no_architecture(const std::string& name, const PlaceSearch& search,
+                                  const ModelFacts* facts, const ModelCatalog& models) {
+  if (facts != nullptr) {
+    throw RunError(ReasonCode::kWeights,
+                   "the architecture of " + name +
+                       " is not published, so random weights cannot be made for it; name a folder "
+                       "that has its "
+                       "config.json under model_map in --config",
+                   "looked at " + search.tried());
+  }
+  std::vector<std::string> ways;
+  if (const std::string command = search.fetch_command(); !command.empty())
+    ways.push_back("fetch it: " + command);
+  const NearModel near = models.near(name);
+  if (near.same_one || near.same_shapes) {
+    ways.push_back("take " + near.name + " of `sftbench models`" +
+                   (near.same_shapes ? ", whose tensors have the same shapes" : ""));
+  }
+  ways.emplace_back("name a folder that has it: --model DIR, or model_map in --config");
+  throw RunError(
+      ReasonCode::kWeights,
+      name + " is none of `sftbench models`, and its config.json is not on this machine; " +
+          join(ways, "; or "),
+      "looked at " + search.tried());
+}
+
 ModelSource from_architecture(const std::string& name, PlaceSearch search, const ModelFacts* facts,
-                              bool mapped) {
+                              bool mapped, const ModelCatalog& models) {
   const std::optional<fs::path> folder = search.find(false);
   ModelSource source;
   source.name = name;
@@ -206,12 +232,7 @@ ModelSource from_architecture(const std::string& name, PlaceSearch search, const
   } else if (facts != nullptr && !facts->hf_config.is_null()) {
     source.hf_config = facts->hf_config;
   } else {
-    throw RunError(ReasonCode::kWeights,
-                   "the architecture of " + name +
-                       " is not published, so random weights cannot be made for it; name a folder "
-                       "that has its "
-                       "config.json under model_map in --config",
-                   "looked at " + search.tried());
+    no_architecture(name, search, facts, models);
   }
   std::error_code error;
   if (folder && fs::exists(*folder / "tokenizer.json", error))
@@ -253,7 +274,8 @@ ModelSource find_model(const std::string& name, const std::string& format,
     places.insert(places.end(), more.begin(), more.end());
   }
   const bool mapped = settings.model_map.count(name) > 0;
-  ModelSource source = from_architecture(name, {std::move(places), settings}, facts, mapped);
+  ModelSource source =
+      from_architecture(name, {std::move(places), settings}, facts, mapped, models);
   if (format == kQuantized && !source.hf_config.contains("quantization_config"))
     source.hf_config["quantization_config"] = to_json(GptqConfig());
   return source;

@@ -1,12 +1,10 @@
 #include "sftbench/plan/resolve.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 
 #include "plan/context_cost.h"
-#include "plan/known_model.h"
-#include "plan/lora_targets.h"
+#include "plan/model_fit.h"
 #include "plan/model_source.h"
 #include "plan/own_data.h"
 #include "plan/request_reader.h"
@@ -17,14 +15,12 @@
 #include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
-#include "sftbench/families/family.h"
-#include "sftbench/families/lora_fit.h"
+#include "sftbench/families/stored_form.h"
+#include "sftbench/plan/base_precision.h"
 #include "sftbench/plan/support.h"
 
 namespace sftbench {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Turns the inputs of one request into a job, part by part.
 class Resolver : RequestReader {
@@ -58,11 +54,13 @@ class Resolver : RequestReader {
     if (job.tuning == TuningMethod::kPrompt) job.prompt = prompt();
     job.model = find_model(text("model_name"), weights_format(), settings_,
                            simulated() ? "random" : options_.weights, catalog_.models);
-    if (!simulated()) refuse_what_files_say();
+    if (!simulated()) require_model_fits(*this, job.model);
     if (has_adapters() && !simulated()) {
-      choose_targets();
-      require_adapters_fit();
+      AdaptedLinears adapted = adapted_linears(*this, job.model);
+      job.lora.target_modules = std::move(adapted.targets);
+      for (std::string& note : adapted.notes) resolution_.notes.push_back(std::move(note));
     }
+    note_what_weights_are();
     if (const std::string place = argument_text("tokenizer_name_or_path");
         !place.empty() && !simulated()) {
       job.model.tokenizer_directory = find_tokenizer(place, settings_);
@@ -105,100 +103,15 @@ class Resolver : RequestReader {
     resolution_.notes = std::move(support.notes);
   }
 
-  // config.json can say more than the catalog knows. One that names no family is left to its
-  // reader, which says more.
-  void refuse_what_files_say() const {
-    const ModelSource& model = resolution_.job.model;
-    const std::string& folder = model.weights_directory;
-    refuse_unknown_family(text("model_name"), family_of(model.hf_config),
-                          folder.empty() ? folder : (fs::path(folder) / "config.json").string());
-    const std::string foreign = foreign_layer_class_refusal(
-        text("model_name"), shards() ? layer_family_of(model.hf_config) : std::string(),
-        text("accelerate_config_fsdp_transformer_layer_cls_to_wrap"));
-    if (!foreign.empty()) throw RunError(ReasonCode::kUnsupported, foreign);
-    refuse_undivided_experts(model);
-  }
-
-  // Rule 7 of a model that the catalog does not know.
-  void refuse_undivided_experts(const ModelSource& model) const {
-    const int64_t fast_moe = integer("fast_moe");
-    if (fast_moe < 1) return;
-    const ModelConfig config = parse_model_config(model.hf_config, model.name);
-    const int64_t experts = config.experts ? config.experts->count : 0;
-    if (experts > 0 && experts % fast_moe == 0) return;
-    throw RunError(experts == 0 ? ReasonCode::kUnsupported : ReasonCode::kRule7,
-                   "fast_moe " + std::to_string(fast_moe) + ": model_name " + model.name + " has " +
-                       (experts == 0 ? std::string("no experts; fast_moe 0 works")
-                                     : std::to_string(experts) +
-                                           " experts, which cannot be divided evenly by it"));
-  }
-
-  // What the user names stands, and has to name linears. Else the catalog's; and of a model that it
-  // does not know what peft takes for the family.
-  void choose_targets() {
-    TrainingJob& job = resolution_.job;
-    const Json& asked = argument("target_modules");
-    if (asked.is_array()) {
-      job.lora.target_modules = asked.get<std::vector<std::string>>();
-    } else if (asked.is_string()) {
-      job.lora.target_modules =
-          linears_that_match(job.model.hf_config, asked.get_ref<const std::string&>());
-    } else if (job.lora.target_modules.empty()) {
-      job.lora.target_modules =
-          usual_targets(text("model_name"), layer_family_of(job.model.hf_config));
-      resolution_.notes.push_back("no --lora-targets: adapted are " +
-                                  join(job.lora.target_modules));
-    } else {
-      leave_out_targets_without_linears();
-    }
-  }
-
-  // PEFT adapts what its targets name and says nothing of a target that names no linear, as long as
-  // another does. The documents' list for Bloom has one.
-  void leave_out_targets_without_linears() {
-    TrainingJob& job = resolution_.job;
-    if (find_family(family_of(job.model.hf_config)) == nullptr) return;
-    const ModelShape& shape = known_model(job.model).shape;
-    std::vector<std::string> found, missing;
-    for (const std::string& target : job.lora.target_modules)
-      (names_a_linear(shape, target) ? found : missing).push_back(target);
-    if (found.empty() || missing.empty()) return;
-    resolution_.notes.push_back("of the lora_targets of model_name " + text("model_name") + ", " +
-                                join(missing) +
-                                " names no linear of the model; adapted: " + join(found));
-    job.lora.target_modules = std::move(found);
-  }
-
-  // As the engine does, before it is asked. A family that is not known here is left to it. Entities of a
-  // space mostly ask for what the one before asked for.
-  void require_adapters_fit() const {
+  void note_what_weights_are() {
     const TrainingJob& job = resolution_.job;
-    if (find_family(family_of(job.model.hf_config)) == nullptr) return;
-    struct Asked {
-      Json hf_config;
-      std::vector<std::string> targets;
-      int64_t rank = -1;
-      std::string refusal;
-    };
-    thread_local Asked last;
-    if (last.rank != job.lora.rank || last.targets != job.lora.target_modules ||
-        last.hf_config != job.model.hf_config) {
-      const KnownModel& model = known_model(job.model);
-      last = {job.model.hf_config, job.lora.target_modules, job.lora.rank,
-              lora_refusal(linears_of(model.config, model.shape), job.lora.target_modules,
-                           job.lora.rank)};
+    if (std::string warning = narrower_range_warning(job); !warning.empty())
+      resolution_.notes.push_back(std::move(warning));
+    if (options_.decodes_mxfp4 && !simulated() && !is_mxfp4(job.model.hf_config)) {
+      resolution_.notes.push_back(
+          "quantization_method mxfp4 has no effect: the weights of model_name " + job.model.name +
+          " are not in MXFP4");
     }
-    if (!last.refusal.empty()) throw RunError(ReasonCode::kUnsupported, last.refusal);
-  }
-
-  static bool names_a_linear(const ModelShape& shape, const std::string& target) {
-    for (const LinearShape& linear : shape.linears_before)
-      if (is_lora_target(linear.name, target)) return true;
-    for (const LayerShape& layer : shape.layers) {
-      for (const LinearShape& linear : layer.linears)
-        if (is_lora_target(linear.name, target)) return true;
-    }
-    return false;
   }
 
   // --- parts of the job --------------------------------------------------------------------------
@@ -293,7 +206,6 @@ class Resolver : RequestReader {
   }
 
   bool has_adapters() const { return row_of(experiment_.tuning).adds_adapters; }
-  bool is_quantized() const { return row_of(experiment_.tuning).quantized_weights; }
   std::string weights_format() const {
     return experiment_.hardcoded.value("weights_format", std::string("Vanilla"));
   }
@@ -302,10 +214,7 @@ class Resolver : RequestReader {
     return {.rank = integer("r"),
             .alpha = inputs_.at("lora_alpha").get<double>(),
             .dropout = number("lora_dropout"),
-            .target_modules =
-                options_.own_model  // a folder may be called like a model that it does not hold
-                    ? std::vector<std::string>()
-                    : lora_targets_of(catalog_.models, text("model_name"), is_quantized())};
+            .target_modules = listed_targets(*this)};
   }
 
   PromptPlan prompt() const {

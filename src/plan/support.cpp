@@ -5,15 +5,15 @@
 #include "plan/context_cost.h"
 #include "plan/model_source.h"
 #include "plan/optimizer_limits.h"
+#include "plan/support_properties.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/families/family.h"
+#include "sftbench/variants/schedule.h"
 
 namespace sftbench {
 namespace {
-
-constexpr size_t kMostRemembered = 100'000;
 
 // All that support depends on.
 const std::vector<std::string>& properties_that_matter() {
@@ -22,6 +22,10 @@ const std::vector<std::string>& properties_that_matter() {
       "accelerate_config_mixed_precision",
       "batch_size",
       "context_parallel",
+      "learning_rate",
+      "lr_scheduler_kwargs",
+      "lr_scheduler_type",
+      "max_steps",
       "bf16",
       "dataset_id",
       "dataset_image_field",
@@ -49,18 +53,20 @@ const std::vector<std::string>& properties_that_matter() {
       "input_column_name",
       "output_column_name",
       "pretokenized",
+      "r",
       "tokenizer_name_or_path",
       "data_mixture",
       "validation_data_path",
       "eval_split",
       "eval_strategy",
+      "warmup_ratio",
+      "warmup_steps",
   };
   return kNames;
 }
 
 bool matters(const std::string& property) {
-  const std::vector<std::string>& names = properties_that_matter();
-  return std::find(names.begin(), names.end(), property) != names.end();
+  return support_depends_on(property);
 }
 
 class Judge {
@@ -80,6 +86,7 @@ class Judge {
     if (context_ranks() > 1) refuse_divided_rows();
     refuse_mlp_tiles();
     refuse_precision_and_optimizer();
+    refuse_schedule();
     if (integer("number_gpus") > 0) refuse_offload();
     refuse_data();
     note_own_strategy();
@@ -103,6 +110,10 @@ class Judge {
   bool has(const char* argument) const {
     check(matters(argument), "support is remembered by the properties that it depends on");
     return inputs_.contains(argument);
+  }
+
+  const Json& argument(const char* name) const {
+    return has(name) ? inputs_.at(name) : experiment_.find(name)->default_value;
   }
 
   void refuse(std::string reason) { support_.refusals.push_back(std::move(reason)); }
@@ -252,6 +263,29 @@ class Judge {
     if (flag("bf16") && fp16) {
       refuse("bf16 true contradicts fp16 true, which " + experiment_.identifier +
              " sets; bf16 false works");
+    }
+  }
+
+  // As the engine, when it begins. How many steps there are is known then; before, where max_steps says it.
+  void refuse_schedule() {
+    try {
+      const std::string name = argument("lr_scheduler_type").get<std::string>();
+      const Json& fixed = experiment_.hardcoded;
+      const int64_t steps =
+          fixed.contains("max_steps") ? fixed.at("max_steps").get<int64_t>() : integer("max_steps");
+      const Json options =
+          parse_json(argument("lr_scheduler_kwargs").get<std::string>(), "lr_scheduler_kwargs");
+      SchedulePlan plan = {.name = name,
+                           .total_steps = steps > 0 ? steps : -1,
+                           .learning_rate = argument("learning_rate").get<double>(),
+                           .options = parse_schedule_options(name, options)};
+      if (steps > 0) {
+        plan.warmup_steps = count_warmup_steps(steps, argument("warmup_steps").get<int64_t>(),
+                                               argument("warmup_ratio").get<double>());
+      }
+      check_schedule(plan);
+    } catch (const RunError& error) {
+      refuse(error.what());
     }
   }
 
@@ -410,53 +444,13 @@ Support support_of(const Experiment& experiment, const Json& inputs,
   return Judge(experiment, inputs, settings, options, catalog).judge();
 }
 
+bool support_depends_on(const std::string& property) {
+  const std::vector<std::string>& names = properties_that_matter();
+  return std::find(names.begin(), names.end(), property) != names.end();
+}
+
 bool trains_family(const std::string& family) {
   return family.empty() || find_family(family) != nullptr;
-}
-
-SupportOfSpace::SupportOfSpace(const Space& space, const ActuatorSettings& settings,
-                               const ResolveOptions& options, const Catalog& catalog)
-    : space_(space),
-      settings_(settings),
-      options_(options),
-      catalog_(catalog),
-      known_(space.experiments.size()) {
-  int64_t stride = 1;
-  for (size_t i = space.dimensions.size(); i-- > 0;) {
-    const std::string& property = space.dimensions[i].property().identifier;
-    const int64_t size = space.dimensions[i].size();
-    // Rule 1 has divided the batch among GPUs.
-    const bool of_cpu_ranks = property != "batch_size" || options.cpu_ranks > 1;
-    if (matters(property) && of_cpu_ranks) {
-      digits_.push_back({stride, size});
-    } else if (digits_.empty()) {
-      block_size_ *= size;
-    }
-    stride *= size;
-  }
-}
-
-int64_t SupportOfSpace::part_of(int64_t entity) const {
-  int64_t part = 0;
-  for (const Digit& digit : digits_) part = part * digit.size + entity / digit.stride % digit.size;
-  return part;
-}
-
-const Support& SupportOfSpace::of(int64_t entity, size_t experiment) {
-  Known& known = known_[experiment];
-  const int64_t block = entity / block_size_;
-  if (block == known.last_block) return *known.last;
-  if (known.of_part.size() >= kMostRemembered) known.of_part.clear();
-  const auto [found, is_new] = known.of_part.try_emplace(part_of(entity));
-  if (is_new) {
-    const ExperimentReference& reference = space_.experiments[experiment];
-    const MeasurementRequest request = make_request(space_.entity(entity), reference);
-    found->second =
-        support_of(*reference.experiment, request.inputs, settings_, options_, catalog_);
-  }
-  known.last_block = block;
-  known.last = &found->second;
-  return found->second;
 }
 
 }  // namespace sftbench

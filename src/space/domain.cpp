@@ -7,6 +7,7 @@
 
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
+#include "sftbench/catalog/catalog.h"
 #include "sftbench/catalog/fields.h"
 
 namespace sftbench {
@@ -314,12 +315,25 @@ std::string nearest_value(const std::string& text, const PropertySpec& property)
   return nearest_spelling(text, property.values);
 }
 
+// What was written is none; the names of models are hints.
+void refuse_model(const YamlNode& found, const std::string& path, const PropertySpec& accepts,
+                  Diagnostics& diagnostics) {
+  const NearModel near = Catalog::shipped().models.near(found.text);
+  std::string expected = accepts.expectation();
+  if (near.same_shapes) expected += "; " + near.name + " has the same shapes";
+  diagnostics.error(
+      found, path, describe(found) + " is no value of " + accepts.identifier, std::move(expected),
+      near.same_one || near.same_shapes ? near.name : nearest_value(found.text, accepts));
+}
+
 }  // namespace
 
 std::optional<Json> read_value(const YamlNode& found, const std::string& path,
                                const PropertySpec& accepts, Diagnostics& diagnostics) {
   std::optional<Json> value = accepts.accept(found);
-  if (!value) {
+  if (!value && accepts.values_from == "models" && found.is_scalar() && !diagnostics.full()) {
+    refuse_model(found, path, accepts, diagnostics);
+  } else if (!value) {
     const std::string nearest = found.is_scalar() && found.value.is_string() && !diagnostics.full()
                                     ? nearest_value(found.text, accepts)
                                     : std::string();

@@ -47,6 +47,38 @@ TEST(ModelCatalogTest, EveryModelHasWeightsAndSources) {
   }
 }
 
+TEST(ModelCatalogTest, NearNamesAreThoseThatPeopleWrite) {
+  const auto near = [](const char* written) {
+    const NearModel found = shipped().near(written);
+    return found.name + (found.same_one ? " itself" : found.same_shapes ? " by shapes" : "");
+  };
+  EXPECT_EQ(near("Llama-2-7B"), "llama-7b by shapes");
+  EXPECT_EQ(near("meta-llama/Llama-2-7b-hf"), "llama-7b by shapes");
+  EXPECT_EQ(near("meta-llama/Llama-2-13b-chat-hf"), "llama-13b by shapes");
+  EXPECT_EQ(near("mistralai/Mixtral-8x7B-v0.1"), "mixtral-8x7b-instruct-v0.1 by shapes");
+  EXPECT_EQ(near("Llama-2-70B"), "llama2-70b itself");
+  EXPECT_EQ(near("meta-llama/Meta-Llama-3.1-8B-Instruct"), "llama3.1-8b itself");
+  EXPECT_EQ(near("LLAMA_3.1_8B"), "llama3.1-8b itself");
+  EXPECT_EQ(near("HuggingFaceTB/SmolLM2-135M-Instruct"), "smollm2-135m itself");
+  EXPECT_EQ(near("smollm2-136m"), "smollm2-135m");
+  EXPECT_EQ(near("Qwen2.5-3B"), "");
+  EXPECT_EQ(near("Qwen/Qwen2.5-3B"), "");
+  EXPECT_EQ(near(""), "");
+  EXPECT_EQ(near("7B"), "") << "the end of a path is no name";
+  EXPECT_EQ(near(std::string(100'000, 'a').c_str()), "");
+}
+
+TEST(ModelCatalogTest, SameShapesAreOfModelsThatHaveAnArchitecture) {
+  for (const ModelFacts& model : shipped().models()) {
+    if (model.same_shapes.empty()) continue;
+    EXPECT_FALSE(model.hf_config.is_null()) << model.name;
+    for (const std::string& other : model.same_shapes) {
+      EXPECT_NE(other.find('/'), std::string::npos) << other;
+      EXPECT_EQ(shipped().find(other), nullptr) << other;
+    }
+  }
+}
+
 TEST(ModelCatalogTest, KnowsExpertsTargetsAndPlaces) {
   EXPECT_EQ(shipped().find("mixtral-8x7b-instruct-v0.1")->experts(), 8);
   EXPECT_EQ(shipped().find("granite-3.1-3b-a800m-instruct")->experts(), 40);

@@ -224,7 +224,8 @@ TEST_F(DeepspeedTest, TwoFilesThatDisagreeAreRefused) {
                               "arguments.yaml:1: learning_rate says '1e-4'; expected one of "
                               "them"),
                     HasSubstr("ds.json: train_micro_batch_size_per_gpu: found 2; expected "
-                              "what arguments.yaml says, 3, or \"auto\"")));
+                              "what arguments.yaml:2: per_device_train_batch_size says, 3, or "
+                              "\"auto\"")));
   EXPECT_EQ(job(R"({"optimizer": {"type": "AdamW", "params": {"lr": 2e-4}}})",
                 {"--set", "batch_size=2", "--learning-rate", "1e-3"})["optimizer"]["learning_rate"],
             1e-3)

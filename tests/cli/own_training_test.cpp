@@ -3,67 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-
-#include "cli/program.h"
+#include "cli/own_training_fixture.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
 
 namespace sftbench {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-
-class OwnTrainingTest : public testing::Test {
- protected:
-  OwnTrainingTest() {
-    fs::create_directory(folder_ / "my-llama");
-    for (const char* source : {"/training/llama", "/training/tokenizer"})
-      fs::copy(std::string(SFTBENCH_TEST_DATA) + source, folder_ / "my-llama");
-    write("pairs.json",
-          "[{\"input\": \"a\", \"output\": \"b\"},\n {\"input\": \"c\", \"output\": "
-          "\"d\"}]\n");
-    write("tokens.jsonl", "{\"input_ids\": [5, 6], \"labels\": [-100, 6]}\n");
-  }
-
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-  }
-
-  ProgramResult program(std::vector<std::string> words, const char* command = "run") const {
-    words.insert(words.begin(), command);
-    return run_program(words, {{"CUDA_VISIBLE_DEVICES", ""}}, folder_);
-  }
-
-  // Of --dry-run.
-  Json job(std::vector<std::string> words) const {
-    words.emplace_back("--dry-run");
-    const ProgramResult result = program(words);
-    if (result.status != 0) throw std::runtime_error(result.err);
-    return Json::parse(result.out);
-  }
-  Json own_job(std::vector<std::string> more = {}) const {
-    more.insert(more.begin(), {"--model", "my-llama", "--data", "pairs.json"});
-    return job(more);
-  }
-
-  std::string refusal(std::vector<std::string> words) const {
-    const ProgramResult result = program(words);
-    EXPECT_EQ(result.status, 2) << result.out << result.err;
-    return result.err;
-  }
-  std::string refusal_of_file(const std::string& text) const {
-    write("arguments.yaml", text);
-    return refusal({"--arguments", "arguments.yaml", "--dry-run"});
-  }
-
-  fs::path folder_ =
-      fs::canonical(fresh_folder(testing::UnitTest::GetInstance()->current_test_info()->name()));
-};
 
 TEST_F(OwnTrainingTest, AModelAndAFileAreEnough) {
   const Json job = own_job();
@@ -262,7 +212,8 @@ TEST_F(OwnTrainingTest, WhatAFileSaysAndHasNoEqualIsNamed) {
               HasSubstr("arguments.yaml:3: deepspeed: found a list of 1; expected a text"));
   EXPECT_THAT(unknown, HasSubstr("arguments.yaml:4: bias: found 'all', which has no equal here; "
                                  "expected none"));
-  EXPECT_THAT(unknown, HasSubstr("arguments.yaml:5: worker_resources: has no equal here"));
+  EXPECT_THAT(unknown, HasSubstr("arguments.yaml:5: worker_resources: found 'x'; expected "
+                                 "accelerator_type:NAME: 0.001"));
   EXPECT_THAT(unknown, HasSubstr("arguments.yaml:6: peft_method: found 'alora'"));
   EXPECT_THAT(unknown, HasSubstr("arguments.yaml:7: per_device_train_batch_size: found 0; expected "
                                  "an integer of at least 1"));
@@ -525,16 +476,27 @@ TEST_F(MixtureTest, SharesThatDoNotFitAreNamed) {
               HasSubstr("mixed.yaml:4: datasets[0].sampling: found 'much'; expected a share"));
 }
 
-TEST_F(MixtureTest, AMixtureOfASpaceIsCheckedAsWell) {
+TEST_F(MixtureTest, AMixtureOfASpaceIsCheckedAsWellBeforeAnythingIsWritten) {
   const auto problem = [this](const std::string& mixture) {
-    return program({"--model", "my-llama", "--set", "data_mixture=" + mixture}).out;
+    std::string text;
+    for (const char* command : {"run", "sweep", "expand", "predict"}) {
+      const ProgramResult result =
+          program({"--model", "my-llama", "--set", "data_mixture=" + mixture}, command);
+      EXPECT_EQ(result.status, 2) << command << result.out << result.err;
+      text = result.err;
+    }
+    EXPECT_FALSE(fs::exists(folder_ / "results"));
+    return text;
   };
   EXPECT_THAT(problem(R"({"datasets": []})"),
-              HasSubstr("has no datasets; expected a list of them"));
+              HasSubstr("data_mixture: has no datasets; expected a list of them"));
   EXPECT_THAT(problem(R"({"sets": []})"), HasSubstr("found sets; expected datasets"));
   EXPECT_THAT(problem(R"({"datasets": [{}]})"), HasSubstr("datasets[0] has no training_data_path"));
   EXPECT_THAT(problem(R"({"datasets": [{"training_data_path": "pairs.json", "color": 1}]})"),
               HasSubstr("datasets[0].color: no such property; a set has conversation_column"));
+  EXPECT_THAT(problem(R"({"datasets": [{"training_data_path": "pairs.json", "sampling": 0.7},
+                          {"training_data_path": "tokens.jsonl", "sampling": 0.6}]})"),
+              HasSubstr("data_mixture: sampling: the shares add up to 1.3; expected 1"));
 }
 
 // --- evaluation ----------------------------------------------------------------------------------

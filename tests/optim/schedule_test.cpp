@@ -125,5 +125,23 @@ TEST(Schedule, RefusesValuesThatTheFormulaIsNotMadeFor) {
             "cosine, 1-sqrt");
 }
 
+TEST(Schedule, WhatDependsOnTheNumberOfStepsIsCheckedWhereItIsKnown) {
+  SchedulePlan plan = plan_of("warmup_stable_decay", {{"num_decay_steps", 25}});
+  plan.total_steps = -1;
+  EXPECT_NO_THROW(check_schedule(plan));
+  plan.total_steps = 30;
+  EXPECT_THROW(check_schedule(plan), RunError);
+  plan.total_steps = -1;
+  plan.options.num_stable_steps = -2;
+  try {
+    check_schedule(plan);
+    ADD_FAILURE() << "no error";
+  } catch (const RunError& error) {
+    EXPECT_STREQ(error.what(),
+                 "learning-rate schedule warmup_stable_decay: num_stable_steps and num_decay_steps "
+                 "are -2 and 25; expected none below 0");
+  }
+}
+
 }  // namespace
 }  // namespace sftbench

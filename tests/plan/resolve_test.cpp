@@ -532,10 +532,25 @@ TEST_F(ResolveTest, RandomWeightsOfAMappedModelTakeItsConfig) {
   EXPECT_EQ(resolved({"model_name=my-3b"}).job.model.hf_config["hidden_size"], 8);
   settings_.model_map["my-3b"]["Vanilla"] = "/no/folder";
   EXPECT_EQ(failure({"model_name=my-3b"}),
-            "WEIGHTS: the architecture of my-3b is not published, so random weights cannot be made "
-            "for it; name a folder "
-            "that has its config.json under model_map in --config [looked at /no/folder (no such "
-            "folder)]");
+            "WEIGHTS: my-3b is none of `sftbench models`, and its config.json is not on this "
+            "machine; name a folder that has it: --model DIR, or model_map in --config [looked "
+            "at /no/folder (no such folder)]");
+}
+
+TEST_F(ResolveTest, AModelThatIsNowhereHasTheCommandThatFetchesItAndWhatIsLikeIt) {
+  const auto problem = [this](const std::string& model) {
+    settings_.model_map[model]["Vanilla"] = model;
+    return failure({"model_name=" + model});
+  };
+  EXPECT_THAT(problem("Qwen/Qwen2.5-3B"),
+              HasSubstr("WEIGHTS: Qwen/Qwen2.5-3B is none of `sftbench models`, and its config.json "
+                        "is not on this machine; fetch it: sftbench weights fetch Qwen/Qwen2.5-3B; "
+                        "or name a folder that has it: --model DIR, or model_map in --config"));
+  EXPECT_THAT(problem("meta-llama/Llama-2-7b-hf"),
+              HasSubstr("; or take llama-7b of `sftbench models`, whose tensors have the same "
+                        "shapes; or name"));
+  EXPECT_THAT(problem("meta-llama/Llama-3.1-8B"),
+              HasSubstr("; or take llama3.1-8b of `sftbench models`; or name"));
 }
 
 TEST_F(ResolveTest, UnpublishedArchitecturesAreSaidToBe) {

@@ -38,7 +38,8 @@ struct ModelFacts {
   Json hf_config;                             // Hugging Face config.json; null when unpublished
   Confidence confidence = Confidence::kRead;  // of hf_config as a whole
   std::map<std::string, Confidence>
-      less_sure;  // keys of hf_config that are less sure than the rest
+      less_sure;                         // keys of hf_config that are less sure than the rest
+  std::vector<std::string> same_shapes;  // hub ids of others whose tensors have the same shapes
   std::vector<std::string> sources;
   std::string note;  // open questions and how they were settled; may be empty
   std::optional<PublishedCount> published;
@@ -46,6 +47,13 @@ struct ModelFacts {
   // Number of experts of a mixture-of-experts model (num_local_experts); 0 for a dense one, nothing
   // when unknown.
   std::optional<int64_t> experts() const;
+};
+
+// The model that a name which is none here may mean.
+struct NearModel {
+  std::string name;          // empty: nothing is near
+  bool same_one = false;     // it is that model, by its place on the hub or in another spelling
+  bool same_shapes = false;  // it is another, whose tensors have the same shapes
 };
 
 class ModelCatalog {
@@ -56,6 +64,9 @@ class ModelCatalog {
   const std::vector<ModelFacts>& models() const { return models_; }
   const ModelFacts* find(std::string_view name) const;
   std::vector<std::string> names() const;
+  // "Llama-2-7B", "meta-llama/Llama-3.1-8B-Instruct", "granit-3.1-2b": letter case, dashes, dots, the
+  // organization, and endings as -hf and -instruct do not matter.
+  NearModel near(std::string_view written) const;
 
  private:
   std::vector<ModelFacts> models_;

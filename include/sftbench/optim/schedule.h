@@ -1,5 +1,4 @@
-// Learning-rate schedules under their Hugging Face names (lr_scheduler_type) with their options
-// (lr_scheduler_kwargs): the factor on the configured rate, by optimization step.
+// The formulas of learning-rate schedules: the factor on the configured rate, by optimization step.
 // Source: transformers.optimization under torch's LambdaLR, which asks for index 0 before the first
 // step. Options stand in a training job as `optimizer.schedule_options`; experiments fix the
 // cosine.
@@ -7,55 +6,16 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
-#include <string>
-#include <vector>
 
-#include "sftbench/base/json.h"
+#include "sftbench/variants/schedule.h"
 
 namespace sftbench {
 
 // 0-based index of the optimization step -> factor on the learning rate.
 using Schedule = std::function<double(int64_t step_index)>;
 
-// What is not set has transformers' default. Each schedule has its own ones; see
-// schedule_options().
-struct ScheduleOptions {
-  std::optional<double> num_cycles;         // waves of a cosine (0.5); of its restarts (1)
-  std::optional<double> min_lr;             // where a cosine ends; this
-  std::optional<double> min_lr_rate;        //   or that as a fraction of the learning rate
-  std::optional<double> warmup_lr_rate;     // cosine_warmup_with_min_lr: where its warm-up starts
-  std::optional<double> lr_end;             // polynomial: 1e-7
-  std::optional<double> power;              // polynomial: 1
-  std::optional<int64_t> timescale;         // inverse_sqrt: the warm-up's steps, 10000 without one
-  std::optional<int64_t> num_stable_steps;  // warmup_stable_decay: what the other two phases leave
-  std::optional<int64_t> num_decay_steps;   // warmup_stable_decay: must be given
-  std::optional<std::string> warmup_type;   // warmup_stable_decay: linear
-  std::optional<std::string> decay_type;    // warmup_stable_decay: cosine
-  std::optional<double> min_lr_ratio;       // warmup_stable_decay: where it begins and ends (0)
-};
-
-struct SchedulePlan {
-  std::string name = "cosine";
-  int64_t total_steps = 0;
-  int64_t warmup_steps = 0;
-  double learning_rate = 0;  // that the factor is on: min_lr and lr_end are relative to it
-  ScheduleOptions options;
-};
-
-// Names of all schedules, sorted, and of the options that one of them takes.
-std::vector<std::string> schedule_names();
-std::vector<std::string> schedule_options(const std::string& schedule);
-
-// RunError(kUnsupported) for an option that the schedule does not have (with the nearest spelling)
-// or that is of another type.
-ScheduleOptions parse_schedule_options(const std::string& schedule, const Json& options);
-
-// Trainer.get_warmup_steps: `steps` where they are given, else ceil(total_steps * ratio).
-int64_t count_warmup_steps(int64_t total_steps, int64_t steps, double ratio);
-
-// RunError(kUnsupported): unknown name (with what there is and the nearest spelling); options that
-// contradict each other, are missing, or lie outside what the formula is defined for.
+// RunError(kUnsupported): unknown name (with what there is and the nearest spelling); what
+// check_schedule() refuses. REQUIRES: the number of steps is known.
 Schedule make_schedule(const SchedulePlan& plan);
 
 }  // namespace sftbench

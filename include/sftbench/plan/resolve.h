@@ -31,6 +31,7 @@ struct ResolveOptions {
   std::string backend = kBackendLibtorch;
   bool own_model =
       false;  // --model: one that the settings' model_map names, whatever the catalog says
+  bool decodes_mxfp4 = false;  // asked for by name; it is done in any case
   std::string
       model_path;  // the folder that it is in; empty: it is on the hub, and has its id as name
 };

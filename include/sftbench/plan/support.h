@@ -5,9 +5,9 @@
 
 #include <cstdint>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "sftbench/base/error.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/plan/actuator.h"
 #include "sftbench/plan/resolve.h"
@@ -18,6 +18,7 @@ namespace sftbench {
 struct Support {
   std::vector<std::string> refusals;  // what it cannot do, each with what works; one UNSUPPORTED
   std::vector<std::string> notes;     // what it does otherwise than one might think
+  ReasonCode code = ReasonCode::kUnsupported;  // of the refusals
 };
 
 // REQUIRES: validate(inputs) found no violation.
@@ -35,13 +36,15 @@ std::vector<std::string> values_without_effect(const MeasurementRequest& request
 // Whether models of a family are trained; true of "", of which nothing is known.
 bool trains_family(const std::string& family);
 
-// The same for one entity of a space after another. Entities differ in much that support does not
-// depend on: only what differs in the rest is looked at.
+// The same for one entity of a space after another, and what the model's config.json says against it where
+// it is at hand: adapters that no linear takes, a family that is not trained. Entities differ in much that
+// support does not depend on: only what differs in the rest is looked at.
 class SupportOfSpace {
  public:
   // All of them outlive it.
   SupportOfSpace(const Space& space, const ActuatorSettings& settings,
                  const ResolveOptions& options, const Catalog& catalog);
+  ~SupportOfSpace();
 
   // Valid until the next call. REQUIRES: the entity breaks no rule.
   const Support& of(int64_t entity, size_t experiment);
@@ -52,14 +55,11 @@ class SupportOfSpace {
     int64_t stride;
     int64_t size;
   };
-  struct Known {
-    std::unordered_map<int64_t, Support> of_part;
-    int64_t last_block =
-        -1;  // of entities that follow each other, and differ in nothing that matters
-    const Support* last = nullptr;
-  };
+  struct Known;
 
   int64_t part_of(int64_t entity) const;  // a number for what support depends on
+  Support support_of_request(const MeasurementRequest& request, const Experiment& experiment,
+                             Known& known) const;
 
   const Space& space_;
   const ActuatorSettings& settings_;

@@ -1,0 +1,59 @@
+// What the keys of argument files say, as it is gathered: values of properties, each once, and all that is wrong.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/argument_file.h"
+#include "cli/data_configuration.h"
+#include "sftbench/catalog/yaml.h"
+
+namespace sftbench {
+
+// true, false and None also for Python's spelling in quotes, as fms-hf-tuning's configurations have it.
+std::string argument_text(const YamlNode& node);
+
+class ArgumentValues {
+ public:
+  // From here on keys are of this file, which outlives the reading, and come before those of files before it.
+  void begin_file(Diagnostics& diagnostics);
+  // The same, except that it has to agree with all of them.
+  void begin_beside(Diagnostics& diagnostics);
+
+  // The errors of a file, beside those of all others.
+  void collect(const Diagnostics& diagnostics);
+
+ protected:
+  // A property's value. Errors: no experiment takes it, or the file says another one elsewhere.
+  void put(const std::string& property, YamlNode value, const std::string& path);
+  void put_text(const std::string& property, const std::string& value, const std::string& path);
+  TakeValue taker();
+
+  std::string text(const YamlNode& node, const std::string& path);
+  std::optional<int64_t> count(const YamlNode& node, const std::string& path);  // at least 1
+  // One of `meanings`, by name; what a name means is done.
+  void choose(const YamlNode& node, const std::string& path,
+              const std::map<std::string, std::function<void()>>& meanings);
+
+  void error(const YamlNode& node, const std::string& path, const std::string& message,
+             std::string expected, std::string nearest = {});
+  void note(std::string text) { file_.notes.push_back(std::move(text)); }
+  // Where a key stands, for people.
+  std::string place(const YamlNode& node, const std::string& path) const;
+
+  ArgumentFile file_;
+  Diagnostics* diagnostics_ = nullptr;  // of the file that is read
+  std::vector<Diagnostic> problems_;
+
+ private:
+  void check_domain(const std::string& property, const YamlNode& value, int line,
+                    const std::string& path);
+
+  size_t of_earlier_files_ = 0;  // so many of the values give way
+};
+
+}  // namespace sftbench

@@ -1,0 +1,191 @@
+// What a model of one's own says against a run: its linears, its dtype, its family. All commands say it alike.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/own_training_fixture.h"
+
+namespace sftbench {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+class OwnModelTest : public OwnTrainingTest {
+ protected:
+  void edit_config(const std::string& key, const Json& value) const {
+    const std::string path = (folder_ / "my-llama/config.json").string();
+    Json config = read_json_file(path);
+    config[key] = value;
+    write("my-llama/config.json", config.dump());
+  }
+
+  ProgramResult ask(const char* command, std::vector<std::string> more) const {
+    more.insert(more.begin(), {"--model", "my-llama", "--data", "pairs.json"});
+    return program(more, command);
+  }
+
+  // Of `expand`; `predict`, `sweep` and `run` say the same.
+  Json verdict_of_all(const std::vector<std::string>& more) const {
+    const auto with = [&more](std::vector<std::string> words) {
+      words.insert(words.end(), more.begin(), more.end());
+      return words;
+    };
+    const ProgramResult expand = ask("expand", with({"--format", "json"}));
+    EXPECT_EQ(expand.status, 0) << expand.err;
+    Json row = Json::parse(expand.out).at(0);
+    const bool valid = row["verdict"] == "valid", invalid = row["verdict"] == "invalid";
+    std::string reason;
+    if (!valid) {
+      const Json& first = row["reason"].at(0);
+      reason = first["code"].get<std::string>() + ": " + first["message"].get<std::string>();
+    }
+    const int status = valid ? 0 : invalid ? 3 : 4;
+    const ProgramResult run = ask("run", with({"--dry-run"}));
+    EXPECT_EQ(run.status, status) << run.err;
+    EXPECT_THAT(run.err, HasSubstr(reason));
+    const ProgramResult predict =
+        ask("predict", with({"--flops-per-s", "1e12", "--inside-gb-per-s", "10"}));
+    EXPECT_EQ(predict.status, status) << predict.err;
+    EXPECT_THAT(predict.err, HasSubstr(reason));
+    const ProgramResult sweep = ask("sweep", with({"--dry-run", "--format", "json"}));
+    EXPECT_EQ(sweep.status, 0) << sweep.err;
+    if (!valid) {
+      EXPECT_EQ(Json::parse(sweep.out).at(0)["reason"], reason);
+    }
+    row["text"] = reason;
+    row["log"] = expand.err;
+    return row;
+  }
+};
+
+TEST_F(OwnModelTest, TargetsThatNameNoLinearHaveOneVerdict) {
+  const Json misspelt = verdict_of_all({"--lora-targets", "q_prj"});
+  EXPECT_EQ(misspelt["verdict"], "unsupported");
+  EXPECT_THAT(misspelt["text"].get<std::string>(),
+              HasSubstr("target_modules 'q_prj' matches no linear of the model; it has "));
+  EXPECT_THAT(
+      verdict_of_all({"--lora-targets", ".*nothing"})["text"].get<std::string>(),
+      HasSubstr("target_modules '.*nothing' matches no linear of the model from end to end"));
+  EXPECT_THAT(verdict_of_all({"--lora-r", "64"})["text"].get<std::string>(),
+              HasSubstr("r 64 does not fit model.layers.0.self_attn."));
+  const Json usual = verdict_of_all({"--lora-r", "2"});
+  EXPECT_EQ(usual["verdict"], "valid");
+  EXPECT_THAT(usual["log"].get<std::string>(),
+              HasSubstr("no --lora-targets: adapted are q_proj, v_proj"));
+  EXPECT_EQ(verdict_of_all({"--lora-targets", "all-linear"})["verdict"], "valid");
+}
+
+TEST_F(OwnModelTest, AFamilyAndExpertsHaveOneVerdict) {
+  EXPECT_THAT(
+      verdict_of_all({"--set", "fast_moe=1", "--set", "number_gpus=0"})["text"].get<std::string>(),
+      HasSubstr("fast_moe 1: model_name my-llama has no experts; fast_moe 0 works"));
+  edit_config("model_type", "gptj");
+  edit_config("architectures", Json::array());
+  EXPECT_THAT(verdict_of_all({})["text"].get<std::string>(),
+              HasSubstr("its family, gptj, is not one that this version trains"));
+}
+
+TEST_F(OwnModelTest, OfManyEntitiesEachHasItsOwnTargets) {
+  write("space.yaml",
+        "sampleStoreIdentifier: s\n"
+        "experiments: [{experimentIdentifier: finetune_lora_benchmark-v1.0.0, actuatorIdentifier: "
+        "SFTTrainer}]\nentitySpace:\n"
+        "- {identifier: number_gpus, propertyDomain: {values: [0]}}\n"
+        "- {identifier: model_name, propertyDomain: {values: [smollm2-135m]}}\n"
+        "- {identifier: target_modules, propertyDomain: {values: [all-linear, q_prj]}}\n"
+        "- {identifier: r, propertyDomain: {values: [2, 4]}}\n"
+        "- {identifier: model_max_length, propertyDomain: {values: [64]}}\n"
+        "- {identifier: batch_size, propertyDomain: {values: [1, 2]}}\n");
+  const ProgramResult expand = program({"space.yaml", "--format", "json"}, "expand");
+  ASSERT_EQ(expand.status, 0) << expand.err;
+  for (const Json& row : Json::parse(expand.out)) {
+    const bool misspelt = row["entity_id"].get<std::string>().find("q_prj") != std::string::npos;
+    EXPECT_EQ(row["verdict"], misspelt ? "unsupported" : "valid") << row.dump();
+  }
+}
+
+// --- precision -----------------------------------------------------------------------------------
+
+TEST_F(OwnModelTest, Float16OverABfloat16ModelIsWarnedOf) {
+  const auto log_of = [this](std::vector<std::string> more) {
+    more.emplace_back("--dry-run");
+    const ProgramResult run = ask("run", more);
+    EXPECT_EQ(run.status, 0) << run.err;
+    return run.err;
+  };
+  const char* range = "over a model that config.json says is bfloat16: what exceeds 65504 becomes";
+  EXPECT_THAT(log_of({"--set", "torch_dtype=float16"}), Not(HasSubstr(range))) << "float32";
+  edit_config("dtype", "bfloat16");
+  EXPECT_THAT(log_of({"--set", "torch_dtype=float16"}),
+              HasSubstr(std::string("torch_dtype float16 ") + range +
+                        " infinite; bfloat16 or float32 has its range"));
+  EXPECT_THAT(
+      log_of({"--set", "torch_dtype=float32", "--set", "accelerate_config_mixed_precision=fp16"}),
+      HasSubstr(std::string("accelerate_config_mixed_precision fp16, which computes in "
+                            "float16, ") +
+                range + " infinite; bf16 or no has its range"));
+  for (const char* fine : {"torch_dtype=float32", "torch_dtype=bfloat16"})
+    EXPECT_THAT(log_of({"--set", fine}), Not(HasSubstr(range)));
+  EXPECT_THAT(log_of({"--set", "torch_dtype=float16", "--weights", "random"}),
+              Not(HasSubstr(range)))
+      << "nothing was trained in them";
+  edit_config("dtype", "float16");
+  EXPECT_THAT(log_of({"--set", "torch_dtype=bfloat16"}), Not(HasSubstr("range")));
+}
+
+TEST_F(OwnModelTest, TheWarningStandsInTheResult) {
+  edit_config("dtype", "bfloat16");
+  const ProgramResult run =
+      run_program({"run", "--model", "my-llama", "--data", "pairs.json", "--set", "max_steps=1",
+                   "--set", "torch_dtype=float16", "--threads", "1", "--format", "json"},
+                  {{"CUDA_VISIBLE_DEVICES", ""}, {"SFTBENCH_ENGINE", ""}}, folder_);
+  ASSERT_EQ(run.status, 0) << run.err << run.out;
+  const Json result = Json::parse(run.out);
+  std::vector<std::string> warnings;
+  for (const Json& warning : result["extra"]["warnings"]) warnings.push_back(warning);
+  EXPECT_THAT(warnings, Contains(HasSubstr("torch_dtype float16 over a model that config.json says "
+                                           "is bfloat16")));
+}
+
+// --- names ---------------------------------------------------------------------------------------
+
+TEST_F(OwnModelTest, NamesAsPeopleWriteThemAreHints) {
+  const auto refusal_of = [this](const std::string& model) {
+    return refusal({"--experiment", "finetune_lora", "--set", "model_name=" + model, "--set",
+                    "number_gpus=0", "--set", "batch_size=1", "--set", "model_max_length=64"});
+  };
+  for (const char* name : {"Llama-2-7B", "meta-llama/Llama-2-7b-hf"}) {
+    EXPECT_THAT(refusal_of(name),
+                HasSubstr("expected a model (`sftbench models`; any other goes with --model "
+                          "DIR|ID); llama-7b has the same shapes; did you mean 'llama-7b'?"))
+        << name;
+  }
+  EXPECT_THAT(refusal_of("meta-llama/Llama-3.1-8B-Instruct"),
+              HasSubstr("did you mean 'llama3.1-8b'?"));
+  EXPECT_THAT(refusal_of("Qwen2.5-3B"), Not(HasSubstr("did you mean")));
+}
+
+TEST_F(OwnModelTest, RecommendSaysWhereAModelThatIsNotHereComesFrom) {
+  const auto problem = [this](const std::string& model) {
+    const ProgramResult result =
+        run_program({"recommend", "--model", model, "--entries", "1000"},
+                    {{"HF_HOME", (folder_ / "hub").string()}, {"HF_HUB_CACHE", ""}}, folder_);
+    EXPECT_NE(result.status, 0);
+    return result.err;
+  };
+  const std::string absent = problem("org/x");
+  EXPECT_THAT(absent,
+              HasSubstr("org/x is none of `sftbench models`, and its config.json is not on this "
+                        "machine; fetch it: sftbench weights fetch org/x"));
+  EXPECT_THAT(absent, HasSubstr("--model DIR"));
+  EXPECT_THAT(absent, Not(HasSubstr("is not published")));
+  EXPECT_THAT(
+      problem("meta-llama/Llama-2-7b-hf"),
+      HasSubstr("or take llama-7b of `sftbench models`, whose tensors have the same shapes"));
+  EXPECT_THAT(problem("Llama-2-7B"), HasSubstr("llama-7b has the same shapes; did you mean "
+                                               "'llama-7b'?"));
+}
+
+}  // namespace
+}  // namespace sftbench
