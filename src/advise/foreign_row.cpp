@@ -7,7 +7,7 @@
 #include "sftbench/advise/oracle.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
-#include "sftbench/catalog/yaml.h"
+#include "sftbench/base/yaml.h"
 #include "sftbench/space/validity.h"
 
 namespace sftbench {

@@ -3,9 +3,9 @@
 #include <cctype>
 
 #include "sftbench/base/file.h"
+#include "sftbench/base/yaml.h"
 #include "sftbench/catalog/fields.h"
 #include "sftbench/catalog/shipped_gpus.h"
-#include "sftbench/catalog/yaml.h"
 
 namespace sftbench {
 namespace {

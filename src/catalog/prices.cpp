@@ -1,8 +1,8 @@
 #include "sftbench/catalog/prices.h"
 
 #include "sftbench/base/text.h"
+#include "sftbench/base/yaml.h"
 #include "sftbench/catalog/fields.h"
-#include "sftbench/catalog/yaml.h"
 
 namespace sftbench {
 namespace {

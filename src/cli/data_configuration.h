@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "sftbench/catalog/yaml.h"
+#include "sftbench/base/yaml.h"
 
 namespace sftbench {
 

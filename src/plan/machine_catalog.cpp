@@ -5,9 +5,9 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
+#include "sftbench/base/yaml.h"
 #include "sftbench/catalog/fields.h"
 #include "sftbench/catalog/shipped_gpus.h"
-#include "sftbench/catalog/yaml.h"
 
 namespace sftbench {
 namespace {

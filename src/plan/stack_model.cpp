@@ -3,8 +3,8 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
+#include "sftbench/base/yaml.h"
 #include "sftbench/catalog/fields.h"
-#include "sftbench/catalog/yaml.h"
 
 namespace sftbench {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "sftbench/base/json.h"
-#include "sftbench/catalog/yaml.h"
+#include "sftbench/base/yaml.h"
 #include "sftbench/variants/tuning_method.h"
 
 namespace sftbench {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "sftbench/base/json.h"
-#include "sftbench/catalog/yaml.h"
+#include "sftbench/base/yaml.h"
 
 namespace sftbench {
 

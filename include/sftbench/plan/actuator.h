@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "sftbench/base/error.h"
-#include "sftbench/catalog/yaml.h"
+#include "sftbench/base/yaml.h"
 
 namespace sftbench {
 

@@ -1,4 +1,4 @@
-#include "sftbench/catalog/yaml.h"
+#include "sftbench/base/yaml.h"
 
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>

@@ -1,4 +1,4 @@
-#include "sftbench/catalog/yaml.h"
+#include "sftbench/base/yaml.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

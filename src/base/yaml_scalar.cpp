@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include "sftbench/catalog/yaml.h"
+#include "sftbench/base/yaml.h"
 
 namespace sftbench {
 namespace {
