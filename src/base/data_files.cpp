@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <utility>
 
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+#include "sftbench/base/train_files.h"
 
 namespace sftbench {
 namespace {
@@ -56,13 +59,68 @@ bool names_training(const fs::path& file) {
   throw InputError({{folder.string(), 0, {}, std::move(message), std::move(expected), {}}});
 }
 
+// ".../datasets--ORG--NAME/snapshots/COMMIT", where the libraries of the hub keep a dataset.
+bool is_snapshot(const fs::path& folder) {
+  return folder.parent_path().filename() == "snapshots" &&
+         folder.parent_path().parent_path().filename().string().rfind("datasets--", 0) == 0;
+}
+
+std::string card_in(const fs::path& folder) {
+  const fs::path card = folder / "README.md";
+  std::error_code error;
+  return fs::is_regular_file(card, error) ? read_file(card) : std::string();
+}
+
+std::vector<fs::path> files_of_repository(const fs::path& folder, const std::string& card,
+                                          const DatasetPart& part) {
+  const TrainFiles found = find_train_files(paths_below(folder), card, part);
+  if (found.files.empty()) refuse_folder(folder, found.problem, found.expected);
+  std::vector<fs::path> files;
+  for (const std::string& file : found.files) files.push_back(folder / file);
+  return files;
+}
+
 }  // namespace
+
+DataPlace data_place(const fs::path& path) {
+  std::error_code error;
+  const std::string text = path.string();
+  if (fs::exists(path, error)) return {path, {}};
+  for (size_t colon = text.find(':'); colon != std::string::npos;
+       colon = text.find(':', colon + 1)) {
+    fs::path folder = text.substr(0, colon);
+    if (fs::is_directory(folder, error)) return {std::move(folder), text.substr(colon)};
+  }
+  return {path, {}};
+}
+
+std::vector<std::string> paths_below(const fs::path& folder) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code unreadable;
+    if (entry->is_regular_file(unreadable))
+      paths.push_back(entry->path().lexically_relative(folder).string());
+  }
+  return paths;
+}
 
 std::vector<fs::path> data_files(const fs::path& path) {
   std::error_code error;
-  if (!fs::is_directory(path, error)) return {path};
-  if (fs::exists(path / "config.json", error)) {
+  const DataPlace place = data_place(path);
+  if (!fs::is_directory(place.path, error)) return {path};
+  const bool by_card = !place.part.empty() || is_snapshot(place.path);
+  if (!by_card && fs::exists(path / "config.json", error)) {
     refuse_folder(path, "the folder is a model's: it has config.json", "a folder of data");
+  }
+  const std::string card = card_in(place.path);
+  if (by_card || names_data_files(card)) {
+    std::string problem;
+    const DatasetPart part = dataset_part(place.part, problem);
+    if (!problem.empty())
+      refuse_folder(place.path, problem, "FOLDER:CONFIG or FOLDER:CONFIG:SPLIT");
+    return files_of_repository(place.path, card, part);
   }
   std::vector<fs::path> files = files_in(path);
   if (files.empty()) files = files_in(path / "data");

@@ -236,7 +236,7 @@ void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
   add_experiments_command(app, exit_code);
   add_models_command(app, exit_code);
   add_gpus_command(app, exit_code);
-  add_dataset_command(app, exit_code);
+  add_dataset_command(app, common, exit_code);
   add_weights_command(app, common, exit_code);
   add_doctor_command(app, exit_code);
   add_completion_command(app, exit_code);

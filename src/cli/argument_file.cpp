@@ -15,6 +15,7 @@
 #include "cli/llmforge_resources.h"
 #include "sftbench/base/environment.h"
 #include "sftbench/base/text.h"
+#include "sftbench/base/train_files.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/trackers/spec.h"
 
@@ -35,6 +36,7 @@ class ArgumentFileReader : ArgumentValues {
     for (ArgumentLayer& layer : read_argument_layers(paths_, file_.notes)) {
       begin_file(layer.diagnostics);
       for (const auto& [key, path, node] : layer.members) member(key, node, path);
+      put_hub_data();
       collect(layer.diagnostics);
     }
     Diagnostics together{std::string()};
@@ -197,6 +199,16 @@ class ArgumentFileReader : ArgumentValues {
        [this](const YamlNode& n, const std::string& p) {
          read_data_processor(n, p, *diagnostics_, taker());
        }},
+      {"dataset_name",
+       [this](const YamlNode& n, const std::string& p) {
+         hub_data_.line = n.line;
+         hub_data_.key = p;
+         hub_data_.name = text(n, p);
+       }},
+      {"dataset_config",
+       [this](const YamlNode& n, const std::string& p) { hub_data_.config = text(n, p); }},
+      {"dataset_train_split",
+       [this](const YamlNode& n, const std::string& p) { hub_data_.split = text(n, p); }},
       {"datasets", [this](const YamlNode& n,
                           const std::string& p) { read_datasets(n, p, *diagnostics_, taker()); }},
       {"data_config",
@@ -362,6 +374,23 @@ class ArgumentFileReader : ArgumentValues {
     file_.trackers.push_back("tensorboard=" + logging_directory_);
   }
 
+  // trl's names of a dataset, of which --data makes one. They stand together in one file.
+  void put_hub_data() {
+    const HubData data = std::exchange(hub_data_, {});
+    if (data.name.empty()) {
+      if (data.config.empty() && data.split.empty()) return;
+      diagnostics_->error(0, data.config.empty() ? "dataset_train_split" : "dataset_config",
+                          "is given alone", "dataset_name beside it");
+      return;
+    }
+    DatasetPart part;
+    part.config = data.config;
+    if (!data.split.empty()) part.split = data.split;
+    YamlNode node = text_node(data.name + text_of(part));
+    node.line = data.line;
+    put("training_data_path", std::move(node), data.key);
+  }
+
   // A file, LLMForge's {config_path: FILE}, or as transformers takes it the configuration itself, also as text. It is
   // read when all else is known.
   void deepspeed_key(const YamlNode& node, const std::string& path) {
@@ -421,6 +450,10 @@ class ArgumentFileReader : ArgumentValues {
   std::string deepspeed_path_;
   std::optional<YamlNode> deepspeed_block_;  // where the file of arguments holds it
   std::vector<std::string> known_;
+  struct HubData {
+    int line = 0;
+    std::string key, name, config, split;
+  } hub_data_;
   std::string logging_directory_;
   std::string tensorboard_, mxfp4_;  // places of what asks for them
   bool dequantizes_ = false;

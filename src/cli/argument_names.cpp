@@ -152,8 +152,6 @@ const std::map<std::string, std::string>& arguments_without_effect() {
 const std::map<std::string, std::string>& argument_advice() {
   static const std::map<std::string, std::string> kAdvice = {
       {"aim_repo", "--track tensorboard=DIR, which `aim convert tensorboard` takes"},
-      {"dataset_config", "training_data_path, a file"},
-      {"dataset_name", "training_data_path, a file"},
       {"deepspeed_config", "deepspeed: FILE, a ds_config.json"},
       {"experiment", "MLFLOW_EXPERIMENT_NAME, beside report_to: mlflow"},
   };

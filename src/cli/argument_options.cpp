@@ -20,9 +20,9 @@ bool is_free_text(const std::string& property) {
 
 const std::vector<ArgumentOption>& argument_options() {
   static const std::vector<ArgumentOption> kOptions = {
-      {"--data", "training_data_path", "FILE|DIR",
-       "train on this instead of a dataset_id: JSON, JSON Lines, Parquet, Arrow, or a folder of "
-       "them"},
+      {"--data", "training_data_path", "FILE|DIR|ID",
+       "train on this instead of a dataset_id: JSON, JSON Lines, Parquet, Arrow, a folder of them, "
+       "or a dataset of the hub as ORG/NAME, ORG/NAME:CONFIG or ORG/NAME:CONFIG:SPLIT"},
       {"--text-field", "dataset_text_field", "NAME", "field of an entry that is its text (output)"},
       {"--template", "data_formatter_template", "TEXT",
        "make an entry's text of its fields: '### Input: {{input}} ### Response: {{output}}'"},
@@ -39,7 +39,7 @@ const std::vector<ArgumentOption>& argument_options() {
        "entries hold input_ids, and labels where not all bear loss; found without this, too"},
       {"--response-template", "response_template", "TEXT",
        "what bears loss follows this text ('\\n### Response:'); None: all of an entry does"},
-      {"--eval-data", "validation_data_path", "FILE|DIR",
+      {"--eval-data", "validation_data_path", "FILE|DIR|ID",
        "measure the loss on these entries, too, which are of the form of the training data"},
       {"--eval-split", "eval_split", "X",
        "instead of a file: this share of the training data, which is not trained on"},

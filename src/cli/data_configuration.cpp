@@ -123,7 +123,8 @@ class DatasetReader {
 
   void read_paths(const YamlNode& node, const std::string& path) {
     if (!node.is_sequence() || node.items.size() != 1 || !node.items[0].is_scalar()) {
-      return error(node, path, "found " + describe(node), "a list of one file or folder");
+      return error(node, path, "found " + describe(node),
+                   "a list of one file, folder or dataset of the hub");
     }
     take_("training_data_path", own_text(node.items[0].text), path);
   }

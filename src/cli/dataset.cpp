@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/dataset_commands.h"
+#include "cli/hub_fetch.h"
 #include "cli/record.h"
 #include "sftbench/data/dataset_catalog.h"
 #include "sftbench/results/table.h"
@@ -50,17 +51,19 @@ Example:
 
 }  // namespace
 
-void add_dataset_command(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("dataset", "make, count and show datasets");
+void add_dataset_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
+  CLI::App* command = app.add_subcommand("dataset", "make, fetch, count and show datasets");
   command->require_subcommand(1);
   command->footer(R"(
 Examples:
   sftbench dataset list
   sftbench dataset text news-tokens-16384plus-entries-4096 -o news.jsonl
+  sftbench dataset fetch HuggingFaceH4/ultrachat_200k::train_sft
   sftbench dataset count news.jsonl --tokenizer DIR
   sftbench dataset show news.jsonl --tokenizer DIR -n 1)");
   add_generator_commands(*command, app, exit_code);
   add_list(*command, exit_code);
+  add_fetch_command(*command, common, RepositoryKind::kDataset, exit_code);
   add_count_command(*command, app, exit_code);
   add_show_command(*command, exit_code);
 }

@@ -1,4 +1,4 @@
-// sftbench dataset count DATASET: the tokens of a JSONL or Parquet file, and the cache of them.
+// sftbench dataset count DATASET: the tokens of its entries, and the cache of them.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "cli/dataset_commands.h"
+#include "cli/given_data.h"
 #include "cli/number_checks.h"
 #include "cli/record.h"
-#include "sftbench/base/digest.h"
+#include "sftbench/base/data_files.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
-#include "sftbench/data/dataset_catalog.h"
+#include "sftbench/data/entry_file.h"
 #include "sftbench/data/token_count.h"
 #include "sftbench/results/table.h"
 
@@ -28,20 +29,9 @@ struct CountArguments {
   int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 };
 
-// A file, or the name of a dataset that has been made.
-fs::path dataset_file(const std::string& dataset) {
-  if (fs::exists(dataset) || dataset.find_first_of("/.") != std::string::npos) return dataset;
-  const NamedDataset& named = named_dataset(dataset);
-  const fs::path path = default_dataset_path(named);
-  if (!fs::exists(path)) {
-    throw InputError("dataset '" + dataset + "' is not at " + path.string() +
-                     "; make it with: " + making_command(named));
-  }
-  return path;
-}
-
 // By name or by its first bytes.
 bool is_parquet(const fs::path& path) {
+  if (!fs::is_regular_file(path)) return false;  // a folder, whose files are entries
   constexpr std::string_view kMagic = "PAR1";
   std::array<char, kMagic.size()> begin{};
   const size_t got = RandomAccessFile(path).read_at(0, begin.data(), begin.size());
@@ -53,24 +43,24 @@ class CountedFile {
  public:
   CountedFile(const fs::path& path, std::string text_field) : text_field_(std::move(text_field)) {
     if (!is_parquet(path)) {
-      jsonl_.emplace(path);
+      entries_.emplace(open_entries(path));
     } else {
       library_ = load_parquet_library();
       parquet_ = library_->read_texts(path, text_field_);
     }
   }
 
-  int64_t size() const { return jsonl_ ? jsonl_->size() : parquet_->size(); }
+  int64_t size() const { return entries_ ? entries_->size() : parquet_->size(); }
 
   std::vector<int64_t> count(const Tokenizer& tokenizer, int threads, TokenCountCache& cache,
                              const std::function<void(int64_t)>& progress) {
-    return jsonl_ ? count_tokens(*jsonl_, text_field_, tokenizer, threads, cache, progress)
-                  : count_tokens(*parquet_, tokenizer, threads, cache, progress);
+    return entries_ ? count_tokens(*entries_, text_field_, tokenizer, threads, cache, progress)
+                    : count_tokens(*parquet_, tokenizer, threads, cache, progress);
   }
 
  private:
   std::string text_field_;
-  std::optional<JsonlFile> jsonl_;  // one of the two is there
+  std::optional<Entries> entries_;  // one of the two is there
   std::unique_ptr<ParquetLibrary> library_;
   std::unique_ptr<ParquetTexts> parquet_;
 };
@@ -88,7 +78,7 @@ bool save(TokenCountCache& cache) {
 
 Table count_table(const CountArguments& arguments, bool progress_shown,
                   const InterruptNote& interrupts) {
-  const fs::path path = dataset_file(arguments.dataset);
+  const fs::path path = require_dataset("dataset", arguments.dataset);
   CountedFile file(path, arguments.text_field);
   Tokenizer tokenizer = arguments.tokenizer.empty()
                             ? Tokenizer::builtin()
@@ -97,7 +87,7 @@ Table count_table(const CountArguments& arguments, bool progress_shown,
   const fs::path cache_directory =
       arguments.cache.empty() ? user_cache_directory() / "tokens" : fs::path(arguments.cache);
   TokenCountCache cache(cache_directory, {.tokenizer_digest = tokenizer_digest(arguments.tokenizer),
-                                          .dataset_digest = digest_file(path),
+                                          .dataset_digest = digest_data(path),
                                           .text_field = arguments.text_field,
                                           .entries = file.size()});
   spdlog::info("counting {} entries of {}, {} of them counted before", file.size(), path.string(),
@@ -127,12 +117,14 @@ Table count_table(const CountArguments& arguments, bool progress_shown,
 }  // namespace
 
 void add_count_command(CLI::App& parent, const CLI::App& app, int& exit_code) {
-  CLI::App* command = parent.add_subcommand(
-      "count", "count the tokens of a JSONL or Parquet dataset and cache the counts");
+  CLI::App* command =
+      parent.add_subcommand("count", "count the tokens of a dataset and cache the counts");
   const auto arguments = std::make_shared<CountArguments>();
   command
-      ->add_option("dataset", arguments->dataset,
-                   "a JSONL or Parquet file, or the name of a generated dataset")
+      ->add_option(
+          "dataset", arguments->dataset,
+          "a JSON, JSON Lines, Parquet or Arrow file, a folder of them, a dataset of the hub "
+          "that is here, or the name of a generated dataset")
       ->required();
   command->add_option("--tokenizer", arguments->tokenizer,
                       "directory with tokenizer.json (default: the tokenizer that ships)");

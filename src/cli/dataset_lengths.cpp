@@ -6,40 +6,21 @@
 #include <optional>
 #include <thread>
 
+#include "cli/given_data.h"
 #include "sftbench/base/data_files.h"
-#include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
-#include "sftbench/data/dataset_catalog.h"
 #include "sftbench/data/entry_file.h"
 #include "sftbench/data/parquet_library.h"
 #include "sftbench/data/token_count.h"
 
 namespace sftbench {
-namespace {
-
-namespace fs = std::filesystem;
-
-fs::path file_of_dataset(const std::string& dataset) {
-  if (fs::exists(dataset) || dataset.find_first_of("/.") != std::string::npos) return dataset;
-  const NamedDataset& named = named_dataset(dataset);
-  const fs::path path = default_dataset_path(named);
-  if (fs::exists(path)) return path;
-  throw InputError({{{},
-                     0,
-                     "--dataset",
-                     "'" + dataset + "' is not at " + path.string(),
-                     "a file, or what this makes: " + making_command(named),
-                     {}}});
-}
-
-}  // namespace
-
 void add_dataset_length_options(CLI::App& command, DatasetLengths& options,
                                 const DatasetOptionNames& names) {
   command
-      .add_option(names.dataset, options.dataset,
-                  "JSON, JSON Lines, Parquet or Arrow, a folder of it, or name of a generated "
-                  "dataset: its lengths are counted")
+      .add_option(
+          names.dataset, options.dataset,
+          "JSON, JSON Lines, Parquet or Arrow, a folder of it, a dataset of the hub that is "
+          "here, or name of a generated dataset: its lengths are counted")
       ->type_name("FILE");
   command.add_option(names.text_field, options.text_field, "its field with the text")
       ->type_name("NAME")
@@ -51,7 +32,7 @@ void add_dataset_length_options(CLI::App& command, DatasetLengths& options,
 }
 
 std::vector<int64_t> lengths_of(const DatasetLengths& options) {
-  const fs::path path = file_of_dataset(options.dataset);
+  const std::filesystem::path path = require_dataset("--dataset", options.dataset);
   const bool parquet = path.extension() == ".parquet";
   const std::unique_ptr<ParquetLibrary> library = parquet ? load_parquet_library() : nullptr;
   const std::unique_ptr<ParquetTexts> texts =

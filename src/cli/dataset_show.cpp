@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "cli/dataset_commands.h"
+#include "cli/given_data.h"
 #include "cli/number_checks.h"
 #include "sftbench/base/environment.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
 #include "sftbench/catalog/experiment.h"
-#include "sftbench/data/dataset_catalog.h"
 #include "sftbench/data/entry_file.h"
 #include "sftbench/data/text_dataset.h"
 #include "sftbench/results/table.h"
@@ -34,15 +34,6 @@ struct ShowArguments {
   const CLI::Option* text_field = nullptr;  // whether it is given
   int64_t entries = 3, first = 0;
 };
-
-fs::path shown_file(const std::string& dataset) {
-  if (fs::exists(dataset) || dataset.find_first_of("/.") != std::string::npos) return dataset;
-  const NamedDataset& named = named_dataset(dataset);
-  const fs::path path = default_dataset_path(named);
-  if (fs::exists(path)) return path;
-  throw InputError("dataset '" + dataset + "' is not at " + path.string() +
-                   "; make it with: " + making_command(named));
-}
 
 // Tokens as tokenizer.json spells them.
 std::unordered_map<int64_t, std::string> spelled_tokens(const std::string& directory) {
@@ -122,7 +113,7 @@ TextDatasetOptions shown_options(const ShowArguments& arguments, const Entries& 
 
 Table token_table(const ShowArguments& arguments) {
   check_forms(arguments);
-  Entries file = open_entries(shown_file(arguments.dataset));
+  Entries file = open_entries(require_dataset("dataset", arguments.dataset));
   const TextDatasetOptions options = shown_options(arguments, file);
   Tokenizer tokenizer = arguments.tokenizer.empty()
                             ? Tokenizer::builtin()
@@ -184,8 +175,10 @@ void add_show_command(CLI::App& parent, int& exit_code) {
       "show", "the first entries as a run sees them: tokens, labels, and what bears loss");
   const auto arguments = std::make_shared<ShowArguments>();
   command
-      ->add_option("dataset", arguments->dataset,
-                   "a JSON, JSON Lines, Parquet or Arrow file, or the name of a generated dataset")
+      ->add_option(
+          "dataset", arguments->dataset,
+          "a JSON, JSON Lines, Parquet or Arrow file, a folder of them, a dataset of the hub "
+          "that is here, or the name of a generated dataset")
       ->required();
   command->add_option("--tokenizer", arguments->tokenizer,
                       "directory with tokenizer.json (default: the tokenizer that ships)");

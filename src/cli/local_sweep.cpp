@@ -5,11 +5,13 @@
 
 #include <chrono>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <random>
 #include <set>
 
 #include "cli/deadline.h"
+#include "cli/hub_fetch.h"
 #include "cli/record.h"
 #include "cli/sweep_cell_command.h"
 #include "cli/sweep_end.h"
@@ -18,7 +20,6 @@
 #include "cli/sweep_search.h"
 #include "cli/sweep_until_known.h"
 #include "cli/sweep_view.h"
-#include "cli/weights.h"
 #include "sftbench/base/build_info.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
@@ -222,7 +223,7 @@ class Campaign {
   }
 
   int sweep(OutputFormat format, bool quiet) {
-    if (arguments_.fetch || loaded_.settings.fetch_weights) fetch(!quiet);
+    if (arguments_.selection.fetch || loaded_.settings.fetch_weights) fetch(!quiet);
     for (const ExperimentReference& reference : loaded_.space.experiments) {
       store_.probe(reference.experiment->identifier);
     }
@@ -267,29 +268,33 @@ class Campaign {
                                            arguments_.output, jobs);
   }
 
-  // The models of all cells, before the first is measured. One that cannot be had is its cells' matter.
+  // Models and datasets of all cells, before the first is measured. One that cannot be had is its cells'
+  // matter.
   void fetch(bool shows_progress) const {
     Space space = loaded_.space;
     for (Dimension& dimension : space.dimensions) {
       const std::string& name = dimension.property().identifier;
-      if (name == "model_name" || name == "tokenizer_name_or_path" || dimension.size() == 0)
-        continue;
+      const bool names_files = name == "model_name" || name == "tokenizer_name_or_path" ||
+                               name == "training_data_path" || name == "validation_data_path" ||
+                               name == "data_mixture";
+      if (names_files || dimension.size() == 0) continue;
       dimension = Dimension(&dimension.property(), {dimension.value(0)});
     }
-    std::set<std::string> ids;
+    std::map<std::string, FetchRequest> absent;
     for (int64_t entity = 0; entity < space.entity_count(); ++entity) {
       for (const ExperimentReference& experiment : space.experiments) {
         const MeasurementRequest request = make_request(space.entity(entity), experiment);
-        for (const std::string& id :
-             absent_hub_models(request, loaded_.settings, resolve_options_, Catalog::shipped())) {
-          ids.insert(id);
+        for (const FetchRequest& found :
+             absent_from_hub(request, loaded_.settings, resolve_options_, Catalog::shipped())) {
+          absent.emplace(found.name, found);
         }
       }
     }
-    for (const std::string& problem :
-         fetch_absent({ids.begin(), ids.end()}, loaded_.settings.hf_home, shows_progress)) {
-      spdlog::error("{}", problem);
-    }
+    std::vector<FetchRequest> requests;
+    for (const auto& [name, request] : absent) requests.push_back(request);
+    const FetchProblems problems = fetch_absent(requests, loaded_.settings.hf_home, shows_progress);
+    for (const std::string& problem : problems.models) spdlog::error("{}", problem);
+    for (const std::string& problem : problems.datasets) spdlog::error("{}", problem);
   }
 
   static LoadedSpace load(const Selection& selection) {

@@ -16,6 +16,7 @@
 #include "sftbench/data/entry_template.h"
 #include "sftbench/data/jsonl.h"
 #include "sftbench/huggingface/cache.h"
+#include "sftbench/huggingface/datasets.h"
 #include "sftbench/measure/nvml.h"
 
 namespace sftbench {
@@ -80,7 +81,8 @@ struct FirstEntry {
 
 class Gathering {
  public:
-  explicit Gathering(const Selection& selection) : selection_(selection) {
+  Gathering(const Selection& selection, const DataSearch& search)
+      : selection_(selection), search_(search) {
     own_.values = given_values(selection.arguments);
     own_.experiment = selection.experiment;
   }
@@ -220,12 +222,19 @@ class Gathering {
     own_.values.push_back({source, "model_name", text_node(own_.model.name)});
   }
 
-  static Entries first_entry(const std::string& source, const std::string& path) {
+  Entries first_entry(const std::string& source, const std::string& given) const {
+    const std::string path = require_data(source, given, search_);
     try {
       return open_entries(path, 1);
     } catch (const RunError& error) {
-      refuse_own(source, path + ": " + error.what());
+      refuse_own(source, given + ": " + error.what());
     }
+  }
+
+  // The space may say where the cache is, and who resolves it looks there.
+  bool is_left_to_space(const GivenValue& data) const {
+    return !selection_.space_path.empty() && !search_.fetches && is_dataset_name(data.value.text) &&
+           !find_data(hub_cache_directory(search_.hf_home), data.value.text);
   }
 
   // The field has a default, so that what a job says does not tell whether somebody asked for it.
@@ -245,9 +254,10 @@ class Gathering {
   // What the first entry shows is wrong is said before anything is measured. Entries with input_ids
   // are taken as such where nothing says what an entry is.
   void check_data() {
-    if (const GivenValue* held_out = find("validation_data_path")) check_first(*held_out);
+    const GivenValue* held_out = find("validation_data_path");
+    if (held_out != nullptr && !is_left_to_space(*held_out)) check_first(*held_out);
     const GivenValue* data = find("training_data_path");
-    if (data == nullptr || !data->value.is_scalar()) return;
+    if (data == nullptr || !data->value.is_scalar() || is_left_to_space(*data)) return;
     const std::string source = data->source, path = data->value.text;
     const FirstEntry first = check_first(*data);
     if (says_any({"pretokenized", "conversation_column", "data_formatter_template",
@@ -304,8 +314,6 @@ class Gathering {
 
   void find_form(const std::string& source, Json& set) const {
     const std::string path = set["training_data_path"].get<std::string>();
-    std::error_code error;
-    if (!fs::exists(path, error)) refuse_own(source, "no such file: " + path, "a file");
     for (const char* form : {"pretokenized", "conversation_column", "data_formatter_template",
                              "dataset_text_field", "input_column_name"}) {
       if (set.contains(form) || says(form)) return;
@@ -327,10 +335,7 @@ class Gathering {
 
   // The first entry of a file, and its place, when it is what the values say.
   FirstEntry check_first(const GivenValue& data) const {
-    const std::string source = data.source, path = data.value.text;
-    std::error_code error;
-    if (!fs::exists(path, error)) refuse_own(source, "no such file: " + path, "a file");
-    FirstEntry first{first_entry(source, path), {}};
+    FirstEntry first{first_entry(data.source, data.value.text), {}};
     Diagnostic problem;
     if (!first.file.read_object(0, first.object, problem)) throw InputError({problem});
     check_template(first);
@@ -457,13 +462,14 @@ class Gathering {
   }
 
   const Selection& selection_;
+  const DataSearch& search_;
   OwnTraining own_;
 };
 
 }  // namespace
 
-OwnTraining own_training(const Selection& selection) {
-  return Gathering(selection).gather();
+OwnTraining own_training(const Selection& selection, const DataSearch& search) {
+  return Gathering(selection, search).gather();
 }
 
 int64_t cpu_ranks(const Selection& selection, const ArgumentFile& file) {

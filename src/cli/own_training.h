@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/argument_file.h"
+#include "cli/given_data.h"
 #include "cli/selection.h"
 #include "sftbench/space/space.h"
 
@@ -31,8 +32,9 @@ struct OwnTraining {
 };
 
 // Values of --arguments give way to those of options and of --set. Without a space and with a model or
-// data of one's own, what is required and not said has a default, which is logged. InputError.
-OwnTraining own_training(const Selection& selection);
+// data of one's own, what is required and not said has a default, which is logged. Datasets of the hub are
+// looked for, and fetched where they may be, because their entries say of what form they are. InputError.
+OwnTraining own_training(const Selection& selection, const DataSearch& search);
 
 // --ranks, or what --arguments says of CPUs.
 int64_t cpu_ranks(const Selection& selection, const ArgumentFile& file);

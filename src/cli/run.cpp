@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "cli/hub_fetch.h"
 #include "cli/launched_run.h"
 #include "cli/node_options.h"
 #include "cli/number_checks.h"
@@ -17,7 +18,6 @@
 #include "cli/run_plan.h"
 #include "cli/run_view.h"
 #include "cli/series_view.h"
-#include "cli/weights.h"
 #include "sftbench/base/build_info.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
@@ -334,7 +334,7 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
   CLI::App* command = app.add_subcommand("run", "measure one entity and print its properties");
   const auto arguments = std::make_shared<RunArguments>();
   add_selection_options(*command, arguments->selection);
-  add_fetch_option(*command, arguments->fetch);
+  add_fetch_option(*command, arguments->selection.fetch);
   add_backend_options(*command, arguments->backend);
   command
       ->add_option(
@@ -387,7 +387,8 @@ Examples:
   sftbench run --job job.json)");
   command->callback([arguments, command, &common, &exit_code] {
     if (!arguments->job_path.empty()) refuse_beside_job(*command);
-    arguments->shows_progress = !common.no_progress;
+    arguments->selection.shows_progress = !common.no_progress;
+    arguments->selection.measures = !arguments->dry_run;
     exit_code = run(*arguments, common);
   });
 }

@@ -7,8 +7,8 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/hub_fetch.h"
 #include "cli/number_checks.h"
-#include "cli/weights.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
@@ -27,20 +27,21 @@ void warn(const std::vector<Diagnostic>& diagnostics) {
   for (const Diagnostic& diagnostic : diagnostics) spdlog::warn("{}", to_string(diagnostic));
 }
 
-// Before the model is looked for, so that it is found. A job that is printed alone fetches nothing.
-void fetch_models_of(const RunArguments& arguments, const MeasurementRequest& request,
-                     const ActuatorSettings& settings, const ResolveOptions& options) {
+// Before model and data are looked for, so that they are found. A job that is printed alone fetches nothing.
+void fetch_what_is_absent(const RunArguments& arguments, const MeasurementRequest& request,
+                          const ActuatorSettings& settings, const ResolveOptions& options) {
   if (!settings.fetch_weights || arguments.dry_run) return;
-  const std::vector<std::string> problems =
-      fetch_absent(absent_hub_models(request, settings, options, Catalog::shipped()),
-                   settings.hf_home, arguments.shows_progress);
-  if (!problems.empty()) throw RunError(ReasonCode::kWeights, join(problems, "; "));
+  const FetchProblems problems =
+      fetch_absent(absent_from_hub(request, settings, options, Catalog::shipped()),
+                   settings.hf_home, arguments.selection.shows_progress);
+  if (!problems.models.empty()) throw RunError(ReasonCode::kWeights, join(problems.models, "; "));
+  if (!problems.datasets.empty()) throw RunError(ReasonCode::kData, join(problems.datasets, "; "));
 }
 
 RunPlan plan_from_space(const RunArguments& arguments) {
   const Catalog& catalog = Catalog::shipped();
   LoadedSpace loaded = load_space(arguments.selection);
-  loaded.settings.fetch_weights = loaded.settings.fetch_weights || arguments.fetch;
+  loaded.settings.fetch_weights = loaded.settings.fetch_weights || arguments.selection.fetch;
   warn(loaded.warnings);
   const MeasurementRequest request = choose_request(loaded.space, arguments.selection);
   ResolveOptions options = resolve_options(loaded, arguments.selection);
@@ -65,7 +66,7 @@ RunPlan plan_from_space(const RunArguments& arguments) {
     return plan;
   }
   try {
-    fetch_models_of(arguments, request, loaded.settings, options);
+    fetch_what_is_absent(arguments, request, loaded.settings, options);
     Resolution resolution = resolve(request, loaded.settings, options, catalog);
     for (const std::string& note : resolution.notes) spdlog::info("{}", note);
     plan.job = std::move(resolution.job);

@@ -30,8 +30,6 @@ struct RunArguments {
   PriceOptions price;
   TrackOptions track;
   NodeOptions nodes;
-  bool fetch = false;           // --fetch
-  bool shows_progress = false;  // of a transfer
   bool dry_run = false;
 };
 

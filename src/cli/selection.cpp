@@ -171,16 +171,20 @@ std::string full_experiment_name(const Catalog& catalog, const std::string& opti
 LoadedSpace load_space(const Selection& selection) {
   const Catalog& catalog = Catalog::shipped();
   LoadedSpace loaded;
-  OwnTraining own = own_training(selection);
+  // What the models that --config adds are, and where datasets of the hub are, is known before the space is.
+  std::vector<Diagnostic> unused;
+  const ActuatorSettings configured =
+      read_actuator_settings(selection.config_path, nullptr, {}, unused);
+  OwnTraining own =
+      own_training(selection, {configured.hf_home,
+                               selection.measures && (selection.fetch || configured.fetch_weights),
+                               selection.shows_progress});
   const std::string experiment = full_experiment_name(catalog, "--experiment", own.experiment);
   // The models that --config adds are part of the space's domains; those of the space itself it
   // adds on its own.
-  std::vector<Diagnostic> unused;
   const std::string ids = choose("--ado-ids", selection.ado_ids, {}, "1.8", {"1.7", "1.8"});
-  SpaceOptions options{
-      selection.assignments, std::move(own.values), experiment,
-      read_actuator_settings(selection.config_path, nullptr, {}, unused).model_names(),
-      *ado_ids_named(ids)};
+  SpaceOptions options{selection.assignments, std::move(own.values), experiment,
+                       configured.model_names(), *ado_ids_named(ids)};
   if (!own.model.name.empty()) options.extra_models.push_back(own.model.name);
   if (!selection.space_path.empty()) {
     loaded.space = read_space_file(selection.space_path, catalog, options);
@@ -240,6 +244,7 @@ MeasurementRequest choose_request(const Space& space, const Selection& selection
 ResolveOptions resolve_options(const LoadedSpace& loaded, const Selection& selection) {
   const Space& space = loaded.space;
   ResolveOptions options;
+  options.hf_home = loaded.settings.hf_home;
   options.own_model = loaded.own_model;
   options.model_path = loaded.model_path;
   options.decodes_mxfp4 = loaded.file.decodes_mxfp4;

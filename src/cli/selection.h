@@ -26,6 +26,9 @@ struct Selection {
   std::string experiment;                    // --experiment
   std::string entity;                        // --entity: index (0-based) or id
   std::string config_path;                   // --config
+  bool fetch = false;                        // --fetch
+  bool measures = false;                     // only then is anything fetched
+  bool shows_progress = false;               // of what is fetched
   std::string ado_ids;                       // --ado-ids: empty when not given
   std::string weights;                       // --weights: empty when not given
   std::string padding;                       // --padding: empty when not given

@@ -6,11 +6,11 @@
 #include <limits>
 #include <memory>
 
+#include "cli/hub_fetch.h"
 #include "cli/launched_run.h"
 #include "cli/local_sweep.h"
 #include "cli/number_checks.h"
 #include "cli/sweep_arguments.h"
-#include "cli/weights.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 
@@ -193,7 +193,7 @@ void add_sweep_command(CLI::App& app, const CommonOptions& common, int& exit_cod
   CLI::App* command = app.add_subcommand("sweep", "measure every entity of a space, resumable");
   const auto arguments = std::make_shared<SweepArguments>();
   add_selection_options(*command, arguments->selection);
-  add_fetch_option(*command, arguments->fetch);
+  add_fetch_option(*command, arguments->selection.fetch);
   add_work_options(*command, *arguments);
   add_failure_options(*command, *arguments);
   add_backend_options(*command, arguments->backend);
@@ -233,6 +233,8 @@ Examples:
   command->callback([arguments, command, &common, &exit_code] {
     double& known = arguments->selection.stop_when_known;
     if (arguments->until_known && command->count("--stop-when-known") == 0) known = kKnownPercent;
+    arguments->selection.shows_progress = !common.no_progress;
+    arguments->selection.measures = !arguments->dry_run;
     exit_code = sweep(*command, *arguments, common);
   });
 }

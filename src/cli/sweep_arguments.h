@@ -29,7 +29,6 @@ struct SweepArguments {
   NodeOptions nodes;
   EngineOptions engine;
   PriceOptions prices;
-  bool fetch = false;
   SweepOptions options;  // its simulate is set from `backend`
   std::string operation_path;
   std::optional<uint64_t> seed;

@@ -1,10 +1,8 @@
 #include "cli/weights.h"
 
-#include <signal.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "cli/fetch_view.h"
+#include "cli/hub_fetch.h"
 #include "cli/number_checks.h"
 #include "cli/progress.h"
 #include "cli/record.h"
@@ -23,10 +22,7 @@
 #include "sftbench/checkpoint/merge_adapter.h"
 #include "sftbench/huggingface/cache.h"
 #include "sftbench/huggingface/check.h"
-#include "sftbench/huggingface/endpoint.h"
-#include "sftbench/huggingface/fetch.h"
 #include "sftbench/huggingface/model_list.h"
-#include "sftbench/launch/interrupt.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {
@@ -34,203 +30,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kShortCommit = 12;
-
 std::optional<std::string> given(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional(text);
 }
-
-bool is_for_people(OutputFormat format) {
-  return format == OutputFormat::kTable || format == OutputFormat::kMarkdown;
-}
-
-Json size_cell(uint64_t size_bytes, bool people) {
-  return people ? Json(bytes_text(static_cast<double>(size_bytes))) : Json(size_bytes);
-}
-
-// The first Ctrl-C or SIGTERM asks the transfer to end, which leaves everything such that the same
-// command goes on; the second ends the process.
-class StopSignals {
- public:
-  StopSignals() {
-    struct sigaction action {};
-    action.sa_handler = [](int) { asked_ = true; };
-    action.sa_flags = SA_RESETHAND | SA_RESTART;
-    ::sigaction(SIGINT, &action, &before_int_);
-    ::sigaction(SIGTERM, &action, &before_term_);
-  }
-  ~StopSignals() {
-    ::sigaction(SIGINT, &before_int_, nullptr);
-    ::sigaction(SIGTERM, &before_term_, nullptr);
-  }
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
-
-  static bool asked() { return asked_; }
-
- private:
-  static inline std::atomic<bool> asked_ = false;
-  struct sigaction before_int_ {};
-  struct sigaction before_term_ {};
-};
-
-// --- weights fetch -------------------------------------------------------------------------------
-
-struct FetchArguments {
-  std::string list, hf_home, endpoint, format = "table";
-  std::vector<std::string> names;
-  int connections = FetchSettings().connections;
-  int retries = FetchSettings().retries;
-};
-
-std::vector<FetchRequest> requests_of(const FetchArguments& arguments) {
-  if (arguments.list.empty()) {
-    if (!arguments.names.empty()) return find_models(arguments.names, Catalog::shipped().models);
-    throw InputError({{.file = {},
-                       .line = 0,
-                       .key = {},
-                       .message = "nothing says which models to fetch",
-                       .expected = "names of `sftbench models`, hub ids, or -i models.yaml",
-                       .nearest = {}}});
-  }
-  std::vector<std::string> notes;
-  const std::vector<FetchRequest> listed = read_model_list(arguments.list, notes);
-  for (const std::string& note : notes) spdlog::info("{}: {}", arguments.list, note);
-  return choose_models(listed, arguments.names, arguments.list);
-}
-
-void warn_of_plain_http(const HubEndpoint& endpoint) {
-  const bool local = endpoint.url.rfind("http://127.0.0.1", 0) == 0 ||
-                     endpoint.url.rfind("http://localhost", 0) == 0;
-  if (endpoint.token.empty() || local || endpoint.url.rfind("http://", 0) != 0) return;
-  spdlog::warn("{} is not encrypted: the token of {} can be read on the way",
-               shown_url(endpoint.url), endpoint.token_origin);
-}
-
-Table fetched_table(const std::vector<FetchedModel>& models, bool people) {
-  Table table{
-      {"model", "hub_id", "commit", "files", "bytes", "fetched_bytes", "status", "snapshot"}, {}};
-  if (!people) table.columns.push_back("problem");
-  for (const FetchedModel& model : models) {
-    table.rows.push_back(
-        {model.request.name, model.request.hub_id,
-         people ? model.commit.substr(0, kShortCommit) : model.commit, model.files,
-         size_cell(model.size_bytes, people), size_cell(model.transferred_bytes, people),
-         model.problem.empty() ? "complete" : "incomplete", model.snapshot.string()});
-    if (!people) table.rows.back().push_back(model.problem.empty() ? Json() : Json(model.problem));
-  }
-  return table;
-}
-
-int fetch_weights(const FetchArguments& arguments, const CommonOptions& common) {
-  const OutputFormat format = output_format(arguments.format);
-  const std::vector<FetchRequest> requests = requests_of(arguments);
-  FetchView view(std::cerr, !common.no_progress && spdlog::should_log(spdlog::level::info),
-                 ::isatty(STDERR_FILENO) != 0);
-  FetchSettings settings;
-  settings.endpoint = find_hub_endpoint(arguments.endpoint, given(arguments.hf_home));
-  settings.cache = hub_cache_directory(given(arguments.hf_home));
-  settings.connections = arguments.connections;
-  settings.retries = arguments.retries;
-  settings.cancelled = [] { return StopSignals::asked(); };
-  settings.log = [&view](FetchLog level, const std::string& text) { view.log(level, text); };
-  settings.progress = [&view](const FetchProgress& progress) { view.show(progress); };
-  warn_of_plain_http(settings.endpoint);
-
-  const StopSignals signals;
-  const FetchOutcome outcome = fetch_models(requests, settings);
-  view.finish();
-  bool whole = true;
-  for (const FetchedModel& model : outcome.models) {
-    if (model.problem.empty()) continue;
-    whole = false;
-    spdlog::error("{}: {}", model.request.name, model.problem);
-  }
-  print_table(fetched_table(outcome.models, is_for_people(format)), format);
-  if (outcome.interrupted) return kInterruptedExitCode;
-  return whole ? 0 : kFailedExitCode;
-}
-
-void add_fetch(CLI::App& parent, const CommonOptions& common, int& exit_code) {
-  CLI::App* command =
-      parent.add_subcommand("fetch", "download models into a Hugging Face cache directory");
-  const auto arguments = std::make_shared<FetchArguments>();
-  command->add_option("NAME", arguments->names,
-                      "model of `sftbench models`, hub id or ORG/NAME@REVISION; with -i: those "
-                      "of the file");
-  command->add_option("-i,--input", arguments->list, "models.yaml: name -> {Vanilla: ORG/NAME}")
-      ->type_name("FILE");
-  command
-      ->add_option("-o,--output", arguments->hf_home,
-                   "Hugging Face home (default: HF_HOME, else ~/.cache/huggingface)")
-      ->type_name("HF_HOME");
-  command
-      ->add_option("--endpoint", arguments->endpoint,
-                   "hub to fetch from (default: HF_ENDPOINT, else https://huggingface.co)")
-      ->type_name("URL");
-  command->add_option("--connections", arguments->connections, "files that come at the same time")
-      ->transform(whole_number(1, 64))
-      ->capture_default_str();
-  command
-      ->add_option("--retries", arguments->retries, "of a request that fails, with growing waits")
-      ->transform(whole_number(0, 100))
-      ->capture_default_str();
-  command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
-      ->capture_default_str();
-  command->footer(R"(
-A token, for models that are gated or private, is read from HF_TOKEN, the file
-that HF_TOKEN_PATH names, or HF_HOME/token. What was interrupted is continued by
-the same command.
-
-Exit status: 0 all models are whole; 2 usage or input error; 4 some are not;
-130 interrupted.
-
-Examples:
-  sftbench weights fetch smollm2-135m
-  sftbench weights fetch -i models.yaml -o /my/hf_home
-  sftbench weights fetch ibm-granite/granite-3.1-2b-base@main)");
-  command->callback(
-      [arguments, &common, &exit_code] { exit_code = fetch_weights(*arguments, common); });
-}
-
-}  // namespace
-
-// --- --fetch -------------------------------------------------------------------------------------
-
-void add_fetch_option(CLI::App& command, bool& fetch) {
-  command.add_flag("--fetch", fetch,
-                   "fetch models of the hub that are not here before anything is measured, as "
-                   "`sftbench weights fetch` does");
-}
-
-std::vector<std::string> fetch_absent(const std::vector<std::string>& hub_ids,
-                                      const std::optional<std::string>& hf_home,
-                                      bool shows_progress) {
-  std::vector<std::string> problems;
-  if (hub_ids.empty()) return problems;
-  std::vector<FetchRequest> requests;
-  for (const std::string& id : hub_ids) {
-    const std::string problem = hub_name_problem(id);
-    if (!problem.empty()) throw InputError({{{}, 0, "--fetch", id + ": " + problem, {}, {}}});
-    requests.push_back({.name = id, .hub_id = id});
-  }
-  spdlog::info("not here, so fetched: {}", join(hub_ids, ", "));
-  FetchView view(std::cerr, shows_progress && spdlog::should_log(spdlog::level::info),
-                 ::isatty(STDERR_FILENO) != 0);
-  FetchSettings settings;
-  settings.endpoint = find_hub_endpoint({}, hf_home);
-  settings.cache = hub_cache_directory(hf_home);
-  settings.log = [&view](FetchLog level, const std::string& text) { view.log(level, text); };
-  settings.progress = [&view](const FetchProgress& progress) { view.show(progress); };
-  warn_of_plain_http(settings.endpoint);
-  for (const FetchedModel& model : fetch_models(requests, settings).models) {
-    if (!model.problem.empty()) problems.push_back(model.problem);
-  }
-  view.finish();
-  return problems;
-}
-
-namespace {
 
 // --- weights check -------------------------------------------------------------------------------
 
@@ -435,7 +237,7 @@ Examples:
   sftbench weights fetch smollm2-135m
   sftbench weights check
   sftbench weights merge ./adapter -o ./merged)");
-  add_fetch(*command, common, exit_code);
+  add_fetch_command(*command, common, RepositoryKind::kModel, exit_code);
   add_check(*command, common, exit_code);
   add_merge(*command, common, exit_code);
 }

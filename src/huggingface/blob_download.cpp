@@ -129,7 +129,7 @@ class BlobDownload {
         throw HttpError(name() + ": the hub does not go on from where the file was left", true);
       }
       if (reply.status != 200 && reply.status != 206) {
-        throw status_error(reply, name(), task_.repository.id(), settings_.endpoint);
+        throw status_error(reply, name(), task_.repository, settings_.endpoint);
       }
       if (written_bytes_ < task_.file.size_bytes) {
         throw HttpError(name() + ": " + std::to_string(written_bytes_) + " bytes came of " +

@@ -27,10 +27,11 @@ namespace fs = std::filesystem;
 
 constexpr size_t kLargestListingBytes = size_t{16} << 20;
 constexpr uint64_t kLargestIndexBytes = uint64_t{64} << 20;
+constexpr uint64_t kLargestCardBytes = uint64_t{16} << 20;
 
-// One model between its listing and its snapshot.
-struct ModelFetch {
-  FetchedModel result;
+// One model or dataset between its listing and its snapshot.
+struct RepositoryFetch {
+  FetchedRepository result;
   HubRepository repository;
   std::vector<HubFile> files;
 };
@@ -38,7 +39,7 @@ struct ModelFetch {
 // A blob and the models that wait for it.
 struct SharedTask {
   BlobTask blob;
-  std::vector<size_t> models;
+  std::vector<size_t> models;  // or datasets
 };
 
 // Of several models: each one's sizes are checked (huggingface/listing.h), their sum is not.
@@ -53,7 +54,7 @@ std::string gibibytes(uint64_t bytes) {
 }
 
 std::string get_text(HttpSession& session, const std::string& url, const std::string& what,
-                     const std::string& hub_id, const FetchSettings& settings) {
+                     const HubRepository& repository, const FetchSettings& settings) {
   std::string text;
   with_retries(settings, [&] {
     text.clear();
@@ -62,34 +63,49 @@ std::string get_text(HttpSession& session, const std::string& url, const std::st
         throw HttpError(what + ": the answer does not end; is this a hub?", false);
       text += piece;
     });
-    if (reply.status != 200) throw status_error(reply, what, hub_id, settings.endpoint);
+    if (reply.status != 200) throw status_error(reply, what, repository, settings.endpoint);
   });
   return text;
 }
 
+// The content of a file that says which others are needed.
+std::string read_now(RepositoryFetch& model, const HubListing& listing, const HubFile& file,
+                     uint64_t most_bytes, const char* what, HttpSession& session,
+                     const FetchSettings& settings) {
+  if (file.size_bytes > most_bytes) {
+    throw HttpError(file.path + " of " + model.repository.id() + " has " +
+                        std::to_string(file.size_bytes) + " bytes by the hub's list; " + what +
+                        " has at most " + std::to_string(most_bytes),
+                    false);
+  }
+  const std::string url = file_url(settings.endpoint, model.repository, listing.commit, file.path);
+  model.result.transferred_bytes +=
+      fetch_blob(session, {model.repository, file, url, true, {}}, settings, [](int64_t) {});
+  return read_file(model.repository.blob(file.oid));
+}
+
+FileSelection select_files_of(RepositoryFetch& model, const HubListing& listing,
+                              HttpSession& session, const FetchSettings& settings) {
+  const FetchRequest& request = model.result.request;
+  const bool dataset = request.kind == RepositoryKind::kDataset;
+  std::string text;
+  if (const HubFile* file = dataset ? dataset_card(listing) : shard_index(listing)) {
+    text = read_now(model, listing, *file, dataset ? kLargestCardBytes : kLargestIndexBytes,
+                    dataset ? "a card" : "an index of shards", session, settings);
+  }
+  return dataset ? select_dataset_files(listing, text, request.part, request.hub_id)
+                 : select_files(listing, text, request.hub_id);
+}
+
 // Fills in commit and files.
-void resolve(ModelFetch& model, HttpSession& session, const FetchSettings& settings) {
-  FetchedModel& result = model.result;
+void resolve(RepositoryFetch& model, HttpSession& session, const FetchSettings& settings) {
+  FetchedRepository& result = model.result;
   const FetchRequest& request = result.request;
   const std::string what = "revision '" + request.revision + "' of " + request.hub_id;
   const HubListing listing = parse_listing(
-      get_text(session, listing_url(settings.endpoint, request), what, request.hub_id, settings),
-      request.hub_id);
-  std::string index;
-  if (const HubFile* file = shard_index(listing)) {
-    if (file->size_bytes > kLargestIndexBytes) {
-      throw HttpError(file->path + " of " + request.hub_id + " has " +
-                          std::to_string(file->size_bytes) +
-                          " bytes by the hub's list; an index of" + " shards has at most " +
-                          std::to_string(kLargestIndexBytes),
-                      false);
-    }
-    const std::string url = file_url(settings.endpoint, request.hub_id, listing.commit, file->path);
-    result.transferred_bytes +=
-        fetch_blob(session, {model.repository, *file, url, true, {}}, settings, [](int64_t) {});
-    index = read_file(model.repository.blob(file->oid));
-  }
-  FileSelection selection = select_files(listing, index, request.hub_id);
+      get_text(session, listing_url(settings.endpoint, request), what, model.repository, settings),
+      model.repository);
+  FileSelection selection = select_files_of(model, listing, session, settings);
   if (!selection.warning.empty()) settings.log(FetchLog::kWarning, selection.warning);
   result.commit = listing.commit;
   model.files = std::move(selection.files);
@@ -99,11 +115,11 @@ void resolve(ModelFetch& model, HttpSession& session, const FetchSettings& setti
 
 // What is not known to be here and right, each blob once, large ones first: the last to end is
 // small.
-std::vector<SharedTask> doubtful_blobs(const std::vector<ModelFetch>& models,
+std::vector<SharedTask> doubtful_blobs(const std::vector<RepositoryFetch>& models,
                                        const FetchSettings& settings) {
   std::map<fs::path, SharedTask> by_place;
   for (size_t i = 0; i < models.size(); ++i) {
-    const ModelFetch& model = models[i];
+    const RepositoryFetch& model = models[i];
     for (const HubFile& file : model.files) {
       const std::string& commit = model.result.commit;
       const fs::path copy = copy_in_snapshot(model.repository, commit, file);
@@ -115,7 +131,7 @@ std::vector<SharedTask> doubtful_blobs(const std::vector<ModelFetch>& models,
       const auto [place, fresh] = by_place.try_emplace(
           blob, SharedTask{{model.repository,
                             file,
-                            file_url(settings.endpoint, model.repository.id(), commit, file.path),
+                            file_url(settings.endpoint, model.repository, commit, file.path),
                             false,
                             {}},
                            {}});
@@ -153,7 +169,7 @@ void check_disk_space(const std::vector<SharedTask>& tasks, const fs::path& cach
 // Works the tasks off on several connections, while the calling thread shows how it goes.
 class Transfer {
  public:
-  Transfer(std::vector<SharedTask> tasks, std::vector<ModelFetch>& models,
+  Transfer(std::vector<SharedTask> tasks, std::vector<RepositoryFetch>& models,
            const FetchSettings& settings)
       : tasks_(std::move(tasks)), models_(models), settings_(settings) {
     for (const SharedTask& task : tasks_)
@@ -236,7 +252,7 @@ class Transfer {
   }
 
   std::vector<SharedTask> tasks_;
-  std::vector<ModelFetch>& models_;  // their results are guarded by mutex_
+  std::vector<RepositoryFetch>& models_;  // their results are guarded by mutex_
   const FetchSettings& settings_;
   uint64_t total_bytes_ = 0;
   std::atomic<size_t> next_ = 0;
@@ -251,8 +267,8 @@ class Transfer {
 
 // Runs `step` for each model that has had no problem; false when it was canceled.
 template <typename Step>
-bool for_each_sound(std::vector<ModelFetch>& models, const Step& step) {
-  for (ModelFetch& model : models) {
+bool for_each_sound(std::vector<RepositoryFetch>& models, const Step& step) {
+  for (RepositoryFetch& model : models) {
     if (!model.result.problem.empty()) continue;
     try {
       step(model);
@@ -266,18 +282,18 @@ bool for_each_sound(std::vector<ModelFetch>& models, const Step& step) {
   return true;
 }
 
-bool fetch_all(std::vector<ModelFetch>& models, const FetchSettings& settings) {
+bool fetch_all(std::vector<RepositoryFetch>& models, const FetchSettings& settings) {
   {
     HttpSession session(settings);
-    if (!for_each_sound(models, [&](ModelFetch& model) { resolve(model, session, settings); }))
+    if (!for_each_sound(models, [&](RepositoryFetch& model) { resolve(model, session, settings); }))
       return false;
   }
   std::vector<SharedTask> tasks = doubtful_blobs(models, settings);
   check_disk_space(tasks, settings.cache);
   if (!Transfer(std::move(tasks), models, settings).run()) return false;
   tag_cache_folder(settings.cache);
-  return for_each_sound(models, [](ModelFetch& model) {
-    FetchedModel& result = model.result;
+  return for_each_sound(models, [](RepositoryFetch& model) {
+    FetchedRepository& result = model.result;
     write_snapshot(model.repository, result.request.revision, result.commit, model.files);
     result.snapshot = model.repository.snapshot(result.commit);
   });
@@ -285,26 +301,26 @@ bool fetch_all(std::vector<ModelFetch>& models, const FetchSettings& settings) {
 
 }  // namespace
 
-FetchOutcome fetch_models(const std::vector<FetchRequest>& requests,
-                          const FetchSettings& settings) {
+FetchOutcome fetch_repositories(const std::vector<FetchRequest>& requests,
+                                const FetchSettings& settings) {
   std::mutex log_mutex;
   FetchSettings serial = settings;
   serial.log = [&](FetchLog level, const std::string& text) {
     const std::lock_guard lock(log_mutex);
     settings.log(level, text);
   };
-  std::vector<ModelFetch> models;
+  std::vector<RepositoryFetch> models;
   for (const FetchRequest& request : requests) {
-    models.push_back({{}, HubRepository(settings.cache, request.hub_id), {}});
+    models.push_back({{}, HubRepository(settings.cache, request.hub_id, request.kind), {}});
     models.back().result.request = request;
   }
 
   FetchOutcome outcome;
   outcome.interrupted = !fetch_all(models, serial);
-  for (ModelFetch& model : models) {
+  for (RepositoryFetch& model : models) {
     if (model.result.snapshot.empty() && model.result.problem.empty())
       model.result.problem = "interrupted; the same command goes on from here";
-    outcome.models.push_back(std::move(model.result));
+    outcome.repositories.push_back(std::move(model.result));
   }
   return outcome;
 }

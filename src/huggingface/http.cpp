@@ -5,6 +5,7 @@
 #include <cmath>
 #include <exception>
 
+#include "huggingface/listing.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
@@ -244,11 +245,12 @@ HttpReply HttpSession::get(const std::string& url, uint64_t from_bytes, const Si
   return std::move(state.reply);
 }
 
-HttpError status_error(const HttpReply& reply, const std::string& what, const std::string& hub_id,
-                       const HubEndpoint& endpoint) {
+HttpError status_error(const HttpReply& reply, const std::string& what,
+                       const HubRepository& repository, const HubEndpoint& endpoint) {
+  const std::string& hub_id = repository.id();
   const std::string code = reply.header("x-error-code");
   const std::string status = std::to_string(reply.status);
-  const std::string page = endpoint.url + "/" + hub_id;
+  const std::string page = page_url(endpoint, repository);
   const std::string token = endpoint.token.empty() ? "give a token that may read it in HF_TOKEN"
                                                    : "the token of " + endpoint.token_origin +
                                                          " must be one that may read it";

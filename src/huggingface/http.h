@@ -61,8 +61,8 @@ class HttpSession {
 };
 
 // HttpError that explains a status other than 200 and 206; `what` is what was asked for.
-HttpError status_error(const HttpReply& reply, const std::string& what, const std::string& hub_id,
-                       const HubEndpoint& endpoint);
+HttpError status_error(const HttpReply& reply, const std::string& what,
+                       const HubRepository& repository, const HubEndpoint& endpoint);
 
 // Runs `attempt` until it succeeds. An HttpError that may pass is logged and, after a wait that
 // doubles each time (or that the server asked for), tried again, `settings.retries` times in a row.

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr uint64_t kLargestFileBytes = uint64_t{1} << 50;
-constexpr uint64_t kLargestModelBytes = uint64_t{1} << 60;  // and no sum overflows on the way
+constexpr uint64_t kLargestRepositoryBytes = uint64_t{1} << 60;  // and no sum overflows on the way
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 // Configuration, vocabulary and chat template; what else a repository has is for people or for
 // other programs.
@@ -88,14 +88,16 @@ bool take_size(const Json& object, const std::string& hub_id, HubFile& file) {
   return true;
 }
 
-HubFile parse_file(const Json& entry, const std::string& hub_id) {
+HubFile parse_file(const Json& entry, const HubRepository& repository) {
+  const std::string& hub_id = repository.id();
   const std::string list = list_of(hub_id);
   if (!entry.is_object()) fail(list + " has an entry that is no object");
   HubFile file;
   file.path = text_member(entry, "rfilename");
   if (!stays_inside(file.path)) {
-    fail(list + " names '" + shown_text(file.path, {}) +
-         "', which is no place inside the model's folder; nothing of it was fetched");
+    fail(list + " names '" + shown_text(file.path, {}) + "', which is no place inside the " +
+         (repository.kind() == RepositoryKind::kModel ? "model" : "dataset") +
+         "'s folder; nothing of it was fetched");
   }
   bool sized = take_size(entry, hub_id, file);
   file.oid = text_member(entry, "blobId");
@@ -117,7 +119,7 @@ void check_files(const std::vector<HubFile>& files, const std::string& hub_id) {
   for (const HubFile& file : files) {
     if (!paths.insert(file.path).second) fail(list_of(hub_id) + " names " + file.path + " twice");
     total_bytes += file.size_bytes;
-    if (total_bytes > kLargestModelBytes)
+    if (total_bytes > kLargestRepositoryBytes)
       fail(list_of(hub_id) + " gives sizes that add up to more than 1 EiB");
   }
 }
@@ -208,16 +210,23 @@ const HubFile* HubListing::find(const std::string& path) const {
 }
 
 std::string listing_url(const HubEndpoint& endpoint, const FetchRequest& request) {
-  return endpoint.url + "/api/models/" + request.hub_id + "/revision/" +
+  const char* kind = request.kind == RepositoryKind::kModel ? "/api/models/" : "/api/datasets/";
+  return endpoint.url + kind + request.hub_id + "/revision/" +
          percent_encoded(request.revision, false) + "?blobs=true";
 }
 
-std::string file_url(const HubEndpoint& endpoint, const std::string& hub_id,
-                     const std::string& commit, const std::string& path) {
-  return endpoint.url + "/" + hub_id + "/resolve/" + commit + "/" + percent_encoded(path, true);
+std::string page_url(const HubEndpoint& endpoint, const HubRepository& repository) {
+  const bool model = repository.kind() == RepositoryKind::kModel;
+  return endpoint.url + (model ? "/" : "/datasets/") + repository.id();
 }
 
-HubListing parse_listing(const std::string& text, const std::string& hub_id) {
+std::string file_url(const HubEndpoint& endpoint, const HubRepository& repository,
+                     const std::string& commit, const std::string& path) {
+  return page_url(endpoint, repository) + "/resolve/" + commit + "/" + percent_encoded(path, true);
+}
+
+HubListing parse_listing(const std::string& text, const HubRepository& repository) {
+  const std::string& hub_id = repository.id();
   Json json;
   try {
     json = parse_json(text, "the hub's answer about " + hub_id);
@@ -230,7 +239,7 @@ HubListing parse_listing(const std::string& text, const std::string& hub_id) {
     fail("the hub's answer about " + hub_id +
          " has no commit and files (sha, siblings); is this a Hugging Face-compatible endpoint?");
   }
-  for (const Json& entry : json["siblings"]) listing.files.push_back(parse_file(entry, hub_id));
+  for (const Json& entry : json["siblings"]) listing.files.push_back(parse_file(entry, repository));
   check_files(listing.files, hub_id);
   return listing;
 }
@@ -245,6 +254,39 @@ FileSelection select_files(const HubListing& listing, const std::string& index,
   add_files(listing, selection,
             [](const std::string& name) { return is_description(name) && !is_index(name); });
   add_weights(listing, index, hub_id, selection);
+  return selection;
+}
+
+const HubFile* dataset_card(const HubListing& listing) {
+  return listing.find("README.md");
+}
+
+FileSelection select_dataset_files(const HubListing& listing, const std::string& card,
+                                   const DatasetPart& part, const std::string& hub_id) {
+  // A script of the repository's name is what reads it, and it would run here.
+  if (const std::string script = hub_id.substr(hub_id.find('/') + 1) + ".py";
+      listing.find(script) != nullptr) {
+    fail(hub_id + " is read by a script (" + script + "), which is not run; the hub may have its " +
+         "data as Parquet: " + hub_id + "@refs/convert/parquet:CONFIG");
+  }
+  std::vector<std::string> paths;
+  std::map<std::string_view, const HubFile*> by_path;
+  for (const HubFile& file : listing.files) {
+    paths.push_back(file.path);
+    by_path.emplace(file.path, &file);
+  }
+  TrainFiles found;
+  try {
+    found = find_train_files(paths, card, part);
+  } catch (const InputError& error) {
+    fail(hub_id + ": " + shown_text(error.what(), {}));
+  }
+  if (found.files.empty())
+    fail(shown_text(hub_id + " " + found.problem + "; expected " + found.expected, {}));
+  FileSelection selection;
+  if (const HubFile* file = dataset_card(listing)) selection.files.push_back(*file);
+  for (const std::string& path : found.files) selection.files.push_back(*by_path.at(path));
+  if (!found.warning.empty()) selection.warning = hub_id + ": " + shown_text(found.warning, {});
   return selection;
 }
 

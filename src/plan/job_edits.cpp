@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "plan/own_data.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
@@ -244,7 +244,7 @@ class Follower {
   void follow_dataset() {
     if (!any_edited({"data.dataset_id", "data.path"})) return;
     if (!edited("data.dataset_id")) put_field("data.path");
-    put("dataset_id", std::filesystem::path(job_.data.path).stem().string());
+    put("dataset_id", own_dataset_name(job_.data.path));
   }
 
   void follow_devices() {
@@ -337,7 +337,7 @@ void refuse(const TrainingJob& job, const std::vector<std::string>& edited,
     error("model.name", "was edited, and the model is the one that it was",
           "with it model.hf_config or model.weights_directory");
   }
-  const std::string file = std::filesystem::path(job.data.path).stem().string();
+  const std::string file = own_dataset_name(job.data.path);
   if (is_edited("data.dataset_id") && job.data.dataset_id != file) {
     error("data.dataset_id", "was edited, and data.path is " + job.data.path,
           "with it data.path, a file of that name");

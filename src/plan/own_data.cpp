@@ -11,6 +11,8 @@
 #include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
+#include "sftbench/huggingface/cache.h"
+#include "sftbench/huggingface/datasets.h"
 #include "sftbench/jinja/chat_template.h"
 #include "sftbench/jinja/template.h"
 
@@ -35,28 +37,34 @@ std::string remembered_digest(const std::string& path) {
 
 }  // namespace
 
-std::string own_dataset_name(const std::string& path) {
-  const fs::path whole = fs::path(path).lexically_normal();
-  return (whole.has_filename() ? whole : whole.parent_path()).stem().string();
+std::string own_dataset_name(const std::string& given) {
+  if (is_dataset_name(given)) return name_of(dataset_name(given));
+  const DataPlace place = data_place(given);
+  fs::path whole = place.path.lexically_normal();
+  if (!whole.has_filename()) whole = whole.parent_path();
+  const std::string dataset = dataset_of_snapshot(whole);
+  return (dataset.empty() ? whole.stem().string() : dataset) + place.part;
 }
 
 namespace {
 
-// The digest of a file in place of its path.
-void name_file(Json& inputs, const char* path_property, const char* digest_property) {
-  const auto found = inputs.find(path_property);
-  if (found == inputs.end()) return;
-  const std::string path = found->get<std::string>();
+// The digest of a file, or of a dataset of the hub, in place of its path.
+void name_file(Json& inputs, const char* path_property, const char* digest_property,
+               const std::optional<std::string>& hf_home) {
+  const auto given = inputs.find(path_property);
+  if (given == inputs.end()) return;
+  const std::string path = given->get<std::string>();
   inputs.erase(path_property);
   try {
-    inputs[digest_property] = remembered_digest(path);
+    const auto found = find_data(hub_cache_directory(hf_home), path);
+    inputs[digest_property] = remembered_digest(found ? found->path : path);
   } catch (const std::exception&) {  // what cannot be read is refused where it is read
     inputs[digest_property] = path;
   }
 }
 
 // Sets by their content, too, and dataset_id by their names.
-void name_mixture(Json& inputs) {
+void name_mixture(Json& inputs, const std::optional<std::string>& hf_home) {
   const auto found = inputs.find("data_mixture");
   if (found == inputs.end()) return;
   Json mixture = Json::parse(found->get<std::string>(), nullptr, /*allow_exceptions=*/false);
@@ -65,7 +73,7 @@ void name_mixture(Json& inputs) {
   for (Json& set : mixture["datasets"]) {
     if (!set.is_object() || !set.contains("training_data_path")) return;
     names.push_back(own_dataset_name(set["training_data_path"].get<std::string>()));
-    name_file(set, "training_data_path", "training_data");
+    name_file(set, "training_data_path", "training_data", hf_home);
   }
   inputs["dataset_id"] = join(names, "+");
   *found = json_text(mixture);
@@ -105,13 +113,13 @@ std::string chat_template(const std::string& given, const std::string& tokenizer
                                         "text with {{ }} or {% %} works");
 }
 
-void name_own_data(Json& inputs) {
+void name_own_data(Json& inputs, const std::optional<std::string>& hf_home) {
   name_chat_template(inputs);
-  name_mixture(inputs);
-  name_file(inputs, "validation_data_path", "validation_data");
+  name_mixture(inputs, hf_home);
+  name_file(inputs, "validation_data_path", "validation_data", hf_home);
   if (inputs.contains("training_data_path")) {
     inputs["dataset_id"] = own_dataset_name(inputs["training_data_path"].get<std::string>());
-    name_file(inputs, "training_data_path", "training_data");
+    name_file(inputs, "training_data_path", "training_data", hf_home);
   }
 }
 

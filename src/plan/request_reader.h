@@ -29,6 +29,7 @@ class RequestReader {
 
   // Experiments of several runs fix it.
   int64_t max_steps() const;
+  const std::optional<std::string>& hf_home() const { return options_.hf_home; }
   bool simulated() const { return options_.backend == kBackendSimulate; }
   int64_t rank_count() const;
   bool offloads_params() const;

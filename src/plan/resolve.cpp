@@ -16,6 +16,7 @@
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/families/stored_form.h"
+#include "sftbench/huggingface/datasets.h"
 #include "sftbench/plan/base_precision.h"
 #include "sftbench/plan/support.h"
 
@@ -78,16 +79,20 @@ class Resolver : RequestReader {
     return std::move(resolution_);
   }
 
-  std::vector<std::string> absent_hub_models() const {
-    std::vector<std::string> absent;
+  std::vector<FetchRequest> absent_from_hub() const {
+    std::vector<FetchRequest> absent;
     if (simulated()) return absent;
+    std::vector<std::string> models;
     if (options_.weights != "random") {
-      absent.push_back(
+      models.push_back(
           absent_hub_model(text("model_name"), weights_format(), settings_, catalog_.models));
     }
     const std::string tokenizer = argument_text("tokenizer_name_or_path");
-    if (!tokenizer.empty()) absent.push_back(absent_hub_tokenizer(tokenizer, settings_));
-    std::erase(absent, std::string());
+    if (!tokenizer.empty()) models.push_back(absent_hub_tokenizer(tokenizer, settings_));
+    for (const std::string& id : models) {
+      if (!id.empty()) absent.push_back({.name = id, .hub_id = id});
+    }
+    for (const std::string& name : absent_datasets(*this)) absent.push_back(dataset_request(name));
     return absent;
   }
 
@@ -243,12 +248,12 @@ Resolution resolve(const MeasurementRequest& request, const ActuatorSettings& se
   return Resolver(request, settings, options, catalog).resolve();
 }
 
-std::vector<std::string> absent_hub_models(const MeasurementRequest& request,
-                                           const ActuatorSettings& settings,
-                                           const ResolveOptions& options, const Catalog& catalog) {
+std::vector<FetchRequest> absent_from_hub(const MeasurementRequest& request,
+                                          const ActuatorSettings& settings,
+                                          const ResolveOptions& options, const Catalog& catalog) {
   check(catalog.experiment(request.experiment) != nullptr,
         "the request's experiment is in the catalog");
-  return Resolver(request, settings, options, catalog).absent_hub_models();
+  return Resolver(request, settings, options, catalog).absent_from_hub();
 }
 
 Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& options) {
@@ -266,7 +271,7 @@ Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& o
   if (options.distribute_one_rank) inputs["distribute_one_rank"] = true;
   if (options.backend != defaults.backend) inputs["backend"] = options.backend;
   if (!options.model_path.empty()) inputs["model_path"] = options.model_path;
-  name_own_data(inputs);
+  name_own_data(inputs, options.hf_home);
   return sorted(inputs);
 }
 

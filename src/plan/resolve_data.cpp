@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "plan/mixture.h"
 #include "plan/model_source.h"
@@ -9,6 +10,8 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
+#include "sftbench/huggingface/cache.h"
+#include "sftbench/huggingface/datasets.h"
 
 namespace sftbench {
 namespace {
@@ -77,13 +80,27 @@ class DataResolver : RequestReader {
 
  private:
   // Absolute.
-  std::string own_file(const char* property, const std::string& file) const {
-    const std::string path = fs::absolute(file).lexically_normal().string();
-    std::error_code error;
-    if (simulated() || fs::exists(path, error)) return path;
-    throw RunError(ReasonCode::kData,
-                   std::string(property) + " " + file + " is neither a file nor a folder",
-                   "no such file: " + path);
+  std::string own_file(const char* property, const std::string& given) const {
+    const bool dataset = is_dataset_name(given);
+    const fs::path cache = hub_cache_directory(options_.hf_home);
+    try {
+      if (const auto found = find_data(cache, given)) return found->path;
+    } catch (const InputError& error) {
+      throw RunError(ReasonCode::kData, error.what());
+    }
+    std::string looked_for = fs::absolute(given).lexically_normal().string();
+    if (simulated()) return dataset ? given : looked_for;
+    const std::string what = std::string(property) + " " + given;
+    if (!dataset) {
+      throw RunError(ReasonCode::kData, what + " is neither a file nor a folder",
+                     "no such file: " + looked_for);
+    }
+    throw RunError(
+        ReasonCode::kData,
+        what + " is no file or folder, and the dataset of the hub is not at hand; fetch it: " +
+            dataset_fetch_command(given, options_.hf_home) +
+            (settings_.fetch_weights ? "" : ", or with --fetch"),
+        "looked in " + cache.string());
   }
 
   fs::path dataset_directory() const {
@@ -140,6 +157,28 @@ class DataResolver : RequestReader {
 };
 
 }  // namespace
+
+std::vector<std::string> absent_datasets(const RequestReader& request) {
+  std::vector<std::string> given = {request.argument_text("training_data_path"),
+                                    request.argument_text("validation_data_path")};
+  const Json mixture =
+      Json::parse(request.argument_text("data_mixture"), nullptr, /*allow_exceptions=*/false);
+  if (mixture.is_object() && mixture.value("datasets", Json()).is_array()) {
+    for (const Json& set : mixture["datasets"]) {
+      const auto path = set.is_object() ? set.find("training_data_path") : set.end();
+      if (path != set.end() && path->is_string()) given.push_back(path->get<std::string>());
+    }
+  }
+  std::vector<std::string> absent;
+  for (const std::string& name : given) {
+    if (!is_dataset_name(name)) continue;
+    try {
+      if (!find_data(hub_cache_directory(request.hf_home()), name)) absent.push_back(name);
+    } catch (const InputError&) {  // refused where it is read
+    }
+  }
+  return absent;
+}
 
 ResolvedData resolve_data(const RequestReader& request) {
   DataResolver resolver(request);

@@ -11,6 +11,9 @@ struct ResolvedData {
   bool generates = false;  // Resolution::generate_dataset
 };
 
+// The datasets of the hub that the request names and that are not in the cache.
+std::vector<std::string> absent_datasets(const RequestReader& request);
+
 // RunError(kData): a file is not there.
 ResolvedData resolve_data(const RequestReader& request);
 

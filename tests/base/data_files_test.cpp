@@ -75,6 +75,37 @@ TEST_F(DataFilesTest, WhatIsNoDataIsRefused) {
   EXPECT_THAT(problem(), HasSubstr("the folder is a model's: it has config.json"));
 }
 
+TEST_F(DataFilesTest, ASnapshotOfTheHubIsItsSplit) {
+  const fs::path snapshot = folder_ / "datasets--org--name" / "snapshots" / "abc";
+  for (const char* name : {"x/train/1.jsonl", "x/train/0.jsonl", "x/test/0.jsonl"})
+    put("datasets--org--name/snapshots/abc/" + std::string(name));
+  EXPECT_THAT(data_files(snapshot),
+              ElementsAre(snapshot / "x/train/0.jsonl", snapshot / "x/train/1.jsonl"));
+  EXPECT_THAT(data_files(snapshot.string() + "::test"), ElementsAre(snapshot / "x/test/0.jsonl"));
+}
+
+TEST_F(DataFilesTest, ACardThatNamesFilesIsFollowed) {
+  put("a.jsonl");
+  put("sub/b.jsonl");
+  EXPECT_THAT(names(), ElementsAre("a.jsonl"));
+  put("README.md", "---\nlicense: [\n---\n");
+  EXPECT_THAT(names(), ElementsAre("a.jsonl")) << "a text that is no card";
+  put("README.md", "---\nconfigs:\n- config_name: x\n  data_files: sub/*\n---\n");
+  EXPECT_THAT(names(), ElementsAre("sub/b.jsonl"));
+  EXPECT_THAT(data_files(folder_.string() + ":x"), ElementsAre(folder_ / "sub/b.jsonl"));
+  EXPECT_EQ(digest_data(folder_.string() + ":x"), digest_file(folder_ / "sub/b.jsonl"));
+  EXPECT_THROW(data_files(folder_.string() + ":y"), InputError);
+  EXPECT_THROW(data_files(folder_.string() + ":"), InputError);
+}
+
+TEST_F(DataFilesTest, WhatExistsIsAPathWholeWithItsColons) {
+  put("a:b.jsonl");
+  EXPECT_THAT(data_files(folder_ / "a:b.jsonl"), ElementsAre(folder_ / "a:b.jsonl"));
+  EXPECT_THAT(data_files(folder_ / "no:b.jsonl"), ElementsAre(folder_ / "no:b.jsonl"));
+  EXPECT_EQ(data_place(folder_.string() + ":x:test").part, ":x:test");
+  EXPECT_EQ(data_place(folder_.string() + ":x:test").path, folder_);
+}
+
 TEST_F(DataFilesTest, TheDigestIsThatOfTheContent) {
   put("a.jsonl", "1");
   EXPECT_EQ(digest_data(folder_), digest_file(folder_ / "a.jsonl")) << "one file in a folder";

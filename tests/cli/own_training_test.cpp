@@ -390,8 +390,8 @@ TEST_F(DataConfigurationTest, WhatHasNoEqualIsNamed) {
   write("paths.yaml", "datasets:\n  - data_paths: [a, b]\n    split: {train: 0.8}\n");
   const std::string paths = refusal_of_file("data_config_path: paths.yaml\n");
   EXPECT_THAT(paths,
-              HasSubstr("datasets[0].data_paths: found a list of 2; expected a list of one file or "
-                        "folder"));
+              HasSubstr("datasets[0].data_paths: found a list of 2; expected a list of one file, "
+                        "folder or dataset of the hub"));
   EXPECT_THAT(paths,
               HasSubstr("datasets[0].split: found a mapping; expected train and validation, two "
                         "shares that add up to 1"));

@@ -31,7 +31,7 @@ class CheckTest : public testing::Test {
     FetchSettings settings;
     settings.cache = folder_;
     settings.endpoint.url = hub.url();
-    const FetchedModel model = fetch_models({{kId, kId}}, settings).models.at(0);
+    const FetchedRepository model = fetch_repositories({{kId, kId}}, settings).repositories.at(0);
     snapshot_ = model.snapshot;
     size_bytes_ = model.size_bytes;
     blob_ = fs::canonical(snapshot_ / "model.safetensors");

@@ -69,6 +69,7 @@ struct FakeFile {
   bool large = false;  // kept as LFS: named by its sha256, served by the CDN
 };
 
+// Or dataset.
 struct FakeModel {
   std::string commit = "1234567890abcdef1234567890abcdef12345678";
   std::map<std::string, FakeFile> files;
@@ -85,12 +86,28 @@ inline FakeModel small_model(size_t elements = 50'000) {
   return model;
 }
 
+// Three entries in two shards of the split train, and one of the split test.
+inline FakeModel small_dataset() {
+  FakeModel dataset;
+  dataset.files["README.md"] = {"# A dataset\n"};
+  dataset.files["data/train-00000-of-00002.jsonl"] = {
+      "{\"input\": \"a word\", \"output\": \"the other word\"}\n"
+      "{\"input\": \"one\", \"output\": \"two\"}\n",
+      true};
+  dataset.files["data/train-00001-of-00002.jsonl"] = {
+      "{\"input\": \"three\", \"output\": \"four\"}\n", true};
+  dataset.files["data/test-00000-of-00001.jsonl"] = {"{\"input\": \"five\", \"output\": \"six\"}\n",
+                                                     true};
+  return dataset;
+}
+
 class FakeHub {
  public:
   // The answer instead of the hub's; `nth` counts the requests of this path from 1 on.
   using Fault = std::function<std::optional<ServedReply>(const ServedRequest&, int nth)>;
 
-  std::map<std::string, FakeModel> models;  // by hub id; set before the first request
+  std::map<std::string, FakeModel> models;    // by hub id; set before the first request
+  std::map<std::string, FakeModel> datasets;  // the same
   std::function<void(Json&)> change_listing = [](Json&) {};
   Fault fault = [](const ServedRequest&, int) { return std::nullopt; };      // of the hub
   Fault cdn_fault = [](const ServedRequest&, int) { return std::nullopt; };  // of the CDN
@@ -106,22 +123,32 @@ class FakeHub {
  private:
   ServedReply answer(const ServedRequest& request) {
     if (auto reply = fault(request, nth(request))) return *reply;
-    for (const auto& [id, model] : models) {
-      const std::string list = "/api/models/" + id + "/revision/";
-      const std::string file = "/" + id + "/resolve/" + model.commit + "/";
+    if (auto reply = answer_about(request, models, "/api/models/", "/")) return *reply;
+    if (auto reply = answer_about(request, datasets, "/api/datasets/", "/datasets/")) return *reply;
+    return {401, {{"X-Error-Code", "RepoNotFound"}}, "Repository not found"};
+  }
+
+  std::optional<ServedReply> answer_about(const ServedRequest& request,
+                                          const std::map<std::string, FakeModel>& repositories,
+                                          const std::string& api, const std::string& pages) {
+    for (const auto& [id, model] : repositories) {
+      const std::string list = api + id + "/revision/";
+      const std::string file = pages + id + "/resolve/" + model.commit + "/";
       const bool about = request.target.rfind(list, 0) == 0 || request.target.rfind(file, 0) == 0;
       if (!about) continue;
       if (!model.token.empty() && request.header("authorization") != "Bearer " + model.token)
-        return {401, {{"X-Error-Code", "GatedRepo"}}, "Access to the model is restricted"};
+        return ServedReply{401, {{"X-Error-Code", "GatedRepo"}}, "Access is restricted"};
       if (request.target.rfind(list, 0) == 0) return listing(model);
       const auto found = model.files.find(request.path().substr(file.size()));
-      if (found == model.files.end()) return {404, {{"X-Error-Code", "EntryNotFound"}}, ""};
-      if (!found->second.large) return {200, {}, found->second.content};
-      return {302,
-              {{"Location", cdn_.url() + "/" + id + "/" + found->first + "?Signature=secret"}},
-              ""};
+      if (found == model.files.end())
+        return ServedReply{404, {{"X-Error-Code", "EntryNotFound"}}, ""};
+      if (!found->second.large) return ServedReply{200, {}, found->second.content};
+      return ServedReply{
+          302,
+          {{"Location", cdn_.url() + pages + id + "/" + found->first + "?Signature=secret"}},
+          ""};
     }
-    return {401, {{"X-Error-Code", "RepoNotFound"}}, "Repository not found"};
+    return std::nullopt;
   }
 
   ServedReply listing(const FakeModel& model) {
@@ -144,10 +171,14 @@ class FakeHub {
 
   ServedReply answer_of_cdn(const ServedRequest& request) {
     if (auto reply = cdn_fault(request, nth(request))) return *reply;
-    for (const auto& [id, model] : models) {
-      if (request.path().rfind("/" + id + "/", 0) != 0) continue;
-      const auto found = model.files.find(request.path().substr(id.size() + 2));
-      if (found != model.files.end()) return {200, {}, found->second.content};
+    for (const auto& [repositories, pages] :
+         {std::pair(&models, std::string("/")), std::pair(&datasets, std::string("/datasets/"))}) {
+      for (const auto& [id, model] : *repositories) {
+        const std::string folder = pages + id + "/";
+        if (request.path().rfind(folder, 0) != 0) continue;
+        const auto found = model.files.find(request.path().substr(folder.size()));
+        if (found != model.files.end()) return {200, {}, found->second.content};
+      }
     }
     return {404, {}, ""};
   }

@@ -35,8 +35,8 @@ class FetchTest : public testing::Test {
   }
   ~FetchTest() override { std::filesystem::remove_all(folder_); }
 
-  FetchedModel fetch(const std::string& id = kId, const std::string& revision = "main") {
-    return fetch_models({{id, id, revision}}, settings_).models.at(0);
+  FetchedRepository fetch(const std::string& id = kId, const std::string& revision = "main") {
+    return fetch_repositories({{id, id, revision}}, settings_).repositories.at(0);
   }
   FakeFile& weights() { return hub_.models[kId].files["model.safetensors"]; }
   HubRepository repository() const { return {settings_.cache, kId}; }

@@ -23,7 +23,7 @@ using testing::IsEmpty;
 using testing::Not;
 
 TEST_F(FetchTest, LaysOutBlobsLinksAndReferenceAsHuggingFaceDoes) {
-  const FetchedModel model = fetch();
+  const FetchedRepository model = fetch();
   EXPECT_EQ(model.problem, "");
   EXPECT_EQ(model.commit, kCommit);
   EXPECT_EQ(model.snapshot, settings_.cache / "models--org--small/snapshots" / kCommit);
@@ -44,7 +44,7 @@ TEST_F(FetchTest, LaysOutBlobsLinksAndReferenceAsHuggingFaceDoes) {
 TEST_F(FetchTest, WhatIsThereIsNotFetchedAgain) {
   fetch();
   const size_t before = hub_.hub().requests().size();
-  const FetchedModel again = fetch();
+  const FetchedRepository again = fetch();
   EXPECT_EQ(again.problem, "");
   EXPECT_EQ(again.transferred_bytes, 0u);
   EXPECT_EQ(hub_.hub().requests().size(), before + 1) << "only the list is asked for";
@@ -62,7 +62,7 @@ TEST_F(FetchTest, ANewCommitTakesOverWhatDidNotChange) {
   fetch();
   hub_.models[kId].commit = "abcdef1234567890abcdef1234567890abcdef12";
   hub_.models[kId].files["config.json"].content = R"({"model_type": "mistral"})";
-  const FetchedModel model = fetch();
+  const FetchedRepository model = fetch();
   EXPECT_EQ(model.problem, "");
   EXPECT_EQ(model.transferred_bytes, hub_.models[kId].files["config.json"].content.size());
   EXPECT_EQ(read_file(model.snapshot / "model.safetensors"), weights().content);
@@ -84,7 +84,7 @@ TEST_F(FetchTest, TakesTheShardsOfTheIndexAndNoOtherFormat) {
   model.files["pytorch_model.bin.index.json"] = {"{}"};
   model.files["original/params.json"] = {"{}"};
   model.files["tokenizer.model"] = {"sentences"};
-  const FetchedModel fetched = fetch();
+  const FetchedRepository fetched = fetch();
   EXPECT_EQ(fetched.problem, "");
   EXPECT_THAT(names_in(fetched.snapshot),
               ElementsAre("config.json", "model-00001-of-00002.safetensors",
@@ -122,7 +122,7 @@ TEST_F(FetchTest, GoesOnFromWhereTheConnectionBroke) {
   change_weights_reply([](ServedReply& reply, int nth) {
     if (nth <= 2) reply.cut_after_bytes = 70'000;
   });
-  const FetchedModel model = fetch();
+  const FetchedRepository model = fetch();
   EXPECT_EQ(model.problem, "");
   EXPECT_EQ(model.transferred_bytes, model.size_bytes) << "no byte came twice";
   const std::vector<ServedRequest> requests = hub_.cdn().requests();
@@ -135,7 +135,7 @@ TEST_F(FetchTest, GoesOnFromWhereTheConnectionBroke) {
 TEST_F(FetchTest, GoesOnFromWhatAnEarlierCallLeft) {
   fs::create_directories(repository().blobs());
   write_file_atomic(weights_blob().string() + ".incomplete", weights().content.substr(0, 123'456));
-  const FetchedModel model = fetch();
+  const FetchedRepository model = fetch();
   EXPECT_EQ(model.problem, "");
   EXPECT_EQ(model.transferred_bytes, model.size_bytes - 123'456);
   EXPECT_EQ(hub_.cdn().requests().at(0).header("range"), "bytes=123456-");
@@ -162,7 +162,7 @@ TEST_F(FetchTest, AHubThatIgnoresRangesIsReadFromTheStart) {
     reply.ranges = false;
     if (nth == 1) reply.cut_after_bytes = 100'000;
   });
-  const FetchedModel model = fetch();
+  const FetchedRepository model = fetch();
   EXPECT_EQ(model.problem, "");
   EXPECT_EQ(model.transferred_bytes, model.size_bytes + 100'000);
   EXPECT_EQ(read_file(weights_blob()), weights().content);
@@ -219,7 +219,7 @@ TEST_F(FetchTest, NobodyAtTheEndpointIsSaid) {
 
 TEST_F(FetchTest, WrongContentIsNotKept) {
   change_weights_reply([](ServedReply& reply, int) { reply.body[1000] ^= 1; });
-  const FetchedModel model = fetch();
+  const FetchedRepository model = fetch();
   const std::string right = sha256(weights().content);
   std::string wrong_content = weights().content;
   wrong_content[1000] ^= 1;
@@ -376,11 +376,11 @@ TEST_F(FetchTest, TroubleThatStaysIsGivenUp) {
 
 TEST_F(FetchTest, OneModelThatCannotBeHadLeavesTheOthers) {
   const FetchOutcome outcome =
-      fetch_models({{"a", "org/other"}, {"b", kId}, {"c", kId}}, settings_);
+      fetch_repositories({{"a", "org/other"}, {"b", kId}, {"c", kId}}, settings_);
   EXPECT_FALSE(outcome.interrupted);
-  EXPECT_THAT(outcome.models[0].problem, HasSubstr("does not exist"));
-  EXPECT_EQ(outcome.models[1].problem, "");
-  EXPECT_EQ(outcome.models[2].problem, "");
+  EXPECT_THAT(outcome.repositories[0].problem, HasSubstr("does not exist"));
+  EXPECT_EQ(outcome.repositories[1].problem, "");
+  EXPECT_EQ(outcome.repositories[2].problem, "");
   EXPECT_EQ(hub_.cdn().count("model.safetensors"), 1) << "what two models share comes once";
 }
 
@@ -389,7 +389,7 @@ TEST_F(FetchTest, AModelThatLacksOneFileIsLeftWithoutASnapshot) {
     if (request.path().find("tokenizer.json") == std::string::npos) return std::nullopt;
     return ServedReply{404, {{"X-Error-Code", "EntryNotFound"}}, ""};
   };
-  const FetchedModel model = fetch();
+  const FetchedRepository model = fetch();
   EXPECT_THAT(model.problem, HasSubstr("tokenizer.json of org/small is not on "));
   EXPECT_EQ(model.snapshot, "");
   EXPECT_EQ(hub_snapshot(settings_.cache, kId), std::nullopt);
@@ -423,16 +423,16 @@ TEST_F(FetchTest, ACancelledTransferIsContinuedByTheNext) {
     reply.piece_bytes = 10'000;
     reply.piece_sleep_s = 0.05;
   });
-  const FetchOutcome outcome = fetch_models({{kId, kId}}, settings_);
+  const FetchOutcome outcome = fetch_repositories({{kId, kId}}, settings_);
   EXPECT_TRUE(outcome.interrupted);
-  EXPECT_EQ(outcome.models[0].problem, "interrupted; the same command goes on from here");
+  EXPECT_EQ(outcome.repositories[0].problem, "interrupted; the same command goes on from here");
   const uint64_t left_bytes = fs::file_size(weights_blob().string() + ".incomplete");
   EXPECT_GE(left_bytes, 50'000u);
   EXPECT_EQ(hub_snapshot(settings_.cache, kId), std::nullopt);
 
   stop = false;
   settings_.progress = [](const FetchProgress&) {};
-  const FetchedModel model = fetch();
+  const FetchedRepository model = fetch();
   EXPECT_EQ(model.problem, "");
   EXPECT_EQ(hub_.cdn().requests().at(1).header("range"),
             "bytes=" + std::to_string(left_bytes) + "-");
@@ -447,8 +447,8 @@ TEST_F(FetchTest, TwoThatFetchTheSameWaitForEachOther) {
   std::string second_log;
   second.log = [&](FetchLog, const std::string& text) { second_log += text + "\n"; };
   FetchOutcome other;
-  std::thread thread([&] { other = fetch_models({{kId, kId}}, second); });
-  const FetchedModel model = fetch();
+  std::thread thread([&] { other = fetch_repositories({{kId, kId}}, second); });
+  const FetchedRepository model = fetch();
   thread.join();
   EXPECT_EQ(model.problem, "");
   EXPECT_EQ(other.models[0].problem, "");
@@ -460,7 +460,7 @@ TEST_F(FetchTest, TwoThatFetchTheSameWaitForEachOther) {
 TEST_F(FetchTest, ProgressEndsWithEverything) {
   FetchProgress last;
   settings_.progress = [&](const FetchProgress& progress) { last = progress; };
-  const FetchedModel model = fetch();
+  const FetchedRepository model = fetch();
   EXPECT_EQ(last.done_bytes, model.size_bytes);
   EXPECT_EQ(last.total_bytes, model.size_bytes);
   EXPECT_EQ(last.done_files, 3);

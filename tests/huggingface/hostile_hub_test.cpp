@@ -83,7 +83,7 @@ TEST_F(HostileHubTest, ModelsThatAddUpOverTheLargestNumberFindNoRoom) {
     requests.push_back({id, id, "main"});
   }
   try {
-    fetch_models(requests, settings_);
+    fetch_repositories(requests, settings_);
     FAIL() << "17,000 PiB were to come";
   } catch (const RunError& error) {
     EXPECT_THAT(error.what(), HasSubstr("17179869184.0 GiB are to come"));
@@ -181,7 +181,7 @@ TEST_F(HostileHubTest, ABlobOfTheRightSizeAndWrongBytesIsFetchedAgain) {
     const fs::path blob = fs::canonical(repository().snapshot(kCommit) / name);
     const std::string right = read_file(blob);
     spoil(blob);
-    const FetchedModel model = fetch();
+    const FetchedRepository model = fetch();
     EXPECT_EQ(model.problem, "");
     EXPECT_EQ(model.transferred_bytes, right.size());
     EXPECT_EQ(read_file(blob), right);
@@ -201,7 +201,7 @@ TEST_F(HostileHubTest, ABlobThatCannotBeHadAgainDoesNotStay) {
 }
 
 TEST_F(HostileHubTest, WhatAnotherProgramFetchedIsHashedOnceAndRemembered) {
-  const FetchedModel first = fetch();
+  const FetchedRepository first = fetch();
   fs::remove_all(settings_.cache / ".locks");  // as if huggingface_hub had made the cache
   uint64_t read_bytes = 0;
   settings_.progress = [&](const FetchProgress& progress) { read_bytes = progress.total_bytes; };

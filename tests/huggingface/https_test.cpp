@@ -90,7 +90,7 @@ class HttpsTest : public testing::Test {
   std::string fetch_problem(const TlsServer& server, bool trusted) {
     settings_.endpoint.url = server.url();
     settings_.endpoint.ca_bundle = trusted ? (folder_ / "cert.pem").string() : "";
-    return fetch_models({{"m", "org/m"}}, settings_).models.at(0).problem;
+    return fetch_repositories({{"m", "org/m"}}, settings_).repositories.at(0).problem;
   }
 
   fs::path folder_ = test_folder();

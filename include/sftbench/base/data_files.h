@@ -7,10 +7,25 @@
 
 namespace sftbench {
 
+// "FOLDER:CONFIG:SPLIT" is a part of what is in a folder (base/train_files.h).
+struct DataPlace {
+  std::filesystem::path path;  // a file or a folder
+  std::string part;            // with its colons; empty: none is named
+};
+
+// What exists is a path as a whole, whatever colons are in it. Of a path that names neither a file nor a
+// folder with a part behind it, the path.
+DataPlace data_place(const std::filesystem::path& path);
+
+// The files below a folder, relative to it; links to files are files.
+std::vector<std::string> paths_below(const std::filesystem::path& folder);
+
 // A file itself. Of a folder, or of the folder `data` in it where it has none of its own: its files
 // .json, .jsonl, .parquet and .arrow by their names, those of the split `train` where names tell
-// splits (train-00000-of-00002.parquet), as the package datasets finds them. InputError where there is
-// none, or where JSON and tables stand side by side.
+// splits (train-00000-of-00002.parquet), as the package datasets finds them. A snapshot of a dataset of
+// the hub, a folder whose README.md names data files, and a part of a folder: the files of the split, in
+// whatever folder below they are (base/train_files.h). InputError where there is none, or where JSON and
+// tables stand side by side.
 std::vector<std::filesystem::path> data_files(const std::filesystem::path& path);
 
 // Of the content, wherever it lies. InputError as data_files().

@@ -1,6 +1,6 @@
-// Downloads models from a Hugging Face-compatible hub into the libraries' cache (huggingface/cache.h).
+// Downloads models and datasets from a Hugging Face-compatible hub into the libraries' cache (huggingface/cache.h).
 // A blob gets its name only when its hash is right, a snapshot its links and "main" its commit only
-// when all its blobs are there: whoever reads the cache sees a whole model or none. What was
+// when all its blobs are there: whoever reads the cache sees all that was asked for or nothing. What was
 // interrupted stays as <oid>.incomplete and is continued by the next call, on any machine that
 // shares the cache; two that fetch the same file wait for each other (flock, as huggingface_hub).
 #pragma once
@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "sftbench/base/train_files.h"
+#include "sftbench/huggingface/cache.h"
 #include "sftbench/huggingface/endpoint.h"
 
 namespace sftbench {
@@ -19,6 +21,8 @@ struct FetchRequest {
   std::string name;               // as the user calls it: "smollm2-135m", or the hub id itself
   std::string hub_id;             // "HuggingFaceTB/SmolLM2-135M"
   std::string revision = "main";  // branch, tag or commit
+  RepositoryKind kind = RepositoryKind::kModel;
+  DatasetPart part = {};  // of a dataset
 };
 
 struct FetchProgress {
@@ -44,25 +48,27 @@ struct FetchSettings {
   std::function<void(const FetchProgress&)> progress = [](const FetchProgress&) {};
 };
 
-struct FetchedModel {
+struct FetchedRepository {
   FetchRequest request;
   std::string commit;              // empty when it could not be resolved
   int files = 0;                   // of the snapshot
   uint64_t size_bytes = 0;         // of all of them
   uint64_t transferred_bytes = 0;  // by this call
-  std::filesystem::path snapshot;  // empty when the model is not whole
+  std::filesystem::path snapshot;  // empty when not all is there
   std::string problem;             // why not; empty when it is
 };
 
 struct FetchOutcome {
-  std::vector<FetchedModel> models;  // in the order of the requests
+  std::vector<FetchedRepository> repositories;  // in the order of the requests
   bool interrupted = false;
 };
 
-// Fetches what is missing of each model: config, tokenizer, and weights as safetensors (as
-// pytorch_model*.bin only where there are no safetensors). A model that cannot be had does not keep
-// the others from coming. `log` and `progress` are called from one thread at a time. RunError
+// Fetches what is missing. Of each model: config, tokenizer, and weights as safetensors (as
+// pytorch_model*.bin only where there are no safetensors). Of each dataset: its card and the files of
+// the part that is asked for (base/train_files.h). What cannot be had does not keep the others from
+// coming. `log` and `progress` are called from one thread at a time. RunError
 // (kWeights): the disk has not enough room for all, libcurl is missing.
-FetchOutcome fetch_models(const std::vector<FetchRequest>& requests, const FetchSettings& settings);
+FetchOutcome fetch_repositories(const std::vector<FetchRequest>& requests,
+                                const FetchSettings& settings);
 
 }  // namespace sftbench

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sftbench/catalog/catalog.h"
+#include "sftbench/huggingface/fetch.h"
 #include "sftbench/plan/actuator.h"
 #include "sftbench/plan/training_job.h"
 #include "sftbench/space/entity.h"
@@ -34,6 +36,7 @@ struct ResolveOptions {
   bool decodes_mxfp4 = false;  // asked for by name; it is done in any case
   std::string
       model_path;  // the folder that it is in; empty: it is on the hub, and has its id as name
+  std::optional<std::string> hf_home;  // of the settings: where datasets of the hub are looked for
 };
 
 struct Resolution {
@@ -50,17 +53,18 @@ struct Resolution {
 Resolution resolve(const MeasurementRequest& request, const ActuatorSettings& settings,
                    const ResolveOptions& options, const Catalog& catalog);
 
-// The hub ids whose files resolve() would look for and not find on this machine: of the model, where
-// its weights are read from files, and of a tokenizer of its own. REQUIRES: as resolve().
-std::vector<std::string> absent_hub_models(const MeasurementRequest& request,
-                                           const ActuatorSettings& settings,
-                                           const ResolveOptions& options, const Catalog& catalog);
+// What of the hub resolve() would look for and not find on this machine: the model, where its weights are
+// read from files, a tokenizer of its own, and datasets. REQUIRES: as resolve().
+std::vector<FetchRequest> absent_from_hub(const MeasurementRequest& request,
+                                          const ActuatorSettings& settings,
+                                          const ResolveOptions& options, const Catalog& catalog);
 
 // The inputs that a result records: request.inputs, and what the command line adds to them when it
 // differs from the default: cpu_ranks, weights, padding, worst_batch_first,
 // stop_when_known, gradient_sync, reduce_dtype,
 // distribute_one_rank, backend, model_path. Data of one's own are dataset_id, the file's name, and
 // training_data, a digest of its content, in place of training_data_path; validation_data likewise.
+// A dataset of the hub has its id, and the part that is meant, as dataset_id.
 // Sorted by name.
 Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& options);
 

@@ -1,0 +1,45 @@
+// Which files of a dataset's repository are its split `train`, as load_dataset() of the package datasets
+// finds them: by what the dataset's card (README.md) says, else by names.
+// Source: the package datasets, data_files.py and load.py; hub documentation, "Manual Configuration".
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace sftbench {
+
+// What of a dataset is meant.
+struct DatasetPart {
+  std::string
+      config;  // of the card; of a dataset whose card has none, a folder; empty: the default one
+  std::string split = "train";  // as the card or the names of the files call it
+};
+
+// The part that `text` says, what stands behind the place of a dataset: "", ":CONFIG", ":CONFIG:SPLIT" or
+// "::SPLIT". Why it is none is `problem`; empty when it is one.
+DatasetPart dataset_part(const std::string& text, std::string& problem);
+// The same text again, the shortest that says it.
+std::string text_of(const DatasetPart& part);
+
+struct TrainFiles {
+  std::vector<std::string>
+      files;  // of one kind, in the order of reading, each once; empty: see `problem`
+  std::string problem;
+  std::string expected;
+  std::string
+      warning;  // shards that count themselves (train-00000-of-00002) are fewer than they say
+  // Files may be missing: another list of paths could have them. False where the card is the problem.
+  bool incomplete = false;
+};
+
+// `paths` are those of the whole repository, or of as much of it as is there: relative, "/" between
+// folders. `card` is the content of README.md, and may be empty. Files are JSON, JSON Lines, Parquet or
+// Arrow, whichever kind most are of. What is compressed or of another kind is refused by its name.
+// InputError: a card that is no YAML, or whose `configs` have another form.
+TrainFiles find_train_files(const std::vector<std::string>& paths, const std::string& card,
+                            const DatasetPart& part);
+
+// Whether the card says of files which split they are. One that cannot be read says nothing.
+bool names_data_files(const std::string& card);
+
+}  // namespace sftbench
