@@ -8,6 +8,35 @@
 #include "sftbench/data/text_dataset.h"
 
 namespace sftbench {
+namespace {
+
+bool is_from_and_value(const Json& message) {
+  return !message.contains("role") && message.contains("from") && message.contains("value");
+}
+
+// nullptr where it is no text.
+const std::string* role_of(const Json& message) {
+  const auto found = message.find(is_from_and_value(message) ? "from" : "role");
+  if (found == message.end() || !found->is_string()) return nullptr;
+  static const std::map<std::string, std::string> kRoles = {{"human", "user"},
+                                                            {"gpt", "assistant"}};
+  const std::string& said = found->get_ref<const std::string&>();
+  const auto usual = found.key() == "from" ? kRoles.find(said) : kRoles.end();
+  return usual == kRoles.end() ? &said : &usual->second;
+}
+
+// {from, value}, as ShareGPT has messages, under the names that templates read.
+Json with_usual_names(const Json& message) {
+  if (!is_from_and_value(message)) return message;
+  Json usual = {{"role", *role_of(message)}, {"content", message.at("value")}};
+  for (const auto& [key, value] : message.items()) {
+    if (key != "from" && key != "value") usual[key] = value;
+  }
+  return usual;
+}
+
+}  // namespace
+
 bool is_conversation(const Json& entry, const std::string& field, Diagnostic& error) {
   error = {};
   error.key = field;
@@ -26,9 +55,7 @@ bool is_conversation(const Json& entry, const std::string& field, Diagnostic& er
   }
   for (size_t i = 0; i < found->size(); ++i) {
     const Json& message = (*found)[i];
-    const bool has_role =
-        message.is_object() && message.contains("role") && message["role"].is_string();
-    if (has_role) continue;
+    if (message.is_object() && role_of(message) != nullptr) continue;
     error.message =
         "message " + std::to_string(i) + (message.is_object() ? " has no role" : " is no object");
     return false;
@@ -53,7 +80,8 @@ Json with_reasoning_aliases(const Json& message) {
 
 Json first_messages(const Json& messages, size_t count) {
   Json first = Json::array();
-  for (size_t i = 0; i < count; ++i) first.push_back(with_reasoning_aliases(messages[i]));
+  for (size_t i = 0; i < count; ++i)
+    first.push_back(with_reasoning_aliases(with_usual_names(messages[i])));
   return first;
 }
 
@@ -113,7 +141,7 @@ class Beginnings {
 };
 
 bool is_said_by_assistant(const Json& message) {
-  return message["role"] == "assistant";
+  return *role_of(message) == "assistant";
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "data/file_size_limit.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/data/conversation.h"
 #include "sftbench/data/entry_file.h"
 #include "sftbench/data/entry_template.h"
@@ -182,6 +183,40 @@ TextDatasetOptions conversations(const std::string& chat_template) {
 const char* const kTurns =
     "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}";
+
+// Of which the reference knows role and content.
+TEST(ConversationTest, FromAndValueAreRoleAndContent) {
+  std::ifstream chats(kFolder + "chats.jsonl");
+  std::string line, lines;
+  while (std::getline(chats, line)) {
+    Json entry = Json::parse(line);
+    for (Json& message : entry["messages"]) {
+      const std::string role = message["role"];
+      message["from"] = role == "user" ? "human" : role == "assistant" ? "gpt" : role;
+      message["value"] = message["content"];
+      message.erase("role");
+      message.erase("content");
+    }
+    lines += json_text(entry) + "\n";
+  }
+  const Json golden = read_json_file(kFolder + "chats.json");
+  const Json& entries = golden["forms"]["chats"]["entries"];
+  TextDatasetOptions options = conversations(read_file(kFolder + "chat.jinja"));
+  options.model_max_length = golden["model_max_length"];
+  TextDataset dataset(JsonlFile(lines, "share.jsonl"), small_tokenizer(), options);
+  ASSERT_EQ(dataset.size(), static_cast<int64_t>(entries.size()));
+  dataset.encode(all_entries_of(dataset), 1);
+  const int64_t pad = *small_tokenizer().token_id(small_tokenizer().special_tokens().pad);
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    const Json& expected = entries[static_cast<size_t>(i)];
+    const MicroBatch batch = make_micro_batch(dataset, {i}, Padding::kLongest, pad);
+    EXPECT_EQ(batch.input_ids, expected["input_ids"].get<std::vector<int64_t>>()) << "entry " << i;
+    EXPECT_EQ(batch.labels, expected["labels"].get<std::vector<int64_t>>()) << "entry " << i;
+  }
+  EXPECT_THAT(
+      problem_of("{\"messages\": [{\"from\": 1, \"value\": \"a\"}]}", conversations(kTurns)),
+      HasSubstr("message 0 has no role"));
+}
 
 TEST(ConversationTest, WhatIsNoneIsNamedWithItsLine) {
   const auto problem = [](const std::string& messages) {

@@ -22,7 +22,8 @@ namespace sftbench {
 // Where conversations stand unless another column is named.
 inline constexpr const char* kConversationField = "messages";
 
-// False and `error` where `field` of an entry is not a list of messages, each an object with a role.
+// False and `error` where `field` of an entry is not a list of messages, each an object with a role. ShareGPT's
+// {from, value} are role and content: from "human" is user, from "gpt" is assistant.
 bool is_conversation(const Json& entry, const std::string& field, Diagnostic& error);
 
 struct EncodedConversation {
