@@ -1,7 +1,6 @@
 #include "sftbench/base/train_files.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <optional>
 #include <set>
@@ -32,12 +31,6 @@ const std::vector<std::pair<std::string, Paths>>& split_words() {
 
 std::string base_name(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
-}
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
 }
 
 // --- the card ------------------------------------------------------------------------------------
@@ -255,7 +248,7 @@ Splits splits_by_names(const Paths& paths, const std::string& folder) {
 // --- kinds ---------------------------------------------------------------------------------------
 
 // What the package datasets reads by a file's ending: "" is what nothing here reads.
-const std::map<std::string, std::string>& kinds() {
+const std::map<std::string, std::string>& kinds_of_endings() {
   static const std::map<std::string, std::string> kKinds = [] {
     std::map<std::string, std::string> kinds = {{"json", "json"},          {"jsonl", "json"},
                                                 {"ndjson", "json"},        {"parquet", "parquet"},
@@ -282,12 +275,12 @@ struct Endings {
 
 Endings endings_of(const std::string& path) {
   Endings endings;
-  const std::string name = lower(base_name(path));
+  const std::string name = base_name(path);
   for (size_t dot = name.find('.'); dot != std::string::npos;) {
     const size_t next = name.find('.', dot + 1);
     const std::string ending =
         name.substr(dot + 1, next == std::string::npos ? next : next - dot - 1);
-    if (kinds().count(ending) > 0) endings.kind_ending = ending;
+    if (kinds_of_endings().count(ending) > 0) endings.kind_ending = ending;
     endings.compressed = is_compression(ending);
     dot = next;
   }
@@ -341,11 +334,11 @@ TrainFiles of_one_kind(const Paths& files) {
   constexpr const char* kReadable = "files .json, .jsonl, .parquet or .arrow";
   const std::string ending = usual_ending(files);
   if (ending.empty()) return without_files("has no data", kReadable, true);
-  const std::string kind = kinds().at(ending);
+  const std::string kind = kinds_of_endings().at(ending);
   TrainFiles found;
   for (const std::string& file : files) {
     const Endings endings = endings_of(file);
-    if (endings.kind_ending.empty() || kinds().at(endings.kind_ending) != kind) continue;
+    if (endings.kind_ending.empty() || kinds_of_endings().at(endings.kind_ending) != kind) continue;
     if (kind.empty() && endings.kind_ending != ending) continue;
     if (kind.empty() || endings.compressed) {
       return without_files("has its data as " + file + ", which this program does not read",
@@ -357,7 +350,7 @@ TrainFiles of_one_kind(const Paths& files) {
   return found;
 }
 
-std::string names_of(const Splits& splits) {
+std::string split_names(const Splits& splits) {
   Paths names;
   for (const auto& [split, files] : splits) names.push_back(split);
   return join(names, ", ");
@@ -370,7 +363,7 @@ TrainFiles files_of(const Splits& splits, const std::string& split) {
   if (splits.empty())
     return without_files("has no data", "files .json, .jsonl, .parquet or .arrow", true);
   return without_files("has no split " + split + " by the names of its files",
-                       "one of " + names_of(splits), true);
+                       "one of " + split_names(splits), true);
 }
 
 // --- one config ----------------------------------------------------------------------------------
@@ -385,7 +378,7 @@ TrainFiles files_of_config(const Paths& paths, const CardConfig& config, const s
                                   [&](const auto& entry) { return entry.first == split; });
   if (found == config.splits.end()) {
     return without_files("has no split " + split + " in its config " + config.name,
-                         "one of " + names_of(config.splits), false);
+                         "one of " + split_names(config.splits), false);
   }
   for (const std::string& pattern : found->second) {
     if (has_wildcards(pattern) || !matching(paths, config.folder, pattern).empty()) continue;

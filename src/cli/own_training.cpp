@@ -232,9 +232,9 @@ class Gathering {
   }
 
   // The space may say where the cache is, and who resolves it looks there.
-  bool is_left_to_space(const GivenValue& data) const {
-    return !selection_.space_path.empty() && !search_.fetches && is_dataset_name(data.value.text) &&
-           !find_data(hub_cache_directory(search_.hf_home), data.value.text);
+  bool is_left_to_space(const std::string& given) const {
+    return !selection_.space_path.empty() && !search_.fetches && is_dataset_name(given) &&
+           !find_data(hub_cache_directory(search_.hf_home), given);
   }
 
   // The field has a default, so that what a job says does not tell whether somebody asked for it.
@@ -255,9 +255,9 @@ class Gathering {
   // are taken as such where nothing says what an entry is.
   void check_data() {
     const GivenValue* held_out = find("validation_data_path");
-    if (held_out != nullptr && !is_left_to_space(*held_out)) check_first(*held_out);
+    if (held_out != nullptr && !is_left_to_space(held_out->value.text)) check_first(*held_out);
     const GivenValue* data = find("training_data_path");
-    if (data == nullptr || !data->value.is_scalar() || is_left_to_space(*data)) return;
+    if (data == nullptr || !data->value.is_scalar() || is_left_to_space(data->value.text)) return;
     const std::string source = data->source, path = data->value.text;
     const FirstEntry first = check_first(*data);
     if (says_any({"pretokenized", "conversation_column", "data_formatter_template",
@@ -313,14 +313,16 @@ class Gathering {
   }
 
   void find_form(const std::string& source, Json& set) const {
-    const std::string path = set["training_data_path"].get<std::string>();
+    const std::string given = set["training_data_path"].get<std::string>();
+    if (is_left_to_space(given)) return;
+    const Entries file = first_entry(source, given);
     for (const char* form : {"pretokenized", "conversation_column", "data_formatter_template",
                              "dataset_text_field", "input_column_name"}) {
       if (set.contains(form) || says(form)) return;
     }
     Json first;
     Diagnostic problem;
-    if (!first_entry(source, path).read_object(0, first, problem)) throw InputError({problem});
+    if (!file.read_object(0, first, problem)) throw InputError({problem});
     if (first.contains("input_ids")) {
       set["pretokenized"] = true;
     } else if (first.contains(kConversationField)) {

@@ -451,7 +451,7 @@ TEST_F(FetchTest, TwoThatFetchTheSameWaitForEachOther) {
   const FetchedRepository model = fetch();
   thread.join();
   EXPECT_EQ(model.problem, "");
-  EXPECT_EQ(other.models[0].problem, "");
+  EXPECT_EQ(other.repositories[0].problem, "");
   EXPECT_EQ(hub_.cdn().requests().size(), 1u);
   EXPECT_THAT(log_ + second_log, HasSubstr("waiting for another process that fetches "
                                            "model.safetensors of org/small"));
