@@ -14,9 +14,9 @@ namespace {
 constexpr const char* kSchema = "sftbench.evidence/1";
 constexpr std::array<const char*, 3> kOutcomes = {"valid", "out_of_memory", "failed"};
 
-Outcome outcome_named(const std::string& name, const std::string& origin) {
+EvidenceOutcome outcome_named(const std::string& name, const std::string& origin) {
   for (size_t i = 0; i < kOutcomes.size(); ++i) {
-    if (name == kOutcomes[i]) return static_cast<Outcome>(i);
+    if (name == kOutcomes[i]) return static_cast<EvidenceOutcome>(i);
   }
   throw InputError(
       {{origin, 0, "outcome", "found '" + name + "'", "valid, out_of_memory or failed", {}}});

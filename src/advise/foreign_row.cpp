@@ -45,12 +45,12 @@ void check_units(const ForeignRow& row) {
   }
 }
 
-Outcome outcome_of(const ForeignRow& row, const Json& inputs, const Catalog& catalog) {
-  if (row.is_valid.value_or(true) && row.tokens_per_second) return Outcome::kValid;
-  if (row.is_valid.value_or(true)) return Outcome::kFailed;
+EvidenceOutcome outcome_of(const ForeignRow& row, const Json& inputs, const Catalog& catalog) {
+  if (row.is_valid.value_or(true) && row.tokens_per_second) return EvidenceOutcome::kValid;
+  if (row.is_valid.value_or(true)) return EvidenceOutcome::kFailed;
   const std::vector<Violation> broken = validate(inputs, catalog.models);
   if (!broken.empty()) throw Misfit{"breaks a rule, so nothing ran: " + broken.front().message};
-  return Outcome::kOutOfMemory;
+  return EvidenceOutcome::kOutOfMemory;
 }
 
 }  // namespace
@@ -116,7 +116,7 @@ Evidence RowPlacer::place(const ForeignRow& row) {
     }
   }
   evidence.outcome = outcome_of(row, request_of(*named, evidence.inputs).inputs, catalog_);
-  if (evidence.outcome == Outcome::kValid) {
+  if (evidence.outcome == EvidenceOutcome::kValid) {
     evidence.tokens_per_second = row.tokens_per_second;
     evidence.allocated_bytes = row.allocated_bytes;
   }

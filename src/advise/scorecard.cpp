@@ -40,7 +40,7 @@ void predict_row(ScoredRow& row, Oracle& oracle, const Experiment& experiment) {
   row.fit = prediction.fit;
   row.at = prediction.at;
   row.fitted = prediction.fitted;
-  if (evidence.outcome != Outcome::kValid) return;
+  if (evidence.outcome != EvidenceOutcome::kValid) return;
   if (evidence.tokens_per_second) {
     row.time_error = *evidence.tokens_per_second / prediction.cost.positions_per_second() - 1;
   }
@@ -212,8 +212,8 @@ Table score_table(const std::vector<ScoredRow>& rows) {
 
 Table verdict_table(const std::vector<ScoredRow>& rows) {
   Table table{{"measured", "rows", "said_fits", "said_tight", "said_dies", "not_predicted"}, {}};
-  for (const auto& [outcome, name] :
-       {std::pair(Outcome::kValid, "ran"), std::pair(Outcome::kOutOfMemory, "died")}) {
+  for (const auto& [outcome, name] : {std::pair(EvidenceOutcome::kValid, "ran"),
+                                      std::pair(EvidenceOutcome::kOutOfMemory, "died")}) {
     int64_t counts[5] = {};
     for (const ScoredRow& row : rows) {
       if (row.evidence.outcome != outcome) continue;

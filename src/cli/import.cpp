@@ -69,7 +69,7 @@ Table overview(const ImportedTable& table) {
   std::map<std::string, int64_t> reasons;
   int64_t counts[3] = {};
   for (const Evidence& row : table.rows) ++counts[static_cast<size_t>(row.outcome)];
-  for (const LeftOut& row : table.left_out) ++reasons[row.reason];
+  for (const LeftOutRow& row : table.left_out) ++reasons[row.reason];
   Table overview{{"rows", "taken_as", "reason"}, {}};
   const char* names[] = {"valid", "out_of_memory", "failed"};
   for (size_t i = 0; i < 3; ++i) {
@@ -86,7 +86,7 @@ int import(const ImportArguments& arguments) {
   const ImportedTable table =
       import_table(arguments.path, options_of(arguments), Catalog::shipped());
   print_table(overview(table), format);
-  for (const LeftOut& row : table.left_out) {
+  for (const LeftOutRow& row : table.left_out) {
     spdlog::debug("{}:{}: left out: {}", arguments.path, row.line, row.reason);
   }
   if (!table.unused.empty()) spdlog::info("columns without use: {}", join(table.unused));

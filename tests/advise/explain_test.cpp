@@ -142,7 +142,7 @@ class OwnEvidenceTest : public ::testing::Test {
     row.source = source;
     row.stack = "sftbench";
     row.experiment = "finetune_full_benchmark-v1.0.0";
-    row.outcome = Outcome::kValid;
+    row.outcome = EvidenceOutcome::kValid;
     row.tokens_per_second = tokens_per_second;
     row.inputs = {{"model_name", "llama3-8b"},
                   {"gpu_model", "NVIDIA-A100-SXM4-80GB"},

@@ -61,7 +61,7 @@ TEST_F(ForeignTableTest, AdosTargetFormatNamesInputsAndRates) {
   EXPECT_EQ(row.experiment, "finetune_lora_benchmark-v1.0.0");
   EXPECT_EQ(row.inputs["max_steps"], 8);
   EXPECT_EQ(row.inputs["number_gpus"], 2);
-  EXPECT_EQ(row.outcome, Outcome::kValid);
+  EXPECT_EQ(row.outcome, EvidenceOutcome::kValid);
   EXPECT_DOUBLE_EQ(*row.tokens_per_second, 5000.5);
   EXPECT_EQ(row.source, "table.csv:2");
 }
@@ -94,8 +94,8 @@ TEST_F(ForeignTableTest, WhatDiedIsToldFromWhatNoRuleAllowed) {
       import(kColumns + "a,full,llama3-8b," + kGpu + ",1,512,4,0,\n" + "b,full,llama3-8b," + kGpu +
              ",2,512,3,0,\n" + "c,full,llama3-8b," + kGpu + ",2,512,4,,\n");
   ASSERT_EQ(table.rows.size(), 2u);
-  EXPECT_EQ(table.rows[0].outcome, Outcome::kOutOfMemory);
-  EXPECT_EQ(table.rows[1].outcome, Outcome::kFailed);
+  EXPECT_EQ(table.rows[0].outcome, EvidenceOutcome::kOutOfMemory);
+  EXPECT_EQ(table.rows[1].outcome, EvidenceOutcome::kFailed);
   ASSERT_EQ(table.left_out.size(), 1u);
   EXPECT_EQ(table.left_out[0].line, 3);
   EXPECT_THAT(table.left_out[0].reason, HasSubstr("breaks a rule"));
@@ -135,7 +135,7 @@ TEST_F(ForeignTableTest, FmsAccelerationCountsOneDeviceAndKnowsItsModels) {
   EXPECT_DOUBLE_EQ(*table.rows[0].allocated_bytes, 2e10);
   EXPECT_EQ(table.rows[0].inputs["batch_size"], 8);
   EXPECT_EQ(table.rows[0].inputs["target_modules"], Json({"q_proj", "v_proj"}));
-  EXPECT_EQ(table.rows[1].outcome, Outcome::kOutOfMemory);
+  EXPECT_EQ(table.rows[1].outcome, EvidenceOutcome::kOutOfMemory);
   ASSERT_EQ(table.left_out.size(), 2u);
   EXPECT_THAT(table.left_out[0].reason, HasSubstr("bitsandbytes"));
   EXPECT_THAT(table.left_out[1].reason, HasSubstr("unknown model 'somebody/else'"));

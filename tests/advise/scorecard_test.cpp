@@ -51,7 +51,7 @@ TEST(ScorecardTest, WhatCannotBePredictedSaysWhyAndCountsNowhere) {
   row.source = "t.csv:1";
   row.stack = "fms-hf-tuning";
   row.experiment = "finetune_full_benchmark-v1.0.0";
-  row.outcome = Outcome::kValid;
+  row.outcome = EvidenceOutcome::kValid;
   row.tokens_per_second = 100;
   row.inputs = {{"model_name", "llama3-8b"},
                 {"gpu_model", "Somebodys-GPU"},

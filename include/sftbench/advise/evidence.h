@@ -12,14 +12,14 @@
 namespace sftbench {
 
 // How a measurement ended. kUnplaced failures say nothing about memory.
-enum class Outcome { kValid, kOutOfMemory, kFailed };
+enum class EvidenceOutcome { kValid, kOutOfMemory, kFailed };
 
 struct Evidence {
   std::string source;            // file and line: "a100_80gb.csv:12"
   std::string stack;             // of config/stacks.yaml: what was measured
   std::string experiment;        // identifier
   Json inputs = Json::object();  // the properties that are known, canonical
-  Outcome outcome = Outcome::kFailed;
+  EvidenceOutcome outcome = EvidenceOutcome::kFailed;
   std::optional<double> tokens_per_second;  // of all devices, padding included
   std::optional<double> allocated_bytes;    // at most, of one device
 };

@@ -31,14 +31,14 @@ struct ImportOptions {
   std::vector<std::string> extra_models;  // names that the actuator's model_map adds
 };
 
-struct LeftOut {
+struct LeftOutRow {
   int64_t line = 0;  // of the file
   std::string reason;
 };
 
 struct ImportedTable {
   std::vector<Evidence> rows;
-  std::vector<LeftOut> left_out;
+  std::vector<LeftOutRow> left_out;
   std::vector<std::string> unused;  // columns that nothing was taken from
 };
 
