@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sftbench/catalog/yaml.h"
+#include "sftbench/base/yaml.h"
 
 namespace sftbench {
 

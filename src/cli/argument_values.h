@@ -10,7 +10,7 @@
 
 #include "cli/argument_file.h"
 #include "cli/data_configuration.h"
-#include "sftbench/catalog/yaml.h"
+#include "sftbench/base/yaml.h"
 
 namespace sftbench {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/data_configuration.h"
-#include "sftbench/catalog/yaml.h"
+#include "sftbench/base/yaml.h"
 
 namespace sftbench {
 

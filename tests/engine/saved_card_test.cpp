@@ -12,7 +12,7 @@
 #include "engine/peft_adapter.h"
 #include "engine/saving_fixture.h"
 #include "sftbench/base/file.h"
-#include "sftbench/catalog/yaml.h"
+#include "sftbench/base/yaml.h"
 #include "sftbench/checkpoint/manifest.h"
 
 namespace sftbench {
