@@ -41,6 +41,7 @@ class ArgumentFileReader : ArgumentValues {
     }
     Diagnostics together{std::string()};
     check_mxfp4(together);
+    check_invocation(together);
     track_in_folder(together);
     collect(together);
     if (deepspeed_block_) {
@@ -89,6 +90,11 @@ class ArgumentFileReader : ArgumentValues {
        [this](const YamlNode& n, const std::string& p) {
          choose(n, p,
                 {{"lora", [this] { file_.tuning = "lora"; }},
+                 {"alora",
+                  [this] {
+                    file_.tuning = "lora";
+                    file_.activated = true;
+                  }},
                  {"pt", [this] { file_.tuning = "pt"; }},
                  {"none", [this] { file_.tuning = "full"; }},
                  {"None", [this] { file_.tuning = "full"; }}});
@@ -360,6 +366,16 @@ class ArgumentFileReader : ArgumentValues {
             item, path, "found " + describe(item) + ", which this program does not write to",
             instead.empty() ? "none, tensorboard or mlflow" : "tensorboard, or --track " + instead);
       }
+    }
+  }
+
+  // fms-hf-tuning reads the text beside peft_method alora alone.
+  void check_invocation(Diagnostics& diagnostics) {
+    if (file_.activated || file_.tuning.empty()) return;
+    for (const GivenValue& value : file_.values) {
+      if (value.property != "alora_invocation_string") continue;
+      diagnostics.error(0, value.source, "has no effect beside this peft_method",
+                        "peft_method: alora");
     }
   }
 

@@ -7,6 +7,7 @@ const std::map<std::string, std::string>& argument_properties() {
       {"adam_beta1", "adam_beta1"},
       {"adam_beta2", "adam_beta2"},
       {"adam_epsilon", "adam_epsilon"},
+      {"alora_invocation_string", "alora_invocation_string"},
       {"batch_size", "batch_size"},
       {"bf16", "bf16"},
       {"chat_template", "chat_template"},
@@ -32,6 +33,7 @@ const std::map<std::string, std::string>& argument_properties() {
       {"gradient_accumulation_steps", "gradient_accumulation_steps"},
       {"gradient_checkpointing", "gradient_checkpointing"},
       {"input_column_name", "input_column_name"},
+      {"invocation_string", "alora_invocation_string"},
       {"learning_rate", "learning_rate"},
       {"lora_alpha", "lora_alpha"},
       {"lora_dropout", "lora_dropout"},
@@ -152,6 +154,7 @@ const std::map<std::string, std::string>& arguments_without_effect() {
 const std::map<std::string, std::string>& argument_advice() {
   static const std::map<std::string, std::string> kAdvice = {
       {"aim_repo", "--track tensorboard=DIR, which `aim convert tensorboard` takes"},
+      {"alora_invocation_tokens", "alora_invocation_string, their text"},
       {"deepspeed_config", "deepspeed: FILE, a ds_config.json"},
       {"experiment", "MLFLOW_EXPERIMENT_NAME, beside report_to: mlflow"},
   };

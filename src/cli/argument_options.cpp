@@ -8,11 +8,11 @@ namespace {
 // Texts that stand for themselves: "1.0" is the name of a folder, "# x" no comment.
 bool is_free_text(const std::string& property) {
   static const std::set<std::string> kTexts = {
-      "chat_template",       "conversation_column",     "data_formatter_template",
-      "dataset_text_field",  "input_column_name",       "lr_scheduler_kwargs",
-      "output_column_name",  "prompt_tuning_init_text", "response_template",
-      "target_modules",      "tokenizer_name_or_path",  "training_data_path",
-      "validation_data_path"};
+      "alora_invocation_string", "chat_template",       "conversation_column",
+      "data_formatter_template", "dataset_text_field",  "input_column_name",
+      "lr_scheduler_kwargs",     "output_column_name",  "prompt_tuning_init_text",
+      "response_template",       "target_modules",      "tokenizer_name_or_path",
+      "training_data_path",      "validation_data_path"};
   return kTexts.count(property) > 0;
 }
 
@@ -81,6 +81,8 @@ const std::vector<ArgumentOption>& argument_options() {
       {"--lora-dropout", "lora_dropout", "X", "share of their inputs left out (0.05)"},
       {"--lora-targets", "target_modules", "NAMES",
        "linears that get them: all-linear, names with commas between, or a regular expression"},
+      {"--alora-invocation-string", "alora_invocation_string", "TEXT",
+       "activated LoRA: adapters act from the last occurrence of this text in an entry on"},
       {"--virtual-tokens", "num_virtual_tokens", "N", "of prompt tuning (8)"},
       {"--prompt-init", "prompt_tuning_init", "TEXT|RANDOM", "where they begin"},
       {"--prompt-init-text", "prompt_tuning_init_text", "TEXT", "whose embeddings they begin at"},

@@ -129,6 +129,10 @@ class Gathering {
       if (!says(value.property)) own_.values.push_back(std::move(value));
     }
     const ArgumentFile& file = own_.file;
+    if (file.activated && selection_.space_path.empty() && !says("alora_invocation_string")) {
+      refuse_own("--arguments: peft_method", "is alora, and alora_invocation_string is not given",
+                 "with it the text from whose last occurrence on adapters act");
+    }
     const bool ranks_on_cpus = selection_.ranks > 1 && !file.processes && !says("number_gpus");
     const bool cpus = file.on_cpus || set_to_no_gpus() || ranks_on_cpus;
     if (file.processes && !says("number_gpus") && !file.on_cpus)
@@ -414,9 +418,9 @@ class Gathering {
   void choose_experiment() {
     if (!own_.experiment.empty()) return;
     const std::string& method = own_.file.tuning;
-    const bool lora = method.empty()
-                          ? says_any({"r", "lora_alpha", "lora_dropout", "target_modules"})
-                          : method == "lora";
+    const bool lora = method.empty() ? says_any({"r", "lora_alpha", "lora_dropout",
+                                                 "target_modules", "alora_invocation_string"})
+                                     : method == "lora";
     const bool prompt =
         method.empty()
             ? says_any({"num_virtual_tokens", "prompt_tuning_init", "prompt_tuning_init_text"})

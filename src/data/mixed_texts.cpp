@@ -47,4 +47,13 @@ int64_t MixedTexts::entries_not_prefixed() const {
   return entries;
 }
 
+InvocationCount MixedTexts::invocations() const {
+  InvocationCount all;
+  for (const auto& set : sets_) {
+    all.with += set->invocations().with;
+    all.without += set->invocations().without;
+  }
+  return all;
+}
+
 }  // namespace sftbench

@@ -11,6 +11,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
+#include "sftbench/data/invocation.h"
 
 namespace sftbench {
 namespace {
@@ -277,11 +278,14 @@ void TextDataset::encode(const std::vector<int64_t>& entries, int threads, Token
     EncodedEntry read;
     if (!this->encode_entry(tokenizer, index, read, text_tokens, error))
       return errors.add(index, std::move(error));
+    const bool invokes =
+        last_invocation(std::span<const int32_t>(read.input_ids), options_.invocation).has_value();
     const std::lock_guard lock(mutex);
     entries_[static_cast<size_t>(index)] = keep(read);
     if (counts != nullptr) counts->set(index, text_tokens);
     if (!read.has_response) ++entries_without_response_;
     if (!read.is_prefixed) ++entries_not_prefixed_;
+    if (!options_.invocation.empty()) ++(invokes ? invocations_.with : invocations_.without);
   };
   for_each_in_parallel(missing, threads, tokenizer_, encode_missing);
   errors.throw_if_any();

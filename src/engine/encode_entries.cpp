@@ -4,6 +4,7 @@
 #include <set>
 
 #include "sftbench/base/error.h"
+#include "sftbench/data/invocation.h"
 #include "sftbench/plan/job_steps.h"
 
 namespace sftbench {
@@ -25,6 +26,11 @@ int64_t pad_id_of(const Tokenizer& tokenizer) {
   const std::optional<int32_t> id = tokenizer.token_id(tokenizer.special_tokens().pad);
   check(id.has_value(), "a completed tokenizer has a pad token");
   return *id;
+}
+
+std::vector<int32_t> invocation_of(const TrainingJob& job, const Tokenizer& tokenizer) {
+  const bool activated = row_of(job.tuning).adds_adapters && !job.lora.invocation_string.empty();
+  return activated ? invocation_ids(tokenizer, job.lora.invocation_string) : std::vector<int32_t>();
 }
 
 std::string counted_text(const DataSource& data) {

@@ -6,6 +6,7 @@
 
 #include "sftbench/base/data_files.h"
 #include "sftbench/base/digest.h"
+#include "sftbench/base/work_count.h"
 #include "sftbench/data/step_plan.h"
 #include "sftbench/data/token_cache.h"
 #include "sftbench/plan/training_job.h"
@@ -21,6 +22,9 @@ std::vector<int64_t> units_to_encode(const TrainingJob& job, StepPlan& plan, int
 
 // Of a completed tokenizer.
 int64_t pad_id_of(const Tokenizer& tokenizer);
+
+// Of activated LoRA; empty without. RunError(kUnsupported) when its text has no tokens.
+std::vector<int32_t> invocation_of(const TrainingJob& job, const Tokenizer& tokenizer);
 
 // What the counts of a cache are counts of. Nothing has to be counted where ids are given.
 std::string counted_text(const DataSource& data);

@@ -62,7 +62,7 @@ Evaluation::Evaluation(const EvaluationPlan& plan, EvaluationData data, CausalLm
       parameters_(parameters),
       world_(world),
       runner_(std::move(runner)),
-      reader_(reader) {}
+      reader_(std::move(reader)) {}
 
 bool Evaluation::is_due(const TrainingProgress& progress, bool last) const {
   return last || ends_interval(plan_.strategy, plan_.steps, progress);
@@ -78,6 +78,7 @@ EvaluationEvent Evaluation::evaluate(const TrainingProgress& progress) {
     parameters_.begin_evaluation();
     TokenRows of_model(on_device.input_ids, on_device.packed, on_device.mask);
     of_model.part = on_device.part;
+    of_model.silent = on_device.silent;
     const LossParts parts = model_.evaluate(of_model, on_device.labels, *runner_);
     if (!batch.counts) continue;
     // Ranks that divide rows have a share each of a batch's loss: they count its entries once.

@@ -69,6 +69,9 @@ Json derived_values(const TrainingJob& job) {
     derived["lora target_modules"] = job.lora.target_modules;
   }
   // Checkpoints of before there were these say nothing of them.
+  if (!job.lora.invocation_string.empty()) {
+    derived["alora_invocation_string"] = job.lora.invocation_string;
+  }
   if (job.evaluation.split > 0) derived["eval_split"] = job.evaluation.split;
   if (job.data.sampling_seed != DataSource().sampling_seed) {
     derived["sampling_seed"] = job.data.sampling_seed;

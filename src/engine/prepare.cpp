@@ -2,6 +2,7 @@
 #include <map>
 #include <utility>
 
+#include "engine/encode_entries.h"
 #include "engine/prepare_data.h"
 #include "engine/prepare_parallel.h"
 #include "engine/prepare_precision.h"
@@ -78,10 +79,25 @@ void require_prompt_per_row(const PaddingRow& padding) {
                      "entry; longest or max_length works");
 }
 
+// Where activated LoRA cannot be.
+void require_invocation_fits(const TrainingJob& job) {
+  if (job.lora.invocation_string.empty()) return;
+  const auto refuse = [](const std::string& what) {
+    throw RunError(ReasonCode::kUnsupported, "lora.invocation_string: " + what);
+  };
+  if (row_of(job.tuning).quantized_weights) {
+    refuse("peft has no activated LoRA over quantized weights; tuning lora works");
+  }
+  if (!job.data.image_field.empty()) {
+    refuse("activated LoRA is trained on texts; tuning lora without it trains on images");
+  }
+}
+
 std::unique_ptr<Tuning> choose_tuning(const TrainingJob& job, const Tokenizer& tokenizer) {
   TuningOptions options;
   options.seed = job.seed;
-  options.lora = {job.lora.rank, job.lora.alpha, job.lora.dropout, job.lora.target_modules};
+  options.lora = {job.lora.rank, job.lora.alpha, job.lora.dropout, job.lora.target_modules,
+                  invocation_of(job, tokenizer)};
   options.prompt.virtual_tokens = job.prompt.virtual_tokens;
   if (job.tuning == TuningMethod::kPrompt) {
     require_prompt_per_row(row_of(job.data.padding));
@@ -169,6 +185,15 @@ std::vector<std::string> notes_on(const Optimizer& optimizer, const OptimizerPla
 
 std::vector<std::string> warnings_about(const BatchSource& batches) {
   std::vector<std::string> warnings;
+  if (const InvocationCount entries = batches.invocations(); entries.without > 0) {
+    warnings.push_back(
+        entries.with == 0
+            ? "no entry has the tokens of alora_invocation_string within model_max_length: "
+              "adapters act nowhere and stay as they are"
+            : std::to_string(entries.without) +
+                  " entries lack the tokens of alora_invocation_string within model_max_length: "
+                  "adapters do not act on them");
+  }
   if (const int64_t entries = batches.entries_without_response(); entries > 0) {
     warnings.push_back(
         std::to_string(entries) +
@@ -212,12 +237,13 @@ std::unique_ptr<RankContext> build_context(const TrainingJob& job, ProcessMesh& 
 }
 
 BatchReader reader_of(const TrainingJob& job, const TrainingRun& run, const RankGroup& group,
-                      int64_t pad_id) {
+                      int64_t pad_id, std::vector<int32_t> invocation) {
   return {.rank = group.rank() / job.parallel.context_ranks,
           .context = run.context.get(),
           .needs_mask = run.model->needs_mask(),
           .device = run.device->device(),
-          .pad_id = pad_id};
+          .pad_id = pad_id,
+          .invocation = std::move(invocation)};
 }
 
 // Null unless the job wants one.
@@ -343,6 +369,7 @@ void require_group_fits(const TrainingJob& job, const RankGroup& group) {
 TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& watch) {
   require_group_fits(job, group);
   require_rows_divide(job);
+  require_invocation_fits(job);
   TrainingRun run;
   watch.phase(group.world_size() > 1 ? "meeting the other ranks" : "making the device ready");
   run.device = make_training_device(job.device, group.place());
@@ -364,7 +391,8 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
   run.parameters = std::move(loaded.placed.parameters);
 
   run.context = build_context(job, *run.mesh, device);
-  const BatchReader reader = reader_of(job, run, group, loaded.tokenized.data.training.pad_id);
+  const BatchReader reader = reader_of(job, run, group, loaded.tokenized.data.training.pad_id,
+                                       invocation_of(job, tokenizer));
   run.batches =
       std::make_unique<BatchSource>(std::move(loaded.tokenized.data.training),
                                     attention_shape(run.model->config(), tuning->virtual_tokens(),

@@ -93,6 +93,7 @@ PreparedData TextPreparation::prepare() {
 std::shared_ptr<TextDataset> TextPreparation::open(const DataSource& source) const {
   TextDatasetOptions options =
       text_options(source, parse_model_config(job_.model.hf_config).vocab_size);
+  options.invocation = invocation_of(job_, tokenizer_);
   if (!source.conversation_field.empty()) {
     if (source.chat_template.empty()) {
       throw RunError(ReasonCode::kData, no_chat_template(job_.model.tokenizer_directory));

@@ -5,6 +5,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
+#include "sftbench/data/invocation.h"
 #include "sftbench/data/packing.h"
 #include "sftbench/ops/linear_cross_entropy.h"
 
@@ -16,6 +17,13 @@ torch::Tensor to_device(const std::vector<int64_t>& values, const MicroBatch& ba
   return torch::from_blob(const_cast<int64_t*>(values.data()), {batch.batch, batch.length},
                           torch::kInt64)
       .to(device, torch::kInt64, /*non_blocking=*/false, /*copy=*/true);
+}
+
+torch::Tensor to_device(const std::vector<uint8_t>& flags, const MicroBatch& batch,
+                        const torch::Device& device) {
+  return torch::from_blob(const_cast<uint8_t*>(flags.data()), {batch.batch, batch.length},
+                          torch::kUInt8)
+      .to(device, torch::kBool, /*non_blocking=*/false, /*copy=*/true);
 }
 
 // Entries stand at the beginning of their rows.
@@ -74,21 +82,25 @@ double causal_attention_flops(int64_t length, const AttentionShape& shape) {
                      static_cast<double>(shape.scanned_values);
 }
 
-DeviceBatch to_device(const MicroBatch& batch, bool needs_mask, const torch::Device& device) {
+namespace {
+
+DeviceBatch whole_rows(const MicroBatch& batch, const BatchReader& reader) {
   DeviceBatch on_device;
-  on_device.input_ids = to_device(batch.input_ids, batch, device);
-  on_device.labels = to_device(batch.labels, batch, device);
-  if (batch.one_row) on_device.packed = ops::packed_sequences(batch.lengths, device);
-  if (needs_mask && batch.padding_tokens > 0) on_device.mask = mask_of(batch, device);
+  on_device.input_ids = to_device(batch.input_ids, batch, reader.device);
+  on_device.labels = to_device(batch.labels, batch, reader.device);
+  if (batch.one_row) on_device.packed = ops::packed_sequences(batch.lengths, reader.device);
+  if (reader.needs_mask && batch.padding_tokens > 0) on_device.mask = mask_of(batch, reader.device);
+  if (!reader.invocation.empty()) {
+    on_device.silent = to_device(silent_positions(batch, reader.invocation), batch, reader.device);
+  }
   return on_device;
 }
 
-namespace {
-
 // Of the whole row `values` [batch, length], what the ranks of a context have: this rank's.
-std::vector<int64_t> own_values(const std::vector<int64_t>& values, const MicroBatch& rows,
-                                const ContextLayout& layout, int64_t rank) {
-  std::vector<int64_t> own;
+template <typename Value>
+std::vector<Value> own_values(const std::vector<Value>& values, const MicroBatch& rows,
+                              const ContextLayout& layout, int64_t rank) {
+  std::vector<Value> own;
   own.reserve(static_cast<size_t>(rows.batch * layout.own_length()));
   for (int64_t row = 0; row < rows.batch; ++row) {
     for (int64_t half = 0; half < ContextLayout::kHalves; ++half) {
@@ -128,6 +140,10 @@ ReadBatch read_part(MicroBatch whole, const BatchReader& reader) {
   if (reader.needs_mask && rows.padding_tokens > 0) {
     on_device.mask = mask_of(rows, reader.device).index_select(1, on_device.part->positions);
   }
+  if (!reader.invocation.empty()) {
+    const std::vector<uint8_t> silent = silent_positions(rows, reader.invocation);
+    on_device.silent = to_device(own_values(silent, rows, layout, rank), own, reader.device);
+  }
   const auto bears_loss = [](int64_t label) { return label != ops::kIgnoredLabel; };
   read.samples = rank == 0 ? entries : 0;
   read.tokens = {own.batch * own.length, share_of(rows.dataset_tokens, rank, ranks),
@@ -140,7 +156,7 @@ ReadBatch read_part(MicroBatch whole, const BatchReader& reader) {
 
 ReadBatch read_batch(MicroBatch batch, const BatchReader& reader) {
   if (reader.context != nullptr) return read_part(std::move(batch), reader);
-  return {to_device(batch, reader.needs_mask, reader.device),
+  return {whole_rows(batch, reader),
           std::ssize(batch.lengths),
           {batch.padded_tokens, batch.dataset_tokens, batch.loss_tokens, batch.padding_tokens}};
 }
@@ -149,7 +165,7 @@ BatchSource::BatchSource(TrainingData data, AttentionShape attention, BatchReade
                          Communicator& world)
     : data_(std::move(data)),
       attention_(std::move(attention)),
-      reader_(reader),
+      reader_(std::move(reader)),
       world_(world),
       images_(data_.vision ? std::make_unique<ImagesAhead>(data_.vision) : nullptr) {}
 
@@ -203,6 +219,7 @@ TokenRows BatchSource::rows(const DeviceBatch& batch) const {
   }
   TokenRows rows(batch.input_ids, batch.packed, batch.mask, std::move(images));
   rows.part = batch.part;
+  rows.silent = batch.silent;
   return rows;
 }
 

@@ -34,12 +34,10 @@ struct DeviceBatch {
   torch::Tensor input_ids, labels;  // [B, S] int64; labels of a part are shifted
   ops::PackedSequences packed;      // of the one row, without padding
   torch::Tensor mask;               // [B, S] 1 for tokens, 0 for padding; where a model needs it
+  torch::Tensor silent;             // [B, S] bool, where adapters are; undefined: nowhere
   DeviceImages images;
   std::shared_ptr<const ContextPart> part;  // null: rows are whole
 };
-
-// Copies. needs_mask: as CausalLm says.
-DeviceBatch to_device(const MicroBatch& batch, bool needs_mask, const torch::Device& device);
 
 // Who reads batches: a rank, or the ranks of `context`, which divide each row.
 struct BatchReader {
@@ -48,6 +46,7 @@ struct BatchReader {
   bool needs_mask = false;  // as CausalLm says
   torch::Device device = torch::kCPU;
   int64_t pad_id = 0;
+  std::vector<int32_t> invocation;  // of activated LoRA; empty: adapters act everywhere
 };
 
 // The batch, or, where rows are divided, this rank's part of it, with what there is to count in it.
@@ -106,6 +105,7 @@ class BatchSource {
 
   int64_t entries_without_response() const { return data_.dataset->entries_without_response(); }
   int64_t entries_not_prefixed() const { return data_.dataset->entries_not_prefixed(); }
+  InvocationCount invocations() const { return data_.dataset->invocations(); }
 
   // step is 0-based. InputError that names the entry of an image that does not decode.
   StepBatches step(int64_t step);

@@ -14,6 +14,7 @@ Decoder::Decoder(const ModelConfig& config, const ops::KernelChoice& kernels,
 }
 
 torch::Tensor Decoder::hidden_states(const TokenRows& rows, LayerRunner& runner) {
+  silence_adapters(rows);
   torch::Tensor x_BSH = begin(embed(rows), rows);
   const RotaryTables positions = this->positions(x_BSH, rows);
   for (int64_t i = 0; i < layer_count(); ++i) {

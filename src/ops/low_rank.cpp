@@ -1,5 +1,6 @@
 // Letters: M rows of x, n adapters, r rank. u [M, n r] is scale * drop(x) A^T, one product with the
-// A_i stacked; column block i of it belongs to adapter i.
+// A_i stacked; column block i of it belongs to adapter i. Silent rows of u are zero, and so are those
+// of its gradient: all else follows from the two.
 #include "sftbench/ops/low_rank.h"
 
 #include "ops/checks.h"
@@ -38,13 +39,20 @@ Tensor block(const Tensor& stacked, int64_t dimension, size_t index, size_t coun
   return stacked.narrow(dimension, static_cast<int64_t>(index) * width, width);
 }
 
+// scale * u, without its silent rows; in place.
+void finish_rows(Tensor& u, double scale, const Tensor& silent) {
+  u.mul_(scale);
+  if (silent.defined()) u.masked_fill_(silent.unsqueeze(1), 0);
+}
+
 // Adds to the outputs in place and returns u.
 Tensor add_products(const Tensor& kept, const std::vector<Tensor>& outputs,
-                    const std::vector<LowRankFactors>& factors, double scale) {
+                    const std::vector<LowRankFactors>& factors, double scale,
+                    const Tensor& silent) {
   Tensor u = torch::empty(
       {kept.size(0), factors[0].a.size(0) * static_cast<int64_t>(factors.size())}, kept.options());
   matmul_nt_into(u, kept, stack_a(factors, kept.scalar_type()));
-  u.mul_(scale);
+  finish_rows(u, scale, silent);
   for (size_t i = 0; i < factors.size(); ++i) {
     add_matmul_nt(outputs[i].view({-1, outputs[i].size(-1)}), block(u, 1, i, factors.size()),
                   factors[i].b.to(kept.scalar_type()));
@@ -55,7 +63,7 @@ Tensor add_products(const Tensor& kept, const std::vector<Tensor>& outputs,
 // scale * dy B, and the gradients of the B_i on the way.
 Tensor back_through_b(const std::vector<Tensor>& y_gradients, const Tensor& u,
                       const std::vector<LowRankFactors>& factors, double scale,
-                      variable_list& b_gradients) {
+                      const Tensor& silent, variable_list& b_gradients) {
   const size_t n = factors.size();
   Tensor u_gradient = torch::empty_like(u);
   for (size_t i = 0; i < n; ++i) {
@@ -71,7 +79,8 @@ Tensor back_through_b(const std::vector<Tensor>& y_gradients, const Tensor& u,
       matmul_tn_into(gradient, dy, block(u, 1, i, n), beta);
     }));
   }
-  return u_gradient.mul_(scale);
+  finish_rows(u_gradient, scale, silent);
+  return u_gradient;
 }
 
 void back_through_a(const Tensor& u_gradient, const Tensor& kept,
@@ -89,18 +98,23 @@ void back_through_a(const Tensor& u_gradient, const Tensor& kept,
 
 class AddLowRank : public torch::autograd::Function<AddLowRank> {
  public:
+  // tensors: x, n outputs, n A, n B and, where rows are silent, which.
   static variable_list forward(AutogradContext* ctx, at::TensorList tensors, int64_t count,
                                double scale, double probability, int64_t seed) {
     const auto n = static_cast<size_t>(count);
     const Tensor& x = tensors[0];
     const variable_list outputs = tensors.slice(1, n).vec();
-    const std::vector<LowRankFactors> factors = factors_of(tensors.slice(1 + n));
+    const at::TensorList a_then_b = tensors.slice(1 + n, 2 * n);
+    const std::vector<LowRankFactors> factors = factors_of(a_then_b);
+    const bool has_silent = tensors.size() > 1 + 3 * n;
+    const Tensor silent = has_silent ? tensors.back() : Tensor();
     const Dropout dropout{probability, static_cast<uint64_t>(seed)};
     const double whole_scale = scale * kept_scale(x, dropout);
 
     const Tensor kept = rows(zero_dropped(x, dropout));
-    variable_list saved = {kept, add_products(kept, outputs, factors, whole_scale)};
-    for (const Tensor& factor : tensors.slice(1 + n)) saved.push_back(factor);
+    variable_list saved = {kept, add_products(kept, outputs, factors, whole_scale, silent)};
+    for (const Tensor& factor : a_then_b) saved.push_back(factor);
+    if (has_silent) saved.push_back(silent);
     ctx->save_for_backward(std::move(saved));
     ctx->saved_data["scale"] = whole_scale;
     ctx->saved_data["probability"] = probability;
@@ -113,10 +127,13 @@ class AddLowRank : public torch::autograd::Function<AddLowRank> {
   static variable_list backward(AutogradContext* ctx, variable_list y_gradients) {
     const variable_list saved = ctx->get_saved_variables();
     const Tensor &kept = saved[0], &u = saved[1];
-    const auto factors = factors_of(at::TensorList(saved).slice(2));
+    const size_t n = y_gradients.size();
+    const auto factors = factors_of(at::TensorList(saved).slice(2, 2 * n));
+    const bool has_silent = saved.size() > 2 + 2 * n;
     variable_list a_gradients, b_gradients;
     const Tensor u_gradient =
-        back_through_b(y_gradients, u, factors, ctx->saved_data["scale"].toDouble(), b_gradients);
+        back_through_b(y_gradients, u, factors, ctx->saved_data["scale"].toDouble(),
+                       has_silent ? saved.back() : Tensor(), b_gradients);
     back_through_a(u_gradient, kept, factors, a_gradients);
 
     variable_list gradients(1);
@@ -129,6 +146,7 @@ class AddLowRank : public torch::autograd::Function<AddLowRank> {
     for (const variable_list* part : {&y_gradients, &a_gradients, &b_gradients}) {
       gradients.insert(gradients.end(), part->begin(), part->end());
     }
+    if (has_silent) gradients.emplace_back();
     gradients.resize(gradients.size() + 4);  // count, scale, probability, seed
     return gradients;
   }
@@ -152,20 +170,32 @@ void check_shapes(const Tensor& x, const std::vector<Tensor>& y,
   }
 }
 
+void check_silent(const Tensor& x, const Tensor& silent) {
+  if (!silent.defined()) return;
+  const int64_t count = x.numel() / x.size(-1);
+  require(silent.scalar_type() == torch::kBool && silent.dim() == 1 && silent.size(0) == count &&
+              silent.device() == x.device(),
+          kLowRank, "silent must be bool [" + std::to_string(count) + "] beside x",
+          describe(silent));
+}
+
 }  // namespace
 
 std::vector<Tensor> add_low_rank(const Tensor& x, std::vector<Tensor> y,
                                  const std::vector<LowRankFactors>& factors, double scale,
-                                 const Dropout& dropout) {
+                                 const Dropout& dropout, const Tensor& silent) {
   check_shapes(x, y, factors);
+  check_silent(x, silent);
   if (!torch::GradMode::is_enabled()) {
-    add_products(rows(zero_dropped(x, dropout)), y, factors, scale * kept_scale(x, dropout));
+    add_products(rows(zero_dropped(x, dropout)), y, factors, scale * kept_scale(x, dropout),
+                 silent);
     return y;
   }
   variable_list tensors = {x};
   tensors.insert(tensors.end(), y.begin(), y.end());
   for (const LowRankFactors& factor : factors) tensors.push_back(factor.a);
   for (const LowRankFactors& factor : factors) tensors.push_back(factor.b);
+  if (silent.defined()) tensors.push_back(silent);
   return AddLowRank::apply(at::TensorList(tensors), static_cast<int64_t>(y.size()), scale,
                            dropout.probability, static_cast<int64_t>(dropout.seed));
 }

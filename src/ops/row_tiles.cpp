@@ -18,14 +18,15 @@ using torch::autograd::variable_list;
 // The tile that runs, while this lives.
 class RunningTile {
  public:
-  RunningTile(uint64_t number, bool more_follow)
-      : before_(std::exchange(running_, {number, more_follow})) {}
+  RunningTile(uint64_t number, int64_t first_row, bool more_follow)
+      : before_(std::exchange(running_, {number, first_row, more_follow})) {}
   ~RunningTile() { running_ = before_; }
   RunningTile(const RunningTile&) = delete;
   RunningTile& operator=(const RunningTile&) = delete;
 
   struct State {
     uint64_t number = 0;
+    int64_t first_row = 0;
     bool more_follow = false;
   };
   static const State& running() { return running_; }
@@ -71,7 +72,7 @@ Tensor run_forward(const Work& work, const Tensor& x) {
   Tensor y_1RH;
   for_each_tile(x_1RH.size(1), work.tiles,
                 [&](uint64_t number, int64_t first, int64_t rows, bool last) {
-                  const RunningTile running(number, !last);
+                  const RunningTile running(number, first, !last);
                   const Tensor y_1TH = work.run(x_1RH.narrow(1, first, rows));
                   // Under autocast the result is narrower than the stream.
                   if (!y_1RH.defined()) y_1RH = torch::empty(x_1RH.sizes(), y_1TH.options());
@@ -101,7 +102,7 @@ class RowTiles : public torch::autograd::Function<RowTiles> {
     if (needs_gradient) x_gradient_1RH = torch::empty_like(x_1RH);
     for_each_tile(x_1RH.size(1), work.tiles,
                   [&](uint64_t number, int64_t first, int64_t rows, bool last) {
-                    const RunningTile running(number, !last);
+                    const RunningTile running(number, first, !last);
                     const Tensor gradient =
                         tile_gradient(work, x_1RH.narrow(1, first, rows),
                                       y_gradient_1RH.narrow(1, first, rows), needs_gradient);
@@ -140,6 +141,10 @@ Tensor in_row_tiles(int64_t tiles, const Tensor& x, const PositionWise& run) {
 
 uint64_t current_row_tile() {
   return RunningTile::running().number;
+}
+
+int64_t first_row_of_tile() {
+  return RunningTile::running().first_row;
 }
 
 bool more_row_tiles_follow() {

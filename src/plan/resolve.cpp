@@ -215,11 +215,18 @@ class Resolver : RequestReader {
     return experiment_.hardcoded.value("weights_format", std::string("Vanilla"));
   }
 
+  // Weights that are quantized have no such argument.
+  std::string invocation_string() const {
+    if (experiment_.find("alora_invocation_string") == nullptr) return {};
+    return unescaped_text(argument_text("alora_invocation_string"));
+  }
+
   LoraPlan lora() const {
     return {.rank = integer("r"),
             .alpha = inputs_.at("lora_alpha").get<double>(),
             .dropout = number("lora_dropout"),
-            .target_modules = listed_targets(*this)};
+            .target_modules = listed_targets(*this),
+            .invocation_string = invocation_string()};
   }
 
   PromptPlan prompt() const {

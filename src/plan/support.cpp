@@ -20,6 +20,7 @@ const std::vector<std::string>& properties_that_matter() {
   static const std::vector<std::string> kNames = {
       "accelerate_config_fsdp_transformer_layer_cls_to_wrap",
       "accelerate_config_mixed_precision",
+      "alora_invocation_string",
       "batch_size",
       "context_parallel",
       "learning_rate",
@@ -389,6 +390,10 @@ class Judge {
     }
     if (experiment_.tuning == TuningMethod::kPrompt) {
       refuse(dataset + ": prompt tuning trains on texts; full and lora tuning train on images");
+    }
+    if (has("alora_invocation_string")) {
+      refuse(dataset +
+             ": alora_invocation_string trains on texts; lora tuning without it trains on images");
     }
     if (row_of(options_.padding).one_row) {
       refuse(std::string("--padding ") + name_of(options_.padding) +

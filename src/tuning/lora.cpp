@@ -42,7 +42,8 @@ class LoraAdapter : public Adapter {
     }
     // Under autocast the residual stream may be wider than what linears compute in.
     const torch::Tensor input = x.to(adapted[0].scalar_type());
-    adapted = ops::add_low_rank(input, std::move(adapted), factors, scale_, dropout());
+    adapted =
+        ops::add_low_rank(input, std::move(adapted), factors, scale_, dropout(), silent_rows(x));
     for (size_t i = 0; i < members_.size(); ++i) outputs[members_[i].output] = adapted[i];
     return outputs;
   }
@@ -62,6 +63,14 @@ class LoraAdapter : public Adapter {
     const uint64_t seed = stream_ ^ (static_cast<uint64_t>(pass_.number) * kOdd);
     const uint64_t tile = ops::current_row_tile();
     return {dropout_, tile == 0 ? seed : ops::derived_seed(seed, tile)};
+  }
+
+  // Of the rows of x, which are all that the pass reads, or a tile of them.
+  torch::Tensor silent_rows(const torch::Tensor& x) const {
+    if (!pass_.silent.defined()) return {};
+    const int64_t count = x.numel() / x.size(-1), first = ops::first_row_of_tile();
+    check(first + count <= pass_.silent.numel(), "an adapter's rows are those of the pass");
+    return pass_.silent.flatten().narrow(0, first, count);
   }
 
   std::vector<Member> members_;
@@ -103,16 +112,18 @@ class LoraTuning : public Tuning {
 
   Json peft_config() const override {
     const bool all = options_.target_modules == std::vector<std::string>{kAllLinear};
-    return {{"peft_type", "LORA"},
-            {"task_type", "CAUSAL_LM"},
-            {"inference_mode", true},
-            {"r", options_.rank},
-            {"lora_alpha", options_.alpha},
-            {"lora_dropout", options_.dropout},
-            {"target_modules", all ? Json(kAllLinear) : Json(options_.target_modules)},
-            {"bias", "none"},
-            {"fan_in_fan_out", false},
-            {"init_lora_weights", true}};
+    Json config = {{"peft_type", "LORA"},
+                   {"task_type", "CAUSAL_LM"},
+                   {"inference_mode", true},
+                   {"r", options_.rank},
+                   {"lora_alpha", options_.alpha},
+                   {"lora_dropout", options_.dropout},
+                   {"target_modules", all ? Json(kAllLinear) : Json(options_.target_modules)},
+                   {"bias", "none"},
+                   {"fan_in_fan_out", false},
+                   {"init_lora_weights", true}};
+    if (!options_.invocation.empty()) config["alora_invocation_tokens"] = options_.invocation;
+    return config;
   }
 
  private:

@@ -174,6 +174,41 @@ TEST_F(OwnTrainingTest, FilesHaveTheNamesOfOtherPrograms) {
   EXPECT_EQ(sharded["precision"]["autocast"], "bf16");
 }
 
+// fms-hf-tuning's aLoRA. An older one of its versions calls the text invocation_string.
+TEST_F(OwnTrainingTest, AnInvocationMakesALoraAnActivatedOne) {
+  const Json option = own_job({"--alora-invocation-string", "\\n### Act:"});
+  EXPECT_EQ(option["experiment"], "finetune_lora_benchmark-v1.0.0");
+  EXPECT_EQ(option["lora"]["invocation_string"], "\n### Act:");
+  for (const char* name : {"alora_invocation_string", "invocation_string"}) {
+    write("arguments.yaml",
+          std::string("peft_method: alora\nr: 8\n") + name + ": \"\\n### Act:\"\n");
+    const Json file = own_job({"--arguments", "arguments.yaml"});
+    EXPECT_EQ(file["experiment"], "finetune_lora_benchmark-v1.0.0");
+    EXPECT_EQ(file["lora"]["invocation_string"], "\n### Act:");
+    EXPECT_EQ(file["inputs"]["alora_invocation_string"], "\\n### Act:");
+  }
+  write("arguments.yaml", "peft_method: alora\n");
+  EXPECT_EQ(own_job({"--arguments", "arguments.yaml", "--alora-invocation-string",
+                     "### Act:"})["lora"]["invocation_string"],
+            "### Act:");
+  EXPECT_THAT(refusal_of_file("peft_method: alora\n"),
+              HasSubstr("arguments.yaml: peft_method: is alora, and alora_invocation_string is not "
+                        "given; expected with it the text"));
+  EXPECT_THAT(refusal_of_file("peft_method: lora\nalora_invocation_string: x\n"),
+              HasSubstr("alora_invocation_string: has no effect beside this peft_method; expected "
+                        "peft_method: alora"));
+  EXPECT_THAT(refusal_of_file("peft_method: alora\nalora_invocation_tokens: [5]\n"),
+              HasSubstr("arguments.yaml:2: alora_invocation_tokens: has no equal here; expected "
+                        "alora_invocation_string, their text"));
+  EXPECT_THAT(
+      refusal({"--model", "my-llama", "--data", "pairs.json", "--alora-invocation-string", ""}),
+      HasSubstr("--alora-invocation-string: '' is no value of alora_invocation_string"));
+  EXPECT_THAT(refusal({"--model", "my-llama", "--data", "pairs.json", "--experiment",
+                       "finetune_gptq-lora_benchmark-v1.0.0", "--alora-invocation-string", "x"}),
+              HasSubstr("--alora-invocation-string: unknown property 'alora_invocation_string'; "
+                        "expected a property of finetune_gptq-lora_benchmark-v1.0.0"));
+}
+
 // The documents' configuration of accelerate: on 8 processes both 4 groups and 8 shards are right.
 TEST_F(OwnTrainingTest, AccelerateDividesRowsAmongRanks) {
   const std::string context =
@@ -205,7 +240,7 @@ TEST_F(OwnTrainingTest, AccelerateDividesRowsAmongRanks) {
 TEST_F(OwnTrainingTest, WhatAFileSaysAndHasNoEqualIsNamed) {
   const std::string unknown = refusal_of_file(
       "model_id: my-llama\nlearnin_rate: 1\ndeepspeed: [1]\nbias: all\nworker_resources: x\n"
-      "peft_method: alora\nper_device_train_batch_size: 0\npacking: maybe\n");
+      "peft_method: dora\nper_device_train_batch_size: 0\npacking: maybe\n");
   EXPECT_THAT(unknown, HasSubstr("arguments.yaml:2: learnin_rate: has no equal here; did you mean "
                                  "'learning_rate'?"));
   EXPECT_THAT(unknown,
@@ -214,7 +249,7 @@ TEST_F(OwnTrainingTest, WhatAFileSaysAndHasNoEqualIsNamed) {
                                  "expected none"));
   EXPECT_THAT(unknown, HasSubstr("arguments.yaml:5: worker_resources: found 'x'; expected "
                                  "accelerator_type:NAME: 0.001"));
-  EXPECT_THAT(unknown, HasSubstr("arguments.yaml:6: peft_method: found 'alora'"));
+  EXPECT_THAT(unknown, HasSubstr("arguments.yaml:6: peft_method: found 'dora'"));
   EXPECT_THAT(unknown, HasSubstr("arguments.yaml:7: per_device_train_batch_size: found 0; expected "
                                  "an integer of at least 1"));
   EXPECT_THAT(unknown, HasSubstr("arguments.yaml:8: packing: found 'maybe'"));

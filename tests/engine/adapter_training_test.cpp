@@ -99,7 +99,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "granitemoe-lora_qv", "granitemoehybrid-lora_qv", "granitemoehybrid-lora_all",
                     "granitemoeshared-lora_qv", "mixtral-lora_qv", "qwen2-lora_qv", "qwen3-lora_qv",
                     "llama-lora_all-bfloat16", "llama-lora_qv-autocast_bf16",
-                    "llama-prompt-bfloat16"),
+                    "llama-prompt-bfloat16", "llama-alora_qv", "granite-alora_all",
+                    "granitemoehybrid-alora_all"),
     [](const auto& tested) {
       std::string name = tested.param;
       std::replace(name.begin(), name.end(), '-', '_');
@@ -118,7 +119,8 @@ TEST_P(AdapterTrainingVariants, CheckpointingOrNotGivesTheSameNumbers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, AdapterTrainingVariants,
-                         testing::Values("llama-lora_qv", "granite-lora_all", "mistral-prompt"),
+                         testing::Values("llama-lora_qv", "granite-lora_all", "mistral-prompt",
+                                         "llama-alora_qv", "granite-alora_all"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -19,19 +19,20 @@ inline bool is_prompt(const std::string& name) {
 }
 
 inline TrainingJob adapter_job(const std::string& name) {
-  TrainingJob job = job_of(read_json_file(adapter_folder(name) + "/golden.json"));
+  const Json config = read_json_file(adapter_folder(name) + "/initial/adapter_config.json");
+  const Json golden = read_json_file(adapter_folder(name) + "/golden.json");
+  TrainingJob job = job_of(golden);
   // Padding changes no number (GoldenTraining shows it), and equal shapes need fewer compiled
   // GEMMs.
   job.data.padding = Padding::kMaxLength;
-  const Json config = read_json_file(adapter_folder(name) + "/initial/adapter_config.json");
   if (is_prompt(name)) {
     job.tuning = TuningMethod::kPrompt;
     job.prompt = {config["num_virtual_tokens"], config["prompt_tuning_init"],
                   config["prompt_tuning_init_text"]};
   } else {
     job.tuning = TuningMethod::kLora;
-    job.lora = {config["r"], config["lora_alpha"], config["lora_dropout"],
-                config["target_modules"]};
+    job.lora = {config["r"], config["lora_alpha"], config["lora_dropout"], config["target_modules"],
+                golden.value("invocation", std::string())};
     // Names no linear of Bloom: peft says nothing, and who resolves a job leaves it out.
     std::erase(job.lora.target_modules, "dense_4h_to_4h");
   }

@@ -77,6 +77,58 @@ TEST(AddLowRank, AddsInPlaceAndKeepsOnlyItsInput) {
   EXPECT_TRUE(torch::equal(again, sum));
 }
 
+// [10], true for rows 0 to 3, 6 and 9.
+Tensor silent_rows() {
+  return torch::tensor({1, 1, 1, 1, 0, 0, 1, 0, 0, 1}).to(torch::kBool).to(test_device());
+}
+
+// Rows of the product are left out, as peft leaves them out.
+Tensor by_hand_with_silent_rows(const std::vector<Tensor>& in) {
+  const Tensor acting = (~silent_rows()).nonzero().flatten();
+  const Tensor x = in[0].view({10, 24}).index_select(0, acting);
+  const auto adapted = [&](size_t y, size_t a, size_t b) {
+    const Tensor product = kScale * torch::matmul(torch::matmul(x, in[a].t()), in[b].t());
+    return in[y].view({10, -1}).index_add(0, acting, product);
+  };
+  return joined({adapted(1, 3, 5), adapted(2, 4, 6)});
+}
+
+TEST(AddLowRank, SilentRowsStayAndHaveNoGradient) {
+  const auto with_silent_rows = [](const std::vector<Tensor>& in) {
+    return joined(add_low_rank(in[0], {in[1].clone(), in[2].clone()},
+                               {{in[3], in[5]}, {in[4], in[6]}}, kScale, {}, silent_rows()));
+  };
+  for (const auto dtype : kDtypes) {
+    expect_op_matches("silent rows", with_silent_rows, by_hand_with_silent_rows, inputs(dtype),
+                      3.0);
+  }
+  const std::vector<Tensor> in = inputs(torch::kBFloat16);
+  const Tensor found =
+      add_low_rank(in[0], {in[1].clone()}, {{in[3], in[5]}}, kScale, {}, silent_rows())[0];
+  const Tensor before = in[1].view({10, 16}), after = found.view({10, 16});
+  EXPECT_TRUE(torch::equal(after.index({silent_rows()}), before.index({silent_rows()})));
+  EXPECT_FALSE(torch::equal(after.index({~silent_rows()}), before.index({~silent_rows()})));
+}
+
+TEST(AddLowRank, AllRowsMayBeSilentOrNone) {
+  const std::vector<Tensor> in = inputs(torch::kFloat32);
+  const auto run = [&in](const Tensor& silent) {
+    const Tensor x = leaf(in[0]), a = leaf(in[3]), b = leaf(in[5]);
+    const Tensor y = add_low_rank(x, {in[1].clone()}, {{a, b}}, kScale, {0.3, 5}, silent)[0];
+    y.square().sum().backward();
+    return std::vector<Tensor>{y.detach(), x.grad(), a.grad(), b.grad()};
+  };
+  const Tensor all = torch::ones({10}, torch::TensorOptions(torch::kBool).device(test_device()));
+  const std::vector<Tensor> none = run(~all), plain = run({});
+  for (size_t i = 0; i < plain.size(); ++i) EXPECT_TRUE(torch::equal(none[i], plain[i])) << i;
+  const std::vector<Tensor> silent = run(all);
+  EXPECT_TRUE(torch::equal(silent[0], in[1]));
+  for (size_t i = 1; i < silent.size(); ++i) {
+    ASSERT_TRUE(silent[i].defined()) << i;
+    EXPECT_EQ(silent[i].abs().max().item<double>(), 0.0) << i;
+  }
+}
+
 TEST(AddLowRank, InputThatNeedsNoGradientGetsNone) {
   const std::vector<Tensor> in = inputs(torch::kFloat32);
   const Tensor a = leaf(in[3]), b = leaf(in[5]);
@@ -137,6 +189,19 @@ TEST(AddLowRank, WrongShapesAreRefused) {
     EXPECT_STREQ(error.what(),
                  "add_low_rank: a must be float32 [3, 8] on cpu, got float32 [3, 7] on cpu");
   }
+  const auto refusal_of = [](const Tensor& silent) -> std::string {
+    try {
+      add_low_rank(torch::zeros({2, 8}), {torch::zeros({2, 4})},
+                   {{torch::zeros({3, 8}), torch::zeros({4, 3})}}, 1.0, {}, silent);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "no exception";
+  };
+  EXPECT_EQ(refusal_of(torch::zeros({3}, torch::kBool)),
+            "add_low_rank: silent must be bool [2] beside x, got Bool [3] on cpu");
+  EXPECT_EQ(refusal_of(torch::zeros({2})),
+            "add_low_rank: silent must be bool [2] beside x, got float32 [2] on cpu");
 }
 
 }  // namespace

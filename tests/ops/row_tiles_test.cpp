@@ -126,26 +126,28 @@ TEST(RowTiles, FrozenParametersGetNoGradient) {
 TEST(RowTiles, SayWhichRunsAndWhetherMoreFollow) {
   struct Seen {
     uint64_t tile;
+    int64_t first_row;
     bool more;
     bool operator==(const Seen&) const = default;
   };
   std::vector<Seen> seen;
   const auto run = [&seen](const Tensor& rows) {
-    seen.push_back({current_row_tile(), more_row_tiles_follow()});
+    seen.push_back({current_row_tile(), first_row_of_tile(), more_row_tiles_follow()});
     return rows * 2;
   };
   const Tensor x = leaf(random_tensor({1, 6, kHidden}, torch::kFloat32, 4));
   const Tensor y = in_row_tiles(3, x, run);
-  const std::vector<Seen> each = {{0, true}, {1, true}, {2, false}};
+  const std::vector<Seen> each = {{0, 0, true}, {1, 2, true}, {2, 4, false}};
   EXPECT_EQ(seen, each);
   seen.clear();
   y.sum().backward();
   EXPECT_EQ(seen, each);
   EXPECT_EQ(current_row_tile(), 0u);
+  EXPECT_EQ(first_row_of_tile(), 0);
   EXPECT_FALSE(more_row_tiles_follow());
   seen.clear();
   in_row_tiles(1, x, run);
-  EXPECT_EQ(seen, (std::vector<Seen>{{0, false}}));
+  EXPECT_EQ(seen, (std::vector<Seen>{{0, 0, false}}));
 }
 
 TEST(RowTiles, AreForgottenWhenOneFails) {

@@ -428,6 +428,21 @@ TEST_F(ResolveTest, LoraTakesItsRankFromTheEntityAndItsTargetsFromTheCatalog) {
   EXPECT_THAT(other.target_modules, ElementsAre("q_proj", "k_proj"));
 }
 
+TEST_F(ResolveTest, AnInvocationIsAnInputWhereItIsGiven) {
+  const auto resolved_lora = [this](const std::vector<std::string>& assignments) {
+    return resolve(request(assignments, "finetune_lora_benchmark-v1.0.0"), settings_, options_,
+                   Catalog::shipped())
+        .job;
+  };
+  const TrainingJob plain = resolved_lora({});
+  EXPECT_EQ(plain.lora.invocation_string, "");
+  EXPECT_FALSE(plain.inputs.contains("alora_invocation_string"));
+  EXPECT_EQ(resolved_lora({"alora_invocation_string=None"}).inputs, plain.inputs);
+  const TrainingJob activated = resolved_lora({"alora_invocation_string=\\n### Response:"});
+  EXPECT_EQ(activated.lora.invocation_string, "\n### Response:");
+  EXPECT_EQ(activated.inputs.at("alora_invocation_string"), "\\n### Response:");
+}
+
 TEST_F(ResolveTest, AdaptersThatDoNotFitAreRefusedBeforeTheEngineIsAsked) {
   const auto refusal = [&](const std::vector<std::string>& settings) {
     return error_of([&] {
@@ -487,6 +502,20 @@ std::vector<std::string> images_and(const std::vector<std::string>& more) {
     all.push_back(one);
   }
   return all;
+}
+
+TEST_F(ResolveTest, ImagesAreNothingForActivatedAdapters) {
+  const auto lora_failure = [this](const std::vector<std::string>& more) {
+    return error_of([&] {
+      resolve(request(images_and(more), "finetune_lora_benchmark-v1.0.0"), settings_, options_,
+              Catalog::shipped());
+    });
+  };
+  EXPECT_THAT(lora_failure({}), Not(HasSubstr("alora_invocation_string")));
+  EXPECT_THAT(lora_failure({"alora_invocation_string=x"}),
+              HasSubstr("UNSUPPORTED: dataset_id vision-384x384-16384plus-entries-4096: "
+                        "alora_invocation_string trains on texts; lora tuning without it trains on "
+                        "images"));
 }
 
 TEST_F(ResolveTest, ImagesNeedAModelAColumnAndTheirDataset) {

@@ -5,6 +5,7 @@ Writes adapters/CASE/: the adapter that training starts from and the one that it
 (adapter_config.json, adapter_model.safetensors in initial/ and final/), what Trainer logged at each of ten steps
 (golden.json), and the logits of the initial adapter (golden.safetensors). LoRA starts with random B, not with zero,
 so that the first step already has a gradient for every tensor and the initial logits differ from the base model's.
+Of activated LoRA, golden.json also has the invocation, and the first row of the initial logits has its tokens.
 
 Made with peft 0.21, transformers 5.23, torch 2.15:  python adapters.py
 Some cases, and everything else left as it is:        python adapters.py CASE...
@@ -43,6 +44,13 @@ def prompt(init):
                               **(text if init == "TEXT" else {}))
 
 
+# Activated LoRA, by case: the text from whose last occurrence on adapters act. Of the 26 entries 16 have " stone" once or
+# more, up to seven times, and all but one have the second.
+INVOCATIONS = {"llama-alora_qv": " stone", "granite-alora_all": "### Response:",
+               "granitemoehybrid-alora_all": "### Response:"}
+# Trainer recomputes layers, which peft has to tell again where adapters act.
+CHECKPOINTED = {"granite-alora_all"}
+
 # name: model, dtype of the parameters, autocast, adapter
 CASES = {
     **{f"{model}-lora_qv": (model, "float32", False, lora(["q_proj", "v_proj"]))
@@ -61,6 +69,9 @@ CASES = {
     # c_proj is the name of a layer of the attention and of one of the MLP.
     "gpt_bigcode-lora_attn": ("gpt_bigcode", "float32", False, lora(["c_attn", "c_proj"])),
     "bloom-lora_mlp": ("bloom", "float32", False, lora(["dense_h_to_4h", "dense_4h_to_4h"])),
+    "llama-alora_qv": ("llama", "float32", False, lora(["q_proj", "v_proj"])),
+    "granite-alora_all": ("granite", "float32", False, lora("all-linear", rank=3, alpha=5)),
+    "granitemoehybrid-alora_all": ("granitemoehybrid", "float32", False, lora("all-linear", rank=3, alpha=5)),
 }
 
 
@@ -76,8 +87,10 @@ def save(model, folder):
     (folder / "adapter_config.json").write_text(json.dumps(config, indent=1, sort_keys=True) + "\n")
 
 
-def train(name, entries, pad_id):
+def train(name, entries, tokenizer):
     model_name, dtype, autocast, config = CASES[name]
+    if name in INVOCATIONS:
+        config.alora_invocation_tokens = tokenizer.encode(INVOCATIONS[name], add_special_tokens=False)
     folder = FOLDER / name
     folder.mkdir(parents=True)
     torch.manual_seed(5)
@@ -90,6 +103,9 @@ def train(name, entries, pad_id):
     save(model, folder / "initial")
     model.eval()
     input_ids = torch.randint(4, base.config.vocab_size, (2, 12))
+    if name in INVOCATIONS:
+        tokens = torch.tensor(config.alora_invocation_tokens)
+        input_ids[0, 3:3 + len(tokens)] = tokens
     with torch.no_grad():
         logits = model(input_ids=input_ids, attention_mask=torch.ones_like(input_ids)).logits
     save_file({"input_ids": input_ids, "logits": logits.float().contiguous()}, folder / "golden.safetensors")
@@ -98,8 +114,10 @@ def train(name, entries, pad_id):
     recorder = Recorder()
     arguments = TrainingArguments(output_dir="unused", use_cpu=True, optim="adamw_torch_fused", logging_steps=1,
                                   save_strategy="no", report_to="none", disable_tqdm=True,
-                                  remove_unused_columns=False, bf16=autocast, **settings)
-    Trainer(model=model, args=arguments, train_dataset=entries, data_collator=make_collator(pad_id),
+                                  remove_unused_columns=False, bf16=autocast,
+                                  gradient_checkpointing=name in CHECKPOINTED,
+                                  gradient_checkpointing_kwargs={"use_reentrant": False}, **settings)
+    Trainer(model=model, args=arguments, train_dataset=entries, data_collator=make_collator(tokenizer.pad_token_id),
             callbacks=[recorder]).train()
     save(model, folder / "final")
     begin, end = (load_file(folder / when / "adapter_model.safetensors") for when in ("initial", "final"))
@@ -107,6 +125,7 @@ def train(name, entries, pad_id):
     assert all((end[key] - begin[key]).norm() > 0.05 * begin[key].norm() for key in begin), "training that shows"
     golden = {"model": model_name, "torch_dtype": dtype, "autocast": "bf16" if autocast else "no",
               "settings": settings, "model_max_length": MAX_LENGTH, "steps": recorder.steps,
+              **({"invocation": INVOCATIONS[name]} if name in INVOCATIONS else {}),
               "made_with": {"peft": peft.__version__, "transformers": transformers.__version__,
                             "torch": torch.__version__}}
     (folder / "golden.json").write_text(json.dumps(golden, indent=1) + "\n")
@@ -139,7 +158,7 @@ def main():
     texts = [json.loads(line)["output"] for line in (TRAINING / "dataset.jsonl").read_text().splitlines()]
     entries = [encode(tokenizer, text) for text in texts]
     for name in options.names or CASES:
-        train(name, entries, tokenizer.pad_token_id)
+        train(name, entries, tokenizer)
 
 
 if __name__ == "__main__":

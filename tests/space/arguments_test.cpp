@@ -56,10 +56,11 @@ YamlNode scalar(const std::string& text) {
 
 TEST(ArgumentsTest, AreInputsWhereTheyDifferFromWhatTheDocumentsFix) {
   const Json plain = inputs_of({});
-  for (const char* same : {"learning_rate=1e-5", "learning_rate=0.00001", "seed=42",
-                           "lr_scheduler_type=cosine", "lr_scheduler_kwargs={}", "warmup_steps=0",
-                           "lora_dropout=0.05", "response_template=\\n### Response:",
-                           "response_template=\"\\n### Response:\"", "target_modules=None"}) {
+  for (const char* same :
+       {"learning_rate=1e-5", "learning_rate=0.00001", "seed=42", "lr_scheduler_type=cosine",
+        "lr_scheduler_kwargs={}", "warmup_steps=0", "lora_dropout=0.05",
+        "response_template=\\n### Response:", "response_template=\"\\n### Response:\"",
+        "target_modules=None", "alora_invocation_string=None"}) {
     EXPECT_EQ(inputs_of({same}), plain) << same;
   }
   EXPECT_EQ(inputs_of({"learning_rate=2e-5"})["learning_rate"], 2e-5);
@@ -69,6 +70,8 @@ TEST(ArgumentsTest, AreInputsWhereTheyDifferFromWhatTheDocumentsFix) {
   EXPECT_EQ(inputs_of({R"(lr_scheduler_kwargs={"min_lr_rate": 0.1})"}),
             inputs_of({"lr_scheduler_kwargs={min_lr_rate: 0.1}"}));
   EXPECT_EQ(inputs_of({"response_template=\\n## Label:"})["response_template"], "\\n## Label:");
+  EXPECT_EQ(inputs_of({"alora_invocation_string=\\n### Act:"})["alora_invocation_string"],
+            "\\n### Act:");
   EXPECT_EQ(inputs_of({"response_template=None"})["response_template"], nullptr);
   EXPECT_EQ(
       inputs_of({"data_formatter_template=### {{input}} # {{output}}"})["data_formatter_template"],

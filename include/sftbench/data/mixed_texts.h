@@ -24,6 +24,7 @@ class MixedTexts : public EncodedEntries {
   int64_t length(int64_t index) const override;
   int64_t entries_without_response() const override;
   int64_t entries_not_prefixed() const override;
+  InvocationCount invocations() const override;
 
  private:
   size_t set_of(int64_t index) const;

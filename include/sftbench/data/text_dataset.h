@@ -48,6 +48,7 @@ struct TextDatasetOptions {
   std::string response_template = "\n### Response:";            // empty: every token bears loss
   int64_t model_max_length = 0;                                 // tokens; > 0
   int64_t vocabulary = 0;                                       // of the model; 0: not known
+  std::vector<int32_t> invocation = {};                         // of activated LoRA; empty: none
   size_t most_bytes_in_memory = SpillFile::kMostBytesInMemory;  // of ids and labels
 
   // Whether response_template decides what bears loss.
@@ -69,6 +70,12 @@ struct EncodedEntry {
   bool is_prefixed = true;  // see EncodedConversation
 };
 
+// Encoded entries by whether the invocation of activated LoRA is among their ids; none without one.
+struct InvocationCount {
+  int64_t with = 0;
+  int64_t without = 0;
+};
+
 // Entries that are encoded: what batches are made of.
 class EncodedEntries {
  public:
@@ -83,6 +90,7 @@ class EncodedEntries {
   virtual int64_t entries_without_response() const = 0;
   // Among the encoded entries: conversations whose beginnings look otherwise within the whole.
   virtual int64_t entries_not_prefixed() const { return 0; }
+  virtual InvocationCount invocations() const { return {}; }
   // An id whose positions bear no loss wherever it stands, or -1.
   virtual int64_t ignored_id() const { return -1; }
 };
@@ -109,6 +117,7 @@ class TextDataset : public EncodedEntries {
   int64_t length(int64_t index) const override;
   int64_t entries_without_response() const override { return entries_without_response_; }
   int64_t entries_not_prefixed() const override { return entries_not_prefixed_; }
+  InvocationCount invocations() const override { return invocations_; }
 
  private:
   // An EncodedEntry whose ids, and labels behind them, are in ids_.
@@ -154,6 +163,7 @@ class TextDataset : public EncodedEntries {
   std::vector<KeptEntry> entries_;
   SpillFile ids_;
   int64_t entries_without_response_ = 0, entries_not_prefixed_ = 0;
+  InvocationCount invocations_;
 };
 
 // The ids that mark the response: the template encoded without special tokens, less its first two

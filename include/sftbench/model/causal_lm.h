@@ -60,6 +60,8 @@ struct TokenRows {
   ops::PackedSequences packed;
   // [B, S], 1 for tokens and 0 for padding, where that is needed (CausalLm::needs_mask()); undefined: all are tokens.
   torch::Tensor mask;
+  // [B, S] bool, true where adapters stay silent and the base model works alone; undefined: nowhere.
+  torch::Tensor silent;
   ImageRows images;
   // What this rank has of rows that several ranks divide; null: rows are whole. All of the above are of the part but
   // `packed`, which is the whole row's.
@@ -76,6 +78,7 @@ struct ForwardPass {
   int64_t number = 0;     // counts calls of loss()
   bool training = false;  // logits() are computed without dropout
   int64_t mlp_tiles = 1;  // that an MLP computes one after the other (ops/row_tiles.h)
+  torch::Tensor silent;   // of the rows that it reads
 };
 
 // float32 scalars.
@@ -177,6 +180,8 @@ class CausalLm {
   // The dtype of the residual stream that begins with rows of the embedding.
   torch::Tensor to_stream_dtype(const torch::Tensor& rows) const;
   const ops::KernelChoice& kernels() const { return kernels_; }
+  // Where adapters are silent in the rows that begin.
+  void silence_adapters(const TokenRows& rows) { pass_.silent = rows.silent; }
   // What is told of the choices of a mixture of experts; null where no auxiliary loss is asked for.
   RouterBalance* balance() { return balance_.get(); }
   // Parts that are no linears compute in `dtype` from now on.

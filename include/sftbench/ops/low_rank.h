@@ -22,10 +22,13 @@ struct LowRankFactors {
 };
 
 // x [..., in], y[i] [..., out_i] of x's dtype, no views and not saved by whoever made them ->
-// y, written in place; what `dropout` takes from x, the adapters do not see. Differentiable in x, y, a and b; gradients of a and b as
-// grad_accumulation.h says.
+// y, written in place; what `dropout` takes from x, the adapters do not see. Differentiable in x, y,
+// a and b; gradients of a and b as grad_accumulation.h says.
+// silent [rows of x], bool: true where y stays as it is, and so gives x, a and b no gradient;
+// undefined: nowhere.
 std::vector<torch::Tensor> add_low_rank(const torch::Tensor& x, std::vector<torch::Tensor> y,
                                         const std::vector<LowRankFactors>& factors, double scale,
-                                        const Dropout& dropout = {});
+                                        const Dropout& dropout = {},
+                                        const torch::Tensor& silent = {});
 
 }  // namespace sftbench::ops

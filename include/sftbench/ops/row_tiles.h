@@ -25,6 +25,9 @@ torch::Tensor in_row_tiles(int64_t tiles, const torch::Tensor& x, const Position
 // The number of the tile that runs on this thread; 0 outside of tiles. Dropout draws by it.
 uint64_t current_row_tile();
 
+// The first of its rows among those of all tiles; 0 outside of tiles.
+int64_t first_row_of_tile();
+
 // Whether this thread computes a tile that is not the last: gradients of parameters are not whole yet.
 bool more_row_tiles_follow();
 

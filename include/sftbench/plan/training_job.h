@@ -141,6 +141,8 @@ struct LoraPlan {
   double dropout = 0.05;
   std::vector<std::string>
       target_modules;  // names of linears or their ends; "all-linear": all of them
+  // Activated LoRA: text from whose last occurrence on, in each entry, adapters act. Empty: they act everywhere.
+  std::string invocation_string = {};
 };
 
 // Virtual tokens of tuning "pt" (peft's PromptTuningConfig).

@@ -140,6 +140,7 @@ void fields(Visitor& visitor, LoraPlan& plan) {
   visitor("alpha", plan.alpha, kDerived);
   visitor("dropout", plan.dropout, kDerived, kFraction);
   visitor("target_modules", plan.target_modules, kDerived);
+  visitor("invocation_string", plan.invocation_string, kDerived);
 }
 
 template <typename Visitor>

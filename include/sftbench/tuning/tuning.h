@@ -21,6 +21,8 @@ struct LoraOptions {
   // Which linears: each entry is a linear's whole name or the end of it behind a dot ("q_proj",
   // "mlp.up_proj"); the one entry "all-linear" is every linear of the layers.
   std::vector<std::string> target_modules;
+  // Activated LoRA: tokens from whose last occurrence on adapters act. Empty: they act everywhere.
+  std::vector<int32_t> invocation = {};
 };
 
 // Prompt tuning as peft's PromptTuningConfig.
