@@ -54,8 +54,8 @@ def run_page(program, source, page, expected_results, adapters):
 
 
 def main(program, source):
-    run_page(program, source, "own-model-and-data.md", 14, ("adapter", "activated", "tuned", "mine", "mine-longer"))
-    run_page(program, source, "documented-commands.md", 8, ("reasoner", "activated-adapter"))
+    run_page(program, source, "own-model-and-data.md", 15, ("adapter", "activated", "tuned", "mine", "mine-longer"))
+    run_page(program, source, "documented-commands.md", 9, ("reasoner", "activated-adapter"))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@
 #include "sftbench/data/token_count.h"
 
 namespace sftbench {
+
 void add_dataset_length_options(CLI::App& command, DatasetLengths& options,
                                 const DatasetOptionNames& names) {
   command
