@@ -3,7 +3,7 @@
 
 Writes cards/peft.json: the metadata of a LoRA adapter and of prompt tuning, of a base model named org/base.
 
-Made with peft 0.21, transformers 5.23, torch 2.15:  python cards.py
+Made with peft 0.21, transformers 5.24, torch 2.15:  python cards.py
 Cards of this program, read by huggingface_hub:      python cards.py --check FOLDER
 where FOLDER holds N.md and N.json, the base model's name, as tests/checkpoint/model_card_test.cpp leaves them with
 SFTBENCH_KEEP_CARDS=FOLDER. A FOLDER with README.md and an adapter is loaded by peft's and the hub's own reader.
