@@ -38,7 +38,8 @@ class DatasetCommandTest : public ::testing::Test {
   std::string run(std::vector<std::string> words) {
     CLI::App app;
     int exit_code = -1;
-    add_dataset_command(app, exit_code);
+    const CommonOptions common;
+    add_dataset_command(app, common, exit_code);
     words.insert(words.begin(), "dataset");
     std::reverse(words.begin(), words.end());  // as CLI11 wants them
     ::testing::internal::CaptureStdout();

@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <string>
 
-#include "engine/peft_adapter.h"
 #include "engine/saving_fixture.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/yaml.h"
@@ -50,6 +49,7 @@ TEST(SavedCard, TellsWhatWasTrained) {
   TrainingJob job = saving_job(folder / "checkpoints");
   job.save.model_directory = folder / "model";
   job.data.dataset_id = "complaints";
+  job.optimizer.max_grad_norm = OptimizerPlan().max_grad_norm;
   const SavedRun run = run_of(job, alone());
   const std::string card = card_in(folder / "model");
   EXPECT_THAT(card, HasSubstr("- Base model: `" + job.model.weights_directory + "`\n"));
@@ -141,7 +141,9 @@ TEST(SavedCard, OfTheBestModelIsOfItsStep) {
   job.save.steps = 1;
   job.save.model_directory = folder / "model";
   job.save.best_model = true;
-  job.optimizer.learning_rate = 30;  // the first step makes it worse than it was, and so on
+  job.optimizer.learning_rate = 0.3;  // the loss rises from the second step on
+  job.optimizer.warmup_ratio = 0;
+  job.optimizer.schedule = "constant";
   job.evaluation = {.path = kHeldOut, .strategy = IntervalStrategy::kSteps, .steps = 1};
   const SavedRun run = run_of(job, alone());
   ASSERT_LT(run.end.best_step, 4) << "or the test says nothing";
