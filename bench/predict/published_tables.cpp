@@ -12,7 +12,7 @@ namespace sftbench {
 namespace {
 
 std::optional<double> rate_of(const Evidence& row) {
-  if (row.outcome != Outcome::kValid || !row.tokens_per_second) return std::nullopt;
+  if (row.outcome != EvidenceOutcome::kValid || !row.tokens_per_second) return std::nullopt;
   return *row.tokens_per_second / std::max(1.0, row.inputs.value("number_gpus", 1.0));
 }
 
@@ -166,7 +166,9 @@ std::vector<PublishedTable> published_tables(const std::string& folder, size_t f
   for (const std::string& file : evidence_files(folder)) {
     for (Evidence& row : read_evidence(file)) {
       const std::optional<double> rate = rate_of(row);
-      if (row.outcome == Outcome::kFailed || (row.outcome == Outcome::kValid && !rate)) continue;
+      if (row.outcome == EvidenceOutcome::kFailed ||
+          (row.outcome == EvidenceOutcome::kValid && !rate))
+        continue;
       const std::string model = row.inputs.value("model_name", std::string());
       const std::string name = row.source.substr(0, row.source.rfind(':')) + " " + model;
       if (!seen.insert(name + row.experiment + row.inputs.dump()).second) continue;
