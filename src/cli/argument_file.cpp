@@ -35,7 +35,10 @@ class ArgumentFileReader : ArgumentValues {
   ArgumentFile read() {
     for (ArgumentLayer& layer : read_argument_layers(paths_, file_.notes)) {
       begin_file(layer.diagnostics);
-      for (const auto& [key, path, node] : layer.members) member(key, node, path);
+      for (const auto& [key, path, node] : layer.members) {
+        line_ = node.line;
+        member(key, node, path);
+      }
       put_hub_data();
       collect(layer.diagnostics);
     }
@@ -318,8 +321,7 @@ class ArgumentFileReader : ArgumentValues {
         {"hybrid_shard_zero2", [&] { shard("HYBRID_SHARD_ZERO2"); }},
         {"offload", [&] { put_text("offload_params", "true", path); }},
         {"auto_wrap", nothing},
-        {"false", nothing},
-        {"False", nothing}};
+        {"false", nothing}};
     for (size_t begin = words.find_first_not_of(' '); begin != std::string::npos;) {
       const size_t end = std::min(words.find(' ', begin), words.size());
       YamlNode word = text_node(words.substr(begin, end - begin));

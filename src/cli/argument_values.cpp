@@ -27,6 +27,7 @@ void ArgumentValues::begin_file(Diagnostics& diagnostics) {
 void ArgumentValues::begin_beside(Diagnostics& diagnostics) {
   diagnostics_ = &diagnostics;
   of_earlier_files_ = 0;
+  line_ = 0;
 }
 
 void ArgumentValues::collect(const Diagnostics& diagnostics) {
@@ -38,7 +39,8 @@ void ArgumentValues::collect(const Diagnostics& diagnostics) {
 }
 
 void ArgumentValues::put(const std::string& property, YamlNode value, const std::string& path) {
-  const int line = std::exchange(value.line, 0);
+  const int own_line = std::exchange(value.line, 0);
+  const int line = own_line > 0 ? own_line : line_;
   std::string source = place_of(diagnostics_->file(), line, path);
   for (YamlNode& item : value.items) item.line = 0;
   // Booleans that are texts, as Python writes them.

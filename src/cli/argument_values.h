@@ -47,6 +47,7 @@ class ArgumentValues {
 
   ArgumentFile file_;
   Diagnostics* diagnostics_ = nullptr;  // of the file that is read
+  int line_ = 0;                        // of the key, for values that have no line of their own
   std::vector<Diagnostic> problems_;
 
  private:
