@@ -136,10 +136,10 @@ TEST_F(OwnModelTest, Float16OverABfloat16ModelIsWarnedOf) {
 
 TEST_F(OwnModelTest, TheWarningStandsInTheResult) {
   edit_config("dtype", "bfloat16");
-  const ProgramResult run =
-      run_program({"run", "--model", "my-llama", "--data", "pairs.json", "--set", "max_steps=1",
-                   "--set", "torch_dtype=float16", "--threads", "1", "--format", "json"},
-                  {{"CUDA_VISIBLE_DEVICES", ""}, {"SFTBENCH_ENGINE", ""}}, folder_);
+  const ProgramResult run = run_program(
+      {"run", "--model", "my-llama", "--data", "pairs.json", "--response-template", "None", "--set",
+       "max_steps=1", "--set", "torch_dtype=float16", "--threads", "1", "--format", "json"},
+      {{"CUDA_VISIBLE_DEVICES", ""}, {"SFTBENCH_ENGINE", ""}}, folder_);
   ASSERT_EQ(run.status, 0) << run.err << run.out;
   const Json result = Json::parse(run.out);
   std::vector<std::string> warnings;
