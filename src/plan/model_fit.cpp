@@ -132,28 +132,20 @@ class ModelJudge : RequestReader {
 
   ModelVerdict judge() const {
     ModelVerdict verdict;
-    const std::optional<ModelSource> model = described();
-    if (!model) return verdict;
     try {
-      require_model_fits(*this, *model);
+      const std::string format =
+          experiment_.hardcoded.value("weights_format", std::string("Vanilla"));
+      const ModelSource model =
+          find_model(text("model_name"), format, settings_, "random", catalog_.models);
+      require_model_fits(*this, model);
       if (row_of(experiment_.tuning).adds_adapters)
-        verdict.notes = adapted_linears(*this, *model).notes;
+        verdict.notes = adapted_linears(*this, model).notes;
     } catch (const RunError& error) {
+      if (error.code() == ReasonCode::kWeights) return {};  // no description is at hand
       verdict.refused = error.code();
       verdict.text = error.what();
     }
     return verdict;
-  }
-
- private:
-  std::optional<ModelSource> described() const {
-    try {
-      const std::string format =
-          experiment_.hardcoded.value("weights_format", std::string("Vanilla"));
-      return find_model(text("model_name"), format, settings_, "random", catalog_.models);
-    } catch (const RunError&) {
-      return std::nullopt;
-    }
   }
 };
 

@@ -215,11 +215,11 @@ ModelSource from_files(const std::string& name, const std::string& format, Place
                    (near.same_shapes ? ", whose tensors have the same shapes" : ""));
   }
   ways.emplace_back("name a folder that has it: --model DIR, or model_map in --config");
-  throw RunError(
-      ReasonCode::kWeights,
-      name + " is none of `sftbench models`, and its config.json is not on this machine; " +
-          join(ways, "; or "),
-      "looked at " + search.tried());
+  throw RunError(ReasonCode::kWeights,
+                 name +
+                     " is none of `sftbench models`, and its config.json is not on this machine; " +
+                     join(ways, "; or "),
+                 "looked at " + search.tried());
 }
 
 ModelSource from_architecture(const std::string& name, PlaceSearch search, const ModelFacts* facts,
@@ -238,6 +238,16 @@ ModelSource from_architecture(const std::string& name, PlaceSearch search, const
   if (folder && fs::exists(*folder / "tokenizer.json", error))
     source.tokenizer_directory = folder->string();
   return source;
+}
+
+// A model as its files would be, which its reader would refuse: experts, sizes that codes do not fill.
+void refuse_unquantizable(const ModelSource& source) {
+  if (!trains_family(family_of(source.hf_config))) return;
+  try {
+    parse_model_config(source.hf_config, "model_name " + source.name);
+  } catch (const InputError& error) {
+    throw RunError(ReasonCode::kUnsupported, error.what());
+  }
 }
 
 }  // namespace
@@ -276,8 +286,10 @@ ModelSource find_model(const std::string& name, const std::string& format,
   const bool mapped = settings.model_map.count(name) > 0;
   ModelSource source =
       from_architecture(name, {std::move(places), settings}, facts, mapped, models);
-  if (format == kQuantized && !source.hf_config.contains("quantization_config"))
+  if (format == kQuantized && !source.hf_config.contains("quantization_config")) {
     source.hf_config["quantization_config"] = to_json(GptqConfig());
+    refuse_unquantizable(source);
+  }
   return source;
 }
 

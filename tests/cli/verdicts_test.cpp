@@ -275,6 +275,13 @@ INSTANTIATE_TEST_SUITE_P(
             "UNSUPPORTED: target_modules '.*attention[.]q' matches no linear of the model from end "
             "to end; it has ",
             ""},
+        Case{"ExpertsThatAreQuantized",
+             "gptq-lora",
+             {"model_name=mixtral-8x7b-instruct-v0.1", "torch_dtype=float16"},
+             "unsupported",
+             "UNSUPPORTED: model_name mixtral-8x7b-instruct-v0.1: quantization_config: found a "
+             "quantized mixture of experts; expected weights that are not quantized",
+             ""},
         Case{"GpusThatAreNotHere",
              "full",
              {"number_gpus=1", "gpu_model=NVIDIA-H100-PCIe"},
