@@ -130,7 +130,8 @@ class Gathering {
     }
     const ArgumentFile& file = own_.file;
     if (file.activated && selection_.space_path.empty() && !says("alora_invocation_string")) {
-      refuse_own("--arguments: peft_method", "is alora, and alora_invocation_string is not given",
+      refuse_own(join(selection_.arguments_paths) + ": peft_method",
+                 "is alora, and alora_invocation_string is not given",
                  "with it the text from whose last occurrence on adapters act");
     }
     const bool ranks_on_cpus = selection_.ranks > 1 && !file.processes && !says("number_gpus");
@@ -227,7 +228,9 @@ class Gathering {
   }
 
   Entries first_entry(const std::string& source, const std::string& given) const {
-    const std::string path = require_data(source, given, search_);
+    std::error_code unreadable;  // what is here is named as it was given
+    const std::string path =
+        fs::exists(given, unreadable) ? given : require_data(source, given, search_);
     try {
       return open_entries(path, 1);
     } catch (const RunError& error) {

@@ -138,11 +138,12 @@ TEST_F(DatasetCommandTest, CountsMayBeCutAtAMaximum) {
 
 TEST_F(DatasetCommandTest, DatasetThatWasNotMadeNamesTheCommandThatMakesIt) {
   EXPECT_EQ(error_of({"count", "news-chars-512-entries-256"}),
-            "dataset 'news-chars-512-entries-256' is not at " +
+            "dataset: dataset 'news-chars-512-entries-256' is not at " +
                 (folder_ / "data/sftbench/datasets/news-chars-512-entries-256.jsonl").string() +
-                "; make it with: sftbench dataset text news-chars-512-entries-256");
-  EXPECT_THAT(error_of({"count", "/nowhere/x.jsonl"}),
-              HasSubstr("/nowhere/x.jsonl: cannot open: No such file or directory"));
+                "; expected a file, or what this makes: sftbench dataset text "
+                "news-chars-512-entries-256");
+  EXPECT_EQ(error_of({"count", "/nowhere/x.jsonl"}),
+            "dataset: no such file: /nowhere/x.jsonl; expected a file");
 }
 
 }  // namespace

@@ -111,10 +111,11 @@ TEST_F(DatasetBadInputTest, EachKindOfDatasetNamesTheOthersCommand) {
             "dataset 'vision-384x768-16384plus-entries-4096' holds images; it is made with: "
             "sftbench dataset vision vision-384x768-16384plus-entries-4096");
   EXPECT_EQ(error_of({"count", "vision-384x768-16384plus-entries-4096"}),
-            "dataset 'vision-384x768-16384plus-entries-4096' is not at " +
+            "dataset: dataset 'vision-384x768-16384plus-entries-4096' is not at " +
                 (folder_ / "data/sftbench/datasets/vision-384x768-16384plus-entries-4096.parquet")
                     .string() +
-                "; make it with: sftbench dataset vision vision-384x768-16384plus-entries-4096");
+                "; expected a file, or what this makes: sftbench dataset vision "
+                "vision-384x768-16384plus-entries-4096");
 }
 
 TEST_F(DatasetBadInputTest, VisionRefusesWhatCannotBe) {

@@ -191,7 +191,7 @@ TEST_F(HubDataTest, AConfigIsChosen) {
 TEST_F(HubDataTest, ASpaceMayNameDatasets) {
   const std::vector<std::string> words = {"--fetch",
                                           "--set",
-                                          "training_data_path=org/pairs,org/more",
+                                          R"(training_data_path=["org/pairs", "org/more"])",
                                           "--set",
                                           "input_column_name=input",
                                           "--set",
@@ -275,7 +275,7 @@ TEST_F(HubDataTest, ShowCountAndPredictReadTheCache) {
   ASSERT_EQ(counted.status, 0) << counted.err;
   EXPECT_EQ(Json::parse(counted.out)[0]["entries"], 3);
   const ProgramResult predicted =
-      run({"--set", "number_gpus=1", "--set", "gpu_model=NVIDIA-A100-SXM4-80GB"}, "predict");
+      run({"--flops-per-s", "1e11", "--memory-gb-per-s", "10"}, "predict");
   EXPECT_EQ(predicted.status, 0) << predicted.err;
 }
 

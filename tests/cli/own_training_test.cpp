@@ -202,7 +202,7 @@ TEST_F(OwnTrainingTest, AnInvocationMakesALoraAnActivatedOne) {
                         "alora_invocation_string, their text"));
   EXPECT_THAT(
       refusal({"--model", "my-llama", "--data", "pairs.json", "--alora-invocation-string", ""}),
-      HasSubstr("--alora-invocation-string: '' is no value of alora_invocation_string"));
+      HasSubstr("--alora-invocation-string has an empty value"));
   EXPECT_THAT(refusal({"--model", "my-llama", "--data", "pairs.json", "--experiment",
                        "finetune_gptq-lora_benchmark-v1.0.0", "--alora-invocation-string", "x"}),
               HasSubstr("--alora-invocation-string: unknown property 'alora_invocation_string'; "

@@ -169,6 +169,7 @@ TEST(PredictTest, ExactMemoryWantsABuildForGpusAndOneEntityOnOne) {
 }
 
 TEST(PredictTest, OfCpusNothingIsKnown) {
+  ::setenv("XDG_DATA_HOME", testing::TempDir().c_str(), 1);  // where no probe of this machine is
   EXPECT_THAT(output_of(on_cpu({})), HasSubstr("--flops-per-s: not given, and not known of CPUs"));
   EXPECT_THAT(output_of(on_cpu({"--flops-per-s", "2e11"})), HasSubstr("full, 1 rank\n"));
   EXPECT_THAT(output_of(on_cpu({"--flops-per-s", "2e11", "--ranks", "2"})),

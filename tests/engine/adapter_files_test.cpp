@@ -49,6 +49,7 @@ struct Adapted {
     batch.length = input_ids.size(1);
     batch.input_ids.assign(input_ids.data_ptr<int64_t>(),
                            input_ids.data_ptr<int64_t>() + input_ids.numel());
+    batch.labels = batch.input_ids;
     batch.lengths.assign(static_cast<size_t>(batch.batch), batch.length);
     rows.silent = read_batch(batch, {.invocation = invocation()}).on_device.silent;
     return rows;
