@@ -43,7 +43,7 @@ def job_of(program, environment, model, dataset, length, options, path):
             "gradient_checkpointing": "false", "torch_dtype": "bfloat16", "max_steps": options.steps,
             "model_max_length": length, "dataset_id": dataset}
     if dataset in IMAGES:
-        sets |= {"dataset_image_field": "images", "dataset_text_field": "messages", "remove_unused_columns": "false"}
+        sets |= {"dataset_image_field": "images", "remove_unused_columns": "false"}
     command = [program, "run", "--dry-run", "--weights", "random", "--experiment", "finetune_full_benchmark-v1.0.0"]
     for key, value in sets.items():
         command += ["--set", f"{key}={value}"]
@@ -67,7 +67,7 @@ def measured(program, environment, job):
 
 def row(model, data, extras, steps):
     seconds = statistics.median(second for extra in extras for second in extra["step_seconds"][1:])
-    tokens = extras[0]["tokens"]["real"] / steps
+    tokens = extras[0]["tokens"]["dataset"] / steps
     peak = max(max(extra["memory_bytes"]["host_peak_rss"]) for extra in extras)
     print(f"| {model} | {data} | {tokens:.0f} | {seconds:.3f} | {tokens / seconds:.0f} | {peak / 2**30:.2f} |", flush=True)
     return round(tokens)
@@ -78,7 +78,7 @@ def compare(model, options, environment, folder):
     for dataset in IMAGES:
         job = job_of(options.sftbench, environment, model, dataset, MOST_TOKENS, options, folder / f"{model}-{dataset}.json")
         extras[dataset] = [measured(options.sftbench, environment, job)]
-        lengths[dataset] = round(extras[dataset][0]["tokens"]["real"] / options.steps)
+        lengths[dataset] = round(extras[dataset][0]["tokens"]["dataset"] / options.steps)
     texts = {dataset: job_of(options.sftbench, environment, model, TEXT, lengths[dataset], options,
                              folder / f"{model}-{dataset}-text.json") for dataset in IMAGES}
     text_extras = {dataset: [] for dataset in IMAGES}
