@@ -1,8 +1,8 @@
 // What no operator alone shows, fitted to the small runs of a probe (plan/probe_jobs.h) by least squares of relative
 // errors:
 //
-//   compute = scale x (products, attention, elements) + launch_s x launches, apart for models whose weights have
-//             gradients and for those that have none
+//   compute = scale x (products, attention, elements) + launch_s x launches. One fit is of models whose weights
+//             have gradients, another of models whose weights are frozen
 //   update  = bytes / memory_bytes_per_s
 //   rest    = step_s
 #pragma once

@@ -15,8 +15,8 @@ struct DatasetPart {
   std::string split = "train";  // as the card or the names of the files call it
 };
 
-// The part that `text` says, what stands behind the place of a dataset: "", ":CONFIG", ":CONFIG:SPLIT" or
-// "::SPLIT". Why it is none is `problem`; empty when it is one.
+// Reads the end of a dataset's name: "", ":CONFIG", ":CONFIG:SPLIT" or "::SPLIT". `problem` says what is
+// wrong with `text`, and stays empty when nothing is.
 DatasetPart dataset_part(const std::string& text, std::string& problem);
 // The same text again, the shortest that says it.
 std::string text_of(const DatasetPart& part);

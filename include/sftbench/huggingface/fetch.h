@@ -1,6 +1,6 @@
 // Downloads models and datasets from a Hugging Face-compatible hub into the libraries' cache (huggingface/cache.h).
 // A blob gets its name only when its hash is right, a snapshot its links and "main" its commit only
-// when all its blobs are there: whoever reads the cache sees all that was asked for or nothing. What was
+// when all its blobs are there: a reader of the cache sees all that was asked for or nothing. What was
 // interrupted stays as <oid>.incomplete and is continued by the next call, on any machine that
 // shares the cache; two that fetch the same file wait for each other (flock, as huggingface_hub).
 #pragma once
