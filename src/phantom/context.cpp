@@ -1,5 +1,7 @@
 #include "phantom/context.h"
 
+#include <dlfcn.h>
+
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -37,6 +39,16 @@ std::vector<int> read_visible_devices() {
 }
 
 }  // namespace
+
+void load_operators() {
+  static const bool loaded = [] {
+    if (!settings().computes()) return true;
+    if (dlopen(settings().operators.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) return true;
+    std::fprintf(stderr, "phantom device: %s\n", dlerror());
+    std::_Exit(2);
+  }();
+  static_cast<void>(loaded);
+}
 
 const std::vector<int>& visible_devices() {
   static const std::vector<int> read_once = read_visible_devices();

@@ -19,6 +19,10 @@ cudaError_t set_current_device(int device);
 
 std::string uuid_text(int device_of_machine);
 
+// Loads the library of operators that compute on the host (tests/phantom), once. To be called with
+// libtorch's first question about a device, when it has registered the kernels that they replace.
+void load_operators();
+
 // What Streams (phantom/streams.h) calls it.
 uintptr_t id(cudaStream_t stream);
 

@@ -69,6 +69,7 @@ cudaError_t cudaSetDevice(int device) {
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (device < 0 || device >= device_count()) return noted(cudaErrorInvalidDevice);
+  load_operators();
   fill(*properties, device);
   return cudaSuccess;
 }

@@ -1,10 +1,7 @@
 // The CUDA runtime (libcudart) over memory of the phantom device: errors, memory and copies.
 // Signatures and meanings are those of cuda_runtime_api.h.
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "phantom/context.h"
@@ -12,23 +9,6 @@
 #include "phantom/memory.h"
 #include "phantom/settings.h"
 #include "phantom/streams.h"
-
-namespace sftbench::phantom {
-namespace {
-
-// libtorch is loaded by now, and has registered the kernels that these operators replace.
-void load_operators() {
-  static const bool loaded = [] {
-    if (!settings().computes()) return true;
-    if (dlopen(settings().operators.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) return true;
-    std::fprintf(stderr, "phantom device: %s\n", dlerror());
-    std::_Exit(2);
-  }();
-  static_cast<void>(loaded);
-}
-
-}  // namespace
-}  // namespace sftbench::phantom
 
 using namespace sftbench::phantom;  // NOLINT: every function below is a name of CUDA's
 

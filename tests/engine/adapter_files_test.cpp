@@ -47,11 +47,12 @@ struct Adapted {
     MicroBatch batch;
     batch.batch = input_ids.size(0);
     batch.length = input_ids.size(1);
-    batch.input_ids.assign(input_ids.data_ptr<int64_t>(),
-                           input_ids.data_ptr<int64_t>() + input_ids.numel());
+    const torch::Tensor ids = input_ids.cpu();
+    batch.input_ids.assign(ids.data_ptr<int64_t>(), ids.data_ptr<int64_t>() + ids.numel());
     batch.labels = batch.input_ids;
     batch.lengths.assign(static_cast<size_t>(batch.batch), batch.length);
-    rows.silent = read_batch(batch, {.invocation = invocation()}).on_device.silent;
+    rows.silent = read_batch(batch, {.device = input_ids.device(), .invocation = invocation()})
+                      .on_device.silent;
     return rows;
   }
 
