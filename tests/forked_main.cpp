@@ -52,7 +52,6 @@ std::vector<std::string> chosen_tests() {
   ::unsetenv("GTEST_TOTAL_SHARDS");
   ::unsetenv("GTEST_SHARD_INDEX");
   GTEST_FLAG_SET(filter, name);
-  GTEST_FLAG_SET(brief, true);
   int status = RUN_ALL_TESTS();
   if (status == 0 && testing::UnitTest::GetInstance()->skipped_test_count() > 0)
     status = skipped_status;
@@ -105,7 +104,8 @@ int run_each_in_a_process() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const bool each = argc > 1 && std::strcmp(argv[1], "--each-in-a-process") == 0;
+  if (each) GTEST_FLAG_SET(brief, true);  // read while Google Test is initialized
   testing::InitGoogleMock(&argc, argv);
-  if (argc > 1 && std::strcmp(argv[1], "--each-in-a-process") == 0) return run_each_in_a_process();
-  return RUN_ALL_TESTS();
+  return each ? run_each_in_a_process() : RUN_ALL_TESTS();
 }

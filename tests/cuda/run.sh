@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Builds the CUDA flavor against the PyTorch wheel and runs its tests on the phantom device (src/phantom): all suites
-# that compute, with tensors on device "cuda", the program itself, and a prediction of a GPU's memory.
-# usage: tests/cuda/run.sh [K/N]
-#   K/N   a part of the tests of the suites, the Kth of N (0/6 to 5/6): all of it takes longer than a landing may
+# Builds the CUDA flavor against the PyTorch wheel and runs its tests on the phantom device (src/phantom): suites that
+# compute, with tensors on device "cuda", the program itself, and a prediction of a GPU's memory.
+# usage: tests/cuda/run.sh [SUITE...] [K/N]
+#   SUITE  of ops, kernels, model, tuning, optim, parallel, engine, or "program" for the program alone; none: all
+#   K/N    a part of the tests of the suites, the Kth of N (0/3 to 2/3)
 #   TORCH_CUDA_ARCH_LIST   the architectures to compile for; default: those of the preset
 # Needs nvcc; without it the step says so and passes, because the CPU flavor does not depend on it.
 set -euo pipefail
@@ -19,12 +20,23 @@ wheel=$(libtorch_cuda_folder)
 cmake --preset cuda -DCMAKE_PREFIX_PATH="$PWD/$wheel/torch" -DSFTBENCH_TESTS=ON \
   ${TORCH_CUDA_ARCH_LIST:+-DTORCH_CUDA_ARCH_LIST="$TORCH_CUDA_ARCH_LIST"} >build/cuda-configure.log 2>&1 ||
   { cat build/cuda-configure.log >&2; exit 1; }
-suites="ops kernels model tuning optim parallel engine"
-# shellcheck disable=SC2046
-cmake --build --preset cuda --target sftbench sftbench_engine_library sftbench_engine_on_host sftbench_phantom \
-  $(printf '%s_test ' $suites)
+part=0/1 suites=()
+for word; do
+  if [[ $word == */* ]]; then part=$word; else suites+=("$word"); fi
+done
+[ ${#suites[@]} -gt 0 ] || suites=(ops kernels model tuning optim parallel engine)
+tests() { [[ " ${suites[*]} " == *" $1 "* ]]; }
+[ "${suites[*]}" != program ] || suites=()
 
-bash tests/cuda/kernels.sh
+step() { printf -- '--- %s (%s s so far)\n' "$1" "$SECONDS"; }
+step "building"
+cmake --build --preset cuda --target sftbench sftbench_engine_library sftbench_engine_on_host sftbench_phantom \
+  "${suites[@]/%/_test}"
+
+if tests kernels; then
+  step "what nvcc made of the kernels"
+  bash tests/cuda/kernels.sh
+fi
 
 bin=$PWD/build/cuda/bin
 on_phantom() {
@@ -32,39 +44,33 @@ on_phantom() {
     SFTBENCH_PHANTOM="{\"count\": 8, \"operators\": \"$bin/libsftbench_phantom_operators.so\"${SEED:+, \"seed\": $SEED}}" "$@"
 }
 
-# Tests that fork ranks have a process each: a process that has trained on a GPU cannot be forked. The others share one.
-forking="Ranks Offload Resharding RankFiles SavingFaults SeveralRanks DamagedCheckpoints Evaluation Resuming All/GoldenRanks"
-patterns() { printf '%s*:' "$@"; }
+# Kernels of quantized states run as fibers on the host: these take a minute each.
+slow='Optimizers/EveryOffloadable.*bit:Optimizers/EveryOffloadable.*8:Offload.TrainsToTheSameBits'
 
-# Kernels of quantized states run as fibers on the host: these would take minutes each.
-slow="Optimizers/EveryOffloadable.*bit Optimizers/EveryOffloadable.*8 Offload.TrainsToTheSameBits"
-
-# The host computes with one core where operators fall back: each suite runs as two halves at a time.
-step() { printf -- '--- %s (%s s so far)\n' "$1" "$SECONDS"; }
-part=${1:-0/1}
+# Ranks of a test are processes that are forked from it, and a process that has used a GPU cannot be forked: each test has
+# a process of its own. The host computes with one core where operators fall back: each suite runs as two halves at a time.
 which=${part%/*} parts=${part#*/}
-for suite in $suites; do
+for suite in "${suites[@]}"; do
   step "$suite on the phantom device, part $part"
   halves=()
   for half in 0 1; do
-    # shellcheck disable=SC2086
     GTEST_TOTAL_SHARDS=$((2 * parts)) GTEST_SHARD_INDEX=$((2 * which + half)) \
-      on_phantom "$bin/${suite}_test" --gtest_brief=1 --gtest_filter="-$(patterns $forking $slow)" &
+      on_phantom "$bin/${suite}_test" --each-in-a-process --gtest_filter="-$slow" >"build/cuda-$suite-$half.log" &
     halves+=($!)
   done
-  for half in "${halves[@]}"; do wait "$half"; done
+  failed=0
+  for half in 0 1; do
+    wait "${halves[half]}" || failed=1
+    grep ' tests, each in a process' "build/cuda-$suite-$half.log" || failed=1
+  done
+  [ $failed -eq 0 ] || { cat "build/cuda-$suite"-[01].log; exit 1; }
 done
-step "work of side streams held back"
-# With work of side streams held back at random.
-SEED=1 on_phantom "$bin/parallel_test" --gtest_brief=1
-SEED=2 on_phantom "$bin/optim_test" --gtest_brief=1 --gtest_filter='StatePager*:Offloaded*'
 
-regex="^($(echo $forking | tr ' ' '|'))"
-step "ranks on several phantom devices, part $part"
-ctest --test-dir build/cuda -j2 --timeout 600 --output-on-failure -R "$regex" -E "^(${slow// /|})" -I $((which + 1)),,$parts \
-  >build/cuda-ranks.log ||
-  { tail -60 build/cuda-ranks.log; exit 1; }
-tail -3 build/cuda-ranks.log
+if tests parallel && tests optim; then
+  step "work of side streams held back at random"
+  SEED=1 on_phantom "$bin/parallel_test" --gtest_brief=1
+  SEED=2 on_phantom "$bin/optim_test" --gtest_brief=1 --gtest_filter='StatePager*:Offloaded*'
+fi
 
 step "the program"
 python3 tests/cuda/program.py "$bin"
