@@ -16,7 +16,7 @@ struct DatasetLengths {
 
 // Commands that read a space have training arguments of these names.
 struct DatasetOptionNames {
-  const char* dataset = "--dataset";
+  const char* dataset = "--dataset,--data";  // the second as `run` names it
   const char* text_field = "--text-field";
   const char* tokenizer = "--tokenizer";
 };

@@ -214,8 +214,12 @@ TEST_F(DecidingTest, RecommendationsComeAsTableAndAsJson) {
 TEST_F(DecidingTest, ADatasetSaysHowManyEntriesAndHowLong) {
   const std::string data =
       file("data.jsonl", "{\"text\": \"one two three\"}\n{\"text\": \"four\"}\n");
-  const Json json = Json::parse(output_of(
-      asked({"--dataset", data, "--text-field", "text", "--format", "json", "--gpus", "L40S"})));
+  const auto recommended = [&](const std::string& option) {
+    return Json::parse(output_of(
+        asked({option, data, "--text-field", "text", "--format", "json", "--gpus", "L40S"})));
+  };
+  const Json json = recommended("--dataset");
+  EXPECT_EQ(json, recommended("--data"));  // as `run` names it
   EXPECT_EQ(json["entries"], 2);
   EXPECT_LT(json["tokens"].get<double>(), 40);
 }
