@@ -25,7 +25,7 @@ MOST_TOKENS = 8192  # of a row: no picture of the datasets is cut off
 def run(command, environment):
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))} ended with status {done.returncode}:\n{done.stderr[-3000:]}")
+        sys.exit(f"{' '.join(map(str, command))} ended with status {done.returncode}:\n{done.stdout[-1500:]}{done.stderr[-1500:]}")
     return done.stdout
 
 
@@ -36,6 +36,8 @@ def make_datasets(program, environment, entries):
         height = name.split("-")[1].split("x")[1]
         run([program, "dataset", "vision", "--tokens-output", "300", "--image-height", height,
              "--entries", str(entries), "-o", folder / f"{name}.parquet"], environment)
+    run([program, "dataset", "text", "--tokens-output", "16384", "--entries", str(entries),
+         "-o", folder / f"{TEXT}.jsonl"], environment)
 
 
 def job_of(program, environment, model, dataset, length, options, path):
