@@ -1,7 +1,7 @@
-// The main function of suites that link libtorch. With --each-in-a-process as its first argument it runs every chosen
-// test in a process of its own, forked from this one: loading libtorch takes half a second, several times the typical
-// test, and is done once. Each child begins as a fresh process would: no test has computed, started a thread or set a
-// variable before it, and ranks can be forked from it.
+// The main function of suites that link libtorch. With --each-in-a-process as its first argument it
+// runs every chosen test in a process of its own, forked from this one: loading libtorch takes half
+// a second, longer than most tests, and is done once. Each child begins as a fresh process would: no
+// test has computed, started a thread or set a variable before it, and ranks can be forked from it.
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -19,9 +19,10 @@
 
 namespace {
 
-constexpr int skipped_status = 77;  // as CMake's SKIP_RETURN_CODE in tests/CMakeLists.txt
+constexpr int skipped_status = 77;  // SKIP_RETURN_CODE in discover_suites.cmake
 
-// The tests that the filter and the shard choose. Google Test knows only after it was asked to run or to list them.
+// The tests that the filter and the shard choose. Google Test knows them only after it was asked to
+// run or to list them.
 std::vector<std::string> chosen_tests() {
   std::fflush(stdout);
   const int own_stdout = ::dup(STDOUT_FILENO);
@@ -70,6 +71,10 @@ int run_each_in_a_process() {
     return EXIT_FAILURE;
   }
   const std::vector<std::string> names = chosen_tests();
+  if (names.empty() && std::getenv("GTEST_TOTAL_SHARDS") == nullptr) {
+    std::fprintf(stderr, "the filter chooses no test\n");
+    return EXIT_FAILURE;
+  }
   std::vector<std::string> failures;
   std::size_t skipped = 0;
   const pid_t parent = ::getpid();
