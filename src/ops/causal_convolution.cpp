@@ -16,6 +16,9 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 const ConvolutionImpl& convolution_for(const Tensor& x) {
+#if SFTBENCH_CUDA
+  if (has_cuda_kernels(x)) return kConvolutionCuda;
+#endif
   return has_cpu_kernels(x) ? kConvolutionCpu : kConvolutionAten;
 }
 
@@ -32,6 +35,12 @@ Tensor wide_bias(const Tensor& bias) {
   return bias.defined() ? bias.detach().to(wide_dtype(bias)).contiguous() : bias;
 }
 
+ConvolutionInputs convolution_inputs(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                     bool silu, const std::vector<int64_t>& offsets,
+                                     const Tensor& cumulative) {
+  return {x, taps_of(weight), wide_bias(bias), silu, offsets, cumulative};
+}
+
 Tensor add_gradient(const Tensor& parameter, const Tensor& gradient) {
   return accumulate_gradient(parameter, [&](Tensor& target, double beta) {
     beta == 0.0 ? target.copy_(gradient) : target.add_(gradient);
@@ -42,12 +51,14 @@ class CausalConvolution : public torch::autograd::Function<CausalConvolution> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
                         const OptionalTensor& optional_bias, bool silu,
-                        const std::vector<int64_t>& offsets) {
-    const Tensor bias = optional_bias ? *optional_bias : Tensor();
-    ctx->save_for_backward({x, weight, bias});
+                        const std::vector<int64_t>& offsets, const OptionalTensor& of_device) {
+    const Tensor bias = optional_bias.value_or(Tensor());
+    const Tensor cumulative = of_device.value_or(Tensor());
+    ctx->save_for_backward({x, weight, bias, cumulative});
     ctx->saved_data["silu"] = silu;
     ctx->saved_data["offsets"] = offsets;
-    return convolution_for(x).forward(x, taps_of(weight), wide_bias(bias), silu, offsets);
+    return convolution_for(x).forward(
+        convolution_inputs(x, weight, bias, silu, offsets, cumulative));
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list output_gradients) {
@@ -56,9 +67,10 @@ class CausalConvolution : public torch::autograd::Function<CausalConvolution> {
     const Tensor& weight = saved[1];
     const Tensor& bias = saved[2];
     const ConvolutionGradients found = convolution_for(x).backward(
-        output_gradients[0].contiguous(), x, taps_of(weight), wide_bias(bias),
-        ctx->saved_data["silu"].toBool(), ctx->saved_data["offsets"].toIntVector());
-    variable_list gradients(5);
+        output_gradients[0].contiguous(),
+        convolution_inputs(x, weight, bias, ctx->saved_data["silu"].toBool(),
+                           ctx->saved_data["offsets"].toIntVector(), saved[3]));
+    variable_list gradients(6);
     gradients[0] = found.x;
     if (weight.requires_grad()) {
       gradients[1] = add_gradient(weight, found.taps.t().reshape(weight.sizes()));
@@ -99,11 +111,14 @@ Tensor causal_convolution(const Tensor& x, const Tensor& weight, const Tensor& b
       torch::GradMode::is_enabled() &&
       (x.requires_grad() || weight.requires_grad() || (bias.defined() && bias.requires_grad()));
   if (!differentiable) {
-    return convolution_for(rows).forward(rows, taps_of(weight), wide_bias(bias), silu,
-                                         packed.offsets);
+    return convolution_for(rows).forward(
+        convolution_inputs(rows, weight, bias, silu, packed.offsets, packed.cumulative));
   }
-  const OptionalTensor optional_bias = bias.defined() ? OptionalTensor(bias) : OptionalTensor();
-  return CausalConvolution::apply(rows, weight, optional_bias, silu, packed.offsets);
+  const auto optional = [](const Tensor& tensor) {
+    return tensor.defined() ? OptionalTensor(tensor) : OptionalTensor();
+  };
+  return CausalConvolution::apply(rows, weight, optional(bias), silu, packed.offsets,
+                                  optional(packed.cumulative));
 }
 
 }  // namespace sftbench::ops

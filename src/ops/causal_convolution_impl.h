@@ -1,14 +1,20 @@
-// What an implementation of the causal convolution gives. x [B, S, C] with channels side by side and
-// rows of all batches equally far apart; taps [K, C] are the weights in the wide dtype, the last one
-// of the position itself; bias [C] in the wide dtype, or undefined. `offsets` are those of
-// PackedSequences.
+// What an implementation of the causal convolution gives.
 #pragma once
-
-#include <torch/types.h>
 
 #include <vector>
 
+#include "sftbench/ops/tensor.h"
+
 namespace sftbench::ops {
+
+struct ConvolutionInputs {
+  torch::Tensor x;     // [B, S, C], channels side by side, rows of all batches equally far apart
+  torch::Tensor taps;  // [K, C], the weights in the wide dtype, the last one of the position itself
+  torch::Tensor bias;  // [C] in the wide dtype, or undefined
+  bool silu = false;
+  std::vector<int64_t> offsets;  // those of PackedSequences
+  torch::Tensor cumulative;      // the same on x's device, or undefined
+};
 
 struct ConvolutionGradients {
   torch::Tensor x;           // [B, S, C] of x's dtype
@@ -16,15 +22,12 @@ struct ConvolutionGradients {
 };
 
 struct ConvolutionImpl {
-  torch::Tensor (*forward)(const torch::Tensor& x, const torch::Tensor& taps,
-                           const torch::Tensor& bias, bool silu,
-                           const std::vector<int64_t>& offsets);
-  ConvolutionGradients (*backward)(const torch::Tensor& y_gradient, const torch::Tensor& x,
-                                   const torch::Tensor& taps, const torch::Tensor& bias, bool silu,
-                                   const std::vector<int64_t>& offsets);
+  torch::Tensor (*forward)(const ConvolutionInputs& in);
+  ConvolutionGradients (*backward)(const torch::Tensor& y_gradient, const ConvolutionInputs& in);
 };
 
 extern const ConvolutionImpl kConvolutionCpu;
+extern const ConvolutionImpl kConvolutionCuda;  // in the CUDA flavor; not for float64
 extern const ConvolutionImpl kConvolutionAten;  // any device and dtype, from stock operators
 
 }  // namespace sftbench::ops

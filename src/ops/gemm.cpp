@@ -82,4 +82,11 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   return out;
 }
 
+Tensor wide_batched_matmul(const Tensor& a, const Tensor& b) {
+#if SFTBENCH_CUDA
+  if (a.is_cuda() && a.scalar_type() != torch::kFloat32) return at::bmm(a, b, torch::kFloat32);
+#endif
+  return at::bmm(a.to(torch::kFloat32), b.to(torch::kFloat32));
+}
+
 }  // namespace sftbench::ops

@@ -1,10 +1,11 @@
 // The three matrix products of a linear layer, at the full rate of the library below (OpenBLAS in
 // float32, oneDNN in bfloat16, cuBLAS on GPUs). All matrices are 2-d and of one dtype; rows may be
 // farther apart than they are long. `beta` is 0 or 1 and multiplies what is in `out` already; the
-// sum is rounded once. Called by a thread of a parallel region, a product runs on that thread alone.
+// sum is rounded once. Called by a thread of a parallel region, a product runs on that thread
+// alone.
 #pragma once
 
-#include <torch/types.h>
+#include "sftbench/ops/tensor.h"
 
 namespace sftbench::ops {
 
@@ -23,5 +24,9 @@ void matmul_nn_into(torch::Tensor out, const torch::Tensor& y, const torch::Tens
 // y [M, N], x [M, K]: out [N, K] = beta * out + y^T x. `out` may be float32 where y and x are
 // narrower: the gradient of a parameter that is wider than what it is computed with.
 void matmul_tn_into(torch::Tensor out, const torch::Tensor& y, const torch::Tensor& x, double beta);
+
+// a [n, M, K], b [n, K, N] of one dtype that kernels are made for -> the n products [n, M, N] in
+// float32. Each matrix may be the transpose of a dense one.
+torch::Tensor wide_batched_matmul(const torch::Tensor& a, const torch::Tensor& b);
 
 }  // namespace sftbench::ops

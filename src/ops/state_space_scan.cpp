@@ -5,6 +5,7 @@
 #include "ops/shapes.h"
 #include "ops/state_space_scan_impl.h"
 #include "sftbench/base/torch.h"
+#include "sftbench/ops/torch_version.h"
 
 namespace sftbench::ops {
 namespace {
@@ -14,6 +15,9 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 const ScanImpl& scan_for(const Tensor& x) {
+#if SFTBENCH_CUDA
+  if (has_cuda_kernels(x)) return kScanCuda;
+#endif
   return has_cpu_kernels(x) ? kScanCpu : kScanAten;
 }
 
@@ -29,28 +33,30 @@ Tensor even(const Tensor& tensor) {
   return has_even_positions(tensor) ? tensor : tensor.contiguous();
 }
 
-ScanInputs scan_inputs(const variable_list& of, const std::vector<int64_t>& offsets) {
+ScanInputs scan_inputs(const variable_list& of, const std::vector<int64_t>& offsets,
+                       const Tensor& cumulative) {
   const auto wide = [&](const Tensor& tensor) {
     return tensor.detach().to(wide_dtype(of[0])).contiguous();
   };
-  return {of[0], wide(of[1]), wide(of[2]), of[3], of[4], wide(of[5]), offsets};
+  return {of[0], wide(of[1]), wide(of[2]), of[3], of[4], wide(of[5]), offsets, cumulative};
 }
 
 class StateSpaceScan : public torch::autograd::Function<StateSpaceScan> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& dt, const Tensor& a,
                         const Tensor& b, const Tensor& c, const Tensor& d,
-                        const std::vector<int64_t>& offsets) {
-    const auto [y, states] =
-        scan_for(x).forward(scan_inputs({x, dt, a, b, c, d}, offsets), /*keeps_states=*/true);
-    ctx->save_for_backward({x, dt, a, b, c, d, states});
+                        const std::vector<int64_t>& offsets, const OptionalTensor& of_device) {
+    const Tensor cumulative = of_device.value_or(Tensor());
+    const auto [y, states] = scan_for(x).forward(
+        scan_inputs({x, dt, a, b, c, d}, offsets, cumulative), /*keeps_states=*/true);
+    ctx->save_for_backward({x, dt, a, b, c, d, states, cumulative});
     ctx->saved_data["offsets"] = offsets;
     return y;
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list output_gradients) {
     const variable_list saved = ctx->get_saved_variables();
-    const ScanInputs in = scan_inputs(saved, ctx->saved_data["offsets"].toIntVector());
+    const ScanInputs in = scan_inputs(saved, ctx->saved_data["offsets"].toIntVector(), saved[7]);
     const ScanGradients found =
         scan_for(in.x).backward(output_gradients[0].contiguous(), in, saved[6]);
     return {found.x,
@@ -59,6 +65,7 @@ class StateSpaceScan : public torch::autograd::Function<StateSpaceScan> {
             found.b,
             found.c,
             found.d.to(saved[5].scalar_type()),
+            Tensor(),
             Tensor()};
   }
 };
@@ -100,9 +107,12 @@ Tensor state_space_scan(const Tensor& x, const Tensor& dt, const Tensor& a, cons
   bool differentiable = false;
   for (const Tensor& input : inputs) differentiable |= input.requires_grad();
   if (!differentiable || !torch::GradMode::is_enabled()) {
-    return scan_for(x).forward(scan_inputs(inputs, packed.offsets), false).first;
+    return scan_for(x).forward(scan_inputs(inputs, packed.offsets, packed.cumulative), false).first;
   }
-  return StateSpaceScan::apply(inputs[0], dt, a, inputs[3], inputs[4], d, packed.offsets);
+  const OptionalTensor cumulative =
+      packed.empty() ? OptionalTensor() : OptionalTensor(packed.cumulative);
+  return StateSpaceScan::apply(inputs[0], dt, a, inputs[3], inputs[4], d, packed.offsets,
+                               cumulative);
 }
 
 }  // namespace sftbench::ops

@@ -1,19 +1,20 @@
-// What an implementation of the state-space scan gives. Shapes as in state_space_scan.h; dt, a and d
-// are contiguous in the wide dtype. x, b and c have what one position holds side by side and
+// What an implementation of the state-space scan gives. Shapes as in state_space_scan.h; dt, a and
+// d are contiguous in the wide dtype. x, b and c have what one position holds side by side and
 // positions of all batches equally far apart. The states at the starts of chunks are in an order
 // that only the implementation knows.
 #pragma once
 
-#include <torch/types.h>
-
 #include <utility>
 #include <vector>
+
+#include "sftbench/ops/tensor.h"
 
 namespace sftbench::ops {
 
 struct ScanInputs {
   torch::Tensor x, dt, a, b, c, d;
   std::vector<int64_t> offsets;  // those of PackedSequences
+  torch::Tensor cumulative;      // the same on x's device, or undefined
 };
 
 struct ScanGradients {
@@ -31,6 +32,7 @@ struct ScanImpl {
 constexpr int64_t kScanChunk = 128;
 
 extern const ScanImpl kScanCpu;
+extern const ScanImpl kScanCuda;  // in the CUDA flavor; not for float64
 extern const ScanImpl kScanAten;  // any device and dtype, from stock operators
 
 }  // namespace sftbench::ops

@@ -45,7 +45,7 @@ Tensor narrowing(const Tensor& grad, const Tensor& output, int64_t dim,
 }
 
 Tensor wide_product(const Tensor& a, const Tensor& b, torch::ScalarType dtype) {
-  return to_device(at::mm(host_view(a).to(dtype), host_view(b).to(dtype)), a.device());
+  return to_device(at::matmul(host_view(a).to(dtype), host_view(b).to(dtype)), a.device());
 }
 
 // Summed in float32 and rounded once, as on a device.
@@ -73,6 +73,7 @@ void register_device_only(torch::Library& library) {
   library.impl("_log_softmax_backward_data", &narrowing<&at::_log_softmax_backward_data>);
   library.impl("native_dropout", &dropout);
   library.impl("mm.dtype", &wide_product);
+  library.impl("bmm.dtype", &wide_product);
   library.impl("embedding_dense_backward", &embedding_backward);
 }
 

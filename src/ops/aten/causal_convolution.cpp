@@ -46,20 +46,19 @@ Tensor before_activation(const Tensor& wide_x, const Tensor& taps, const Tensor&
   return z;
 }
 
-Tensor forward(const Tensor& x, const Tensor& taps, const Tensor& bias, bool silu,
-               const std::vector<int64_t>& offsets) {
-  const Tensor z = before_activation(x.to(taps.scalar_type()).contiguous(), taps, bias,
-                                     distance_from_start(x, offsets));
-  return (silu ? at::silu(z) : z).to(x.scalar_type());
+Tensor forward(const ConvolutionInputs& in) {
+  const Tensor z = before_activation(in.x.to(in.taps.scalar_type()).contiguous(), in.taps, in.bias,
+                                     distance_from_start(in.x, in.offsets));
+  return (in.silu ? at::silu(z) : z).to(in.x.scalar_type());
 }
 
-ConvolutionGradients backward(const Tensor& y_gradient, const Tensor& x, const Tensor& taps,
-                              const Tensor& bias, bool silu, const std::vector<int64_t>& offsets) {
-  const Tensor wide_x = x.to(taps.scalar_type()).contiguous();
-  const Tensor distance = distance_from_start(x, offsets);
+ConvolutionGradients backward(const Tensor& y_gradient, const ConvolutionInputs& in) {
+  const Tensor& taps = in.taps;
+  const Tensor wide_x = in.x.to(taps.scalar_type()).contiguous();
+  const Tensor distance = distance_from_start(in.x, in.offsets);
   Tensor dz = y_gradient.to(taps.scalar_type());
-  if (silu) {
-    const Tensor z = before_activation(wide_x, taps, bias, distance), sigmoid = z.sigmoid();
+  if (in.silu) {
+    const Tensor z = before_activation(wide_x, taps, in.bias, distance), sigmoid = z.sigmoid();
     dz = dz * sigmoid * (1 + z * (1 - sigmoid));
   }
   const int64_t count = taps.size(0);
@@ -69,8 +68,8 @@ ConvolutionGradients backward(const Tensor& y_gradient, const Tensor& x, const T
     dx += shifted_back(dz * taps[j], shift, distance);
     d_taps[j] = (dz * shifted(wide_x, shift, distance)).sum(std::vector<int64_t>{0, 1});
   }
-  return {dx.to(x.scalar_type()), d_taps,
-          bias.defined() ? dz.sum(std::vector<int64_t>{0, 1}) : Tensor()};
+  return {dx.to(in.x.scalar_type()), d_taps,
+          in.bias.defined() ? dz.sum(std::vector<int64_t>{0, 1}) : Tensor()};
 }
 
 }  // namespace

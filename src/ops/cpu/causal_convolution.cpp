@@ -46,59 +46,59 @@ void for_each_block(const std::vector<PositionBlock>& blocks, int64_t channels, 
 }
 
 ConvolutionProblem problem_at(const PositionBlock& block, int64_t channel, int64_t channels,
-                              const Tensor& x, const Tensor& taps, const Tensor& bias, bool silu) {
-  return {.x = element(x, block.row * x.stride(1) + channel),
-          .x_stride = x.stride(1),
-          .row_stride = x.size(2),
-          .taps = taps.data_ptr<float>() + channel,
-          .bias = bias.defined() ? bias.data_ptr<float>() + channel : nullptr,
-          .tap_count = taps.size(0),
-          .tap_stride = x.size(2),
+                              const ConvolutionInputs& in) {
+  return {.x = element(in.x, block.row * in.x.stride(1) + channel),
+          .x_stride = in.x.stride(1),
+          .row_stride = in.x.size(2),
+          .taps = in.taps.data_ptr<float>() + channel,
+          .bias = in.bias.defined() ? in.bias.data_ptr<float>() + channel : nullptr,
+          .tap_count = in.taps.size(0),
+          .tap_stride = in.x.size(2),
           .channels = channels,
           .begin = block.begin,
           .end = block.end,
           .length = block.length,
-          .silu = silu};
+          .silu = in.silu};
 }
 
-Tensor forward(const Tensor& x, const Tensor& taps, const Tensor& bias, bool silu,
-               const std::vector<int64_t>& offsets) {
+Tensor forward(const ConvolutionInputs& in) {
+  const Tensor& x = in.x;
   const CpuKernels& kernels = cpu_kernels(x);
   Tensor y = torch::empty(x.sizes(), x.options());
   for_each_block(
-      position_blocks(x, offsets), x.size(2),
+      position_blocks(x, in.offsets), x.size(2),
       [&](const PositionBlock& block, int64_t, int64_t channel, int64_t channels, int64_t) {
-        ConvolutionProblem problem = problem_at(block, channel, channels, x, taps, bias, silu);
+        ConvolutionProblem problem = problem_at(block, channel, channels, in);
         problem.y = element(y, block.row * x.size(2) + channel);
         kernels.convolution_forward(problem);
       });
   return y;
 }
 
-ConvolutionGradients backward(const Tensor& y_gradient, const Tensor& x, const Tensor& taps,
-                              const Tensor& bias, bool silu, const std::vector<int64_t>& offsets) {
+ConvolutionGradients backward(const Tensor& y_gradient, const ConvolutionInputs& in) {
+  const Tensor &x = in.x, &taps = in.taps;
   const CpuKernels& kernels = cpu_kernels(x);
-  const std::vector<PositionBlock> blocks = position_blocks(x, offsets);
+  const std::vector<PositionBlock> blocks = position_blocks(x, in.offsets);
   const int64_t count = taps.size(0), width = x.size(2);
   const Tensor dx = torch::empty(x.sizes(), x.options());
   const Tensor partial =
       torch::zeros({static_cast<int64_t>(blocks.size()), count + 1, width}, taps.options());
   const Tensor scratch =
       torch::empty({at::get_num_threads(), count * kBlockChannels}, taps.options());
-  for_each_block(
-      blocks, width,
-      [&](const PositionBlock& block, int64_t index, int64_t channel, int64_t channels,
-          int64_t thread) {
-        ConvolutionProblem problem = problem_at(block, channel, channels, x, taps, bias, silu);
-        const int64_t at = block.row * width + channel;
-        problem.y_gradient = element(y_gradient, at);
-        problem.x_gradient = element(dx, at);
-        problem.tap_gradients = partial.data_ptr<float>() + index * (count + 1) * width + channel;
-        problem.scratch = scratch.data_ptr<float>() + thread * count * kBlockChannels;
-        kernels.convolution_backward(problem);
-      });
+  for_each_block(blocks, width,
+                 [&](const PositionBlock& block, int64_t index, int64_t channel, int64_t channels,
+                     int64_t thread) {
+                   ConvolutionProblem problem = problem_at(block, channel, channels, in);
+                   const int64_t at = block.row * width + channel;
+                   problem.y_gradient = element(y_gradient, at);
+                   problem.x_gradient = element(dx, at);
+                   problem.tap_gradients =
+                       partial.data_ptr<float>() + index * (count + 1) * width + channel;
+                   problem.scratch = scratch.data_ptr<float>() + thread * count * kBlockChannels;
+                   kernels.convolution_backward(problem);
+                 });
   const Tensor sums = partial.sum(0);
-  return {dx, sums.narrow(0, 0, count), bias.defined() ? sums[count] : Tensor()};
+  return {dx, sums.narrow(0, 0, count), in.bias.defined() ? sums[count] : Tensor()};
 }
 
 }  // namespace

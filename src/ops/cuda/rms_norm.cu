@@ -134,8 +134,8 @@ void forward(const Tensor& x, const Tensor& weight, double epsilon, Tensor& y, T
     const bool packs = takes_packs<T>(x.size(1), {x.data_ptr(), weight.data_ptr(), y.data_ptr()});
     for_row_shape<T>(x.size(1), packs, [&](auto count, auto threads) {
       launch_kernel(rms_norm_forward<T, count.value, threads.value>,
-                    {static_cast<unsigned>(x.size(0)), static_cast<unsigned>(threads.value)}, x.data_ptr<T>(),
-                    weight.data_ptr<T>(), y.data_ptr<T>(), rstd.data_ptr<float>(),
+                    {static_cast<unsigned>(x.size(0)), static_cast<unsigned>(threads.value)},
+                    x.data_ptr<T>(), weight.data_ptr<T>(), y.data_ptr<T>(), rstd.data_ptr<float>(),
                     static_cast<int>(x.size(1)), static_cast<float>(epsilon));
     });
   });
@@ -166,10 +166,10 @@ RmsNormGradients backward(const Tensor& y_gradient, const Tensor& x, const Tenso
                                         rows,
                                         static_cast<int>(width)};
     for_row_shape<T>(width, packs, [&](auto count, auto threads) {
-      launch_kernel(
-          rms_norm_backward<T, count.value, threads.value>,
-          {static_cast<unsigned>(blocks), static_cast<unsigned>(threads.value), static_cast<size_t>(sums_bytes)},
-          problem);
+      launch_kernel(rms_norm_backward<T, count.value, threads.value>,
+                    {static_cast<unsigned>(blocks), static_cast<unsigned>(threads.value),
+                     static_cast<size_t>(sums_bytes)},
+                    problem);
     });
   });
   return {dx, weight_too ? partial.sum(0) : Tensor()};
