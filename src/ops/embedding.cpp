@@ -17,9 +17,13 @@ Tensor lookup(const Tensor& ids, const Tensor& weight) {
   return at::embedding(weight, ids);
 }
 
-AddRowsByToken add_rows_for(const Tensor& weight) {
-  if (weight.is_cuda()) return add_rows_by_token_on_gpu;
-  return has_cpu_kernels(weight) && weight.is_contiguous() ? add_rows_by_token_cpu
+AddRowsByToken add_rows_for(const Tensor& target, [[maybe_unused]] const Tensor& rows) {
+#if SFTBENCH_CUDA
+  const bool plain =
+      target.scalar_type() == rows.scalar_type() || target.dtype() == torch::kFloat32;
+  if (has_cuda_kernels(rows) && plain && target.is_contiguous()) return add_rows_by_token_cuda;
+#endif
+  return has_cpu_kernels(target) && target.is_contiguous() ? add_rows_by_token_cpu
                                                            : add_rows_by_token_aten;
 }
 
@@ -37,7 +41,7 @@ class Embedding : public torch::autograd::Function<Embedding> {
     const Tensor rows = output_gradients[0].reshape({-1, weight.size(1)}).contiguous();
     return {Tensor(), accumulate_gradient(weight, [&](Tensor& target, double beta) {
               if (beta == 0.0) target.zero_();
-              add_rows_for(target)(target, ids, rows);
+              add_rows_for(target, rows)(target, ids, rows);
             })};
   }
 };

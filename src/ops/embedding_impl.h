@@ -2,7 +2,7 @@
 // float32 (float64 for float64) in their order and rounded once. All contiguous.
 #pragma once
 
-#include <torch/types.h>
+#include "sftbench/ops/tensor.h"
 
 namespace sftbench::ops {
 
@@ -11,9 +11,9 @@ using AddRowsByToken = void (*)(torch::Tensor target, const torch::Tensor& ids,
 
 void add_rows_by_token_cpu(torch::Tensor target, const torch::Tensor& ids,
                            const torch::Tensor& rows);
-// Rounds once more where target holds something already.
-void add_rows_by_token_on_gpu(torch::Tensor target, const torch::Tensor& ids,
-                              const torch::Tensor& rows);
+// In the CUDA flavor. Not for float64; target is of the rows' dtype or float32.
+void add_rows_by_token_cuda(torch::Tensor target, const torch::Tensor& ids,
+                            const torch::Tensor& rows);
 void add_rows_by_token_aten(torch::Tensor target, const torch::Tensor& ids,
                             const torch::Tensor& rows);
 

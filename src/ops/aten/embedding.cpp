@@ -7,12 +7,6 @@ namespace sftbench::ops {
 
 using torch::Tensor;
 
-// libtorch's own sum by sorted tokens: the host does not wait to know how many there are.
-void add_rows_by_token_on_gpu(Tensor target, const Tensor& ids, const Tensor& rows) {
-  target.add_(at::embedding_dense_backward(rows, ids, target.size(0), /*padding_idx=*/-1,
-                                           /*scale_grad_by_freq=*/false));
-}
-
 void add_rows_by_token_aten(Tensor target, const Tensor& ids, const Tensor& rows) {
   // Only the tokens that occur, so that the wide sum stays small.
   const auto [tokens, slot] = at::_unique(ids, /*sorted=*/true, /*return_inverse=*/true);
