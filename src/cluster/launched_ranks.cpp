@@ -35,15 +35,16 @@ std::optional<double> or_nothing(const Json& value) {
   return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
 }
 
-// [time, cpu, memory, the host's memory, what threads ran, what they waited, [a GPU's figures], ...],
-// null where there is none
+// [time, cpu, memory, the host's memory, what threads ran, what they waited, CPU time of the
+// host, [a GPU's figures], ...], null where there is none
 Json to_json(const SystemReading& reading) {
   Json row = {reading.time_s,
               reading.cpu_seconds,
               reading.memory_percent,
               reading.host_memory_percent,
               or_null(reading.threads_ran_s),
-              or_null(reading.threads_waited_s)};
+              or_null(reading.threads_waited_s),
+              or_null(reading.host_cpu_seconds)};
   for (const GpuReading& gpu : reading.gpus) {
     Json figures = Json::array();
     for (const Figure figure : kGpuFigures) figures.push_back(or_null(gpu.*figure));
@@ -60,7 +61,8 @@ SystemReading reading_from_json(const Json& row) {
   reading.host_memory_percent = row.at(3);
   reading.threads_ran_s = or_nothing(row.at(4));
   reading.threads_waited_s = or_nothing(row.at(5));
-  for (size_t i = 6; i < row.size(); ++i) {
+  reading.host_cpu_seconds = or_nothing(row.at(6));
+  for (size_t i = 7; i < row.size(); ++i) {
     GpuReading& gpu = reading.gpus.emplace_back();
     for (size_t f = 0; f < std::size(kGpuFigures); ++f) {
       gpu.*kGpuFigures[f] = or_nothing(row[i].at(f));

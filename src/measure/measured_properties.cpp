@@ -184,22 +184,50 @@ Json host_memory_percent(const std::vector<ProcessSamples>& processes) {
 // A single turn of another process (4 ms and more) is a large part of less.
 constexpr double kLeastThreadSeconds = 0.1;
 
-Json run_queue_wait_share(const std::vector<ProcessSamples>& processes) {
-  double ran_s = 0;
-  double waited_s = 0;
-  for (const ProcessSamples& process : processes) {
-    if (process.samples.empty()) continue;
-    const SystemReading& first = process.samples.front();
-    const SystemReading& last = process.samples.back();
+namespace {
+
+// What the threads of a node's processes had, and what other processes used of the node meanwhile.
+struct NodeThreads {
+  double ran_s = 0, waited_s = 0;
+  double own_cpu_s = 0, host_cpu_s = 0;  // the host's as the process saw it that saw the most
+
+  void add(const SystemReading& first, const SystemReading& last) {
     if (!first.threads_ran_s || !last.threads_ran_s || !first.threads_waited_s ||
         !last.threads_waited_s) {
-      continue;
+      return;
     }
     ran_s += *last.threads_ran_s - *first.threads_ran_s;
     waited_s += *last.threads_waited_s - *first.threads_waited_s;
+    own_cpu_s += last.cpu_seconds - first.cpu_seconds;
+    if (first.host_cpu_seconds && last.host_cpu_seconds)
+      host_cpu_s = std::max(host_cpu_s, *last.host_cpu_seconds - *first.host_cpu_seconds);
   }
-  if (ran_s + waited_s < kLeastThreadSeconds) return {};
-  return waited_s / (ran_s + waited_s);
+
+  // A run's threads wait for one another, too: ranks that compute for those that exchange. For
+  // others they wait no longer than these have run. The kernel counts the host's time by ticks, a
+  // tenth off, and a host that seems to have run for less than half of the run's time does not tell.
+  double waited_for_others_s() const {
+    constexpr double kLeastTold = 0.5;
+    if (host_cpu_s < kLeastTold * own_cpu_s || host_cpu_s == 0) return waited_s;
+    return std::min(waited_s, std::max(0.0, host_cpu_s - own_cpu_s));
+  }
+};
+
+}  // namespace
+
+Json run_queue_wait_share(const std::vector<ProcessSamples>& processes) {
+  std::map<int, NodeThreads> nodes;
+  for (const ProcessSamples& process : processes) {
+    if (!process.samples.empty())
+      nodes[process.node].add(process.samples.front(), process.samples.back());
+  }
+  double could_run_s = 0, waited_s = 0;
+  for (const auto& [node, threads] : nodes) {
+    could_run_s += threads.ran_s + threads.waited_s;
+    waited_s += threads.waited_for_others_s();
+  }
+  if (could_run_s < kLeastThreadSeconds) return {};
+  return waited_s / could_run_s;
 }
 
 std::string busy_machine_note(const Json& run_queue_wait_share) {

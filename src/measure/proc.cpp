@@ -43,6 +43,11 @@ void for_each_in_tree(pid_t root, const Visit& visit) {
   }
 }
 
+double ticks_per_second() {
+  static const auto ticks = static_cast<double>(sysconf(_SC_CLK_TCK));
+  return ticks;
+}
+
 // Of all its threads. The kernel's clock of the process is finer than the ticks of its stat file.
 double own_cpu_seconds(pid_t process) {
   clockid_t clock{};
@@ -104,15 +109,22 @@ double memory_percent_of_meminfo(std::string_view meminfo) {
   return 100 * used / total;
 }
 
+std::optional<double> host_cpu_seconds(std::string_view stat) {
+  std::istringstream fields{std::string(stat)};
+  std::string name;
+  double user = 0, nice = 0, system = 0;
+  if (!(fields >> name >> user >> nice >> system) || name != "cpu") return {};
+  return (user + nice + system) / ticks_per_second();
+}
+
 double process_tree_cpu_seconds(pid_t root) {
-  static const double kTicksPerSecond = static_cast<double>(sysconf(_SC_CLK_TCK));
   double seconds = 0;
   for_each_in_tree(root, [&](pid_t process) {
     const std::string stat = proc_text("/proc/" + std::to_string(process) + "/stat");
     seconds += own_cpu_seconds(process);
     seconds += process == getpid()
                    ? waited_children_seconds()
-                   : static_cast<double>(waited_children_ticks(stat)) / kTicksPerSecond;
+                   : static_cast<double>(waited_children_ticks(stat)) / ticks_per_second();
   });
   return seconds;
 }

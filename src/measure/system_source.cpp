@@ -13,6 +13,11 @@
 namespace sftbench {
 namespace {
 
+std::string text_of(const char* path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 class MachineSource : public SystemSource {
  public:
   MachineSource(const Nvml* nvml, int gpus) : nvml_(nvml), gpus_(gpus) {}
@@ -28,8 +33,8 @@ class MachineSource : public SystemSource {
       reading.threads_ran_s = times->ran_s;
       reading.threads_waited_s = times->waited_s;
     }
-    std::ifstream file("/proc/meminfo");
-    const std::string meminfo{std::istreambuf_iterator<char>(file), {}};
+    reading.host_cpu_seconds = host_cpu_seconds(text_of("/proc/stat"));
+    const std::string meminfo = text_of("/proc/meminfo");
     reading.host_memory_percent = memory_percent_of_meminfo(meminfo);
     const auto total = static_cast<double>(kilobyte_field_bytes(meminfo, "MemTotal").value_or(0));
     const auto own = static_cast<double>(process_tree_resident_bytes(getpid()));

@@ -177,6 +177,27 @@ TEST(MeasuredPropertiesTest, WaitingForAProcessorIsAShareOfTheTimeThatThreadsCou
   EXPECT_TRUE(run_queue_wait_share({{0, {}}}).is_null());
 }
 
+TEST(MeasuredPropertiesTest, ThreadsThatWaitForThoseOfTheirOwnRunAreNoBusyMachine) {
+  const auto sample = [](double ran_s, double waited_s, double cpu_s, double host_cpu_s) {
+    SystemReading r = reading(10 + ran_s, cpu_s, 1);
+    r.threads_ran_s = ran_s;
+    r.threads_waited_s = waited_s;
+    r.host_cpu_seconds = host_cpu_s;
+    return r;
+  };
+  const auto share = [&](double host_cpu_s) {
+    // Two ranks of a node, each its own process: 8 s of CPU time, 6 s of waiting.
+    const std::vector<ProcessSamples> ranks = {
+        {0, {sample(0, 0, 5, 100), sample(4, 3, 9, 100 + host_cpu_s)}},
+        {0, {sample(0, 0, 7, 100), sample(4, 3, 11, 100 + host_cpu_s)}}};
+    return run_queue_wait_share(ranks).get<double>();
+  };
+  EXPECT_DOUBLE_EQ(share(8), 0);
+  EXPECT_NEAR(share(9.4), 1.4 / 14, 1e-12) << "others ran for 1.4 s";
+  EXPECT_DOUBLE_EQ(share(20), 6.0 / 14) << "they were waited for no longer than all waiting took";
+  EXPECT_DOUBLE_EQ(share(1), 6.0 / 14) << "a host that counts less than the run does not tell";
+}
+
 TEST(MeasuredPropertiesTest, ABusyMachineIsNamedFromATenthOn) {
   EXPECT_EQ(busy_machine_note(Json()), "");
   EXPECT_EQ(busy_machine_note(0.0), "");

@@ -49,6 +49,15 @@ TEST(ProcTest, CpuTimeOfAnEndedChildStaysCounted) {
   EXPECT_GE(process_tree_cpu_seconds(getpid()) - before, 0.08);  // ticks are 10 ms
 }
 
+TEST(ProcTest, TheHostsCpuTimeIsThatOfUsersAndOfTheSystemInAll) {
+  const double ticks = static_cast<double>(sysconf(_SC_CLK_TCK));
+  EXPECT_DOUBLE_EQ(host_cpu_seconds("cpu  700 20 80 9000 5 6 7 8 9 10\ncpu0 1 2 3\n").value(),
+                   800 / ticks);
+  EXPECT_FALSE(host_cpu_seconds("intr 700 20 80"));
+  EXPECT_FALSE(host_cpu_seconds("cpu  700 20"));
+  EXPECT_FALSE(host_cpu_seconds(""));
+}
+
 TEST(ProcTest, MemoryPercentIsPsutilsUsedOverTotal) {
   const char* meminfo =
       "MemTotal:       10000 kB\n"

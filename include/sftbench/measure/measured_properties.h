@@ -6,11 +6,11 @@
 // be read. CPU: cpu_compute_utilization is CPU time over wall time (100 = one core busy
 // throughout), which is the mean of the samples' percentages weighted by their lengths.
 // cpu_memory_utilization is the mean share of the machine's memory that the run's processes hold
-// (the documents: "of the training process"). Rates divide exact counts by the time from the start of
-// the first measured step to the end of the last. Each rank's time is that of its own clock, and the
-// rates are summed over ranks. train_runtime is that time on rank 0.
-// Hugging Face estimates some of them. `per GPU` divides by max(1, GPUs). Source: documentation of
-// the SFTTrainer actuator, "Measured properties"; order: ado's CSV.
+// (the documents: "of the training process"). Rates divide exact counts by the time from the start
+// of the first measured step to the end of the last. Each rank's time is that of its own clock, and
+// the rates are summed over ranks. train_runtime is that time on rank 0. Hugging Face estimates
+// some of them. `per GPU` divides by max(1, GPUs). Source: documentation of the SFTTrainer
+// actuator, "Measured properties"; order: ado's CSV.
 #pragma once
 
 #include <array>
@@ -80,12 +80,13 @@ std::vector<SystemReading> samples_since(const std::vector<SystemReading>& sampl
 // second and device. Unlike the properties they are always given, since they are always exact.
 Json token_rates(const MeasuredSpan& span, int devices);
 
-// Percent of the machine's memory in use by anybody, the mean over time and nodes; null without a sample.
+// Percent of the machine's memory in use by anybody, the mean over time and nodes; null without a
+// sample.
 Json host_memory_percent(const std::vector<ProcessSamples>& processes);
 
-// Of the time in which the run's threads could run, the part that they waited for a processor, which
-// others had: 0 on a machine that is the run's alone. Null where the kernel does not tell, or the
-// threads ran for less than 0.1 s.
+// Of the time in which the run's threads could run, the part that they waited for a processor which
+// other processes had: 0 on a machine that is the run's alone, however many of its threads wait for
+// one another. Null where the kernel does not tell, or the threads ran for less than 0.1 s.
 Json run_queue_wait_share(const std::vector<ProcessSamples>& processes);
 
 // From this share on a machine is called busy. Where it came from: docs/results.md.

@@ -29,8 +29,12 @@ std::optional<int64_t> kilobyte_field_bytes(std::string_view text, std::string_v
 // this process to the microsecond.
 double process_tree_cpu_seconds(pid_t root);
 
-// Resident sets of the process and of all its living descendants (ranks), added up, bytes: pages that they
-// share count for each, as in psutil's memory_percent of a process.
+// CPU time of all processes of the machine by a /proc/stat text, to 10 ms: user, nice and system.
+// Nothing when it has not got them.
+std::optional<double> host_cpu_seconds(std::string_view stat);
+
+// Resident sets of the process and of all its living descendants (ranks), added up, bytes: pages
+// that they share count for each, as in psutil's memory_percent of a process.
 int64_t process_tree_resident_bytes(pid_t root);
 
 // What threads had of processors, seconds.
@@ -39,7 +43,8 @@ struct ThreadTimes {
   double waited_s = 0;  // able to run, while others had the processors
 };
 
-// The first two fields of a /proc/<pid>/task/<tid>/schedstat text; nothing when it has not got them.
+// The first two fields of a /proc/<pid>/task/<tid>/schedstat text; nothing when it has not got
+// them.
 std::optional<ThreadTimes> schedstat_times(std::string_view schedstat);
 
 // Adds up what the threads of a process and of its living descendants had, those that have ended

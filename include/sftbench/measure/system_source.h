@@ -28,6 +28,7 @@ struct SystemReading {
   // Counters of this process's and its descendants' threads, where the kernel tells: that they ran,
   // and that they could have run while others had the processors.
   std::optional<double> threads_ran_s, threads_waited_s;
+  std::optional<double> host_cpu_seconds;  // counter: CPU time of all processes of the machine
 };
 
 class SystemSource {
