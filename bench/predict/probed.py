@@ -20,7 +20,7 @@ from pathlib import Path
 
 FULL, LORA = "finetune_full_benchmark-v1.0.0", "finetune_lora_benchmark-v1.0.0"
 STEPS = 5
-MOST_WAITING = 0.05  # of the threads' time
+MOST_WAITING = 0.05  # of the threads' time, on one rank: several wait for one another's exchanges
 # Length, batch, gradient checkpointing, ranks.
 SIZES = ((128, 1, "false", 1), (32, 1, "true", 1), (128, 2, "false", 2), (64, 2, "false", 1), (256, 1, "true", 1),
          (64, 4, "true", 2), (128, 2, "true", 1), (32, 4, "false", 1), (256, 2, "false", 2), (512, 1, "false", 1),
@@ -56,7 +56,7 @@ def run(program, folder, seconds):
         with tempfile.TemporaryDirectory() as place:
             out = subprocess.run(command_of(program, place, *CASES[number]), check=True, stdout=subprocess.PIPE, text=True)
             waited = json.loads(out.stdout)["extra"]["run_queue_wait_share"]
-            if waited > MOST_WAITING:
+            if waited > MOST_WAITING and CASES[number][-1] == 1:
                 print(f"{number}: threads waited {100 * waited:.0f} % of their time for a processor: once more")
                 continue
             (result,) = Path(place).glob("*/*.json")

@@ -109,7 +109,7 @@ MachineModel Oracle::machine_for(const TrainingJob& job, const StackModel& stack
     machine = *probed;
   }
   if (!overrides_.shares_of.empty()) assume_shares(job.device.gpu_model, machine);
-  machine.overlaps = !overrides_.no_overlap;
+  if (overrides_.no_overlap) machine.overlaps = false;
   if (overrides_.flops_per_s) {
     machine.products.clear();
     machine.head_flops_per_s = 0;
@@ -119,6 +119,7 @@ MachineModel Oracle::machine_for(const TrainingJob& job, const StackModel& stack
   replace(overrides_.element_gb_per_s, kGiga, machine.element_bytes_per_s);
   replace(overrides_.memory_gb_per_s, kGiga, machine.memory_bytes_per_s);
   replace(overrides_.memory_gib, kGiB, machine.memory_bytes);
+  if (overrides_.inside_gb_per_s || overrides_.inside_latency_us) machine.inside_sums = {};
   replace(overrides_.inside_gb_per_s, kGiga, machine.inside.bytes_per_s);
   replace(overrides_.inside_latency_us, kMicro, machine.inside.latency_s);
   replace(overrides_.between_gb_per_s, kGiga, machine.between.bytes_per_s);

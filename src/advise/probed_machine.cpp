@@ -57,6 +57,22 @@ MachineModel alone(const Json& rates, const TrainingJob& job, double share) {
   return machine;
 }
 
+LinkModel link_of(const Json& times, bool busy) {
+  const Json& found = times.at(busy ? "busy" : "idle");
+  return {found.at("latency_s"), found.at("bytes_per_s"), false};
+}
+
+// Of ranks on one machine. Where every core has a rank, exchanges take the time of those that compute.
+void put_links(const Json& collectives, const TrainingJob& job, MachineModel& machine) {
+  if (!collectives.contains("all_gather")) return;  // no communicator, as the probe said
+  const bool busy = !machine.overlaps;
+  const bool wide = job.precision.torch_dtype == ParameterDtype::kFloat32 ||
+                    job.parallel.reduce_dtype == "float32";
+  machine.inside = link_of(collectives.at("all_gather"), busy);
+  machine.inside_sums =
+      link_of(collectives.at("reduce_scatter").at(wide ? "float32" : "bfloat16"), busy);
+}
+
 }  // namespace
 
 std::filesystem::path probe_file() {
@@ -121,9 +137,7 @@ std::optional<MachineModel> ProbedMachine::machine_for(const TrainingJob& job) c
     machine.memory_bytes_per_s = fit.memory_bytes_per_s / ranks;
     machine.stack.step_s = fit.step_s;
     machine.overlaps = ranks * threads < probe_.at("cores").get<double>();
-    const Json& links = probe_.at("collectives");
-    if (links.contains("bytes_per_s"))
-      machine.inside = {links.at("latency_s"), links.at("bytes_per_s"), false};
+    put_links(probe_.at("collectives"), job, machine);
     return machine;
   } catch (const Json::exception&) {
     refuse_contents();

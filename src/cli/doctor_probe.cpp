@@ -89,9 +89,18 @@ Table table_of(const Json& probe) {
   }
   add("memory", probe.at("memory_bytes_per_s").get<double>() / kGigaPerSecond, "GB/s");
   const Json& links = probe.at("collectives");
-  if (links.contains("bytes_per_s")) {
-    add("all-gather of 2 ranks, latency", links.at("latency_s").get<double>() * 1e6, "us");
-    add("all-gather of 2 ranks", links.at("bytes_per_s").get<double>() / kGigaPerSecond, "GB/s");
+  const auto add_link = [&add](const std::string& operation, const Json& times) {
+    for (const auto& [state, words] :
+         {std::pair("idle", " of 2 ranks"), std::pair("busy", " of 2 ranks that compute")}) {
+      const Json& found = times.at(state);
+      add(operation + words + ", latency", found.at("latency_s").get<double>() * 1e6, "us");
+      add(operation + words, found.at("bytes_per_s").get<double>() / kGigaPerSecond, "GB/s");
+    }
+  };
+  if (links.contains("all_gather")) {
+    add_link("all-gather", links.at("all_gather"));
+    for (const auto& [dtype, times] : links.at("reduce_scatter").items())
+      add_link(dtype + " reduce-scatter", times);
   }
   const Json& disk = probe.at("disk");
   for (const auto& [name, words] : {std::pair("write_bytes_per_s", "disk, written"),

@@ -19,36 +19,117 @@ namespace {
 
 constexpr int kRanks = 2;
 constexpr double kPatienceSeconds = 20;
-constexpr int64_t kSmallBytes = 1 << 10, kLargeBytes = 16 << 20;
-constexpr std::array kRoundsOf = {50, 5};
 
-// Seconds of an all-gather of so many bytes in all, the median of rounds.
-double gather_seconds(Communicator& world, int64_t bytes, int rounds) {
-  const torch::Tensor whole = torch::zeros({kRanks, bytes / 4 / kRanks}, torch::kFloat32);
-  std::vector<double> times;
-  for (int i = 0; i <= rounds; ++i) {
-    world.barrier();
-    const double begin_s = steady_seconds();
-    world.all_gather(whole, whole[world.rank()]).wait();
-    if (i > 0) times.push_back(steady_seconds() - begin_s);  // the first connects
-  }
-  const auto middle = times.begin() + std::ssize(times) / 2;
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
+// A unit of small models, in buffers enough that none stays in a cache.
+constexpr int64_t kSmallNumel = 1 << 10, kLargeNumel = 4 << 20;
+constexpr size_t kBuffers = 4;
+constexpr int kSmallRounds = 50, kLargeRounds = 10;
+// A rank computes for this much longer than an exchange takes alone: it is over before it is waited for.
+constexpr double kBesideShare = 2;
+
+using Exchange = PendingCollective (*)(Communicator& world, const torch::Tensor& whole);
+
+PendingCollective gather(Communicator& world, const torch::Tensor& whole) {
+  return world.all_gather(whole, whole[world.rank()]);
+}
+PendingCollective reduce(Communicator& world, const torch::Tensor& whole) {
+  return world.reduce_scatter(whole[world.rank()], whole);
 }
 
-// Of the ring of two ranks: one hop, and half of the bytes.
+// What a rank does beside an exchange: products that take about a millisecond.
+class Computation {
+ public:
+  void run(int times) {
+    for (int i = 0; i < times; ++i) at::mm_out(out_, a_, b_);
+  }
+  double seconds() {  // of one
+    constexpr int kTimes = 10;
+    run(kTimes);
+    const double begin_s = steady_seconds();
+    run(kTimes);
+    return (steady_seconds() - begin_s) / kTimes;
+  }
+
+ private:
+  static constexpr int64_t kSize = 256;
+  torch::Tensor a_ = torch::ones({kSize, kSize}), b_ = torch::ones({kSize, kSize}),
+                out_ = torch::empty({kSize, kSize});
+};
+
+class ExchangeClock {
+ public:
+  ExchangeClock(Communicator& world, Computation& computation)
+      : world_(world), computation_(computation) {
+    world.barrier();
+    computation_s_ = computation.seconds();  // of all ranks at once
+  }
+
+  // {idle: {latency_s, bytes_per_s}, busy: ...} of exchanges in the dtype: what they take alone, and
+  // what they add to ranks that compute meanwhile.
+  Json times(Exchange exchange, torch::Dtype dtype) {
+    const Tensors small = buffers(kSmallNumel, dtype), large = buffers(kLargeNumel, dtype);
+    const double small_s = round_seconds(exchange, small, kSmallRounds, 0);
+    const double large_s = round_seconds(exchange, large, kLargeRounds, 0);
+    const auto beside = [&](const Tensors& tensors, int rounds, double alone_s) {
+      const int times = std::max(1, static_cast<int>(kBesideShare * alone_s / computation_s_));
+      return round_seconds(exchange, tensors, rounds, times) -
+             round_seconds(nullptr, tensors, rounds, times);
+    };
+    return {{"idle", link(small_s, large_s, large)},
+            {"busy", link(std::max(small_s, beside(small, kSmallRounds, small_s)),
+                          std::max(large_s, beside(large, kLargeRounds, large_s)), large)}};
+  }
+
+ private:
+  using Tensors = std::vector<torch::Tensor>;
+
+  static Tensors buffers(int64_t numel, torch::Dtype dtype) {
+    Tensors all;
+    for (size_t i = 0; i < kBuffers; ++i)
+      all.push_back(torch::zeros({kRanks, numel / kRanks}, dtype));
+    return all;
+  }
+
+  // Of a round that starts an exchange, computes, and waits for it: the median.
+  double round_seconds(Exchange exchange, const Tensors& tensors, int rounds, int times) {
+    std::vector<double> seconds;
+    for (int i = 0; i <= rounds; ++i) {
+      world_.barrier();
+      const double begin_s = steady_seconds();
+      PendingCollective pending;
+      if (exchange) pending = exchange(world_, tensors[static_cast<size_t>(i) % kBuffers]);
+      computation_.run(times);
+      pending.wait();
+      if (i > 0) seconds.push_back(steady_seconds() - begin_s);  // the first connects
+    }
+    const auto middle = seconds.begin() + std::ssize(seconds) / 2;
+    std::nth_element(seconds.begin(), middle, seconds.end());
+    return *middle;
+  }
+
+  // Of the ring of two ranks: one hop, and half of the bytes.
+  static Json link(double small_s, double large_s, const Tensors& large) {
+    const auto sent = static_cast<double>(large[0].nbytes()) * (kRanks - 1) / kRanks;
+    return {{"latency_s", small_s}, {"bytes_per_s", sent / std::max(large_s - small_s, 1e-9)}};
+  }
+
+  Communicator& world_;
+  Computation& computation_;
+  double computation_s_ = 0;
+};
+
+// Each rank has its part of the cores, as in a run.
 Json measure(RankGroup& group) {
-  torch::set_num_threads(1);
+  torch::set_num_threads(std::max(1, at::get_num_threads() / kRanks));
   const std::unique_ptr<ProcessMesh> mesh =
       make_process_mesh(MeshKind::kSharded, group, torch::kCPU);
-  Communicator& world = mesh->world();
-  const double latency_s = gather_seconds(world, kSmallBytes, kRoundsOf[0]);
-  const double large_s = gather_seconds(world, kLargeBytes, kRoundsOf[1]);
-  const double sent = double(kLargeBytes) * (kRanks - 1) / kRanks;
+  Computation computation;
+  ExchangeClock clock(mesh->world(), computation);
   return {{"ranks", kRanks},
-          {"latency_s", latency_s},
-          {"bytes_per_s", sent / std::max(large_s - latency_s, 1e-9)}};
+          {"all_gather", clock.times(gather, torch::kBFloat16)},
+          {"reduce_scatter",
+           {{"bfloat16", clock.times(reduce, torch::kBFloat16)},
+            {"float32", clock.times(reduce, torch::kFloat32)}}}};
 }
 
 [[noreturn]] void be_rank(const RankPlace& place, int pipe_end) {

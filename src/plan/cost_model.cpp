@@ -19,17 +19,28 @@ namespace {
 // Seconds of a ring over the group: each rank sends `bytes`, hop by hop. A ring enters and leaves a
 // node once for each of its ranks, side by side, so that their links to other nodes add up.
 double ring_seconds(const GroupShape& group, double bytes, double passes,
-                    const MachineModel& machine) {
+                    const MachineModel& machine, const LinkModel& link) {
   if (group.ranks < 2) return 0;
   const auto between = static_cast<double>(group.nodes > 1 ? group.nodes - 1 : 0);
   const auto inside = static_cast<double>(group.ranks - 1) - between;
-  const double latency_s =
-      passes * (inside * machine.inside.latency_s + between * machine.between.latency_s);
+  const double latency_s = passes * (inside * link.latency_s + between * machine.between.latency_s);
   const double local = static_cast<double>(group.ranks) / static_cast<double>(group.nodes);
-  double bytes_per_s = group.ranks > group.nodes ? machine.inside.bytes_per_s_of(local)
-                                                 : machine.between.bytes_per_s;
+  double bytes_per_s =
+      group.ranks > group.nodes ? link.bytes_per_s_of(local) : machine.between.bytes_per_s;
   if (group.nodes > 1) bytes_per_s = std::min(bytes_per_s, local * machine.between.bytes_per_s);
   return latency_s + bytes / bytes_per_s;
+}
+
+double gather_seconds(const GroupShape& group, double bytes, const MachineModel& machine) {
+  return ring_seconds(group, bytes, 1, machine, machine.inside);
+}
+
+const LinkModel& link_of_sums(const MachineModel& machine) {
+  return machine.inside_sums.bytes_per_s > 0 ? machine.inside_sums : machine.inside;
+}
+
+double reduce_seconds(const GroupShape& group, double bytes, const MachineModel& machine) {
+  return ring_seconds(group, bytes, 1, machine, link_of_sums(machine));
 }
 
 double sent_share(const GroupShape& group) {
@@ -101,16 +112,17 @@ class Predictor {
   UnitTimes unit_times(const UnitBytes& unit) const {
     const GroupShape& shards = layout_.shards;
     const GroupShape& replicas = layout_.replicas;
-    const double sums_s =
-        ring_seconds(replicas, 2 * sent_share(replicas) * unit.replicated, 2, machine_);
+    const double replicated = sent_share(replicas) * unit.replicated;
+    const double sums_s = reduce_seconds(replicas, replicated, machine_) +
+                          gather_seconds(replicas, replicated, machine_);
     UnitTimes times;
     if (layout_.sharded) {
-      times.gather_s = ring_seconds(shards, sent_share(shards) * unit.gathered, 1, machine_);
-      times.reduce_s = ring_seconds(shards, sent_share(shards) * unit.reduced, 1, machine_);
+      times.gather_s = gather_seconds(shards, sent_share(shards) * unit.gathered, machine_);
+      times.reduce_s = reduce_seconds(shards, sent_share(shards) * unit.reduced, machine_);
       times.replica_sum_s = sums_s;
     } else if (layout_.updates_parts) {
-      times.gather_s = ring_seconds(shards, sent_share(shards) * unit.updated, 1, machine_);
-      times.reduce_s = ring_seconds(shards, sent_share(shards) * unit.reduced, 1, machine_);
+      times.gather_s = gather_seconds(shards, sent_share(shards) * unit.updated, machine_);
+      times.reduce_s = reduce_seconds(shards, sent_share(shards) * unit.reduced, machine_);
     } else {
       times.reduce_s = sums_s;
     }
@@ -192,7 +204,7 @@ class Predictor {
     return std::max(0.0, context_pass_s(sent_bytes) - (machine_.overlaps ? beside_s : 0));
   }
   double context_pass_s(double sent_bytes) const {
-    return ring_seconds(context_group(), sent_bytes, 1, machine_);
+    return gather_seconds(context_group(), sent_bytes, machine_);
   }
 
   void put_context(StepCost& cost) const {

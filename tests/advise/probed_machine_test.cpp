@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "advise/fit_probe.h"
+#include "sftbench/advise/oracle.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
@@ -111,6 +112,56 @@ TEST(ProbedMachineTest, RanksShareMemoryAndThreads) {
   ASSERT_TRUE(machine);
   EXPECT_NEAR(machine->memory_bytes_per_s, kBytesPerSecond / 2, 1);
   EXPECT_NEAR(machine->flops_per_s, 1e11 / read_host_info().cores, 1);
+}
+
+Json link(double latency_s, double bytes_per_s) {
+  return {{"latency_s", latency_s}, {"bytes_per_s", bytes_per_s}};
+}
+
+Json probed_links() {
+  return {{"ranks", 2},
+          {"all_gather", {{"idle", link(1e-4, 2e9)}, {"busy", link(2e-4, 1e9)}}},
+          {"reduce_scatter",
+           {{"bfloat16", {{"idle", link(3e-4, 9e8)}, {"busy", link(4e-4, 8e8)}}},
+            {"float32", {{"idle", link(5e-4, 7e8)}, {"busy", link(6e-4, 6e8)}}}}}};
+}
+
+// Ranks that leave a core to their exchanges, and ranks that have them all.
+TEST(ProbedMachineTest, ExchangesAreThoseOfRanksThatComputeWhereNoCoreIsLeft) {
+  Json probe = whole_probe();
+  probe["cores"] = 4;
+  probe["collectives"] = probed_links();
+  TrainingJob job = float32_job();
+  job.device.ranks = 2;
+  job.device.threads = 1;
+  const auto with_cores_left = ProbedMachine(probe).machine_for(job);
+  ASSERT_TRUE(with_cores_left);
+  EXPECT_TRUE(with_cores_left->overlaps);
+  EXPECT_EQ(with_cores_left->inside.bytes_per_s, 2e9);
+  EXPECT_EQ(with_cores_left->inside_sums.latency_s, 5e-4);
+  job.device.threads = 2;
+  const auto without = ProbedMachine(probe).machine_for(job);
+  ASSERT_TRUE(without);
+  EXPECT_FALSE(without->overlaps);
+  EXPECT_EQ(without->inside.latency_s, 2e-4);
+  EXPECT_EQ(without->inside_sums.bytes_per_s, 6e8);
+}
+
+// A prediction takes the probe's word on overlap.
+TEST(ProbedMachineTest, APredictionAddsExchangesWhereNoCoreIsLeft) {
+  Json probe = whole_probe();
+  probe["collectives"] = probed_links();
+  ::setenv("XDG_DATA_HOME", temporary_file("data").c_str(), 1);
+  std::filesystem::create_directories(probe_file().parent_path());
+  write_file_atomic(probe_file(), json_text(probe));
+  TrainingJob job = float32_job();
+  job.device.ranks = 2;
+  job.device.threads = read_host_info().cores;  // of each: more than there are
+  const MachineOverrides overrides;
+  const StepCost cost = Oracle({}, {}, overrides, Catalog::shipped()).predict(job).cost;
+  EXPECT_GT(cost.communication_s, 0);
+  EXPECT_NEAR(cost.exposed_s, cost.communication_s, 1e-9);
+  ::unsetenv("XDG_DATA_HOME");
 }
 
 TEST(ProbedMachineTest, AFileOfAnotherVersionOrMachineIsLeftAloneAndSaidSo) {

@@ -19,7 +19,7 @@
 
 namespace sftbench {
 
-inline constexpr const char* kProbeSchema = "sftbench.probe/2";
+inline constexpr const char* kProbeSchema = "sftbench.probe/3";
 
 // user_data_directory()/machine.json.
 std::filesystem::path probe_file();

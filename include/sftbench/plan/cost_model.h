@@ -58,6 +58,8 @@ struct MachineModel {
   int64_t multiprocessors = 0;             // 0: products of all shapes are equally fast
   std::vector<ProductRate> products = {};  // of CPUs that were probed; empty: nothing was
   double head_flops_per_s = 0;             // of output projection and loss together; 0: as products
+  // Between ranks of one node that add up what they receive; no rate: as `inside`.
+  LinkModel inside_sums = {};
   // Of a CPU in a run, fitted to small ones (plan/probe_jobs.h). The thread that starts an operator also
   // works on it, so launches add to the time. A GPU does both at once.
   bool launches_add = false;
