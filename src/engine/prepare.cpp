@@ -25,7 +25,10 @@ ops::KernelChoice choose_kernels(const KernelPlan& plan) {
   ops::KernelChoice kernels;
   if (!plan.flash_attention) kernels.causal_attention = ops::plain::causal_attention;
   if (!plan.fused_loss) kernels.linear_cross_entropy = ops::plain::linear_cross_entropy;
-  if (!plan.fused_rms_norm) kernels.rms_norm = ops::plain::rms_norm;
+  if (!plan.fused_rms_norm) {
+    kernels.rms_norm = ops::plain::rms_norm;
+    kernels.gated_rms_norm = ops::plain::gated_rms_norm;
+  }
   if (!plan.fused_rope) kernels.apply_rope = ops::plain::apply_rope;
   return kernels;
 }

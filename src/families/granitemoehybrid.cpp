@@ -129,9 +129,13 @@ void append_mamba(LayerShape& layer, const ModelConfig& config) {
   append_linear(layer, "mamba.out_proj", inner, hidden, mamba.projection_bias, kScanned);
   // Inputs of the norm and the projections, the projection, the convolution's result, the scan's,
   // and what the gated norm keeps.
-  layer.kept_values += 2 * hidden + mamba.projected() + mamba.convolved() + 4 * inner;
+  // The scan's result, what the projection back takes, and a state in float32 for each chunk.
+  constexpr int64_t kChunk = 128;  // positions (ops/state_space_scan.h)
+  const int64_t states = 2 * inner * mamba.state / kChunk;
+  layer.kept_values += 2 * hidden + mamba.projected() + mamba.convolved() + 2 * inner + states;
+  // Gradients of these, and what the scan copies for its products.
   layer.backward_values =
-      std::max(layer.backward_values, hidden + mamba.projected() + mamba.convolved() + 2 * inner);
+      std::max(layer.backward_values, hidden + mamba.projected() + mamba.convolved() + 6 * inner);
 }
 
 ModelShape granitemoehybrid_shape(const ModelConfig& config) {

@@ -37,7 +37,7 @@ Mamba::Mamba(const ModelConfig& config, const ops::KernelChoice& kernels,
              torch::TensorOptions options)
     : config_(*config.mamba),
       epsilon_(config.norm_eps),
-      rms_norm_(kernels.rms_norm),
+      gated_rms_norm_(kernels.gated_rms_norm),
       in_(make_linear_group(config.hidden_size, {{"in_proj", config_.projected()}},
                             config_.projection_bias, config.gptq, options)),
       out_(make_linear_group(config_.inner(), {{"out_proj", config.hidden_size}},
@@ -55,16 +55,6 @@ Tensor Mamba::step_sizes(const Tensor& dt) const {
   const Tensor steps = torch::softplus(dt + step_bias_.to(dt.scalar_type()));
   if (config_.least_step == 0 && std::isinf(config_.most_step)) return steps;
   return steps.clamp(config_.least_step, config_.most_step);
-}
-
-// RMSNorm of y * silu(gate) over each group of channels, in float32.
-Tensor Mamba::gated_norm(const Tensor& y_BSI, const Tensor& gate_BSI) const {
-  const torch::Dtype wide = torch::promote_types(y_BSI.scalar_type(), torch::kFloat32);
-  const Tensor gated = ops::swiglu(gate_BSI.to(wide).contiguous(), y_BSI.to(wide));
-  const int64_t width = config_.inner() / config_.groups;
-  const Tensor ones = torch::ones({width}, gated.options());
-  const Tensor normed = rms_norm_(gated.unflatten(-1, {config_.groups, width}), ones, epsilon_);
-  return normed.flatten(-2) * norm_.to(wide);
 }
 
 Tensor Mamba::forward(const Tensor& x_BSH, const RotaryTables& positions) const {
@@ -85,7 +75,8 @@ Tensor Mamba::forward(const Tensor& x_BSH, const RotaryTables& positions) const 
        step_sizes(projected.slice(-1, inner + config_.convolved())),
        -torch::exp(decay_log_.to(wide)), matrices(inner), matrices(inner + shared), skip_.to(wide)},
       positions);
-  return out_.forward(gated_norm(y.flatten(-2), gate).to(dtype))[0];
+  return out_.forward(
+      gated_rms_norm_(y.flatten(-2), gate, norm_.to(wide), config_.groups, epsilon_))[0];
 }
 
 void Mamba::append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) {

@@ -23,11 +23,10 @@ class Mamba : public Mixer {
 
  private:
   torch::Tensor step_sizes(const torch::Tensor& dt) const;
-  torch::Tensor gated_norm(const torch::Tensor& y, const torch::Tensor& gate) const;
 
   MambaConfig config_;
   double epsilon_;
-  decltype(ops::KernelChoice::rms_norm) rms_norm_;
+  decltype(ops::KernelChoice::gated_rms_norm) gated_rms_norm_;
   LinearGroup in_, out_;
   torch::Tensor convolution_, convolution_bias_;  // [C, 1, kernel], [C] or undefined
   torch::Tensor step_bias_, decay_log_, skip_;    // [heads]: dt_bias, A_log, D

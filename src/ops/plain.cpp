@@ -112,6 +112,18 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double epsilon) {
   return weight * (wide * torch::rsqrt(variance + epsilon)).to(x.scalar_type());
 }
 
+Tensor gated_rms_norm(const Tensor& y, const Tensor& gate, const Tensor& weight, int64_t groups,
+                      double epsilon) {
+  require_float(y, "plain::gated_rms_norm", "y");
+  require_like(gate, "plain::gated_rms_norm", "gate", y.sizes().vec(), y);
+  const auto wide = wide_dtype(y);
+  const Tensor gated =
+      (y.to(wide) * at::silu(gate.to(wide))).unflatten(-1, {groups, y.size(-1) / groups});
+  const Tensor variance = gated.pow(2).mean(-1, /*keepdim=*/true);
+  const Tensor normalized = (gated * torch::rsqrt(variance + epsilon)).flatten(-2);
+  return (weight * normalized.to(y.scalar_type())).to(y.scalar_type());
+}
+
 std::tuple<Tensor, Tensor> apply_rope(const Tensor& q, const Tensor& k, const Tensor& cos,
                                       const Tensor& sin) {
   require_float(q, "plain::apply_rope", "q");

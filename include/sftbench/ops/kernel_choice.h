@@ -19,6 +19,8 @@ torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Ten
                                    const torch::Tensor& labels, double logit_scale,
                                    double denominator);
 torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double epsilon);
+torch::Tensor gated_rms_norm(const torch::Tensor& y, const torch::Tensor& gate,
+                             const torch::Tensor& weight, int64_t groups, double epsilon);
 std::tuple<torch::Tensor, torch::Tensor> apply_rope(const torch::Tensor& q, const torch::Tensor& k,
                                                     const torch::Tensor& cos,
                                                     const torch::Tensor& sin);
@@ -32,6 +34,7 @@ struct KernelChoice {
   decltype(&ops::rms_norm) rms_norm = ops::rms_norm;
   decltype(&ops::apply_rope) apply_rope = ops::apply_rope;
   decltype(&ops::causal_attention) causal_attention = ops::causal_attention;
+  decltype(&ops::gated_rms_norm) gated_rms_norm = ops::gated_rms_norm;  // as rms_norm is
 };
 
 }  // namespace sftbench::ops

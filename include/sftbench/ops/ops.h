@@ -6,6 +6,7 @@
 #include "sftbench/ops/attention.h"
 #include "sftbench/ops/causal_convolution.h"
 #include "sftbench/ops/embedding.h"
+#include "sftbench/ops/gated_norm.h"
 #include "sftbench/ops/gelu.h"
 #include "sftbench/ops/global_norm.h"
 #include "sftbench/ops/grouped_linear.h"

@@ -21,6 +21,10 @@ torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Ten
 // LlamaRMSNorm.forward: x in float32, its square, the mean, rsqrt, and two products.
 torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double epsilon);
 
+// MambaRMSNormGated.forward: both in float32, their product, and what rms_norm does with it.
+torch::Tensor gated_rms_norm(const torch::Tensor& y, const torch::Tensor& gate,
+                             const torch::Tensor& weight, int64_t groups, double epsilon);
+
 // apply_rotary_pos_emb: cosines and sines of whole heads, halves exchanged by rotate_half's
 // concatenation.
 std::tuple<torch::Tensor, torch::Tensor> apply_rope(const torch::Tensor& q, const torch::Tensor& k,

@@ -14,6 +14,8 @@ template <class T, class Units>
 constexpr CpuKernels make_kernels() {
   return {.rms_norm_forward = rms_norm_forward<T>,
           .rms_norm_backward = rms_norm_backward<T>,
+          .gated_norm_forward = gated_norm_forward<T>,
+          .gated_norm_backward = gated_norm_backward<T>,
           .rope = rope<T>,
           .swiglu_forward = swiglu_forward<T>,
           .swiglu_backward = swiglu_backward<T>,

@@ -18,8 +18,8 @@ struct AttentionProblem {
   static constexpr int64_t kLanes = 16;
 
   int64_t batch, length, heads, kv_heads, dim, window;  // length: of the queries
-  // Keys either are the queries' own positions, or stand before all queries. distance: positions from
-  // the first key to the first query. 0: their own; else key_length or more.
+  // Keys either are the queries' own positions, or stand before all queries. distance: positions
+  // from the first key to the first query. 0: their own; else key_length or more.
   int64_t key_length, distance = 0;
   int64_t q_row, k_row, lse_row;  // positions between rows of a batch: of queries, of keys, of lse
   // output, lse, dq, dk and dv are float32 and hold what other keys or queries gave: this adds.
@@ -67,9 +67,9 @@ struct GemmBlock {
   bool accumulate;
 };
 
-// A block of a causal convolution (causal_convolution_impl.h): positions [begin, end) of a sequence,
-// and some channels, side by side. Pointers are to the first channel of the block at the sequence's
-// first position, of taps at the first tap.
+// A block of a causal convolution (causal_convolution_impl.h): positions [begin, end) of a
+// sequence, and some channels, side by side. Pointers are to the first channel of the block at the
+// sequence's first position, of taps at the first tap.
 struct ConvolutionProblem {
   const void* x;
   int64_t x_stride, row_stride;  // between positions: of x, and of all others
@@ -96,8 +96,8 @@ struct ScanTask {
   int64_t part;  // backward: which of the parts that add up to the gradients of b and c
 };
 
-// One call of the state-space scan (state_space_scan_impl.h). Strides are between positions; tensors
-// without one are contiguous.
+// One call of the state-space scan (state_space_scan_impl.h). Strides are between positions;
+// tensors without one are contiguous.
 struct ScanProblem {
   static constexpr int64_t kChunk = 128, kLanes = 16;
 
@@ -130,12 +130,26 @@ struct ScanProblem {
   }
 };
 
+// Rows [rows, groups, width] of a gated norm (ops/gated_norm_impl.h). What is in the chosen dtype
+// has no type.
+struct GatedNormRows {
+  const void *y, *gate;
+  int64_t gate_stride;  // between rows
+  const float* weight;
+  float* rstd;
+  int64_t rows, groups, width;
+};
+
 struct CpuKernels {
   void (*rms_norm_forward)(const void* x, const void* weight, void* y, float* rstd, int64_t rows,
                            int64_t width, float epsilon);
   // weight_gradient [width] is added to; null where it is not wanted.
   void (*rms_norm_backward)(const void* dy, const void* x, const void* weight, const float* rstd,
                             void* dx, float* weight_gradient, int64_t rows, int64_t width);
+  void (*gated_norm_forward)(const GatedNormRows& p, float epsilon, void* out);
+  // weight_gradient [groups, width] is added to.
+  void (*gated_norm_backward)(const GatedNormRows& p, const void* d_out, void* dy, void* d_gate,
+                              float* weight_gradient);
   // Rotates the heads of one position; sign -1 rotates back.
   void (*rope)(const void* x, const void* cos, const void* sin, void* y, int64_t heads, int64_t dim,
                float sign);

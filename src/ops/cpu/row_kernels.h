@@ -107,6 +107,60 @@ void swiglu_backward(const void* dy_all, const void* gate_all, const void* up_al
 }
 
 template <class T>
+void gated_norm_forward(const GatedNormRows& p, float epsilon, void* out_all) {
+  for (int64_t at = 0; at < p.rows * p.groups; ++at) {
+    const int64_t row = at / p.groups, group = at % p.groups;
+    const T* y = static_cast<const T*>(p.y) + at * p.width;
+    const T* gate = static_cast<const T*>(p.gate) + row * p.gate_stride + group * p.width;
+    const float* weight = p.weight + group * p.width;
+    T* out = static_cast<T*>(out_all) + at * p.width;
+    F squares = splat(0);
+    sweep(p.width, [&](int64_t i, auto n) SFTBENCH_LAMBDA {
+      const F g = load(gate + i, n), v = load(y + i, n) * g * sigmoid(g);
+      squares += v * v;
+    });
+    const float scale =
+        1.0f / __builtin_sqrtf(sum(squares) / static_cast<float>(p.width) + epsilon);
+    p.rstd[at] = scale;
+    sweep(p.width, [&](int64_t i, auto n) SFTBENCH_LAMBDA {
+      const F g = load(gate + i, n), v = load(y + i, n) * g * sigmoid(g);
+      store(out + i, v * scale * load(weight + i, n), n);
+    });
+  }
+}
+
+template <class T>
+void gated_norm_backward(const GatedNormRows& p, const void* d_out_all, void* dy_all,
+                         void* d_gate_all, float* weight_gradient) {
+  for (int64_t at = 0; at < p.rows * p.groups; ++at) {
+    const int64_t row = at / p.groups, group = at % p.groups;
+    const T* y = static_cast<const T*>(p.y) + at * p.width;
+    const T* gate = static_cast<const T*>(p.gate) + row * p.gate_stride + group * p.width;
+    const T* d_out = static_cast<const T*>(d_out_all) + at * p.width;
+    const float* weight = p.weight + group * p.width;
+    float* d_weight = weight_gradient + group * p.width;
+    T* dy = static_cast<T*>(dy_all) + at * p.width;
+    T* d_gate = static_cast<T*>(d_gate_all) + at * p.width;
+    const float scale = p.rstd[at];
+    F dots = splat(0);
+    sweep(p.width, [&](int64_t i, auto n) SFTBENCH_LAMBDA {
+      const F g = load(gate + i, n), d = load(d_out + i, n);
+      const F normalized = load(y + i, n) * g * sigmoid(g) * scale;
+      dots += d * load(weight + i, n) * normalized;
+      store(d_weight + i, load(d_weight + i, n) + d * normalized, n);
+    });
+    const float mean = sum(dots) / static_cast<float>(p.width);
+    sweep(p.width, [&](int64_t i, auto n) SFTBENCH_LAMBDA {
+      const F g = load(gate + i, n), v = load(y + i, n), s = sigmoid(g);
+      const F normalized = v * g * s * scale;
+      const F dv = (load(d_out + i, n) * load(weight + i, n) - normalized * mean) * scale;
+      store(dy + i, dv * g * s, n);
+      store(d_gate + i, dv * v * s * (1.0f + g * (1.0f - s)), n);
+    });
+  }
+}
+
+template <class T>
 void add_rows(void* target_row, const void* rows_all, const int64_t* positions, int64_t count,
               int64_t width) {
   T* target = static_cast<T*>(target_row);

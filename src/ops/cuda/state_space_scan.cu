@@ -12,7 +12,7 @@ namespace {
 using torch::Tensor;
 
 // Of the matrices of positions by positions that are there at once, in float32.
-constexpr int64_t kMostMixBytes = int64_t{256} << 20;
+constexpr int64_t kMostMixBytes = int64_t{64} << 20;
 
 unsigned blocks_for(int64_t tasks, int threads) {
   return static_cast<unsigned>((tasks + threads - 1) / threads);
