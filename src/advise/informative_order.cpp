@@ -104,14 +104,13 @@ class InformativeOrder::Group {
   }
 
   // What is under way is open, and may never tell.
-  void add_knowledge(OpenKnowledge& knowledge, std::vector<double>& factors,
-                     const ResidualTable& table) {
+  void add_knowledge(OpenKnowledge& knowledge, std::vector<double>& factors) {
     const std::vector<size_t> asked = take_back_all();
     for (size_t i = 0; i < cells_.size(); ++i) {
       if (!open_[i] && std::count(asked.begin(), asked.end(), i) == 0) continue;
       ++knowledge.open;
       const double deviation = std::sqrt(time_.variance(i) + time_spread_.noise);
-      factors.push_back(std::exp(table.spread(Figure::kTime).widening * deviation));
+      factors.push_back(std::exp(time_spread_.widening * deviation));
       const double dies = chance_of_death(i).dies;
       knowledge.undecided += dies > 0.05 && dies < 0.95 ? 1 : 0;
     }
@@ -349,7 +348,7 @@ void InformativeOrder::tell(const WalkStep& step, const CellResult& result) {
 OpenKnowledge InformativeOrder::knowledge() {
   OpenKnowledge knowledge;
   std::vector<double> factors;
-  for (const auto& group : groups_) group->add_knowledge(knowledge, factors, table_);
+  for (const auto& group : groups_) group->add_knowledge(knowledge, factors);
   if (!factors.empty()) knowledge.factor = median_of(std::move(factors));
   return knowledge;
 }

@@ -13,6 +13,16 @@ namespace {
 constexpr size_t kMostRows = 256;
 constexpr double kOtherMethod = 0.5;  // what rows of another method or checkpointing tell
 
+// Of steps on processors after a probe: fitted (fit_spread) to 60 configurations that were measured
+// twice, one measurement 5 % from the other in the median (bench/RESULTS.md, 2026-11-26). No
+// published table is of processors.
+constexpr Spread kProcessorTime = {.offset = 2e-3,
+                                   .model = 2.5e-6,
+                                   .near = 4e-3,
+                                   .distance = 1.25,
+                                   .noise = 1e-2,
+                                   .widening = 1.64};
+
 double square(double x) {
   return x * x;
 }
@@ -52,7 +62,8 @@ double variance_of_one(const Spread& spread) {
 }
 
 Spread spread_for(const ResidualTable& table, Figure figure, const PredictedCase& at) {
-  Spread spread = table.spread(figure);
+  Spread spread =
+      figure == Figure::kTime && at.machine == "CPU" ? kProcessorTime : table.spread(figure);
   const Interval shipped = table.interval(figure, at);
   if (shipped.assumed)
     spread.offset = std::max(spread.offset, square(std::log(shipped.high) / kNormalP95));
@@ -129,7 +140,7 @@ Interval Uncertainty::interval(Figure figure, const PredictedCase& at) const {
   const ResidualProcess* own = process(figure, at);
   if (own == nullptr) return table_.interval(figure, at);
   const ResidualProcess::Guess guess = own->at(at);
-  const double half = table_.spread(figure).widening * guess.deviation;
+  const double half = own->spread().widening * guess.deviation;
   return {std::exp(guess.mean - half),
           std::exp(guess.mean),
           std::exp(guess.mean + half),
@@ -145,7 +156,7 @@ double Uncertainty::chance_above(Figure figure, const PredictedCase& at, double 
   if (factor <= 0) return 1;
   const ResidualProcess::Guess guess = own->at(at);
   // A normal distribution whose nine tenths are the interval.
-  const double deviation = guess.deviation * table_.spread(figure).widening / kNormalP95;
+  const double deviation = guess.deviation * own->spread().widening / kNormalP95;
   return 0.5 * std::erfc((std::log(factor) - guess.mean) / (deviation * std::numbers::sqrt2));
 }
 

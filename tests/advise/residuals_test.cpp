@@ -175,14 +175,30 @@ TEST(SharpeningTest, FiveMeasurementsOfTheModelHalveTheErrorAndTheirIntervalsHol
   EXPECT_NEAR(covered / static_cast<double>(after.size()), 0.9, 0.03);
 }
 
-TEST(SharpeningTest, OnlyTheSameMachineAndStackCount) {
+std::vector<Residual> five_measurements_on(const std::string& machine) {
   std::vector<Residual> own;
   for (const int64_t length : {512, 1024, 2048, 4096, 8192}) {
-    PredictedCase at = case_on(kA100, "sftbench");
+    PredictedCase at = case_on(machine, "sftbench");
     at.length = length;
     own.push_back({at, Figure::kTime, false, false, std::log(1.3)});
   }
-  const Uncertainty uncertainty(ResidualTable::shipped(), own);
+  return own;
+}
+
+// Two measurements of one configuration on a processor are 5 % apart in the median.
+TEST(SharpeningTest, StepsOnProcessorsVaryMoreThanThoseOnGpus) {
+  const auto width = [](const std::string& machine) {
+    const Uncertainty uncertainty(ResidualTable::shipped(), five_measurements_on(machine));
+    const Interval interval = uncertainty.interval(Figure::kTime, case_on(machine, "sftbench"));
+    EXPECT_NEAR(interval.center, 1.3, 0.1) << machine;
+    return std::log(interval.high / interval.low);
+  };
+  EXPECT_GT(width("CPU"), 1.3 * width(kA100));
+  EXPECT_LT(width("CPU"), 0.5);
+}
+
+TEST(SharpeningTest, OnlyTheSameMachineAndStackCount) {
+  const Uncertainty uncertainty(ResidualTable::shipped(), five_measurements_on(kA100));
   const Interval same = uncertainty.interval(Figure::kTime, case_on(kA100, "sftbench"));
   EXPECT_TRUE(same.own);
   EXPECT_EQ(same.residuals, 5);

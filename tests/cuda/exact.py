@@ -45,6 +45,13 @@ def main():
         held = both["exact"]["peak"]["held_bytes"]
         assert abs(sum(held.values()) / peak - 1) < 0.01, (method, held, peak)
 
+    # All chunks of a scan at once: a chunk after the other took 460,241 launches.
+    hybrid = predict(model_name="granite-4.0-h-1b", number_gpus=1, gpu_model="NVIDIA-H100-80GB-HBM3",
+                     model_max_length=2048, batch_size=4)
+    peak = hybrid["exact"]["allocated_peak_bytes"]
+    assert abs(hybrid["memory_bytes"]["total"] / peak - 1) < 0.03, (hybrid["memory_bytes"], hybrid["exact"])
+    assert hybrid["exact"]["launches_per_step"] < 35000, hybrid["exact"]
+
     large = predict(model_name="llama3.1-8b", number_gpus=1, gpu_model="Tesla-T4", model_max_length=512, batch_size=1,
                     torch_dtype="float16")["exact"]
     assert large["verdict"] == "dies", large["verdict"]

@@ -20,8 +20,8 @@ struct Case {
   int64_t groups;
 };
 
-// Two channels; whole and partial vectors; several groups; more rows than a task of the CPU takes.
-const std::vector<Case> kCases = {{{1, 2}, 1},      {{3, 64}, 1},  {{2, 5, 34}, 2},
+// One row; whole and partial vectors; several groups; more rows than a task of the CPU takes.
+const std::vector<Case> kCases = {{{1, 8}, 1},      {{3, 64}, 1},  {{2, 5, 34}, 2},
                                   {{2, 19, 96}, 3}, {{1, 200}, 1}, {{14}, 2}};
 
 TEST(GatedNorm, MatchesFloat64ForwardAndBackward) {

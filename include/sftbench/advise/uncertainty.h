@@ -25,7 +25,7 @@ double covariance(const CasePlace& a, const CasePlace& b, const Spread& spread);
 // Of one case.
 double variance_of_one(const Spread& spread);
 
-// The table's spread. Where nothing was compared before, all rows may be off together by as much as
+// The table's spread, of time on processors their own. Where nothing was compared before, all rows may be off together by as much as
 // assumed ones are.
 Spread spread_for(const ResidualTable& table, Figure figure, const PredictedCase& at);
 
@@ -45,6 +45,7 @@ class ResidualProcess {
   Guess at(const PredictedCase& at) const;
   double log_likelihood() const;  // of the rows
   size_t size() const { return rows_.size(); }
+  const Spread& spread() const { return spread_; }
 
  private:
   std::vector<double> solve_lower(std::vector<double> right) const;
