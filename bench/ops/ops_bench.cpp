@@ -12,6 +12,7 @@
 #include "sftbench/base/torch.h"
 #include "sftbench/measure/host_info.h"
 #include "sftbench/ops/ops.h"
+#include "sftbench/ops/plain.h"
 
 namespace {
 
@@ -221,6 +222,17 @@ void register_scan(torch::Dtype dtype) {
       },
       [](const auto& in) { return stock_scan(in); },
       static_cast<double>(kLength * kMambaHeads) * (12 * kState * kDim + 3 * kChunk * kDim));
+  // What follows it.
+  constexpr double kEpsilon = 1e-5;
+  add(
+      "gated_rms_norm", dtype,
+      [](auto type) {
+        return std::vector{random_leaf({1, kLength, kMambaHeads * kDim}, type),
+                           random_leaf({1, kLength, kMambaHeads * kDim}, type),
+                           random_leaf({kMambaHeads * kDim}, type)};
+      },
+      [](const auto& in) { return ops::gated_rms_norm(in[0], in[1], in[2], 1, kEpsilon); },
+      [](const auto& in) { return ops::plain::gated_rms_norm(in[0], in[1], in[2], 1, kEpsilon); });
 }
 
 void register_operators(torch::Dtype dtype) {

@@ -63,20 +63,21 @@ Tensor Mamba::forward(const Tensor& x_BSH, const RotaryTables& positions) const 
   const Tensor projected = in_.forward(x_BSH)[0];
   const torch::Dtype dtype = projected.scalar_type();
   const torch::Dtype wide = torch::promote_types(dtype, torch::kFloat32);
-  const Tensor gate = projected.slice(-1, 0, inner);
+  // Split rather than sliced: the backward then puts gradients side by side in one pass.
+  const auto inputs =
+      projected.split_with_sizes({inner, config_.convolved(), config_.heads}, /*dim=*/-1);
   const Tensor bias = convolution_bias_.defined() ? convolution_bias_.to(dtype) : convolution_bias_;
-  const Tensor convolved = convolve(projected.slice(-1, inner, inner + config_.convolved()),
-                                    convolution_.to(dtype), bias, positions);
-  const auto matrices = [&](int64_t begin) {
-    return convolved.slice(-1, begin, begin + shared).view({B, S, config_.groups, config_.state});
+  const auto scanned = convolve(inputs[1], convolution_.to(dtype), bias, positions)
+                           .split_with_sizes({inner, shared, shared}, /*dim=*/-1);
+  const auto matrices = [&](const Tensor& of_groups) {
+    return of_groups.view({B, S, config_.groups, config_.state});
   };
-  const Tensor y = scan(
-      {convolved.slice(-1, 0, inner).view({B, S, N, P}),
-       step_sizes(projected.slice(-1, inner + config_.convolved())),
-       -torch::exp(decay_log_.to(wide)), matrices(inner), matrices(inner + shared), skip_.to(wide)},
-      positions);
+  const Tensor y =
+      scan({scanned[0].view({B, S, N, P}), step_sizes(inputs[2]), -torch::exp(decay_log_.to(wide)),
+            matrices(scanned[1]), matrices(scanned[2]), skip_.to(wide)},
+           positions);
   return out_.forward(
-      gated_rms_norm_(y.flatten(-2), gate, norm_.to(wide), config_.groups, epsilon_))[0];
+      gated_rms_norm_(y.flatten(-2), inputs[0], norm_.to(wide), config_.groups, epsilon_))[0];
 }
 
 void Mamba::append_groups(const std::string& name, std::vector<NamedLinearGroup>& groups) {

@@ -15,13 +15,16 @@ constexpr double kGradientTolerance = 1e-4;
 
 ops::KernelChoice all_plain() {
   return {ops::plain::linear_cross_entropy, ops::plain::rms_norm, ops::plain::apply_rope,
-          ops::plain::causal_attention};
+          ops::plain::causal_attention, ops::plain::gated_rms_norm};
 }
 
 ops::KernelChoice one_plain(const std::string& name) {
   ops::KernelChoice kernels;
   if (name == "loss") kernels.linear_cross_entropy = ops::plain::linear_cross_entropy;
-  if (name == "rms_norm") kernels.rms_norm = ops::plain::rms_norm;
+  if (name == "rms_norm") {
+    kernels.rms_norm = ops::plain::rms_norm;
+    kernels.gated_rms_norm = ops::plain::gated_rms_norm;
+  }
   if (name == "rope") kernels.apply_rope = ops::plain::apply_rope;
   if (name == "attention") kernels.causal_attention = ops::plain::causal_attention;
   return kernels;
@@ -75,6 +78,17 @@ TEST_P(KernelChoiceTest, EachSwitchAloneChangesRoundingsOnly) {
     EXPECT_NEAR(computed.loss.item<double>(), fused.loss.item<double>(), kLossTolerance) << name;
     EXPECT_LE(worst_gradient(computed, fused.gradients, ""), kGradientTolerance) << name;
   }
+}
+
+// Mamba-2 ends with a norm of its own, which its switch takes along.
+TEST(KernelChoiceOfHybrids, PlainNormsChangeRoundingsOnly) {
+  Golden fused_model("granitemoehybrid_every_option");
+  const Computed fused = compute(fused_model);
+  Golden golden("granitemoehybrid_every_option", torch::kFloat32, one_plain("rms_norm"));
+  const Computed computed = compute(golden);
+  EXPECT_NEAR(computed.loss.item<double>(), fused.loss.item<double>(), kLossTolerance);
+  for (const auto& [name, gradient] : computed.gradients)
+    EXPECT_LE(relative_difference(gradient, fused.gradients.at(name)), kGradientTolerance) << name;
 }
 
 // In bfloat16 one rounding is up to 0.4 %, and roundings add up over the layers: root mean squares,
