@@ -7,6 +7,7 @@
 #include "ops/causal_convolution_impl.h"
 #include "ops/cuda/pack.h"
 #include "ops/cuda/sequences.h"
+#include "ops/cuda/sigmoid.h"
 
 namespace sftbench::ops {
 namespace {
@@ -57,14 +58,11 @@ __device__ __forceinline__ void convolve(const Convolution<T>& p, int64_t row, i
   for (int i = 0; i < kCount; ++i) z[i] = p.bias == nullptr ? 0.0f : p.bias[channel + i];
   for (int back = positions_seen(p, row) - 1; back >= 0; --back) {
     const auto x = load_pack<kCount>(p.x + (row - back) * p.stride + channel);
-    const float* taps = p.taps + int64_t{p.count - 1 - back} * p.channels + channel;
+    float taps[kCount];
+    load_floats<kCount>(p.taps + int64_t{p.count - 1 - back} * p.channels + channel, taps);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) z[i] += taps[i] * static_cast<float>(x.value[i]);
   }
-}
-
-__device__ __forceinline__ float logistic(float x) {
-  return 1.0f / (1.0f + expf(-x));
 }
 
 // body(row, channel) of the pack that a thread has.
@@ -84,7 +82,7 @@ __global__ void __launch_bounds__(kConvolutionThreads)
     Pack<T, kCount> result;
 #pragma unroll
     for (int i = 0; i < kCount; ++i)
-      result.value[i] = static_cast<T>(p.silu ? z[i] * logistic(z[i]) : z[i]);
+      result.value[i] = static_cast<T>(p.silu ? z[i] * sigmoid(z[i]) : z[i]);
     store_pack(y + row * p.channels + channel, result);
   });
 }
@@ -97,15 +95,15 @@ __global__ void __launch_bounds__(kConvolutionThreads)
     if (p.silu) convolve<T, kCount>(p, row, channel, z);
     const int64_t at = row * p.channels + channel;
     const auto gradient = load_pack<kCount>(dy + at);
+    float d[kCount];
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      auto d = static_cast<float>(gradient.value[i]);
-      if (p.silu) {
-        const float s = logistic(z[i]);
-        d *= s * (1.0f + z[i] * (1.0f - s));
-      }
-      dz[at + i] = d;
+      d[i] = static_cast<float>(gradient.value[i]);
+      if (!p.silu) continue;
+      const float s = sigmoid(z[i]);
+      d[i] *= s * (1.0f + z[i] * (1.0f - s));
     }
+    store_floats<kCount>(dz + at, d);
   });
 }
 
@@ -117,8 +115,9 @@ __global__ void __launch_bounds__(kConvolutionThreads)
     const int64_t left = p.length - 1 - row % p.length;
     for (int ahead = 0; ahead < p.count && ahead <= left; ++ahead) {
       if (positions_seen(p, row + ahead) <= ahead) break;  // another sequence
-      const float* d = dz + (row + ahead) * p.channels + channel;
-      const float* taps = p.taps + int64_t{p.count - 1 - ahead} * p.channels + channel;
+      float d[kCount], taps[kCount];
+      load_floats<kCount>(dz + (row + ahead) * p.channels + channel, d);
+      load_floats<kCount>(p.taps + int64_t{p.count - 1 - ahead} * p.channels + channel, taps);
 #pragma unroll
       for (int i = 0; i < kCount; ++i) sum[i] += taps[i] * d[i];
     }
@@ -157,7 +156,7 @@ __global__ void __launch_bounds__(kConvolutionThreads)
 
 template <class T>
 bool convolution_takes_packs(const Convolution<T>& p, const void* y) {
-  return p.stride % kPackCount<T> == 0 && takes_packs<T>(p.channels, {p.x, y});
+  return p.stride % kPackCount<T> == 0 && takes_packs<T>(p.channels, {p.x, p.taps, y});
 }
 
 template <class T>

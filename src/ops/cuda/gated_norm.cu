@@ -5,6 +5,7 @@
 
 #include "ops/cuda/pack.h"
 #include "ops/cuda/reduce.h"
+#include "ops/cuda/sigmoid.h"
 #include "ops/gated_norm_impl.h"
 
 namespace sftbench::ops {
@@ -33,10 +34,6 @@ struct GatedRows {
   }
 };
 
-__device__ __forceinline__ float gate_sigmoid(float x) {
-  return 1.0f / (1.0f + expf(-x));
-}
-
 template <class T, int kCount>
 __global__ void __launch_bounds__(kGatedThreads)
     gated_norm_forward(const GatedRows<T> p, float epsilon, T* out_all) {
@@ -53,7 +50,7 @@ __global__ void __launch_bounds__(kGatedThreads)
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
         const auto g = static_cast<float>(gate_pack.value[j]);
-        const float v = static_cast<float>(y_pack.value[j]) * g * gate_sigmoid(g);
+        const float v = static_cast<float>(y_pack.value[j]) * g * sigmoid(g);
         squares += v * v;
       }
     }
@@ -62,12 +59,14 @@ __global__ void __launch_bounds__(kGatedThreads)
     if (threadIdx.x == 0) p.rstd[place] = scale;
     for (int i = first; i < p.width; i += kGatedThreads * kCount) {
       const auto y_pack = load_pack<kCount>(y + i), gate_pack = load_pack<kCount>(gate + i);
+      float w[kCount];
+      load_floats<kCount>(weight + i, w);
       Pack<T, kCount> result;
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
         const auto g = static_cast<float>(gate_pack.value[j]);
-        const float v = static_cast<float>(y_pack.value[j]) * g * gate_sigmoid(g);
-        result.value[j] = static_cast<T>(v * scale * weight[i + j]);
+        const float v = static_cast<float>(y_pack.value[j]) * g * sigmoid(g);
+        result.value[j] = static_cast<T>(v * scale * w[j]);
       }
       store_pack(out + i, result);
     }
@@ -97,12 +96,14 @@ __global__ void __launch_bounds__(kGatedThreads)
     for (int i = first; i < p.width; i += kGatedThreads * kCount) {
       const auto y_pack = load_pack<kCount>(y + i), gate_pack = load_pack<kCount>(gate + i);
       const auto d_pack = load_pack<kCount>(d_out + i);
+      float w[kCount];
+      load_floats<kCount>(weight + i, w);
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
         const auto g = static_cast<float>(gate_pack.value[j]);
-        const float normalized = static_cast<float>(y_pack.value[j]) * g * gate_sigmoid(g) * scale;
+        const float normalized = static_cast<float>(y_pack.value[j]) * g * sigmoid(g) * scale;
         const float product = static_cast<float>(d_pack.value[j]) * normalized;
-        dot += product * weight[i + j];
+        dot += product * w[j];
         sums[i + j] += product;
       }
     }
@@ -111,14 +112,15 @@ __global__ void __launch_bounds__(kGatedThreads)
     for (int i = first; i < p.width; i += kGatedThreads * kCount) {
       const auto y_pack = load_pack<kCount>(y + i), gate_pack = load_pack<kCount>(gate + i);
       const auto d_pack = load_pack<kCount>(d_out + i);
+      float w[kCount];
+      load_floats<kCount>(weight + i, w);
       Pack<T, kCount> dy, d_gate;
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
         const auto g = static_cast<float>(gate_pack.value[j]);
         const auto v = static_cast<float>(y_pack.value[j]);
-        const float s = gate_sigmoid(g), normalized = v * g * s * scale;
-        const float dv =
-            (static_cast<float>(d_pack.value[j]) * weight[i + j] - normalized * mean) * scale;
+        const float s = sigmoid(g), normalized = v * g * s * scale;
+        const float dv = (static_cast<float>(d_pack.value[j]) * w[j] - normalized * mean) * scale;
         dy.value[j] = static_cast<T>(dv * g * s);
         d_gate.value[j] = static_cast<T>(dv * v * s * (1.0f + g * (1.0f - s)));
       }
@@ -148,7 +150,7 @@ GatedRows<T> gated_rows(const Tensor& y, const Tensor& gate, const Tensor& weigh
 
 template <class T>
 bool gated_takes_packs(const GatedRows<T>& p, std::initializer_list<const void*> results) {
-  return takes_packs<T>(p.width, results) && takes_packs<T>(p.gate_stride, {p.y, p.gate});
+  return takes_packs<T>(p.width, results) && takes_packs<T>(p.gate_stride, {p.y, p.gate, p.weight});
 }
 
 LaunchShape gated_shape(int64_t blocks, const Tensor& y, int64_t shared_bytes) {

@@ -34,7 +34,39 @@ __device__ __forceinline__ Pack<T, kCount> load_pack(const T* p) {
 template <int kCount, class T>
 __device__ __forceinline__ void store_pack(T* p, const Pack<T, kCount>& pack) {
   check_alignment<Pack<T, kCount>>(p);
+#ifdef __CUDACC__
+  if constexpr (sizeof(pack) == kPackBytes) {  // else nvcc may store the elements one by one
+    uint4 bits;
+    memcpy(&bits, &pack, sizeof(bits));
+    __stwb(reinterpret_cast<uint4*>(p), bits);
+    return;
+  }
+#endif
   *reinterpret_cast<Pack<T, kCount>*>(p) = pack;
+}
+
+// Floats beside a pack of narrower elements: 16 bytes at a time where there are as many.
+template <int kCount>
+__device__ __forceinline__ void load_floats(const float* p, float* values) {
+  constexpr int kAtOnce = kCount % kPackCount<float> == 0 ? kPackCount<float> : 1;
+#pragma unroll
+  for (int i = 0; i < kCount; i += kAtOnce) {
+    const auto pack = load_pack<kAtOnce>(p + i);
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j) values[i + j] = pack.value[j];
+  }
+}
+
+template <int kCount>
+__device__ __forceinline__ void store_floats(float* p, const float* values) {
+  constexpr int kAtOnce = kCount % kPackCount<float> == 0 ? kPackCount<float> : 1;
+#pragma unroll
+  for (int i = 0; i < kCount; i += kAtOnce) {
+    Pack<float, kAtOnce> pack;
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j) pack.value[j] = values[i + j];
+    store_pack(p + i, pack);
+  }
 }
 
 // Whether packs of 16 bytes fit: rows of `numel` elements one after another, from these addresses.

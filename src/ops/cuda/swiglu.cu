@@ -1,5 +1,6 @@
 // SwiGLU on GPUs: each byte is read or written once, the arithmetic is float32.
 #include "ops/cuda/pack.h"
+#include "ops/cuda/sigmoid.h"
 #include "ops/swiglu_impl.h"
 
 namespace sftbench::ops {
@@ -8,10 +9,6 @@ namespace {
 using torch::Tensor;
 
 constexpr int kSwigluThreads = 256;
-
-__device__ __forceinline__ float sigmoid(float x) {
-  return 1.0f / (1.0f + expf(-x));
-}
 
 template <class T, int kCount>
 __global__ void __launch_bounds__(kSwigluThreads)
