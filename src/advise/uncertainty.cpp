@@ -13,9 +13,10 @@ namespace {
 constexpr size_t kMostRows = 256;
 constexpr double kOtherMethod = 0.5;  // what rows of another method or checkpointing tell
 
-// Of steps on processors after a probe: fitted (fit_spread) to 60 configurations that were measured
-// twice, one measurement 5 % from the other in the median (bench/RESULTS.md, 2026-11-26). No
-// published table is of processors.
+// Of steps on processors after a probe. No published table is of processors: fitted by
+// bench/predict/processor_spread.py to 60 configurations that were measured twice, one measurement
+// 5 % from the other in the median (bench/RESULTS.md, 2026-11-26). The widening is a normal
+// distribution's own.
 constexpr Spread kProcessorTime = {.offset = 2e-3,
                                    .model = 2.5e-6,
                                    .near = 4e-3,

@@ -14,8 +14,10 @@ Json probe_processors();
 // [{compute_s, update_s, rest_s} of a step, the median, for each of plan/probe_jobs.h].
 Json probe_training(ParameterDtype dtype);
 
-// {ranks, latency_s, bytes_per_s} of two ranks over Gloo on this machine, or {problem}. Forks:
-// before anything that may start threads.
+// {ranks, all_gather: TIMES, reduce_scatter: {bfloat16: TIMES, float32: TIMES}} of two ranks over
+// Gloo on this machine, or {problem}. TIMES is {idle: LINK, busy: LINK}, of ranks that wait and of
+// ranks that compute meanwhile. LINK is {latency_s, bytes_per_s}. Forks: before anything that may
+// start threads.
 Json probe_collectives();
 
 }  // namespace sftbench

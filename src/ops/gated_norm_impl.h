@@ -1,6 +1,8 @@
-// What an implementation of the gated norm gives. y [N, G, W] contiguous; gate of its shape and
-// dtype, channels side by side, rows any number of elements apart; weight [G, W] in the wide dtype,
-// contiguous; rstd [N, G] is 1 / sqrt(mean(v^2) + epsilon) in the wide dtype.
+// What an implementation of the gated norm gives, for N rows of G groups of W channels:
+//   y       [N, G, W], contiguous
+//   gate    of y's shape and dtype, channels side by side, rows any number of elements apart
+//   weight  [G, W] in the wide dtype, contiguous
+//   rstd    [N, G] in the wide dtype: 1 / sqrt(mean(v^2) + epsilon)
 #pragma once
 
 #include "sftbench/ops/tensor.h"

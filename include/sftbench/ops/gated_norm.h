@@ -7,11 +7,12 @@
 
 namespace sftbench::ops {
 
-// y, gate [..., I] of one dtype; weight [I] of that or float32; `groups` divides I, of W channels
-// each -> [..., I] of y's dtype with   v = y * silu(gate),  out = v / sqrt(mean over its group of
-// v^2 + epsilon) * weight. Channels of the gate must lie side by side, rows may be farther apart: a
-// slice of the input projection is read where it lies. Differentiable in all three. Keeps them and
-// a number in float32 for each row and group.
+// y, gate [..., I] of one dtype; weight [I] of that or float32; out [..., I] of y's dtype. Each of
+// the `groups` of channels is normalized by itself:
+//   v = y * silu(gate),  out = v / sqrt(mean of v^2 over the group + epsilon) * weight
+// Channels of the gate must lie side by side. Its rows may be farther apart: a slice of the input
+// projection is read where it lies. Differentiable in all three. Keeps them, and a float32 for each
+// row and group.
 torch::Tensor gated_rms_norm(const torch::Tensor& y, const torch::Tensor& gate,
                              const torch::Tensor& weight, int64_t groups, double epsilon);
 

@@ -369,9 +369,10 @@ struct ScanDots {
   float *fed, *grown, *skip;
 };
 
-// dx of the chunks from `first`, and dots of rows: within [chunks, H, Q, P] the gradient by way of
-// the chunk's own positions, behind and before [chunks, G, Q, M, P] that by way of the state behind
-// it, and what the state before it gave. A warp for each position and head.
+// dx of the chunks from `first`, and the dots of their rows. A warp for each position and head.
+//   within  [chunks, H, Q, P]     the gradient by way of the chunk's own positions
+//   behind  [chunks, G, Q, M, P]  that by way of the state behind the chunk
+//   before  [chunks, G, Q, M, P]  what the state before the chunk gave, without its decay
 template <class T>
 __global__ void __launch_bounds__(kResultThreads)
     sum_gradients(const ScanShape shape, int64_t first, int64_t count, const T* x, int64_t stride,
