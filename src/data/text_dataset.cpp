@@ -91,13 +91,21 @@ std::vector<int32_t> response_template_ids(const Tokenizer& tokenizer,
                                            const std::string& response_template) {
   constexpr std::ptrdiff_t kContextDependent = 2;
   std::vector<int32_t> ids = tokenizer.encode(response_template, false);
-  if (static_cast<std::ptrdiff_t>(ids.size()) <= kContextDependent) {
-    throw InputError("the response template has " + std::to_string(ids.size()) +
-                     " tokens under this tokenizer; expected at least 3, because the first 2 are "
-                     "not searched for");
-  }
-  ids.erase(ids.begin(), ids.begin() + kContextDependent);
+  const auto left_out = std::min(kContextDependent, std::ssize(ids));
+  ids.erase(ids.begin(), ids.begin() + left_out);
   return ids;
+}
+
+std::optional<size_t> text_after_response(const std::string& text,
+                                          const std::string& response_template) {
+  const size_t whole = text.rfind(response_template);
+  if (whole != std::string::npos) return whole + response_template.size();
+  const size_t begin = response_template.find_first_not_of(" \t\r\n");
+  if (begin == std::string::npos) return std::nullopt;
+  const std::string without_margin = response_template.substr(begin);
+  const size_t found = text.rfind(without_margin);
+  if (found == std::string::npos) return std::nullopt;
+  return found + without_margin.size();
 }
 
 std::optional<int64_t> position_after_response(const std::vector<int32_t>& ids,
@@ -140,11 +148,27 @@ EncodedEntry TextDataset::encode_one(const Tokenizer& tokenizer, const std::stri
   entry.dataset_tokens = static_cast<int32_t>(std::min(text_tokens, dataset_token_limit_));
 
   cut(ids);
-  const std::optional<int64_t> response_end =
-      response_ids_.empty() ? 0 : position_after_response(ids, response_ids_);
+  const std::optional<int64_t> response_end = response_end_of(tokenizer, text, ids);
   entry.has_response = response_end.has_value();
   entry.loss_begin = static_cast<int32_t>(response_end.value_or(static_cast<int64_t>(ids.size())));
   return entry;
+}
+
+std::optional<int64_t> TextDataset::response_end_of(const Tokenizer& tokenizer,
+                                                    const std::string& text,
+                                                    const std::vector<int32_t>& ids) const {
+  if (!options_.seeks_response()) return 0;
+  if (!response_ids_.empty()) {
+    if (const auto position = position_after_response(ids, response_ids_)) return position;
+  }
+  // The ids depend on what stands before the template: SentencePiece joins " ###" where it splits
+  // "\n###" into three.
+  const std::optional<size_t> end = text_after_response(text, options_.response_template);
+  if (!end) return std::nullopt;
+  const int64_t position =
+      std::ssize(tokenizer.encode(text.substr(0, *end), true)) - std::ssize(suffix_ids_);
+  if (position > std::ssize(ids) - std::ssize(suffix_ids_)) return std::nullopt;
+  return position;
 }
 
 void TextDataset::cut(std::vector<int32_t>& ids) const {

@@ -203,16 +203,32 @@ TEST_F(TextDatasetTest, OfManyBadEntriesTheFirstTwentyAreReported) {
   }
 }
 
-TEST_F(TextDatasetTest, TemplateOfTooFewTokensIsRefused) {
-  try {
-    TextDataset(JsonlFile(lines_, "x.jsonl"), first_tokenizer(),
-                {.response_template = "a", .model_max_length = 64});
-    FAIL() << "no error";
-  } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(),
-                 "the response template has 1 tokens under this tokenizer; expected at least 3, "
-                 "because the first 2 are not searched for");
+// SentencePiece writes "###" otherwise behind a space than behind a line's end, and short templates
+// leave no ids to be sought.
+TEST_F(TextDatasetTest, WhereTheTemplatesIdsDoNotOccurItsTextTells) {
+  size_t by_text = 0;
+  for (const Json& one : golden("responses.json")) {
+    SCOPED_TRACE(one["name"].get<std::string>() + ": " + one["text"].get<std::string>());
+    const std::string lines = as_jsonl(Json::array({one["text"]}));
+    TextDataset dataset(JsonlFile(lines, "x.jsonl"), golden_tokenizer(one),
+                        {.response_template = one["template"], .model_max_length = 512});
+    dataset.encode({0}, 1);
+    EXPECT_EQ(dataset.entry(0).input_ids, one["input_ids"].get<std::vector<int32_t>>());
+    EXPECT_EQ(dataset.entry(0).loss_begin, one["loss_begin"].get<int32_t>());
+    const auto length = static_cast<int64_t>(one["input_ids"].size());
+    EXPECT_EQ(dataset.entries_without_response(), one["loss_begin"] == length ? 1 : 0);
+    if (!one["by_ids"].get<bool>() && one["loss_begin"] < length) ++by_text;
   }
+  EXPECT_GE(by_text, 10u);
+}
+
+TEST_F(TextDatasetTest, ResponseBehindTheMaximumLengthIsNone) {
+  const std::string lines = as_jsonl(Json::array({"Question: how many? A: seven"}));
+  TextDataset dataset(JsonlFile(lines, "x.jsonl"), first_tokenizer(),
+                      {.response_template = "A:", .model_max_length = 4});
+  dataset.encode({0}, 1);
+  EXPECT_EQ(dataset.entries_without_response(), 1);
+  EXPECT_EQ(dataset.entry(0).loss_begin, 4);
 }
 
 TEST_F(TextDatasetTest, EncodingAndCountingFillTheCacheWithTheSameNumbers) {

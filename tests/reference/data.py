@@ -1,6 +1,6 @@
 """Golden files of the data pipeline, made with the real Hugging Face Trainer, accelerate and tokenizers.
 
-    python tests/reference/data.py [order|steps|entries|generator]...
+    python tests/reference/data.py [order|steps|entries|responses|generator]...
 
 Writes tests/reference/data/*.json. Made with transformers 5.23, accelerate 1.15, torch 2.15, tokenizers 0.23.
 """
@@ -260,6 +260,45 @@ def entries():
     write("entries.json", {"texts": TEXTS, "response_template": RESPONSE_TEMPLATE, "tokenizers": results})
 
 
+# --- responses: where the template's ids do not occur, its text tells, by the tokens' own offsets ---------
+
+RESPONSES = [
+    ("\n### Response:", "### Input: one two three ### Response: four five six"),
+    ("\n### Response:", "twice ### Response: first ### Response: second answer"),
+    ("\n### Response:", "### Input: naïve 東京 🙂 ### Response:half ½ and more"),
+    ("\n### Response:", "ends with it ### Response:"),
+    ("\n### Response:", "no template in here"),
+    ("\nthe end:", "where is the end: near, and the end: far away"),
+    ("\nof:", "made of: stone"),
+    ("Answer:", "Question: how many? Answer: seven"),
+    ("A", "Q of one letter? A seven"),
+    ("\n\n", "a question\n\nan answer"),
+    ("\n\n", "white space that is not there"),
+    (" -> ", "left -> right"),
+]
+
+
+def responses():
+    cases = []
+    for file in sorted((OUT / "tokenizers").glob("*/tokenizer.json")):
+        tokenizer = Tokenizer.from_file(str(file))
+        bos, eos = ("<s>", "</s>") if file.parent.name == "sentence_piece" else ("", "<|endoftext|>")
+        for template, text in RESPONSES:
+            encoded = tokenizer.encode(text + eos)
+            sought = tokenizer.encode(template, add_special_tokens=False).ids[2:]
+            found = labels_of(encoded.ids, sought).count(-100) if sought else len(encoded.ids)
+            by_ids = found < len(encoded.ids)
+            loss_begin, part = found, template if template in text else template.lstrip()
+            if not by_ids and part and part in text:
+                end = text.rindex(part) + len(part)
+                inside = [i for i, (begin, _) in enumerate(encoded.offsets)
+                          if begin < end and not (encoded.special_tokens_mask[i] and i > 0)]
+                loss_begin = inside[-1] + 1
+            cases.append({"name": file.parent.name, "bos": bos, "eos": eos, "pad": "<pad>", "template": template,
+                          "text": text, "input_ids": encoded.ids, "by_ids": by_ids, "loss_begin": loss_begin})
+    write("responses.json", cases)
+
+
 # --- generator: the text generators, written again from their description -------------------------------
 
 
@@ -329,7 +368,7 @@ def generator():
 
 
 def main():
-    parts = {"order": order, "steps": steps, "entries": entries, "generator": generator}
+    parts = {"order": order, "steps": steps, "entries": entries, "responses": responses, "generator": generator}
     for part in sys.argv[1:] or parts:
         parts[part]()
 

@@ -5,7 +5,8 @@
 // tokenizer's own special tokens and cut to the maximum length. Labels equal the ids after the last
 // occurrence of the response template and -100 before and in it; an entry without the template
 // bears no loss at all. Source: trl's DataCollatorForCompletionOnlyLM (up to 0.19) as fms-hf-tuning
-// configures it.
+// configures it. It seeks ids. Where they do not occur, this program seeks the template in the text,
+// with or without its leading white space.
 #pragma once
 
 #include <cstdint>
@@ -98,8 +99,7 @@ class EncodedEntries {
 class TextDataset : public EncodedEntries {
  public:
   // Files stay open, the tokenizer is shared with the caller's through clone(): set its
-  // special tokens before. InputError when the response template has too few tokens to be searched
-  // for.
+  // special tokens before.
   TextDataset(Entries file, const Tokenizer& tokenizer, TextDatasetOptions options);
 
   int64_t size() const override { return file_.size(); }
@@ -142,6 +142,9 @@ class TextDataset : public EncodedEntries {
   // False and `error` where the entry is not what the options say.
   bool encode_entry(const Tokenizer& tokenizer, int64_t index, EncodedEntry& entry,
                     int64_t& text_tokens, Diagnostic& error) const;
+  // Of `text` in `ids`; 0 where no response is sought.
+  std::optional<int64_t> response_end_of(const Tokenizer& tokenizer, const std::string& text,
+                                         const std::vector<int32_t>& ids) const;
   bool read_ids(const Json& object, EncodedEntry& entry, int64_t& text_tokens,
                 Diagnostic& error) const;
   bool encode_pair(const Tokenizer& tokenizer, const Json& object, EncodedEntry& entry,
@@ -167,9 +170,15 @@ class TextDataset : public EncodedEntries {
 };
 
 // The ids that mark the response: the template encoded without special tokens, less its first two
-// ids (how a tokenizer merges around the leading newline depends on what stands before it).
+// ids (how a tokenizer merges around the leading newline depends on what stands before it). Empty
+// where that leaves none.
 std::vector<int32_t> response_template_ids(const Tokenizer& tokenizer,
                                            const std::string& response_template);
+
+// Where the last occurrence of the template in a text ends, in bytes; of the template without its
+// leading white space where the whole does not occur.
+std::optional<size_t> text_after_response(const std::string& text,
+                                          const std::string& response_template);
 
 // First position after the last occurrence of `response_ids`.
 std::optional<int64_t> position_after_response(const std::vector<int32_t>& ids,
