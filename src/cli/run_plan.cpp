@@ -13,6 +13,7 @@
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
+#include "sftbench/data/dataset_catalog.h"
 #include "sftbench/launch/devices.h"
 #include "sftbench/launch/memory_preflight.h"
 #include "sftbench/plan/job_file.h"
@@ -101,6 +102,8 @@ RunPlan plan_from_job(const RunArguments& arguments) {
                        "no --backend, or a job that --backend " + asked + " --dry-run printed",
                        {}}});
   }
+  plan.generate_dataset = made_for != kBackendSimulate &&
+                          is_default_dataset(plan.job.data.dataset_id, plan.job.data.path);
   try {
     if (made_for != kBackendSimulate) refuse_unfit_model(plan.job, arguments.job_path);
   } catch (const RunError& error) {

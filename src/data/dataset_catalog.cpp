@@ -1,5 +1,6 @@
 #include "sftbench/data/dataset_catalog.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <system_error>
 #include <utility>
@@ -123,6 +124,13 @@ const NamedDataset& named_dataset(const std::string& id) {
 
 std::filesystem::path default_dataset_path(const NamedDataset& dataset) {
   return user_data_directory() / "datasets" / dataset.file_name;
+}
+
+bool is_default_dataset(const std::string& id, const std::filesystem::path& path) {
+  return std::any_of(named_datasets().begin(), named_datasets().end(),
+                     [&](const NamedDataset& dataset) {
+                       return dataset.id == id && default_dataset_path(dataset) == path;
+                     });
 }
 
 std::string making_command(const NamedDataset& dataset) {

@@ -161,6 +161,33 @@ TEST_F(RunTest, AJobFileRepeatsTheRun) {
   EXPECT_EQ(result()["extra"]["loss"], direct["extra"]["loss"]);
 }
 
+TEST_F(RunTest, AJobMakesTheDatasetThatItsSpaceWouldMake) {
+  std::vector<std::string> words = {"run",       "--experiment", kExperiment,
+                                    "--weights", "random",       "--dry-run"};
+  for (const char* set : {"model_name=smollm2-135m", "number_gpus=0", "model_max_length=64",
+                          "batch_size=2", "max_steps=2", "dataset_id=news-chars-512-entries-256"}) {
+    words.insert(words.end(), {"--set", set});
+  }
+  const std::map<std::string, std::string> bare = {{"XDG_DATA_HOME", (folder_ / "bare").string()}};
+  const ProgramResult dry = run_program(words, bare);
+  ASSERT_EQ(dry.status, 0) << dry.err;
+  const fs::path dataset = Json::parse(dry.out)["data"]["path"].get<std::string>();
+  EXPECT_FALSE(fs::exists(dataset));
+  std::ofstream(folder_ / "job.json") << dry.out;
+  const std::vector<std::string> job = {"run", "--job", (folder_ / "job.json").string(), "--output",
+                                        results()};
+  const ProgramResult run = run_program(job, bare);
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(fs::exists(dataset)) << run.err;
+
+  // Elsewhere it is a file like any other.
+  Json moved = Json::parse(dry.out);
+  moved["data"]["path"] = (folder_ / "elsewhere.jsonl").string();
+  std::ofstream(folder_ / "job.json") << moved.dump();
+  run_program(job, bare);
+  EXPECT_FALSE(fs::exists(folder_ / "elsewhere.jsonl"));
+}
+
 // What --dry-run printed, as it is after `edit`.
 class RunJobTest : public RunTest {
  protected:

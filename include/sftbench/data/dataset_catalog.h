@@ -29,6 +29,9 @@ const NamedDataset& named_dataset(const std::string& id);
 // The default place of a named dataset: user_data_directory()/datasets/<file name>.
 std::filesystem::path default_dataset_path(const NamedDataset& dataset);
 
+// Whether there is a named dataset of that id and `path` is its default place.
+bool is_default_dataset(const std::string& id, const std::filesystem::path& path);
+
 // "sftbench dataset text ID": what makes it at its default place.
 std::string making_command(const NamedDataset& dataset);
 
