@@ -1,6 +1,9 @@
 #include "sftbench/base/cpu_instructions.h"
 
+#include <cpuid.h>
+
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <vector>
 
@@ -37,6 +40,21 @@ const Names& names_of(CpuInstructions instructions) {
   diagnostic.expected = join(expected);
   diagnostic.nearest = nearest;
   throw InputError(std::vector<Diagnostic>{diagnostic});
+}
+
+// The state components that the kernel keeps between tasks, by number (Intel SDM, XCR0).
+__attribute__((target("xsave"))) uint64_t kept_state() {
+  return __builtin_ia32_xgetbv(0);
+}
+
+bool processor_multiplies_tiles() {
+  constexpr unsigned kOsKeepsState = 1U << 27;                    // leaf 1, ecx: OSXSAVE
+  constexpr unsigned kTilesOfBfloat16 = (1U << 24) | (1U << 22);  // leaf 7, edx: TILE, BF16
+  constexpr uint64_t kTileState = (1U << 17) | (1U << 18);        // XTILECFG, XTILEDATA
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & kOsKeepsState) == 0) return false;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  return (edx & kTilesOfBfloat16) == kTilesOfBfloat16 && (kept_state() & kTileState) == kTileState;
 }
 
 }  // namespace
@@ -76,6 +94,14 @@ CpuInstructions cpu_instructions() {
   static const CpuInstructions chosen =
       choose_instructions(std::getenv(kVariable), processor_instructions());
   return chosen;
+}
+
+bool multiplies_tiles() {
+  static const bool multiplies = [] {
+    const char* wanted = std::getenv(kVariable);
+    return (wanted == nullptr || *wanted == '\0') && processor_multiplies_tiles();
+  }();
+  return multiplies;
 }
 
 void limit_libraries() {

@@ -7,6 +7,7 @@
 #include "ops/cross_entropy_impl.h"
 #include "ops/gemm.h"
 #include "ops/shapes.h"
+#include "sftbench/base/cpu_instructions.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
 
@@ -18,7 +19,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr const char* kOp = "linear_cross_entropy";
-constexpr int64_t kChunkBytes = int64_t{32} << 20;
+// Products in AMX tiles are so fast that laying out the weight takes most of the time of a small chunk.
+constexpr int64_t kChunkBytes = int64_t{32} << 20, kTileChunkBytes = int64_t{128} << 20;
 // A GPU's products want many rows. Every chunk rounds the weight's gradient once more, so that of a
 // weight that is trained is large enough for a whole micro-batch.
 constexpr int64_t kGpuChunkBytes = int64_t{256} << 20, kGpuTrainedChunkBytes = int64_t{2} << 30;
@@ -32,7 +34,9 @@ struct Chunks {
   static Chunks of(const Tensor& hidden, const Tensor& weight, int64_t rows, bool weight_too) {
     const int64_t row_bytes = weight.size(0) * hidden.element_size();
     if (!hidden.is_cuda()) {
-      const int64_t most = std::max<int64_t>(1, kChunkBytes / row_bytes);
+      const bool tiles = hidden.scalar_type() == torch::kBFloat16 && multiplies_tiles();
+      const int64_t bytes = tiles ? kTileChunkBytes : kChunkBytes;
+      const int64_t most = std::max<int64_t>(1, bytes / row_bytes);
       const int64_t count = (rows + most - 1) / most;
       return {rows, count, count == 0 ? 0 : (rows + count - 1) / count, false};
     }

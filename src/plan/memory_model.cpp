@@ -5,17 +5,24 @@
 #include <utility>
 
 #include "plan/peak_memory.h"
+#include "sftbench/base/cpu_instructions.h"
 #include "sftbench/variants/optimizer.h"
 
 namespace sftbench {
 namespace {
 
 // Of ops/linear_cross_entropy.cpp: on CPUs, and on GPUs by whether the weight is trained, whole tiles.
-constexpr double kLogitChunkBytes = 32 << 20, kGpuLogitChunkBytes = 256 << 20;
+constexpr double kLogitChunkBytes = 32 << 20, kTileLogitChunkBytes = 128 << 20;
+constexpr double kGpuLogitChunkBytes = 256 << 20;
 constexpr double kGpuTrainedLogitChunkBytes = 2.0 * (1 << 30);
 constexpr double kGpuLogitRows = 256;
 // That libtorch's allocator gives cuBLAS on Hopper (ATen/cuda/CUDABlas.cpp); a quarter elsewhere.
 constexpr double kWorkspaceBytes = 32 << 20;
+
+bool computes_bfloat16(const PrecisionPlan& precision) {
+  if (precision.autocast != Autocast::kNo) return precision.autocast == Autocast::kBf16;
+  return precision.torch_dtype == ParameterDtype::kBfloat16;
+}
 
 }  // namespace
 
@@ -153,7 +160,10 @@ double MemoryModel::offloaded_chunk_bytes() const {
 }
 
 double MemoryModel::logit_chunk_bytes() const {
-  if (!on_gpu()) return kLogitChunkBytes;
+  if (!on_gpu()) {
+    return computes_bfloat16(job_.precision) && multiplies_tiles() ? kTileLogitChunkBytes
+                                                                   : kLogitChunkBytes;
+  }
   const bool trained = row_of(job_.tuning).trains_weights;
   const double bytes = trained ? kGpuTrainedLogitChunkBytes : kGpuLogitChunkBytes;
   const double tile_bytes =

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
 
 namespace sftbench {
 namespace {
@@ -38,6 +41,16 @@ TEST(CpuInstructionsTest, ThatNobodyKnowsAreRefusedWithTheNearestSpelling) {
   const std::string text = refusal("axv2", CpuInstructions::kAvx512);
   EXPECT_THAT(text, HasSubstr("unknown instruction set 'axv2'"));
   EXPECT_THAT(text, HasSubstr("did you mean 'avx2'?"));
+}
+
+// The kernel lists amx_bf16 only where it keeps the tiles' state.
+TEST(CpuInstructionsTest, TilesAreMultipliedWhereTheKernelListsThem) {
+  if (std::getenv("SFTBENCH_ISA") != nullptr) {
+    EXPECT_FALSE(multiplies_tiles());
+    return;
+  }
+  const std::string cpuinfo = read_file("/proc/cpuinfo");
+  EXPECT_EQ(multiplies_tiles(), cpuinfo.find(" amx_bf16 ") != std::string::npos);
 }
 
 TEST(CpuInstructionsTest, NamesAreThoseOfTheVariable) {

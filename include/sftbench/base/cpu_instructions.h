@@ -29,6 +29,10 @@ CpuInstructions choose_instructions(const char* wanted, CpuInstructions processo
 // The choice for this process, from its environment.
 CpuInstructions cpu_instructions();
 
+// Whether products of bfloat16 go through AMX tiles in this process: the processor has them (Sapphire
+// Rapids and later), the kernel keeps their state, and SFTBENCH_ISA asks for nothing less.
+bool multiplies_tiles();
+
 // Limits the libraries below to the instructions that SFTBENCH_ISA asks for: sets the variables of
 // oneDNN, OpenBLAS, MKL and libtorch that are not set. They read them when they are loaded, so this
 // comes before. Does nothing without SFTBENCH_ISA.
