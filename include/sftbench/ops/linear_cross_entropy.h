@@ -18,7 +18,8 @@ inline constexpr int64_t kIgnoredLabel = -100;
 // The gradient of a leaf weight that has one already is added to in the forward pass, for an upstream gradient of 1:
 // make the loss the root of backward() and put a loss scale into the denominator (std::logic_error otherwise).
 // std::invalid_argument for labels outside the vocabulary.
-// Extra memory: one chunk of logits (at most 32 MiB, 128 MiB where multiplies_tiles()), hidden's gradient, and weight's gradient if it has none yet.
+// Extra memory: one chunk of logits, hidden's gradient, and weight's gradient if it has none yet. A chunk takes at most
+// 32 MiB on CPUs, and 128 MiB for bfloat16 where multiplies_tiles() of base/cpu_instructions.h.
 torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Tensor& weight,
                                    const torch::Tensor& labels, double logit_scale,
                                    double denominator);
