@@ -85,17 +85,8 @@ bool is_mask_of_ones(const Json& mask, size_t ids, Diagnostic& error) {
   return false;
 }
 
-}  // namespace
-
-std::vector<int32_t> response_template_ids(const Tokenizer& tokenizer,
-                                           const std::string& response_template) {
-  constexpr std::ptrdiff_t kContextDependent = 2;
-  std::vector<int32_t> ids = tokenizer.encode(response_template, false);
-  const auto left_out = std::min(kContextDependent, std::ssize(ids));
-  ids.erase(ids.begin(), ids.begin() + left_out);
-  return ids;
-}
-
+// Where the last occurrence of the template in a text ends, in bytes; of the template without its
+// leading white space where the whole does not occur.
 std::optional<size_t> text_after_response(const std::string& text,
                                           const std::string& response_template) {
   const size_t whole = text.rfind(response_template);
@@ -106,6 +97,17 @@ std::optional<size_t> text_after_response(const std::string& text,
   const size_t found = text.rfind(without_margin);
   if (found == std::string::npos) return std::nullopt;
   return found + without_margin.size();
+}
+
+}  // namespace
+
+std::vector<int32_t> response_template_ids(const Tokenizer& tokenizer,
+                                           const std::string& response_template) {
+  constexpr std::ptrdiff_t kContextDependent = 2;
+  std::vector<int32_t> ids = tokenizer.encode(response_template, false);
+  const auto left_out = std::min(kContextDependent, std::ssize(ids));
+  ids.erase(ids.begin(), ids.begin() + left_out);
+  return ids;
 }
 
 std::optional<int64_t> position_after_response(const std::vector<int32_t>& ids,

@@ -175,11 +175,6 @@ class TextDataset : public EncodedEntries {
 std::vector<int32_t> response_template_ids(const Tokenizer& tokenizer,
                                            const std::string& response_template);
 
-// Where the last occurrence of the template in a text ends, in bytes; of the template without its
-// leading white space where the whole does not occur.
-std::optional<size_t> text_after_response(const std::string& text,
-                                          const std::string& response_template);
-
 // First position after the last occurrence of `response_ids`.
 std::optional<int64_t> position_after_response(const std::vector<int32_t>& ids,
                                                const std::vector<int32_t>& response_ids);
