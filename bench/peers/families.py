@@ -2,10 +2,11 @@
 """A few layers of each family beside Hugging Face Trainer: `sftbench run` and Trainer take turns on the same job.
 
     bench/peers/families.py PYTHON SFTBENCH [--dtype bfloat16 float32] [--length 512] [--rounds 3] [--steps 4]
-                            [--only NAME...]
+                            [--only NAME...] [--experts eager]
 
 PYTHON is an interpreter that has torch and transformers, SFTBENCH the built program. Each measurement is a process of
 its own. The first step of each warms up and is left out. Weights are random, rows are full, batch 1, AdamW (fused).
+--experts is Trainer's experts_implementation: grouped_mm unless said, eager for the loop over experts.
 """
 import argparse
 import json
@@ -62,9 +63,10 @@ def ours(program, job, number, folder):
     return extra["step_seconds"][1:], max(extra["memory_bytes"]["host_peak_rss"])
 
 
-def theirs(python, job, folder):
+def theirs(python, job, experts, folder):
     script = pathlib.Path(__file__).resolve().parent / "hf_trainer.py"
-    result = json.loads(run([python, str(script), "--job", str(job)], folder).strip().splitlines()[-1])
+    command = [python, str(script), "--job", str(job)] + (["--experts", experts] if experts else [])
+    result = json.loads(run(command, folder).strip().splitlines()[-1])
     return result["step_seconds"][1:], result["peak_rss_bytes"]
 
 
@@ -74,7 +76,7 @@ def compare(name, changes, dtype, options):
         job = job_of(options.sftbench, name, changes, options, dtype, folder)
         for number in range(options.rounds):
             for kind, (seconds, peak) in (("sftbench", ours(options.sftbench, job, number, folder)),
-                                          ("Trainer", theirs(options.python, job, folder))):
+                                          ("Trainer", theirs(options.python, job, options.experts, folder))):
                 steps[kind] += seconds
                 peaks[kind] = max(peaks[kind], peak)
     return {kind: statistics.median(values) for kind, values in steps.items()}, peaks
@@ -89,6 +91,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--experts")
     options = parser.parse_args()
     print(f"batch 1x{options.length}, {options.rounds} processes of each in turn, medians")
     print("| shape | dtype | sftbench s/step | Trainer s/step | faster | peak GiB | of Trainer |")

@@ -39,6 +39,7 @@ def options_from(arguments):
     parser.add_argument("--peft", choices=["none", "lora", "pt"], default="none",
                         help="LoRA on q_proj and v_proj (r 4, alpha 16, dropout 0.05), or 8 virtual tokens")
     parser.add_argument("--config", help="a config.json in place of SmolLM2-135M's")
+    parser.add_argument("--experts", help="experts_implementation of transformers, eager for its loop over experts")
     parser.add_argument("--job")
     options = parser.parse_args(arguments)
     options.batch_size, options.accumulation, options.device = 1, 1, "cpu"
@@ -90,6 +91,8 @@ def main():
     settings = {key: value for key, value in options.config.items() if key != "model_type"}
     config = AutoConfig.for_model(options.config["model_type"], **settings)
     config.use_cache = False
+    if options.experts:
+        config._experts_implementation = options.experts
     cuda = options.device == "cuda"
     with torch.device(options.device):
         model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, options.dtype),

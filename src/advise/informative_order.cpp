@@ -270,7 +270,6 @@ InformativeOrder::InformativeOrder(std::vector<InformativeCell> cells,
                                    const std::vector<size_t>& stood, const ResidualTable& table,
                                    int64_t jobs)
     : cells_(std::move(cells)),
-      table_(table),
       jobs_(std::max<int64_t>(1, jobs)),
       group_of_(cells_.size(), {nullptr, 0}),
       left_(std::ssize(cells_)) {

@@ -49,14 +49,14 @@ int64_t jobs_at_a_time(const SweepArguments& arguments, const Operation& operati
   throw InputError({{{}, 0, "--jobs", "found '" + arguments.jobs + "'", kJobsExpected, {}}});
 }
 
-void check_threads(const ResolveOptions& options, size_t cores) {
-  const int64_t wanted = options.threads * options.cpu_ranks;
-  if (wanted <= static_cast<int64_t>(cores)) return;
+void check_threads(const ResolveOptions& options, int64_t nodes, size_t cores) {
+  const int64_t ranks = std::max<int64_t>(1, options.cpu_ranks / nodes);
+  if (options.threads * ranks <= static_cast<int64_t>(cores)) return;
   throw InputError({{{},
                      0,
                      "--threads",
                      "found " + std::to_string(options.threads) + " for each of " +
-                         std::to_string(options.cpu_ranks) + " ranks",
+                         std::to_string(ranks) + " ranks" + (nodes > 1 ? " of a node" : ""),
                      "no more than the " + std::to_string(cores) +
                          " cores that this process may use: a sweep never gives one core to two",
                      {}}});
@@ -184,14 +184,15 @@ class Campaign {
                  Catalog::shipped().gpus, jobs_at_a_time(arguments, operation_, loaded_.space)),
         store_(arguments.output),
         planner_({loaded_.space, loaded_.settings, resolve_options_, Catalog::shipped(), machine_,
-                  nvml_.get(), no_nvml_, reachable_nodes(arguments.nodes, process_environment())}),
+                  nvml_.get(), no_nvml_, reachable_nodes(arguments.nodes, process_environment()),
+                  nodes_of_cpu_ranks(arguments.nodes, process_environment())}),
         options_(sweeping(arguments, operation_, nvml_.get())),
         stored_(store_, options_),
         walk_(loaded_.space, operation_, seed(arguments, operation_),
               [this](int64_t entity, size_t experiment) {
                 return recorded({entity, experiment});
               }) {
-    check_threads(resolve_options_, machine_.cores());
+    check_threads(resolve_options_, planner_.context().cpu_nodes, machine_.cores());
     if (options_.worker) walk_.jump(static_cast<double>(std::random_device()()) / 0x1p32);
     for (const TrackerSpec& spec :
          chosen_trackers(arguments.track, loaded_.settings, loaded_.file, true)) {

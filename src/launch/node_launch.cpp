@@ -112,6 +112,13 @@ void require_allocation(const Environment& environment, int64_t nodes) {
   }
 }
 
+// That a launcher has; `several`: whether the job itself asks for several.
+int64_t nodes_of(const NodeOptions& options, const Environment& environment, bool several) {
+  const auto listed = static_cast<int64_t>(chosen_hosts(options).size());
+  const std::string launcher = chosen_launcher(options, environment, listed > 0, several);
+  return launcher == "srun" ? allocated_nodes(environment) : std::max<int64_t>(1, listed);
+}
+
 }  // namespace
 
 std::optional<NodeLaunch> plan_node_launch(const TrainingJob& job, const NodeOptions& options,
@@ -155,9 +162,11 @@ std::optional<NodeLaunch> plan_node_launch(const TrainingJob& job, const NodeOpt
 }
 
 int64_t reachable_nodes(const NodeOptions& options, const Environment& environment) {
-  const auto listed = static_cast<int64_t>(chosen_hosts(options).size());
-  const std::string launcher = chosen_launcher(options, environment, listed > 0, true);
-  return launcher == "srun" ? allocated_nodes(environment) : std::max<int64_t>(1, listed);
+  return nodes_of(options, environment, true);
+}
+
+int64_t nodes_of_cpu_ranks(const NodeOptions& options, const Environment& environment) {
+  return nodes_of(options, environment, false);
 }
 
 std::string to_text(const NodeTask& task) {

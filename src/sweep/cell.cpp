@@ -73,7 +73,8 @@ int64_t CellPlanner::cells(int64_t entities) const {
 Demand CellPlanner::demand(const TrainingJob& job) const {
   Demand demand;
   demand.computes = context_.options.backend != kBackendSimulate;
-  demand.ranks = std::max<int64_t>(1, job.device.ranks / std::max<int64_t>(1, job.device.nodes));
+  const int64_t nodes = job.device.kind == "cuda" ? job.device.nodes : context_.cpu_nodes;
+  demand.ranks = std::max<int64_t>(1, job.device.ranks / std::max<int64_t>(1, nodes));
   demand.threads_per_rank = context_.options.threads;
   if (job.device.kind == "cuda") {
     demand.gpus = demand.ranks;

@@ -16,6 +16,7 @@
 #include "sftbench/base/clock.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
+#include "sftbench/launch/cores.h"
 
 namespace sftbench {
 namespace {
@@ -232,11 +233,20 @@ TEST_F(NodesTest, AConnectionThatIsLostIsNamed) {
 
 class NodesSweepTest : public NodesTest {
  protected:
-  Words sweep(const std::string& experiment, const Words& extra) const {
-    Words words = {
-        "sweep",     "--experiment", experiment, "--config",          folder_ / "config.yaml",
-        "--weights", "random",       "--output", folder_ / "results", "--format",
-        "csv",       "--ranks",      "2"};
+  Words sweep(const std::string& experiment, const Words& extra, size_t ranks = 2) const {
+    Words words = {"sweep",
+                   "--experiment",
+                   experiment,
+                   "--config",
+                   folder_ / "config.yaml",
+                   "--weights",
+                   "random",
+                   "--output",
+                   folder_ / "results",
+                   "--format",
+                   "csv",
+                   "--ranks",
+                   std::to_string(ranks)};
     for (const char* setting : {"model_name=smollm2-135m", "model_max_length=[64,128]",
                                 "batch_size=4", "max_steps=3", "number_gpus=0"})
       words.insert(words.end(), {"--set", setting});
@@ -261,6 +271,18 @@ TEST_F(NodesSweepTest, EachCellIsMeasuredOnBothHosts) {
   EXPECT_EQ(logs, 4U) << "of each cell one for each rank";
   EXPECT_EQ(series, 2U);
   expect_all_gone();
+}
+
+TEST_F(NodesSweepTest, RanksTakeCoresOfTheirOwnHost) {
+  const size_t ranks = 2 * affinity_cores().size();
+  const ProgramResult two = run(
+      sweep(kExperiment, {"--threads", "1", "--dry-run", "--hosts", "127.0.0.1,localhost"}, ranks));
+  EXPECT_EQ(two.status, 0) << two.err;
+  EXPECT_THAT(two.out, AllOf(HasSubstr("measure,"), Not(HasSubstr("record as"))));
+  const ProgramResult one = run(sweep(kExperiment, {"--threads", "1", "--dry-run"}, ranks));
+  EXPECT_EQ(one.status, 2);
+  EXPECT_THAT(one.err, HasSubstr("--threads: found 1 for each of " + std::to_string(ranks) +
+                                 " ranks; expected no more than"));
 }
 
 TEST_F(NodesSweepTest, ARankThatIsKilledCostsItsCell) {

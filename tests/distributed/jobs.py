@@ -2,6 +2,7 @@
 
   jobs.py make SFTBENCH FOLDER          FOLDER/one.json, and for four ranks FOLDER/<STRATEGY>.json, endless.json
   jobs.py losses ONE OTHER LAUNCHER     both results valid, the same losses, started by LAUNCHER
+  jobs.py cells RESULTS N LAUNCHER      N results, all valid, of four ranks each, started by LAUNCHER
   jobs.py bytes RESULT SENT SENT        bytes that have left each host against the program's own counters
   jobs.py rate RESULT TIMES             megabit/s of a link over which a step's communication takes TIMES as long as its
                                         computing, which RESULT, over a fast link, tells
@@ -110,6 +111,16 @@ def losses(one, other, launcher):
     print(f"  losses {' '.join(f'{loss:.6f}' for loss in other['extra']['loss'])}, one process's within {worst:.1e}")
 
 
+def cells(results, number, launcher):
+    found = [json.loads(Path(path).read_text()) for path in glob.glob(f"{results}/**/*.json", recursive=True)]
+    assert len(found) == int(number), f"{results}: {len(found)} results"
+    for result in found:
+        assert result["status"] == "valid", result["reason"]
+        assert result["environment"]["launcher"] == launcher, result["environment"]["launcher"]
+        assert [rank["host"] for rank in result["extra"]["ranks"]] == ["n1", "n1", "n2", "n2"], result["extra"]["ranks"]
+    print(f"  {number} cells, each on both hosts")
+
+
 def bytes_between_hosts(result):
     """That each host sends to the other, by the program's counters: under HYBRID_SHARD the replicas' share alone."""
     communication = result_of(result)["extra"]["communication"]["collectives"]
@@ -172,5 +183,5 @@ def failed(result, code, ranks):
 
 
 if __name__ == "__main__":
-    {"make": make, "losses": losses, "bytes": check_bytes, "rate": rate, "overlap": overlap,
+    {"make": make, "losses": losses, "cells": cells, "bytes": check_bytes, "rate": rate, "overlap": overlap,
      "failed": failed}[sys.argv[1]](*sys.argv[2:])

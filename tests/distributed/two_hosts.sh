@@ -5,12 +5,12 @@
 # end in time and rank 0 tells why.
 # As root; exit 77, with the reason, where that cannot be done.
 #
-# usage: tests/distributed/two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|own|killed|cut|overlap|rows]...
+# usage: tests/distributed/two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|own|sweeps|killed|cut|overlap|rows]...
 #   PYTHON  an interpreter with torch, for torchrun; without one that launcher is left out
 #   ROW_LENGTH  positions of the row of rows; default: 32768
 #   TRACES  where timelines of overlap and rows are to be written, the beginning of their names
 set -euo pipefail
-program=$(realpath "${1:?usage: two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|own|killed|cut|overlap|rows]...}")
+program=$(realpath "${1:?usage: two_hosts.sh SFTBENCH [mpi|slurm|torchrun|examples|own|sweeps|killed|cut|overlap|rows]...}")
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/hosts.sh"
@@ -95,13 +95,25 @@ examples_work() {
 }
 
 # One command on n1 that starts the ranks of both hosts itself.
-own_run() { # JOB RESULTS OPTIONS...: the words in $own, with what ssh and mpirun take to let root in
+own_words() { # WORD...: into $own, with what ssh and mpirun take to let root in
+  own=(env "SFTBENCH_SSH=ssh $ssh_options" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    OMPI_MCA_rmaps_base_oversubscribe=1 "OMPI_MCA_plm_rsh_args=$ssh_options" "$@")
+}
+
+own_run() { # JOB RESULTS OPTIONS...
   local job=$1 results=$2
   shift 2
   # shellcheck disable=SC2046
-  own=(env "SFTBENCH_SSH=ssh $ssh_options" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    OMPI_MCA_rmaps_base_oversubscribe=1 "OMPI_MCA_plm_rsh_args=$ssh_options"
-    $(sftbench_run "$job" "$results") "$@")
+  own_words $(sftbench_run "$job" "$results") "$@"
+}
+
+# Two cells, each of them two ranks on either host.
+own_sweep() { # RESULTS OPTIONS...
+  local results=$1
+  shift
+  own_words "$program" sweep --experiment finetune_full_benchmark-v1.0.0 --config "$work/config.yaml" --weights random \
+    -o "$work/$results" --no-progress --ranks 4 --threads 1 --set number_gpus=0 --set model_name=smollm2-135m \
+    --set model_max_length=32,64 --set batch_size=4 --set max_steps=2 --set distributed_backend=FSDP "$@"
 }
 
 fails_saying() { # SECONDS TEXT: "${own[@]}" on n1
@@ -126,7 +138,8 @@ no_rank_is_left() {
 }
 
 starts_ranks_itself() {
-  local strategy try
+  local strategy try launcher
+  local -a hosts allocation
   ssh_up
   slurm_up
   for strategy in FULL_SHARD HYBRID_SHARD; do
@@ -156,7 +169,7 @@ starts_ranks_itself() {
   fails_saying 20 'the program /dev/shm/sftbench is missing on n2'
   [ -z "$(find "$work/own.none" -name '*.json' 2>/dev/null)" ] || { echo "an outcome was written"; return 1; }
 
-  echo "run --hosts: a rank on n2 is killed, then the command itself"
+  echo "run --hosts: a rank on n2 is killed"
   own_run endless own.killed --hosts n1,n2
   on n1 "${own[@]}" >"$work/own.out" 2>"$work/own.err" &
   local running=$! status=0
@@ -165,13 +178,38 @@ starts_ranks_itself() {
   wait $running || status=$?
   [ $status -eq 4 ] && grep -q 'was ended by signal 9' "$work/own.err" || { cat "$work/own.err"; return 1; }
   python3 "$here/jobs.py" failed "$work/own.killed" KILLED 2,3
-  own_run endless own.gone --hosts n1,n2
-  on n1 "${own[@]}" >"$work/own.out" 2>"$work/own.err" &
-  running=$!
-  for try in {1..300}; do grep -qs ' step: 3 ' "$work"/own.gone/*/*.log && break || sleep 0.1; done
-  on n1 pkill -KILL -o -x sftbench
-  wait $running || true
-  no_rank_is_left
+
+  for launcher in ssh srun mpirun; do
+    echo "run --launcher $launcher: the command is killed"
+    hosts=(--hosts n1,n2) allocation=()
+    [ $launcher != srun ] || hosts=() allocation=(salloc --quiet --nodes 2 --ntasks-per-node 2)
+    own_run endless own.gone.$launcher --launcher $launcher "${hosts[@]}"
+    on n1 "${allocation[@]}" "${own[@]}" >"$work/own.out" 2>"$work/own.err" &
+    running=$!
+    for try in {1..300}; do grep -qs ' step: 3 ' "$work"/own.gone.$launcher/*/*.log && break || sleep 0.1; done
+    # Not one of before that has ended: nobody here reaps it.
+    on n1 pkill -KILL -o -r D,R,S -x sftbench
+    wait $running || true
+    no_rank_is_left
+  done
+}
+
+# A space of cells that each take both hosts, from one command.
+sweeps_itself() {
+  ssh_up
+  slurm_up
+  echo "sweep --hosts, over ssh"
+  own_sweep sweep.ssh --hosts n1,n2
+  on n1 "${own[@]}" >"$work/own.out"
+  python3 "$here/jobs.py" cells "$work/sweep.ssh" 2 none
+  echo "sweep --launcher srun, in an allocation"
+  own_sweep sweep.srun --launcher srun
+  on n1 salloc --quiet --nodes 2 --ntasks-per-node 2 "${own[@]}" >"$work/own.out"
+  python3 "$here/jobs.py" cells "$work/sweep.srun" 2 slurm
+  echo "sweep --launcher mpirun"
+  own_sweep sweep.mpi --launcher mpirun --hosts n1,n2
+  on n1 "${own[@]}" >"$work/own.out"
+  python3 "$here/jobs.py" cells "$work/sweep.mpi" 2 mpi
 }
 
 # Ranks started by hand: no launcher that would end the others when one has ended.
@@ -260,7 +298,7 @@ python3 "$here/jobs.py" make "$program" "$work"
 # shellcheck disable=SC2046
 $(sftbench_run one one) >/dev/null
 
-for case in "${@:-mpi slurm torchrun examples own killed cut}"; do
+for case in "${@:-mpi slurm torchrun examples own sweeps killed cut}"; do
   for case in $case; do
     case $case in
       mpi) trains_through mpi ;;
@@ -275,6 +313,7 @@ for case in "${@:-mpi slurm torchrun examples own killed cut}"; do
         fi ;;
       examples) examples_work ;;
       own) starts_ranks_itself ;;
+      sweeps) sweeps_itself ;;
       killed)
         tells_of_a_killed_rank mpi
         slurm_up

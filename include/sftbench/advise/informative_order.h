@@ -81,7 +81,6 @@ class InformativeOrder : public WalkSource {
   double start_s() const;
 
   std::vector<InformativeCell> cells_;
-  const ResidualTable& table_;
   int64_t jobs_;
   std::vector<std::pair<WalkStep, size_t>> by_step_;  // sorted
   std::vector<std::unique_ptr<Group>> groups_;

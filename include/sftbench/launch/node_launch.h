@@ -49,6 +49,8 @@ std::optional<NodeLaunch> plan_node_launch(const TrainingJob& job, const NodeOpt
 
 // Nodes that plan_node_launch() could use; 1: this one alone. InputError.
 int64_t reachable_nodes(const NodeOptions& options, const Environment& environment);
+// Nodes among which it divides ranks on CPUs, whatever the job says; 1: this one alone. InputError.
+int64_t nodes_of_cpu_ranks(const NodeOptions& options, const Environment& environment);
 
 // Where what the ranks say goes.
 struct NodeOutput {

@@ -46,7 +46,8 @@ struct PlanContext {
   const Machine& machine;
   const Nvml* nvml = nullptr;  // without it there are no GPUs, for the reason in `no_nvml`
   std::string no_nvml;
-  int64_t nodes = 1;  // that a measurement may use
+  int64_t nodes = 1;      // that a measurement on GPUs may use
+  int64_t cpu_nodes = 1;  // among which ranks on CPUs are divided
 };
 
 class CellPlanner {
