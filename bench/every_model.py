@@ -65,7 +65,7 @@ def resolved(program, name, facts):
     if facts == "unpublished":
         return {"status": "its architecture is not published"}
     with tempfile.TemporaryDirectory() as folder:
-        command = [program, "run", "--dry-run", *arguments(name, "lora", pathlib.Path(folder))]
+        command = [program, "run", "--dry-run", *arguments(name, "full", pathlib.Path(folder))]
         run = subprocess.run(command, capture_output=True, text=True)
     if run.returncode != 0:
         return {"status": (run.stderr.strip().splitlines() or ["refused"])[-1].split(": ", 1)[-1][:100]}
