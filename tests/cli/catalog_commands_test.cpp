@@ -123,13 +123,13 @@ TEST(ExperimentsTest, TheBeginningOfANameIsEnough) {
 }
 
 TEST(ModelsTest, ThoseWithoutAnArchitectureTrainFromTheirFilesAlone) {
-  EXPECT_THAT(output_of({"models", "granite-4.0-1b"}),
+  EXPECT_THAT(output_of({"models", "allam-1-13b"}),
               HasSubstr("trains        from its files alone: its architecture is not published"));
   EXPECT_THAT(output_of({"models", "--format", "md"}),
               testing::ContainsRegex("granite-8b-japanese [^\n]*\\| files +\\|"));
   const Json known = Json::parse(output_of({"models", "smollm2-135m", "--format", "json"}));
   EXPECT_EQ(known["architecture_known"], true);
-  const Json unknown = Json::parse(output_of({"models", "granite-4.0-1b", "--format", "json"}));
+  const Json unknown = Json::parse(output_of({"models", "allam-1-13b", "--format", "json"}));
   EXPECT_EQ(unknown["architecture_known"], false);
   EXPECT_EQ(unknown["trains"], true);
 }
