@@ -49,7 +49,17 @@ int64_t jobs_at_a_time(const SweepArguments& arguments, const Operation& operati
   throw InputError({{{}, 0, "--jobs", "found '" + arguments.jobs + "'", kJobsExpected, {}}});
 }
 
-void check_threads(const ResolveOptions& options, int64_t nodes, size_t cores) {
+// Of what --ranks and --threads ask for: each cell on CPUs would fail of it.
+void check_cores(const ResolveOptions& options, int64_t nodes, size_t cores) {
+  if (options.cpu_ranks > 1 && options.cpu_ranks % nodes != 0) {
+    throw InputError({{{},
+                       0,
+                       "--ranks",
+                       std::to_string(options.cpu_ranks) + " ranks cannot be divided among " +
+                           std::to_string(nodes) + " nodes",
+                       "as many on each",
+                       {}}});
+  }
   const int64_t ranks = std::max<int64_t>(1, options.cpu_ranks / nodes);
   if (options.threads * ranks <= static_cast<int64_t>(cores)) return;
   throw InputError({{{},
@@ -192,7 +202,7 @@ class Campaign {
               [this](int64_t entity, size_t experiment) {
                 return recorded({entity, experiment});
               }) {
-    check_threads(resolve_options_, planner_.context().cpu_nodes, machine_.cores());
+    check_cores(resolve_options_, planner_.context().cpu_nodes, machine_.cores());
     if (options_.worker) walk_.jump(static_cast<double>(std::random_device()()) / 0x1p32);
     for (const TrackerSpec& spec :
          chosen_trackers(arguments.track, loaded_.settings, loaded_.file, true)) {

@@ -116,7 +116,7 @@ void require_allocation(const Environment& environment, int64_t nodes) {
 int64_t nodes_of(const NodeOptions& options, const Environment& environment, bool several) {
   const auto listed = static_cast<int64_t>(chosen_hosts(options).size());
   const std::string launcher = chosen_launcher(options, environment, listed > 0, several);
-  return launcher == "srun" ? allocated_nodes(environment) : std::max<int64_t>(1, listed);
+  return std::max<int64_t>(1, launcher == "srun" ? allocated_nodes(environment) : listed);
 }
 
 }  // namespace

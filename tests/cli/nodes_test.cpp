@@ -285,6 +285,14 @@ TEST_F(NodesSweepTest, RanksTakeCoresOfTheirOwnHost) {
                                  " ranks; expected no more than"));
 }
 
+TEST_F(NodesSweepTest, RanksThatCannotBeDividedAmongHostsAreRefused) {
+  const ProgramResult program =
+      run(sweep(kExperiment, {"--dry-run", "--hosts", "127.0.0.1,localhost"}, 3));
+  EXPECT_EQ(program.status, 2) << program.out;
+  EXPECT_THAT(program.err, HasSubstr("--ranks: 3 ranks cannot be divided among 2 nodes; expected "
+                                     "as many on each"));
+}
+
 TEST_F(NodesSweepTest, ARankThatIsKilledCostsItsCell) {
   const ProgramResult program =
       run(sweep(kExperiment, {"--hosts", "127.0.0.1,localhost", "--limit", "1"}),
