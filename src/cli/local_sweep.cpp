@@ -49,7 +49,7 @@ int64_t jobs_at_a_time(const SweepArguments& arguments, const Operation& operati
   throw InputError({{{}, 0, "--jobs", "found '" + arguments.jobs + "'", kJobsExpected, {}}});
 }
 
-// Of what --ranks and --threads ask for: each cell on CPUs would fail of it.
+// InputError where --ranks and --threads ask for what no node can give: no cell on CPUs could be measured.
 void check_cores(const ResolveOptions& options, int64_t nodes, size_t cores) {
   if (options.cpu_ranks > 1 && options.cpu_ranks % nodes != 0) {
     throw InputError({{{},

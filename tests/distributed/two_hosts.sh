@@ -187,7 +187,7 @@ starts_ranks_itself() {
     on n1 "${allocation[@]}" "${own[@]}" >"$work/own.out" 2>"$work/own.err" &
     running=$!
     for try in {1..300}; do grep -qs ' step: 3 ' "$work"/own.gone.$launcher/*/*.log && break || sleep 0.1; done
-    # Not one of before that has ended: nobody here reaps it.
+    # One that was killed before is still listed, because nobody here reaps it.
     on n1 pkill -KILL -o -r D,R,S -x sftbench
     wait $running || true
     no_rank_is_left

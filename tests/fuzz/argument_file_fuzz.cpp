@@ -1,36 +1,14 @@
 // --arguments: a file as training arguments, and as the data configuration that arguments name. Whatever stands in it, it
 // is read, or refused with errors that name a file.
-#include <unistd.h>
-
 #include <cstdint>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
-#include <string_view>
 
 #include "cli/argument_file.h"
+#include "file_in_memory.h"
 #include "sftbench/base/error.h"
 
 namespace {
-
-void write(const std::filesystem::path& path, std::string_view content) {
-  std::ofstream(path, std::ios::binary) << content;
-}
-
-// In memory: a file is written anew many times a second.
-struct Folder {
-  std::filesystem::path path = "/dev/shm/sftbench-fuzz-" + std::to_string(getpid());
-  std::string of_data =
-      path / "of_data.yaml";  // arguments that name `fuzzed` as data configuration
-  std::string fuzzed = path / "fuzzed.yaml";
-
-  Folder() {
-    std::filesystem::create_directories(path);
-    write(of_data, "data_config_path: " + fuzzed + "\n");
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-};
 
 void read(const std::string& arguments) {
   try {
@@ -46,9 +24,12 @@ void read(const std::string& arguments) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const Folder kFolder;
-  write(kFolder.fuzzed, {reinterpret_cast<const char*>(data), size});
-  read(kFolder.fuzzed);
-  read(kFolder.of_data);
+  static const sftbench::FolderInMemory kFolder;
+  const std::string fuzzed =
+      kFolder.write("fuzzed.yaml", {reinterpret_cast<const char*>(data), size});
+  static const std::string kOfData =
+      kFolder.write("of_data.yaml", "data_config_path: " + fuzzed + "\n");
+  read(fuzzed);
+  read(kOfData);
   return 0;
 }

@@ -1,6 +1,7 @@
 // Own data, from the bytes of a file to ids and labels. The first byte chooses what an entry is, a text up to the first
-// NUL is its template, the rest is the file. It is refused with an error that says something, or every entry has ids of
+// NUL is its template, the rest is a file of JSON. It is refused with an error that says something, or every entry has ids of
 // the vocabulary and as many labels.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -10,8 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "file_in_memory.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
+#include "sftbench/data/entry_file.h"
 #include "sftbench/data/text_dataset.h"
 #include "sftbench/tokenizer/tokenizer.h"
 
@@ -83,12 +86,14 @@ void check_entry(const sftbench::EncodedEntry& entry) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const sftbench::Tokenizer kTokenizer = characters();
+  static const sftbench::FolderInMemory kFolder;
   if (size == 0) return 0;
   const std::string_view input(reinterpret_cast<const char*>(data) + 1, size - 1);
   const size_t end = std::min(input.find('\0'), input.size());
-  const std::string_view file = input.substr(std::min(end + 1, input.size()));
+  const std::string file =
+      kFolder.write("entries.json", input.substr(std::min(end + 1, input.size())));
   try {
-    sftbench::TextDataset dataset(sftbench::JsonlFile(file, "fuzz.json"), kTokenizer,
+    sftbench::TextDataset dataset(sftbench::open_entries(file), kTokenizer,
                                   options_of(data[0], std::string(input.substr(0, end))));
     std::vector<int64_t> indices(std::min(static_cast<size_t>(dataset.size()), kMostEntries));
     std::iota(indices.begin(), indices.end(), 0);
