@@ -92,32 +92,46 @@ class NodesTest : public testing::Test {
     return run_program(words, variables(more));
   }
 
-  // Processes that this test's program has started, and that live: by their environment.
-  std::vector<pid_t> processes(const std::string& with = {}) const {
-    std::vector<pid_t> found;
+  static std::string environment_of(const fs::path& process) {
+    std::ifstream file(process / "environ", std::ios::binary);
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    text.insert(text.begin(), '\0');
+    return text;
+  }
+
+  // Environments of the processes that this test's program has started, and that live. Each is read once:
+  // a process that becomes another program has none for an instant.
+  std::map<pid_t, std::string> environments(const std::string& with = {}) const {
+    std::map<pid_t, std::string> found;
     for (const auto& entry : fs::directory_iterator("/proc")) {
       const std::string name = entry.path().filename();
       if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-      std::ifstream file(entry.path() / "environ", std::ios::binary);
-      std::string text((std::istreambuf_iterator<char>(file)), {});
-      text.insert(text.begin(), '\0');
+      const std::string text = environment_of(entry.path());
       const auto has = [&text](const std::string& variable) {
         return text.find('\0' + variable + '\0') != std::string::npos;
       };
       if (has("NODES_TEST=" + folder_.string()) && (with.empty() || has(with))) {
-        found.push_back(std::stoi(name));
+        found.emplace(std::stoi(name), text);
       }
     }
     return found;
   }
 
+  std::vector<pid_t> processes(const std::string& with = {}) const {
+    std::vector<pid_t> found;
+    for (const auto& [process, text] : environments(with)) found.push_back(process);
+    return found;
+  }
+
   // Empty when it does not come.
-  std::vector<pid_t> wait_for_rank_1() const {
+  std::string wait_for_environment_of_rank_1() const {
     const double give_up_s = steady_seconds() + 20;
-    while (processes("RANK=1").empty() && steady_seconds() < give_up_s) {
+    while (steady_seconds() < give_up_s) {
+      const auto found = environments("RANK=1");
+      if (!found.empty()) return found.begin()->second;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    return processes("RANK=1");
+    return {};
   }
 
   void expect_all_gone() const {
@@ -158,9 +172,7 @@ TEST_F(NodesTest, TheSecretStandsInNoCommandLineAndInNoFile) {
   Program program(on_cpus({"--hosts", "127.0.0.1,localhost"}),
                   variables({{"FAKE_ENGINE", "busy"}}));
   program.start();
-  const std::vector<pid_t> ranks = wait_for_rank_1();
-  ASSERT_FALSE(ranks.empty());
-  const std::string environment = read_file("/proc/" + std::to_string(ranks.front()) + "/environ");
+  const std::string environment = wait_for_environment_of_rank_1();
   const std::string name = "SFTBENCH_JOB_SECRET=";
   const size_t begin = environment.find(name);
   ASSERT_NE(begin, std::string::npos);
@@ -185,7 +197,7 @@ TEST_F(NodesTest, RanksEndWithAProgramThatIsKilled) {
   Program program(on_cpus({"--hosts", "127.0.0.1,localhost"}),
                   variables({{"FAKE_ENGINE", "busy"}}));
   program.start();
-  ASSERT_FALSE(wait_for_rank_1().empty());
+  ASSERT_FALSE(wait_for_environment_of_rank_1().empty());
   ::kill(program.pid(), SIGKILL);
   EXPECT_EQ(program.finish().status, -SIGKILL);
   expect_all_gone();
@@ -317,7 +329,7 @@ TEST_F(NodesSweepTest, AnInterruptedSweepLeavesNoRank) {
   Program program(sweep(kExperiment, {"--hosts", "127.0.0.1,localhost"}),
                   variables({{"FAKE_ENGINE", "busy"}}));
   program.start();
-  ASSERT_FALSE(wait_for_rank_1().empty());
+  ASSERT_FALSE(wait_for_environment_of_rank_1().empty());
   ::kill(program.pid(), SIGTERM);
   EXPECT_EQ(program.finish().status, 130);
   EXPECT_EQ(result()["status"], "none was written");
