@@ -21,8 +21,7 @@ SharedMlp::SharedMlp(const ModelConfig& config, torch::TensorOptions options)
                                 options)) {}
 
 Tensor SharedMlp::forward(const Tensor& x) const {
-  const std::vector<Tensor> halves = input_.forward(x)[0].chunk(2, -1);
-  const Tensor inner = ops::swiglu(halves[0], halves[1]);
+  const Tensor inner = ops::swiglu(input_.forward(x)[0]);
   const ops::LastProduct of_the_layer;
   return output_.forward(inner)[0];
 }
@@ -111,9 +110,8 @@ Tensor Experts::through_experts(const Tensor& x, const std::vector<int64_t>& off
         clamped(ops::grouped_linear(x, cast({input_})[0], offsets, input_bias_.to(dtype), kLayout));
     return ops::grouped_linear(inner, cast({output_})[0], offsets, output_bias_.to(dtype), kLayout);
   }
-  const std::vector<Tensor> halves =
-      ops::grouped_linear(x, cast({input_})[0], offsets).chunk(2, -1);
-  return ops::grouped_linear(ops::swiglu(halves[0], halves[1]), cast({output_})[0], offsets);
+  const Tensor inner = ops::swiglu(ops::grouped_linear(x, cast({input_})[0], offsets));
+  return ops::grouped_linear(inner, cast({output_})[0], offsets);
 }
 
 Tensor Experts::forward(const Tensor& x_BSH) const {

@@ -19,18 +19,64 @@ const SwigluImpl& swiglu_for(const Tensor& x) {
   return has_cpu_kernels(x) ? kSwigluCpu : kSwigluAten;
 }
 
+// Two tensors of equal shape are one row each.
+Tensor as_row(const Tensor& tensor) {
+  return tensor.view({1, -1});
+}
+
+Tensor forward_of(const Tensor& gate, const Tensor& up) {
+  Tensor y = torch::empty_like(gate);
+  swiglu_for(gate).forward({as_row(gate), as_row(up)}, as_row(y));
+  return y;
+}
+
 class Swiglu : public torch::autograd::Function<Swiglu> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& gate, const Tensor& up) {
     ctx->save_for_backward({gate, up});
-    return swiglu_for(gate).forward(gate, up);
+    return forward_of(gate, up);
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list output_gradients) {
     const variable_list saved = ctx->get_saved_variables();
-    const auto [d_gate, d_up] =
-        swiglu_for(saved[0]).backward(output_gradients[0].contiguous(), saved[0], saved[1]);
+    const Tensor dy = output_gradients[0].contiguous();
+    Tensor d_gate = torch::empty_like(saved[0]), d_up = torch::empty_like(saved[1]);
+    swiglu_for(dy).backward(as_row(dy), {as_row(saved[0]), as_row(saved[1])},
+                            {as_row(d_gate), as_row(d_up)});
     return {d_gate, d_up};
+  }
+};
+
+// Views [rows, I] of a contiguous tensor [..., 2 I].
+GateAndUp halves_of(const Tensor& both) {
+  const int64_t width = both.size(-1) / 2;
+  const Tensor rows = both.view({-1, 2 * width});
+  return {rows.narrow(1, 0, width), rows.narrow(1, width, width)};
+}
+
+Tensor forward_of(const Tensor& gate_and_up) {
+  const GateAndUp halves = halves_of(gate_and_up);
+  std::vector<int64_t> sizes = gate_and_up.sizes().vec();
+  sizes.back() /= 2;
+  Tensor y = torch::empty(sizes, gate_and_up.options());
+  swiglu_for(y).forward(halves, y.view(halves.gate.sizes()));
+  return y;
+}
+
+class SwigluOfHalves : public torch::autograd::Function<SwigluOfHalves> {
+ public:
+  static Tensor forward(AutogradContext* ctx, const Tensor& gate_and_up) {
+    ctx->save_for_backward({gate_and_up});
+    return forward_of(gate_and_up);
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list output_gradients) {
+    const Tensor gate_and_up = ctx->get_saved_variables()[0];
+    const Tensor dy = output_gradients[0].contiguous();
+    Tensor gradient = torch::empty_like(gate_and_up);
+    const GateAndUp halves = halves_of(gate_and_up);
+    swiglu_for(dy).backward(dy.view(halves.gate.sizes()), halves, halves_of(gradient));
+    return {gradient};
   }
 };
 
@@ -42,7 +88,16 @@ Tensor swiglu(const Tensor& gate, const Tensor& up) {
   const bool differentiable =
       torch::GradMode::is_enabled() && (gate.requires_grad() || up.requires_grad());
   const Tensor g = gate.contiguous(), u = up.contiguous();
-  return differentiable ? Swiglu::apply(g, u) : swiglu_for(g).forward(g, u);
+  return differentiable ? Swiglu::apply(g, u) : forward_of(g, u);
+}
+
+Tensor swiglu(const Tensor& gate_and_up) {
+  require_float(gate_and_up, "swiglu", "gate_and_up");
+  require(gate_and_up.dim() > 0 && gate_and_up.size(-1) > 0 && gate_and_up.size(-1) % 2 == 0,
+          "swiglu", "gate_and_up must be [..., 2 I]", describe(gate_and_up));
+  const bool differentiable = torch::GradMode::is_enabled() && gate_and_up.requires_grad();
+  const Tensor both = gate_and_up.contiguous();
+  return differentiable ? SwigluOfHalves::apply(both) : forward_of(both);
 }
 
 }  // namespace sftbench::ops

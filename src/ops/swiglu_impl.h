@@ -1,18 +1,18 @@
-// What an implementation of SwiGLU gives, on contiguous tensors.
+// What an implementation of SwiGLU gives, on tensors [rows, I]: y and its gradient are contiguous. The elements of a row
+// of the others lie side by side, and their rows are equally far apart in all four.
 #pragma once
-
-#include <utility>
 
 #include "sftbench/ops/tensor.h"
 
 namespace sftbench::ops {
 
+struct GateAndUp {
+  torch::Tensor gate, up;
+};
+
 struct SwigluImpl {
-  torch::Tensor (*forward)(const torch::Tensor& gate, const torch::Tensor& up);
-  // {gradient of gate, gradient of up}
-  std::pair<torch::Tensor, torch::Tensor> (*backward)(const torch::Tensor& y_gradient,
-                                                      const torch::Tensor& gate,
-                                                      const torch::Tensor& up);
+  void (*forward)(const GateAndUp& in, const torch::Tensor& y);
+  void (*backward)(const torch::Tensor& y_gradient, const GateAndUp& in, const GateAndUp& into);
 };
 
 extern const SwigluImpl kSwigluCpu;

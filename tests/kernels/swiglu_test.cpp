@@ -4,25 +4,34 @@
 namespace sftbench::ops {
 namespace {
 
-void expect_swiglu_matches(const Tensor& gate, const Tensor& up, const Tensor& dy) {
-  const auto dtype = gate.scalar_type();
+// [rows, I] each, or halves of one tensor.
+void expect_swiglu_matches(const GateAndUp& in, const Tensor& dy, const GateAndUp& into) {
+  const auto dtype = dy.scalar_type();
   const auto wide = [](const Tensor& x) { return x.to(torch::kFloat64).set_requires_grad(true); };
-  const Tensor wide_gate = wide(gate), wide_up = wide(up);
+  const Tensor wide_gate = wide(in.gate), wide_up = wide(in.up);
   const Tensor expected = torch::silu(wide_gate) * wide_up;
   expected.backward(dy.to(torch::kFloat64));
+  const Tensor y = guarded_nan(dy.sizes(), dtype);
   for_each_order([&] {
-    expect_near(kSwigluCuda.forward(gate, up), expected.detach(), kernel_tolerance(dtype));
-    const auto [d_gate, d_up] = kSwigluCuda.backward(dy, gate, up);
-    expect_near(d_gate, wide_gate.grad(), kernel_tolerance(dtype), 0.05);
-    expect_near(d_up, wide_up.grad(), kernel_tolerance(dtype));
+    for (const Tensor& result : {y, into.gate, into.up}) result.fill_(std::nan(""));
+    kSwigluCuda.forward(in, y);
+    expect_near(y, expected.detach(), kernel_tolerance(dtype));
+    kSwigluCuda.backward(dy, in, into);
+    expect_near(into.gate, wide_gate.grad(), kernel_tolerance(dtype), 0.05);
+    expect_near(into.up, wide_up.grad(), kernel_tolerance(dtype));
   });
+}
+
+void expect_swiglu_matches(const Tensor& gate, const Tensor& up, const Tensor& dy) {
+  const auto filled = [&] { return guarded_nan(gate.sizes(), gate.scalar_type()); };
+  expect_swiglu_matches({gate, up}, dy, {filled(), filled()});
 }
 
 TEST(SwigluKernel, MatchesFloat64) {
   for (const auto dtype : kKernelDtypes) {
     for (const int64_t numel : {1, 7, 8, 255, 2048, 4104}) {
-      expect_swiglu_matches(guarded_normal({numel}, dtype, 1), guarded_normal({numel}, dtype, 2),
-                            guarded_normal({numel}, dtype, 3));
+      const auto row = [&](uint64_t seed) { return guarded_normal({1, numel}, dtype, seed); };
+      expect_swiglu_matches(row(1), row(2), row(3));
     }
   }
 }
@@ -31,27 +40,46 @@ TEST(SwigluKernel, MatchesFloat64) {
 TEST(SwigluKernel, TakesTensorsThatAreNotAligned) {
   for (const auto dtype : kKernelDtypes) {
     const auto part = [&](uint64_t seed) {
-      return guarded_normal({65}, dtype, seed).narrow(0, 1, 64);
+      return guarded_normal({1, 65}, dtype, seed).narrow(1, 1, 64);
     };
     expect_swiglu_matches(part(1), part(2), part(3));
   }
 }
 
+// Rows of widths that packs fill, and that they do not.
+TEST(SwigluKernel, TakesHalvesOfOneTensor) {
+  for (const auto dtype : kKernelDtypes) {
+    for (const int64_t width : {1, 12, 64, 513}) {
+      for (const int64_t rows : {1, 2, 37}) {
+        const auto halves = [&](const Tensor& both) {
+          return GateAndUp{both.narrow(1, 0, width), both.narrow(1, width, width)};
+        };
+        expect_swiglu_matches(halves(guarded_normal({rows, 2 * width}, dtype, 1)),
+                              guarded_normal({rows, width}, dtype, 2),
+                              halves(guarded_nan({rows, 2 * width}, dtype)));
+      }
+    }
+  }
+}
+
 TEST(SwigluKernel, SaturatesWithoutNan) {
   for (const auto dtype : kKernelDtypes) {
-    const Tensor gate = guarded(torch::tensor({-1e4, -100.0, -88.5, 0.0, 88.5, 100.0, 1e4}, dtype));
-    const Tensor ones = guarded(torch::ones_like(gate));
-    EXPECT_TRUE(kSwigluCuda.forward(gate, ones).isfinite().all().item<bool>());
-    const Tensor d_gate = kSwigluCuda.backward(ones, gate, ones).first;
-    EXPECT_EQ(d_gate[0].item<double>(), 0.0);
-    EXPECT_EQ(d_gate[6].item<double>(), 1.0);
+    const Tensor gate =
+        guarded(torch::tensor({-1e4, -100.0, -88.5, 0.0, 88.5, 100.0, 1e4}, dtype).view({1, -1}));
+    const Tensor ones = guarded(torch::ones_like(gate)), into = guarded_nan(gate.sizes(), dtype);
+    kSwigluCuda.forward({gate, ones}, into);
+    EXPECT_TRUE(into.isfinite().all().item<bool>());
+    kSwigluCuda.backward(ones, {gate, ones}, {into, guarded_nan(gate.sizes(), dtype)});
+    EXPECT_EQ(into[0][0].item<double>(), 0.0);
+    EXPECT_EQ(into[0][6].item<double>(), 1.0);
   }
 }
 
 TEST(SwigluKernel, TakesNothing) {
-  const Tensor nothing = torch::empty({0, 8});
-  EXPECT_EQ(kSwigluCuda.forward(nothing, nothing).numel(), 0);
-  EXPECT_EQ(kSwigluCuda.backward(nothing, nothing, nothing).first.numel(), 0);
+  for (const Tensor& nothing : {torch::empty({1, 0}), torch::empty({0, 8})}) {
+    kSwigluCuda.forward({nothing, nothing}, nothing);
+    kSwigluCuda.backward(nothing, {nothing, nothing}, {nothing, nothing});
+  }
 }
 
 }  // namespace

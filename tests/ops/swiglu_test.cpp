@@ -27,11 +27,19 @@ TEST(Swiglu, MatchesFloat64ForwardAndBackward) {
 
 TEST(Swiglu, MatchesForHalvesOfOneTensor) {
   for (const auto dtype : kDtypes) {
-    const auto halves = [](const Tensor& x) { return x.chunk(2, -1); };
+    const auto of_halves = [](const auto& in) {
+      const auto halves = in[0].chunk(2, -1);
+      return reference(halves[0], halves[1]);
+    };
+    for (const auto& shape : std::vector<std::vector<int64_t>>{
+             {2}, {1, 34}, {6, 70}, {3, 5, 128}, {300, 2050}, {0, 16}}) {
+      expect_op_matches("swiglu halves", [](const auto& in) { return swiglu(in[0]); }, of_halves,
+                        {random_tensor(shape, dtype, 1)});
+    }
     expect_op_matches(
-        "swiglu halves", [&](const auto& in) { return swiglu(halves(in[0])[0], halves(in[0])[1]); },
-        [&](const auto& in) { return reference(halves(in[0])[0], halves(in[0])[1]); },
-        {random_tensor({6, 70}, dtype, 1)});
+        "swiglu halves of columns", [](const auto& in) { return swiglu(in[0].t()); },
+        [&](const auto& in) { return of_halves(std::vector<Tensor>{in[0].t()}); },
+        {random_tensor({70, 6}, dtype, 1)});
   }
 }
 
@@ -57,6 +65,15 @@ TEST(Swiglu, NanPropagates) {
     EXPECT_TRUE(y[0].isnan().item<bool>());
     EXPECT_TRUE(y[1].isnan().item<bool>());
     EXPECT_TRUE(y[2].isfinite().item<bool>());
+  }
+}
+
+TEST(Swiglu, WhatHasNoHalvesIsRefused) {
+  try {
+    swiglu(torch::zeros({2, 7}));
+    FAIL() << "no exception";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(), "swiglu: gate_and_up must be [..., 2 I], got float32 [2, 7] on cpu");
   }
 }
 

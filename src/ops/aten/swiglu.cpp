@@ -8,19 +8,17 @@ namespace {
 
 using torch::Tensor;
 
-Tensor forward(const Tensor& gate, const Tensor& up) {
-  const auto wide = wide_dtype(gate);
-  return (at::silu(gate.to(wide)) * up.to(wide)).to(gate.scalar_type());
+void forward(const GateAndUp& in, const Tensor& y) {
+  const auto wide = wide_dtype(y);
+  y.copy_(at::silu(in.gate.to(wide)) * in.up.to(wide));
 }
 
-std::pair<Tensor, Tensor> backward(const Tensor& y_gradient, const Tensor& gate_any,
-                                   const Tensor& up) {
-  const auto dtype = gate_any.scalar_type();
-  const auto wide = wide_dtype(gate_any);
-  const Tensor gate = gate_any.to(wide), dy = y_gradient.to(wide);
+void backward(const Tensor& y_gradient, const GateAndUp& in, const GateAndUp& into) {
+  const auto wide = wide_dtype(y_gradient);
+  const Tensor gate = in.gate.to(wide), dy = y_gradient.to(wide);
   const Tensor sigmoid = gate.sigmoid();
-  const Tensor d_gate = dy * up.to(wide) * sigmoid * (1 + gate * (1 - sigmoid));
-  return {d_gate.to(dtype), (dy * gate * sigmoid).to(dtype)};
+  into.gate.copy_(dy * in.up.to(wide) * sigmoid * (1 + gate * (1 - sigmoid)));
+  into.up.copy_(dy * gate * sigmoid);
 }
 
 }  // namespace

@@ -9,24 +9,38 @@ using torch::Tensor;
 
 constexpr int64_t kSwigluGrainNumel = 8192;
 
-Tensor forward(const Tensor& gate, const Tensor& up) {
-  const CpuKernels& kernels = cpu_kernels(gate);
-  Tensor y = torch::empty_like(gate);
-  parallel_elements(gate.numel(), kSwigluGrainNumel, [&](int64_t begin, int64_t end) {
-    kernels.swiglu_forward(element(gate, begin), element(up, begin), element(y, begin),
-                           end - begin);
+// body(row, begin, end) with elements of a row: many rows are dealt to threads whole, the only one in parts.
+template <class Body>
+void for_spans(const Tensor& rows, const Body& body) {
+  const int64_t count = rows.size(0), width = rows.size(1);
+  if (count == 1) {
+    parallel_elements(width, kSwigluGrainNumel,
+                      [&](int64_t begin, int64_t end) { body(0, begin, end); });
+    return;
+  }
+  const int64_t grain = std::max<int64_t>(1, kSwigluGrainNumel / std::max<int64_t>(1, width));
+  at::parallel_for(0, count, grain, [&](int64_t first, int64_t last) {
+    for (int64_t row = first; row < last; ++row) body(row, 0, width);
   });
-  return y;
 }
 
-std::pair<Tensor, Tensor> backward(const Tensor& y_gradient, const Tensor& gate, const Tensor& up) {
-  const CpuKernels& kernels = cpu_kernels(gate);
-  Tensor d_gate = torch::empty_like(gate), d_up = torch::empty_like(up);
-  parallel_elements(gate.numel(), kSwigluGrainNumel, [&](int64_t begin, int64_t end) {
-    kernels.swiglu_backward(element(y_gradient, begin), element(gate, begin), element(up, begin),
-                            element(d_gate, begin), element(d_up, begin), end - begin);
+void forward(const GateAndUp& in, const Tensor& y) {
+  const CpuKernels& kernels = cpu_kernels(y);
+  for_spans(y, [&](int64_t row, int64_t begin, int64_t end) {
+    const int64_t place = row * in.gate.stride(0) + begin;
+    kernels.swiglu_forward(element(in.gate, place), element(in.up, place),
+                           element(y, row * y.size(1) + begin), end - begin);
   });
-  return {d_gate, d_up};
+}
+
+void backward(const Tensor& y_gradient, const GateAndUp& in, const GateAndUp& into) {
+  const CpuKernels& kernels = cpu_kernels(y_gradient);
+  for_spans(y_gradient, [&](int64_t row, int64_t begin, int64_t end) {
+    const int64_t place = row * in.gate.stride(0) + begin;
+    kernels.swiglu_backward(element(y_gradient, row * y_gradient.size(1) + begin),
+                            element(in.gate, place), element(in.up, place),
+                            element(into.gate, place), element(into.up, place), end - begin);
+  });
 }
 
 }  // namespace

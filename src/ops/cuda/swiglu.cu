@@ -10,13 +10,24 @@ using torch::Tensor;
 
 constexpr int kSwigluThreads = 256;
 
+// Elements of contiguous rows come in packs. Rows of gate and up have `gap` elements between them.
+struct SwigluRows {
+  int64_t packs, row_packs, gap;
+
+  // Of a pack in gate and up.
+  template <int kCount>
+  __device__ __forceinline__ int64_t place(int64_t pack) const {
+    return pack * kCount + (gap == 0 ? 0 : pack / row_packs * gap);
+  }
+};
+
 template <class T, int kCount>
 __global__ void __launch_bounds__(kSwigluThreads)
-    swiglu_forward(const T* gate, const T* up, T* y, int64_t packs) {
+    swiglu_forward(const SwigluRows rows, const T* gate, const T* up, T* y) {
   const int64_t pack = int64_t{blockIdx.x} * kSwigluThreads + threadIdx.x;
-  if (pack >= packs) return;
-  const auto g_pack = load_pack<kCount>(gate + pack * kCount);
-  const auto u_pack = load_pack<kCount>(up + pack * kCount);
+  if (pack >= rows.packs) return;
+  const int64_t place = rows.place<kCount>(pack);
+  const auto g_pack = load_pack<kCount>(gate + place), u_pack = load_pack<kCount>(up + place);
   Pack<T, kCount> y_pack;
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
@@ -28,12 +39,13 @@ __global__ void __launch_bounds__(kSwigluThreads)
 
 template <class T, int kCount>
 __global__ void __launch_bounds__(kSwigluThreads)
-    swiglu_backward(const T* dy, const T* gate, const T* up, T* d_gate, T* d_up, int64_t packs) {
+    swiglu_backward(const SwigluRows rows, const T* dy, const T* gate, const T* up, T* d_gate,
+                    T* d_up) {
   const int64_t pack = int64_t{blockIdx.x} * kSwigluThreads + threadIdx.x;
-  if (pack >= packs) return;
+  if (pack >= rows.packs) return;
+  const int64_t place = rows.place<kCount>(pack);
   const auto d_pack = load_pack<kCount>(dy + pack * kCount);
-  const auto g_pack = load_pack<kCount>(gate + pack * kCount);
-  const auto u_pack = load_pack<kCount>(up + pack * kCount);
+  const auto g_pack = load_pack<kCount>(gate + place), u_pack = load_pack<kCount>(up + place);
   Pack<T, kCount> d_gate_pack, d_up_pack;
 #pragma unroll
   for (int i = 0; i < kCount; ++i) {
@@ -43,55 +55,52 @@ __global__ void __launch_bounds__(kSwigluThreads)
     d_gate_pack.value[i] = static_cast<T>(d * u * s * (1.0f + g * (1.0f - s)));
     d_up_pack.value[i] = static_cast<T>(d * g * s);
   }
-  store_pack(d_gate + pack * kCount, d_gate_pack);
-  store_pack(d_up + pack * kCount, d_up_pack);
+  store_pack(d_gate + place, d_gate_pack);
+  store_pack(d_up + place, d_up_pack);
 }
 
-LaunchShape swiglu_shape(int64_t packs) {
-  return {static_cast<unsigned>((packs + kSwigluThreads - 1) / kSwigluThreads), kSwigluThreads};
+// launch(count, rows, shape) with the elements of a pack as a constant. `others`: the addresses beside those of `in`.
+template <class T, class Launch>
+void for_packs(const GateAndUp& in, std::initializer_list<const void*> others,
+               const Launch& launch) {
+  const Tensor& gate = in.gate;
+  if (gate.numel() == 0) return;
+  const int64_t gap = gate.size(0) > 1 ? gate.stride(0) - gate.size(1) : 0;
+  const int64_t width = gap == 0 ? gate.numel() : gate.size(1);
+  const bool packs =
+      takes_packs<T>(width, others) && takes_packs<T>(gap, {gate.data_ptr(), in.up.data_ptr()});
+  const auto with = [&](auto count) {
+    const SwigluRows rows = {gate.numel() / count.value, width / count.value, gap};
+    const int64_t blocks = (rows.packs + kSwigluThreads - 1) / kSwigluThreads;
+    launch(count, rows, LaunchShape{static_cast<unsigned>(blocks), kSwigluThreads});
+  };
+  packs ? with(std::integral_constant<int, kPackCount<T>>())
+        : with(std::integral_constant<int, 1>());
 }
 
-template <class T, int kCount>
-void launch_forward(const Tensor& gate, const Tensor& up, const Tensor& y) {
-  const int64_t packs = gate.numel() / kCount;
-  launch_kernel(swiglu_forward<T, kCount>, swiglu_shape(packs), gate.data_ptr<T>(),
-                up.data_ptr<T>(), y.data_ptr<T>(), packs);
-}
-
-template <class T, int kCount>
-void launch_backward(const Tensor& dy, const Tensor& gate, const Tensor& up, const Tensor& d_gate,
-                     const Tensor& d_up) {
-  const int64_t packs = gate.numel() / kCount;
-  launch_kernel(swiglu_backward<T, kCount>, swiglu_shape(packs), dy.data_ptr<T>(),
-                gate.data_ptr<T>(), up.data_ptr<T>(), d_gate.data_ptr<T>(), d_up.data_ptr<T>(),
-                packs);
-}
-
-Tensor forward(const Tensor& gate, const Tensor& up) {
-  const DeviceScope scope(gate);
-  Tensor y = torch::empty_like(gate);
-  if (gate.numel() == 0) return y;
-  for_kernel_type(gate, [&](auto zero) {
+void forward(const GateAndUp& in, const Tensor& y) {
+  const DeviceScope scope(y);
+  for_kernel_type(y, [&](auto zero) {
     using T = decltype(zero);
-    const bool packs = takes_packs<T>(gate.numel(), {gate.data_ptr(), up.data_ptr(), y.data_ptr()});
-    packs ? launch_forward<T, kPackCount<T>>(gate, up, y) : launch_forward<T, 1>(gate, up, y);
+    for_packs<T>(in, {y.data_ptr()}, [&](auto count, auto rows, const LaunchShape& shape) {
+      launch_kernel(swiglu_forward<T, count.value>, shape, rows, in.gate.data_ptr<T>(),
+                    in.up.data_ptr<T>(), y.data_ptr<T>());
+    });
   });
-  return y;
 }
 
-std::pair<Tensor, Tensor> backward(const Tensor& y_gradient, const Tensor& gate, const Tensor& up) {
-  const DeviceScope scope(gate);
-  Tensor d_gate = torch::empty_like(gate), d_up = torch::empty_like(up);
-  if (gate.numel() == 0) return {d_gate, d_up};
-  for_kernel_type(gate, [&](auto zero) {
+void backward(const Tensor& y_gradient, const GateAndUp& in, const GateAndUp& into) {
+  const DeviceScope scope(y_gradient);
+  for_kernel_type(y_gradient, [&](auto zero) {
     using T = decltype(zero);
-    const bool packs =
-        takes_packs<T>(gate.numel(), {y_gradient.data_ptr(), gate.data_ptr(), up.data_ptr(),
-                                      d_gate.data_ptr(), d_up.data_ptr()});
-    packs ? launch_backward<T, kPackCount<T>>(y_gradient, gate, up, d_gate, d_up)
-          : launch_backward<T, 1>(y_gradient, gate, up, d_gate, d_up);
+    for_packs<T>(in, {y_gradient.data_ptr(), into.gate.data_ptr(), into.up.data_ptr()},
+                 [&](auto count, auto rows, const LaunchShape& shape) {
+                   launch_kernel(swiglu_backward<T, count.value>, shape, rows,
+                                 y_gradient.data_ptr<T>(), in.gate.data_ptr<T>(),
+                                 in.up.data_ptr<T>(), into.gate.data_ptr<T>(),
+                                 into.up.data_ptr<T>());
+                 });
   });
-  return {d_gate, d_up};
 }
 
 }  // namespace
