@@ -16,6 +16,9 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 const RouteImpl& route_for(const Tensor& x) {
+#if SFTBENCH_CUDA
+  if (has_cuda_kernels(x)) return kRouteCuda;
+#endif
   return has_cpu_kernels(x) ? kRouteCpu : kRouteAten;
 }
 
@@ -71,6 +74,12 @@ std::vector<int64_t> even_offsets(int64_t choices, int64_t expert_count) {
 
 }  // namespace
 
+void require_experts(int64_t lowest, int64_t highest, int64_t expert_count) {
+  require(lowest >= 0 && highest < expert_count, "sort_by_expert",
+          "experts must be from 0 to " + std::to_string(expert_count - 1),
+          std::to_string(lowest < 0 ? lowest : highest));
+}
+
 EvenRoutes::EvenRoutes() {
   ++even_routes;
 }
@@ -89,14 +98,6 @@ Routes sort_by_expert(const Tensor& experts, int64_t expert_count) {
           "sort_by_expert", "experts must be int64 [T, k] with k above 0", describe(experts));
   require(expert_count > 0, "sort_by_expert", "there must be an expert",
           std::to_string(expert_count));
-  if (experts.numel() > 0) {
-    const auto [least, most] = at::aminmax(experts.reshape(-1));
-    const Tensor both = torch::stack({least, most}).cpu();
-    const int64_t lowest = both.data_ptr<int64_t>()[0], highest = both.data_ptr<int64_t>()[1];
-    require(lowest >= 0 && highest < expert_count, "sort_by_expert",
-            "experts must be from 0 to " + std::to_string(expert_count - 1),
-            std::to_string(lowest < 0 ? lowest : highest));
-  }
   const RouteImpl& route = experts.is_cpu() ? kRouteCpu : kRouteAten;
   Routes routes = route.sort(experts.contiguous(), expert_count);
   if (EvenRoutes::are_assumed()) routes.offsets = even_offsets(experts.numel(), expert_count);

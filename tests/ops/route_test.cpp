@@ -19,8 +19,9 @@ struct Case {
   int64_t tokens, choices, experts, width;
 };
 
-const std::vector<Case> kCases = {{1, 1, 1, 1},    {5, 2, 4, 17},   {33, 4, 4, 40},
-                                  {64, 8, 32, 96}, {700, 2, 8, 33}, {3, 1, 9, 16}};
+const std::vector<Case> kCases = {{1, 1, 1, 1},     {5, 2, 4, 17},   {33, 4, 4, 40},
+                                  {64, 8, 32, 96},  {700, 2, 8, 33}, {3, 1, 9, 16},
+                                  {300, 4, 256, 8}, {50, 2, 300, 8}};
 
 TEST(Route, SortsChoicesByExpertAndTokensInTheirOrder) {
   for (const Case& c : kCases) {

@@ -3,10 +3,10 @@
 // have one order for any number of threads.
 #pragma once
 
-#include <torch/types.h>
-
 #include <cstdint>
 #include <vector>
+
+#include "sftbench/ops/tensor.h"
 
 namespace sftbench::ops {
 

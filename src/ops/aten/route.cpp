@@ -8,16 +8,30 @@ namespace {
 
 using torch::Tensor;
 
+// A radix sort passes over its keys once for each of their bytes.
+torch::Dtype key_dtype(int64_t expert_count) {
+  if (expert_count <= 1 << 8) return torch::kUInt8;
+  return expert_count <= 1 << 15 ? torch::kInt16 : torch::kInt64;
+}
+
+// The host waits once.
 Routes sort_routes(const Tensor& experts, int64_t expert_count) {
-  const Tensor flat = experts.reshape(-1);
-  const Tensor order = std::get<1>(at::sort(flat, /*stable=*/true, /*dim=*/0, false));
+  const Tensor flat = experts.reshape(-1), keys = flat.to(key_dtype(expert_count));
+  const auto [sorted, order] = at::sort(keys, /*stable=*/true, /*dim=*/0, false);
   Tensor positions = torch::empty_like(order);
   positions.scatter_(0, order, torch::arange(order.numel(), order.options()));
-  const Tensor counts = at::bincount(flat, {}, expert_count).cpu();
-  Routes routes{at::floor_divide(order, experts.size(1)), positions.view(experts.sizes()), {0}};
-  for (int64_t expert = 0; expert < expert_count; ++expert) {
-    routes.offsets.push_back(routes.offsets.back() + counts.data_ptr<int64_t>()[expert]);
+  Routes routes{at::floor_divide(order, experts.size(1)), positions.view(experts.sizes()), {}};
+  if (flat.numel() == 0) {
+    routes.offsets.assign(static_cast<size_t>(expert_count) + 1, 0);
+    return routes;
   }
+  const Tensor first = at::searchsorted(sorted, torch::arange(expert_count, sorted.options()));
+  const auto [lowest, highest] = at::aminmax(flat);
+  const Tensor read = torch::cat({first, lowest.view(1), highest.view(1)}).cpu();
+  const int64_t* values = read.data_ptr<int64_t>();
+  require_experts(values[expert_count], values[expert_count + 1], expert_count);
+  routes.offsets.assign(values, values + expert_count);
+  routes.offsets.push_back(flat.numel());
   return routes;
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "ops/cpu/dispatch.h"
@@ -19,6 +20,10 @@ int64_t route_grain(const Tensor& rows, int64_t choices) {
 Routes sort_routes(const Tensor& experts, int64_t expert_count) {
   const int64_t choices = experts.size(1), count = experts.numel();
   const int64_t* expert = experts.data_ptr<int64_t>();
+  if (count > 0) {
+    const auto [lowest, highest] = std::minmax_element(expert, expert + count);
+    require_experts(*lowest, *highest, expert_count);
+  }
   Routes routes{torch::empty({count}, experts.options()), torch::empty_like(experts),
                 std::vector<int64_t>(static_cast<size_t>(expert_count) + 1, 0)};
   for (int64_t i = 0; i < count; ++i) ++routes.offsets[static_cast<size_t>(expert[i]) + 1];
