@@ -107,10 +107,10 @@ void append_experts(LayerShape& layer, const ModelConfig& config) {
   layer.experts.routed = experts.count * hidden;
   layer.experts.active = experts.per_token * 3 * inner * hidden;
   layer.experts.all = experts.count * 3 * inner * hidden;
-  // The norm's and the router's inputs, and of each choice its row, two halves and their product.
-  layer.kept_values += 2 * hidden + experts.per_token * (2 * hidden + 3 * inner);
-  layer.backward_values =
-      std::max(layer.backward_values, hidden + experts.per_token * (hidden + 3 * inner));
+  layer.experts.row_values = experts.per_token * hidden;
+  layer.experts.inner_values = experts.per_token * inner;
+  // The norm's and the router's inputs, and of each choice its row, its result, two halves and their product.
+  layer.kept_values += 2 * hidden + 2 * layer.experts.row_values + 3 * layer.experts.inner_values;
 }
 
 void append_stacked_experts(LayerShape& layer, const ModelConfig& config) {

@@ -174,6 +174,7 @@ double kept_values(const TrainingJob& job, const LayerShape& layer) {
     if (!of_mlp || !is_tiled(job)) kept -= width;
   }
   if (is_tiled(job)) kept -= layer.mlp.kept_values;
+  if (!trains_weights(job)) kept -= layer.experts.row_values + layer.experts.inner_values;
   return static_cast<double>(kept);
 }
 
@@ -187,6 +188,16 @@ double kept_by_mlp(const TrainingJob& job, const LayerShape& layer, int64_t hidd
     if (input == kMlpInput || input == kMlpInside) kept -= width;
   }
   return static_cast<double>(kept);
+}
+
+// Beside what is kept, the backward pass of experts holds gradients of their results. Results are gone when gradients of
+// the products of gate and up come, and these, which trained experts kept, when those of gate and up do.
+int64_t backward_values_of_experts(const TrainingJob& job, const ExpertsShape& experts,
+                                   int64_t hidden) {
+  if (experts.all == 0) return 0;
+  const int64_t rows = experts.row_values, inner = experts.inner_values;
+  const int64_t of_halves = (trains_weights(job) ? 2 : 3) * inner - rows;
+  return hidden + std::max({rows, inner, of_halves});
 }
 
 // The backward pass holds most, beside what is kept, when the gradients of the MLP's first products are there. What its
@@ -203,7 +214,8 @@ double backward_values(const TrainingJob& job, const LayerShape& layer, int64_t 
   }
   const bool kept = !inputs_not_kept(job, layer).contains(kMlpInside);
   const int64_t of_mlp = hidden + mlp.gradients - (kept ? mlp.inner_values : 0);
-  return static_cast<double>(std::max(layer.backward_values, of_mlp));
+  const int64_t of_experts = backward_values_of_experts(job, layer.experts, hidden);
+  return static_cast<double>(std::max({layer.backward_values, of_mlp, of_experts}));
 }
 
 double kept_when_recomputed(const TrainingJob& job, const ModelConfig& config,

@@ -42,6 +42,9 @@ struct ExpertsShape {
   int64_t routed = 0;  // weights that every position is multiplied with: the router's
   int64_t active = 0;  // those of the experts that a position goes through
   int64_t all = 0;     // those of all experts
+  // Values of a position in all experts that it goes through: of what they read, as many as of their results, and of the
+  // products of gate and up. What they read and these products wait for the gradients of weights alone.
+  int64_t row_values = 0, inner_values = 0;
 };
 
 // The MLP that every position goes through, and what of a position stands between its input and its result: gate, up and
