@@ -7,6 +7,7 @@
 #include "ops/checks.h"
 #include "ops/cpu/dispatch.h"
 #include "ops/gemm.h"
+#include "ops/grouped_products.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
 #include "sftbench/ops/recomputation.h"
@@ -59,6 +60,25 @@ class ExpertMatrices {
 };
 
 using Offsets = std::vector<int64_t>;
+
+// All products of one call as one launch each, where that can be had.
+class GroupedLaunch {
+ public:
+  // Of experts that lie in one tensor. `ends` [E] on the device as a former call had them, or undefined.
+  GroupedLaunch(const Tensor& rows, const ExpertMatrices& weights, const Offsets& offsets,
+                Tensor ends = {})
+      : possible_(weights.stacked() && has_grouped_products(rows, weights.tensors()[0])),
+        ends_(std::move(ends)) {
+    if (possible_ && !ends_.defined()) ends_ = ends_of_experts(offsets, rows.device());
+  }
+
+  explicit operator bool() const { return possible_; }
+  const Tensor& ends() const { return ends_; }
+
+ private:
+  bool possible_;
+  Tensor ends_;
+};
 
 int64_t first_row(const Offsets& offsets, int64_t expert) {
   return offsets[static_cast<size_t>(expert)];
@@ -135,14 +155,42 @@ void multiply_rows(const Tensor& out, const Tensor& x, const ExpertMatrices& wei
   });
 }
 
-Tensor forward_rows(const Tensor& x, const ExpertMatrices& weights, const Offsets& offsets,
-                    const Tensor& bias, ExpertLayout layout) {
-  const bool out_in = layout == ExpertLayout::kOutIn;
-  const std::vector<int64_t> sizes = {x.size(0), weights[0].size(out_in ? 0 : 1)};
-  if (!values_needed()) return torch::zeros(sizes, x.options());
-  Tensor y = torch::empty(sizes, x.options());
-  multiply_rows(y, x, weights, offsets, bias, out_in);
+// The same products in a tensor of their own.
+Tensor product_of_rows(const Tensor& x, const ExpertMatrices& weights, const Offsets& offsets,
+                       const GroupedLaunch& at_once, const Tensor& bias, bool transposed) {
+  // A bias would be added to what is rounded already.
+  if (at_once && !bias.defined()) {
+    const Tensor& all = weights.tensors()[0];
+    return grouped_rows(x, transposed ? all.transpose(1, 2) : all, at_once.ends());
+  }
+  Tensor y = torch::empty({x.size(0), weights[0].size(transposed ? 0 : 1)}, x.options());
+  multiply_rows(y, x, weights, offsets, bias, transposed);
   return y;
+}
+
+Tensor forward_rows(const Tensor& x, const ExpertMatrices& weights, const Offsets& offsets,
+                    const GroupedLaunch& at_once, const Tensor& bias, ExpertLayout layout) {
+  const bool out_in = layout == ExpertLayout::kOutIn;
+  if (values_needed()) return product_of_rows(x, weights, offsets, at_once, bias, out_in);
+  return torch::zeros({x.size(0), weights[0].size(out_in ? 0 : 1)}, x.options());
+}
+
+// The gradient of experts in one tensor. libtorch's kernel adds to nothing.
+Tensor weight_gradient_at_once(const Tensor& weights, const Offsets& offsets,
+                               const GroupedLaunch& at_once, const Tensor& left,
+                               const Tensor& right) {
+  return accumulate_gradient(weights, [&](Tensor& target, double beta) {
+    if (beta == 0.0) target = Tensor();  // its memory can be the product's
+    const Tensor sums = grouped_matrices(left, right, at_once.ends());
+    for (int64_t expert = 0; expert < weights.size(0); ++expert) {
+      if (row_count(offsets, expert) == 0) sums[expert].zero_();
+    }
+    if (beta == 0.0) {
+      target = sums;
+    } else {
+      target.add_(sums);
+    }
+  });
 }
 
 // Sums over the rows of each expert into the gradients of its weights; returns what the backward
@@ -213,10 +261,12 @@ class GroupedLinear : public torch::autograd::Function<GroupedLinear> {
     variable_list saved = {any_requires_grad(weights.tensors()) ? x : Tensor(), bias};
     saved.insert(saved.end(), weights.tensors().begin(), weights.tensors().end());
     ctx->save_for_backward(saved);
+    const GroupedLaunch at_once(x, weights, offsets);
     ctx->saved_data["x_requires_grad"] = x.requires_grad();
     ctx->saved_data["offsets"] = offsets;
     ctx->saved_data["out_in"] = layout == ExpertLayout::kOutIn;
-    return forward_rows(x, weights, offsets, bias, layout);
+    ctx->saved_data["ends"] = at_once.ends();
+    return forward_rows(x, weights, offsets, at_once, bias, layout);
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list output_gradients) {
@@ -227,19 +277,22 @@ class GroupedLinear : public torch::autograd::Function<GroupedLinear> {
     const Offsets offsets = ctx->saved_data["offsets"].toIntVector();
     const bool out_in = ctx->saved_data["out_in"].toBool();
     const Tensor y_gradient = output_gradients[0].contiguous();
+    const GroupedLaunch at_once(y_gradient, weights, offsets, ctx->saved_data["ends"].toTensor());
     variable_list gradients(2);
     if (ctx->saved_data["x_requires_grad"].toBool()) {
-      gradients[0] =
-          torch::empty({y_gradient.size(0), weights[0].size(out_in ? 1 : 0)}, y_gradient.options());
-      multiply_rows(gradients[0], y_gradient, weights, offsets, {}, !out_in);
+      gradients[0] = product_of_rows(y_gradient, weights, offsets, at_once, {}, !out_in);
     }
     if (bias.defined() && bias.requires_grad()) {
       gradients[1] = bias_gradient(bias, offsets, y_gradient);
     }
     variable_list of_weights(weights.tensors().size());
     if (x.defined()) {
-      of_weights = out_in ? weight_gradients(weights, offsets, y_gradient, x)
-                          : weight_gradients(weights, offsets, x, y_gradient);
+      const Tensor &left = out_in ? y_gradient : x, &right = out_in ? x : y_gradient;
+      if (at_once) {
+        of_weights = {weight_gradient_at_once(weights.tensors()[0], offsets, at_once, left, right)};
+      } else {
+        of_weights = weight_gradients(weights, offsets, left, right);
+      }
     }
     gradients.insert(gradients.end(), of_weights.begin(), of_weights.end());
     gradients.resize(gradients.size() + 2);  // of offsets and layout
@@ -272,7 +325,9 @@ Tensor apply_grouped(const Tensor& x, const std::vector<Tensor>& weights, const 
   const bool differentiable =
       torch::GradMode::is_enabled() &&
       (x.requires_grad() || any_requires_grad(weights) || (bias.defined() && bias.requires_grad()));
-  if (!differentiable) return forward_rows(rows, experts, offsets, bias, layout);
+  if (!differentiable) {
+    return forward_rows(rows, experts, offsets, {rows, experts, offsets}, bias, layout);
+  }
   const OptionalTensor optional_bias = bias.defined() ? OptionalTensor(bias) : OptionalTensor();
   return GroupedLinear::apply(rows, optional_bias, at::TensorList(weights), offsets, layout);
 }

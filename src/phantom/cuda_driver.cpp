@@ -1,5 +1,5 @@
-// The CUDA driver (libcuda.so.1) as far as libtorch's allocator asks it: mapped memory for
-// expandable segments. Signatures are those of cuda.h.
+// The CUDA driver (libcuda.so.1) as far as libtorch asks it: mapped memory for the allocator's
+// expandable segments, and what CUTLASS needs before it launches. Signatures are those of cuda.h.
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -112,6 +112,15 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
 }
 
 CUresult cuMemSetAccess(CUdeviceptr, size_t, const CUmemAccessDesc*, size_t) {
+  return CUDA_SUCCESS;
+}
+
+// CUTLASS describes operands to the copy engine, which nothing here reads.
+CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void*,
+                                const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
+                                const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
+                                CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+  std::memset(map, 0, sizeof *map);
   return CUDA_SUCCESS;
 }
 

@@ -30,11 +30,18 @@ def main():
     assert divided["allocated_peak_bytes"] < alone, "a rank of eight holds an eighth of the states"
 
     # No router computes here: every expert is taken to get as many tokens as every other.
-    mixture = predict(model_name="granite-3.0-1b-a400m-base", number_gpus=1, gpu_model="NVIDIA-H100-80GB-HBM3",
-                      model_max_length=512, batch_size=1)
-    assert mixture["exact"]["assumes_even_experts"] and not first["exact"]["assumes_even_experts"]
-    peak = mixture["exact"]["allocated_peak_bytes"]
-    assert abs(mixture["memory_bytes"]["total"] / peak - 1) < 0.03, (mixture["memory_bytes"], mixture["exact"])
+    mixture = {"model_name": "granite-3.0-1b-a400m-base", "number_gpus": 1, "gpu_model": "NVIDIA-H100-80GB-HBM3",
+               "model_max_length": 1024, "batch_size": 2}
+    launches = {}
+    for method, more in (("full", {}), ("lora", {}), ("lora", {"gradient_checkpointing": "false"})):
+        both = predict(method, **mixture, **more)
+        assert both["exact"]["assumes_even_experts"] and not first["exact"]["assumes_even_experts"]
+        peak = both["exact"]["allocated_peak_bytes"]
+        assert abs(both["memory_bytes"]["total"] / peak - 1) < 0.03, (method, more, both["memory_bytes"], both["exact"])
+        launches.setdefault(method, both["exact"]["launches_per_step"])
+    # All experts of a product are one launch where libtorch has a kernel for them, and 32 where it has none.
+    older = predict(**{**mixture, "gpu_model": "NVIDIA-A100-SXM4-80GB"})["exact"]["launches_per_step"]
+    assert launches["full"] < 14000 < 30000 < older, (launches, older)
 
     # What layers keep, and what their backward passes hold, is counted by arithmetic as it is allocated.
     for method, more in (("full", {}), ("lora", {"gradient_checkpointing": "false"})):

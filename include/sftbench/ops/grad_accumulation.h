@@ -24,7 +24,7 @@ bool accumulates_in_place(const torch::Tensor& parameter);
 
 // Computes a parameter's gradient where it belongs. `compute(target, beta)` must leave
 // beta * target + gradient in target, which has the parameter's shape and dtype; beta is 0 (target
-// uninitialized) or 1. Returns what the backward must return for the parameter: undefined for a
+// uninitialized, and another tensor may take its place) or 1. Returns what the backward must return for the parameter: undefined for a
 // leaf, the gradient otherwise.
 using GradientInto = std::function<void(torch::Tensor& target, double beta)>;
 torch::Tensor accumulate_gradient(const torch::Tensor& parameter, const GradientInto& compute);
