@@ -452,7 +452,7 @@ TEST_F(BadTrainingInputTest, ADiskThatFillsUpDuringTrainingLeavesThePrintedMeasu
   ASSERT_EQ(prlimit(program.pid(), RLIMIT_FSIZE, &nothing, nullptr), 0);
   const ProgramResult run = program.finish();
   EXPECT_EQ(run.status, 4) << run.err;
-  EXPECT_THAT(run.out, HasSubstr(",valid,"));
+  EXPECT_THAT(run.out, HasSubstr(",valid,")) << run.err;
   EXPECT_THAT(run.err, HasSubstr(".json: cannot write: File too large; the measurement is printed, "
                                  "but not kept\n"));
   EXPECT_FALSE(fs::exists(results()));

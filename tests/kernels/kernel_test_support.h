@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "ops/cuda/host/runner.h"
@@ -52,13 +55,39 @@ inline Tensor guarded_nan(at::IntArrayRef sizes, torch::Dtype dtype) {
   return guarded(torch::full(sizes, nan, torch::kFloat64).to(dtype));
 }
 
+inline uint64_t number_in_environment(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::stoull(text);
+}
+
+// SFTBENCH_KERNEL_ORDERS says how many orders of threads there are, SFTBENCH_KERNEL_FIRST_ORDER which is the first.
+class Orders {
+ public:
+  static constexpr uint64_t kUsual = 3;
+
+  // What was checked is said at the end if it is more than usual.
+  ~Orders() {
+    if (count > kUsual) std::fprintf(stderr, "%lu checks, each under one order\n", checks);
+  }
+
+  const uint64_t first = number_in_environment("SFTBENCH_KERNEL_FIRST_ORDER", 1);
+  const uint64_t count = number_in_environment("SFTBENCH_KERNEL_ORDERS", kUsual);
+  uint64_t checks = 0;
+};
+
+inline Orders& orders() {
+  static Orders all;
+  return all;
+}
+
 // Runs the body under several orders of threads, and numbers of multiprocessors.
 template <class Body>
 void for_each_order(const Body& body) {
-  for (uint64_t seed = 1; seed <= 3; ++seed) {
-    host::settings().seed = seed;
-    host::settings().multiprocessors = static_cast<int>(seed);
+  for (uint64_t i = 0; i < orders().count; ++i) {
+    host::settings().seed = orders().first + i;
+    host::settings().multiprocessors = static_cast<int>(1 + i % Orders::kUsual);
     body();
+    ++orders().checks;
   }
   host::settings() = {};
 }
