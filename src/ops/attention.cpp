@@ -213,6 +213,8 @@ Tensor causal_attention(const Tensor& q, const Tensor& k, const Tensor& v, doubl
   require_probability(dropout, "causal_attention");
   if (terms.empty() && has_library_attention(q, window, packed))
     return library_attention(q, k, v, scale, window, packed, dropout);
+  if (has_library_sinks(q, terms, dropout))
+    return library_sink_attention(q, k, v, terms.sinks, scale, window, packed);
   const Tensor qc = q.contiguous(), kc = k.contiguous(), vc = v.contiguous();
   const bool differentiable = torch::GradMode::is_enabled() &&
                               (q.requires_grad() || k.requires_grad() || v.requires_grad() ||

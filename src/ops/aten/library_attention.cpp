@@ -59,6 +59,89 @@ Tensor flash_attention(const Tensor& q, const Tensor& k, const Tensor& v, double
   return std::get<0>(output).unsqueeze(0);
 }
 
+// How FlashAttention takes rows: each one sequence, or one row of several.
+struct FlashRows {
+  std::optional<Tensor> cumulative;
+  int64_t longest;
+  std::optional<int64_t> keys_before;
+
+  FlashRows(const Tensor& q, const Tensor& cumulative_of_packed, int64_t longest_packed,
+            int64_t window)
+      : longest(cumulative_of_packed.defined() ? longest_packed : q.size(1)) {
+    if (cumulative_of_packed.defined()) cumulative = cumulative_of_packed;
+    if (window > 0) keys_before = window - 1;
+  }
+
+  // [B, S, heads, D], or [S, heads, D] of the packed row, which is the only one.
+  Tensor of(const Tensor& x) const { return cumulative ? x.flatten(0, 1) : x; }
+  // lse [B, H, S], or [H, S].
+  Tensor of_lse(const Tensor& lse) const { return cumulative ? lse.squeeze(0) : lse; }
+};
+
+struct SinkSums {
+  Tensor output, lse;  // [B, S, H, D], [B, H, S]
+};
+
+SinkSums meet_keys_and_sinks(const FlashRows& rows, const Tensor& q, const Tensor& k,
+                             const Tensor& v, const Tensor& sinks, double scale) {
+  note_kernel(kFlash);
+  const auto result = at::_flash_attention_forward(
+      rows.of(q), rows.of(k), rows.of(v), rows.cumulative, rows.cumulative, rows.longest,
+      rows.longest, /*dropout_p=*/0, /*is_causal=*/true, /*return_debug_mask=*/false,
+      std::optional<double>(scale), rows.keys_before);
+  const Tensor of_keys = std::get<1>(result).view({q.size(0), q.size(2), q.size(1)});
+  const Tensor lse = at::logaddexp(of_keys, sinks.to(of_keys.scalar_type()).view({1, -1, 1}));
+  const Tensor share = (of_keys - lse).exp_().transpose(1, 2).unsqueeze(-1);
+  return {(std::get<0>(result).view(q.sizes()) * share).to(q.scalar_type()), lse};
+}
+
+class LibrarySinkAttention : public torch::autograd::Function<LibrarySinkAttention> {
+ public:
+  static Tensor forward(torch::autograd::AutogradContext* ctx, const Tensor& q, const Tensor& k,
+                        const Tensor& v, const Tensor& sinks, double scale, int64_t window,
+                        const OptionalTensor& cumulative, int64_t longest) {
+    const Tensor of_packed = cumulative.value_or(Tensor());
+    const FlashRows rows(q, of_packed, longest, window);
+    const SinkSums sums = meet_keys_and_sinks(rows, q, k, v, sinks, scale);
+    ctx->save_for_backward({q, k, v, sinks, sums.output, sums.lse, of_packed});
+    ctx->saved_data["scale"] = scale;
+    ctx->saved_data["window"] = window;
+    ctx->saved_data["longest"] = longest;
+    return sums.output;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list gradients) {
+    const auto saved = ctx->get_saved_variables();
+    const Tensor &q = saved[0], &k = saved[1], &v = saved[2], &sinks = saved[3];
+    const Tensor &output = saved[4], &lse = saved[5];
+    const FlashRows rows(q, saved[6], ctx->saved_data["longest"].toInt(),
+                         ctx->saved_data["window"].toInt());
+    const Tensor d_output = gradients[0].contiguous();
+    const Tensor cumulative = rows.cumulative.value_or(Tensor());
+    const Tensor no_random_state = torch::zeros({2}, q.options().dtype(torch::kInt64));
+    const auto [dq, dk, dv] = at::_flash_attention_backward(
+        rows.of(d_output), rows.of(q), rows.of(k), rows.of(v), rows.of(output), rows.of_lse(lse),
+        cumulative, cumulative, rows.longest, rows.longest, /*dropout_p=*/0, /*is_causal=*/true,
+        no_random_state, no_random_state,
+        std::optional<double>(ctx->saved_data["scale"].toDouble()), rows.keys_before);
+    Tensor d_sinks;
+    if (sinks.requires_grad()) {
+      d_sinks = gradient_of_sinks(sinks.detach().to(lse.scalar_type()), d_output, output, lse)
+                    .to(sinks.scalar_type());
+    }
+    const Tensor none;
+    return {dq.view(q.sizes()),
+            dk.view(k.sizes()),
+            dv.view(v.sizes()),
+            d_sinks,
+            none,
+            none,
+            none,
+            none};
+  }
+};
+
 // [B, S, heads, D]. float32 has one fused kernel, the memory-efficient one, which wants as many
 // heads of keys as of queries. Without it all scores would be in memory.
 Tensor causal_sdpa(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
@@ -113,6 +196,26 @@ struct FlashBlock {
 };
 
 }  // namespace
+
+bool has_library_sinks(const Tensor& q, const ScoreTerms& terms, const Dropout& dropout) {
+  return has_flash_attention(q) && terms.sinks.defined() && !terms.slopes.defined() &&
+         dropout.probability == 0;
+}
+
+Tensor library_sink_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                              const Tensor& sinks, double scale, int64_t window,
+                              const PackedSequences& packed) {
+  const auto wants_gradient = [](const Tensor& x) { return x.requires_grad(); };
+  const std::array inputs = {q, k, v, sinks};
+  if (!torch::GradMode::is_enabled() ||
+      std::none_of(inputs.begin(), inputs.end(), wants_gradient)) {
+    const FlashRows rows(q, packed.cumulative, packed.longest, window);
+    return meet_keys_and_sinks(rows, q, k, v, sinks, scale).output;
+  }
+  const auto cumulative =
+      packed.cumulative.defined() ? OptionalTensor(packed.cumulative) : OptionalTensor();
+  return LibrarySinkAttention::apply(q, k, v, sinks, scale, window, cumulative, packed.longest);
+}
 
 bool has_library_blocks(const Tensor& q, const PartAttention& attention) {
   return has_flash_attention(q) && !attention.slopes.defined() &&
@@ -208,6 +311,16 @@ bool has_library_attention(const torch::Tensor&, int64_t, const PackedSequences&
 torch::Tensor library_attention(const torch::Tensor&, const torch::Tensor&, const torch::Tensor&,
                                 double, int64_t, const PackedSequences&, const Dropout&) {
   throw std::logic_error("library_attention: libtorch 1.13 has none");
+}
+
+bool has_library_sinks(const torch::Tensor&, const ScoreTerms&, const Dropout&) {
+  return false;
+}
+
+torch::Tensor library_sink_attention(const torch::Tensor&, const torch::Tensor&,
+                                     const torch::Tensor&, const torch::Tensor&, double, int64_t,
+                                     const PackedSequences&) {
+  throw std::logic_error("library_sink_attention: libtorch 1.13 has no attention");
 }
 
 bool has_library_blocks(const torch::Tensor&, const PartAttention&) {

@@ -21,6 +21,15 @@ torch::Tensor library_attention(const torch::Tensor& q, const torch::Tensor& k,
                                 const torch::Tensor& v, double scale, int64_t window,
                                 const PackedSequences& packed, const Dropout& dropout);
 
+// Whether FlashAttention computes these terms: sinks, and no slopes, without dropout.
+bool has_library_sinks(const torch::Tensor& q, const ScoreTerms& terms, const Dropout& dropout);
+
+// The softmax without sinks, and then each query's share that they take: its output and log-sum-exp are those of all
+// scores, which the kernel's backward pass begins from. REQUIRES: has_library_sinks().
+torch::Tensor library_sink_attention(const torch::Tensor& q, const torch::Tensor& k,
+                                     const torch::Tensor& v, const torch::Tensor& sinks,
+                                     double scale, int64_t window, const PackedSequences& packed);
+
 // --- in parts ------------------------------------------------------------------------------------
 
 // Whether FlashAttention computes blocks of these queries: half precision on GPUs, without ALiBi and
