@@ -158,10 +158,11 @@ void multiply_rows(const Tensor& out, const Tensor& x, const ExpertMatrices& wei
 // The same products in a tensor of their own.
 Tensor product_of_rows(const Tensor& x, const ExpertMatrices& weights, const Offsets& offsets,
                        const GroupedLaunch& at_once, const Tensor& bias, bool transposed) {
-  // A bias would be added to what is rounded already.
-  if (at_once && !bias.defined()) {
+  if (at_once) {
     const Tensor& all = weights.tensors()[0];
-    return grouped_rows(x, transposed ? all.transpose(1, 2) : all, at_once.ends());
+    const Tensor y = grouped_rows(x, transposed ? all.transpose(1, 2) : all, at_once.ends());
+    if (bias.defined()) add_expert_bias(y, bias, at_once.ends());
+    return y;
   }
   Tensor y = torch::empty({x.size(0), weights[0].size(transposed ? 0 : 1)}, x.options());
   multiply_rows(y, x, weights, offsets, bias, transposed);
@@ -175,16 +176,23 @@ Tensor forward_rows(const Tensor& x, const ExpertMatrices& weights, const Offset
   return torch::zeros({x.size(0), weights[0].size(out_in ? 0 : 1)}, x.options());
 }
 
+// left^T right over the rows of each expert, [E, ..]; of one without rows 0.
+Tensor sums_at_once(const Offsets& offsets, const GroupedLaunch& at_once, const Tensor& left,
+                    const Tensor& right) {
+  Tensor sums = grouped_matrices(left, right, at_once.ends());
+  for (int64_t expert = 0; expert < sums.size(0); ++expert) {
+    if (row_count(offsets, expert) == 0) sums[expert].zero_();
+  }
+  return sums;
+}
+
 // The gradient of experts in one tensor. libtorch's kernel adds to nothing.
 Tensor weight_gradient_at_once(const Tensor& weights, const Offsets& offsets,
                                const GroupedLaunch& at_once, const Tensor& left,
                                const Tensor& right) {
   return accumulate_gradient(weights, [&](Tensor& target, double beta) {
     if (beta == 0.0) target = Tensor();  // its memory can be the product's
-    const Tensor sums = grouped_matrices(left, right, at_once.ends());
-    for (int64_t expert = 0; expert < weights.size(0); ++expert) {
-      if (row_count(offsets, expert) == 0) sums[expert].zero_();
-    }
+    const Tensor sums = sums_at_once(offsets, at_once, left, right);
     if (beta == 0.0) {
       target = sums;
     } else {
@@ -247,6 +255,17 @@ Tensor bias_gradient(const Tensor& bias, const Offsets& offsets, const Tensor& y
   });
 }
 
+// Sums as products with ones, of as many columns as the kernel takes.
+Tensor bias_gradient_at_once(const Tensor& bias, const Offsets& offsets,
+                             const GroupedLaunch& at_once, const Tensor& y_gradient) {
+  constexpr int64_t kColumns = 8;
+  return accumulate_gradient(bias, [&](Tensor& target, double beta) {
+    const Tensor ones = torch::ones({y_gradient.size(0), kColumns}, y_gradient.options());
+    const Tensor sums = sums_at_once(offsets, at_once, y_gradient, ones).select(-1, 0);
+    beta == 0.0 ? target.copy_(sums) : target.add_(sums);
+  });
+}
+
 bool any_requires_grad(const std::vector<Tensor>& tensors) {
   return std::any_of(tensors.begin(), tensors.end(),
                      [](const Tensor& tensor) { return tensor.requires_grad(); });
@@ -283,7 +302,8 @@ class GroupedLinear : public torch::autograd::Function<GroupedLinear> {
       gradients[0] = product_of_rows(y_gradient, weights, offsets, at_once, {}, !out_in);
     }
     if (bias.defined() && bias.requires_grad()) {
-      gradients[1] = bias_gradient(bias, offsets, y_gradient);
+      gradients[1] = at_once ? bias_gradient_at_once(bias, offsets, at_once, y_gradient)
+                             : bias_gradient(bias, offsets, y_gradient);
     }
     variable_list of_weights(weights.tensors().size());
     if (x.defined()) {

@@ -63,4 +63,13 @@ Tensor grouped_matrices(const Tensor& left, const Tensor& right, const Tensor& e
   return grouped(left.t(), right, ends);
 }
 
+void add_expert_bias(const Tensor& y, const Tensor& bias, const Tensor& ends) {
+#if SFTBENCH_CUDA
+  add_expert_bias_cuda(y, bias.contiguous(), ends);
+#else
+  check(false, "there are no grouped products without CUDA");
+  static_cast<void>(y), static_cast<void>(bias), static_cast<void>(ends);
+#endif
+}
+
 }  // namespace sftbench::ops

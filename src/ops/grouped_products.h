@@ -25,4 +25,10 @@ torch::Tensor grouped_rows(const torch::Tensor& rows, const torch::Tensor& matri
 torch::Tensor grouped_matrices(const torch::Tensor& left, const torch::Tensor& right,
                                const torch::Tensor& ends);
 
+// bias [E, m] is added to y [T, m], in place.
+void add_expert_bias(const torch::Tensor& y, const torch::Tensor& bias, const torch::Tensor& ends);
+// In the CUDA flavor. Of one dtype that kernels are made for, contiguous.
+void add_expert_bias_cuda(const torch::Tensor& y, const torch::Tensor& bias,
+                          const torch::Tensor& ends);
+
 }  // namespace sftbench::ops

@@ -10,7 +10,7 @@ if ! command -v nvcc >/dev/null; then
   exit 0
 fi
 [ -f build/cuda/build.ninja ] || { echo "build/cuda is not configured: run tests/cuda/run.sh" >&2; exit 1; }
-[ $# -gt 0 ] || set -- swiglu rms_norm cross_entropy rope gated_norm route
+[ $# -gt 0 ] || set -- swiglu rms_norm cross_entropy rope gated_norm route expert_bias
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
