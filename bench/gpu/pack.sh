@@ -55,6 +55,7 @@ minutes  call
 8        PARTS=goals ROUNDS=1 STEPS=8 bench/gpu/run.sh $OUT
 6        PARTS="collectives shards" ROUNDS=1 bench/gpu/run.sh $OUT
 9        PARTS=runs ROUNDS=1 bench/gpu/run.sh $OUT
+4        PARTS=runs ROUNDS=1 bench/gpu/run.sh $OUT granite-3.0-1b-a400m-base
 6        PARTS=adapters bench/gpu/run.sh $OUT
 4        PARTS=optimizers bench/gpu/run.sh $OUT
 END
