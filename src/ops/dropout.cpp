@@ -1,6 +1,4 @@
-// The mask of Dropout over a tensor. On CPUs it comes from a counter (dropout_mask.h), elsewhere from
-// libtorch's generator, seeded anew each time. Over attention's probabilities it comes from the
-// counter on every device.
+// The mask of Dropout, which comes from a counter (dropout_mask.h) on every device.
 #include <ATen/Parallel.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <cstring>
 
 #include "ops/checks.h"
+#include "ops/dropout_impl.h"
 #include "ops/dropout_mask.h"
 #include "ops/random_bits.h"
 #include "sftbench/base/torch.h"
@@ -53,12 +52,6 @@ void zero_on_cpu(const Tensor& x, Tensor& kept, const Dropout& dropout) {
   });
 }
 
-Tensor zero_with_generator(const Tensor& x, const Dropout& dropout) {
-  at::Generator generator = at::globalContext().defaultGenerator(x.device()).clone();
-  generator.set_current_seed(dropout.seed);
-  return torch::empty_like(x).bernoulli_(1.0 - dropout.probability, generator).mul_(x);
-}
-
 // Signed 64-bit words, as libtorch has them: products wrap around, and a shift has to be made
 // logical.
 int64_t word(uint64_t bits) {
@@ -87,9 +80,14 @@ Tensor zero_dropped(const Tensor& x, const Dropout& dropout) {
   require_float(x, "zero_dropped", "x");
   require_probability(dropout, "zero_dropped");
   if (dropout.probability == 0.0) return x;
-  if (!x.is_cpu()) return zero_with_generator(x, dropout);
   const Tensor source = x.contiguous();
   Tensor kept = torch::empty_like(source);
+#if SFTBENCH_CUDA
+  if (source.is_cuda()) {
+    zero_dropped_cuda(source, kept, drop_threshold(dropout.probability), dropout.seed);
+    return kept;
+  }
+#endif
   switch (source.element_size()) {
     case 2:
       zero_on_cpu<uint16_t>(source, kept, dropout);
@@ -103,9 +101,8 @@ Tensor zero_dropped(const Tensor& x, const Dropout& dropout) {
   return kept;
 }
 
-double kept_scale(const Tensor& x, const Dropout& dropout) {
-  return x.is_cpu() ? kept_scale_of(drop_threshold(dropout.probability))
-                    : 1.0 / (1.0 - dropout.probability);
+double kept_scale(const Dropout& dropout) {
+  return kept_scale_of(drop_threshold(dropout.probability));
 }
 
 uint64_t derived_seed(uint64_t seed, uint64_t index) {
@@ -156,7 +153,7 @@ class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
 
  private:
   static Tensor kept(const Tensor& x, const Dropout& dropout) {
-    return zero_dropped(x, dropout).mul_(kept_scale(x, dropout));
+    return zero_dropped(x, dropout).mul_(kept_scale(dropout));
   }
 };
 

@@ -109,7 +109,7 @@ class AddLowRank : public torch::autograd::Function<AddLowRank> {
     const bool has_silent = tensors.size() > 1 + 3 * n;
     const Tensor silent = has_silent ? tensors.back() : Tensor();
     const Dropout dropout{probability, static_cast<uint64_t>(seed)};
-    const double whole_scale = scale * kept_scale(x, dropout);
+    const double whole_scale = scale * kept_scale(dropout);
 
     const Tensor kept = rows(zero_dropped(x, dropout));
     variable_list saved = {kept, add_products(kept, outputs, factors, whole_scale, silent)};
@@ -187,8 +187,7 @@ std::vector<Tensor> add_low_rank(const Tensor& x, std::vector<Tensor> y,
   check_shapes(x, y, factors);
   check_silent(x, silent);
   if (!torch::GradMode::is_enabled()) {
-    add_products(rows(zero_dropped(x, dropout)), y, factors, scale * kept_scale(x, dropout),
-                 silent);
+    add_products(rows(zero_dropped(x, dropout)), y, factors, scale * kept_scale(dropout), silent);
     return y;
   }
   variable_list tensors = {x};

@@ -166,9 +166,20 @@ std::map<int, int64_t> inputs_not_kept(const TrainingJob& job, const LayerShape&
   return width_of_input;
 }
 
+// An adapter with dropout keeps what is left of its input, also where something else keeps the input.
+int64_t kept_by_dropout(const TrainingJob& job, const LayerShape& layer) {
+  if (!row_of(job.tuning).adds_adapters || job.lora.dropout == 0) return 0;
+  int64_t kept = 0;
+  for (const LinearShape& linear : layer.linears) {
+    if (linear.input == LinearShape::kKeptAnyway && is_target(job.lora, linear.name))
+      kept += linear.in;
+  }
+  return kept;
+}
+
 // Of the layer; of a tiled MLP the input, and nothing inside.
 double kept_values(const TrainingJob& job, const LayerShape& layer) {
-  int64_t kept = layer.kept_values;
+  int64_t kept = layer.kept_values + kept_by_dropout(job, layer);
   for (const auto& [input, width] : inputs_not_kept(job, layer)) {
     const bool of_mlp = input == kMlpInput || input == kMlpInside;
     if (!of_mlp || !is_tiled(job)) kept -= width;

@@ -10,7 +10,7 @@ PROGRAM = sys.argv[1]
 def predict(method="full", **settings):
     command = [PROGRAM, "predict", "--experiment", f"finetune_{method}_benchmark-v1.0.0", "--exact", "--format", "json"]
     for name, value in settings.items():
-        command += ["--set", f"{name}={value}"]
+        command += [name, value] if name.startswith("--") else ["--set", f"{name}={value}"]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
@@ -44,7 +44,10 @@ def main():
     assert launches["full"] < 14000 < 30000 < older, (launches, older)
 
     # What layers keep, and what their backward passes hold, is counted by arithmetic as it is allocated.
-    for method, more in (("full", {}), ("lora", {"gradient_checkpointing": "false"})):
+    whole = {"gradient_checkpointing": "false"}
+    adapters = {**whole, "--lora-targets": "all-linear", "--lora-r": "16"}
+    for method, more in (("full", {}), ("lora", whole), ("lora", {**adapters, "--lora-dropout": "0"}),
+                         ("lora", {**adapters, "--lora-dropout": "0.1"})):
         both = predict(method, model_name="llama3.2-1b", number_gpus=1, gpu_model="NVIDIA-H100-80GB-HBM3",
                        model_max_length=1024, batch_size=2, **more)
         peak = both["exact"]["allocated_peak_bytes"]

@@ -10,15 +10,15 @@ if ! command -v nvcc >/dev/null; then
   exit 0
 fi
 [ -f build/cuda/build.ninja ] || { echo "build/cuda is not configured: run tests/cuda/run.sh" >&2; exit 1; }
-[ $# -gt 0 ] || set -- swiglu rms_norm cross_entropy rope gated_norm route expert_bias
+[ $# -gt 0 ] || set -- swiglu rms_norm cross_entropy rope gated_norm route expert_bias dropout
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # kernel loads_of_16 stores_of_16, one line a kernel
 accesses() {
   awk '/\.entry/ { name = $0; sub(/.*\.entry /, "", name); sub(/\(.*/, "", name); loads[name] = stores[name] = 0 }
-    /ld\.global[a-zA-Z0-9_.:]*\.v4\.[a-z]*32/ { ++loads[name] }
-    /st\.global[a-zA-Z0-9_.:]*\.v4\.[a-z]*32/ { ++stores[name] }
+    /ld\.global[a-zA-Z0-9_.:]*\.(v4\.[a-z]*32|v2\.[a-z]*64)/ { ++loads[name] }
+    /st\.global[a-zA-Z0-9_.:]*\.(v4\.[a-z]*32|v2\.[a-z]*64)/ { ++stores[name] }
     END { for (name in loads) print name, loads[name], stores[name] }' "$1"
 }
 

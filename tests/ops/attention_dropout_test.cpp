@@ -76,7 +76,7 @@ TEST(AttentionDropout, MatchesFloat64WithTheSameKeysDroppedForwardAndBackward) {
         // What rounding made of 1 / 0.7 is not the dropout's.
         const Tensor dropped = factors(attention, c, dtype, dropout) < 0.5;
         const Tensor visible = visible_keys(c);
-        const double scale_kept = kept_scale(torch::empty({0}), dropout);
+        const double scale_kept = kept_scale(dropout);
         const Tensor kept = (~dropped & visible).to(torch::kFloat64) * scale_kept;
         const PackedSequences packed = packed_sequences(c.packed, test_device());
         // As the tests of both forms without dropout (attention_test.cpp, plain_test.cpp), times
@@ -101,7 +101,7 @@ TEST(AttentionDropout, DropsAsOftenAsAskedAndIndependently) {
   for (const double p : {0.1, 0.5}) {
     const Dropout dropout = {p, 42};
     const Tensor kept = factors(causal_attention, c, torch::kFloat32, dropout);
-    const double scale = kept_scale(kept, dropout);
+    const double scale = kept_scale(dropout);
     EXPECT_NEAR(scale, 1.0 / (1.0 - p), 1e-4);
     const Tensor visible = visible_keys(c).expand_as(kept);
     const Tensor seen = kept.masked_select(visible);

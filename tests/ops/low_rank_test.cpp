@@ -146,7 +146,7 @@ TEST(Dropout, KeepsTheExpectationAndTheScale) {
     EXPECT_TRUE(((kept == 0) | (kept == 1)).all().item<bool>());
     // 1e6 draws: the standard deviation of their mean is 2.2e-4; this is five of them.
     EXPECT_NEAR(kept.mean().item<double>(), 0.95, 1.1e-3);
-    EXPECT_NEAR(kept.mean().item<double>() * kept_scale(ones, dropout), 1.0, 1.2e-3);
+    EXPECT_NEAR(kept.mean().item<double>() * kept_scale(dropout), 1.0, 1.2e-3);
     // Neighbors are dropped independently of each other: 0.05 of those behind a dropped one.
     const Tensor flat = kept.flatten();
     for (const int64_t distance : {1, 2, 3, 4, 1001}) {
@@ -162,7 +162,17 @@ TEST(Dropout, IsAFunctionOfTheSeed) {
   EXPECT_TRUE(torch::equal(zero_dropped(x, {0.3, 5}), zero_dropped(x, {0.3, 5})));
   EXPECT_FALSE(torch::equal(zero_dropped(x, {0.3, 5}), zero_dropped(x, {0.3, 6})));
   EXPECT_TRUE(zero_dropped(x, {0.0, 5}).is_same(x));
-  EXPECT_EQ(kept_scale(x, {0.0, 5}), 1.0);
+  EXPECT_EQ(kept_scale({0.0, 5}), 1.0);
+}
+
+TEST(Dropout, IsTheSameOnEveryDevice) {
+  for (const auto dtype : kDtypes) {
+    const Tensor x = random_tensor({31, 45}, dtype, 1), there = x.to(test_device());
+    const Tensor strided = there.t();
+    EXPECT_TRUE(torch::equal(zero_dropped(there, {0.3, 5}).cpu(), zero_dropped(x.cpu(), {0.3, 5})));
+    EXPECT_TRUE(
+        torch::equal(zero_dropped(strided, {0.3, 5}).cpu(), zero_dropped(x.cpu().t(), {0.3, 5})));
+  }
 }
 
 TEST(Dropout, TheBackwardPassDropsWhatTheForwardPassDropped) {
@@ -171,8 +181,7 @@ TEST(Dropout, TheBackwardPassDropsWhatTheForwardPassDropped) {
   const Tensor x = leaf(in[0]), a = leaf(in[3]), b = leaf(in[5]);
   add_low_rank(x, {in[1].clone()}, {{a, b}}, kScale, dropout)[0].sum().backward();
 
-  const Tensor mask =
-      (zero_dropped(torch::ones_like(x), dropout) * kept_scale(x, dropout)).detach();
+  const Tensor mask = (zero_dropped(torch::ones_like(x), dropout) * kept_scale(dropout)).detach();
   const Tensor x2 = leaf(in[0]), a2 = leaf(in[3]), b2 = leaf(in[5]);
   (kScale * torch::matmul(torch::matmul(x2 * mask, a2.t()), b2.t())).sum().backward();
   EXPECT_LE(relative_error(x.grad(), x2.grad()), 1e-12);
