@@ -6,7 +6,8 @@
 
 namespace sftbench::ops {
 
-static inline __attribute__((always_inline)) constexpr uint64_t random_bits(uint64_t seed, uint64_t counter) {
+static inline __attribute__((always_inline)) constexpr uint64_t random_bits(uint64_t seed,
+                                                                            uint64_t counter) {
   uint64_t z = seed + (counter + 1) * 0x9E3779B97F4A7C15U;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
