@@ -1,6 +1,7 @@
 #include "ops/grouped_products.h"
 
-#include "sftbench/base/error.h"
+#include <stdexcept>
+
 #include "sftbench/base/torch.h"
 
 #if SFTBENCH_CUDA
@@ -16,22 +17,27 @@ namespace {
 constexpr int64_t kAlignment_bytes = 16;
 constexpr int64_t kMostExperts = 1023;
 
-int compute_capability(const Tensor& tensor) {
 #if SFTBENCH_CUDA
-  if (tensor.is_cuda()) return at::cuda::getDeviceProperties(tensor.get_device())->major;
-#endif
-  static_cast<void>(tensor);
-  return 0;
+
+int major_capability(const Tensor& tensor) {
+  return tensor.is_cuda() ? at::cuda::getDeviceProperties(tensor.get_device())->major : 0;
 }
 
 Tensor grouped(const Tensor& left, const Tensor& right, const Tensor& ends) {
-#if SFTBENCH_CUDA
   return at::_grouped_mm(left, right, ends);
-#else
-  check(false, "there are no grouped products without CUDA");
-  return left + right + ends;
-#endif
 }
+
+#else
+
+int major_capability(const Tensor&) {
+  return 0;
+}
+
+Tensor grouped(const Tensor&, const Tensor&, const Tensor&) {
+  throw std::logic_error("grouped products: libtorch 1.13 has none");
+}
+
+#endif
 
 bool is_aligned(const Tensor& tensor) {
   const auto aligned = [](uint64_t bytes) { return bytes % kAlignment_bytes == 0; };
@@ -43,7 +49,7 @@ bool is_aligned(const Tensor& tensor) {
 }  // namespace
 
 bool has_grouped_products(const Tensor& rows, const Tensor& matrices) {
-  const int capability = compute_capability(rows);
+  const int capability = major_capability(rows);
   const int64_t other_width_bytes =
       matrices.size(1) * static_cast<int64_t>(matrices.element_size());
   return (capability == 9 || capability == 10) && rows.size(0) > 0 &&
@@ -63,13 +69,14 @@ Tensor grouped_matrices(const Tensor& left, const Tensor& right, const Tensor& e
   return grouped(left.t(), right, ends);
 }
 
-void add_expert_bias(const Tensor& y, const Tensor& bias, const Tensor& ends) {
 #if SFTBENCH_CUDA
+void add_expert_bias(const Tensor& y, const Tensor& bias, const Tensor& ends) {
   add_expert_bias_cuda(y, bias.contiguous(), ends);
-#else
-  check(false, "there are no grouped products without CUDA");
-  static_cast<void>(y), static_cast<void>(bias), static_cast<void>(ends);
-#endif
 }
+#else
+void add_expert_bias(const Tensor&, const Tensor&, const Tensor&) {
+  throw std::logic_error("add_expert_bias: only after grouped products");
+}
+#endif
 
 }  // namespace sftbench::ops

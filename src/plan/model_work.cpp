@@ -201,8 +201,8 @@ double kept_by_mlp(const TrainingJob& job, const LayerShape& layer, int64_t hidd
   return static_cast<double>(kept);
 }
 
-// Beside what is kept, the backward pass of experts holds gradients of their results. Results are gone when gradients of
-// the products of gate and up come, and these, which trained experts kept, when those of gate and up do.
+// Beside what is kept, the most of three states. Gradients of the results are there first. Those of the products of gate
+// and up follow, when the results are gone. Those of gate and up come last, when trained experts keep no product.
 int64_t backward_values_of_experts(const TrainingJob& job, const ExpertsShape& experts,
                                    int64_t hidden) {
   if (experts.all == 0) return 0;

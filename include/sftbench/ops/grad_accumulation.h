@@ -23,9 +23,9 @@ namespace sftbench::ops {
 bool accumulates_in_place(const torch::Tensor& parameter);
 
 // Computes a parameter's gradient where it belongs. `compute(target, beta)` must leave
-// beta * target + gradient in target, which has the parameter's shape and dtype; beta is 0 (target
-// uninitialized, and another tensor may take its place) or 1. Returns what the backward must return for the parameter: undefined for a
-// leaf, the gradient otherwise.
+// beta * target + gradient in target, which has the parameter's shape and dtype. beta is 1, or 0:
+// then target is uninitialized, and compute may put another tensor in its place. Returns what the
+// backward must return for the parameter: undefined for a leaf, the gradient otherwise.
 using GradientInto = std::function<void(torch::Tensor& target, double beta)>;
 torch::Tensor accumulate_gradient(const torch::Tensor& parameter, const GradientInto& compute);
 

@@ -17,8 +17,9 @@ enum class ExpertLayout { kOutIn, kInOut };
 // to offsets[e + 1], from 0 to T in ascending order; bias [E, out] or undefined -> [T, out], all of one dtype and
 // device. Differentiable in x, weights and bias. Sums are float32 at least and rounded once. Keeps x only if the weights
 // require a gradient. A leaf's gradient is added to its .grad (grad_accumulation.h); an expert without rows has zeros.
-// Experts are dealt to threads in blocks that depend on the shapes only. On a GPU each expert's product is a launch; of
-// compute capability 9 or 10, all of bfloat16 are one, and a bias is added to its rounded result, as Hugging Face does.
+// Experts are dealt to threads in blocks that depend on the shapes only. On a GPU each expert's product is a launch. GPUs
+// of compute capability 9 and 10 take all experts in one launch, in bfloat16. A bias is then added to the rounded product,
+// as Hugging Face adds it.
 torch::Tensor grouped_linear(const torch::Tensor& x, const torch::Tensor& weights,
                              const std::vector<int64_t>& offsets, const torch::Tensor& bias = {},
                              ExpertLayout layout = ExpertLayout::kOutIn);
