@@ -135,6 +135,7 @@ class Curves(PageCase):
         self.browser.key("ArrowRight")
         second = self.js("document.activeElement.getAttribute('aria-valuetext')")
         self.assertNotEqual(first, second)
+        self.scroll_by(40)
         self.assertFalse(self.js("document.getElementById('tooltip').hidden"))
         lines = self.texts("#tooltip div")
         self.assertEqual(len(lines), 2)
@@ -142,6 +143,8 @@ class Curves(PageCase):
             self.assertTrue(line.startswith(f"{label}: "), line)
             self.assertRegex(line, r"\d+(\.\d+)? W \(\d.* to \d.*\)$")
         self.browser.key("Escape")
+        self.assertTrue(self.js("document.getElementById('tooltip').hidden"))
+        self.scroll_by(-40)
         self.assertTrue(self.js("document.getElementById('tooltip').hidden"))
 
     def test_says_what_it_does_not_show(self):

@@ -98,6 +98,15 @@ class PageCase(unittest.TestCase):
             f"no {selector}",
         )
 
+    def scroll_by(self, pixels):
+        """Scrolls, and waits until the page has heard of it: its listeners run before the frame after."""
+        before = self.js("scrollY")
+        self.js(
+            f"""new Promise(done => {{ scrollBy(0, {pixels});
+                requestAnimationFrame(() => requestAnimationFrame(done)); }})"""
+        )
+        self.assertNotEqual(self.js("scrollY"), before)
+
     def texts(self, selector):
         return self.js(f"[...document.querySelectorAll({json.dumps(selector)})].map(e => e.textContent)")
 

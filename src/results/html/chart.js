@@ -139,7 +139,11 @@ function otherGroup(marks, from, step) {
   return marks.filter(m => m.dataset.group === group).reduce((a, b) => distance(b) < distance(a) ? b : a);
 }
 
+// What the tooltip tells of, or null while it is hidden.
+let told = null;
+
 function showTooltip(target) {
+  told = target;
   const tooltip = byId('tooltip');
   const [title, ...lines] = target.lines;
   tooltip.replaceChildren(h('b', null, title), ...lines.map(line => h('div', null, line)));
@@ -152,12 +156,18 @@ function showTooltip(target) {
   tooltip.style.top = `${top}px`;
 }
 
-const hideTooltip = () => { byId('tooltip').hidden = true; };
+function hideTooltip() {
+  told = null;
+  byId('tooltip').hidden = true;
+}
 
-// A tooltip goes with the mark that has the focus, and away with the pointer's.
-addEventListener('scroll', () => document.activeElement.matches('.mark')
-  ? showTooltip(document.activeElement) : hideTooltip(),
-  {passive: true});
+// A tooltip goes with what the keyboard chose, and away with what the pointer did. A chart that gets the
+// focus scrolls into view, and the page hears of that only after the first key.
+addEventListener('scroll', () => {
+  const focused = document.activeElement;
+  if (told && focused.closest('svg') && focused.contains(told)) showTooltip(told);
+  else hideTooltip();
+}, {passive: true});
 
 // Entries are {label, color, shape}; `of` says what the labels are values of.
 function legend(of, entries) {
