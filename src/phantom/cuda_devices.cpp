@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "phantom/context.h"
+#include "phantom/graphs.h"
 #include "phantom/limits.h"
 #include "phantom/settings.h"
 #include "phantom/streams.h"
@@ -138,6 +139,10 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 cudaError_t cudaDeviceSynchronize() {
+  if (capture().is_going_on()) {
+    capture().break_off();
+    return noted(cudaErrorStreamCaptureUnsupported);
+  }
   streams().finish_all();
   count_synchronization();
   return device_state();

@@ -6,6 +6,7 @@
 
 #include "phantom/context.h"
 #include "phantom/copies.h"
+#include "phantom/graphs.h"
 #include "phantom/memory.h"
 #include "phantom/settings.h"
 #include "phantom/streams.h"
@@ -41,6 +42,10 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "device not ready";
     case cudaErrorIllegalAddress:
       return "an illegal memory access was encountered";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+      return "operation failed due to a previous error during capture";
     case cudaErrorNotSupported:
       return "operation not supported";
     default:
@@ -108,12 +113,21 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
   if (const cudaError_t state = device_state(); state != cudaSuccess) return state;
+  // A graph copies at each launch: from memory that the host may have given back by then, unless it is pinned.
+  if (capture().id_of(id(stream)) != 0 && !(memory().find(to) && memory().find(from))) {
+    capture().break_off();
+    return noted(cudaErrorStreamCaptureUnsupported);
+  }
   copy(to, from, bytes, id(stream));
   return cudaSuccess;
 }
 
 // The caller goes on when it is done, and the default stream waits for all others.
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+  if (capture().is_going_on()) {
+    capture().break_off();
+    return noted(cudaErrorStreamCaptureUnsupported);
+  }
   streams().finish_all();
   copy(to, from, bytes, 0);
   return cudaSuccess;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "phantom/context.h"
+#include "phantom/graphs.h"
 #include "phantom/streams.h"
 
 namespace sftbench::phantom {
@@ -19,6 +20,16 @@ Stream& stream_of(cudaStream_t stream) {
 using SharedEvent = std::shared_ptr<Event>;
 SharedEvent& event_of(cudaEvent_t event) {
   return *reinterpret_cast<SharedEvent*>(event);
+}
+
+// The host cannot wait for work that is only recorded: as on a device, the capture is lost.
+cudaError_t not_while_capturing() {
+  capture().break_off();
+  return noted(cudaErrorStreamCaptureUnsupported);
+}
+
+bool is_captured(cudaStream_t stream) {
+  return capture().id_of(id(stream)) != 0;
 }
 
 }  // namespace
@@ -46,41 +57,25 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (is_captured(stream)) return not_while_capturing();
   stream_of(stream).finish();
   return device_state();
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (is_captured(stream)) return not_while_capturing();
   return stream_of(stream).idle() ? cudaSuccess : noted(cudaErrorNotReady);
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  stream_of(stream).wait(event_of(event));
+  event_of(event)->is_of_capture() ? capture().join(id(stream))
+                                   : stream_of(stream).wait(event_of(event));
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
                                   unsigned) {
   stream_of(stream).put([=] { callback(stream, cudaSuccess, data); });
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
-  *status = cudaStreamCaptureStatusNone;
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, cudaStreamCaptureStatus* status,
-                                     unsigned long long* capture, cudaGraph_t*,
-                                     const cudaGraphNode_t**, const cudaGraphEdgeData**, size_t*) {
-  *status = cudaStreamCaptureStatusNone;
-  if (capture != nullptr) *capture = 0;
-  return cudaSuccess;
-}
-
-cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
-  thread_local cudaStreamCaptureMode of_thread = cudaStreamCaptureModeGlobal;
-  std::swap(of_thread, *mode);
   return cudaSuccess;
 }
 
@@ -108,10 +103,12 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (event_of(event)->is_of_capture()) return not_while_capturing();
   return event_of(event)->happened() ? cudaSuccess : noted(cudaErrorNotReady);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (event_of(event)->is_of_capture()) return not_while_capturing();
   Stream::finish(*event_of(event));
   return cudaSuccess;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace sftbench::phantom {
 namespace {
@@ -32,26 +33,46 @@ const char* Launches::name(const void* handle) const {
 
 void Launches::count(const void* handle) {
   const std::lock_guard lock(mutex_);
+  if (captured_ >= 0) return static_cast<void>(++captured_);
   ++by_handle_[handle];
   ++kernels_;
 }
 
 void Launches::count(const std::string& name) {
   const std::lock_guard lock(mutex_);
+  if (captured_ >= 0) return static_cast<void>(++captured_);
   ++by_name_[name];
 }
 
 void Launches::count_copy(size_t bytes) {
   const std::lock_guard lock(mutex_);
+  if (captured_ >= 0) return static_cast<void>(++captured_);
   ++copies_;
   copied_bytes_ += static_cast<int64_t>(bytes);
+}
+
+void Launches::count_graph(int64_t nodes) {
+  count("cudaGraphLaunch");
+  const std::lock_guard lock(mutex_);
+  graph_nodes_ += nodes;
+  ++kernels_;
+}
+
+void Launches::begin_capture() {
+  const std::lock_guard lock(mutex_);
+  captured_ = 0;
+}
+
+int64_t Launches::end_capture() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(captured_, -1);
 }
 
 void Launches::reset() {
   const std::lock_guard lock(mutex_);
   by_handle_.clear();
   by_name_.clear();
-  copies_ = copied_bytes_ = 0;
+  copies_ = copied_bytes_ = graph_nodes_ = 0;
 }
 
 std::string Launches::report() const {
@@ -67,7 +88,8 @@ std::string Launches::report() const {
   return nlohmann::json{{"kernels", kernels},
                         {"launches", total},
                         {"copies", copies_},
-                        {"copied_bytes", copied_bytes_}}
+                        {"copied_bytes", copied_bytes_},
+                        {"graph_nodes", graph_nodes_}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

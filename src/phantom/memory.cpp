@@ -2,6 +2,9 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "phantom/settings.h"
 
 namespace sftbench::phantom {
@@ -100,6 +103,29 @@ bool Memory::unmap(void* address, size_t bytes) {
   // A new mapping in place gives the pages back and makes a late access a fault.
   return ::mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
                 -1, 0) != MAP_FAILED;
+}
+
+Memory::Contents Memory::contents() const {
+  const std::lock_guard lock(mutex_);
+  Contents contents;
+  for (const auto& [address, block] : blocks_) {
+    const auto* const first = reinterpret_cast<const std::byte*>(address);
+    contents[address] = {first, first + block.bytes};
+  }
+  return contents;
+}
+
+void Memory::restore(const Contents& contents) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [address, block] : blocks_) {
+    auto* const first = reinterpret_cast<std::byte*>(address);
+    const auto known = contents.find(address);
+    if (known == contents.end()) {
+      std::memset(first, 0xff, block.bytes);
+    } else {
+      std::memcpy(first, known->second.data(), std::min(block.bytes, known->second.size()));
+    }
+  }
 }
 
 std::optional<Memory::Block> Memory::find(const void* address) const {

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "phantom/graphs.h"
 #include "phantom/settings.h"
 
 namespace sftbench::phantom {
@@ -20,7 +21,21 @@ std::chrono::steady_clock::time_point Event::time() const {
   return time_;
 }
 
+bool Event::is_of_capture() const {
+  const std::lock_guard lock(mutex_);
+  return captured_;
+}
+
+void Stream::record_into(std::shared_ptr<Graph> graph) {
+  const std::lock_guard lock(mutex_);
+  graph_ = std::move(graph);
+}
+
 void Stream::put(Work work, When when) {
+  if (graph_ != nullptr) {
+    work();
+    return graph_->add(std::move(work));
+  }
   if (is_default_) return work();
   const bool held_back = seed_ != 0 && when == When::kMayBeHeldBack && random_() % 2 == 0;
   push(std::move(work), held_back);
@@ -58,14 +73,20 @@ void Stream::run() {
 void Stream::record(const std::shared_ptr<Event>& event) {
   const auto happen = [event] {
     const std::lock_guard lock(event->mutex_);
-    event->pending_ = false;
+    event->pending_ = event->captured_ = false;
     event->time_ = std::chrono::steady_clock::now();
     event->reached_.notify_all();
   };
+  if (graph_ != nullptr) {
+    const std::lock_guard lock(event->mutex_);
+    event->captured_ = true;
+    return;
+  }
   if (is_default_) return happen();
   {
     const std::lock_guard lock(event->mutex_);
     event->pending_ = true;
+    event->captured_ = false;
     event->stream_ = weak_from_this();
     const std::lock_guard own(mutex_);
     event->position_ = put_ + 1;

@@ -16,6 +16,7 @@
 namespace sftbench::phantom {
 
 using Work = std::function<void()>;
+class Graph;
 
 // The end of what a stream had been given when the event was recorded. One that never was recorded
 // has happened.
@@ -23,12 +24,14 @@ class Event {
  public:
   bool happened() const;
   std::chrono::steady_clock::time_point time() const;
+  // Whether it was recorded by a stream whose work is captured.
+  bool is_of_capture() const;
 
  private:
   friend class Stream;
   mutable std::mutex mutex_;
   std::condition_variable reached_;
-  bool pending_ = false;
+  bool pending_ = false, captured_ = false;
   std::chrono::steady_clock::time_point time_;
   std::weak_ptr<class Stream> stream_;
   uint64_t position_ = 0;
@@ -42,6 +45,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Stream(bool is_default, uint64_t seed) : is_default_(is_default), seed_(seed), random_(seed) {}
 
   void put(Work work, When when = When::kMayBeHeldBack);
+  // Puts go into the graph as well, and are done at once, until this is called with none.
+  void record_into(std::shared_ptr<Graph> graph);
   // `event` becomes the end of what was put until now.
   void record(const std::shared_ptr<Event>& event);
   // What is put later waits for it.
@@ -70,6 +75,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::condition_variable changed_;
   std::deque<Entry> entries_;
   uint64_t put_ = 0, done_ = 0, wanted_ = 0;
+  std::shared_ptr<Graph> graph_;  // of a capture; null: there is none
   bool started_ = false;
 };
 

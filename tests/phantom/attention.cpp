@@ -7,6 +7,7 @@
 
 #include "phantom/attention.h"
 #include "phantom/host_view.h"
+#include "phantom/recorded.h"
 
 namespace sftbench::phantom {
 namespace {
@@ -89,8 +90,8 @@ double scale_of(const Tensor& q, c10::optional<double> scale) {
   return scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(-1))));
 }
 
-Tensor seed_tensor() {
-  return at::empty({2}, at::TensorOptions().dtype(torch::kInt64).device(torch::kCUDA));
+Tensor seed_tensor(const Tensor& q) {
+  return at::empty({2}, q.options().dtype(torch::kInt64));
 }
 
 int64_t next_seed() {
@@ -141,7 +142,7 @@ using Flash =
 
 Flash flash(const Tensor& q, const Tensor& k, const Tensor& v, double dropout, bool causal, bool,
             c10::optional<double> scale) {
-  const Tensor state = seed_tensor();
+  const Tensor state = seed_tensor(q);
   host_view(state).fill_(next_seed());
   auto [output, lse] =
       dense_forward(q, k, v, {causal, -1, scale_of(q, scale), dropout, read_seed(state)});
@@ -163,7 +164,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> efficient(const Tensor& q, const Tens
                                                      double dropout, bool causal,
                                                      c10::optional<double> scale) {
   TORCH_CHECK(!bias || !bias->defined(), "phantom device: no attention with a bias");
-  const Tensor state = seed_tensor();
+  const Tensor state = seed_tensor(q);
   host_view(state).fill_(next_seed());
   auto [output, lse] =
       dense_forward(q, k, v, {causal, -1, scale_of(q, scale), dropout, read_seed(state)});
@@ -199,7 +200,7 @@ Varlen varlen(const Tensor& q, const Tensor& k, const Tensor& v,
               c10::optional<double> scale, c10::optional<c10::SymInt> left,
               c10::optional<c10::SymInt>, const c10::optional<Tensor>&,
               const c10::optional<Tensor>&) {
-  const Tensor state = seed_tensor();
+  const Tensor state = seed_tensor(q);
   host_view(state).fill_(next_seed());
   const int64_t before = left ? left->expect_int() : -1;
   const Mask mask{causal, before, scale_of(q, scale), dropout, read_seed(state)};
@@ -252,12 +253,13 @@ std::tuple<Tensor, Tensor, Tensor> varlen_backward(
 }  // namespace
 
 void register_attention(torch::Library& library) {
-  library.impl("_scaled_dot_product_flash_attention", &flash);
-  library.impl("_scaled_dot_product_flash_attention_backward", &flash_backward);
-  library.impl("_scaled_dot_product_efficient_attention", &efficient);
-  library.impl("_scaled_dot_product_efficient_attention_backward", &efficient_backward);
-  library.impl("_flash_attention_forward", &varlen);
-  library.impl("_flash_attention_backward", &varlen_backward);
+  library.impl("_scaled_dot_product_flash_attention", &OnDevice<&flash>::call);
+  library.impl("_scaled_dot_product_flash_attention_backward", &OnDevice<&flash_backward>::call);
+  library.impl("_scaled_dot_product_efficient_attention", &OnDevice<&efficient>::call);
+  library.impl("_scaled_dot_product_efficient_attention_backward",
+               &OnDevice<&efficient_backward>::call);
+  library.impl("_flash_attention_forward", &OnDevice<&varlen>::call);
+  library.impl("_flash_attention_backward", &OnDevice<&varlen_backward>::call);
 }
 
 }  // namespace sftbench::phantom

@@ -4,6 +4,7 @@
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 
 #include "phantom/host_view.h"
+#include "phantom/recorded.h"
 
 namespace sftbench::phantom {
 
@@ -67,14 +68,15 @@ std::tuple<Tensor, Tensor> dropout(const Tensor& input, double p, c10::optional<
 }  // namespace
 
 void register_device_only(torch::Library& library) {
-  library.impl("_softmax", &widening<&at::_softmax>);
-  library.impl("_log_softmax", &widening<&at::_log_softmax>);
-  library.impl("_softmax_backward_data", &narrowing<&at::_softmax_backward_data>);
-  library.impl("_log_softmax_backward_data", &narrowing<&at::_log_softmax_backward_data>);
-  library.impl("native_dropout", &dropout);
-  library.impl("mm.dtype", &wide_product);
-  library.impl("bmm.dtype", &wide_product);
-  library.impl("embedding_dense_backward", &embedding_backward);
+  library.impl("_softmax", &OnDevice<&widening<&at::_softmax>>::call);
+  library.impl("_log_softmax", &OnDevice<&widening<&at::_log_softmax>>::call);
+  library.impl("_softmax_backward_data", &OnDevice<&narrowing<&at::_softmax_backward_data>>::call);
+  library.impl("_log_softmax_backward_data",
+               &OnDevice<&narrowing<&at::_log_softmax_backward_data>>::call);
+  library.impl("native_dropout", &OnDevice<&dropout>::call);
+  library.impl("mm.dtype", &OnDevice<&wide_product>::call);
+  library.impl("bmm.dtype", &OnDevice<&wide_product>::call);
+  library.impl("embedding_dense_backward", &OnDevice<&embedding_backward>::call);
 }
 
 }  // namespace sftbench::phantom

@@ -16,6 +16,7 @@
 #include "phantom/attention.h"
 #include "phantom/device_only.h"
 #include "phantom/host_view.h"
+#include "phantom/recorded.h"
 
 namespace sftbench::phantom {
 namespace {
@@ -61,11 +62,37 @@ class HostCall {
     for (size_t i = 0; i < given_.size(); ++i) {
       if (given_[i].isTensor() && writes(schema.arguments()[i]) && given_[i].toTensor().defined()) {
         take_over(hosted_[i].toTensor(), given_[i].toTensor());
+        hosted_[i] = host_view(given_[i].toTensor());
       }
     }
+    if (is_captured()) record(results);
   }
 
  private:
+  // The same call once more, on the same memory.
+  void record(size_t results) const {
+    std::vector<Tensor> outputs;
+    for (size_t i = results; i < stack_.size(); ++i) {
+      const bool is_new = !writes(op_.schema().returns()[i - results]);
+      for (const Tensor& tensor : tensors_in(stack_[i]))
+        outputs.push_back(is_new ? host_view(tensor) : Tensor());
+    }
+    const auto returns = stack_.size() - results;
+    put_into_graph([op = op_, inputs = hosted_, outputs, returns] {
+      torch::jit::Stack stack = inputs;
+      op.callBoxed(&stack);
+      auto output = outputs.begin();
+      for (size_t i = stack.size() - returns; i < stack.size(); ++i) {
+        for (const Tensor& tensor : tensors_in(stack[i])) write_result(*output++, tensor);
+      }
+    });
+  }
+
+  static std::vector<Tensor> tensors_in(const c10::IValue& value) {
+    if (value.isTensor()) return {value.toTensor()};
+    return value.isTensorList() ? value.toTensorVector() : std::vector<Tensor>();
+  }
+
   static bool writes(const c10::Argument& argument) {
     return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
   }
@@ -128,7 +155,7 @@ class HostCall {
 // On a side stream an operator comes behind what the stream does by itself.
 void compute_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto stream = at::cuda::getCurrentCUDAStream();
-  if (stream != at::cuda::getDefaultCUDAStream()) stream.synchronize();
+  if (stream != at::cuda::getDefaultCUDAStream() && !is_captured()) stream.synchronize();
   note_call(c10::toString(op.operator_name()));
   HostCall(op, *stack).run();
 }
@@ -178,11 +205,14 @@ Tensor& copy_between(Tensor& to, const Tensor& from, bool non_blocking) {
   if (plain && to.numel() > 0) {
     C10_CUDA_CHECK(
         cudaMemcpyAsync(to.data_ptr(), from.data_ptr(), to.nbytes(), cudaMemcpyDefault, stream));
-    if (!non_blocking) C10_CUDA_CHECK(cudaStreamSynchronize(stream));
+    const bool on_device = to.is_cuda() && from.is_cuda();
+    if (!non_blocking && !on_device) C10_CUDA_CHECK(cudaStreamSynchronize(stream));
     return to;
   }
-  C10_CUDA_CHECK(cudaStreamSynchronize(stream));
-  host_view(to).copy_(host_view(from));
+  if (!is_captured()) C10_CUDA_CHECK(cudaStreamSynchronize(stream));
+  const auto copy = [to = host_view(to), from = host_view(from)] { to.copy_(from); };
+  copy();
+  if (is_captured()) put_into_graph(copy);
   return to;
 }
 

@@ -13,6 +13,10 @@
 #include <sstream>
 #include <vector>
 
+#if SFTBENCH_CUDA
+#include "ops/cuda/host/stand_in_stream.h"
+#endif
+
 namespace sftbench::ops::host {
 namespace {
 
@@ -377,7 +381,11 @@ uint64_t Launch::exchange(WarpOperation operation, unsigned mask, int operand, i
 }  // namespace
 
 Settings& settings() {
+#if SFTBENCH_CUDA
+  static Settings instance = {.submit = run_on_stream};
+#else
   static Settings instance;
+#endif
   return instance;
 }
 
