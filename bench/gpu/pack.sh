@@ -58,6 +58,7 @@ minutes  call
 4        PARTS=runs ROUNDS=1 bench/gpu/run.sh $OUT granite-3.0-1b-a400m-base
 6        PARTS=adapters bench/gpu/run.sh $OUT
 4        PARTS=optimizers bench/gpu/run.sh $OUT
+3        PARTS=graphs bench/gpu/run.sh $OUT
 END
 tar -C "$work" -cJf "$archive" sftbench-kit
 echo "$archive: $(du -m "$archive" | cut -f1) MiB of $(git rev-parse --short HEAD), for torch $(basename "$(ls -d build/libtorch-cuda-* | head -1)" | sed 's/libtorch-cuda-//')"

@@ -6,7 +6,7 @@
 #
 #   bench/gpu/run.sh FOLDER [MODEL...]
 #
-#   PARTS     of: smoke tests collectives shards two_ranks runs adapters optimizers goals (default: all, in this order)
+#   PARTS     of: smoke tests collectives shards two_ranks runs adapters optimizers goals graphs (default: all, in this order)
 #   BUILD     folder of a CUDA build with tests and benchmarks (default build/cuda)
 #   PYTHON    has torch, transformers, peft (default python3)
 #   ROUNDS    of alternating runs in the parts shards and runs (default 2); STEPS of a run (default 12)
@@ -16,7 +16,7 @@
 # A part, a test or a run that fails is a line of the table, not the end. Where a call may take some minutes only, several
 # calls share the work by PARTS and MODEL: a call that is cut short loses the process that ran, and its successor goes on
 # with what it is asked for. `goals` measures what users compare programs by: LoRA of 8B, full 8B, full 135M, and GPTQ-LoRA
-# beside LoRA. `runs` starts 8 processes a model, `shards` 18, `adapters` 10 of the last model, `optimizers` 15.
+# beside LoRA. `runs` starts 8 processes a model, `shards` 18, `adapters` 10 of the last model, `optimizers` 15, `graphs` 6.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${1:?usage: bench/gpu/run.sh FOLDER [MODEL...]}
@@ -96,7 +96,7 @@ tests() {
     [model_test]='*HuggingFaceTest*'
     [optim_test]='*'
     [tuning_test]='*'
-    [engine_test]='*GoldenTraining*:*TrainingVariants*:*LossScaling*:*DistributeOneRank*')
+    [engine_test]='*GoldenTraining*:*TrainingVariants*:*LossScaling*:*DistributeOneRank*:StepGraph*')
   local test
   for test in "${!suites[@]}"; do
     rm -f "$out/$test.json"
@@ -220,10 +220,26 @@ goals() {
   done
 }
 
-parts=${PARTS:-smoke tests collectives shards two_ranks runs adapters optimizers goals}
+# A step that is launched kernel by kernel and as one graph, in turn, and how far the losses are apart.
+graphs() {
+  local round graph
+  local small=(model_name=smollm2-135m "model_max_length=${LENGTH:-2048}" "max_steps=${STEPS:-12}"
+    gradient_checkpointing=false)
+  for round in $(seq "$rounds"); do
+    for graph in false true; do
+      for batch in ${GRAPH_BATCH_SIZES:-1 16}; do
+        run "graph-$graph-full-135m-batch-$batch" $full "${small[@]}" "batch_size=$batch" "step_graph=$graph"
+      done
+      run "graph-$graph-lora-135m" finetune_lora_benchmark-v1.0.0 "${small[@]}" --lora-r=16 --lora-targets=all-linear \
+        --lora-dropout=0 batch_size=4 "step_graph=$graph"
+    done
+  done
+}
+
+parts=${PARTS:-smoke tests collectives shards two_ranks runs adapters optimizers goals graphs}
 for part in $parts; do
   case $part in
-    smoke | tests | collectives | shards | two_ranks | runs | adapters | optimizers | goals) ;;
+    smoke | tests | collectives | shards | two_ranks | runs | adapters | optimizers | goals | graphs) ;;
     *) echo "there is no part '$part'" >&2; exit 2 ;;
   esac
 done

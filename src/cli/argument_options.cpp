@@ -70,6 +70,9 @@ const std::vector<ArgumentOption>& argument_options() {
        "keep FSDP's shards, their gradients and the optimizer state in host memory"},
       {"--offload-activations", "offload_activations", nullptr,
        "keep the inputs of checkpointed layers in host memory until the backward pass"},
+      {"--step-graph", "step_graph", nullptr,
+       "launch each step as one CUDA graph, for models whose launches take longer than their "
+       "arithmetic"},
       {"--mlp-tiles", "mlp_tiles", "N",
        "compute the MLPs of a micro-batch in N parts, for long rows (1)"},
       {"--context-parallel", "context_parallel", "N",

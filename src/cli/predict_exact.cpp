@@ -70,6 +70,13 @@ std::string held_text(const MemoryPeak& peak) {
   return text;
 }
 
+std::string launches_text(const Rehearsal& found) {
+  if (found.graph_nodes == 0) return std::to_string(found.launches) + " kernels and products";
+  return std::to_string(found.launches) + (found.launches == 1 ? " launch" : " launches") +
+         ", with a graph of " + std::to_string(found.graph_nodes) +
+         " kernels, products and copies,";
+}
+
 }  // namespace
 
 ExactPrediction predict_exactly(const Resolution& resolution, const Prediction& prediction) {
@@ -115,9 +122,9 @@ Definitions exact_lines(const ExactPrediction& exact, const Prediction& predicti
                           gib_text(static_cast<double>(found.peak.allocation_bytes))},
       {"held then", held_text(found.peak)},
       {"arithmetic", error_text(exact, prediction)},
-      {"launches", std::to_string(found.launches) + " kernels and products a step, " +
-                       std::to_string(found.copies) + " copies; this host needed " +
-                       cell_text(found.host_s) + " s to launch them"}};
+      {"launches", launches_text(found) + " a step, " + std::to_string(found.copies) +
+                       " copies; this host needed " + cell_text(found.host_s) +
+                       " s to launch them"}};
   if (exact.assumes_even_experts)
     lines.push_back({"experts", "each expert gets as many tokens as every other"});
   return lines;
@@ -138,6 +145,7 @@ Json exact_json(const ExactPrediction& exact) {
             {"allocation_bytes", found.peak.allocation_bytes},
             {"held_bytes", std::move(held)}}},
           {"launches_per_step", found.launches},
+          {"graph_nodes_per_step", found.graph_nodes},
           {"copies_per_step", found.copies},
           {"host_seconds_per_step", found.host_s},
           {"kernels", found.kernels}};

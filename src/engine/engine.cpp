@@ -40,6 +40,7 @@ class TorchEngine : public Engine {
         run.emplace(prepare_run(job, group, watch));
       }
       watch_device_memory(*run, observers);
+      run->step_graph = make_step_graph(job, *run);
       train_steps(*run, group, observers, interrupted);
       if (run->timeline) write_trace(*run->timeline, group, job.trace_path);
     } catch (const std::exception& error) {

@@ -109,6 +109,56 @@ void update_parameters(TrainingRun& run, const StepEvent& event, double scale) {
   if (run.timeline) run.timeline->add("compute", "optimizer", begin_s, steady_seconds());
 }
 
+// Forward and backward passes, clipping and the update, kernel by kernel.
+void launch_step(TrainingRun& run, const StepBatches& batches, StepEvent& event, Whereabouts& at,
+                 const std::function<bool()>& interrupted) {
+  // --- forward and backward: the mean over all positions of the step that bear loss
+  const double scale = run.loss_scaler->scale();
+  const double denominator = static_cast<double>(batches.tokens.loss_bearing) / scale;
+  torch::Tensor loss = torch::zeros({}, run.device->device());
+  for (size_t i = 0; i < batches.micro_batches.size(); ++i) {
+    const DeviceBatch& batch = batches.micro_batches[i];
+    stop_if(interrupted(), event.step);
+    at("forward pass", &StepPhases::forward_s);
+    run.parameters->begin_micro_batch(i == 0, i + 1 == batches.micro_batches.size());
+    const torch::Tensor micro_loss =
+        run.model->loss(run.batches->rows(batch), batch.labels, denominator, *run.activations);
+    require_finite_before_update(run, batches, micro_loss, event.step);
+    at("backward pass", &StepPhases::backward_s);
+    run.optimizer->begin_backward(event.learning_rate, 1.0 / scale);
+    run.activations->backward(micro_loss);
+    run.optimizer->end_backward();
+    loss += micro_loss.detach();
+  }
+  at.end_phase();
+
+  // --- reduce the loss. The backward passes have reduced the gradients
+  event.loss = reduced_loss(run, batches, loss, scale, event.step);
+
+  // --- clip and step
+  at("update", &StepPhases::update_s);
+  event.grad_norm = gradient_norm(run, scale);
+  event.update_skipped = !run.loss_scaler->accept(std::isfinite(event.grad_norm));
+  if (!event.update_skipped) update_parameters(run, event, scale);
+  run.parameters->drop_gradients();
+  run.device->synchronize();
+}
+
+// The same as one graph. False where there is none for these batches.
+bool repeat_step(TrainingRun& run, const StepBatches& batches, StepEvent& event, Whereabouts& at) {
+  if (run.step_graph == nullptr) return false;
+  const auto in_phase = [&at](const char* phase) { at(phase, nullptr); };
+  const auto outcome = run.step_graph->run(batches, event.learning_rate, in_phase);
+  if (!outcome) return false;
+  event.loss = outcome->loss;
+  event.grad_norm = outcome->gradient_norm;
+  if (!std::isfinite(event.loss))
+    throw nonfinite_loss(run, batches, event.loss, event.loss, event.step);
+  if (!std::isfinite(event.grad_norm)) throw nonfinite_gradient(run, event.grad_norm, event.step);
+  ++run.progress.updates;
+  return true;
+}
+
 // Collective.
 TrainEnd train_end(const TrainingRun& run, const RankAccount& account, RankGroup& group) {
   TrainEnd end;
@@ -167,37 +217,8 @@ void train_steps(TrainingRun& run, RankGroup& group, const std::vector<TrainObse
     require_loss_positions(batches, event.step);
     Whereabouts at(group, run, event);
 
-    // --- forward and backward: the mean over all positions of the step that bear loss
-    const double scale = run.loss_scaler->scale();
-    const double denominator = static_cast<double>(batches.tokens.loss_bearing) / scale;
     event.learning_rate = run.learning_rate * run.schedule(done.updates);
-    torch::Tensor loss = torch::zeros({}, run.device->device());
-    for (size_t i = 0; i < batches.micro_batches.size(); ++i) {
-      const DeviceBatch& batch = batches.micro_batches[i];
-      stop_if(interrupted(), event.step);
-      at("forward pass", &StepPhases::forward_s);
-      run.parameters->begin_micro_batch(i == 0, i + 1 == batches.micro_batches.size());
-      const torch::Tensor micro_loss =
-          run.model->loss(run.batches->rows(batch), batch.labels, denominator, *run.activations);
-      require_finite_before_update(run, batches, micro_loss, event.step);
-      at("backward pass", &StepPhases::backward_s);
-      run.optimizer->begin_backward(event.learning_rate, 1.0 / scale);
-      run.activations->backward(micro_loss);
-      run.optimizer->end_backward();
-      loss += micro_loss.detach();
-    }
-    at.end_phase();
-
-    // --- reduce the loss. The backward passes have reduced the gradients
-    event.loss = reduced_loss(run, batches, loss, scale, event.step);
-
-    // --- clip and step
-    at("update", &StepPhases::update_s);
-    event.grad_norm = gradient_norm(run, scale);
-    event.update_skipped = !run.loss_scaler->accept(std::isfinite(event.grad_norm));
-    if (!event.update_skipped) update_parameters(run, event, scale);
-    run.parameters->drop_gradients();
-    run.device->synchronize();
+    if (!repeat_step(run, batches, event, at)) launch_step(run, batches, event, at, interrupted);
     at.end_phase();
 
     // --- notify, evaluate and save

@@ -13,6 +13,7 @@
 #include "engine/load_watch.h"
 #include "engine/rank_context.h"
 #include "engine/step_batches.h"
+#include "engine/step_graph.h"
 #include "engine/training_device.h"
 #include "sftbench/measure/events.h"
 #include "sftbench/measure/timeline.h"
@@ -48,6 +49,7 @@ struct TrainingRun {
   std::unique_ptr<Checkpoints> checkpoints;
   TrainingProgress progress;  // that was made before this run
   TrainBegin begin;
+  std::unique_ptr<StepGraph> step_graph;  // null: the host launches each step
 };
 
 // Builds all of it: device, model with its weights, tokenized data, tuning, optimizer.

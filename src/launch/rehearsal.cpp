@@ -75,6 +75,7 @@ Rehearsal rehearsal_of(const std::string& answer, const std::string& log) {
   rehearsal.peak = {peak["place"], peak["allocation_bytes"], peak["held"]};
   rehearsal.host_s = json["host_s"];
   rehearsal.launches = json["report"]["launches"];
+  rehearsal.graph_nodes = json["report"]["graph_nodes"];
   rehearsal.copies = json["report"]["copies"];
   rehearsal.kernels = json["report"]["kernels"];
   return rehearsal;

@@ -32,6 +32,10 @@ Bloom::Bloom(const ModelConfig& config, const ops::KernelChoice& kernels,
       embedding_norm_(config.hidden_size, config.norm_eps, options) {}
 
 torch::Tensor Bloom::begin(const torch::Tensor& x, const TokenRows&) {
+  const auto wide = x.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
+  // Once for all layers and passes: a copy to a GPU makes the host wait.
+  if (!slopes_.defined() || slopes_.scalar_type() != wide || slopes_.device() != x.device())
+    slopes_ = alibi_slopes(config().attention.heads).to(x.device(), wide);
   return embedding_norm_.forward(x);
 }
 
@@ -40,9 +44,8 @@ torch::Tensor Bloom::attend(const torch::Tensor& qkv, const RotaryTables& positi
   const AttentionConfig& attention = config().attention;
   const int64_t B = qkv.size(0), S = qkv.size(1), N = attention.heads, D = attention.head_dim;
   const torch::Tensor heads_BSN3D = qkv.view({B, S, N, 3, D});
-  const auto wide = qkv.scalar_type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
   ops::ScoreTerms terms;
-  terms.slopes = alibi_slopes(N).to(qkv.device(), wide);
+  terms.slopes = slopes_;
   const torch::Tensor mixed =
       sftbench::attend(kernels(), positions, heads_BSN3D.select(3, 0), heads_BSN3D.select(3, 1),
                        heads_BSN3D.select(3, 2), attention.scale, ops::kAllKeys, dropout, terms);

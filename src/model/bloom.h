@@ -18,6 +18,7 @@ class Bloom : public Gpt {
 
  private:
   LayerNorm embedding_norm_;
+  torch::Tensor slopes_;  // [heads], where and as wide as the scores that they are added to
 };
 
 // Slope of each head: the geometric sequence of the paper, and for numbers of heads that are no power

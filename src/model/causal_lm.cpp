@@ -58,8 +58,8 @@ const ModelNames& CausalLm::names() const {
   return family_of(config_.family).names;
 }
 
-torch::Tensor CausalLm::loss(const TokenRows& rows, const torch::Tensor& labels, double denominator,
-                             LayerRunner& runner) {
+torch::Tensor CausalLm::loss(const TokenRows& rows, const torch::Tensor& labels,
+                             const ops::LossDenominator& denominator, LayerRunner& runner) {
   ++pass_.number;
   pass_.training = true;
   const LossParts parts = loss_parts(rows, labels, denominator, runner);
@@ -74,7 +74,7 @@ LossParts CausalLm::evaluate(const TokenRows& rows, const torch::Tensor& labels,
 }
 
 LossParts CausalLm::loss_parts(const TokenRows& rows, const torch::Tensor& labels,
-                               double denominator, LayerRunner& runner) {
+                               const ops::LossDenominator& denominator, LayerRunner& runner) {
   if (balance_) balance_->begin(behind_real_tokens(rows.mask, prompt()), rows.part.get());
   const torch::Tensor hidden_BSH = hidden_states(rows, runner);
   const torch::Tensor labels_BS =

@@ -60,6 +60,11 @@ std::vector<int64_t> Llama::take_expert_choices() {
   return choices;
 }
 
+std::vector<torch::Tensor> Llama::kept_tables() const {
+  if (!rotary_emb_) return {};
+  return {rotary_emb_->kept().cos, rotary_emb_->kept().sin};
+}
+
 RotaryTables Llama::positions(const torch::Tensor& x_BSH, const TokenRows& rows) {
   if (!rotary_emb_) return Decoder::positions(x_BSH, rows);
   const int64_t length = rows.part ? rows.row_length() : x_BSH.size(1);

@@ -40,6 +40,7 @@ class Llama : public Decoder {
   void follow_compute_dtype(torch::Dtype dtype) override;
   void divide_experts(ExpertGroup& group) override;
   std::vector<int64_t> take_expert_choices() override;
+  std::vector<torch::Tensor> kept_tables() const override;
 
  private:
   struct Layer {

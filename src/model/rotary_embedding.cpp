@@ -97,8 +97,8 @@ Tensor positions_of(const ops::PackedSequences& packed) {
 
 Tensor own_positions(int64_t row_length, const ops::PackedSequences& packed,
                      const std::shared_ptr<const ContextPart>& part, torch::Device device) {
-  const Tensor positions =
-      (packed.empty() ? torch::arange(row_length) : positions_of(packed)).to(device);
+  const Tensor positions = packed.empty() ? torch::arange(row_length, torch::TensorOptions(device))
+                                          : positions_of(packed).to(device);
   return part ? positions.index_select(0, part->positions) : positions;
 }
 

@@ -42,6 +42,9 @@ class RotaryEmbedding {
                       const ops::PackedSequences& packed = {},
                       const std::shared_ptr<const ContextPart>& part = nullptr);
 
+  // All that is kept. Empty before the first call of tables().
+  const RotaryTables& kept() const { return kept_; }
+
  private:
   void follow_length(int64_t sequence_length);
   void rebuild(int64_t length, const torch::TensorOptions& options);

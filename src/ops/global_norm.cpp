@@ -70,10 +70,14 @@ TensorList norms_of(const TensorList& tensors) {
 #endif
 }
 
+Tensor sum_of_squares(const TensorList& tensors) {
+  return at::stack(norms_of(tensors)).square().sum();
+}
+
 double sum_of_squares_aten(const TensorList& tensors) {
   if (tensors.empty()) return 0.0;
   // One transfer from the device at the end, not one per tensor.
-  return at::stack(norms_of(tensors)).square().sum().item<double>();
+  return sum_of_squares(tensors).item<double>();
 }
 
 }  // namespace
@@ -83,6 +87,12 @@ double global_norm(const TensorList& tensors) {
   for (const Tensor& tensor : tensors) require_float(tensor, "global_norm", "tensors");
   return std::sqrt(
       (all_contiguous_on_cpu(tensors) ? sum_of_squares_cpu : sum_of_squares_aten)(tensors));
+}
+
+Tensor global_norm_on_device(const TensorList& tensors) {
+  const torch::NoGradGuard no_grad;
+  for (const Tensor& tensor : tensors) require_float(tensor, "global_norm", "tensors");
+  return sum_of_squares(tensors).sqrt();
 }
 
 }  // namespace sftbench::ops

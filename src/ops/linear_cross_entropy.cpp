@@ -89,7 +89,7 @@ auto cross_entropy_for(const Tensor& hidden) {
 }
 
 Result compute(const Tensor& hidden, const Tensor& weight, const Tensor& labels, double logit_scale,
-               double denominator, bool hidden_too, bool weight_too) {
+               const LossDenominator& denominator, bool hidden_too, bool weight_too) {
   const torch::NoGradGuard no_grad;
   const Labeled in = labeled_only(hidden, labels);
   check_labels(in.labels, weight.size(0));
@@ -97,7 +97,7 @@ Result compute(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
   const auto chunks = Chunks::of(hidden, weight, count, weight_too);
   const Tensor buffer = torch::empty({chunks.most_rows, vocabulary}, hidden.options());
   const auto cross_entropy = cross_entropy_for(hidden);
-  const double gradient_scale = hidden_too || weight_too ? 1.0 / denominator : 0.0;
+  const double gradient_scale = hidden_too || weight_too ? 1.0 / denominator.value : 0.0;
 
   const bool add_to_grad = weight_too && accumulates_in_place(weight) && weight.grad().defined();
   Tensor dw = add_to_grad ? weight.grad() : weight_too ? torch::empty_like(weight) : Tensor();
@@ -109,20 +109,22 @@ Result compute(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
     const Tensor x = in.hidden.slice(0, begin, end);
     Tensor logits = buffer.narrow(0, 0, end - begin);
     matmul_nt_into(logits, x, weight);
-    loss += cross_entropy(logits, in.labels.slice(0, begin, end), logit_scale, gradient_scale);
+    loss += cross_entropy(logits, in.labels.slice(0, begin, end), logit_scale, gradient_scale,
+                          denominator.on_device);
     if (hidden_too) matmul_nn_into(dx.slice(0, begin, end), logits, weight);
     if (weight_too) matmul_tn_into(dw, logits, x, add_to_grad || chunk > 0 ? 1.0 : 0.0);
   }
   const auto wide = wide_dtype(hidden);
   if (hidden_too && in.positions.defined())
     dx = torch::zeros_like(hidden).index_copy_(0, in.positions, dx);
-  return {(loss / denominator).to(wide), dx, add_to_grad ? Tensor() : dw};
+  return {denominator.divide(loss).to(wide), dx, add_to_grad ? Tensor() : dw};
 }
 
 class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& hidden, const Tensor& weight,
-                        const Tensor& labels, double logit_scale, double denominator) {
+                        const Tensor& labels, double logit_scale,
+                        const LossDenominator& denominator) {
     const Result result = compute(hidden, weight, labels, logit_scale, denominator,
                                   hidden.requires_grad(), weight.requires_grad());
     ctx->save_for_backward({weight, result.hidden_gradient, result.weight_gradient});
@@ -168,9 +170,16 @@ class LinearCrossEntropy : public torch::autograd::Function<LinearCrossEntropy> 
 
 }  // namespace
 
+Tensor LossDenominator::divide(const Tensor& numerator) const {
+  return on_device.defined() ? numerator / on_device.to(numerator.scalar_type())
+                             : numerator / value;
+}
+
 Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
-                            double logit_scale, double denominator) {
+                            double logit_scale, const LossDenominator& denominator) {
   require_float(hidden, kOp, "hidden");
+  require(!denominator.on_device.defined() || has_cuda_kernels(hidden), kOp,
+          "a denominator on a device needs kernels there", describe(hidden));
   require(hidden.dim() == 2, kOp, "hidden must be [N, H]", describe(hidden));
   require_like(weight, kOp, "weight", {-1, hidden.size(1)}, hidden);
   require(

@@ -92,7 +92,7 @@ Tensor kept_matrix(const Tensor& q, const PackedSequences& packed, const Dropout
 }  // namespace
 
 Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
-                            double logit_scale, double denominator) {
+                            double logit_scale, const LossDenominator& denominator) {
   constexpr const char* kOp = "plain::linear_cross_entropy";
   require_float(hidden, kOp, "hidden");
   require(hidden.dim() == 2, kOp, "hidden must be [N, H]", describe(hidden));
@@ -101,7 +101,7 @@ Tensor linear_cross_entropy(const Tensor& hidden, const Tensor& weight, const Te
   if (logit_scale != 1.0) logits = logits * logit_scale;
   const Tensor sum = at::cross_entropy_loss(logits.to(wide_dtype(logits)), labels, /*weight=*/{},
                                             at::Reduction::Sum, kIgnoredLabel);
-  return sum / denominator;
+  return denominator.divide(sum);
 }
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double epsilon) {

@@ -203,4 +203,23 @@ void update(UpdateRule rule, const std::vector<UpdatedTensor>& tensors,
 #endif
 }
 
+void repeatable_update(UpdateRule rule, const std::vector<UpdatedTensor>& tensors,
+                       const Tensor& factors) {
+  require(factors.defined() && factors.scalar_type() == torch::kFloat32 &&
+              factors.is_contiguous() && factors.numel() == kRuleFactors,
+          "update", "factors must be float32 [" + std::to_string(kRuleFactors) + "]",
+          describe(factors));
+  std::vector<UpdatedTensor> on_gpu;
+  for (const UpdatedTensor& updated : tensors) {
+    check_tensors(rule, updated);
+    require(has_cuda_kernels(updated.parameter) && is_dense(updated), "update",
+            "factors on a device need tensors that a kernel there updates",
+            describe(updated.parameter));
+    on_gpu.push_back({updated.parameter, updated.gradient.contiguous(), updated.states});
+  }
+#if SFTBENCH_CUDA
+  update_cuda(rule, on_gpu, {}, factors);
+#endif
+}
+
 }  // namespace sftbench::ops

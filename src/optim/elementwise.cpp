@@ -1,5 +1,6 @@
 #include "optim/elementwise.h"
 
+#include <cstring>
 #include <utility>
 
 #include "optim/state_tensors.h"
@@ -8,12 +9,12 @@
 namespace sftbench {
 namespace {
 
-class Elementwise : public Optimizer {
+class Elementwise : public Optimizer, public RecordedUpdate {
  public:
   Elementwise(std::vector<ParameterGroup> groups, ElementwiseKind kind) : kind_(std::move(kind)) {
     const torch::NoGradGuard no_grad;
     for (const ParameterGroup& group : groups) {
-      Group& own = groups_.emplace_back(Group{{}, {}, group.weight_decay});
+      Group& own = groups_.emplace_back(Group{{}, {}, group.weight_decay, {}, {}});
       for (const TrainableTensor& trainable : group.parameters) {
         own.names.push_back(trainable.name);
         own.tensors.push_back({trainable.tensor, {}, states_of(trainable.tensor)});
@@ -24,15 +25,43 @@ class Elementwise : public Optimizer {
   void step(double learning_rate, double gradient_scale) override {
     ++step_;
     for (const Group& group : groups_) {
-      std::vector<ops::UpdatedTensor> updated;
-      for (const ops::UpdatedTensor& tensor : group.tensors) {
-        if (!tensor.parameter.grad().defined()) continue;
-        updated.push_back({tensor.parameter, tensor.parameter.grad(), tensor.states});
-      }
+      const std::vector<ops::UpdatedTensor> updated = group.with_gradients();
       if (updated.empty()) continue;
       ops::RuleFactors<double> factors = kind_.factors({step_, learning_rate, group.weight_decay});
       factors.gradient_scale = gradient_scale;
       ops::update(kind_.rule, updated, factors);
+    }
+  }
+
+  RecordedUpdate* recorded_update() override {
+    for (Group& group : groups_) {
+      if (group.tensors.empty() || group.factors.defined()) continue;
+      const torch::Tensor& parameter = group.tensors.front().parameter;
+      if (!parameter.is_cuda()) return nullptr;
+      const auto options = parameter.options().dtype(torch::kFloat32);
+      group.factors = torch::empty({ops::kRuleFactors}, options);
+      group.next_factors =
+          torch::empty({ops::kRuleFactors}, options.device(torch::kCPU).pinned_memory(true));
+    }
+    return this;
+  }
+
+  void record(const torch::Tensor& gradient_scale) override {
+    for (const Group& group : groups_) {
+      const std::vector<ops::UpdatedTensor> updated = group.with_gradients();
+      if (updated.empty()) continue;
+      group.factors.copy_(group.next_factors, /*non_blocking=*/true);
+      group.factors.select(0, kGradientScale).copy_(gradient_scale);
+      ops::repeatable_update(kind_.rule, updated, group.factors);
+    }
+  }
+
+  void advance(double learning_rate) override {
+    ++step_;
+    for (const Group& group : groups_) {
+      if (!group.next_factors.defined()) continue;
+      const auto factors = kind_.factors({step_, learning_rate, group.weight_decay}).as<float>();
+      std::memcpy(group.next_factors.data_ptr(), &factors, sizeof factors);
     }
   }
 
@@ -63,7 +92,21 @@ class Elementwise : public Optimizer {
     std::vector<std::string> names;
     std::vector<ops::UpdatedTensor> tensors;  // without gradients, which come and go
     double weight_decay;
+    // Of a recorded update, and those of its next launch, on the host. Undefined: none is recorded.
+    torch::Tensor factors, next_factors;
+
+    std::vector<ops::UpdatedTensor> with_gradients() const {
+      std::vector<ops::UpdatedTensor> updated;
+      for (const ops::UpdatedTensor& tensor : tensors) {
+        if (!tensor.parameter.grad().defined()) continue;
+        updated.push_back({tensor.parameter, tensor.parameter.grad(), tensor.states});
+      }
+      return updated;
+    }
   };
+
+  // RuleFactors' first member.
+  static constexpr int64_t kGradientScale = 0;
 
   std::vector<torch::Tensor> states_of(const torch::Tensor& parameter) const {
     const bool wide = kind_.state_dtype == StateDtype::kFloat32;

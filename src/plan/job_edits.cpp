@@ -53,6 +53,7 @@ const std::map<std::string, std::string>& properties() {
       {"parallel.context_ranks", "context_parallel"},
       {"parallel.context_rotation", "context_rotation"},
       {"kernels.flash_attention", "flash_attn"},
+      {"kernels.step_graph", "step_graph"},
       {"lora.rank", "r"},
       {"lora.alpha", "lora_alpha"},
       {"lora.dropout", "lora_dropout"},

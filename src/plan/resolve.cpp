@@ -202,6 +202,7 @@ class Resolver : RequestReader {
     KernelPlan plan;
     // On CPUs, too, where the flash-attn library itself does not run: what it stands for does.
     plan.flash_attention = flag("flash_attn");
+    plan.step_graph = argument("step_graph").get<bool>();
     const Json& fast = inputs_.at("fast_kernels");
     if (fast.is_null()) return plan;
     plan.fused_loss = fast.at(0) == "True";

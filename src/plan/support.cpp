@@ -1,6 +1,7 @@
 #include "sftbench/plan/support.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "plan/context_cost.h"
 #include "plan/model_source.h"
@@ -10,6 +11,7 @@
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/families/family.h"
+#include "sftbench/plan/step_graph_limits.h"
 #include "sftbench/variants/schedule.h"
 
 namespace sftbench {
@@ -32,11 +34,13 @@ const std::vector<std::string>& properties_that_matter() {
       "dataset_image_field",
       "dataset_kwargs_skip_prepare_dataset",
       "distributed_backend",
+      "fast_kernels",
       "fast_moe",
       "fsdp_sharding_strategy",
       "gpu_model",
       "gradient_accumulation_steps",
       "gradient_checkpointing",
+      "lora_dropout",
       "mlp_tiles",
       "model_name",
       "number_gpus",
@@ -46,6 +50,7 @@ const std::vector<std::string>& properties_that_matter() {
       "offload_params",
       "optim",
       "remove_unused_columns",
+      "step_graph",
       "target_modules",
       "training_data_path",
       "data_formatter_template",
@@ -89,6 +94,7 @@ class Judge {
     refuse_precision_and_optimizer();
     refuse_schedule();
     if (integer("number_gpus") > 0) refuse_offload();
+    if (integer("number_gpus") > 0 && is_set("step_graph")) refuse_step_graph();
     refuse_data();
     note_own_strategy();
     note_borrowed_targets();
@@ -112,6 +118,8 @@ class Judge {
     check(matters(argument), "support is remembered by the properties that it depends on");
     return inputs_.contains(argument);
   }
+
+  bool is_set(const char* argument) const { return has(argument) && flag(argument); }
 
   const Json& argument(const char* name) const {
     return has(name) ? inputs_.at(name) : experiment_.find(name)->default_value;
@@ -141,6 +149,12 @@ class Judge {
     const ModelFacts* model = facts();
     const bool known = model != nullptr && settings_.model_map.count(model->name) == 0;
     return known ? model->family : std::string();
+  }
+
+  // Of models whose shape the catalog has.
+  std::optional<ModelConfig> model_config() const {
+    if (family().empty() || !trains_family(family())) return {};
+    return parse_model_config(facts()->hf_config);
   }
 
   // Whose layers FSDP wraps.
@@ -244,13 +258,17 @@ class Judge {
     }
   }
 
+  Autocast autocast() const {
+    return autocast_of(named<Autocast>(text("accelerate_config_mixed_precision")), flag("bf16"),
+                       experiment_.hardcoded.value("fp16", false));
+  }
+
   void refuse_precision_and_optimizer() {
     const std::string mixed = text("accelerate_config_mixed_precision");
     const bool fp16 = experiment_.hardcoded.value("fp16", false);
-    const Autocast autocast = autocast_of(named<Autocast>(mixed), flag("bf16"), fp16);
     for (std::string& reason :
          optimizer_refusals(named<OptimizerKind>(text("optim")),
-                            integer("gradient_accumulation_steps"), autocast, distributes())) {
+                            integer("gradient_accumulation_steps"), autocast(), distributes())) {
       refuse(std::move(reason));
     }
     if (mixed == "fp8" && integer("number_gpus") == 0) {
@@ -301,6 +319,24 @@ class Judge {
       refuse(
           "offload_activations true keeps the inputs of checkpointed layers on the host, and "
           "gradient_checkpointing false checkpoints none; true works");
+    }
+  }
+
+  void refuse_step_graph() {
+    const Json& fast_kernels = input("fast_kernels");
+    const bool adapters = row_of(experiment_.tuning).adds_adapters;
+    const std::optional<ModelConfig> known = model_config();
+    for (std::string& reason :
+         step_graph_refusals({.distributed = distributes(),
+         .optimizer = named<OptimizerKind>(text("optim")),
+         .autocast = autocast(),
+         .padding = options_.padding,
+         .lora_dropout = adapters ? argument("lora_dropout").get<double>() : 0,
+         .offloads = is_set("offload_optimizer") || is_set("offload_activations"),
+         .fused_loss = fast_kernels.is_null() || fast_kernels.at(0) == "True",
+         .images = has_images(),
+         .model = known ? &*known : nullptr})) {
+      refuse(std::move(reason));
     }
   }
 

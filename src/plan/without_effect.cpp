@@ -52,9 +52,9 @@ class NoEffect : RequestReader {
                           "no effect on text datasets");
     }
     if (integer("number_gpus") == 0)
-      note_unless_default(
-          {"gpu_model", "tf32", "offload_activations", "offload_optimizer", "offload_params"},
-          "no effect without GPUs");
+      note_unless_default({"gpu_model", "tf32", "offload_activations", "offload_optimizer",
+                           "offload_params", "step_graph"},
+                          "no effect without GPUs");
     if (argument("context_parallel") == 1) {
       note_unless_default({"context_rotation"}, "no effect without context_parallel above 1");
     } else if (!flag("flash_attn")) {

@@ -48,6 +48,15 @@ def main():
                          model_max_length=1024, batch_size=32, distributed_backend="FSDP")["exact"]
     assert with_sinks["launches_per_step"] < 25000, with_sinks
 
+    # The whole step as one graph: the host launches once, and nothing else is allocated.
+    whole_step = {**small, "gradient_checkpointing": "false", "--padding": "max_length"}
+    launched, graph = (predict(**whole_step, step_graph=value)["exact"] for value in ("false", "true"))
+    assert launched["graph_nodes_per_step"] == 0 and launched["launches_per_step"] > 5000, launched
+    assert graph["launches_per_step"] == 1 and graph["kernels"] == {"cudaGraphLaunch": 1}, graph
+    assert launched["launches_per_step"] <= graph["graph_nodes_per_step"] < launched["launches_per_step"] + 100, graph
+    assert abs(graph["allocated_peak_bytes"] / launched["allocated_peak_bytes"] - 1) < 0.01, (graph, launched)
+    assert graph["reserved_peak_bytes"] < 1.2 * launched["reserved_peak_bytes"], (graph, launched)
+
     # What layers keep, and what their backward passes hold, is counted by arithmetic as it is allocated.
     whole = {"gradient_checkpointing": "false"}
     adapters = {**whole, "--lora-targets": "all-linear", "--lora-r": "16"}

@@ -20,10 +20,12 @@ struct Outcome {
   std::map<std::string, torch::Tensor> values;
   RankReport report;
   ExpertLoad experts;
+  int64_t graph_launches = 0;
 };
 
 inline Outcome train_to_the_end(const TrainingJob& job, RankGroup& group) {
   TrainingRun run = prepare_run(job, group);
+  run.step_graph = make_step_graph(job, run);
   Recorder recorder;
   train_steps(run, group, {&recorder}, [] { return false; });
   Outcome outcome;
@@ -34,6 +36,7 @@ inline Outcome train_to_the_end(const TrainingJob& job, RankGroup& group) {
   });
   outcome.report = recorder.ends.at(0).ranks.at(static_cast<size_t>(group.rank()));
   outcome.experts = recorder.ends.at(0).experts;
+  if (run.step_graph) outcome.graph_launches = run.step_graph->launches();
   return outcome;
 }
 

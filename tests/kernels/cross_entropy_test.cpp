@@ -84,6 +84,19 @@ TEST(CrossEntropyKernel, NanLogitsAndUnknownLabelsMakeTheLossNan) {
   }
 }
 
+// As the host divides: a step that a graph repeats has the gradients of one that it does not.
+TEST(CrossEntropyKernel, DividesByANumberOnTheDevice) {
+  const Tensor logits = guarded_normal({5, 512}, torch::kBFloat16, 1);
+  const Tensor labels = guarded_labels(5, 512);
+  const Tensor divisor = guarded(torch::full({1}, 7.0, torch::kFloat64));
+  for_each_order([&] {
+    Tensor by_host = guarded(logits), by_device = guarded(logits);
+    cross_entropy_cuda(by_host, labels, 0.25, 1.0 / 7.0);
+    cross_entropy_cuda(by_device, labels, 0.25, 1.0, divisor);
+    EXPECT_TRUE(torch::equal(by_host, by_device));
+  });
+}
+
 TEST(CrossEntropyKernel, TakesNothing) {
   Tensor logits = torch::empty({0, 8});
   const Tensor labels = torch::empty({0}, torch::kInt64);

@@ -1,5 +1,8 @@
-#include "ops/cpu/update.h"
+#include <cmath>
+#include <cstring>
+
 #include "kernels/kernel_test_support.h"
+#include "ops/cpu/update.h"
 #include "ops/update_impl.h"
 
 namespace sftbench::ops {
@@ -102,6 +105,41 @@ TEST(UpdateKernel, TakesMoreTensorsThanALaunchHolds) {
     tensors.push_back(
         make_tensor(UpdateRule::kAdamW, torch::kBFloat16, torch::kFloat32, 5 + 3 * t));
   expect_updates_equal(UpdateRule::kAdamW, tensors);
+}
+
+Tensor on_device(const RuleFactors<float>& factors) {
+  Tensor tensor = guarded(torch::empty({kRuleFactors}));
+  std::memcpy(tensor.data_ptr(), &factors, sizeof factors);
+  return tensor;
+}
+
+// What a graph repeats reads its factors from memory.
+TEST(UpdateKernel, ReadsFactorsFromTheDevice) {
+  const UpdatedTensor by_host =
+      make_tensor(UpdateRule::kAdamW, torch::kBFloat16, torch::kFloat32, 9000);
+  const UpdatedTensor start = copy_of(by_host), by_device = copy_of(by_host);
+  for_each_order([&] {
+    restore(by_host, start);
+    restore(by_device, start);
+    update_cuda(UpdateRule::kAdamW, {by_host}, some_factors());
+    update_cuda(UpdateRule::kAdamW, {by_device}, {}, on_device(some_factors()));
+    EXPECT_TRUE(torch::equal(by_host.parameter, by_device.parameter));
+    EXPECT_FALSE(torch::equal(by_device.parameter, start.parameter));
+    for (size_t k = 0; k < by_host.states.size(); ++k)
+      EXPECT_TRUE(torch::equal(by_host.states[k], by_device.states[k])) << "state " << k;
+  });
+}
+
+TEST(UpdateKernel, AGradientScaleThatIsNanChangesNothing) {
+  const UpdatedTensor tensor =
+      make_tensor(UpdateRule::kAdamW, torch::kFloat32, torch::kFloat32, 100);
+  const UpdatedTensor start = copy_of(tensor);
+  RuleFactors<float> factors = some_factors();
+  factors.gradient_scale = std::nanf("");
+  update_cuda(UpdateRule::kAdamW, {tensor}, {}, on_device(factors));
+  EXPECT_TRUE(torch::equal(tensor.parameter, start.parameter));
+  EXPECT_TRUE(torch::equal(tensor.states[0], start.states[0]));
+  EXPECT_TRUE(torch::equal(tensor.states[1], start.states[1]));
 }
 
 TEST(UpdateKernel, TakesNothing) {

@@ -22,6 +22,15 @@ TEST(GlobalNorm, MatchesFloat64) {
   }
 }
 
+TEST(GlobalNorm, StaysOnTheDeviceWhereItIsAskedTo) {
+  const std::vector<Tensor> tensors = {random_tensor({3000}, torch::kBFloat16, 1),
+                                       random_tensor({7, 5}, torch::kBFloat16, 2)};
+  const Tensor norm = global_norm_on_device(tensors);
+  EXPECT_EQ(norm.scalar_type(), torch::kFloat64);
+  EXPECT_EQ(norm.device(), tensors[0].device());
+  EXPECT_NEAR(norm.item<double>(), global_norm(tensors), 1e-6 * global_norm(tensors));
+}
+
 TEST(GlobalNorm, DoesNotDependOnTheNumberOfThreads) {
   const std::vector<Tensor> tensors = {random_tensor({300001}, torch::kFloat32, 1),
                                        random_tensor({5}, torch::kFloat32, 2)};

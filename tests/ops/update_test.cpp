@@ -127,6 +127,22 @@ TEST(Update, WhatDoesNotMatchIsRefused) {
 // --- Adafactor -----------------------------------------------------------------------------------
 
 // A parameter that is not contiguous takes the path of stock operators.
+// Only a kernel of a GPU reads them there.
+TEST(Update, FactorsOnADeviceNeedAKernelThere) {
+  const UpdatedTensor tensor = {torch::ones({3}), torch::ones({3}), {}};
+  const auto refusal = [&](const Tensor& factors) -> std::string {
+    try {
+      repeatable_update(UpdateRule::kSgd, {tensor}, factors);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return {};
+  };
+  EXPECT_NE(refusal(torch::ones({kRuleFactors})).find("tensors that a kernel there updates"),
+            std::string::npos);
+  EXPECT_NE(refusal(torch::ones({3})).find("factors must be float32 [16]"), std::string::npos);
+}
+
 TEST(Adafactor, MatrixLoopsMatchStockOperators) {
   for (const auto dtype : {torch::kFloat32, torch::kBFloat16, torch::kFloat16}) {
     for (const std::vector<int64_t>& shape :

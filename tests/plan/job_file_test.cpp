@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "max_grad_norm=0", "lr_scheduler_type=linear",
                     "lr_scheduler_kwargs={num_cycles: 2}", "warmup_ratio=0.1", "warmup_steps=9",
                     "offload_optimizer=true", "offload_activations=true", "offload_params=true",
-                    "mlp_tiles=4", "seed=7", "tf32=true", "response_template=None",
+                    "mlp_tiles=4", "step_graph=true", "seed=7", "tf32=true", "response_template=None",
                     "pretokenized=true", "data_formatter_template={{a}}\\n### {{b}}",
                     "lora_dropout=0.25", "alora_invocation_string=\\n### Act:"),
     [](const auto& test) {

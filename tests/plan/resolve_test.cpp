@@ -571,10 +571,11 @@ TEST_F(ResolveTest, AModelThatIsNowhereHasTheCommandThatFetchesItAndWhatIsLikeIt
     settings_.model_map[model]["Vanilla"] = model;
     return failure({"model_name=" + model});
   };
-  EXPECT_THAT(problem("Qwen/Qwen2.5-3B"),
-              HasSubstr("WEIGHTS: Qwen/Qwen2.5-3B is none of `sftbench models`, and its config.json "
-                        "is not on this machine; fetch it: sftbench weights fetch Qwen/Qwen2.5-3B; "
-                        "or name a folder that has it: --model DIR, or model_map in --config"));
+  EXPECT_THAT(
+      problem("Qwen/Qwen2.5-3B"),
+      HasSubstr("WEIGHTS: Qwen/Qwen2.5-3B is none of `sftbench models`, and its config.json "
+                "is not on this machine; fetch it: sftbench weights fetch Qwen/Qwen2.5-3B; "
+                "or name a folder that has it: --model DIR, or model_map in --config"));
   EXPECT_THAT(problem("meta-llama/Llama-2-7b-hf"),
               HasSubstr("; or take llama-7b of `sftbench models`, whose tensors have the same "
                         "shapes; or name"));
@@ -765,6 +766,51 @@ TEST_F(ResolveTest, OffloadIsForGpus) {
       resolved({"offload_optimizer=true", "offload_activations=true", "optim=adafactor"}).notes,
       ElementsAre("offload_activations true has no effect without GPUs",
                   "offload_optimizer true has no effect without GPUs"));
+}
+
+TEST_F(ResolveTest, AStepIsOneGraphWhereItIsAskedForAndCanBe) {
+  const auto on_gpu = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"number_gpus=1", "gpu_model=L40S", "step_graph=true"});
+    return more;
+  };
+  const TrainingJob job = resolved(on_gpu({})).job;
+  EXPECT_TRUE(job.kernels.step_graph);
+  EXPECT_EQ(job.inputs.at("step_graph"), true);
+  EXPECT_FALSE(resolved({}).job.kernels.step_graph);
+  EXPECT_FALSE(resolved({}).job.inputs.contains("step_graph"));
+  EXPECT_THAT(resolved({"step_graph=true"}).notes,
+              ElementsAre("step_graph true has no effect without GPUs"));
+  EXPECT_FALSE(resolved({"number_gpus=1", "gpu_model=L40S", "step_graph=false", "optim=adafactor"})
+                   .job.kernels.step_graph);
+
+  const std::string head = "UNSUPPORTED: step_graph true: ";
+  EXPECT_EQ(failure(on_gpu({"optim=paged_adamw_8bit"})),
+            head +
+                "optim paged_adamw_8bit does not update element by element from its states on the "
+                "GPU; adamw_torch works");
+  EXPECT_EQ(failure(on_gpu({"accelerate_config_mixed_precision=fp16"})),
+            head +
+                "the host reads the scales of accelerate_config_mixed_precision fp16 in each step; "
+                "bf16 or no works");
+  EXPECT_EQ(failure(on_gpu({"offload_activations=true"})),
+            head +
+                "what waits on the host is no part of the graph; without offload_optimizer, "
+                "offload_params and offload_activations it works");
+  EXPECT_EQ(failure(on_gpu({"fast_kernels=[False, True, True]"})),
+            head +
+                "the graph has the fused loss; fast_kernels None, or True in its first place, "
+                "works");
+  EXPECT_EQ(failure({"number_gpus=2", "gpu_model=L40S", "step_graph=true"}),
+            head +
+                "collective operations are no part of the graph; one GPU without "
+                "--distribute-one-rank works");
+  EXPECT_EQ(
+      failure(on_gpu({"model_name=mixtral-8x7b-instruct-v0.1"})),
+      head + "the host reads how many tokens each expert gets; a model without experts works");
+  EXPECT_EQ(failure(on_gpu({"model_name=granite-13b-v2"})),
+            head +
+                "each step drops other values of this model; its config.json with shares of "
+                "dropout of 0 works");
 }
 
 TEST_F(ResolveTest, TilesOfAnMlpAreWholeUnlessAskedFor) {

@@ -56,7 +56,7 @@ TrainingJob unusual_job() {
                   5,
                   true};
   job.activations = {false, true, true};
-  job.kernels = {false, false, false, false};
+  job.kernels = {false, false, false, false, true};
   job.activations.mlp_tiles = 3;
   job.lora = {2, 3.5, 0.25, {"q_proj", "v_proj"}, "act from here on"};
   job.prompt = {5, "RANDOM", "a text"};

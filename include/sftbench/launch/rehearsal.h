@@ -31,7 +31,8 @@ struct Rehearsal {
   int64_t reserved_peak_bytes = 0;    // that the allocator took from the device
   MemoryPeak peak;
   // Of the last step:
-  int64_t launches = 0;  // kernels and library calls
+  int64_t launches = 0;     // kernels and library calls; a graph is one
+  int64_t graph_nodes = 0;  // of the graphs among them: kernels, library calls and copies
   int64_t copies = 0;
   double host_s = 0;              // what the host needed to launch them, on this machine
   Json kernels = Json::object();  // name -> launches

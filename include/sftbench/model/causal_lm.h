@@ -21,6 +21,7 @@
 #include "sftbench/model/linear.h"
 #include "sftbench/ops/attention.h"
 #include "sftbench/ops/kernel_choice.h"
+#include "sftbench/ops/loss_denominator.h"
 
 namespace sftbench {
 
@@ -119,8 +120,8 @@ class CausalLm {
   // Of a rank's part of rows, labels are shifted: the next position may be another rank's. The loss is the part's share:
   // shares of a group add up.
   // REQUIRES: the label of each packed sequence's first position is -100 (nothing predicts it).
-  torch::Tensor loss(const TokenRows& rows, const torch::Tensor& labels, double denominator,
-                     LayerRunner& runner);
+  torch::Tensor loss(const TokenRows& rows, const torch::Tensor& labels,
+                     const ops::LossDenominator& denominator, LayerRunner& runner);
 
   // The same for entries that are not trained on: the sum of the cross-entropies, without dropout and without a graph.
   // Counts as no pass.
@@ -128,6 +129,10 @@ class CausalLm {
 
   // -> logits [B, S, V]; for tests and small inputs: holds all of them.
   torch::Tensor logits(const TokenRows& rows);
+
+  // What passes read beside parameters and rows, and may make anew for longer rows: who repeats recorded work of a pass
+  // holds them.
+  virtual std::vector<torch::Tensor> kept_tables() const { return {}; }
 
   // Every parameter once (a tied output projection is not listed), in forward order: embedding, layers, norm, head.
   virtual std::vector<NamedParameter> parameters() = 0;
@@ -188,8 +193,8 @@ class CausalLm {
   virtual void follow_compute_dtype(torch::Dtype) {}
 
  private:
-  LossParts loss_parts(const TokenRows& rows, const torch::Tensor& labels, double denominator,
-                       LayerRunner& runner);
+  LossParts loss_parts(const TokenRows& rows, const torch::Tensor& labels,
+                       const ops::LossDenominator& denominator, LayerRunner& runner);
 
   ModelConfig config_;
   ops::KernelChoice kernels_;

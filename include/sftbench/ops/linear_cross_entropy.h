@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "sftbench/ops/loss_denominator.h"
 #include "sftbench/ops/tensor.h"
 
 namespace sftbench::ops {
@@ -17,11 +18,12 @@ inline constexpr int64_t kIgnoredLabel = -100;
 // Positions are used as given: the caller has shifted the labels. Differentiable in hidden and weight, once.
 // The gradient of a leaf weight that has one already is added to in the forward pass, for an upstream gradient of 1:
 // make the loss the root of backward() and put a loss scale into the denominator (std::logic_error otherwise).
-// std::invalid_argument for labels outside the vocabulary.
+// std::invalid_argument for labels outside the vocabulary, and for a denominator on a device whose kernels are not ours
+// (checks.h).
 // Extra memory: one chunk of logits, hidden's gradient, and weight's gradient if it has none yet. A chunk takes at most
 // 32 MiB on CPUs, and 128 MiB for bfloat16 where multiplies_tiles() of base/cpu_instructions.h.
 torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Tensor& weight,
                                    const torch::Tensor& labels, double logit_scale,
-                                   double denominator);
+                                   const LossDenominator& denominator);
 
 }  // namespace sftbench::ops

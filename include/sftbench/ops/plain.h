@@ -10,13 +10,14 @@
 #include <tuple>
 
 #include "sftbench/ops/attention.h"
+#include "sftbench/ops/loss_denominator.h"
 
 namespace sftbench::ops::plain {
 
 // ForCausalLMLoss: all logits in hidden's dtype, a copy of them in float32, their cross-entropy.
 torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Tensor& weight,
                                    const torch::Tensor& labels, double logit_scale,
-                                   double denominator);
+                                   const LossDenominator& denominator);
 
 // LlamaRMSNorm.forward: x in float32, its square, the mean, rsqrt, and two products.
 torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double epsilon);

@@ -35,6 +35,19 @@ struct ParameterGroup {
 std::vector<ParameterGroup> group_by_decay(const std::vector<TrainableTensor>& tensors,
                                            double weight_decay);
 
+// An update that a CUDA graph repeats: what changes from step to step is read from the device's memory.
+class RecordedUpdate {
+ public:
+  virtual ~RecordedUpdate() = default;
+
+  // Queues Optimizer::step() with `gradient_scale`, a float32 scalar on the device, for parameters that have a gradient.
+  // Where it is NaN nothing changes. To be called while the graph is captured.
+  virtual void record(const torch::Tensor& gradient_scale) = 0;
+
+  // The optimizer's next step, before each launch of a graph.
+  virtual void advance(double learning_rate) = 0;
+};
+
 // One optimization step is, for each micro-batch: begin_backward(), the backward pass,
 // end_backward(); then gradient_norm() and, unless loss scaling skips the update, step().
 class Optimizer {
@@ -58,6 +71,9 @@ class Optimizer {
   virtual bool updates_in_backward() const { return false; }
   virtual void begin_backward(double learning_rate, double gradient_scale);
   virtual void end_backward() {}
+
+  // Null on CPUs, and for kinds whose host takes part in the update. Graphs that recorded it read what belongs to this.
+  virtual RecordedUpdate* recorded_update() { return nullptr; }
 
   // Of the step's gradients, before clipping. Kinds that update in the backward answer for those
   // that they consumed since the last call.

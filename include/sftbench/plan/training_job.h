@@ -132,6 +132,7 @@ struct KernelPlan {
   bool fused_loss = true;
   bool fused_rms_norm = true;
   bool fused_rope = true;
+  bool step_graph = false;  // the whole step is one CUDA graph; GPUs only
 };
 
 // Adapters of tuning "lora" (peft's LoraConfig).

@@ -132,6 +132,7 @@ void fields(Visitor& visitor, KernelPlan& plan) {
   visitor("fused_loss", plan.fused_loss, kMayDiffer);
   visitor("fused_rms_norm", plan.fused_rms_norm, kMayDiffer);
   visitor("fused_rope", plan.fused_rope, kMayDiffer);
+  visitor("step_graph", plan.step_graph, kMayDiffer);
 }
 
 template <typename Visitor>

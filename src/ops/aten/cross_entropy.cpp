@@ -8,7 +8,7 @@ namespace sftbench::ops {
 using torch::Tensor;
 
 Tensor cross_entropy_aten(Tensor& logits, const Tensor& labels, double logit_scale,
-                          double gradient_scale) {
+                          double gradient_scale, const Tensor& /*divisor*/) {
   if (logit_scale != 1.0) logits.mul_(logit_scale);
   const auto wide = wide_dtype(logits);
   Tensor log_probabilities = at::log_softmax(logits, -1, wide);

@@ -7,7 +7,7 @@ namespace sftbench::ops {
 using torch::Tensor;
 
 Tensor cross_entropy_cpu(Tensor& logits, const Tensor& labels, double logit_scale,
-                         double gradient_scale) {
+                         double gradient_scale, const Tensor& /*divisor*/) {
   const CpuKernels& kernels = cpu_kernels(logits);
   const int64_t rows = logits.size(0), width = logits.size(1);
   const int64_t* label = labels.data_ptr<int64_t>();

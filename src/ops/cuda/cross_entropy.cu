@@ -53,12 +53,17 @@ struct LogitRows {
   float* losses;
   int width;
   float logit_scale, gradient_scale;
+  const double* divisor;  // of gradient_scale, which is 1 then; null: none
+
+  __device__ __forceinline__ float own_gradient_scale() const {
+    return divisor == nullptr ? gradient_scale : static_cast<float>(1.0 / *divisor);
+  }
 };
 
 template <class T, int kCount>
 __device__ __forceinline__ void write_gradient(const LogitRows<T>& p, T* row, int64_t label,
                                                RunningSum sum) {
-  const float scale = p.gradient_scale * p.logit_scale, factor = scale / sum.total;
+  const float scale = p.own_gradient_scale() * p.logit_scale, factor = scale / sum.total;
   for (int i = static_cast<int>(threadIdx.x) * kCount; i < p.width; i += kRowThreads * kCount) {
     auto pack = load_pack<kCount>(row + i);
 #pragma unroll
@@ -107,7 +112,7 @@ __global__ void __launch_bounds__(kRowThreads) cross_entropy_rows(const LogitRow
 }  // namespace
 
 Tensor cross_entropy_cuda(Tensor& logits, const Tensor& labels, double logit_scale,
-                          double gradient_scale) {
+                          double gradient_scale, const Tensor& divisor) {
   const int64_t rows = logits.size(0), width = logits.size(1);
   Tensor losses = torch::empty({rows}, logits.options().dtype(torch::kFloat32));
   if (logits.numel() == 0) return losses.zero_().sum(torch::kFloat64);
@@ -119,7 +124,8 @@ Tensor cross_entropy_cuda(Tensor& logits, const Tensor& labels, double logit_sca
                                   losses.data_ptr<float>(),
                                   static_cast<int>(width),
                                   static_cast<float>(logit_scale),
-                                  static_cast<float>(gradient_scale)};
+                                  static_cast<float>(gradient_scale),
+                                  divisor.defined() ? divisor.data_ptr<double>() : nullptr};
     const LaunchShape shape = {static_cast<unsigned>(rows), kRowThreads};
     takes_packs<T>(width, {logits.data_ptr()})
         ? launch_kernel(cross_entropy_rows<T, kPackCount<T>>, shape, problem)

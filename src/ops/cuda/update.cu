@@ -52,10 +52,19 @@ __device__ __forceinline__ void update_pack(const UpdateTable<P, S, kStates>& ta
   for (int k = 0; k < kStates; ++k) store_pack(table.states[k][tensor] + i, packs[k]);
 }
 
+// The factors themselves or, where a graph repeats the launch, what stands at an address then.
+struct FactorSource {
+  RuleFactors<float> factors;
+  const RuleFactors<float>* on_device;
+};
+
 template <class P, class S, class Rule, int kStates>
 __global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks)
     update_tensors(const __grid_constant__ UpdateTable<P, S, kStates> table,
-                   const RuleFactors<float> factors) {
+                   const FactorSource source) {
+  const RuleFactors<float> factors =
+      source.on_device == nullptr ? source.factors : *source.on_device;
+  if (isnan(factors.gradient_scale)) return;  // the norm was not finite: the run is at its end
   constexpr int kCount = kPackBytes / static_cast<int>(std::max(sizeof(P), sizeof(S)));
   const int block = static_cast<int>(blockIdx.x);
   int tensor = 0;
@@ -87,8 +96,7 @@ void add_to(UpdateTable<P, S, kStates>& table, const UpdatedTensor& updated) {
 }
 
 template <class P, class S, class Rule, int kStates>
-void launch_updates(const std::vector<const UpdatedTensor*>& tensors,
-                    const RuleFactors<float>& factors) {
+void launch_updates(const std::vector<const UpdatedTensor*>& tensors, const FactorSource& factors) {
   for (size_t begin = 0; begin < tensors.size(); begin += kTableTensors) {
     const size_t end = std::min(tensors.size(), begin + kTableTensors);
     UpdateTable<P, S, kStates> table{};
@@ -100,7 +108,7 @@ void launch_updates(const std::vector<const UpdatedTensor*>& tensors,
 
 template <class P, class S>
 void launch_rule(UpdateRule rule, const std::vector<const UpdatedTensor*>& tensors,
-                 const RuleFactors<float>& factors) {
+                 const FactorSource& factors) {
   switch (rule) {
     case UpdateRule::kSgd:
       return launch_updates<P, S, cuda::SgdRule, 0>(tensors, factors);
@@ -124,7 +132,7 @@ void launch_rule(UpdateRule rule, const std::vector<const UpdatedTensor*>& tenso
 // Those of one dtype, with states in it or in float32.
 template <class P>
 void launch_type(UpdateRule rule, const std::vector<UpdatedTensor>& tensors, torch::Dtype dtype,
-                 const RuleFactors<float>& factors) {
+                 const FactorSource& factors) {
   std::vector<const UpdatedTensor*> alike, wide;
   for (const UpdatedTensor& updated : tensors) {
     if (updated.parameter.scalar_type() != dtype || updated.parameter.numel() == 0) continue;
@@ -138,9 +146,12 @@ void launch_type(UpdateRule rule, const std::vector<UpdatedTensor>& tensors, tor
 }  // namespace
 
 void update_cuda(UpdateRule rule, const std::vector<UpdatedTensor>& tensors,
-                 const RuleFactors<float>& factors) {
+                 const RuleFactors<float>& own_factors, const torch::Tensor& on_device) {
   if (tensors.empty()) return;
   const DeviceScope scope(tensors.front().parameter);
+  FactorSource factors = {own_factors, nullptr};
+  if (on_device.defined())
+    factors.on_device = reinterpret_cast<const RuleFactors<float>*>(on_device.data_ptr<float>());
   launch_type<float>(rule, tensors, torch::kFloat32, factors);
   launch_type<at::BFloat16>(rule, tensors, torch::kBFloat16, factors);
   launch_type<at::Half>(rule, tensors, torch::kFloat16, factors);
