@@ -16,10 +16,20 @@ DenseLinear::DenseLinear(int64_t in_features, int64_t out_features, bool bias,
       bias_(bias ? torch::empty({out_features}, options) : torch::Tensor()) {}
 
 torch::Tensor DenseLinear::forward(const torch::Tensor& x) {
-  if (!compute_dtype_) return ops::linear(x, weight_, bias_);
+  if (in_fp8_ && compute_dtype_) return ops::fp8_linear(x.to(*compute_dtype_), weight_, bias_);
+  const auto [weight, bias] = operands();
+  return ops::linear(compute_dtype_ ? x.to(*compute_dtype_) : x, weight, bias);
+}
+
+bool DenseLinear::is_frozen_product() const {
+  return !in_fp8_ && !weight_.requires_grad() && !(bias_.defined() && bias_.requires_grad());
+}
+
+// In the dtype that is computed in.
+ops::LinearOperands DenseLinear::operands() const {
+  if (!compute_dtype_) return {weight_, bias_};
   const torch::Dtype dtype = *compute_dtype_;
-  if (in_fp8_) return ops::fp8_linear(x.to(dtype), weight_, bias_);
-  return ops::linear(x.to(dtype), weight_.to(dtype), bias_.defined() ? bias_.to(dtype) : bias_);
+  return {weight_.to(dtype), bias_.defined() ? bias_.to(dtype) : bias_};
 }
 
 void DenseLinear::multiply_in_fp8(const std::string& name) {

@@ -27,6 +27,8 @@ class DenseLinear : public Linear {
   DenseLinear(int64_t in_features, int64_t out_features, bool bias, torch::TensorOptions options);
 
   torch::Tensor forward(const torch::Tensor& x) override;
+  bool is_frozen_product() const override;
+  ops::LinearOperands operands() const override;
   int64_t in_features() const override { return weight_.size(1); }
   int64_t out_features() const override { return weight_.size(0); }
   void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) override;

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/model/linear.h"
@@ -13,9 +15,23 @@ LinearGroup::LinearGroup(std::vector<std::string> names,
                          std::vector<std::unique_ptr<Linear>> linears)
     : names_(std::move(names)), linears_(std::move(linears)) {}
 
-std::vector<torch::Tensor> LinearGroup::forward(const torch::Tensor& x) const {
+// Frozen linears of one input are one node, so that autograd does not add up the input's gradients.
+std::vector<torch::Tensor> LinearGroup::products(const torch::Tensor& x) const {
+  const bool together = linears_.size() > 1 &&
+                        std::all_of(linears_.begin(), linears_.end(),
+                                    [](const auto& linear) { return linear->is_frozen_product(); });
+  if (together) {
+    std::vector<ops::LinearOperands> operands;
+    for (const auto& linear : linears_) operands.push_back(linear->operands());
+    return ops::frozen_linears(x.to(operands[0].weight.scalar_type()), operands);
+  }
   std::vector<torch::Tensor> outputs;
   for (const auto& linear : linears_) outputs.push_back(linear->forward(x));
+  return outputs;
+}
+
+std::vector<torch::Tensor> LinearGroup::forward(const torch::Tensor& x) const {
+  std::vector<torch::Tensor> outputs = products(x);
   return adapter_ ? adapter_->add_to(std::move(outputs), x) : outputs;
 }
 

@@ -47,10 +47,23 @@ void multiply_into(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& 
   }
 }
 
+void multiply_scaled_into(Tensor& out, const Tensor& a, const Tensor& b, double scale) {
+  if (out.is_cuda() && out.numel() > 0 && a.size(1) > 0) {
+    at::addmm_out(out, out, a, b, /*beta=*/0.0, /*alpha=*/scale);
+    return;
+  }
+  multiply_into(out, a, b, {}, 0.0);
+  out.mul_(scale);
+}
+
 }  // namespace
 
 void matmul_nt_into(Tensor out, const Tensor& x, const Tensor& w, const Tensor& bias) {
   multiply_into(out, x, w.t(), bias, 0.0);
+}
+
+void scaled_matmul_nt_into(Tensor out, const Tensor& x, const Tensor& w, double scale) {
+  multiply_scaled_into(out, x, w.t(), scale);
 }
 
 void add_matmul_nt(Tensor out, const Tensor& x, const Tensor& w) {
@@ -65,6 +78,14 @@ Tensor matmul_nn(const Tensor& y, const Tensor& w) {
 
 void matmul_nn_into(Tensor out, const Tensor& y, const Tensor& w, const Tensor& bias) {
   multiply_into(out, y, w, bias, 0.0);
+}
+
+void add_matmul_nn(Tensor out, const Tensor& y, const Tensor& w) {
+  multiply_into(out, y, w, {}, 1.0);
+}
+
+void scaled_matmul_nn_into(Tensor out, const Tensor& y, const Tensor& w, double scale) {
+  multiply_scaled_into(out, y, w, scale);
 }
 
 void matmul_tn_into(Tensor out, const Tensor& y, const Tensor& x, double beta) {

@@ -13,6 +13,10 @@ namespace sftbench::ops {
 void matmul_nt_into(torch::Tensor out, const torch::Tensor& x, const torch::Tensor& w,
                     const torch::Tensor& bias = {});
 
+// scale * x w^T into `out`: in the product itself on GPUs, in a pass of its own on CPUs.
+void scaled_matmul_nt_into(torch::Tensor out, const torch::Tensor& x, const torch::Tensor& w,
+                           double scale);
+
 // out = out + x w^T.
 void add_matmul_nt(torch::Tensor out, const torch::Tensor& x, const torch::Tensor& w);
 
@@ -20,6 +24,11 @@ void add_matmul_nt(torch::Tensor out, const torch::Tensor& x, const torch::Tenso
 torch::Tensor matmul_nn(const torch::Tensor& y, const torch::Tensor& w);
 void matmul_nn_into(torch::Tensor out, const torch::Tensor& y, const torch::Tensor& w,
                     const torch::Tensor& bias = {});
+
+// out = out + y w, and out = scale * y w as above.
+void add_matmul_nn(torch::Tensor out, const torch::Tensor& y, const torch::Tensor& w);
+void scaled_matmul_nn_into(torch::Tensor out, const torch::Tensor& y, const torch::Tensor& w,
+                           double scale);
 
 // y [M, N], x [M, K]: out [N, K] = beta * out + y^T x. `out` may be float32 where y and x are
 // narrower: the gradient of a parameter that is wider than what it is computed with.

@@ -66,6 +66,42 @@ class Linear : public torch::autograd::Function<Linear> {
   }
 };
 
+// Hidden from autograd, which would look for gradients of them.
+struct FrozenBiases {
+  std::vector<Tensor> all;  // undefined where there is none
+};
+
+// Nothing but the weights is kept, and only x has a gradient.
+class FrozenLinears : public torch::autograd::Function<FrozenLinears> {
+ public:
+  static variable_list forward(AutogradContext* ctx, const Tensor& x, at::TensorList weights,
+                               const FrozenBiases& biases) {
+    ctx->save_for_backward(weights.vec());
+    ctx->saved_data["x_sizes"] = x.sizes().vec();
+    variable_list outputs;
+    for (size_t i = 0; i < weights.size(); ++i)
+      outputs.push_back(forward_rows(x, weights[i], biases.all[i]));
+    return outputs;
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& output_gradients) {
+    const variable_list weights = ctx->get_saved_variables();
+    Tensor sum;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      if (!output_gradients[i].defined()) continue;  // nobody used this output
+      const Tensor y_rows = rows(output_gradients[i]);
+      if (sum.defined()) {
+        add_matmul_nn(sum, y_rows, weights[i]);
+      } else {
+        sum = matmul_nn(y_rows, weights[i]);
+      }
+    }
+    variable_list gradients(2 + weights.size());  // x, the weights, the biases
+    if (sum.defined()) gradients[0] = sum.view(ctx->saved_data["x_sizes"].toIntVector());
+    return gradients;
+  }
+};
+
 void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   require_float(x, "linear", "x");
   require(x.dim() >= 1, "linear", "x must be [..., in]", describe(x));
@@ -81,6 +117,22 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
       torch::GradMode::is_enabled() &&
       (x.requires_grad() || weight.requires_grad() || (bias.defined() && bias.requires_grad()));
   return differentiable ? Linear::apply(x, weight, optional(bias)) : forward_rows(x, weight, bias);
+}
+
+std::vector<Tensor> frozen_linears(const Tensor& x, const std::vector<LinearOperands>& linears) {
+  std::vector<Tensor> weights, biases, outputs;
+  for (const auto& [weight, bias] : linears) {
+    check_shapes(x, weight, bias);
+    require(!weight.requires_grad() && !(bias.defined() && bias.requires_grad()), "frozen_linears",
+            "no operand may require a gradient", describe(weight));
+    weights.push_back(weight);
+    biases.push_back(bias);
+  }
+  if (torch::GradMode::is_enabled() && x.requires_grad())
+    return FrozenLinears::apply(x, at::TensorList(weights), FrozenBiases{biases});
+  for (size_t i = 0; i < weights.size(); ++i)
+    outputs.push_back(forward_rows(x, weights[i], biases[i]));
+  return outputs;
 }
 
 }  // namespace sftbench::ops

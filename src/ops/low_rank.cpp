@@ -8,6 +8,7 @@
 #include "ops/shapes.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
+#include "sftbench/ops/torch_version.h"
 
 namespace sftbench::ops {
 namespace {
@@ -26,22 +27,54 @@ std::vector<LowRankFactors> factors_of(at::TensorList a_then_b) {
   return factors;
 }
 
-// The A_i below one another, in the dtype that is computed in.
-Tensor stack_a(const std::vector<LowRankFactors>& factors, torch::Dtype dtype) {
-  std::vector<Tensor> parts;
-  for (const LowRankFactors& factor : factors) parts.push_back(factor.a.to(dtype));
-  return parts.size() == 1 ? parts[0] : at::cat(parts);
-}
-
 // Adapter i's columns of a matrix [M, n r], or rows of one [n r, in].
 Tensor block(const Tensor& stacked, int64_t dimension, size_t index, size_t count) {
   const int64_t width = stacked.size(dimension) / static_cast<int64_t>(count);
   return stacked.narrow(dimension, static_cast<int64_t>(index) * width, width);
 }
 
-// scale * u, without its silent rows; in place.
-void finish_rows(Tensor& u, double scale, const Tensor& silent) {
-  u.mul_(scale);
+// What products read: the A_i below one another, and the B_i.
+struct CastFactors {
+  Tensor a;  // [n r, in]
+  std::vector<Tensor> b;
+};
+
+#if SFTBENCH_TORCH_2
+// All of them by one launch.
+CastFactors cast_on_gpu(const std::vector<LowRankFactors>& factors, torch::Dtype dtype) {
+  const size_t n = factors.size();
+  const Tensor& first = factors[0].a;
+  CastFactors cast;
+  cast.a = torch::empty({first.size(0) * static_cast<int64_t>(n), first.size(1)},
+                        first.options().dtype(dtype));
+  std::vector<Tensor> from, to;
+  for (size_t i = 0; i < n; ++i) {
+    cast.b.push_back(torch::empty_like(factors[i].b, torch::TensorOptions(dtype)));
+    from.insert(from.end(), {factors[i].a, factors[i].b});
+    to.insert(to.end(), {block(cast.a, 0, i, n), cast.b[i]});
+  }
+  at::_foreach_copy_(to, from);
+  return cast;
+}
+#endif
+
+CastFactors cast_to(const std::vector<LowRankFactors>& factors, torch::Dtype dtype) {
+#if SFTBENCH_TORCH_2
+  if (factors[0].a.is_cuda() && factors[0].a.scalar_type() != dtype)
+    return cast_on_gpu(factors, dtype);
+#endif
+  std::vector<Tensor> parts;
+  CastFactors cast;
+  for (const LowRankFactors& factor : factors) {
+    parts.push_back(factor.a.to(dtype));
+    cast.b.push_back(factor.b.to(dtype));
+  }
+  cast.a = parts.size() == 1 ? parts[0] : at::cat(parts);
+  return cast;
+}
+
+// In place.
+void silence_rows(Tensor& u, const Tensor& silent) {
   if (silent.defined()) u.masked_fill_(silent.unsqueeze(1), 0);
 }
 
@@ -49,21 +82,21 @@ void finish_rows(Tensor& u, double scale, const Tensor& silent) {
 Tensor add_products(const Tensor& kept, const std::vector<Tensor>& outputs,
                     const std::vector<LowRankFactors>& factors, double scale,
                     const Tensor& silent) {
-  Tensor u = torch::empty(
-      {kept.size(0), factors[0].a.size(0) * static_cast<int64_t>(factors.size())}, kept.options());
-  matmul_nt_into(u, kept, stack_a(factors, kept.scalar_type()));
-  finish_rows(u, scale, silent);
+  const CastFactors cast = cast_to(factors, kept.scalar_type());
+  Tensor u = torch::empty({kept.size(0), cast.a.size(0)}, kept.options());
+  scaled_matmul_nt_into(u, kept, cast.a, scale);
+  silence_rows(u, silent);
   for (size_t i = 0; i < factors.size(); ++i) {
     add_matmul_nt(outputs[i].view({-1, outputs[i].size(-1)}), block(u, 1, i, factors.size()),
-                  factors[i].b.to(kept.scalar_type()));
+                  cast.b[i]);
   }
   return u;
 }
 
 // scale * dy B, and the gradients of the B_i on the way.
 Tensor back_through_b(const std::vector<Tensor>& y_gradients, const Tensor& u,
-                      const std::vector<LowRankFactors>& factors, double scale,
-                      const Tensor& silent, variable_list& b_gradients) {
+                      const std::vector<LowRankFactors>& factors, const CastFactors& cast,
+                      double scale, const Tensor& silent, variable_list& b_gradients) {
   const size_t n = factors.size();
   Tensor u_gradient = torch::empty_like(u);
   for (size_t i = 0; i < n; ++i) {
@@ -74,12 +107,12 @@ Tensor back_through_b(const std::vector<Tensor>& y_gradients, const Tensor& u,
       continue;
     }
     const Tensor dy = rows(y_gradients[i]);
-    matmul_nn_into(target, dy, factors[i].b.to(u.scalar_type()));
+    scaled_matmul_nn_into(target, dy, cast.b[i], scale);
     b_gradients.push_back(accumulate_gradient(factors[i].b, [&](Tensor& gradient, double beta) {
       matmul_tn_into(gradient, dy, block(u, 1, i, n), beta);
     }));
   }
-  finish_rows(u_gradient, scale, silent);
+  silence_rows(u_gradient, silent);
   return u_gradient;
 }
 
@@ -131,8 +164,9 @@ class AddLowRank : public torch::autograd::Function<AddLowRank> {
     const auto factors = factors_of(at::TensorList(saved).slice(2, 2 * n));
     const bool has_silent = saved.size() > 2 + 2 * n;
     variable_list a_gradients, b_gradients;
+    const CastFactors cast = cast_to(factors, kept.scalar_type());
     const Tensor u_gradient =
-        back_through_b(y_gradients, u, factors, ctx->saved_data["scale"].toDouble(),
+        back_through_b(y_gradients, u, factors, cast, ctx->saved_data["scale"].toDouble(),
                        has_silent ? saved.back() : Tensor(), b_gradients);
     back_through_a(u_gradient, kept, factors, a_gradients);
 
@@ -140,7 +174,7 @@ class AddLowRank : public torch::autograd::Function<AddLowRank> {
     if (const auto sizes = ctx->saved_data["x_sizes"].toIntVector(); !sizes.empty()) {
       const Dropout dropout{ctx->saved_data["probability"].toDouble(),
                             static_cast<uint64_t>(ctx->saved_data["seed"].toInt())};
-      const Tensor dx = matmul_nn(u_gradient, stack_a(factors, kept.scalar_type()));
+      const Tensor dx = matmul_nn(u_gradient, cast.a);
       gradients[0] = zero_dropped(dx, dropout).view(sizes);
     }
     for (const variable_list* part : {&y_gradients, &a_gradients, &b_gradients}) {

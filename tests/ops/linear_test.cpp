@@ -36,6 +36,41 @@ TEST(Linear, MatchesWithoutBiasForNonContiguousInput) {
   }
 }
 
+// One node for all: x's gradient is the sum over them, and one whose result nobody used adds nothing.
+TEST(Linear, FrozenOnesOfOneInputMatchFloat64) {
+  for (const auto dtype : kDtypes) {
+    const std::vector<LinearOperands> linears = {
+        {random_tensor({24, 40}, dtype, 2), random_tensor({24}, dtype, 3)},
+        {random_tensor({7, 40}, dtype, 4), {}},
+        {random_tensor({8, 40}, dtype, 5), {}}};
+    expect_op_matches(
+        "frozen_linears",
+        [&](const auto& in) {
+          const std::vector<Tensor> outputs = frozen_linears(in[0], linears);
+          return at::cat({outputs[0], outputs[1]}, -1);
+        },
+        [&](const auto& in) {
+          const auto like = [&](const Tensor& t) { return t.to(in[0].scalar_type()); };
+          return at::cat({torch::linear(in[0], like(linears[0].weight), like(linears[0].bias)),
+                          torch::linear(in[0], like(linears[1].weight))},
+                         -1);
+        },
+        {random_tensor({3, 5, 40}, dtype, 1)});
+  }
+}
+
+TEST(Linear, FrozenOnesKeepNoInputAndRefuseTrainedOperands) {
+  const Tensor weight = random_tensor({24, 40}, torch::kFloat32, 2);
+  const Tensor leaf_x = leaf(random_tensor({5, 40}, torch::kFloat32, 1));
+  Tensor x = leaf_x * 1;
+  const std::vector<Tensor> outputs = frozen_linears(x, {{weight, {}}, {weight, {}}});
+  EXPECT_EQ(x.use_count(), 1u);
+  (outputs[0] + outputs[1]).sum().backward();
+  EXPECT_LE(relative_error(leaf_x.grad(), 2 * weight.to(torch::kFloat64).sum(0).expand({5, 40})),
+            tolerance(torch::kFloat32));
+  EXPECT_THROW(frozen_linears(x, {{leaf(weight.clone()), {}}}), std::invalid_argument);
+}
+
 TEST(Linear, AddsToTheGradientsThatAreThere) {
   for (const auto dtype : kDtypes) {
     const Tensor x = random_tensor({65, 40}, dtype, 1);

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "sftbench/ops/linear.h"
+
 namespace sftbench {
 
 // What a parameter starts from when weights are random.
@@ -49,6 +51,10 @@ class Linear {
   // x [..., in] -> [..., out], contiguous and neither a view nor kept: an adapter adds to it in
   // place.
   virtual torch::Tensor forward(const torch::Tensor& x) = 0;
+
+  // Whether forward(x) is ops::linear() with operands() that nothing trains, of x in their dtype.
+  virtual bool is_frozen_product() const { return false; }
+  virtual ops::LinearOperands operands() const { return {}; }
 
   virtual int64_t in_features() const = 0;
   virtual int64_t out_features() const = 0;
@@ -100,6 +106,8 @@ class LinearGroup {
   std::unique_ptr<Adapter> take_adapter() { return std::move(adapter_); }  // null without
 
  private:
+  std::vector<torch::Tensor> products(const torch::Tensor& x) const;
+
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<Linear>> linears_;
   std::unique_ptr<Adapter> adapter_;

@@ -5,6 +5,8 @@
 
 #include <torch/types.h>
 
+#include <vector>
+
 namespace sftbench::ops {
 
 // x [..., in], weight [out, in], bias [out] or undefined -> [..., out]. Differentiable in all
@@ -13,5 +15,15 @@ namespace sftbench::ops {
 // computed in float32 (libtorch 1.13 has no half-precision GEMM there) and stored in float16.
 torch::Tensor linear(const torch::Tensor& x, const torch::Tensor& weight,
                      const torch::Tensor& bias = {});
+
+// weight, and bias or undefined, of a linear.
+struct LinearOperands {
+  torch::Tensor weight, bias;
+};
+
+// linear() of each on the same x, as one node: in the backward pass the products add up in x's gradient. For frozen
+// operands. A gradient that nobody asks for is taken as zero.
+std::vector<torch::Tensor> frozen_linears(const torch::Tensor& x,
+                                          const std::vector<LinearOperands>& linears);
 
 }  // namespace sftbench::ops
