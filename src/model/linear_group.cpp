@@ -15,23 +15,21 @@ LinearGroup::LinearGroup(std::vector<std::string> names,
                          std::vector<std::unique_ptr<Linear>> linears)
     : names_(std::move(names)), linears_(std::move(linears)) {}
 
-// Frozen linears of one input are one node, so that autograd does not add up the input's gradients.
-std::vector<torch::Tensor> LinearGroup::products(const torch::Tensor& x) const {
-  const bool together = linears_.size() > 1 &&
-                        std::all_of(linears_.begin(), linears_.end(),
-                                    [](const auto& linear) { return linear->is_frozen_product(); });
-  if (together) {
+std::vector<torch::Tensor> LinearGroup::forward(const torch::Tensor& x) const {
+  const bool frozen = std::all_of(linears_.begin(), linears_.end(),
+                                  [](const auto& linear) { return linear->is_frozen_product(); });
+  std::vector<torch::Tensor> outputs;
+  if (frozen && (adapter_ || linears_.size() > 1)) {
+    // Frozen linears of one input are one node, so that autograd does not add up the input's gradients.
     std::vector<ops::LinearOperands> operands;
     for (const auto& linear : linears_) operands.push_back(linear->operands());
-    return ops::frozen_linears(x.to(operands[0].weight.scalar_type()), operands);
+    const torch::Tensor input = x.to(operands[0].weight.scalar_type());
+    if (adapter_) outputs = adapter_->with_frozen(operands, input);
+    if (!outputs.empty()) return outputs;
+    outputs = ops::frozen_linears(input, operands);
+  } else {
+    for (const auto& linear : linears_) outputs.push_back(linear->forward(x));
   }
-  std::vector<torch::Tensor> outputs;
-  for (const auto& linear : linears_) outputs.push_back(linear->forward(x));
-  return outputs;
-}
-
-std::vector<torch::Tensor> LinearGroup::forward(const torch::Tensor& x) const {
-  std::vector<torch::Tensor> outputs = products(x);
   return adapter_ ? adapter_->add_to(std::move(outputs), x) : outputs;
 }
 

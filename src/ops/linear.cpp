@@ -2,6 +2,7 @@
 
 #include "ops/checks.h"
 #include "ops/gemm.h"
+#include "ops/linear_rows.h"
 #include "ops/shapes.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
@@ -20,15 +21,6 @@ OptionalTensor optional(const Tensor& tensor) {
   return tensor.defined() ? OptionalTensor(tensor) : OptionalTensor();
 }
 
-// The result is no view, so that adapters may add to it in place.
-Tensor forward_rows(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const std::vector<int64_t> sizes = with_last(x, weight.size(0));
-  if (!values_needed()) return torch::zeros(sizes, x.options());
-  Tensor y = torch::empty(sizes, x.options());
-  matmul_nt_into(y.view({-1, y.size(-1)}), rows(x), weight, bias);
-  return y;
-}
-
 class Linear : public torch::autograd::Function<Linear> {
  public:
   static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
@@ -37,7 +29,7 @@ class Linear : public torch::autograd::Function<Linear> {
     // The input is needed for the weight's gradient only: frozen weights keep nothing.
     ctx->save_for_backward({weight.requires_grad() ? x : Tensor(), weight, bias});
     ctx->saved_data["x_requires_grad"] = x.requires_grad();
-    return forward_rows(x, weight, bias);
+    return linear_rows(x, weight, bias);
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list output_gradients) {
@@ -80,22 +72,13 @@ class FrozenLinears : public torch::autograd::Function<FrozenLinears> {
     ctx->saved_data["x_sizes"] = x.sizes().vec();
     variable_list outputs;
     for (size_t i = 0; i < weights.size(); ++i)
-      outputs.push_back(forward_rows(x, weights[i], biases.all[i]));
+      outputs.push_back(linear_rows(x, weights[i], biases.all[i]));
     return outputs;
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& output_gradients) {
     const variable_list weights = ctx->get_saved_variables();
-    Tensor sum;
-    for (size_t i = 0; i < weights.size(); ++i) {
-      if (!output_gradients[i].defined()) continue;  // nobody used this output
-      const Tensor y_rows = rows(output_gradients[i]);
-      if (sum.defined()) {
-        add_matmul_nn(sum, y_rows, weights[i]);
-      } else {
-        sum = matmul_nn(y_rows, weights[i]);
-      }
-    }
+    const Tensor sum = input_gradient(output_gradients, weights);
     variable_list gradients(2 + weights.size());  // x, the weights, the biases
     if (sum.defined()) gradients[0] = sum.view(ctx->saved_data["x_sizes"].toIntVector());
     return gradients;
@@ -111,12 +94,35 @@ void check_shapes(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 
 }  // namespace
 
+// The result is no view, so that adapters may add to it in place.
+Tensor linear_rows(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const std::vector<int64_t> sizes = with_last(x, weight.size(0));
+  if (!values_needed()) return torch::zeros(sizes, x.options());
+  Tensor y = torch::empty(sizes, x.options());
+  matmul_nt_into(y.view({-1, y.size(-1)}), rows(x), weight, bias);
+  return y;
+}
+
+Tensor input_gradient(const std::vector<Tensor>& output_gradients,
+                      const std::vector<Tensor>& weights, Tensor sum) {
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (!output_gradients[i].defined()) continue;  // nobody used this output
+    const Tensor y_rows = rows(output_gradients[i]);
+    if (sum.defined()) {
+      add_matmul_nn(sum, y_rows, weights[i]);
+    } else {
+      sum = matmul_nn(y_rows, weights[i]);
+    }
+  }
+  return sum;
+}
+
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check_shapes(x, weight, bias);
   const bool differentiable =
       torch::GradMode::is_enabled() &&
       (x.requires_grad() || weight.requires_grad() || (bias.defined() && bias.requires_grad()));
-  return differentiable ? Linear::apply(x, weight, optional(bias)) : forward_rows(x, weight, bias);
+  return differentiable ? Linear::apply(x, weight, optional(bias)) : linear_rows(x, weight, bias);
 }
 
 std::vector<Tensor> frozen_linears(const Tensor& x, const std::vector<LinearOperands>& linears) {
@@ -131,7 +137,7 @@ std::vector<Tensor> frozen_linears(const Tensor& x, const std::vector<LinearOper
   if (torch::GradMode::is_enabled() && x.requires_grad())
     return FrozenLinears::apply(x, at::TensorList(weights), FrozenBiases{biases});
   for (size_t i = 0; i < weights.size(); ++i)
-    outputs.push_back(forward_rows(x, weights[i], biases[i]));
+    outputs.push_back(linear_rows(x, weights[i], biases[i]));
   return outputs;
 }
 

@@ -5,6 +5,7 @@
 
 #include "ops/checks.h"
 #include "ops/gemm.h"
+#include "ops/linear_rows.h"
 #include "ops/shapes.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
@@ -18,6 +19,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr const char* kLowRank = "add_low_rank";
+constexpr const char* kAdapted = "adapted_linears";
 
 // The factors among the tensors of a node: x, n outputs, n A, n B.
 std::vector<LowRankFactors> factors_of(at::TensorList a_then_b) {
@@ -186,19 +188,97 @@ class AddLowRank : public torch::autograd::Function<AddLowRank> {
   }
 };
 
+// Beside the factors, hidden from autograd.
+struct AdaptedPlan {
+  std::vector<Tensor> biases;    // of the linears; undefined where there is none
+  std::vector<int64_t> adapted;  // which of the linears have an adapter
+  double scale;                  // with kept_scale()
+  Dropout dropout;
+  Tensor silent;
+};
+
+std::vector<Tensor> chosen(const std::vector<Tensor>& all, const std::vector<int64_t>& places) {
+  std::vector<Tensor> some;
+  for (const int64_t place : places) some.push_back(all[static_cast<size_t>(place)]);
+  return some;
+}
+
+// Frozen linears and their adapters: x's gradient is one sum of products.
+class AdaptedLinears : public torch::autograd::Function<AdaptedLinears> {
+ public:
+  // tensors: x, n weights, m A, m B.
+  static variable_list forward(AutogradContext* ctx, at::TensorList tensors,
+                               const AdaptedPlan& plan) {
+    const size_t n = plan.biases.size(), m = plan.adapted.size();
+    const Tensor& x = tensors[0];
+    const at::TensorList weights = tensors.slice(1, n), a_then_b = tensors.slice(1 + n, 2 * m);
+    variable_list outputs;
+    for (size_t i = 0; i < n; ++i) outputs.push_back(linear_rows(x, weights[i], plan.biases[i]));
+    const Tensor kept = rows(zero_dropped(x, plan.dropout));
+    variable_list saved = {kept, add_products(kept, chosen(outputs, plan.adapted),
+                                              factors_of(a_then_b), plan.scale, plan.silent)};
+    saved.insert(saved.end(), weights.begin(), weights.end());
+    saved.insert(saved.end(), a_then_b.begin(), a_then_b.end());
+    if (plan.silent.defined()) saved.push_back(plan.silent);
+    ctx->save_for_backward(std::move(saved));
+    ctx->saved_data["linears"] = static_cast<int64_t>(n);
+    ctx->saved_data["adapted"] = plan.adapted;
+    ctx->saved_data["scale"] = plan.scale;
+    ctx->saved_data["probability"] = plan.dropout.probability;
+    ctx->saved_data["seed"] = static_cast<int64_t>(plan.dropout.seed);
+    ctx->saved_data["x_sizes"] = x.requires_grad() ? x.sizes().vec() : std::vector<int64_t>();
+    return outputs;
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& y_gradients) {
+    const variable_list saved = ctx->get_saved_variables();
+    const Tensor &kept = saved[0], &u = saved[1];
+    const auto n = static_cast<size_t>(ctx->saved_data["linears"].toInt());
+    const std::vector<int64_t> adapted = ctx->saved_data["adapted"].toIntVector();
+    const size_t m = adapted.size();
+    const variable_list weights(saved.begin() + 2, saved.begin() + 2 + static_cast<ptrdiff_t>(n));
+    const auto factors = factors_of(at::TensorList(saved).slice(2 + n, 2 * m));
+    const Tensor silent = saved.size() > 2 + n + 2 * m ? saved.back() : Tensor();
+    variable_list a_gradients, b_gradients;
+    const CastFactors cast = cast_to(factors, kept.scalar_type());
+    const Tensor u_gradient =
+        back_through_b(chosen(y_gradients, adapted), u, factors, cast,
+                       ctx->saved_data["scale"].toDouble(), silent, b_gradients);
+    back_through_a(u_gradient, kept, factors, a_gradients);
+
+    variable_list gradients(1 + n);  // x, and weights that are frozen
+    if (const auto sizes = ctx->saved_data["x_sizes"].toIntVector(); !sizes.empty()) {
+      const Dropout dropout{ctx->saved_data["probability"].toDouble(),
+                            static_cast<uint64_t>(ctx->saved_data["seed"].toInt())};
+      Tensor sum = zero_dropped(matmul_nn(u_gradient, cast.a), dropout);
+      gradients[0] = input_gradient(y_gradients, weights, std::move(sum)).view(sizes);
+    }
+    for (const variable_list* part : {&a_gradients, &b_gradients})
+      gradients.insert(gradients.end(), part->begin(), part->end());
+    gradients.emplace_back();  // the plan
+    return gradients;
+  }
+};
+
+void check_factors(const char* op, const Tensor& x, const std::vector<LowRankFactors>& factors) {
+  require(!factors.empty(), op, "at least one pair of factors", "none");
+  const int64_t rank = factors[0].a.size(0);
+  for (const LowRankFactors& factor : factors) {
+    require_like(factor.a, op, "a", {rank, x.size(-1)}, factors[0].a);
+    require_like(factor.b, op, "b", {-1, rank}, factors[0].a);
+  }
+}
+
 void check_shapes(const Tensor& x, const std::vector<Tensor>& y,
                   const std::vector<LowRankFactors>& factors) {
   require_float(x, kLowRank, "x");
   require(!factors.empty() && y.size() == factors.size(), kLowRank,
           "as many outputs as factors, at least one",
           std::to_string(y.size()) + " and " + std::to_string(factors.size()));
-  const int64_t rank = factors[0].a.size(0);
+  check_factors(kLowRank, x, factors);
   for (size_t i = 0; i < factors.size(); ++i) {
-    const LowRankFactors& factor = factors[i];
-    require_like(factor.a, kLowRank, "a", {rank, x.size(-1)}, factors[0].a);
-    require_like(factor.b, kLowRank, "b", {-1, rank}, factors[0].a);
     std::vector<int64_t> sizes = x.sizes().vec();
-    sizes.back() = factor.b.size(0);
+    sizes.back() = factors[i].b.size(0);
     require_like(y[i], kLowRank, "y", sizes, x);
     require(y[i].is_contiguous(), kLowRank, "y must be contiguous", describe(y[i]));
   }
@@ -231,6 +311,42 @@ std::vector<Tensor> add_low_rank(const Tensor& x, std::vector<Tensor> y,
   if (silent.defined()) tensors.push_back(silent);
   return AddLowRank::apply(at::TensorList(tensors), static_cast<int64_t>(y.size()), scale,
                            dropout.probability, static_cast<int64_t>(dropout.seed));
+}
+
+std::vector<Tensor> adapted_linears(const Tensor& x, const std::vector<LinearOperands>& linears,
+                                    const std::vector<LinearAdapter>& adapters, double scale,
+                                    const Dropout& dropout, const Tensor& silent) {
+  require_float(x, kAdapted, "x");
+  check_silent(x, silent);
+  AdaptedPlan plan = {{}, {}, scale * kept_scale(dropout), dropout, silent};
+  variable_list tensors = {x};
+  for (const auto& [weight, bias] : linears) {
+    require_like(weight, kAdapted, "weight", {-1, x.size(-1)}, x);
+    require(!weight.requires_grad() && !(bias.defined() && bias.requires_grad()), kAdapted,
+            "no operand of a linear may require a gradient", describe(weight));
+    tensors.push_back(weight);
+    plan.biases.push_back(bias);
+  }
+  std::vector<LowRankFactors> factors;
+  for (const LinearAdapter& adapter : adapters) {
+    plan.adapted.push_back(static_cast<int64_t>(adapter.linear));
+    factors.push_back(adapter.factors);
+  }
+  check_factors(kAdapted, x, factors);
+  for (const LinearAdapter& adapter : adapters) {
+    const int64_t out = linears.at(adapter.linear).weight.size(0);
+    require(adapter.factors.b.size(0) == out, kAdapted,
+            "b must have " + std::to_string(out) + " rows, as its linear",
+            describe(adapter.factors.b));
+  }
+  for (const LowRankFactors& factor : factors) tensors.push_back(factor.a);
+  for (const LowRankFactors& factor : factors) tensors.push_back(factor.b);
+  if (torch::GradMode::is_enabled()) return AdaptedLinears::apply(at::TensorList(tensors), plan);
+  std::vector<Tensor> outputs;
+  for (const auto& [weight, bias] : linears) outputs.push_back(linear_rows(x, weight, bias));
+  add_products(rows(zero_dropped(x, dropout)), chosen(outputs, plan.adapted), factors, plan.scale,
+               silent);
+  return outputs;
 }
 
 }  // namespace sftbench::ops

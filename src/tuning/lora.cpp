@@ -48,6 +48,13 @@ class LoraAdapter : public Adapter {
     return outputs;
   }
 
+  std::vector<torch::Tensor> with_frozen(const std::vector<ops::LinearOperands>& linears,
+                                         const torch::Tensor& x) override {
+    std::vector<ops::LinearAdapter> adapters;
+    for (const Member& member : members_) adapters.push_back({member.output, member.factors});
+    return ops::adapted_linears(x, linears, adapters, scale_, dropout(), silent_rows(x));
+  }
+
   void append_parameters(std::vector<NamedParameter>& parameters) override {
     for (Member& member : members_) {
       parameters.push_back({member.name + ".lora_A.weight", &member.factors.a});

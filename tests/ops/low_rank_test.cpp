@@ -137,6 +137,92 @@ TEST(AddLowRank, InputThatNeedsNoGradientGetsNone) {
   EXPECT_FALSE(in[0].grad().defined());
 }
 
+// x, a0, a1, b0, b1 of adapters on the first and the last of three frozen linears, the second of which has a bias.
+std::vector<Tensor> adapted_inputs(torch::Dtype dtype) {
+  return {random_tensor({2, 5, 24}, dtype, 1), random_tensor({3, 24}, dtype, 4) * 0.2,
+          random_tensor({3, 24}, dtype, 5) * 0.2, random_tensor({16, 3}, dtype, 6) * 0.2,
+          random_tensor({8, 3}, dtype, 7) * 0.2};
+}
+
+std::vector<LinearOperands> frozen_operands(torch::Dtype dtype) {
+  return {{random_tensor({16, 24}, dtype, 11) * 0.2, {}},
+          {random_tensor({7, 24}, dtype, 12) * 0.2, random_tensor({7}, dtype, 13)},
+          {random_tensor({8, 24}, dtype, 14) * 0.2, {}}};
+}
+
+TEST(AdaptedLinears, MatchFloat64ForwardAndBackward) {
+  for (const auto dtype : kDtypes) {
+    const std::vector<LinearOperands> linears = frozen_operands(dtype);
+    expect_op_matches(
+        "adapted_linears",
+        [&](const auto& in) {
+          return joined(
+              adapted_linears(in[0], linears, {{0, {in[1], in[3]}}, {2, {in[2], in[4]}}}, kScale));
+        },
+        [&](const auto& in) {
+          const auto base = [&](size_t i) {
+            const Tensor y = torch::matmul(in[0], linears[i].weight.to(in[0].scalar_type()).t());
+            return linears[i].bias.defined() ? y + linears[i].bias.to(y.scalar_type()) : y;
+          };
+          const auto added = [&](size_t a, size_t b) {
+            return kScale * torch::matmul(torch::matmul(in[0], in[a].t()), in[b].t());
+          };
+          return joined({base(0) + added(1, 3), base(1), base(2) + added(2, 4)});
+        },
+        adapted_inputs(dtype), 3.0);
+  }
+}
+
+// With dropout and silent rows as without, and with outputs that nobody uses.
+TEST(AdaptedLinears, AreFrozenLinearsAndWhatIsAddedToThem) {
+  const auto dtype = torch::kFloat32;
+  const std::vector<LinearOperands> linears = frozen_operands(dtype);
+  for (const Dropout& dropout : {Dropout{}, Dropout{0.3, 5}}) {
+    for (const bool uses_first : {true, false}) {
+      std::vector<std::vector<Tensor>> found;
+      for (const bool together : {true, false}) {
+        std::vector<Tensor> in = adapted_inputs(dtype);
+        for (Tensor& tensor : in) tensor = leaf(tensor);
+        const LowRankFactors first = {in[1], in[3]}, last = {in[2], in[4]};
+        std::vector<Tensor> y;
+        if (together) {
+          y = adapted_linears(in[0], linears, {{0, first}, {2, last}}, kScale, dropout,
+                              silent_rows());
+        } else {
+          y = frozen_linears(in[0], linears);
+          const std::vector<Tensor> sums =
+              add_low_rank(in[0], {y[0], y[2]}, {first, last}, kScale, dropout, silent_rows());
+          y = {sums[0], y[1], sums[1]};
+        }
+        Tensor loss = y[1].square().sum() + y[2].square().sum();
+        if (uses_first) loss = loss + y[0].square().sum();
+        loss.backward();
+        std::vector<Tensor> values = {y[0].detach(), y[1].detach(), y[2].detach()};
+        for (const Tensor& tensor : in) values.push_back(tensor.grad());
+        found.push_back(values);
+      }
+      for (size_t i = 0; i < found[0].size(); ++i)
+        expect_close("value " + std::to_string(i), found[0][i], found[1][i].to(torch::kFloat64));
+    }
+  }
+}
+
+TEST(AdaptedLinears, RefuseFactorsThatDoNotFitAndTrainedOperands) {
+  const std::vector<Tensor> in = adapted_inputs(torch::kFloat32);
+  std::vector<LinearOperands> linears = frozen_operands(torch::kFloat32);
+  const auto refusal = [&]() -> std::string {
+    try {
+      adapted_linears(in[0], linears, {{1, {in[1], in[3]}}}, kScale);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return {};
+  };
+  EXPECT_NE(refusal().find("b must have 7 rows, as its linear"), std::string::npos) << refusal();
+  linears[1] = {leaf(linears[1].weight), {}};
+  EXPECT_NE(refusal().find("no operand of a linear may require"), std::string::npos) << refusal();
+}
+
 TEST(Dropout, KeepsTheExpectationAndTheScale) {
   const Dropout dropout{0.05, 7};
   for (const auto dtype : kDtypes) {

@@ -81,6 +81,12 @@ class Adapter {
   virtual std::vector<torch::Tensor> add_to(std::vector<torch::Tensor> outputs,
                                             const torch::Tensor& x) = 0;
 
+  // The same of a group whose linears nothing trains, with their products. Empty: add_to() has to be called.
+  virtual std::vector<torch::Tensor> with_frozen(const std::vector<ops::LinearOperands>&,
+                                                 const torch::Tensor&) {
+    return {};
+  }
+
   virtual void append_parameters(std::vector<NamedParameter>& parameters) = 0;
 };
 
@@ -106,8 +112,6 @@ class LinearGroup {
   std::unique_ptr<Adapter> take_adapter() { return std::move(adapter_); }  // null without
 
  private:
-  std::vector<torch::Tensor> products(const torch::Tensor& x) const;
-
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<Linear>> linears_;
   std::unique_ptr<Adapter> adapter_;

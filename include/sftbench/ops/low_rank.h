@@ -9,10 +9,12 @@
 
 #include <torch/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "sftbench/ops/dropout.h"
+#include "sftbench/ops/linear.h"
 
 namespace sftbench::ops {
 
@@ -30,5 +32,19 @@ std::vector<torch::Tensor> add_low_rank(const torch::Tensor& x, std::vector<torc
                                         const std::vector<LowRankFactors>& factors, double scale,
                                         const Dropout& dropout = {},
                                         const torch::Tensor& silent = {});
+
+// Which of the linears the factors belong to.
+struct LinearAdapter {
+  size_t linear;
+  LowRankFactors factors;
+};
+
+// frozen_linears() of linear.h, and add_low_rank() to the outputs of those that have an adapter, as one node: the products
+// with frozen weights and with the A_i add up in x's gradient.
+std::vector<torch::Tensor> adapted_linears(const torch::Tensor& x,
+                                           const std::vector<LinearOperands>& linears,
+                                           const std::vector<LinearAdapter>& adapters, double scale,
+                                           const Dropout& dropout = {},
+                                           const torch::Tensor& silent = {});
 
 }  // namespace sftbench::ops
