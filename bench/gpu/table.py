@@ -154,6 +154,11 @@ def summarize_strategies(folder):
         name = path.name.removesuffix(".job.json")
         if name != "two_ranks-one":
             summary[name] = beside(results(folder, "two_ranks-one"), results(folder, name), SAME_LOSS)
+    # The same kernels in the same order. Attention of a GPU adds up in the order in which its blocks end.
+    for path in sorted(folder.glob("graph-true-*.job.json")):
+        name = path.name.removesuffix(".job.json")
+        launched = name.replace("graph-true-", "graph-false-")
+        summary[name] = beside(results(folder, launched), results(folder, name), 1e-3)
     return summary
 
 

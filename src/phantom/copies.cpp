@@ -58,7 +58,7 @@ void copy(void* to, const void* from, size_t bytes, Streams::Id stream) {
 }
 
 void fill_bytes(void* address, int value, size_t bytes, Streams::Id stream) {
-  launches().count("memset");
+  launches().count_call("memset");
   if (!settings().computes()) return;
   streams().at(stream).put([=] { std::memset(address, value, bytes); });
 }

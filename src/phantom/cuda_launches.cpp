@@ -16,7 +16,7 @@ namespace {
 
 // Operators that compute on the host never launch: a launch is a number that nobody would compute.
 cudaError_t launch(const void* handle, cudaStream_t) {
-  launches().count(handle);
+  launches().count_kernel(handle);
   if (const cudaError_t state = device_state(); state != cudaSuccess) return state;
   if (!settings().computes()) return cudaSuccess;
   const char* const name = launches().name(handle);

@@ -41,7 +41,7 @@ void Capture::join(Streams::Id stream) {
 
 bool Capture::record(Streams::Id stream, Work work) {
   if (id_of(stream) == 0) return false;
-  launches().count("cudaLaunchHostFunc");
+  launches().count_call("cudaLaunchHostFunc");
   const std::lock_guard lock(mutex_);
   graph_->add(std::move(work));
   return true;

@@ -31,14 +31,14 @@ const char* Launches::name(const void* handle) const {
   return found == names_.end() ? nullptr : found->second;
 }
 
-void Launches::count(const void* handle) {
+void Launches::count_kernel(const void* handle) {
   const std::lock_guard lock(mutex_);
   if (captured_ >= 0) return static_cast<void>(++captured_);
   ++by_handle_[handle];
   ++kernels_;
 }
 
-void Launches::count(const std::string& name) {
+void Launches::count_call(const std::string& name) {
   const std::lock_guard lock(mutex_);
   if (captured_ >= 0) return static_cast<void>(++captured_);
   ++by_name_[name];
@@ -52,7 +52,7 @@ void Launches::count_copy(size_t bytes) {
 }
 
 void Launches::count_graph(int64_t nodes) {
-  count("cudaGraphLaunch");
+  count_call("cudaGraphLaunch");
   const std::lock_guard lock(mutex_);
   graph_nodes_ += nodes;
   ++kernels_;

@@ -16,9 +16,9 @@ class Launches {
   // The mangled name, or nothing when no such kernel is known.
   const char* name(const void* handle) const;
 
-  void count(const void* handle);
+  void count_kernel(const void* handle);
   // A library's call that stands for one launch or more: "cublasGemmEx".
-  void count(const std::string& name);
+  void count_call(const std::string& name);
   void count_copy(size_t bytes);
   // One launch of a graph of so many nodes.
   void count_graph(int64_t nodes);

@@ -20,7 +20,7 @@ extern "C" {
 int sftbench_phantom_call(const char* function) {
   const bool product = std::string_view(function).substr(0, 6) == "cublas";
   if (!product || settings().computes()) return unsupported(function);
-  launches().count(function);
+  launches().count_call(function);
   return 0;
 }
 

@@ -211,7 +211,7 @@ thread_local std::vector<ncclComm*> comms_of_group;
 // A communicator that is given up while its stream still works in it is left to the end of the
 // process.
 ncclResult_t put(const char* name, ncclComm* comm, cudaStream_t stream, Work work) {
-  launches().count(name);
+  launches().count_call(name);
   if (!settings().computes()) return ncclSuccess;
   ++comm->running;
   streams()
