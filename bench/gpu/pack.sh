@@ -31,6 +31,10 @@ ldd "${programs[@]}" | sed -n 's/^\t\(lib[^ ]*\) => \(\/[^ ]*\) .*/\2/p' | sort 
   grep -vE '/(libc|libstdc\+\+|libm|libdl|librt|libpthread|libgcc_s|ld-linux[^/]*)\.so|libtorch|libc10|libcu|libnccl|libnv|libgomp' |
   xargs -I{} cp -L {} "$kit/lib/"
 
+# What the program reads, where it looks for it beside its own folder.
+mkdir -p "$kit/build/cuda/share/sftbench"
+cp -r config experiments datasets "$kit/build/cuda/share/sftbench/"
+
 mkdir -p "$kit/bench" "$kit/tests"
 cp -r bench/gpu bench/peers "$kit/bench/"
 cp -r tests/reference "$kit/tests/"

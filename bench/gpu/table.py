@@ -115,7 +115,10 @@ def summarize_collectives(folder):
 
 def memory_of(result):
     """Of the rank that has most: by its tensors between steps, gathered at once, and the allocator's or process's peak."""
-    most = lambda key: max(rank["memory_bytes"][key] or 0 for rank in result["extra"]["ranks"])
+    extra = result["extra"]
+    of_ranks = [rank["memory_bytes"] for rank in extra["ranks"]] if "ranks" in extra else [
+        {key: max(value, default=0) if isinstance(value, list) else value for key, value in extra["memory_bytes"].items()}]
+    most = lambda key: max(memory.get(key) or 0 for memory in of_ranks)
     return {"kept_bytes": most("parameters") + most("gradients") + most("optimizer_state"),
             "gathered_bytes": most("gathered_peak"),
             "peak_bytes": most("device_peak_allocated") or most("host_peak_rss")}
