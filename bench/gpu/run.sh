@@ -85,8 +85,8 @@ smoke() {
   "$build/bin/sftbench" doctor || true
   SFTBENCH_TEST_DEVICE=$device bounded "$out/smoke.log" "$build/bin/ops_test" --gtest_brief=1 \
     --gtest_filter='Swiglu*:RmsNorm*:Rope*:*CrossEntropy*-*AreRefused*' >>"$out/smoke.log"
-  run smoke $full model_name=smollm2-135m "model_max_length=${LENGTH:-512}" batch_size=2 max_steps=3
   tail -n 3 "$out/smoke.log"
+  run smoke $full model_name=smollm2-135m "model_max_length=${LENGTH:-512}" batch_size=2 max_steps=3
 }
 
 # Tests that run on any device; the rest is about the host.

@@ -9,6 +9,12 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
 
+#if SFTBENCH_CUDA
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+#endif
+
 namespace sftbench {
 namespace {
 
@@ -30,12 +36,29 @@ bool on_gpu() {
   return job_of(RanksCase{}).device.kind == "cuda";
 }
 
+bool on_phantom() {
+  return std::getenv("SFTBENCH_PHANTOM") != nullptr;
+}
+
+class StepGraphTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!on_gpu()) GTEST_SKIP() << "CPU ranks have no launches to save";
+  }
+};
+
+TEST(StepGraph, IsNoneOnCpus) {
+  if (on_gpu()) GTEST_SKIP() << "of CPU ranks";
+  const TrainingJob job = with_graph(equal_rows(job_of(RanksCase{.ranks = 1})));
+  TrainingRun run = prepare_run(job, alone());
+  EXPECT_EQ(make_step_graph(job, run), nullptr);
+}
+
 // The graph has the same kernels in the same order. Norms are sums in float64 over what threads of the host add up, and
 // the phantom's streams have other threads.
 void expect_same(const Outcome& graph, const Outcome& launches) {
   // Attention of a GPU adds up in the order in which its blocks end.
-  const bool is_real_gpu = on_gpu() && std::getenv("SFTBENCH_PHANTOM") == nullptr;
-  if (is_real_gpu) return expect_equal(graph, launches);
+  if (!on_phantom()) return expect_equal(graph, launches);
   EXPECT_EQ(graph.losses, launches.losses);
   EXPECT_THAT(graph.norms, ::testing::Pointwise(::testing::DoubleEq(), launches.norms));
   for (const auto& [name, values] : launches.values) {
@@ -46,7 +69,7 @@ void expect_same(const Outcome& graph, const Outcome& launches) {
 void expect_graph_trains_alike(const TrainingJob& given) {
   const TrainingJob job = equal_rows(given);
   const Outcome graph = train_to_the_end(with_graph(job), alone());
-  EXPECT_EQ(graph.graph_launches, on_gpu() ? kGraphSteps - 1 : 0);
+  EXPECT_EQ(graph.graph_launches, kGraphSteps - 1);
   expect_same(graph, train_to_the_end(job, alone()));
 }
 
@@ -56,7 +79,7 @@ TrainingJob without_dropout(TrainingJob job) {
   return job;
 }
 
-TEST(StepGraph, TrainsEveryFamilyAsLaunchesDo) {
+TEST_F(StepGraphTest, TrainsEveryFamilyAsLaunchesDo) {
   for (const char* model :
        {"llama", "llama_all", "mistral", "granite", "qwen2", "qwen3", "bloom", "gpt_bigcode"}) {
     SCOPED_TRACE(model);
@@ -64,14 +87,14 @@ TEST(StepGraph, TrainsEveryFamilyAsLaunchesDo) {
   }
 }
 
-TEST(StepGraph, TrainsHybridsWithoutExpertsAsLaunchesDo) {
+TEST_F(StepGraphTest, TrainsHybridsWithoutExpertsAsLaunchesDo) {
   TrainingJob job = job_of(RanksCase{.model = "granitemoehybrid", .ranks = 1});
   job.model.weights_directory.clear();
   job.model.hf_config.update({{"num_local_experts", 0}, {"num_experts_per_tok", 0}});
   expect_graph_trains_alike(job);
 }
 
-TEST(StepGraph, TrainsAsLaunchesDoUnderEveryCheckpointing) {
+TEST_F(StepGraphTest, TrainsAsLaunchesDoUnderEveryCheckpointing) {
   for (const bool reentrant : {false, true}) {
     SCOPED_TRACE(reentrant);
     expect_graph_trains_alike(job_of(
@@ -79,7 +102,7 @@ TEST(StepGraph, TrainsAsLaunchesDoUnderEveryCheckpointing) {
   }
 }
 
-TEST(StepGraph, TrainsAdaptersAndPromptsAsLaunchesDo) {
+TEST_F(StepGraphTest, TrainsAdaptersAndPromptsAsLaunchesDo) {
   for (const char* tuning : {"lora", "pt"}) {
     SCOPED_TRACE(tuning);
     TrainingJob job = job_of(RanksCase{.ranks = 1, .tuning = tuning});
@@ -88,7 +111,26 @@ TEST(StepGraph, TrainsAdaptersAndPromptsAsLaunchesDo) {
   }
 }
 
-TEST(StepGraph, TrainsInBfloat16AndUnderAutocastAsLaunchesDo) {
+TEST_F(StepGraphTest, TrainsQuantizedWeightsAndActivatedAdaptersAsLaunchesDo) {
+  TrainingJob quantized = job_of(RanksCase{.ranks = 1, .tuning = "gptq-lora"});
+  quantized.model.weights_directory = std::string(SFTBENCH_TEST_DATA) + "/gptq/llama";
+  quantized.model.hf_config = read_json_file(quantized.model.weights_directory + "/config.json");
+  expect_graph_trains_alike(quantized);
+  TrainingJob activated = job_of(RanksCase{.ranks = 1, .tuning = "lora"});
+  activated.lora.invocation_string = " ";
+  expect_graph_trains_alike(activated);
+}
+
+TEST_F(StepGraphTest, TrainsPlainKernelsAndTilesAsLaunchesDo) {
+  TrainingJob plain = job_of(RanksCase{.ranks = 1});
+  plain.kernels = {.flash_attention = false, .fused_rms_norm = false, .fused_rope = false};
+  expect_graph_trains_alike(plain);
+  TrainingJob tiled = job_of(RanksCase{.ranks = 1});
+  tiled.activations.mlp_tiles = 2;
+  expect_graph_trains_alike(tiled);
+}
+
+TEST_F(StepGraphTest, TrainsInBfloat16AndUnderAutocastAsLaunchesDo) {
   TrainingJob job = job_of(RanksCase{.ranks = 1});
   job.precision.autocast = Autocast::kBf16;
   expect_graph_trains_alike(job);
@@ -97,7 +139,7 @@ TEST(StepGraph, TrainsInBfloat16AndUnderAutocastAsLaunchesDo) {
 }
 
 // Every step has another learning rate, and some other factors of their own.
-TEST(StepGraph, UpdatesByEveryElementwiseRuleAsLaunchesDo) {
+TEST_F(StepGraphTest, UpdatesByEveryElementwiseRuleAsLaunchesDo) {
   for (const OptimizerRow& row : kOptimizers) {
     if (!row.is_elementwise()) continue;
     SCOPED_TRACE(row.name);
@@ -109,18 +151,18 @@ TEST(StepGraph, UpdatesByEveryElementwiseRuleAsLaunchesDo) {
 }
 
 // Each step as long as its longest entry: shapes come and go, and each has a graph from its second step on.
-TEST(StepGraph, TrainsRowsOfChangingLengthsAsLaunchesDo) {
+TEST_F(StepGraphTest, TrainsRowsOfChangingLengthsAsLaunchesDo) {
   TrainingJob job = job_of(RanksCase{.ranks = 1});
   job.data.response_template.clear();
   job.batches.max_steps = 40;
   const Outcome graph = train_to_the_end(with_graph(job), alone());
-  EXPECT_EQ(graph.graph_launches > 0, on_gpu());
+  EXPECT_GT(graph.graph_launches, 0);
   EXPECT_LT(graph.graph_launches, 39);
   expect_same(graph, train_to_the_end(job, alone()));
 }
 
 // Evaluations go to the same stream, kernel by kernel, between launches of the graph.
-TEST(StepGraph, GoesOnBehindAnEvaluation) {
+TEST_F(StepGraphTest, GoesOnBehindAnEvaluation) {
   TrainingJob job = equal_rows(job_of(RanksCase{.ranks = 1}));
   job.evaluation = {.path = training_folder() + "/dataset.jsonl",
                     .strategy = IntervalStrategy::kSteps,
@@ -129,8 +171,7 @@ TEST(StepGraph, GoesOnBehindAnEvaluation) {
 }
 
 // Longer rows make the tables of positions anew. The graph still reads the old ones, whose memory nobody else may get.
-TEST(StepGraph, HoldsTheTablesThatItReads) {
-  if (!on_gpu()) GTEST_SKIP() << "CPU ranks have no launches to save";
+TEST_F(StepGraphTest, HoldsTheTablesThatItReads) {
   const TrainingJob job = with_graph(equal_rows(job_of(RanksCase{.ranks = 1})));
   TrainingRun run = prepare_run(job, alone());
   run.step_graph = make_step_graph(job, run);
@@ -146,7 +187,7 @@ TEST(StepGraph, HoldsTheTablesThatItReads) {
 }
 
 // Weights of 1e30 have losses of some size and gradients of none. The graph holds the update, too: it must not write.
-TEST(StepGraph, ANormThatIsNotFiniteUpdatesNothing) {
+TEST_F(StepGraphTest, ANormThatIsNotFiniteUpdatesNothing) {
   TrainingJob job = with_graph(equal_rows(job_of(RanksCase{.ranks = 1})));
   job.optimizer.learning_rate = 1e30;
   TrainingRun run = prepare_run(job, alone());
@@ -162,8 +203,7 @@ TEST(StepGraph, ANormThatIsNotFiniteUpdatesNothing) {
     EXPECT_TRUE(owned.tensor.isfinite().all().item<bool>()) << owned.name;
 }
 
-TEST(StepGraph, RefusesWhatAGraphCannotRepeat) {
-  if (!on_gpu()) GTEST_SKIP() << "CPU ranks have no launches to save";
+TEST_F(StepGraphTest, RefusesWhatAGraphCannotRepeat) {
   const TrainingJob good = with_graph(equal_rows(job_of(RanksCase{.ranks = 1, .tuning = "lora"})));
   const auto expect_refused = [](const TrainingJob& job, const std::string& why) {
     try {
@@ -192,6 +232,39 @@ TEST(StepGraph, RefusesWhatAGraphCannotRepeat) {
   expect_refused(with_graph(equal_rows(job_of(RanksCase{.model = "granitemoe", .ranks = 1}))),
                  "step_graph true: the host reads how many tokens each expert gets");
 }
+
+#if SFTBENCH_CUDA
+// What the phantom's graphs have in common with a GPU's, or every test above could pass for the wrong reason.
+TEST_F(StepGraphTest, ACaptureComputesNothingThatStays) {
+  if (!on_phantom()) GTEST_SKIP() << "of the phantom device";
+  const c10::cuda::CUDAStreamGuard stream(at::cuda::getStreamFromPool());
+  const auto options = torch::TensorOptions(torch::kFloat32).device(torch::kCUDA);
+  const torch::Tensor sum = torch::zeros({4}, options);
+  torch::Tensor made;
+  at::cuda::CUDAGraph graph;
+  graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+  sum.add_(1);
+  made = sum * 2;
+  graph.capture_end();
+  EXPECT_EQ(sum.sum().item<float>(), 0);
+  EXPECT_TRUE(made.isnan().all().item<bool>());
+  for (int launches = 1; launches <= 2; ++launches) {
+    graph.replay();
+    EXPECT_EQ(sum.sum().item<float>(), 4.0f * static_cast<float>(launches));
+    EXPECT_EQ(made.sum().item<float>(), 8.0f * static_cast<float>(launches));
+  }
+}
+
+TEST_F(StepGraphTest, ACaptureThatTheHostWaitsInIsLost) {
+  if (!on_phantom()) GTEST_SKIP() << "of the phantom device";
+  const c10::cuda::CUDAStreamGuard stream(at::cuda::getStreamFromPool());
+  const torch::Tensor one = torch::ones({}, torch::TensorOptions(torch::kCUDA));
+  at::cuda::CUDAGraph graph;
+  graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+  EXPECT_THROW(one.item<float>(), c10::Error);
+  EXPECT_THROW(graph.capture_end(), c10::Error);
+}
+#endif
 
 }  // namespace
 }  // namespace sftbench
