@@ -30,30 +30,127 @@ void move_towards(Tensor& mean, const Tensor& value, double beta2) {
 
 // --- any device, any number of dimensions --------------------------------------------------------
 
-void step_on_aten(const Tensor& parameter, const Tensor& gradient, FactoredSquares& squares,
-                  const AdafactorStep& step) {
-  const Tensor g = gradient.to(torch::kFloat32) * step.gradient_scale;
-  const Tensor u = g.square() + step.epsilon;
-  Tensor direction;
-  if (squares.whole.defined()) {
-    move_towards(squares.whole, u, step.beta2);
-    direction = g * squares.whole.rsqrt();
-  } else {
-    move_towards(squares.rows, u.mean(-1), step.beta2);
-    move_towards(squares.columns, u.mean(-2), step.beta2);
-    const Tensor rows = (squares.rows / squares.rows.mean(-1, /*keepdim=*/true)).rsqrt();
-    direction = g * (rows.unsqueeze(-1) * squares.columns.rsqrt().unsqueeze(-2));
-  }
-  // Stays on the device: no value is fetched.
-  const Tensor rms = direction.square().mean().sqrt();
-  direction = direction / (rms / step.clip_threshold).clamp_min(1.0);
-  const Tensor p = parameter.to(torch::kFloat32);
-  Tensor rate = torch::full({}, step.learning_rate, p.options());
-  if (step.least_parameter_rms >= 0) {
-    rate = rate * p.square().mean().sqrt().clamp_min(step.least_parameter_rms);
-  }
-  parameter.copy_(p * (1.0 - rate * step.weight_decay) - direction * rate);
+// One direction for all elements, and how far to go along it. All of it stays on the device: no value is
+// fetched.
+Tensor rate_on_device(const AdafactorStep& step, const Tensor& sum_of_parameter_squares,
+                      int64_t numel) {
+  Tensor rate = torch::full({}, step.learning_rate, sum_of_parameter_squares.options());
+  if (step.least_parameter_rms < 0) return rate;
+  const Tensor rms = (sum_of_parameter_squares / static_cast<double>(numel)).sqrt();
+  return rate * rms.clamp_min(step.least_parameter_rms);
 }
+
+Tensor clip_divisor(const AdafactorStep& step, const Tensor& sum_of_direction_squares,
+                    int64_t numel) {
+  const Tensor rms = (sum_of_direction_squares / static_cast<double>(numel)).sqrt();
+  return (rms / step.clip_threshold).clamp_min(1.0);
+}
+
+// What is held in float32 at a time: 64 MiB of each of three tensors, however large the parameter is.
+constexpr int64_t kBandNumel = int64_t{1} << 24;
+
+void step_of_vector(const Tensor& parameter, const Tensor& gradient, FactoredSquares& squares,
+                    const AdafactorStep& step) {
+  const int64_t numel = parameter.numel();
+  const auto for_each_part = [&](const auto& body) {
+    for (int64_t first = 0; first < numel; first += kBandNumel) {
+      const int64_t count = std::min(kBandNumel, numel - first);
+      const auto part = [&](const Tensor& all) { return all.view(-1).narrow(0, first, count); };
+      body(part(parameter), part(gradient).to(torch::kFloat32) * step.gradient_scale,
+           part(squares.whole));
+    }
+  };
+  Tensor of_directions = torch::zeros({}, squares.whole.options());
+  Tensor of_parameters = torch::zeros_like(of_directions);
+  for_each_part([&](const Tensor& p, const Tensor& g, Tensor mean) {
+    move_towards(mean, g.square() + step.epsilon, step.beta2);
+    of_directions.add_((g * mean.rsqrt()).square_().sum());
+    if (step.least_parameter_rms >= 0) of_parameters.add_(p.to(torch::kFloat32).square().sum());
+  });
+  const Tensor rate = rate_on_device(step, of_parameters, numel);
+  const Tensor step_size = rate / clip_divisor(step, of_directions, numel);
+  const Tensor decay = 1.0 - rate * step.weight_decay;
+  for_each_part([&](const Tensor& p, const Tensor& g, const Tensor& mean) {
+    p.copy_((p.to(torch::kFloat32) * decay).sub_((g * mean.rsqrt()).mul_(step_size)));
+  });
+}
+
+// Matrices, one after another where there are several, in bands of rows.
+class BandStep {
+ public:
+  BandStep(const Tensor& parameter, const Tensor& gradient, const AdafactorStep& step)
+      : parameter_(as_matrices(parameter)), gradient_(as_matrices(gradient)), step_(step) {}
+
+  void run(FactoredSquares& squares) {
+    collect_squares(squares);
+    row_factors_ = as_rows((squares.rows / squares.rows.mean(-1, /*keepdim=*/true)).rsqrt());
+    column_factors_ = as_rows(squares.columns.rsqrt());
+    Tensor of_directions = torch::zeros({}, row_factors_.options());
+    Tensor of_parameters = torch::zeros_like(of_directions);
+    for_each_band([&](const Band& band) {
+      of_directions.add_(direction(band).square_().sum());
+      if (step_.least_parameter_rms >= 0)
+        of_parameters.add_(band.of(parameter_).to(torch::kFloat32).square().sum());
+    });
+    const Tensor rate = rate_on_device(step_, of_parameters, parameter_.numel());
+    const Tensor step_size = rate / clip_divisor(step_, of_directions, parameter_.numel());
+    const Tensor decay = 1.0 - rate * step_.weight_decay;
+    for_each_band([&](const Band& band) {
+      const Tensor rows = band.of(parameter_);
+      rows.copy_((rows.to(torch::kFloat32) * decay).sub_(direction(band).mul_(step_size)));
+    });
+  }
+
+ private:
+  struct Band {
+    int64_t matrix, first_row, rows;
+    // Of tensors [matrices, rows, ...].
+    Tensor of(const Tensor& all) const { return all[matrix].narrow(0, first_row, rows); }
+  };
+
+  static Tensor as_matrices(const Tensor& tensor) {
+    return tensor.view({-1, tensor.size(-2), tensor.size(-1)});
+  }
+  static Tensor as_rows(const Tensor& factors) { return factors.view({-1, factors.size(-1)}); }
+
+  template <class Body>
+  void for_each_band(const Body& body) const {
+    const int64_t rows = parameter_.size(1), width = parameter_.size(2);
+    const int64_t at_once = std::max<int64_t>(1, kBandNumel / width);
+    for (int64_t matrix = 0; matrix < parameter_.size(0); ++matrix) {
+      for (int64_t row = 0; row < rows; row += at_once)
+        body(Band{matrix, row, std::min(at_once, rows - row)});
+    }
+  }
+
+  Tensor scaled_gradient(const Band& band) const {
+    return band.of(gradient_).to(torch::kFloat32) * step_.gradient_scale;
+  }
+
+  Tensor direction(const Band& band) const {
+    return scaled_gradient(band)
+        .mul_(band.of(row_factors_).unsqueeze(-1))
+        .mul_(column_factors_[band.matrix]);
+  }
+
+  void collect_squares(FactoredSquares& squares) const {
+    Tensor row_means = torch::empty_like(squares.rows),
+           column_sums = torch::zeros_like(squares.columns);
+    const Tensor rows = as_rows(row_means), columns = as_rows(column_sums);
+    for_each_band([&](const Band& band) {
+      const Tensor u = scaled_gradient(band).square_().add_(step_.epsilon);
+      band.of(rows).copy_(u.mean(-1));
+      columns[band.matrix].add_(u.sum(0));
+    });
+    move_towards(squares.rows, row_means, step_.beta2);
+    move_towards(squares.columns, column_sums / static_cast<double>(parameter_.size(1)),
+                 step_.beta2);
+  }
+
+  Tensor parameter_, gradient_;  // [matrices, rows, columns]
+  const AdafactorStep& step_;
+  Tensor row_factors_, column_factors_;  // [matrices, rows], [matrices, columns]
+};
 
 // --- a matrix on the CPU -------------------------------------------------------------------------
 
@@ -170,9 +267,15 @@ void adafactor_step(const Tensor& parameter, const Tensor& gradient, FactoredSqu
   if (parameter.numel() == 0) return;
   if (parameter.dim() == 2 && has_cpu_kernels(parameter) && parameter.is_contiguous()) {
     MatrixStep(parameter, gradient).run(squares, step);
-  } else {
-    step_on_aten(parameter, gradient, squares, step);
+    return;
   }
+  const Tensor whole = parameter.contiguous(), whole_gradient = gradient.contiguous();
+  if (parameter.dim() < 2) {
+    step_of_vector(whole, whole_gradient, squares, step);
+  } else {
+    BandStep(whole, whole_gradient, step).run(squares);
+  }
+  if (!whole.is_same(parameter)) parameter.copy_(whole);
 }
 
 }  // namespace sftbench::ops

@@ -126,7 +126,6 @@ TEST(Update, WhatDoesNotMatchIsRefused) {
 
 // --- Adafactor -----------------------------------------------------------------------------------
 
-// A parameter that is not contiguous takes the path of stock operators.
 // Only a kernel of a GPU reads them there.
 TEST(Update, FactorsOnADeviceNeedAKernelThere) {
   const UpdatedTensor tensor = {torch::ones({3}), torch::ones({3}), {}};
@@ -143,6 +142,34 @@ TEST(Update, FactorsOnADeviceNeedAKernelThere) {
   EXPECT_NE(refusal(torch::ones({3})).find("factors must be float32 [16]"), std::string::npos);
 }
 
+// transformers.optimization.Adafactor at its first step, where the means are the squares themselves.
+Tensor first_adafactor_step(const Tensor& p, const Tensor& g, double rate) {
+  const Tensor squares = g.square() + 1e-30;
+  Tensor direction = g * squares.rsqrt();
+  if (g.dim() >= 2) {
+    const Tensor rows = squares.mean(-1, true), columns = squares.mean(-2, true);
+    direction = g * (rows / rows.mean(-2, true)).rsqrt() * columns.rsqrt();
+  }
+  direction = direction / direction.square().mean().sqrt().clamp_min(1.0);
+  return p - rate * p.square().mean().sqrt().clamp_min(1e-3) * direction;
+}
+
+// More elements than stock operators take at a time: bands of four rows and two, parts of a vector, and
+// matrices that are bands of their own.
+TEST(Adafactor, BandsMatchTheWholeTensor) {
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{1, 6, 1 << 22}, {(1 << 24) + 5}, {3, 40, 7}}) {
+    const Tensor parameter = random_tensor(shape, torch::kFloat32, 1);
+    const Tensor gradient = random_tensor(shape, torch::kFloat32, 2);
+    const Tensor expected = first_adafactor_step(parameter, gradient, 0.5);
+    FactoredSquares squares = make_factored_squares(parameter);
+    adafactor_step(parameter, gradient, squares,
+                   {.learning_rate = 0.5, .beta2 = 0, .least_parameter_rms = 1e-3});
+    expect_close("parameter", parameter, expected.to(torch::kFloat64));
+  }
+}
+
+// A parameter that is not contiguous takes the path of stock operators.
 TEST(Adafactor, MatrixLoopsMatchStockOperators) {
   for (const auto dtype : {torch::kFloat32, torch::kBFloat16, torch::kFloat16}) {
     for (const std::vector<int64_t>& shape :
