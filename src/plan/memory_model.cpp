@@ -19,6 +19,9 @@ constexpr double kGpuLogitRows = 256;
 // That libtorch's allocator gives cuBLAS on Hopper (ATen/cuda/CUDABlas.cpp); a quarter elsewhere.
 constexpr double kWorkspaceBytes = 32 << 20;
 
+// Of ops/adafactor.cpp: elements in float32 that a band of a parameter's rows has on a GPU, and how often.
+constexpr double kFactoredBandElements = 1 << 24, kFactoredBandCopies = 3;
+
 bool computes_bfloat16(const PrecisionPlan& precision) {
   if (precision.autocast != Autocast::kNo) return precision.autocast == Autocast::kBf16;
   return precision.torch_dtype == ParameterDtype::kBfloat16;
@@ -41,8 +44,13 @@ MemoryCost MemoryModel::between_backward_and_update() const {
   const auto layers = static_cast<double>(work_.layers);
   MemoryCost memory;
   memory.parameters = root_.shard + layers * layer_.shard;
-  // What updates in the backward frees each gradient there and then.
-  if (!row_of(job_.optimizer.kind).updates_in_backward()) {
+  if (row_of(job_.optimizer.kind).updates_in_backward()) {
+    // Each gradient is freed there and then, but the largest of the root: that of the output projection comes with the
+    // loss, and a tied embedding's waits for its second part (optim/update_in_backward.h).
+    for (const TrainedShape& tensor : work_.root.trained)
+      memory.gradients = std::max(
+          memory.gradients, static_cast<double>(sizes_.part_of(tensor)) * sizes_.element().trained);
+  } else {
     memory.gradients = root_.shard_grads + layers * layer_.shard_grads;
   }
   if (offloads_shards()) {
@@ -98,10 +106,12 @@ void MemoryModel::put_peak(MemoryCost& memory) const {
   const auto layers = static_cast<double>(work_.layers);
   const double value = static_cast<double>(work_.positions) * sizes_.element().computed;
   const bool again = job_.activations.gradient_checkpointing;
-  const bool once = job_.parallel.gradient_sync == GradientSync::kLast ||
-                    job_.batches.gradient_accumulation_steps == 1;
-  // One rank on CPUs has each gradient from when it is computed (parallel/kept_parameters.cpp).
-  const bool kept = !on_gpu() && !is_distributed(job_);
+  const bool one_micro_batch = job_.batches.gradient_accumulation_steps == 1;
+  const bool last_only = job_.parallel.gradient_sync == GradientSync::kLast || one_micro_batch;
+  // One rank has each gradient from when it is first computed (parallel/kept_parameters.cpp), shards
+  // from when gradients are reduced.
+  const bool kept = !is_distributed(job_);
+  const bool late = kept ? one_micro_batch : sizes_.layout().sharded && last_only;
   const double here = again ? inputs_on_device() : layers;
   memory.offloaded_activations = value * (layers - here) * work_.hidden;
   const PeakParts peak =
@@ -113,12 +123,12 @@ void MemoryModel::put_peak(MemoryCost& memory) const {
                   .hidden = value * work_.hidden,
                   .gradients = memory.gradients,
                   .gradients_of_loss = kept ? root_.shard_grads : 0,
-                  .gradients_come_late = (sizes_.layout().sharded || kept) && once});
+                  .gradients_come_late = late});
   memory.workspace = on_gpu() ? kWorkspaceBytes : 0;
   memory.activations = peak.activations;
   memory.logits = peak.logits;
   memory.freed_gradients = peak.freed_gradients;
-  memory.update = memory.gathered + 2 * offloaded_chunk_bytes();  // the buffers stay
+  memory.update = memory.gathered + 2 * offloaded_chunk_bytes() + band_bytes();  // the buffers stay
 }
 
 // Of checkpointed layers. The first stays; others that wait on the host are there while they
@@ -136,6 +146,18 @@ bool MemoryModel::offloads_shards() const {
 
 bool MemoryModel::offloads_state() const {
   return (job_.optimizer.offload_state && on_gpu()) || offloads_shards();
+}
+
+// What an update of sums over rows and columns holds of the largest tensor.
+double MemoryModel::band_bytes() const {
+  const StateRule& state = row_of(job_.optimizer.kind).state;
+  if (!on_gpu() || !state.factored || state.projected) return 0;
+  double elements = 0;
+  for (const UnitTensors* unit : {&work_.root, &work_.layer}) {
+    for (const TrainedShape& tensor : unit->trained)
+      elements = std::max(elements, static_cast<double>(sizes_.part_of(tensor)));
+  }
+  return kFactoredBandCopies * kFloatBytes * std::min(elements, kFactoredBandElements);
 }
 
 // One buffer while the device updates, at most: states of a chunk, or of a tensor that has more

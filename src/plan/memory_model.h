@@ -30,6 +30,7 @@ class MemoryModel {
   bool offloads_shards() const;
   bool offloads_state() const;
   double offloaded_chunk_bytes() const;
+  double band_bytes() const;
   double logit_chunk_bytes() const;
   double logit_bytes(double logits) const;
 
