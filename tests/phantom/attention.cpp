@@ -253,13 +253,13 @@ std::tuple<Tensor, Tensor, Tensor> varlen_backward(
 }  // namespace
 
 void register_attention(torch::Library& library) {
-  library.impl("_scaled_dot_product_flash_attention", &OnDevice<&flash>::call);
-  library.impl("_scaled_dot_product_flash_attention_backward", &OnDevice<&flash_backward>::call);
-  library.impl("_scaled_dot_product_efficient_attention", &OnDevice<&efficient>::call);
-  library.impl("_scaled_dot_product_efficient_attention_backward",
-               &OnDevice<&efficient_backward>::call);
-  library.impl("_flash_attention_forward", &OnDevice<&varlen>::call);
-  library.impl("_flash_attention_backward", &OnDevice<&varlen_backward>::call);
+  OnDevice<&flash>::implement(library, "_scaled_dot_product_flash_attention");
+  OnDevice<&flash_backward>::implement(library, "_scaled_dot_product_flash_attention_backward");
+  OnDevice<&efficient>::implement(library, "_scaled_dot_product_efficient_attention");
+  OnDevice<&efficient_backward>::implement(library,
+                                           "_scaled_dot_product_efficient_attention_backward");
+  OnDevice<&varlen>::implement(library, "_flash_attention_forward");
+  OnDevice<&varlen_backward>::implement(library, "_flash_attention_backward");
 }
 
 }  // namespace sftbench::phantom

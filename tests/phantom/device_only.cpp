@@ -68,15 +68,15 @@ std::tuple<Tensor, Tensor> dropout(const Tensor& input, double p, c10::optional<
 }  // namespace
 
 void register_device_only(torch::Library& library) {
-  library.impl("_softmax", &OnDevice<&widening<&at::_softmax>>::call);
-  library.impl("_log_softmax", &OnDevice<&widening<&at::_log_softmax>>::call);
-  library.impl("_softmax_backward_data", &OnDevice<&narrowing<&at::_softmax_backward_data>>::call);
-  library.impl("_log_softmax_backward_data",
-               &OnDevice<&narrowing<&at::_log_softmax_backward_data>>::call);
-  library.impl("native_dropout", &OnDevice<&dropout>::call);
-  library.impl("mm.dtype", &OnDevice<&wide_product>::call);
-  library.impl("bmm.dtype", &OnDevice<&wide_product>::call);
-  library.impl("embedding_dense_backward", &OnDevice<&embedding_backward>::call);
+  OnDevice<&widening<&at::_softmax>>::implement(library, "_softmax");
+  OnDevice<&widening<&at::_log_softmax>>::implement(library, "_log_softmax");
+  OnDevice<&narrowing<&at::_softmax_backward_data>>::implement(library, "_softmax_backward_data");
+  OnDevice<&narrowing<&at::_log_softmax_backward_data>>::implement(library,
+                                                                   "_log_softmax_backward_data");
+  OnDevice<&dropout>::implement(library, "native_dropout");
+  OnDevice<&wide_product>::implement(library, "mm.dtype");
+  OnDevice<&wide_product>::implement(library, "bmm.dtype");
+  OnDevice<&embedding_backward>::implement(library, "embedding_dense_backward");
 }
 
 }  // namespace sftbench::phantom

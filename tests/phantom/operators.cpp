@@ -6,10 +6,6 @@
 #include <cuda_runtime_api.h>
 #include <torch/library.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <map>
-#include <mutex>
 #include <set>
 #include <string>
 
@@ -17,30 +13,12 @@
 #include "phantom/device_only.h"
 #include "phantom/host_view.h"
 #include "phantom/recorded.h"
+#include "phantom/traffic.h"
 
 namespace sftbench::phantom {
 namespace {
 
 using torch::Tensor;
-
-// What is computed here, and how often.
-struct Calls {
-  std::mutex mutex;
-  std::map<std::string, int64_t> by_name;
-  ~Calls() {
-    const char* path = std::getenv("SFTBENCH_PHANTOM_OPERATORS");
-    std::FILE* file = path != nullptr ? std::fopen(path, "a") : nullptr;
-    if (file == nullptr) return;
-    for (const auto& [name, calls] : by_name) std::fprintf(file, "%s %ld\n", name.c_str(), calls);
-    std::fclose(file);
-  }
-};
-
-void note_call(const std::string& name) {
-  static Calls calls;
-  const std::lock_guard lock(calls.mutex);
-  ++calls.by_name[name];
-}
 
 class HostCall {
  public:
@@ -50,8 +28,10 @@ class HostCall {
     const auto& schema = op_.schema();
     const size_t first = stack_.size() - schema.arguments().size();
     given_.assign(stack_.begin() + static_cast<ptrdiff_t>(first), stack_.end());
-    for (size_t i = 0; i < given_.size(); ++i)
+    for (size_t i = 0; i < given_.size(); ++i) {
+      note_operand(given_[i], schema.arguments()[i]);
       stack_[first + i] = on_host(given_[i], schema.arguments()[i]);
+    }
     hosted_.assign(stack_.begin() + static_cast<ptrdiff_t>(first), stack_.end());
     op_.callBoxed(&stack_);
     const size_t results = stack_.size() - schema.returns().size();
@@ -66,7 +46,11 @@ class HostCall {
       }
     }
     if (is_captured()) record(results);
+    traffic_.written_bytes += new_bytes(results);
   }
+
+  // Of a call that has run.
+  const Traffic& traffic() const { return traffic_; }
 
  private:
   // The same call once more, on the same memory.
@@ -95,6 +79,30 @@ class HostCall {
 
   static bool writes(const c10::Argument& argument) {
     return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+  }
+
+  // Of results that are no arguments.
+  int64_t new_bytes(size_t results) const {
+    int64_t bytes = 0;
+    for (size_t i = results; i < stack_.size(); ++i) {
+      if (writes(op_.schema().returns()[i - results])) continue;
+      for (const Tensor& tensor : tensors_in(stack_[i])) bytes += bytes_of(tensor);
+    }
+    return bytes;
+  }
+
+  // Whether the old values of an argument that is written are of no use.
+  bool overwrites(const c10::Argument& argument) const {
+    static const std::set<std::string> fills = {"aten::fill_", "aten::zero_",
+                                                "aten::_foreach_zero_", "aten::_foreach_copy_"};
+    return argument.is_out() || fills.count(op_.operator_name().name) != 0;
+  }
+
+  void note_operand(const c10::IValue& value, const c10::Argument& argument) {
+    for (const Tensor& tensor : tensors_in(value)) {
+      if (writes(argument)) traffic_.written_bytes += bytes_of(tensor);
+      if (!writes(argument) || !overwrites(argument)) traffic_.read_bytes += bytes_of(tensor);
+    }
   }
 
   void note_device(const Tensor& tensor) {
@@ -149,6 +157,7 @@ class HostCall {
   const c10::OperatorHandle& op_;
   torch::jit::Stack& stack_;
   std::vector<c10::IValue> given_, hosted_;
+  Traffic traffic_;
   torch::Device device_{c10::kCUDA, 0};
 };
 
@@ -156,8 +165,9 @@ class HostCall {
 void compute_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto stream = at::cuda::getCurrentCUDAStream();
   if (stream != at::cuda::getDefaultCUDAStream() && !is_captured()) stream.synchronize();
-  note_call(c10::toString(op.operator_name()));
-  HostCall(op, *stack).run();
+  HostCall call(op, *stack);
+  call.run();
+  note_call(c10::toString(op.operator_name()), call.traffic());
 }
 
 // Views, allocation and transfers are the device's own business: no kernel computes there.
@@ -199,6 +209,7 @@ bool computes_here(const c10::OperatorHandle& op) {
 // Between the host and the device in one piece: by the stream, as the program asked. All else by
 // views, once the stream has come there.
 Tensor& copy_between(Tensor& to, const Tensor& from, bool non_blocking) {
+  note_call("aten::copy_", {bytes_of(from), bytes_of(to)});
   const bool plain = to.scalar_type() == from.scalar_type() && to.is_contiguous() &&
                      from.is_contiguous() && to.sizes() == from.sizes();
   const auto stream = at::cuda::getCurrentCUDAStream();

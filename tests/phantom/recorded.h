@@ -2,14 +2,18 @@
 // the same memory, at each launch of the graph.
 #pragma once
 
+#include <torch/library.h>
+
 #include <array>
 #include <functional>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "phantom/host_view.h"
+#include "phantom/traffic.h"
 
 namespace sftbench::phantom {
 
@@ -37,14 +41,24 @@ inline void write_result(const torch::Tensor& to, const torch::Tensor& from) {
 template <class Value>
 void write_result(const Value&, const Value&) {}
 
-// An operator of the device as a function of the host that takes views, as CPU tensors, too.
+// An operator of the device as a function of the host that takes views, as CPU tensors, too. Its calls
+// are counted by its name.
 template <auto kFunction>
 struct OnDevice;
 
 template <class Result, class... Arguments, Result (*kFunction)(Arguments...)>
 struct OnDevice<kFunction> {
+  static void implement(torch::Library& library, const char* name) {
+    name_ = std::string("aten::") + name;
+    library.impl(name, &call);
+  }
+
+ private:
+  inline static std::string name_;
+
   static Result call(Arguments... arguments) {
     Result result = kFunction(arguments...);
+    note_call(name_, {(int64_t{0} + ... + bytes_of(arguments)), bytes_of_all(result)});
     if (is_captured()) {
       put_into_graph([inputs = std::tuple(view_of(arguments)...), outputs = views(result)] {
         write(outputs, std::apply(kFunction, inputs));
@@ -53,7 +67,13 @@ struct OnDevice<kFunction> {
     return result;
   }
 
- private:
+  static int64_t bytes_of_all(const torch::Tensor& result) { return bytes_of(result); }
+  template <class... Results>
+  static int64_t bytes_of_all(const std::tuple<Results...>& results) {
+    return std::apply([](const auto&... each) { return (int64_t{0} + ... + bytes_of(each)); },
+                      results);
+  }
+
   static torch::Tensor views(const torch::Tensor& result) { return view_of(result); }
   template <class... Results>
   static std::tuple<Results...> views(const std::tuple<Results...>& results) {

@@ -74,7 +74,11 @@ template <class... Parameters, class... Arguments>
 void launch_kernel(void (*kernel)(Parameters...), const LaunchShape& shape,
                    Arguments&&... arguments) {
   const auto run = [kernel, shape, values = std::tuple<Parameters...>(arguments...)] {
-    host::run(shape.grid, shape.block, shape.shared_bytes, [&] { std::apply(kernel, values); });
+    const auto launch = [&] {
+      host::run(shape.grid, shape.block, shape.shared_bytes, [&] { std::apply(kernel, values); });
+    };
+    const auto& around = host::settings().around;
+    around ? around(reinterpret_cast<const void*>(kernel), launch) : launch();
   };
   host::settings().submit ? host::settings().submit(run) : run();
 }
