@@ -27,6 +27,7 @@ ops::KernelChoice choose_kernels(const KernelPlan& plan) {
   if (!plan.fused_loss) kernels.linear_cross_entropy = ops::plain::linear_cross_entropy;
   if (!plan.fused_rms_norm) {
     kernels.rms_norm = ops::plain::rms_norm;
+    kernels.add_rms_norm = ops::plain::add_rms_norm;
     kernels.gated_rms_norm = ops::plain::gated_rms_norm;
   }
   if (!plan.fused_rope) kernels.apply_rope = ops::plain::apply_rope;
@@ -406,6 +407,9 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
   run.evaluation = build_evaluation(job, std::move(loaded.tokenized.data.evaluation), reader, run);
   run.loss_scaler = choose_loss_scaler(job.precision, run.parameters->owned());
   run.optimizer = build_optimizer(job, *run.parameters, device);
+  if (run.optimizer->updates_in_backward()) {
+    for (const NamedLinearGroup& linears : run.model->linear_groups()) linears.group->keep_apart();
+  }
   run.schedule = schedule_of(job.optimizer, run.begin.total_steps);
   run.learning_rate = job.optimizer.learning_rate;
   run.max_grad_norm = job.optimizer.max_grad_norm;

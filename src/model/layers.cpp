@@ -21,10 +21,6 @@ torch::Tensor DenseLinear::forward(const torch::Tensor& x) {
   return ops::linear(compute_dtype_ ? x.to(*compute_dtype_) : x, weight, bias);
 }
 
-bool DenseLinear::is_frozen_product() const {
-  return !in_fp8_ && !weight_.requires_grad() && !(bias_.defined() && bias_.requires_grad());
-}
-
 // In the dtype that is computed in.
 ops::LinearOperands DenseLinear::operands() const {
   if (!compute_dtype_) return {weight_, bias_};
@@ -54,12 +50,23 @@ RmsNorm::RmsNorm(int64_t hidden_size, double epsilon, const ops::KernelChoice& k
     : weight_(torch::empty({hidden_size}, options)),
       epsilon_(epsilon),
       rounds_last_(rounds_last),
-      rms_norm_(kernels.rms_norm) {}
+      rms_norm_(kernels.rms_norm),
+      add_rms_norm_(kernels.add_rms_norm) {}
 
 torch::Tensor RmsNorm::forward(const torch::Tensor& x) const {
   const torch::Dtype wide = torch::promote_types(x.scalar_type(), torch::kFloat32);
   if (rounds_last_) return rms_norm_(x.to(wide), weight_.to(wide), epsilon_).to(x.scalar_type());
   return rms_norm_(x, weight_.to(x.scalar_type()), epsilon_);
+}
+
+ops::NormedSum RmsNorm::forward_sum(const torch::Tensor& x, const torch::Tensor& addend,
+                                    double scale) const {
+  // Under autocast a branch may be narrower than the stream.
+  if (addend.defined() && addend.scalar_type() != x.scalar_type())
+    return forward_sum(x.add(addend, scale));
+  if (!rounds_last_) return add_rms_norm_(x, addend, scale, weight_.to(x.scalar_type()), epsilon_);
+  const torch::Tensor sum = addend.defined() ? x.add(addend, scale) : x;
+  return {sum, forward(sum)};
 }
 
 void RmsNorm::append_parameters(const std::string& name, std::vector<NamedParameter>& parameters) {

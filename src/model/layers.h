@@ -27,7 +27,7 @@ class DenseLinear : public Linear {
   DenseLinear(int64_t in_features, int64_t out_features, bool bias, torch::TensorOptions options);
 
   torch::Tensor forward(const torch::Tensor& x) override;
-  bool is_frozen_product() const override;
+  bool is_product() const override { return !in_fp8_; }
   ops::LinearOperands operands() const override;
   int64_t in_features() const override { return weight_.size(1); }
   int64_t out_features() const override { return weight_.size(0); }
@@ -51,6 +51,9 @@ class RmsNorm {
           torch::TensorOptions options, bool rounds_last = false);
 
   torch::Tensor forward(const torch::Tensor& x) const;
+  // x + scale * addend, and forward() of it; without an addend of x.
+  ops::NormedSum forward_sum(const torch::Tensor& x, const torch::Tensor& addend = {},
+                             double scale = 1) const;
   void append_parameters(const std::string& name, std::vector<NamedParameter>& parameters);
 
  private:
@@ -58,6 +61,7 @@ class RmsNorm {
   double epsilon_;
   bool rounds_last_;
   decltype(ops::KernelChoice::rms_norm) rms_norm_;
+  decltype(ops::KernelChoice::add_rms_norm) add_rms_norm_;
 };
 
 // torch.nn.LayerNorm. Under autocast the residual stream may be wider than the parameters: these

@@ -11,22 +11,32 @@ void Linear::multiply_in_fp8(const std::string& name) {
                  name + " is of a kind that has no float8 product; mixed precision bf16 works");
 }
 
+namespace {
+
+bool is_frozen(const ops::LinearOperands& linear) {
+  const auto& [weight, bias] = linear;
+  return !weight.requires_grad() && !(bias.defined() && bias.requires_grad());
+}
+
+}  // namespace
+
 LinearGroup::LinearGroup(std::vector<std::string> names,
                          std::vector<std::unique_ptr<Linear>> linears)
     : names_(std::move(names)), linears_(std::move(linears)) {}
 
 std::vector<torch::Tensor> LinearGroup::forward(const torch::Tensor& x) const {
-  const bool frozen = std::all_of(linears_.begin(), linears_.end(),
-                                  [](const auto& linear) { return linear->is_frozen_product(); });
+  const bool one_node =
+      !apart_ && (adapter_ || linears_.size() > 1) &&
+      std::all_of(linears_.begin(), linears_.end(), [](const auto& l) { return l->is_product(); });
   std::vector<torch::Tensor> outputs;
-  if (frozen && (adapter_ || linears_.size() > 1)) {
-    // Frozen linears of one input are one node, so that autograd does not add up the input's gradients.
+  if (one_node) {
     std::vector<ops::LinearOperands> operands;
     for (const auto& linear : linears_) operands.push_back(linear->operands());
     const torch::Tensor input = x.to(operands[0].weight.scalar_type());
-    if (adapter_) outputs = adapter_->with_frozen(operands, input);
+    if (adapter_ && std::all_of(operands.begin(), operands.end(), is_frozen))
+      outputs = adapter_->with_frozen(operands, input);
     if (!outputs.empty()) return outputs;
-    outputs = ops::frozen_linears(input, operands);
+    outputs = ops::linears(input, operands);
   } else {
     for (const auto& linear : linears_) outputs.push_back(linear->forward(x));
   }

@@ -3,6 +3,7 @@
 #include "model/experts.h"
 #include "model/mamba.h"
 #include "sftbench/base/torch.h"
+#include "sftbench/ops/rms_norm.h"
 #include "sftbench/ops/row_tiles.h"
 
 namespace sftbench {
@@ -75,13 +76,13 @@ torch::Tensor Llama::run_layer(int64_t index, const torch::Tensor& x,
                                const RotaryTables& positions) const {
   const Layer& layer = this->layer(index);
   const double residual = config().multipliers.residual;
-  // add(y, a) is x + a y in one pass over memory.
-  const torch::Tensor h =
-      x.add(layer.mixer->forward(layer.input_layernorm.forward(x), positions), residual);
-  const torch::Tensor out =
-      ops::in_row_tiles(pass().mlp_tiles, layer.post_attention_layernorm.forward(h),
-                        [&layer](const torch::Tensor& rows) { return layer.mlp->forward(rows); });
-  return h.add(out, residual);
+  ops::NormedSum at = layer.input_layernorm.forward_sum(x);
+  at.normed = layer.mixer->forward(at.normed, positions);
+  at = layer.post_attention_layernorm.forward_sum(at.sum, at.normed, residual);
+  at.normed = ops::in_row_tiles(pass().mlp_tiles, at.normed, [&layer](const torch::Tensor& rows) {
+    return layer.mlp->forward(rows);
+  });
+  return at.sum.add(at.normed, residual);  // x + a y in one pass over memory
 }
 
 void Llama::append_layer_parameters(int64_t index, const std::string& name,

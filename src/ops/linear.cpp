@@ -7,7 +7,6 @@
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/grad_accumulation.h"
 #include "sftbench/ops/recomputation.h"
-#include "sftbench/ops/torch_version.h"
 
 namespace sftbench::ops {
 namespace {
@@ -16,71 +15,74 @@ using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Autograd functions of libtorch 1.13 take no undefined tensors.
-OptionalTensor optional(const Tensor& tensor) {
-  return tensor.defined() ? OptionalTensor(tensor) : OptionalTensor();
+// Which of the linears of a node have a bias, hidden from autograd.
+struct Biases {
+  std::vector<bool> there;
+};
+
+// The operands of a node among its tensors: x, n weights, and the biases that there are.
+struct Operands {
+  std::vector<Tensor> weights, biases;  // biases[i] undefined where linear i has none
+
+  Operands(const std::vector<Tensor>& tensors, const std::vector<bool>& has_bias) {
+    const auto first = tensors.begin() + 1, last = first + static_cast<ptrdiff_t>(has_bias.size());
+    weights.assign(first, last);
+    auto bias = last;
+    for (const bool has : has_bias) biases.push_back(has ? *bias++ : Tensor());
+  }
+};
+
+Tensor add_up_bias(const Tensor& bias, const Tensor& y_rows) {
+  return accumulate_gradient(bias, [&](Tensor& target, double beta) {
+    const Tensor sum = y_rows.sum(0);
+    beta == 0.0 ? target.copy_(sum) : target.add_(sum);
+  });
 }
 
-class Linear : public torch::autograd::Function<Linear> {
+class Linears : public torch::autograd::Function<Linears> {
  public:
-  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
-                        const OptionalTensor& optional_bias) {
-    const Tensor bias = optional_bias ? *optional_bias : Tensor();
-    // The input is needed for the weight's gradient only: frozen weights keep nothing.
-    ctx->save_for_backward({weight.requires_grad() ? x : Tensor(), weight, bias});
-    ctx->saved_data["x_requires_grad"] = x.requires_grad();
-    return linear_rows(x, weight, bias);
-  }
-
-  static variable_list backward(AutogradContext* ctx, variable_list output_gradients) {
-    const variable_list saved = ctx->get_saved_variables();
-    const Tensor& x = saved[0];
-    const Tensor& weight = saved[1];
-    const Tensor& bias = saved[2];
-    const Tensor& y_gradient = output_gradients[0];
-    const Tensor y_rows = rows(y_gradient);
-    variable_list gradients(3);
-    if (ctx->saved_data["x_requires_grad"].toBool()) {
-      gradients[0] = matmul_nn(y_rows, weight).view(with_last(y_gradient, weight.size(1)));
-    }
-    if (weight.requires_grad()) {
-      gradients[1] = accumulate_gradient(weight, [&](Tensor& target, double beta) {
-        matmul_tn_into(target, y_rows, rows(x), beta);
-      });
-    }
-    if (bias.defined() && bias.requires_grad()) {
-      gradients[2] = accumulate_gradient(bias, [&](Tensor& target, double beta) {
-        const Tensor sum = y_rows.sum(0);
-        beta == 0.0 ? target.copy_(sum) : target.add_(sum);
-      });
-    }
-    return gradients;
-  }
-};
-
-// Hidden from autograd, which would look for gradients of them.
-struct FrozenBiases {
-  std::vector<Tensor> all;  // undefined where there is none
-};
-
-// Nothing but the weights is kept, and only x has a gradient.
-class FrozenLinears : public torch::autograd::Function<FrozenLinears> {
- public:
-  static variable_list forward(AutogradContext* ctx, const Tensor& x, at::TensorList weights,
-                               const FrozenBiases& biases) {
-    ctx->save_for_backward(weights.vec());
-    ctx->saved_data["x_sizes"] = x.sizes().vec();
-    variable_list outputs;
-    for (size_t i = 0; i < weights.size(); ++i)
-      outputs.push_back(linear_rows(x, weights[i], biases.all[i]));
+  static variable_list forward(AutogradContext* ctx, at::TensorList tensors, const Biases& biases) {
+    const Operands operands(tensors.vec(), biases.there);
+    const Tensor& x = tensors[0];
+    variable_list saved = tensors.vec(), outputs;
+    // The input is needed for gradients of weights only: frozen ones keep nothing.
+    bool keeps_input = false;
+    for (const Tensor& weight : operands.weights) keeps_input |= weight.requires_grad();
+    if (!keeps_input) saved[0] = Tensor();
+    ctx->save_for_backward(std::move(saved));
+    ctx->set_materialize_grads(false);
+    ctx->saved_data["x_sizes"] = x.requires_grad() ? x.sizes().vec() : std::vector<int64_t>();
+    std::vector<int64_t> has_bias(biases.there.begin(), biases.there.end());
+    ctx->saved_data["has_bias"] = std::move(has_bias);
+    for (size_t i = 0; i < operands.weights.size(); ++i)
+      outputs.push_back(linear_rows(x, operands.weights[i], operands.biases[i]));
     return outputs;
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& output_gradients) {
-    const variable_list weights = ctx->get_saved_variables();
-    const Tensor sum = input_gradient(output_gradients, weights);
-    variable_list gradients(2 + weights.size());  // x, the weights, the biases
-    if (sum.defined()) gradients[0] = sum.view(ctx->saved_data["x_sizes"].toIntVector());
+    const variable_list saved = ctx->get_saved_variables();
+    const std::vector<int64_t> has_bias = ctx->saved_data["has_bias"].toIntVector();
+    const Operands operands(saved, {has_bias.begin(), has_bias.end()});
+    const size_t n = operands.weights.size();
+    variable_list gradients(saved.size() + 1);  // and none of which biases there are
+    if (const auto sizes = ctx->saved_data["x_sizes"].toIntVector(); !sizes.empty()) {
+      const Tensor sum = input_gradient(output_gradients, operands.weights);
+      if (sum.defined()) gradients[0] = sum.view(sizes);
+    }
+    size_t place_of_bias = 1 + n;
+    for (size_t i = 0; i < n; ++i) {
+      const Tensor &weight = operands.weights[i], &bias = operands.biases[i];
+      const size_t bias_gradient = bias.defined() ? place_of_bias++ : 0;
+      if (!output_gradients[i].defined()) continue;  // nobody used this output
+      const Tensor y_rows = rows(output_gradients[i]);
+      if (weight.requires_grad()) {
+        gradients[1 + i] = accumulate_gradient(weight, [&](Tensor& target, double beta) {
+          matmul_tn_into(target, y_rows, rows(saved[0]), beta);
+        });
+      }
+      if (bias.defined() && bias.requires_grad())
+        gradients[bias_gradient] = add_up_bias(bias, y_rows);
+    }
     return gradients;
   }
 };
@@ -118,26 +120,25 @@ Tensor input_gradient(const std::vector<Tensor>& output_gradients,
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  check_shapes(x, weight, bias);
-  const bool differentiable =
-      torch::GradMode::is_enabled() &&
-      (x.requires_grad() || weight.requires_grad() || (bias.defined() && bias.requires_grad()));
-  return differentiable ? Linear::apply(x, weight, optional(bias)) : linear_rows(x, weight, bias);
+  return linears(x, {{weight, bias}})[0];
 }
 
-std::vector<Tensor> frozen_linears(const Tensor& x, const std::vector<LinearOperands>& linears) {
-  std::vector<Tensor> weights, biases, outputs;
+std::vector<Tensor> linears(const Tensor& x, const std::vector<LinearOperands>& linears) {
+  std::vector<Tensor> tensors = {x}, biases, outputs;
+  Biases plan;
+  bool differentiable = x.requires_grad();
   for (const auto& [weight, bias] : linears) {
     check_shapes(x, weight, bias);
-    require(!weight.requires_grad() && !(bias.defined() && bias.requires_grad()), "frozen_linears",
-            "no operand may require a gradient", describe(weight));
-    weights.push_back(weight);
-    biases.push_back(bias);
+    differentiable |= weight.requires_grad() || (bias.defined() && bias.requires_grad());
+    tensors.push_back(weight);
+    plan.there.push_back(bias.defined());
+    if (bias.defined()) biases.push_back(bias);
   }
-  if (torch::GradMode::is_enabled() && x.requires_grad())
-    return FrozenLinears::apply(x, at::TensorList(weights), FrozenBiases{biases});
-  for (size_t i = 0; i < weights.size(); ++i)
-    outputs.push_back(linear_rows(x, weights[i], biases[i]));
+  if (differentiable && torch::GradMode::is_enabled()) {
+    tensors.insert(tensors.end(), biases.begin(), biases.end());
+    return Linears::apply(at::TensorList(tensors), plan);
+  }
+  for (const auto& [weight, bias] : linears) outputs.push_back(linear_rows(x, weight, bias));
   return outputs;
 }
 

@@ -11,6 +11,7 @@
 #include "sftbench/ops/linear.h"
 #include "sftbench/ops/linear_cross_entropy.h"
 #include "sftbench/ops/matmul.h"
+#include "sftbench/ops/rms_norm.h"
 
 namespace sftbench::ops::plain {
 namespace {
@@ -110,6 +111,12 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double epsilon) {
   const Tensor wide = x.to(wide_dtype(x));
   const Tensor variance = wide.pow(2).mean(-1, /*keepdim=*/true);
   return weight * (wide * torch::rsqrt(variance + epsilon)).to(x.scalar_type());
+}
+
+NormedSum add_rms_norm(const Tensor& x, const Tensor& addend, double scale, const Tensor& weight,
+                       double epsilon) {
+  const Tensor sum = addend.defined() ? x.add(addend, scale) : x;
+  return {sum, rms_norm(sum, weight, epsilon)};
 }
 
 Tensor gated_rms_norm(const Tensor& y, const Tensor& gate, const Tensor& weight, int64_t groups,

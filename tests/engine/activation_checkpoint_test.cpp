@@ -136,8 +136,8 @@ TEST_P(Checkpointing, SurvivesAForwardPassWithoutBackward) {
 }
 
 const ops::KernelChoice kPlain = {ops::plain::linear_cross_entropy, ops::plain::rms_norm,
-                                  ops::plain::apply_rope, ops::plain::causal_attention,
-                                  ops::plain::gated_rms_norm};
+                                  ops::plain::add_rms_norm,         ops::plain::apply_rope,
+                                  ops::plain::causal_attention,     ops::plain::gated_rms_norm};
 
 // Every parameter's gradient after two micro-batches of one of the training goldens' models.
 std::vector<torch::Tensor> gradients_of(const std::string& name, const ops::KernelChoice& kernels,

@@ -14,8 +14,9 @@ constexpr double kLossTolerance = 1e-5;
 constexpr double kGradientTolerance = 1e-4;
 
 ops::KernelChoice all_plain() {
-  return {ops::plain::linear_cross_entropy, ops::plain::rms_norm, ops::plain::apply_rope,
-          ops::plain::causal_attention, ops::plain::gated_rms_norm};
+  return {ops::plain::linear_cross_entropy, ops::plain::rms_norm,
+          ops::plain::add_rms_norm,         ops::plain::apply_rope,
+          ops::plain::causal_attention,     ops::plain::gated_rms_norm};
 }
 
 ops::KernelChoice one_plain(const std::string& name) {
@@ -23,6 +24,7 @@ ops::KernelChoice one_plain(const std::string& name) {
   if (name == "loss") kernels.linear_cross_entropy = ops::plain::linear_cross_entropy;
   if (name == "rms_norm") {
     kernels.rms_norm = ops::plain::rms_norm;
+    kernels.add_rms_norm = ops::plain::add_rms_norm;
     kernels.gated_rms_norm = ops::plain::gated_rms_norm;
   }
   if (name == "rope") kernels.apply_rope = ops::plain::apply_rope;

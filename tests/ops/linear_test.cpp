@@ -36,39 +36,50 @@ TEST(Linear, MatchesWithoutBiasForNonContiguousInput) {
   }
 }
 
-// One node for all: x's gradient is the sum over them, and one whose result nobody used adds nothing.
-TEST(Linear, FrozenOnesOfOneInputMatchFloat64) {
+// One node for all: x's gradient is the sum over them. Trained and frozen, with biases and without.
+TEST(Linears, OfOneInputMatchFloat64) {
   for (const auto dtype : kDtypes) {
-    const std::vector<LinearOperands> linears = {
-        {random_tensor({24, 40}, dtype, 2), random_tensor({24}, dtype, 3)},
-        {random_tensor({7, 40}, dtype, 4), {}},
-        {random_tensor({8, 40}, dtype, 5), {}}};
+    const Tensor frozen = random_tensor({8, 40}, dtype, 6);
     expect_op_matches(
-        "frozen_linears",
+        "linears",
         [&](const auto& in) {
-          const std::vector<Tensor> outputs = frozen_linears(in[0], linears);
-          return at::cat({outputs[0], outputs[1]}, -1);
+          return at::cat(
+              linears(in[0], {{in[1], in[2]}, {frozen, {}}, {in[3], in[4]}, {in[5], {}}}), -1);
         },
         [&](const auto& in) {
-          const auto like = [&](const Tensor& t) { return t.to(in[0].scalar_type()); };
-          return at::cat({torch::linear(in[0], like(linears[0].weight), like(linears[0].bias)),
-                          torch::linear(in[0], like(linears[1].weight))},
+          return at::cat({torch::linear(in[0], in[1], in[2]),
+                          torch::linear(in[0], frozen.to(in[0].scalar_type())),
+                          torch::linear(in[0], in[3], in[4]), torch::linear(in[0], in[5])},
                          -1);
         },
-        {random_tensor({3, 5, 40}, dtype, 1)});
+        {random_tensor({3, 5, 40}, dtype, 1), random_tensor({24, 40}, dtype, 2),
+         random_tensor({24}, dtype, 3), random_tensor({7, 40}, dtype, 4),
+         random_tensor({7}, dtype, 5), random_tensor({9, 40}, dtype, 7)});
   }
 }
 
-TEST(Linear, FrozenOnesKeepNoInputAndRefuseTrainedOperands) {
+TEST(Linears, AnOutputThatNobodyUsesAddsNothing) {
+  const Tensor x = leaf(random_tensor({5, 40}, torch::kFloat32, 1));
+  const Tensor used = leaf(random_tensor({7, 40}, torch::kFloat32, 2)),
+               unused = leaf(random_tensor({9, 40}, torch::kFloat32, 3)),
+               bias = leaf(random_tensor({9}, torch::kFloat32, 4));
+  linears(x, {{unused, bias}, {used, {}}})[1].sum().backward();
+  EXPECT_LE(relative_error(x.grad(), used.detach().to(torch::kFloat64).sum(0).expand({5, 40})),
+            tolerance(torch::kFloat32));
+  EXPECT_TRUE(used.grad().defined());
+  EXPECT_FALSE(unused.grad().defined());
+  EXPECT_FALSE(bias.grad().defined());
+}
+
+TEST(Linears, FrozenOnesKeepNoInput) {
   const Tensor weight = random_tensor({24, 40}, torch::kFloat32, 2);
   const Tensor leaf_x = leaf(random_tensor({5, 40}, torch::kFloat32, 1));
   Tensor x = leaf_x * 1;
-  const std::vector<Tensor> outputs = frozen_linears(x, {{weight, {}}, {weight, {}}});
+  const std::vector<Tensor> outputs = linears(x, {{weight, {}}, {weight, {}}});
   EXPECT_EQ(x.use_count(), 1u);
   (outputs[0] + outputs[1]).sum().backward();
   EXPECT_LE(relative_error(leaf_x.grad(), 2 * weight.to(torch::kFloat64).sum(0).expand({5, 40})),
             tolerance(torch::kFloat32));
-  EXPECT_THROW(frozen_linears(x, {{leaf(weight.clone()), {}}}), std::invalid_argument);
 }
 
 TEST(Linear, AddsToTheGradientsThatAreThere) {

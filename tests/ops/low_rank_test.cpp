@@ -189,7 +189,7 @@ TEST(AdaptedLinears, AreFrozenLinearsAndWhatIsAddedToThem) {
           y = adapted_linears(in[0], linears, {{0, first}, {2, last}}, kScale, dropout,
                               silent_rows());
         } else {
-          y = frozen_linears(in[0], linears);
+          y = ops::linears(in[0], linears);
           const std::vector<Tensor> sums =
               add_low_rank(in[0], {y[0], y[2]}, {first, last}, kScale, dropout, silent_rows());
           y = {sums[0], y[1], sums[1]};

@@ -31,6 +31,69 @@ TEST(RmsNorm, MatchesFloat64ForwardAndBackward) {
   }
 }
 
+TEST(AddRmsNorm, MatchesFloat64ForwardAndBackward) {
+  for (const auto dtype : kDtypes) {
+    for (const Case& c : kCases) {
+      for (const double scale : {1.0, 0.22}) {
+        for (const bool uses_sum : {false, true}) {
+          const auto used = [&](const Tensor& sum, const Tensor& normed) {
+            return uses_sum ? at::cat({sum, normed}, -1) : normed;
+          };
+          expect_op_matches(
+              "add_rms_norm",
+              [&](const auto& in) {
+                const auto [sum, normed] = add_rms_norm(in[0], in[1], scale, in[2], 1e-5);
+                return used(sum, normed);
+              },
+              [&](const auto& in) {
+                const Tensor sum = in[0] + scale * in[1];
+                return used(sum, reference(sum, in[2], 1e-5));
+              },
+              {random_tensor(c.sizes, dtype, 1), random_tensor(c.sizes, dtype, 2),
+               random_tensor({c.sizes.back()}, dtype, 3)},
+              /*slack=*/1.5);  // the sum is rounded, too
+        }
+      }
+    }
+  }
+}
+
+TEST(AddRmsNorm, ANormThatNobodyUsesAddsNothing) {
+  const Tensor x = leaf(random_tensor({9, 32}, torch::kFloat32, 1)),
+               addend = leaf(random_tensor({9, 32}, torch::kFloat32, 2)),
+               weight = leaf(random_tensor({32}, torch::kFloat32, 3));
+  const Tensor upstream = random_tensor({9, 32}, torch::kFloat32, 4);
+  add_rms_norm(x, addend, 0.5, weight, 1e-5).sum.backward(upstream);
+  EXPECT_TRUE(x.grad().equal(upstream));
+  EXPECT_TRUE(addend.grad().equal(upstream * 0.5));
+  EXPECT_FALSE(weight.grad().defined());
+}
+
+TEST(AddRmsNorm, OfOneTensorGivesItOn) {
+  for (const auto dtype : kDtypes) {
+    expect_op_matches(
+        "add_rms_norm alone",
+        [](const auto& in) {
+          const auto [sum, normed] = add_rms_norm(in[0], {}, 1, in[1], 1e-5);
+          return sum * 3 + normed;
+        },
+        [](const auto& in) { return in[0] * 3 + reference(in[0], in[1], 1e-5); },
+        {random_tensor({2, 5, 40}, dtype, 1), random_tensor({40}, dtype, 2)});
+    const torch::NoGradGuard no_grad;
+    const Tensor x = random_tensor({3, 40}, dtype, 1);
+    EXPECT_TRUE(add_rms_norm(x, {}, 1, random_tensor({40}, dtype, 2), 1e-5).sum.is_same(x));
+  }
+}
+
+TEST(AddRmsNorm, RefusesAnAddendOfAnotherShapeOrDtype) {
+  const Tensor x = random_tensor({3, 8}, torch::kFloat32, 1);
+  const Tensor weight = random_tensor({8}, torch::kFloat32, 2);
+  EXPECT_THROW(add_rms_norm(x, random_tensor({8}, torch::kFloat32, 3), 1, weight, 1e-5),
+               std::invalid_argument);
+  EXPECT_THROW(add_rms_norm(x, random_tensor({3, 8}, torch::kBFloat16, 3), 1, weight, 1e-5),
+               std::invalid_argument);
+}
+
 TEST(RmsNorm, MatchesForNonContiguousInput) {
   for (const auto dtype : kDtypes) {
     expect_op_matches(

@@ -52,8 +52,8 @@ class Linear {
   // place.
   virtual torch::Tensor forward(const torch::Tensor& x) = 0;
 
-  // Whether forward(x) is ops::linear() with operands() that nothing trains, of x in their dtype.
-  virtual bool is_frozen_product() const { return false; }
+  // Whether forward(x) is ops::linear() with operands(), of x in their dtype.
+  virtual bool is_product() const { return false; }
   virtual ops::LinearOperands operands() const { return {}; }
 
   virtual int64_t in_features() const = 0;
@@ -108,6 +108,10 @@ class LinearGroup {
   std::vector<NamedLinear> named_linears(const std::string& prefix);
   void append_parameters(const std::string& prefix, std::vector<NamedParameter>& parameters);
 
+  // Linears of one input are one node, whose weights get their gradients at once, unless they are kept apart: where an
+  // update in the backward pass drops each gradient before the next is computed.
+  void keep_apart() { apart_ = true; }
+
   void set_adapter(std::unique_ptr<Adapter> adapter) { adapter_ = std::move(adapter); }
   std::unique_ptr<Adapter> take_adapter() { return std::move(adapter_); }  // null without
 
@@ -115,6 +119,7 @@ class LinearGroup {
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<Linear>> linears_;
   std::unique_ptr<Adapter> adapter_;
+  bool apart_ = false;
 };
 
 // Where a group sits.

@@ -20,6 +20,9 @@ torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Ten
                                    const torch::Tensor& labels, double logit_scale,
                                    const LossDenominator& denominator);
 torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double epsilon);
+struct NormedSum;
+NormedSum add_rms_norm(const torch::Tensor& x, const torch::Tensor& addend, double scale,
+                       const torch::Tensor& weight, double epsilon);
 torch::Tensor gated_rms_norm(const torch::Tensor& y, const torch::Tensor& gate,
                              const torch::Tensor& weight, int64_t groups, double epsilon);
 std::tuple<torch::Tensor, torch::Tensor> apply_rope(const torch::Tensor& q, const torch::Tensor& k,
@@ -33,6 +36,7 @@ torch::Tensor causal_attention(const torch::Tensor& q, const torch::Tensor& k,
 struct KernelChoice {
   decltype(&ops::linear_cross_entropy) linear_cross_entropy = ops::linear_cross_entropy;
   decltype(&ops::rms_norm) rms_norm = ops::rms_norm;
+  decltype(&ops::add_rms_norm) add_rms_norm = ops::add_rms_norm;  // as rms_norm is
   decltype(&ops::apply_rope) apply_rope = ops::apply_rope;
   decltype(&ops::causal_attention) causal_attention = ops::causal_attention;
   decltype(&ops::gated_rms_norm) gated_rms_norm = ops::gated_rms_norm;  // as rms_norm is

@@ -21,9 +21,9 @@ struct LinearOperands {
   torch::Tensor weight, bias;
 };
 
-// linear() of each on the same x, as one node: in the backward pass the products add up in x's gradient. For frozen
-// operands. A gradient that nobody asks for is taken as zero.
-std::vector<torch::Tensor> frozen_linears(const torch::Tensor& x,
-                                          const std::vector<LinearOperands>& linears);
+// linear() of each on the same x, as one node: in the backward pass the products add up in x's gradient, which autograd
+// does not do. Gradients of all weights are there when the node has run.
+std::vector<torch::Tensor> linears(const torch::Tensor& x,
+                                   const std::vector<LinearOperands>& linears);
 
 }  // namespace sftbench::ops

@@ -39,7 +39,7 @@ struct LinearAdapter {
   LowRankFactors factors;
 };
 
-// frozen_linears() of linear.h, and add_low_rank() to the outputs of those that have an adapter, as one node: the products
+// linears() of linear.h, and add_low_rank() to the outputs of those that have an adapter, as one node: the products
 // with frozen weights and with the A_i add up in x's gradient.
 std::vector<torch::Tensor> adapted_linears(const torch::Tensor& x,
                                            const std::vector<LinearOperands>& linears,

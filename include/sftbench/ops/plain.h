@@ -12,6 +12,10 @@
 #include "sftbench/ops/attention.h"
 #include "sftbench/ops/loss_denominator.h"
 
+namespace sftbench::ops {
+struct NormedSum;
+}
+
 namespace sftbench::ops::plain {
 
 // ForCausalLMLoss: all logits in hidden's dtype, a copy of them in float32, their cross-entropy.
@@ -21,6 +25,8 @@ torch::Tensor linear_cross_entropy(const torch::Tensor& hidden, const torch::Ten
 
 // LlamaRMSNorm.forward: x in float32, its square, the mean, rsqrt, and two products.
 torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double epsilon);
+NormedSum add_rms_norm(const torch::Tensor& x, const torch::Tensor& addend, double scale,
+                       const torch::Tensor& weight, double epsilon);
 
 // MambaRMSNormGated.forward: both in float32, their product, and what rms_norm does with it.
 torch::Tensor gated_rms_norm(const torch::Tensor& y, const torch::Tensor& gate,

@@ -10,4 +10,14 @@ namespace sftbench::ops {
 // Keeps x and one float32 per row for the backward.
 torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double epsilon);
 
+struct NormedSum {
+  torch::Tensor sum, normed;  // [..., H]
+};
+
+// x + scale * addend, and its rms_norm(): a residual stream and what the next branch reads. x and addend of one shape and
+// dtype; without an addend the sum is x. One node: in the backward pass the kernel of the norm adds what comes back to the
+// sum by other ways, so that autograd has no gradients of the stream to add up. Keeps the sum and one float32 per row.
+NormedSum add_rms_norm(const torch::Tensor& x, const torch::Tensor& addend, double scale,
+                       const torch::Tensor& weight, double epsilon);
+
 }  // namespace sftbench::ops

@@ -13,7 +13,9 @@ int64_t row_grain(const Tensor& x) {
   return std::max<int64_t>(1, kGrainNumel / x.size(1));
 }
 
-void forward(const Tensor& x, const Tensor& weight, double epsilon, Tensor& y, Tensor& rstd) {
+void forward(const RmsNormInput& input, const Tensor& weight, double epsilon, Tensor& y,
+             Tensor& rstd) {
+  const Tensor& x = add_up(input);
   const CpuKernels& kernels = cpu_kernels(x);
   const int64_t width = x.size(1);
   at::parallel_for(0, x.size(0), row_grain(x), [&](int64_t begin, int64_t end) {
@@ -23,8 +25,8 @@ void forward(const Tensor& x, const Tensor& weight, double epsilon, Tensor& y, T
   });
 }
 
-RmsNormGradients backward(const Tensor& y_gradient, const Tensor& x, const Tensor& weight,
-                          const Tensor& rstd, bool weight_too) {
+RmsNormGradients backward(const Tensor& y_gradient, const Tensor& x_gradient, const Tensor& x,
+                          const Tensor& weight, const Tensor& rstd, bool weight_too) {
   const CpuKernels& kernels = cpu_kernels(x);
   const int64_t rows = x.size(0), width = x.size(1);
   // The weight's gradient is summed by block of rows, then over the blocks: the same sum for any
@@ -43,6 +45,7 @@ RmsNormGradients backward(const Tensor& y_gradient, const Tensor& x, const Tenso
               weight_too ? partial.data_ptr<float>() + block * width : nullptr, count, width);
         }
       });
+  if (x_gradient.defined()) dx.add_(x_gradient);
   return {dx, weight_too ? partial.sum(0) : Tensor()};
 }
 

@@ -1,4 +1,5 @@
-// RMSNorm on GPUs: a block for each row, which reads it twice, the second time from the cache. The
+// RMSNorm on GPUs, with the residual additions around it: a block for each row, which reads it twice,
+// the second time from the cache. The
 // weight's gradient is summed in float32 by blocks that take many rows each, then over the blocks:
 // the same sum in every run.
 #include <algorithm>
@@ -12,17 +13,41 @@ namespace {
 
 using torch::Tensor;
 
+template <class T>
+struct RmsNormForward {
+  const T *x, *addend, *weight;  // addend: null where x is normalized
+  T *sum, *y;                    // sum: null without an addend
+  float* rstd;
+  float scale;  // of the addend
+  int width;
+  float epsilon;
+};
+
+// What is normalized: elements of x, or of the sum, which is written.
+template <int kCount, class T>
+__device__ __forceinline__ Pack<T, kCount> add_up(const RmsNormForward<T>& p, int64_t place) {
+  auto pack = load_pack<kCount>(p.x + place);
+  if (p.addend == nullptr) return pack;
+  const auto addend = load_pack<kCount>(p.addend + place);
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) {
+    pack.value[j] = static_cast<T>(static_cast<float>(pack.value[j]) +
+                                   p.scale * static_cast<float>(addend.value[j]));
+  }
+  store_pack(p.sum + place, pack);
+  return pack;
+}
+
 template <class T, int kCount, int kThreads>
-__global__ void __launch_bounds__(kThreads)
-    rms_norm_forward(const T* x_all, const T* weight, T* y_all, float* rstd, int width,
-                     float epsilon) {
+__global__ void __launch_bounds__(kThreads) rms_norm_forward(const RmsNormForward<T> p) {
   SFTBENCH_BLOCK_SHARED(float, scratch, [kThreads / kWarpThreads]);
-  const int64_t row = blockIdx.x;
-  const T* x = x_all + row * width;
-  T* y = y_all + row * width;
+  const int width = p.width;
+  const int64_t row = blockIdx.x, first = row * width;
+  const T *weight = p.weight, *x = (p.addend == nullptr ? p.x : p.sum) + first;
+  T* y = p.y + first;
   float squares = 0.0f;
   for (int i = static_cast<int>(threadIdx.x) * kCount; i < width; i += kThreads * kCount) {
-    const auto pack = load_pack<kCount>(x + i);
+    const auto pack = add_up<kCount>(p, first + i);
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
       const auto v = static_cast<float>(pack.value[j]);
@@ -30,8 +55,8 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   const float total = block_reduce<kThreads>(squares, scratch, Add());
-  const float scale = 1.0f / __fsqrt_rn(total / static_cast<float>(width) + epsilon);
-  if (threadIdx.x == 0) rstd[row] = scale;
+  const float scale = 1.0f / __fsqrt_rn(total / static_cast<float>(width) + p.epsilon);
+  if (threadIdx.x == 0) p.rstd[row] = scale;
   for (int i = static_cast<int>(threadIdx.x) * kCount; i < width; i += kThreads * kCount) {
     const auto pack = load_pack<kCount>(x + i), w = load_pack<kCount>(weight + i);
     Pack<T, kCount> result;
@@ -48,7 +73,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T>
 struct RmsNormBackward {
-  const T *dy, *x, *weight;
+  const T *dy, *dx_before, *x, *weight;  // dx_before: added to dx, or null
   const float* rstd;
   T* dx;
   float* partial;  // [blocks, width], or null
@@ -96,12 +121,14 @@ __global__ void __launch_bounds__(kThreads) rms_norm_backward(const RmsNormBackw
       const auto d = load_pack<kCount>(p.dy + row * p.width + i);
       const auto v = load_pack<kCount>(p.x + row * p.width + i);
       const auto w = load_pack<kCount>(p.weight + i);
-      Pack<T, kCount> result;
+      Pack<T, kCount> result = {};
+      if (p.dx_before != nullptr) result = load_pack<kCount>(p.dx_before + row * p.width + i);
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
         const float normalized = static_cast<float>(v.value[j]) * scale;
         const float dn = static_cast<float>(d.value[j]) * static_cast<float>(w.value[j]);
-        result.value[j] = static_cast<T>((dn - normalized * mean) * scale);
+        result.value[j] =
+            static_cast<T>((dn - normalized * mean) * scale + static_cast<float>(result.value[j]));
       }
       store_pack(p.dx + row * p.width + i, result);
     }
@@ -126,28 +153,45 @@ void for_row_shape(int64_t width, bool packs, const Body& body) {
         : with_count(std::integral_constant<int, 1>());
 }
 
-void forward(const Tensor& x, const Tensor& weight, double epsilon, Tensor& y, Tensor& rstd) {
+// Its address, null where it is undefined.
+template <class T>
+T* address(const Tensor& tensor) {
+  return tensor.defined() ? tensor.data_ptr<T>() : nullptr;
+}
+
+void forward(const RmsNormInput& input, const Tensor& weight, double epsilon, Tensor& y,
+             Tensor& rstd) {
+  const Tensor& x = input.x;
   if (x.numel() == 0) return rstd.zero_(), void();
   const DeviceScope scope(x);
   for_kernel_type(x, [&](auto zero) {
     using T = decltype(zero);
-    const bool packs = takes_packs<T>(x.size(1), {x.data_ptr(), weight.data_ptr(), y.data_ptr()});
+    const RmsNormForward<T> problem = {x.data_ptr<T>(),
+                                       address<T>(input.addend),
+                                       weight.data_ptr<T>(),
+                                       address<T>(input.sum),
+                                       y.data_ptr<T>(),
+                                       rstd.data_ptr<float>(),
+                                       static_cast<float>(input.scale),
+                                       static_cast<int>(x.size(1)),
+                                       static_cast<float>(epsilon)};
+    const bool packs = takes_packs<T>(
+        x.size(1), {problem.x, problem.addend, problem.weight, problem.sum, problem.y});
     for_row_shape<T>(x.size(1), packs, [&](auto count, auto threads) {
       launch_kernel(rms_norm_forward<T, count.value, threads.value>,
                     {static_cast<unsigned>(x.size(0)), static_cast<unsigned>(threads.value)},
-                    x.data_ptr<T>(), weight.data_ptr<T>(), y.data_ptr<T>(), rstd.data_ptr<float>(),
-                    static_cast<int>(x.size(1)), static_cast<float>(epsilon));
+                    problem);
     });
   });
 }
 
-RmsNormGradients backward(const Tensor& y_gradient, const Tensor& x, const Tensor& weight,
-                          const Tensor& rstd, bool weight_too) {
+RmsNormGradients backward(const Tensor& y_gradient, const Tensor& x_gradient, const Tensor& x,
+                          const Tensor& weight, const Tensor& rstd, bool weight_too) {
   constexpr int64_t kSharedBytes = int64_t{46} << 10, kBlocksPerProcessor = 4;
   const int64_t rows = x.size(0), width = x.size(1);
   const int64_t sums_bytes = weight_too ? width * static_cast<int64_t>(sizeof(float)) : 0;
   if (x.numel() == 0 || sums_bytes > kSharedBytes)
-    return kRmsNormAten.backward(y_gradient, x, weight, rstd, weight_too);
+    return kRmsNormAten.backward(y_gradient, x_gradient, x, weight, rstd, weight_too);
   const DeviceScope scope(x);
   const int64_t blocks =
       weight_too ? std::min(rows, kBlocksPerProcessor * multiprocessors()) : rows;
@@ -155,9 +199,8 @@ RmsNormGradients backward(const Tensor& y_gradient, const Tensor& x, const Tenso
   const Tensor partial = weight_too ? torch::empty({blocks, width}, rstd.options()) : Tensor();
   for_kernel_type(x, [&](auto zero) {
     using T = decltype(zero);
-    const bool packs = takes_packs<T>(
-        width, {y_gradient.data_ptr(), x.data_ptr(), weight.data_ptr(), dx.data_ptr()});
     const RmsNormBackward<T> problem = {y_gradient.data_ptr<T>(),
+                                        address<T>(x_gradient),
                                         x.data_ptr<T>(),
                                         weight.data_ptr<T>(),
                                         rstd.data_ptr<float>(),
@@ -165,6 +208,8 @@ RmsNormGradients backward(const Tensor& y_gradient, const Tensor& x, const Tenso
                                         weight_too ? partial.data_ptr<float>() : nullptr,
                                         rows,
                                         static_cast<int>(width)};
+    const bool packs = takes_packs<T>(
+        width, {problem.dy, problem.dx_before, problem.x, problem.weight, problem.dx});
     for_row_shape<T>(width, packs, [&](auto count, auto threads) {
       launch_kernel(rms_norm_backward<T, count.value, threads.value>,
                     {static_cast<unsigned>(blocks), static_cast<unsigned>(threads.value),
