@@ -60,7 +60,7 @@ def traffic(folder, shape, method, layers, tokens, steps):
                "--padding", "max_length"]
     values = {"gpu_model": "NVIDIA-H100-80GB-HBM3", "number_gpus": 1, "batch_size": 1, "model_max_length": tokens,
               "max_steps": steps, "gradient_accumulation_steps": 1, "gradient_checkpointing": "false",
-              "torch_dtype": "bfloat16"}
+              "torch_dtype": "float16" if method.startswith("gptq") else "bfloat16"}
     if method != "full":
         command += ["--lora-r=16", "--lora-targets=all-linear", "--lora-dropout=0"]
     for name, value in values.items():

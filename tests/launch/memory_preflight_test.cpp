@@ -64,7 +64,7 @@ TEST(MemoryPreflightTest, EveryOptimizerKeepsWhatItsNameSays) {
   // Updates in the backward: neither gradients nor state.
   job.optimizer.kind = OptimizerKind::kLomo;
   EXPECT_EQ(warning(job, host(16)), "none");
-  EXPECT_THAT(warning(job, host(14)), HasSubstr("at least about 15.0 GiB"));
+  EXPECT_THAT(warning(job, host(14)), HasSubstr("at least about 15.9 GiB"));
   // Of 7,504,924,672 elements two codes and two scales for each 256, of the embedding's 525,336,576
   // two float32 states: 19,447,070,848 bytes.
   job.optimizer.kind = OptimizerKind::kAdamwBnb8bit;
