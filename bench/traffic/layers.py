@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The device memory that a training step reads and writes outside products and attention, by kernel: for each layer and
-token, for each token outside of layers, and for each layer and step. usage: layers.py BIN [SHAPE[-lora|-gptq-lora]...],
+token, for each token outside of layers, and for each layer and step. usage: layers.py BIN [SHAPE[-lora]...],
 the folder of a build for GPUs with tests and the target sftbench_engine_counted.
 
 The engine runs on the phantom device with one and two layers, on two numbers of tokens, for two and three steps. What a
@@ -60,7 +60,7 @@ def traffic(folder, shape, method, layers, tokens, steps):
                "--padding", "max_length"]
     values = {"gpu_model": "NVIDIA-H100-80GB-HBM3", "number_gpus": 1, "batch_size": 1, "model_max_length": tokens,
               "max_steps": steps, "gradient_accumulation_steps": 1, "gradient_checkpointing": "false",
-              "torch_dtype": "float16" if method.startswith("gptq") else "bfloat16"}
+              "torch_dtype": "bfloat16"}
     if method != "full":
         command += ["--lora-r=16", "--lora-targets=all-linear", "--lora-dropout=0"]
     for name, value in values.items():
@@ -109,7 +109,7 @@ def table(title, moved):
 
 def main():
     for work in sys.argv[2:] or ["llama3.1-8b", "llama3.1-8b-lora", "smollm2-135m"]:
-        shape, method = re.fullmatch(r"(llama3\.1-8b|smollm2-135m)-?(.*)", work).groups()
+        shape, method = re.fullmatch(r"(llama3\.1-8b|smollm2-135m)-?(lora)?", work).groups()
         step = {}
         with tempfile.TemporaryDirectory() as folder:
             for layers in LAYERS:

@@ -25,19 +25,20 @@ LinearGroup::LinearGroup(std::vector<std::string> names,
     : names_(std::move(names)), linears_(std::move(linears)) {}
 
 std::vector<torch::Tensor> LinearGroup::forward(const torch::Tensor& x) const {
-  const bool one_node =
-      !apart_ && (adapter_ || linears_.size() > 1) &&
+  const bool products =
+      (adapter_ || linears_.size() > 1) &&
       std::all_of(linears_.begin(), linears_.end(), [](const auto& l) { return l->is_product(); });
   std::vector<torch::Tensor> outputs;
-  if (one_node) {
+  if (products) {
     std::vector<ops::LinearOperands> operands;
     for (const auto& linear : linears_) operands.push_back(linear->operands());
     const torch::Tensor input = x.to(operands[0].weight.scalar_type());
-    if (adapter_ && std::all_of(operands.begin(), operands.end(), is_frozen))
-      outputs = adapter_->with_frozen(operands, input);
+    const bool frozen = std::all_of(operands.begin(), operands.end(), is_frozen);
+    if (adapter_ && frozen) outputs = adapter_->with_frozen(operands, input);
     if (!outputs.empty()) return outputs;
-    outputs = ops::linears(input, operands);
-  } else {
+    if (frozen || !apart_) outputs = ops::linears(input, operands);
+  }
+  if (outputs.empty()) {
     for (const auto& linear : linears_) outputs.push_back(linear->forward(x));
   }
   return adapter_ ? adapter_->add_to(std::move(outputs), x) : outputs;

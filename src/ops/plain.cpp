@@ -11,7 +11,6 @@
 #include "sftbench/ops/linear.h"
 #include "sftbench/ops/linear_cross_entropy.h"
 #include "sftbench/ops/matmul.h"
-#include "sftbench/ops/rms_norm.h"
 
 namespace sftbench::ops::plain {
 namespace {

@@ -108,8 +108,8 @@ class LinearGroup {
   std::vector<NamedLinear> named_linears(const std::string& prefix);
   void append_parameters(const std::string& prefix, std::vector<NamedParameter>& parameters);
 
-  // Linears of one input are one node, whose weights get their gradients at once, unless they are kept apart: where an
-  // update in the backward pass drops each gradient before the next is computed.
+  // The linears of a group are one node of autograd, after which all their weights have gradients. Kept apart, trained
+  // linears are a node each: an update in the backward pass then drops a gradient before the next is computed.
   void keep_apart() { apart_ = true; }
 
   void set_adapter(std::unique_ptr<Adapter> adapter) { adapter_ = std::move(adapter); }

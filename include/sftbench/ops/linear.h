@@ -21,8 +21,8 @@ struct LinearOperands {
   torch::Tensor weight, bias;
 };
 
-// linear() of each on the same x, as one node: in the backward pass the products add up in x's gradient, which autograd
-// does not do. Gradients of all weights are there when the node has run.
+// linear() of each on the same x, as one node: the products of its backward add up in x's gradient, where autograd would
+// add up tensors. An output without a gradient adds nothing.
 std::vector<torch::Tensor> linears(const torch::Tensor& x,
                                    const std::vector<LinearOperands>& linears);
 

@@ -11,10 +11,7 @@
 
 #include "sftbench/ops/attention.h"
 #include "sftbench/ops/loss_denominator.h"
-
-namespace sftbench::ops {
-struct NormedSum;
-}
+#include "sftbench/ops/rms_norm.h"
 
 namespace sftbench::ops::plain {
 

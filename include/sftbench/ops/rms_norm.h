@@ -14,9 +14,9 @@ struct NormedSum {
   torch::Tensor sum, normed;  // [..., H]
 };
 
-// x + scale * addend, and its rms_norm(): a residual stream and what the next branch reads. x and addend of one shape and
-// dtype; without an addend the sum is x. One node: in the backward pass the kernel of the norm adds what comes back to the
-// sum by other ways, so that autograd has no gradients of the stream to add up. Keeps the sum and one float32 per row.
+// x + scale * addend, and rms_norm() of that sum: a residual stream, and what its next branch reads. x and addend have one
+// shape and dtype. Without an addend the sum is x. Differentiable in x, addend and weight, as one node: the norm's backward
+// adds the gradient of `sum` to its own, which autograd would do in a pass of its own. Keeps the sum and one float32 a row.
 NormedSum add_rms_norm(const torch::Tensor& x, const torch::Tensor& addend, double scale,
                        const torch::Tensor& weight, double epsilon);
 
