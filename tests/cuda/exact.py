@@ -51,7 +51,7 @@ def main():
     # The whole step as one graph: the host launches once, and nothing else is allocated.
     whole_step = {**small, "gradient_checkpointing": "false", "--padding": "max_length"}
     launched, graph = (predict(**whole_step, step_graph=value)["exact"] for value in ("false", "true"))
-    assert launched["graph_nodes_per_step"] == 0 and launched["launches_per_step"] > 5000, launched
+    assert launched["graph_nodes_per_step"] == 0 and launched["launches_per_step"] > 1000, launched
     assert graph["launches_per_step"] == 1 and graph["kernels"] == {"cudaGraphLaunch": 1}, graph
     assert launched["launches_per_step"] <= graph["graph_nodes_per_step"] < launched["launches_per_step"] + 100, graph
     assert abs(graph["allocated_peak_bytes"] / launched["allocated_peak_bytes"] - 1) < 0.01, (graph, launched)
