@@ -2,10 +2,11 @@
 """`sftbench predict` of CPUs after `sftbench doctor --probe`, against runs on this machine.
 
   probed.py run SFTBENCH FOLDER [SECONDS]   trains what is not done yet, one after the other; begins none behind SECONDS
-  probed.py score SFTBENCH FOLDER           prints predicted beside measured seconds and bytes
+  probed.py score SFTBENCH FOLDER...        prints predicted beside measured seconds and bytes
 
-The machine has to be idle: a run whose threads waited for a processor is thrown away and done again. A score after
-five others takes five further results of the same model, drawn with a fixed seed, as --evidence.
+The machine has to be idle: a run whose threads waited for a processor is thrown away and done again. With several
+folders, a configuration's measured time is the median of theirs. A score after five others takes five further results
+of the same model, each of a folder, drawn with a fixed seed, as --evidence.
 """
 import json
 import math
@@ -95,20 +96,31 @@ def summary(name, errors):
           f"bias {100 * statistics.median(errors):+.1f} %")
 
 
-def score(program, folder):
-    results = sorted(Path(folder).glob("*/*.json"))
-    inputs = {result: json.loads(result.read_text())["inputs"] for result in results}
+def measurements_of(folders):
+    """Of each configuration, the results that the folders have of it: [[Path, ...], ...]."""
+    by_configuration = {}
+    for folder in folders:
+        for result in sorted(Path(folder).glob("*/*.json")):
+            by_configuration.setdefault(result.relative_to(folder), []).append(result)
+    return [results for _, results in sorted(by_configuration.items())]
+
+
+def score(program, folders):
+    measurements = measurements_of(folders)
+    inputs = [json.loads(results[0].read_text())["inputs"] for results in measurements]
     generator = random.Random(42)
     print("| model | method | ranks | batch x length | recomputed | measured s | predicted s | error | after five | error "
           "| MiB | predicted | error |")
     print("|---|---|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     before, after, memory, covered = {}, [], [], 0
-    for result in results:
-        i, measured = inputs[result], seconds_of(result)
+    repeats = [seconds_of(result) / statistics.median(map(seconds_of, results)) - 1
+               for results in measurements for result in results]
+    for results, i in zip(measurements, inputs):
+        result, measured = results[0], statistics.median(map(seconds_of, results))
         terms = {term["term"]: term for term in explained(program, result)["terms"]}
         predicted = terms["step"]["predicted"]
-        alike = [other for other in results
-                 if other != result and inputs[other]["model_name"] == i["model_name"]]
+        alike = [generator.choice(others) for others, other in zip(measurements, inputs)
+                 if others is not results and other["model_name"] == i["model_name"]]
         sharpened, low, high = after_five(program, result, generator.sample(alike, min(5, len(alike))))
         ranks = i.get("cpu_ranks", 1)
         before.setdefault(ranks, []).append(predicted / measured - 1)
@@ -127,15 +139,17 @@ def score(program, folder):
     summary("time after the probe", sum(before.values(), []))
     summary("time after five others of the model", after)
     summary("memory", memory)
-    print(f"intervals after five others hold {covered} of {len(results)}")
+    print(f"intervals after five others hold {covered} of {len(measurements)}")
+    if len(folders) > 1:
+        summary("single measurements from the medians", repeats)
 
 
 def main():
-    action, program, folder = sys.argv[1:4]
+    action, program, *rest = sys.argv[1:]
     if action == "run":
-        run(program, folder, float(sys.argv[4]) if len(sys.argv) > 4 else math.inf)
+        run(program, rest[0], float(rest[1]) if len(rest) > 1 else math.inf)
     else:
-        score(program, folder)
+        score(program, rest)
 
 
 if __name__ == "__main__":

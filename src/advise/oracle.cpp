@@ -166,26 +166,39 @@ void Oracle::complete(Prediction& prediction, const StackModel& stack) {
   prediction.fitted = std::count(facts->fitted.begin(), facts->fitted.end(), job.model.name) > 0;
 }
 
+Prediction Oracle::resolved(const MeasurementRequest& request) {
+  return resolved(request, stack_named(overrides_.stack));
+}
+
+void Oracle::complete(Prediction& prediction) {
+  complete(prediction, stack_named(overrides_.stack));
+}
+
 Prediction Oracle::predict(const MeasurementRequest& request, const std::string& stack) {
+  const StackModel& known = stack_named(stack);
+  Prediction prediction = resolved(request, known);
+  complete(prediction, known);
+  return prediction;
+}
+
+Prediction Oracle::resolved(const MeasurementRequest& request, const StackModel& stack) {
   const std::vector<Violation> violations = validate(request.inputs, catalog_.models);
   if (!violations.empty()) {
     throw RunError(violations.front().code, violations.front().message);
   }
-  const StackModel& known = stack_named(stack);
   Prediction prediction;
   Resolution resolution = resolve(request, settings_, options_, catalog_);
   prediction.job = std::move(resolution.job);
   prediction.notes = std::move(resolution.notes);
   // fms-hf-tuning takes its fused kernels only where it is asked to.
   const Json& fast = request.inputs.at("fast_kernels");
-  if (stack != "sftbench" && fast.is_null()) {
+  if (stack.name != "sftbench" && fast.is_null()) {
     KernelPlan& kernels = prediction.job.kernels;
     kernels.fused_loss = kernels.fused_rms_norm = kernels.fused_rope = false;
   }
-  if (known.reduces_each_micro_batch) {
+  if (stack.reduces_each_micro_batch) {
     prediction.job.parallel.gradient_sync = GradientSync::kEach;
   }
-  complete(prediction, known);
   return prediction;
 }
 

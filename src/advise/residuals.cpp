@@ -166,9 +166,10 @@ const Spread& ResidualTable::spread(Figure figure) const {
 const ResidualTable::Group& ResidualTable::group(Figure figure, const PredictedCase& at,
                                                  const std::string& without) const {
   const Key key = {figure, at.machine, at.stack, at.method, without};
-  const auto found = groups_.find(key);
-  if (found != groups_.end()) return found->second;
-  return groups_.emplace(key, make_group(figure, at, without)).first->second;
+  const std::lock_guard lock(cache_.mutex);
+  const auto found = cache_.groups.find(key);
+  if (found != cache_.groups.end()) return found->second;
+  return cache_.groups.emplace(key, make_group(figure, at, without)).first->second;
 }
 
 ResidualTable::Group ResidualTable::make_group(Figure figure, const PredictedCase& at,

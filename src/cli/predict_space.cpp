@@ -3,14 +3,19 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
-#include <limits>
-#include <set>
+#include <exception>
+#include <iterator>
+#include <mutex>
+#include <thread>
+#include <tuple>
 
 #include "cli/evidence_option.h"
 #include "cli/number_checks.h"
 #include "cli/record.h"
 #include "sftbench/advise/odds.h"
+#include "sftbench/advise/part_predictor.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
@@ -94,27 +99,101 @@ void put_figures(const Prediction& prediction, const Uncertainty& uncertainty, R
     row.memory_risk = odds->dies;
 }
 
-Row row_of(const Space& space, int64_t index, size_t experiment, Oracle& oracle,
-           const Uncertainty& uncertainty) {
-  Row row;
-  row.index = index;
-  row.experiment = experiment;
-  try {
-    const Prediction prediction =
-        oracle.predict(make_request(space.entity(index), space.experiments[experiment]));
-    row.verdict = name_of(prediction.fit);
-    put_figures(prediction, uncertainty, row);
-  } catch (const RunError& error) {
-    row.verdict = error.code() == ReasonCode::kUnsupported ? "unsupported" : "invalid";
-    row.reason = std::string(to_string(error.code())) + ": " + error.what();
-  }
-  return row;
-}
-
 bool is_wanted(const Row& row, const SpacePrediction& wanted) {
   return wanted.verdicts.empty() || std::find(wanted.verdicts.begin(), wanted.verdicts.end(),
                                               row.verdict) != wanted.verdicts.end();
 }
+
+// Rows of the parts of a space, which threads share. Each takes the next part until none is left.
+class SpaceRows {
+ public:
+  SpaceRows(const LoadedSpace& loaded, const ResolveOptions& options,
+            const MachineOverrides& overrides, const SpacePrediction& wanted,
+            const Uncertainty& uncertainty)
+      : loaded_(loaded),
+        options_(options),
+        overrides_(overrides),
+        wanted_(wanted),
+        uncertainty_(uncertainty),
+        parts_(loaded.space, options) {}
+
+  // Those that are wanted, in the space's order. InputError as Oracle::predict(), of the first part that has one.
+  std::vector<Row> all() {
+    const int64_t most = std::max(1u, std::thread::hardware_concurrency());
+    std::vector<std::thread> helpers;
+    for (int64_t i = 1; i < std::min(most, parts_.count()); ++i)
+      helpers.emplace_back([this] { work(); });
+    work();
+    for (std::thread& helper : helpers) helper.join();
+    if (error_) std::rethrow_exception(error_);
+    std::sort(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
+      return std::tie(a.index, a.experiment) < std::tie(b.index, b.experiment);
+    });
+    return std::move(rows_);
+  }
+
+ private:
+  void work() {
+    const Catalog& catalog = Catalog::shipped();
+    Oracle oracle(loaded_.settings, options_, overrides_, catalog);
+    PartPredictor predictor(loaded_.space, parts_, oracle, catalog.models);
+    std::vector<Row> rows;
+    for (int64_t part = next_++; part < parts_.count(); part = next_++) {
+      try {
+        add_part(part, predictor, rows);
+      } catch (...) {
+        keep_error(part);
+        break;
+      }
+    }
+    const std::lock_guard lock(mutex_);
+    std::move(rows.begin(), rows.end(), std::back_inserter(rows_));
+  }
+
+  void keep_error(int64_t part) {
+    next_ = parts_.count();  // the others stop, too
+    const std::lock_guard lock(mutex_);
+    if (error_ && error_part_ < part) return;
+    error_ = std::current_exception();
+    error_part_ = part;
+  }
+
+  void add_part(int64_t part, PartPredictor& predictor, std::vector<Row>& rows) const {
+    for (size_t experiment = 0; experiment < loaded_.space.experiments.size(); ++experiment) {
+      for (int64_t number = 0; number < parts_.entities_of_each(); ++number) {
+        Row row = row_of(part, number, experiment, predictor);
+        if (is_wanted(row, wanted_)) rows.push_back(std::move(row));
+      }
+    }
+  }
+
+  Row row_of(int64_t part, int64_t number, size_t experiment, PartPredictor& predictor) const {
+    Row row;
+    row.index = parts_.entity(part, number);
+    row.experiment = experiment;
+    try {
+      const Prediction& prediction = predictor.predict(part, number, experiment);
+      row.verdict = name_of(prediction.fit);
+      put_figures(prediction, uncertainty_, row);
+    } catch (const RunError& error) {
+      row.verdict = error.code() == ReasonCode::kUnsupported ? "unsupported" : "invalid";
+      row.reason = std::string(to_string(error.code())) + ": " + error.what();
+    }
+    return row;
+  }
+
+  const LoadedSpace& loaded_;
+  const ResolveOptions& options_;
+  const MachineOverrides& overrides_;
+  const SpacePrediction& wanted_;
+  const Uncertainty& uncertainty_;
+  const SpaceParts parts_;
+  std::atomic<int64_t> next_ = 0;
+  std::mutex mutex_;  // of what follows
+  std::vector<Row> rows_;
+  std::exception_ptr error_;
+  int64_t error_part_ = 0;
+};
 
 // What cannot be predicted comes last.
 void rank(std::vector<Row>& rows, const std::string& column) {
@@ -219,14 +298,7 @@ void predict_space(const LoadedSpace& loaded, const ResolveOptions& options,
   refuse_what_cannot_be(space, wanted);
   Oracle oracle(loaded.settings, options, overrides, Catalog::shipped());
   const Uncertainty uncertainty = uncertainty_with(evidence, oracle);
-  std::vector<Row> rows;
-  const int64_t count = space.entity_count();
-  for (int64_t i = 0; i < count; ++i) {
-    for (size_t k = 0; k < space.experiments.size(); ++k) {
-      Row row = row_of(space, i, k, oracle, uncertainty);
-      if (is_wanted(row, wanted)) rows.push_back(std::move(row));
-    }
-  }
+  std::vector<Row> rows = SpaceRows(loaded, options, overrides, wanted, uncertainty).all();
   if (!wanted.sort.empty()) rank(rows, wanted.sort);
   const size_t found = rows.size();
   if (wanted.limit) rows.resize(std::min(found, static_cast<size_t>(*wanted.limit)));

@@ -63,7 +63,13 @@ class Oracle {
   // Of a job that was resolved before; for another stack by predict().
   Prediction predict(const TrainingJob& job, const std::string& stack = "sftbench");
 
+  // The two halves of a prediction: its job and notes, then all that follows from the job, which may have
+  // been changed between. Errors as above.
+  Prediction resolved(const MeasurementRequest& request);
+  void complete(Prediction& prediction);
+
  private:
+  Prediction resolved(const MeasurementRequest& request, const StackModel& stack);
   void complete(Prediction& prediction, const StackModel& stack);
   const StackModel& stack_named(const std::string& stack);
   bool has_own_constants() const;

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -101,7 +102,16 @@ class ResidualTable {
 
   std::vector<Residual> rows_;
   std::map<Figure, Spread> spreads_;
-  mutable std::map<Key, Group> groups_;
+  // Threads predict different entities. A copy makes its own.
+  struct GroupCache {
+    GroupCache() = default;
+    GroupCache(const GroupCache& /*other*/) {}
+    GroupCache& operator=(const GroupCache& /*other*/) = delete;
+
+    std::mutex mutex;
+    std::map<Key, Group> groups;
+  };
+  mutable GroupCache cache_;
 };
 
 }  // namespace sftbench
