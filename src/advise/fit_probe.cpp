@@ -1,6 +1,8 @@
 #include "advise/fit_probe.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 #include <vector>
 
 #include "sftbench/base/error.h"
@@ -44,15 +46,34 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+double typical(const Json& passes, size_t job, const char* part) {
+  std::vector<double> values;
+  for (const Json& runs : passes) values.push_back(runs.at(job).at(part));
+  return median(std::move(values));
+}
+
+double variance_between_runs(const Json& passes, size_t job) {
+  double sum = 0, squares = 0;
+  for (const Json& runs : passes) {
+    double step_s = 0;
+    for (const char* part : {"compute_s", "update_s", "rest_s"})
+      step_s += runs.at(job).at(part).get<double>();
+    sum += std::log(step_s);
+    squares += std::pow(std::log(step_s), 2);
+  }
+  const auto n = static_cast<double>(passes.size());
+  return n < 2 ? 0 : std::max(0.0, (squares - sum * sum / n) / (n - 1));
+}
+
 }  // namespace
 
-ProbeFit fit_to_runs(ParameterDtype dtype, const Json& runs,
+ProbeFit fit_to_runs(ParameterDtype dtype, const Json& passes,
                      const std::function<MachineModel(const TrainingJob&)>& alone) {
   std::vector<Equation> full, frozen;
   std::vector<double> update_rates, rests;
+  double variance = 0;
   const std::vector<TrainingJob> jobs = probe_jobs(dtype, {});
   for (size_t i = 0; i < jobs.size(); ++i) {
-    const Json& run = runs.at(i);
     MachineModel machine = alone(jobs[i]);
     const auto predicted = [&](double scale, double launch_s) {
       machine.compute_scale = scale;
@@ -60,14 +81,16 @@ ProbeFit fit_to_runs(ParameterDtype dtype, const Json& runs,
       return predict_step(jobs[i], machine).compute_s;
     };
     const bool trains = row_of(jobs[i].tuning).trains_weights;
-    (trains ? full : frozen).push_back({predicted(1, 0), predicted(0, 1), run.at("compute_s")});
-    rests.push_back(run.at("rest_s"));
+    (trains ? full : frozen)
+        .push_back({predicted(1, 0), predicted(0, 1), typical(passes, i, "compute_s")});
+    rests.push_back(typical(passes, i, "rest_s"));
+    variance += variance_between_runs(passes, i) / static_cast<double>(jobs.size());
     if (!trains) continue;  // adapters are too few to tell of memory
     machine.memory_bytes_per_s = 1;
     update_rates.push_back(predict_step(jobs[i], machine).optimizer_s /
-                           run.at("update_s").get<double>());
+                           typical(passes, i, "update_s"));
   }
-  return {solve(full), solve(frozen), median(update_rates), median(rests)};
+  return {solve(full), solve(frozen), median(update_rates), median(rests), variance};
 }
 
 }  // namespace sftbench

@@ -13,9 +13,9 @@
 
 namespace sftbench {
 
-// `runs`: [{compute_s, update_s, rest_s}, ...] in the order of probe_jobs(). `alone`: what operators
-// alone reach, for one of these runs. Json::exception where `runs` has other members.
-ProbeFit fit_to_runs(ParameterDtype dtype, const Json& runs,
+// `passes`: [[{compute_s, update_s, rest_s}, ...], ...], each in the order of probe_jobs(). `alone`: what operators
+// alone reach, for one of these jobs. Json::exception where `passes` has other members.
+ProbeFit fit_to_runs(ParameterDtype dtype, const Json& passes,
                      const std::function<MachineModel(const TrainingJob&)>& alone);
 
 }  // namespace sftbench

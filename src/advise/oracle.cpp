@@ -158,8 +158,12 @@ void Oracle::complete(Prediction& prediction, const StackModel& stack) {
                    .ranks = job.device.ranks,
                    .batch = job.batches.per_device_batch_size,
                    .length = job.data.model_max_length,
-                   .checkpointing = job.activations.gradient_checkpointing};
-  if (job.device.kind != "cuda") return;
+                   .checkpointing = job.activations.gradient_checkpointing,
+                   .run_variance = std::nullopt};
+  if (job.device.kind != "cuda") {
+    if (probe_ && !has_own_constants()) prediction.at.run_variance = probe_->run_variance();
+    return;
+  }
   const MachineFacts* facts = MachineCatalog::shipped().find(job.device.gpu_model);
   if (facts == nullptr) return;
   prediction.at.machine = facts->gpus.front() + (has_own_constants() ? ", given constants" : "");

@@ -119,6 +119,12 @@ ProbedMachine::ProbedMachine(Json probe) : probe_(std::move(probe)) {
   }
 }
 
+double ProbedMachine::run_variance() const {
+  double largest = 0;
+  for (const auto& [dtype, fit] : fits_) largest = std::max(largest, fit.run_variance);
+  return largest;
+}
+
 std::optional<MachineModel> ProbedMachine::machine_for(const TrainingJob& job) const {
   const std::string dtype = product_dtype_name(job.precision.torch_dtype, job.precision.autocast);
   const auto found = fits_.find(dtype);

@@ -27,6 +27,7 @@ namespace {
 
 constexpr double kGigaPerSecond = 1e9;
 constexpr size_t kDiskBytes = size_t{64} << 20;
+constexpr double kNoisy = 0.1;  // deviation of ln(seconds), from which on people hear of it
 
 // Of a file beside the results of a sweep that starts here: written with fsync, and read behind
 // dropping its pages.
@@ -56,6 +57,18 @@ Json probe_disk() {
           {"read_bytes_per_s", bytes / (steady_seconds() - read_from_s)}};
 }
 
+// Of one of the small runs, the one in the middle.
+double step_ms(const Json& passes, size_t job) {
+  std::vector<double> times;
+  for (const Json& runs : passes) {
+    times.push_back(0);
+    for (const char* part : {"compute_s", "update_s", "rest_s"})
+      times.back() += 1e3 * runs.at(job).at(part).get<double>();
+  }
+  std::ranges::sort(times);
+  return times[times.size() / 2];
+}
+
 Table table_of(const Json& probe) {
   Table table{{"figure", "value", "unit"}, {}};
   const auto add = [&table](const std::string& figure, double value, const char* unit) {
@@ -78,14 +91,9 @@ Table table_of(const Json& probe) {
     }
     add(dtype + " norms and activations",
         rates.at("element_bytes_per_s").get<double>() / kGigaPerSecond, "GB/s");
-    const Json& runs = rates.at("runs");
-    for (size_t i = 0; i < runs.size(); ++i) {
-      const Json& run = runs.at(i);
-      add(dtype + " step of small run " + std::to_string(i + 1),
-          1e3 * (run.at("compute_s").get<double>() + run.at("update_s").get<double>() +
-                 run.at("rest_s").get<double>()),
-          "ms");
-    }
+    const Json& passes = rates.at("runs");
+    for (size_t i = 0; i < passes.front().size(); ++i)
+      add(dtype + " step of small run " + std::to_string(i + 1), step_ms(passes, i), "ms");
   }
   add("memory", probe.at("memory_bytes_per_s").get<double>() / kGigaPerSecond, "GB/s");
   const Json& links = probe.at("collectives");
@@ -130,6 +138,13 @@ int probe_this_machine(OutputFormat format) {
   for (const char* part : {"collectives", "disk"}) {
     if (probe.at(part).contains("problem"))
       spdlog::warn("{}: {}", part, probe.at(part).at("problem").get<std::string>());
+  }
+  const double deviation = std::sqrt(ProbedMachine(probe).run_variance());
+  if (deviation > kNoisy) {
+    spdlog::warn(
+        "runs of one kind took times that lie {:.0f} % apart: other work shares this machine, and "
+        "predictions of time cannot be nearer than that",
+        100 * deviation);
   }
   write_file_atomic(probe_file(), json_text(probe, 1) + "\n");
   print_table(table_of(probe), format);

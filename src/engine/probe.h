@@ -8,7 +8,7 @@
 namespace sftbench {
 
 // {threads, dtypes: {NAME: {products, head, attention, element_bytes_per_s, runs}}, memory_bytes_per_s}.
-// Takes about half a minute on two cores.
+// Takes about a minute on two cores.
 Json probe_processors();
 
 // [{compute_s, update_s, rest_s} of a step, the median, for each of plan/probe_jobs.h].

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "advise/fit_probe.h"
@@ -65,7 +66,7 @@ Json runs_of_known_constants() {
 
 Json whole_probe() {
   Json probe = probe_without_runs();
-  probe["dtypes"]["float32"]["runs"] = runs_of_known_constants();
+  probe["dtypes"]["float32"]["runs"] = Json::array({runs_of_known_constants()});
   return probe;
 }
 
@@ -89,10 +90,27 @@ TEST(ProbedMachineTest, ConstantsAreThoseOfTheMachineThatMadeTheRuns) {
   EXPECT_NEAR(frozen->stack.launch_s, kFrozenLaunchSeconds, 1e-10);
 }
 
+TEST(ProbedMachineTest, RunsThatDifferSayHowNoisyTheMachineIsAndTheirMediansCount) {
+  const Json runs = runs_of_known_constants();
+  const auto times = [&runs](double factor) {
+    Json other = runs;
+    for (Json& run : other) {
+      for (Json& part : run) part = part.get<double>() * factor;
+    }
+    return other;
+  };
+  Json probe = probe_without_runs();
+  probe["dtypes"]["float32"]["runs"] = {times(std::exp(0.2)), runs, times(std::exp(-0.2))};
+  const ProbedMachine noisy(probe);
+  EXPECT_NEAR(noisy.run_variance(), 0.04, 1e-12);
+  EXPECT_NEAR(noisy.machine_for(float32_job())->compute_scale, kScale, 1e-6);
+  EXPECT_EQ(ProbedMachine(whole_probe()).run_variance(), 0);
+}
+
 // Steps of one position each are all launches: a machine may not come out with products that take less than no time.
 TEST(ProbedMachineTest, NoConstantIsNegative) {
   Json probe = whole_probe();
-  for (Json& run : probe["dtypes"]["float32"]["runs"]) run["compute_s"] = 0.05;
+  for (Json& run : probe["dtypes"]["float32"]["runs"].front()) run["compute_s"] = 0.05;
   const auto machine = ProbedMachine(probe).machine_for(float32_job());
   ASSERT_TRUE(machine);
   EXPECT_GE(machine->compute_scale, 0);
@@ -188,7 +206,7 @@ TEST(ProbedMachineTest, WhatIsNoProbeIsRefused) {
   probe["dtypes"]["float32"].erase("runs");
   EXPECT_THROW(ProbedMachine{probe}, InputError);
   probe = whole_probe();
-  probe["dtypes"]["float32"]["runs"].erase(0);
+  probe["dtypes"]["float32"]["runs"].front().erase(0);
   EXPECT_THROW(ProbedMachine{probe}, InputError);
 }
 

@@ -197,6 +197,28 @@ TEST(SharpeningTest, StepsOnProcessorsVaryMoreThanThoseOnGpus) {
   EXPECT_LT(width("CPU"), 0.5);
 }
 
+TEST(SharpeningTest, IntervalsOnProcessorsRestOnRunsOnProcessorsAndOnTheNoiseThatAProbeFound) {
+  const Uncertainty uncertainty(ResidualTable::shipped());
+  const auto interval = [&](Figure figure, std::optional<double> run_variance) {
+    PredictedCase at = case_on("CPU", "sftbench");
+    at.run_variance = run_variance;
+    return uncertainty.interval(figure, at);
+  };
+  const Interval quiet = interval(Figure::kTime, 1e-4), noisy = interval(Figure::kTime, 0.09);
+  EXPECT_FALSE(quiet.assumed);
+  EXPECT_FALSE(quiet.own);
+  EXPECT_THAT(quiet.basis, HasSubstr("processors"));
+  EXPECT_NEAR(std::log(quiet.high), 1.64 * std::sqrt(0.016), 0.01);
+  EXPECT_NEAR(std::log(noisy.high), 1.64 * std::sqrt(0.096), 0.01);
+  EXPECT_TRUE(interval(Figure::kTime, std::nullopt).assumed) << "no probe, no constants";
+  for (const std::optional<double> probed : {std::optional<double>(), std::optional(0.09)})
+    EXPECT_NEAR(interval(Figure::kMemory, probed).high, 1.027, 0.002);
+  PredictedCase at = case_on("CPU", "sftbench");
+  at.run_variance = 1e-4;
+  EXPECT_NEAR(uncertainty.chance_above(Figure::kTime, at, quiet.high), 0.05, 0.001);
+  EXPECT_NEAR(uncertainty.chance_above(Figure::kTime, at, 1), 0.5, 1e-9);
+}
+
 TEST(SharpeningTest, OnlyTheSameMachineAndStackCount) {
   const Uncertainty uncertainty(ResidualTable::shipped(), five_measurements_on(kA100));
   const Interval same = uncertainty.interval(Figure::kTime, case_on(kA100, "sftbench"));

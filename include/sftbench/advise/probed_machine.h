@@ -4,9 +4,12 @@
 //   {schema, made_at, cpu, cores, threads,
 //    dtypes: {NAME: {products: [[rows, out, in, FLOP/s], ...], head: [[rows, FLOP/s], ...],
 //                    attention: [[length, FLOP/s], ...], element_bytes_per_s,
-//                    runs: [{compute_s, update_s, rest_s}, ...] of plan/probe_jobs.h}},
+//                    runs: [[{compute_s, update_s, rest_s}, ...], ...]}},
 //    memory_bytes_per_s, collectives: {ranks, latency_s, bytes_per_s} or {problem},
 //    disk: {write_bytes_per_s, read_bytes_per_s}}
+//
+// `runs` are the jobs of plan/probe_jobs.h, all of them at several times. Their medians count, and how
+// far they lie apart is how far two measurements on this machine do.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +22,7 @@
 
 namespace sftbench {
 
-inline constexpr const char* kProbeSchema = "sftbench.probe/3";
+inline constexpr const char* kProbeSchema = "sftbench.probe/4";
 
 // user_data_directory()/machine.json.
 std::filesystem::path probe_file();
@@ -32,7 +35,8 @@ struct ProbeFit {
   };
   Compute full, frozen;  // by whether the model's weights have gradients
   double memory_bytes_per_s = 0;
-  double step_s = 0;  // what a step does once
+  double step_s = 0;        // what a step does once
+  double run_variance = 0;  // of ln(seconds of a step), between runs of one job
 };
 
 class ProbedMachine {
@@ -45,6 +49,8 @@ class ProbedMachine {
 
   // Of a rank of this job on CPUs. Nothing when the dtype was not probed.
   std::optional<MachineModel> machine_for(const TrainingJob& job) const;
+
+  double run_variance() const;  // of ProbeFit, the largest
 
  private:
   Json probe_;

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -40,6 +41,8 @@ struct PredictedCase {
   int64_t batch = 1;  // entries of a micro-batch
   int64_t length = 1;
   bool checkpointing = true;
+  // Of ln(seconds) from run to run, on processors that were probed.
+  std::optional<double> run_variance = std::nullopt;
 };
 
 struct Residual {

@@ -15,6 +15,6 @@ namespace sftbench {
 std::vector<TrainingJob> probe_jobs(ParameterDtype dtype, const std::string& data);
 
 inline constexpr int64_t kProbeLength = 128, kProbeVocabulary = 8192;
-inline constexpr int64_t kProbeSteps = 7;
+inline constexpr int64_t kProbeSteps = 5;  // of a run, which a probe repeats
 
 }  // namespace sftbench
