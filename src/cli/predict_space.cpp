@@ -117,7 +117,7 @@ class SpaceRows {
         uncertainty_(uncertainty),
         parts_(loaded.space, options) {}
 
-  // Those that are wanted, in the space's order. InputError as Oracle::predict(), of the first part that has one.
+  // Those that are wanted, in no order. InputError as Oracle::predict(), of the first part that has one.
   std::vector<Row> all() {
     const int64_t most = std::max(1u, std::thread::hardware_concurrency());
     std::vector<std::thread> helpers;
@@ -126,9 +126,6 @@ class SpaceRows {
     work();
     for (std::thread& helper : helpers) helper.join();
     if (error_) std::rethrow_exception(error_);
-    std::sort(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
-      return std::tie(a.index, a.experiment) < std::tie(b.index, b.experiment);
-    });
     return std::move(rows_);
   }
 
@@ -195,12 +192,21 @@ class SpaceRows {
   int64_t error_part_ = 0;
 };
 
-// What cannot be predicted comes last.
-void rank(std::vector<Row>& rows, const std::string& column) {
-  std::stable_sort(rows.begin(), rows.end(), [&column](const Row& a, const Row& b) {
+// The first rows of all, in the space's order or by a column. What cannot be predicted comes last.
+void keep_first(const SpacePrediction& wanted, std::vector<Row>& rows) {
+  const auto in_space = [](const Row& row) { return std::tie(row.index, row.experiment); };
+  const auto is_before = [&](const Row& a, const Row& b) {
+    if (wanted.sort.empty()) return in_space(a) < in_space(b);
     if (a.is_predicted() != b.is_predicted()) return a.is_predicted();
-    return a.is_predicted() && a.by(column) < b.by(column);
-  });
+    const double of_a = a.is_predicted() ? a.by(wanted.sort) : 0;
+    const double of_b = b.is_predicted() ? b.by(wanted.sort) : 0;
+    return of_a != of_b ? of_a < of_b : in_space(a) < in_space(b);
+  };
+  const size_t kept =
+      std::min(rows.size(), static_cast<size_t>(wanted.limit.value_or(std::ssize(rows))));
+  const auto end = rows.begin() + static_cast<ptrdiff_t>(kept);
+  std::partial_sort(rows.begin(), end, rows.end(), is_before);
+  rows.erase(end, rows.end());
 }
 
 Json significant(double value) {
@@ -299,9 +305,8 @@ void predict_space(const LoadedSpace& loaded, const ResolveOptions& options,
   Oracle oracle(loaded.settings, options, overrides, Catalog::shipped());
   const Uncertainty uncertainty = uncertainty_with(evidence, oracle);
   std::vector<Row> rows = SpaceRows(loaded, options, overrides, wanted, uncertainty).all();
-  if (!wanted.sort.empty()) rank(rows, wanted.sort);
   const size_t found = rows.size();
-  if (wanted.limit) rows.resize(std::min(found, static_cast<size_t>(*wanted.limit)));
+  keep_first(wanted, rows);
   const bool for_people = format == OutputFormat::kTable || format == OutputFormat::kMarkdown;
   print_table(table_of(space, rows, for_people), format);
   spdlog::debug("predictions, nothing was measured: {} of {} rows", rows.size(), found);

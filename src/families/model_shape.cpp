@@ -44,7 +44,9 @@ ModelShape shape_of(const ModelConfig& config) {
 }
 
 bool is_lora_target(const std::string& linear, const std::string& target) {
-  return target == "all-linear" || linear == target || linear.ends_with("." + target);
+  if (target == "all-linear" || linear == target) return true;
+  return linear.size() > target.size() && linear.ends_with(target) &&
+         linear[linear.size() - target.size() - 1] == '.';
 }
 
 void append_linear(LayerShape& layer, const std::string& name, int64_t in, int64_t out, bool bias,

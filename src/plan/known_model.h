@@ -2,16 +2,26 @@
 // the same few models.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "sftbench/families/model_config.h"
 #include "sftbench/families/model_shape.h"
 #include "sftbench/plan/training_job.h"
 
 namespace sftbench {
 
+// Layers that cost the same.
+struct LayerKind {
+  size_t layer = 0;  // the first one, of the shape's
+  int64_t count = 0;
+};
+
 struct KnownModel {
   Json hf_config;
   ModelConfig config;
   ModelShape shape;
+  std::vector<LayerKind> kinds;
 };
 
 // Of this thread, valid until it has asked for 64 other models. InputError as parse_model_config().

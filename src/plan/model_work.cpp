@@ -320,28 +320,6 @@ ModelWork layer_work(const TrainingJob& job, const ModelConfig& config, const La
 
 // --- layers that differ -------------------------------------------------------------------------
 
-struct LayerKind {
-  const LayerShape* layer = nullptr;
-  int64_t count = 0;
-};
-
-std::vector<LayerKind> kinds_of(const ModelShape& shape) {
-  std::vector<LayerKind> kinds;
-  for (const LayerShape& layer : shape.layers) {
-    const auto found = std::find_if(kinds.begin(), kinds.end(), [&layer](const LayerKind& kind) {
-      return kind.layer->window == layer.window && kind.layer->query_width == layer.query_width &&
-             kind.layer->scanned_values == layer.scanned_values &&
-             kind.layer->parameters() == layer.parameters();
-    });
-    if (found == kinds.end()) {
-      kinds.push_back({&layer, 1});
-    } else {
-      ++found->count;
-    }
-  }
-  return kinds;
-}
-
 void add_tensors(const std::vector<TrainedShape>& tensors, double share,
                  std::vector<TrainedShape>& sum) {
   for (TrainedShape tensor : tensors) {
@@ -376,19 +354,20 @@ void add_share(const ModelWork& kind, double share, ModelWork& sum) {
 }
 
 // Layers of several kinds count as their mean: the sum over a step is right, the order is not.
-ModelWork mean_layer(const TrainingJob& job, const ModelConfig& config, const ModelShape& shape,
-                     Recompute recompute) {
-  const std::vector<LayerKind> kinds = kinds_of(shape);
-  if (kinds.size() == 1) return layer_work(job, config, *kinds.front().layer, recompute);
+ModelWork mean_layer(const TrainingJob& job, const KnownModel& model, Recompute recompute) {
+  const std::vector<LayerShape>& layers = model.shape.layers;
+  const auto work_of = [&](const LayerKind& kind) {
+    return layer_work(job, model.config, layers[kind.layer], recompute);
+  };
+  if (model.kinds.size() == 1) return work_of(model.kinds.front());
   ModelWork mean;
-  for (const LayerKind& kind : kinds) {
-    const ModelWork work = layer_work(job, config, *kind.layer, recompute);
+  for (const LayerKind& kind : model.kinds) {
+    const ModelWork work = work_of(kind);
     mean.positions = work.positions;
     mean.hidden = work.hidden;
     mean.head_size = work.head_size;
     mean.layer_norm = work.layer_norm;
-    add_share(work, static_cast<double>(kind.count) / static_cast<double>(shape.layers.size()),
-              mean);
+    add_share(work, static_cast<double>(kind.count) / static_cast<double>(layers.size()), mean);
   }
   return mean;
 }
@@ -412,7 +391,7 @@ ModelWork model_work(const TrainingJob& job, Recompute recompute) {
   }
   const KnownModel& model = known_model(job.model);
   const ModelConfig& config = model.config;
-  ModelWork work = mean_layer(job, config, model.shape, recompute);
+  ModelWork work = mean_layer(job, model, recompute);
   work.layers = config.num_hidden_layers;
   // Of the last layer everything is still there when its backward pass comes, but for what tiles leave out.
   const bool all = recompute != Recompute::kJob || !job.activations.gradient_checkpointing;
