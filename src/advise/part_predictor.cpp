@@ -14,8 +14,7 @@ const Prediction& PartPredictor::predict(int64_t part, int64_t number, size_t ex
   parts_.put_sizes(entity, rules_);
   const std::vector<Violation> violations = validate(rules_, models_);
   if (!violations.empty()) throw RunError(violations.front().code, violations.front().message);
-  if (!prediction_ && !refusal_)
-    resolve(make_request(space_.entity(entity), space_.experiments[experiment]));
+  if (!prediction_ && !refusal_) resolve(number == 0 ? first_ : request_of(entity, experiment));
   if (refusal_) throw RunError(*refusal_);
   parts_.put_sizes(entity, prediction_->job);
   oracle_.complete(*prediction_);
@@ -28,9 +27,12 @@ void PartPredictor::prepare(int64_t part, size_t experiment) {
   prediction_.reset();
   refusal_.reset();
   rules_ = {};
-  const Json inputs =
-      make_request(space_.entity(parts_.entity(part, 0)), space_.experiments[experiment]).inputs;
-  for (const auto& [property, value] : inputs.items()) rules_.set(property, value);
+  first_ = request_of(parts_.entity(part, 0), experiment);
+  for (const auto& [property, value] : first_.inputs.items()) rules_.set(property, value);
+}
+
+MeasurementRequest PartPredictor::request_of(int64_t entity, size_t experiment) const {
+  return make_request(space_.entity(entity), space_.experiments[experiment]);
 }
 
 // No refusal names a size: where one would, the size makes parts.

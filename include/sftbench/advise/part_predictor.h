@@ -24,6 +24,7 @@ class PartPredictor {
  private:
   void prepare(int64_t part, size_t experiment);
   void resolve(const MeasurementRequest& request);
+  MeasurementRequest request_of(int64_t entity, size_t experiment) const;
 
   const Space& space_;
   const SpaceParts& parts_;
@@ -31,6 +32,7 @@ class PartPredictor {
   const ModelCatalog& models_;
   int64_t part_ = -1;
   size_t experiment_ = 0;
+  MeasurementRequest first_;  // of the part's first entity
   RuleInputs rules_;
   std::optional<Prediction>
       prediction_;                   // of the part's last entity; nothing: none broke no rule yet
