@@ -47,8 +47,8 @@ double median(std::vector<double> values) {
 }
 
 double typical(const Json& passes, size_t job, const char* part) {
-  std::vector<double> values;
-  for (const Json& runs : passes) values.push_back(runs.at(job).at(part));
+  std::vector<double> values = {passes.at(0).at(job).at(part).get<double>()};
+  for (size_t i = 1; i < passes.size(); ++i) values.push_back(passes.at(i).at(job).at(part));
   return median(std::move(values));
 }
 

@@ -46,8 +46,10 @@ void check_units(const ForeignRow& row) {
 }
 
 EvidenceOutcome outcome_of(const ForeignRow& row, const Json& inputs, const Catalog& catalog) {
-  if (row.is_valid.value_or(true) && row.tokens_per_second) return EvidenceOutcome::kValid;
-  if (row.is_valid.value_or(true)) return EvidenceOutcome::kFailed;
+  if (row.is_valid.value_or(true)) {
+    const bool measured = row.tokens_per_second || row.allocated_bytes;
+    return measured ? EvidenceOutcome::kValid : EvidenceOutcome::kFailed;
+  }
   const std::vector<Violation> broken = validate(inputs, catalog.models);
   if (!broken.empty()) throw Misfit{"breaks a rule, so nothing ran: " + broken.front().message};
   return EvidenceOutcome::kOutOfMemory;

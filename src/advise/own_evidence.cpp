@@ -116,8 +116,9 @@ void add_imported(const std::vector<std::string>& files, Oracle& oracle, const C
     const std::vector<ScoredRow> rows = score(read_evidence(file), oracle, catalog);
     for (const ScoredRow& row : rows) {
       const Evidence& e = row.evidence;
-      if (!row.time_error) continue;
+      if (!row.time_error && !row.memory_error) continue;
       ++evidence.imported;
+      if (!row.time_error) continue;
       contradictions.add(e.experiment + e.stack + json_text(e.inputs), e.source,
                          *e.tokens_per_second, "tokens/s");
     }

@@ -162,6 +162,24 @@ TEST_F(ForeignTableTest, AnyOtherTableIsMappedByColumn) {
   EXPECT_THAT(error_of("model,rate,bs\n", "csv", options), HasSubstr("--set color"));
 }
 
+TEST_F(ForeignTableTest, ARowOfMemoryAloneIsAMeasurement) {
+  ImportOptions options;
+  options.columns = {
+      {"model_name", "model"}, {"tokens_per_second", "rate"}, {"allocated_bytes", "bytes"}};
+  options.constants = {{"experiment", "lora"},
+                       {"gpu_model", kGpu},
+                       {"number_gpus", "1"},
+                       {"batch_size", "4"},
+                       {"model_max_length", "2048"}};
+  const ImportedTable table =
+      import("model,rate,bytes\nllama3-8b,,2e10\nllama3-8b,,\n", "csv", options);
+  ASSERT_EQ(table.rows.size(), 2u) << table.left_out.front().reason;
+  EXPECT_EQ(table.rows[0].outcome, EvidenceOutcome::kValid);
+  EXPECT_FALSE(table.rows[0].tokens_per_second);
+  EXPECT_DOUBLE_EQ(*table.rows[0].allocated_bytes, 2e10);
+  EXPECT_EQ(table.rows[1].outcome, EvidenceOutcome::kFailed);
+}
+
 TEST_F(ForeignTableTest, FilesThatAreNoTablesAreRefused) {
   EXPECT_THAT(error_of(""), HasSubstr("has no header"));
   EXPECT_THAT(error_of("a,b,a\n"), HasSubstr("names two columns"));

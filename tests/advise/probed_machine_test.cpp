@@ -208,6 +208,8 @@ TEST(ProbedMachineTest, WhatIsNoProbeIsRefused) {
   probe = whole_probe();
   probe["dtypes"]["float32"]["runs"].front().erase(0);
   EXPECT_THROW(ProbedMachine{probe}, InputError);
+  probe["dtypes"]["float32"]["runs"] = Json::array();
+  EXPECT_THROW(ProbedMachine{probe}, InputError);
 }
 
 }  // namespace

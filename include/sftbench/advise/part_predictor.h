@@ -34,9 +34,9 @@ class PartPredictor {
   size_t experiment_ = 0;
   MeasurementRequest first_;  // of the part's first entity
   RuleInputs rules_;
-  std::optional<Prediction>
-      prediction_;                   // of the part's last entity; nothing: none broke no rule yet
-  std::optional<RunError> refusal_;  // of all its entities
+  // Of the part's last entity. Nothing: each one so far broke a rule, or all are refused.
+  std::optional<Prediction> prediction_;
+  std::optional<RunError> refusal_;
 };
 
 }  // namespace sftbench
