@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds and runs tests under sanitizers, of modules without libtorch, which is not built for them.
 #   sanitize.sh address   (default) addresses and undefined behavior: what reads what comes from outside
-#   sanitize.sh thread    data races: ranks and what they say to each other, the sampler, timelines, downloads side by side
+#   sanitize.sh thread    data races: ranks and what they say to each other, the sampler, timelines, downloads side by side,
+#                         predictions
 #   sanitize.sh KIND K/N  a part of the modules, the Kth of N (0/2, 1/2)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,7 +10,7 @@ kind=${1:-address}
 
 case $kind in
   address) preset=asan modules=(base ranks catalog space huggingface families plan tokenizer jinja data checkpoint measure results simulate sweep) ;;
-  thread) preset=tsan modules=(ranks huggingface measure) ;;
+  thread) preset=tsan modules=(ranks huggingface measure advise) ;;
   *) echo "usage: sanitize.sh [address|thread] [K/N]" >&2; exit 2 ;;
 esac
 

@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
 #include <set>
 #include <string>
 
+#include "sftbench/advise/odds.h"
 #include "sftbench/base/error.h"
 
 namespace sftbench {
@@ -104,8 +106,8 @@ TEST(PartPredictorTest, PredictsEachEntityAsIfItWereAskedForAlone) {
 
 TEST(PartPredictorTest, RefusesAsAloneWhatSizesHaveNoPartIn) {
   const Space space = space_of(
-      {"model_name: [llama3.2-1b, granite-3.0-1b-a400m-base]", "batch_size: [4, 5, 8]", "number_gpus: [4]",
-       "gpu_model: [NVIDIA-A100-SXM4-80GB]", "model_max_length: [512, 2048]",
+      {"model_name: [llama3.2-1b, granite-3.0-1b-a400m-base]", "batch_size: [4, 5, 8]",
+       "number_gpus: [4]", "gpu_model: [NVIDIA-A100-SXM4-80GB]", "model_max_length: [512, 2048]",
        "context_parallel: [1, 2, 3]", "r: [4, 6]", "fast_moe: [0, 2]"},
       {kLora, kGptq});
   EXPECT_GT(compare(space).refusals.size(), 3U);
@@ -128,6 +130,35 @@ TEST(PartPredictorTest, SizesThatARefusalNamesMakeParts) {
   EXPECT_EQ(updating.parts, 4);
   EXPECT_THAT(updating.refusals,
               testing::Contains(testing::HasSubstr("gradient_accumulation_steps 2 is impossible")));
+}
+
+// What they have in common: catalogs, and the residuals that intervals rest on. Under the thread sanitizer, too.
+TEST(PartPredictorTest, ThreadsPredictAsOneDoes) {
+  const Space space = space_of({"batch_size: [8, 16]", "model_name: [llama3.2-1b, granite-3.1-2b]",
+                                "number_gpus: [1, 4]", "model_max_length: [512, 2048]",
+                                "gpu_model: [NVIDIA-A100-SXM4-80GB, NVIDIA-H100-80GB-HBM3]"},
+                               {kFull});
+  const MachineOverrides overrides;
+  const Catalog& catalog = Catalog::shipped();
+  const SpaceParts parts(space, {});
+  const Uncertainty uncertainty(ResidualTable::shipped());
+  const auto all = [&] {
+    Oracle oracle({}, {}, overrides, catalog);
+    PartPredictor predictor(space, parts, oracle, catalog.models);
+    std::string words;
+    for (int64_t part = 0; part < parts.count(); ++part) {
+      for (int64_t number = 0; number < parts.entities_of_each(); ++number) {
+        const Prediction& prediction = predictor.predict(part, number, 0);
+        const Range step = step_range(prediction, uncertainty);
+        words += words_of(prediction) + Json({step.low, step.high}).dump();
+      }
+    }
+    return words;
+  };
+  std::vector<std::future<std::string>> others;
+  for (int i = 0; i < 3; ++i) others.push_back(std::async(std::launch::async, all));
+  const std::string expected = all();
+  for (std::future<std::string>& other : others) EXPECT_EQ(other.get(), expected);
 }
 
 }  // namespace
