@@ -5,12 +5,7 @@ sftbench=$(realpath "$1") output=$(realpath -m "$2")
 cd "$(dirname "$0")"
 mkdir -p "$output"
 config=$output/models.yaml
-{
-  printf 'actuatorIdentifier: SFTTrainer\nparameters:\n  model_map:\n'
-  for model in models/*/; do
-    printf '    %s: %s\n' "$(basename "$model")" "$PWD/${model%/}"
-  done
-} >"$config"
+bash model_map.sh >"$config"
 for table in fms-acceleration-*.csv; do
   "$sftbench" import "$table" --as fms-acceleration --config "$config" -o "$output"
 done

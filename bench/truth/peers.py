@@ -12,6 +12,7 @@ Run it with the Python of a virtual environment outside this repository that has
 DeepSpeed. A peer that cannot be loaded is left out by name.
 """
 import json
+import logging
 import math
 import statistics
 import subprocess
@@ -24,7 +25,8 @@ FITTED = ("mistral-7b-v0.1", "mpt-7b")  # config/machines.yaml
 
 
 def output_of(command):
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return json.loads(done.stdout)
 
 
 class Rows:
@@ -75,7 +77,6 @@ class MetaModels:
 # --- peers: each a function of a row to seconds of a step over measured, or bytes of a device ----------------------------
 
 def kavier(_rows):
-    from kavier.sdk.library.lookup import UnknownSpecError
     from kavier.sdk.training.core.engine import simulate_full_training
     names = {"mpt-30b": "MPT-30B"}
     gpus = {"NVIDIA-H100-80GB-HBM3": "H100-SXM"}
@@ -89,7 +90,7 @@ def kavier(_rows):
                 gpu_model=gpus.get(inputs["gpu_model"], inputs["gpu_model"]),
                 tokens_per_sample=inputs["model_max_length"], batch_size=inputs["batch_size"] // row["gpus"],
                 number_gpus=row["gpus"] // nodes, number_nodes=nodes)
-        except UnknownSpecError:
+        except KeyError:  # a model or GPU that it does not list
             return None
         return found["train_tokens_per_second"]
 
@@ -202,6 +203,7 @@ def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     warnings.simplefilter("ignore")  # kavier says of each model that it was not calibrated on it
+    logging.disable(logging.WARNING)  # DeepSpeed logs to stdout, between the rows
     rows = Rows(*sys.argv[1:])
     compare_time(rows)
     compare_memory(rows)

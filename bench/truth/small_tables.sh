@@ -6,12 +6,7 @@ sftbench=$(realpath "$1") output=$(realpath -m "$2")
 cd "$(dirname "$0")"
 mkdir -p "$output"
 config=$output/models.yaml
-{
-  printf 'actuatorIdentifier: SFTTrainer\nparameters:\n  model_map:\n'
-  for model in models/*/; do
-    printf '    %s: %s\n' "$(basename "$model")" "$PWD/${model%/}"
-  done
-} >"$config"
+bash model_map.sh >"$config"
 for stack in sftbench fms-hf-tuning; do
   "$sftbench" import automodel.csv --as csv --stack "$stack" --config "$config" -o "$output/automodel-$stack" \
     --set experiment=lora --set torch_dtype=bfloat16 --set gpu_model=NVIDIA-H100-80GB-HBM3 \

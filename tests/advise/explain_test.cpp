@@ -167,6 +167,17 @@ TEST_F(OwnEvidenceTest, MeasurementsThatContradictEachOtherAreNamed) {
               AllOf(HasSubstr("t.csv:3 and t.csv:9"), HasSubstr("3500 and 900 tokens/s")));
 }
 
+TEST_F(OwnEvidenceTest, ARowOfMemoryAloneIsComparedToo) {
+  Evidence memory = row("t.csv:3", 0);
+  memory.tokens_per_second.reset();
+  memory.allocated_bytes = 7e10;
+  write_file_atomic(folder_ / "evidence" / "t.jsonl", evidence_text({memory}));
+  const OwnEvidence evidence = read();
+  EXPECT_EQ(evidence.imported, 1);
+  ASSERT_EQ(evidence.residuals.size(), 1u);
+  EXPECT_EQ(evidence.residuals.front().figure, Figure::kMemory);
+}
+
 TEST_F(OwnEvidenceTest, AFolderWithoutAnythingToCompareIsRefused) {
   try {
     read();
