@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -65,9 +66,11 @@ class GlooTransfers::Buffer {
   }
 
  private:
+  // Rounded up: a wait that ends before the deadline would look like a lost connection.
   std::chrono::milliseconds time_left() const {
     const double left_s = transfers_.end_s_ - steady_seconds();
-    return std::chrono::milliseconds(std::max<int64_t>(1, static_cast<int64_t>(left_s * 1e3)));
+    return std::chrono::milliseconds(
+        std::max<int64_t>(1, static_cast<int64_t>(std::ceil(left_s * 1e3))));
   }
 
   GlooTransfers& transfers_;
