@@ -16,6 +16,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/measure/host_info.h"
+#include "sftbench/ops/vector_math.h"
 #include "sftbench/ranks/gpu_sharing.h"
 
 namespace sftbench {
@@ -101,6 +102,7 @@ std::unique_ptr<TrainingDevice> make_training_device(const DevicePlan& plan,
   }
   install_host_memory();
   at::set_num_threads(thread_count(plan, place));
+  ops::settle_vector_math();  // with a GPU, too: what is offloaded is computed here
   if (plan.kind == "cuda") return make_cuda_device(place.local_rank);
   return std::make_unique<CpuDevice>();
 }
