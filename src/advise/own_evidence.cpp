@@ -79,7 +79,19 @@ class Contradictions {
   std::vector<std::string> warnings_;
 };
 
-void add_result(const std::string& file, Oracle& oracle, OwnEvidence& evidence,
+using GpuWatts = std::map<std::string, std::vector<double>>;
+
+std::map<std::string, double> medians_of(GpuWatts all) {
+  std::map<std::string, double> medians;
+  for (auto& [gpu, watts] : all) {
+    const auto middle = watts.begin() + std::ssize(watts) / 2;
+    std::nth_element(watts.begin(), middle, watts.end());
+    medians[gpu] = *middle;
+  }
+  return medians;
+}
+
+void add_result(const std::string& file, Oracle& oracle, OwnEvidence& evidence, GpuWatts& gpu_watts,
                 Contradictions& contradictions) {
   const OwnMeasurement own = read_own_measurement(file);
   const Prediction prediction = oracle.predict(own.job);
@@ -90,24 +102,28 @@ void add_result(const std::string& file, Oracle& oracle, OwnEvidence& evidence,
   add(Figure::kTime, own.step_s, prediction.cost.step_s);
   if (own.allocated_bytes)
     add(Figure::kMemory, *own.allocated_bytes, prediction.cost.memory.total());
+  const Json gpu = own.job.inputs.value("gpu_model", Json());
+  if (own.gpu_watts && gpu.is_string()) gpu_watts[gpu.get<std::string>()].push_back(*own.gpu_watts);
   contradictions.add(json_text(own.job.inputs), file, own.step_s, "s per step");
   ++evidence.results;
 }
 
 void add_results(const std::string& folder, Oracle& oracle, OwnEvidence& evidence,
                  Contradictions& contradictions) {
+  GpuWatts gpu_watts;
   const StoreScan scan = ResultStore(folder).scan();
   for (const StoredResult& result : scan.results) {
     if (result.status != Status::kValid || result.simulated() || result.steps.count == 0) continue;
     const std::string file = (fs::path(folder) / std::string(result.file)).string();
     try {
-      add_result(file, oracle, evidence, contradictions);
+      add_result(file, oracle, evidence, gpu_watts, contradictions);
     } catch (const InputError& error) {
       evidence.warnings.emplace_back(error.what());
     } catch (const RunError& error) {
       evidence.warnings.push_back(file + ": " + error.what());
     }
   }
+  evidence.gpu_watts = medians_of(std::move(gpu_watts));
 }
 
 void add_imported(const std::vector<std::string>& files, Oracle& oracle, const Catalog& catalog,
@@ -144,6 +160,8 @@ OwnMeasurement read_own_measurement(const std::string& path) {
     const Json& peaks = member(extra, "/memory_bytes/device_peak_allocated", path);
     const Json of_cpus =
         extra.value(Json::json_pointer("/memory_bytes/host_peak_tensors"), Json(Json::array()));
+    const Json watts = json.value(Json::json_pointer("/measured/gpu_power_watts_avg"), Json());
+    if (watts.is_number() && watts.get<double>() > 0) own.gpu_watts = watts.get<double>();
     for (const Json& all : {peaks, of_cpus}) {
       for (const Json& peak : all) {
         if (peak.get<double>() <= 0) continue;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "advise/most_telling.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/results/table.h"
@@ -56,7 +57,11 @@ class Recommender {
       for (int64_t gpus = 1; gpus <= question_.most_gpus; gpus *= 2) consider(gpu, gpus);
     }
     for (const Option& option : options_) {
-      if (!is_refused(option)) left_.push_back(option);
+      if (!is_refused(option)) {
+        left_.push_back(option);
+      } else if (limit_refusal(option).empty()) {
+        doubtful_.push_back(option);
+      }
     }
     if (left_.empty()) refuse();
     choose();
@@ -139,7 +144,19 @@ class Recommender {
     if (const Price* price = prices_.find(option.gpu)) {
       option.cost = option.hours * static_cast<double>(option.gpus) * price->per_hour;
     }
+    option.at = usual.at;
     option.inputs = inputs_of(option, work.model_max_length);
+    put_energy(option);
+  }
+
+  void put_energy(Option& option) const {
+    const double kilo_gpu_hours = option.hours * static_cast<double>(option.gpus) / 1e3;
+    const auto measured = question_.gpu_watts.find(option.gpu);
+    if (measured != question_.gpu_watts.end())
+      option.energy_kwh = kilo_gpu_hours * measured->second;
+    const GpuFacts* gpu = Catalog::shipped().gpus.find(option.gpu);
+    if (gpu != nullptr && gpu->board_power_watts)
+      option.most_energy_kwh = kilo_gpu_hours * *gpu->board_power_watts;
   }
 
   void put_intervals(Option& option, const Prediction& worst, const Prediction& usual) const {
@@ -169,7 +186,11 @@ class Recommender {
   }
 
   std::string refusal(const Option& option) const {
-    if (std::string reason = memory_refusal(option); !reason.empty()) return reason;
+    std::string reason = memory_refusal(option);
+    return reason.empty() ? limit_refusal(option) : reason;
+  }
+
+  std::string limit_refusal(const Option& option) const {
     if (question_.deadline_s && option.hours * kSecondsOfAnHour > *question_.deadline_s) {
       return "ends after the deadline";
     }
@@ -237,6 +258,20 @@ class Recommender {
       put_front(priced);
     }
     explain(answer_.cheapest ? *answer_.cheapest : *answer_.fastest);
+    ask_for_most(priced);
+  }
+
+  void ask_for_most(const std::vector<Option>& priced) {
+    if (priced.empty()) {
+      answer_.next = most_telling(
+          *answer_.fastest, left_, doubtful_, [](const Option& option) { return option.hours; },
+          uncertainty_);
+      return;
+    }
+    std::erase_if(doubtful_, [](const Option& option) { return !option.cost; });
+    answer_.next = most_telling(
+        *answer_.cheapest, priced, doubtful_, [](const Option& option) { return *option.cost; },
+        uncertainty_);
   }
 
   static bool are_alike(const Option& a, const Option& b) {
@@ -339,6 +374,7 @@ class Recommender {
   Oracle& oracle_;
   const Uncertainty& uncertainty_;
   std::vector<Option> options_, left_;
+  std::vector<Option> doubtful_;  // ruled out for memory alone
   std::map<std::string, int64_t> refusals_;
   Recommendation answer_;
 };

@@ -42,6 +42,7 @@ GpuFacts read_gpu(const YamlNode& node, const std::string& path, Diagnostics& di
   gpu.memory_bandwidth_bytes_per_s = fields.number("memory_bandwidth_gb_per_s").value_or(0) * kGiga;
   gpu.memory_bytes = static_cast<int64_t>(fields.number("memory_gib").value_or(0)) << 30;
   gpu.multiprocessors = fields.integer("multiprocessors", Presence::kOptional).value_or(0);
+  gpu.board_power_watts = fields.number("board_power_watts", Presence::kOptional);
   gpu.price_usd_per_hour = fields.number("price_usd_per_hour", Presence::kOptional);
   gpu.source = fields.text("source");
   gpu.note = fields.text("note", Presence::kOptional);

@@ -2,7 +2,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include "sftbench/advise/own_evidence.h"
 #include "sftbench/catalog/catalog.h"
 
 namespace sftbench {
@@ -15,14 +14,17 @@ void add_evidence_option(CLI::App& command, std::string& folder) {
       ->type_name("DIR");
 }
 
-Uncertainty uncertainty_with(const std::string& folder, Oracle& oracle) {
-  const ResidualTable& shipped = ResidualTable::shipped();
-  if (folder.empty()) return Uncertainty(shipped);
+OwnEvidence own_evidence_of(const std::string& folder, Oracle& oracle) {
+  if (folder.empty()) return {};
   OwnEvidence own = read_own_evidence(folder, oracle, Catalog::shipped());
   for (const std::string& warning : own.warnings) spdlog::warn("{}", warning);
   spdlog::info("{}: {} results and {} imported rows were compared", folder, own.results,
                own.imported);
-  return Uncertainty(shipped, std::move(own.residuals));
+  return own;
+}
+
+Uncertainty uncertainty_with(const std::string& folder, Oracle& oracle) {
+  return Uncertainty(ResidualTable::shipped(), own_evidence_of(folder, oracle).residuals);
 }
 
 std::string basis_text(const Interval& interval) {

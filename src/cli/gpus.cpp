@@ -46,6 +46,7 @@ Json as_json(const GpuFacts& gpu) {
           {"peak_flops_per_s", gpu.peak_flops_per_s},
           {"memory_bandwidth_bytes_per_s", gpu.memory_bandwidth_bytes_per_s},
           {"memory_bytes", gpu.memory_bytes},
+          {"board_power_watts", gpu.board_power_watts ? Json(*gpu.board_power_watts) : Json()},
           {"price_usd_per_hour",
            gpu.price_usd_per_hour ? Json(*gpu.price_usd_per_hour) : Json(nullptr)},
           {"source", gpu.source},
@@ -59,6 +60,8 @@ std::string in_full(const GpuFacts& gpu) {
   facts.emplace_back("memory", cell_text(memory_gib(gpu)) + " GiB");
   facts.emplace_back("memory bandwidth",
                      cell_text(gpu.memory_bandwidth_bytes_per_s / kGiga) + " GB/s");
+  if (gpu.board_power_watts)
+    facts.emplace_back("board power", cell_text(*gpu.board_power_watts) + " W at most");
   for (const char* dtype : kDtypes) {
     if (const std::optional<double> peak = gpu.peak_flops(dtype)) {
       facts.emplace_back(std::string("peak ") + dtype,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,8 +16,9 @@
 #include "cli/number_checks.h"
 #include "cli/own_training.h"
 #include "cli/price_options.h"
+#include "cli/recommendation_page.h"
+#include "cli/recommendation_view.h"
 #include "cli/record.h"
-#include "cli/rounding.h"
 #include "sftbench/advise/recommend.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
@@ -156,160 +158,47 @@ Question question_of(const RecommendArguments& arguments, const PriceBook& price
   return question;
 }
 
-// --- the answer -----------------------------------------------------------------------------------
-
-Json price_per_million(const Option& option, double tokens) {
-  return option.cost ? Json(short_figure(*option.cost / tokens * 1e6)) : Json();
+void check_format(const std::string& format) {
+  const std::vector<std::string> names = formats_and_page();
+  if (std::find(names.begin(), names.end(), format) != names.end()) return;
+  refuse("--format", "unknown format '" + format + "'", "one of " + join(names),
+         nearest_spelling(format, names));
 }
 
-Json as_json(const Option& option, double tokens) {
-  return {{"gpu", option.gpu},
-          {"gpus", option.gpus},
-          {"nodes", option.nodes},
-          {"context_parallel", option.context_ranks},
-          {"batch_per_gpu", option.batch_per_gpu},
-          {"gradient_accumulation_steps", option.accumulation},
-          {"gradient_checkpointing", option.checkpointing},
-          {"hours", option.hours},
-          {"hours_interval", option.time_interval.residuals > 0
-                                 ? Json({{"low", option.hours_range.low},
-                                         {"high", option.hours_range.high},
-                                         {"level", 0.9},
-                                         {"measurements", option.time_interval.residuals},
-                                         {"basis", option.time_interval.basis}})
-                                 : Json()},
-          {"step_seconds", option.step_s},
-          {"cost", option.cost ? Json(*option.cost) : Json()},
-          {"cost_per_million_tokens", price_per_million(option, tokens)},
-          {"memory_bytes", option.needed_bytes},
-          {"memory_interval_bytes", {option.memory_range.low, option.memory_range.high}},
-          {"memory_available_bytes", option.memory_bytes},
-          {"out_of_memory_risk", option.memory_risk ? Json(*option.memory_risk) : Json()},
-          {"verdict", name_of(option.fit)},
-          {"inputs", option.inputs}};
-}
-
-// "1.2 to 1.6".
-Json hours_text(const Option& option) {
-  if (option.time_interval.residuals == 0) return {};
-  return cell_text(short_figure(option.hours_range.low)) + " to " +
-         cell_text(short_figure(option.hours_range.high));
-}
-
-void put_row(const std::string& choice, const Option& option, double tokens, Table& table) {
-  table.rows.push_back(
-      {choice, option.gpu, option.gpus, option.context_ranks, option.batch_per_gpu,
-       option.accumulation, option.checkpointing, short_figure(option.hours), hours_text(option),
-       option.cost ? Json(short_figure(*option.cost)) : Json(), price_per_million(option, tokens),
-       rounded_to(option.needed_bytes / kGiB, 10),
-       option.memory_risk ? Json(rounded_to(100 * *option.memory_risk, 10)) : Json(),
-       name_of(option.fit)});
-}
-
-Table table_of(const Recommendation& answer, double tokens, const std::string& currency) {
-  Table table{{"choice", "gpu", "gpus", "context_parallel", "batch_per_gpu", "accumulation",
-               "checkpointing", "hours", "90_%_of_hours", "cost_" + currency,
-               currency + "_per_Mtoken", "memory_GiB", "dies_%", "verdict"},
-              {}};
-  if (answer.cheapest) put_row("cheapest", *answer.cheapest, tokens, table);
-  if (answer.fastest) put_row("fastest", *answer.fastest, tokens, table);
-  for (const Option& option : answer.alternatives) put_row("alternative", option, tokens, table);
-  for (const Option& option : answer.front) put_row("front", option, tokens, table);
-  return table;
-}
-
-Json all_as_json(const Recommendation& answer, const Question& question, const PriceBook& prices) {
-  const double tokens = question.workload.tokens();
-  const auto list = [tokens](const std::vector<Option>& options) {
-    Json all = Json::array();
-    for (const Option& option : options) all.push_back(as_json(option, tokens));
-    return all;
-  };
-  Json ruled_out = Json::array();
-  for (const RuledOut& out : answer.ruled_out)
-    ruled_out.push_back({{"reason", out.reason}, {"options", out.options}});
-  Json book = Json::array();
-  for (const auto& [gpu, price] : prices.prices) {
-    book.push_back({{"gpu", gpu},
-                    {"per_hour", price.per_hour},
-                    {"kind", price.kind},
-                    {"region", price.region},
-                    {"date", price.date},
-                    {"mark", price.mark}});
+void print_answer(const RecommendationView& view, const std::string& format) {
+  if (format == "html") {
+    std::cout << page_of(view);
+    return;
   }
-  return {{"prediction", true},
-          {"experiment", question.experiment->identifier},
-          {"model", question.model},
-          {"entries", question.workload.entries},
-          {"tokens", tokens},
-          {"cheapest", answer.cheapest ? as_json(*answer.cheapest, tokens) : Json()},
-          {"fastest", answer.fastest ? as_json(*answer.fastest, tokens) : Json()},
-          {"front", list(answer.front)},
-          {"alternatives", list(answer.alternatives)},
-          {"reasons", answer.reasons},
-          {"considered", answer.considered},
-          {"ruled_out", std::move(ruled_out)},
-          {"prices", {{"file", prices.file}, {"currency", prices.currency}, {"book", book}}}};
-}
-
-// What measures it: ten steps tell more than any prediction.
-std::string command_of(const Option& option, const Question& question,
-                       const std::string& own_model) {
-  std::string command = "sftbench run --experiment " + question.experiment->identifier;
-  if (!own_model.empty()) command += " --model " + own_model;
-  for (const auto& [name, value] : option.inputs.items()) {
-    if (name == "model_name" && !own_model.empty()) continue;
-    const std::string text = value.is_string() ? value.get<std::string>() : json_text(value);
-    command += " --set " + name + "=" + text;
+  const OutputFormat output = output_format(format);
+  if (output == OutputFormat::kJson || output == OutputFormat::kJsonLines) {
+    print_record({}, as_json(view), output);
+    return;
   }
-  return command + " --set max_steps=10";
-}
-
-void print_reasons(const Recommendation& answer, const Question& question, const PriceBook& prices,
-                   const std::string& own_model) {
-  const Option& best = answer.cheapest ? *answer.cheapest : *answer.fastest;
-  Definitions lines;
-  for (const std::string& reason : answer.reasons) {
-    lines.emplace_back(lines.empty() ? "why" : "", reason);
-  }
-  for (const RuledOut& out : answer.ruled_out) {
-    lines.emplace_back("ruled out", std::to_string(out.options) + " of " +
-                                        std::to_string(answer.considered) + ": " + out.reason);
-  }
-  if (const Price* price = prices.find(best.gpu)) {
-    lines.emplace_back("price", cell_text(price->per_hour) + " " + prices.currency + "/h: " +
-                                    price->source + ", " + price->region + ", " + price->date +
-                                    (price->mark == "recalled" ? "; recalled, check it" : ""));
-  }
-  if (best.time_interval.residuals > 0)
-    lines.emplace_back("interval", "rests on " + basis_text(best.time_interval));
-  lines.emplace_back("measure it", command_of(best, question, own_model));
-  std::fputs(("\n" + definition_list(lines)).c_str(), stdout);
+  print_table(table_of(view), output);
+  if (output == OutputFormat::kTable) std::cout << "\n" << definition_list(reasons_of(view));
+  if (output == OutputFormat::kMarkdown) std::cout << "\n" << as_markdown(reasons_of(view));
 }
 
 void recommend(const RecommendArguments& arguments) {
-  const OutputFormat format = output_format(arguments.format);
+  check_format(arguments.format);
   const Catalog& catalog = Catalog::shipped();
   StackModel::named(arguments.overrides.stack);
   const PriceBook prices = read_price_book(arguments.prices);
   std::vector<Diagnostic> warnings;
   ActuatorSettings settings = read_actuator_settings(arguments.config_path, nullptr, {}, warnings);
   const OwnModel own = add_model(arguments.model, settings);
-  const Question question = question_of(arguments, prices, own);
+  Question question = question_of(arguments, prices, own);
   ResolveOptions options;
   options.own_model = !own.name.empty();
   options.model_path = own.folder;
   Oracle oracle(settings, options, arguments.overrides, catalog);
-  const Recommendation answer =
-      recommend(question, prices, oracle, uncertainty_with(arguments.own, oracle));
-  if (format == OutputFormat::kJson || format == OutputFormat::kJsonLines) {
-    print_record({}, all_as_json(answer, question, prices), format);
-    return;
-  }
-  print_table(table_of(answer, question.workload.tokens(), prices.currency), format);
-  std::fflush(stdout);
-  if (format == OutputFormat::kTable)
-    print_reasons(answer, question, prices, own.name.empty() ? "" : arguments.model);
+  OwnEvidence evidence = own_evidence_of(arguments.own, oracle);
+  question.gpu_watts = std::move(evidence.gpu_watts);
+  const Uncertainty uncertainty(ResidualTable::shipped(), std::move(evidence.residuals));
+  const Recommendation answer = recommend(question, prices, oracle, uncertainty);
+  print_answer({answer, question, prices, own.name.empty() ? std::string() : arguments.model},
+               arguments.format);
 }
 
 void add_options(CLI::App& command, RecommendArguments& arguments) {
@@ -367,7 +256,7 @@ void add_limit_options(CLI::App& command, RecommendArguments& arguments) {
       .add_option("--config", arguments.config_path,
                   "actuator configuration (ado's format); its model_map adds models")
       ->type_name("FILE");
-  command.add_option("--format", arguments.format, "table, json, jsonl, csv or md")
+  command.add_option("--format", arguments.format, "table, json, jsonl, csv, md or html")
       ->capture_default_str();
 }
 
@@ -388,7 +277,9 @@ Examples:
   sftbench recommend --model llama3.1-8b --dataset mine.jsonl \
     --text-field text --deadline 6h --budget 200
   sftbench recommend --model llama3.1-70b --entries 10000 \
-    --gpus H100,A100-80G --max-gpus 32 --format json)");
+    --gpus H100,A100-80G --max-gpus 32 --format json
+  sftbench recommend --model llama3.1-8b --entries 50000 --deadline 6h \
+    --format html > answer.html)");
   command->callback([arguments, &exit_code] {
     recommend(*arguments);
     exit_code = 0;

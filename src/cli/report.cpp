@@ -13,6 +13,7 @@
 
 #include "cli/page_options.h"
 #include "cli/price_options.h"
+#include "cli/record.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/terminal_text.h"
@@ -81,12 +82,6 @@ class Sink {
       {{.file = {}, .line = 0, .key = option, .message = message, .expected = {}, .nearest = {}}});
 }
 
-std::vector<std::string> format_names() {
-  std::vector<std::string> names = output_format_names();
-  names.push_back("html");
-  return names;
-}
-
 // A word of a list; InputError with the nearest spelling.
 size_t position(const std::string& option, const std::string& word,
                 const std::vector<std::string>& words) {
@@ -104,7 +99,7 @@ size_t position(const std::string& option, const std::string& word,
 
 // An option that would change nothing is an error: whoever gave it expects something of it.
 void refuse_idle_options(const ReportArguments& a) {
-  position("--format", a.format, format_names());
+  position("--format", a.format, formats_and_page());
   position("--property-format", a.property_format, {"target", "observed"});
   const bool ado = a.format == "csv" || a.wide;
   const std::string whole = "has no effect on --format " + a.format + ", which ";

@@ -48,6 +48,5 @@ int64_t count(std::string_view text, std::string_view part);
 std::string in_quotes(std::string_view text);
 // Quoted as JSON.
 std::string json_quoted(std::string_view text, bool ensure_ascii);
-std::string html_escaped(std::string_view text);
 
 }  // namespace sftbench::jinja

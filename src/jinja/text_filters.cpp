@@ -3,6 +3,7 @@
 
 #include "jinja/filters.h"
 #include "jinja/text.h"
+#include "sftbench/base/html_text.h"
 
 namespace sftbench::jinja {
 

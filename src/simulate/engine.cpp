@@ -9,6 +9,7 @@
 
 #include "sftbench/base/digest.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/catalog/shipped_gpus.h"
 #include "simulate/cost_model.h"
 #include "simulate/faults.h"
 
@@ -18,7 +19,14 @@ namespace {
 constexpr double kGpuFlopsPerSecond = 4e14;
 constexpr double kCpuFlopsPerSecond = 2e11;
 constexpr double kGpuBytes = 80.0 * (1 << 30);
-constexpr double kGpuPowerLimitWatts = 700;
+constexpr double kGpuPowerLimitWatts = 700;  // of a GPU that config/gpus.yaml does not list
+
+double power_limit_watts(const TrainingJob& job) {
+  const Json name = job.inputs.value("gpu_model", Json());
+  const GpuFacts* gpu = name.is_string() ? shipped_gpus().find(name.get<std::string>()) : nullptr;
+  return gpu == nullptr ? kGpuPowerLimitWatts
+                        : gpu->board_power_watts.value_or(kGpuPowerLimitWatts);
+}
 constexpr double kLeastStepFraction = 0.05;  // noise makes no step shorter than this part of it
 
 std::mt19937_64 generator_of(const std::string& name) {
@@ -104,11 +112,11 @@ class SimulatedEngine::Source : public SystemSource {
     reading.host_memory_percent = 50;
     for (int gpu = 0; gpu < gpus_; ++gpu) {
       const double utilization_percent = 90.0 + gpu % 8;
-      const double power_watts = kGpuPowerLimitWatts * utilization_percent / 100;
+      const double power_watts = engine_.power_limit_watts_ * utilization_percent / 100;
       reading.gpus.push_back({.utilization_percent = utilization_percent,
                               .memory_percent = engine_.memory_percent_,
                               .power_watts = power_watts,
-                              .power_limit_watts = kGpuPowerLimitWatts,
+                              .power_limit_watts = engine_.power_limit_watts_,
                               .temperature_celsius = 60,
                               .energy_joules = power_watts * now_s});
     }
@@ -138,6 +146,7 @@ void SimulatedEngine::train_job(const TrainingJob& job, RankGroup& /*group*/,
   const bool on_gpu = job.device.kind == "cuda";
   const Faults faults(settings_of_attempt(settings_, attempt_), cost, on_gpu, chances);
   now_s_ = 0;
+  power_limit_watts_ = power_limit_watts(job);
   const double gpu_bytes = cost.device_limit_bytes > 0 ? cost.device_limit_bytes : kGpuBytes;
   memory_percent_ = on_gpu ? std::min(100.0, 100 * cost.device_bytes / gpu_bytes) : 0;
   const TrainBegin begin = cost.begin;

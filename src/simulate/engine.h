@@ -48,6 +48,7 @@ class SimulatedEngine : public Engine {
   int attempt_;
   std::atomic<double> now_s_ = 0;
   std::atomic<double> memory_percent_ = 0;
+  std::atomic<double> power_limit_watts_ = 0;
 };
 
 }  // namespace sftbench

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 
+#include "advise/most_telling.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 
@@ -96,6 +97,105 @@ TEST(RecommendTest, ADeadlineCostsMoneyAndABudgetTime) {
   asked.deadline_s.reset();
   asked.budget = (*free.cheapest->cost + *free.fastest->cost) / 2;
   EXPECT_LE(*answer(asked).fastest->cost, *asked.budget);
+}
+
+TEST(RecommendTest, EnergyIsThatOfTheBoardUntilOneIsMeasured) {
+  Question asked = question("llama3.1-8b", kLora);
+  asked.gpus = {kA100};
+  asked.gpu_watts = {{kH100, 512}};
+  const Option bound = *answer(asked).cheapest;
+  EXPECT_DOUBLE_EQ(*bound.most_energy_kwh, bound.hours * static_cast<double>(bound.gpus) * 0.4);
+  EXPECT_FALSE(bound.energy_kwh) << "another GPU's power says nothing";
+  asked.gpu_watts = {{kA100, 250}};
+  const Option measured = *answer(asked).cheapest;
+  EXPECT_DOUBLE_EQ(*measured.energy_kwh,
+                   measured.hours * static_cast<double>(measured.gpus) * 0.25);
+}
+
+// --- what to measure next -------------------------------------------------------------------------
+
+Option option(const std::string& gpu, int64_t batch, double hours, double cost) {
+  Option option;
+  option.gpu = gpu;
+  option.batch_per_gpu = batch;
+  option.hours = hours;
+  option.cost = cost;
+  option.at = {gpu, "sftbench", "lora", "llama3.1-8b", 1, batch, 2048, true};
+  option.inputs = {{"gpu_model", gpu}, {"batch_size", batch}};
+  return option;
+}
+
+std::optional<NextMeasurement> next_of(const std::vector<Option>& left,
+                                       const std::vector<Option>& doubtful = {},
+                                       std::vector<Residual> own = {}) {
+  return most_telling(
+      left.front(), left, doubtful, [](const Option& o) { return *o.cost; },
+      Uncertainty(ResidualTable::shipped(), std::move(own)));
+}
+
+TEST(NextMeasurementTest, TellsNothingWhereNothingElseMayBeChosen) {
+  EXPECT_FALSE(next_of({option(kA100, 4, 1, 10)}));
+  EXPECT_FALSE(next_of({option(kA100, 4, 1, 10), option(kH100, 4, 1, 1000)}));
+}
+
+TEST(NextMeasurementTest, TwoGpusThatCostAlikeAreAskedFor) {
+  const auto near = next_of({option(kA100, 4, 2, 10), option(kH100, 4, 1, 10.1)});
+  const auto far = next_of({option(kA100, 4, 2, 10), option(kH100, 4, 1, 14)});
+  ASSERT_TRUE(near);
+  EXPECT_FALSE(near->of_memory);
+  EXPECT_NEAR(near->chance, 0.5, 0.1);
+  EXPECT_LT(far ? far->saving : 0, near->saving);
+}
+
+// Speed of a GPU that nothing is known of tells nothing of which of its batches is best, because
+// both move together. One that stands apart does.
+TEST(NextMeasurementTest, WhatIsCommonToAGpuIsNoReasonToMeasure) {
+  const auto same = next_of({option(kA100, 4, 1, 10), option(kA100, 4, 1, 10.2)});
+  const auto other = next_of({option(kA100, 4, 1, 10), option(kH100, 4, 1, 10.2)});
+  ASSERT_TRUE(other);
+  EXPECT_LT(same ? same->saving : 0, 0.1 * other->saving);
+}
+
+TEST(NextMeasurementTest, OwnMeasurementsLeaveLessToLearn) {
+  const std::vector<Option> left = {option(kA100, 4, 2, 10), option(kH100, 4, 1, 10.1)};
+  std::vector<Residual> own;
+  for (const Option& measured : left)
+    for (int i = 0; i < 5; ++i) own.push_back({measured.at, Figure::kTime, false, false, 0});
+  const auto before = next_of(left);
+  const auto after = next_of(left, {}, own);
+  ASSERT_TRUE(before);
+  EXPECT_LT(after ? after->saving : 0, 0.5 * before->saving);
+}
+
+TEST(NextMeasurementTest, ACheaperOneThatMayFitIsWorthWhatItWouldSave) {
+  Option doubtful = option(kA100, 8, 1, 6);
+  doubtful.memory_risk = 0.25;
+  const auto next = next_of({option(kA100, 4, 2, 10)}, {doubtful});
+  ASSERT_TRUE(next);
+  EXPECT_TRUE(next->of_memory);
+  EXPECT_EQ(next->option.batch_per_gpu, 8);
+  EXPECT_DOUBLE_EQ(next->chance, 0.75);
+  EXPECT_DOUBLE_EQ(next->saving, 0.75 * 4);
+  doubtful.cost = 11;
+  EXPECT_FALSE(next_of({option(kA100, 4, 2, 10)}, {doubtful})) << "fitting, it is dearer";
+}
+
+TEST(JointBeliefTest, AgreesWithTheIntervalsOfSingleCases) {
+  const Option a = option(kA100, 4, 1, 1), b = option(kA100, 8, 1, 1), c = option(kH100, 4, 1, 1);
+  std::vector<Residual> rows;
+  for (const double ratio : {0.1, 0.12}) rows.push_back({a.at, Figure::kTime, false, false, ratio});
+  const Uncertainty own(ResidualTable::shipped(), rows);
+  const JointBelief joint = own.joint(Figure::kTime, {a.at, b.at, c.at});
+  const Spread spread = spread_for(ResidualTable::shipped(), Figure::kTime, a.at);
+  const ResidualProcess process(rows, spread);
+  for (const size_t i : {0, 1}) {
+    const double deviation = process.at(i == 0 ? a.at : b.at).deviation;
+    EXPECT_NEAR(joint.covariances[i * 3 + i] + joint.noise[i], deviation * deviation, 1e-12);
+  }
+  EXPECT_LT(joint.covariances[0], joint.covariances[4]) << "the measured one is known better";
+  EXPECT_GT(joint.covariances[1], 0);
+  EXPECT_EQ(joint.covariances[1], joint.covariances[3]);
+  EXPECT_EQ(joint.covariances[2], 0) << "another GPU";
 }
 
 TEST(RecommendTest, ALargeModelTakesSeveralGpusAndSaysWhy) {

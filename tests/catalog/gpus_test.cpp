@@ -59,6 +59,9 @@ TEST(GpuCatalogTest, EveryProductHasASourceAndPlausibleFigures) {
     ASSERT_TRUE(gpu.peak_flops("float16").has_value()) << gpu.name;
     EXPECT_GE(*gpu.peak_flops("float16"), *gpu.peak_flops("float32")) << gpu.name;
     EXPECT_GT(gpu.memory_bytes, int64_t{8} << 30) << gpu.name;
+    ASSERT_TRUE(gpu.board_power_watts.has_value()) << gpu.name;
+    EXPECT_GE(*gpu.board_power_watts, 70) << gpu.name;
+    EXPECT_LE(*gpu.board_power_watts, 1000) << gpu.name;
     EXPECT_GT(gpu.memory_bandwidth_bytes_per_s, 1e11) << gpu.name;
   }
 }
@@ -73,7 +76,7 @@ TEST(GpuCatalogTest, ListsAllThatIsWrongWithAFile) {
       "FILE:3: gpus[1].memory_gib: missing\n"
       "FILE:3: gpus[1].memory_gb: unknown key; expected one of name, aliases, architecture, "
       "compute_capability, "
-      "peak_tflops, memory_bandwidth_gb_per_s, memory_gib, multiprocessors, price_usd_per_hour, "
+      "peak_tflops, memory_bandwidth_gb_per_s, memory_gib, multiprocessors, board_power_watts, price_usd_per_hour, "
       "source, note; "
       "did you mean "
       "'memory_gib'?\n"

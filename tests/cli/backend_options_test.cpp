@@ -6,6 +6,7 @@
 
 #include "cli/program.h"
 #include "results/schema_check.h"
+#include "sftbench/advise/own_evidence.h"
 #include "sftbench/base/error.h"
 
 namespace sftbench {
@@ -63,6 +64,38 @@ TEST(BackendOptionsTest, ASimulatedRunNeedsNothingAndSaysWhatItIs) {
   EXPECT_NE(result.err.find("simulated: nothing was trained"), std::string::npos);
   std::ofstream(folder / "m.json") << result.out;
   EXPECT_EQ(schema_violation(folder / "m.json"), "");
+}
+
+// As a recommendation takes it for energy.
+TEST(BackendOptionsTest, AResultTellsTheMeanPowerOfAGpu) {
+  const auto folder = fresh_folder("simulated_power");
+  const ProgramResult result = run_program({"run",
+                                            "--experiment",
+                                            "finetune_lora_benchmark-v1.0.0",
+                                            "--set",
+                                            "model_name=llama3.1-8b",
+                                            "--set",
+                                            "gpu_model=L40S",
+                                            "--set",
+                                            "number_gpus=1",
+                                            "--set",
+                                            "model_max_length=512",
+                                            "--set",
+                                            "batch_size=1",
+                                            "--set",
+                                            "max_steps=20",
+                                            "--backend",
+                                            "simulate",
+                                            "--format",
+                                            "json",
+                                            "-o",
+                                            folder.string()});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json measurement = Json::parse(result.out);
+  const std::string file = (folder / measurement["experiment"].get<std::string>() /
+                            (measurement["key"].get<std::string>() + ".json"))
+                               .string();
+  EXPECT_DOUBLE_EQ(read_own_measurement(file).gpu_watts.value_or(0), 0.9 * 350);
 }
 
 TEST(BackendOptionsTest, ASimulatedFaultHasItsExitStatus) {

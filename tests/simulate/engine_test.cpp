@@ -179,6 +179,22 @@ TEST(SimulatedEngineTest, ReadingsStandOnItsOwnClock) {
   EXPECT_DOUBLE_EQ(*reading.gpus[1].energy_joules, 8 * *reading.gpus[1].power_watts);
 }
 
+TEST(SimulatedEngineTest, AGpuTakesAsMuchPowerAsItsBoardMay) {
+  const auto limit = [](const std::string& gpu) {
+    SimulatedEngine engine({"step_s=2", "noise=0"});
+    const std::unique_ptr<SystemSource> source = engine.system_source(1);
+    Told told;
+    TrainingJob job = gpu_job(1);
+    job.inputs["gpu_model"] = gpu;
+    engine.train_job(job, *make_single_rank(), {&told}, [] { return false; });
+    const SystemReading reading = source->read();
+    EXPECT_LT(*reading.gpus[0].power_watts, *reading.gpus[0].power_limit_watts);
+    return *reading.gpus[0].power_limit_watts;
+  };
+  EXPECT_EQ(limit("NVIDIA-L4"), 72);
+  EXPECT_EQ(limit("NVIDIA-A100-80GB-PCIe"), 300);
+}
+
 TEST(SimulatedEngineTest, EveryResultSaysThatItIsSimulated) {
   const SimulatedEngine engine({"noise=0", "steps=3"});
   EXPECT_EQ(engine.environment(),

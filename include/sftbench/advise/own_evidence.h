@@ -2,6 +2,7 @@
 // and the evidence that `import` put there.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,7 +20,8 @@ struct OwnMeasurement {
   double mean_step_s = 0;    // over the same steps as the means of their phases in `extra`
   int64_t slowest_step = 0;  // of those, from 1
   double slowest_step_s = 0;
-  std::optional<double> allocated_bytes;  // of a rank, at most
+  std::optional<double> allocated_bytes = std::nullopt;  // of a rank, at most
+  std::optional<double> gpu_watts = std::nullopt;        // of one GPU, the mean of its samples
 };
 
 // InputError when the file is no valid result with steps.
@@ -27,8 +29,9 @@ OwnMeasurement read_own_measurement(const std::string& path);
 
 struct OwnEvidence {
   std::vector<Residual> residuals;
-  int64_t results = 0;   // that were compared
-  int64_t imported = 0;  // rows of evidence that were compared
+  std::map<std::string, double> gpu_watts;  // by GPU: the median of its results
+  int64_t results = 0;                      // that were compared
+  int64_t imported = 0;                     // rows of evidence that were compared
   // Files that could not be used, and measurements of one configuration that contradict each other.
   std::vector<std::string> warnings;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,8 +33,9 @@ struct Question {
   const Experiment* experiment = nullptr;
   std::string model;
   Workload workload;
-  int64_t batch = 32;             // entries of an optimization step, over all devices
-  std::vector<std::string> gpus;  // as config/gpus.yaml names them
+  int64_t batch = 32;                       // entries of an optimization step, over all devices
+  std::vector<std::string> gpus;            // as config/gpus.yaml names them
+  std::map<std::string, double> gpu_watts;  // by GPU: the mean that own measurements found
   int64_t most_gpus = 8;
   std::optional<double> deadline_s;
   std::optional<double> budget;
@@ -58,10 +60,22 @@ struct Option {
   Interval time_interval;             // what the first rests on
   std::optional<double> memory_risk;  // of dying for memory
   std::optional<double> cost;
+  // Of the GPUs over `hours`: at the mean power that was measured on such a GPU, and at the most that
+  // its board takes.
+  std::optional<double> energy_kwh, most_energy_kwh;
   double needed_bytes = 0;
   double memory_bytes = 0;
   MemoryCost memory;
+  PredictedCase at;  // an average row
   Json inputs;
+};
+
+// The one measurement that is worth most to a recommendation.
+struct NextMeasurement {
+  Option option;
+  bool of_memory = false;  // it tells whether the option fits; else, how fast options are
+  double chance = 0;       // that another option is chosen after it
+  double saving = 0;       // expected: of the cost, or hours where nothing has a price
 };
 
 struct RuledOut {
@@ -77,6 +91,7 @@ struct Recommendation {
   std::vector<RuledOut> ruled_out;
   std::vector<std::string> reasons;  // of the cheapest, else of the fastest
   int64_t considered = 0;
+  std::optional<NextMeasurement> next;  // nothing where no measurement would change the choice
 };
 
 // InputError when nothing fits, or nothing ends within deadline and budget: with the nearest one.

@@ -21,6 +21,8 @@ struct GpuFacts {
   double memory_bandwidth_bytes_per_s = 0;
   int64_t memory_bytes = 0;
   int64_t multiprocessors = 0;
+  // The most that the board takes unless it is set otherwise.
+  std::optional<double> board_power_watts;
   std::optional<double> price_usd_per_hour;
   std::string source;
   std::string note;

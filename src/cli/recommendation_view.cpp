@@ -1,0 +1,267 @@
+#include "cli/recommendation_view.h"
+
+#include <algorithm>
+
+#include "cli/evidence_option.h"
+#include "cli/rounding.h"
+#include "sftbench/base/json_text.h"
+#include "sftbench/base/quantity_text.h"
+#include "sftbench/base/text.h"
+
+namespace sftbench {
+namespace {
+
+Json price_per_million(const Option& option, double tokens) {
+  return option.cost ? Json(short_figure(*option.cost / tokens * 1e6)) : Json();
+}
+
+Json as_json(const Option& option, double tokens) {
+  return {{"gpu", option.gpu},
+          {"gpus", option.gpus},
+          {"nodes", option.nodes},
+          {"context_parallel", option.context_ranks},
+          {"batch_per_gpu", option.batch_per_gpu},
+          {"gradient_accumulation_steps", option.accumulation},
+          {"gradient_checkpointing", option.checkpointing},
+          {"hours", option.hours},
+          {"hours_interval", option.time_interval.residuals > 0
+                                 ? Json({{"low", option.hours_range.low},
+                                         {"high", option.hours_range.high},
+                                         {"level", 0.9},
+                                         {"measurements", option.time_interval.residuals},
+                                         {"basis", option.time_interval.basis}})
+                                 : Json()},
+          {"step_seconds", option.step_s},
+          {"cost", option.cost ? Json(*option.cost) : Json()},
+          {"cost_per_million_tokens", price_per_million(option, tokens)},
+          {"energy_kwh", option.energy_kwh ? Json(*option.energy_kwh) : Json()},
+          {"energy_kwh_at_most", option.most_energy_kwh ? Json(*option.most_energy_kwh) : Json()},
+          {"memory_bytes", option.needed_bytes},
+          {"memory_interval_bytes", {option.memory_range.low, option.memory_range.high}},
+          {"memory_available_bytes", option.memory_bytes},
+          {"out_of_memory_risk", option.memory_risk ? Json(*option.memory_risk) : Json()},
+          {"verdict", name_of(option.fit)},
+          {"inputs", option.inputs}};
+}
+
+// What the next measurement would save: of the currency, or hours where nothing has a price.
+std::string saving_unit(const RecommendationView& view) {
+  return view.answer.cheapest ? view.prices.currency : "h";
+}
+
+Json next_as_json(const RecommendationView& view) {
+  if (!view.answer.next) return {};
+  const NextMeasurement& next = *view.answer.next;
+  return {{"option", as_json(next.option, view.tokens())},
+          {"tells", next.of_memory ? "memory" : "time"},
+          {"chance_of_another_choice", next.chance},
+          {"expected_saving", next.saving},
+          {"unit", saving_unit(view)},
+          {"command", command_of(next.option, view)}};
+}
+
+bool has_measured_energy(const Recommendation& answer) {
+  const auto measured = [](const Option& option) { return option.energy_kwh.has_value(); };
+  return (answer.cheapest && measured(*answer.cheapest)) || measured(*answer.fastest) ||
+         std::any_of(answer.alternatives.begin(), answer.alternatives.end(), measured) ||
+         std::any_of(answer.front.begin(), answer.front.end(), measured);
+}
+
+Json figure_or_null(const std::optional<double>& value) {
+  return value ? Json(short_figure(*value)) : Json();
+}
+
+class Rows {
+ public:
+  explicit Rows(const RecommendationView& view)
+      : tokens_(view.tokens()), with_energy_(has_measured_energy(view.answer)) {
+    const std::string& currency = view.prices.currency;
+    table_.columns = {"choice",
+                      "gpu",
+                      "gpus",
+                      "context_parallel",
+                      "batch_per_gpu",
+                      "accumulation",
+                      "checkpointing",
+                      "hours",
+                      "90_%_of_hours",
+                      "cost_" + currency,
+                      currency + "_per_Mtoken"};
+    if (with_energy_) table_.columns.emplace_back("kWh");
+    for (const char* name : {"kWh_at_most", "memory_GiB", "dies_%", "verdict"})
+      table_.columns.emplace_back(name);
+  }
+
+  void add(const std::string& choice, const Option& option) {
+    std::vector<Json> row = {choice,
+                             option.gpu,
+                             option.gpus,
+                             option.context_ranks,
+                             option.batch_per_gpu,
+                             option.accumulation,
+                             option.checkpointing,
+                             short_figure(option.hours),
+                             hours_interval_text(option),
+                             figure_or_null(option.cost),
+                             price_per_million(option, tokens_)};
+    if (with_energy_) row.push_back(figure_or_null(option.energy_kwh));
+    row.push_back(figure_or_null(option.most_energy_kwh));
+    row.emplace_back(rounded_to(option.needed_bytes / kGiB, 10));
+    row.push_back(option.memory_risk ? Json(rounded_to(100 * *option.memory_risk, 10)) : Json());
+    row.emplace_back(name_of(option.fit));
+    table_.rows.push_back(std::move(row));
+  }
+
+  Table take() { return std::move(table_); }
+
+ private:
+  double tokens_;
+  bool with_energy_;
+  Table table_;
+};
+
+// What energy rests on.
+std::string energy_basis(const RecommendationView& view) {
+  const Option& best = view.best();
+  const auto watts = view.question.gpu_watts.find(best.gpu);
+  if (watts != view.question.gpu_watts.end()) {
+    return energy_text(best) + " at " + cell_text(std::round(watts->second)) +
+           " W, the mean that was measured on this GPU";
+  }
+  return energy_text(best) + ", by what the board takes: no run on this GPU told its power";
+}
+
+}  // namespace
+
+std::string hours_text(const Option& option) {
+  return cell_text(short_figure(option.hours)) + " h";
+}
+
+Json hours_interval_text(const Option& option) {
+  if (option.time_interval.residuals == 0) return {};
+  return cell_text(short_figure(option.hours_range.low)) + " to " +
+         cell_text(short_figure(option.hours_range.high));
+}
+
+std::string cost_text(const Option& option, const RecommendationView& view) {
+  if (!option.cost) return "no price";
+  return cell_text(short_figure(*option.cost)) + " " + view.prices.currency;
+}
+
+std::string energy_text(const Option& option) {
+  if (option.energy_kwh) return cell_text(short_figure(*option.energy_kwh)) + " kWh";
+  if (!option.most_energy_kwh) return {};
+  return "at most " + cell_text(short_figure(*option.most_energy_kwh)) + " kWh";
+}
+
+Table table_of(const RecommendationView& view) {
+  const Recommendation& answer = view.answer;
+  Rows rows(view);
+  if (answer.cheapest) rows.add("cheapest", *answer.cheapest);
+  if (answer.fastest) rows.add("fastest", *answer.fastest);
+  for (const Option& option : answer.alternatives) rows.add("alternative", option);
+  for (const Option& option : answer.front) rows.add("front", option);
+  return rows.take();
+}
+
+Json as_json(const RecommendationView& view) {
+  const auto& [answer, question, prices, own_model] = view;
+  const double tokens = view.tokens();
+  const auto list = [tokens](const std::vector<Option>& options) {
+    Json all = Json::array();
+    for (const Option& option : options) all.push_back(as_json(option, tokens));
+    return all;
+  };
+  Json ruled_out = Json::array();
+  for (const RuledOut& out : answer.ruled_out)
+    ruled_out.push_back({{"reason", out.reason}, {"options", out.options}});
+  Json book = Json::array();
+  for (const auto& [gpu, price] : prices.prices) {
+    book.push_back({{"gpu", gpu},
+                    {"per_hour", price.per_hour},
+                    {"kind", price.kind},
+                    {"region", price.region},
+                    {"date", price.date},
+                    {"mark", price.mark}});
+  }
+  return {{"prediction", true},
+          {"experiment", question.experiment->identifier},
+          {"model", question.model},
+          {"entries", question.workload.entries},
+          {"tokens", tokens},
+          {"cheapest", answer.cheapest ? as_json(*answer.cheapest, tokens) : Json()},
+          {"fastest", answer.fastest ? as_json(*answer.fastest, tokens) : Json()},
+          {"front", list(answer.front)},
+          {"alternatives", list(answer.alternatives)},
+          {"reasons", answer.reasons},
+          {"measure_next", next_as_json(view)},
+          {"considered", answer.considered},
+          {"ruled_out", std::move(ruled_out)},
+          {"prices", {{"file", prices.file}, {"currency", prices.currency}, {"book", book}}}};
+}
+
+std::string command_of(const Option& option, const RecommendationView& view) {
+  std::string command = "sftbench run --experiment " + view.question.experiment->identifier;
+  if (!view.own_model.empty()) command += " --model " + shell_quoted(view.own_model);
+  for (const auto& [name, value] : option.inputs.items()) {
+    if (name == "model_name" && !view.own_model.empty()) continue;
+    const std::string text = value.is_string() ? value.get<std::string>() : json_text(value);
+    command += " --set " + shell_quoted(name + "=" + text);
+  }
+  return command + " --set max_steps=10";
+}
+
+std::string worth_of_next(const RecommendationView& view) {
+  if (!view.answer.next) return {};
+  const NextMeasurement& next = *view.answer.next;
+  const std::string chance = cell_text(std::round(100 * next.chance)) + " %";
+  const std::string saving = cell_text(short_figure(next.saving)) + " " + saving_unit(view);
+  if (next.of_memory) {
+    return "it would be " +
+           (view.answer.cheapest ? cost_text(next.option, view) : hours_text(next.option)) +
+           ", and fits with " + chance + ": measuring it saves " + saving + " on average";
+  }
+  return "with " + chance + " another option is chosen after it: that saves " + saving +
+         " on average";
+}
+
+Definitions reasons_of(const RecommendationView& view) {
+  const auto& [answer, question, prices, own_model] = view;
+  const Option& best = view.best();
+  Definitions lines;
+  for (const std::string& reason : answer.reasons) {
+    lines.emplace_back(lines.empty() ? "why" : "", reason);
+  }
+  for (const RuledOut& out : answer.ruled_out) {
+    lines.emplace_back("ruled out", std::to_string(out.options) + " of " +
+                                        std::to_string(answer.considered) + ": " + out.reason);
+  }
+  if (const Price* price = prices.find(best.gpu)) {
+    lines.emplace_back("price", cell_text(price->per_hour) + " " + prices.currency + "/h: " +
+                                    price->source + ", " + price->region + ", " + price->date +
+                                    (price->mark == "recalled" ? "; recalled, check it" : ""));
+  }
+  if (!energy_text(best).empty()) lines.emplace_back("energy", energy_basis(view));
+  if (best.time_interval.residuals > 0)
+    lines.emplace_back("interval", "rests on " + basis_text(best.time_interval));
+  lines.emplace_back("measure it", command_of(best, view));
+  if (!answer.next) return lines;
+  const bool is_best = answer.next->option.inputs == best.inputs;
+  lines.emplace_back("tells most",
+                     (is_best ? "that measurement" : command_of(answer.next->option, view)) + "\n" +
+                         worth_of_next(view));
+  return lines;
+}
+
+std::string as_markdown(const Definitions& definitions) {
+  std::string text, last;
+  for (const auto& [term, definition] : definitions) {
+    if (!term.empty()) last = term;
+    std::string line = definition;
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    text += "- **" + last + "**: " + line + "\n";
+  }
+  return text;
+}
+
+}  // namespace sftbench
