@@ -14,11 +14,14 @@
 #include "cli/page_options.h"
 #include "cli/price_options.h"
 #include "cli/record.h"
+#include "sftbench/advise/evidence.h"
+#include "sftbench/advise/own_evidence.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/results/compare.h"
+#include "sftbench/results/foreign_results.h"
 #include "sftbench/results/left_out.h"
 #include "sftbench/results/report.h"
 #include "sftbench/results/report_html.h"
@@ -43,6 +46,7 @@ struct ReportArguments {
   PriceOptions prices;
   bool wide = false;
   bool simulated = false;
+  bool imported = false;
 
   bool compares() const { return !compare.empty() || !vary.empty(); }
   bool html() const { return format == "html"; }
@@ -115,6 +119,7 @@ void refuse_idle_options(const ReportArguments& a) {
                                         {!a.aggregate.empty(), "--aggregate"},
                                         {a.observed(), "--property-format"},
                                         {a.prices.price.has_value(), "--price"},
+                                        {a.imported, "--imported"},
                                         {!a.prices.book.empty(), "--prices"}}) {
       if (given) usage(option, "has no effect with " + comparing);
     }
@@ -122,6 +127,10 @@ void refuse_idle_options(const ReportArguments& a) {
   }
   if (!a.property.empty())
     usage("--property", "says what --compare and --vary compare; neither is given");
+  if (a.imported && (a.whole() || a.html()))
+    usage("--imported", whole + "shows own measurements alone; table, md and --wide show both");
+  if (a.imported && a.format == "csv" && !a.wide)
+    usage("--imported", "has no effect on ado's columns; --wide has the figures behind them");
   if (a.wide && a.html()) usage("--wide", whole + "always has everything");
   if (a.wide && a.whole()) usage("--wide", whole + "has the measurements whole");
   if (a.wide && a.observed()) usage("--wide", "has no effect with --property-format observed");
@@ -161,10 +170,39 @@ ReportFilter filter_of(const ReportArguments& arguments) {
   return filter;
 }
 
+ForeignMeasurement foreign(const Evidence& evidence) {
+  ForeignMeasurement row{evidence.source, evidence.stack, evidence.experiment, evidence.inputs};
+  row.padded_tokens_per_second = evidence.tokens_per_second;
+  row.device_peak_allocated_bytes = evidence.allocated_bytes;
+  if (evidence.outcome == EvidenceOutcome::kValid) {
+    row.status = Status::kValid;
+  } else if (evidence.outcome == EvidenceOutcome::kOutOfMemory) {
+    row.status = Status::kInvalid;
+    row.reason = Reason{ReasonCode::kOomGpu, "as " + evidence.source + " says", {}, {}};
+  }
+  return row;
+}
+
+// What `import` put beside the results.
+void add_imported(const std::string& directory, StoreScan& scan) {
+  const std::vector<std::string> files = evidence_files(directory);
+  if (files.empty()) {
+    usage("--imported", directory + " has no evidence; sftbench import puts it there");
+  }
+  std::vector<ForeignMeasurement> rows;
+  for (const std::string& file : files) {
+    for (const Evidence& evidence : read_evidence(file)) rows.push_back(foreign(evidence));
+  }
+  add_foreign_results(rows, scan);
+  spdlog::info("{}: {} that others made; the column origin names file and line", directory,
+               plural(rows.size(), "measurement"));
+}
+
 // Reads a directory, leaves what is asked for, and says on stderr what that is and what it is not.
 StoreScan load(const std::string& directory, const ReportArguments& arguments) {
   StoreScan scan = ResultStore(directory).scan();
   name_skipped(scan, directory);
+  if (arguments.imported) add_imported(directory, scan);
   const size_t found = scan.results.size();
   const size_t simulated = select_results(scan, filter_of(arguments));
   if (simulated > 0) {
@@ -337,6 +375,8 @@ void add_report_command(CLI::App& app, int& exit_code) {
       ->type_name("valid|invalid|failed");
   command->add_flag("--include-simulated", arguments->simulated,
                     "also what --backend simulate made up");
+  command->add_flag("--imported", arguments->imported,
+                    "also what sftbench import took from others, a row each, with its origin");
   command
       ->add_option("--aggregate", arguments->aggregate,
                    "repeats in csv: median (the default, under the property's own name), or ado's "

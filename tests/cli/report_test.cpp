@@ -12,6 +12,7 @@
 #include "cli/program.h"
 #include "results/result_files.h"
 #include "results/sample_measurement.h"
+#include "sftbench/advise/evidence.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 
@@ -134,6 +135,60 @@ TEST_F(ReportTest, SimulatedResultsAreNoEvidenceUnlessAskedFor) {
   const Report all({dir_, "--format", "jsonl", "--include-simulated"});
   EXPECT_THAT(all.out, HasSubstr("simulate"));
   EXPECT_THAT(all.log, HasSubstr("4 results"));
+}
+
+class ImportedReportTest : public ReportTest {
+ protected:
+  void SetUp() override {
+    ReportTest::SetUp();
+    Evidence valid;
+    valid.source = "t.csv:3";
+    valid.stack = "fms-hf-tuning";
+    valid.experiment = "finetune_lora_benchmark-v1.0.0";
+    valid.inputs = {{"model_name", "llama3-8b"}, {"number_gpus", 2}};
+    valid.outcome = EvidenceOutcome::kValid;
+    valid.tokens_per_second = 4321;
+    Evidence again = valid;
+    again.source = "t.csv:4";
+    again.tokens_per_second = 4399;
+    Evidence died = valid;
+    died.source = "t.csv:5";
+    died.outcome = EvidenceOutcome::kOutOfMemory;
+    died.tokens_per_second.reset();
+    fs::create_directories(directory_ / "evidence");
+    write_file_atomic(directory_ / "evidence" / "t.jsonl", evidence_text({valid, again, died}));
+  }
+};
+
+TEST_F(ImportedReportTest, RowsOfOthersAreShownOnlyWhenAskedForAndNeverMixed) {
+  const Report own({dir_});
+  EXPECT_THAT(own.out, Not(HasSubstr("t.csv")));
+  EXPECT_THAT(own.log, HasSubstr("3 results: 1 valid, 1 invalid, 1 failed"));
+  const Report both({dir_, "--imported"});
+  EXPECT_EQ(both.error, "");
+  EXPECT_THAT(both.log, HasSubstr("6 results: 3 valid, 2 invalid, 1 failed"));
+  // One configuration, measured twice by others: still two rows.
+  EXPECT_THAT(both.out, testing::ContainsRegex("t\\.csv:3 +fms-hf-tuning.* 4321"));
+  EXPECT_THAT(both.out, testing::ContainsRegex("t\\.csv:4 +fms-hf-tuning.* 4399"));
+  EXPECT_THAT(both.out, testing::ContainsRegex("t\\.csv:5 .*OOM_GPU"));
+  const Report wide({dir_, "--imported", "--wide", "--format", "csv", "--status", "valid",
+                     "--experiment", "finetune_lora_benchmark-v1.0.0"});
+  EXPECT_EQ(wide.error, "");
+  EXPECT_EQ(std::count(wide.out.begin(), wide.out.end(), '\n'), 3) << wide.out;
+  EXPECT_THAT(wide.out, HasSubstr("4321"));
+}
+
+TEST_F(ImportedReportTest, WhatCannotShowThemRefuses) {
+  for (const std::string format : {"json", "jsonl", "html"}) {
+    EXPECT_THAT(Report({dir_, "--imported", "--format", format}).error,
+                HasSubstr("--imported: has no effect on --format " + format));
+  }
+  EXPECT_THAT(Report({dir_, "--imported", "--format", "csv"}).error, HasSubstr("ado's columns"));
+  EXPECT_THAT(Report({dir_, "--imported", "--compare", dir_}).error,
+              HasSubstr("--imported: has no effect with --compare"));
+  fs::remove_all(directory_ / "evidence");
+  EXPECT_THAT(Report({dir_, "--imported"}).error,
+              HasSubstr("has no evidence; sftbench import puts it there"));
 }
 
 TEST_F(ReportTest, SkippedFilesAreNamedAndCounted) {
