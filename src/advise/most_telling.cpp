@@ -51,15 +51,27 @@ class Telling {
     const double deviation = std::sqrt(shared[measured] + belief_.noise[measured]);
     NextMeasurement next{options_[measured]};
     if (!(deviation > 0)) return next;
+    // An option is chosen by its median, and what it costs on average is the mean.
+    const auto log_median = [&](size_t i, const Outcome& outcome) {
+      return shared[i] / deviation * outcome.deviations;
+    };
+    const auto mean = [&](size_t i, const Outcome& outcome) {
+      const double told = shared[i] / deviation;
+      const double left = std::max(0.0, belief_.covariances[i * n + i] - told * told);
+      return values_[i] * std::exp(log_median(i, outcome) + left / 2);
+    };
     for (const Outcome& outcome : outcomes_) {
-      const auto after = [&](size_t i) {
-        return values_[i] * std::exp(shared[i] / deviation * outcome.deviations);
-      };
-      const double kept = after(0);
-      double least = kept;
-      for (size_t i = 1; i < n; ++i) least = std::min(least, after(i));
-      next.saving += outcome.probability * (kept - least);
-      if (least < kept) next.chance += outcome.probability;
+      size_t choice = 0;
+      double least = values_[0] * std::exp(log_median(0, outcome));
+      for (size_t i = 1; i < n; ++i) {
+        const double median = values_[i] * std::exp(log_median(i, outcome));
+        if (median >= least) continue;
+        least = median;
+        choice = i;
+      }
+      if (choice == 0) continue;
+      next.saving += outcome.probability * (mean(0, outcome) - mean(choice, outcome));
+      next.chance += outcome.probability;
     }
     return next;
   }

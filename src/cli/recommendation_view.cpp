@@ -245,7 +245,10 @@ Definitions reasons_of(const RecommendationView& view) {
   if (best.time_interval.residuals > 0)
     lines.emplace_back("interval", "rests on " + basis_text(best.time_interval));
   lines.emplace_back("measure it", command_of(best, view));
-  if (!answer.next) return lines;
+  if (!answer.next) {
+    lines.emplace_back("tells most", "no single measurement is expected to change the choice");
+    return lines;
+  }
   const bool is_best = answer.next->option.inputs == best.inputs;
   lines.emplace_back("tells most",
                      (is_best ? "that measurement" : command_of(answer.next->option, view)) + "\n" +

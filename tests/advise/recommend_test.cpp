@@ -6,7 +6,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <random>
 
 #include "advise/most_telling.h"
 #include "sftbench/base/error.h"
@@ -178,6 +181,63 @@ TEST(NextMeasurementTest, ACheaperOneThatMayFitIsWorthWhatItWouldSave) {
   EXPECT_DOUBLE_EQ(next->saving, 0.75 * 4);
   doubtful.cost = 11;
   EXPECT_FALSE(next_of({option(kA100, 4, 2, 10)}, {doubtful})) << "fitting, it is dearer";
+}
+
+// What choosing again after a measurement of option `measured` saves on average, when what is true is
+// drawn from what is believed.
+double drawn_saving(const std::vector<Option>& options, size_t measured, int draws) {
+  std::vector<PredictedCase> cases;
+  for (const Option& o : options) cases.push_back(o.at);
+  const JointBelief belief = Uncertainty(ResidualTable::shipped()).joint(Figure::kTime, cases);
+  const size_t n = options.size();
+  std::vector<double> lower(n * n, 0);  // Cholesky
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j <= i; ++j) {
+      double sum = belief.covariances[i * n + j];
+      for (size_t k = 0; k < j; ++k) sum -= lower[i * n + k] * lower[j * n + k];
+      lower[i * n + j] = i == j ? std::sqrt(sum) : sum / lower[j * n + j];
+    }
+  }
+  std::mt19937 generator(7);
+  std::normal_distribution<double> normal;
+  double saved = 0;
+  for (int draw = 0; draw < draws; ++draw) {
+    std::vector<double> independent(n), truth(n, 0);
+    for (double& z : independent) z = normal(generator);
+    for (size_t i = 0; i < n; ++i)
+      for (size_t k = 0; k <= i; ++k) truth[i] += lower[i * n + k] * independent[k];
+    const double noise = belief.noise[measured];
+    const double seen = truth[measured] + std::sqrt(noise) * normal(generator);
+    size_t choice = 0;
+    double least = 1e300;
+    for (size_t i = 0; i < n; ++i) {
+      const double mean = belief.covariances[i * n + measured] /
+                          (belief.covariances[measured * n + measured] + noise) * seen;
+      if (*options[i].cost * std::exp(mean) >= least) continue;
+      least = *options[i].cost * std::exp(mean);
+      choice = i;
+    }
+    saved +=
+        *options[0].cost * std::exp(truth[0]) - *options[choice].cost * std::exp(truth[choice]);
+  }
+  return saved / draws;
+}
+
+TEST(NextMeasurementTest, SavesWhatItSaysAndMoreThanAnyOther) {
+  const std::vector<Option> left = {option(kA100, 4, 2, 10), option(kA100, 32, 2, 10.4),
+                                    option(kH100, 4, 1, 10.6), option("L40S", 4, 5, 12)};
+  const auto next = next_of(left);
+  ASSERT_TRUE(next);
+  std::vector<double> savings;
+  size_t chosen = left.size();
+  for (size_t i = 0; i < left.size(); ++i) {
+    savings.push_back(drawn_saving(left, i, 100'000));
+    if (left[i].inputs == next->option.inputs) chosen = i;
+  }
+  ASSERT_LT(chosen, left.size());
+  EXPECT_EQ(std::max_element(savings.begin(), savings.end()) - savings.begin(),
+            static_cast<std::ptrdiff_t>(chosen));
+  EXPECT_NEAR(next->saving, savings[chosen], 0.1 * savings[chosen]);
 }
 
 TEST(JointBeliefTest, AgreesWithTheIntervalsOfSingleCases) {
