@@ -107,6 +107,12 @@ class Live(unittest.TestCase):
             select('#pareto-controls label:nth-child(1) select', 'train_tokens_per_second');
             const price = document.querySelector('[data-device="L40S"]');
             if (price) { price.value = 3.25; price.dispatchEvent(new Event('change', {bubbles: true})); }
+            for (const [name, text] of [['entries', '2000'], ['hours', '8'], ['usd', 'cheap']]) {
+                const field = document.getElementById(`plan-${name}`);
+                field.value = text;
+                field.dispatchEvent(new Event('input', {bubbles: true}));
+            }
+            select('#plan-model', 'mistral-7b-v0.1');
             document.querySelectorAll('#grid tbody tr[data-row]')[3].dispatchEvent(
                 new MouseEvent('click', {ctrlKey: true, bubbles: true}));
             globalThis.panel = document.querySelectorAll('#chart-memory [data-panel]')[1].dataset.panel;
@@ -129,6 +135,8 @@ class Live(unittest.TestCase):
             statistic: document.querySelector('#throughput-controls label:nth-child(3) select').value,
             rate: document.querySelector('#pareto-controls label:nth-child(1) select').value,
             price: document.querySelector('[data-device="L40S"]')?.value,
+            plan: [...document.querySelectorAll('#plan-form input, #plan-form select')].map(e => [e.value, e.ariaInvalid]),
+            work: document.getElementById('plan-answer').textContent.split('.')[0],
             compared: document.querySelector('#curves-legend li button').textContent,
             chosen: document.getElementById('curves-note').textContent.split('.')[0],
             open: inPanel('.alternative').open,

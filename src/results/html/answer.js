@@ -95,17 +95,22 @@ function drawAnswer(view, prices) {
   draw();
 }
 
-// The configurations of a group, the best first: those with a price by cost, the others by rate.
-function contestsOf(view, prices, rows) {
+// What ran, with the medians of repeats.
+function configurationsOf(view, prices, rows) {
   const {data} = view;
   const valid = rows.filter(row => data.text('outcome.status', row) === 'valid'
     && view.rateNumbers?.[row] > 0);
-  const all = [...grouped(valid, row => data.text('derived.key', row)).values()].map(repeats => ({
+  return [...grouped(valid, row => data.text('derived.key', row)).values()].map(repeats => ({
     repeats,
     cost: median(repeats.map(row => prices.column.numbers_[row])),
     rate: median(repeats.map(row => view.rateNumbers[row])),
     perDevice: median(repeats.map(row => ratePerDevice(view, row))),
     sample: sampled(data, repeats, repeats.map(row => ratePerDevice(view, row)))}));
+}
+
+// The configurations of a group, the best first: those with a price by cost, the others by rate.
+function contestsOf(view, prices, rows) {
+  const all = configurationsOf(view, prices, rows);
   const ranked = (entries, better) => {
     if (entries.length === 0) return [];
     const [best, second] = entries.sort(better);

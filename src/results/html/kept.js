@@ -8,6 +8,7 @@ function kept({data, view, prices, table: grid}) {
   return {
     filters: new Map(view.filters), search: byId('filters').querySelector('input').value.trim(),
     devices: view.devices, rate: view.rate, compared: [...view.compared],
+    plan: view.plan,
     prices: new Map(prices.usdPerHour), sorting: grid.sorting, visible: new Set(grid.visible),
     all: byId('all-columns').getAttribute('aria-pressed'),
     selection: grid.selection && {files: filesOf(data, [...grid.selection.rows]),
@@ -39,14 +40,15 @@ function focusPlace() {
   const {activeElement: element} = document;
   const root = element?.closest('[id]');
   if (!root || element === document.body || element.closest('dialog')) return null;
-  if (root === element) return {id: root.id, index: -1};
+  const cursor = element.matches('input[type="search"], input[type="text"]')
+    ? [element.selectionStart, element.selectionEnd] : null;
+  if (root === element) return {id: root.id, index: -1, cursor};
   if (element.matches('.mark')) {
     return {id: root.id, panel: element.closest('[data-panel]')?.dataset.panel,
       title: element.lines[1], place: element.dataset.place, group: element.dataset.group};
   }
   return {id: root.id, index: [...root.querySelectorAll(kFocusable)].indexOf(element),
-    name: element.tagName, cursor: element.matches('input[type="search"]')
-      ? [element.selectionStart, element.selectionEnd] : null};
+    name: element.tagName, cursor};
 }
 
 // The part that the reader looks at, and how far down it is.
@@ -67,6 +69,7 @@ function restoreView(view, prices, was) {
   view.devices = was.devices;
   if (view.rates.includes(was.rate)) view.rate = was.rate;
   view.compared = was.compared;
+  view.plan = was.plan;
   view.update();
   for (const [device, price] of was.prices) {
     if (prices.usdPerHour.has(device)) prices.usdPerHour.set(device, price);

@@ -48,6 +48,7 @@ function drawPage(data) {
   if (was) restoreView(view, prices, was);
   drawFilters(view);
   drawAnswer(view, prices);
+  drawPlan(view, prices);
   drawThroughput(view);
   drawScaling(view);
   drawMemory(view);

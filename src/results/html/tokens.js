@@ -4,6 +4,13 @@
 const kMostBars = 12;
 const kPhases = ['forward', 'backward', 'optimizer', 'data'];
 
+// Of the measured steps alone, as tokens are: the energy counters ran during the warm-up steps, too.
+function measuredJoules(data, row) {
+  const steps = data.number('extra.steps', row);
+  const warmup = data.number('extra.warmup_steps', row) || 0;
+  return data.number('extra.gpu_energy_joules', row) * (warmup > 0 ? (steps - warmup) / steps : 1);
+}
+
 function drawTokens(view, prices) {
   const draw = () => {
     const rows = fastest(view);
@@ -36,7 +43,7 @@ function barPanels(view, rows) {
   const one = value => row => [{label: '', value: value(row)}];
   const panels = [
     {title: 'Energy', unit: 'Wh per million dataset tokens',
-      parts: one(row => data.number('extra.gpu_energy_joules', row) / 3600 / tokens(row) * 1e6)},
+      parts: one(row => measuredJoules(data, row) / 3600 / tokens(row) * 1e6)},
     {title: 'Model FLOPs utilization', unit: '% of the peak',
       parts: one(row => 100 * data.number('extra.mfu', row))},
     {title: 'Where a step goes', unit: 's per step', parts: row => kPhases.map(label =>

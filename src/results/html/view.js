@@ -14,6 +14,7 @@ class View {
     this.compared = [];  // files of the results whose curves the reader compares
     this.watchers = [];
     this.comparedWatchers = [];
+    this.plan = {};  // what the reader would train, as plan.js keeps it
     this.rates = kRates.filter(name => data.column(`measured.${name}`));
     this.rate = this.rates[0] ?? kRates[0];
     this.update();
