@@ -1,6 +1,7 @@
 #include "cli/recommendation_view.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cli/evidence_option.h"
 #include "cli/rounding.h"

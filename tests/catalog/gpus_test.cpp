@@ -34,13 +34,25 @@ TEST(GpuCatalogTest, FindsNvmlSpellingsAndShortNames) {
       {"NVIDIA A10G", "NVIDIA-A10G"},
       {"A100-80G", "NVIDIA-A100-SXM4-80GB"},
       {"A100-40G", "NVIDIA-A100-SXM4-40GB"},
-      {"H100", "NVIDIA-H100-80GB-HBM3"}};
+      {"H100", "NVIDIA-H100-80GB-HBM3"},
+      {"H100-PCIe", "NVIDIA-H100-PCIe"},
+      {"H100 NVL", "NVIDIA-H100-NVL"},
+      {"H200", "NVIDIA-H200"},
+      {"B200", "NVIDIA-B200"},
+      {"T4", "Tesla-T4"},
+      {"V100-32G", "Tesla-V100-SXM2-32GB"}};
   for (const auto& [nvml, name] : kSpellings) {
     const GpuFacts* gpu = shipped().find(nvml);
     ASSERT_NE(gpu, nullptr) << nvml;
     EXPECT_EQ(gpu->name, name);
   }
   EXPECT_EQ(shipped().find("NVIDIA GeForce RTX 4090"), nullptr);
+}
+
+TEST(GpuCatalogTest, NoSpellingMeansTwoProducts) {
+  for (const GpuFacts& gpu : shipped().gpus()) {
+    for (const std::string& alias : gpu.aliases) EXPECT_EQ(shipped().find(alias), &gpu) << alias;
+  }
 }
 
 TEST(GpuCatalogTest, PeaksAreDenseAndInFlopsPerSecond) {
