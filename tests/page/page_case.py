@@ -33,28 +33,34 @@ def write_page(results, page):
     )
 
 
-def read_results(folder):
-    """Every file that is a result, as the page's rows know them."""
-    rows = []
+def read_documents(folder):
+    """(path, document) of every file that is a result."""
     for path in sorted(folder.glob("*/*.json")):
         try:
             document = json.loads(path.read_text())
         except json.JSONDecodeError:
             continue
         if isinstance(document, dict):
-            inputs, memory = document["inputs"], document["extra"].get("memory_bytes", {})
-            rows.append(
-                {
-                    **inputs,
-                    "status": document["status"],
-                    "reason": (document["reason"] or {}).get("code"),
-                    "tuning": document["experiment"].split("_")[1],
-                    "key": str(path).split(".json")[0].split(".2")[0].split(".3")[0],
-                    "devices": f"{inputs['number_gpus']} × {inputs['gpu_model']}",
-                    "rate": document["measured"].get("dataset_tokens_per_second"),
-                    "gib": max(memory.get("device_peak_reserved", [0])) / GIB,
-                }
-            )
+            yield path, document
+
+
+def read_results(folder):
+    """Every file that is a result, as the page's rows know them."""
+    rows = []
+    for path, document in read_documents(folder):
+        inputs, memory = document["inputs"], document["extra"].get("memory_bytes", {})
+        rows.append(
+            {
+                **inputs,
+                "status": document["status"],
+                "reason": (document["reason"] or {}).get("code"),
+                "tuning": document["experiment"].split("_")[1],
+                "key": str(path).split(".json")[0].split(".2")[0].split(".3")[0],
+                "devices": f"{inputs['number_gpus']} × {inputs['gpu_model']}",
+                "rate": document["measured"].get("dataset_tokens_per_second"),
+                "gib": max(memory.get("device_peak_reserved", [0])) / GIB,
+            }
+        )
     return rows
 
 

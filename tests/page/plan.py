@@ -11,22 +11,17 @@ import unittest
 
 from browser import Browser
 from make_results import GPUS
-from page_case import GIB, USD_PER_HOUR, PageCase, make_results, write_page
+from page_case import GIB, USD_PER_HOUR, PageCase, make_results, read_documents, write_page
 
 ENTRIES = 50_000  # what the form has before anybody typed
 
 
-def read_documents(folder):
-    """Key of a configuration -> its results, of every file that is one."""
-    documents = collections.defaultdict(list)
-    for path in sorted(folder.glob("*/*.json")):
-        try:
-            document = json.loads(path.read_text())
-        except json.JSONDecodeError:
-            continue
-        if isinstance(document, dict):
-            documents[path.name.split(".")[0]].append(document)
-    return documents
+def read_repeats(folder):
+    """Key of a configuration -> its results."""
+    repeats = collections.defaultdict(list)
+    for path, document in read_documents(folder):
+        repeats[path.name.split(".")[0]].append(document)
+    return repeats
 
 
 def tuning_of(document):
@@ -69,7 +64,7 @@ class PlanCase(PageCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.documents = read_documents(cls.page.parent / "results")
+        cls.documents = read_repeats(cls.page.parent / "results")
 
     def default_choice(self, passes=lambda inputs: True):
         """Model, way to tune and length with the most valid measurements, each among what the one before left."""
@@ -431,7 +426,7 @@ class PlanCorners(unittest.TestCase):
     def setUp(self):
         with tempfile.TemporaryDirectory(prefix="sftbench-check-") as folder:
             make_results(pathlib.Path(folder), "--count", "4")
-            valid = [d for documents in read_documents(pathlib.Path(folder)).values() for d in documents
+            valid = [d for documents in read_repeats(pathlib.Path(folder)).values() for d in documents
                      if d["status"] == "valid"]
         self.document = valid[0]
 
