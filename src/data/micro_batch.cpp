@@ -32,20 +32,29 @@ void count_loss_tokens(MicroBatch& batch) {
 
 }  // namespace
 
+BatchShape shape_of(const EncodedEntries& dataset, const std::vector<int64_t>& entries,
+                    Padding padding) {
+  int64_t total = 0, longest = padding == Padding::kMaxLength ? dataset.model_max_length() : 1;
+  for (const int64_t index : entries) {
+    total += dataset.length(index);
+    longest = std::max(longest, dataset.length(index));
+  }
+  if (row_of(padding).one_row) return {1, std::max<int64_t>(1, total)};
+  return {std::ssize(entries), longest};
+}
+
 MicroBatch make_micro_batch(const EncodedEntries& dataset, const std::vector<int64_t>& entries,
                             Padding padding, int64_t pad_id) {
   MicroBatch batch;
+  static_cast<BatchShape&>(batch) = shape_of(dataset, entries, padding);
   batch.one_row = row_of(padding).one_row;
-  int64_t total = 0, longest = padding == Padding::kMaxLength ? dataset.model_max_length() : 1;
+  int64_t total = 0;
   for (const int64_t index : entries) {
     const int64_t length = dataset.length(index);
     if (batch.one_row && length == 0) continue;  // a row has no place for a sequence of nothing
     batch.lengths.push_back(length);
-    longest = std::max(longest, length);
     total += length;
   }
-  batch.batch = batch.one_row ? 1 : static_cast<int64_t>(entries.size());
-  batch.length = batch.one_row ? std::max<int64_t>(1, total) : longest;
   batch.padded_tokens = batch.batch * batch.length;
   batch.padding_tokens = batch.padded_tokens - total;
 

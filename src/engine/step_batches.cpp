@@ -1,6 +1,7 @@
 #include "engine/step_batches.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "sftbench/base/error.h"
@@ -161,13 +162,33 @@ ReadBatch read_batch(MicroBatch batch, const BatchReader& reader) {
           {batch.padded_tokens, batch.dataset_tokens, batch.loss_tokens, batch.padding_tokens}};
 }
 
+std::optional<BatchShape> prevailing_shape(TrainingData& data, int64_t rank) {
+  constexpr int64_t kEnoughToTell = 256;
+  std::map<std::pair<int64_t, int64_t>, int64_t> counts;
+  int64_t seen = 0;
+  for (int64_t step = 0; step < data.plan.total_steps() && seen < kEnoughToTell; ++step) {
+    for (const auto& units : data.plan.step(step, rank).micro_batches) {
+      const BatchShape shape = shape_of(*data.dataset, unpacked(units, data.packs), data.padding);
+      ++counts[{shape.batch, shape.length}];
+      ++seen;
+    }
+  }
+  for (const auto& [shape, count] : counts)
+    if (2 * count > seen) return BatchShape{shape.first, shape.second};
+  return std::nullopt;
+}
+
 BatchSource::BatchSource(TrainingData data, AttentionShape attention, BatchReader reader,
                          Communicator& world)
     : data_(std::move(data)),
       attention_(std::move(attention)),
       reader_(std::move(reader)),
       world_(world),
-      images_(data_.vision ? std::make_unique<ImagesAhead>(data_.vision) : nullptr) {}
+      images_(data_.vision ? std::make_unique<ImagesAhead>(data_.vision) : nullptr) {
+  const BatchShape shape = prevailing_shape(data_, reader_.rank).value_or(BatchShape{});
+  ops::plan_attention_for({static_cast<int32_t>(shape.batch),
+                           static_cast<int32_t>(shape.length + attention_.virtual_tokens)});
+}
 
 DeviceBatch BatchSource::add(const std::vector<int64_t>& entries, StepBatches& batches) const {
   const MicroBatch batch = make_micro_batch(*data_.dataset, entries, data_.padding, data_.pad_id);

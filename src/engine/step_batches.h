@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/images_ahead.h"
@@ -79,6 +80,9 @@ struct TrainingData {
   ImageScaling scaling;
 };
 
+// The shape that more than half of the rank's micro-batches have, of the first 256; none where no shape does.
+std::optional<BatchShape> prevailing_shape(TrainingData& data, int64_t rank);
+
 // Of the model that will read the batches.
 struct AttentionShape {
   // Layers whose queries see as many keys (0: all before them), and the sum of their widths.
@@ -100,7 +104,7 @@ double causal_attention_flops(int64_t length, const AttentionShape& shape);
 
 class BatchSource {
  public:
-  // `world`: what steps are summed up over.
+  // `world`: what steps are summed up over. Attention of the prevailing shape may take a kernel that is planned.
   BatchSource(TrainingData data, AttentionShape attention, BatchReader reader, Communicator& world);
 
   int64_t entries_without_response() const { return data_.dataset->entries_without_response(); }

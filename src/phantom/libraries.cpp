@@ -111,10 +111,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// Below 9.15 libtorch 2.11 leaves attention to its own flash kernels, which are launches like any
-// other.
+// Above 9.15 libtorch 2.11 prefers cuDNN's attention on Hopper. Where the host computes, it stands in for that, too.
+// Elsewhere libtorch's own flash kernels are launches like any other.
 size_t cudnnGetVersion() {
-  return 91000;
+  return settings().computes() ? 91900 : 91000;
 }
 size_t cudnnGetCudartVersion() {
   return 13000;

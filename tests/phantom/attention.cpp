@@ -8,6 +8,7 @@
 #include "phantom/attention.h"
 #include "phantom/host_view.h"
 #include "phantom/recorded.h"
+#include "phantom/traffic.h"
 
 namespace sftbench::phantom {
 namespace {
@@ -158,6 +159,36 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(
   return {result.q, result.k, result.v};
 }
 
+// cuDNN's, which has an argument and two results that flash attention has not.
+Flash cudnn(const Tensor& q, const Tensor& k, const Tensor& v, const c10::optional<Tensor>& bias,
+            bool with_lse, double dropout, bool causal, bool, c10::optional<double> scale) {
+  TORCH_CHECK(!bias || !bias->defined(), "phantom device: no attention with a bias");
+  note_attention(with_lse ? "cudnn" : "cudnn-without-lse", q);
+  const Tensor state = seed_tensor(q);
+  host_view(state).fill_(next_seed());
+  auto [output, lse] =
+      dense_forward(q, k, v, {causal, -1, scale_of(q, scale), dropout, read_seed(state)});
+  return {output,    with_lse ? lse.unsqueeze(-1) : Tensor(),
+          Tensor(),  Tensor(),
+          q.size(2), k.size(2),
+          state,     state,
+          Tensor()};
+}
+
+std::tuple<Tensor, Tensor, Tensor> cudnn_backward(const Tensor& grad, const Tensor& q,
+                                                  const Tensor& k, const Tensor& v,
+                                                  const Tensor& output, const Tensor& lse,
+                                                  const Tensor& state, const Tensor&, const Tensor&,
+                                                  const Tensor&, const Tensor&, c10::SymInt,
+                                                  c10::SymInt, double dropout, bool causal,
+                                                  c10::optional<double> scale) {
+  note_attention("cudnn-backward", q);
+  const Gradients result =
+      dense_backward(grad, q, k, v, {output, lse.squeeze(-1)},
+                     {causal, -1, scale_of(q, scale), dropout, read_seed(state)});
+  return {result.q, result.k, result.v};
+}
+
 std::tuple<Tensor, Tensor, Tensor, Tensor> efficient(const Tensor& q, const Tensor& k,
                                                      const Tensor& v,
                                                      const c10::optional<Tensor>& bias, bool,
@@ -200,6 +231,7 @@ Varlen varlen(const Tensor& q, const Tensor& k, const Tensor& v,
               c10::optional<double> scale, c10::optional<c10::SymInt> left,
               c10::optional<c10::SymInt>, const c10::optional<Tensor>&,
               const c10::optional<Tensor>&) {
+  note_attention("flash", q.dim() == 4 ? q.transpose(1, 2) : q.transpose(0, 1).unsqueeze(0));
   const Tensor state = seed_tensor(q);
   host_view(state).fill_(next_seed());
   const int64_t before = left ? left->expect_int() : -1;
@@ -255,6 +287,8 @@ std::tuple<Tensor, Tensor, Tensor> varlen_backward(
 void register_attention(torch::Library& library) {
   OnDevice<&flash>::implement(library, "_scaled_dot_product_flash_attention");
   OnDevice<&flash_backward>::implement(library, "_scaled_dot_product_flash_attention_backward");
+  OnDevice<&cudnn>::implement(library, "_scaled_dot_product_cudnn_attention");
+  OnDevice<&cudnn_backward>::implement(library, "_scaled_dot_product_cudnn_attention_backward");
   OnDevice<&efficient>::implement(library, "_scaled_dot_product_efficient_attention");
   OnDevice<&efficient_backward>::implement(library,
                                            "_scaled_dot_product_efficient_attention_backward");

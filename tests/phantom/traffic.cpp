@@ -38,6 +38,14 @@ void note_call(const std::string& name, const Traffic& traffic) {
   sum.traffic.written_bytes += traffic.written_bytes;
 }
 
+void note_attention(const char* kernel, const torch::Tensor& q) {
+  static const char* const path = std::getenv("SFTBENCH_PHANTOM_ATTENTION");
+  static std::FILE* const file = path != nullptr ? std::fopen(path, "a") : nullptr;
+  if (file == nullptr) return;
+  std::fprintf(file, "%s %ld %ld\n", kernel, q.size(0), q.size(2));
+  std::fflush(file);
+}
+
 int64_t bytes_of(const torch::Tensor& tensor) {
   if (!tensor.defined() || !tensor.is_cuda()) return 0;
   int64_t bytes = static_cast<int64_t>(tensor.element_size());

@@ -18,6 +18,9 @@ struct Traffic {
 // when the process ends: a line "NAME CALLS READ_BYTES WRITTEN_BYTES" for each operator.
 void note_call(const std::string& name, const Traffic& traffic);
 
+// Appends a line "KERNEL BATCH LENGTH" to the file that SFTBENCH_PHANTOM_ATTENTION names. q [B, H, S, D]
+void note_attention(const char* kernel, const torch::Tensor& q);
+
 // Of the elements that a tensor has in the device's memory: a dimension that is expanded has one.
 int64_t bytes_of(const torch::Tensor& tensor);
 inline int64_t bytes_of(const c10::optional<torch::Tensor>& tensor) {

@@ -9,9 +9,16 @@
 
 namespace sftbench {
 
-struct MicroBatch {
-  int64_t batch = 0;               // rows; 1 without padding: all entries in one
-  int64_t length = 0;              // columns
+struct BatchShape {
+  int64_t batch = 0;   // rows; 1 without padding: all entries in one
+  int64_t length = 0;  // columns
+};
+
+inline bool operator==(const BatchShape& a, const BatchShape& b) {
+  return a.batch == b.batch && a.length == b.length;
+}
+
+struct MicroBatch : BatchShape {
   std::vector<int64_t> input_ids;  // [batch, length], row by row
   std::vector<int64_t> labels;     // [batch, length]; -100 bears no loss
   std::vector<int64_t> lengths;    // tokens of each entry, in the order in which they stand
@@ -25,6 +32,10 @@ struct MicroBatch {
   // loss.
   int64_t loss_tokens = 0;
 };
+
+// Of the micro-batch that these entries make. REQUIRES: the entries are encoded.
+BatchShape shape_of(const EncodedEntries& dataset, const std::vector<int64_t>& entries,
+                    Padding padding);
 
 // Labels that an entry brings along stand as they are. Others are -100 wherever the id is `pad_id`,
 // padding or not, as Hugging Face's collator makes them, on placeholders of images as

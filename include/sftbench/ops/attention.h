@@ -100,7 +100,17 @@ torch::Tensor gradient_of_sinks(const torch::Tensor& sinks, const torch::Tensor&
                                 const torch::Tensor& output, const torch::Tensor& lse);
 
 // The kernels of libtorch's that attention on GPUs has used in this process: of "cudnn", "flash", "memory-efficient" and
-// "math". libtorch chooses for each call.
+// "math".
 std::vector<std::string> library_attention_in_use();
+
+// Rows [batch, length] of one shape.
+struct AttentionRows {
+  int32_t batch = 0, length = 0;
+};
+
+// The one shape of this process whose attention may take cuDNN's kernels. cuDNN builds a plan for each shape, one a pass
+// (forward, backward, and forward in a recomputation), and a plan takes about half a second. Rows of all other shapes take
+// FlashAttention, which needs no plan. At first there is no such shape.
+void plan_attention_for(AttentionRows rows);
 
 }  // namespace sftbench::ops

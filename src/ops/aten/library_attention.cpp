@@ -47,18 +47,6 @@ void note_kernel(int64_t kernel) {
   if (kernel >= 0) kernels_in_use.fetch_or(uint64_t{1} << kernel, std::memory_order_relaxed);
 }
 
-Tensor flash_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
-                       int64_t window, const PackedSequences& packed, double dropout) {
-  note_kernel(kFlash);
-  std::optional<int64_t> keys_before;
-  if (window > 0) keys_before = window - 1;
-  const auto output = at::_flash_attention_forward(
-      q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), packed.cumulative, packed.cumulative,
-      packed.longest, packed.longest, dropout, /*is_causal=*/true,
-      /*return_debug_mask=*/false, std::optional<double>(scale), keys_before);
-  return std::get<0>(output).unsqueeze(0);
-}
-
 // How FlashAttention takes rows: each one sequence, or one row of several.
 struct FlashRows {
   std::optional<Tensor> cumulative;
@@ -77,6 +65,17 @@ struct FlashRows {
   // lse [B, H, S], or [H, S].
   Tensor of_lse(const Tensor& lse) const { return cumulative ? lse.squeeze(0) : lse; }
 };
+
+Tensor flash_attention(const Tensor& q, const Tensor& k, const Tensor& v, double scale,
+                       int64_t window, const PackedSequences& packed, double dropout) {
+  note_kernel(kFlash);
+  const FlashRows rows(q, packed.cumulative, packed.longest, window);
+  const auto output = at::_flash_attention_forward(
+      rows.of(q), rows.of(k), rows.of(v), rows.cumulative, rows.cumulative, rows.longest,
+      rows.longest, dropout, /*is_causal=*/true, /*return_debug_mask=*/false,
+      std::optional<double>(scale), rows.keys_before);
+  return std::get<0>(output).view(q.sizes());
+}
 
 struct SinkSums {
   Tensor output, lse;  // [B, S, H, D], [B, H, S]
@@ -160,14 +159,11 @@ Tensor causal_sdpa(const Tensor& q, const Tensor& k, const Tensor& v, double sca
       .transpose(1, 2);
 }
 
-// Rows of one length as sequences one behind the other: the form whose kernel takes a window.
-PackedSequences rows_as_sequences(const Tensor& q) {
-  const int64_t rows = q.size(0), length = q.size(1);
-  PackedSequences sequences;
-  sequences.cumulative =
-      torch::arange(0, rows * length + 1, length, q.options().dtype(torch::kInt32));
-  sequences.longest = length;
-  return sequences;
+std::atomic<AttentionRows> planned_rows{AttentionRows{}};
+
+bool is_planned(const Tensor& q) {
+  const AttentionRows planned = planned_rows.load(std::memory_order_relaxed);
+  return planned.batch == q.size(0) && planned.length == q.size(1);
 }
 
 // A block as FlashAttention takes it: which queries see any key, and the window that ends where the
@@ -271,6 +267,10 @@ std::vector<std::string> library_attention_in_use() {
   return names;
 }
 
+void plan_attention_for(AttentionRows rows) {
+  planned_rows.store(rows, std::memory_order_relaxed);
+}
+
 bool has_library_attention(const Tensor& q, int64_t window, const PackedSequences& packed) {
   if (!q.is_cuda()) return false;
   if (has_flash_attention(q)) return true;
@@ -283,11 +283,10 @@ Tensor library_attention(const Tensor& q, const Tensor& k, const Tensor& v, doub
   const double p = dropout.probability;
   if (p > 0) seed_generator(q, dropout.seed);
   const bool windowed = window > 0 && window < q.size(1);
-  if (packed.empty() && windowed) {
-    return flash_attention(q, k, v, scale, window, rows_as_sequences(q), p).view(q.sizes());
-  }
+  const bool may_be_planned = packed.empty() && !windowed && is_planned(q);
+  if (has_flash_attention(q) && !may_be_planned)
+    return flash_attention(q, k, v, scale, window, packed, p);
   if (packed.empty()) return causal_sdpa(q, k, v, scale, p);
-  if (has_flash_attention(q)) return flash_attention(q, k, v, scale, window, packed, p);
   std::vector<Tensor> outputs;
   for (size_t i = 0; i + 1 < packed.offsets.size(); ++i) {
     const auto sequence = [&](const Tensor& x) {
@@ -299,6 +298,8 @@ Tensor library_attention(const Tensor& q, const Tensor& k, const Tensor& v, doub
 }
 
 #else
+
+void plan_attention_for(AttentionRows) {}
 
 std::vector<std::string> library_attention_in_use() {
   return {};
