@@ -17,7 +17,7 @@ if ! command -v nvcc >/dev/null; then
 fi
 command -v pip3 >/dev/null || { apt-get update -qq && apt-get install -y -qq python3-pip >/dev/null; }
 wheel=$(libtorch_cuda_folder)
-cmake --preset cuda -DCMAKE_PREFIX_PATH="$PWD/$wheel/torch" -DSFTBENCH_TESTS=ON \
+cmake --preset cuda -DCMAKE_PREFIX_PATH="$PWD/$wheel/torch" -DSFTBENCH_TESTS=ON -DSFTBENCH_BENCH=ON \
   ${TORCH_CUDA_ARCH_LIST:+-DTORCH_CUDA_ARCH_LIST="$TORCH_CUDA_ARCH_LIST"} >build/cuda-configure.log 2>&1 ||
   { cat build/cuda-configure.log >&2; exit 1; }
 part=0/1 suites=()
@@ -25,13 +25,16 @@ for word; do
   if [[ $word == */* ]]; then part=$word; else suites+=("$word"); fi
 done
 [ ${#suites[@]} -gt 0 ] || suites=(ops kernels model tuning optim parallel engine)
+test_of() { if [ "$1" = kernels ]; then echo kernels_test; else echo "$1_test_on_host"; fi; }
 tests() { [[ " ${suites[*]} " == *" $1 "* ]]; }
 [ "${suites[*]}" != program ] || suites=()
 
 step() { printf -- '--- %s (%s s so far)\n' "$1" "$SECONDS"; }
 step "building"
-cmake --build --preset cuda --target sftbench sftbench_engine_library sftbench_engine_on_host sftbench_phantom \
-  sftbench_phantom_operators "${suites[@]/%/_test}"
+targets=(sftbench sftbench_engine_library sftbench_engine_on_host sftbench_phantom sftbench_phantom_operators
+  sftbench_timeline)
+for suite in "${suites[@]}"; do targets+=("$(test_of "$suite")"); done
+cmake --build --preset cuda --target "${targets[@]}"
 
 if tests kernels; then
   step "what nvcc made of the kernels"
@@ -55,7 +58,7 @@ for suite in "${suites[@]}"; do
   halves=()
   for half in 0 1; do
     GTEST_TOTAL_SHARDS=$((2 * parts)) GTEST_SHARD_INDEX=$((2 * which + half)) \
-      on_phantom "$bin/${suite}_test" --each-in-a-process --gtest_filter="-$slow" >"build/cuda-$suite-$half.log" &
+      on_phantom "$bin/$(test_of "$suite")" --each-in-a-process --gtest_filter="-$slow" >"build/cuda-$suite-$half.log" &
     halves+=($!)
   done
   failed=0
@@ -68,12 +71,13 @@ done
 
 if tests parallel && tests optim; then
   step "work of side streams held back at random"
-  SEED=1 on_phantom "$bin/parallel_test" --gtest_brief=1
-  SEED=2 on_phantom "$bin/optim_test" --gtest_brief=1 --gtest_filter='StatePager*:Offloaded*'
+  SEED=1 on_phantom "$bin/parallel_test_on_host" --gtest_brief=1
+  SEED=2 on_phantom "$bin/optim_test_on_host" --gtest_brief=1 --gtest_filter='StatePager*:Offloaded*'
 fi
 
 step "the program"
 python3 tests/cuda/program.py "$bin"
+python3 tests/cuda/attention.py "$bin" 60
 python3 tests/cuda/exact.py "$bin/sftbench"
 "$bin/sftbench" predict --experiment finetune_full_benchmark-v1.0.0 --set model_name=llama3.1-8b --set number_gpus=8 \
   --set gpu_model=NVIDIA-H100-80GB-HBM3 --set model_max_length=1024 --set batch_size=8 \
