@@ -1,8 +1,9 @@
-"""Random weights of a model's shapes under Hugging Face Trainer: one process of compare.py or of bench/gpu/run.sh.
+"""Random weights of a model's shapes under Hugging Face Trainer: one process of compare.py or of bench/gpu/run.py.
 
 The work is SmolLM2-135M's, or that of a job that `sftbench run --dry-run` printed (--job): same shapes, dtype, entries
-per step, length, checkpointing, number of steps and adapters. Entries are random tokens of full length.
-Prints one JSON line: seconds of each optimization step, age of the process when the first had ended, peak memory.
+per step, length, checkpointing, number of steps and adapters. Weights and token ids are the job's where it names them,
+otherwise random. Prints one JSON line: seconds and loss of each optimization step, age of the process when the first had
+ended, peak memory.
 """
 import argparse
 import importlib.util
@@ -40,11 +41,12 @@ def options_from(arguments):
                         help="LoRA on q_proj and v_proj (r 4, alpha 16, dropout 0.05), or 8 virtual tokens")
     parser.add_argument("--config", help="a config.json in place of SmolLM2-135M's")
     parser.add_argument("--experts", help="experts_implementation of transformers, eager for its loop over experts")
+    parser.add_argument("--without-liger", action="store_true")
     parser.add_argument("--job")
     options = parser.parse_args(arguments)
     options.batch_size, options.accumulation, options.device = 1, 1, "cpu"
     options.lora = {"rank": 4, "alpha": 16, "dropout": 0.05, "target_modules": ["q_proj", "v_proj"]}
-    options.virtual_tokens = 8
+    options.virtual_tokens, options.weights, options.data = 8, None, None
     if options.config:
         with open(options.config) as file:
             options.config = json.load(file)
@@ -62,6 +64,8 @@ def options_from(arguments):
         options.checkpointing = job["activations"]["gradient_checkpointing"]
         options.device = job["device"]["kind"]
         options.peft = {"full": "none"}.get(job["tuning"], job["tuning"])
+        options.weights = job["model"]["weights_directory"]
+        options.data = job["data"]["path"] if job["data"]["pretokenized"] else None
         options.lora, options.virtual_tokens = job["lora"], job["prompt"]["virtual_tokens"]
     return options
 
@@ -71,13 +75,26 @@ def with_adapters(model, options):
     from peft import LoraConfig, PromptTuningConfig, get_peft_model
     if options.peft == "lora":
         plan = options.lora
-        config = LoraConfig(task_type="CAUSAL_LM", r=plan["rank"], lora_alpha=plan["alpha"],
-                            lora_dropout=plan["dropout"], target_modules=plan["target_modules"])
+        targets = plan["target_modules"]
+        config = LoraConfig(task_type="CAUSAL_LM", r=plan["rank"], lora_alpha=plan["alpha"], lora_dropout=plan["dropout"],
+                            target_modules="all-linear" if targets == ["all-linear"] else targets)
     else:
         config = PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=options.virtual_tokens)
     if options.checkpointing:
         model.enable_input_require_grads()
     return get_peft_model(model, config)
+
+
+def entries_of(options, vocabulary, torch):
+    """The job's token ids, cut to its length, or random ones."""
+    if options.data:
+        with open(options.data) as file:
+            rows = [torch.tensor(json.loads(line)["input_ids"][:options.length]) for line in file]
+    else:
+        generator = torch.Generator().manual_seed(42)
+        count = options.steps * options.batch_size * options.accumulation
+        rows = torch.randint(4, vocabulary, (count, options.length), generator=generator)
+    return [{"input_ids": row, "labels": row, "attention_mask": torch.ones_like(row)} for row in rows]
 
 
 def main():
@@ -95,14 +112,15 @@ def main():
         config._experts_implementation = options.experts
     cuda = options.device == "cuda"
     with torch.device(options.device):
-        model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, options.dtype),
-                                                 attn_implementation="sdpa")
+        if options.weights:
+            model = AutoModelForCausalLM.from_pretrained(options.weights, dtype=getattr(torch, options.dtype),
+                                                         attn_implementation="sdpa").to(options.device)
+        else:
+            model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, options.dtype), attn_implementation="sdpa")
     if options.peft != "none":
         model = with_adapters(model, options)
-    generator = torch.Generator().manual_seed(42)
     entries_per_step = options.batch_size * options.accumulation
-    ids = torch.randint(4, config.vocab_size, (options.steps * entries_per_step, options.length), generator=generator)
-    entries = [{"input_ids": row, "labels": row, "attention_mask": torch.ones_like(row)} for row in ids]
+    entries = entries_of(options, config.vocab_size, torch)
 
     class Clock(TrainerCallback):
         seconds, first_step_process_age_s = [], 0.0
@@ -128,7 +146,7 @@ def main():
         warmup_steps=0.03, lr_scheduler_type="cosine", optim="adamw_torch_fused", max_grad_norm=1.0, weight_decay=0.0,
         seed=42, logging_steps=1, save_strategy="no", report_to="none", disable_tqdm=True,
         gradient_checkpointing=options.checkpointing,
-        use_liger_kernel=cuda and importlib.util.find_spec("liger_kernel") is not None)
+        use_liger_kernel=cuda and not options.without_liger and importlib.util.find_spec("liger_kernel") is not None)
     trainer = Trainer(model=model, args=arguments, train_dataset=entries, callbacks=[clock])
     trainer.train()
     positions = options.length + (options.virtual_tokens if options.peft == "pt" else 0)

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "phantom/context.h"
+#include "phantom/cupti.h"
 #include "phantom/launches.h"
 #include "phantom/limits.h"
 #include "phantom/settings.h"
@@ -17,6 +18,7 @@ namespace {
 // Operators that compute on the host never launch: a launch is a number that nobody would compute.
 cudaError_t launch(const void* handle, cudaStream_t) {
   launches().count_kernel(handle);
+  note_activity(launches().name(handle));
   if (const cudaError_t state = device_state(); state != cudaSuccess) return state;
   if (!settings().computes()) return cudaSuccess;
   const char* const name = launches().name(handle);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Runs the program on phantom GPUs: a measurement, memory that ends, an access that breaks the device, a sweep over four
 GPUs. usage: program.py BIN, the folder of a build for GPUs with tests"""
+import glob
 import json
 import os
 import subprocess
@@ -113,6 +114,25 @@ def a_sweep(folder):
     assert at_once > 0, "cells of one and two GPUs share a machine of four"
 
 
+def kernels_of_a_process(folder):
+    """bench/gpu/timeline.cpp writes down each kernel that the phantom device launches."""
+    to = os.path.join(folder, "timeline")
+    command = [f"{BIN}/sftbench", "predict", "--experiment", "finetune_full_benchmark-v1.0.0", "--exact", "--format", "json"]
+    for name, value in {"model_name": "smollm2-135m", "number_gpus": 1, "gpu_model": "NVIDIA-H100-80GB-HBM3",
+                        "model_max_length": 256, "batch_size": 1}.items():
+        command += ["--set", f"{name}={value}"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env={
+        **os.environ, "CUDA_INJECTION64_PATH": f"{BIN}/libsftbench_timeline.so", "SFTBENCH_TIMELINE": to})
+    [file] = glob.glob(f"{to}.*.tsv")
+    with open(file) as lines:
+        calls = {kernel: int(number) for number, _, kernel in (line.rstrip("\n").split("\t") for line in lines)}
+    of_a_step = {kernel: number for kernel, number in json.loads(done.stdout)["exact"]["kernels"].items() if "(" in kernel}
+    assert any("swiglu" in kernel for kernel in of_a_step), of_a_step
+    # Three steps, less what the last buffer held.
+    for kernel, number in of_a_step.items():
+        assert calls[kernel] >= 2 * number, (kernel, calls[kernel], number)
+
+
 def main():
     global MODEL_FOLDER
     with tempfile.TemporaryDirectory() as folder:
@@ -124,7 +144,8 @@ def main():
         memory_that_ends(os.path.join(folder, "oom"), reserved)
         a_broken_device(os.path.join(folder, "broken"))
         a_sweep(folder)
-    print("on phantom GPUs: a measurement as on the CPU, OOM_GPU, a retry, a broken device, a sweep over four")
+        kernels_of_a_process(folder)
+    print("on phantom GPUs: a measurement as on the CPU, OOM_GPU, a retry, a broken device, a sweep over four, each kernel noted")
 
 
 if __name__ == "__main__":
