@@ -111,7 +111,7 @@ class Call:
         command = [str(word).replace("OUTPUT", str(output)) for word in step.command]
         says = self.work / f"{step.name}.{number}.out" if any("OUTPUT" in str(word) for word in step.command) else output
         log = self.work / f"{step.name}.{number}.log"
-        if self.options.fault.startswith(f"{step.name}:"):
+        if self.options.fault.startswith(f"{step.name}:") and step.ending != "job.json":
             command = FAULTS[self.options.fault.partition(":")[2]]
         began = time.monotonic()
         try:

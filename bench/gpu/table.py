@@ -278,10 +278,13 @@ def text_of(summary):
     lines = [*text_of_tests(summary), *text_of_ceilings(summary), *text_of_timelines(summary), *text_of_runs(summary)]
     for name, text in summary["collectives"].items():
         lines += [name, text.rstrip()]
-    failed = [row for row in summary["processes"] if row["outcome"] != "ok"]
+    failed = {}
+    for row in summary["processes"]:
+        if row["outcome"] != "ok":
+            failed.setdefault(row["outcome"], []).append(row["step"])
     seconds = sum(row["seconds"] for row in summary["processes"])
-    lines.append(f"{len(summary['processes'])} processes, {seconds:.0f} s of them, {len(failed)} not ok"
-                 f"{': ' if failed else ''}" + ", ".join(f"{row['step']} ({row['outcome']})" for row in failed))
+    lines.append(f"{len(summary['processes'])} processes, {seconds:.0f} s of them, {sum(map(len, failed.values()))} not ok")
+    lines += [f"{outcome}: {' '.join(steps)}" for outcome, steps in failed.items()]
     return "\n".join(lines) + "\n"
 
 
