@@ -74,7 +74,8 @@ fi
 
 # An empty cache has nothing to find, so that running the preprocessor first would only cost time.
 [ -d "${CCACHE_DIR:-$HOME/.cache/ccache}" ] || export CCACHE_DEPEND=true
-cmake --preset release >build-configure.log 2>&1 || { cat build-configure.log >&2; exit 1; }
+# CI takes a warning for an error.
+cmake --preset release ${CI:+-DCMAKE_COMPILE_WARNING_AS_ERROR=ON} >build-configure.log 2>&1 || { cat build-configure.log >&2; exit 1; }
 rm -f build-configure.log
 cmake --build --preset release ${1:+--target "$@"}
 [ $cuda = no ] || bash experiments/setup_cuda.sh

@@ -236,7 +236,6 @@ fs::path resource_directory() {
   if (const fs::path shared = executable.parent_path().parent_path() / "share" / "sftbench";
       usable(shared))
     return shared;
-  if (usable(SFTBENCH_SOURCE_ROOT)) return SFTBENCH_SOURCE_ROOT;
   throw InputError("the files of sftbench (config/models.yaml and others) were not found in " +
                    tried + "; set SFTBENCH_HOME to the folder that has config/ and experiments/");
 }

@@ -29,6 +29,7 @@
 #include "cli/import.h"
 #include "cli/launched_run.h"
 #include "cli/log_format.h"
+#include "cli/manual.h"
 #include "cli/measure.h"
 #include "cli/models.h"
 #include "cli/node.h"
@@ -240,6 +241,7 @@ void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
   add_weights_command(app, common, exit_code);
   add_doctor_command(app, exit_code);
   add_completion_command(app, exit_code);
+  add_manual_command(app, exit_code);
 }
 
 namespace {

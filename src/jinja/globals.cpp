@@ -53,7 +53,7 @@ Value range(Runtime& runtime, Arguments arguments) {
       throw TemplateError("Range too big. The sandbox blocks ranges larger than MAX_RANGE (" +
                           std::to_string(kMost) + ").");
     }
-    numbers.push_back(static_cast<int64_t>(i));
+    numbers.emplace_back(static_cast<int64_t>(i));
   }
   runtime.charge(numbers.size() * sizeof(Value));
   return Value::list(std::move(numbers));
