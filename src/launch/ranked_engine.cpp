@@ -15,10 +15,10 @@
 
 #include "launch/child_end.h"
 #include "launch/child_files.h"
-#include "sftbench/launch/child_process.h"
 #include "sftbench/base/build_info.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/launch/child_process.h"
 #include "sftbench/launch/cores.h"
 #include "sftbench/launch/rank_reply.h"
 #include "sftbench/launch/rank_request.h"

@@ -79,20 +79,20 @@ TEST(GpuCatalogTest, EveryProductHasASourceAndPlausibleFigures) {
 }
 
 TEST(GpuCatalogTest, ListsAllThatIsWrongWithAFile) {
-  EXPECT_EQ(
-      catalog_error<GpuCatalog>(R"(gpus:
+  EXPECT_EQ(catalog_error<GpuCatalog>(R"(gpus:
   - {name: A, architecture: x, compute_capability: 1, peak_tflops: {float32: fast}, memory_bandwidth_gb_per_s: 1, memory_gib: 1, source: s}
   - {name: a, architecture: x, compute_capability: 1, peak_tflops: {}, memory_bandwidth_gb_per_s: 1, memory_gb: 1, source: s}
 )"),
-      "FILE:2: gpus[0].peak_tflops.float32: found 'fast'; expected a number\n"
-      "FILE:3: gpus[1].memory_gib: missing\n"
-      "FILE:3: gpus[1].memory_gb: unknown key; expected one of name, aliases, architecture, "
-      "compute_capability, "
-      "peak_tflops, memory_bandwidth_gb_per_s, memory_gib, multiprocessors, board_power_watts, price_usd_per_hour, "
-      "source, note; "
-      "did you mean "
-      "'memory_gib'?\n"
-      "FILE:3: a: listed twice");
+            "FILE:2: gpus[0].peak_tflops.float32: found 'fast'; expected a number\n"
+            "FILE:3: gpus[1].memory_gib: missing\n"
+            "FILE:3: gpus[1].memory_gb: unknown key; expected one of name, aliases, architecture, "
+            "compute_capability, "
+            "peak_tflops, memory_bandwidth_gb_per_s, memory_gib, multiprocessors, "
+            "board_power_watts, price_usd_per_hour, "
+            "source, note; "
+            "did you mean "
+            "'memory_gib'?\n"
+            "FILE:3: a: listed twice");
 }
 
 }  // namespace

@@ -304,8 +304,7 @@ TEST(CoresTest, HyperthreadsOfACoreAndCoresOfASocketStandTogether) {
   };
   // As two sockets of two cores are numbered: 4 and more are the second threads.
   for (int core = 0; core < 8; ++core) put(core, core % 2, core % 4 / 2);
-  EXPECT_THAT(by_neighborhood({0, 1, 2, 3, 4, 5, 6, 7}, root),
-              ElementsAre(0, 4, 2, 6, 1, 5, 3, 7));
+  EXPECT_THAT(by_neighborhood({0, 1, 2, 3, 4, 5, 6, 7}, root), ElementsAre(0, 4, 2, 6, 1, 5, 3, 7));
   EXPECT_THAT(by_neighborhood({3, 1, 2}, "/nowhere"), ElementsAre(1, 2, 3));
 }
 
