@@ -214,8 +214,11 @@ std::vector<std::string> asking_words(const CampaignPlan& plan, const std::strin
 }
 
 std::string shell_line(const std::vector<std::string>& words) {
-  std::string line;
-  for (const std::string& word : words) line += (line.empty() ? "" : " ") + shell_quoted(word);
+  // A first word like NAME=VALUE would be an assignment, and a pair of quotes before it ends that.
+  std::string line = words.front().find('=') == std::string::npos ? "" : "''";
+  for (const std::string& word : words) {
+    line += (&word == &words.front() ? "" : " ") + shell_quoted(word);
+  }
   return line;
 }
 

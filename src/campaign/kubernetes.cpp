@@ -30,6 +30,24 @@ std::string object_name(const std::string& text) {
   return dns_label(name, kLongestName - 7) + "-" + digest(name).substr(0, 6);
 }
 
+// Text that reaches the container as it is. Kubernetes puts values of variables in place of $(NAME)
+// and one dollar sign in place of two, in commands, arguments and values of the environment.
+std::string literal(const std::string& text) {
+  std::string escaped;
+  for (size_t i = 0; i < text.size(); ++i) {
+    escaped += text[i];
+    const char next = i + 1 < text.size() ? text[i + 1] : '\0';
+    if (text[i] == '$' && (next == '(' || next == '$')) escaped += '$';
+  }
+  return escaped;
+}
+
+std::vector<std::string> literal(const std::vector<std::string>& words) {
+  std::vector<std::string> escaped;
+  for (const std::string& word : words) escaped.push_back(literal(word));
+  return escaped;
+}
+
 class Manifests {
  public:
   Manifests(const CampaignPlan& plan, const KubernetesSettings& settings, const GpuCatalog& gpus)
@@ -210,12 +228,12 @@ class Manifests {
   Json environment() const {
     Json list = Json::array();
     for (const auto& [name, value] : plan_.environment)
-      list.push_back({{"name", name}, {"value", value}});
+      list.push_back({{"name", name}, {"value", literal(value)}});
     return list;
   }
 
   Json worker_container(const WorkerGroup& group) const {
-    const std::vector<std::string> words = worker_words(plan_, group, kFiles);
+    const std::vector<std::string> words = literal(worker_words(plan_, group, kFiles));
     Json all = container(group);
     all["command"] = {words.front()};
     all["args"] = std::vector<std::string>(words.begin() + 1, words.end());
@@ -233,7 +251,7 @@ class Manifests {
           {{"secretKeyRef", {{"name", "sftbench-job"}, {"key", "secret"}, {"optional", true}}}}}});
     all["ports"] = {{{"containerPort", kPort}}};
     all["command"] = {"/bin/bash", "-c"};
-    all["args"] = {ranks_script(group, worker)};
+    all["args"] = {literal(ranks_script(group, worker))};
     return all;
   }
 

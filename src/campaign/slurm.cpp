@@ -36,6 +36,13 @@ int64_t max_array_size() {
   return size > 1 ? size - 1 : kDefaultMaxArraySize;
 }
 
+// A line that ends the here-document of a script, because the script has no such line.
+std::string end_of(const std::string& script) {
+  std::string end = "END_OF_BATCH_SCRIPT";
+  while (script.find(end) != std::string::npos) end += "_";
+  return end;
+}
+
 class SlurmEngine : public CampaignEngine {
  public:
   SlurmEngine(const SlurmSettings& settings, CampaignLog log)
@@ -75,10 +82,11 @@ class SlurmEngine : public CampaignEngine {
                     std::ostream& out) {
     out << "#!/bin/bash\n# Submits " << batches.size()
         << (batches.size() == 1 ? " job array" : " job arrays") << ": bash THIS_FILE\nset -e\ncd "
-        << shell_quoted(std::filesystem::current_path().string()) << "\nmkdir -p "
+        << shell_quoted(std::filesystem::current_path().string()) << "\nmkdir -p -- "
         << shell_quoted(slurm_log_folder(plan)) << "\n";
     for (const Batch& batch : batches) {
-      out << "sbatch <<'END_OF_BATCH_SCRIPT'\n" << batch.script << "END_OF_BATCH_SCRIPT\n";
+      const std::string end = end_of(batch.script);
+      out << "sbatch <<'" << end << "'\n" << batch.script << end << "\n";
     }
   }
 

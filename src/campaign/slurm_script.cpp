@@ -4,6 +4,8 @@
 #include <filesystem>
 
 #include "campaign/cell_list.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -13,6 +15,53 @@ constexpr int kSecondsAhead = 120;  // of the time limit: a worker ends its meas
 constexpr int kMostRequeues = 20;
 // One that leaves cells sooner has met those that its node cannot measure.
 constexpr int kSecondsOfAWorker = 300;
+
+// A line #SBATCH ends with its line, and sbatch knows no escape for that. Whatever follows would be
+// a line of the script.
+void require_one_line(const char* subject, const std::string& folder) {
+  if (folder.find_first_of("\n\r") == std::string::npos) return;
+  throw InputError({{{},
+                     0,
+                     subject,
+                     "found " + terminal_line("'" + folder + "'") +
+                         ", and a line #SBATCH cannot hold a line end",
+                     "a folder whose path has no line end",
+                     {}}});
+}
+
+// The value of an option as sbatch reads it from a line #SBATCH: by words, with quotes, escapes and
+// comments.
+std::string directive_value(const std::string& value) {
+  if (value.find_first_of(" \t\v\f\"'\\#") == std::string::npos) return value;
+  std::string quoted = "\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + "\"";
+}
+
+// In the name of a log `%` begins a pattern, and a backslash turns all patterns off.
+std::string log_pattern(const CampaignPlan& plan) {
+  require_one_line("--output", plan.output);
+  std::string pattern;
+  for (const char c : slurm_log_folder(plan)) pattern += c == '%' ? "%%" : std::string(1, c);
+  if (pattern.find('\\') == std::string::npos) return pattern + "/%x-%A_%a.log";
+  throw InputError({{{},
+                     0,
+                     "--output",
+                     "found '" + plan.output +
+                         "', and sbatch gives a backslash in the name of a "
+                         "log a meaning of its own",
+                     "a folder whose path has no backslash",
+                     {}}});
+}
+
+std::string working_folder() {
+  std::string folder = std::filesystem::current_path().string();
+  require_one_line("the current folder", folder);
+  return folder;
+}
 
 std::map<std::string, std::string> own_lines(const CampaignPlan& plan, const WorkerGroup& group,
                                              int64_t count) {
@@ -25,8 +74,8 @@ std::map<std::string, std::string> own_lines(const CampaignPlan& plan, const Wor
       {"requeue", ""},
       {"open-mode", "append"},
       {"signal", "B:USR1@" + std::to_string(kSecondsAhead)},
-      {"output", slurm_log_folder(plan) + "/%x-%A_%a.log"},
-      {"chdir", std::filesystem::current_path().string()}};
+      {"output", log_pattern(plan)},
+      {"chdir", working_folder()}};
   if (need.gpus_per_node > 0) {
     lines["gpus-per-node"] = std::to_string(need.gpus_per_node);
     lines["cpus-per-task"] = std::to_string(2 * need.gpus_per_node);
@@ -116,9 +165,10 @@ std::string slurm_log_folder(const CampaignPlan& plan) {
 std::string slurm_script(const CampaignPlan& plan, const WorkerGroup& group,
                          const SlurmOptions& options, int64_t first, int64_t count) {
   std::string text = "#!/bin/bash\n# " + cell_count(group.cells.size()) + " of " + plan.name +
-                     " on " + to_string(group.need) + ", by sftbench sweep --on slurm\n";
+                     " on " + terminal_line(to_string(group.need)) +
+                     ", by sftbench sweep --on slurm\n";
   for (const auto& [key, value] : options.over(own_lines(plan, group, count), group)) {
-    text += "#SBATCH --" + key + (value.empty() ? "" : "=" + value) + "\n";
+    text += "#SBATCH --" + key + (value.empty() ? "" : "=" + directive_value(value)) + "\n";
   }
   text += "set -u\n" + variables(plan) + kSignals;
   text += group.need.nodes > 1 ? steps_body(plan, group, first) : worker_body(plan, group);

@@ -8,7 +8,8 @@
 
 namespace sftbench {
 
-// Tasks `first` to `first + count` (without it) of the group's workers, for sbatch.
+// Tasks `first` to `first + count` (without it) of the group's workers, for sbatch. InputError where
+// a folder's name cannot stand on a line #SBATCH.
 std::string slurm_script(const CampaignPlan& plan, const WorkerGroup& group,
                          const SlurmOptions& options, int64_t first, int64_t count);
 

@@ -52,7 +52,7 @@ TEST(SlurmTest, AGroupIsAnArrayOfWorkersThatMayBeStartedAgain) {
         "#SBATCH --job-name=my-space-gpu8-nvidia-h100-pcie\n", "export NAME='a b'\n",
         "attend '/opt/sft bench/sftbench' sweep 'spaces/my space.yaml'",
         "--set number_gpus=8 --set number_nodes=1 --worker -o results\n",
-        "mkdir -p results/slurm\n",
+        "mkdir -p -- results/slurm\n",
         "scontrol requeue \"${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}\""}) {
     EXPECT_THAT(text, HasSubstr(line));
   }

@@ -102,7 +102,7 @@ std::vector<std::string> choice_of(const CampaignCell& cell);
 // Asks whether the cell is still to be measured; its output has a line that begins "measure,".
 std::vector<std::string> asking_words(const CampaignPlan& plan, const std::string& folder = {});
 
-// The words as a shell reads them.
+// The words as a shell reads them: the first is a command, whatever it contains.
 std::string shell_line(const std::vector<std::string>& words);
 
 }  // namespace sftbench
