@@ -61,6 +61,21 @@ std::string shortest_with_part(std::string_view word, const std::vector<std::str
   return best == nullptr ? std::string() : *best;
 }
 
+// Where the host's part of an address begins; npos: the word is neither an address nor
+// NAME=ADDRESS.
+size_t authority_of(std::string_view word) {
+  constexpr std::string_view kMark = "://";
+  const size_t mark = word.find(kMark);
+  if (mark == std::string_view::npos) return mark;
+  size_t scheme = mark;
+  while (scheme > 0 && (std::isalnum(static_cast<unsigned char>(word[scheme - 1])) != 0 ||
+                        std::string_view("+-.").find(word[scheme - 1]) != std::string_view::npos)) {
+    --scheme;
+  }
+  const bool is_address = scheme < mark && (scheme == 0 || word[scheme - 1] == '=');
+  return is_address ? mark + kMark.size() : std::string_view::npos;
+}
+
 }  // namespace
 
 std::string nearest_spelling(std::string_view word, const std::vector<std::string>& candidates) {
@@ -104,6 +119,19 @@ std::string shell_quoted(std::string_view word) {
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
+}
+
+std::string without_secrets(std::string_view word) {
+  const size_t host = authority_of(word);
+  if (host == std::string_view::npos) return std::string(word);
+  std::string shown(word);
+  const size_t query = shown.find_first_of("?#", host);
+  const size_t at = shown.rfind('@');  // the last: who forgets to escape a password leaks it not
+  const bool has_at = at != std::string::npos && at >= host;
+  if (has_at && query < at) return shown.substr(0, host) + "***";
+  if (query != std::string::npos) shown.replace(query + 1, std::string::npos, "***");
+  if (has_at) shown.replace(host, at - host, "***");
+  return shown;
 }
 
 }  // namespace sftbench

@@ -229,6 +229,11 @@ class Manifests {
     Json list = Json::array();
     for (const auto& [name, value] : plan_.environment)
       list.push_back({{"name", name}, {"value", literal(value)}});
+    for (const std::string& name : plan_.secrets) {
+      list.push_back(
+          {{"name", name},
+           {"valueFrom", {{"secretKeyRef", {{"name", "sftbench-env"}, {"key", name}}}}}});
+    }
     return list;
   }
 

@@ -18,6 +18,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/campaign/engines.h"
+#include "sftbench/http/http_client.h"
 
 namespace sftbench {
 namespace {
@@ -63,7 +64,7 @@ class RayEngine : public CampaignEngine {
     take(plan);
     greet();
     package_ = ray_package(files_of(plan_));
-    out << workers_.size() << " jobs on Ray at " << settings_.address << std::endl;
+    out << workers_.size() << " jobs on Ray at " << shown_url(settings_.address) << std::endl;
     while (!all_ended()) {
       if (!step()) return interrupted_ > 0 ? kInterruptedStatus : kFailedStatus;
       if (interrupted_ > 1) return kInterruptedStatus;
@@ -81,6 +82,15 @@ class RayEngine : public CampaignEngine {
                          "--output",
                          "found '" + plan_.output + "'",
                          "an absolute path, of a folder that all nodes of the cluster share",
+                         {}}});
+    }
+    if (!plan_.secrets.empty()) {
+      throw InputError({{{},
+                         0,
+                         "--env",
+                         "Ray shows the environment of a job to whoever sees its dashboard",
+                         plan_.secrets.front() + " where Ray's nodes start, as in their image or a "
+                                                 "Secret of Kubernetes",
                          {}}});
     }
     if (!plan_.parameters_file.empty()) {
@@ -117,7 +127,7 @@ class RayEngine : public CampaignEngine {
   // The first request: whoever cannot be reached now was not named rightly.
   void greet() {
     try {
-      log_.info("Ray " + terminal_line(client_.version()) + " at " + settings_.address);
+      log_.info("Ray " + terminal_line(client_.version()) + " at " + shown_url(settings_.address));
     } catch (const RayAway& away) {
       throw InputError({{{},
                          0,
@@ -153,7 +163,7 @@ class RayEngine : public CampaignEngine {
         if (worker.state == WorkerState::kToSubmit) submit(worker);
         if (worker.state == WorkerState::kFollowed) follow(worker);
       }
-      if (away_since_s_) log_.info("Ray at " + settings_.address + " is back");
+      if (away_since_s_) log_.info("Ray at " + shown_url(settings_.address) + " is back");
       away_since_s_.reset();
       wait(settings_.poll_s);
     } catch (const RayCancelled&) {

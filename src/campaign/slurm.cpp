@@ -84,6 +84,11 @@ class SlurmEngine : public CampaignEngine {
         << (batches.size() == 1 ? " job array" : " job arrays") << ": bash THIS_FILE\nset -e\ncd "
         << shell_quoted(std::filesystem::current_path().string()) << "\nmkdir -p -- "
         << shell_quoted(slurm_log_folder(plan)) << "\n";
+    // sbatch passes the environment on that it is called in.
+    for (const std::string& name : plan.secrets) {
+      out << ": \"${" << name << ":?is to be set where the campaign is submitted}\"\n";
+      out << "export " << name << "\n";
+    }
     for (const Batch& batch : batches) {
       const std::string end = end_of(batch.script);
       out << "sbatch <<'" << end << "'\n" << batch.script << end << "\n";

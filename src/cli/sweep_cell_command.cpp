@@ -2,8 +2,8 @@
 
 #include <vector>
 
+#include "cli/repeat_command.h"
 #include "sftbench/base/quantity_text.h"
-#include "sftbench/base/text.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {
@@ -36,10 +36,7 @@ std::string sweep_cell_command(const SweepArguments& arguments, const Cell& cell
   if (selection.threads != 0) add("--threads", std::to_string(selection.threads));
   add("--backend", arguments.backend.backend);
   for (const std::string& assignment : arguments.backend.simulate) add("--simulate", assignment);
-  std::string command;
-  for (const std::string& word : words)
-    command += (command.empty() ? "" : " ") + shell_quoted(word);
-  return command;
+  return kept_command(words);
 }
 
 }  // namespace sftbench

@@ -236,13 +236,31 @@ void say_best_of(const Cells& cells, const EngineSweep& sweep) {
   say_what_is_best(sweep.output, keys, sweep.prices);
 }
 
+// Scripts, manifests and jobs are read by others than the user, as are the files that travel with them.
+void refuse_secrets(std::vector<WorkerOption> options, const LoadedSpace& loaded,
+                    bool files_travel) {
+  for (const std::string& tracker : loaded.settings.trackers) {
+    if (files_travel) options.push_back({"--track", tracker});
+  }
+  require_no_secrets(options);
+}
+
 CampaignPlan make_plan(const CLI::App& command, const EngineOptions& options,
                        const EngineSweep& sweep, const LoadedSpace& loaded, Cells& cells) {
   CampaignPlan plan;
   plan.name = campaign_name(sweep.selection);
   plan.digest = std::move(cells.digest);
   plan.options = worker_options(command, kOwnOptions);
-  plan.environment = worker_environment(options.environment);
+  const bool shared = options.engine != "local";
+  if (shared) refuse_secrets(plan.options, loaded, options.engine != "slurm");
+  WorkerEnvironment environment = worker_environment(options.environment, shared);
+  plan.environment = std::move(environment.values);
+  plan.secrets = std::move(environment.secrets);
+  const bool starts_here = options.engine == "local" || options.submit;
+  for (const std::string& name : plan.secrets) {
+    if (starts_here && std::getenv(name.c_str()) == nullptr)
+      refuse("--env", name + " is not set", name + " in the environment, or --env NAME=VALUE");
+  }
   if (loaded.settings.hf_home) plan.environment.emplace("HF_HOME", *loaded.settings.hf_home);
   if (const char* file = std::getenv("SFTTRAINER_PARAMETERS_FILE"); file != nullptr)
     plan.parameters_file = file;
@@ -291,8 +309,10 @@ void add_engine_options(CLI::App& command, EngineOptions& options) {
                   "sftbench")
       ->type_name("PATH");
   command
-      .add_option("--env", options.environment, "with --on: an environment variable of the workers")
-      ->type_name("NAME=VALUE")
+      .add_option("--env", options.environment,
+                  "with --on: an environment variable of the workers; NAME alone for a secret, "
+                  "which stays out of scripts and manifests")
+      ->type_name("NAME[=VALUE]")
       ->allow_extra_args(false);
 }
 

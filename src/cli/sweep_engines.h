@@ -21,7 +21,7 @@ struct EngineOptions {
   std::vector<std::string> kubernetes;   // --kubernetes KEY=VALUE
   std::string ray_address;               // --ray-address
   std::string program;                   // --program; empty: the engine's default
-  std::vector<std::string> environment;  // --env NAME=VALUE
+  std::vector<std::string> environment;  // --env NAME=VALUE or NAME
 };
 
 void add_engine_options(CLI::App& command, EngineOptions& options);

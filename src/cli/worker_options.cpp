@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <set>
+#include <sstream>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/text.h"
 
 namespace sftbench {
 namespace {
@@ -48,6 +51,25 @@ void append(const CLI::Option& option, const CLI::App& run, std::vector<WorkerOp
   }
 }
 
+bool is_variable(const std::string& name) {
+  return !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
+         std::all_of(name.begin(), name.end(),
+                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+}
+
+// HF_TOKEN, MLFLOW_TRACKING_PASSWORD, WANDB_API_KEY. HF_TOKEN_PATH is but a place.
+bool names_a_secret(const std::string& name) {
+  static const std::set<std::string> kSecrets = {"TOKEN", "PASSWORD", "PASSWD", "SECRET", "KEY"};
+  static const std::set<std::string> kPlaces = {"FILE", "PATH", "DIR"};
+  std::istringstream parts(name);
+  bool secret = false, place = false;
+  for (std::string part; std::getline(parts, part, '_');) {
+    secret = secret || kSecrets.count(part) != 0;
+    place = kPlaces.count(part) != 0;
+  }
+  return secret && !place;
+}
+
 }  // namespace
 
 std::vector<WorkerOption> worker_options(const CLI::App& command,
@@ -63,24 +85,50 @@ std::vector<WorkerOption> worker_options(const CLI::App& command,
   return options;
 }
 
-std::map<std::string, std::string> worker_environment(const std::vector<std::string>& assignments) {
-  std::map<std::string, std::string> environment;
+WorkerEnvironment worker_environment(const std::vector<std::string>& assignments, bool shared) {
+  WorkerEnvironment environment;
   std::vector<Diagnostic> wrong;
   for (const std::string& assignment : assignments) {
-    const size_t equals = assignment.find('=');
+    const size_t equals = std::min(assignment.find('='), assignment.size());
     const std::string name = assignment.substr(0, equals);
-    const bool is_name = !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
-                         std::all_of(name.begin(), name.end(), [](unsigned char c) {
-                           return std::isalnum(c) != 0 || c == '_';
-                         });
-    if (equals == std::string::npos || !is_name) {
+    const std::string value = equals < assignment.size() ? assignment.substr(equals + 1) : "";
+    if (!is_variable(name)) {
       wrong.push_back({{}, 0, "--env", "found '" + assignment + "'", "NAME=VALUE", {}});
+    } else if (equals == assignment.size()) {
+      environment.secrets.push_back(name);
+    } else if (shared && !value.empty() &&
+               (names_a_secret(name) || without_secrets(value) != value)) {
+      wrong.push_back({{},
+                       0,
+                       "--env",
+                       name + " looks like a secret, and others can read what the engine gets",
+                       "--env " + name + " without a value (docs/engines.md, \"Secrets\")",
+                       {}});
     } else {
-      environment[name] = assignment.substr(equals + 1);
+      environment.values[name] = value;
     }
   }
   if (!wrong.empty()) throw InputError(std::move(wrong));
   return environment;
+}
+
+void require_no_secrets(const std::vector<WorkerOption>& options) {
+  std::vector<Diagnostic> wrong;
+  for (const WorkerOption& option : options) {
+    const std::string value = option.value.value_or("");
+    if (option.is_file || without_secrets(value) == value) continue;
+    wrong.push_back({{},
+                     0,
+                     option.name,
+                     "'" + without_secrets(value) +
+                         "' holds a secret, and others can read what the engine gets",
+                     option.name == "--track"
+                         ? "--env MLFLOW_TRACKING_TOKEN, or --env MLFLOW_TRACKING_USERNAME and "
+                           "--env MLFLOW_TRACKING_PASSWORD (docs/engines.md, \"Secrets\")"
+                         : "an address without user, password and query",
+                     {}});
+  }
+  if (!wrong.empty()) throw InputError(std::move(wrong));
 }
 
 }  // namespace sftbench

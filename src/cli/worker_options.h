@@ -13,7 +13,16 @@ namespace sftbench {
 std::vector<WorkerOption> worker_options(const CLI::App& command,
                                          const std::vector<std::string>& left_out);
 
-// NAME=VALUE each. InputError with all that is wrong.
-std::map<std::string, std::string> worker_environment(const std::vector<std::string>& assignments);
+struct WorkerEnvironment {
+  std::map<std::string, std::string> values;  // NAME=VALUE
+  std::vector<std::string> secrets;  // NAME alone: whoever starts the workers has the value
+};
+
+// InputError with all that is wrong. `shared`: others can read what the engine gets, so that values
+// which look like secrets are refused.
+WorkerEnvironment worker_environment(const std::vector<std::string>& assignments, bool shared);
+
+// InputError for the options whose values hold an address with a user, a password or a query.
+void require_no_secrets(const std::vector<WorkerOption>& options);
 
 }  // namespace sftbench

@@ -19,6 +19,7 @@
 
 #include "launch/child_files.h"
 #include "sftbench/base/clock.h"
+#include "sftbench/base/error.h"
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/launch/child_process.h"
@@ -39,7 +40,7 @@ constexpr int kNotExecutable = 126, kNotFound = 127;
 constexpr int kFailed = 4;  // cli/app.h
 constexpr int kFirstPort = 20000, kPorts = 10000;
 
-constexpr std::array kPassedOn = {"SFTBENCH_", "NCCL_", "GLOO_", "OMP_", "MKL_", "HF_"};
+constexpr std::array kPassedOn = {"SFTBENCH_", "NCCL_", "GLOO_", "OMP_", "MKL_", "HF_", "MLFLOW_"};
 constexpr const char* kLauncherVariable = "SFTBENCH_NODE_LAUNCHER";
 constexpr const char* kHostsVariable = "SFTBENCH_NODE_HOSTS";
 constexpr const char* kHostfileVariable = "SFTBENCH_NODE_HOSTFILE";
@@ -75,6 +76,21 @@ std::vector<std::pair<std::string, std::string>> passed_on(const Environment& en
   return all;
 }
 
+// Slurm's accounting keeps the line of every srun (sacct -o SubmitLine).
+void require_no_secrets(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (without_secrets(word) == word) continue;
+    throw InputError(
+        {{{},
+          0,
+          "--track",
+          "'" + without_secrets(word) + "' holds a secret, and Slurm keeps srun's words",
+          "MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and "
+          "MLFLOW_TRACKING_PASSWORD in the environment",
+          {}}});
+  }
+}
+
 class NodeRun {
  public:
   NodeRun(const NodeLaunch& launch, std::vector<std::string> words, const Environment& environment,
@@ -86,6 +102,7 @@ class NodeRun {
     if (launch.launcher == "ssh") {
       start_by_ssh();
     } else {
+      if (launch.launcher == "srun") require_no_secrets(words_);
       ranks_environment_ = passed_on(environment);
       start(launch.launcher == "srun" ? srun_words() : mpirun_words(), {}, ranks_environment_, {});
     }

@@ -97,12 +97,15 @@ HttpClientSettings client_settings(const TrackerLimits& limits,
 
 MlflowTracker::MlflowTracker(const std::string& address, const TrackedRun& run,
                              const TrackerLimits& limits, const std::atomic<bool>& cancelled)
-    : api_(address.substr(0, address.find_last_not_of('/') + 1) + "/api/2.0/mlflow/"),
-      run_(run),
+    : run_(run),
       limits_(limits),
       cancelled_(cancelled),
       experiment_(environment("MLFLOW_EXPERIMENT_NAME")) {
   if (experiment_.empty()) experiment_ = run.experiment;
+  const size_t query = std::min(address.find('?'), address.size());
+  query_ = address.substr(query);
+  const std::string place = address.substr(0, query);
+  api_ = place.substr(0, place.find_last_not_of('/') + 1) + "/api/2.0/mlflow/";
 }
 
 void MlflowTracker::begin(const TrainBegin& begin, double wall_s) {
@@ -172,7 +175,7 @@ Json MlflowTracker::answer_of(const HttpAnswer& answer, const std::string& path)
 
 Json MlflowTracker::call(const std::string& path, const Json& body) {
   try {
-    return answer_of(client_->post_json(api_ + path, json_text(body)), path);
+    return answer_of(client_->post_json(api_ + path + query_, json_text(body)), path);
   } catch (const NoAnswer& error) {
     throw NotNow(error.what(), 0);
   }
@@ -182,8 +185,8 @@ Json MlflowTracker::call(const std::string& path, const Json& body) {
 std::string MlflowTracker::find_experiment() {
   const std::string path = "experiments/get-by-name";
   try {
-    const HttpAnswer answer =
-        client_->get(api_ + path + "?experiment_name=" + client_->escaped(experiment_));
+    const HttpAnswer answer = client_->get(api_ + path + (query_.empty() ? "?" : query_ + "&") +
+                                           "experiment_name=" + client_->escaped(experiment_));
     if (answer.status == 404 && answer.body.find("RESOURCE_DOES_NOT_EXIST") != std::string::npos)
       return {};
     const Json experiment = answer_of(answer, path).value("experiment", Json::object());

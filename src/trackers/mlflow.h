@@ -50,7 +50,8 @@ class MlflowTracker : public Tracker {
   bool attempt(Action action);
   void push(const Point& point, bool given);
 
-  std::string api_;
+  std::string api_;    // up to the name of a call
+  std::string query_;  // of the address, with its "?"; every call has it
   const TrackedRun& run_;
   const TrackerLimits& limits_;
   const std::atomic<bool>& cancelled_;

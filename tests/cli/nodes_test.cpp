@@ -380,6 +380,13 @@ TEST_F(NodesTest, SrunGetsTheCommandAndTheSecretAndItsStatusIsKept) {
                                         "--input=none --gpu-bind=none /"),
                     HasSubstr("sftbench run --experiment finetune_full"),
                     testing::EndsWith("--timeout 0\n")));
+  fs::remove(folder_ / "bin" / "words");
+  const ProgramResult secret = run(on_gpus({"--track", "mlflow=http://me:hunter2@h"}),
+                                   {{"SLURM_JOB_ID", "5"}, {"SLURM_JOB_NUM_NODES", "2"}});
+  EXPECT_EQ(secret.status, 2) << secret.err;
+  EXPECT_THAT(secret.err, AllOf(HasSubstr("'mlflow=http://***@h' holds a secret"),
+                                HasSubstr("MLFLOW_TRACKING_TOKEN"), Not(HasSubstr("hunter2"))));
+  EXPECT_FALSE(fs::exists(folder_ / "bin" / "words")) << "Slurm keeps the words of srun";
 }
 
 TEST_F(NodesTest, AProgramThatSrunDoesNotFindIsNamed) {

@@ -132,6 +132,46 @@ TEST_F(SweepEnginesTest, SubmitSaysWhereThereIsNoSlurmOrItRefuses) {
                                  HasSubstr("submitted before it: 17 (scancel 17 ends them)")));
 }
 
+// Scripts, manifests and jobs are read by others.
+TEST_F(SweepEnginesTest, ASecretStaysOutOfWhatOthersRead) {
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"--env", "HF_TOKEN=hunter2"},
+           {"--env", "MLFLOW_TRACKING_URI=http://me:hunter2@host"},
+           {"--track", "mlflow=http://me:hunter2@host"},
+           {"--track", "mlflow=http://host?token=hunter2"}}) {
+    for (const char* engine : {"slurm", "kubernetes", "ray"}) {
+      std::vector<std::string> all = {"--on", engine};
+      all.insert(all.end(), words.begin(), words.end());
+      const ProgramResult result = sweep(all);
+      EXPECT_EQ(result.status, 2) << result.out;
+      EXPECT_THAT(result.err, AllOf(HasSubstr("secret"), HasSubstr("--env "))) << words.back();
+      EXPECT_THAT(result.out + result.err, Not(HasSubstr("hunter2")));
+    }
+  }
+  const std::map<std::string, std::string> environment = {{"HF_TOKEN", "hunter2"}};
+  const ProgramResult slurm = sweep({"--on", "slurm", "--env", "HF_TOKEN"}, environment);
+  EXPECT_EQ(slurm.status, 0) << slurm.err;
+  EXPECT_THAT(slurm.out, AllOf(HasSubstr("${HF_TOKEN:?"), Not(HasSubstr("hunter2"))));
+  const ProgramResult pods =
+      sweep({"--on", "kubernetes", "-o", "r", "--env", "HF_TOKEN"}, environment);
+  EXPECT_EQ(pods.status, 0) << pods.err;
+  EXPECT_THAT(pods.out, AllOf(HasSubstr("secretKeyRef"), HasSubstr("name: sftbench-env"),
+                              HasSubstr("key: HF_TOKEN"), Not(HasSubstr("hunter2"))));
+  const ProgramResult ray =
+      sweep({"--on", "ray", "--ray-address", "http://127.0.0.1:1", "-o", "/r", "--env", "HF_TOKEN"},
+            environment);
+  EXPECT_EQ(ray.status, 2);
+  EXPECT_THAT(ray.err, HasSubstr("Ray shows the environment of a job"));
+  EXPECT_THAT(sweep({"--on", "local", "--env", "HF_TOKEN"}).err, HasSubstr("HF_TOKEN is not set"));
+}
+
+TEST_F(SweepEnginesTest, AFolderThatALineOfSbatchCannotHoldIsRefused) {
+  const ProgramResult result = sweep({"--on", "slurm", "-o", "Ra\ntouch X\n"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("--output: found 'Ra\\x0atouch X\\x0a'"));
+}
+
 TEST_F(SweepEnginesTest, BadOptionsAreNamed) {
   const auto refusal = [this](std::vector<std::string> words) {
     const ProgramResult result = sweep(std::move(words));

@@ -19,6 +19,7 @@ namespace sftbench {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -89,6 +90,34 @@ TEST_F(TrackTest, ARunIsWrittenToAllOfThem) {
   const auto runs = server.runs();
   ASSERT_EQ(runs.size(), 1);
   EXPECT_THAT(runs.begin()->second.statuses, ElementsAre("RUNNING", "FINISHED"));
+}
+
+// Its word is "hunter2", of the user info and of the query.
+TEST_F(TrackTest, AnAddressKeepsItsSecretsToItself) {
+  FakeMlflow server;
+  const std::string host = server.url().substr(server.url().find("://") + 3);
+  const std::string address = "mlflow=http://me:hunter2@" + host + "?token=hunter2";
+  for (const char* command : {"run", "sweep"}) {
+    const ProgramResult result =
+        run_program(words(command, {"--track", address, "--track",
+                                    "jsonl=" + in_folder("{key}.jsonl"), "--set", "batch_size=1"}));
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_THAT(result.out + result.err, Not(HasSubstr("hunter2"))) << command;
+  }
+  EXPECT_FALSE(server.runs().empty()) << "the address is used as it was given";
+  const ProgramResult report = run_program({"report", in_folder("results"), "--format", "json"});
+  EXPECT_THAT(report.out, AllOf(HasSubstr("mlflow=http://***@"), Not(HasSubstr("hunter2"))));
+  size_t files = 0;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder_)) {
+    if (!entry.is_regular_file()) continue;
+    EXPECT_THAT(read_file(entry.path()), Not(HasSubstr("hunter2"))) << entry.path();
+    ++files;
+  }
+  EXPECT_GE(files, 4);
+  for (const auto& [id, run] : server.runs()) {
+    for (const auto& [name, value] : run.tags)
+      EXPECT_THAT(value, Not(HasSubstr("hunter2"))) << name;
+  }
 }
 
 TEST_F(TrackTest, TheSamplesStandBesideTheResult) {

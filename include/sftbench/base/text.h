@@ -22,4 +22,10 @@ std::string_view trimmed(std::string_view text);
 // One word, in single quotes where a shell would otherwise see more than a word in it.
 std::string shell_quoted(std::string_view word);
 
+// A word of a command line as it may be kept and shown: where it is an address, or NAME=ADDRESS,
+// "***" stands for the user and password before its host and for its query. Where one cannot be
+// told from the other, it stands for all behind "://".
+// "mlflow=http://me:pw@host/a?token=b" -> "mlflow=http://***@host/a?***".
+std::string without_secrets(std::string_view word);
+
 }  // namespace sftbench

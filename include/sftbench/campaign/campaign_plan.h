@@ -75,6 +75,8 @@ struct CampaignPlan {
   std::string program;  // what starts sftbench on the nodes
   std::vector<WorkerOption> options;
   std::map<std::string, std::string> environment;  // of the workers
+  // Variables that workers get in a way of the engine's own, because others can read the plan.
+  std::vector<std::string> secrets;
   std::string parameters_file;  // SFTTRAINER_PARAMETERS_FILE here; empty: not set
   std::string output = "results";
   bool simulated = false;

@@ -1,0 +1,31 @@
+#include "sftbench/base/text.h"
+
+#include <gtest/gtest.h>
+
+namespace sftbench {
+namespace {
+
+TEST(TextTest, AnAddressIsShownWithoutItsSecrets) {
+  const std::pair<const char*, const char*> kWords[] = {
+      {"http://me:pw@host:5000/a", "http://***@host:5000/a"},
+      {"mlflow=https://me@host?token=t", "mlflow=https://***@host?***"},
+      {"--track=mlflow=http://:pw@host/a?b=c", "--track=mlflow=http://***@host/a?***"},
+      {"http://host#token=t", "http://host#***"},
+      {"http://me:p/w@host", "http://***@host"},  // a password that nobody escaped
+      {"http://me:p@w@host", "http://***@host"},
+      {"http://me:p?w@host", "http://***"},
+      {"http://host?mail=a@b", "http://***"},
+      {"http://@", "http://***@"},
+      {"s3+x://key@bucket/", "s3+x://***@bucket/"}};
+  for (const auto& [word, shown] : kWords) EXPECT_EQ(without_secrets(word), shown);
+}
+
+TEST(TextTest, WhatIsNoAddressStaysAsItIs) {
+  for (const char* word : {"", "://", "=://a@b", "http://host:5000/a", "a@b", "what? a=b@c",
+                           "see http://a@b", "jsonl=a?b", "--set"}) {
+    EXPECT_EQ(without_secrets(word), word);
+  }
+}
+
+}  // namespace
+}  // namespace sftbench
