@@ -7,8 +7,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "sftbench/base/error.h"
-
 namespace sftbench {
 namespace {
 
@@ -18,18 +16,22 @@ constexpr mode_t kMode = 0666;  // less the umask
 // Not blocking: somebody may have put a pipe there.
 constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
 
-[[noreturn]] void fail(const fs::path& path, const std::string& what, const std::string& cause) {
-  throw InputError({{.file = path.string(),
-                     .line = 0,
-                     .key = {},
-                     .message = "cannot " + what + ": " + cause,
-                     .expected = {},
-                     .nearest = {}}});
+constexpr const char* kNoRegularFile = "no regular file stands there; remove it";
+
+Diagnostic problem(const fs::path& path, const std::string& what, const std::string& cause) {
+  return finding(path, {}, "cannot " + what + ": " + cause);
 }
 
 [[noreturn]] void fail(const fs::path& path, const std::string& what) {
-  fail(path, what,
-       errno == ELOOP ? "a symbolic link stands there; remove it" : std::strerror(errno));
+  const int error = errno;
+  struct stat status = {};
+  const bool there = ::lstat(path.c_str(), &status) == 0;
+  if (there && S_ISLNK(status.st_mode)) {
+    throw NameTaken(path, what, "a symbolic link stands there; remove it");
+  }
+  if (there && S_ISDIR(status.st_mode)) throw NameTaken(path, what, std::strerror(EISDIR));
+  if (there && !S_ISREG(status.st_mode)) throw NameTaken(path, what, kNoRegularFile);
+  throw InputError({problem(path, what, std::strerror(error))});
 }
 
 OwnedFd open_regular(const fs::path& path, int flags, const std::string& what) {
@@ -37,11 +39,14 @@ OwnedFd open_regular(const fs::path& path, int flags, const std::string& what) {
   if (!file) fail(path, what);
   struct stat status = {};
   if (::fstat(file.get(), &status) != 0) fail(path, what);
-  if (!S_ISREG(status.st_mode)) fail(path, what, "no regular file stands there; remove it");
+  if (!S_ISREG(status.st_mode)) throw NameTaken(path, what, kNoRegularFile);
   return file;
 }
 
 }  // namespace
+
+NameTaken::NameTaken(const fs::path& path, const std::string& what, const std::string& cause)
+    : InputError({problem(path, what, cause)}) {}
 
 OwnedFd make_new_file(const fs::path& path, const std::string& what) {
   while (true) {
@@ -54,6 +59,10 @@ OwnedFd make_new_file(const fs::path& path, const std::string& what) {
 
 OwnedFd open_or_make_file(const fs::path& path, const std::string& what) {
   return open_regular(path, O_RDWR | O_CREAT, what);
+}
+
+OwnedFd open_to_append(const fs::path& path, const std::string& what) {
+  return open_regular(path, O_WRONLY | O_APPEND | O_CREAT, what);
 }
 
 void append_to_file(const fs::path& path, std::string_view text, const std::string& what) {

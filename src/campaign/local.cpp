@@ -8,13 +8,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <ostream>
 #include <system_error>
 
 #include "campaign/worker_status.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/shared_file.h"
 #include "sftbench/base/text.h"
 #include "sftbench/campaign/engines.h"
 #include "sftbench/launch/child_process.h"
@@ -139,9 +139,7 @@ class LocalEngine : public CampaignEngine {
   }
 
   void start_one(LocalWorker& worker) {
-    const int log = ::open(worker.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (log < 0) throw InputError(worker.log.string() + ": " + std::strerror(errno));
-    const OwnedFd log_fd(log);
+    const OwnedFd log = open_to_append(worker.log, "write the worker's log");
     const OwnedFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     auto environment = environment_;
     environment.emplace_back("CUDA_VISIBLE_DEVICES", join(worker.gpus, ","));
@@ -153,7 +151,7 @@ class LocalEngine : public CampaignEngine {
                                                    .arguments = {words_.begin() + 1, words_.end()},
                                                    .environment = std::move(environment),
                                                    .standard_input = nothing.get(),
-                                                   .standard_output = log_fd.get(),
+                                                   .standard_output = log.get(),
                                                    .inherited_fds = {}});
     keep_to_cores(all);
   }

@@ -1,8 +1,6 @@
 #include "cli/training_log.h"
 
-#include <fcntl.h>
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 
 #include <cerrno>
 #include <chrono>
@@ -10,7 +8,7 @@
 #include <cstring>
 #include <string>
 
-#include "sftbench/base/owned_fd.h"
+#include "sftbench/base/error.h"
 #include "sftbench/base/shared_file.h"
 #include "sftbench/checkpoint/saved_folder.h"
 #include "sftbench/measure/training_log_line.h"
@@ -20,14 +18,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// 0, or the errno of what went wrong. A pipe of that name blocks nobody.
-int append_line(const fs::path& path, const std::string& line) {
-  const OwnedFd file(
-      ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666));
-  struct stat status {};
-  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) return errno;
-  if (!S_ISREG(status.st_mode)) return EINVAL;
-  return write_whole(file.get(), line) ? 0 : errno;
+// What went wrong; empty: nothing.
+std::string append_line(const fs::path& path, const std::string& line) {
+  try {
+    const OwnedFd file = open_to_append(path, "write");
+    return write_whole(file.get(), line)
+               ? ""
+               : "cannot write " + path.string() + ": " + std::strerror(errno);
+  } catch (const InputError& error) {
+    return error.what();
+  }
 }
 
 }  // namespace
@@ -75,10 +75,11 @@ void TrainingLog::write(const char* name, double epoch, int64_t step, double val
   const int64_t now_us = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
   std::error_code ignored;
   fs::create_directories(path_.parent_path(), ignored);
-  const int error = append_line(path_, training_log_line(name, epoch, step, now_us, value));
-  if (error == 0 || broken_) return;
+  const std::string problem =
+      append_line(path_, training_log_line(name, epoch, step, now_us, value));
+  if (problem.empty() || broken_) return;
   broken_ = true;
-  spdlog::warn("cannot write {}: {}", path_.string(), std::strerror(error));
+  spdlog::warn("{}", problem);
 }
 
 }  // namespace sftbench

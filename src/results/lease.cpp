@@ -190,6 +190,8 @@ std::shared_ptr<Lease> Lease::try_make(const fs::path& leases, const std::string
     const int error = errno;
     std::error_code ignored;
     fs::remove_all(prepared, ignored);
+    if (error == ENOTDIR)
+      throw NameTaken(place, "make a lease", "no folder stands there; remove it");
     errno = error;
     fail_with_errno(place, "make a lease");
   }
@@ -217,8 +219,8 @@ std::vector<fs::path> Lease::files() const {
 
 bool Lease::renew() {
   if (!stands_) return true;
-  const OwnedFd file(
-      ::openat(folder_.get(), (token_ + std::string(kClaimEnding)).c_str(), O_WRONLY | O_CLOEXEC));
+  const OwnedFd file(::openat(folder_.get(), (token_ + std::string(kClaimEnding)).c_str(),
+                              O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file) {
     if (!is_not_there(errno)) return true;
     stands_ = false;

@@ -52,10 +52,15 @@ std::optional<Status> status_of_measurement(const fs::path& path) {
   } catch (const InputError&) {
     // Its cause is of no use here: who asked for the status was told.
   }
-  // One more name instead of another: should somebody have put a better result there in the very last
-  // moment, it stays. An InputError of the writing that follows says more than an error here.
+  // What is no file has but one name, which the result needs.
   std::error_code error;
   const fs::path aside = free_name(with_ending(path, ".aside"));
+  if (!fs::is_regular_file(fs::symlink_status(path, error))) {
+    fs::rename(path, aside, error);
+    return std::nullopt;
+  }
+  // One more name instead of another: should somebody have put a better result there in the very last
+  // moment, it stays. An InputError of the writing that follows says more than an error here.
   fs::create_hard_link(path, aside, error);
   if (error) fs::rename(path, aside, error);
   return std::nullopt;

@@ -14,6 +14,7 @@
 
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/shared_file.h"
 #include "sftbench/launch/measure_job.h"
 #include "sftbench/launch/run_series.h"
 #include "sftbench/results/claim.h"
@@ -236,6 +237,9 @@ class Sweep::Impl {
     std::shared_ptr<Claim> claim;
     try {
       claim = claims_.try_acquire(cell.request.experiment, cell.key, &holder);
+    } catch (const NameTaken& error) {
+      left_.add(cell, {"in the way", error.what()});
+      return nullptr;
     } catch (const InputError& error) {
       store_failed(error.what());
       return nullptr;
@@ -285,8 +289,13 @@ class Sweep::Impl {
     if (const auto warning = options_.preflight(plan.job, share)) {
       observer_.on_warning(cell, *warning);
     }
+    const Cell begun = cell;
+    const Share taken = share;
     try {
       running_.start(std::move(cell), std::move(plan), std::move(claim), std::move(share));
+    } catch (const NameTaken& error) {  // of its log
+      machine_.give_back(taken);
+      left_.add(begun, {"in the way", error.what()});
     } catch (const InputError& error) {
       store_failed(error.what());
     }

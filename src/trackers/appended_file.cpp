@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "sftbench/base/error.h"
 #include "sftbench/base/shared_file.h"
 #include "trackers/tracker.h"
 
@@ -20,15 +21,19 @@ namespace {
 
 }  // namespace
 
-// A pipe of that name blocks nobody.
 AppendedFile::AppendedFile(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
   std::error_code ignored;
   if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path(), ignored);
-  const int begin = mode == Mode::kNew ? O_EXCL : O_APPEND;
-  file_ = OwnedFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | begin, 0666));
-  struct stat status {};
-  if (file_.get() < 0 || ::fstat(file_.get(), &status) != 0) cannot_write(path_, errno);
-  if (!S_ISREG(status.st_mode)) cannot_write(path_, EINVAL);
+  if (mode == Mode::kNew) {
+    file_ = OwnedFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_EXCL, 0666));
+    if (!file_) cannot_write(path_, errno);
+    return;
+  }
+  try {
+    file_ = open_to_append(path_, "write");
+  } catch (const InputError& error) {
+    throw TrackerFailure(error.what());
+  }
 }
 
 void AppendedFile::write(std::string_view piece) {

@@ -159,6 +159,11 @@ class TrackerReader {
     }
     std::error_code error;
     const fs::path path = spec.target;
+    // Whoever may write to the folder may have put it there, to have a file of ours overwritten.
+    if (fs::is_symlink(fs::symlink_status(path, error))) {
+      refuse(spec.target + " is a link", "the file that it leads to");
+      return false;
+    }
     const fs::file_status status = fs::status(path, error);
     const bool there = fs::exists(status);
     const fs::path folder = path.parent_path();

@@ -73,6 +73,8 @@ TEST_F(SharedFileTest, AFileThatIsGoneOnWithIsNoLinkAndNoPipe) {
     };
     EXPECT_THAT(error("link"), HasSubstr("link: cannot write the log: a symbolic link"));
     EXPECT_THAT(error("pipe"), HasSubstr("pipe: cannot write the log: "));
+    EXPECT_THROW(open_to_append(folder_ / "pipe", "write"), NameTaken);
+    EXPECT_THROW(open_to_append(folder_, "write"), NameTaken);
     EXPECT_EQ(error("victim"), "none");
   }
   EXPECT_EQ(read_file(folder_ / "victim"), "preciousnew");

@@ -2,12 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <sstream>
 #include <thread>
@@ -629,6 +631,62 @@ TEST_F(SweepTest, AFileThatIsNoMeasurementIsNamedAndKeptAside) {
   EXPECT_THAT(result.err, HasSubstr("it is measured anew, the file is kept aside"));
   EXPECT_EQ(read_file(file.string() + ".aside"), "{\"torn");
   EXPECT_EQ(read_json_file(file.string()).at("status"), "valid");
+}
+
+// What stands in the place of one result costs no other cell, and waits for nobody.
+TEST_F(SweepTest, NoRegularFileInThePlaceOfAResultIsKeptAside) {
+  write_space("[64, 128, 256]", "[2]");
+  sweep();
+  const fs::path file = files(".json").front();
+  const std::pair<const char*, std::function<void()>> kKinds[] = {
+      {"pipe", [&] { ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0); }},
+      {"folder", [&] { fs::create_directories(file / "inside"); }},
+      {"link to a pipe",
+       [&] {
+         ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+         fs::create_symlink(folder_ / "pipe", file);
+       }},
+      {"link to nothing", [&] { fs::create_symlink("/nonexistent/x", file); }},
+      {"link to a device", [&] { fs::create_symlink("/dev/zero", file); }}};
+  for (const auto& [kind, plant] : kKinds) {
+    fs::remove_all(file);
+    plant();
+    const ProgramResult result = sweep();
+    EXPECT_EQ(result.status, 0) << kind << ": " << result.err;
+    EXPECT_LT(result.wall_s, 20) << kind;
+    EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(file))) << kind;
+    EXPECT_EQ(files(".json").size(), 3) << kind;
+  }
+}
+
+TEST_F(SweepTest, WhatIsInTheWayOfOneCellIsNotInTheWayOfOthers) {
+  write_space("[64, 128, 256]", "[2]");
+  sweep();
+  const fs::path file = files(".json").front();
+  const std::string key = file.stem().string();
+  const auto blocked = [&](const fs::path& place, const std::vector<std::string>& extra) {
+    for (const fs::path& result : files(".json")) fs::remove(result);
+    fs::create_directories(place / "inside");
+    const ProgramResult result = sweep(extra);
+    EXPECT_EQ(result.status, 6) << place << result.err;
+    EXPECT_THAT(result.err, HasSubstr("1 cell left to others: " + place.string() + ": "));
+    EXPECT_EQ(files(".json").size(), 2) << place;
+    fs::remove_all(place);
+    EXPECT_EQ(sweep(extra).status, 0) << place;
+  };
+  blocked(file.parent_path() / (key + ".lock"), {});
+  blocked(file.parent_path() / (key + ".growing.log"), {});
+  const auto pipe_in_place_of_lease = [&] {
+    for (const fs::path& result : files(".json")) fs::remove(result);
+    const fs::path place = results() / ".leases" / key;
+    fs::create_directories(place.parent_path());
+    ASSERT_EQ(::mkfifo(place.c_str(), 0600), 0);
+    const ProgramResult result = sweep();
+    EXPECT_EQ(result.status, 6) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("cannot make a lease: no folder stands there; remove it"));
+    EXPECT_EQ(files(".json").size(), 2);
+  };
+  pipe_in_place_of_lease();
 }
 
 TEST_F(SweepTest, ManyCellsAtATimeOnSimulatedDevices) {

@@ -92,6 +92,14 @@ TEST(TrainingLogTest, ThatCannotBeWrittenEndsNoRun) {
   TrainingLog pipe(plan_of(folder, "epoch", 500));
   replay(events, pipe);
   fs::remove(path);
+  std::ofstream(folder / "victim") << "precious";
+  fs::create_symlink("victim", path);
+  TrainingLog link(plan_of(folder, "epoch", 500));
+  replay(events, link);
+  std::string kept;
+  std::ifstream(folder / "victim") >> kept;
+  EXPECT_EQ(kept, "precious");
+  fs::remove(path);
   TrainingLog good(plan_of(folder, "epoch", 500));
   replay(events, good);
   EXPECT_EQ(lines_of(folder).size(), 1);

@@ -73,6 +73,19 @@ TEST(JsonLinesTrackerTest, AnotherRunAddsToTheFile) {
   EXPECT_EQ(json_lines(file).size(), 2 * lines);
 }
 
+// Its name can be foretold where a key is part of it.
+TEST(JsonLinesTrackerTest, WritesThroughNoLinkThatSomebodyPlanted) {
+  const fs::path folder = temporary_file("folder"), victim = temporary_file("victim");
+  fs::create_directory(folder);
+  std::ofstream(victim) << "precious";
+  const fs::path link = folder / (run_of_test().name + ".jsonl");
+  fs::create_symlink(victim, link);
+  EXPECT_THAT(
+      tracked({TrackerKind::kJsonl, (folder / "{key}.jsonl").string()}, measurement_of_test()),
+      testing::Contains(testing::HasSubstr("a symbolic link stands there; remove it")));
+  EXPECT_EQ(read_file(victim), "precious");
+}
+
 TEST(FileTrackerTest, PutsTheNameInTheKeysPlace) {
   const fs::path folder = temporary_file("folder");
   tracked({TrackerKind::kJsonl, (folder / "{key}.jsonl").string()}, measurement_of_test());

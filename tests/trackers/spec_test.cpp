@@ -99,6 +99,10 @@ TEST(TrackerSpecTest, RefusesWhatCannotBeWritten) {
   const fs::path folder = temporary_file("folder");
   fs::create_directory(folder);
   EXPECT_THAT(problem_of({"aim-info=" + folder.string()}), testing::HasSubstr("cannot write"));
+  fs::create_symlink(file, folder / "link");
+  EXPECT_EQ(
+      problem_of({"jsonl=" + (folder / "link").string()}),
+      "--track: " + (folder / "link").string() + " is a link; expected the file that it leads to");
 }
 
 TEST(TrackerSpecTest, SaysAllThatIsWrongAtOnce) {
