@@ -14,6 +14,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/shared_file.h"
+#include "sftbench/base/terminal_text.h"
 
 namespace sftbench {
 namespace {
@@ -99,6 +100,10 @@ fs::path directory_from_environment(const char* variable, const char* below_home
 }  // namespace
 
 OwnedFd open_regular_file(const fs::path& path) {
+  // The system would read the name up to there, and open another file.
+  if (path.native().find('\0') != std::string::npos) {
+    refuse(terminal_line(path.native()), "has a zero byte in its name", "the name of a file");
+  }
   struct stat named {};
   if (::stat(path.c_str(), &named) != 0) fail(path, "cannot open");
   require_regular(path, named);  // before it is opened: a writer at a pipe would wake up

@@ -58,4 +58,19 @@ Json read_json_file(const std::string& path) {
   return parse_json(read_file(path, kMostBytes), path);
 }
 
+int64_t whole_number_at(const Json& object, const std::string& key, int64_t least, int64_t most,
+                        const std::string& origin) {
+  const auto found = object.find(key);
+  const bool there = found != object.end();
+  const bool whole = there && found->is_number_integer() &&
+                     (!found->is_number_unsigned() || found->get<uint64_t>() <= INT64_MAX);
+  if (whole && found->get<int64_t>() >= least && found->get<int64_t>() <= most) {
+    return found->get<int64_t>();
+  }
+  throw InputError({finding(
+      origin, key,
+      there ? "found " + found->dump(-1, ' ', true, Json::error_handler_t::replace) : "is missing",
+      "a whole number from " + std::to_string(least) + " to " + std::to_string(most))});
+}
+
 }  // namespace sftbench

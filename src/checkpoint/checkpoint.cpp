@@ -34,8 +34,9 @@ WeightMap read_index(const fs::path& path) {
     const std::string key = "weight_map." + tensor;
     if (!file.is_string()) {
       findings.push_back(finding(path, key, "not a text", "a file name"));
-    } else if (const std::string name = file;
-               name.empty() || fs::path(name).filename() != name || name == "..") {
+    } else if (const std::string name = file; name.find('\0') != std::string::npos) {
+      findings.push_back(finding(path, key, "has a zero byte", "a plain file name"));
+    } else if (name.empty() || fs::path(name).filename() != name || name == "..") {
       findings.push_back(
           finding(path, key, "'" + name + "' leads out of the folder", "a plain file name"));
     } else {

@@ -39,10 +39,10 @@ bool is_of_weights(const std::string& name) {
          ends(name, "_pieces.json");
 }
 
-Manifest manifest_from_json(const Json& json) {
+Manifest manifest_from_json(const Json& json, const std::string& origin) {
   Manifest manifest;
   json.at("kind").get_to(manifest.kind);
-  json.at("step").get_to(manifest.step);
+  manifest.step = whole_number_at(json, "step", 0, kMostSteps, origin);
   json.at("job").get_to(manifest.job);
   json.at("format").get_to(manifest.format);
   manifest.files = sums_from_json(json.at("files"));
@@ -132,7 +132,7 @@ Manifest read_manifest(const fs::path& folder) {
     refuse(path, "damaged: its content does not match its own checksum", "what was saved there");
   }
   try {
-    return manifest_from_json(json);
+    return manifest_from_json(json, path.string());
   } catch (const Json::exception& problem) {
     refuse(path, "not a manifest: " + json_problem(problem), "what was saved there");
   }

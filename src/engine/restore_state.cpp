@@ -1,10 +1,12 @@
 #include "engine/restore_state.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
 #include "sftbench/base/error.h"
+#include "sftbench/base/json.h"
 #include "sftbench/base/torch.h"
 #include "sftbench/checkpoint/saved_folder.h"
 #include "sftbench/checkpoint/stored_state.h"
@@ -106,15 +108,20 @@ namespace {
 // Numbers of a state, from trainer_state.json.
 class NumberRestorer : public OptimizerStateVisitor {
  public:
-  NumberRestorer(const fs::path& folder, const Json& numbers)
-      : file_(folder / kTrainerStateFile), numbers_(numbers) {}
+  NumberRestorer(const fs::path& folder, const SavedNumbers& saved)
+      : file_(folder / kTrainerStateFile), saved_(saved) {}
 
   void parameter(const std::string& name) override { parameter_ = name; }
   void number(const char* name, int64_t& value) override {
-    value = find(name, &Json::is_number_integer).get<int64_t>();
+    value = whole_number_at(saved_.numbers, key(name), 0, saved_.most_counted, file_.string());
   }
   void number(const char* name, double& value) override {
-    value = find(name, &Json::is_number).get<double>();
+    const auto found = saved_.numbers.find(key(name));
+    if (found == saved_.numbers.end()) refuse(file_, key(name), "missing number");
+    const bool fits =
+        found->is_number() && std::isfinite(found->get<double>()) && found->get<double>() >= 0;
+    if (!fits) refuse(file_, key(name), "found " + found->dump(), "a number, 0 or more");
+    value = found->get<double>();
   }
   void values(const char*, const Tensor&) override {}
   void quantized(const char*, const ops::QuantizedTensor&) override {}
@@ -124,23 +131,16 @@ class NumberRestorer : public OptimizerStateVisitor {
   std::string key(const char* name) const { return state_key(parameter_, name); }
 
  private:
-  const Json& find(const char* name, bool (Json::*fits)() const noexcept) const {
-    const auto found = numbers_.find(key(name));
-    if (found == numbers_.end()) refuse(file_, key(name), "missing number");
-    if (!((*found).*fits)()) refuse(file_, key(name), "found " + found->dump(), "a number");
-    return *found;
-  }
-
   fs::path file_;
-  const Json& numbers_;
+  const SavedNumbers& saved_;
   std::string parameter_;
 };
 
 class StateRestorer : public NumberRestorer {
  public:
-  StateRestorer(const fs::path& folder, const SavedLayout& layout, const Json& numbers,
+  StateRestorer(const fs::path& folder, const SavedLayout& layout, const SavedNumbers& saved,
                 const std::vector<OwnedTensor>& owned)
-      : NumberRestorer(folder, numbers),
+      : NumberRestorer(folder, saved),
         stored_(StoredState::of_pieces(folder, "optimizer")),
         layout_(layout) {
     for (const OwnedTensor& tensor : owned) owned_[tensor.name] = &tensor;
@@ -206,9 +206,9 @@ class StateRestorer : public NumberRestorer {
 }  // namespace
 
 std::vector<std::string> restore_optimizer(const fs::path& folder, const SavedLayout& layout,
-                                           const Json& numbers, const TrainedState& state) {
+                                           const SavedNumbers& saved, const TrainedState& state) {
   const torch::NoGradGuard no_grad;
-  StateRestorer restorer(folder, layout, numbers, state.parameters.owned());
+  StateRestorer restorer(folder, layout, saved, state.parameters.owned());
   state.optimizer.visit_state(restorer);
   if (!restorer.rounded()) return {};
   return {"resumed under another layout than " + layout.strategy + " on " +
@@ -217,8 +217,9 @@ std::vector<std::string> restore_optimizer(const fs::path& folder, const SavedLa
           "were rounded anew"};
 }
 
-void restore_loss_scaling(const fs::path& folder, const Json& numbers, const TrainedState& state) {
-  NumberRestorer restorer(folder, numbers);
+void restore_loss_scaling(const fs::path& folder, const SavedNumbers& saved,
+                          const TrainedState& state) {
+  NumberRestorer restorer(folder, saved);
   state.loss_scaler.visit_state(restorer);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/trained_state.h"
+#include "sftbench/base/json.h"
 
 namespace sftbench {
 
@@ -17,17 +18,24 @@ struct SavedLayout {
   int64_t ranks = 1;
 };
 
+// Numbers of a state, by state_key(). Counters count updates or steps, so none exceeds the forward
+// passes of the run that saved them.
+struct SavedNumbers {
+  Json numbers;
+  int64_t most_counted = 0;
+};
+
 // InputError: parameters that are missing, or of another shape.
 void restore_parameters(const std::filesystem::path& folder, const SavedLayout& layout,
                         const TrainedState& state);
 
-// `numbers` by state_key(). Notes on what is not in the same bits. RunError(kUnsupported) naming a
-// state that cannot be cut as this layout needs it.
+// Notes on what is not in the same bits. RunError(kUnsupported) naming a state that cannot be cut as
+// this layout needs it. InputError: a number that is missing or cannot be one of a run.
 std::vector<std::string> restore_optimizer(const std::filesystem::path& folder,
-                                           const SavedLayout& layout, const Json& numbers,
+                                           const SavedLayout& layout, const SavedNumbers& saved,
                                            const TrainedState& state);
 
-void restore_loss_scaling(const std::filesystem::path& folder, const Json& numbers,
+void restore_loss_scaling(const std::filesystem::path& folder, const SavedNumbers& saved,
                           const TrainedState& state);
 
 }  // namespace sftbench

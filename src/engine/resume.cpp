@@ -1,5 +1,6 @@
 #include "engine/resume.h"
 
+#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -15,6 +16,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int64_t kMostRanks = 1'000'000;
+
+double finite(const Json& json, const char* key, const fs::path& path) {
+  const double value = json.at(key).get<double>();
+  if (std::isfinite(value)) return value;
+  throw InputError({finding(path, key, "is not finite", "a number")});
+}
+
 struct TrainerState {
   TrainingProgress progress;
   int64_t total_steps = 0;  // of the run that saved it, had it gone on
@@ -23,20 +32,27 @@ struct TrainerState {
   SavedLayout layout;
 };
 
+// A checksum proves that nothing was damaged, not that nobody has written what no run can save.
 TrainerState read_trainer_state(const fs::path& folder) {
   const fs::path path = folder / kTrainerStateFile;
   const Json json = read_json_file(path.string());
+  const int64_t step = read_checkpoint_manifest(folder).step;
+  const auto whole = [&](const char* key, int64_t least, int64_t most) {
+    return whole_number_at(json, key, least, most, path.string());
+  };
   TrainerState state;
   try {
-    json.at("global_step").get_to(state.progress.steps);
-    json.at("updates").get_to(state.progress.updates);
-    json.at("epoch").get_to(state.progress.epoch);
-    state.progress.best = {json.value("best_global_step", kNoStep), json.value("best_metric", 0.0)};
-    json.at("total_steps").get_to(state.total_steps);
-    json.at("forward_passes").get_to(state.forward_passes);
+    state.progress.steps = whole("global_step", step, step);
+    state.progress.updates = whole("updates", 0, step);
+    state.progress.epoch = finite(json, "epoch", path);
+    if (json.contains("best_global_step")) {
+      state.progress.best = {whole("best_global_step", 0, step), finite(json, "best_metric", path)};
+    }
+    state.total_steps = whole("total_steps", step, kMostSteps);
+    state.forward_passes = whole("forward_passes", 0, kMostSteps);
     json.at("format").get_to(state.layout.format);
     json.at("strategy").get_to(state.layout.strategy);
-    json.at("ranks").get_to(state.layout.ranks);
+    state.layout.ranks = static_cast<int>(whole("ranks", 1, kMostRanks));
     state.loss_scaling = json.at("loss_scaling");
     state.optimizer = json.at("optimizer");
     state.job = json.at("job");
@@ -119,12 +135,13 @@ Resumed resume(const TrainingJob& job, int64_t total_steps, TrainedState& state)
     require_steps_left(saved, total_steps, job.save);
 
     restore_parameters(folder, saved.layout, state);
-    Resumed resumed{saved.progress,
-                    restore_optimizer(folder, saved.layout, saved.optimizer, state)};
+    Resumed resumed{
+        saved.progress,
+        restore_optimizer(folder, saved.layout, {saved.optimizer, saved.forward_passes}, state)};
     for (std::string& note : notes_on_rates(saved, job.optimizer, total_steps)) {
       resumed.notes.push_back(std::move(note));
     }
-    restore_loss_scaling(folder, saved.loss_scaling, state);
+    restore_loss_scaling(folder, {saved.loss_scaling, saved.forward_passes}, state);
     state.model.resume_at_pass(saved.forward_passes);
     return resumed;
   } catch (const InputError& error) {

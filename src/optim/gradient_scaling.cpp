@@ -34,6 +34,9 @@ class DynamicLossScaler : public LossScaler {
     double scale = scale_;
     visitor.number("loss_scale", scale);
     scale_ = static_cast<float>(scale);
+    if (scale_ < std::numeric_limits<float>::min() || !std::isfinite(scale_)) {
+      throw InputError("loss_scale is " + std::to_string(scale) + ", which scales nothing");
+    }
     visitor.number("clean_updates", clean_updates_);
   }
 

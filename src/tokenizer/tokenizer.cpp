@@ -51,12 +51,14 @@ struct Tokenizer::Impl {
   explicit Impl(std::shared_ptr<const TokenizerParts> tokenizer_parts)
       : parts(std::move(tokenizer_parts)), encoder(*parts) {}
 
+  void encode(std::string_view text, bool add_special_tokens, std::vector<int32_t>& ids);
   // `head_bytes` of the piece stand for the first character of the text.
   void encode_piece(std::string_view piece, size_t head_bytes);
   void encode_normalized(std::string_view piece, size_t head_bytes);
   void add_tokens(std::vector<AddedToken> tokens);
   void apply(TokenizerConfig config);
 
+  std::string origin;                           // of tokenizer.json
   std::shared_ptr<const TokenizerParts> parts;  // replaced, never changed, when tokens are added
   Encoder encoder;
   SpecialTokens special;
@@ -119,7 +121,9 @@ Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 
 Tokenizer Tokenizer::from_json(std::string_view tokenizer_json, const std::string& origin) {
   auto parts = std::make_shared<TokenizerParts>(read_tokenizer_json(tokenizer_json, origin));
-  return Tokenizer(std::make_unique<Impl>(std::move(parts)));
+  auto impl = std::make_unique<Impl>(std::move(parts));
+  impl->origin = origin;
+  return Tokenizer(std::move(impl));
 }
 
 Tokenizer Tokenizer::from_directory(const std::filesystem::path& directory) {
@@ -146,6 +150,7 @@ Tokenizer Tokenizer::builtin() {
 
 Tokenizer Tokenizer::clone() const {
   auto copy = std::make_unique<Impl>(impl_->parts);
+  copy->origin = impl_->origin;
   copy->special = impl_->special;
   copy->tokenizer_class = impl_->tokenizer_class;
   copy->model_max_length = impl_->model_max_length;
@@ -154,11 +159,20 @@ Tokenizer Tokenizer::clone() const {
 
 void Tokenizer::encode(std::string_view text, bool add_special_tokens,
                        std::vector<int32_t>& ids) const {
-  Impl& impl = *impl_;
-  const TokenizerParts& parts = *impl.parts;
-  const PostProcessor& post = parts.post_processor;
-  impl.encoder.ids.clear();
-  std::string& valid = impl.encoder.text;
+  try {
+    impl_->encode(text, add_special_tokens, ids);
+  } catch (const InputError& error) {  // a pattern that backtracks without end, on this text
+    throw InputError({finding(
+        impl_->origin, {},
+        "cannot split a text of " + std::to_string(text.size()) + " bytes: " + error.what())});
+  }
+}
+
+void Tokenizer::Impl::encode(std::string_view text, bool add_special_tokens,
+                             std::vector<int32_t>& ids) {
+  const PostProcessor& post = parts->post_processor;
+  encoder.ids.clear();
+  std::string& valid = encoder.text;
   valid.clear();
   append_sanitized(valid, text);
   const size_t size = valid.size();
@@ -166,17 +180,18 @@ void Tokenizer::encode(std::string_view text, bool add_special_tokens,
   const std::string_view whole(valid.data(), size);
 
   if (add_special_tokens) ids.insert(ids.end(), post.before.begin(), post.before.end());
-  parts.added.before_normalization().split(
+  parts->added.before_normalization().split(
       whole,
       [&](size_t begin, size_t end) {
         const size_t head_bytes = begin == 0 && end > 0 ? decode_utf8(whole.data()).size_bytes : 0;
-        impl.encode_piece(whole.substr(begin, end - begin), head_bytes);
+        encode_piece(whole.substr(begin, end - begin), head_bytes);
       },
-      [&](int32_t id) { impl.encoder.ids.push(id); });
+      [&](int32_t id) { encoder.ids.push(id); });
   const size_t first = ids.size();
-  const std::span<const int32_t> found = impl.encoder.ids.ids();
+  const std::span<const int32_t> found = encoder.ids.ids();
   ids.insert(ids.end(), found.begin(), found.end());
-  parts.truncation.run(ids, first, add_special_tokens ? post.before.size() + post.after.size() : 0);
+  parts->truncation.run(ids, first,
+                        add_special_tokens ? post.before.size() + post.after.size() : 0);
   if (add_special_tokens) ids.insert(ids.end(), post.after.begin(), post.after.end());
 }
 

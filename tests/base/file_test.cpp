@@ -242,6 +242,18 @@ class NoRegularFileTest : public FileTest {
   OwnedFd socket_;
 };
 
+// The system would open "victim".
+TEST_F(NoRegularFileTest, NorIsANameWithAZeroByte) {
+  std::ofstream(folder_ / "victim") << "precious";
+  const fs::path path = (folder_ / "victim").string() + std::string("\0x", 2);
+  try {
+    read_file(path);
+    ADD_FAILURE() << "was read";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("has a zero byte in its name"));
+  }
+}
+
 TEST_F(NoRegularFileTest, IsRefusedByEveryReader) {
   expect_refusals([](const fs::path& path) { read_file(path); });
   expect_refusals([](const fs::path& path) { read_json_file(path.string()); });

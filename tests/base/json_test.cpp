@@ -56,6 +56,24 @@ TEST(ParseJsonTest, AProblemIsNoLongerThanAMessage) {
   EXPECT_LT(problem_of("\"" + std::string(1'000'000, 'x')).size(), 500u);
 }
 
+TEST(WholeNumberTest, IsHeldToItsRange) {
+  const Json json = Json::parse(
+      R"({"four": 4, "huge": 1180591620717411303424, "unsigned": 18446744073709551615, "half": 0.5,
+          "whole": 2.0, "null": null, "text": "4", "true": true})");
+  EXPECT_EQ(whole_number_at(json, "four", 4, 4, "f"), 4);
+  for (const char* key : {"huge", "unsigned", "half", "whole", "null", "text", "true", "absent"}) {
+    EXPECT_THROW(whole_number_at(json, key, INT64_MIN, INT64_MAX, "f"), InputError) << key;
+  }
+  EXPECT_THROW(whole_number_at(json, "four", 5, 9, "f"), InputError);
+  EXPECT_THROW(whole_number_at(Json::array(), "four", 0, 9, "f"), InputError);
+  try {
+    whole_number_at(json, "four", -3, 3, "file.json");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "file.json: four: found 4; expected a whole number from -3 to 3");
+  }
+}
+
 TEST(ParseJsonTest, ManyMembersTakeTimeByTheirNumber) {
   std::string text = "{\"x\": 0";
   for (int i = 0; i < 500'000; ++i) text += ",\"" + std::to_string(i) + "\":0";

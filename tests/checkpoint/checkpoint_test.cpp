@@ -73,6 +73,15 @@ TEST(OpenCheckpoint, IndexMayNotLeadOutOfItsFolder) {
             HasSubstr("weight_map.c: not a text"), HasSubstr("weight_map.d: '..' leads out")));
 }
 
+// The system reads a name up to there, and would open another file.
+TEST(OpenCheckpoint, IndexMayNotNameAFileWithAZeroByte) {
+  const TemporaryFolder folder;
+  folder.write("x.safetensors", one_float("a"));
+  folder.write("model.safetensors.index.json", R"({"weight_map":{"a":"x.safetensors\u0000y"}})");
+  EXPECT_THAT(error_of(folder.path()),
+              HasSubstr("weight_map.a: has a zero byte; expected a plain file name"));
+}
+
 TEST(OpenCheckpoint, EveryBrokenShardIsListed) {
   const TemporaryFolder folder;
   folder.write("x.safetensors", one_float("a"));

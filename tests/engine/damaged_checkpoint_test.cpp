@@ -176,6 +176,43 @@ TEST_F(DamagedCheckpoint, WithWeightsOfAnotherFormIsRefused) {
               HasSubstr("model_pieces.json: does not belong to this folder"));
 }
 
+// A number that no run can have saved there is no INTERNAL error, nor is it believed.
+TEST_F(DamagedCheckpoint, WithNumbersThatNoRunHasIsRefused) {
+  const fs::path folder = folder_ / "checkpoints/checkpoint-2";
+  const Json whole = read_json_file((folder / "trainer_state.json").string());
+  const auto with = [&](const Json::json_pointer& place, const std::string& value) {
+    Json state = whole;
+    state[place] = "VALUE";
+    std::string text = state.dump(2);
+    text.replace(text.find("\"VALUE\""), 7, value);
+    Manifest manifest = read_manifest(folder);
+    for (FileSum& sum : manifest.files) {
+      if (sum.name == "trainer_state.json") sum = write_summed(folder, sum.name, text);
+    }
+    write_manifest(folder, manifest);
+    return refused("checkpoints/checkpoint-2");
+  };
+  const std::string step = whole["optimizer"].items().begin().key();
+  const std::pair<Json::json_pointer, std::string> kWrong[] = {
+      {"/global_step"_json_pointer, "a whole number from 2 to 2"},
+      {"/updates"_json_pointer, "a whole number from 0 to 2"},
+      {"/total_steps"_json_pointer, "a whole number from 2 to "},
+      {"/forward_passes"_json_pointer, "a whole number from 0 to "},
+      {"/ranks"_json_pointer, "a whole number from 1 to "},
+      {"/best_global_step"_json_pointer, "a whole number from 0 to 2"},
+      {Json::json_pointer("/optimizer/" + step), "a whole number from 0 to "}};
+  for (const auto& [place, expected] : kWrong) {
+    for (const char* value : {"-4", "1180591620717411303424", "18446744073709551615", "1.5", "null",
+                              "\"2\"", "[2]", "true"}) {
+      EXPECT_THAT(with(place, value),
+                  ::testing::AllOf(HasSubstr("trainer_state.json: "), HasSubstr(expected)))
+          << place.to_string() << " " << value;
+    }
+  }
+  EXPECT_THAT(with("/global_step"_json_pointer, "3"), HasSubstr("global_step: found 3"));
+  EXPECT_EQ(with("/global_step"_json_pointer, "2"), "none: the run goes on");
+}
+
 // Not damaged, but written by something else: checksums fit, the content does not.
 TEST_F(DamagedCheckpoint, ThatWasWrittenBySomethingElseIsRefused) {
   const fs::path folder = folder_ / "checkpoints/checkpoint-2";
@@ -191,7 +228,7 @@ TEST_F(DamagedCheckpoint, ThatWasWrittenBySomethingElseIsRefused) {
               HasSubstr("optimizer_pieces.json: pieces: not an index of pieces"));
   EXPECT_THAT(rewritten("model.safetensors", "short"), HasSubstr("truncated"));
   EXPECT_THAT(rewritten("trainer_state.json", R"({"global_step": "two"})"),
-              HasSubstr("trainer_state.json: not the state of a run"));
+              HasSubstr("trainer_state.json: global_step: found \"two\""));
 }
 
 }  // namespace

@@ -147,6 +147,29 @@ TEST(Tokenizer, NamesWhatIsMalformed) {
       HasSubstr("post_processor.single: holds the text 0 times; expected once"));
 }
 
+// It is the file's, not the text's and not the program's.
+TEST(Tokenizer, APatternThatBacktracksWithoutEndIsNamedWithItsFile) {
+  Json json = small();
+  json["pre_tokenizer"] = {{"type", "Split"},
+                           {"behavior", "Isolated"},
+                           {"invert", false},
+                           {"pattern", {{"Regex", "(?:x+x+)+(?=[yz])"}}}};
+  const Tokenizer tokenizer = read(json);
+  const std::string text(60, 'x');
+  const Tokenizer clone = tokenizer.clone();
+  for (const Tokenizer* each : {&tokenizer, &clone}) {
+    try {
+      each->encode(text);
+      FAIL() << "encoded";
+    } catch (const InputError& error) {
+      EXPECT_EQ(error.diagnostics().front().file, "t.json");
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("cannot split a text of 60 bytes"),
+                                      HasSubstr("match limit exceeded")));
+    }
+  }
+  EXPECT_THAT(tokenizer.encode("ab"), ElementsAre(3));
+}
+
 TEST(Tokenizer, ReportsEverythingThatIsWrongAtOnce) {
   Json json = small();
   json["normalizer"] = {{"type", "Nmt"}};

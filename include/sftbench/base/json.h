@@ -25,4 +25,9 @@ Diagnostic json_diagnostic(const std::string& origin, std::string_view text, siz
 // Reads and parses a file. InputError when it cannot be read or parsed.
 Json read_json_file(const std::string& path);
 
+// The whole number at `key` of an object, which may hold anything. InputError naming `origin` (a path) and the
+// key when there is none from `least` to `most`. JSON's own get() makes some number of 2^70, 1.5 or null.
+int64_t whole_number_at(const Json& object, const std::string& key, int64_t least, int64_t most,
+                        const std::string& origin);
+
 }  // namespace sftbench
