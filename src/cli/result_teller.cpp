@@ -42,7 +42,8 @@ int ResultTeller::tell(const Measurement& measurement) {
   const size_t columns = format_ == OutputFormat::kTable ? terminal_columns(STDOUT_FILENO) : 0;
   std::cout << wrapped(text, columns) << std::flush;
   if (kept) kept->tell();
-  told_ = kept && !kept->lost ? exit_code(measurement.status) : kFailedExitCode;
+  const bool whole = kept && !kept->lost && !measurement.extra.contains("unsaved");
+  told_ = whole ? exit_code(measurement.status) : kFailedExitCode;
   return *told_;
 }
 

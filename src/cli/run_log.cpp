@@ -86,6 +86,10 @@ void StepLog::on_train_end(const TrainEnd& end) {
     spdlog::info("saved {}: {} bytes in {:.2f} s, after step {}", folder.path, folder.bytes,
                  folder.seconds, folder.step);
   }
+  for (const UnsavedFolder& folder : end.unsaved) {
+    spdlog::error("cannot save {} after step {}: {}; the measurement is kept", folder.path,
+                  folder.step, folder.problem);
+  }
 }
 
 }  // namespace sftbench

@@ -119,7 +119,8 @@ int sweep_exit_code(SweepEnd end, const Sweep& sweep, const SweepOptions& option
   if (end == SweepEnd::kInterrupted) return kInterruptedExitCode;
   if (end == SweepEnd::kTripped || end == SweepEnd::kStoreFailed) return kFailedExitCode;
   if (cells_remain(end, sweep, options)) return kRemainExitCode;
-  return sweep.state().settled(Status::kFailed) > 0 ? kFailedExitCode : 0;
+  const bool failed = sweep.state().settled(Status::kFailed) > 0 || sweep.state().unsaved > 0;
+  return failed ? kFailedExitCode : 0;
 }
 
 }  // namespace sftbench

@@ -12,6 +12,7 @@
 #include "engine/restore_state.h"
 #include "engine/save_state.h"
 #include "engine/saved_card.h"
+#include "engine/saved_size.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
@@ -29,9 +30,11 @@ class NoCheckpoints : public Checkpoints {
  public:
   double after_step(const TrainingProgress&, bool) override { return 0; }
   const std::vector<SavedFolder>& saved() const override { return saved_; }
+  const std::vector<UnsavedFolder>& unsaved() const override { return unsaved_; }
 
  private:
   std::vector<SavedFolder> saved_;
+  std::vector<UnsavedFolder> unsaved_;
 };
 
 class NumberSaver : public OptimizerStateVisitor {
@@ -92,6 +95,7 @@ class Saver : public Checkpoints {
         state_(state),
         format_(saved_format(job, state.parameters)) {
     if (state_.leads()) identity_ = identity_of(job_);
+    require_room();
     open_folders();
   }
 
@@ -106,8 +110,18 @@ class Saver : public Checkpoints {
   }
 
   const std::vector<SavedFolder>& saved() const override { return saved_; }
+  const std::vector<UnsavedFolder>& unsaved() const override { return unsaved_; }
 
  private:
+  // Collective: said before the first step, and not after the last.
+  void require_room() {
+    const SavedSize size = saved_size(state_);
+    std::string problem;
+    if (state_.leads()) problem = lack_of_room(job_, size, total_steps_).value_or("");
+    problem = told_by_rank0(problem).string();
+    if (!problem.empty()) throw RunError(ReasonCode::kWeights, problem);
+  }
+
   // Checkpoints first: a model may go into the same folder.
   void open_folders() {
     const fs::path checkpoints = job_.save.checkpoint_directory, model = job_.save.model_directory;
@@ -171,7 +185,10 @@ class Saver : public Checkpoints {
     }
     const double begin_s = steady_seconds();
     if (kept.steps != progress.steps) {
-      restore(kept.steps);
+      if (const auto problem = restore(kept.steps)) {
+        unsaved_.push_back({job_.save.model_directory, kept.steps, *problem});
+        return steady_seconds() - begin_s;
+      }
       kept.loss.reset();
     }
     save(
@@ -181,52 +198,79 @@ class Saver : public Checkpoints {
   }
 
   // Collective: parameters of a checkpoint that this run, or the one that it goes on from, has
-  // saved.
-  void restore(int64_t step) {
+  // saved. What went wrong, if anything did.
+  std::optional<std::string> restore(int64_t step) {
     const fs::path folder = checkpoint_path(job_.save.checkpoint_directory, step);
-    try {
+    const auto problem = first_problem([&] {
       restore_parameters(folder, {format_, name_of(job_.parallel.strategy), job_.device.ranks},
                          state_);
-    } catch (const InputError& error) {
-      throw RunError(ReasonCode::kWeights,
-                     "cannot read the best model, " + folder.string() + ": " + error.what());
-    }
+    });
+    if (!problem) return {};
+    return "cannot read the best model, " + folder.string() + ": " + *problem;
   }
 
-  // Collective. A rank that cannot go on throws, which ends the others where they wait for it. Rank
-  // 0 starts with the folder for all files, and gives it its place when it is complete. Seconds that
-  // it took.
+  // Collective: what the first rank that cannot do its part says of it.
+  std::optional<std::string> first_problem(const std::function<void()>& part) {
+    std::string own;
+    try {
+      part();
+    } catch (const InputError& error) {
+      own = error.what();
+    } catch (const fs::filesystem_error& error) {
+      own = error.what();
+    }
+    if (!own.empty() && state_.group.world_size() > 1) {
+      own = "rank " + std::to_string(state_.group.rank()) + ": " + own;
+    }
+    for (std::string& told : state_.group.all_gather(own)) {
+      if (!told.empty()) return std::move(told);
+    }
+    return {};
+  }
+
+  // Collective. Rank 0 starts with the folder for all files, and gives it its place when it is
+  // complete. All ranks go on together, whatever one of them cannot do. Seconds that it took.
   double save(const fs::path& target, const TrainingProgress& progress, bool resumable,
               const std::function<fs::path()>& start, const std::function<void()>& commit) {
     const double begin_s = steady_seconds();
     int64_t bytes = 0;
-    try {
-      const fs::path folder = told_by_rank0(start());
-      const std::vector<SavedPieces> pieces = write_own(folder, resumable);
-      if (state_.leads()) {
+    fs::path folder;
+    SavedPieces own;
+    std::vector<SavedPieces> pieces;
+    std::optional<std::string> problem = first_problem([&] { folder = start(); });
+    if (!problem) {
+      folder = told_by_rank0(folder);
+      problem = first_problem([&] { write_own(folder, resumable, own); });
+    }
+    if (!problem) {
+      pieces = pieces_of_all(own);
+      problem = first_problem([&] {
+        if (!state_.leads()) return;
         complete(folder, pieces, progress, resumable);
         bytes = bytes_of(folder);
         commit();
-      }
-    } catch (const InputError& error) {
-      cannot_save(target, error);
-    } catch (const fs::filesystem_error& error) {
-      cannot_save(target, error);
+      });
     }
-    state_.group.all_gather({});  // it has its name
-    saved_.push_back({.path = target.string(),
-                      .format = format_,
-                      .step = progress.steps,
-                      .bytes = bytes,
-                      .seconds = steady_seconds() - begin_s});
-    return saved_.back().seconds;
+    const double seconds = steady_seconds() - begin_s;
+    if (problem) {
+      unsaved_.push_back({target.string(), progress.steps, *problem});
+    } else {
+      saved_.push_back({.path = target.string(),
+                        .format = format_,
+                        .step = progress.steps,
+                        .bytes = bytes,
+                        .seconds = seconds});
+    }
+    return seconds;
   }
 
-  // Of all ranks, once all have written.
-  std::vector<SavedPieces> write_own(const fs::path& folder, bool resumable) {
-    SavedPieces own;
+  void write_own(const fs::path& folder, bool resumable, SavedPieces& own) {
     save_model(state_, format_, folder, own);
     if (resumable) save_optimizer(state_, folder, own);
+  }
+
+  // Collective.
+  std::vector<SavedPieces> pieces_of_all(const SavedPieces& own) {
     const Json told = {{"model", own.model},
                        {"optimizer", own.optimizer},
                        {"numbers", own.numbers},
@@ -299,6 +343,7 @@ class Saver : public Checkpoints {
   std::vector<TokenizerFile> tokenizer_;
 
   std::vector<SavedFolder> saved_;
+  std::vector<UnsavedFolder> unsaved_;
 };
 
 }  // namespace

@@ -17,17 +17,19 @@ class Checkpoints {
  public:
   virtual ~Checkpoints() = default;
 
-  // Collective, after each step; `last`: none follows. Seconds that it took. RunError(kWeights) when
-  // something cannot be written.
+  // Collective, after each step; `last`: none follows. Seconds that it took. What cannot be written
+  // is among unsaved(), and the training is worth as much without it.
   virtual double after_step(const TrainingProgress& progress, bool last) = 0;
 
   virtual const std::vector<SavedFolder>& saved() const = 0;
+  virtual const std::vector<UnsavedFolder>& unsaved() const = 0;
 };
 
 // As job.save says. Collective: makes the folder of checkpoints, rids it of what was left
 // half-written, and keeps other runs out of it and of the model's place. RunError(kUnsupported) when
 // a rank does not see the files of the others, or for a choice that is not known. RunError(kWeights)
-// when a folder cannot be written to, or another run writes there.
+// when a folder cannot be written to, another run writes there, or there is no room for what will be
+// written.
 std::unique_ptr<Checkpoints> make_checkpoints(const TrainingJob& job, int64_t total_steps,
                                               const TrainedState& state);
 

@@ -1,5 +1,6 @@
 #include "engine/save_state.h"
 
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -42,6 +43,28 @@ void visit_into(const TrainedState& state, const Append& append) {
       state.has_adapters() ? Visited::kTrained : Visited::kAll);
 }
 
+// The same through a writer, rank 0's. The other ranks wait for it in the visit, so it goes through
+// all of it, also where it can write no more.
+template <typename MakeWriter>
+auto visit_and_write(const TrainedState& state, const MakeWriter& make) {
+  decltype(make()) writer;
+  std::exception_ptr problem;
+  const auto attempt = [&problem](const auto& act) {
+    if (problem) return;
+    try {
+      act();
+    } catch (const InputError&) {
+      problem = std::current_exception();
+    }
+  };
+  attempt([&] { writer = make(); });
+  visit_into(state, [&](const void* bytes, size_t size) {
+    attempt([&] { writer->append(bytes, size); });
+  });
+  if (problem) std::rethrow_exception(problem);
+  return writer;
+}
+
 std::vector<TensorHeader> full_headers(const TrainedState& state) {
   std::vector<TensorHeader> headers;
   for (const ParameterInfo& info : state.parameters.inventory()) {
@@ -57,13 +80,15 @@ void save_full(const TrainedState& state, const fs::path& folder, SavedPieces& p
   if (!state.leads()) return visit_into(state, {});
   const std::vector<TensorHeader> headers = full_headers(state);
   if (state.has_adapters()) {
-    SafetensorsWriter writer(folder / kAdapterWeightsFile, headers);
-    visit_into(state, [&](const void* bytes, size_t size) { writer.append(bytes, size); });
-    return pieces.files.push_back(writer.finish());
+    pieces.files.push_back(visit_and_write(state, [&] {
+                             return std::make_unique<SafetensorsWriter>(
+                                 folder / kAdapterWeightsFile, headers);
+                           })->finish());
+    return;
   }
-  ModelFilesWriter writer(folder, headers);
-  visit_into(state, [&](const void* bytes, size_t size) { writer.append(bytes, size); });
-  for (FileSum& sum : writer.finish()) pieces.files.push_back(std::move(sum));
+  const auto writer =
+      visit_and_write(state, [&] { return std::make_unique<ModelFilesWriter>(folder, headers); });
+  for (FileSum& sum : writer->finish()) pieces.files.push_back(std::move(sum));
 }
 
 // --- a file of this rank's own -------------------------------------------------------------------

@@ -166,6 +166,7 @@ TrainEnd train_end(const TrainingRun& run, const RankAccount& account, RankGroup
   end.best_step = run.progress.best.step;
   end.best_loss = run.progress.best.loss;
   end.saved = run.checkpoints->saved();
+  end.unsaved = run.checkpoints->unsaved();
   end.ranks = gather_reports(account.report(run, group), group);
   end.experts = account.expert_load(run);
   if (run.memory_watch) end.memory_peak = run.memory_watch->peak();

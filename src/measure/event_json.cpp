@@ -125,6 +125,13 @@ void fields(Visitor& visitor, SavedFolder& saved) {
 }
 
 template <typename Visitor>
+void fields(Visitor& visitor, UnsavedFolder& unsaved) {
+  visitor("path", unsaved.path);
+  visitor("step", unsaved.step);
+  visitor("problem", unsaved.problem);
+}
+
+template <typename Visitor>
 void fields(Visitor& visitor, ExpertLoad& load) {
   visitor("count", load.count);
   visitor("per_token", load.per_token);
@@ -143,6 +150,7 @@ void fields(Visitor& visitor, TrainEnd& end) {
   visitor("best_step", end.best_step);
   visitor("best_loss", end.best_loss);
   visitor("saved", end.saved);
+  visitor("unsaved", end.unsaved);
   visitor("ranks", end.ranks);
   visitor("device_peak_allocated_bytes", end.device_peak_allocated_bytes);
   visitor("device_peak_reserved_bytes", end.device_peak_reserved_bytes);

@@ -185,6 +185,10 @@ void put_files(Json& extra, const RunRecord& record) {
   if (!record.begin.resumed_from.empty()) {
     extra["resumed"] = {{"from", record.begin.resumed_from}, {"step", record.begin.resumed_step}};
   }
+  for (const UnsavedFolder& folder : record.end.unsaved) {
+    extra["unsaved"].push_back(
+        {{"path", folder.path}, {"step", folder.step}, {"problem", folder.problem}});
+  }
   if (record.end.saved.empty()) return;
   Json& saved = extra["saved"] = Json::array();
   for (const SavedFolder& folder : record.end.saved) {

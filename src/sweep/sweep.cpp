@@ -369,6 +369,7 @@ class Sweep::Impl {
     const Cell& cell = ended.cell;
     const Outcome outcome{ended.measurement.status, &ended.measurement, ended.seconds};
     const bool by_child = ended.seconds > 0;
+    tell_what_is_not_saved(ended);
     if (by_child && outcome.status == Status::kFailed && cell.attempt <= options_.max_retries &&
         !end_) {
       observer_.on_retry(cell, outcome);
@@ -384,6 +385,17 @@ class Sweep::Impl {
       ++state_.now[kind];
       guard_.claim(cell, kind, false);
       observer_.on_settled(cell, outcome);
+    }
+  }
+
+  // The measurement counts. Whoever wanted the files has to know.
+  void tell_what_is_not_saved(const Ended& ended) {
+    const auto unsaved = ended.measurement.extra.find("unsaved");
+    if (unsaved == ended.measurement.extra.end()) return;
+    ++state_.unsaved;
+    for (const Json& folder : *unsaved) {
+      observer_.on_warning(ended.cell, "cannot save " + folder.at("path").get<std::string>() +
+                                           ": " + folder.at("problem").get<std::string>());
     }
   }
 

@@ -11,6 +11,7 @@
 
 #include "data/file_size_limit.h"
 #include "engine/prepare_data.h"
+#include "engine/saved_size.h"
 #include "engine/saving_fixture.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/torch.h"
@@ -20,8 +21,10 @@
 namespace sftbench {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // --- when and what -------------------------------------------------------------------------------
 
@@ -185,16 +188,16 @@ class BetweenSteps : public TrainObserver {
   std::function<void()> act_;
 };
 
+// Of the last step's saving, which the run outlives.
 std::string problem_with(const TrainingJob& job, const std::function<void()>& after_step_3) {
-  try {
-    TrainingRun run = prepare_run(job, alone());
-    BetweenSteps between(after_step_3);
-    train_steps(run, alone(), {&between}, [] { return false; });
-  } catch (const RunError& error) {
-    EXPECT_EQ(error.code(), ReasonCode::kWeights) << error.what();
-    return error.what();
-  }
-  return "no problem";
+  TrainingRun run = prepare_run(job, alone());
+  BetweenSteps between(after_step_3);
+  Recorder recorder;
+  train_steps(run, alone(), {&between, &recorder}, [] { return false; });
+  EXPECT_EQ(recorder.steps.size(), 4);
+  const std::vector<UnsavedFolder>& unsaved = recorder.ends.at(0).unsaved;
+  EXPECT_EQ(unsaved.size(), 1);
+  return unsaved.empty() ? "no problem" : unsaved.front().path + ": " + unsaved.front().problem;
 }
 
 TEST(Saving, LosesNothingThatHasAppearedMeanwhileNorWhatItTrained) {
@@ -240,13 +243,75 @@ TEST(Saving, LeavesTheCheckpointBeforeWhenTheDiskIsFull) {
   next.save.resume_from = folder / "checkpoints/checkpoint-2";
   {
     const FileSizeLimit limit(20'000);
-    EXPECT_THAT(problem_of(next, ReasonCode::kWeights),
-                HasSubstr("/checkpoint-4: " + (folder / "checkpoints/.checkpoint-4.saving/") +
-                          "model.safetensors: cannot write: File too large"));
+    const SavedRun run = run_of(next, alone());
+    EXPECT_EQ(run.losses.size(), 2);
+    EXPECT_EQ(run.end.saved.size(), 0);
+    ASSERT_EQ(run.end.unsaved.size(), 1);
+    EXPECT_EQ(run.end.unsaved[0].path, folder / "checkpoints/checkpoint-4");
+    EXPECT_EQ(run.end.unsaved[0].step, 4);
+    EXPECT_EQ(run.end.unsaved[0].problem, (folder / "checkpoints/.checkpoint-4.saving/") +
+                                              "model.safetensors: cannot write: File too large");
   }
   EXPECT_THAT(names_in(folder / "checkpoints"), ElementsAre("checkpoint-2"));
   EXPECT_EQ(names_in(folder / "checkpoints/checkpoint-2"), files);
   EXPECT_EQ(run_of(next, alone()).end.saved.size(), 1);
+}
+
+// Neither the checkpoints between nor the model at the end cost the measurement.
+TEST(Saving, TrainsToItsEndWhateverCannotBeSaved) {
+  const TemporaryFolder folder;
+  TrainingJob job = saving_job(folder / "checkpoints");
+  job.save.model_directory = folder / "model";
+  const SavedRun whole = run_of(job, alone());
+  job.save.checkpoint_directory = folder / "others";
+  job.save.model_directory = folder / "other";
+  const FileSizeLimit limit(20'000);
+  const SavedRun run = run_of(job, alone());
+  EXPECT_EQ(run.losses, whole.losses);
+  EXPECT_TRUE(run.end.saved.empty());
+  std::vector<std::string> paths;
+  for (const UnsavedFolder& unsaved : run.end.unsaved) paths.push_back(unsaved.path);
+  EXPECT_THAT(paths, ElementsAre(folder / "others/checkpoint-2", folder / "others/checkpoint-4",
+                                 folder / "other"));
+  EXPECT_THAT(names_in(folder / "others"), IsEmpty());
+}
+
+TEST(Saving, WithoutRoomForAllOfItDoesNotTrain) {
+  const TemporaryFolder folder;
+  TrainingJob job = saving_job(folder / "checkpoints");
+  job.save.model_directory = folder / "model";
+  const SavedSize size{1 << 20, uint64_t{1} << 62};
+  EXPECT_EQ(lack_of_room(job, {1 << 20, 2 << 20}, 4), std::nullopt);
+  EXPECT_THAT(lack_of_room(job, size, 4).value_or(""),
+              AllOf(HasSubstr("there is not enough room at " + (folder / "checkpoints")),
+                    HasSubstr("will be saved"), HasSubstr("are free")));
+  job.save.strategy = IntervalStrategy::kNo;
+  EXPECT_EQ(lack_of_room(job, size, 4), std::nullopt) << "a model has no optimizer";
+}
+
+TEST(Saving, KnowsHowMuchItWillSave) {
+  const TemporaryFolder folder;
+  TrainingJob job = saving_job(folder / "checkpoints");
+  job.save.model_directory = folder / "model";
+  const SavedRun run = run_of(job, alone());
+  TrainingRun again = prepare_run(resumed(job), alone());
+  const SavedSize size = saved_size({*again.model,
+                                     *again.parameters,
+                                     *again.optimizer,
+                                     *again.loss_scaler,
+                                     *again.mesh,
+                                     alone(),
+                                     {}});
+  const uint64_t model_bytes = fs::file_size(folder / "model/model.safetensors");
+  EXPECT_LE(size.model_bytes, model_bytes);
+  EXPECT_GT(size.model_bytes + (64 << 10), model_bytes);
+  EXPECT_EQ(size.optimizer_bytes / size.model_bytes, 2) << "Adam's averages";
+  EXPECT_EQ(certain_checkpoints(job, 4), 2);
+  EXPECT_EQ(certain_checkpoints(job, 5), 3);
+  job.save.total_limit = 1;
+  EXPECT_EQ(certain_checkpoints(job, 100), 2);
+  job.batches.stop_after_seconds = 1;
+  EXPECT_EQ(certain_checkpoints(job, 100), 1);
 }
 
 TEST(Saving, SaysThatAFolderCannotBeWrittenBeforeItTrains) {

@@ -157,6 +157,13 @@ struct SavedFolder {
   double seconds = 0;
 };
 
+// One that it could not write, as on a full disk. The training went on.
+struct UnsavedFolder {
+  std::string path;
+  int64_t step = 0;     // optimization steps that it was to hold
+  std::string problem;  // of the first rank that had one
+};
+
 // How evenly a mixture used its experts: measure/expert_load.h. Series have a number for each step.
 struct ExpertLoad {
   int64_t count = 0;  // experts of a layer; 0: the model has none
@@ -182,6 +189,7 @@ struct TrainEnd {
   int64_t best_step = -1;  // of the least evaluation loss; -1: nothing was evaluated
   double best_loss = 0;
   std::vector<SavedFolder> saved;
+  std::vector<UnsavedFolder> unsaved;
   std::vector<RankReport> ranks;                     // in rank order
   std::vector<int64_t> device_peak_allocated_bytes;  // per rank; empty on CPUs
   std::vector<int64_t> device_peak_reserved_bytes;

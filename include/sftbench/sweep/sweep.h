@@ -82,6 +82,7 @@ struct SweepState {
   int64_t cells_at_most = 0;           // exact unless a filter leaves some out
   std::map<Status, int64_t> before;    // settled cells that the store held
   std::map<OutcomeKind, int64_t> now;  // settled by this sweep
+  int64_t unsaved = 0;                 // measurements that could not save what they were asked to
   int64_t unread = 0;                  // with a result that a worker has not read yet
   int64_t retries = 0;                 // that wait for their turn
   int64_t busy = 0;                    // that another sweep measures
