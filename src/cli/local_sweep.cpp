@@ -12,6 +12,7 @@
 
 #include "cli/deadline.h"
 #include "cli/hub_fetch.h"
+#include "cli/own_model_check.h"
 #include "cli/record.h"
 #include "cli/sweep_cell_command.h"
 #include "cli/sweep_end.h"
@@ -331,6 +332,7 @@ class Campaign {
   static ResolveOptions resolving(const LoadedSpace& loaded, const SweepArguments& arguments) {
     ResolveOptions options = resolve_options(loaded, arguments.selection);
     options.backend = arguments.backend.name();
+    refuse_own_mistakes(loaded, arguments.selection, options);
     return options;
   }
 

@@ -9,6 +9,7 @@
 
 #include "cli/hub_fetch.h"
 #include "cli/number_checks.h"
+#include "cli/own_model_check.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
@@ -48,6 +49,7 @@ RunPlan plan_from_space(const RunArguments& arguments) {
   ResolveOptions options = resolve_options(loaded, arguments.selection);
   options.sample_period_s = arguments.sample_period_s;
   options.backend = arguments.backend.name();
+  refuse_own_mistakes(loaded, arguments.selection, options);
 
   RunPlan plan;
   plan.save = with_file(arguments.save, loaded.file);

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "cli/number_checks.h"
+#include "cli/own_model_check.h"
 #include "cli/record.h"
 #include "cli/sweep_end.h"
 #include "cli/worker_options.h"
@@ -75,6 +76,7 @@ class CellList {
         store_(sweep.output),
         sweep_(sweep) {
     options_.backend = sweep.backend;
+    refuse_own_mistakes(loaded, sweep.selection, options_);
   }
 
   std::vector<CampaignCell> cells(Walk& walk) {

@@ -7,6 +7,7 @@
 namespace sftbench {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
@@ -23,6 +24,25 @@ class OwnModelTest : public OwnTrainingTest {
   ProgramResult ask(const char* command, std::vector<std::string> more) const {
     more.insert(more.begin(), {"--model", "my-llama", "--data", "pairs.json"});
     return program(more, command);
+  }
+
+  // What `run` and `sweep` refuse alike, with status 2 and nothing written.
+  std::string mistake(const std::vector<std::string>& more) const {
+    std::vector<std::string> words = {"--model", "my-llama"};
+    const bool has_data = !more.empty() && more.front() == "--data";
+    if (!has_data) words.insert(words.end(), {"--data", "pairs.json"});
+    words.insert(words.end(), more.begin(), more.end());
+    std::string said;
+    for (const char* command : {"sweep", "run"}) {
+      const ProgramResult result = program(words, command);
+      EXPECT_EQ(result.status, 2) << command << ": " << result.err;
+      EXPECT_EQ(result.out, "");
+      EXPECT_FALSE(fs::exists(folder_ / "results"));
+      const std::string before =
+          std::exchange(said, result.err.substr(result.err.find("sftbench:")));
+      EXPECT_THAT(before, testing::AnyOf("", said));
+    }
+    return said;
   }
 
   // Of `expand`; `predict`, `sweep` and `run` say the same.
@@ -59,14 +79,44 @@ class OwnModelTest : public OwnTrainingTest {
   }
 };
 
-TEST_F(OwnModelTest, TargetsThatNameNoLinearHaveOneVerdict) {
-  const Json misspelt = verdict_of_all({"--lora-targets", "q_prj"});
-  EXPECT_EQ(misspelt["verdict"], "unsupported");
-  EXPECT_THAT(misspelt["text"].get<std::string>(),
-              HasSubstr("target_modules 'q_prj' matches no linear of the model; it has "));
+TEST_F(OwnModelTest, TargetsThatNameNoLinearAreRefusedBeforeAnythingStarts) {
+  EXPECT_THAT(mistake({"--lora-targets", "q_prj"}),
+              AllOf(HasSubstr("--lora-targets: target_modules 'q_prj' matches no linear of the "
+                              "model; it has "),
+                    HasSubstr("did you mean 'q_proj'?")));
+  EXPECT_THAT(mistake({"--set", "target_modules=[q_proj,v_prj]"}), HasSubstr("'v_prj' matches no"));
   EXPECT_THAT(
-      verdict_of_all({"--lora-targets", ".*nothing"})["text"].get<std::string>(),
+      mistake({"--lora-targets", ".*nothing"}),
       HasSubstr("target_modules '.*nothing' matches no linear of the model from end to end"));
+}
+
+TEST_F(OwnModelTest, AFolderThatLacksAFileIsRefusedBeforeAnythingStarts) {
+  for (const char* file : {"tokenizer.json", "model.safetensors"}) {
+    fs::rename(folder_ / "my-llama" / file, folder_ / "aside");
+    EXPECT_THAT(mistake({}), AllOf(HasSubstr("--model: the folder of my-llama lacks files"),
+                                   HasSubstr(std::string("(no ") + file)));
+    fs::rename(folder_ / "aside", folder_ / "my-llama" / file);
+  }
+  fs::resize_file(folder_ / "my-llama/model.safetensors", 100);
+  EXPECT_THAT(mistake({}), HasSubstr("model.safetensors: truncated"));
+  write("my-llama/config.json", "{");
+  EXPECT_THAT(mistake({}), HasSubstr("--model: " + (folder_ / "my-llama/config.json").string()));
+}
+
+TEST_F(OwnModelTest, ConversationsWithoutAChatTemplateAreRefusedBeforeAnythingStarts) {
+  write("chats.jsonl",
+        R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})"
+        "\n");
+  const fs::path config = folder_ / "my-llama/tokenizer_config.json";
+  Json tokenizer = read_json_file(config.string());
+  tokenizer.erase("chat_template");
+  write("my-llama/tokenizer_config.json", tokenizer.dump());
+  EXPECT_THAT(
+      mistake({"--data", "chats.jsonl"}),
+      AllOf(HasSubstr("has no chat template"), HasSubstr("--chat-template FILE gives one")));
+}
+
+TEST_F(OwnModelTest, ARankThatDoesNotFitHasOneVerdict) {
   EXPECT_THAT(verdict_of_all({"--lora-r", "64"})["text"].get<std::string>(),
               HasSubstr("r 64 does not fit model.layers.0.self_attn."));
   const Json usual = verdict_of_all({"--lora-r", "2"});

@@ -1,0 +1,60 @@
+#include "cli/own_model_check.h"
+
+#include <filesystem>
+
+#include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
+#include "sftbench/catalog/catalog.h"
+#include "sftbench/checkpoint/checkpoint.h"
+#include "sftbench/jinja/chat_template.h"
+#include "sftbench/space/validity.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(std::string key, const RunError& error) {
+  const std::string evidence = error.evidence().empty() ? "" : " (" + error.evidence() + ")";
+  throw InputError({{{}, 0, std::move(key), error.what() + evidence, {}, {}}});
+}
+
+// Of what resolve() finds: what is the folder's or the option's, whatever else an entity says.
+void refuse_if_own(const RunError& error, const std::string& folder) {
+  const std::string_view text = error.what();
+  if (error.code() == ReasonCode::kWeights) refuse("--model", error);
+  if (error.code() == ReasonCode::kData && text == no_chat_template(folder)) {
+    refuse("--model", error);
+  }
+  if (error.code() == ReasonCode::kUnsupported && text.rfind("target_modules ", 0) == 0) {
+    refuse("--lora-targets", error);
+  }
+}
+
+// The headers alone, which say whether the files are whole.
+void require_readable_files(const fs::path& folder, const ResolveOptions& options) {
+  std::error_code error;
+  if (fs::exists(folder / "tokenizer.json", error)) open_regular_file(folder / "tokenizer.json");
+  if (options.weights != "random") (void)open_checkpoint(folder);
+}
+
+}  // namespace
+
+void refuse_own_mistakes(const LoadedSpace& loaded, const Selection& selection,
+                         const ResolveOptions& options) {
+  const Space& space = loaded.space;
+  const bool own = selection.space_path.empty() && !loaded.model_path.empty();
+  if (!own || options.backend == kBackendSimulate || space.entity_count() == 0) return;
+  const MeasurementRequest request = make_request(space.entity(0), space.experiments.front());
+  const Catalog& catalog = Catalog::shipped();
+  if (!validate(request.inputs, catalog.models).empty()) return;
+  try {
+    (void)resolve(request, loaded.settings, options, catalog);
+  } catch (const RunError& error) {
+    refuse_if_own(error, loaded.model_path);
+    return;
+  }
+  require_readable_files(loaded.model_path, options);
+}
+
+}  // namespace sftbench
