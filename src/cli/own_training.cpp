@@ -38,7 +38,9 @@ OwnModel own_model(const std::string& option, const std::string& given) {
   if (fs::is_directory(given, error)) {
     const fs::path folder = fs::canonical(given, error);
     if (error) refuse_own(option, given + ": " + error.message(), "a folder that can be read");
-    if (!fs::exists(folder / "config.json", error)) {
+    const bool has_config = fs::exists(folder / "config.json", error);
+    if (error) refuse_own(option, given + ": " + error.message(), "a folder that can be read");
+    if (!has_config) {
       refuse_own(option, given + " has no config.json", "a folder that save_pretrained() made");
     }
     return {folder.filename().string(), folder.string(), folder.string()};

@@ -100,7 +100,7 @@ TEST_F(OwnModelTest, AFolderThatLacksAFileIsRefusedBeforeAnythingStarts) {
   fs::resize_file(folder_ / "my-llama/model.safetensors", 100);
   EXPECT_THAT(mistake({}), HasSubstr("model.safetensors: truncated"));
   write("my-llama/config.json", "{");
-  EXPECT_THAT(mistake({}), HasSubstr("--model: " + (folder_ / "my-llama/config.json").string()));
+  EXPECT_THAT(mistake({}), HasSubstr((folder_ / "my-llama/config.json").string() + ":1: not JSON"));
 }
 
 TEST_F(OwnModelTest, ConversationsWithoutAChatTemplateAreRefusedBeforeAnythingStarts) {

@@ -169,7 +169,7 @@ TEST_F(SweepEnginesTest, AFolderThatALineOfSbatchCannotHoldIsRefused) {
   const ProgramResult result = sweep({"--on", "slurm", "-o", "Ra\ntouch X\n"});
   EXPECT_EQ(result.status, 2);
   EXPECT_EQ(result.out, "");
-  EXPECT_THAT(result.err, HasSubstr("--output: found 'Ra\\x0atouch X\\x0a'"));
+  EXPECT_THAT(result.err, HasSubstr("--output: found 'Ra\\ntouch X\\n'"));
 }
 
 TEST_F(SweepEnginesTest, BadOptionsAreNamed) {

@@ -97,10 +97,11 @@ TEST_F(TrackTest, AnAddressKeepsItsSecretsToItself) {
   FakeMlflow server;
   const std::string host = server.url().substr(server.url().find("://") + 3);
   const std::string address = "mlflow=http://me:hunter2@" + host + "?token=hunter2";
-  for (const char* command : {"run", "sweep"}) {
-    const ProgramResult result =
-        run_program(words(command, {"--track", address, "--track",
-                                    "jsonl=" + in_folder("{key}.jsonl"), "--set", "batch_size=1"}));
+  for (const std::string command : {"run", "sweep"}) {
+    std::vector<std::string> more = {"--track", address, "--track",
+                                     "jsonl=" + in_folder("{key}.jsonl")};
+    if (command == "sweep") more.insert(more.end(), {"--set", "batch_size=1"});
+    const ProgramResult result = run_program(words(command, more));
     ASSERT_EQ(result.status, 0) << result.err;
     EXPECT_THAT(result.out + result.err, Not(HasSubstr("hunter2"))) << command;
   }
