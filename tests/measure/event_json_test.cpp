@@ -58,6 +58,7 @@ TEST(EventJsonTest, EveryFieldOfAnEndComesBack) {
   Json json = Json::parse(R"({"steps": 7, "best_step": 3, "best_loss": 0.5,
       "saved": [{"path": "kept/checkpoint-7", "format": "SHARDED_STATE_DICT", "step": 7,
                  "bytes": 8192, "seconds": 0.125}],
+      "unsaved": [{"path": "kept/model", "step": 7, "problem": "cannot write: no room"}],
       "ranks": [{"rank": 1, "node": 2, "host": "n2",
                  "steps": [{"begin_s": 1.5, "end_s": 2.5, "communication_wait_s": 0.25,
                             "samples": 3, "tokens": null, "pause_s": 0.5}],
