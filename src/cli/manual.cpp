@@ -72,6 +72,7 @@ std::string manual_page(const CLI::App& app) {
 
 void add_manual_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("manual", "print the man page")->group("");
+  command->footer("\nExamples:\n  sftbench manual | man -l -");
   command->callback([&app, &exit_code] {
     std::cout << manual_page(app);
     exit_code = 0;
