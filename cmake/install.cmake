@@ -1,5 +1,5 @@
-# What `cmake --install` and CPack put where. The program finds all of it from its own place, so that a prefix may move and
-# two versions stand side by side. Components: nothing but the program and what it loads and reads.
+# Where `cmake --install` and CPack put the files. The program finds all of them from its own place, so that a prefix may
+# move and two versions stand side by side.
 #
 #   bin/sftbench                        the program
 #   lib/sftbench/                       the engine, and the reader of Parquet with the Arrow that it is linked to

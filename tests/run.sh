@@ -8,10 +8,10 @@ quick=no
 
 . tests/limit_libraries.sh  # SFTBENCH_ISA=avx2 bash tests/run.sh: as on a lesser processor
 if [ $quick = yes ]; then
-  echo "tests/run.sh: the quick tests, about 5 minutes on 2 cores from nothing"
+  echo "tests/run.sh: builds and runs the tests of the modules without libtorch"
   bash experiments/setup.sh --cpu quick_tests
   exec ctest --test-dir build/release --output-on-failure --timeout 900 -j "$(nproc)" -L "$(<build/release/quick_labels)" "$@"
 fi
-echo "tests/run.sh: installs packages, builds the program and every test, runs them: 25 to 50 minutes on 2 cores from nothing"
+echo "tests/run.sh: installs packages, builds the program and every test, runs them: 31 to 51 minutes on 2 cores from nothing"
 bash experiments/setup.sh all
 exec ctest --test-dir build/release --output-on-failure --timeout 900 -j "$(nproc)" "$@"

@@ -70,11 +70,12 @@ def products(device, clock, small):
             del a, b, out, gradient
     size = 64 if small else 8192
     a, b = randn(device, size, size), randn(device, size, size)
-    out, rates, end = torch.empty_like(a), [], time.monotonic() + (0.2 if small else SUSTAINED_S)
+    lasting_s = 0.2 if small else SUSTAINED_S
+    out, rates, end = torch.empty_like(a), [], time.monotonic() + lasting_s
     while time.monotonic() < end:
         rates.append(2 * size**3 / clock.seconds(lambda: torch.mm(a, b, out=out), 20) / 1e12)
     tenth = max(1, len(rates) // 10)
-    found[f"{size}^3 for {SUSTAINED_S} s"] = {"TFLOP/s": statistics.median(rates[-tenth:]),
+    found[f"{size}^3 for {lasting_s} s"] = {"TFLOP/s": statistics.median(rates[-tenth:]),
                                              "TFLOP/s at first": statistics.median(rates[:tenth])}
     return found
 

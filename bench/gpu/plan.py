@@ -3,7 +3,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# Suites of ops_test and optim_test by the kernels of ours that they run. Each is a process of its own, because an illegal
+# Suites of ops_test by the kernels of ours that they run. Each is a process of its own, because an illegal
 # access spoils the device for the process that made it.
 KERNELS = {
     "swiglu": "Swiglu.*", "rms_norm": "RmsNorm.*:AddRmsNorm.*", "rope": "Rope.*",

@@ -6,10 +6,11 @@
 
 namespace sftbench {
 
-// A mistake of the command line is every cell's, so it is no measurement that failed. InputError where the
-// folder of --model lacks what a model has or cannot be read, where its tokenizer has no chat template and
-// the data need one, and where --lora-targets names no linear of it. Nothing else is looked at, and nothing
-// where a space's file is given: there each cell has its verdict.
+// A mistake of the command line concerns every cell, so no measurement begins. InputError in three cases:
+//  - The folder of --model lacks a file of a model, or cannot be read.
+//  - The data need a chat template, and the tokenizer has none.
+//  - --lora-targets names no linear layer of the model.
+// With a space's file nothing is checked here, because each cell has its own verdict.
 void refuse_own_mistakes(const LoadedSpace& loaded, const Selection& selection,
                          const ResolveOptions& options);
 

@@ -10,10 +10,10 @@
 
 namespace sftbench {
 
-// Of all ranks' tensors. What stands beside them takes little.
+// Of all ranks' tensors. The other files of a checkpoint are small.
 struct SavedSize {
   uint64_t model_bytes = 0;
-  uint64_t optimizer_bytes = 0;  // that is there before the first step
+  uint64_t optimizer_bytes = 0;  // of states that exist before the first step
 };
 
 // Collective.

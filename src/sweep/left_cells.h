@@ -1,5 +1,5 @@
-// Cells that a sweep leaves to others: because this machine cannot measure them, because they would
-// not end before its deadline, or because something is in the way of their files. Few bytes for each: there may be a whole campaign of them.
+// Cells that a sweep leaves to others, in few bytes each, because there may be a whole campaign of them. This
+// machine cannot measure them, they would not end before its deadline, or something blocks their files.
 #pragma once
 
 #include <cstdint>
