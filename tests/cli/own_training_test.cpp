@@ -288,9 +288,7 @@ TEST_F(OwnTrainingTest, WrongModelsAreRefused) {
 
 // The commands are transformers' own: tests run none of them.
 TEST_F(OwnTrainingTest, FilesThatHaveToBeConvertedAreNamedWithTheCommand) {
-  const auto evidence = [this] {
-    return refusal({"--model", "my-llama", "--data", "pairs.json"});
-  };
+  const auto evidence = [this] { return refusal({"--model", "my-llama", "--data", "pairs.json"}); };
   fs::rename(folder_ / "my-llama/tokenizer.json", folder_ / "my-llama/tokenizer.model");
   EXPECT_THAT(evidence(), HasSubstr("t.AutoTokenizer.from_pretrained(sys.argv[1])"
                                     ".save_pretrained(sys.argv[1])' "));
