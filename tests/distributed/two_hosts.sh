@@ -165,7 +165,7 @@ starts_ranks_itself() {
   fails_saying 40 'n2 cannot be reached by ssh'
   mend
   on n1 cp "$program" /dev/shm/sftbench # which is n1's own
-  own=("${own[@]/$program//dev/shm/sftbench}")
+  own=(env "SFTBENCH_HOME=$(dirname "$program")/../share/sftbench" "${own[@]/$program//dev/shm/sftbench}")
   fails_saying 20 'the program /dev/shm/sftbench is missing on n2'
   [ -z "$(find "$work/own.none" -name '*.json' 2>/dev/null)" ] || { echo "an outcome was written"; return 1; }
 
