@@ -176,7 +176,7 @@ ChatEntry entry_of(const Json& chat) {
   return entry;
 }
 
-const fs::path kGraniteVision = fs::path(SFTBENCH_SHARED) / "data" / "tiny-granite-vision";
+const fs::path kGraniteVision = fs::path(SFTBENCH_PUBLISHED) / "tiny-granite-vision";
 
 VisionConfig granite_vision() {
   Json config = read_json_file((kGraniteVision / "config.json").string());
@@ -204,14 +204,7 @@ Json runs_of(const std::vector<int64_t>& ids) {
   return runs;
 }
 
-class VisionDatasetTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!fs::exists(kGraniteVision)) GTEST_SKIP() << "no tokenizer of granite-vision here";
-  }
-};
-
-TEST_F(VisionDatasetTest, IdsAndLabelsAreThoseOfTheProcessor) {
+TEST(VisionDatasetTest, IdsAndLabelsAreThoseOfTheProcessor) {
   std::vector<ChatEntry> entries;
   for (const Json& chat : reference().at("chats")) entries.push_back(entry_of(chat));
   VisionDataset dataset = dataset_of(entries);
@@ -226,7 +219,7 @@ TEST_F(VisionDatasetTest, IdsAndLabelsAreThoseOfTheProcessor) {
   }
 }
 
-TEST_F(VisionDatasetTest, CutsTextsButNoImages) {
+TEST(VisionDatasetTest, CutsTextsButNoImages) {
   const ChatEntry entry = entry_of(reference().at("chats")[0]);
   VisionDataset dataset = dataset_of({entry}, 1530);
   dataset.encode({0}, 1);
@@ -237,7 +230,7 @@ TEST_F(VisionDatasetTest, CutsTextsButNoImages) {
                     HasSubstr("and model_max_length is 1024; a model_max_length of at least ")));
 }
 
-TEST_F(VisionDatasetTest, NamesEntriesWhosePlaceholdersAreNotTheirImages) {
+TEST(VisionDatasetTest, NamesEntriesWhosePlaceholdersAreNotTheirImages) {
   const auto entry = [](const std::string& text, int images) {
     ChatEntry made;
     made.text = text;
@@ -256,7 +249,7 @@ TEST_F(VisionDatasetTest, NamesEntriesWhosePlaceholdersAreNotTheirImages) {
                       "images; expected one for each")));
 }
 
-TEST_F(VisionDatasetTest, NamesTheEntryOfAnImageThatDoesNotDecode) {
+TEST(VisionDatasetTest, NamesTheEntryOfAnImageThatDoesNotDecode) {
   ChatEntry fine, broken, cut;
   fine.text = broken.text = cut.text = "<image>";
   fine.images = {picture("jpeg")};
@@ -277,7 +270,7 @@ TEST_F(VisionDatasetTest, NamesTheEntryOfAnImageThatDoesNotDecode) {
               StartsWith("entry 2 of chats.parquet: the image does not decode: "));
 }
 
-TEST_F(VisionDatasetTest, HoldsEqualPicturesOnce) {
+TEST(VisionDatasetTest, HoldsEqualPicturesOnce) {
   ChatEntry entry;
   entry.text = "<image>";
   entry.images = {picture("png")};
@@ -288,12 +281,12 @@ TEST_F(VisionDatasetTest, HoldsEqualPicturesOnce) {
 
 // --- preprocessor_config.json --------------------------------------------------------------------
 
-TEST_F(VisionDatasetTest, ReadsTheScalingOfPixels) {
+TEST(VisionDatasetTest, ReadsTheScalingOfPixels) {
   EXPECT_EQ(read_image_scaling(kGraniteVision, granite_vision()), ImageScaling());
   EXPECT_EQ(read_image_scaling(fs::path(SFTBENCH_TEST_DATA), granite_vision()), std::nullopt);
 }
 
-TEST_F(VisionDatasetTest, RefusesAProcessorOfOtherPixels) {
+TEST(VisionDatasetTest, RefusesAProcessorOfOtherPixels) {
   const fs::path folder =
       fs::temp_directory_path() / ("sftbench-scaling-" + std::to_string(::getpid()));
   fs::create_directories(folder);

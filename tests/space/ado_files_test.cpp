@@ -3,10 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <set>
-#include <sstream>
-
 #include "sftbench/base/file.h"
 #include "space_text.h"
 
@@ -67,54 +63,21 @@ entitySpace: [{identifier: model_name, propertyDomain: {values: [granite-3.1-2b,
 
 // --- the package page ----------------------------------------------------------------------------
 
-struct PageExperiment {
-  std::string identifier;
-  std::vector<std::string> models;
-  std::vector<std::string> optional;  // names of the properties after "Optional:"
-};
-
-std::vector<PageExperiment> read_page(const std::string& text) {
-  std::vector<PageExperiment> experiments;
-  bool optional = false;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.rfind("finetune_", 0) == 0) experiments.push_back({line, {}, {}});
-    if (experiments.empty()) continue;
-    PageExperiment& experiment = experiments.back();
-    const size_t list = line.find("Supported models: [");
-    for (size_t quote = list == std::string::npos ? list : line.find('"', list);
-         quote != std::string::npos;) {
-      const size_t end = line.find('"', quote + 1);
-      experiment.models.push_back(line.substr(quote + 1, end - quote - 1));
-      quote = line.find('"', end + 1);
-    }
-    if (line == "Optional:") optional = true;
-    if (line == "Hardcoded:" || line.rfind("NOTE:", 0) == 0) optional = false;
-    constexpr std::string_view kBullet = "  • ";
-    if (optional && line.rfind(kBullet, 0) == 0)
-      experiment.optional.push_back(line.substr(kBullet.size(), line.find(':') - kBullet.size()));
-  }
-  return experiments;
-}
-
 TEST(PackagePageTest, EveryEntitySpaceOfThePageLoads) {
-  const std::string path = SFTBENCH_SHARED "/spec/sfttrainer-package-page.txt";
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << "there is no " << path;
-  const std::vector<PageExperiment> experiments = read_page(read_file(path));
+  const Json experiments = read_json_file(SFTBENCH_TEST_DATA "/space/package_page.json");
   ASSERT_EQ(experiments.size(), 5U);
-  for (const PageExperiment& page : experiments) {
-    const Experiment* experiment = Catalog::shipped().experiment(page.identifier);
-    ASSERT_NE(experiment, nullptr) << page.identifier;
-    ASSERT_GE(page.models.size(), 9U) << page.identifier;
-    std::string names;
-    for (const std::string& model : page.models)
-      names += (names.empty() ? "\"" : ", \"") + model + '"';
+  for (const Json& page : experiments) {
+    const std::string identifier = page.at("identifier");
+    const Json& models = page.at("models");
+    const Experiment* experiment = Catalog::shipped().experiment(identifier);
+    ASSERT_NE(experiment, nullptr) << identifier;
+    ASSERT_GE(models.size(), 9U) << identifier;
     const Space space = parse(
-        "sampleStoreIdentifier: page\nexperiments: [{experimentIdentifier: " + page.identifier +
+        "sampleStoreIdentifier: page\nexperiments: [{experimentIdentifier: " + identifier +
         ", actuatorIdentifier: SFTTrainer}]\nentitySpace:\n  - {identifier: model_name, "
-        "propertyDomain: {values: [" +
-        names +
-        "]}}\n"
+        "propertyDomain: {values: " +
+        models.dump() +
+        "}}\n"
         "  - {identifier: model_max_length, propertyDomain: {domainRange: [1, 131073], interval: "
         "1}}\n"
         "  - {identifier: number_gpus, propertyDomain: {domainRange: [0, 33], interval: 1}}\n"
@@ -126,11 +89,12 @@ TEST(PackagePageTest, EveryEntitySpaceOfThePageLoads) {
         "news-tokens-16384plus-entries-4096, vision-384x384-16384plus-entries-4096, "
         "vision-384x768-16384plus-entries-4096]}}\n");
     EXPECT_EQ(space.entity_count(),
-              static_cast<int64_t>(page.models.size()) * 131072 * 33 * 4096 * 3 * 6);
-    for (const std::string& property : page.optional)
-      EXPECT_NE(experiment->find(property), nullptr) << page.identifier << ": " << property;
+              static_cast<int64_t>(models.size()) * 131072 * 33 * 4096 * 3 * 6);
+    for (const Json& property : page.at("optional"))
+      EXPECT_NE(experiment->find(property.get<std::string>()), nullptr)
+          << identifier << ": " << property;
     // The stability experiment's properties stand in one list, without "Optional:".
-    EXPECT_GE(page.optional.size(), experiment->runs == 1 ? 26U : 0U) << page.identifier;
+    EXPECT_GE(page.at("optional").size(), experiment->runs == 1 ? 26U : 0U) << identifier;
   }
 }
 

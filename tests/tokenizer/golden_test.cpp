@@ -94,9 +94,7 @@ class PublishedTokenizer : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(PublishedTokenizer, GivesTheIdsOfHuggingFace) {
   const std::string name = GetParam();
-  const std::filesystem::path directory = std::filesystem::path(SFTBENCH_SHARED) / "data" / name;
-  if (!std::filesystem::exists(directory)) GTEST_SKIP() << "no reference data at " << directory;
-  const std::string path = (directory / "tokenizer.json").string();
+  const std::string path = std::string(SFTBENCH_PUBLISHED) + "/" + name + "/tokenizer.json";
   expect_golden(Tokenizer::from_json(read_file(path), path), name);
 }
 
@@ -105,7 +103,7 @@ std::string identifier(std::string name) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Shared, PublishedTokenizer,
+INSTANTIATE_TEST_SUITE_P(Published, PublishedTokenizer,
                          ::testing::Values("tinyllama-v0", "tiny-granite-vision"),
                          [](const auto& directory) { return identifier(directory.param); });
 
@@ -124,11 +122,10 @@ TEST(BuiltinTokenizer, HasAnEndOfTextTokenAndAFixedSize) {
 
 // Entries that fms-hf-tuning's tests tokenized with Maykeye/TinyLLama-v0.
 TEST(PublishedTokenizer, ReproducesTokenizedTwitterComplaints) {
-  const std::filesystem::path data = std::filesystem::path(SFTBENCH_SHARED) / "data";
-  if (!std::filesystem::exists(data)) GTEST_SKIP() << "no reference data at " << data;
+  const std::filesystem::path data = SFTBENCH_PUBLISHED;
   const Tokenizer tokenizer = Tokenizer::from_directory(data / "tinyllama-v0");
   const std::string lines =
-      read_file(data / "text" / "twitter_complaints_tokenized_with_maykeye_tinyllama_v0.jsonl");
+      read_file(data / "twitter_complaints_tokenized_with_maykeye_tinyllama_v0.jsonl");
   size_t entries = 0;
   for (size_t begin = 0; begin < lines.size();) {
     const size_t end = std::min(lines.find('\n', begin), lines.size());
@@ -143,8 +140,7 @@ TEST(PublishedTokenizer, ReproducesTokenizedTwitterComplaints) {
 }
 
 TEST(SpecialTokens, AreCompletedAsTransformersAddsThem) {
-  const std::filesystem::path data = std::filesystem::path(SFTBENCH_SHARED) / "data";
-  if (!std::filesystem::exists(data)) GTEST_SKIP() << "no reference data at " << data;
+  const std::filesystem::path data = SFTBENCH_PUBLISHED;
   const Json golden = read_json_file(golden_path("special_tokens.json"));
   for (const auto& [name, expected] : golden.items()) {
     Tokenizer tokenizer = Tokenizer::from_directory(data / name);
