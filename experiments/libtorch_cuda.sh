@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced: libtorch for CUDA out of the PyTorch wheel, and what it needs, in folders below build/.
 torch_version=${SFTBENCH_TORCH_VERSION:-2.11.0}
 

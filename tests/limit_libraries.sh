@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # To be sourced: limits oneDNN, OpenBLAS, MKL and libtorch to the instructions that SFTBENCH_ISA asks for, as the
 # program itself does (base/cpu_instructions.h). Test binaries load these libraries before they could.
 case ${SFTBENCH_ISA:-} in

@@ -32,7 +32,7 @@ rehearse() {
   kit=$(mktemp -d)
   tar -C "$kit" -xf "$archive"
   cp -a "$host" "$kit/sftbench-kit/build/cuda/on_host"
-  rm -rf "$out/$name"
+  rm -rf "${out:?}/$name"
   mkdir -p "$out/$name"
   unshare --mount bash -c '
     set -e

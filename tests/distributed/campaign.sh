@@ -324,13 +324,12 @@ on_faults() {
   done
 }
 
-for case in "${@:-local slurm ray}"; do
-  for case in $case; do
-    case $case in
-      local | slurm | ray | faults) on_$case ;;
-      slurm-simulated | slurm-cpu | ray-simulated | ray-cpu) "${case%-*}_with_faults" "${case#*-}" ;;
-      *) echo "unknown case $case" && exit 2 ;;
-    esac
-  done
+[ $# -gt 0 ] || set -- local slurm ray
+for case; do
+  case $case in
+    local | slurm | ray | faults) on_$case ;;
+    slurm-simulated | slurm-cpu | ray-simulated | ray-cpu) "${case%-*}_with_faults" "${case#*-}" ;;
+    *) echo "unknown case $case" && exit 2 ;;
+  esac
 done
 echo "campaigns: all as it should be"

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Two hosts on one machine, for tests of several nodes; sourced. As root: each host, n1 and n2, is a
 # set of namespaces (network, host name, processes, mounts, shared memory); a third holds the switch
 # between them, a bridge with one port for each:

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # The launchers of clusters on the two hosts of hosts.sh, as real as they come; sourced after it.
 #
 #   install_launchers          Debian's packages of them, where they are missing
@@ -12,7 +13,7 @@
 install_launchers() {
   local package missing=()
   for package in openmpi-bin openssh-server openssh-client slurmctld slurmd slurm-client munge; do
-    dpkg-query -W -f='${Status}' $package 2>/dev/null | grep -q 'ok installed' || missing+=($package)
+    dpkg-query -W -f='${Status}' $package 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
   done
   [ ${#missing[@]} -eq 0 ] && return
   echo "Installing ${missing[*]}"
@@ -120,7 +121,7 @@ by_mpi() {
   ssh_up
   printf 'n1 slots=%d\nn2 slots=%d\n' "$ranks" "$ranks" >"$folder/hostfile"
   for variable in OMP_NUM_THREADS OMP_WAIT_POLICY SFTBENCH_ENGINE; do
-    [ -z "${!variable:-}" ] || pass+=(-x $variable)
+    [ -z "${!variable:-}" ] || pass+=(-x "$variable")
   done
   on n1 mpirun --allow-run-as-root --hostfile "$folder/hostfile" -np $((2 * ranks)) \
     --map-by "ppr:$ranks:node:OVERSUBSCRIBE" --bind-to none --mca btl_base_warn_component_unused 0 \

@@ -181,7 +181,7 @@ starts_ranks_itself() {
 
   for launcher in ssh srun mpirun; do
     echo "run --launcher $launcher: the command is killed"
-    hosts=(--hosts n1,n2) allocation=()
+    hosts=(--hosts "n1,n2") allocation=()
     [ $launcher != srun ] || hosts=() allocation=(salloc --quiet --nodes 2 --ntasks-per-node 2)
     own_run endless own.gone.$launcher --launcher $launcher "${hosts[@]}"
     on n1 "${allocation[@]}" "${own[@]}" >"$work/own.out" 2>"$work/own.err" &
@@ -295,40 +295,39 @@ install_launchers
 work=$hosts_folder/work
 mkdir "$work"
 python3 "$here/jobs.py" make "$program" "$work"
-# shellcheck disable=SC2046
+# shellcheck disable=SC2091
 $(sftbench_run one one) >/dev/null
 
-for case in "${@:-mpi slurm torchrun examples own sweeps killed cut}"; do
-  for case in $case; do
-    case $case in
-      mpi) trains_through mpi ;;
-      slurm)
-        slurm_up
-        trains_through slurm ;;
-      torchrun)
-        if [ -x "$(command -v "${PYTHON:-}")" ]; then
-          trains_through torchrun
-        else
-          echo "SKIPPED torchrun: PYTHON names no interpreter with torch"
-        fi ;;
-      examples) examples_work ;;
-      own) starts_ranks_itself ;;
-      sweeps) sweeps_itself ;;
-      killed)
-        tells_of_a_killed_rank mpi
-        slurm_up
-        tells_of_a_killed_rank slurm ;;
-      cut) survives_a_cut_link ;;
-      overlap) overlaps overlap 0 0.67 1 1.5 ;;
-      rows) # of which each host has a part: as overlap on its own, about 4 minutes
-        for rotation in ring allgather; do
-          echo "$rotation"
-          overlaps $rotation 0 0.1 0.3
-        done
-        ;;
-      *) echo "unknown case $case" && exit 2 ;;
-    esac
-  done
+[ $# -gt 0 ] || set -- mpi slurm torchrun examples own sweeps killed cut
+for case; do
+  case $case in
+    mpi) trains_through mpi ;;
+    slurm)
+      slurm_up
+      trains_through slurm ;;
+    torchrun)
+      if [ -x "$(command -v "${PYTHON:-}")" ]; then
+        trains_through torchrun
+      else
+        echo "SKIPPED torchrun: PYTHON names no interpreter with torch"
+      fi ;;
+    examples) examples_work ;;
+    own) starts_ranks_itself ;;
+    sweeps) sweeps_itself ;;
+    killed)
+      tells_of_a_killed_rank mpi
+      slurm_up
+      tells_of_a_killed_rank slurm ;;
+    cut) survives_a_cut_link ;;
+    overlap) overlaps overlap 0 0.67 1 1.5 ;;
+    rows) # of which each host has a part: as overlap on its own, about 4 minutes
+      for rotation in ring allgather; do
+        echo "$rotation"
+        overlaps $rotation 0 0.1 0.3
+      done
+      ;;
+    *) echo "unknown case $case" && exit 2 ;;
+  esac
 done
 # A process that has ended counts for none: the first process of these hosts reaps no orphans.
 on n1 pgrep -r D,R,S,T -x sftbench && { echo "a rank is left on n1"; exit 1; }
