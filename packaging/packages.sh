@@ -1,50 +1,49 @@
 #!/usr/bin/env bash
-# Builds the packages of this version into FOLDER (default build/packages): a .deb for Debian 12, and a .tar.gz for machines
-# whose packages somebody else installs. With --try each is installed in a bare Debian 12 (debootstrap, as root), where
-# it measures once while the clone is hidden.
-#   packaging/packages.sh [--try] [FOLDER]
+# Builds the packages of this version into FOLDER (default build/packages):
+#
+#   sftbench_VERSION_amd64.deb       for Debian 12, trains on CPUs with Debian's libtorch
+#   sftbench-VERSION-Linux.tar.gz    for machines whose packages somebody else installs
+#   sftbench-VERSION-*.whl           the program for pip, without torch
+#   sftbench_engine-VERSION-*.whl    what sftbench[train] adds: the engine, on the torch of the same environment
+#
+#   packaging/packages.sh [--cuda] [--try] [FOLDER]
+#
+#   --cuda   the second wheel also trains on NVIDIA GPUs (nvcc: experiments/setup_cuda.sh gets it)
+#   --try    each is installed in a bare Debian 12 (debootstrap, as root), where it measures while the clone is hidden
 set -euo pipefail
-try=no
-[ "${1:-}" != --try ] || { try=yes; shift; }
+cuda=no try=no
+while [[ ${1:-} == --* ]]; do
+  case $1 in
+    --cuda) cuda=yes ;;
+    --try) try=yes ;;
+    *) echo "usage: packaging/packages.sh [--cuda] [--try] [FOLDER]" >&2; exit 2 ;;
+  esac
+  shift
+done
 mkdir -p "${1:-build/packages}"
 folder=$(realpath "${1:-build/packages}")
 cd "$(dirname "$0")/.."
-tree=$PWD
+
+tools=(patchelf python3-wheel python3-pip file)
+[ $try = no ] || tools+=(debootstrap)
+dpkg -s "${tools[@]}" >/dev/null 2>&1 || apt-get install -y -qq --no-install-recommends "${tools[@]}" >/dev/null
 
 bash experiments/setup.sh --cpu sftbench sftbench_parquet
 rm -rf build/release/packages
 cpack --config build/release/CPackConfig.cmake -G "DEB;TGZ" >build/cpack.log || { cat build/cpack.log >&2; exit 1; }
 cp build/release/packages/sftbench* "$folder/"
-(cd "$folder" && ls -l sftbench*)
-[ $try = yes ] || exit 0
 
-root=$(mktemp -d)
-trap 'rm -rf --one-file-system "$root"' EXIT
-debootstrap --variant=minbase --include=ca-certificates bookworm "$root" >"$folder/debootstrap.log"
-cp -r /etc/apt/. "$root/etc/apt/"  # the same mirrors
-mkdir "$root/packages" && cp "$folder"/sftbench*.deb "$folder"/sftbench*.tar.gz "$root/packages/"
-unshare --mount bash -c '
-  set -euo pipefail
-  root=$1 tree=$2
-  mount -t tmpfs none "$tree"
-  mount --rbind /proc "$root/proc" && mount --rbind /dev "$root/dev"
-  cp /etc/resolv.conf "$root/etc/resolv.conf"
-  exec chroot "$root" bash -euo pipefail -c "
-    export DEBIAN_FRONTEND=noninteractive
-    measure() {
-      \"\$1\" run --experiment finetune_full_benchmark-v1.0.0 --set model_name=smollm2-135m --set number_gpus=0 --set batch_size=1 \
-        --set model_max_length=256 --set max_steps=5 --weights random --no-progress --output /tmp/results
-    }
-    begin=\$SECONDS
-    apt-get update -qq && apt-get install -y -qq --no-install-recommends /packages/sftbench_*.deb >/dev/null
-    echo \"installed the .deb after \$((SECONDS - begin)) s\"
-    measure sftbench | sed -n 3,4p
-    echo \"measured after \$((SECONDS - begin)) s\"
-    sftbench predict --experiment finetune_lora_benchmark-v1.0.0 --set model_name=llama3.1-8b --set number_gpus=1 \
-      --set gpu_model=NVIDIA-H100-80GB-HBM3 --set batch_size=4 --set model_max_length=2048 | sed -n 1,3p
-    apt-get remove -y -qq sftbench >/dev/null
-    test ! -e /usr/bin/sftbench && test ! -e /usr/share/sftbench
-    mkdir /opt/here && tar -C /opt/here --strip-components=1 -xf /packages/sftbench-*.tar.gz
-    measure /opt/here/bin/sftbench | sed -n 3,4p
-    echo \"and from the .tar.gz\"
-  "' - "$root" "$tree"
+# The engine of the wheel: against the torch that pip installs. One build serves torch with and without CUDA.
+. experiments/libtorch_cuda.sh
+torch=$PWD/$(libtorch_cuda_folder)/torch
+cmake --preset release -B build/wheel -DSFTBENCH_TESTS=OFF -DCMAKE_PREFIX_PATH="$torch" >build/wheel.log 2>&1 ||
+  { cat build/wheel.log >&2; exit 1; }
+cmake --build build/wheel --target sftbench_engine_library
+engines=(build/wheel/bin/libsftbench_engine.so)
+if [ $cuda = yes ]; then
+  bash experiments/setup_cuda.sh
+  engines+=(build/cuda/bin/libsftbench_engine_cuda.so)
+fi
+SFTBENCH_TORCH_VERSION=$torch_version bash packaging/wheels.sh "$folder" "${engines[@]}"
+(cd "$folder" && ls -l sftbench*)
+[ $try = no ] || bash packaging/try.sh "$folder"

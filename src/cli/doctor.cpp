@@ -61,8 +61,7 @@ Finding find_engine(const EngineProbe& probe) {
     return {"libtorch", "ok", text_of(probe.environment, "libtorch"), ""};
   }
   return {"libtorch", "missing", probe.problem,
-          "install it (Debian: apt-get install libtorch-dev) and build the engine: "
-          "experiments/setup.sh"};
+          "pip install 'sftbench[train]', or build it in a clone: experiments/setup.sh"};
 }
 
 bool same_engine_for_all() {

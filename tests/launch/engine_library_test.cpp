@@ -5,9 +5,11 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "sftbench/base/build_info.h"
 #include "sftbench/base/error.h"
+#include "temporary_file.h"
 
 namespace sftbench {
 namespace {
@@ -69,6 +71,25 @@ TEST(EngineLibraryTest, AnotherInterfaceIsAnotherBuild) {
   EXPECT_EQ(message, std::string(SFTBENCH_FAKE_ENGINE) + " is of another build of sftbench " +
                          build_info().version +
                          ", whose interface differs from this program's: build both together");
+}
+
+// site-packages, as pip fills it.
+TEST(EngineLibraryTest, AnEngineOfAWheelTakesTheTorchThatItWasBuiltFor) {
+  const std::filesystem::path packages = temporary_file("site-packages");
+  const std::filesystem::path folder = packages / "sftbench_engine";
+  std::filesystem::create_directories(folder);
+  const std::filesystem::path engine = folder / "libsftbench_engine.so";
+  std::filesystem::copy_file(SFTBENCH_FAKE_ENGINE, engine);
+  std::ofstream(folder / "torch") << "2.11\n";
+  const std::string needs =
+      engine.string() + " needs torch 2.11, and the torch of " + packages.string() + " is ";
+  const std::string advice = ": pip install 'torch==2.11.*'";
+
+  EXPECT_EQ(message_of_load({engine}), needs + "none" + advice);
+  std::filesystem::create_directory(packages / "torch-2.1.2+cpu.dist-info");
+  EXPECT_EQ(message_of_load({engine}), needs + "2.1.2+cpu" + advice);
+  std::filesystem::create_directory(packages / "torch-2.11.0+cpu.dist-info");
+  EXPECT_EQ(load_engine(std::vector{engine})->environment()["libtorch"], "0.0-fake");
 }
 
 TEST(EngineLibraryTest, TheEnvironmentVariableReplacesTheSearch) {
