@@ -42,7 +42,7 @@ TEST(DoctorTest, AnEngineThatIsMissingIsTheReasonForStatusFour) {
   const auto found = findings({{"SFTBENCH_ENGINE", "/nowhere/engine.so"}}, 4);
   EXPECT_EQ(found.at("libtorch")["state"], "missing");
   EXPECT_THAT(found.at("libtorch")["found"].get<std::string>(), HasSubstr("/nowhere/engine.so"));
-  EXPECT_THAT(found.at("libtorch")["advice"].get<std::string>(), HasSubstr("libtorch-dev"));
+  EXPECT_THAT(found.at("libtorch")["advice"].get<std::string>(), HasSubstr("sftbench[train]"));
 }
 
 TEST(DoctorTest, ListsGpusAndWhetherTheirPeaksAreKnown) {
