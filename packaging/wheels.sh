@@ -70,7 +70,7 @@ Description-Content-Type: text/markdown
 \`sftbench\` measures what it costs to fine-tune a language model. It predicts, compares and recommends configurations
 without a measurement, too:
 
-    sftbench recommend --model_name llama3.1-8b --gpu A100
+    sftbench recommend --model llama3.1-8b --entries 10000
     sftbench --help
 
 \`pip install 'sftbench[train]'\` adds the engine that trains.

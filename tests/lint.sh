@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What can be said about a change without building it: format, shell scripts, links of the documents, GitHub's files.
+# What can be said about a change without building it: format, shell scripts, links of the documents.
 # usage: lint.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
