@@ -8,6 +8,7 @@
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/kept_digest.h"
 #include "sftbench/base/train_files.h"
 
 namespace sftbench {
@@ -141,9 +142,9 @@ std::vector<fs::path> data_files(const fs::path& path) {
 
 std::string digest_data(const fs::path& path) {
   const std::vector<fs::path> files = data_files(path);
-  if (files.size() == 1) return digest_file(files.front());
+  if (files.size() == 1) return kept_digest(files.front());
   std::string all;
-  for (const fs::path& file : files) all += digest_file(file) + "\n";
+  for (const fs::path& file : files) all += kept_digest(file) + "\n";
   return digest(all);
 }
 

@@ -5,9 +5,12 @@
 #include <set>
 #include <unordered_map>
 
+#include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
+#include "sftbench/base/kept_digest.h"
 #include "sftbench/base/text.h"
+#include "sftbench/checkpoint/weights_digest.h"
 
 namespace sftbench {
 namespace {
@@ -76,6 +79,13 @@ Diagnostic absent_shard(const fs::path& path, size_t tensors) {
                  "every shard of the index; fetch the model again");
 }
 
+// The files of a folder, with what the index, if there is one, promises of each.
+WeightMap weight_map(const fs::path& directory) {
+  if (fs::exists(directory / kSingleFile)) return {{kSingleFile, {}}};
+  if (fs::exists(directory / kIndexFile)) return read_index(directory / kIndexFile);
+  fail_without_weights(directory);
+}
+
 // Opens one shard; what is wrong with it joins `findings`.
 std::optional<CheckpointShard> open_shard(const fs::path& path, std::vector<Diagnostic>& findings) {
   try {
@@ -128,15 +138,7 @@ void CheckpointShard::read(const StoredTensor& tensor, uint64_t begin_bytes, voi
 }
 
 std::vector<CheckpointShard> open_checkpoint(const fs::path& directory) {
-  WeightMap files;
-  if (fs::exists(directory / kSingleFile)) {
-    files[kSingleFile] = {};
-  } else if (fs::exists(directory / kIndexFile)) {
-    files = read_index(directory / kIndexFile);
-  } else {
-    fail_without_weights(directory);
-  }
-
+  const WeightMap files = weight_map(directory);
   std::vector<Diagnostic> findings;
   std::vector<CheckpointShard> shards;
   for (const auto& [name, promised] : files) {
@@ -152,6 +154,18 @@ std::vector<CheckpointShard> open_checkpoint(const fs::path& directory) {
   check_unique(shards, findings);
   if (!findings.empty()) throw InputError(findings);
   return shards;
+}
+
+std::vector<fs::path> weights_files(const fs::path& directory) {
+  std::vector<fs::path> files;
+  for (const auto& [name, promised] : weight_map(directory)) files.push_back(directory / name);
+  return files;
+}
+
+std::string weights_digest(const fs::path& directory) {
+  std::string sums;
+  for (const fs::path& file : weights_files(directory)) sums += kept_digest(file) + "\n";
+  return digest(sums);
 }
 
 }  // namespace sftbench

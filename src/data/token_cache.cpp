@@ -9,6 +9,7 @@
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/base/kept_digest.h"
 
 namespace sftbench {
 namespace {
@@ -82,10 +83,10 @@ void TokenCountCache::save() {
 std::string tokenizer_digest(const std::filesystem::path& directory) {
   const std::filesystem::path folder =
       directory.empty() ? resource_directory() / "datasets" / "tokenizer" : directory;
-  std::string digests = digest_file(folder / "tokenizer.json");
+  std::string digests = kept_digest(folder / "tokenizer.json");
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
     const std::filesystem::path path = folder / name;
-    digests += std::filesystem::exists(path) ? digest_file(path) : "-";
+    digests += std::filesystem::exists(path) ? kept_digest(path) : "-";
   }
   return digest(digests);
 }

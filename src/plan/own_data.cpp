@@ -1,9 +1,6 @@
 #include "plan/own_data.h"
 
 #include <filesystem>
-#include <map>
-#include <mutex>
-#include <tuple>
 #include <vector>
 
 #include "sftbench/base/data_files.h"
@@ -17,36 +14,19 @@
 #include "sftbench/jinja/template.h"
 
 namespace sftbench {
-namespace {
-
-namespace fs = std::filesystem;
-
-// A sweep asks once for each of its cells.
-std::string remembered_digest(const std::string& path) {
-  using State = std::tuple<std::string, uintmax_t, fs::file_time_type>;
-  static std::mutex mutex;
-  static std::map<std::vector<State>, std::string> known;
-  std::vector<State> state;
-  for (const fs::path& file : data_files(path)) {
-    state.emplace_back(file.string(), fs::file_size(file), fs::last_write_time(file));
-  }
-  const std::lock_guard lock(mutex);
-  const auto found = known.find(state);
-  return found != known.end() ? found->second : known[state] = digest_data(path);
-}
-
-}  // namespace
 
 std::string own_dataset_name(const std::string& given) {
   if (is_dataset_name(given)) return name_of(dataset_name(given));
   const DataPlace place = data_place(given);
-  fs::path whole = place.path.lexically_normal();
+  std::filesystem::path whole = place.path.lexically_normal();
   if (!whole.has_filename()) whole = whole.parent_path();
   const std::string dataset = dataset_of_snapshot(whole);
   return (dataset.empty() ? whole.stem().string() : dataset) + place.part;
 }
 
 namespace {
+
+namespace fs = std::filesystem;
 
 // The digest of a file, or of a dataset of the hub, in place of its path.
 void name_file(Json& inputs, const char* path_property, const char* digest_property,
@@ -57,7 +37,7 @@ void name_file(Json& inputs, const char* path_property, const char* digest_prope
   inputs.erase(path_property);
   try {
     const auto found = find_data(hub_cache_directory(hf_home), path);
-    inputs[digest_property] = remembered_digest(found ? found->path : path);
+    inputs[digest_property] = digest_data(found ? found->path : path);
   } catch (const std::exception&) {  // what cannot be read is refused where it is read
     inputs[digest_property] = path;
   }
@@ -85,7 +65,7 @@ void name_chat_template(Json& inputs) {
       jinja::is_template(found->get_ref<const std::string&>()))
     return;
   try {
-    *found = remembered_digest(found->get<std::string>());
+    *found = digest_data(found->get<std::string>());
   } catch (const std::exception&) {  // refused where it is read
   }
 }

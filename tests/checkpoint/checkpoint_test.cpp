@@ -5,6 +5,7 @@
 
 #include "checkpoint/safetensors_builder.h"
 #include "sftbench/base/error.h"
+#include "sftbench/checkpoint/weights_digest.h"
 
 namespace sftbench::testing {
 namespace {
@@ -36,6 +37,36 @@ TEST(OpenCheckpoint, IndexNamesTheShards) {
   folder.write("model.safetensors.index.json",
                R"({"metadata":{},"weight_map":{"a":"x.safetensors","b":"y.safetensors"}})");
   EXPECT_EQ(open_checkpoint(folder.path()).size(), 2u);
+}
+
+TEST(WeightsDigest, IsOfWhatIsReadWhereverItLies) {
+  const TemporaryFolder folder, other, single;
+  for (const TemporaryFolder* one : {&folder, &other}) {
+    one->write("x.safetensors", one_float("a"));
+    one->write("y.safetensors", one_float("b"));
+    one->write("model.safetensors.index.json",
+               R"({"metadata":{},"weight_map":{"a":"x.safetensors","b":"y.safetensors"}})");
+  }
+  const std::string digest = weights_digest(folder.path());
+  EXPECT_EQ(weights_files(folder.path()).size(), 2u);
+  EXPECT_EQ(weights_digest(other.path()), digest);
+  other.write("z.safetensors", one_float("c"));
+  EXPECT_EQ(weights_digest(other.path()), digest) << "the index does not name it";
+  other.write("y.safetensors", one_float("c"));
+  EXPECT_NE(weights_digest(other.path()), digest);
+  single.write("model.safetensors", one_float("a"));
+  single.write("model.safetensors.index.json", "not read");
+  EXPECT_EQ(weights_files(single.path()).size(), 1u);
+  EXPECT_NE(weights_digest(single.path()), digest);
+}
+
+TEST(WeightsDigest, RefusesWhatHasNone) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(message_of<InputError>([&] { weights_digest(folder.path()); }),
+              HasSubstr("no weights; expected model.safetensors or"));
+  folder.write("model.safetensors.index.json", R"({"weight_map":{"a":"x.safetensors"}})");
+  EXPECT_THAT(message_of<InputError>([&] { weights_digest(folder.path()); }),
+              HasSubstr("x.safetensors"));
 }
 
 TEST(OpenCheckpoint, FolderWithoutWeightsNamesWhatItHas) {
