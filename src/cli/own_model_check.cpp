@@ -1,11 +1,16 @@
 #include "cli/own_model_check.h"
 
+#include <spdlog/spdlog.h>
+
 #include <filesystem>
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
+#include "sftbench/base/kept_digest.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/checkpoint/checkpoint.h"
+#include "sftbench/checkpoint/weights_digest.h"
 #include "sftbench/jinja/chat_template.h"
 #include "sftbench/space/validity.h"
 
@@ -38,11 +43,28 @@ void require_readable_files(const fs::path& folder, const ResolveOptions& option
   if (options.weights != "random") (void)open_checkpoint(folder);
 }
 
+// Keys need the digest of the weights, and nothing else is told meanwhile.
+void tell_of_first_look(const fs::path& folder) {
+  constexpr uintmax_t kWorthTellingBytes = uintmax_t{4} << 30;
+  uintmax_t bytes = 0;
+  try {
+    for (const fs::path& file : weights_files(folder)) {
+      if (!digest_is_kept(file)) bytes += fs::file_size(file);
+    }
+  } catch (const std::exception&) {  // refused where they are read
+  }
+  if (bytes < kWorthTellingBytes) return;
+  spdlog::info("reading the weights of {} once, {}, to tell them from others", folder.string(),
+               bytes_text(static_cast<double>(bytes)));
+}
+
 }  // namespace
 
 void refuse_own_mistakes(const LoadedSpace& loaded, const Selection& selection,
                          const ResolveOptions& options) {
   const Space& space = loaded.space;
+  const bool reads_weights = options.weights != "random" && options.backend != kBackendSimulate;
+  if (!loaded.model_path.empty() && reads_weights) tell_of_first_look(loaded.model_path);
   const bool own = selection.space_path.empty() && !loaded.model_path.empty();
   if (!own || options.backend == kBackendSimulate || space.entity_count() == 0) return;
   const MeasurementRequest request = make_request(space.entity(0), space.experiments.front());

@@ -94,6 +94,11 @@ RunPlan plan_from_job(const RunArguments& arguments) {
     spdlog::info("{} was edited: {}; inputs and key of the result say so", arguments.job_path,
                  join(file.edited));
   }
+  if (!file.renewed.empty()) {
+    spdlog::info(
+        "since {} was printed, other content is in {}; inputs and key of the result say so",
+        arguments.job_path, join(file.renewed));
+  }
   const std::string& asked = arguments.backend.backend;
   const std::string& made_for = plan.job.backend;
   if (!asked.empty() && asked != made_for) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "plan/job_edits.h"
+#include "plan/own_model.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
@@ -128,8 +129,9 @@ JobFile read_job_file(const std::string& path) {
   // The fields first: of a file that is no job at all they say more than a fingerprint.
   Json fields = json;
   fields.erase(kFingerprint);
-  JobFile file{training_job_from_json(fields, path), {}};
+  JobFile file{training_job_from_json(fields, path), {}, {}};
   file.edited = follow_edits(file.job, edited_fields(file.job, take_fingerprint(json, path)), path);
+  file.renewed = renew_content(file.job);
   return file;
 }
 

@@ -7,6 +7,7 @@
 #include "plan/model_fit.h"
 #include "plan/model_source.h"
 #include "plan/own_data.h"
+#include "plan/own_model.h"
 #include "plan/request_reader.h"
 #include "plan/resolve_data.h"
 #include "plan/without_effect.h"
@@ -278,13 +279,13 @@ Json effective_inputs(const MeasurementRequest& request, const ResolveOptions& o
   if (options.reduce_dtype != defaults.reduce_dtype) inputs["reduce_dtype"] = options.reduce_dtype;
   if (options.distribute_one_rank) inputs["distribute_one_rank"] = true;
   if (options.backend != defaults.backend) inputs["backend"] = options.backend;
-  if (!options.model_path.empty()) inputs["model_path"] = options.model_path;
   name_own_data(inputs, options.hf_home);
+  if (options.own_model) name_own_model(inputs, options);
   return sorted(inputs);
 }
 
 std::string measurement_key(const std::string& experiment, const Json& inputs) {
-  const Json canonical = {{"experiment", experiment}, {"inputs", sorted(inputs)}};
+  const Json canonical = {{"experiment", experiment}, {"inputs", sorted(without_names(inputs))}};
   return digest(json_text(canonical));
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "sftbench/base/text.h"
+#include "sftbench/plan/content_names.h"
 
 namespace sftbench {
 namespace {
@@ -40,9 +41,15 @@ std::string identity(const StoredResult& result, std::string_view without) {
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(),
             [&](size_t a, size_t b) { return result.inputs.name(a) < result.inputs.name(b); });
+  const auto has = [&result](std::string_view name) {
+    for (size_t i = 0; i < result.inputs.size(); ++i) {
+      if (result.inputs.name(i) == name) return true;
+    }
+    return false;
+  };
   std::string text(without == "experiment" ? std::string_view() : result.experiment);
   for (const size_t i : order) {
-    if (result.inputs.name(i) == without) continue;
+    if (result.inputs.name(i) == without || is_idle_name(result.inputs.name(i), has)) continue;
     const Scalar& value = result.inputs.value(i);
     text += '\n';
     text += result.inputs.name(i);

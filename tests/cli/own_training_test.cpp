@@ -24,7 +24,9 @@ TEST_F(OwnTrainingTest, AModelAndAFileAreEnough) {
   EXPECT_EQ(job["data"]["model_max_length"], 128) << "what the model has";
   const Json& inputs = job["inputs"];
   EXPECT_EQ(inputs["model_name"], "my-llama");
-  EXPECT_EQ(inputs["model_path"], (folder_ / "my-llama").string());
+  for (const char* digest : {"model_config", "model_weights", "model_tokenizer"})
+    EXPECT_EQ(inputs[digest].get<std::string>().size(), 32u);
+  EXPECT_FALSE(inputs.contains("model_path"));
   EXPECT_EQ(inputs["dataset_id"], "pairs");
   EXPECT_EQ(inputs["training_data"].get<std::string>().size(), 32u);
   EXPECT_FALSE(inputs.contains("training_data_path"));

@@ -20,11 +20,13 @@ Json job_in_result(const TrainingJob& job);
 
 struct JobFile {
   TrainingJob job;
-  std::vector<std::string> edited;  // "lora.rank", of fields that change what is measured
+  std::vector<std::string> edited;   // "lora.rank", of fields that change what is measured
+  std::vector<std::string> renewed;  // what has other content than when the job was printed
 };
 
 // Reads either of them; of a result the whole file. The job's inputs follow its edits: under the
-// name of the property that the field comes from, or, where there is none, as job.<field>.
+// name of the property that the field comes from, or, where there is none, as job.<field>. They follow
+// the content of the files that the job names, too.
 // InputError, with all findings at once. Fields can be missing, unknown or of the wrong type. Inputs
 // and ids must not be edited, since they follow from the other fields. Nor must a name be edited
 // without the files that it names.
