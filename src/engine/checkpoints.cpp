@@ -94,7 +94,10 @@ class Saver : public Checkpoints {
         total_steps_(total_steps),
         state_(state),
         format_(saved_format(job, state.parameters)) {
-    if (state_.leads()) identity_ = identity_of(job_);
+    if (state_.leads()) {
+      identity_ = identity_of(job_);
+      evaluated_data_ = evaluated_data(job_);
+    }
     require_room();
     open_folders();
   }
@@ -328,6 +331,7 @@ class Saver : public Checkpoints {
     if (progress.best.step >= 0) {
       trainer_state["best_global_step"] = progress.best.step;
       trainer_state["best_metric"] = progress.best.loss;
+      trainer_state["best_evaluation_data"] = evaluated_data_;
     }
     return write_summed(folder, kTrainerStateFile, json_text(trainer_state, 2) + "\n");
   }
@@ -340,6 +344,7 @@ class Saver : public Checkpoints {
   std::optional<CheckpointFolder> checkpoints_;
   std::optional<ModelFolder> model_;
   Json identity_;  // the job's
+  std::string evaluated_data_;
   std::vector<TokenizerFile> tokenizer_;
 
   std::vector<SavedFolder> saved_;

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "sftbench/base/data_files.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/fields.h"
 #include "sftbench/base/json_text.h"
+#include "sftbench/checkpoint/weights_digest.h"
 #include "sftbench/data/token_cache.h"
 #include "sftbench/plan/training_job_fields.h"
 
@@ -15,6 +17,9 @@ namespace sftbench {
 namespace {
 
 constexpr size_t kDigestLetters = 12;  // enough to tell two files apart, few enough to read
+constexpr const char* kBase = "the weights' files (digest)";
+// Names, which say what differs, and are no difference where the content is the same.
+const std::set<std::string> kNames = {"model", "dataset"};
 
 std::string shortened(const std::string& digest) {
   return digest.substr(0, kDigestLetters);
@@ -62,6 +67,10 @@ Json derived_values(const TrainingJob& job) {
       {"entries in a step", job.batches.per_device_batch_size *
                                 job.batches.gradient_accumulation_steps * data_ranks(job)},
       {"betas", job.optimizer.betas}};
+  // Where the model itself is trained, the checkpoint has all of it.
+  if (!row_of(job.tuning).trains_weights && !job.model.weights_directory.empty()) {
+    derived[kBase] = shortened(weights_digest(job.model.weights_directory));
+  }
   if (row_of(job.tuning).adds_adapters) {
     derived["lora rank"] = job.lora.rank;
     derived["lora alpha"] = job.lora.alpha;
@@ -130,21 +139,30 @@ Json identity_of(const TrainingJob& job) {
   return identity;
 }
 
+std::string evaluated_data(const TrainingJob& job) {
+  return job.evaluation.path.empty() ? "" : shortened(digest_data(job.evaluation.path));
+}
+
 std::string digest_of(const Json& identity) {
   return digest(json_text(identity));
 }
 
 std::vector<std::string> differences(const Json& saved, const Json& now) {
   std::vector<std::string> found;
+  size_t names = 0;
   for (const auto& [name, value] : now.items()) {
     const auto before = saved.find(name);
     if (before != saved.end() && *before == value) continue;
+    // Checkpoints of before there was this say nothing of it.
+    if (before == saved.end() && name == kBase) continue;
+    names += kNames.count(name);
     found.push_back(name + (before == saved.end() ? " was not known" : " was " + text(*before)) +
                     ", and is " + text(value));
   }
   for (const auto& [name, value] : saved.items()) {
     if (!now.contains(name)) found.push_back(name + " was " + text(value) + ", and is not known");
   }
+  if (found.size() == names) found.clear();
   return found;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "engine/job_identity.h"
@@ -30,6 +31,7 @@ struct TrainerState {
   int64_t forward_passes = 0;
   Json loss_scaling, optimizer, job;
   SavedLayout layout;
+  std::optional<std::string> best_data;  // that progress.best is of; checkpoints of before lack it
 };
 
 // A checksum proves that nothing was damaged, not that nobody has written what no run can save.
@@ -47,6 +49,8 @@ TrainerState read_trainer_state(const fs::path& folder) {
     state.progress.epoch = finite(json, "epoch", path);
     if (json.contains("best_global_step")) {
       state.progress.best = {whole("best_global_step", 0, step), finite(json, "best_metric", path)};
+      if (json.contains("best_evaluation_data"))
+        state.best_data = json.at("best_evaluation_data").get<std::string>();
     }
     state.total_steps = whole("total_steps", step, kMostSteps);
     state.forward_passes = whole("forward_passes", 0, kMostSteps);
@@ -95,12 +99,29 @@ std::string way_out(const SavePlan& plan) {
   return "; another --output-dir, or --resume-from-checkpoint false, trains from nothing";
 }
 
-void require_same_job(const TrainerState& saved, const TrainingJob& job) {
-  const std::vector<std::string> found = differences(saved.job, identity_of(job));
+// Collective: one rank reads the files of the job, and the others learn what it has found.
+void require_same_job(const TrainerState& saved, const TrainingJob& job, RankGroup& group) {
+  std::string found;
+  if (group.rank() == 0) found = join(differences(saved.job, identity_of(job)), "; ");
+  found = group.all_gather(found).front();
   if (found.empty()) return;
-  throw RunError(ReasonCode::kUnsupported,
-                 "cannot resume from " + job.save.resume_from +
-                     ", the checkpoint of another job: " + join(found, "; ") + way_out(job.save));
+  throw RunError(ReasonCode::kUnsupported, "cannot resume from " + job.save.resume_from +
+                                               ", the checkpoint of another job: " + found +
+                                               way_out(job.save));
+}
+
+// Collective. Losses of different data do not compare: the best of before counts no more.
+void forget_other_best(TrainerState& saved, const TrainingJob& job, RankGroup& group,
+                       std::vector<std::string>& notes) {
+  if (!saved.best_data || !job.evaluation.evaluates()) return;
+  std::string now;
+  if (group.rank() == 0) now = evaluated_data(job);
+  if (group.all_gather(now).front() == *saved.best_data) return;
+  notes.push_back("the least evaluation loss so far, of step " +
+                  std::to_string(saved.progress.best.step) +
+                  ", is one of other evaluation data: the comparison starts anew from step " +
+                  std::to_string(saved.progress.steps));
+  saved.progress.best = {};
 }
 
 void require_steps_left(const TrainerState& saved, int64_t total_steps, const SavePlan& plan) {
@@ -130,8 +151,8 @@ Resumed resume(const TrainingJob& job, int64_t total_steps, TrainedState& state)
   const fs::path folder = job.save.resume_from;
   try {
     verify(folder, state.group);
-    const TrainerState saved = read_trainer_state(folder);
-    require_same_job(saved, job);
+    TrainerState saved = read_trainer_state(folder);
+    require_same_job(saved, job, state.group);
     require_steps_left(saved, total_steps, job.save);
 
     restore_parameters(folder, saved.layout, state);
@@ -141,6 +162,8 @@ Resumed resume(const TrainingJob& job, int64_t total_steps, TrainedState& state)
     for (std::string& note : notes_on_rates(saved, job.optimizer, total_steps)) {
       resumed.notes.push_back(std::move(note));
     }
+    forget_other_best(saved, job, state.group, resumed.notes);
+    resumed.progress.best = saved.progress.best;
     restore_loss_scaling(folder, {saved.loss_scaling, saved.forward_passes}, state);
     state.model.resume_at_pass(saved.forward_passes);
     return resumed;

@@ -282,6 +282,30 @@ TEST(Evaluation, AResumedRunKnowsTheBestOfBefore) {
   EXPECT_EQ(rest.end.saved.back().step, best);
 }
 
+TEST(Evaluation, AResumedRunForgetsTheBestOfOtherData) {
+  const TemporaryFolder folder;
+  TrainingJob job = rising(folder);
+  const SavedRun whole = run_of(job, alone());
+  fs::remove_all(job.save.model_directory);
+  job.save.resume_from = job.save.checkpoint_directory + "/checkpoint-3";
+  ASSERT_LE(whole.end.best_step, 3);
+  const TrainingJob same = job;
+  const std::string data = read_file(job.evaluation.path);
+  write_file_atomic(folder / "other.jsonl", data.substr(0, data.find('\n') + 1));
+  job.evaluation.path = folder / "other.jsonl";
+  const SavedRun rest = run_of(job, alone());
+  EXPECT_EQ(rest.end.best_step, 4) << "the only one of these data";
+  EXPECT_EQ(rest.end.best_loss, rest.evaluations.back().loss);
+  EXPECT_THAT(rest.begin.warnings,
+              ::testing::Contains(HasSubstr("is one of other evaluation data: the comparison "
+                                            "starts anew from step 3")));
+  TrainingJob moved = same;
+  write_file_atomic(folder / "moved.jsonl", data);
+  moved.evaluation.path = folder / "moved.jsonl";
+  fs::remove_all(job.save.model_directory);
+  EXPECT_EQ(run_of(moved, alone()).end.best_step, whole.end.best_step) << "the same content";
+}
+
 // --- bad input -----------------------------------------------------------------------------------
 
 TEST(Evaluation, WithoutAnyLossEndsBeforeTraining) {

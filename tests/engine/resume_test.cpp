@@ -140,6 +140,89 @@ TEST(Resuming, RefusesTheCheckpointOfAnotherJobNamingEachDifference) {
               HasSubstr("tuning was full, and is lora; lora rank was not known, and is 4"));
 }
 
+// A job over a copy of its model's folder, which tests may change.
+TrainingJob over_a_copy(const TemporaryFolder& folder, const std::string& tuning) {
+  TrainingJob job = saving_job(folder / "checkpoints");
+  job.tuning = named<TuningMethod>(tuning);
+  job.lora = {.rank = 4, .alpha = 16, .dropout = 0, .target_modules = {"q_proj"}};
+  job.prompt = {.virtual_tokens = 3, .init = "RANDOM", .init_text = ""};
+  fs::copy(job.model.weights_directory, folder / "base");
+  job.model.weights_directory = folder / "base";
+  return job;
+}
+
+void write_other_weights(const std::string& file) {
+  std::string bytes = read_file(file);
+  bytes[bytes.size() - 1] ^= 1;
+  write_file_atomic(file, bytes);
+}
+
+TEST(Resuming, RefusesAdaptersAndVirtualTokensOverOtherWeights) {
+  for (const char* tuning : {"lora", "pt"}) {
+    SCOPED_TRACE(tuning);
+    const TemporaryFolder folder;
+    const TrainingJob job = over_a_copy(folder, tuning);
+    run_of(job, alone());
+    write_other_weights(folder / "base/model.safetensors");
+    EXPECT_THAT(problem_of(resumed(job), ReasonCode::kUnsupported),
+                ::testing::AllOf(HasSubstr("the checkpoint of another job: the weights' files "
+                                           "(digest) was "),
+                                 ::testing::Not(HasSubstr(";"))));
+  }
+}
+
+TEST(Resuming, GoesOnWhereModelAndDataHaveMoved) {
+  const TemporaryFolder folder;
+  const TrainingJob job = over_a_copy(folder, "lora");
+  run_of(job, alone());
+  TrainingJob moved = resumed(job);
+  fs::rename(folder / "base", folder / "moved");
+  fs::copy(job.data.path, folder / "moved.jsonl");
+  moved.model.weights_directory = folder / "moved";
+  moved.model.name = "moved";
+  moved.data.path = folder / "moved.jsonl";
+  moved.data.dataset_id = "moved";
+  EXPECT_EQ(run_of(moved, alone()).begin.resumed_step, 2);
+}
+
+TEST(Resuming, AModelThatIsTrainedItselfIsWholeInItsCheckpoint) {
+  const TemporaryFolder folder;
+  const TrainingJob job = over_a_copy(folder, "full");
+  const SavedRun straight = run_of(job, alone());
+  write_other_weights(folder / "base/model.safetensors");
+  expect_same_bits(run_of(resumed(job), alone()).at_end, straight.at_end);
+}
+
+// Checkpoints of before weights had a digest.
+TEST(Resuming, GoesOnFromACheckpointThatSaysNothingOfTheWeights) {
+  const TemporaryFolder folder;
+  const TrainingJob job = over_a_copy(folder, "lora");
+  run_of(job, alone());
+  const fs::path checkpoint = folder / "checkpoints/checkpoint-2";
+  Json state = read_json_file((checkpoint / kTrainerStateFile).string());
+  ASSERT_EQ(state["job"].erase("the weights' files (digest)"), 1u);
+  Manifest manifest = read_manifest(checkpoint);
+  std::erase_if(manifest.files, [](const FileSum& sum) { return sum.name == kTrainerStateFile; });
+  manifest.files.push_back(write_summed(checkpoint, kTrainerStateFile, state.dump(2)));
+  write_manifest(checkpoint, manifest);
+  EXPECT_EQ(run_of(resumed(job), alone()).begin.resumed_step, 2);
+}
+
+TEST(Resuming, OneRankReadsTheFilesOfTheJobForAll) {
+  const TemporaryFolder folder;
+  TrainingJob job = on_ranks(over_a_copy(folder, "lora"), 2, "NO_SHARD");
+  testing::run_ranks({.ranks = 2}, [&](RankGroup& group) { run_of(job, group); });
+  write_other_weights(folder / "base/model.safetensors");
+  testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+    try {
+      run_of(resumed(job), group);
+      ADD_FAILURE() << "it was resumed";
+    } catch (const RunError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("the weights' files (digest) was "));
+    }
+  });
+}
+
 TEST(Resuming, SaysThatNothingIsLeftToTrain) {
   const TemporaryFolder folder;
   TrainingJob job = saving_job(folder / "checkpoints");
