@@ -19,7 +19,6 @@ namespace sftbench {
 namespace {
 
 constexpr const char* kFiles = "/config";
-constexpr const char* kVolume = "/data";
 constexpr int kPort = 29500;
 constexpr size_t kLongestName = 45;  // pods add to it, and their names are labels of DNS
 constexpr const char* kWorkerLabel = "sftbench/worker";
@@ -100,9 +99,9 @@ class Manifests {
   // Results and caches are on the volume.
   static CampaignPlan with_places(CampaignPlan plan) {
     const std::filesystem::path output = plan.output;
-    const std::string beginning = std::string(kVolume) + "/";
+    const std::string beginning = std::string(kKubernetesVolume) + "/";
     if (output.is_relative()) {
-      plan.output = (std::filesystem::path(kVolume) / output).lexically_normal().string();
+      plan.output = (std::filesystem::path(kKubernetesVolume) / output).lexically_normal().string();
     }
     if (plan.output.rfind(beginning, 0) != 0) {
       throw InputError({{{},
@@ -217,7 +216,7 @@ class Manifests {
                 {"resources", {{"requests", requests}}},
                 {"volumeMounts",
                  {{{"name", "config"}, {"mountPath", kFiles}},
-                  {{"name", "data"}, {"mountPath", kVolume}},
+                  {{"name", "data"}, {"mountPath", kKubernetesVolume}},
                   {{"name", "shm"}, {"mountPath", "/dev/shm"}}}}};
     if (!limits.empty()) all["resources"]["limits"] = limits;
     // RDMA locks memory.

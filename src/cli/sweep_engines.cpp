@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 
+#include "cli/engine_paths.h"
 #include "cli/number_checks.h"
 #include "cli/own_model_check.h"
 #include "cli/record.h"
@@ -94,6 +95,7 @@ class CellList {
   }
 
   std::string digest() const { return digest_.text(); }
+  std::set<std::string> data_paths() const { return data_paths_; }
 
  private:
   MeasurementRequest request_of(const WalkStep& step) const {
@@ -104,8 +106,9 @@ class CellList {
     return measurement_key(request.experiment, effective_inputs(request, options_));
   }
 
-  CampaignCell cell(const WalkStep& step) const {
+  CampaignCell cell(const WalkStep& step) {
     const MeasurementRequest request = request_of(step);
+    add_data_paths(request, data_paths_);
     CampaignCell cell;
     cell.key = key_of(request);
     cell.entity_id = request.entity_id;
@@ -126,11 +129,13 @@ class CellList {
   ResultStore store_;
   const EngineSweep& sweep_;
   StreamingDigest digest_;
+  std::set<std::string> data_paths_;
 };
 
 struct Cells {
   std::vector<CampaignCell> all;
   std::string digest;
+  std::set<std::string> data_paths;  // as the inputs spell them
 };
 
 Cells list_cells(const LoadedSpace& loaded, const EngineSweep& sweep) {
@@ -160,6 +165,7 @@ Cells list_cells(const LoadedSpace& loaded, const EngineSweep& sweep) {
   Cells cells;
   cells.all = list.cells(walk);
   cells.digest = list.digest();
+  cells.data_paths = list.data_paths();
   return cells;
 }
 
@@ -267,6 +273,7 @@ CampaignPlan make_plan(const CLI::App& command, const EngineOptions& options,
   if (const char* file = std::getenv("SFTTRAINER_PARAMETERS_FILE"); file != nullptr)
     plan.parameters_file = file;
   plan.output = sweep.output;
+  place_paths(options.engine, loaded, sweep.selection, cells.data_paths, plan);
   plan.simulated = sweep.backend == kBackendSimulate;
   int64_t workers = options.workers;
   if (workers == 0 && options.engine == "local") workers = 1;

@@ -103,6 +103,35 @@ TEST_F(SweepEnginesTest, SmallFilesOfTheCommandLineTravel) {
                     HasSubstr("/zero.json"), HasSubstr("/chat.jinja")));
 }
 
+// Before anything is printed or submitted.
+TEST_F(SweepEnginesTest, AModelThatWorkersWouldNotFindIsRefused) {
+  fs::create_directory(folder_ / "tiny");
+  std::ofstream(folder_ / "tiny/config.json") << R"({"model_type": "llama"})";
+  std::ofstream(folder_ / "pairs.jsonl") << "{\"output\": \"a\"}\n";
+  const std::vector<std::string> one = {"--set", "number_gpus=1",  "--set",  "number_nodes=1",
+                                        "--set", "gpu_model=L40S", "--model"};
+  const auto on = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), one.begin(), one.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return sweep(words);
+  };
+  for (const std::string& model : {std::string("tiny"), (folder_ / "tiny").string()}) {
+    const ProgramResult pods = on({"--on", "kubernetes"}, {model, "--data", "pairs.jsonl"});
+    EXPECT_EQ(pods.status, 2);
+    EXPECT_EQ(pods.out, "");
+    EXPECT_THAT(pods.err, AllOf(HasSubstr("--model: found '" + model +
+                                          "', and is not on the volume "
+                                          "that pods share; expected a path below /data/"),
+                                HasSubstr("--data: found 'pairs.jsonl'")));
+  }
+  const ProgramResult ray =
+      on({"--on", "ray", "--ray-address", "http://127.0.0.1:1", "-o", "/proc/r"}, {"tiny"});
+  EXPECT_EQ(ray.status, 2);
+  EXPECT_THAT(ray.err, AllOf(HasSubstr("--model: found 'tiny', and " + (folder_ / "tiny").string() +
+                                       " is not on the file system of --output"),
+                             Not(HasSubstr("127.0.0.1"))));
+}
+
 TEST_F(SweepEnginesTest, WhatIsSettledNeedsNoWorker) {
   EXPECT_EQ(sweep({"--set", "number_gpus=1", "--set", "number_nodes=1"}).status, 0);
   const ProgramResult rest = sweep({"--on", "slurm", "--dry-run", "--format", "csv"});

@@ -15,6 +15,9 @@
 
 namespace sftbench {
 
+// What pods share, where they see it.
+inline constexpr const char* kKubernetesVolume = "/data";
+
 // "slurm", "ray", "kubernetes", "local".
 const std::vector<std::string>& campaign_engine_names();
 
