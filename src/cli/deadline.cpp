@@ -1,14 +1,13 @@
 #include "cli/deadline.h"
 
 #include <charconv>
-#include <cmath>
 #include <ctime>
 #include <iomanip>
 #include <locale>
 #include <sstream>
-#include <string_view>
 #include <utility>
 
+#include "cli/number_checks.h"
 #include "sftbench/base/error.h"
 
 namespace sftbench {
@@ -27,39 +26,6 @@ constexpr double kMarginSeconds = 30;
                      "found '" + text + "'" + (problem.empty() ? "" : ", " + problem),
                      kUntilExpected,
                      {}}});
-}
-
-double unit_seconds(char unit) {
-  switch (unit) {
-    case 's':
-      return 1;
-    case 'm':
-      return 60;
-    case 'h':
-      return 3600;
-    case 'd':
-      return 86400;
-    default:
-      return 0;
-  }
-}
-
-// A number of seconds, or numbers with units, one behind the other.
-std::optional<double> seconds_of_duration(std::string_view text) {
-  if (text.empty()) return std::nullopt;
-  double seconds = 0;
-  while (!text.empty()) {
-    double number = 0;
-    const auto [end, error] =
-        std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
-    if (error != std::errc() || number < 0 || !std::isfinite(number)) return std::nullopt;
-    text.remove_prefix(static_cast<size_t>(end - text.data()));
-    const double unit = text.empty() ? 1 : unit_seconds(text.front());
-    if (unit == 0) return std::nullopt;
-    if (!text.empty()) text.remove_prefix(1);
-    seconds += number * unit;
-  }
-  return seconds;
 }
 
 // What stands behind the time of day: "" (this host's zone), "Z", "+01:00", "-0530".

@@ -304,9 +304,9 @@ void add_frontier_command(CLI::App& app, int& exit_code) {
       ->transform(whole_number(1, 1000))
       ->capture_default_str();
   command->add_flag("--no-guess", arguments->no_guess, "do not start at the predicted edge");
-  command->add_option("--timeout", arguments->timeout_s, "seconds that a run may take; 0: any")
-      ->check(number(0, kMostSeconds))
-      ->option_text("S=3600");
+  command->add_option("--timeout", arguments->timeout_s, "time that a run may take; 0: any")
+      ->transform(duration(0, kMostSeconds))
+      ->option_text("DURATION=1h");
   command
       ->add_option("--host-memory", arguments->host_memory_bytes,
                    "private memory that a run may take, as 64GiB; more ends as OOM_HOST")

@@ -74,6 +74,46 @@ CLI::Validator above_zero() {
   return numbers("POSITIVE", "a number above 0", [](double value) { return value > 0; });
 }
 
+std::optional<double> seconds_of_duration(std::string_view text) {
+  const auto number_in = [&text](std::chars_format format) -> std::optional<double> {
+    double number = 0;
+    const auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), number, format);
+    if (error != std::errc() || number < 0 || !std::isfinite(number)) return std::nullopt;
+    text.remove_prefix(static_cast<size_t>(end - text.data()));
+    return number;
+  };
+  const std::string_view whole = text;
+  const std::optional<double> plain = number_in(std::chars_format::general);
+  if (plain && text.empty()) return plain;
+  text = whole;
+  double seconds = 0;
+  while (!text.empty()) {
+    const std::optional<double> number = number_in(std::chars_format::fixed);
+    if (!number || text.empty()) return std::nullopt;
+    const std::string_view units = "smhd";
+    constexpr double kSeconds[] = {1, 60, 3600, 86400};
+    const size_t unit = units.find(text.front());
+    if (unit == std::string_view::npos) return std::nullopt;
+    text.remove_prefix(1);
+    seconds += *number * kSeconds[unit];
+  }
+  return whole.empty() ? std::nullopt : std::optional(seconds);
+}
+
+CLI::Validator duration(double least_s, double most_s) {
+  const std::string expected = "a duration from " + short_text(least_s) + " to " +
+                               short_text(most_s) + " s: 90, 90s, 30m, 2h, 1h30m, 1d";
+  const auto transform = [=](std::string& word) -> std::string {
+    const std::optional<double> seconds = seconds_of_duration(word);
+    if (!seconds || *seconds < least_s || *seconds > most_s) return refusal(word, expected);
+    char text[32];
+    word.assign(text, std::to_chars(text, text + sizeof text, *seconds).ptr);
+    return {};
+  };
+  return {transform, "DURATION"};
+}
+
 CLI::Validator byte_count() {
   const auto transform = [](std::string& word) -> std::string {
     const std::string given = word, expected = "a whole number of bytes above 0: 64GiB";

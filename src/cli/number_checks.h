@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 namespace sftbench {
 
@@ -22,6 +24,12 @@ CLI::Validator whole_number(int64_t least, uint64_t most = kMostCount);
 // Finite, both bounds included. For Option::check(), as above_zero().
 CLI::Validator number(double least, double most);
 CLI::Validator above_zero();
+
+// A plain number is of seconds. "90s", "30m", "2h", "1d" and "1h30m" have units. Nothing for other texts.
+std::optional<double> seconds_of_duration(std::string_view text);
+
+// "1h30m" -> "5400", both bounds included. For Option::transform().
+CLI::Validator duration(double least_s, double most_s);
 
 // "64GiB" -> "68719476736", at least 1. For Option::transform().
 CLI::Validator byte_count();

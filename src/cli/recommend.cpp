@@ -35,8 +35,8 @@ struct RecommendArguments {
   std::optional<int64_t> entries;
   int64_t length = 2048, batch = 32, most_gpus = 8;
   double epochs = 1;
-  std::string gpus, deadline, prices, config_path, format = "table";
-  std::optional<double> budget;
+  std::string gpus, prices, config_path, format = "table";
+  std::optional<double> deadline_s, budget;
   bool allow_tight = false;
   std::string most_risk, own;  // --max-oom-risk, --evidence
   MachineOverrides overrides;
@@ -45,21 +45,6 @@ struct RecommendArguments {
 [[noreturn]] void refuse(const std::string& key, const std::string& found,
                          const std::string& expected, const std::string& nearest = {}) {
   throw InputError({{{}, 0, key, found, expected, nearest}});
-}
-
-// "6h", "90m", "2d" or "3600s".
-double seconds_of(const std::string& text) {
-  const std::string expected = "a number with s, m, h or d, above 0: 6h";
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string unit(end, static_cast<size_t>(text.data() + text.size() - end));
-  const std::vector<std::pair<std::string, double>> units = {
-      {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
-  for (const auto& [name, seconds] : units) {
-    if (error == std::errc() && unit == name && number > 0 && number * seconds <= kMostSeconds)
-      return number * seconds;
-  }
-  refuse("--deadline", "found '" + text + "'", expected);
 }
 
 // "1%" or "0.01".
@@ -150,7 +135,7 @@ Question question_of(const RecommendArguments& arguments, const PriceBook& price
   question.gpus = gpus_of(arguments.gpus, prices);
   question.batch = arguments.batch;
   question.most_gpus = arguments.most_gpus;
-  if (!arguments.deadline.empty()) question.deadline_s = seconds_of(arguments.deadline);
+  question.deadline_s = arguments.deadline_s;
   question.budget = arguments.budget;
   question.allow_tight = arguments.allow_tight;
   if (!arguments.most_risk.empty()) question.most_risk = share_of(arguments.most_risk);
@@ -235,8 +220,9 @@ void add_limit_options(CLI::App& command, RecommendArguments& arguments) {
   command.add_option("--max-gpus", arguments.most_gpus, "at most so many of them")
       ->transform(whole_number(1, 32))
       ->capture_default_str();
-  command.add_option("--deadline", arguments.deadline, "training ends within: 90m, 6h, 2d")
-      ->type_name("TIME");
+  command.add_option("--deadline", arguments.deadline_s, "training ends within: 90m, 6h, 2d")
+      ->transform(duration(kLeastSeconds, kMostSeconds))
+      ->option_text("DURATION");
   command
       .add_option("--budget", arguments.budget, "training costs at most, in the book's currency")
       ->check(above_zero())

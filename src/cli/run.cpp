@@ -359,19 +359,19 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
       ->capture_default_str();
   command
       ->add_option("--sample-period", arguments->sample_period_s,
-                   "seconds between samples of GPUs, CPU and memory")
-      ->check(number(0.01, 3600))
-      ->option_text("S=1");
+                   "time between samples of GPUs, CPU and memory")
+      ->transform(duration(0.01, 3600))
+      ->option_text("DURATION=1s");
   command
       ->add_option("--timeout", arguments->timeout_s,
-                   "seconds that each run of a stability experiment may take; 0: any")
-      ->check(number(0, kMostSeconds))
-      ->option_text("S=0");
+                   "time that each run of a stability experiment may take; 0: any")
+      ->transform(duration(0, kMostSeconds))
+      ->option_text("DURATION=0");
   command
       ->add_option("--stall-timeout", arguments->stall_timeout_s,
-                   "seconds that each run of a stability experiment may go without a step; 0: any")
-      ->check(number(0, kMostSeconds))
-      ->option_text("S=0");
+                   "time that each run of a stability experiment may go without a step; 0: any")
+      ->transform(duration(0, kMostSeconds))
+      ->option_text("DURATION=0");
   command->footer(R"(
 A valid result is never replaced: a valid repeat becomes <key>.2.json, a failure
 <key>.json.failed. A key that another process measures is refused with exit

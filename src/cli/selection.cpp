@@ -145,9 +145,9 @@ void add_selection_options(CLI::App& command, Selection& selection) {
                    "library: the cost of both without any other rank");
   command
       .add_option("--communication-timeout", selection.communication_timeout_s,
-                  "seconds until ranks must have met, and for each operation among them")
-      ->check(number(kLeastSeconds, kMostSeconds))
-      ->option_text("S=600");
+                  "time until ranks must have met, and for each operation among them")
+      ->transform(duration(kLeastSeconds, kMostSeconds))
+      ->option_text("DURATION=10m");
 }
 
 std::string full_experiment_name(const Catalog& catalog, const std::string& option,

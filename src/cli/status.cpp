@@ -320,9 +320,9 @@ void add_status_command(CLI::App& app, int& exit_code) {
   add_backend_options(*command, arguments->backend);
   command->add_flag("--watch", arguments->watch,
                     "look again and again, until all cells of SPACE have ended");
-  command->add_option("--interval", arguments->interval_s, "seconds between two looks")
-      ->check(number(kLeastSeconds, kMostSeconds))
-      ->option_text("S=2");
+  command->add_option("--interval", arguments->interval_s, "time between two looks")
+      ->transform(duration(kLeastSeconds, kMostSeconds))
+      ->option_text("DURATION=2s");
   command
       ->add_option("--page", arguments->page,
                    "with --watch: a page of the report that follows the campaign, and its data in "

@@ -142,9 +142,9 @@ void add_work_options(CLI::App& command, SweepArguments& arguments) {
       ->capture_default_str();
   command
       .add_option("--lease", arguments.lease_s,
-                  "seconds without a renewal after which others take a lease over")
-      ->check(number(0.1, 86400))
-      ->option_text("S=60");
+                  "time without a renewal after which others take a lease over")
+      ->transform(duration(0.1, 86400))
+      ->option_text("DURATION=60s");
   command.add_option("-o,--output", arguments.output, "folder of the results")
       ->type_name("DIR")
       ->capture_default_str();
@@ -156,14 +156,14 @@ void add_failure_options(CLI::App& command, SweepArguments& arguments) {
   SweepOptions& options = arguments.options;
   command
       .add_option("--timeout", options.timeout_s,
-                  "seconds that a measurement, or each of its runs, may take; 0: any")
-      ->check(number(0, kMostSeconds))
-      ->option_text("S=86400");
+                  "time that a measurement, or each of its runs, may take; 0: any")
+      ->transform(duration(0, kMostSeconds))
+      ->option_text("DURATION=1d");
   command
       .add_option("--stall-timeout", options.stall_timeout_s,
-                  "seconds that it may go without a step; 0: any")
-      ->check(number(0, kMostSeconds))
-      ->option_text("S=3600");
+                  "time that it may go without a step; 0: any")
+      ->transform(duration(0, kMostSeconds))
+      ->option_text("DURATION=1h");
   command
       .add_option("--host-memory", options.host_memory_bytes,
                   "private memory that a measurement may take, as 64GiB; more ends as OOM_HOST")
@@ -178,13 +178,13 @@ void add_failure_options(CLI::App& command, SweepArguments& arguments) {
                    "leave alone what failed in an earlier sweep");
   command
       .add_option("--max-quick-failures", options.breaker_failures,
-                  "failures in a row, each within --quick-failure seconds, that stop the sweep; "
+                  "failures in a row, each within --quick-failure, that stop the sweep; "
                   "0: never")
       ->transform(whole_number(0))
       ->option_text("N=10");
-  command.add_option("--quick-failure", options.breaker_quick_s, "seconds")
-      ->check(number(0, kMostSeconds))
-      ->option_text("S=10");
+  command.add_option("--quick-failure", options.breaker_quick_s, "time within which one is quick")
+      ->transform(duration(0, kMostSeconds))
+      ->option_text("DURATION=10s");
 }
 
 }  // namespace

@@ -298,8 +298,8 @@ TEST_F(DecidingTest, WhatIsWrongWithAQuestionIsNamed) {
   EXPECT_THAT(error({"--gpus", "RTX-4090"}), HasSubstr("unknown GPU 'RTX-4090'"));
   EXPECT_THAT(error({"--deadline", "soon"}), HasSubstr("--deadline: found 'soon'"));
   EXPECT_THAT(error({"--deadline", "-1h"}), HasSubstr("--deadline: found '-1h'"));
-  EXPECT_THAT(error({"--deadline", "6"}),
-              HasSubstr("--deadline: found '6'; expected a number with s, m, h or d"));
+  EXPECT_THAT(error({"--deadline", "6w"}),
+              HasSubstr("--deadline: found '6w'; expected a duration from 0.001 to 1000000000 s"));
   EXPECT_THAT(error({"--deadline", "1e300h"}), HasSubstr("--deadline: found '1e300h'"));
   EXPECT_THAT(error({"--deadline", "1s"}),
               testing::ContainsRegex("the fastest that fits: .*, 0[.]0[0-9]+ h, [0-9.]+ USD; "));

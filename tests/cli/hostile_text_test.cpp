@@ -93,7 +93,7 @@ TEST(HostileTextTest, BoundsOfNumbersAreSaidInWords) {
        "--limit: found '1e400'; expected a whole number from 1"},
       {{"sweep", "s.yaml", "--limit", "-1"}, "--limit: found '-1'; expected a whole number from 0"},
       {{"sweep", "s.yaml", "--timeout", "nan"},
-       "--timeout: found 'nan'; expected a number from 0 to 1000000000"},
+       "--timeout: found 'nan'; expected a duration from 0 to 1000000000 s"},
       {{"sweep", "s.yaml", "--stall-timeout", "inf"}, "--stall-timeout: found 'inf'; expected"},
       {{"sweep", "s.yaml", "--quick-failure", "x"}, "--quick-failure: found 'x'; expected"},
       {{"run", "s.yaml", "--save-steps", "0"},

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "cli/program.h"
@@ -80,6 +81,50 @@ TEST(NumberChecksTest, NumbersIncludeTheirBounds) {
   EXPECT_EQ(checked(number(0.01, 3600), "3.6e3"), "3.6e3");
   EXPECT_EQ(checked(number(0.01, 3600), "0"), "found '0'; expected a number from 0.01 to 3600");
   EXPECT_EQ(checked(above_zero(), "0"), "found '0'; expected a number above 0");
+}
+
+TEST(NumberChecksTest, DurationsHaveOneGrammar) {
+  const CLI::Validator any = duration(0, 1e9);
+  for (const auto& [word, seconds] : std::map<std::string, std::string>{{"90", "90"},
+                                                                        {"0", "0"},
+                                                                        {"0.5", "0.5"},
+                                                                        {"1e3", "1000"},
+                                                                        {"90s", "90"},
+                                                                        {"1.5m", "90"},
+                                                                        {"1h30m", "5400"},
+                                                                        {"1d2h3m4s", "93784"}}) {
+    EXPECT_EQ(checked(any, word), seconds) << word;
+  }
+  for (const std::string word :
+       {"", "h", "1h30", "1 h", "30m!", "-1h", "1w", "1e3s", "inf", "1H"}) {
+    EXPECT_EQ(checked(any, word),
+              "found '" + word +
+                  "'; expected a duration from 0 to 1000000000 s: 90, 90s, 30m, 2h, 1h30m, 1d");
+  }
+  EXPECT_EQ(checked(duration(0.1, 86400), "1d"), "86400");
+  EXPECT_THAT(checked(duration(0.1, 86400), "25h"), HasSubstr("from 0.1 to 86400 s"));
+}
+
+// Whatever the option, "1h30m" is a time where "90" is one.
+TEST(NumberChecksTest, EveryOptionOfATimeTakesADuration) {
+  CLI::App app;
+  CommonOptions common;
+  int exit_code = 0;
+  build_app(app, common, exit_code);
+  std::set<std::string> found;
+  for (CLI::App* command : app.get_subcommands(nullptr)) {
+    for (CLI::Option* option : command->get_options()) {
+      const std::string help = option->get_description();
+      const bool of_time = help.rfind("time ", 0) == 0 || help.rfind("seconds", 0) == 0 ||
+                           help.find(" seconds ") != std::string::npos ||
+                           option->get_name() == "--deadline";
+      if (!of_time || option->get_items_expected_max() == 0) continue;
+      found.insert(command->get_name() + " " + option->get_name());
+      EXPECT_EQ(refusal(*option, "1h"), "taken") << command->get_name() << option->get_name();
+      EXPECT_EQ(option->get_option_text().rfind("DURATION", 0), 0u) << option->get_name();
+    }
+  }
+  EXPECT_GE(found.size(), 15u);
 }
 
 TEST(NumberChecksTest, BytesHaveUnits) {
