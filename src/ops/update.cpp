@@ -1,6 +1,7 @@
 #include "sftbench/ops/update.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "ops/checks.h"
 #include "ops/cpu/dispatch.h"
@@ -169,14 +170,15 @@ void apply_on_aten(const UpdatedTensor& updated, const RuleFactors<double>& fact
 void run_on_aten(UpdateRule rule, const UpdatedTensor& updated,
                  const RuleFactors<double>& factors) {
   using Apply = void (*)(const UpdatedTensor&, const RuleFactors<double>&);
-  static constexpr Apply kApply[kUpdateRules] = {apply_on_aten<aten::SgdRule>,
-                                                 apply_on_aten<aten::RmspropRule>,
-                                                 apply_on_aten<aten::LionRule>,
-                                                 apply_on_aten<aten::AdamWRule>,
-                                                 apply_on_aten<aten::AdemamixRule>,
-                                                 apply_on_aten<aten::GrokAdamWRule>,
-                                                 apply_on_aten<aten::ScheduleFreeSgdRule>,
-                                                 apply_on_aten<aten::ScheduleFreeAdamWRule>};
+  static constexpr Apply kApply[] = {apply_on_aten<aten::SgdRule>,
+                                     apply_on_aten<aten::RmspropRule>,
+                                     apply_on_aten<aten::LionRule>,
+                                     apply_on_aten<aten::AdamWRule>,
+                                     apply_on_aten<aten::AdemamixRule>,
+                                     apply_on_aten<aten::GrokAdamWRule>,
+                                     apply_on_aten<aten::ScheduleFreeSgdRule>,
+                                     apply_on_aten<aten::ScheduleFreeAdamWRule>};
+  static_assert(std::size(kApply) == kUpdateRules);
   kApply[static_cast<int>(rule)](updated, factors);
 }
 

@@ -1,6 +1,7 @@
 #include "optim/elementwise.h"
 
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "optim/state_tensors.h"
@@ -126,7 +127,7 @@ class Elementwise : public Optimizer, public RecordedUpdate {
 }  // namespace
 
 const std::vector<const char*>& state_names(ops::UpdateRule rule) {
-  static const std::vector<const char*> kNames[ops::kUpdateRules] = {
+  static const std::vector<const char*> kNames[] = {
       {},
       {"square_avg"},
       {"exp_avg"},
@@ -136,6 +137,7 @@ const std::vector<const char*>& state_names(ops::UpdateRule rule) {
       {"z"},
       {"z", "exp_avg_sq"},
   };
+  static_assert(std::size(kNames) == ops::kUpdateRules);
   return kNames[static_cast<int>(rule)];
 }
 

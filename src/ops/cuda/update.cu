@@ -1,6 +1,7 @@
 // Updates on GPUs: a launch takes up to 32 tensors, whose addresses travel as its argument, and
 // reads and writes every byte once. The arithmetic is that of update_rules.h.
 #include <algorithm>
+#include <iterator>
 
 #include "ops/cuda/pack.h"
 #include "ops/cuda/rules.h"
@@ -109,24 +110,17 @@ void launch_updates(const std::vector<const UpdatedTensor*>& tensors, const Fact
 template <class P, class S>
 void launch_rule(UpdateRule rule, const std::vector<const UpdatedTensor*>& tensors,
                  const FactorSource& factors) {
-  switch (rule) {
-    case UpdateRule::kSgd:
-      return launch_updates<P, S, cuda::SgdRule, 0>(tensors, factors);
-    case UpdateRule::kRmsprop:
-      return launch_updates<P, S, cuda::RmspropRule, 1>(tensors, factors);
-    case UpdateRule::kLion:
-      return launch_updates<P, S, cuda::LionRule, 1>(tensors, factors);
-    case UpdateRule::kAdamW:
-      return launch_updates<P, S, cuda::AdamWRule, 2>(tensors, factors);
-    case UpdateRule::kAdemamix:
-      return launch_updates<P, S, cuda::AdemamixRule, 3>(tensors, factors);
-    case UpdateRule::kGrokAdamW:
-      return launch_updates<P, S, cuda::GrokAdamWRule, 3>(tensors, factors);
-    case UpdateRule::kScheduleFreeSgd:
-      return launch_updates<P, S, cuda::ScheduleFreeSgdRule, 1>(tensors, factors);
-    case UpdateRule::kScheduleFreeAdamW:
-      return launch_updates<P, S, cuda::ScheduleFreeAdamWRule, 2>(tensors, factors);
-  }
+  using Launch = void (*)(const std::vector<const UpdatedTensor*>&, const FactorSource&);
+  static constexpr Launch kLaunch[] = {launch_updates<P, S, cuda::SgdRule, 0>,
+                                       launch_updates<P, S, cuda::RmspropRule, 1>,
+                                       launch_updates<P, S, cuda::LionRule, 1>,
+                                       launch_updates<P, S, cuda::AdamWRule, 2>,
+                                       launch_updates<P, S, cuda::AdemamixRule, 3>,
+                                       launch_updates<P, S, cuda::GrokAdamWRule, 3>,
+                                       launch_updates<P, S, cuda::ScheduleFreeSgdRule, 1>,
+                                       launch_updates<P, S, cuda::ScheduleFreeAdamWRule, 2>};
+  static_assert(std::size(kLaunch) == kUpdateRules, "a rule without a launch updates nothing");
+  kLaunch[static_cast<int>(rule)](tensors, factors);
 }
 
 // Those of one dtype, with states in it or in float32.
