@@ -93,6 +93,25 @@ TEST_F(OwnModelTest, EveryShardCounts) {
   EXPECT_FALSE(counts("mine/z.safetensors", "no shard of the model"));
 }
 
+TEST_F(OwnModelTest, EveryFileOfAFolderOfDataCounts) {
+  file("sets/a.jsonl", "{\"output\": \"a\"}\n");
+  file("sets/b.jsonl", "{\"output\": \"b\"}\n");
+  const auto in = [this](const char* folder) {
+    return std::vector<std::string>{"training_data_path=" + (folder_ / folder).string()};
+  };
+  EXPECT_TRUE(counts("sets/a.jsonl", "{\"output\": \"c\"}\n", in("sets")));
+  EXPECT_TRUE(counts("sets/b.jsonl", "{\"output\": \"c\"}\n", in("sets")));
+  EXPECT_TRUE(counts("sets/c.jsonl", "{\"output\": \"c\"}\n", in("sets"))) << "one more";
+  EXPECT_FALSE(counts("sets/dataset_info.json", "{}", in("sets"))) << "no data";
+  EXPECT_FALSE(counts("sets/README.md", "of mine", in("sets")));
+  const std::string before = key(in("sets"));
+  fs::rename(folder_ / "sets", folder_ / "moved");
+  EXPECT_EQ(key(in("moved")), before);
+  file("held_out.jsonl", "{\"output\": \"a\"}\n");
+  EXPECT_TRUE(counts("held_out.jsonl", "{\"output\": \"b\"}\n",
+                     {data(), "validation_data_path=" + (folder_ / "held_out.jsonl").string()}));
+}
+
 TEST_F(OwnModelTest, AFolderMayMove) {
   const std::string here = key({data()});
   fs::create_directories(folder_ / "elsewhere");
