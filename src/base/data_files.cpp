@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -23,12 +24,17 @@ bool is_description(const std::string& name) {
   return kDescriptions.count(name) > 0;
 }
 
-// "json", "parquet" or "arrow"; empty: no data.
+// "json", "csv", "parquet" or "arrow"; empty: no data.
 std::string kind_of(const fs::path& file) {
-  const std::string ending = file.extension().string();
+  static const std::map<std::string, std::string> kKinds = {
+      {".json", "json"}, {".jsonl", "json"},  {".ndjson", "json"},    {".csv", "csv"},
+      {".tsv", "csv"},   {".arrow", "arrow"}, {".parquet", "parquet"}};
   if (is_description(file.filename().string())) return {};
-  if (ending == ".json" || ending == ".jsonl") return "json";
-  return ending == ".parquet" || ending == ".arrow" ? ending.substr(1) : std::string();
+  const std::string ending = file.extension().string();
+  const bool packed = ending == ".gz" || ending == ".zst";
+  const auto kind = kKinds.find(packed ? file.stem().extension().string() : ending);
+  if (kind == kKinds.end()) return {};
+  return packed && kind->second != "json" && kind->second != "csv" ? std::string() : kind->second;
 }
 
 std::vector<fs::path> files_in(const fs::path& folder) {
@@ -73,9 +79,14 @@ std::string card_in(const fs::path& folder) {
 }
 
 std::vector<fs::path> files_of_repository(const fs::path& folder, const std::string& card,
-                                          const DatasetPart& part) {
-  const TrainFiles found = find_train_files(paths_below(folder), card, part);
-  if (found.files.empty()) refuse_folder(folder, found.problem, found.expected);
+                                          const DatasetPart& part,
+                                          const std::string& subject = {}) {
+  std::vector<std::string> paths = paths_below(folder);
+  std::erase_if(paths, [](const std::string& path) {
+    return is_description(fs::path(path).filename().string());
+  });
+  const TrainFiles found = find_train_files(paths, card, part);
+  if (found.files.empty()) refuse_folder(folder, subject + found.problem, found.expected);
   std::vector<fs::path> files;
   for (const std::string& file : found.files) files.push_back(folder / file);
   return files;
@@ -125,8 +136,8 @@ std::vector<fs::path> data_files(const fs::path& path) {
   }
   std::vector<fs::path> files = files_in(path);
   if (files.empty()) files = files_in(path / "data");
-  if (files.empty()) {
-    refuse_folder(path, "the folder has no data", "files .json, .jsonl, .parquet or .arrow in it");
+  if (files.empty()) {  // in train/ and test/, say
+    return files_of_repository(path, card, {}, "the folder ");
   }
   if (std::any_of(files.begin(), files.end(), names_training)) {
     std::erase_if(files, [](const fs::path& file) { return !names_training(file); });

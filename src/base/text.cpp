@@ -104,6 +104,13 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return text;
 }
 
+std::string join_some(const std::vector<std::string>& parts) {
+  constexpr size_t kMost = 20;
+  if (parts.size() <= kMost) return join(parts);
+  return join({parts.begin(), parts.begin() + kMost}) + " and " +
+         std::to_string(parts.size() - kMost) + " more";
+}
+
 std::string_view trimmed(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string_view::npos) return {};

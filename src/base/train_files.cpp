@@ -247,15 +247,15 @@ Splits splits_by_names(const Paths& paths, const std::string& folder) {
 
 // --- kinds ---------------------------------------------------------------------------------------
 
-// What the package datasets reads by a file's ending: "" is what nothing here reads.
+// What the package datasets reads by a file's ending: "" is what nothing here reads. Commas or tabs make one kind.
 const std::map<std::string, std::string>& kinds_of_endings() {
   static const std::map<std::string, std::string> kKinds = [] {
-    std::map<std::string, std::string> kinds = {{"json", "json"},          {"jsonl", "json"},
-                                                {"ndjson", "json"},        {"parquet", "parquet"},
-                                                {"geoparquet", "parquet"}, {"arrow", "arrow"}};
-    for (const char* other : {"csv",  "tsv", "txt",  "tar",  "xml", "zip",  "h5",   "hdf5", "jpg",
-                              "jpeg", "png", "gif",  "webp", "bmp", "tif",  "tiff", "wav",  "mp3",
-                              "flac", "ogg", "opus", "mp4",  "mkv", "webm", "pdf"}) {
+    std::map<std::string, std::string> kinds = {
+        {"json", "json"},          {"jsonl", "json"},  {"ndjson", "json"}, {"parquet", "parquet"},
+        {"geoparquet", "parquet"}, {"arrow", "arrow"}, {"csv", "csv"},     {"tsv", "csv"}};
+    for (const char* other :
+         {"txt", "tar",  "xml", "zip", "h5",   "hdf5", "jpg",  "jpeg", "png", "gif",  "webp", "bmp",
+          "tif", "tiff", "wav", "mp3", "flac", "ogg",  "opus", "mp4",  "mkv", "webm", "pdf"}) {
       kinds.emplace(other, "");
     }
     return kinds;
@@ -270,7 +270,12 @@ bool is_compression(const std::string& ending) {
 
 struct Endings {
   std::string kind_ending;  // the last one that says a kind; empty: none does
-  bool compressed = false;
+  std::string compression;  // empty: none
+
+  bool is_unpacked_here() const {
+    const std::string& kind = kinds_of_endings().at(kind_ending);
+    return (compression == "gz" || compression == "zst") && (kind == "json" || kind == "csv");
+  }
 };
 
 Endings endings_of(const std::string& path) {
@@ -281,7 +286,7 @@ Endings endings_of(const std::string& path) {
     const std::string ending =
         name.substr(dot + 1, next == std::string::npos ? next : next - dot - 1);
     if (kinds_of_endings().count(ending) > 0) endings.kind_ending = ending;
-    endings.compressed = is_compression(ending);
+    endings.compression = is_compression(ending) ? ending : std::string();
     dot = next;
   }
   return endings;
@@ -331,7 +336,7 @@ TrainFiles without_files(std::string problem, std::string expected, bool incompl
 }
 
 TrainFiles of_one_kind(const Paths& files) {
-  constexpr const char* kReadable = "files .json, .jsonl, .parquet or .arrow";
+  constexpr const char* kReadable = "files .json, .jsonl, .csv, .parquet or .arrow";
   const std::string ending = usual_ending(files);
   if (ending.empty()) return without_files("has no data", kReadable, true);
   const std::string kind = kinds_of_endings().at(ending);
@@ -340,7 +345,7 @@ TrainFiles of_one_kind(const Paths& files) {
     const Endings endings = endings_of(file);
     if (endings.kind_ending.empty() || kinds_of_endings().at(endings.kind_ending) != kind) continue;
     if (kind.empty() && endings.kind_ending != ending) continue;
-    if (kind.empty() || endings.compressed) {
+    if (kind.empty() || (!endings.compression.empty() && !endings.is_unpacked_here())) {
       return without_files("has its data as " + file + ", which this program does not read",
                            kReadable, false);
     }
@@ -361,7 +366,7 @@ TrainFiles files_of(const Splits& splits, const std::string& split) {
     if (name == split) return of_one_kind(files);
   }
   if (splits.empty())
-    return without_files("has no data", "files .json, .jsonl, .parquet or .arrow", true);
+    return without_files("has no data", "files .json, .jsonl, .csv, .parquet or .arrow", true);
   return without_files("has no split " + split + " by the names of its files",
                        "one of " + split_names(splits), true);
 }

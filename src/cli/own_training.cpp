@@ -13,6 +13,7 @@
 #include "sftbench/catalog/experiment.h"
 #include "sftbench/data/conversation.h"
 #include "sftbench/data/entry_file.h"
+#include "sftbench/data/entry_form.h"
 #include "sftbench/data/entry_template.h"
 #include "sftbench/data/jsonl.h"
 #include "sftbench/huggingface/cache.h"
@@ -273,12 +274,12 @@ class Gathering {
                   "dataset_text_field", "input_column_name", "output_column_name"})) {
       return;
     }
-    if (first.object.contains("input_ids")) {
-      spdlog::info("{}: the entries are tokenized already", path);
-      own_.values.push_back({source, "pretokenized", scalar_node("true")});
-    } else if (first.object.contains(kConversationField) && !first.object.contains("output")) {
-      spdlog::info("{}: the entries are conversations ({})", path, kConversationField);
-      own_.values.push_back({source, "conversation_column", text_node(kConversationField)});
+    const FoundForm form = has_images() ? FoundForm() : form_of(first);
+    if (!form.property.empty()) {
+      spdlog::info("{}: {}", path, form.sentence);
+      const bool flag = form.property == "pretokenized";
+      own_.values.push_back(
+          {source, form.property, flag ? scalar_node(form.value) : text_node(form.value)});
       check_conversation(first);
     } else if (selection_.space_path.empty() && !has_images()) {
       check_usual_column(source, first);
@@ -324,19 +325,26 @@ class Gathering {
   void find_form(const std::string& source, Json& set) const {
     const std::string given = set["training_data_path"].get<std::string>();
     if (is_left_to_space(given)) return;
-    const Entries file = first_entry(source, given);
+    Entries file = first_entry(source, given);
     for (const char* form : {"pretokenized", "conversation_column", "data_formatter_template",
                              "dataset_text_field", "input_column_name"}) {
       if (set.contains(form) || says(form)) return;
     }
-    Json first;
+    FirstEntry first{std::move(file), {}};
     Diagnostic problem;
-    if (!file.read_object(0, first, problem)) throw InputError({problem});
-    if (first.contains("input_ids")) {
-      set["pretokenized"] = true;
-    } else if (first.contains(kConversationField)) {
-      set["conversation_column"] = kConversationField;
-    }
+    if (!first.file.read_object(0, first.object, problem)) throw InputError({problem});
+    const FoundForm form = form_of(first);
+    if (form.property.empty()) return;
+    set[form.property] = form.property == "pretokenized" ? Json(true) : Json(form.value);
+  }
+
+  static FoundForm form_of(const FirstEntry& first) {
+    FoundForm form;
+    Diagnostic problem;
+    if (find_entry_form(first.object, form, problem)) return form;
+    problem.file = first.file.path(0);
+    problem.line = first.file.line_number(0);
+    throw InputError({problem});
   }
 
   // Entries with pictures are chats, which a run reads in a form of their own.
@@ -375,9 +383,9 @@ class Gathering {
       refuse_own(given->source, "names no field: '" + given->value.text + "'",
                  "a text with {{name}} where an entry's fields go");
     }
-    std::string text;
+    std::string text, response;
     Diagnostic problem;
-    if (parsed.fill(first.object, text, problem)) return;
+    if (parsed.fill(first.object, text, response, problem)) return;
     problem.message = first.problem_text(problem);
     problem.key = given->source;
     throw InputError({problem});
@@ -392,15 +400,17 @@ class Gathering {
         given != nullptr && given->value.is_scalar() && !given->value.is_null();
     if (has_template) parse_chat_template(*given);
     Diagnostic problem;
-    if (is_conversation(first.object, column->value.text, problem)) return;
+    Conversation conversation;
+    if (read_conversation(first.object, column->value.text, conversation, problem)) return;
     problem.message = first.problem_text(problem);
     problem.key = column->source;
     throw InputError({problem});
   }
 
-  static void parse_chat_template(const GivenValue& given) {
+  void parse_chat_template(const GivenValue& given) const {
     const std::string& text = given.value.text;
     std::error_code error;
+    if (!own_.model.folder.empty() && !chat_template_of(own_.model.folder, text).empty()) return;
     if (!jinja::is_template(text) && !fs::is_regular_file(text, error)) {
       refuse_own(given.source, text + " is no file",
                  "a file with a Jinja template, or a text with {{ }} or {% %}");
@@ -438,9 +448,8 @@ class Gathering {
 
   void add_default(const std::string& property, const std::string& value) {
     spdlog::info("no {}: {}", property, value);
-    own_.values.push_back({"the default of " + property, property, text_or_number(value)});
+    own_.values.push_back({"the default of " + property, property, scalar_node(value)});
   }
-  static YamlNode text_or_number(const std::string& value) { return scalar_node(value); }
 
   void add_defaults() {
     if (!says("number_gpus")) add_devices();

@@ -97,6 +97,16 @@ void add_selection_options(CLI::App& command, Selection& selection) {
       ->type_name("FILE");
   add_argument_options(command, selection.arguments);
   command
+      .add_option_function<std::string>(
+          "--mask",
+          [&selection](const std::string& mask) {
+            selection.assignments.push_back("conversation_mask=" + mask);
+          },
+          "what of a conversation bears loss: what assistants say (assistant), or what "
+          "fms-hf-tuning takes for it (fms)")
+      ->type_name("assistant|fms")
+      ->group("Training arguments");
+  command
       .add_option("--entity", selection.entity, "one entity of the space: its index (from 0) or id")
       ->type_name("N|ID");
   command.add_option("--config", selection.config_path, "actuator configuration (ado's format)")

@@ -2,88 +2,15 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
+#include "data/chat_turns.h"
 #include "sftbench/base/text.h"
 #include "sftbench/data/text_dataset.h"
 
 namespace sftbench {
 namespace {
-
-bool is_from_and_value(const Json& message) {
-  return !message.contains("role") && message.contains("from") && message.contains("value");
-}
-
-// nullptr where it is no text.
-const std::string* role_of(const Json& message) {
-  const auto found = message.find(is_from_and_value(message) ? "from" : "role");
-  if (found == message.end() || !found->is_string()) return nullptr;
-  static const std::map<std::string, std::string> kRoles = {{"human", "user"},
-                                                            {"gpt", "assistant"}};
-  const std::string& said = found->get_ref<const std::string&>();
-  const auto usual = found.key() == "from" ? kRoles.find(said) : kRoles.end();
-  return usual == kRoles.end() ? &said : &usual->second;
-}
-
-// {from, value}, as ShareGPT has messages, under the names that templates read.
-Json with_usual_names(const Json& message) {
-  if (!is_from_and_value(message)) return message;
-  Json usual = {{"role", *role_of(message)}, {"content", message.at("value")}};
-  for (const auto& [key, value] : message.items()) {
-    if (key != "from" && key != "value") usual[key] = value;
-  }
-  return usual;
-}
-
-}  // namespace
-
-bool is_conversation(const Json& entry, const std::string& field, Diagnostic& error) {
-  error = {};
-  error.key = field;
-  error.expected = "a list of messages, each an object with role and content";
-  const auto found = entry.find(field);
-  if (found == entry.end()) {
-    std::vector<std::string> keys;
-    for (const auto& [key, value] : entry.items()) keys.push_back(key);
-    error.message = "no such field; found " + join(keys);
-    error.nearest = nearest_spelling(field, keys);
-    return false;
-  }
-  if (!found->is_array() || found->empty()) {
-    error.message = found->is_array() ? "the conversation is empty" : "the field is no list";
-    return false;
-  }
-  for (size_t i = 0; i < found->size(); ++i) {
-    const Json& message = (*found)[i];
-    if (message.is_object() && role_of(message) != nullptr) continue;
-    error.message =
-        "message " + std::to_string(i) + (message.is_object() ? " has no role" : " is no object");
-    return false;
-  }
-  return true;
-}
-
-namespace {
-
-// Reasoning goes by several names; templates read one of two.
-Json with_reasoning_aliases(const Json& message) {
-  for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
-    const auto found = message.find(name);
-    if (found == message.end() || found->is_null()) continue;
-    Json aliased = {{"thinking", *found}};
-    aliased.update(message);
-    aliased["reasoning_content"] = *found;
-    return aliased;
-  }
-  return message;
-}
-
-Json first_messages(const Json& messages, size_t count) {
-  Json first = Json::array();
-  for (size_t i = 0; i < count; ++i)
-    first.push_back(with_reasoning_aliases(with_usual_names(messages[i])));
-  return first;
-}
 
 void add_special_tokens(Json& variables, const SpecialTokens& tokens) {
   const std::pair<const char*, const std::string*> named[] = {{"bos_token", &tokens.bos},
@@ -95,81 +22,245 @@ void add_special_tokens(Json& variables, const SpecialTokens& tokens) {
   }
 }
 
+bool is_said_by_assistant(const Json& message) {
+  return message["role"] == "assistant";
+}
+
+bool calls_tools(const Json& messages) {
+  return std::any_of(messages.begin(), messages.end(),
+                     [](const Json& message) { return message.contains("tool_calls"); });
+}
+
 }  // namespace
 
 ConversationEncoder::ConversationEncoder(const ChatTemplateText& chat_template, std::string field,
-                                         std::time_t now)
-    : template_(chat_template.text, chat_template.origin), field_(std::move(field)), now_(now) {}
-
-std::string ConversationEncoder::render(const Tokenizer& tokenizer, const Json& entry,
-                                        size_t messages, bool add_generation_prompt) const {
-  Json variables = Json::object();
-  add_special_tokens(variables, tokenizer.special_tokens());
-  variables["messages"] = first_messages(entry.at(field_), messages);
-  for (const char* name : {"tools", "documents"}) variables[name] = entry.value(name, Json());
-  variables["add_generation_prompt"] = add_generation_prompt;
-  return template_.render(variables, now_).text;
+                                         std::time_t now, ConversationMask mask)
+    : field_(std::move(field)), now_(now), mask_(mask) {
+  for (NamedChatTemplate& named : named_chat_templates(chat_template.text)) {
+    jinja::Template parsed(named.text, chat_template.origin);
+    templates_.push_back({std::move(named.name), std::move(named.text), std::move(parsed)});
+  }
 }
 
-namespace {
+// As transformers' get_chat_template().
+const ConversationEncoder::Named& ConversationEncoder::template_for(const Json& variables) const {
+  if (templates_.size() == 1) return templates_.front();
+  std::vector<std::string> names;
+  const Named* usual = nullptr;
+  for (const Named& named : templates_) {
+    if (named.name == "tool_use" && variables.contains("tools")) return named;
+    if (named.name == "default") usual = &named;
+    names.push_back(named.name);
+  }
+  if (usual != nullptr) return *usual;
+  throw InputError("none of the tokenizer's chat templates (" + join(names) +
+                   ") is named default; --chat-template NAME chooses one");
+}
 
-// Tokens of the beginnings of one conversation. Messages side by side ask for the same ones.
-class Beginnings {
+// The ids and labels of one conversation.
+class ConversationEncoder::Labeling {
  public:
-  Beginnings(const ConversationEncoder& encoder, const Tokenizer& tokenizer, const Json& entry,
-             const std::string& whole)
-      : encoder_(encoder), tokenizer_(tokenizer), entry_(entry), whole_(whole) {}
-
-  int64_t tokens(size_t messages, bool add_generation_prompt) {
-    const auto key = std::make_pair(messages, add_generation_prompt);
-    const auto known = counts_.find(key);
-    if (known != counts_.end()) return known->second;
-    const std::string text = encoder_.render(tokenizer_, entry_, messages, add_generation_prompt);
-    is_prefixed_ = is_prefixed_ && whole_.starts_with(text);
-    return counts_[key] = static_cast<int64_t>(tokenizer_.encode(text, false).size());
+  Labeling(const ConversationEncoder& encoder, const Named& chosen, const Tokenizer& tokenizer,
+           Conversation conversation, EncodedConversation& encoded)
+      : encoder_(encoder),
+        template_(chosen),
+        tokenizer_(tokenizer),
+        conversation_(std::move(conversation)),
+        encoded_(encoded) {
+    add_special_tokens(variables_, tokenizer.special_tokens());
+    variables_.update(conversation_.variables);
+    for (const char* name : {"tools", "documents"}) {
+      if (!variables_.contains(name)) variables_[name] = Json();
+    }
   }
 
-  bool is_prefixed() const { return is_prefixed_; }
+  void encode() {
+    const jinja::Rendered rendered = render_whole();
+    whole_ = rendered.text;
+    encoded_.input_ids = tokenizer_.encode(whole_, false);
+    if (encoder_.mask_ == ConversationMask::kFms) {
+      label_by_beginnings();
+    } else {
+      label_turns(rendered.generation);
+    }
+    tell_unused();
+  }
 
  private:
-  const ConversationEncoder& encoder_;
-  const Tokenizer& tokenizer_;
-  const Json& entry_;
-  const std::string& whole_;
-  std::map<std::pair<size_t, bool>, int64_t> counts_;
-  bool is_prefixed_ = true;
-};
+  jinja::Rendered render_all(const Json& messages, bool add_generation_prompt) const {
+    Json variables = variables_;
+    variables["messages"] = messages;
+    variables["add_generation_prompt"] = add_generation_prompt;
+    return template_.parsed.render(variables, encoder_.now_);
+  }
+  std::string render(const Json& messages, bool add_generation_prompt) const {
+    return render_all(messages, add_generation_prompt).text;
+  }
 
-bool is_said_by_assistant(const Json& message) {
-  return *role_of(message) == "assistant";
-}
+  // Some templates write arguments as they are, and refuse objects.
+  jinja::Rendered render_whole() {
+    try {
+      return render_all(conversation_.messages, false);
+    } catch (const InputError&) {
+      if (!calls_tools(conversation_.messages)) throw;
+      Json texts = with_argument_texts(conversation_.messages);
+      if (texts == conversation_.messages) throw;
+      std::optional<jinja::Rendered> rendered;
+      try {
+        rendered = render_all(texts, false);
+      } catch (const InputError&) {
+      }
+      if (!rendered) throw;
+      conversation_.messages = std::move(texts);
+      return std::move(*rendered);
+    }
+  }
 
-}  // namespace
+  // --- what assistants say
 
-bool ConversationEncoder::encode(const Tokenizer& tokenizer, const Json& entry, int64_t most_tokens,
-                                 EncodedConversation& encoded, Diagnostic& error) const {
-  if (!is_conversation(entry, field_, error)) return false;
-  const Json& messages = entry[field_];
-  try {
-    const std::string whole = render(tokenizer, entry, messages.size(), false);
-    std::vector<int32_t>& ids = encoded.input_ids;
-    ids = tokenizer.encode(whole, false);
-    encoded.tokens = static_cast<int64_t>(ids.size());
-    ids.resize(std::min(ids.size(), static_cast<size_t>(most_tokens)));
-    encoded.labels = ids;
-    const auto held = static_cast<int64_t>(ids.size());
-    Beginnings beginnings(*this, tokenizer, entry, whole);
+  // Tokens that end in front of a byte of the whole, and whether one ends there.
+  std::pair<int64_t, bool> tokens_before(size_t byte) {
+    const auto known = boundaries_.find(byte);
+    if (known != boundaries_.end()) return known->second;
+    const std::vector<int32_t>& ids = encoded_.input_ids;
+    std::pair<int64_t, bool>& found = boundaries_[byte];
+    if (byte == whole_.size()) return found = {std::ssize(ids), true};
+    const std::vector<int32_t> before = tokenizer_.encode(whole_.substr(0, byte), false);
+    const auto same = std::mismatch(before.begin(), before.end(), ids.begin(), ids.end()).first;
+    return found = {same - before.begin(), same == before.end()};
+  }
+
+  void label(size_t begin, size_t end, bool has_last_in_part) {
+    const int64_t first = tokens_before(begin).first;
+    auto [last, exact] = tokens_before(end);
+    if (!exact && has_last_in_part) ++last;
+    const auto& ids = encoded_.input_ids;
+    last = std::min<int64_t>(last, std::ssize(ids));
+    for (int64_t i = first; i < last; ++i)
+      encoded_.labels[static_cast<size_t>(i)] = ids[static_cast<size_t>(i)];
+  }
+
+  std::vector<size_t> assistants() const {
+    std::vector<size_t> said;
+    for (size_t i = 0; i < conversation_.messages.size(); ++i) {
+      if (is_said_by_assistant(conversation_.messages[i])) said.push_back(i);
+    }
+    return said;
+  }
+
+  void label_turns(const std::vector<jinja::Span>& generation) {
+    encoded_.labels.assign(encoded_.input_ids.size(), static_cast<int32_t>(kIgnoredLabel));
+    const std::vector<size_t> said = assistants();
+    const auto learned = [&](size_t message) { return conversation_.learned[message]; };
+    const bool all = std::all_of(said.begin(), said.end(), learned);
+    if (template_.parsed.marks_generation() && (all || generation.size() == said.size())) {
+      for (size_t i = 0; i < generation.size(); ++i) {
+        if (generation[i].begin < generation[i].end && (all || learned(said[i])))
+          label(generation[i].begin, generation[i].end, true);
+      }
+      return;
+    }
+    const RenderMessages render = [this](const Json& messages, bool prompt) {
+      return this->render(messages, prompt);
+    };
+    ChatTurns turns(render, conversation_.messages, whole_);
+    unseen_ = turns.unseen();
+    std::vector<Turn> found;
+    for (const size_t message : said) {
+      if (!learned(message)) continue;
+      const std::vector<Turn> pieces = turns.turns(message);
+      if (pieces.empty()) return label_by_beginnings();
+      found.insert(found.end(), pieces.begin(), pieces.end());
+    }
+    for (const Turn& turn : found) label(turn.begin, turn.end, turn.end == turn.words_end);
+  }
+
+  // --- as fms-hf-tuning tells it
+
+  // Tokens of the beginnings of one conversation. Messages side by side ask for the same ones.
+  int64_t beginning_tokens(size_t messages, bool add_generation_prompt) {
+    const auto key = std::make_pair(messages, add_generation_prompt);
+    const auto known = beginnings_.find(key);
+    if (known != beginnings_.end()) return known->second;
+    Json first = Json::array();
+    for (size_t i = 0; i < messages; ++i) first.push_back(conversation_.messages[i]);
+    const std::string text = render(first, add_generation_prompt);
+    is_prefixed_ = is_prefixed_ && whole_.starts_with(text);
+    return beginnings_[key] = static_cast<int64_t>(tokenizer_.encode(text, false).size());
+  }
+
+  void label_by_beginnings() {
+    const Json& messages = conversation_.messages;
+    encoded_.labels = encoded_.input_ids;
+    const auto held = static_cast<int64_t>(encoded_.input_ids.size());
     for (size_t i = 0; i < messages.size(); ++i) {
       if (is_said_by_assistant(messages[i])) continue;
       // The words that begin an answer are the prompt's, not the assistant's.
       const bool is_answered = i + 1 < messages.size() && is_said_by_assistant(messages[i + 1]);
-      const int64_t begin = i == 0 ? 0 : std::min(beginnings.tokens(i, false), held);
-      const int64_t end = std::min(beginnings.tokens(i + 1, is_answered), held);
+      const int64_t begin = i == 0 ? 0 : std::min(beginning_tokens(i, false), held);
+      const int64_t end = std::min(beginning_tokens(i + 1, is_answered), held);
       for (int64_t k = begin; k < end; ++k)
-        encoded.labels[static_cast<size_t>(k)] = static_cast<int32_t>(kIgnoredLabel);
-      if (end == held) break;
+        encoded_.labels[static_cast<size_t>(k)] = static_cast<int32_t>(kIgnoredLabel);
     }
-    encoded.is_prefixed = beginnings.is_prefixed();
+    if (is_prefixed_) return;
+    encoded_.doubtful_tokens = std::count_if(encoded_.labels.begin(), encoded_.labels.end(),
+                                             [](int32_t label) { return label != kIgnoredLabel; });
+  }
+
+  // --- what the template does not read
+
+  void tell_unused() {
+    for (const std::string& column : conversation_.unused_columns)
+      encoded_.unused.push_back("column " + column);
+    if (encoder_.mask_ == ConversationMask::kFms) {
+      for (const size_t message : assistants()) {
+        if (!conversation_.learned[message]) encoded_.unused.emplace_back("weight of messages");
+      }
+    }
+    for (const std::string& key : conversation_.message_keys) {
+      if (template_.text.find(key) == std::string::npos)
+        encoded_.unused.push_back("key " + key + " of messages");
+    }
+    for (const char* name : {"tools", "documents"}) {
+      if (conversation_.variables.contains(name) && template_.text.find(name) == std::string::npos)
+        encoded_.unused.push_back(std::string("column ") + name);
+    }
+    for (const size_t message : unseen_) {
+      const Json& role = conversation_.messages[message]["role"];
+      encoded_.unused.push_back("text of role " + role.get<std::string>());
+    }
+    for (const Json& message : conversation_.messages) {
+      const auto reasoning = message.find("reasoning_content");
+      if (reasoning == message.end() || !reasoning->is_string()) continue;
+      const std::string_view thought = trimmed(reasoning->get_ref<const std::string&>());
+      if (!thought.empty() && whole_.find(thought) == std::string::npos)
+        encoded_.unused.emplace_back("reasoning of messages");
+    }
+    std::sort(encoded_.unused.begin(), encoded_.unused.end());
+    const auto end = std::unique(encoded_.unused.begin(), encoded_.unused.end());
+    encoded_.unused.erase(end, encoded_.unused.end());
+  }
+
+  const ConversationEncoder& encoder_;
+  const Named& template_;
+  const Tokenizer& tokenizer_;
+  Conversation conversation_;
+  EncodedConversation& encoded_;
+  Json variables_ = Json::object();
+  std::string whole_;
+  std::map<size_t, std::pair<int64_t, bool>> boundaries_;
+  std::map<std::pair<size_t, bool>, int64_t> beginnings_;
+  bool is_prefixed_ = true;
+  std::vector<size_t> unseen_;
+};
+
+bool ConversationEncoder::encode(const Tokenizer& tokenizer, const Json& entry,
+                                 EncodedConversation& encoded, Diagnostic& error) const {
+  Conversation conversation;
+  if (!read_conversation(entry, field_, conversation, error)) return false;
+  try {
+    const Named& chosen = template_for(conversation.variables);
+    Labeling(*this, chosen, tokenizer, std::move(conversation), encoded).encode();
     return true;
   } catch (const InputError& problem) {
     error = {};

@@ -39,14 +39,18 @@ std::string Entries::line(int64_t entry) const {
   return place.file.line(place.entry);
 }
 
-bool Entries::read_text(int64_t entry, std::string_view field, std::string& text,
-                        Diagnostic& error) const {
+bool Entries::read_text(int64_t entry, std::string_view field, std::string& text, Diagnostic& error,
+                        std::vector<std::string>* keys) const {
   const Place place = find(entry);
-  return place.file.read_text(place.entry, field, text, error);
+  return place.file.read_text(place.entry, field, text, error, keys);
 }
 
 void Entries::explain_left_out(int64_t entry, Diagnostic& error) const {
   find(entry).file.explain_left_out(error);
+}
+
+const std::map<std::string, std::string>& Entries::left_out(int64_t entry) const {
+  return find(entry).file.left_out();
 }
 
 bool Entries::read_object(int64_t entry, Json& object, Diagnostic& error) const {

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "data/csv_rows.h"
+#include "data/file_bytes.h"
 #include "sftbench/base/data_files.h"
 #include "sftbench/base/error.h"
 #include "sftbench/data/parquet_library.h"
@@ -14,13 +16,36 @@
 namespace sftbench {
 namespace {
 
-JsonlFile open_file(const std::filesystem::path& path, int64_t most) {
-  if (path.extension() != ".parquet" && path.extension() != ".arrow") return JsonlFile(path, most);
+// More files than these are opened anew for each entry: a process may hold 1024 open.
+constexpr size_t kMostHeldOpen = 64;
+
+JsonlFile open_table(const std::filesystem::path& path, int64_t most,
+                     std::shared_ptr<SpillFile> kept) {
   const std::unique_ptr<ParquetLibrary> library = load_parquet_library();
   const std::unique_ptr<ParquetRows> rows = library->read_rows(path);
   int64_t read = 0;
-  return JsonlFile([&](std::string& row) { return read++ < most && rows->read_next(row); },
-                   path.string(), rows->left_out());
+  const JsonlFile::NextRow next = [&](std::string& row, int&) {
+    return read++ < most && rows->read_next(row);
+  };
+  return JsonlFile(next, path.string(), rows->left_out(), std::move(kept));
+}
+
+JsonlFile open_file(const std::filesystem::path& path, int64_t most, JsonlFile::Opened opened,
+                    const std::shared_ptr<SpillFile>& kept) {
+  const std::string kind = unpacked_extension(path);
+  const bool table = kind == ".parquet" || kind == ".arrow";
+  const Packing packing = packing_of(path, table);
+  if (table) return open_table(path, most, kept);
+  const bool csv = kind == ".csv" || kind == ".tsv";
+  if (!csv && packing == Packing::kNone) return JsonlFile(path, most, opened);
+  std::unique_ptr<FileBytes> bytes = open_bytes(path, packing);
+  if (!csv) return JsonlFile([&] { return bytes->next(); }, path.string(), most, kept);
+  CsvRows rows(std::move(bytes), path.string(), kind == ".tsv" ? '\t' : ',');
+  int64_t read = 0;
+  const JsonlFile::NextRow next = [&](std::string& row, int& number) {
+    return read++ < most && rows.next(row, number);
+  };
+  return JsonlFile(next, path.string(), {}, kept);
 }
 
 // Said before the first file is read, whichever of them are: who looks at the first entry alone finds
@@ -40,9 +65,12 @@ void refuse_empty(const std::vector<std::filesystem::path>& files) {
 Entries open_entries(const std::filesystem::path& path, int64_t most) {
   const std::vector<std::filesystem::path> paths = data_files(path);
   refuse_empty(paths);
+  const auto opened =
+      paths.size() > kMostHeldOpen ? JsonlFile::Opened::kWhenRead : JsonlFile::Opened::kAlways;
+  const auto kept = std::make_shared<SpillFile>();
   std::vector<JsonlFile> files;
   for (const std::filesystem::path& file : paths) {
-    files.push_back(open_file(file, most));
+    files.push_back(open_file(file, most, opened, kept));
     most -= std::min(most, files.back().size());
     if (most == 0) break;
   }

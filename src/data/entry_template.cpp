@@ -27,15 +27,25 @@ const char* kind_of(const Json& value) {
   return value.is_array() ? "a list" : "an object";
 }
 
+}  // namespace
+
 std::vector<std::string> keys_of(const Json& entry) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : entry.items()) keys.push_back(key);
   return keys;
 }
 
-}  // namespace
+bool is_named_form(const std::string& entry_template) {
+  return entry_template == kAlpacaForm || entry_template == kPromptCompletionForm;
+}
 
 EntryTemplate::EntryTemplate(const std::string& text) {
+  if (is_named_form(text)) {
+    name_ = text;
+    fields_ = text == kAlpacaForm ? std::vector<std::string>{"instruction", "input", "output"}
+                                  : std::vector<std::string>{"prompt", "completion"};
+    return;
+  }
   Part part;
   for (size_t at = 0; at < text.size();) {
     part.field = placeholder_at(text, at);
@@ -52,7 +62,32 @@ EntryTemplate::EntryTemplate(const std::string& text) {
   if (!part.literal.empty()) parts_.push_back(std::move(part));
 }
 
-bool EntryTemplate::fill(const Json& entry, std::string& text, Diagnostic& error) const {
+bool EntryTemplate::fill_alpaca(const Json& entry, std::string& text, std::string& response,
+                                Diagnostic& error) const {
+  std::string instruction, input;
+  if (!text_of_field(entry, "instruction", instruction, error) ||
+      !text_of_field(entry, "output", response, error)) {
+    return false;
+  }
+  const auto found = entry.find("input");
+  const bool has_input = found != entry.end() && !found->is_null();
+  if (has_input && !text_of_field(entry, "input", input, error)) return false;
+  const std::string described = "Below is an instruction that describes a task";
+  const std::string complete = ". Write a response that appropriately completes the request.\n\n";
+  text = described + (input.empty() ? "" : ", paired with an input that provides further context") +
+         complete + "### Instruction:\n" + instruction + "\n\n";
+  if (!input.empty()) text += "### Input:\n" + input + "\n\n";
+  text += "### Response:";
+  return true;
+}
+
+bool EntryTemplate::fill(const Json& entry, std::string& text, std::string& response,
+                         Diagnostic& error) const {
+  if (name_ == kAlpacaForm) return fill_alpaca(entry, text, response, error);
+  if (!name_.empty()) {
+    return text_of_field(entry, "prompt", text, error) &&
+           text_of_field(entry, "completion", response, error);
+  }
   text.clear();
   std::string value;
   for (const Part& part : parts_) {
@@ -84,8 +119,8 @@ bool text_of_field(const Json& entry, const std::string& field, std::string& tex
     return false;
   }
   const std::vector<std::string> keys = keys_of(entry);
-  error.message =
-      keys.empty() ? "no such field; the object is empty" : "no such field; found " + join(keys);
+  error.message = keys.empty() ? "no such field; the object is empty"
+                               : "no such field; found " + join_some(keys);
   error.nearest = nearest_spelling(field, keys);
   return false;
 }

@@ -1,17 +1,16 @@
 #include "sftbench/data/jsonl.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
+#include "data/entry_index.h"
 #include "sftbench/base/json.h"
 #include "sftbench/base/json_builder.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
 namespace {
-
-// An entry is held whole, several times over.
-constexpr uint64_t kMostBytesOfEntry = uint64_t{256} << 20;
 
 // Takes one string out of a JSON object without building the rest. Nothing recurses, so that no
 // depth of nesting can exhaust the stack.
@@ -55,7 +54,7 @@ class FieldReader : public nlohmann::json_sax<Json> {
   bool key(string_t& name) override {
     if (depth_ != 1) return true;
     at_field_ = name == field_;
-    if (std::find(keys.begin(), keys.end(), name) == keys.end()) keys.push_back(std::move(name));
+    if (known_.insert(name).second) keys.push_back(std::move(name));
     return true;
   }
   bool parse_error(size_t position, const std::string&,
@@ -79,6 +78,7 @@ class FieldReader : public nlohmann::json_sax<Json> {
   }
 
   std::string_view field_;
+  std::unordered_set<std::string> known_;  // `keys`, to find each at once
   int64_t depth_ = 0;
   bool at_field_ = false;
 };
@@ -98,7 +98,7 @@ Diagnostic describe(const FieldReader& reader, bool parsed, std::string_view fie
   } else {
     error.key = field;
     error.message = reader.keys.empty() ? "no such field; the object is empty"
-                                        : "no such field; found " + join(reader.keys);
+                                        : "no such field; found " + join_some(reader.keys);
     error.nearest = nearest_spelling(field, reader.keys);
   }
   return error;
@@ -106,270 +106,130 @@ Diagnostic describe(const FieldReader& reader, bool parsed, std::string_view fie
 
 }  // namespace
 
-// Finds the lines of a text that arrives in pieces.
-class JsonlFile::Indexer {
- public:
-  Indexer(std::vector<Line>& lines, const std::string& path) : lines_(lines), path_(path) {}
-
-  void add(std::string_view piece) {
-    size_t at = 0;
-    while (at < piece.size()) {
-      if (blank_) blank_ = skip_blanks(piece, at);
-      const size_t end = std::min(piece.find('\n', at), piece.size());
-      if (end < piece.size()) end_line(offset_ + end);
-      at = end + 1;
-    }
-    offset_ += piece.size();
-    require_short_line(offset_);
-  }
-
-  void finish() { end_line(offset_); }
-
- private:
-  // Moves `at` to the first character of the line that is not blank, or to its end. True: none
-  // here.
-  static bool skip_blanks(std::string_view piece, size_t& at) {
-    at = std::min(piece.find_first_not_of(" \t\r", at), piece.size());
-    return at == piece.size() || piece[at] == '\n';
-  }
-
-  void require_short_line(uint64_t end) const {
-    if (end < begin_ + kMostBytesOfEntry) return;  // the next line may begin behind `end`
-    throw InputError({{.file = path_,
-                       .line = number_ + 1,
-                       .key = {},
-                       .message = "longer than 256 MiB",
-                       .expected = "one JSON object per line",
-                       .nearest = {}}});
-  }
-
-  void end_line(uint64_t end) {
-    require_short_line(end);
-    ++number_;
-    if (!blank_) lines_.push_back({begin_, static_cast<uint32_t>(end - begin_), number_});
-    begin_ = end + 1;
-    blank_ = true;
-  }
-
-  std::vector<Line>& lines_;
-  const std::string& path_;
-  uint64_t offset_ = 0;  // of the next piece
-  uint64_t begin_ = 0;   // of the current line
-  int number_ = 0;       // of the last line that ended
-  bool blank_ = true;    // the current line, so far
-};
-
-// Finds the elements of an array that arrives in pieces. What an element holds is looked at when it
-// is read; here only strings and brackets count.
-class JsonlFile::ArrayIndexer {
- public:
-  ArrayIndexer(std::vector<Line>& lines, const std::string& path) : lines_(lines), path_(path) {}
-
-  void add(std::string_view piece) {
-    for (const char c : piece) {
-      take(c);
-      ++offset_;
-      if (c == '\n') ++number_;
-    }
-  }
-
-  void finish() {
-    if (state_ != State::kBehind) fail("ends within its array", "a ] behind the last entry");
-  }
-
- private:
-  enum class State { kBefore, kFirst, kValue, kNext, kBetween, kBehind };
-
-  void take(char c) {
-    const bool blank = c == ' ' || c == '\t' || c == '\r' || c == '\n';
-    switch (state_) {
-      case State::kBefore:
-        if (c == '[') state_ = State::kFirst;
-        return;
-      case State::kFirst:
-        if (c == ']') {
-          state_ = State::kBehind;
-        } else if (!blank) {
-          begin(c);
-        }
-        return;
-      case State::kValue:
-        return take_of_value(c, blank);
-      case State::kBetween:
-        return end_of_value(c, blank);
-      case State::kNext:
-        if (c == ']' || c == ',') fail("has a comma with no entry behind it", "an entry");
-        if (!blank) begin(c);
-        return;
-      case State::kBehind:
-        if (!blank) fail("goes on behind its array", "one array of objects");
-        return;
-    }
-  }
-
-  void begin(char c) {
-    lines_.push_back({offset_, 0, number_});
-    depth_ = 0;
-    in_string_ = escaped_ = false;
-    state_ = State::kValue;
-    take_of_value(c, false);
-  }
-
-  void take_of_value(char c, bool blank) {
-    if (offset_ - lines_.back().begin_bytes >= kMostBytesOfEntry) {
-      fail("has an entry longer than 256 MiB", "shorter entries");
-    }
-    if (in_string_) {
-      if (escaped_) {
-        escaped_ = false;
-      } else if (c == '\\') {
-        escaped_ = true;
-      } else if (c == '"') {
-        in_string_ = false;
-      }
-      return;
-    }
-    if (depth_ == 0 && (c == ',' || c == ']' || blank)) {
-      lines_.back().size_bytes = static_cast<uint32_t>(offset_ - lines_.back().begin_bytes);
-      state_ = State::kBetween;
-      return end_of_value(c, blank);
-    }
-    if (c == '"') in_string_ = true;
-    if (c == '{' || c == '[') ++depth_;
-    if (c == '}' || c == ']') --depth_;
-  }
-
-  void end_of_value(char c, bool blank) {
-    if (blank) return;
-    if (c != ',' && c != ']') fail("has no comma between entries", "a comma");
-    state_ = c == ',' ? State::kNext : State::kBehind;
-  }
-
-  [[noreturn]] void fail(const std::string& message, const std::string& expected) const {
-    throw InputError({{.file = path_,
-                       .line = number_,
-                       .key = {},
-                       .message = "the file " + message,
-                       .expected = expected,
-                       .nearest = {}}});
-  }
-
-  std::vector<Line>& lines_;
-  const std::string& path_;
-  State state_ = State::kBefore;
-  uint64_t offset_ = 0;
-  int number_ = 1;
-  int64_t depth_ = 0;
-  bool in_string_ = false, escaped_ = false;
-};
-
 namespace {
 
-// Editors of Windows write a byte order mark in front of UTF-8, which JSON's readers skip.
-bool begins_an_array(std::string_view begin) {
-  constexpr std::string_view kMark = "\xef\xbb\xbf";
-  if (begin.substr(0, kMark.size()) == kMark) begin.remove_prefix(kMark.size());
-  const size_t first = begin.find_first_not_of(" \t\r\n");
-  return first != std::string_view::npos && begin[first] == '[';
-}
-
-void refuse_utf16(std::string_view begin, const std::string& path) {
-  const std::string_view mark = begin.substr(0, 2);
-  if (mark != "\xff\xfe" && mark != "\xfe\xff") return;
-  throw InputError({{.file = path,
-                     .line = 0,
-                     .key = {},
-                     .message = "the file is UTF-16",
-                     .expected = "UTF-8",
-                     .nearest = {}}});
+Diagnostic of_file(const std::string& path, int line, std::string message, std::string expected) {
+  return {.file = path,
+          .line = line,
+          .key = {},
+          .message = std::move(message),
+          .expected = std::move(expected),
+          .nearest = {}};
 }
 
 }  // namespace
 
-JsonlFile::JsonlFile(const std::filesystem::path& path, int64_t most)
-    : file_(path), path_(path.string()) {
-  Indexer lines(lines_, path_);
-  ArrayIndexer elements(lines_, path_);
-  bool array = false;
+JsonlFile::JsonlFile(const std::filesystem::path& path, int64_t most, Opened opened)
+    : file_(std::make_unique<RandomAccessFile>(path)), path_(path.string()) {
+  std::unique_ptr<EntryIndex> index;
   std::string piece(1 << 20, '\0');
   uint64_t offset = 0;
   for (size_t got = piece.size(); got == piece.size(); offset += got) {
     got = file_->read_at(offset, piece.data(), piece.size());
     const std::string_view read = std::string_view(piece).substr(0, got);
-    if (offset == 0) refuse_utf16(read, path_);
-    if (offset == 0) array = path.extension() != ".jsonl" && begins_an_array(read);
-    array ? elements.add(read) : lines.add(read);
-    if (size() > most) return;  // the last one found may not have ended
+    if (!index) index = make_entry_index(read, lines_, path_);
+    index->add(read);
+    if (size() > most) break;  // the last one found may not have ended
   }
-  array ? elements.finish() : lines.finish();
-  if (array && lines_.empty()) {
-    throw InputError({{.file = path_,
-                       .line = 0,
-                       .key = {},
-                       .message = "the array is empty",
-                       .expected = "an array of objects",
-                       .nearest = {}}});
+  if (size() <= most) {
+    index->finish();
+    require_entries(offset == 0, *index);
   }
-  require_entries(offset == 0);
+  if (opened == Opened::kWhenRead) {
+    changed_ = std::filesystem::last_write_time(path);
+    file_.reset();
+  }
 }
 
 JsonlFile::JsonlFile(std::string_view content, std::string origin)
     : content_(content), path_(std::move(origin)) {
-  Indexer indexer(lines_, path_);
-  indexer.add(content);
-  indexer.finish();
-  require_entries(content.empty());
+  const std::unique_ptr<EntryIndex> index = make_entry_index(content, lines_, path_);
+  index->add(content);
+  index->finish();
+  require_entries(content.empty(), *index);
 }
 
-JsonlFile::JsonlFile(const std::function<bool(std::string& row)>& next, std::string origin,
-                     std::map<std::string, std::string> left_out)
-    : rows_(std::make_unique<SpillFile>()),
+JsonlFile::JsonlFile(const NextPiece& next, std::string origin, int64_t most,
+                     std::shared_ptr<SpillFile> kept)
+    : rows_(kept ? std::move(kept) : std::make_shared<SpillFile>()), path_(std::move(origin)) {
+  std::unique_ptr<EntryIndex> index;
+  std::string held;  // from `begin` on: what has not ended
+  uint64_t begin = 0;
+  size_t done = 0;
+  const auto keep_ended = [&] {
+    const uint64_t unfinished = index->unfinished();
+    for (; done < lines_.size() && lines_[done].begin_bytes < unfinished; ++done) {
+      EntryPlace& line = lines_[done];
+      line.begin_bytes =
+          rows_->append(std::string_view(held).substr(line.begin_bytes - begin, line.size_bytes));
+    }
+    held.erase(0, std::min<uint64_t>(unfinished - begin, held.size()));
+    begin = unfinished;
+  };
+  bool any = false;
+  for (std::string_view piece = next(); !piece.empty() && size() <= most; piece = next()) {
+    any = true;
+    if (!index) index = make_entry_index(piece, lines_, path_);
+    held += piece;
+    index->add(piece);
+    keep_ended();
+  }
+  if (index && size() <= most) {
+    index->finish();
+    keep_ended();
+  } else {
+    lines_.resize(done);
+  }
+  if (lines_.empty() && !index) index = make_entry_index({}, lines_, path_);
+  if (index) require_entries(!any, *index);
+}
+
+JsonlFile::JsonlFile(const NextRow& next, std::string origin,
+                     std::map<std::string, std::string> left_out, std::shared_ptr<SpillFile> kept)
+    : rows_(kept ? std::move(kept) : std::make_shared<SpillFile>()),
       path_(std::move(origin)),
       left_out_(std::move(left_out)) {
   std::string row;
-  while (next(row)) {
-    const int number = static_cast<int>(lines_.size()) + 1;
-    if (row.size() >= kMostBytesOfEntry) {
-      throw InputError({{.file = path_,
-                         .line = number,
-                         .key = {},
-                         .message = "the row is longer than 256 MiB",
-                         .expected = "shorter rows",
-                         .nearest = {}}});
+  for (int number = 1; next(row, number); ++number) {
+    if (row.size() >= EntryIndex::kMostBytesOfEntry) {
+      throw InputError({of_file(path_, number, "the row is longer than 256 MiB", "shorter rows")});
     }
     lines_.push_back({rows_->append(row), static_cast<uint32_t>(row.size()), number});
   }
   if (!lines_.empty()) return;
-  throw InputError({{.file = path_,
-                     .line = 0,
-                     .key = {},
-                     .message = "the file has no rows",
-                     .expected = "one row per entry",
-                     .nearest = {}}});
+  throw InputError({of_file(path_, 0, "the file has no rows", "one row per entry")});
 }
 
-void JsonlFile::require_entries(bool file_is_empty) const {
+void JsonlFile::require_entries(bool file_is_empty, const EntryIndex& index) const {
   if (!lines_.empty()) return;
+  if (index.in_array())
+    throw InputError({of_file(path_, 0, "the array is empty", "an array of objects")});
   throw InputError(
-      {{.file = path_,
-        .line = 0,
-        .key = {},
-        .message = file_is_empty ? "the file is empty" : "the file has blank lines only",
-        .expected = "one JSON object per line",
-        .nearest = {}}});
+      {of_file(path_, 0, file_is_empty ? "the file is empty" : "the file has blank lines only",
+               "one JSON object per line")});
 }
 
 std::string JsonlFile::line(int64_t entry) const {
-  const Line& line = lines_.at(static_cast<size_t>(entry));
+  const EntryPlace& line = lines_.at(static_cast<size_t>(entry));
   const size_t size_bytes = line.size_bytes;
-  if (!file_ && !rows_) return std::string(content_.substr(line.begin_bytes, size_bytes));
+  if (!file_ && !rows_ && !changed_)
+    return std::string(content_.substr(line.begin_bytes, size_bytes));
   std::string text(size_bytes, '\0');
   if (rows_) {
     rows_->read(line.begin_bytes, text.data(), size_bytes);
-  } else {
+  } else if (file_) {
     text.resize(file_->read_at(line.begin_bytes, text.data(), size_bytes));
+  } else {
+    text.resize(opened_again().read_at(line.begin_bytes, text.data(), size_bytes));
   }
   return text;
+}
+
+RandomAccessFile JsonlFile::opened_again() const {
+  RandomAccessFile file(path_);
+  std::error_code error;
+  if (std::filesystem::last_write_time(path_, error) == *changed_) return file;
+  throw InputError({of_file(path_, 0, "the file changed while it was read", "one that stays")});
 }
 
 int JsonlFile::line_number(int64_t entry) const {
@@ -377,12 +237,13 @@ int JsonlFile::line_number(int64_t entry) const {
 }
 
 bool JsonlFile::read_text(int64_t entry, std::string_view field, std::string& text,
-                          Diagnostic& error) const {
+                          Diagnostic& error, std::vector<std::string>* keys) const {
   FieldReader reader(field);
   const std::string json = line(entry);
   const bool parsed = Json::sax_parse(json.data(), json.data() + json.size(), &reader);
   if (parsed && reader.found) {
     text.swap(reader.value);
+    if (keys != nullptr) *keys = std::move(reader.keys);
     return true;
   }
   error = describe(reader, parsed, field);

@@ -35,16 +35,10 @@ std::vector<int64_t> MixedTexts::entries_of(size_t set, const std::vector<int64_
   return own;
 }
 
-int64_t MixedTexts::entries_without_response() const {
-  int64_t entries = 0;
-  for (const auto& set : sets_) entries += set->entries_without_response();
-  return entries;
-}
-
-int64_t MixedTexts::entries_not_prefixed() const {
-  int64_t entries = 0;
-  for (const auto& set : sets_) entries += set->entries_not_prefixed();
-  return entries;
+DataAccount MixedTexts::account() const {
+  DataAccount all;
+  for (const auto& set : sets_) all.add(set->account());
+  return all;
 }
 
 InvocationCount MixedTexts::invocations() const {

@@ -5,6 +5,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/data/invocation.h"
+#include "sftbench/data/text_dataset.h"
 #include "sftbench/plan/job_steps.h"
 
 namespace sftbench {
@@ -34,12 +35,12 @@ std::vector<int32_t> invocation_of(const TrainingJob& job, const Tokenizer& toke
 }
 
 std::string counted_text(const DataSource& data) {
-  if (!data.conversation_field.empty()) {
-    return "conversations " + data.conversation_field + " " + digest(data.chat_template);
-  }
-  if (!data.entry_template.empty()) return "template " + data.entry_template;
-  if (!data.input_field.empty()) return data.input_field + " and " + data.output_field;
-  return data.text_field;
+  return counted_text(TextDatasetOptions{.conversation_field = data.conversation_field,
+                                         .chat_template = {data.chat_template, {}},
+                                         .entry_template = data.entry_template,
+                                         .input_field = data.input_field,
+                                         .output_field = data.output_field,
+                                         .text_field = data.text_field});
 }
 
 }  // namespace sftbench

@@ -6,6 +6,7 @@
 
 #include "sftbench/base/data_files.h"
 #include "sftbench/base/digest.h"
+#include "sftbench/base/error.h"
 #include "sftbench/base/work_count.h"
 #include "sftbench/data/step_plan.h"
 #include "sftbench/data/token_cache.h"
@@ -29,20 +30,25 @@ std::vector<int32_t> invocation_of(const TrainingJob& job, const Tokenizer& toke
 // What the counts of a cache are counts of. Nothing has to be counted where ids are given.
 std::string counted_text(const DataSource& data);
 
-// Tokenizes, remembering the counts in the source's cache when it has one.
+// Tokenizes, remembering the counts in the source's cache when it has one. RunError(kData) with file and line of what is wrong
+// with the entries.
 template <typename Dataset>
 void encode_entries(Dataset& dataset, const std::vector<int64_t>& entries, const DataSource& source,
                     const std::string& tokenizer_directory, int threads, WorkCount& work) {
-  if (source.token_cache_directory.empty() || source.pretokenized) {
-    return dataset.encode(entries, threads, nullptr, &work);
+  try {
+    if (source.token_cache_directory.empty() || source.pretokenized) {
+      return dataset.encode(entries, threads, nullptr, &work);
+    }
+    TokenCountCache counts(source.token_cache_directory,
+                           {.tokenizer_digest = tokenizer_digest(tokenizer_directory),
+                            .dataset_digest = digest_data(source.path),
+                            .text_field = counted_text(source),
+                            .entries = dataset.size()});
+    dataset.encode(entries, threads, &counts, &work);
+    counts.save();
+  } catch (const InputError& error) {
+    throw RunError(ReasonCode::kData, error.what());
   }
-  TokenCountCache counts(source.token_cache_directory,
-                         {.tokenizer_digest = tokenizer_digest(tokenizer_directory),
-                          .dataset_digest = digest_data(source.path),
-                          .text_field = counted_text(source),
-                          .entries = dataset.size()});
-  dataset.encode(entries, threads, &counts, &work);
-  counts.save();
 }
 
 }  // namespace sftbench

@@ -260,7 +260,7 @@ RunError nonfinite_loss(TrainingRun& run, const StepBatches& batches, double los
                         int64_t step) {
   const std::string what = "the loss of step " + std::to_string(step) + " is " + text_of(loss);
   if (!run.parameters->whole_in_step()) return nonfinite_shard(run, what, own_loss, step);
-  const auto denominator = static_cast<double>(batches.tokens.loss_bearing);
+  const auto denominator = static_cast<double>(loss_positions(batches));
   for (const DeviceBatch& batch : batches.micro_batches) {
     const NonFiniteOrigin origin =
         find_nonfinite(*run.model, run.batches->rows(batch), batch.labels, denominator);

@@ -198,21 +198,41 @@ std::vector<std::string> warnings_about(const BatchSource& batches) {
                   " entries lack the tokens of alora_invocation_string within model_max_length: "
                   "adapters do not act on them");
   }
-  if (const int64_t entries = batches.entries_without_response(); entries > 0) {
-    warnings.push_back(
-        std::to_string(entries) +
-        " entries lack the response template within model_max_length and bear no loss");
-  }
-  if (const int64_t entries = batches.entries_not_prefixed(); entries > 0) {
-    warnings.push_back(std::to_string(entries) +
-                       " conversations begin otherwise when they go on, under this chat template: "
-                       "what bears loss may be some tokens off, as in fms-hf-tuning");
-  }
   return warnings;
 }
 
 void append(std::vector<std::string>& texts, std::vector<std::string> more) {
   for (std::string& text : more) texts.push_back(std::move(text));
+}
+
+// What of the data is not used. `evaluated`: null where nothing is, or the training data have it.
+void tell_account(const EncodedEntries& trained, const EncodedEntries* evaluated,
+                  TrainBegin& begin) {
+  const DataAccount account = trained.account();
+  begin.data = to_json(account);
+  append(begin.warnings, warnings_about(account, trained.seeks_response()));
+  if (evaluated == nullptr || evaluated == &trained) return;
+  const DataAccount held_out = evaluated->account();
+  begin.data["evaluation"] = to_json(held_out);
+  for (const std::string& warning : warnings_about(held_out, evaluated->seeks_response()))
+    begin.warnings.push_back("evaluation: " + warning);
+}
+
+// Of the entries of all ranks: one rank's share may have none.
+void require_loss_of_some_rank(const DataAccount& account, Communicator& world,
+                               torch::Device device) {
+  if (world.world_size() == 1) return;
+  const auto own = static_cast<double>(account.entries - account.without_loss);
+  const bool known = account.entries > 0;  // images bear loss
+  torch::Tensor with_loss = torch::full({1}, known ? own : 1.0, torch::kFloat64).to(device);
+  world.all_reduce_now(with_loss);
+  if (with_loss.item<double>() > 0) return;
+  throw RunError(ReasonCode::kData,
+                 std::string("no entry that the ranks read has a position that bears loss: ") +
+                     (account.without_loss_by_cut > 0
+                          ? "model_max_length cuts it off; expected a larger one"
+                          : "neither a response template, labels nor messages of assistants are in "
+                            "them"));
 }
 
 std::vector<std::string> warnings_about(const TrainingJob& job, const TrainingRun& run) {
@@ -390,6 +410,10 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
   const std::unique_ptr<Tuning> tuning = choose_tuning(job, tokenizer);
   ModelAndData loaded = load(job, tokenizer, *tuning, device, *run.mesh, group, watch);
   run.begin = describe(job, loaded, group.world_size());
+  const PreparedData& data = loaded.tokenized.data;
+  tell_account(*data.training.dataset, data.evaluation ? data.evaluation->dataset.get() : nullptr,
+               run.begin);
+  require_loss_of_some_rank(data.training.dataset->account(), run.mesh->world(), device);
   run.expert_group = std::move(loaded.placed.expert_group);
   run.model = std::move(loaded.placed.model);
   run.parameters = std::move(loaded.placed.parameters);
@@ -414,7 +438,7 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
   run.learning_rate = job.optimizer.learning_rate;
   run.max_grad_norm = job.optimizer.max_grad_norm;
   require_optimizer_fits(*run.optimizer, *run.loss_scaler, job.optimizer, is_distributed(job));
-  run.begin.warnings = warnings_about(job, run);
+  append(run.begin.warnings, warnings_about(job, run));
 
   TrainedState state{*run.model, *run.parameters, *run.optimizer,       *run.loss_scaler,
                      *run.mesh,  group,           tuning->peft_config()};

@@ -18,6 +18,7 @@ namespace {
 TextDatasetOptions text_options(const DataSource& data, int64_t vocabulary) {
   return {.pretokenized = data.pretokenized,
           .conversation_field = data.conversation_field,
+          .mask = data.mask,
           .entry_template = data.entry_template,
           .input_field = data.input_field,
           .output_field = data.output_field,
@@ -27,30 +28,34 @@ TextDatasetOptions text_options(const DataSource& data, int64_t vocabulary) {
           .vocabulary = vocabulary};
 }
 
-// One step without loss ends a run when it comes to it; a run that has nothing else need not begin.
+// A run that has nothing to learn from need not begin. Says which it was: nothing bears loss in the entries, or
+// model_max_length cuts off what does.
 void require_some_loss(const EncodedEntries& dataset, size_t entries, const DataSource& data) {
   if (data.model_max_length < 2) {
     throw RunError(ReasonCode::kData,
                    "model_max_length is 1, so no position bears loss: each is predicted from the "
                    "one before it; expected at least 2");
   }
-  if (static_cast<size_t>(dataset.entries_without_response()) < entries) return;
-  if (!text_options(data, 0).seeks_response()) {
+  const DataAccount account = dataset.account();
+  if (static_cast<size_t>(account.without_loss) < entries) return;
+  const std::string none = data.path + ": none of the " + std::to_string(entries) +
+                           " entries that this run uses has a position that bears loss";
+  if (account.without_loss_by_cut > 0) {
     throw RunError(ReasonCode::kData,
-                   data.path + ": none of the " + std::to_string(entries) +
-                       " entries that this run uses has a position that bears loss among its "
-                       "first " +
-                       std::to_string(data.model_max_length) +
-                       " tokens (model_max_length) but the first; expected one");
+                   none + ": model_max_length " + std::to_string(data.model_max_length) +
+                       " cuts it off in " + std::to_string(account.without_loss_by_cut) +
+                       " of them; expected a larger one");
+  }
+  if (text_options(data, 0).seeks_response()) {
+    throw RunError(ReasonCode::kData,
+                   none + ": the response template " + json_text(Json(data.response_template)) +
+                       " is in none of them; expected it in front of each entry's response, or "
+                       "response_template None, under which all of an entry bears loss");
   }
   throw RunError(ReasonCode::kData,
-                 data.path + ": none of the " + std::to_string(entries) +
-                     " entries that this run uses has the response template " +
-                     json_text(Json(data.response_template)) + " among its first " +
-                     std::to_string(data.model_max_length) +
-                     " tokens (model_max_length), so no position bears loss; expected it in front "
-                     "of each entry's response, or response_template None, under which all of an "
-                     "entry bears loss");
+                 none + (data.conversation_field.empty()
+                             ? "; expected labels, or texts that bear it"
+                             : "; expected messages of assistants that the chat template renders"));
 }
 
 std::vector<int64_t> numbers_up_to(int64_t count) {
@@ -162,7 +167,9 @@ void TextPreparation::encode(const std::vector<int64_t>& entries) {
   }
 }
 
+// Another rank's share may have what this one's lacks.
 void TextPreparation::require_responses(size_t entries) const {
+  if (job_.device.ranks > 1 && job_.data.model_max_length > 1) return;
   require_some_loss(*mixture_, entries, sets_.front().from.source);
 }
 

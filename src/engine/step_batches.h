@@ -3,6 +3,7 @@
 #pragma once
 
 #include <torch/types.h>
+#include <algorithm>
 
 #include <cstdint>
 #include <memory>
@@ -68,6 +69,12 @@ struct StepBatches {
   TokenCounts own_tokens;
 };
 
+// What the step's loss is divided by. A step without positions that bear loss has the loss and the gradients 0: Trainer goes on,
+// too.
+inline int64_t loss_positions(const StepBatches& batches) {
+  return std::max<int64_t>(1, batches.tokens.loss_bearing);
+}
+
 // What a run reads: encoded entries, and which of them stand in which batch.
 struct TrainingData {
   std::shared_ptr<const EncodedEntries> dataset;  // every entry of the plan is encoded
@@ -107,8 +114,7 @@ class BatchSource {
   // `world`: what steps are summed up over. Attention of the prevailing shape may take a kernel that is planned.
   BatchSource(TrainingData data, AttentionShape attention, BatchReader reader, Communicator& world);
 
-  int64_t entries_without_response() const { return data_.dataset->entries_without_response(); }
-  int64_t entries_not_prefixed() const { return data_.dataset->entries_not_prefixed(); }
+  const EncodedEntries& entries() const { return *data_.dataset; }
   InvocationCount invocations() const { return data_.dataset->invocations(); }
 
   // step is 0-based. InputError that names the entry of an image that does not decode.

@@ -86,7 +86,7 @@ class RecordedStep {
   }
 
   StepOutcome launch(const StepBatches& batches) {
-    next_.data_ptr<double>()[0] = static_cast<double>(batches.tokens.loss_bearing);
+    next_.data_ptr<double>()[0] = static_cast<double>(loss_positions(batches));
     for (size_t i = 0; i < micro_batches_.size(); ++i) {
       const std::vector<Tensor> from = tensors_of(batches.micro_batches[i]);
       const std::vector<Tensor> to = tensors_of(micro_batches_[i]);

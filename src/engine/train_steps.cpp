@@ -25,16 +25,6 @@ void stop_if(bool interrupted, int64_t step) {
   throw RunError(ReasonCode::kKilled, "interrupted in step " + std::to_string(step));
 }
 
-void require_loss_positions(const StepBatches& batches, int64_t step) {
-  if (batches.tokens.loss_bearing > 0) return;
-  throw RunError(ReasonCode::kData,
-                 "none of the " + std::to_string(batches.tokens.padded) + " positions of step " +
-                     std::to_string(step) +
-                     " bears loss: what bears it (a response template's text, labels, turns of "
-                     "assistants) does "
-                     "not occur in its entries, or stands behind model_max_length");
-}
-
 // Optimizers that update in the backward pass leave nothing to look for the cause in.
 void require_finite_before_update(TrainingRun& run, const StepBatches& batches,
                                   const torch::Tensor& micro_loss, int64_t step) {
@@ -114,7 +104,7 @@ void launch_step(TrainingRun& run, const StepBatches& batches, StepEvent& event,
                  const std::function<bool()>& interrupted) {
   // --- forward and backward: the mean over all positions of the step that bear loss
   const double scale = run.loss_scaler->scale();
-  const double denominator = static_cast<double>(batches.tokens.loss_bearing) / scale;
+  const double denominator = static_cast<double>(loss_positions(batches)) / scale;
   torch::Tensor loss = torch::zeros({}, run.device->device());
   for (size_t i = 0; i < batches.micro_batches.size(); ++i) {
     const DeviceBatch& batch = batches.micro_batches[i];
@@ -215,7 +205,6 @@ void train_steps(TrainingRun& run, RankGroup& group, const std::vector<TrainObse
     StepEvent event = begin_step(pause_s);
     const StepBatches batches = run.batches->step(done.steps);
     event.step = ++done.steps;
-    require_loss_positions(batches, event.step);
     Whereabouts at(group, run, event);
 
     event.learning_rate = run.learning_rate * run.schedule(done.updates);

@@ -5,6 +5,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
@@ -17,31 +18,67 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, error);
 }
 
-// A text, or one of several by their names.
+bool is_named(const Json& one) {
+  return one.is_object() && one.value("name", Json()).is_string() &&
+         one.value("template", Json()).is_string();
+}
+
+// A text, or several by their names.
 std::string template_in(const Json& config) {
   const auto found = config.find("chat_template");
   if (found == config.end()) return {};
   if (found->is_string()) return found->get<std::string>();
-  if (!found->is_array()) return {};
-  for (const Json& named : *found) {
-    if (!named.is_object() || named.value("name", Json()) != "default") continue;
-    const Json text = named.value("template", Json());
-    return text.is_string() ? text.get<std::string>() : std::string();
+  Json named = Json::array();
+  for (const Json& one : found->is_array() ? *found : Json::array()) {
+    if (is_named(one)) named.push_back(one);
   }
-  return {};
+  return named.empty() ? std::string() : json_text(named);
+}
+
+// "default" and what save_pretrained() writes beside it.
+std::string templates_in(const fs::path& own) {
+  Json named = Json::array();
+  std::error_code error;
+  for (const auto& file :
+       fs::directory_iterator(own.parent_path() / "additional_chat_templates", error)) {
+    if (file.path().extension() != ".jinja") continue;
+    named.push_back({{"name", file.path().stem().string()}, {"template", read_file(file.path())}});
+  }
+  if (named.empty()) return read_file(own);
+  named.insert(named.begin(), Json({{"name", "default"}, {"template", read_file(own)}}));
+  return json_text(named);
 }
 
 }  // namespace
 
+std::vector<NamedChatTemplate> named_chat_templates(const std::string& text) {
+  std::vector<NamedChatTemplate> templates;
+  const Json list =
+      text.starts_with('[') ? Json::parse(text, nullptr, /*allow_exceptions=*/false) : Json();
+  if (!list.is_array()) return {{"default", text}};
+  for (const Json& named : list) {
+    if (!is_named(named)) return {{"default", text}};
+    templates.push_back({named["name"].get<std::string>(), named["template"].get<std::string>()});
+  }
+  return templates;
+}
+
 ChatTemplateText chat_template_of(const fs::path& directory) {
   const fs::path own = directory / "chat_template.jinja";
-  if (is_file(own)) return {read_file(own), own.string()};
+  if (is_file(own)) return {templates_in(own), own.string()};
   for (const char* name :
        {"tokenizer_config.json", "chat_template.json", "processor_config.json"}) {
     const fs::path path = directory / name;
     if (!is_file(path)) continue;
     std::string text = template_in(read_json_file(path.string()));
     if (!text.empty()) return {std::move(text), path.string() + ": chat_template"};
+  }
+  return {};
+}
+
+std::string chat_template_of(const fs::path& directory, const std::string& name) {
+  for (NamedChatTemplate& named : named_chat_templates(chat_template_of(directory).text)) {
+    if (named.name == name) return std::move(named.text);
   }
   return {};
 }

@@ -38,6 +38,7 @@ void fields(Visitor& visitor, TrainBegin& begin) {
   visitor("resumed_from", begin.resumed_from);
   visitor("resumed_step", begin.resumed_step);
   visitor("warnings", begin.warnings);
+  visitor("data", begin.data);
 }
 
 template <typename Visitor>

@@ -76,6 +76,7 @@ const std::map<std::string, std::string>& properties() {
       {"data.response_template", "response_template"},
       {"data.conversation_field", "conversation_column"},
       {"data.chat_template", "chat_template"},
+      {"data.mask", "conversation_mask"},
       {"data.entry_template", "data_formatter_template"},
       {"data.input_field", "input_column_name"},
       {"data.output_field", "output_column_name"},

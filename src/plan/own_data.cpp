@@ -88,6 +88,10 @@ std::string chat_template(const std::string& given, const std::string& tokenizer
       throw RunError(ReasonCode::kData, problem.what());
     }
   }
+  if (!tokenizer_directory.empty()) {
+    if (std::string named = chat_template_of(tokenizer_directory, given); !named.empty())
+      return named;
+  }
   throw RunError(ReasonCode::kData, "chat_template " + given +
                                         " is neither a file nor a template; a file of Jinja, or a "
                                         "text with {{ }} or {% %} works");

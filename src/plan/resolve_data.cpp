@@ -34,6 +34,7 @@ class DataResolver : RequestReader {
     source.pretokenized = argument("pretokenized").get<bool>();
     source.entry_template = unescaped_text(argument_text("data_formatter_template"));
     source.conversation_field = argument_text("conversation_column");
+    source.mask = named<ConversationMask>(argument_text("conversation_mask"));
     source.input_field = argument_text("input_column_name");
     source.output_field = argument_text("output_column_name");
     source.sampling_seed = argument("sampling_seed").get<uint64_t>();

@@ -86,6 +86,8 @@ class NoEffect : RequestReader {
     } else if (has_mixture()) {
       note_unless_default({"dataset_id"}, "no effect beside data_mixture");
     }
+    if (argument_text("conversation_column").empty() && !has_mixture())
+      note_unless_default({"conversation_mask"}, "no effect without conversations");
   }
 
   // Of one set, or of any set of a mixture.

@@ -48,6 +48,23 @@ std::string short_memory_note(const std::vector<RankReport>& ranks) {
          "steps slower than they would be with more memory";
 }
 
+// What of the data is not used, and steps that had nothing to learn from.
+Json data_json(const RunRecord& record) {
+  Json data = record.begin.data;
+  data["steps_without_loss"] =
+      std::count_if(record.steps.begin(), record.steps.end(),
+                    [](const StepEvent& step) { return step.tokens.loss_bearing == 0; });
+  return data;
+}
+
+// Empty where every step had some.
+std::string steps_without_loss_note(const Json& data) {
+  const int64_t steps = data["steps_without_loss"].get<int64_t>();
+  if (steps == 0) return {};
+  return std::to_string(steps) + (steps == 1 ? " step has" : " steps have") +
+         " no position that bears loss: the loss and the gradients are 0";
+}
+
 Json extra_of_steps(const TrainedRun& run) {
   const RunRecord& record = run.record;
   const MeasuredSpan& span = run.span;
@@ -75,6 +92,7 @@ Json extra_of_steps(const TrainedRun& run) {
       {"padding_fraction",
        static_cast<double>(span.tokens.padding) / static_cast<double>(span.tokens.padded)},
       {"warnings", begin.warnings},
+      {"data", data_json(record)},
       {"tokenizer", begin.tokenizer},
       {"mfu", model_flops_utilization(begin, span, run.devices, run.peak)},
       {"memory_bytes", memory_json(record.end)},
@@ -208,6 +226,9 @@ Json trained_extra(const TrainingJob& job, const TrainedRun& run) {
     extra["warnings"].push_back(std::move(note));
   }
   if (std::string note = short_memory_note(run.record.end.ranks); !note.empty()) {
+    extra["warnings"].push_back(std::move(note));
+  }
+  if (std::string note = steps_without_loss_note(extra["data"]); !note.empty()) {
     extra["warnings"].push_back(std::move(note));
   }
   if (run.known_rate) {

@@ -76,6 +76,7 @@ TokenizerConfig read_tokenizer_config(const std::filesystem::path& directory) {
   const Json main = read_object(main_path, problems);
   config.tokenizer_class = problems.text(main, "tokenizer_class", "", "");
   config.model_max_length = read_max_length(main, problems);
+  config.truncates_left = problems.text(main, "truncation_side", "", "") == "left";
   if (main.contains("added_tokens_decoder"))
     read_decoder(main["added_tokens_decoder"], config, problems);
   read_special(main, config.special, problems);

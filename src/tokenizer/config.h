@@ -17,6 +17,7 @@ struct TokenizerConfig {
   SpecialTokens special;
   std::string tokenizer_class;
   int64_t model_max_length = std::numeric_limits<int64_t>::max();
+  bool truncates_left = false;
   // In the order of added_tokens_decoder, then the special tokens: those that tokenizer.json may
   // lack.
   std::vector<AddedToken> tokens;

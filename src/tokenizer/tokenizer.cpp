@@ -64,6 +64,7 @@ struct Tokenizer::Impl {
   SpecialTokens special;
   std::string tokenizer_class;
   int64_t model_max_length = std::numeric_limits<int64_t>::max();
+  bool truncates_left = false;
 };
 
 void Tokenizer::Impl::encode_normalized(std::string_view piece, size_t head_bytes) {
@@ -112,6 +113,7 @@ void Tokenizer::Impl::apply(TokenizerConfig config) {
   special = std::move(config.special);
   tokenizer_class = std::move(config.tokenizer_class);
   model_max_length = config.model_max_length;
+  truncates_left = config.truncates_left;
 }
 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -154,6 +156,7 @@ Tokenizer Tokenizer::clone() const {
   copy->special = impl_->special;
   copy->tokenizer_class = impl_->tokenizer_class;
   copy->model_max_length = impl_->model_max_length;
+  copy->truncates_left = impl_->truncates_left;
   return Tokenizer(std::move(copy));
 }
 
@@ -216,6 +219,9 @@ int64_t Tokenizer::vocabulary_size() const {
 
 int64_t Tokenizer::model_max_length() const {
   return impl_->model_max_length;
+}
+bool Tokenizer::truncates_left() const {
+  return impl_->truncates_left;
 }
 const SpecialTokens& Tokenizer::special_tokens() const {
   return impl_->special;

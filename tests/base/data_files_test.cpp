@@ -66,7 +66,7 @@ TEST_F(DataFilesTest, OfSplitsTheOneThatIsTrainedOn) {
 
 TEST_F(DataFilesTest, WhatIsNoDataIsRefused) {
   EXPECT_THAT(problem(), HasSubstr("the folder has no data; expected files .json, .jsonl, "
-                                   ".parquet or .arrow in it"));
+                                   ".csv, .parquet or .arrow"));
   put("a.json");
   put("b.parquet");
   EXPECT_THAT(problem(), HasSubstr("the folder has json and parquet files; expected files of one "

@@ -46,11 +46,13 @@ constexpr const char* kTwoConfigs =
     "x/*\n---\n";
 
 TEST(TrainFilesTest, WhatIsNotThereIsNamedWithWhatIs) {
-  EXPECT_EQ(problem_of({"train.csv", "README.md"}),
-            "has its data as train.csv, which this program does not read; files .json, .jsonl, "
-            ".parquet or .arrow");
-  EXPECT_THAT(problem_of({"data/train.jsonl.gz"}),
-              HasSubstr("has its data as data/train.jsonl.gz"));
+  EXPECT_EQ(problem_of({"train.xml", "README.md"}),
+            "has its data as train.xml, which this program does not read; files .json, .jsonl, "
+            ".csv, .parquet or .arrow");
+  EXPECT_THAT(problem_of({"data/train.jsonl.bz2"}),
+              HasSubstr("has its data as data/train.jsonl.bz2"));
+  EXPECT_THAT(problem_of({"data/train.parquet.gz"}),
+              HasSubstr("has its data as data/train.parquet.gz"));
   EXPECT_THAT(problem_of({"train/a.png", "train/b.png", "train/metadata.jsonl"}),
               HasSubstr("has its data as train/a.png"));
   EXPECT_EQ(problem_of({"test.jsonl", "dev.jsonl"}),

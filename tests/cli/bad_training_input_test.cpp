@@ -356,12 +356,13 @@ TEST_F(BadTrainingInputTest, AnEmptyDataset) {
 
 TEST_F(BadTrainingInputTest, ADatasetWithoutResponses) {
   write("data/" + std::string(kDataset) + ".jsonl", "{\"output\": \"words\"}\n");
-  EXPECT_EQ(failure("DATA"),
-            dataset() +
-                ": none of the 1 entries that this run uses has the response template \"\\n### "
-                "Response:\" among its first 32 tokens (model_max_length), so no position bears "
-                "loss; expected it in front of each entry's response, or response_template None, "
-                "under which all of an entry bears loss");
+  EXPECT_EQ(
+      failure("DATA"),
+      dataset() +
+          ": none of the 1 entries that this run uses has a position that bears loss: the "
+          "response template \"\\n### Response:\" is in none of them; expected it in front of "
+          "each entry's response, or response_template None, under which all of an entry "
+          "bears loss");
 }
 
 // --- devices ------------------------------------------------------------------------------------

@@ -572,8 +572,8 @@ TEST_F(OwnTrainingTest, AFolderIsTheFilesInIt) {
   EXPECT_THAT(refusal(words), HasSubstr("(set/train-0.jsonl:1)"));
   fs::create_directory(folder_ / "empty");
   EXPECT_THAT(refusal({"--model", "my-llama", "--data", "empty"}),
-              HasSubstr("empty: the folder has no data; expected files .json, .jsonl, .parquet or "
-                        ".arrow in it"));
+              HasSubstr("empty: the folder has no data; expected files .json, .jsonl, .csv, "
+                        ".parquet or .arrow"));
 }
 
 TEST_F(OwnTrainingTest, WhatCannotBeEvaluatedIsRefused) {

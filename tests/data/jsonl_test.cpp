@@ -67,8 +67,7 @@ TEST(Jsonl, BadLineIsNamedWithItsNumberAndOnlyWhenItIsRead) {
             "last read: "
             "'\"output\": o'; expected one JSON object per line");
   EXPECT_THAT(error_of("{\"output\": \"cut off"), HasSubstr("x.jsonl:1: not JSON at column"));
-  EXPECT_THAT(error_of("{\"output\": \"a\"} {\"output\": \"b\"}"),
-              HasSubstr("x.jsonl:1: not JSON at column 17"));
+  EXPECT_THAT(error_of("{\"output\": \"a\"} x"), HasSubstr("x.jsonl:1: not JSON at column 17"));
 }
 
 TEST(Jsonl, MissingFieldNamesThoseThatThereAreAndTheNearest) {
@@ -87,8 +86,8 @@ TEST(Jsonl, FieldOfAnotherTypeIsNamed) {
 }
 
 TEST(Jsonl, LineThatIsNoObjectIsNamed) {
-  EXPECT_EQ(error_of(R"(["output", "a"])"),
-            "x.jsonl:1: the line is a list; expected a JSON object with the field 'output'");
+  EXPECT_EQ(error_of("{}\n[\"output\", \"a\"]", 1),
+            "x.jsonl:2: the line is a list; expected a JSON object with the field 'output'");
   EXPECT_EQ(error_of(R"("output")"),
             "x.jsonl:1: the line is a string; expected a JSON object with the field 'output'");
 }

@@ -159,7 +159,8 @@ INSTANTIATE_TEST_SUITE_P(
         Form{"chats",
              "chats.jsonl",
              {.conversation_field = "messages",
-              .chat_template = {read_file(kFolder + "chat.jinja"), "chat.jinja"}}}),
+              .chat_template = {read_file(kFolder + "chat.jinja"), "chat.jinja"},
+              .mask = ConversationMask::kFms}}),
     [](const auto& form) { return std::string(form.param.name); });
 
 std::string problem_of(const std::string& lines, TextDatasetOptions options) {
@@ -202,6 +203,7 @@ TEST(ConversationTest, FromAndValueAreRoleAndContent) {
   const Json golden = read_json_file(kFolder + "chats.json");
   const Json& entries = golden["forms"]["chats"]["entries"];
   TextDatasetOptions options = conversations(read_file(kFolder + "chat.jinja"));
+  options.mask = ConversationMask::kFms;
   options.model_max_length = golden["model_max_length"];
   TextDataset dataset(JsonlFile(lines, "share.jsonl"), small_tokenizer(), options);
   ASSERT_EQ(dataset.size(), static_cast<int64_t>(entries.size()));
@@ -261,9 +263,13 @@ TEST(ConversationTest, ATemplateThatRewritesWhatCameBeforeIsCounted) {
   for (const bool rewrites : {true, false}) {
     TextDatasetOptions options = conversations(rewrites ? rewriting : kTurns);
     options.model_max_length = 64;
-    TextDataset dataset(JsonlFile(line, "own.jsonl"), small_tokenizer(), options);
-    dataset.encode({0}, 1);
-    EXPECT_EQ(dataset.entries_not_prefixed(), rewrites ? 1 : 0);
+    for (const ConversationMask mask : {ConversationMask::kFms, ConversationMask::kAssistant}) {
+      options.mask = mask;
+      TextDataset dataset(JsonlFile(line, "own.jsonl"), small_tokenizer(), options);
+      dataset.encode({0}, 1);
+      const bool doubtful = rewrites && mask == ConversationMask::kFms;
+      EXPECT_EQ(dataset.account().doubtful_entries, doubtful ? 1 : 0);
+    }
   }
 }
 
@@ -274,7 +280,10 @@ TEST(ConversationTest, ATokenizersOwnTemplateIsFoundWhereTransformersFindsIt) {
   EXPECT_EQ(chat_template_of(folder).text, "");
   std::ofstream(folder / "tokenizer_config.json")
       << R"({"chat_template": [{"name": "tool_use", "template": "no"}, {"name": "default", "template": "several"}]})";
-  EXPECT_EQ(chat_template_of(folder).text, "several");
+  const auto named = named_chat_templates(chat_template_of(folder).text);
+  ASSERT_EQ(named.size(), 2u);
+  EXPECT_EQ(named[0].name + " " + named[0].text, "tool_use no");
+  EXPECT_EQ(named[1].name + " " + named[1].text, "default several");
   std::ofstream(folder / "tokenizer_config.json")
       << R"({"chat_template": [3, {"name": 3}, {"name": "default", "template": {}}]})";
   EXPECT_EQ(chat_template_of(folder).text, "") << "and no type error";
@@ -332,7 +341,7 @@ TEST(PretokenizedTest, EntriesAreCutAndWhatIsLeftMayBearNoLoss) {
   EXPECT_THAT(dataset.entry(0).input_ids, ElementsAre(1, 2, 3));
   EXPECT_THAT(dataset.entry(0).labels, ElementsAre(-100, -100, -100));
   EXPECT_THAT(dataset.entry(1).input_ids, ElementsAre(1, 2)) << "no EOS is added";
-  EXPECT_EQ(dataset.entries_without_response(), 2) << "the cut one and the empty one";
+  EXPECT_EQ(dataset.account().without_loss, 2) << "the cut one and the empty one";
 }
 
 // --- sets that do not fit memory -----------------------------------------------------------------
@@ -393,7 +402,7 @@ TEST(LargeSetTest, MemoryDoesNotGrowWithTheTokens) {
   for (int64_t i = 1; i < kTokens; ++i) line += ", 7";
   line += "]}";
   int64_t left = kEntries;
-  JsonlFile rows([&](std::string& row) { return row = line, left-- > 0; }, "own.parquet");
+  JsonlFile rows([&](std::string& row, int&) { return row = line, left-- > 0; }, "own.parquet");
   TextDataset dataset(
       std::move(rows), small_tokenizer(),
       {.pretokenized = true, .model_max_length = kTokens, .most_bytes_in_memory = 1 << 20});
@@ -414,7 +423,7 @@ TEST(LargeSetTest, MemoryDoesNotGrowWithTheTokens) {
 TEST(LargeSetTest, RowsOfTablesAreKeptBehindTheFirst64MiB) {
   int number = 0;
   JsonlFile rows(
-      [&](std::string& row) {
+      [&](std::string& row, int&) {
         row = R"({"n": ")" + std::to_string(number) + R"(", "x": ")" + std::string(1 << 20, 'x') +
               "\"}";
         return number++ < 70;
@@ -423,7 +432,7 @@ TEST(LargeSetTest, RowsOfTablesAreKeptBehindTheFirst64MiB) {
   ASSERT_EQ(rows.size(), 70);
   for (const int64_t i : {0, 62, 63, 64, 69}) EXPECT_EQ(rows.text(i, "n"), std::to_string(i));
   EXPECT_EQ(rows.line_number(69), 70);
-  EXPECT_THROW(JsonlFile([](std::string&) { return false; }, "empty.parquet"), InputError);
+  EXPECT_THROW(JsonlFile([](std::string&, int&) { return false; }, "empty.parquet"), InputError);
 }
 
 TEST(LargeSetTest, ADiskThatIsFullOrAbsentIsNamed) {
@@ -462,11 +471,12 @@ TEST(LargeSetTest, WhoNeedsTheFirstEntriesReadsLittleMore) {
 
 TEST(TemplateTest, FieldsAreNamesBetweenTwoBraces) {
   const auto filled = [](const std::string& text) {
-    std::string result;
+    std::string result, response;
     Diagnostic problem;
     const Json entry = {{"a", "1"}, {"b c", "{{a}}"}, {"n", 5}, {"d.e-f_g", "4"}};
-    return EntryTemplate(text).fill(entry, result, problem) ? result
-                                                            : problem.key + ": " + problem.message;
+    return EntryTemplate(text).fill(entry, result, response, problem)
+               ? result
+               : problem.key + ": " + problem.message;
   };
   EXPECT_EQ(filled("x{{a}}y{{ a }}{{a}}"), "x1y11");
   EXPECT_EQ(filled("{{b c}}"), "{{a}}") << "what is filled in is no template";
@@ -522,7 +532,7 @@ TEST_F(JsonArray, AByteOrderMarkIsSkippedAndUtf16Refused) {
   EXPECT_EQ(file_of(mark + "{\"output\": \"a\"}\n", "own.jsonl").text(0, "output"), "a");
   EXPECT_EQ(problem_of_file("\xff\xfe["), ": the file is UTF-16; expected UTF-8");
   EXPECT_EQ(problem_of_file("\xfe\xff"), ": the file is UTF-16; expected UTF-8");
-  EXPECT_THAT(problem_of_file("{\n \"output\": \"a\"\n}"),
+  EXPECT_THAT(problem_of_file("{\n \"output\": a\n}"),
               HasSubstr("expected one JSON object per line, or one array of objects"));
 }
 
@@ -539,8 +549,9 @@ TEST_F(JsonArray, IsItsElements) {
   EXPECT_EQ(file.line_number(2), 5);
 }
 
-TEST_F(JsonArray, IsNoneInAJsonlFile) {
-  EXPECT_EQ(file_of("[1]\n[2]\n", "own.jsonl").size(), 2);
+TEST_F(JsonArray, IsOneInAJsonlFileToo) {
+  EXPECT_EQ(file_of("[1,\n2]\n", "own.jsonl").size(), 2);
+  EXPECT_THROW(file_of("[1]\n[2]\n", "own.jsonl"), InputError);
 }
 
 TEST_F(JsonArray, DamageIsNamedWithItsLine) {

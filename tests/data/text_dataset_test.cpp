@@ -76,7 +76,7 @@ TEST_F(TextDatasetTest, ResponseTemplateIsSearchedAsTheReferenceSearchesIt) {
   for_each_case([this](const Json& tokenizer, const Json& one, const TextDataset& dataset) {
     EXPECT_EQ(response_template_ids(golden_tokenizer(tokenizer), golden_["response_template"]),
               tokenizer["response_ids"].get<std::vector<int32_t>>());
-    EXPECT_EQ(dataset.entries_without_response(), one["without_response"].get<int64_t>());
+    EXPECT_EQ(dataset.account().without_loss, one["without_response"].get<int64_t>());
   });
 }
 
@@ -162,16 +162,16 @@ TEST_F(TextDatasetTest, WithoutATemplateEveryTokenBearsLoss) {
                       {.response_template = "", .model_max_length = 512});
   dataset.encode({1}, 1);
   EXPECT_EQ(dataset.entry(1).loss_begin, 0);
-  EXPECT_EQ(dataset.entries_without_response(), 0);
+  EXPECT_EQ(dataset.account().without_loss, 0);
 }
 
 TEST_F(TextDatasetTest, OnlyTheEntriesAskedForAreReadAndEachOnce) {
   const std::string lines = "{\"output\": \"fine\"}\nbroken\n{\"output\": \"also fine\"}\n";
   TextDataset dataset(JsonlFile(lines, "x.jsonl"), first_tokenizer(), {.model_max_length = 64});
   dataset.encode({2, 0, 2, 0}, 3);
-  EXPECT_EQ(dataset.entries_without_response(), 2);
+  EXPECT_EQ(dataset.account().without_loss, 2);
   dataset.encode({0, 2}, 3);
-  EXPECT_EQ(dataset.entries_without_response(), 2);
+  EXPECT_EQ(dataset.account().without_loss, 2);
   EXPECT_THROW(dataset.entry(1), std::logic_error);
 }
 
@@ -216,7 +216,7 @@ TEST_F(TextDatasetTest, WhereTheTemplatesIdsDoNotOccurItsTextTells) {
     EXPECT_EQ(dataset.entry(0).input_ids, one["input_ids"].get<std::vector<int32_t>>());
     EXPECT_EQ(dataset.entry(0).loss_begin, one["loss_begin"].get<int32_t>());
     const auto length = static_cast<int64_t>(one["input_ids"].size());
-    EXPECT_EQ(dataset.entries_without_response(), one["loss_begin"] == length ? 1 : 0);
+    EXPECT_EQ(dataset.account().without_loss, one["loss_begin"] == length ? 1 : 0);
     if (!one["by_ids"].get<bool>() && one["loss_begin"] < length) ++by_text;
   }
   EXPECT_GE(by_text, 10u);
@@ -227,7 +227,7 @@ TEST_F(TextDatasetTest, ResponseBehindTheMaximumLengthIsNone) {
   TextDataset dataset(JsonlFile(lines, "x.jsonl"), first_tokenizer(),
                       {.response_template = "A:", .model_max_length = 4});
   dataset.encode({0}, 1);
-  EXPECT_EQ(dataset.entries_without_response(), 1);
+  EXPECT_EQ(dataset.account().without_loss, 1);
   EXPECT_EQ(dataset.entry(0).loss_begin, 4);
 }
 

@@ -103,8 +103,9 @@ TEST(EngineErrors, NothingBearsLoss) {
   job.data.response_template = "\n### Nowhere in the texts:";
   expect_error(job, ReasonCode::kData,
                testing::AllOf(StartsWith(job.data.path + ": none of the "),
-                              HasSubstr(" entries that this run uses has the response template "
-                                        "\"\\n### Nowhere in the texts:\" among its first ")));
+                              HasSubstr(" entries that this run uses has a position that bears "
+                                        "loss: the response template \"\\n### Nowhere in the "
+                                        "texts:\" is in none of them")));
 }
 
 TEST(EngineErrors, RowsOfOneTokenBearNoLoss) {

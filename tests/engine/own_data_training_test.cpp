@@ -56,6 +56,7 @@ class OwnDataJob {
     if (form == "tokens") data.pretokenized = true;
     if (form == "chats") {
       data.conversation_field = "messages";
+      data.mask = ConversationMask::kFms;
       data.chat_template = read_file(folder_ + "chat.jinja");
     }
     if (form == "columns") {

@@ -14,7 +14,6 @@ class Lengths : public EncodedEntries {
   int64_t model_max_length() const override { return 64; }
   EncodedEntry entry(int64_t) const override { return {}; }
   int64_t length(int64_t index) const override { return lengths_[static_cast<size_t>(index)]; }
-  int64_t entries_without_response() const override { return 0; }
 
  private:
   std::vector<int64_t> lengths_;

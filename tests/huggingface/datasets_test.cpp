@@ -149,12 +149,12 @@ TEST_F(DatasetFetchTest, RefusalsOfTheHubAreExplained) {
 }
 
 TEST_F(DatasetFetchTest, WhatIsNoDataIsRefusedByItsName) {
-  set().files = {{"train.csv", {"a,b\n"}}};
+  set().files = {{"train.xml", {"<a/>\n"}}};
   EXPECT_EQ(fetch_dataset().problem,
-            "org/pairs has its data as train.csv, which this program does not read; expected "
-            "files .json, .jsonl, .parquet or .arrow");
-  set().files = {{"train.jsonl.gz", {"x"}}};
-  EXPECT_THAT(fetch_dataset().problem, HasSubstr("has its data as train.jsonl.gz"));
+            "org/pairs has its data as train.xml, which this program does not read; expected "
+            "files .json, .jsonl, .csv, .parquet or .arrow");
+  set().files = {{"train.jsonl.bz2", {"x"}}};
+  EXPECT_THAT(fetch_dataset().problem, HasSubstr("has its data as train.jsonl.bz2"));
   set().files = {{"pairs.py", {"import os\n"}}, {"train.jsonl", {"{}\n"}}};
   EXPECT_EQ(fetch_dataset().problem,
             "org/pairs is read by a script (pairs.py), which is not run; the hub may have its data "

@@ -21,11 +21,12 @@ DataPlace data_place(const std::filesystem::path& path);
 std::vector<std::string> paths_below(const std::filesystem::path& folder);
 
 // A file itself. Of a folder, or of the folder `data` in it where it has none of its own: its files
-// .json, .jsonl, .parquet and .arrow by their names, those of the split `train` where names tell
-// splits (train-00000-of-00002.parquet), as the package datasets finds them. A snapshot of a dataset of
-// the hub, a folder whose README.md names data files, and a part of a folder: the files of the split, in
-// whatever folder below they are (base/train_files.h). InputError where there is none, or where JSON and
-// tables stand side by side.
+// .json, .jsonl, .csv, .tsv, .parquet and .arrow by their names, those of the split `train` where names
+// tell splits (train-00000-of-00002.parquet), as the package datasets finds them. JSON and CSV may be packed:
+// .jsonl.gz, .csv.zst. Of a snapshot of a dataset of the hub, a folder whose README.md names data files, a part
+// of a folder, and one whose folders have the files (train/, test/): the files of the split, in whatever folder
+// below they are (base/train_files.h). InputError where there is none, or where files of several kinds stand
+// side by side.
 std::vector<std::filesystem::path> data_files(const std::filesystem::path& path);
 
 // Of the content, wherever it lies. InputError as data_files().

@@ -15,6 +15,8 @@ std::string nearest_spelling(std::string_view word, const std::vector<std::strin
 
 // "a, b, c"
 std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");
+// The same of the first 20, and how many more there are.
+std::string join_some(const std::vector<std::string>& parts);
 
 // Without the spaces, tabs and line ends around it.
 std::string_view trimmed(std::string_view text);

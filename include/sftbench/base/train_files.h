@@ -33,8 +33,9 @@ struct TrainFiles {
 };
 
 // `paths` are those of the whole repository, or of as much of it as is there: relative, "/" between
-// folders. `card` is the content of README.md, and may be empty. Files are JSON, JSON Lines, Parquet or
-// Arrow, whichever kind most are of. What is compressed or of another kind is refused by its name.
+// folders. `card` is the content of README.md, and may be empty. Files are JSON, JSON Lines, CSV, Parquet or
+// Arrow, whichever kind most are of, and the first three may be packed with gzip or zstd. What is of another kind is refused by
+// its name.
 // InputError: a card that is no YAML, or whose `configs` have another form.
 TrainFiles find_train_files(const std::vector<std::string>& paths, const std::string& card,
                             const DatasetPart& part);

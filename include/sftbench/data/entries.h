@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,10 +23,12 @@ class Entries {
 
   // As JsonlFile's.
   std::string line(int64_t entry) const;
-  bool read_text(int64_t entry, std::string_view field, std::string& text, Diagnostic& error) const;
+  bool read_text(int64_t entry, std::string_view field, std::string& text, Diagnostic& error,
+                 std::vector<std::string>* keys = nullptr) const;
   bool read_object(int64_t entry, Json& object, Diagnostic& error) const;
   // As JsonlFile's; `error` is about this entry.
   void explain_left_out(int64_t entry, Diagnostic& error) const;
+  const std::map<std::string, std::string>& left_out(int64_t entry) const;
 
  private:
   struct Place {

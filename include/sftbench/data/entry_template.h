@@ -1,4 +1,7 @@
-// data_formatter_template of fms-hf-tuning: a text with {{name}} where an entry's fields go.
+// data_formatter_template of fms-hf-tuning: a text with {{name}} where an entry's fields go. Or the name of a form
+// that many data have, whose prompt bears no loss:
+//   alpaca             instruction, input and output, in the prompt of Stanford Alpaca (train.py, PROMPT_DICT)
+//   prompt_completion  prompt and completion, one behind the other, as trl has them
 #pragma once
 
 #include <string>
@@ -18,17 +21,29 @@ class EntryTemplate {
   // Names of the fields that it asks for, each once.
   const std::vector<std::string>& fields() const { return fields_; }
 
-  // The text of an entry. False and `error` (its message) where a field is missing or no text.
-  bool fill(const Json& entry, std::string& text, Diagnostic& error) const;
+  // The text of an entry; of a form with a name its prompt, and the response to it. False and `error` (its message) where a
+  // field is missing or no text.
+  bool fill(const Json& entry, std::string& text, std::string& response, Diagnostic& error) const;
 
  private:
   struct Part {
     std::string literal;
     std::string field;  // behind it; empty: none
   };
+  bool fill_alpaca(const Json& entry, std::string& text, std::string& response,
+                   Diagnostic& error) const;
+
+  std::string name_;  // of a form; empty: `parts_`
   std::vector<Part> parts_;
   std::vector<std::string> fields_;
 };
+
+inline constexpr const char* kAlpacaForm = "alpaca";
+inline constexpr const char* kPromptCompletionForm = "prompt_completion";
+
+bool is_named_form(const std::string& entry_template);
+
+std::vector<std::string> keys_of(const Json& entry);
 
 // The text under `field`. False and `error` where there is none, `entry` has another type there.
 bool text_of_field(const Json& entry, const std::string& field, std::string& text,

@@ -22,8 +22,8 @@ class MixedTexts : public EncodedEntries {
   int64_t model_max_length() const override { return sets_.front()->model_max_length(); }
   EncodedEntry entry(int64_t index) const override;
   int64_t length(int64_t index) const override;
-  int64_t entries_without_response() const override;
-  int64_t entries_not_prefixed() const override;
+  DataAccount account() const override;
+  bool seeks_response() const override { return sets_.front()->seeks_response(); }
   InvocationCount invocations() const override;
 
  private:

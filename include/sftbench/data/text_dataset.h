@@ -18,6 +18,7 @@
 
 #include "sftbench/base/work_count.h"
 #include "sftbench/data/conversation.h"
+#include "sftbench/data/data_account.h"
 #include "sftbench/data/entries.h"
 #include "sftbench/data/entry_template.h"
 #include "sftbench/data/spill_file.h"
@@ -34,7 +35,8 @@ struct TextDatasetOptions {
   //                   length, -100 or ids below `vocabulary`; cut to the maximum length, and nothing
   //                   is added
   //   conversation    messages, of which what assistants say bears loss (data/conversation.h)
-  //   entry_template  a text made of its fields (data/entry_template.h)
+  //   entry_template  a text made of its fields, or the name of a usual form, whose prompt bears no
+  //                   loss (data/entry_template.h)
   //   input_field     and output_field: the input bears no loss, a space stands between them unless
   //                   one of them has it, EOS follows (tokenize_and_apply_input_masking of
   //                   fms-hf-tuning)
@@ -43,6 +45,7 @@ struct TextDatasetOptions {
   std::string conversation_field = {};
   ChatTemplateText chat_template = {};  // with a conversation
   std::time_t now = 0;                  // that it is told
+  ConversationMask mask = ConversationMask::kAssistant;
   std::string entry_template = {};
   std::string input_field = {}, output_field = {};
   std::string text_field = "output";
@@ -55,9 +58,13 @@ struct TextDatasetOptions {
   // Whether response_template decides what bears loss.
   bool seeks_response() const {
     return !pretokenized && conversation_field.empty() &&
-           (!entry_template.empty() || input_field.empty()) && !response_template.empty();
+           (entry_template.empty() ? input_field.empty() : !is_named_form(entry_template)) &&
+           !response_template.empty();
   }
 };
+
+// What counts of an entry's tokens are counts of, for the cache of them.
+std::string counted_text(const TextDatasetOptions& options);
 
 // Without `labels` the label of position i is input_ids[i] where i >= loss_begin, else -100.
 struct EncodedEntry {
@@ -68,7 +75,6 @@ struct EncodedEntry {
   // The template occurs, also when nothing stands behind it; where none is sought: a position bears
   // loss.
   bool has_response = false;
-  bool is_prefixed = true;  // see EncodedConversation
 };
 
 // Encoded entries by whether the invocation of activated LoRA is among their ids; none without one.
@@ -87,10 +93,9 @@ class EncodedEntries {
   // REQUIRES: it was asked to be encoded. Safe for concurrent calls.
   virtual EncodedEntry entry(int64_t index) const = 0;
   virtual int64_t length(int64_t index) const = 0;  // of its input_ids
-  // Among the encoded entries. They bear no loss: a caller says so once per run.
-  virtual int64_t entries_without_response() const = 0;
-  // Among the encoded entries: conversations whose beginnings look otherwise within the whole.
-  virtual int64_t entries_not_prefixed() const { return 0; }
+  // Of the encoded entries: a caller says once per run what of them is not used.
+  virtual DataAccount account() const { return {}; }
+  virtual bool seeks_response() const { return false; }
   virtual InvocationCount invocations() const { return {}; }
   // An id whose positions bear no loss wherever it stands, or -1.
   virtual int64_t ignored_id() const { return -1; }
@@ -115,8 +120,8 @@ class TextDataset : public EncodedEntries {
 
   EncodedEntry entry(int64_t index) const override;
   int64_t length(int64_t index) const override;
-  int64_t entries_without_response() const override { return entries_without_response_; }
-  int64_t entries_not_prefixed() const override { return entries_not_prefixed_; }
+  DataAccount account() const override { return account_; }
+  bool seeks_response() const override { return options_.seeks_response(); }
   InvocationCount invocations() const override { return invocations_; }
 
  private:
@@ -129,7 +134,7 @@ class TextDataset : public EncodedEntries {
     int32_t loss_begin = -1;
     int32_t dataset_tokens = 0;
     Labels labels = Labels::kNone;
-    bool has_response = false, is_prefixed = true;
+    bool has_response = false;
   };
 
   bool encoded(int64_t index) const {
@@ -137,21 +142,28 @@ class TextDataset : public EncodedEntries {
   }
   const KeptEntry& kept(int64_t index) const;
   KeptEntry keep(const EncodedEntry& entry);
-  EncodedEntry encode_one(const Tokenizer& tokenizer, const std::string& text,
-                          int64_t& text_tokens) const;
+  // An entry as it is encoded, with what becomes of it.
+  struct Encoding;
+  void encode_text(const Tokenizer& tokenizer, const std::string& text, Encoding& encoding) const;
   // False and `error` where the entry is not what the options say.
-  bool encode_entry(const Tokenizer& tokenizer, int64_t index, EncodedEntry& entry,
-                    int64_t& text_tokens, Diagnostic& error) const;
-  // Of `text` in `ids`; 0 where no response is sought.
+  bool encode_entry(const Tokenizer& tokenizer, int64_t index, Encoding& encoding,
+                    Diagnostic& error) const;
+  bool encode_object(const Tokenizer& tokenizer, const Json& object, Encoding& encoding,
+                     Diagnostic& error) const;
+  // Of `text` in `ids`, of which so many were cut off at the left; 0 where no response is sought.
   std::optional<int64_t> response_end_of(const Tokenizer& tokenizer, const std::string& text,
-                                         const std::vector<int32_t>& ids) const;
-  bool read_ids(const Json& object, EncodedEntry& entry, int64_t& text_tokens,
-                Diagnostic& error) const;
-  bool encode_pair(const Tokenizer& tokenizer, const Json& object, EncodedEntry& entry,
-                   int64_t& text_tokens, Diagnostic& error) const;
-  bool encode_conversation(const Tokenizer& tokenizer, const Json& object, EncodedEntry& entry,
-                           int64_t& text_tokens, Diagnostic& error) const;
-  void cut(std::vector<int32_t>& ids) const;
+                                         const std::vector<int32_t>& ids, int64_t cut_left) const;
+  bool read_ids(const Json& object, Encoding& encoding, Diagnostic& error) const;
+  bool encode_pair(const Tokenizer& tokenizer, const Json& object, Encoding& encoding,
+                   Diagnostic& error) const;
+  void encode_prompt(const Tokenizer& tokenizer, const std::string& prompt,
+                     const std::string& response, Encoding& encoding) const;
+  bool encode_conversation(const Tokenizer& tokenizer, const Json& object, Encoding& encoding,
+                           Diagnostic& error) const;
+  // How many were cut off at the left. Special tokens around a text stay.
+  int64_t cut(std::vector<int32_t>& ids) const;
+  void tell_unused(const std::vector<std::string>& keys, Encoding& encoding) const;
+  void add_to_account(int64_t index, const Encoding& encoding);
 
   Entries file_;
   Tokenizer tokenizer_;
@@ -159,13 +171,13 @@ class TextDataset : public EncodedEntries {
   std::string eos_;
   int64_t eos_tokens_ = 0;  // 1 wherever EOS is a special token
   int64_t dataset_token_limit_ = 0;
-  std::vector<int32_t> suffix_ids_;  // what the post-processor puts behind the text
+  std::vector<int32_t> prefix_ids_, suffix_ids_;  // what the post-processor puts around the text
   std::vector<int32_t> response_ids_;
   EntryTemplate template_;
   std::unique_ptr<const ConversationEncoder> conversations_;
   std::vector<KeptEntry> entries_;
   SpillFile ids_;
-  int64_t entries_without_response_ = 0, entries_not_prefixed_ = 0;
+  DataAccount account_;
   InvocationCount invocations_;
 };
 

@@ -42,7 +42,6 @@ class VisionDataset : public EncodedEntries {
   int64_t model_max_length() const override { return options_.model_max_length; }
   EncodedEntry entry(int64_t index) const override;
   int64_t length(int64_t index) const override;
-  int64_t entries_without_response() const override { return 0; }
   int64_t ignored_id() const override { return image_id_; }
   const VisionConfig& vision() const { return options_.vision; }
 

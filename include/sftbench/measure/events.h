@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "sftbench/base/json.h"
+
 namespace sftbench {
 
 // Tokens, counted three ways, because rates with different denominators are different numbers.
@@ -58,6 +60,8 @@ struct TrainBegin {
   std::string resumed_from;           // checkpoint that the run goes on from; empty: it begins
   int64_t resumed_step = 0;           // optimization steps that were done there
   std::vector<std::string> warnings;  // where the run differs from what was asked, a sentence each
+  // What the first rank reads and does not use of the data (data/data_account.h), and that of a file of evaluation.
+  Json data = Json::object();
 };
 
 // Where a step's seconds went, by the clock of the host: of CPUs, which do one thing after the other. A GPU runs behind its

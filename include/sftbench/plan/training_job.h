@@ -11,6 +11,7 @@
 
 #include "sftbench/base/json.h"
 #include "sftbench/variants/context_layout.h"
+#include "sftbench/variants/conversation_mask.h"
 #include "sftbench/variants/interval_strategy.h"
 #include "sftbench/variants/optimizer.h"
 #include "sftbench/variants/padding.h"
@@ -43,7 +44,8 @@ struct DataSource {
   bool pretokenized = false;       // fields input_ids and, where not all bear loss, labels
   std::string conversation_field;  // of messages; empty: none
   std::string chat_template;       // of conversations, whole
-  std::string entry_template;      // "### Input: {{input}}"; empty: none
+  ConversationMask mask = ConversationMask::kAssistant;  // of conversations
+  std::string entry_template;                            // "### Input: {{input}}"; empty: none
   std::string input_field;
   std::string output_field;
   std::string text_field = "output";

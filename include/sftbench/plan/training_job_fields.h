@@ -44,6 +44,7 @@ void fields(Visitor& visitor, DataSource& plan) {
   visitor("pretokenized", plan.pretokenized, same_as("pretokenized"));
   visitor("conversation_field", plan.conversation_field, same_as("conversation field"));
   visitor("chat_template", plan.chat_template, same_as("chat template"));
+  visitor("mask", plan.mask, same_as("conversation mask"));
   visitor("entry_template", plan.entry_template, same_as("entry template"));
   visitor("input_field", plan.input_field, same_as("input field"));
   visitor("output_field", plan.output_field, same_as("output field"));

@@ -55,6 +55,8 @@ class Tokenizer {
   int64_t vocabulary_size() const;  // with added tokens: one more than the largest id
   int64_t model_max_length()
       const;  // of tokenizer_config.json; a very large number when it has none
+  bool truncates_left()
+      const;  // truncation_side of tokenizer_config.json: a text loses its beginning
   const SpecialTokens& special_tokens() const;
   const std::string& tokenizer_class() const;  // of tokenizer_config.json, may be empty
 

@@ -37,6 +37,7 @@ bool has_json(const arrow::DataType& type) {
     case Type::DOUBLE:
     case Type::STRING:
     case Type::LARGE_STRING:
+    case Type::STRING_VIEW:
       return true;
     case Type::DICTIONARY:
       return has_json(*static_cast<const arrow::DictionaryType&>(type).value_type());
@@ -75,11 +76,14 @@ Json list_of(const arrow::Array& array, int64_t row) {
   return list;
 }
 
+// Members without a value are left out: all objects of a column have the keys of all others.
 Json object_of(const arrow::Array& array, int64_t row) {
   const auto& members = static_cast<const arrow::StructArray&>(array);
   Json object = Json::object();
-  for (int i = 0; i < members.num_fields(); ++i)
-    object[members.type()->field(i)->name()] = json_of(*members.field(i), row);
+  for (int i = 0; i < members.num_fields(); ++i) {
+    Json value = json_of(*members.field(i), row);
+    if (!value.is_null()) object[members.type()->field(i)->name()] = std::move(value);
+  }
   return object;
 }
 
@@ -114,6 +118,8 @@ Json json_of(const arrow::Array& array, int64_t row) {
       return text_of<arrow::StringArray>(array, row);
     case Type::LARGE_STRING:
       return text_of<arrow::LargeStringArray>(array, row);
+    case Type::STRING_VIEW:
+      return text_of<arrow::StringViewArray>(array, row);
     case Type::LIST:
       return list_of<arrow::ListArray>(array, row);
     case Type::LARGE_LIST:

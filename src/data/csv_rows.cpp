@@ -1,0 +1,123 @@
+#include "data/csv_rows.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "sftbench/base/error.h"
+#include "sftbench/data/word_stream.h"
+
+namespace sftbench {
+namespace {
+
+constexpr size_t kMostBytesOfField = size_t{256} << 20;
+constexpr std::string_view kMark = "\xef\xbb\xbf";
+
+}  // namespace
+
+CsvRows::CsvRows(std::unique_ptr<FileBytes> bytes, std::string path, char separator)
+    : bytes_(std::move(bytes)), path_(std::move(path)), separator_(separator) {
+  int line = 0;
+  if (!read_record(columns_, line)) fail(0, "the file is empty", "a first line of column names");
+  if (columns_.front().starts_with(kMark)) columns_.front().erase(0, kMark.size());
+  std::vector<std::string> sorted = columns_;
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end())
+    fail(line, "two columns are named '" + *twice + "'", "one column of each name");
+  for (const std::string& column : columns_)
+    keys_.push_back('"' + json_escaped(column, "the name of a column", path_) + "\": \"");
+}
+
+void CsvRows::fail(int line, std::string message, std::string expected) const {
+  throw InputError({{path_, line, {}, std::move(message), std::move(expected), {}}});
+}
+
+bool CsvRows::next_byte(char& byte) {
+  if (at_ == piece_.size()) {
+    piece_ = bytes_->next();
+    at_ = 0;
+    if (piece_.empty()) return false;
+  }
+  byte = piece_[at_++];
+  if (byte == '\n') ++line_;
+  return true;
+}
+
+// '\0' at the end.
+char CsvRows::peek() {
+  if (at_ == piece_.size()) {
+    piece_ = bytes_->next();
+    at_ = 0;
+  }
+  return piece_.empty() ? '\0' : piece_[at_];
+}
+
+// Behind its first quote.
+void CsvRows::read_quoted(std::string& field, int line) {
+  char byte = 0;
+  while (next_byte(byte)) {
+    if (byte != '"') {
+      field += byte;
+    } else if (peek() != '"') {
+      return;
+    } else {
+      next_byte(byte);
+      field += '"';
+    }
+    if (field.size() > kMostBytesOfField)
+      fail(line, "a field is longer than 256 MiB", "shorter ones");
+  }
+  fail(line, "a quote has no end", "a \" behind it");
+}
+
+bool CsvRows::read_record(std::vector<std::string>& fields, int& line) {
+  fields.clear();
+  line = line_;
+  std::string field;
+  char byte = 0;
+  bool any = false, quotable = true;
+  while (next_byte(byte)) {
+    any = true;
+    if (byte == '"' && quotable) {
+      read_quoted(field, line);
+      quotable = false;
+    } else if (byte == separator_) {
+      fields.push_back(std::exchange(field, {}));
+      quotable = true;
+    } else if (byte == '\n' || byte == '\r') {
+      if (byte == '\r' && peek() == '\n') next_byte(byte);
+      fields.push_back(std::move(field));
+      return true;
+    } else {
+      field += byte;
+      // A mark of the order of bytes in front of a first field's quote.
+      quotable = line == 1 && fields.empty() && field == kMark;
+      if (field.size() > kMostBytesOfField)
+        fail(line, "a field is longer than 256 MiB", "shorter ones");
+    }
+  }
+  if (any) fields.push_back(std::move(field));
+  return any;
+}
+
+bool CsvRows::next(std::string& json, int& line) {
+  std::vector<std::string> fields;
+  do {
+    if (!read_record(fields, line)) return false;
+  } while (fields.size() == 1 && fields.front().empty());
+  if (fields.size() > columns_.size()) {
+    fail(line,
+         "the row has " + std::to_string(fields.size()) + " fields, and there are " +
+             std::to_string(columns_.size()) + " columns",
+         "as many, and quotes around a field with a separator in it");
+  }
+  json = "{";
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const std::string what = "line " + std::to_string(line);
+    json += (i == 0 ? "" : ", ") + keys_[i] + json_escaped(fields[i], what, path_) + '"';
+  }
+  json += "}";
+  return true;
+}
+
+}  // namespace sftbench

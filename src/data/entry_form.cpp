@@ -1,0 +1,94 @@
+#include "sftbench/data/entry_form.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "sftbench/base/text.h"
+#include "sftbench/data/chat_entry.h"
+#include "sftbench/data/entry_template.h"
+
+namespace sftbench {
+namespace {
+
+bool is_list(const Json& value) {
+  if (!value.is_string()) return value.is_array();
+  return trimmed(value.get_ref<const std::string&>()).starts_with('[');
+}
+
+class FormFinder {
+ public:
+  FormFinder(const Json& entry, Diagnostic& error) : entry_(entry), error_(error) {}
+
+  // Data that are made for another kind of training than this one.
+  bool is_foreign() {
+    if (has("chosen") && has("rejected")) {
+      return refuse("chosen", "the entries are preferences (chosen and rejected)",
+                    "--conversation-column chosen or --text-field chosen, which trains on these");
+    }
+    if (is_list(value("completions")) && has("labels")) {
+      return refuse("completions", "the entries rate the steps of an answer (completions, labels)",
+                    "entries with one completion each");
+    }
+    if (has("prompt") && has("completion") && value("label").is_boolean()) {
+      return refuse("label", "the entries are rated answers (prompt, completion, label)",
+                    "--template prompt_completion, which trains on all of them");
+    }
+    const Json& history = value("history");
+    if (has("instruction") && has("output") && history.is_array() && !history.empty()) {
+      return refuse("history", "the entries have earlier turns beside instruction and output",
+                    "one list of messages in each entry");
+    }
+    return false;
+  }
+
+  FoundForm find() const {
+    if (has("input_ids")) return {"pretokenized", "true", "the entries are tokenized already"};
+    for (const char* column : {kConversationField, "conversations"}) {
+      if (!has("output") && is_list(value(column))) return conversations(column);
+    }
+    if (has("prompt") && has("completion")) {
+      if (is_list(value("completion"))) return conversations("completion");
+      return {"data_formatter_template", kPromptCompletionForm,
+              "the entries are prompts and completions"};
+    }
+    if (has("instruction") && has("output")) {
+      return {"data_formatter_template", kAlpacaForm,
+              "the entries are instructions, which get the prompt of Alpaca"};
+    }
+    return {};
+  }
+
+ private:
+  static FoundForm conversations(const std::string& column) {
+    return {"conversation_column", column, "the entries are conversations (" + column + ")"};
+  }
+
+  const Json& value(const char* key) const {
+    static const Json kNone;
+    const auto found = entry_.find(key);
+    return found == entry_.end() ? kNone : *found;
+  }
+  bool has(const char* key) const { return !value(key).is_null(); }
+
+  bool refuse(std::string key, std::string message, std::string expected) {
+    error_ = {};
+    error_.key = std::move(key);
+    error_.message = std::move(message);
+    error_.expected = std::move(expected);
+    return true;
+  }
+
+  const Json& entry_;
+  Diagnostic& error_;
+};
+
+}  // namespace
+
+bool find_entry_form(const Json& entry, FoundForm& form, Diagnostic& error) {
+  FormFinder finder(entry, error);
+  if (finder.is_foreign()) return false;
+  form = finder.find();
+  return true;
+}
+
+}  // namespace sftbench

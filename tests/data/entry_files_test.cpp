@@ -1,0 +1,129 @@
+// Files beside JSON Lines: CSV, packed files, JSON in other shapes, folders of many files, and what says what it is instead.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <fstream>
+
+#include "sftbench/base/data_files.h"
+#include "sftbench/base/error.h"
+#include "sftbench/base/json.h"
+#include "sftbench/data/entry_file.h"
+#include "temporary_file.h"
+
+namespace sftbench {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+
+const std::string kFolder = SFTBENCH_TEST_DATA "/own_data/";
+
+class EntryFiles : public testing::Test {
+ protected:
+  std::string file(const std::string& name, const std::string& text) const {
+    fs::create_directories((folder_ / name).parent_path());
+    std::ofstream(folder_ / name) << text;
+    return (folder_ / name).string();
+  }
+  static Json rows_of(const std::string& path) {
+    const Entries entries = open_entries(path);
+    Json rows = Json::array();
+    for (int64_t i = 0; i < entries.size(); ++i) {
+      Json row;
+      Diagnostic problem;
+      rows.push_back(entries.read_object(i, row, problem) ? row : Json(to_string(problem)));
+    }
+    return rows;
+  }
+  static std::string problem_of(const std::string& path) {
+    try {
+      return rows_of(path).dump();
+    } catch (const InputError& error) {
+      return error.what();
+    }
+  }
+
+  const fs::path folder_ = temporary_file("folder");
+};
+
+TEST_F(EntryFiles, RowsOfCsvAndPackedFilesAreThoseThatPythonWrote) {
+  const Json rows = read_json_file(kFolder + "packed.json");
+  for (const char* name : {"packed.jsonl.gz", "packed.csv.gz", "packed.jsonl.zst", "quoted.csv"})
+    EXPECT_EQ(rows_of(kFolder + name), rows) << name;
+}
+
+TEST_F(EntryFiles, RowsOfTsvHaveTabsBetweenFieldsAndNamesOfLines) {
+  const std::string path = file("a.tsv", "text\tother\na, b\tc\n\n\"d\ne\"\n");
+  EXPECT_EQ(rows_of(path), Json::parse(R"([{"text": "a, b", "other": "c"}, {"text": "d\ne"}])"));
+  const Entries entries = open_entries(path);
+  EXPECT_EQ(entries.line_number(1), 4);
+  EXPECT_THAT(problem_of(file("long.csv", "a,b\n1,2\n1,2,3\n")),
+              HasSubstr("long.csv:3: the row has 3 fields, and there are 2 columns"));
+  EXPECT_THAT(problem_of(file("open.csv", "a,b\n1,\"2\n")),
+              HasSubstr("open.csv:2: a quote has no end"));
+  EXPECT_THAT(problem_of(file("twice.csv", "a,a\n1,2\n")),
+              HasSubstr("twice.csv:1: two columns are named 'a'"));
+  EXPECT_THAT(problem_of(file("latin.csv", "a\n\xe9\n")), HasSubstr("line 2 is not UTF-8"));
+}
+
+TEST_F(EntryFiles, AnArrayAndObjectsWithoutLinesAreReadWhateverTheNameIs) {
+  const Json rows = Json::parse(R"([{"a": "}"}, {"a": 2}])");
+  for (const char* text : {"[{\"a\": \"}\"},\n{\"a\": 2}]", "{\"a\": \"}\"}{\"a\": 2}",
+                           "{\n  \"a\": \"}\"\n}\n{\n  \"a\": 2\n}\n", "{\"a\": \"}\"}\n{\"a\": 2}",
+                           "\xef\xbb\xbf{\n\"a\": \"}\"}\n{\"a\": 2}"}) {
+    for (const char* name : {"a.jsonl", "a.json"})
+      EXPECT_EQ(rows_of(file(name, text)), rows) << text;
+  }
+  EXPECT_THAT(problem_of(file("b.json", "{\n\"a\": 1}\nnot\n")),
+              HasSubstr("b.json:3: the file has something else than objects"));
+  EXPECT_THAT(problem_of(file("c.json", "{\"a\": 1}\nnot\n")),
+              HasSubstr("c.json:2: not JSON at column "));
+}
+
+TEST_F(EntryFiles, WhatIsNoDataSaysWhatItIs) {
+  const auto problem = [this](const std::string& name, const std::string& text) {
+    return problem_of(file(name, text));
+  };
+  EXPECT_THAT(problem("lfs.jsonl", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n"),
+              EndsWith("lfs.jsonl: the file is a Git LFS pointer, and the data are elsewhere; "
+                       "expected the data themselves, which `git lfs pull` fetches"));
+  EXPECT_THAT(problem("lfs.parquet", "version https://git-lfs.github.com/spec/v1\n"),
+              HasSubstr("is a Git LFS pointer"));
+  EXPECT_THAT(problem("page.json", "\n<!DOCTYPE html><html>"), HasSubstr("is a web page"));
+  EXPECT_THAT(problem("a.jsonl", std::string("PK\x03\x04", 4)), HasSubstr("is a zip archive"));
+  EXPECT_THAT(problem("b.jsonl", std::string("\xfd"
+                                             "7zXZ",
+                                             5)),
+              HasSubstr("run xz -d FILE first"));
+  EXPECT_THAT(problem("c.json", "PAR1...."), HasSubstr("is Parquet; expected a name that ends in"));
+  EXPECT_THAT(problem("d.jsonl.gz", "\x1f\x8b\x08 no"), HasSubstr("the file is damaged gzip"));
+}
+
+TEST_F(EntryFiles, FoldersOfSplitsStandForTheirTrainingData) {
+  file("set/train/data-00000-of-00001.jsonl", "{\"a\": 1}\n");
+  file("set/test/data-00000-of-00001.jsonl", "{\"a\": 2}\n");
+  file("set/dataset_dict.json", R"({"splits": ["train", "test"]})");
+  file("set/train/state.json", "{}");
+  file("set/train/dataset_info.json", "{}");
+  EXPECT_EQ(rows_of((folder_ / "set").string()), Json::parse(R"([{"a": 1}])"));
+}
+
+TEST_F(EntryFiles, MoreFilesThanAProcessMayHoldOpenAreRead) {
+  constexpr int kFiles = 200;
+  for (int i = 0; i < kFiles; ++i)
+    file("many/" + std::to_string(1000 + i) + ".jsonl", "{\"a\": " + std::to_string(i) + "}\n");
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit less = {128, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &less), 0);
+  const Json rows = rows_of((folder_ / "many").string());
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  ASSERT_EQ(rows.size(), static_cast<size_t>(kFiles));
+  EXPECT_EQ(rows.back(), Json::parse(R"({"a": 199})"));
+}
+
+}  // namespace
+}  // namespace sftbench
