@@ -73,7 +73,7 @@ Json parsed(const Json& value, const std::string& key, const std::string& expect
 }
 
 bool is_blank(const Json& value) {
-  return value.is_null() ||
+  return value.is_null() || (value.is_structured() && value.empty()) ||
          (value.is_string() && trimmed(value.get_ref<const std::string&>()).empty());
 }
 

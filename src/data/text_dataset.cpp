@@ -313,7 +313,7 @@ bool TextDataset::encode_object(const Tokenizer& tokenizer, const Json& object, 
   if (conversations_) return encode_conversation(tokenizer, object, encoding, error);
   std::vector<std::string> keys;
   for (const auto& [key, value] : object.items()) {
-    if (!value.is_null()) keys.push_back(key);
+    if (!value.is_null() && !(value.is_structured() && value.empty())) keys.push_back(key);
   }
   tell_unused(keys, encoding);
   if (options_.pretokenized) return read_ids(object, encoding, error);

@@ -152,6 +152,31 @@ std::string cost(const Measurement& m, const DevicePrices& prices) {
          figure("%.4g ", found->device_hour) + prices.currency() + " an hour for " + devices;
 }
 
+// What of the data was not learned from, or may have been wrongly.
+std::vector<std::string> data_warnings(const Measurement& m) {
+  const auto count = [&m](const char* name) {
+    const Json value = at(m.extra, (std::string("/data/") + name).c_str());
+    return value.is_number_integer() ? value.get<int64_t>() : 0;
+  };
+  std::vector<std::string> warnings;
+  if (const int64_t tokens = count("cut_tokens"); tokens > 0) {
+    warnings.push_back("model_max_length leaves out " + std::to_string(tokens) + " of " +
+                       std::to_string(count("tokens")) + " tokens, of " +
+                       std::to_string(count("cut_entries")) + " of " +
+                       std::to_string(count("entries")) + " entries");
+  }
+  if (const int64_t entries = count("entries_without_loss"); entries > 0)
+    warnings.push_back("entries that bear no loss: " + std::to_string(entries));
+  if (const int64_t steps = count("steps_without_loss"); steps > 0)
+    warnings.push_back("steps without a position that bears loss: " + std::to_string(steps));
+  if (const int64_t tokens = count("doubtful_tokens"); tokens > 0)
+    warnings.push_back("tokens that bear loss and are doubtful: " + std::to_string(tokens));
+  if (const Json unused = at(m.extra, "/data/unused"); unused.is_array() && !unused.empty())
+    warnings.push_back(
+        "columns, keys and roles that are not used: " + std::to_string(unused.size()) + " (log)");
+  return warnings;
+}
+
 Table property_table(const Measurement& m, size_t& left_out) {
   Table table{{"property", "value", "unit"}, {}};
   for (const auto& [name, value] : m.measured.items()) {
@@ -201,6 +226,7 @@ std::string measurement_text(const Measurement& m, const DevicePrices& prices) {
     line("MFU", mfu(m));
     line("energy", energy(m));
     line("warning", busy_machine_note(at(m.extra, "/run_queue_wait_share")));
+    for (const std::string& warning : data_warnings(m)) line("warning", warning);
   }
   if (m.measured.empty()) return text;
   size_t left_out = 0;

@@ -55,6 +55,12 @@ TEST_F(EntryFiles, RowsOfCsvAndPackedFilesAreThoseThatPythonWrote) {
     EXPECT_EQ(rows_of(kFolder + name), rows) << name;
 }
 
+#ifdef SFTBENCH_PARQUET_BUILT
+TEST_F(EntryFiles, MembersOfNestedParquetHaveNoNullsAndViewsAreTexts) {
+  EXPECT_EQ(rows_of(kFolder + "nulls.parquet"), read_json_file(kFolder + "nulls.json"));
+}
+#endif
+
 TEST_F(EntryFiles, RowsOfTsvHaveTabsBetweenFieldsAndNamesOfLines) {
   const std::string path = file("a.tsv", "text\tother\na, b\tc\n\n\"d\ne\"\n");
   EXPECT_EQ(rows_of(path), Json::parse(R"([{"text": "a, b", "other": "c"}, {"text": "d\ne"}])"));

@@ -108,6 +108,31 @@ TEST(EngineErrors, NothingBearsLoss) {
                                         "texts:\" is in none of them")));
 }
 
+// Trainer goes on, too.
+TEST(EngineErrors, AStepWithoutLossIsNone) {
+  const std::filesystem::path data = std::filesystem::path(testing::TempDir()) / "no_loss.jsonl";
+  std::ofstream(data) << "{\"output\": \"a b\"}\n{\"output\": \"a\\n### Response: b\"}\n"
+                      << "{\"output\": \"c d\"}\n";
+  TrainingJob job = small_job();
+  job.data.path = data;
+  job.batches.per_device_batch_size = 1;
+  job.batches.gradient_accumulation_steps = 1;
+  job.batches.max_steps = 3;
+  const Recorder run = train(job);
+  ASSERT_EQ(run.steps.size(), 3u);
+  int without = 0;
+  for (const StepEvent& step : run.steps) {
+    if (step.tokens.loss_bearing > 0) {
+      EXPECT_GT(step.loss, 0);
+      continue;
+    }
+    ++without;
+    EXPECT_EQ(step.loss, 0);
+    EXPECT_EQ(step.grad_norm, 0);
+  }
+  EXPECT_EQ(without, 2);
+}
+
 TEST(EngineErrors, RowsOfOneTokenBearNoLoss) {
   TrainingJob job = small_job();
   job.data.model_max_length = 1;

@@ -37,8 +37,11 @@ bool has_json(const arrow::DataType& type) {
     case Type::DOUBLE:
     case Type::STRING:
     case Type::LARGE_STRING:
+      return true;
+#if ARROW_VERSION_MAJOR >= 15
     case Type::STRING_VIEW:
       return true;
+#endif
     case Type::DICTIONARY:
       return has_json(*static_cast<const arrow::DictionaryType&>(type).value_type());
     case Type::LIST:
@@ -118,8 +121,10 @@ Json json_of(const arrow::Array& array, int64_t row) {
       return text_of<arrow::StringArray>(array, row);
     case Type::LARGE_STRING:
       return text_of<arrow::LargeStringArray>(array, row);
+#if ARROW_VERSION_MAJOR >= 15
     case Type::STRING_VIEW:
       return text_of<arrow::StringViewArray>(array, row);
+#endif
     case Type::LIST:
       return list_of<arrow::ListArray>(array, row);
     case Type::LARGE_LIST:
