@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -5,6 +6,9 @@
 
 namespace sftbench {
 namespace {
+
+// A comment of Jinja, which is what such texts are.
+constexpr std::string_view kOneLine = "{#- escaped -#}";
 
 void append_utf8(std::string& text, uint32_t code) {
   if (code < 0x80) {
@@ -75,6 +79,31 @@ std::string unescaped_text(std::string_view text) {
     }
   }
   return plain;
+}
+
+std::string one_line_text(std::string_view text) {
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7F; };
+  if (std::none_of(text.begin(), text.end(), is_control)) return std::string(text);
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string line(kOneLine);
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\\') {
+      line += "\\\\";
+    } else if (c == '\n') {
+      line += "\\n";
+    } else if (is_control(byte)) {
+      line += {'\\', 'x', kHex[byte >> 4], kHex[byte & 0xF]};
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
+std::string whole_text(std::string_view text) {
+  return text.starts_with(kOneLine) ? unescaped_text(text.substr(kOneLine.size()))
+                                    : std::string(text);
 }
 
 }  // namespace sftbench

@@ -142,6 +142,7 @@ class ExperimentReader {
     spec.nullable = fields.boolean("nullable", false);
     spec.open = fields.boolean("open", false);
     spec.escaped = fields.boolean("escaped", false);
+    spec.one_line = fields.boolean("one_line", false);
     spec.without_effect = fields.boolean("without_effect", false);
     spec.numbered = fields.boolean("numbered", false);
     spec.values = fields.texts("values", Presence::kOptional);

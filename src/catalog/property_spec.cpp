@@ -93,9 +93,10 @@ std::optional<Json> accept_text(const PropertySpec& spec, const YamlNode& found)
   }
   if (numbered_value(spec, found.value)) return found.value;
   if (found.value.is_string()) {
-    const std::string text = found.value.get<std::string>();
+    const std::string given = found.value.get<std::string>();
+    const std::string text = spec.one_line ? one_line_text(given) : given;
     if (is_legal_text(spec, text) || (spec.nullable && (text == "None" || text.empty())))
-      return found.value;
+      return Json(text);
     return std::nullopt;
   }
   // `no` and 2.8 are a boolean and a number to YAML 1.1, but here the text as written can be what

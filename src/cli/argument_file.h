@@ -1,5 +1,5 @@
-// --arguments FILE, any number of times: training arguments under the names of other programs, as JSON or YAML. Those of
-// transformers, trl and fms-hf-tuning, accelerate's configuration, LLMForge's keys.
+// --arguments FILE, any number of times: training arguments under the names of other programs, as JSON or YAML: those of
+// argument_table.h.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,17 @@ struct ArgumentFile {
   std::optional<int64_t> train_batch_size;  // DeepSpeed's: of all ranks and micro-batches of a step
   std::string train_batch_place;            // where that stands
   bool on_cpus = false;
-  bool decodes_mxfp4 = false;  // quantization_method mxfp4, and dequantize
+  std::string dtype_of_model;  // where torch_dtype auto stands
+  struct SpecialToken {
+    std::string place, name, token;  // where it stands, "eos_token", "</s>"
+  };
+  std::vector<SpecialToken> special_tokens;  // that the tokenizer has to have
+  bool decodes_mxfp4 = false;                // quantization_method mxfp4, and dequantize
   // Files that a run leaves behind or goes on from, for `run`.
   // resume_from: a folder, "true" or "false", as --resume-from-checkpoint.
   std::string output_directory, model_directory, save_strategy, resume_from, log_strategy;
   std::optional<int64_t> save_steps, save_total_limit, log_steps;
+  std::optional<double> save_steps_ratio, log_steps_ratio;  // shares of all steps instead
   bool best_model = false;
   std::vector<std::string> trackers;  // KIND=TARGET, of report_to
   std::vector<std::string> notes;     // what it says that has no effect here
@@ -39,11 +45,17 @@ struct ArgumentFile {
 // Whether it names a folder that is written or read.
 bool saves_files(const ArgumentFile& file);
 
+// What options say in a file's place, so that the file may say anything of it.
+struct GivenElsewhere {
+  bool model = false;
+  bool data = false;
+};
+
 // What a later file of `paths` says comes before what an earlier one says of the same thing; `notes` tell it.
 // `deepspeed_path`: --deepspeed, a ds_config.json, which says what the key deepspeed of a file would; empty: none.
 // InputError with all that is wrong. A key that has no equal here is named, with what works instead where something
 // does. So are values of another type, and keys of one file, or of it and DeepSpeed's, that disagree.
 ArgumentFile read_argument_files(const std::vector<std::string>& paths,
-                                 const std::string& deepspeed_path = {});
+                                 const std::string& deepspeed_path = {}, GivenElsewhere given = {});
 
 }  // namespace sftbench

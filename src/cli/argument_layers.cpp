@@ -11,13 +11,6 @@
 namespace sftbench {
 namespace {
 
-constexpr const char* kFsdp = "fsdp_";
-
-// transformers leaves out the beginning that accelerate's names have.
-std::string name_in(const std::string& section, const std::string& key) {
-  return section == "fsdp_config" && !key.starts_with(kFsdp) ? kFsdp + key : key;
-}
-
 // One class, which transformers writes as a list.
 YamlNode without_list(const std::string& key, YamlNode node) {
   const bool one = key == "fsdp_transformer_layer_cls_to_wrap" && node.items.size() == 1;
@@ -41,7 +34,7 @@ class Flattening {
 
   void add(const YamlNode& mapping, const std::string& section, const std::string& prefix) {
     for (const auto& [name, node] : mapping.members) {
-      const std::string key = name_in(section, name), path = prefix + name;
+      const std::string key = key_in_section(section, name), path = prefix + name;
       std::optional<YamlNode> below = is_section(key) ? section_of(key, node) : std::nullopt;
       if (below) {
         add(*below, key, path + ".");
@@ -63,12 +56,6 @@ class Flattening {
 
   ArgumentLayer& layer_;
 };
-
-// A key without a value leaves it to the files before.
-bool says_nothing(const YamlNode& node) {
-  if (node.is_scalar()) return node.is_null() || node.text.empty();
-  return node.items.empty() && node.members.empty();
-}
 
 ArgumentLayer read_layer(const std::string& path) {
   ArgumentLayer layer{Diagnostics(path), {}};

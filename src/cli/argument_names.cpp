@@ -1,198 +1,121 @@
 #include "cli/argument_names.h"
 
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "sftbench/base/text.h"
+
 namespace sftbench {
+namespace {
 
-const std::map<std::string, std::string>& argument_properties() {
-  static const std::map<std::string, std::string> kProperties = {
-      {"adam_beta1", "adam_beta1"},
-      {"adam_beta2", "adam_beta2"},
-      {"adam_epsilon", "adam_epsilon"},
-      {"alora_invocation_string", "alora_invocation_string"},
-      {"batch_size", "batch_size"},
-      {"bf16", "bf16"},
-      {"chat_template", "chat_template"},
-      {"context_length", "model_max_length"},
-      {"conversation_column", "conversation_column"},
-      {"data_formatter_template", "data_formatter_template"},
-      {"dataset_text_field", "dataset_text_field"},
-      {"eval_batch_size_per_device", "per_device_eval_batch_size"},
-      {"eval_steps", "eval_steps"},
-      {"eval_strategy", "eval_strategy"},
-      {"evaluation_strategy", "eval_strategy"},
-      {"fast_moe", "fast_moe"},
-      {"flash_attention_2", "flash_attn"},
-      {"fsdp_activation_checkpointing", "gradient_checkpointing"},
-      {"fsdp_mixed_precision_policy", "accelerate_config_mixed_precision"},
-      {"fsdp_offload_params", "offload_params"},
-      {"fsdp_sharding_strategy", "fsdp_sharding_strategy"},
-      {"fsdp_state_dict_type", "fsdp_state_dict_type"},
-      {"fsdp_transformer_layer_cls_to_wrap",
-       "accelerate_config_fsdp_transformer_layer_cls_to_wrap"},
-      {"fsdp_use_orig_params", "fsdp_use_orig_params"},
-      {"gpu_model", "gpu_model"},
-      {"gradient_accumulation_steps", "gradient_accumulation_steps"},
-      {"gradient_checkpointing", "gradient_checkpointing"},
-      {"input_column_name", "input_column_name"},
-      {"invocation_string", "alora_invocation_string"},
-      {"learning_rate", "learning_rate"},
-      {"lora_alpha", "lora_alpha"},
-      {"lora_dropout", "lora_dropout"},
-      {"lora_r", "r"},
-      {"lr_scheduler_kwargs", "lr_scheduler_kwargs"},
-      {"lr_scheduler_type", "lr_scheduler_type"},
-      {"max_grad_norm", "max_grad_norm"},
-      {"max_length", "model_max_length"},
-      {"max_seq_length", "model_max_length"},
-      {"max_steps", "max_steps"},
-      {"mixed_precision", "accelerate_config_mixed_precision"},
-      {"model_max_length", "model_max_length"},
-      {"num_epochs", "num_train_epochs"},
-      {"num_machines", "number_nodes"},
-      {"num_train_epochs", "num_train_epochs"},
-      {"num_virtual_tokens", "num_virtual_tokens"},
-      {"number_gpus", "number_gpus"},
-      {"optim", "optim"},
-      {"output_column_name", "output_column_name"},
-      {"per_device_eval_batch_size", "per_device_eval_batch_size"},
-      {"prompt_tuning_init", "prompt_tuning_init"},
-      {"prompt_tuning_init_text", "prompt_tuning_init_text"},
-      {"mcp", "context_parallel"},
-      {"parallelism_config_cp_size", "context_parallel"},
-      {"r", "r"},
-      {"response_template", "response_template"},
-      {"seed", "seed"},
-      {"target_modules", "target_modules"},
-      {"tf32", "tf32"},
-      {"tokenizer_name_or_path", "tokenizer_name_or_path"},
-      {"torch_dtype", "torch_dtype"},
-      {"dtype", "torch_dtype"},
-      {"train_path", "training_data_path"},
-      {"training_data_path", "training_data_path"},
-      {"use_flash_attn", "flash_attn"},
-      {"valid_path", "validation_data_path"},
-      {"validation_data_path", "validation_data_path"},
-      {"warmup_ratio", "warmup_ratio"},
-      {"warmup_steps", "warmup_steps"},
-      {"weight_decay", "weight_decay"},
-  };
-  return kProperties;
+using Names = std::map<std::string, ArgumentName>;
+
+Names read_table() {
+  Names names;
+  for (const auto* rows : {&huggingface_arguments(), &other_arguments()}) {
+    for (const auto& [keys, use, what, neutral] : *rows) {
+      for (const std::string& key : parts_of(keys, ' ')) {
+        const bool own = use == ArgumentUse::kProperty || use == ArgumentUse::kChoice ||
+                         use == ArgumentUse::kRead;
+        const std::string meaning = own && *what == '\0' ? key : what;
+        names.insert({key, {use, meaning, parts_of(neutral, '|'), {}}});
+      }
+    }
+  }
+  for (const ArgumentChoice& choice : argument_choices()) {
+    for (const std::string& key : parts_of(choice.keys, ' '))
+      names.at(key).choices.push_back(&choice);
+  }
+  return names;
 }
 
-const std::map<std::string, std::set<std::string>>& fixed_arguments() {
-  static const std::map<std::string, std::set<std::string>> kFixed = {
-      {"add_eos_token", {"true"}},
-      {"bias", {"none"}},
-      {"compute_environment", {"LOCAL_MACHINE"}},
-      {"dataloader_drop_last", {"false"}},
-      {"dataloader_num_workers", {"0"}},
-      {"ddp_find_unused_parameters", {"false"}},
-      {"debug", {"false"}},
-      {"dispatch_batches", {"None"}},
-      {"do_eval", {"false", "true"}},  // eval_strategy decides
-      {"do_train", {"true"}},
-      {"downcast_bf16", {"no", "false"}},
-      {"dynamo_backend", {"no", "NO"}},
-      {"enable_cpu_affinity", {"false"}},
-      {"even_batches", {"true"}},
-      {"fan_in_fan_out", {"false"}},
-      {"greater_is_better", {"false"}},
-      {"metric_for_best_model", {"eval_loss", "loss"}},
-      {"fsdp_auto_wrap_policy", {"TRANSFORMER_BASED_WRAP"}},
-      {"fsdp_backward_prefetch", {"BACKWARD_PRE"}},
-      {"fsdp_backward_prefetch_policy", {"BACKWARD_PRE"}},
-      {"fsdp_cpu_ram_efficient_loading", {"true"}},
-      {"fsdp_forward_prefetch",
-       {"false", "true"}},  // the order alone; bytes and values are the same
-      {"fsdp_limit_all_gathers", {"false", "true"}},  // the order alone, too
-      {"fsdp_min_num_params", {"0"}},
-      {"fsdp_reshard_after_forward", {"FULL_SHARD"}},
-      {"fsdp_sync_module_states", {"true"}},
-      {"fsdp_version", {"1", "2"}},
-      {"fsdp_xla", {"false"}},
-      {"fsdp_xla_fsdp_grad_ckpt", {"false"}},
-      {"fsdp_xla_fsdp_v2", {"false"}},
-      {"gradient_accumulation_kwargs", {"None"}},
-      {"include_tokens_per_second", {"true"}},
-      {"init_lora_weights", {"true"}},
-      {"instruction_template", {"None", ""}},
-      {"lora_bias", {"none"}},
-      {"machine_rank", {"0"}},
-      {"main_training_function", {"main"}},
-      {"modules_to_save", {"None", "[]"}},
-      {"multiple_of", {"None"}},
-      {"non_blocking", {"false"}},
-      {"optim_args", {"None", ""}},
-      {"remove_unused_columns", {"true"}},
-      {"parallelism_config_dp_replicate_size", {"1"}},
-      {"parallelism_config_sp_size", {"1"}},
-      {"parallelism_config_tp_size", {"1"}},
-      {"rdzv_backend", {"static"}},
-      {"same_network", {"true"}},
-      {"split_batches", {"false"}},
-      {"task_type", {"CAUSAL_LM"}},
-      {"tpu_use_cluster", {"false"}},
-      {"tpu_use_sudo", {"false"}},
-      {"use_configured_state", {"false"}},
-      {"use_parallelism_config", {"true"}},
-      {"use_rslora", {"false"}},
-      {"use_seedable_sampler", {"true"}},
-      {"use_dora", {"false"}},
-  };
-  return kFixed;
+const Names& table() {
+  static const Names kNames = read_table();
+  return kNames;
 }
 
-const std::map<std::string, std::string>& arguments_without_effect() {
-  static const std::map<std::string, std::string> kIdle = {
-      {"log_level", "--log-level says how much is logged"},
-      {"main_process_ip", "ranks meet where their launcher says"},
-      {"main_process_port", "ranks meet where their launcher says"},
-      {"run_name", "results and trackers name a run by its key"},
-  };
-  return kIdle;
+}  // namespace
+
+std::vector<std::string> parts_of(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) {
+    if (!part.empty()) parts.push_back(part);
+  }
+  return parts;
 }
 
-const std::map<std::string, std::string>& argument_advice() {
-  static const std::map<std::string, std::string> kAdvice = {
-      {"aim_repo", "--track tensorboard=DIR, which `aim convert tensorboard` takes"},
-      {"alora_invocation_tokens", "alora_invocation_string, their text"},
-      {"deepspeed_config", "deepspeed: FILE, a ds_config.json"},
-      {"experiment", "MLFLOW_EXPERIMENT_NAME, beside report_to: mlflow"},
-  };
-  return kAdvice;
+const ArgumentName* find_argument(const std::string& key) {
+  const auto found = table().find(key);
+  return found == table().end() ? nullptr : &found->second;
+}
+
+const std::vector<std::string>& argument_keys() {
+  static const std::vector<std::string> kKeys = [] {
+    std::vector<std::string> keys;
+    for (const auto& [key, name] : table()) keys.push_back(key);
+    return keys;
+  }();
+  return kKeys;
+}
+
+std::string argument_text(const YamlNode& node) {
+  if (node.is_null()) return "None";
+  if (node.is_sequence()) return node.items.empty() ? "[]" : "a list";
+  if (node.is_mapping()) return "an object";
+  if (node.value.is_boolean()) return node.value.get<bool>() ? "true" : "false";
+  if (node.text == "True") return "true";
+  return node.text == "False" ? "false" : node.text;
+}
+
+bool says_nothing(const YamlNode& node) {
+  if (node.is_scalar()) return node.is_null() || trimmed(node.text).empty() || node.text == "None";
+  return node.items.empty() && node.members.empty();
+}
+
+bool is_value(const YamlNode& node, const std::string& text) {
+  if (argument_text(node) == text) return true;
+  if (!node.is_scalar() || node.value.is_boolean()) return false;
+  const Json mine = resolve_yaml_scalar(node.text), other = resolve_yaml_scalar(text);
+  return mine.is_number() && other.is_number() && mine.get<double>() == other.get<double>();
 }
 
 bool is_section(const std::string& key) {
-  static const std::set<std::string> kSections = {
-      "accelerate_launch_args", "accelerator_config", "fsdp_config", "lora_config", "peft_config",
-      "training_arguments"};
+  static const std::set<std::string> kSections = {"accelerate_launch_args",
+                                                  "accelerator_config",
+                                                  "dataset_kwargs",
+                                                  "deepspeed_config",
+                                                  "dynamo_config",
+                                                  "fsdp_config",
+                                                  "lora_config",
+                                                  "model_init_kwargs",
+                                                  "model_quantization_config_kwargs",
+                                                  "parallelism_config",
+                                                  "peft_config",
+                                                  "special_tokens",
+                                                  "training_arguments",
+                                                  "ipex_config",
+                                                  "gradient_accumulation_kwargs",
+                                                  "tokens"};
   return kSections.count(key) > 0;
 }
 
+std::string key_in_section(const std::string& section, const std::string& key) {
+  // Elsewhere their members' names mean something else, or nothing.
+  static const std::set<std::string> kOwnNames = {"dataset_kwargs", "gradient_accumulation_kwargs",
+                                                  "ipex_config", "special_tokens", "tokens"};
+  if (kOwnNames.count(section) > 0) return section + "." + key;
+  // transformers leaves out the beginning that accelerate's names have.
+  return section == "fsdp_config" && !key.starts_with("fsdp_") ? "fsdp_" + key : key;
+}
+
 const std::string& meaning_of(const std::string& key) {
-  // Of those that are no property. What a key says by saying nothing ("packing: false") is no
-  // other's matter.
-  static const std::map<std::string, std::string> kMeanings = {
-      {"attn_implementation", "flash_attn"},
-      {"data_config", "data_config_path"},
-      {"datasets", "data_config_path"},
-      {"distributed_type", "distributed_backend"},
-      {"flash_attn_implementation", "flash_attn"},
-      {"fsdp", "distributed_backend"},
-      {"model_id", "model_name_or_path"},
-      {"no_gradient_checkpoint", "gradient_checkpointing"},
-      {"num_checkpoints_to_keep", "save_total_limit"},
-      {"num_devices", "number_gpus"},
-      {"num_processes", "number_gpus"},
-      {"per_device_train_batch_size", "batch_size"},
-      {"train_batch_size_per_device", "batch_size"},
-      {"use_fsdp", "distributed_backend"},
-      {"use_liger", "fast_kernels"},
-      {"use_liger_kernel", "fast_kernels"},
-  };
-  const auto property = argument_properties().find(key);
-  if (property != argument_properties().end()) return property->second;
-  const auto meaning = kMeanings.find(key);
-  return meaning == kMeanings.end() ? key : meaning->second;
+  const ArgumentName* name = find_argument(key);
+  if (name == nullptr || name->use == ArgumentUse::kFixed || name->use == ArgumentUse::kIdle)
+    return key;
+  return name->what;
 }
 
 }  // namespace sftbench

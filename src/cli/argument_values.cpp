@@ -10,14 +10,25 @@
 
 namespace sftbench {
 
-std::string argument_text(const YamlNode& node) {
-  if (node.is_null()) return "None";
-  if (node.is_sequence()) return node.items.empty() ? "[]" : "a list";
-  if (node.is_mapping()) return "an object";
-  if (node.value.is_boolean()) return node.value.get<bool>() ? "true" : "false";
-  if (node.text == "True") return "true";
-  return node.text == "False" ? "false" : node.text;
+namespace {
+
+const PropertySpec* spec_of(const std::string& property) {
+  for (const Experiment& experiment : Catalog::shipped().experiments) {
+    if (const PropertySpec* spec = experiment.find(property)) return spec;
+  }
+  return nullptr;
 }
+
+// 1 and FULL_SHARD are one strategy, 2e-5 and 0.00002 one rate.
+bool is_same(const std::string& property, const YamlNode& one, const YamlNode& other) {
+  if (one.is_scalar() && other.is_scalar() && one.value == other.value) return true;
+  const PropertySpec* spec = spec_of(property);
+  if (spec == nullptr) return false;
+  const std::optional<Json> mine = spec->accept(one), its = spec->accept(other);
+  return mine && its && spec->canonical(*mine) == spec->canonical(*its);
+}
+
+}  // namespace
 
 void ArgumentValues::begin_file(Diagnostics& diagnostics) {
   diagnostics_ = &diagnostics;
@@ -52,7 +63,7 @@ void ArgumentValues::put(const std::string& property, YamlNode value, const std:
       std::find_if(file_.values.begin(), file_.values.end(),
                    [&property](const GivenValue& given) { return given.property == property; });
   if (other != file_.values.end()) {
-    if (other->value.value == value.value && value.is_scalar()) return;
+    if (is_same(property, other->value, value)) return;
     if (static_cast<size_t>(other - file_.values.begin()) >= of_earlier_files_) {
       return diagnostics_->error(line, path,
                                  "says " + describe(value) + ", where " + other->source + " says " +
@@ -95,6 +106,21 @@ TakeValue ArgumentValues::taker() {
   };
 }
 
+const GivenValue* ArgumentValues::find(const std::string& property) const {
+  for (const GivenValue& value : file_.values) {
+    if (value.property == property) return &value;
+  }
+  return nullptr;
+}
+
+std::string ArgumentValues::taken(const std::string& name) {
+  const GivenValue* given = find(name);
+  if (given == nullptr) return {};
+  std::string text = given->value.text;
+  std::erase_if(file_.values, [&name](const GivenValue& value) { return value.property == name; });
+  return text;
+}
+
 std::string ArgumentValues::text(const YamlNode& node, const std::string& path) {
   if (node.is_scalar() && !node.text.empty()) return node.text;
   error(node, path, "found " + describe(node), "a text");
@@ -110,16 +136,6 @@ std::optional<int64_t> ArgumentValues::count(const YamlNode& node, const std::st
   }
   error(node, path, "found " + describe(node), "an integer of at least 1");
   return std::nullopt;
-}
-
-void ArgumentValues::choose(const YamlNode& node, const std::string& path,
-                            const std::map<std::string, std::function<void()>>& meanings) {
-  const auto found = meanings.find(argument_text(node));
-  if (found != meanings.end()) return found->second();
-  std::vector<std::string> names;
-  for (const auto& [name, meaning] : meanings) names.push_back(name);
-  error(node, path, "found " + describe(node) + ", which has no equal here", join(names, " or "),
-        nearest_spelling(argument_text(node), names));
 }
 
 void ArgumentValues::error(const YamlNode& node, const std::string& path,

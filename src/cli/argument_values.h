@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,9 +11,6 @@
 #include "sftbench/base/yaml.h"
 
 namespace sftbench {
-
-// true, false and None also for Python's spelling in quotes, as fms-hf-tuning's configurations have it.
-std::string argument_text(const YamlNode& node);
 
 class ArgumentValues {
  public:
@@ -32,13 +27,12 @@ class ArgumentValues {
   void put(const std::string& property, YamlNode value, const std::string& path);
   void put_text(const std::string& property, const std::string& value, const std::string& path);
   TakeValue taker();
+  const GivenValue* find(const std::string& property) const;
+  // What was put under a name that is no property, which is gone then; empty: nothing was.
+  std::string taken(const std::string& name);
 
   std::string text(const YamlNode& node, const std::string& path);
   std::optional<int64_t> count(const YamlNode& node, const std::string& path);  // at least 1
-  // One of `meanings`, by name; what a name means is done.
-  void choose(const YamlNode& node, const std::string& path,
-              const std::map<std::string, std::function<void()>>& meanings);
-
   void error(const YamlNode& node, const std::string& path, const std::string& message,
              std::string expected, std::string nearest = {});
   void note(std::string text) { file_.notes.push_back(std::move(text)); }

@@ -1,16 +1,21 @@
 #include "cli/data_configuration.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <map>
 #include <optional>
+#include <regex>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "cli/argument_options.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
+#include "sftbench/base/train_files.h"
 #include "sftbench/data/conversation.h"
+#include "sftbench/huggingface/datasets.h"
 
 namespace sftbench {
 namespace {
@@ -32,6 +37,15 @@ const Handlers& handlers() {
        {{"dataset_text_field", ""},
         {"formatted_text_column_name", ""},
         {"template", "data_formatter_template"}}},
+      {"apply_custom_jinja_template",
+       {{"dataset_text_field", ""},
+        {"formatted_text_column_name", ""},
+        {"template", "data_formatter_template"}}},
+      {"apply_tokenizer_chat_template",
+       {{"formatted_text_column_name", ""},
+        {"dataset_text_field", ""},
+        {"conversation_column", "conversation_column"},
+        {"conversation_column_name", "conversation_column"}}},
       {"tokenize",
        {{"dataset_text_field", "dataset_text_field"},
         {"text_column_name", "dataset_text_field"},
@@ -40,6 +54,7 @@ const Handlers& handlers() {
       {"tokenize_and_apply_chat_template_with_masking",
        {{"conversation_column", "conversation_column"},
         {"conversation_column_name", "conversation_column"},
+        {"formatted_text_column_name", ""},
         {"max_seq_length", "model_max_length"}}},
       {"tokenize_and_apply_input_masking",
        {{"input_column_name", "input_column_name"},
@@ -53,14 +68,7 @@ const Handlers& handlers() {
 
 // Those that people will look for: what works instead.
 std::string instead_of(const std::string& handler) {
-  static const std::map<std::string, std::string> kInstead = {
-      {"apply_custom_jinja_template", "apply_custom_data_formatting_template, with {{name}} alone"},
-      {"apply_tokenizer_chat_template", "tokenize_and_apply_chat_template_with_masking"},
-      {"skip_samples_large_columns", "model_max_length, to which entries are cut"},
-      {"skip_large_text", "model_max_length, to which entries are cut"},
-  };
-  const auto found = kInstead.find(handler);
-  if (found != kInstead.end()) return found->second;
+  if (handler.starts_with("skip_")) return "model_max_length, to which entries are cut";
   std::vector<std::string> names;
   for (const auto& [name, arguments] : handlers()) names.push_back(name);
   return join(names, ", ");
@@ -72,14 +80,21 @@ bool is_share(double number) {
 
 class DatasetReader {
  public:
-  DatasetReader(Diagnostics& diagnostics, const TakeValue& take)
-      : diagnostics_(diagnostics), take_(take) {}
+  DatasetReader(Diagnostics& diagnostics, const TakeValue& take, std::vector<std::string>& notes)
+      : diagnostics_(diagnostics), take_(take), notes_(notes) {}
 
   void read(const YamlNode& dataset, const std::string& path) {
     if (!dataset.is_mapping()) {
       return error(dataset, path, "found " + describe(dataset), "data_paths and data_handlers");
     }
-    for (const auto& [key, node] : dataset.members) member(key, node, path + "." + key);
+    if (const YamlNode* split = dataset.find("dataset_split_name"); split != nullptr)
+      split_ = split->is_null() ? std::string() : split->text;
+    // Later keys have the names that it gives.
+    if (const YamlNode* names = dataset.find("rename_columns"); names != nullptr)
+      member("rename_columns", *names, path + ".rename_columns");
+    for (const auto& [key, node] : dataset.members) {
+      if (key != "rename_columns") member(key, node, path + "." + key);
+    }
     if (dataset.find("data_paths") == nullptr)
       error(dataset, path, "has no data_paths", "one file");
   }
@@ -89,9 +104,11 @@ class DatasetReader {
 
  private:
   void member(const std::string& key, const YamlNode& node, const std::string& path) {
-    static const std::set<std::string> kWithoutEffect = {"name", "builder", "retain_columns"};
+    static const std::set<std::string> kWithoutEffect = {"name", "builder", "retain_columns",
+                                                         "shuffle", "dataset_split_name"};
     if (kWithoutEffect.count(key) > 0 || node.is_null()) return;
     if (key == "data_paths") return read_paths(node, path);
+    if (key == "rename_columns") return read_names(node, path);
     if (key == "data_handlers") return read_handlers(node, path);
     if (key == "split") return read_split(node, path);
     if (key == "sampling") {
@@ -99,26 +116,28 @@ class DatasetReader {
       if (is_share(*sampling_)) return;
       return error(node, path, "found " + describe(node), "a share above 0, at most 1");
     }
-    const bool known = key == "rename_columns";
-    error(node, path, "has no equal here",
-          known ? "the columns' own names in the handlers' arguments"
-                : "data_paths, data_handlers, sampling, split",
-          known ? "" : nearest_spelling(key, {"data_paths", "data_handlers", "sampling", "split"}));
+    const std::vector<std::string> known = {"data_paths", "data_handlers", "rename_columns",
+                                            "sampling", "split"};
+    error(node, path, "has no equal here", join(known, ", "), nearest_spelling(key, known));
   }
 
-  // Every entry is trained on or evaluated.
+  // What is in neither share is left out.
   void read_split(const YamlNode& node, const std::string& path) {
     const YamlNode* train = node.find("train");
     const YamlNode* validation = node.find("validation");
     const auto share = [](const YamlNode* part) {
       return part != nullptr && part->value.is_number() ? part->value.get<double>() : 0.0;
     };
-    const bool whole = std::abs(share(train) + share(validation) - 1) < 1e-9;
-    if (!node.is_mapping() || share(train) <= 0 || share(validation) < 0 || !whole) {
+    const double all = share(train) + share(validation);
+    if (!node.is_mapping() || share(train) < 0 || share(validation) < 0 || all <= 0 ||
+        all > 1 + 1e-9) {
       return error(node, path, "found " + describe(node),
-                   "train and validation, two shares that add up to 1");
+                   "train and validation, two shares that add up to 1 or less");
     }
     if (share(validation) > 0) take_("eval_split", *validation, path + ".validation");
+    if (all < 1 - 1e-9 || share(train) == 0) {
+      take_("train_split", scalar_node(train == nullptr ? "0.0" : train->text), path + ".train");
+    }
   }
 
   void read_paths(const YamlNode& node, const std::string& path) {
@@ -126,7 +145,9 @@ class DatasetReader {
       return error(node, path, "found " + describe(node),
                    "a list of one file, folder or dataset of the hub");
     }
-    take_("training_data_path", own_text(node.items[0].text), path);
+    std::string place = node.items[0].text;
+    if (!split_.empty() && is_dataset_name(place)) place += text_of({{}, split_});
+    take_("training_data_path", own_text(std::move(place)), path);
   }
 
   void read_handlers(const YamlNode& node, const std::string& path) {
@@ -142,35 +163,109 @@ class DatasetReader {
       return error(node, path, "has no name", "name and arguments");
     }
     const std::string& handler = name->text;
+    const YamlNode* arguments = node.find("arguments");
+    const YamlNode* values = arguments == nullptr ? nullptr : arguments->find("fn_kwargs");
     // The text of a template is tokenized by the handler behind it, whose column is the template's.
-    const bool of_template = handler == "tokenize" && has_template_;
-    if (handler == "remove_columns" || handler == "select_columns" || of_template) return;
+    const bool of_text = handler == "tokenize" && has_text_;
+    if (handler == "remove_columns" || handler == "select_columns" || of_text) return;
+    if (handler == "rename_columns") {
+      const YamlNode* names = arguments == nullptr ? nullptr : arguments->find("column_mapping");
+      return read_names(names == nullptr ? node : *names, path + ".arguments.column_mapping");
+    }
+    if (handler == "duplicate_columns") return read_copy(node, values, path);
     const auto known = handlers().find(handler);
     if (known == handlers().end()) {
       std::vector<std::string> names;
-      for (const auto& [other, arguments] : handlers()) names.push_back(other);
+      for (const auto& [other, with] : handlers()) names.push_back(other);
       return error(*name, path, "the handler " + handler + " has no equal here",
                    instead_of(handler), nearest_spelling(handler, names));
     }
-    has_template_ = has_template_ || handler == "apply_custom_data_formatting_template";
-    const YamlNode* arguments = node.find("arguments");
-    const YamlNode* values = arguments == nullptr ? nullptr : arguments->find("fn_kwargs");
-    bool names_conversations = false;
-    if (values != nullptr) {
-      for (const auto& [key, value] : values->members) {
-        const std::string place = path + ".arguments.fn_kwargs." + key;
-        const auto property = known->second.find(key);
-        if (property == known->second.end()) {
-          error(value, place, "has no equal here", names_of(known->second));
-        } else if (!property->second.empty()) {
-          take_(property->second, value, place);
-          names_conversations = names_conversations || property->second == "conversation_column";
-        }
-      }
-    }
-    if (handler == "tokenize_and_apply_chat_template_with_masking" && !names_conversations) {
+    has_text_ = has_text_ || handler.starts_with("apply_");
+    const bool names_conversations =
+        values != nullptr && read_arguments(*values, known->second, path);
+    const bool of_conversations = handler.find("chat_template") != std::string::npos;
+    if (of_conversations && !names_conversations) {
       take_("conversation_column", own_text(kConversationField), path);
     }
+    if (handler == "apply_tokenizer_chat_template") {
+      notes_.push_back(diagnostics_.file() + ": " + path + " " + handler +
+                       ": what assistants say bears loss");
+    }
+  }
+
+  // Whether one of them names the column of conversations.
+  bool read_arguments(const YamlNode& values, const std::map<std::string, std::string>& known,
+                      const std::string& path) {
+    bool names_conversations = false;
+    for (const auto& [key, value] : values.members) {
+      const std::string place = path + ".arguments.fn_kwargs." + key;
+      const auto property = known.find(key);
+      if (property == known.end()) {
+        error(value, place, "has no equal here", names_of(known));
+      } else if (property->second == "data_formatter_template" &&
+                 value.text.find("{%") != std::string::npos) {
+        error(value, place, "has statements of Jinja, which have no equal here",
+              "a text with {{name}} alone");
+      } else if (!property->second.empty() && !value.is_null()) {
+        take_(property->second, with_first_names(property->second, value), place);
+        names_conversations = names_conversations || property->second == "conversation_column";
+      }
+    }
+    return names_conversations;
+  }
+
+  // --- columns that were renamed go by the names that the entries have
+
+  void read_names(const YamlNode& node, const std::string& path) {
+    if (!node.is_mapping()) return error(node, path, "found " + describe(node), "{old: new}");
+    for (const auto& [old, renamed] : node.members) {
+      const auto first = first_names_.find(old);
+      const std::string name = first == first_names_.end() ? old : first->second;
+      first_names_.erase(old);
+      first_names_[renamed.text] = name;
+    }
+  }
+
+  YamlNode with_first_names(const std::string& property, YamlNode value) const {
+    if (!value.is_scalar()) return value;
+    std::string text = value.text;
+    if (property == "data_formatter_template") {
+      text = with_first_fields(text);
+    } else if (const auto first = first_names_.find(text);
+               first != first_names_.end() && property != "model_max_length") {
+      text = first->second;
+    }
+    if (text == value.text) return value;
+    YamlNode renamed = own_text(text);
+    renamed.line = value.line;
+    return renamed;
+  }
+
+  // {{ element['a'] }} and {{ a }} are one field.
+  std::string with_first_fields(const std::string& text) const {
+    static const std::regex kField(
+        R"(\{\{\s*(?:element(?:\.|\[['"]))?([A-Za-z0-9_]+)(?:['"]\])?\s*\}\})");
+    std::string filled;
+    auto last = text.cbegin();
+    for (std::sregex_iterator field(text.begin(), text.end(), kField), end; field != end; ++field) {
+      const std::string name = (*field)[1];
+      const auto first = first_names_.find(name);
+      filled.append(last, (*field)[0].first);
+      filled += "{{" + (first == first_names_.end() ? name : first->second) + "}}";
+      last = (*field)[0].second;
+    }
+    return filled.append(last, text.cend());
+  }
+
+  // Labels that are the ids: all of an entry bears loss.
+  void read_copy(const YamlNode& node, const YamlNode* values, const std::string& path) {
+    const auto names = [values](const char* key, const char* column) {
+      const YamlNode* value = values == nullptr ? nullptr : values->find(key);
+      return value != nullptr && value->text == column;
+    };
+    if (names("existing_column_name", "input_ids") && names("new_column_name", "labels"))
+      return take_("response_template", own_text("None"), path);
+    error(node, path, "has no equal here", "the columns input_ids and labels");
   }
 
   static std::string names_of(const std::map<std::string, std::string>& arguments) {
@@ -186,69 +281,82 @@ class DatasetReader {
 
   Diagnostics& diagnostics_;
   const TakeValue& take_;
-  bool has_template_ = false;
+  std::vector<std::string>& notes_;
+  bool has_text_ = false;                           // made of an entry by a handler
+  std::string split_;                               // of a dataset of the hub
+  std::map<std::string, std::string> first_names_;  // of columns that were renamed
   std::optional<double> sampling_;
 };
 
-// Several sets as the property data_mixture: what a handler says of a set's entries is the set's.
-class MixtureReader {
- public:
-  MixtureReader(Diagnostics& diagnostics, const TakeValue& take)
-      : diagnostics_(diagnostics), take_(take) {}
+// How long entries are, what bears loss and the template of conversations are matters of all sets.
+bool is_of_all_sets(const std::string& property) {
+  return property == "model_max_length" || property == "chat_template" ||
+         property == "response_template";
+}
 
-  void read(const YamlNode& datasets, const std::string& path) {
-    Json sets = Json::array();
-    for (size_t i = 0; i < datasets.items.size(); ++i) {
-      sets.push_back(read_set(datasets.items[i], path + "[" + std::to_string(i) + "]"));
-    }
-    check_shares(datasets, path);
-    take_("data_mixture", own_text(json_text(Json{{"datasets", std::move(sets)}})), path);
-  }
-
- private:
-  Json read_set(const YamlNode& dataset, const std::string& path) {
-    Json set = Json::object();
-    const TakeValue take = [&](const std::string& property, const YamlNode& value,
-                               const std::string& place) {
-      // How long entries are, and the template of conversations, are matters of all sets.
-      if (property == "model_max_length" || property == "chat_template") {
-        take_(property, value, place);
-      } else {
-        set[property] = value.value;
-      }
-    };
-    DatasetReader reader(diagnostics_, take);
-    reader.read(dataset, path);
-    shares_.push_back(reader.sampling());
-    if (shares_.back().value_or(0) > 0) set["sampling"] = *shares_.back();
-    return set;
-  }
-
-  // All sets have one, or none has. A share that is none has been named before.
-  void check_shares(const YamlNode& datasets, const std::string& path) {
-    const auto said = std::count_if(shares_.begin(), shares_.end(),
-                                    [](const auto& share) { return share.has_value(); });
-    if (said == 0) return;
-    double sum = 0;
-    for (size_t i = 0; i < shares_.size(); ++i) {
-      if (shares_[i] && !is_share(*shares_[i])) return;
-      sum += shares_[i].value_or(0);
-      if (shares_[i]) continue;
-      return diagnostics_.error(datasets.items[i], path + "[" + std::to_string(i) + "]",
-                                "has no sampling, and " + std::to_string(said) + " of " +
-                                    std::to_string(shares_.size()) + " sets have one",
-                                "a share for each set, or none");
-    }
-    if (std::abs(sum - 1) <= 1e-8) return;
-    const double shown = std::round(sum * 1e9) / 1e9;  // 0.7 and 0.6 add up to 1.3
-    diagnostics_.error(datasets, path, "the shares (sampling) add up to " + json_text(Json(shown)),
-                       "1");
-  }
-
-  Diagnostics& diagnostics_;
-  const TakeValue& take_;
-  std::vector<std::optional<double>> shares_;
+struct SetShare {
+  std::optional<double> share;
+  std::string place;  // of the set
+  int line;
 };
+
+// All sets that are trained on have a share, or none has. A share that is none has been named before.
+void check_shares(const std::vector<SetShare>& shares, const YamlNode& list,
+                  const std::string& path, Diagnostics& diagnostics) {
+  const auto said = std::count_if(shares.begin(), shares.end(),
+                                  [](const SetShare& set) { return set.share.has_value(); });
+  if (said == 0) return;
+  double sum = 0;
+  for (const auto& [share, place, line] : shares) {
+    if (share && !is_share(*share)) return;
+    sum += share.value_or(0);
+    if (share) continue;
+    return diagnostics.error(line, place,
+                             "has no sampling, and " + std::to_string(said) + " of " +
+                                 std::to_string(shares.size()) + " sets have one",
+                             "a share for each set, or none");
+  }
+  if (std::abs(sum - 1) <= 1e-8) return;
+  const double shown = std::round(sum * 1e9) / 1e9;  // 0.7 and 0.6 add up to 1.3
+  diagnostics.error(list, path, "the shares (sampling) add up to " + json_text(Json(shown)), "1");
+}
+
+// A set of several files is several sets, one behind the other.
+std::vector<YamlNode> one_file_each(const YamlNode& set) {
+  const YamlNode* paths = set.find("data_paths");
+  const bool alone = set.find("sampling") == nullptr && set.find("split") == nullptr;
+  if (paths == nullptr || paths->items.size() < 2 || !alone) return {set};
+  std::vector<YamlNode> sets;
+  for (const YamlNode& path : paths->items) {
+    YamlNode one = set;
+    for (auto& [key, node] : one.members) {
+      if (key == "data_paths") node.items = {path};
+    }
+    sets.push_back(std::move(one));
+  }
+  return sets;
+}
+
+// The text of standard base64; nothing for any other.
+std::optional<std::string> decoded_base64(std::string text) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::erase_if(text, [](unsigned char c) { return std::isspace(c) != 0; });
+  if (text.empty() || text.size() % 4 != 0) return std::nullopt;
+  for (int padding = 0; padding < 2 && text.back() == '='; ++padding) text.pop_back();
+  std::string decoded;
+  uint32_t bits = 0, count = 0;
+  for (const char c : text) {
+    const size_t digit = kDigits.find(c);
+    if (digit == std::string_view::npos) return std::nullopt;
+    bits = bits << 6 | static_cast<uint32_t>(digit);
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    decoded += static_cast<char>(bits >> count & 0xFF);
+  }
+  return decoded;
+}
 
 }  // namespace
 
@@ -257,12 +365,21 @@ void read_data_processor(const YamlNode& node, const std::string& path, Diagnost
   if (!node.is_mapping()) {
     return diagnostics.error(node, path, "found " + describe(node), "type: default");
   }
-  static const std::set<std::string> kWithoutEffect = {"streaming"};
+  static const std::set<std::string> kWithoutEffect = {"streaming", "odm"};  // its type is refused
   for (const auto& [key, value] : node.members) {
     const std::string place = path + "." + key;
     if (value.is_null() || kWithoutEffect.count(key) > 0) continue;
     if (key == "chat_template" || key == "chat_template_path") {
       take("chat_template", value, place);
+    } else if (key == "chat_template_base64") {
+      const std::optional<std::string> text = decoded_base64(value.text);
+      if (!text) {
+        diagnostics.error(value, place, "is no base64", "a template so encoded, or chat_template");
+        continue;
+      }
+      YamlNode decoded = own_text(*text);
+      decoded.line = value.line;
+      take("chat_template", std::move(decoded), place);
     } else if (key == "seed" || key == "sampling_seed") {
       take("sampling_seed", value, place);
     } else if (key == "sampling_stopping_strategy") {
@@ -272,18 +389,66 @@ void read_data_processor(const YamlNode& node, const std::string& path, Diagnost
                         "type, seed, sampling_stopping_strategy, chat_template, "
                         "chat_template_path");
     } else if (value.text != "default") {
-      diagnostics.error(value, place, "found " + describe(value), "default");
+      diagnostics.error(value, place, "found " + describe(value),
+                        "default, where sampling gives each set its share");
     }
   }
 }
 
-void read_datasets(const YamlNode& node, const std::string& path, Diagnostics& diagnostics,
-                   const TakeValue& take) {
-  if (!node.is_sequence() || node.items.empty()) {
-    return diagnostics.error(node, path, "found " + describe(node), "a list of datasets");
+void read_sets(const YamlNode& list, const std::string& path, Diagnostics& diagnostics,
+               const TakeValue& take, const ReadSet& read_set) {
+  if (!list.is_sequence() || list.items.empty()) {
+    return diagnostics.error(list, path, "found " + describe(list), "a list of datasets");
   }
-  if (node.items.size() > 1) return MixtureReader(diagnostics, take).read(node, path);
-  DatasetReader(diagnostics, take).read(node.items[0], path + "[0]");
+  // Of a set that leaves entries out, a mixture alone says how many.
+  const YamlNode* split = list.items[0].find("split");
+  const auto share = [split](const char* part) {
+    const YamlNode* node = split == nullptr ? nullptr : split->find(part);
+    return node != nullptr && node->value.is_number() ? node->value.get<double>() : 0.0;
+  };
+  const bool leaves_out = split != nullptr && split->is_mapping() &&
+                          std::abs(share("train") + share("validation") - 1) > 1e-9;
+  const auto place = [&path](size_t i) { return path + "[" + std::to_string(i) + "]"; };
+  if (list.items.size() == 1 && !leaves_out) {
+    (void)read_set(list.items[0], place(0), diagnostics, take);
+    return;
+  }
+  Json sets = Json::array();
+  std::vector<SetShare> shares;
+  for (size_t i = 0; i < list.items.size(); ++i) {
+    Json set = Json::object();
+    const TakeValue take_of_set = [&](const std::string& property, const YamlNode& value,
+                                      const std::string& where) {
+      if (is_of_all_sets(property)) return take(property, value, where);
+      set[property] = value.value;
+    };
+    const std::optional<double> of_set =
+        read_set(list.items[i], place(i), diagnostics, take_of_set);
+    if (of_set.value_or(0) > 0) set["sampling"] = *of_set;
+    // What is evaluated alone has none.
+    if (set.value("train_split", 1.0) > 0) {
+      shares.push_back({of_set, place(i), list.items[i].line});
+    }
+    sets.push_back(std::move(set));
+  }
+  check_shares(shares, list, path, diagnostics);
+  take("data_mixture", own_text(json_text(Json{{"datasets", std::move(sets)}})), path);
+}
+
+void read_datasets(const YamlNode& node, const std::string& path, Diagnostics& diagnostics,
+                   const TakeValue& take, std::vector<std::string>& notes) {
+  YamlNode list = node;
+  list.items.clear();
+  for (const YamlNode& set : node.items) {
+    for (YamlNode& one : one_file_each(set)) list.items.push_back(std::move(one));
+  }
+  read_sets(list, path, diagnostics, take,
+            [&notes](const YamlNode& set, const std::string& place, Diagnostics& problems,
+                     const TakeValue& take_of_set) {
+              DatasetReader reader(problems, take_of_set, notes);
+              reader.read(set, place);
+              return reader.sampling();
+            });
 }
 
 }  // namespace sftbench

@@ -2,99 +2,106 @@
 
 #include <functional>
 #include <map>
-#include <set>
 #include <utility>
+#include <vector>
 
+#include "cli/argument_names.h"
 #include "cli/argument_options.h"
 #include "sftbench/base/text.h"
 
 namespace sftbench {
 namespace {
 
-// Sizes and switches of buffers, prefetching and printing: numbers and strategy are the same with any of their values.
-// This program's unit is a layer.
-const std::set<std::string>& without_effect() {
-  static const std::set<std::string> kNames = {
-      "steps_per_print",
-      "wall_clock_breakdown",
-      "zero_allow_untested_optimizer",
-      "zero_force_ds_cpu_optimizer",
-      "zero_optimization.allgather_bucket_size",
-      "zero_optimization.contiguous_gradients",
-      "zero_optimization.elastic_checkpoint",
-      "zero_optimization.ignore_unused_parameters",
-      "zero_optimization.load_from_fp32_weights",
-      "zero_optimization.memory_efficient_linear",
-      "zero_optimization.overlap_comm",
-      "zero_optimization.reduce_bucket_size",
-      "zero_optimization.round_robin_gradients",
-      "zero_optimization.stage3_max_live_parameters",
-      "zero_optimization.stage3_max_reuse_distance",
-      "zero_optimization.stage3_param_persistence_threshold",
-      "zero_optimization.stage3_prefetch_bucket_size",
-      "zero_optimization.sub_group_size",
-      "zero_optimization.use_multi_rank_bucket_allreduce",
-      "zero_optimization.offload_optimizer.buffer_count",
-      "zero_optimization.offload_optimizer.fast_init",
-      "zero_optimization.offload_optimizer.pin_memory",
-      "zero_optimization.offload_optimizer.pipeline_read",
-      "zero_optimization.offload_optimizer.pipeline_write",
-      "zero_optimization.offload_param.buffer_count",
-      "zero_optimization.offload_param.buffer_size",
-      "zero_optimization.offload_param.max_in_cpu",
-      "zero_optimization.offload_param.pin_memory",
-      "activation_checkpointing.contiguous_memory_optimization",
-      "activation_checkpointing.profile",
-      "activation_checkpointing.synchronize_checkpoint_boundary",
-      "optimizer.params.adam_w_mode",
-      "optimizer.params.torch_adam",
-  };
-  return kNames;
-}
+struct DeepspeedRow {
+  const char* names;  // with spaces between them, each as it is in `zero_optimization`
+  const char*
+      neutral;  // values, with | between them, that have an equal; null: any, and it changes nothing
+  const char* instead = "";
+};
 
-// Those whose one value is what the program does; "auto" and null are, too.
-const std::map<std::string, std::set<std::string>>& fixed_values() {
-  static const std::map<std::string, std::set<std::string>> kFixed = {
-      {"amp.enabled", {"false"}},
-      {"csv_monitor.enabled", {"false"}},
-      {"comms_logger.enabled", {"false"}},
-      {"dump_state", {"false"}},
-      {"flops_profiler.enabled", {"false"}},
-      {"tensorboard.enabled", {"false"}},
-      {"wandb.enabled", {"false"}},
-      {"activation_checkpointing.number_checkpoints", {}},
-      {"activation_checkpointing.partition_activations", {"false"}},
-      {"prescale_gradients", {"false"}},
-      {"sparse_gradients", {"false"}},
-      {"fp16.auto_cast", {"false", "true"}},
-      {"bf16.immediate_grad_update", {"false", "true"}},
-      {"zero_optimization.allgather_partitions", {"true"}},
-      {"zero_optimization.reduce_scatter", {"true"}},
-      {"zero_optimization.zero_hpz_partition_size", {"1"}},
-      {"zero_optimization.zero_quantized_weights", {"false"}},
-      {"zero_optimization.zero_quantized_gradients", {"false"}},
-      {"zero_optimization.offload_optimizer.ratio", {"1", "1.0"}},
-  };
-  return kFixed;
-}
+// What is no training argument. Sizes and switches of buffers, prefetching and printing change nothing: numbers and
+// strategy are the same with any of their values. This program's unit is a layer.
+constexpr DeepspeedRow kDeepspeedRows[] = {
+    {"steps_per_print prescale_gradients gradient_predivide_factor monitor_config "
+     "seq_parallel_communication_data_type wall_clock_breakdown memory_breakdown "
+     "zero_allow_untested_optimizer "
+     "zero_force_ds_cpu_optimizer log_level vocabulary_size checkpoint.tag_validation "
+     "checkpoint.parallel_write use_data_before_expert_parallelism "
+     "activation_checkpointing.contiguous_memory_optimization activation_checkpointing.profile "
+     "activation_checkpointing.synchronize_checkpoint_boundary comms_config",
+     nullptr},
+    {"zero_optimization.allgather_bucket_size zero_optimization.contiguous_gradients "
+     "zero_optimization.elastic_checkpoint zero_optimization.ignore_unused_parameters "
+     "zero_optimization.load_from_fp32_weights zero_optimization.memory_efficient_linear "
+     "zero_optimization.overlap_comm zero_optimization.reduce_bucket_size "
+     "zero_optimization.round_robin_gradients zero_optimization.sub_group_size "
+     "zero_optimization.use_multi_rank_bucket_allreduce zero_optimization.legacy_stage1 "
+     "zero_optimization.cpu_offload_use_pin_memory zero_optimization.pipeline_loading_checkpoint "
+     "zero_optimization.override_module_apply zero_optimization.log_trace_cache_warnings "
+     "zero_optimization.enable_sanity_checks zero_optimization.leaf_module "
+     "zero_optimization.mics_hierarchical_params_gather "
+     "zero_optimization.save_muon_momentum_buffer_in_memory",
+     nullptr},
+    {"zero_optimization.stage3_max_live_parameters zero_optimization.stage3_max_reuse_distance "
+     "zero_optimization.stage3_param_persistence_threshold "
+     "zero_optimization.stage3_model_persistence_threshold "
+     "zero_optimization.stage3_prefetch_bucket_size "
+     "zero_optimization.stage3_module_granularity_threshold "
+     "zero_optimization.stage3_use_all_reduce_for_fetch_params "
+     "zero_optimization.stage3_allgather_sequential",
+     nullptr},
+    {"zero_optimization.offload_optimizer.buffer_count "
+     "zero_optimization.offload_optimizer.fast_init zero_optimization.offload_optimizer.pin_memory "
+     "zero_optimization.offload_optimizer.pipeline "
+     "zero_optimization.offload_optimizer.pipeline_read "
+     "zero_optimization.offload_optimizer.pipeline_write "
+     "zero_optimization.offload_optimizer.cpuadam_cores_perc "
+     "zero_optimization.offload_param.buffer_count zero_optimization.offload_param.buffer_size "
+     "zero_optimization.offload_param.max_in_cpu zero_optimization.offload_param.pin_memory",
+     nullptr},
+    {"optimizer.params.adam_w_mode optimizer.params.torch_adam optimizer.params.fused "
+     "optimizer.legacy_fusion",
+     nullptr},
+    {"optimizer.params.bias_correction", "true"},
+    {"optimizer.params.amsgrad", "false"},
+    {"activation_checkpointing.number_checkpoints", ""},
+    {"activation_checkpointing.partition_activations", "false"},
+    {"dataloader_drop_last sparse_gradients dump_state disable_allgather "
+     "graph_harvesting "
+     "load_universal_checkpoint checkpoint.load_universal checkpoint.use_node_local_storage",
+     "false"},
+    {"sequence_parallel_size", "1"},
+    {"tensor_parallel.autotp_size", "0|1"},
+    {"fp16.auto_cast bf16.immediate_grad_update bf16.check_grad_overflow", "false|true"},
+    {"fp16.fp16_master_weights_and_grads bf16.bf16_master_weights_and_grads "
+     "bf16.bf16_optimizer_states",
+     "false", "torch_dtype, which trained parameters and states keep"},
+    {"zero_optimization.allgather_partitions zero_optimization.reduce_scatter", "true"},
+    {"zero_optimization.zero_hpz_partition_size zero_optimization.offload_optimizer.ratio", "1"},
+    {"zero_optimization.zero_quantized_weights zero_optimization.zero_quantized_gradients "
+     "zero_optimization.zero_quantized_nontrainable_weights "
+     "zero_optimization.offload_optimizer.super_offload",
+     "false"},
+    {"zero_optimization.zenflow zero_optimization.zeropp_loco_param", ""},
+    {"zero_optimization.mics_shard_size", "-1", "fsdp_sharding_strategy HYBRID_SHARD"},
+    {"zero_optimization.offload_optimizer.nvme_path zero_optimization.offload_param.nvme_path aio",
+     "", "device: cpu"},
+    {"communication_data_type", "", "--reduce-dtype float32"},
+    {"fp32_allreduce", "false", "--reduce-dtype float32"},
+    {"data_types.grad_accum_dtype data_types.param_dtype data_types.buffer_dtype", "",
+     "--reduce-dtype float32"},
+    {"sparse_attention", "", "no such block"},
+};
 
-// What works instead of a name that people will look for.
-const std::map<std::string, std::string>& advice() {
-  static const std::map<std::string, std::string> kAdvice = {
-      {"communication_data_type", "--reduce-dtype float32"},
-      {"fp32_allreduce", "--reduce-dtype float32"},
-      {"data_types", "--reduce-dtype float32"},
-      {"zero_optimization.mics_shard_size", "fsdp_sharding_strategy HYBRID_SHARD"},
-      {"zero_optimization.cpu_offload", "offload_optimizer: {device: cpu}"},
-      {"zero_optimization.cpu_offload_params", "offload_param: {device: cpu}"},
-      {"zero_optimization.offload_optimizer.nvme_path", "device: cpu"},
-      {"zero_optimization.offload_param.nvme_path", "device: cpu"},
-      {"aio", "device: cpu"},
-      {"sparse_attention", "no such block"},
-      {"curriculum_learning", "no such block"},
-      {"compression_training", "no such block"},
-  };
-  return kAdvice;
+const std::map<std::string, const DeepspeedRow*>& deepspeed_rows() {
+  static const std::map<std::string, const DeepspeedRow*> kByName = [] {
+    std::map<std::string, const DeepspeedRow*> by_name;
+    for (const DeepspeedRow& row : kDeepspeedRows) {
+      for (const std::string& name : parts_of(row.names, ' ')) by_name[name] = &row;
+    }
+    return by_name;
+  }();
+  return kByName;
 }
 
 std::string scalar_text(const YamlNode& node) {
@@ -112,8 +119,7 @@ class DeepspeedReader {
  public:
   DeepspeedReader(Diagnostics& diagnostics, const TakeValue& take)
       : diagnostics_(diagnostics), take_(take) {
-    for (const std::string& name : without_effect()) known_.push_back(name);
-    for (const auto& [name, values] : fixed_values()) known_.push_back(name);
+    for (const auto& [name, row] : deepspeed_rows()) known_.push_back(name);
     for (const auto& [name, read] : readers_) known_.push_back(name);
   }
 
@@ -127,6 +133,10 @@ class DeepspeedReader {
     block(root, {});
     const YamlNode* zero = root.find("zero_optimization");
     if (zero == nullptr || zero->find("stage") == nullptr) stage(0, "zero_optimization.stage");
+    if (!scales_.empty()) {
+      file_.notes.push_back("the scale of float16 begins and grows as torch's does: " +
+                            join(scales_));
+    }
     if (!idle_.empty()) {
       file_.notes.push_back("no effect here, where buffers follow from the layers: " + join(idle_));
     }
@@ -140,25 +150,54 @@ class DeepspeedReader {
     for (const auto& [key, node] : mapping.members) member(node, prefix + key);
   }
 
-  void member(const YamlNode& node, const std::string& name) {
+  void member(const YamlNode& node, const std::string& given) {
+    if (is_auto(node) || says_nothing(node)) return;
+    const std::string name = usual_name(given);
     if (const auto reader = readers_.find(name); reader != readers_.end()) {
-      if (!is_auto(node)) reader->second(node, name);
-    } else if (without_effect().count(name) > 0) {
-      if (!is_auto(node)) idle_.push_back(name);
-    } else if (const auto fixed = fixed_values().find(name); fixed != fixed_values().end()) {
-      if (is_auto(node) || fixed->second.count(scalar_text(node)) > 0) return;
-      error(node, name, "found " + describe(node) + ", which has no equal here",
-            fixed->second.empty() ? "no such key"
-                                  : join({fixed->second.begin(), fixed->second.end()}, " or "));
+      reader->second(node, given);
+    } else if (const auto row = deepspeed_rows().find(name); row != deepspeed_rows().end()) {
+      fixed(*row->second, node, given);
     } else if (node.is_mapping() && is_block(name)) {
       block(node, name + ".");
+    } else if (is_off(node) || given.starts_with('_')) {  // "_comment"
+      return;
     } else {
-      const auto instead = advice().find(name);
-      const bool advised = instead != advice().end();
-      const bool looks = !advised && !diagnostics_.full();
-      error(node, name, "has no equal here", advised ? instead->second : std::string(),
-            looks ? nearest_spelling(name, known_) : std::string());
+      const std::string nearest = diagnostics_.full() ? "" : nearest_spelling(name, known_);
+      error(node, given, "has no equal here",
+            nearest.empty() && node.is_mapping() ? "no such block" : "", nearest);
     }
+  }
+
+  // A block that is not enabled says nothing, whatever stands in it.
+  static bool is_off(const YamlNode& node) {
+    const YamlNode* enabled = node.find("enabled");
+    return enabled != nullptr && is_value(*enabled, "false");
+  }
+
+  // DeepSpeed takes what belongs to stage 3 with this beginning and without.
+  std::string usual_name(const std::string& name) const {
+    const std::string block = "zero_optimization.";
+    if (!name.starts_with(block)) return name;
+    std::string longer = block + "stage3_" + name.substr(block.size());
+    const bool known = deepspeed_rows().count(longer) > 0 || readers_.count(longer) > 0;
+    return known ? std::move(longer) : name;
+  }
+
+  void fixed(const DeepspeedRow& row, const YamlNode& node, const std::string& name) {
+    if (row.neutral == nullptr) {
+      idle_.push_back(name);
+      return;
+    }
+    const std::vector<std::string> values = parts_of(row.neutral, '|');
+    for (const std::string& value : values) {
+      if (is_value(node, value)) return;
+    }
+    std::string expected = row.instead;
+    if (!values.empty()) expected += (expected.empty() ? "" : ", or ") + join(values, " or ");
+    error(node, name,
+          values.empty() ? "has no equal here"
+                         : "found " + describe(node) + ", which has no equal here",
+          expected.empty() ? "no such key" : expected);
   }
 
   // Whether a known name begins so.
@@ -242,10 +281,17 @@ class DeepspeedReader {
                           "unless warmup_type is linear");
   }
 
-  // Of the scaler of float16, which is torch's. Without float16 it is not there.
-  void scaling(const YamlNode& node, const std::string& name, const std::string& ours) {
-    if (!uses_fp16_ || scalar_text(node) == ours) return;
-    error(node, name, "found " + describe(node) + ", which has no equal here", ours);
+  // Of the scaler of float16, which is torch's. Without float16 it is not there. DeepSpeed's own defaults shrink and
+  // raise the scale at other steps, and no update has other gradients by that.
+  void scaling(const YamlNode& node, const std::string& name, const std::string& ours,
+               const std::string& default_there) {
+    if (!uses_fp16_ || is_value(node, ours)) return;
+    if (is_value(node, default_there)) {
+      scales_.push_back(name);
+    } else {
+      error(node, name, "found " + describe(node) + ", which has no equal here",
+            default_there == ours ? ours : ours + " or " + default_there);
+    }
   }
 
   void zero(const YamlNode& node, const std::string& name) {
@@ -259,8 +305,10 @@ class DeepspeedReader {
   Read is_property(const char* property) {
     return [this, property](const YamlNode& n, const std::string& p) { number(n, property, p); };
   }
-  Read scaler(const char* ours) {
-    return [this, ours](const YamlNode& n, const std::string& p) { scaling(n, p, ours); };
+  Read scaler(const char* ours, const char* default_there) {
+    return [this, ours, default_there](const YamlNode& n, const std::string& p) {
+      scaling(n, p, ours, default_there);
+    };
   }
   Read autocast(const char* dtype) {
     return [this, dtype](const YamlNode& n, const std::string& p) {
@@ -279,12 +327,12 @@ class DeepspeedReader {
       {"gradient_clipping", is_property("max_grad_norm")},
       {"bf16.enabled", autocast("bf16")},
       {"fp16.enabled", autocast("fp16")},
-      {"fp16.loss_scale", scaler("0")},
-      {"fp16.initial_scale_power", scaler("16")},
-      {"fp16.loss_scale_window", scaler("2000")},
-      {"fp16.hysteresis", scaler("1")},
-      {"fp16.consecutive_hysteresis", scaler("false")},
-      {"fp16.min_loss_scale", scaler("0")},
+      {"fp16.loss_scale", scaler("0", "0")},
+      {"fp16.initial_scale_power", scaler("16", "32")},  // of older versions
+      {"fp16.loss_scale_window", scaler("2000", "1000")},
+      {"fp16.hysteresis", scaler("1", "2")},
+      {"fp16.consecutive_hysteresis", scaler("false", "false")},
+      {"fp16.min_loss_scale", scaler("0", "1")},
       {"optimizer.type",
        [this](const YamlNode& n, const std::string& p) {
          choose(n, p,
@@ -316,10 +364,19 @@ class DeepspeedReader {
        [this](const YamlNode& n, const std::string& p) {
          choose(n, p, {{"true", [&] { put("offload_activations", "true", p); }}, {"false", [] {}}});
        }},
+      {"zero_optimization.cpu_offload", host("offload_optimizer")},
+      {"zero_optimization.cpu_offload_param", host("offload_params")},
+      {"zero_optimization.cpu_offload_params", host("offload_params")},
       {"zero_optimization.stage3_gather_16bit_weights_on_model_save", saves_whole()},
       {"zero_optimization.stage3_gather_fp16_weights_on_model_save", saves_whole()},
   };
 
+  // As old configurations say it.
+  Read host(const char* property) {
+    return [this, property](const YamlNode& n, const std::string& p) {
+      choose(n, p, {{"true", [&] { put(property, "true", p); }}, {"false", [] {}}});
+    };
+  }
   Read saves_whole() {
     return [this](const YamlNode& n, const std::string& p) {
       choose(n, p,
@@ -331,7 +388,7 @@ class DeepspeedReader {
   Diagnostics& diagnostics_;
   const TakeValue& take_;
   DeepspeedFile file_;
-  std::vector<std::string> known_, idle_;
+  std::vector<std::string> known_, idle_, scales_;
   bool uses_fp16_ = false;
 };
 

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "cli/deadline.h"
+#include "cli/file_kind.h"
 #include "cli/hub_fetch.h"
 #include "cli/own_model_check.h"
 #include "cli/record.h"
@@ -318,6 +319,7 @@ class Campaign {
 
   static Operation read_operation(const SweepArguments& arguments, const Space& space) {
     if (arguments.operation_path.empty()) return {};
+    refuse_other_kind("--operation", arguments.operation_path, "--operation");
     Operation operation = read_operation_file(arguments.operation_path);
     warn_of(operation.warnings);
     if (operation.search && arguments.options.worker) refuse_search("--worker");

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "cli/file_kind.h"
+#include "cli/model_folder.h"
 #include "sftbench/base/error.h"
-#include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
@@ -32,30 +33,6 @@ constexpr int64_t kUsualLength = 2048;
 }
 
 }  // namespace
-
-OwnModel own_model(const std::string& option, const std::string& given) {
-  if (given.empty()) return {};
-  std::error_code error;
-  if (fs::is_directory(given, error)) {
-    const fs::path folder = fs::canonical(given, error);
-    if (error) refuse_own(option, given + ": " + error.message(), "a folder that can be read");
-    const bool has_config = fs::exists(folder / "config.json", error);
-    if (error) refuse_own(option, given + ": " + error.message(), "a folder that can be read");
-    if (!has_config) {
-      refuse_own(option, given + " has no config.json", "a folder that save_pretrained() made");
-    }
-    return {folder.filename().string(), folder.string(), folder.string()};
-  }
-  const bool one_name = given.find('/') == std::string::npos;
-  if (!is_hub_id(given) || one_name) {
-    refuse_own(
-        option, given + " is no folder",
-        "the folder of a model, or a hub id as ORG/NAME" +
-            std::string(one_name ? "; a model of `sftbench models` goes with --set model_name"
-                                 : ""));
-  }
-  return {given, given, {}};
-}
 
 void add_to_model_map(const OwnModel& model, ActuatorSettings& settings) {
   settings.model_map[model.name] = {{"Vanilla", model.place}, {"GPTQ-Quantized", model.place}};
@@ -125,13 +102,19 @@ class Gathering {
   }
 
   void add_file() {
-    own_.file = read_argument_files(selection_.arguments_paths, selection_.deepspeed_path);
+    const GivenElsewhere given = {!selection_.model.empty() || is_set(selection_, "model_name"),
+                                  says_any({"training_data_path", "data_mixture", "dataset_id"})};
+    own_.file = read_argument_files(selection_.arguments_paths, selection_.deepspeed_path, given);
     for (const std::string& note : own_.file.notes) spdlog::info("{}", note);
     std::vector<GivenValue> values = own_.file.values;
     for (GivenValue& value : values) {
-      if (!says(value.property)) own_.values.push_back(std::move(value));
+      const bool other_data = given.data && value.property == "data_mixture";
+      if (!says(value.property) && !other_data) own_.values.push_back(std::move(value));
     }
     const ArgumentFile& file = own_.file;
+    // The version that first has it: no other thing depends on it.
+    if (says("fast_moe") && !says("fms_hf_tuning_version") && selection_.space_path.empty())
+      own_.values.push_back({"fast_moe", "fms_hf_tuning_version", text_node("2.4.0")});
     if (file.activated && selection_.space_path.empty() && !says("alora_invocation_string")) {
       refuse_own(join(selection_.arguments_paths) + ": peft_method",
                  "is alora, and alora_invocation_string is not given",
@@ -228,12 +211,27 @@ class Gathering {
     }
     own_.model = own_model(source, given);
     own_.values.push_back({source, "model_name", text_node(own_.model.name)});
+    add_of_model();
+  }
+
+  // What arguments leave to the model's files, and what they require of its tokenizer.
+  void add_of_model() {
+    const std::string& folder = own_.model.folder;
+    if (folder.empty()) return;
+    const std::string& place = own_.file.dtype_of_model;
+    const std::string dtype = place.empty() ? "" : sftbench::dtype_of_model(folder);
+    if (!dtype.empty() && !says("torch_dtype"))
+      own_.values.push_back({place, "torch_dtype", text_node(dtype)});
+    const GivenValue* tokenizer = find("tokenizer_name_or_path");
+    require_special_tokens(own_.file.special_tokens,
+                           tokenizer == nullptr ? folder : tokenizer->value.text);
   }
 
   Entries first_entry(const std::string& source, const std::string& given) const {
     std::error_code unreadable;  // what is here is named as it was given
     const std::string path =
         fs::exists(given, unreadable) ? given : require_data(source, given, search_);
+    if (!path.ends_with(".jsonl")) refuse_other_kind(source, path);
     try {
       return open_entries(path, 1);
     } catch (const RunError& error) {
@@ -241,7 +239,7 @@ class Gathering {
     }
   }
 
-  // The space may say where the cache is, and who resolves it looks there.
+  // The space may say where the cache is, which is looked into later.
   bool is_left_to_space(const std::string& given) const {
     return !selection_.space_path.empty() && !search_.fetches && is_dataset_name(given) &&
            !find_data(hub_cache_directory(search_.hf_home), given);
@@ -261,9 +259,26 @@ class Gathering {
     }
   }
 
+  // trl's configurations hold its default also beside conversations, of which it says nothing.
+  void forget_usual_field() {
+    const GivenValue* field = find("dataset_text_field");
+    const GivenValue* data = find("training_data_path");
+    if (field == nullptr || field->source == "--text-field" || field->value.text != "text" ||
+        data == nullptr || !data->value.is_scalar() || is_left_to_space(data->value.text)) {
+      return;
+    }
+    const Entries file = first_entry(data->source, data->value.text);
+    Json first;
+    Diagnostic problem;
+    if (!file.read_object(0, first, problem) || first.contains("text")) return;
+    std::erase_if(own_.values,
+                  [](const GivenValue& value) { return value.property == "dataset_text_field"; });
+  }
+
   // What the first entry shows is wrong is said before anything is measured. Entries with input_ids
   // are taken as such where nothing says what an entry is.
   void check_data() {
+    forget_usual_field();
     const GivenValue* held_out = find("validation_data_path");
     if (held_out != nullptr && !is_left_to_space(held_out->value.text)) check_first(*held_out);
     const GivenValue* data = find("training_data_path");
@@ -409,6 +424,7 @@ class Gathering {
 
   void parse_chat_template(const GivenValue& given) const {
     const std::string& text = given.value.text;
+    if (!text.ends_with(".jinja")) refuse_other_kind(given.source, text);
     std::error_code error;
     if (!own_.model.folder.empty() && !chat_template_of(own_.model.folder, text).empty()) return;
     if (!jinja::is_template(text) && !fs::is_regular_file(text, error)) {
@@ -471,14 +487,8 @@ class Gathering {
 
   // What the model's positions leave of the usual length.
   int64_t length() const {
-    if (own_.model.folder.empty()) return kUsualLength;
-    const Json config = read_json_file((fs::path(own_.model.folder) / "config.json").string());
-    for (const char* key : {"max_position_embeddings", "n_positions", "seq_length"}) {
-      const auto found = config.find(key);
-      if (found == config.end() || !found->is_number_integer()) continue;
-      return std::clamp<int64_t>(found->get<int64_t>(), 1, kUsualLength);
-    }
-    return kUsualLength;
+    const int64_t most = own_.model.folder.empty() ? 0 : most_positions(own_.model.folder);
+    return most > 0 ? std::min(most, kUsualLength) : kUsualLength;
   }
 
   const Selection& selection_;

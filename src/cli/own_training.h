@@ -7,19 +7,11 @@
 
 #include "cli/argument_file.h"
 #include "cli/given_data.h"
+#include "cli/model_folder.h"
 #include "cli/selection.h"
 #include "sftbench/space/space.h"
 
 namespace sftbench {
-
-struct OwnModel {
-  std::string name;    // in results: a folder's name, or a hub id; empty: none
-  std::string place;   // that find_model() looks at
-  std::string folder;  // whole path; empty: on the hub
-};
-
-// A folder with config.json, or a hub id as ORG/NAME. InputError naming `option` for anything else.
-OwnModel own_model(const std::string& option, const std::string& given);
 
 // So that it is found by its name, for every format of weights. REQUIRES: it has one.
 void add_to_model_map(const OwnModel& model, ActuatorSettings& settings);

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/file_kind.h"
 #include "cli/hub_fetch.h"
 #include "cli/number_checks.h"
 #include "cli/own_model_check.h"
@@ -84,6 +85,7 @@ RunPlan plan_from_job(const RunArguments& arguments) {
   RunPlan plan;
   plan.save = arguments.save;
   plan.trackers = chosen_trackers(arguments.track, {}, {}, false);
+  refuse_other_kind("--job", arguments.job_path, "--job");
   JobFile file = read_job_file(arguments.job_path);
   plan.job = std::move(file.job);
   // The machine's matter, not the job's: a launcher gives it for the node that it has chosen.

@@ -88,7 +88,9 @@ void set_output_directory(const SaveOptions& options, SavePlan& plan, Findings& 
 void set_logging(const SaveOptions& options, SavePlan& plan, Findings& findings) {
   const bool known =
       set_strategy("--logging-strategy", options.log_strategy, plan.log_strategy, findings);
+  if (options.log_steps) plan.log_steps_ratio = 0;
   plan.log_steps = options.log_steps.value_or(plan.log_steps);
+  plan.log_steps_ratio = options.log_steps_ratio.value_or(plan.log_steps_ratio);
   const char* option = !options.log_strategy.empty() ? "--logging-strategy"
                        : options.log_steps           ? "--logging-steps"
                                                      : nullptr;
@@ -168,9 +170,10 @@ void check_best_model(const TrainingJob& job, Findings& findings) {
   if (plan.model_directory.empty()) {
     return refuse("no model is kept", "--save-model-dir DIR with it");
   }
-  const bool together =
-      plan.strategy == job.evaluation.strategy &&
-      (plan.strategy != IntervalStrategy::kSteps || plan.steps == job.evaluation.steps);
+  const bool together = plan.strategy == job.evaluation.strategy &&
+                        (plan.strategy != IntervalStrategy::kSteps ||
+                         (plan.steps_ratio == job.evaluation.steps_ratio &&
+                          (plan.steps_ratio > 0 || plan.steps == job.evaluation.steps)));
   if (together) return;
   refuse(std::string("the model of an evaluation is kept only with a checkpoint, and "
                      "--eval-strategy is ") +
@@ -339,13 +342,19 @@ SaveOptions with_file(SaveOptions save, const ArgumentFile& file) {
   if (save.checkpoint_directory.empty()) fill(save.output_directory, file.output_directory);
   if (!save.output_directory.empty()) {
     fill(save.log_strategy, file.log_strategy);
-    if (save.log_strategy == "steps") fill(save.log_steps, file.log_steps);
+    if (save.log_strategy == "steps" && !save.log_steps) {
+      save.log_steps = file.log_steps;
+      save.log_steps_ratio = file.log_steps_ratio;
+    }
   }
   if (save.output_directory.empty() && save.checkpoint_directory.empty()) return save;
   fill(save.strategy, file.save_strategy);
   if (saves_files(file)) fill(save.strategy, std::string("epoch"));
   if (save.strategy == "no") return save;
-  if (save.strategy == "steps") fill(save.steps, file.save_steps);
+  if (save.strategy == "steps" && !save.steps) {
+    save.steps = file.save_steps;
+    save.steps_ratio = file.save_steps_ratio;
+  }
   fill(save.total_limit, file.save_total_limit);
   return save;
 }
@@ -356,7 +365,9 @@ void apply_save_options(const SaveOptions& options, const std::string& results, 
   if (!options.checkpoint_directory.empty()) {
     plan.checkpoint_directory = whole_path(options.checkpoint_directory);
   }
+  if (options.steps) plan.steps_ratio = 0;
   plan.steps = options.steps.value_or(plan.steps);
+  plan.steps_ratio = options.steps_ratio.value_or(plan.steps_ratio);
   plan.total_limit = options.total_limit.value_or(plan.total_limit);
 
   Findings findings;

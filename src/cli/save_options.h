@@ -17,11 +17,13 @@ struct SaveOptions {
   std::string checkpoint_directory = {};
   std::string strategy = {};  // empty: not given
   std::optional<int64_t> steps = {}, total_limit = {};
+  std::optional<double> steps_ratio = {};  // of a file: a share of all steps
   std::string resume_from = {};
   bool best_model = false;
   std::string output_directory = {};  // fms-hf-tuning's: checkpoints and training_logs.jsonl
   std::string log_strategy = {};      // empty: not given
   std::optional<int64_t> log_steps = {};
+  std::optional<double> log_steps_ratio = {};  // of a file, too
 };
 
 void add_save_options(CLI::App& command, SaveOptions& options);

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "cli/file_kind.h"
 #include "cli/number_checks.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
@@ -181,6 +182,10 @@ std::string full_experiment_name(const Catalog& catalog, const std::string& opti
 LoadedSpace load_space(const Selection& selection) {
   const Catalog& catalog = Catalog::shipped();
   LoadedSpace loaded;
+  if (!selection.space_path.empty()) refuse_other_kind("SPACE", selection.space_path, "SPACE");
+  if (!selection.config_path.empty()) {
+    refuse_other_kind("--config", selection.config_path, "--config");
+  }
   // What the models that --config adds are, and where datasets of the hub are, is known before the space is.
   std::vector<Diagnostic> unused;
   const ActuatorSettings configured =

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "cli/engine_paths.h"
+#include "cli/file_kind.h"
 #include "cli/number_checks.h"
 #include "cli/own_model_check.h"
 #include "cli/record.h"
@@ -141,6 +142,7 @@ struct Cells {
 Cells list_cells(const LoadedSpace& loaded, const EngineSweep& sweep) {
   CellList list(loaded, sweep);
   Operation operation;
+  refuse_other_kind("--operation", sweep.operation_path, "--operation");
   if (!sweep.operation_path.empty()) operation = read_operation_file(sweep.operation_path);
   if (operation.search) {
     refuse("--operation", "is a search, whose next cell depends on the results of the others",

@@ -35,10 +35,12 @@ std::string append_line(const fs::path& path, const std::string& line) {
 TrainingLog::TrainingLog(const SavePlan& plan)
     : path_(fs::path(plan.output_directory) / kTrainingLogsFile),
       strategy_(plan.log_strategy),
-      steps_(plan.log_steps) {}
+      steps_(plan.log_steps),
+      ratio_(plan.log_steps_ratio) {}
 
 void TrainingLog::on_train_begin(const TrainBegin& begin) {
   total_steps_ = begin.total_steps;
+  steps_ = interval_steps(steps_, ratio_, total_steps_);
 }
 
 // As Trainer: the end of training ends an epoch, too, and nothing else.

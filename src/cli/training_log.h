@@ -28,6 +28,7 @@ class TrainingLog : public TrainObserver {
   std::filesystem::path path_;
   IntervalStrategy strategy_;
   int64_t steps_;
+  double ratio_;
   int64_t total_steps_ = 0;
   double loss_sum_ = 0;
   int64_t losses_ = 0;

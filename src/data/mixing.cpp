@@ -31,17 +31,22 @@ class SetDraw {
 
 }  // namespace
 
-EntrySplit split_entries(int64_t entries, double share, uint64_t seed) {
+EntrySplit split_entries(int64_t entries, double share, uint64_t seed, double trained) {
   EntrySplit split;
-  if (share == 0) {
+  const bool takes_rest = trained < 0 || trained == 1;
+  if (share == 0 && takes_rest) {
     split.training.resize(static_cast<size_t>(entries));
     std::iota(split.training.begin(), split.training.end(), 0);
     return split;
   }
+  const auto all = static_cast<double>(entries);
+  const auto kept = takes_rest ? entries : static_cast<int64_t>(std::floor(trained * all));
+  const auto asked = static_cast<int64_t>(share < 1 ? std::ceil(share * all) : share);
+  const int64_t held_out = share == 0 ? entries - kept : std::min(entries, asked);
   const std::vector<int64_t> order = NumpyRandom(seed).permutation(entries);
-  const auto held_out = static_cast<int64_t>(std::ceil(share * static_cast<double>(entries)));
-  split.evaluation.assign(order.begin(), order.begin() + held_out);
-  split.training.assign(order.begin() + held_out, order.end());
+  const auto middle = order.begin() + held_out;
+  if (share > 0) split.evaluation.assign(order.begin(), middle);
+  split.training.assign(middle, middle + std::min(kept, entries - held_out));
   return split;
 }
 

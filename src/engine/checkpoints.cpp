@@ -92,6 +92,7 @@ class Saver : public Checkpoints {
   Saver(const TrainingJob& job, int64_t total_steps, const TrainedState& state)
       : job_(job),
         total_steps_(total_steps),
+        interval_(interval_steps(job.save.steps, job.save.steps_ratio, total_steps)),
         state_(state),
         format_(saved_format(job, state.parameters)) {
     if (state_.leads()) {
@@ -105,7 +106,7 @@ class Saver : public Checkpoints {
   double after_step(const TrainingProgress& progress, bool last) override {
     double seconds = 0;
     if (saves_checkpoints(job_) &&
-        (last || ends_interval(job_.save.strategy, job_.save.steps, progress))) {
+        (last || ends_interval(job_.save.strategy, interval_, progress))) {
       seconds += save_checkpoint(progress);
     }
     if (last && !job_.save.model_directory.empty()) seconds += save_model_folder(progress);
@@ -338,6 +339,7 @@ class Saver : public Checkpoints {
 
   TrainingJob job_;
   int64_t total_steps_;
+  int64_t interval_;  // of checkpoints, in steps
   TrainedState state_;
   std::string format_;
   // Rank 0's:

@@ -367,7 +367,9 @@ std::unique_ptr<Evaluation> build_evaluation(const TrainingJob& job,
   if (is_distributed(job)) {
     runner = run_units(std::move(runner), /*recomputes=*/false, *run.parameters, nullptr);
   }
-  return std::make_unique<Evaluation>(job.evaluation, std::move(*data), *run.model, *run.parameters,
+  EvaluationPlan plan = job.evaluation;
+  plan.steps = interval_steps(plan.steps, plan.steps_ratio, run.begin.total_steps);
+  return std::make_unique<Evaluation>(plan, std::move(*data), *run.model, *run.parameters,
                                       run.mesh->world(), std::move(runner), reader);
 }
 

@@ -77,6 +77,12 @@ std::vector<std::vector<int64_t>> pack(const EncodedEntries& dataset,
   return packs;
 }
 
+std::vector<int64_t> at_positions(const std::vector<int64_t>& entries,
+                                  std::vector<int64_t> positions) {
+  for (int64_t& position : positions) position = entries[static_cast<size_t>(position)];
+  return positions;
+}
+
 // Packs are made to train on: what is evaluated is padded.
 Padding evaluation_padding(Padding padding) {
   return padding == Padding::kPacked ? Padding::kLongest : padding;
@@ -117,8 +123,10 @@ void TextPreparation::open_sets() {
   std::vector<std::shared_ptr<TextDataset>> texts;
   for (DataSet& from : data_sets(job_)) {
     texts.push_back(open(from.source));
-    EntrySplit split = split_entries(texts.back()->size(), from.held_out, job_.data.sampling_seed);
-    if (split.training.empty()) {
+    const int64_t most = job_.data.most_entries, size = texts.back()->size();
+    EntrySplit split = split_entries(most > 0 ? std::min(most, size) : size, from.held_out,
+                                     job_.data.sampling_seed, from.trained);
+    if (split.training.empty() && from.trained != 0) {
       throw RunError(ReasonCode::kData, from.source.path + " has " +
                                             std::to_string(texts.back()->size()) +
                                             " entries, of which eval_split leaves none to train "
@@ -127,30 +135,48 @@ void TextPreparation::open_sets() {
     sets_.push_back({std::move(from), texts.back(), std::move(split)});
   }
   mixture_ = std::make_shared<MixedTexts>(std::move(texts));
+  const EvaluationPlan& evaluation = job_.evaluation;
+  if (!evaluation.evaluates() || !evaluation.path.empty() || evaluation.split < 1) return;
+  const std::vector<int64_t> left = left_by_sets();
+  split_of_all_ = split_entries(std::ssize(left), evaluation.split, job_.data.sampling_seed);
+  if (!split_of_all_->training.empty()) return;
+  throw RunError(ReasonCode::kData, "there are " + std::to_string(left.size()) +
+                                        " entries, of which eval_split leaves none to train on");
 }
 
 bool TextPreparation::is_plain() const {
-  return sets_.size() == 1 && sets_.front().split.evaluation.empty();
+  return sets_.size() == 1 && !split_of_all_ &&
+         std::ssize(sets_.front().split.training) == sets_.front().texts->size();
+}
+
+std::vector<int64_t> TextPreparation::left_by_sets() const {
+  std::vector<int64_t> entries;
+  for (size_t i = 0; i < sets_.size(); ++i) {
+    for (const int64_t entry : sets_[i].split.training)
+      entries.push_back(mixture_->begin(i) + entry);
+  }
+  return entries;
 }
 
 std::vector<int64_t> TextPreparation::training_order() const {
-  std::vector<int64_t> entries, lengths;
+  const std::vector<int64_t> entries = left_by_sets();
+  if (split_of_all_) return at_positions(entries, split_of_all_->training);
+  std::vector<int64_t> lengths;
   std::vector<double> shares;
-  for (size_t i = 0; i < sets_.size(); ++i) {
-    const std::vector<int64_t>& own = sets_[i].split.training;
-    for (const int64_t entry : own) entries.push_back(mixture_->begin(i) + entry);
-    lengths.push_back(static_cast<int64_t>(own.size()));
-    shares.push_back(sets_[i].from.share);
+  for (const Set& set : sets_) {
+    if (set.from.trained == 0) continue;  // evaluated alone
+    lengths.push_back(std::ssize(set.split.training));
+    shares.push_back(set.from.share);
   }
-  if (sets_.size() == 1 || shares.front() == 0) return entries;
+  if (shares.size() < 2 || shares.front() == 0) return entries;
   std::vector<int64_t> order =
       interleave(lengths, shares, named<StoppingStrategy>(stopping_strategy(job_.data)),
                  job_.data.sampling_seed);
-  for (int64_t& position : order) position = entries[static_cast<size_t>(position)];
-  return order;
+  return at_positions(entries, std::move(order));
 }
 
 std::vector<int64_t> TextPreparation::evaluated_entries() const {
+  if (split_of_all_) return at_positions(left_by_sets(), split_of_all_->evaluation);
   std::vector<int64_t> entries;
   for (size_t i = 0; i < sets_.size(); ++i) {
     for (const int64_t entry : sets_[i].split.evaluation) {

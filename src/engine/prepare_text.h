@@ -43,6 +43,8 @@ class TextPreparation {
   // Numbers of the mixture, in the order in which an epoch finds them before it shuffles.
   std::vector<int64_t> training_order() const;
   std::vector<int64_t> evaluated_entries() const;
+  // What each set leaves to train on, one set behind the other.
+  std::vector<int64_t> left_by_sets() const;
   // Whether the order is that of the one file.
   bool is_plain() const;
   void encode(const std::vector<int64_t>& entries);
@@ -58,6 +60,8 @@ class TextPreparation {
   int64_t rank_;
   WorkCount& work_;
   std::vector<Set> sets_;
+  std::optional<EntrySplit>
+      split_of_all_;  // of positions in left_by_sets(): eval_split is a number
   std::shared_ptr<MixedTexts> mixture_;
 };
 

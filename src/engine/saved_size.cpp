@@ -100,7 +100,8 @@ int64_t certain_checkpoints(const TrainingJob& job, int64_t total_steps) {
   if (plan.strategy != IntervalStrategy::kSteps || may_end_sooner || !plan.resume_from.empty()) {
     return 1;
   }
-  const int64_t saves = (total_steps + plan.steps - 1) / plan.steps;
+  const int64_t interval = interval_steps(plan.steps, plan.steps_ratio, total_steps);
+  const int64_t saves = (total_steps + interval - 1) / interval;
   // The oldest goes when the newest is there.
   return plan.total_limit > 0 ? std::min(saves, plan.total_limit + 1) : saves;
 }

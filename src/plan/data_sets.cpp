@@ -32,6 +32,7 @@ const std::map<std::string, Read>& readers() {
       {"text_field", into(&DataSource::text_field)},
       {"share", [](DataSet& set, const Json& value) { value.get_to(set.share); }},
       {"held_out", [](DataSet& set, const Json& value) { value.get_to(set.held_out); }},
+      {"trained", [](DataSet& set, const Json& value) { value.get_to(set.trained); }},
   };
   return kReaders;
 }
@@ -84,7 +85,9 @@ DataSet read_set(const DataSource& common, const Json& json, const std::string& 
 
 std::vector<DataSet> data_sets(const TrainingJob& job) {
   const double held_out =
-      job.evaluation.evaluates() && job.evaluation.path.empty() ? job.evaluation.split : 0;
+      job.evaluation.evaluates() && job.evaluation.path.empty() && job.evaluation.split < 1
+          ? job.evaluation.split
+          : 0;
   if (job.data.mixture.empty()) return {{job.data, 0, held_out}};
   const auto sets = job.data.mixture.find("sets");
   if (sets == job.data.mixture.end() || !sets->is_array() || sets->empty()) {

@@ -86,6 +86,8 @@ const std::map<std::string, std::string>& properties() {
       {"evaluation.split", "eval_split"},
       {"evaluation.strategy", "eval_strategy"},
       {"evaluation.steps", "eval_steps"},
+      {"evaluation.steps_ratio", "eval_steps_ratio"},
+      {"data.most_entries", "max_train_samples"},
       {"evaluation.per_device_batch_size", "per_device_eval_batch_size"},
       {"seed", "seed"},
   };
@@ -179,6 +181,7 @@ class Follower {
     Json input = value;
     if (value.is_object()) input = json_text(value);
     if (spec.escaped && value.is_string()) input = escaped_text(value.get<std::string>());
+    if (spec.one_line && value.is_string()) input = one_line_text(value.get<std::string>());
     if (!value.is_number_integer()) input = spec.canonical(input);  // seeds have 64 bits
     set(spec.identifier, input);
     if (input == spec.default_value) job_.inputs.erase(spec.identifier);

@@ -31,6 +31,7 @@ const std::map<std::string, SetProperty>& properties() {
       {"dataset_text_field", {"text_field", Type::string}},
       {"sampling", {"share", Type::number_float}},
       {"eval_split", {"held_out", Type::number_float}},
+      {"train_split", {"trained", Type::number_float}},
   };
   return kProperties;
 }
@@ -89,13 +90,20 @@ void check_set(const Json& set, const std::string& place) {
     refuse_mixture(place + ".eval_split: found " + json_text(Json(held_out)) +
                    "; expected a number from 0 to below 1");
   }
+  const double trained = set.value("train_split", 0.0);
+  if (!(trained >= 0 && trained + held_out <= 1 + 1e-9)) {
+    refuse_mixture(place + ".train_split: found " + json_text(Json(trained)) +
+                   "; expected a share that leaves room for eval_split");
+  }
 }
 
-// All sets have a share, or none has.
+// All sets that are trained on have a share, or none has.
 void check_shares(const Json& sets) {
   double sum = 0;
-  size_t shared = 0;
+  size_t shared = 0, all = 0;
   for (const Json& set : sets) {
+    if (set.value("train_split", 1.0) == 0) continue;
+    ++all;
     const double share = set.value("sampling", 0.0);
     if (!(share >= 0 && share <= 1)) {
       refuse_mixture("sampling: found " + json_text(Json(share)) +
@@ -105,8 +113,8 @@ void check_shares(const Json& sets) {
     shared += share > 0 ? 1 : 0;
   }
   if (shared == 0) return;
-  if (shared < sets.size()) {
-    refuse_mixture("sampling: " + std::to_string(shared) + " of " + std::to_string(sets.size()) +
+  if (shared < all) {
+    refuse_mixture("sampling: " + std::to_string(shared) + " of " + std::to_string(all) +
                    " sets have a share; expected one for each set, or none");
   }
   if (std::abs(sum - 1) > 1e-8) {

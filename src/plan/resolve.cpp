@@ -74,7 +74,7 @@ class Resolver : RequestReader {
     resolution_.generate_dataset = data.generates;
     if (!job.data.conversation_field.empty()) {
       job.data.chat_template =
-          chat_template(argument_text("chat_template"), job.model.tokenizer_directory);
+          chat_template(whole_text(argument_text("chat_template")), job.model.tokenizer_directory);
     }
     note_what_has_no_effect(*this, family_of(job.model.hf_config), resolution_.notes);
     return std::move(resolution_);

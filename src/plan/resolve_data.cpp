@@ -27,6 +27,7 @@ class DataResolver : RequestReader {
     source.dataset_id = text("dataset_id");
     source.response_template = unescaped_text(argument_text("response_template"));
     source.model_max_length = integer("model_max_length");
+    source.most_entries = argument("max_train_samples").get<int64_t>();
     source.padding = options_.padding;
     source.worst_batch_first = reorders(options_);
     if (const std::string field = text("dataset_text_field"); !field.empty())
@@ -73,6 +74,7 @@ class DataResolver : RequestReader {
     }
     plan.strategy = named<IntervalStrategy>(argument_text("eval_strategy"));
     plan.steps = argument("eval_steps").get<int64_t>();
+    plan.steps_ratio = argument("eval_steps_ratio").get<double>();
     plan.per_device_batch_size = argument("per_device_eval_batch_size").get<int64_t>();
     return plan;
   }
@@ -142,9 +144,15 @@ class DataResolver : RequestReader {
       }
       const std::string file = given.at("training_data_path").get<std::string>();
       set["path"] = own_file("training_data_path", file);
-      if (!set.contains("held_out")) set["held_out"] = number("eval_split");
+      const double split = number("eval_split");
+      if (!set.contains("held_out")) set["held_out"] = split < 1 ? split : 0;
       names.push_back(own_dataset_name(file));
       if (set.contains("conversation_field")) source.conversation_field = set["conversation_field"];
+      if (number("eval_split") >= 1 && set.value("share", 0.0) > 0) {
+        throw RunError(ReasonCode::kUnsupported,
+                       "eval_split counts entries of all sets, and sets with shares are mixed; a "
+                       "share below 1 works");
+      }
       sets.push_back(std::move(set));
     }
     source.dataset_id = join(names, "+");

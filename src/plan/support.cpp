@@ -1,6 +1,7 @@
 #include "sftbench/plan/support.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "plan/context_cost.h"
@@ -64,6 +65,7 @@ const std::vector<std::string>& properties_that_matter() {
       "data_mixture",
       "validation_data_path",
       "eval_split",
+      "max_train_samples",
       "eval_strategy",
       "warmup_ratio",
       "warmup_steps",
@@ -366,6 +368,14 @@ class Judge {
 
   void refuse_evaluation() {
     const bool file = has("validation_data_path"), split = has("eval_split");
+    const double held_out = argument("eval_split").get<double>();
+    if (held_out >= 1 && held_out != std::floor(held_out)) {
+      refuse("eval_split " + json_text(Json(held_out)) +
+             " is neither a share below 1 nor a number of entries");
+    }
+    if (has_images() && argument("max_train_samples").get<int64_t>() > 0) {
+      refuse("max_train_samples beside images: all entries are read; 0 works");
+    }
     if (file && split) {
       refuse("validation_data_path and eval_split each say what is evaluated; one of them works");
     }

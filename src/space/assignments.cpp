@@ -78,7 +78,7 @@ std::optional<Dimension> Assignments::dimension(const std::string& identifier,
   const std::string& path = entry.given.source;
   YamlNode node = entry.given.value;
   const char first = entry.text.empty() ? '\0' : entry.text.front();
-  if (accepts.escaped && first != '\0' && first != '\'' && first != '"') {
+  if ((accepts.escaped || accepts.one_line) && first != '\0' && first != '\'' && first != '"') {
     node = {};
     node.text = entry.text;
     node.value = entry.text;

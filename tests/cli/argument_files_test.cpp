@@ -202,7 +202,7 @@ TEST_F(ArgumentFilesTest, TextsThatAreNoDictionariesAreNamed) {
   EXPECT_THAT(refusal_of_file("lora_config: 3\n"),
               HasSubstr("lora_config: found 3; expected a mapping of arguments"));
   EXPECT_THAT(refusal_of_file("optim_args: rank=8\n"),
-              HasSubstr("optim_args: found 'rank=8', which has no equal here"));
+              HasSubstr("optim_args: has no equal here; expected the defaults of optim"));
 }
 
 // --- LLMForge ------------------------------------------------------------------------------------
@@ -267,17 +267,96 @@ TEST_F(ArgumentFilesTest, TheDocumentsKeysAreTakenOrRefusedByName) {
   EXPECT_THAT(taken.err, HasSubstr("arguments.yaml:4: flash_attn_implementation "
                                    "'kernels-community/vllm-flash-attn3': attention is this "
                                    "program's own"));
-  EXPECT_THAT(taken.err, HasSubstr("arguments.yaml:7: run_name has no effect: results and "
-                                   "trackers name a run by its key"));
-  const std::string refused =
-      refusal_of_file("tracker: aim\naim_repo: repo\nexperiment: mine\nreport_to: wandb\n");
+  EXPECT_THAT(taken.err,
+              HasSubstr("arguments.yaml: no effect here: run_name (results and trackers name a run "
+                        "by its key), main_process_port (the launcher, or --ranks, says which "
+                        "ranks there are)"));
+  write("pairs.json", R"([{"output": "a"}])");
+  const std::string told =
+      notes_of("tracker: aim\naim_repo: repo\nexperiment: mine\nreport_to: [wandb, none]\n");
   for (const char* finding :
-       {"arguments.yaml:1: tracker: found 'aim', which this program does not write to; expected",
-        "arguments.yaml:2: aim_repo: has no equal here; expected --track tensorboard=DIR",
-        "arguments.yaml:3: experiment: has no equal here; expected MLFLOW_EXPERIMENT_NAME",
-        "arguments.yaml:4: report_to: found 'wandb', which this program does not write to"}) {
-    EXPECT_THAT(refused, HasSubstr(finding));
+       {"arguments.yaml:3: tracker 'aim' has no effect: --track aim-info=FILE",
+        "arguments.yaml: no effect here: aim_repo (--track tensorboard=DIR writes what other "
+        "trackers import), experiment (MLFLOW_EXPERIMENT_NAME names it, beside report_to: mlflow)",
+        "arguments.yaml:6: report_to 'wandb' has no effect: --track tensorboard=DIR"}) {
+    EXPECT_THAT(told, HasSubstr(finding));
   }
+}
+
+// The hub, trackers that are not there and the like, whatever they say, make one line.
+TEST_F(ArgumentFilesTest, WhatChangesNothingMeasuredIsOneLine) {
+  const std::string told = notes_of(
+      "push_to_hub: true\nhub_model_id: a/b\nhub_strategy: checkpoint\nwandb_project: p\n"
+      "dataloader_num_workers: 4\nwandb_name:\nsave_only_model: false\nddp_timeout: 1800\n"
+      "tpu_env: []\nfsdp_config: {}\nhub_private_repo: null\n");
+  EXPECT_THAT(told,
+              HasSubstr("arguments.yaml: no effect here: push_to_hub, hub_model_id, hub_strategy "
+                        "(nothing is uploaded), wandb_project (--track tensorboard=DIR writes what "
+                        "other trackers import), dataloader_num_workers (entries are tokenized "
+                        "before the first step)"));
+  EXPECT_THAT(told, Not(HasSubstr("ddp_timeout"))) << "its default";
+}
+
+TEST_F(ArgumentFilesTest, SharesOfTheStepsAreTransformers) {
+  const Json job = job_of(
+      "warmup_steps: 0.1\neval_strategy: steps\neval_steps: 0.25\nsave_strategy: steps\n"
+      "save_steps: 0.5\nlogging_strategy: steps\nlogging_steps: 0.125\noutput_dir: out\n"
+      "validation_data_path: pairs.json\n");
+  EXPECT_EQ(job["optimizer"]["warmup_ratio"], 0.1);
+  EXPECT_EQ(job["evaluation"]["steps_ratio"], 0.25);
+  EXPECT_EQ(job["save"]["steps_ratio"], 0.5);
+  EXPECT_EQ(job["save"]["log_steps_ratio"], 0.125);
+  EXPECT_EQ(job_of("warmup_steps: 5\n")["optimizer"]["warmup_steps"], 5);
+  EXPECT_EQ(job_of("warmup_steps: 0\n")["optimizer"]["warmup_ratio"], 0.0);
+  EXPECT_EQ(job_of("warmup_steps: 0\nwarmup_ratio: 0.2\n")["optimizer"]["warmup_ratio"], 0.2);
+  EXPECT_THAT(refusal_of_file("save_steps: 1.5\n"),
+              HasSubstr("save_steps: found 1.5; expected an integer of at least 1"));
+}
+
+TEST_F(ArgumentFilesTest, FsdpTwoSaysItsStrategyBySwitch) {
+  const std::string ranks = "use_cpu: true\nnum_processes: 2\nper_device_train_batch_size: 1\n";
+  const auto strategy = [&](const std::string& config) {
+    return job_of(ranks + "distributed_type: FSDP\nfsdp_config: " + config +
+                  "\n")["parallel"]["strategy"];
+  };
+  EXPECT_EQ(strategy("{fsdp_version: 2, fsdp_reshard_after_forward: true}"), "FULL_SHARD");
+  EXPECT_EQ(strategy("{fsdp_version: 2, fsdp_reshard_after_forward: false}"), "SHARD_GRAD_OP");
+  EXPECT_EQ(strategy("{reshard_after_forward: true, offload_params: false}"), "FULL_SHARD");
+  EXPECT_EQ(strategy("{fsdp_reshard_after_forward: HYBRID_SHARD}"), "HYBRID_SHARD");
+  EXPECT_EQ(strategy("{fsdp_sharding_strategy: 1, fsdp_reshard_after_forward: FULL_SHARD}"),
+            "FULL_SHARD")
+      << "1 is FULL_SHARD";
+}
+
+// --- text with line ends -------------------------------------------------------------------------
+
+TEST_F(ArgumentFilesTest, ATemplateWithLineEndsIsTakenWhole) {
+  const std::string text =
+      "{%- for message in messages %}\n\t{{- '\\n\\\\n' + message.content }}\n{%- endfor %}\n";
+  write("chats.jsonl", R"({"messages": [{"role": "user", "content": "a"}]})");
+  std::string block;
+  for (const char c : text) block += c == '\n' ? std::string("\n    ") : std::string(1, c);
+  write("arguments.yaml",
+        "model_name_or_path: my-llama\ntraining_data_path: chats.jsonl\n"
+        "chat_template: |\n    " +
+            block.substr(0, block.size() - 4));
+  EXPECT_EQ(job(files({"arguments.yaml"}))["data"]["chat_template"], text) << "in a file";
+  const std::vector<std::string> own = {"--model", "my-llama", "--data", "chats.jsonl"};
+  const auto with = [&own](std::vector<std::string> more) {
+    more.insert(more.begin(), own.begin(), own.end());
+    return more;
+  };
+  EXPECT_EQ(job(with({"--chat-template", text}))["data"]["chat_template"], text) << "as an option";
+  EXPECT_EQ(job(with({"--conversation-column", "messages", "--set",
+                      "chat_template=" + text}))["data"]["chat_template"],
+            text)
+      << "by --set";
+  write("chat.json", "");
+  EXPECT_EQ(own_job({"--template", "{{input}}\n{{output}}"})["data"]["entry_template"],
+            "{{input}}\n{{output}}");
+  EXPECT_EQ(own_job({"--text-field", "output", "--response-template",
+                     "\n\nb\t"})["data"]["response_template"],
+            "\n\nb\t");
 }
 
 TEST_F(ArgumentFilesTest, Mxfp4IsDecodedAndNotTrained) {

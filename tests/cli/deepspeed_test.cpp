@@ -183,7 +183,7 @@ TEST_F(DeepspeedTest, WhatMeansNothingHereIsToldAndWhatHasNoEqualIsRefusedAllAtO
     "optimizer": {"type": "OneBitAdam", "params": {"betas": 1}},
     "train_micro_batch_size_per_gpu": 0,
     "communication_data_type": "fp32",
-    "fp16": {"enabled": true, "hysteresis": 2},
+    "fp16": {"enabled": true, "hysteresis": 3},
     "aio": {"block_size": 1}})");
   for (const char* finding :
        {"ds.json:2: zero_optimization.stage: found 4; expected 0 (DDP), 1, 2 or 3",
@@ -192,8 +192,8 @@ TEST_F(DeepspeedTest, WhatMeansNothingHereIsToldAndWhatHasNoEqualIsRefusedAllAtO
         "zero_optimization.offload_optimizer.device: found 'gpu', which has no equal here; "
         "expected "
         "cpu or none",
-        "zero_optimization.mics_shard_size: has no equal here; expected fsdp_sharding_strategy "
-        "HYBRID_SHARD",
+        "zero_optimization.mics_shard_size: found 8, which has no equal here; expected "
+        "fsdp_sharding_strategy HYBRID_SHARD, or -1",
         "zero_optimization.overlap_com: has no equal here; did you mean "
         "'zero_optimization.overlap_comm'?",
         "zero_optimization.zero_quantized_weights: found true, which has no equal here; expected "
@@ -203,7 +203,7 @@ TEST_F(DeepspeedTest, WhatMeansNothingHereIsToldAndWhatHasNoEqualIsRefusedAllAtO
         "optimizer.params.betas: found 1; expected two numbers, or \"auto\"",
         "train_micro_batch_size_per_gpu: found 0; expected an integer of at least 1, or \"auto\"",
         "communication_data_type: has no equal here; expected --reduce-dtype float32",
-        "fp16.hysteresis: found 2, which has no equal here; expected 1",
+        "fp16.hysteresis: found 3, which has no equal here; expected 1 or 2",
         "aio: has no equal here; expected device: cpu"}) {
     EXPECT_THAT(refused, HasSubstr(finding));
   }
@@ -211,6 +211,34 @@ TEST_F(DeepspeedTest, WhatMeansNothingHereIsToldAndWhatHasNoEqualIsRefusedAllAtO
   EXPECT_THAT(refusal("{\"a\": "), HasSubstr("ds.json:"));
   EXPECT_THAT(refusal(R"({"gradient_clipping": "much"})", {"--set", "batch_size=2"}),
               HasSubstr("ds.json:1: gradient_clipping: 'much' is no value of max_grad_norm"));
+}
+
+// With the beginning and without, as DeepSpeed's classes and its documentation have it.
+TEST_F(DeepspeedTest, BothSpellingsOfStageThreeAreOne) {
+  for (const char* beginning : {"", "stage3_"}) {
+    const std::string configuration = R"({"zero_optimization": {"stage": 3, ")" +
+                                      std::string(beginning) + R"(max_live_parameters": 1e9, ")" +
+                                      beginning + R"(gather_16bit_weights_on_model_save": true}})";
+    const Json job = this->job(configuration, {"--set", "batch_size=2"});
+    EXPECT_EQ(job["parallel"]["strategy"], "FULL_SHARD");
+    EXPECT_EQ(job["parallel"]["state_dict_type"], "FULL_STATE_DICT") << beginning;
+  }
+}
+
+TEST_F(DeepspeedTest, BlocksThatAreOffSayNothing) {
+  const Json job = this->job(
+      R"({"autotuning": {"enabled": false, "fast": true}, "tensorboard": {"enabled": false},
+          "elasticity": {}, "aio": {}, "compression_training": {"enabled": false, "x": {"y": 1}}})",
+      {"--set", "batch_size=2"});
+  EXPECT_EQ(job["parallel"]["strategy"], "DDP");
+  EXPECT_THAT(refusal(R"({"autotuning": {"enabled": true}})", {"--set", "batch_size=2"}),
+              HasSubstr("ds.json:1: autotuning: has no equal here; expected no such block"));
+}
+
+TEST_F(DeepspeedTest, JsonWithTabsIsJson) {
+  EXPECT_EQ(job("{\n\t\"zero_optimization\": {\n\t\t\"stage\": 2\n\t}\n}\n",
+                {"--set", "batch_size=2"})["parallel"]["strategy"],
+            "SHARD_GRAD_OP");
 }
 
 TEST_F(DeepspeedTest, TwoFilesThatDisagreeAreRefused) {

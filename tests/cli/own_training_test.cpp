@@ -406,10 +406,10 @@ TEST_F(DataConfigurationTest, ConversationsAreThoseOfTheDocuments) {
 }
 
 TEST_F(DataConfigurationTest, WhatHasNoEqualIsNamed) {
-  EXPECT_THAT(refusal_of("      - name: apply_tokenizer_chat_template\n        arguments: {}\n"),
+  EXPECT_THAT(refusal_of("      - name: skip_samples_with_large_columns\n        arguments: {}\n"),
               HasSubstr("data.yaml:10: datasets[0].data_handlers[0]: the handler "
-                        "apply_tokenizer_chat_template has no equal here; expected "
-                        "tokenize_and_apply_chat_template_with_masking"));
+                        "skip_samples_with_large_columns has no equal here; expected "
+                        "model_max_length, to which entries are cut"));
   EXPECT_THAT(refusal_of("      - name: tokenise\n        arguments: {}\n"),
               HasSubstr("did you mean 'tokenize'?"));
   EXPECT_THAT(
@@ -422,14 +422,15 @@ TEST_F(DataConfigurationTest, WhatHasNoEqualIsNamed) {
   EXPECT_THAT(refusal_of_file("data_config_path: other.yaml\n"),
               HasSubstr("did you mean 'datasets'?"));
   EXPECT_THAT(refusal_of_file("data_config_path: none.yaml\n"), HasSubstr("none.yaml"));
-  write("paths.yaml", "datasets:\n  - data_paths: [a, b]\n    split: {train: 0.8}\n");
+  write("paths.yaml",
+        "datasets:\n  - data_paths: [a, b]\n    split: {train: 0.8, validation: 0.3}\n");
   const std::string paths = refusal_of_file("data_config_path: paths.yaml\n");
   EXPECT_THAT(paths,
               HasSubstr("datasets[0].data_paths: found a list of 2; expected a list of one file, "
                         "folder or dataset of the hub"));
   EXPECT_THAT(paths,
               HasSubstr("datasets[0].split: found a mapping; expected train and validation, two "
-                        "shares that add up to 1"));
+                        "shares that add up to 1 or less"));
 }
 
 TEST_F(DataConfigurationTest, ASplitIsEvaluated) {
@@ -587,7 +588,7 @@ TEST_F(OwnTrainingTest, WhatCannotBeEvaluatedIsRefused) {
   EXPECT_THAT(
       refused({"--eval-data", "tokens.jsonl", "--text-field", "output"}),
       HasSubstr("--text-field: output: no such field; found input_ids, labels (tokens.jsonl:1)"));
-  EXPECT_THAT(refused({"--eval-split", "1"}), HasSubstr("--eval-split: 1 is no value of"));
+  EXPECT_THAT(refused({"--eval-split", "-1"}), HasSubstr("--eval-split: -1 is no value of"));
   EXPECT_THAT(refused({"--eval-split", "0.1", "--eval-steps", "0"}),
               HasSubstr("--eval-steps: 0 is no value of"));
   EXPECT_THAT(refused({"--eval-split", "0.1", "--eval-strategy", "step"}),

@@ -17,7 +17,8 @@ Json golden() {
 TEST(MixingTest, SplitsAsTheDatasetsPackage) {
   const Json all = golden();
   for (const Json& given : all["splits"]) {
-    const EntrySplit split = split_entries(given["entries"], given["share"], given["seed"]);
+    const EntrySplit split =
+        split_entries(given["entries"], given["share"], given["seed"], given["trained"]);
     EXPECT_EQ(split.training, given["train"].get<Numbers>()) << given.dump();
     EXPECT_EQ(split.evaluation, given["test"].get<Numbers>()) << given.dump();
   }

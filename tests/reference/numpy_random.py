@@ -12,9 +12,11 @@ import numpy
 SEEDS = [0, 1, 42, 66, 2**32 - 1, 2**32, 2**63 + 11, 2**64 - 1]
 
 
-def split(entries, share, seed):
-    parts = datasets.Dataset.from_dict({"i": range(entries)}).train_test_split(test_size=share, seed=seed)
-    return {"entries": entries, "share": share, "seed": seed, "train": parts["train"]["i"][:], "test": parts["test"]["i"][:]}
+def split(entries, share, seed, trained=None):
+    parts = datasets.Dataset.from_dict({"i": range(entries)}).train_test_split(
+        test_size=share or None, train_size=trained, seed=seed)
+    return {"entries": entries, "share": share, "seed": seed, "trained": -1 if trained is None else trained,
+            "train": parts["train"]["i"][:], "test": parts["test"]["i"][:] if share else []}
 
 
 def mix(lengths, probabilities, strategy, seed):
@@ -32,7 +34,9 @@ def main():
         "doubles": [{"seed": seed, "values": numpy.random.default_rng(seed).random(5).tolist()} for seed in SEEDS],
         "permutations": [{"seed": seed, "values": numpy.random.default_rng(seed).permutation(n).tolist()}
                          for seed in SEEDS for n in (1, 2, 17, 100)],
-        "splits": [split(*case) for case in ((26, 0.25, 42), (26, 0.2, 0), (3, 0.1, 7), (101, 0.5, 66), (10, 0.3, 42))],
+        "splits": [split(*case) for case in ((26, 0.25, 42), (26, 0.2, 0), (3, 0.1, 7), (101, 0.5, 66), (10, 0.3, 42),
+                                              (26, 5, 42), (101, 100, 0), (10, 0.3, 42, 0.4), (11, 0, 7, 0.6),
+                                              (13, 0.1, 66, 0.45))],
         "mixtures": [mix(lengths, probabilities, strategy, seed)
                      for lengths, probabilities in (([5, 9], [0.3, 0.7]), ([7, 2, 30], [0.5, 0.1, 0.4]),
                                                     ([1, 1], [0.5, 0.5]), ([600, 700, 20], [0.4, 0.58, 0.02]))

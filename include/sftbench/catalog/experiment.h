@@ -35,6 +35,11 @@ std::optional<PropertyKind> find_property_kind(std::string_view name);
 std::string escaped_text(std::string_view text);
 std::string unescaped_text(std::string_view text);
 
+// A text of which each character counts, Jinja's backslashes among them, in one line: one that has control
+// characters stands behind a mark, with those and its backslashes escaped. And that text again.
+std::string one_line_text(std::string_view text);
+std::string whole_text(std::string_view text);
+
 // A grid of numbers: lower, lower + interval, ... below upper. Interval 0: every number between them.
 struct NumberRange {
   double lower = 0;
@@ -50,6 +55,7 @@ struct PropertySpec {
   bool without_effect = false;      // ado takes it, and the experiment trains the same: no input
   bool open = false;                // values that are not in `values` are legal, too
   bool escaped = false;             // a text whose line ends and tabs are written \n and \t
+  bool one_line = false;            // a text that may have line ends: one_line_text() of it
   bool argument = false;            // an input only where it differs from its default
   Json default_value;               // null for None and for required properties
   std::vector<std::string> values;  // legal texts; for string lists: of their elements

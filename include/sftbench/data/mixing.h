@@ -37,8 +37,9 @@ struct EntrySplit {
 };
 
 // train_test_split(test_size=share, seed=seed). The share is rounded up; 0: all are trained on, as they
-// stand.
-EntrySplit split_entries(int64_t entries, double share, uint64_t seed);
+// stand; from 1 on it is a number of entries.
+// `trained`, where it is not below 0: train_size, so that entries may be left out.
+EntrySplit split_entries(int64_t entries, double share, uint64_t seed, double trained = -1);
 
 // interleave_datasets(probabilities=shares, seed=seed, stopping_strategy=stopping): positions in the sets
 // of these lengths, one behind the other. Each position comes from a set that is drawn, and is the next

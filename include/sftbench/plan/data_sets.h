@@ -12,6 +12,7 @@ struct DataSet {
   DataSource source;
   double share = 0;     // of the mixture; 0 in all: they stand one behind the other
   double held_out = 0;  // of its entries, to be evaluated
+  double trained = -1;  // of its entries; 0: it is evaluated alone; below 0: all others
 };
 
 // InputError naming the key of job.data.mixture that is missing, unknown or of the wrong type.

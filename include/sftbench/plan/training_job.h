@@ -52,6 +52,7 @@ struct DataSource {
   std::string image_field;  // column of pictures; empty: the dataset is text
   std::string response_template = "\n### Response:";  // empty: all of an entry bears loss
   int64_t model_max_length = 0;                       // tokens; longer entries are truncated
+  int64_t most_entries = 0;                           // the first of each set; 0: all
   Padding padding = Padding::kLongest;
   // The step with the largest micro-batch of the run changes places with the first one.
   bool worst_batch_first = false;
@@ -158,10 +159,12 @@ struct PromptPlan {
 // Entries that a run measures its loss on and does not train on. The time does not count as training.
 struct EvaluationPlan {
   std::string path;  // a file whose entries are as those of the training data; empty: none
-  double split =
-      0;  // or this share of the training data; of a mixture, whose sets have their own, the largest
+  // Or this share of the training data, of a mixture, whose sets have their own, the largest; from 1 on so
+  // many entries of all.
+  double split = 0;
   IntervalStrategy strategy = IntervalStrategy::kNo;
   int64_t steps = 500;
+  double steps_ratio = 0;             // above 0: a share of all steps instead
   int64_t per_device_batch_size = 0;  // 0: as in training
 
   bool evaluates() const {
@@ -177,6 +180,7 @@ struct SavePlan {
       checkpoint_directory;  // gets a folder checkpoint-<step> with all that a run needs to go on
   IntervalStrategy strategy = IntervalStrategy::kNo;
   int64_t steps = 500;
+  double steps_ratio = 0;   // above 0: a share of all steps instead
   int64_t total_limit = 0;  // checkpoints that stay, the newest ones; 0: all
   std::string resume_from;  // checkpoint folder to go on from; empty: from the beginning
   bool best_model = false;  // the model that is kept is the checkpoint of the least evaluation loss
@@ -186,6 +190,7 @@ struct SavePlan {
       output_directory;  // fms-hf-tuning's: gets training_logs.jsonl; empty: none is written
   IntervalStrategy log_strategy = IntervalStrategy::kEpoch;  // of a line in training_logs.jsonl
   int64_t log_steps = 500;
+  double log_steps_ratio = 0;  // above 0: a share of all steps instead
 };
 
 struct TrainingJob {

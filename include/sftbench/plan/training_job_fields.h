@@ -52,6 +52,7 @@ void fields(Visitor& visitor, DataSource& plan) {
   visitor("image_field", plan.image_field, same_as("image field"));
   visitor("response_template", plan.response_template, same_as("response template"));
   visitor("model_max_length", plan.model_max_length, same_as("model_max_length"), kCount);
+  visitor("most_entries", plan.most_entries, kDerived, kCountOrNone);
   visitor("padding", plan.padding, same_as("padding"));
   visitor("worst_batch_first", plan.worst_batch_first, same_as("order of the batches"));
   visitor("token_cache_directory", plan.token_cache_directory, kMayDiffer);
@@ -155,9 +156,10 @@ void fields(Visitor& visitor, PromptPlan& plan) {
 template <typename Visitor>
 void fields(Visitor& visitor, EvaluationPlan& plan) {
   visitor("path", plan.path, kMayDiffer);
-  visitor("split", plan.split, kDerived, FieldRange{0, 0.99});
+  visitor("split", plan.split, kDerived, FieldRange{0, kMostSteps});
   visitor("strategy", plan.strategy, kMayDiffer);
   visitor("steps", plan.steps, kMayDiffer, kCount);
+  visitor("steps_ratio", plan.steps_ratio, kMayDiffer, kFraction);
   visitor("per_device_batch_size", plan.per_device_batch_size, kMayDiffer, kCountOrNone);
 }
 
@@ -167,6 +169,7 @@ void fields(Visitor& visitor, SavePlan& plan) {
   visitor("checkpoint_directory", plan.checkpoint_directory, kMayDiffer);
   visitor("strategy", plan.strategy, kMayDiffer);
   visitor("steps", plan.steps, kMayDiffer, kCount);
+  visitor("steps_ratio", plan.steps_ratio, kMayDiffer, kFraction);
   visitor("total_limit", plan.total_limit, kMayDiffer, kCountOrNone);
   visitor("resume_from", plan.resume_from, kMayDiffer);
   visitor("best_model", plan.best_model, kMayDiffer);
@@ -174,6 +177,7 @@ void fields(Visitor& visitor, SavePlan& plan) {
   visitor("output_directory", plan.output_directory, kMayDiffer);
   visitor("log_strategy", plan.log_strategy, kMayDiffer);
   visitor("log_steps", plan.log_steps, kMayDiffer, kCount);
+  visitor("log_steps_ratio", plan.log_steps_ratio, kMayDiffer, kFraction);
 }
 
 template <typename Visitor>

@@ -1,7 +1,10 @@
 // What a run does every so often, saving a checkpoint or evaluating: transformers' IntervalStrategy.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdint>
 
 #include "sftbench/base/named.h"
 
@@ -29,6 +32,14 @@ constexpr const auto& rows_of(IntervalStrategy) {
 }
 constexpr const char* noun_of(IntervalStrategy) {
   return "strategy";
+}
+
+// Steps from one time to the next: so many, or where `ratio` is above 0 this share of all, rounded up, as in
+// transformers.
+inline int64_t interval_steps(int64_t steps, double ratio, int64_t all_steps) {
+  if (ratio <= 0) return steps;
+  return std::max<int64_t>(1,
+                           static_cast<int64_t>(std::ceil(static_cast<double>(all_steps) * ratio)));
 }
 
 }  // namespace sftbench

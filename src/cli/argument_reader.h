@@ -1,0 +1,118 @@
+// Reads files of arguments, each key by its row in the table.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/argument_names.h"
+#include "cli/argument_values.h"
+
+namespace sftbench {
+
+class ArgumentFileReader : ArgumentValues {
+ public:
+  ArgumentFileReader(const std::vector<std::string>& paths, std::string deepspeed_path,
+                     GivenElsewhere given);
+
+  ArgumentFile read();
+
+ private:
+  // A key whose row says kRead; argument_readers.cpp.
+  using Read = void (ArgumentFileReader::*)(const YamlNode&, const std::string&);
+  static Read reader_of(const std::string& key);
+
+  void member(const std::string& key, const YamlNode& node, const std::string& path);
+  void unknown(const std::string& key, const YamlNode& node, const std::string& path);
+  void fixed(const ArgumentName& name, const YamlNode& node, const std::string& path);
+  void chosen(const ArgumentName& name, const YamlNode& node, const std::string& path);
+  void tell_idle(const std::string& file);
+
+  // --- what keys say together, when all files are read
+  void settle();
+  void settle_warmup();
+  void settle_adapters();
+  void settle_evaluation();
+  void settle_padding();
+  void settle_mxfp4();
+  void settle_hub_data();
+  void settle_invocation();
+  void settle_trackers();
+  void read_deepspeed_files();
+  void deepspeed(const YamlNode& root);
+
+  // --- readers
+  void model(const YamlNode& node, const std::string& path);
+  void revision(const YamlNode& node, const std::string& path);
+  void dtype(const YamlNode& node, const std::string& path);
+  void hub_dataset(const YamlNode& node, const std::string& path);
+  void hub_config(const YamlNode& node, const std::string& path);
+  void hub_split(const YamlNode& node, const std::string& path);
+  void hub_test_split(const YamlNode& node, const std::string& path);
+  void handbook_mixture(const YamlNode& node, const std::string& path);
+  void datasets(const YamlNode& node, const std::string& path);
+  void data_configuration(const YamlNode& node, const std::string& path);
+  void data_processor(const YamlNode& node, const std::string& path);
+  void registered_dataset(const YamlNode& node, const std::string& path);
+  void nothing(const YamlNode&, const std::string&) {}
+  void template_of(const YamlNode& node, const std::string& path);
+  void named_template(const YamlNode& node, const std::string& path);
+  void special_token(const YamlNode& node, const std::string& path);
+  void warmup(const YamlNode& node, const std::string& path);
+  void eval_steps(const YamlNode& node, const std::string& path);
+  void save_steps(const YamlNode& node, const std::string& path);
+  void log_steps(const YamlNode& node, const std::string& path);
+  void evaluated_share(const YamlNode& node, const std::string& path);
+  void evaluations_of_epoch(const YamlNode& node, const std::string& path);
+  void saves_of_epoch(const YamlNode& node, const std::string& path);
+  void batch_of_device(const YamlNode& node, const std::string& path);
+  void processes(const YamlNode& node, const std::string& path);
+  void data_shards(const YamlNode& node, const std::string& path);
+  void checkpointing_options(const YamlNode& node, const std::string& path);
+  void attention(const YamlNode& node, const std::string& path);
+  void fast_kernels(const YamlNode& node, const std::string& path);
+  void liger(const YamlNode& node, const std::string& path);
+  void plugins(const YamlNode& node, const std::string& path);
+  void experts(const YamlNode& node, const std::string& path);
+  void lora_rank(const YamlNode& node, const std::string& path);
+  void targets(const YamlNode& node, const std::string& path);
+  void all_targets(const YamlNode& node, const std::string& path);
+  void pad_to_length(const YamlNode& node, const std::string& path);
+  void save_strategy(const YamlNode& node, const std::string& path);
+  void log_strategy(const YamlNode& node, const std::string& path);
+  void interval(const YamlNode& node, const std::string& path, std::string& strategy);
+  void total_limit(const YamlNode& node, const std::string& path);
+  void resume(const YamlNode& node, const std::string& path);
+  void output_folder(const YamlNode& node, const std::string& path);
+  void model_folder(const YamlNode& node, const std::string& path);
+  void report_to(const YamlNode& node, const std::string& path);
+  void log_folder(const YamlNode& node, const std::string& path);
+  void fsdp(const YamlNode& node, const std::string& path);
+  void deepspeed_key(const YamlNode& node, const std::string& path);
+  void worker_resources(const YamlNode& node, const std::string& path);
+  void trainer_resources(const YamlNode& node, const std::string& path);
+
+  // Steps, or below 1 a share of all of them.
+  void steps(const YamlNode& node, const std::string& path, std::optional<int64_t>& count_of_steps,
+             std::optional<double>& ratio);
+  std::optional<double> epochs() const;
+
+  const std::vector<std::string>& paths_;
+  std::string deepspeed_path_;
+  std::optional<YamlNode> deepspeed_block_;  // where the file of arguments holds it
+  GivenElsewhere given_;
+  struct Idle {
+    std::string why;
+    std::vector<std::string> paths;
+  };
+  std::vector<Idle> idle_;  // of the file that is read
+  struct HubData {
+    std::string source, name, config, split, test_split = "test";
+  } hub_data_;
+  std::string logging_directory_, tensorboard_;
+  std::optional<int64_t> rank_without_alpha_;
+  std::string rank_place_, all_targets_, pads_to_length_;
+  std::optional<int64_t> evaluations_of_epoch_, saves_of_epoch_;
+};
+
+}  // namespace sftbench

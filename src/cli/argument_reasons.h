@@ -1,0 +1,14 @@
+// Why keys change nothing here, and what works instead of others: what both tables say.
+#pragma once
+
+namespace sftbench {
+
+inline constexpr const char* kOwnRanks = "the launcher, or --ranks, says which ranks there are";
+inline constexpr const char* kOwnReading = "entries are tokenized before the first step";
+inline constexpr const char* kOtherTracker =
+    "--track tensorboard=DIR writes what other trackers import";
+inline constexpr const char* kSupervisedOnly = "supervised fine-tuning alone";
+inline constexpr const char* kGptqModel =
+    "--experiment finetune_gptq-lora_benchmark-v1.0.0 over a GPTQ model";
+
+}  // namespace sftbench

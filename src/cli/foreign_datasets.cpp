@@ -1,0 +1,155 @@
+#include "cli/foreign_datasets.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "cli/argument_names.h"
+#include "cli/argument_options.h"
+#include "sftbench/base/text.h"
+#include "sftbench/base/train_files.h"
+#include "sftbench/data/conversation.h"
+
+namespace sftbench {
+namespace {
+
+constexpr const char* kOtherData = "--data FILE, which takes its place";
+
+std::string text_at(const YamlNode& mapping, const char* key) {
+  const YamlNode* node = mapping.find(key);
+  return node != nullptr && node->is_scalar() && !node->is_null() ? node->text : std::string();
+}
+
+// Of a dataset of the hub, or a path.
+std::string place_of_data(const std::string& id, const std::string& config,
+                          const std::string& split) {
+  if (config.empty() && split.empty()) return id;
+  DatasetPart part;
+  part.config = config;
+  if (!split.empty()) part.split = split;
+  return id + text_of(part);
+}
+
+YamlNode at_line(YamlNode node, int line) {
+  node.line = line;
+  return node;
+}
+
+void refuse_keys(const YamlNode& set, const std::string& path, const std::set<std::string>& known,
+                 Diagnostics& diagnostics) {
+  for (const auto& [key, node] : set.members) {
+    if (known.count(key) > 0 || says_nothing(node)) continue;
+    diagnostics.error(node, path + "." + key, "has no equal here", kOtherData,
+                      nearest_spelling(key, {known.begin(), known.end()}));
+  }
+}
+
+std::optional<double> read_handbook_set(const YamlNode& set, const std::string& path,
+                                        Diagnostics& diagnostics, const TakeValue& take) {
+  const std::string id = text_at(set, "id");
+  if (id.empty()) {
+    diagnostics.error(set, path, "has no id", "a dataset of the hub");
+    return std::nullopt;
+  }
+  refuse_keys(set, path, {"id", "config", "revision", "split", "columns", "weight"}, diagnostics);
+  take("training_data_path",
+       at_line(text_node(place_of_data(id, text_at(set, "config"), text_at(set, "split"))),
+               set.line),
+       path + ".id");
+  if (const YamlNode* columns = set.find("columns"); columns != nullptr) {
+    for (const YamlNode& column : columns->items) {
+      if (column.text == kConversationField)
+        take("conversation_column", text_node(kConversationField), path + ".columns");
+    }
+  }
+  const YamlNode* weight = set.find("weight");
+  if (weight != nullptr && !says_nothing(*weight) && !is_value(*weight, "1")) {
+    diagnostics.error(*weight, path + ".weight",
+                      "found " + describe(*weight) + ", which has no equal here",
+                      "1, the whole set, or " + std::string(kOtherData));
+  }
+  return std::nullopt;
+}
+
+std::optional<double> read_axolotl_set(const YamlNode& set, const std::string& path,
+                                       Diagnostics& diagnostics, const TakeValue& take) {
+  static const std::set<std::string> kKnown = {"path",
+                                               "name",
+                                               "split",
+                                               "type",
+                                               "ds_type",
+                                               "data_files",
+                                               "field_messages",
+                                               "field",
+                                               "trust_remote_code",
+                                               "roles_to_train",
+                                               "train_on_eos",
+                                               "chat_template",
+                                               "conversation",
+                                               "message_property_mappings",
+                                               "message_field_role",
+                                               "message_field_content",
+                                               "roles"};
+  refuse_keys(set, path, kKnown, diagnostics);
+  const std::string type = text_at(set, "type"), split = text_at(set, "split");
+  std::string place = text_at(set, "path");
+  const YamlNode* files = set.find("data_files");
+  if (files != nullptr && !says_nothing(*files)) {
+    const bool one = files->is_scalar() || files->items.size() == 1;
+    if (!one) diagnostics.error(*files, path + ".data_files", "lists several", "a folder of them");
+    place = files->is_scalar() || files->items.empty() ? files->text : files->items.front().text;
+  }
+  if (split.find('[') != std::string::npos) {
+    diagnostics.error(*set.find("split"), path + ".split",
+                      "found '" + split + "', a part of a split, which has no equal here",
+                      "max_samples: N, for the first N entries");
+  }
+  take("training_data_path",
+       at_line(text_node(place_of_data(place, text_at(set, "name"),
+                                       split == "train" ? std::string() : split)),
+               set.line),
+       path + ".path");
+  if (type == "chat_template" || type == "sharegpt") {
+    const std::string field = text_at(set, "field_messages");
+    const char* usual = type == "sharegpt" ? "conversations" : kConversationField;
+    take("conversation_column", text_node(field.empty() ? usual : field), path + ".type");
+  } else if (type == "completion") {
+    const std::string field = text_at(set, "field");
+    take("dataset_text_field", text_node(field.empty() ? "text" : field), path + ".type");
+    take("response_template", text_node("None"), path + ".type");
+  } else {
+    const YamlNode* node = set.find("type");
+    diagnostics.error(
+        node == nullptr ? set : *node, path + ".type",
+        node == nullptr ? "is missing" : "found " + describe(*node) + ", which has no equal here",
+        "chat_template or completion, or --data FILE and --template TEXT");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void read_handbook_mixture(const YamlNode& node, const std::string& path, Diagnostics& diagnostics,
+                           const TakeValue& take) {
+  const YamlNode* sets = node.find("datasets");
+  if (sets == nullptr) return diagnostics.error(node, path, "has no datasets", "a list of them");
+  for (const auto& [key, value] : node.members) {
+    if (says_nothing(value) || key == "datasets") continue;
+    if (key == "seed") {
+      take("sampling_seed", value, path + "." + key);
+    } else if (key == "test_split_size") {
+      take("eval_split", value, path + "." + key);
+    } else {
+      diagnostics.error(value, path + "." + key, "has no equal here",
+                        "datasets, seed, test_split_size");
+    }
+  }
+  read_sets(*sets, path + ".datasets", diagnostics, take, read_handbook_set);
+}
+
+void read_axolotl_datasets(const YamlNode& node, const std::string& path, Diagnostics& diagnostics,
+                           const TakeValue& take) {
+  read_sets(node, path, diagnostics, take, read_axolotl_set);
+}
+
+}  // namespace sftbench

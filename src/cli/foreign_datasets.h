@@ -1,0 +1,18 @@
+// The sets of data that other programs' argument files list: the alignment handbook's dataset_mixture, and axolotl's
+// datasets.
+#pragma once
+
+#include <string>
+
+#include "cli/data_configuration.h"
+#include "sftbench/base/yaml.h"
+
+namespace sftbench {
+
+// Errors: what has no equal here, by its name.
+void read_handbook_mixture(const YamlNode& node, const std::string& path, Diagnostics& diagnostics,
+                           const TakeValue& take);
+void read_axolotl_datasets(const YamlNode& node, const std::string& path, Diagnostics& diagnostics,
+                           const TakeValue& take);
+
+}  // namespace sftbench
