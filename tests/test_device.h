@@ -8,7 +8,7 @@
 #include "sftbench/base/torch.h"
 #include "sftbench/ops/vector_math.h"
 
-namespace sftbench::testing {
+namespace sftbench {
 
 inline torch::Device test_device() {
   [[maybe_unused]] static const bool settled = (ops::settle_vector_math(), true);
@@ -16,4 +16,4 @@ inline torch::Device test_device() {
   return {name == nullptr ? "cpu" : name};
 }
 
-}  // namespace sftbench::testing
+}  // namespace sftbench

@@ -8,7 +8,7 @@
 #include <random>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 TEST(EdgeSearchTest, EveryEdgeIsFoundFromEveryGuessWithinTheTrials) {
   for (int64_t most = 1; most <= 40; ++most) {
@@ -73,5 +73,5 @@ TEST(EdgeSearchTest, WhatRanOnceAndDiesAgainIsNotTheEdge) {
   EXPECT_TRUE(found.flaky);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

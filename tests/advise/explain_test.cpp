@@ -13,7 +13,7 @@
 #include "sftbench/plan/job_file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
 
@@ -194,5 +194,5 @@ TEST_F(OwnEvidenceTest, AFolderWithoutAnythingToCompareIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -11,7 +11,7 @@
 #include "sftbench/base/file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
 
@@ -212,5 +212,5 @@ TEST_F(ForeignTableTest, EvidenceReadsBackAsItWasWritten) {
   EXPECT_THAT(error(json.dump()), HasSubstr("a number above 0, or null"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

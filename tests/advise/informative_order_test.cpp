@@ -10,7 +10,7 @@
 #include "advise/case_beliefs.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 constexpr double kGiB = 1 << 30;
 
@@ -260,5 +260,5 @@ TEST(InformativeOrderTest, LearnsWhatAMeasurementTakesBesideItsSteps) {
   EXPECT_GT(second(1000), 1);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

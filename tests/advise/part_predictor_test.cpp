@@ -12,7 +12,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 const std::string kFull = "finetune_full_benchmark-v1.0.0",
                   kLora = "finetune_lora_benchmark-v1.0.0";
@@ -161,5 +161,5 @@ TEST(PartPredictorTest, ThreadsPredictAsOneDoes) {
   for (std::future<std::string>& other : others) EXPECT_EQ(other.get(), expected);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -17,7 +17,7 @@
 #include "temporary_file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
 
@@ -212,5 +212,5 @@ TEST(ProbedMachineTest, WhatIsNoProbeIsRefused) {
   EXPECT_THROW(ProbedMachine{probe}, InputError);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -16,7 +16,7 @@
 #include "sftbench/base/file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
 
@@ -347,5 +347,5 @@ prices:
   EXPECT_NE(PriceBook::read(shipped, Catalog::shipped().gpus).find(kA100), nullptr);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -14,7 +14,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
@@ -232,5 +232,5 @@ TEST(SharpeningTest, OnlyTheSameMachineAndStackCount) {
   EXPECT_FALSE(uncertainty.interval(Figure::kMemory, case_on(kA100, "sftbench")).own);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -8,7 +8,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 TEST(ScorecardTest, SummariesAreMediansOfSizesAndOfSigns) {
   const ErrorSummary s = summarize({-0.3, 0.1, 0.05, -0.15, 0.02});
@@ -66,5 +66,5 @@ TEST(ScorecardTest, WhatCannotBePredictedSaysWhyAndCountsNowhere) {
   EXPECT_EQ(verdict_table(scored).rows.front().back(), 1);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -8,7 +8,7 @@
 #include <numeric>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::Not;
@@ -193,5 +193,5 @@ TEST(SearchTest, SeveralAtATimeAreNotTheSame) {
   EXPECT_NE(a, b);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

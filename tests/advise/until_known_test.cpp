@@ -7,7 +7,7 @@
 #include <random>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 PredictedCase case_of(int64_t batch) {
   return {"NVIDIA-A100-SXM4-80GB", "sftbench", "full", "llama3.1-8b", 1, batch, 1024, false};
@@ -115,5 +115,5 @@ TEST(UntilKnownTest, FindsTheBestOfManyOnFewMeasurements) {
   EXPECT_LT(measured, kRounds * kCells / 2);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -9,7 +9,7 @@
 #include "temporary_file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -117,5 +117,5 @@ TEST_F(DataFilesTest, TheDigestIsThatOfTheContent) {
   EXPECT_NE(digest_data(folder_), both) << "the order is another";
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

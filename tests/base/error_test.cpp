@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 TEST(DiagnosticTest, TextNamesFileLineKeyFoundExpectedAndNearest) {
   EXPECT_EQ(to_string(Diagnostic{.file = "space.yaml",
@@ -36,5 +36,5 @@ TEST(CheckTest, BrokenPromiseNamesThePlace) {
   EXPECT_THROW(check(false, "not fine"), std::logic_error);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -18,7 +18,7 @@
 #include "sftbench/base/text.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 
@@ -270,5 +270,5 @@ TEST_F(NoRegularFileTest, AWriterAtAPipeIsNotWokenUp) {
   EXPECT_EQ(::read(writer.get(), &left, 1), 1) << "what it wrote is still there";
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

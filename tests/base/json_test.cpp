@@ -6,7 +6,7 @@
 #include <chrono>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 
@@ -83,5 +83,5 @@ TEST(ParseJsonTest, ManyMembersTakeTimeByTheirNumber) {
       << "the library's own parser takes about 25 minutes";
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

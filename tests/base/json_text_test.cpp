@@ -6,7 +6,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 const std::string kLatin1 = "caf\xe9";
 
@@ -43,5 +43,5 @@ TEST(JsonTextTest, WhatIsNotHandedOverByThisProgramIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

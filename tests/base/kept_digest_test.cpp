@@ -19,7 +19,7 @@
 #include "sftbench/base/file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 
@@ -123,5 +123,5 @@ TEST_F(KeptDigestTest, WithoutACacheTheFileIsRead) {
   EXPECT_EQ(kept_digest(large_), digest_file(large_));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -6,7 +6,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 Json golden() {
   return read_json_file(SFTBENCH_TEST_DATA "/data/numpy_random.json");
@@ -30,5 +30,5 @@ TEST(NumpyRandomTest, PermutesAsNumpy) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

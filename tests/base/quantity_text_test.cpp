@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 TEST(QuantityTextTest, ShortFiguresKeepThreeDigitsOfWhatIsSmall) {
   EXPECT_DOUBLE_EQ(short_figure(12.3456), 12.35);
@@ -13,5 +13,5 @@ TEST(QuantityTextTest, ShortFiguresKeepThreeDigitsOfWhatIsSmall) {
   EXPECT_DOUBLE_EQ(short_figure(0), 0);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

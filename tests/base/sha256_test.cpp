@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 TEST(Sha256Test, ExamplesOfTheStandard) {
   EXPECT_EQ(sha256(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
@@ -16,5 +16,5 @@ TEST(Sha256Test, ExamplesOfTheStandard) {
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -11,7 +11,7 @@
 #include "sftbench/base/file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -88,5 +88,5 @@ TEST_F(SharedFileTest, ALinkIsNoNameOfItsTarget) {
   EXPECT_FALSE(is_name_of(folder_ / "absent", file.get()));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 TEST(TerminalTextTest, OrdinaryTextStaysAsItIs) {
   for (const char* text : {"", "smollm2-135m", "größe 日本語 🦙 ~", "a\\x1b"}) {
@@ -69,5 +69,5 @@ TEST(TerminalTextTest, MessagesKeepTheirLinesAndCellsDoNot) {
   EXPECT_FALSE(is_terminal_line("a\nb"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 TEST(TextTest, AnAddressIsShownWithoutItsSecrets) {
   const std::pair<const char*, const char*> kWords[] = {
@@ -27,5 +27,5 @@ TEST(TextTest, WhatIsNoAddressStaysAsItIs) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -9,7 +9,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -159,5 +159,5 @@ TEST(GlobTest, ManyStarsTakeNoTime) {
   EXPECT_FALSE(matches_glob(folders + "x", pattern + "y"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -7,7 +7,7 @@
 #include <string>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 constexpr const char* kSpins = "GOMP_SPINCOUNT";
 constexpr const char* kPolicy = "OMP_WAIT_POLICY";
@@ -55,5 +55,5 @@ TEST_F(WaitingThreadsTest, DoWhatTheEnvironmentSays) {
   EXPECT_EQ(value_of(kSpins), std::nullopt);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -11,7 +11,7 @@
 #include "temporary_file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::ElementsAre;
 using testing::Pair;
@@ -117,5 +117,5 @@ TEST(DnsLabelTest, KeepsLettersDigitsAndSingleDashes) {
   EXPECT_EQ(dns_label("abc-def", 4), "abc");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -8,7 +8,7 @@
 #include "campaign/tool.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 TEST(CellListTest, AShellChoosesEachCellByItsWords) {
   WorkerGroup group;
@@ -48,5 +48,5 @@ TEST(ToolTest, TellsOutputErrorAndStatusHoweverLongTheyAre) {
   EXPECT_FALSE(run_tool({"no-such-program-anywhere"}).found);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -14,7 +14,7 @@
 #include "temporary_file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -124,5 +124,5 @@ TEST(YamlTextTest, EveryReaderGetsTheSameTextsBack) {
   EXPECT_EQ(read["n"].as<int>(), 3);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

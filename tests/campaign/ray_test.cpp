@@ -18,7 +18,7 @@
 #include "temporary_file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -288,5 +288,5 @@ TEST(RayPackageTest, IsTheSameForTheSameFiles) {
   EXPECT_NE(ray_package_name(package), ray_package_name(ray_package({{"a", "1"}})));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

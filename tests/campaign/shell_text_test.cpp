@@ -19,7 +19,7 @@
 #include "temporary_file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::ElementsAreArray;
@@ -405,5 +405,5 @@ TEST_F(ShellTextTest, IsRefusedWhereALineOfSbatchCannotHoldIt) {
   EXPECT_THAT(refusal([&] { slurm(plan, "none"); }), HasSubstr("backslash"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

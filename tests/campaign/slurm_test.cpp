@@ -9,7 +9,7 @@
 #include "sftbench/campaign/engines.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -118,5 +118,5 @@ TEST(SlurmTest, BadOptionsAreRefusedTogether) {
                     HasSubstr("no cell needs the GPU model 'L40'"), HasSubstr("L40S")));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

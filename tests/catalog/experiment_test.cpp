@@ -7,7 +7,7 @@
 #include "sftbench/catalog/catalog.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 const Experiment& full() {
   return *Catalog::shipped().experiment("finetune_full_benchmark-v1.0.0");
@@ -284,5 +284,5 @@ measured: []
             "FILE:9: a: described twice");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

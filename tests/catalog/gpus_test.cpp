@@ -7,7 +7,7 @@
 #include "sftbench/catalog/catalog.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 const GpuCatalog& shipped() {
   return Catalog::shipped().gpus;
@@ -95,5 +95,5 @@ TEST(GpuCatalogTest, ListsAllThatIsWrongWithAFile) {
             "FILE:3: a: listed twice");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -7,8 +7,8 @@
 #include "sftbench/base/error.h"
 #include "sftbench/checkpoint/weights_digest.h"
 
-namespace sftbench::testing {
-namespace {
+namespace sftbench {
+namespace SFTBENCH_FILE {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -131,5 +131,5 @@ TEST(OpenCheckpoint, EveryBrokenShardIsListed) {
                       "again")));
 }
 
-}  // namespace
-}  // namespace sftbench::testing
+}  // namespace SFTBENCH_FILE
+}  // namespace sftbench

@@ -7,7 +7,7 @@
 #include "checkpoint/folder_fixture.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -138,5 +138,5 @@ TEST(SavedFileNames, AreThoseThatAModelOrACheckpointHas) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -18,7 +18,7 @@
 #include "sftbench/checkpoint/checkpoint.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -362,5 +362,5 @@ TEST_F(MergeRefusal, DamagedFiles) {
   EXPECT_THAT(refusal(), HasSubstr("adapter_config.json"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -15,7 +15,7 @@
 #include "sftbench/base/json_text.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
@@ -170,5 +170,5 @@ TEST(BaseModelName, IsTheHubsIdOfASnapshot) {
   EXPECT_EQ(base_model_name("my-llama"), "my-llama");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-namespace sftbench::testing {
+namespace sftbench {
 
 inline std::string length_field(uint64_t length) {
   std::string field(8, '\0');
@@ -61,4 +61,4 @@ std::string message_of(const Function& function) {
   return {};
 }
 
-}  // namespace sftbench::testing
+}  // namespace sftbench

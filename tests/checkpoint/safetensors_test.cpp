@@ -6,8 +6,8 @@
 #include "checkpoint/safetensors_builder.h"
 #include "sftbench/base/error.h"
 
-namespace sftbench::testing {
-namespace {
+namespace sftbench {
+namespace SFTBENCH_FILE {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -154,5 +154,5 @@ TEST(SafetensorsHeader, MalformedEntriesAreAllListed) {
             "w.safetensors: c: no usable shape; expected a list of non-negative integers");
 }
 
-}  // namespace
-}  // namespace sftbench::testing
+}  // namespace SFTBENCH_FILE
+}  // namespace sftbench

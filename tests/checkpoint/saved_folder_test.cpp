@@ -11,7 +11,7 @@
 #include "sftbench/checkpoint/stored_state.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -397,5 +397,5 @@ TEST_F(SavedFolders, SayWhichPiecesAreMissingOrWrong) {
               HasSubstr("pieces: not an index of pieces: "));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -10,7 +10,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -135,5 +135,5 @@ TEST_F(ArgumentDefaultsTest, DeepspeedsOwnDefaultsAreTaken) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -8,7 +8,7 @@
 #include "cli/own_training_fixture.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -398,5 +398,5 @@ TEST_F(ArgumentFilesTest, ManyUnknownKeysAreRefusedAtOnce) {
   EXPECT_LT(result.wall_s, 2.0);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -10,7 +10,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 std::string problem(const BackendOptions& options) {
   try {
@@ -124,5 +124,5 @@ TEST(BackendOptionsTest, HelpListsTheKeys) {
   EXPECT_NE(result.out.find("crash_at_step"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -7,7 +7,7 @@
 #include "cli/program.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 
@@ -146,5 +146,5 @@ TEST(BadInputTest, AJobFileThatIsNoJobIsNamed) {
   EXPECT_THAT(wrong.err, HasSubstr("job.json: experiment: "));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

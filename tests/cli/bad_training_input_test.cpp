@@ -20,7 +20,7 @@
 #include "sftbench/families/family.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
@@ -87,7 +87,7 @@ class BadTrainingInputTest : public ::testing::Test {
   }
   void write_header(const std::string& text) const {
     const std::string data = read_file(weights()).substr(kLengthFieldBytes + header_bytes());
-    write("model/model.safetensors", testing::length_field(text.size()) + text + data);
+    write("model/model.safetensors", length_field(text.size()) + text + data);
   }
 
   // One step on the CPU, with the real engine: it stands beside the executable.
@@ -201,7 +201,7 @@ TEST_F(BadTrainingInputTest, AnEmptyWeightsFile) {
 
 TEST_F(BadTrainingInputTest, AnAbsurdHeaderLength) {
   std::string file = read_file(weights());
-  file.replace(0, kLengthFieldBytes, testing::length_field(uint64_t{1} << 62));
+  file.replace(0, kLengthFieldBytes, length_field(uint64_t{1} << 62));
   write("model/model.safetensors", file);
   EXPECT_EQ(failure("WEIGHTS"),
             weights() +
@@ -212,8 +212,7 @@ TEST_F(BadTrainingInputTest, AnAbsurdHeaderLength) {
 TEST_F(BadTrainingInputTest, ADuplicateTensor) {
   std::string text = header().dump();
   text.pop_back();
-  write_header(text + "," + testing::entry("lm_head.weight", "F32", "[96, 32]", "[0, 12288]") +
-               "}");
+  write_header(text + "," + entry("lm_head.weight", "F32", "[96, 32]", "[0, 12288]") + "}");
   EXPECT_EQ(failure("WEIGHTS"), weights() + ": lm_head.weight: duplicate tensor");
 }
 
@@ -510,5 +509,5 @@ TEST_F(BadTrainingInputTest, AnInterruptionLeavesAnEarlierMeasurementAsItWas) {
   EXPECT_EQ(file_names_below(results()).size(), before.size());
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

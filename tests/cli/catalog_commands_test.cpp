@@ -16,7 +16,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
 
@@ -173,5 +173,5 @@ TEST(DefinitionListTest, WrapsTextsBesideTheirTerms) {
   for (std::string line; std::getline(wrapped, line);) EXPECT_LE(line.size(), 100U);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

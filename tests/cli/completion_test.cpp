@@ -14,7 +14,7 @@
 #include "sftbench/cli/app.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 using testing::IsSupersetOf;
@@ -153,5 +153,5 @@ TEST(CompletionTest, FishOffersACommandsOptionsBehindItOnly) {
   EXPECT_THAT(script, HasSubstr("-l weights -r -f -a 'auto random'"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

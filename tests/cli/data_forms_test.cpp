@@ -9,7 +9,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -228,5 +228,5 @@ TEST_F(DataFormsTest, TablesAreAskedForTheirLengths) {
 #endif
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

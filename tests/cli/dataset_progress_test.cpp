@@ -7,7 +7,7 @@
 #include <sstream>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 
@@ -75,5 +75,5 @@ TEST(InterruptNoteTest, ASecondSignalEndsTheProcess) {
       testing::KilledBySignal(SIGINT), "");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

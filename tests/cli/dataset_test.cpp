@@ -8,7 +8,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
 
@@ -146,5 +146,5 @@ TEST_F(DatasetCommandTest, DatasetThatWasNotMadeNamesTheCommandThatMakesIt) {
             "dataset: no such file: /nowhere/x.jsonl; expected a file");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

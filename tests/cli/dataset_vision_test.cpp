@@ -12,7 +12,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -218,5 +218,5 @@ TEST_F(DatasetBadInputTest, AnInterruptedCountGoesOnWhereItStopped) {
   EXPECT_EQ(row["min"], row["max"]);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

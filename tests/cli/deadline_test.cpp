@@ -7,7 +7,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 
@@ -84,5 +84,5 @@ TEST(DeadlineTest, WithoutALauncherThereIsNone) {
   EXPECT_FALSE(launcher_deadline({{"SLURM_JOB_END_TIME", "Unknown"}}, kTenOClock));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -16,7 +16,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
 
@@ -315,5 +315,5 @@ TEST_F(DecidingTest, WhatIsWrongWithAQuestionIsNamed) {
   EXPECT_THAT(error({"--format", "html"}), HasSubstr("html"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

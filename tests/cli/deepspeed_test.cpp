@@ -11,7 +11,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -260,5 +260,5 @@ TEST_F(DeepspeedTest, TwoFilesThatDisagreeAreRefused) {
       << "options come first";
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -8,7 +8,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
@@ -79,5 +79,5 @@ TEST_F(DistributeOneRankTest, IsToldToHaveNoEffectOnSeveralRanks) {
   EXPECT_THAT(errors_, HasSubstr("--distribute-one-rank has no effect on several ranks"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

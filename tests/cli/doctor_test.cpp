@@ -10,7 +10,7 @@
 #include "cli/program.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -185,5 +185,5 @@ TEST(FindTest, DiskSpaceIsThatOfTheNearestFolderThatExists) {
   EXPECT_EQ(there.state, not_there.state);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

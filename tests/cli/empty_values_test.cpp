@@ -5,7 +5,7 @@
 #include "cli/program.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 
@@ -48,5 +48,5 @@ TEST(EmptyValuesTest, ATextMayBeEmpty) {
   EXPECT_THAT(shown.err, testing::Not(HasSubstr("empty value")));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -11,7 +11,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -117,5 +117,5 @@ TEST_F(EnginePathsTest, WhatIsSavedIsOnTheVolumeOfPods) {
   EXPECT_EQ(placed("kubernetes"), std::vector<std::string>{"/data/models"});
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

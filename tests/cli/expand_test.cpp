@@ -10,7 +10,7 @@
 #include "sftbench/space/space.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 
@@ -231,5 +231,5 @@ TEST(HostileSpaceTest, PathsAndNamesMayLookLikeAnything) {
   EXPECT_THAT(value.out, HasSubstr("measurements"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

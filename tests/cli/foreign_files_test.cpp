@@ -6,7 +6,7 @@
 #include "cli/own_training_fixture.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::AllOf;
 using testing::HasSubstr;
@@ -311,5 +311,5 @@ TEST_F(ForeignFilesTest, AFileOfAnotherKindIsNamedForWhatItIs) {
               HasSubstr("expected --tokenizer with its folder"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -9,7 +9,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -89,5 +89,5 @@ TEST(FrontierTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(error({"--simulate", "oom_gpu_above_gib=1"}), StartsWith("3 "));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -13,7 +13,7 @@
 #include "spdlog/spdlog.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -164,5 +164,5 @@ TEST(HostileTextTest, NumbersThatAreNoneEndBeforeAnythingRuns) {
   EXPECT_THAT(result.err, Not(HasSubstr("a bug")));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -8,7 +8,7 @@
 #include "sftbench/huggingface/cache.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -288,5 +288,5 @@ TEST_F(HubDataTest, AJobThatWasPrintedRunsWithoutTheHub) {
   EXPECT_EQ(Json::parse(ran.out)["inputs"]["dataset_id"], "org/pairs");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

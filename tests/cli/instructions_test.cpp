@@ -6,7 +6,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 
@@ -49,5 +49,5 @@ TEST(InstructionsNameTest, AWrongNameEndsBeforeAnythingRuns) {
   EXPECT_THAT(program.err, HasSubstr("did you mean 'avx2'?"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

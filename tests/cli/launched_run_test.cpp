@@ -27,7 +27,7 @@
 #include "sftbench/results/key_lock.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -489,5 +489,5 @@ TEST_F(LaunchedRunTest, VariablesThatDoNotFitTogetherAreRefused) {
   EXPECT_THAT(run.err, HasSubstr("RANK and WORLD_SIZE: rank 2 of 2; found RANK=2 WORLD_SIZE=2"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -10,7 +10,7 @@
 #include "cli/program.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -149,5 +149,5 @@ TEST_F(NoRegularFileTest, AsAFolder) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

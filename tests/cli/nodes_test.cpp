@@ -19,7 +19,7 @@
 #include "sftbench/launch/cores.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -445,5 +445,5 @@ TEST_F(NodesTest, ANodeIsNothingToStartByHand) {
   EXPECT_THAT(program.err, HasSubstr("sftbench node is what this program starts on each host: "));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -13,7 +13,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -179,5 +179,5 @@ TEST_F(NotUtf8Test, TheEnvironmentIsTakenAsItIs) {
   EXPECT_THAT(missing.err, Not(HasSubstr("a bug")));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

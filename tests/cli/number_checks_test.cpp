@@ -11,7 +11,7 @@
 #include "sftbench/cli/app.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 
@@ -148,5 +148,5 @@ TEST(NumberChecksTest, AnOptionTwiceOrWithoutItsValueIsSaidInWords) {
   EXPECT_THAT(error({"run", "--dry-run=x"}), HasSubstr("--dry-run: found 'x'; expected no value"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -8,7 +8,7 @@
 #include "sftbench/base/file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -122,5 +122,5 @@ TEST_F(OwnModelKeyTest, ResultsOfBeforeAreStillRead) {
   EXPECT_EQ(program({"--job", place + "/" + before, "--dry-run"}).status, 0);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

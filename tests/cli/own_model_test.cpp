@@ -5,7 +5,7 @@
 #include "cli/own_training_fixture.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::AllOf;
 using testing::Contains;
@@ -238,5 +238,5 @@ TEST_F(OwnModelTest, RecommendSaysWhereAModelThatIsNotHereComesFrom) {
                                                "'llama-7b'?"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

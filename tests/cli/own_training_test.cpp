@@ -8,7 +8,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::AllOf;
 using testing::ElementsAre;
@@ -859,5 +859,5 @@ TEST_F(OwnTrainingTest, AnAdapterIsMergedIntoTheBaseThatItNamesOrThatIsGiven) {
   EXPECT_THAT(refused({"my-llama", "-o", "other"}), HasSubstr("adapter_config.json"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

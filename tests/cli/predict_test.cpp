@@ -11,7 +11,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -218,5 +218,5 @@ TEST(PredictTest, WhatCannotBeTrainedOrPredictedIsRefusedByName) {
               HasSubstr("optim lomo"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -142,7 +142,7 @@ std::vector<std::string> file_names_below(const fs::path& folder) {
   return names;
 }
 
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -356,5 +356,5 @@ INSTANTIATE_TEST_SUITE_P(
             "sftbench: completion: unknown shell 'bsh'; expected one of bash, zsh, fish; did "
             "you mean 'bash'?\n"}));
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -10,7 +10,7 @@
 #include "sftbench/measure/stop_rules.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -149,5 +149,5 @@ TEST(RepeatCommandTest, WordsAreQuotedWhereAShellNeedsIt) {
   EXPECT_EQ(shell_quoted("['True']"), "'['\\''True'\\'']'");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -17,7 +17,7 @@
 #include "sftbench/base/file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -320,5 +320,5 @@ TEST_F(ReportTest, UnknownWordsGetTheNearestSpelling) {
             "mean 'target'?");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -16,7 +16,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -545,5 +545,5 @@ TEST_F(RunTest, ARankIsNothingToStartByHand) {
   EXPECT_THAT(run.err, HasSubstr("sftbench rank is what this program starts for each rank: "));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

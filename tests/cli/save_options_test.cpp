@@ -16,7 +16,7 @@
 #include "sftbench/base/file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
@@ -496,5 +496,5 @@ TEST_F(SavingRunTest, ACellThatWasKilledBeforeItsResultIsMeasuredAnew) {
   EXPECT_TRUE(fs::exists(model.string() + ".earlier-1/model.safetensors"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

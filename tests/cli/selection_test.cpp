@@ -9,7 +9,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
 
@@ -167,5 +167,5 @@ TEST(SelectionTest, TheCommandLineGoesOverTheSpaceFile) {
   EXPECT_EQ(resolve_options(space, selection).communication_timeout_s, 7);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

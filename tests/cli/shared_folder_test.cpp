@@ -20,7 +20,7 @@
 #include "sftbench/results/key_lock.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -354,5 +354,5 @@ TEST_F(SharedFolderTest, ARunNoticesThatItsFolderWasTakenAway) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -14,7 +14,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -129,5 +129,5 @@ TEST(SeriesLineTest, SaysWhichRunAndStepItIs) {
   EXPECT_EQ(series_line(progress, 7), "run 2/5, step 4/5, loss 2.5, 1.23 k tokens/s, 0:07");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

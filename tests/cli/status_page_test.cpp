@@ -12,7 +12,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -136,5 +136,5 @@ TEST_F(StatusPageTest, WhatCannotBeAPageIsRefused) {
   EXPECT_EQ(run_program({"status", path("results"), "--page"}).status, 2);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -9,7 +9,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 class StrangersRunTest : public TrainedRunTest {
  protected:
@@ -33,5 +33,5 @@ TEST_F(StrangersRunTest, ChangeNothing) {
   EXPECT_EQ(Json::parse(beset.out)["extra"]["loss"], Json::parse(alone.out)["extra"]["loss"]);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -7,7 +7,7 @@
 #include "cli/program.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -223,5 +223,5 @@ TEST_F(SweepEnginesTest, BadOptionsAreNamed) {
               HasSubstr("did you mean 'queue'"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -21,7 +21,7 @@
 #include "sftbench/results/key_lock.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -801,5 +801,5 @@ TEST_F(RealSweepTest, BadOptionsAreNamedBeforeAnythingIsMeasured) {
   EXPECT_FALSE(fs::exists(results()));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -5,7 +5,7 @@
 #include <sstream>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -127,5 +127,5 @@ TEST_F(SweepViewTest, AStartNamesTheDevices) {
             "start    batch_size=1 on GPU-1, GPU-2\n");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

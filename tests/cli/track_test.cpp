@@ -16,7 +16,7 @@
 #include "trackers/fake_mlflow.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -250,5 +250,5 @@ TEST_F(TrackTest, AFailedMeasurementIsTrackedAsOne) {
   EXPECT_EQ(server.runs().begin()->second.statuses.back(), "FAILED");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -13,7 +13,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 
@@ -105,5 +105,5 @@ TEST(TrainingLogTest, ThatCannotBeWrittenEndsNoRun) {
   EXPECT_EQ(lines_of(folder).size(), 1);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -14,7 +14,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using ::testing::EndsWith;
@@ -244,5 +244,5 @@ TEST_F(TuningCommandTest, ALossThatIsNoNumberNamesStepRankAndModule) {
             "that is not finite");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

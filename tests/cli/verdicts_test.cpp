@@ -11,7 +11,7 @@
 #include "sftbench/catalog/catalog.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -369,5 +369,5 @@ TEST_F(VerdictsOfModelsTest, AGpuThatIsNotKnownIsNotedByAll) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

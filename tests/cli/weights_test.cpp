@@ -9,7 +9,7 @@
 #include "sftbench/huggingface/cache.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -234,5 +234,5 @@ TEST_F(FetchingRunTest, ATokenizerOfItsOwnIsFetched) {
   EXPECT_EQ(measure({"--tokenizer", "org/words", "--fetch"}).status, 0);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

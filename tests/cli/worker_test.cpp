@@ -12,7 +12,7 @@
 #include "sftbench/results/claim.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -329,5 +329,5 @@ TEST_F(WorkerTest, ADamagedResultIsCountedAsUnreadable) {
   EXPECT_EQ(status().at("valid"), 5);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -13,7 +13,7 @@
 #include "temporary_file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -106,5 +106,5 @@ TEST(JobSecretTest, WhatIsNoFileOfOnesOwnIsRefused) {
               HasSubstr("belongs to another user"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

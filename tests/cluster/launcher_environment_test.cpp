@@ -11,7 +11,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -257,5 +257,5 @@ TEST(SlurmListsTest, TaskCountsAreSpelledOut) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -10,7 +10,7 @@
 #include "sftbench/cluster/nccl_log.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -196,5 +196,5 @@ TEST(NcclLogTest, TheLogIsWrittenWhereOnlyThisProcessReadsIt) {
   EXPECT_EQ(users.read(), "");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -11,7 +11,7 @@
 #include "sftbench/data/text_dataset.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::Contains;
 using testing::ElementsAre;
@@ -172,5 +172,5 @@ TEST(Conversations, WhatIsCutIsCountedWithItsTokens) {
                           "1 entry bears no loss: what bears it stands behind model_max_length"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -6,7 +6,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 
@@ -44,5 +44,5 @@ TEST(EntriesTest, ErrorsNameTheFileAndItsLine) {
   EXPECT_EQ(entries.line_number(2), 1);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

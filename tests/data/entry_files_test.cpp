@@ -12,7 +12,7 @@
 #include "temporary_file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -131,5 +131,5 @@ TEST_F(EntryFiles, MoreFilesThanAProcessMayHoldOpenAreRead) {
   EXPECT_EQ(rows.back(), Json::parse(R"({"a": 199})"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

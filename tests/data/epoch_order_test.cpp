@@ -8,7 +8,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 TEST(EpochOrder, EqualsTheOrderInWhichTrainerReads) {
   const Json cases = golden("epoch_order.json");
@@ -37,5 +37,5 @@ TEST(EpochOrder, RefusesSizesAtWhichTorchShufflesAnotherWay) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

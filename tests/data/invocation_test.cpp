@@ -8,7 +8,7 @@
 #include "sftbench/data/text_dataset.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -120,5 +120,5 @@ TEST(TextDatasets, CountTheEntriesThatHaveAnInvocation) {
   EXPECT_EQ(mixture.invocations().without, 2);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

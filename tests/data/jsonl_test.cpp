@@ -6,7 +6,7 @@
 #include <fstream>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
 
@@ -155,5 +155,5 @@ TEST(Jsonl, FileThatIsShortenedMeanwhileIsAnError) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -6,7 +6,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using Numbers = std::vector<int64_t>;
 
@@ -41,5 +41,5 @@ TEST(MixingTest, InterleavesAsTheDatasetsPackage) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -20,7 +20,7 @@
 #include "temporary_file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -589,5 +589,5 @@ TEST_F(JsonArray, NumbersAndDepthsThatNoValueHoldsAreNamedWithTheirLine) {
               HasSubstr("own.jsonl:1: not usable JSON: number overflow parsing '1e999'"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

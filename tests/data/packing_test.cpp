@@ -6,7 +6,7 @@
 #include "data/golden.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using Packs = std::vector<std::vector<int64_t>>;
 
@@ -55,5 +55,5 @@ TEST(Packing, NumbersOfPacksBecomeTheirEntries) {
   EXPECT_EQ(unpacked({2, 0}, {}), (std::vector<int64_t>{2, 0}));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -8,7 +8,7 @@
 #include "data/golden.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using Batches = std::vector<std::vector<int64_t>>;
 
@@ -117,5 +117,5 @@ TEST(StepPlan, NonsenseIsABrokenPromise) {
   EXPECT_THROW(StepPlan{options}, std::logic_error);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

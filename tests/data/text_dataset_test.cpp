@@ -12,7 +12,7 @@
 #include "tokenizer/golden_tokenizer.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
@@ -270,5 +270,5 @@ TEST_F(TextDatasetTest, CountingReportsBadEntries) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

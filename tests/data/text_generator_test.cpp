@@ -13,7 +13,7 @@
 #include "sftbench/data/dataset_catalog.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
@@ -212,5 +212,5 @@ TEST(DatasetCatalog, ImagesThatAreThereAreLeftAsTheyAre) {
   EXPECT_FALSE(ensure_named_dataset(dataset, fs::temp_directory_path(), {}));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

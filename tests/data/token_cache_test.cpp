@@ -10,7 +10,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 
@@ -112,5 +112,5 @@ TEST_F(TokenCacheTest, TokenizerDigestDependsOnAllFilesThatDecideIds) {
   EXPECT_THROW(tokenizer_digest(folder_ / "none"), InputError);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -18,7 +18,7 @@
 #include "sftbench/families/model_config.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
@@ -301,5 +301,5 @@ TEST(VisionDatasetTest, RefusesAProcessorOfOtherPixels) {
   fs::remove_all(folder);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -12,7 +12,7 @@
 #include "sftbench/data/dataset_catalog.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
 
@@ -111,5 +111,5 @@ TEST(VisionGenerator, TextDatasetsAreNotForIt) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -23,7 +23,7 @@
 #include "sftbench/data/vision_generator.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
@@ -349,5 +349,5 @@ TEST_F(ParquetLibraryTest, AnOlderBuildOfThisVersionIsNotCalled) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

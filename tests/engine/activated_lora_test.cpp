@@ -10,7 +10,7 @@
 #include "sftbench/checkpoint/saved_folder.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::Contains;
 using ::testing::Each;
@@ -127,7 +127,7 @@ TEST(ActivatedLora, MlpTilesTrainAsWholeMlpsDo) {
 void expect_ranks_train_as_one(const RanksCase& c) {
   SCOPED_TRACE(name_of(c));
   const TrainingJob job = ranks_job(c, kOfMost);
-  testing::run_ranks({.ranks = c.ranks}, [&](RankGroup& group) {
+  run_ranks({.ranks = c.ranks}, [&](RankGroup& group) {
     const Outcome several = train_to_the_end(job, group);
     expect_equal(several, train_to_the_end(on_one_rank(job), alone()));
     TrainingJob everywhere = on_one_rank(job);
@@ -222,5 +222,5 @@ TEST(ActivatedLora, IsRefusedOverQuantizedWeightsAndOnImages) {
             "trains on images");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

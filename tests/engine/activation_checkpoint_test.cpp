@@ -12,7 +12,7 @@
 #include "test_device.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 // tanh(x W_i) over three layers between an embedding and a sum, counting how often each layer runs.
 struct ToyModel {
@@ -183,7 +183,7 @@ INSTANTIATE_TEST_SUITE_P(Variants, Checkpointing,
 // --- inputs on the host --------------------------------------------------------------------------
 
 torch::Tensor numbered_input(int64_t number) {
-  return torch::full({2, 3}, static_cast<double>(number)).to(testing::test_device());
+  return torch::full({2, 3}, static_cast<double>(number)).to(test_device());
 }
 
 int64_t holders(const torch::Tensor& tensor) {
@@ -191,14 +191,14 @@ int64_t holders(const torch::Tensor& tensor) {
 }
 
 TEST(HostInputs, ComeBackInTheOrderOfTheBackwardPass) {
-  HostInputs inputs(testing::test_device());
+  HostInputs inputs(test_device());
   for (int pass = 0; pass < 2; ++pass) {
     inputs.clear();
     for (int64_t i = 0; i < 5; ++i) inputs.put(numbered_input(i));
     inputs.begin_backward();
     for (int64_t i = 5; i-- > 0;) {
       const torch::Tensor input = inputs.take();
-      EXPECT_EQ(input.device().type(), testing::test_device().type());
+      EXPECT_EQ(input.device().type(), test_device().type());
       EXPECT_TRUE(torch::equal(input, numbered_input(i))) << i;
     }
     EXPECT_TRUE(inputs.empty());
@@ -207,7 +207,7 @@ TEST(HostInputs, ComeBackInTheOrderOfTheBackwardPass) {
 
 // What the host has, the device need not keep: an input is let go when the next one leaves.
 TEST(HostInputs, AreLetGoOnTheDevice) {
-  HostInputs inputs(testing::test_device());
+  HostInputs inputs(test_device());
   const torch::Tensor first = numbered_input(1), second = numbered_input(2);
   inputs.put(first);
   EXPECT_EQ(holders(first), 2);
@@ -219,7 +219,7 @@ TEST(HostInputs, AreLetGoOnTheDevice) {
 }
 
 TEST(HostInputs, OfAForwardPassWithoutBackwardAreForgotten) {
-  HostInputs inputs(testing::test_device());
+  HostInputs inputs(test_device());
   inputs.put(numbered_input(1));
   inputs.clear();
   inputs.put(numbered_input(2));
@@ -243,5 +243,5 @@ TEST(CausalAttentionFlops, RespectTheWindow) {
   EXPECT_DOUBLE_EQ(causal_attention_flops(5, shape), 4.0 * (1 + 2 + 2 + 2 + 2));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -14,8 +14,8 @@
 #include "model/golden.h"
 #include "sftbench/base/torch.h"
 
-namespace sftbench::testing {
-namespace {
+namespace sftbench {
+namespace SFTBENCH_FILE {
 
 struct Adapted {
   explicit Adapted(const std::string& name) : job(without_dropout(adapter_job(name))) {
@@ -123,5 +123,5 @@ INSTANTIATE_TEST_SUITE_P(Cases, PeftAdapter,
                            return name;
                          });
 
-}  // namespace
-}  // namespace sftbench::testing
+}  // namespace SFTBENCH_FILE
+}  // namespace sftbench

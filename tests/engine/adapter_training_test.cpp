@@ -11,7 +11,7 @@
 #include "sftbench/base/torch.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 Json golden_of(const std::string& name) {
   return read_json_file(adapter_folder(name) + "/golden.json");
@@ -189,5 +189,5 @@ TEST(AdapterTraining, PromptsStartFromATextOrAtRandom) {
   EXPECT_EQ(message(), "prompt tuning with 0 virtual tokens; it takes at least one");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -11,7 +11,7 @@
 #include "sftbench/base/torch.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 constexpr size_t kMiB = size_t{1} << 20;
 
@@ -122,5 +122,5 @@ TEST(HostMemory, FindsTheSamePagesAgain) {
   EXPECT_EQ(torch::empty({1 << 20}).data_ptr(), address);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -10,7 +10,7 @@
 #include "sftbench/base/torch.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 TrainingJob job_with(double attention_dropout, const std::string& model = "granite-float32") {
   TrainingJob job = job_of(golden_run(model));
@@ -93,5 +93,5 @@ TEST(AttentionDropoutTraining, EveryPassDrawsAnewAndPredictionsDropNothing) {
   EXPECT_TRUE(with.model->logits(batch.input_ids).equal(without.model->logits(batch.input_ids)));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -19,7 +19,7 @@
 #include "sftbench/checkpoint/saved_folder.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -334,5 +334,5 @@ TEST(Saving, ClearsWhatAKilledRunLeftBehind) {
               ElementsAre("checkpoint-2", "checkpoint-4", "notes.txt"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -5,7 +5,7 @@
 #include "engine/ranks_fixture.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 // Each row on 2, 3 or 4 ranks; rows of few tokens, so that chunks are shorter than windows and than
 // the convolution of Mamba-2.
@@ -101,7 +101,7 @@ TEST(RanksAndRows, EvaluateAsOneRank) {
     job.evaluation.split = 0.3;
     job.evaluation.strategy = IntervalStrategy::kEpoch;
     job.evaluation.per_device_batch_size = 2;
-    testing::run_ranks({.ranks = 4}, [&](RankGroup& group) {
+    run_ranks({.ranks = 4}, [&](RankGroup& group) {
       const auto evaluated = [](const TrainingJob& of, RankGroup& ranks) {
         TrainingRun run = prepare_run(of, ranks);
         Recorder recorder;
@@ -129,7 +129,7 @@ TEST(RanksAndRows, TrainAsTrainerDoes) {
       job.device.ranks = job.parallel.context_ranks = ranks;
       job.parallel.strategy = Strategy::kFullShard;
       job.device.threads = 1;
-      testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
+      run_ranks({.ranks = ranks}, [&](RankGroup& group) {
         TrainingRun run = prepare_run(job, group);
         Recorder recorder;
         train_steps(run, group, {&recorder}, [] { return false; });
@@ -146,7 +146,7 @@ TEST(RanksAndRows, TrainAsTrainerDoes) {
 
 // Of what a step counts, ranks have parts: all of them are what one rank counts.
 TEST(RanksAndRows, CountEntriesOnce) {
-  testing::run_ranks({.ranks = 4}, [&](RankGroup& group) {
+  run_ranks({.ranks = 4}, [&](RankGroup& group) {
     const TrainingJob job = job_of(RanksCase{.ranks = 4, .context_ranks = 2});
     const auto first_step = [](const TrainingJob& of, RankGroup& ranks) {
       TrainingRun run = prepare_run(of, ranks);
@@ -205,7 +205,7 @@ TEST(RanksAndRowsInTheory, KeysAndTheirGradientsTravelOnceToEachRank) {
   for (const bool checkpointing : {false, true}) {
     for (const int ranks : {2, 3, 4}) {
       SCOPED_TRACE(std::to_string(ranks) + (checkpointing ? " with checkpointing" : ""));
-      testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
+      run_ranks({.ranks = ranks}, [&](RankGroup& group) {
         TrainingJob job = even_rows("llama", ranks, "ring");
         job.activations.gradient_checkpointing = checkpointing;
         const int64_t layers = job.model.hf_config["num_hidden_layers"].get<int64_t>();
@@ -224,7 +224,7 @@ TEST(RanksAndRowsInTheory, KeysAndTheirGradientsTravelOnceToEachRank) {
 TEST(RanksAndRowsInTheory, GatheredKeysCostWhatACollectiveCosts) {
   for (const int ranks : {2, 3, 4}) {
     SCOPED_TRACE(ranks);
-    testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
+    run_ranks({.ranks = ranks}, [&](RankGroup& group) {
       const TrainingJob job = even_rows("llama", ranks, "allgather");
       const int64_t layers = job.model.hf_config["num_hidden_layers"].get<int64_t>();
       const RankReport report = report_of(job, group);
@@ -241,7 +241,7 @@ TEST(RanksAndRowsInTheory, GatheredKeysCostWhatACollectiveCosts) {
 TEST(RanksAndRowsInTheory, WindowsLeaveChunksWhereNobodyNeedsThem) {
   for (const int ranks : {2, 3, 4}) {
     SCOPED_TRACE(ranks);
-    testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
+    run_ranks({.ranks = ranks}, [&](RankGroup& group) {
       TrainingJob job = even_rows("mistral", ranks, "ring");
       job.model.hf_config["sliding_window"] = kLength / (2 * ranks);
       const int64_t own = sent_bytes(report_of(job, group), "all_to_all", "context");
@@ -259,7 +259,7 @@ TEST(RanksAndRowsInTheory, WindowsLeaveChunksWhereNobodyNeedsThem) {
 TEST(RanksAndRowsInTheory, StatesOfChunksAreGathered) {
   for (const int ranks : {2, 3}) {
     SCOPED_TRACE(ranks);
-    testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
+    run_ranks({.ranks = ranks}, [&](RankGroup& group) {
       TrainingJob job = job_of(RanksCase{.model = "granitemoehybrid",
                                          .ranks = ranks,
                                          .padding = "max_length",
@@ -289,11 +289,11 @@ TEST(RanksAndRowsInTheory, StatesOfChunksAreGathered) {
 // Nothing grows with the square of a row, nor with the vocabulary times it: what twice the positions
 // take more is twice what the first ones do. On one rank, and on two, which have half of it each.
 TEST(RanksAndRowsInTheory, MemoryIsLinearInTheLengthOfARow) {
-  if (testing::test_device().is_cuda()) GTEST_SKIP() << "predict --exact counts there";
+  if (test_device().is_cuda()) GTEST_SKIP() << "predict --exact counts there";
   constexpr int64_t kShort = 2048;
   for (const int ranks : {1, 2}) {
     SCOPED_TRACE(ranks);
-    testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
+    run_ranks({.ranks = ranks}, [&](RankGroup& group) {
       const auto peak_bytes = [&](int64_t length) {
         TrainingJob job = even_rows("llama", ranks, "ring");
         job.batches.per_device_batch_size = 1;
@@ -317,7 +317,7 @@ TEST(RanksAndRowsInTheory, MemoryIsLinearInTheLengthOfARow) {
 // --- what cannot be done -------------------------------------------------------------------------
 
 TEST(RanksAndRows, RefuseWhatStandsInWholeRows) {
-  testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+  run_ranks({.ranks = 2}, [&](RankGroup& group) {
     const TrainingJob job = job_of(RanksCase{.tuning = "pt", .context_ranks = 2});
     try {
       prepare_run(job, group);
@@ -342,5 +342,5 @@ TEST(RanksAndRows, RefuseGroupsThatDoNotFit) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -15,7 +15,7 @@
 #include "sftbench/checkpoint/saved_folder.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
 using Change = std::function<void(TrainingJob&)>;
@@ -100,7 +100,7 @@ TEST(DamagedCheckpoints, OfAnAdapterAreFound) {
 }
 
 TEST(DamagedCheckpoints, InPiecesAreFound) {
-  if (!testing::ranks_can_connect()) GTEST_SKIP() << "this build has no Gloo";
+  if (!ranks_can_connect()) GTEST_SKIP() << "this build has no Gloo";
   for (const char* form : {"SHARDED_STATE_DICT", "LOCAL_STATE_DICT"}) {
     SCOPED_TRACE(form);
     expect_found_alone(
@@ -120,14 +120,14 @@ TEST(DamagedCheckpoints, OfSeveralRanksAreFoundByAnyNumberOfThem) {
     SCOPED_TRACE(form);
     const TemporaryFolder folder;
     const TrainingJob job = on_ranks(saving_job(folder / "checkpoints"), 2, "FULL_SHARD", form);
-    testing::run_ranks({.ranks = 2}, [&](RankGroup& group) { run_of(job, group); });
+    run_ranks({.ranks = 2}, [&](RankGroup& group) { run_of(job, group); });
     const std::string checkpoint = folder / "checkpoints/checkpoint-2/";
     int ranks = 2;
     for (const std::string& name : names_in(checkpoint)) {
       const std::string whole = read_file(checkpoint + name);
       std::ofstream(checkpoint + name) << with_flipped_bit(whole, whole.size() / 2, 3);
       ranks = 5 - ranks;  // 3 and 2 by turns
-      testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
+      run_ranks({.ranks = ranks}, [&](RankGroup& group) {
         const TrainingJob again = resumed(on_ranks(job, ranks, "FULL_SHARD", form));
         try {
           make_engine()->train_job(again, group, {}, [] { return false; });
@@ -231,5 +231,5 @@ TEST_F(DamagedCheckpoint, ThatWasWrittenBySomethingElseIsRefused) {
               HasSubstr("trainer_state.json: global_step: found \"two\""));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -15,7 +15,7 @@
 #include "sftbench/base/torch.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 struct Outcome {
   std::vector<double> losses, norms;
@@ -161,5 +161,5 @@ TEST(DistributeOneRankRefuses, WhatUpdatesBeforeAReduction) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -9,7 +9,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -159,5 +159,5 @@ TEST(EngineEnvironment, NamesTheLibrariesInUse) {
     EXPECT_TRUE(environment.contains(key));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -12,7 +12,7 @@
 #include "sftbench/base/file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -161,7 +161,7 @@ std::vector<int64_t> sent_bytes(const TrainEnd& end) {
 }
 
 void expect_ranks_equal_one(TrainingJob job) {
-  testing::run_ranks({.ranks = static_cast<int>(job.device.ranks)}, [&](RankGroup& group) {
+  run_ranks({.ranks = static_cast<int>(job.device.ranks)}, [&](RankGroup& group) {
     TrainingJob one = job;
     one.batches.per_device_batch_size = 6;
     one.evaluation.per_device_batch_size = job.batches.per_device_batch_size;
@@ -260,7 +260,7 @@ TEST(Evaluation, TheBestModelIsKeptOnSeveralRanksAndItsCheckpointStays) {
   const TemporaryFolder folder;
   TrainingJob job = on_ranks(rising(folder), 2, "FULL_SHARD");
   job.save.total_limit = 1;
-  testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+  run_ranks({.ranks = 2}, [&](RankGroup& group) {
     const SavedRun run = run_of(job, group);
     if (group.rank() != 0) return;
     expect_best_kept(job, run);
@@ -320,5 +320,5 @@ TEST(Evaluation, WithoutAnyLossEndsBeforeTraining) {
               HasSubstr("26 entries, of which eval_split leaves none to train on"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

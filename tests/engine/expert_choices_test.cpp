@@ -11,7 +11,7 @@
 #include "sftbench/base/torch.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 constexpr int64_t kSteps = 2;
 
@@ -81,5 +81,5 @@ TEST(ExpertChoicesTest, DenseModelsHaveNone) {
   EXPECT_EQ(train(job_of_model("llama")).ends.at(0).experts.count, 0);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -11,7 +11,7 @@
 #include "sftbench/families/model_config.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 struct Tolerance {
   double loss;       // absolute
@@ -300,5 +300,5 @@ TEST(PureFloat16, TrainsWithItsTensorsInHalfPrecision) {
               1e-2);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -9,7 +9,7 @@
 #include "sftbench/base/torch.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 std::string folder() {
   return std::string(SFTBENCH_TEST_DATA) + "/gptq/llama";
@@ -111,5 +111,5 @@ TEST(GptqTraining, QuantizedWeightsAndTuningHaveToFitEachOther) {
             "quantization_config; tuning lora works");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

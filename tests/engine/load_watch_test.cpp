@@ -10,7 +10,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 class LoadRecorder : public TrainObserver {
  public:
@@ -85,5 +85,5 @@ TEST(LoadWatchTest, WithoutObserversNothingHappens) {
   watch.weights().add(1);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

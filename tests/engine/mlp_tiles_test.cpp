@@ -8,7 +8,7 @@
 #include "sftbench/base/torch.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 TrainingJob tiled(TrainingJob job, int64_t tiles) {
   job.activations.mlp_tiles = tiles;
@@ -115,7 +115,7 @@ TEST(RanksAndMlpTiles, TrainAsOneRank) {
                            .context_ranks = 2};
       SCOPED_TRACE(name_of(c));
       const TrainingJob job = job_of(c);
-      testing::run_ranks({.ranks = c.ranks}, [&](RankGroup& group) {
+      run_ranks({.ranks = c.ranks}, [&](RankGroup& group) {
         expect_equal(train_to_the_end(tiled(job, 3), group),
                      train_to_the_end(on_one_rank(job), alone()));
       });
@@ -126,7 +126,7 @@ TEST(RanksAndMlpTiles, TrainAsOneRank) {
 // Whole MLPs keep gate, up and their product for every layer. Of the last layer's backward pass two gradients of that
 // width come on top; tiles need a sixteenth of that, and twice the residual stream.
 TEST(MlpTiles, HoldWhatIsInsideAnMlpForOneTile) {
-  if (testing::test_device().is_cuda()) GTEST_SKIP() << "predict --exact counts there";
+  if (test_device().is_cuda()) GTEST_SKIP() << "predict --exact counts there";
   TrainingJob job = job_of(RanksCase{.ranks = 1, .padding = "max_length"});
   constexpr int64_t kLength = 2048, kInner = 2048;
   job.model.weights_directory.clear();
@@ -159,5 +159,5 @@ TEST(MlpTiles, AreRefusedForMixtures) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -11,7 +11,7 @@
 #include "engine/training_fixture.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 
@@ -192,5 +192,5 @@ TEST(NonFinite, LookingChangesNothing) {
   EXPECT_EQ(loss(), before);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -14,7 +14,7 @@
 #include "sftbench/base/torch.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 struct Outcome {
   std::vector<double> losses, norms;
@@ -101,7 +101,7 @@ TEST(Offload, TrainsToTheSameBits) {
 TEST(Offload, OfSeveralRanksAndAdaptersTrainsToTheSameBits) {
   for (const char* strategy : {"DDP", "FULL_SHARD", "SHARD_OPTIM"}) {
     SCOPED_TRACE(strategy);
-    testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+    run_ranks({.ranks = 2}, [&](RankGroup& group) {
       TrainingJob job = small_job();
       job.device.ranks = 2;
       job.parallel.strategy = named<Strategy>(strategy);
@@ -116,7 +116,7 @@ TEST(Offload, OfSeveralRanksAndAdaptersTrainsToTheSameBits) {
 TEST(Offload, BesideDividedRowsTrainsToTheSameBits) {
   for (const char* rotation : {"ring", "allgather"}) {
     SCOPED_TRACE(rotation);
-    testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+    run_ranks({.ranks = 2}, [&](RankGroup& group) {
       TrainingJob job = small_job();
       job.device.ranks = job.parallel.context_ranks = 2;
       job.parallel.context_rotation = named<ContextRotation>(rotation);
@@ -131,7 +131,7 @@ TEST(Offload, OfParametersTrainsToTheSameValues) {
   for (const int ranks : {2, 1}) {  // a process that has trained on a GPU cannot be forked
     for (const char* strategy : {"FULL_SHARD", "SHARD_GRAD_OP"}) {
       SCOPED_TRACE(std::string(strategy) + " on " + std::to_string(ranks));
-      testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
+      run_ranks({.ranks = ranks}, [&](RankGroup& group) {
         TrainingJob job = small_job();
         job.device.ranks = ranks;
         job.parallel.strategy = named<Strategy>(strategy);
@@ -157,5 +157,5 @@ TEST(Offload, LeavesTheDeviceWithoutStates) {
   EXPECT_NEAR(less, states, 0.02 * states);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

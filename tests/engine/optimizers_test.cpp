@@ -13,7 +13,7 @@
 #include "sftbench/optim/optimizer.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 TrainingJob job_with(const std::string& optimizer) {
   TrainingJob job = job_of(golden_run("llama-float32"));
@@ -132,5 +132,5 @@ TEST(OptimizerRefusals, LossScalingCannotSkipAnUpdateThatIsDone) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -8,7 +8,7 @@
 #include "sftbench/plan/data_sets.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 class OwnDataJob {
  protected:
@@ -198,5 +198,5 @@ TEST(MixtureErrors, OfAnEditedJobAreNamed) {
             "job: data.mixture.sets[0].share: found \"half\"; expected a value of another type");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

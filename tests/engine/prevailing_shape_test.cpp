@@ -4,7 +4,7 @@
 #include "engine/step_batches.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 // Entries of given lengths, whose ids nobody reads.
 class Lengths : public EncodedEntries {
@@ -52,5 +52,5 @@ TEST(PrevailingShape, LooksAtTheFirstMicroBatchesOnly) {
   EXPECT_EQ(prevailing(lengths, Padding::kLongest), (BatchShape{1, 32}));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -8,7 +8,7 @@
 #include "test_device.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 void expect_link(const Json& link) {
   EXPECT_GT(link.at("latency_s").get<double>(), 0);
@@ -17,7 +17,7 @@ void expect_link(const Json& link) {
 }
 
 TEST(ProbeCollectives, TimesEachExchangeAloneAndBesideComputation) {
-  if (testing::test_device().is_cuda()) GTEST_SKIP() << "the probe is of processors";
+  if (test_device().is_cuda()) GTEST_SKIP() << "the probe is of processors";
   if (!has_gloo()) GTEST_SKIP() << "this build has no Gloo";
   // Its ranks are forked, and threads that an earlier test has started are not there in them.
   const int threads = at::get_num_threads();
@@ -34,5 +34,5 @@ TEST(ProbeCollectives, TimesEachExchangeAloneAndBesideComputation) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

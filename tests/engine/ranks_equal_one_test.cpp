@@ -17,7 +17,7 @@
 #include "sftbench/base/torch.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 TEST(RanksEqualOne, EveryStrategyOnTwoThreeAndFourRanks) {
   for (const char* strategy : {"DDP", "NO_SHARD", "FULL_SHARD", "SHARD_GRAD_OP", "SHARD_OPTIM"}) {
@@ -269,7 +269,7 @@ TEST(RanksAndTheory, BytesKeptAndSentByEveryShardingStrategy) {
   for (const int ranks : {2, 4}) {
     for (const char* strategy : {"FULL_SHARD", "SHARD_GRAD_OP"}) {
       SCOPED_TRACE(std::string(strategy) + " on " + std::to_string(ranks));
-      testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
+      run_ranks({.ranks = ranks}, [&](RankGroup& group) {
         expect_theory(even_job(strategy, ranks, 1), theory_of(strategy, ranks), ranks, group);
       });
     }
@@ -277,7 +277,7 @@ TEST(RanksAndTheory, BytesKeptAndSentByEveryShardingStrategy) {
 }
 
 TEST(RanksAndTheory, RecomputationGathersNothingMore) {
-  testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+  run_ranks({.ranks = 2}, [&](RankGroup& group) {
     TrainingJob job = even_job("FULL_SHARD", 2, 1);
     job.activations.gradient_checkpointing = true;
     expect_theory(job, theory_of("FULL_SHARD", 2), 2, group);
@@ -288,7 +288,7 @@ TEST(RanksAndTheory, SeveralMicroBatchesCostMemoryOrTraffic) {
   for (const char* strategy : {"FULL_SHARD", "SHARD_GRAD_OP"}) {
     for (const bool each : {false, true}) {
       SCOPED_TRACE(std::string(strategy) + (each ? " each" : " last"));
-      testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+      run_ranks({.ranks = 2}, [&](RankGroup& group) {
         TrainingJob job = even_job(strategy, 2, 1);
         job.batches.gradient_accumulation_steps = 3;
         job.parallel.gradient_sync = each ? GradientSync::kEach : GradientSync::kLast;
@@ -301,7 +301,7 @@ TEST(RanksAndTheory, SeveralMicroBatchesCostMemoryOrTraffic) {
 TEST(RanksAndTheory, OnlyAShareOfGradientsCrossesNodesInHybridMeshes) {
   for (const char* strategy : {"HYBRID_SHARD", "HYBRID_SHARD_ZERO2"}) {
     SCOPED_TRACE(strategy);
-    testing::run_ranks({.ranks = 4, .nodes = 2}, [&](RankGroup& group) {
+    run_ranks({.ranks = 4, .nodes = 2}, [&](RankGroup& group) {
       TrainingRun run = prepare_run(even_job(strategy, 4, 2), group);
       Recorder recorder;
       train_steps(run, group, {&recorder}, [] { return false; });
@@ -321,7 +321,7 @@ TEST(RanksAndTheory, ExpertsAreKeptOnceAndRowsTravelToThem) {
   for (const bool checkpointing : {false, true}) {
     for (const int ranks : {2, 4}) {
       SCOPED_TRACE(std::to_string(ranks) + (checkpointing ? " with checkpointing" : ""));
-      testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
+      run_ranks({.ranks = ranks}, [&](RankGroup& group) {
         TrainingJob job = small_job("granitemoe");
         job.model.weights_directory.clear();
         Json& config = job.model.hf_config;
@@ -386,7 +386,7 @@ TEST(RanksAndTheory, ExpertsAreKeptOnceAndRowsTravelToThem) {
 TEST(RanksAndTheory, ReplicasSendEveryGradientOnce) {
   for (const char* strategy : {"DDP", "NO_SHARD"}) {
     SCOPED_TRACE(strategy);
-    testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+    run_ranks({.ranks = 2}, [&](RankGroup& group) {
       TrainingJob job = even_job(strategy, 2, 1);
       job.batches.gradient_accumulation_steps = 2;
       TrainingRun run = prepare_run(job, group);
@@ -406,7 +406,7 @@ TEST(RanksAndTheory, ReplicasSendEveryGradientOnce) {
 TEST(RanksAndTheory, ShardsOfTheOptimizerAloneSendNoMoreThanReplicas) {
   for (const int ranks : {2, 4}) {
     SCOPED_TRACE(ranks);
-    testing::run_ranks({.ranks = ranks}, [&](RankGroup& group) {
+    run_ranks({.ranks = ranks}, [&](RankGroup& group) {
       TrainingJob job = even_job("SHARD_OPTIM", ranks, 1);
       job.batches.gradient_accumulation_steps = 2;
       job.parallel.gradient_sync = GradientSync::kEach;
@@ -437,5 +437,5 @@ TEST(RanksEqualOne, MoreRanksThanPartsOfATinyAdapter) {
   expect_ranks_equal_one({.strategy = "SHARD_OPTIM", .ranks = 6, .tuning = "pt"});
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

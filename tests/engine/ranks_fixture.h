@@ -135,7 +135,7 @@ inline void expect_equal(const Outcome& several, const Outcome& one) {
 inline void expect_ranks_equal_one(const RanksCase& c) {
   SCOPED_TRACE(name_of(c));
   const TrainingJob job = job_of(c);
-  testing::run_ranks({.ranks = c.ranks, .nodes = c.nodes}, [&](RankGroup& group) {
+  run_ranks({.ranks = c.ranks, .nodes = c.nodes}, [&](RankGroup& group) {
     const Outcome several = train_to_the_end(job, group);
     const Outcome one = train_to_the_end(on_one_rank(job), alone());
     expect_equal(several, one);

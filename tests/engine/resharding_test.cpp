@@ -17,7 +17,7 @@
 #include "sftbench/model/stored_dtype.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
 
@@ -103,13 +103,13 @@ void expect_loads_under(const std::vector<Layout>& layouts, const Layout& saved_
     change(job);
     return job;
   };
-  testing::run_ranks({.ranks = saved_by.ranks, .nodes = saved_by.nodes}, [&](RankGroup& group) {
+  run_ranks({.ranks = saved_by.ranks, .nodes = saved_by.nodes}, [&](RankGroup& group) {
     for (const std::string& type : kTypes) {
       save_on(job_of_layout(saved_by, type), group, folder / (type + ".kept"));
     }
   });
   for (const Layout& layout : layouts) {
-    testing::run_ranks({.ranks = layout.ranks, .nodes = layout.nodes}, [&](RankGroup& group) {
+    run_ranks({.ranks = layout.ranks, .nodes = layout.nodes}, [&](RankGroup& group) {
       for (const std::string& type : kTypes) {
         SCOPED_TRACE(type + " by " + std::to_string(saved_by.ranks) + " " + saved_by.strategy +
                      ", loaded by " + std::to_string(layout.ranks) + " " + layout.strategy);
@@ -212,15 +212,14 @@ TEST(Resharding, QuantizedStatesAreRoundedAnewAndSaid) {
     many_elements(job);
     return job;
   };
-  testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
-    save_on(job_on(2, "FULL_SHARD"), group, folder / "kept");
-  });
-  testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+  run_ranks({.ranks = 2},
+            [&](RankGroup& group) { save_on(job_on(2, "FULL_SHARD"), group, folder / "kept"); });
+  run_ranks({.ranks = 2}, [&](RankGroup& group) {
     const SavedRun again = run_of(resumed(job_on(2, "FULL_SHARD")), group);
     expect_goes_on(again, kept(folder / "kept"), 0);
     EXPECT_THAT(again.begin.warnings, ::testing::Not(::testing::Contains(HasSubstr("rounded"))));
   });
-  testing::run_ranks({.ranks = 1}, [&](RankGroup& group) {
+  run_ranks({.ranks = 1}, [&](RankGroup& group) {
     const SavedRun again = run_of(resumed(job_on(1, "DDP")), group);
     EXPECT_THAT(again.begin.warnings,
                 ::testing::Contains(HasSubstr("another layout than FULL_SHARD on 2 ranks, which "
@@ -242,7 +241,7 @@ TEST(Resharding, StatesOfWholeMatricesAreRefusedForPartsOfThem) {
   for (const char* optimizer : {"adafactor", "galore_adamw"}) {
     SCOPED_TRACE(optimizer);
     const TemporaryFolder folder;
-    testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+    run_ranks({.ranks = 2}, [&](RankGroup& group) {
       TrainingJob job = on_ranks(saving_job(folder / "checkpoints"), 2, "DDP");
       job.optimizer.kind = named<OptimizerKind>(optimizer);
       run_of(job, group);
@@ -265,7 +264,7 @@ TEST(Resharding, StatesOfWholeMatricesAreRefusedForPartsOfThem) {
 
 TEST(RankFiles, AreOnesOfTheFirstReplicaAndHoldEveryElementOnce) {
   const TemporaryFolder folder;
-  testing::run_ranks({.ranks = 4, .nodes = 2}, [&](RankGroup& group) {
+  run_ranks({.ranks = 4, .nodes = 2}, [&](RankGroup& group) {
     TrainingJob job =
         on_ranks(saving_job(folder / "checkpoints"), 4, "HYBRID_SHARD", "SHARDED_STATE_DICT");
     job.batches.per_device_batch_size = 1;
@@ -290,7 +289,7 @@ TEST(RankFiles, AreOnesOfTheFirstReplicaAndHoldEveryElementOnce) {
 
 TEST(RankFiles, OfWholeParametersHaveOneForm) {
   const TemporaryFolder folder;
-  testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+  run_ranks({.ranks = 2}, [&](RankGroup& group) {
     const SavedRun run =
         run_of(on_ranks(saving_job(folder / "checkpoints"), 2, "DDP", "LOCAL_STATE_DICT"), group);
     EXPECT_EQ(run.end.saved.at(0).format, "FULL");
@@ -304,7 +303,7 @@ TEST(RankFiles, OfWholeParametersHaveOneForm) {
 
 TEST(SavingFaults, ARankThatDoesNotSeeTheOthersFilesIsNamed) {
   const TemporaryFolder folder;
-  testing::run_ranks({.ranks = 2, .nodes = 2}, [&](RankGroup& group) {
+  run_ranks({.ranks = 2, .nodes = 2}, [&](RankGroup& group) {
     TrainingJob job =
         on_ranks(saving_job(folder / ("of rank " + std::to_string(group.rank()))), 2, "FULL_SHARD");
     job.device.nodes = 2;
@@ -319,32 +318,31 @@ void expect_survives(const std::string& problem, bool killed) {
   const TemporaryFolder folder;
   const TrainingJob job =
       on_ranks(saving_job(folder / "checkpoints"), 2, "FULL_SHARD", "SHARDED_STATE_DICT");
-  testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+  run_ranks({.ranks = 2}, [&](RankGroup& group) {
     TrainingJob two_steps = job;
     two_steps.batches.max_steps = 2;
     run_of(two_steps, group);
   });
   TrainingJob next = job;
   next.save.resume_from = folder / "checkpoints/checkpoint-2";
-  testing::run_ranks({.ranks = 2, .may_die = killed ? std::set<int>{1} : std::set<int>{}},
-                     [&](RankGroup& group) {
-                       std::optional<FileSizeLimit> limit;
-                       if (group.rank() == 1) limit.emplace(20'000);
-                       // As the kernel does by default with who writes beyond its limit: nothing is said or tidied.
-                       if (group.rank() == 1 && killed) ::signal(SIGXFSZ, SIG_DFL);
-                       if (killed) {
-                         EXPECT_THAT(problem_of(next, group), HasSubstr(problem));
-                         return;
-                       }
-                       const SavedRun run = run_of(next, group);
-                       EXPECT_EQ(run.losses.size(), 2);
-                       ASSERT_EQ(run.end.unsaved.size(), 1);
-                       EXPECT_THAT(run.end.unsaved[0].problem, HasSubstr(problem));
-                     });
+  run_ranks({.ranks = 2, .may_die = killed ? std::set<int>{1} : std::set<int>{}},
+            [&](RankGroup& group) {
+              std::optional<FileSizeLimit> limit;
+              if (group.rank() == 1) limit.emplace(20'000);
+              // As the kernel does by default with who writes beyond its limit: nothing is said or tidied.
+              if (group.rank() == 1 && killed) ::signal(SIGXFSZ, SIG_DFL);
+              if (killed) {
+                EXPECT_THAT(problem_of(next, group), HasSubstr(problem));
+                return;
+              }
+              const SavedRun run = run_of(next, group);
+              EXPECT_EQ(run.losses.size(), 2);
+              ASSERT_EQ(run.end.unsaved.size(), 1);
+              EXPECT_THAT(run.end.unsaved[0].problem, HasSubstr(problem));
+            });
   EXPECT_FALSE(fs::exists(folder / "checkpoints/checkpoint-4"));
-  testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
-    EXPECT_EQ(run_of(next, group).begin.resumed_step, 2);
-  });
+  run_ranks({.ranks = 2},
+            [&](RankGroup& group) { EXPECT_EQ(run_of(next, group).begin.resumed_step, 2); });
   EXPECT_TRUE(fs::exists(folder / "checkpoints/checkpoint-4/trainer_state.json"));
   EXPECT_FALSE(fs::exists(folder / "checkpoints/.checkpoint-4.saving"));
 }
@@ -357,5 +355,5 @@ TEST(SavingFaults, ARankWhoseDiskIsFullIsNamedAndLeavesTheCheckpointBefore) {
   expect_survives("rank 1: ", false);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -17,7 +17,7 @@
 #include "sftbench/checkpoint/saved_folder.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -71,7 +71,7 @@ TEST(Resuming, GoesOnInEveryPrecision) {
 }
 
 TEST(Resuming, GoesOnWhenOneRankIsDistributed) {
-  if (!testing::ranks_can_connect()) GTEST_SKIP() << "this build has no Gloo";
+  if (!ranks_can_connect()) GTEST_SKIP() << "this build has no Gloo";
   for (const char* form : {"FULL_STATE_DICT", "SHARDED_STATE_DICT", "LOCAL_STATE_DICT"}) {
     for (const char* strategy : {"FULL_SHARD", "DDP"}) {
       SCOPED_TRACE(std::string(strategy) + ", " + form);
@@ -85,7 +85,7 @@ TEST(Resuming, GoesOnWhenOneRankIsDistributed) {
 }
 
 TEST(Resuming, GoesOnFromDistributedToPlainAndBack) {
-  if (!testing::ranks_can_connect()) GTEST_SKIP() << "this build has no Gloo";
+  if (!ranks_can_connect()) GTEST_SKIP() << "this build has no Gloo";
   const TemporaryFolder folder;
   TrainingJob plain = saving_job(folder / "plain");
   // A clipping factor comes from a norm whose terms are summed in another order over a flat array.
@@ -211,9 +211,9 @@ TEST(Resuming, GoesOnFromACheckpointThatSaysNothingOfTheWeights) {
 TEST(Resuming, OneRankReadsTheFilesOfTheJobForAll) {
   const TemporaryFolder folder;
   TrainingJob job = on_ranks(over_a_copy(folder, "lora"), 2, "NO_SHARD");
-  testing::run_ranks({.ranks = 2}, [&](RankGroup& group) { run_of(job, group); });
+  run_ranks({.ranks = 2}, [&](RankGroup& group) { run_of(job, group); });
   write_other_weights(folder / "base/model.safetensors");
-  testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+  run_ranks({.ranks = 2}, [&](RankGroup& group) {
     try {
       run_of(resumed(job), group);
       ADD_FAILURE() << "it was resumed";
@@ -298,5 +298,5 @@ TEST(Resuming, RefusesAnotherTokenizer) {
               HasSubstr("another job: the tokenizer's files (digest) was "));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

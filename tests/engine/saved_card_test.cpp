@@ -15,7 +15,7 @@
 #include "sftbench/checkpoint/manifest.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -192,5 +192,5 @@ TEST(SavedCard, OfRandomWeightsNamesNoBase) {
   EXPECT_THAT(card, HasSubstr("\n# Model trained from random weights\n"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

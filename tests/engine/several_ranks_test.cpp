@@ -18,7 +18,7 @@
 #include "sftbench/base/torch.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 
@@ -93,8 +93,8 @@ class GoldenRanks : public ::testing::TestWithParam<std::string> {};
 TEST_P(GoldenRanks, TrainAsHuggingFaceOnAsManyRanks) {
   const Json golden = read_json_file(folder() + "/" + GetParam() + ".json");
   const TrainingJob job = job_of_ranks(golden);
-  testing::run_ranks({.ranks = golden["ranks"].get<int>(), .nodes = golden["nodes"].get<int>()},
-                     [&](RankGroup& group) { train_as_rank(job, group, golden); });
+  run_ranks({.ranks = golden["ranks"].get<int>(), .nodes = golden["nodes"].get<int>()},
+            [&](RankGroup& group) { train_as_rank(job, group, golden); });
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenRanks, ::testing::ValuesIn(golden_names()),
@@ -118,7 +118,7 @@ std::string refusal(const TrainingJob& job, RankGroup& group) {
 void expect_refused(const std::function<void(TrainingJob&)>& change, const std::string& message) {
   TrainingJob job = job_of_ranks(read_json_file(folder() + "/llama-FULL_SHARD-2.json"));
   change(job);
-  testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+  run_ranks({.ranks = 2}, [&](RankGroup& group) {
     EXPECT_THAT(refusal(job, group), ::testing::HasSubstr(message));
   });
 }
@@ -141,7 +141,7 @@ TEST(SeveralRanks, NotesSayWhatAChoiceChangesThere) {
   TrainingJob job = job_of_ranks(read_json_file(folder() + "/llama-FULL_SHARD-2.json"));
   job.batches.max_steps = 1;
   job.optimizer.kind = OptimizerKind::kAdafactor;
-  testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+  run_ranks({.ranks = 2}, [&](RankGroup& group) {
     Recorder recorder;
     make_engine()->train_job(job, group, {&recorder}, [] { return false; });
     EXPECT_THAT(recorder.begin.warnings,
@@ -193,7 +193,7 @@ TEST(SeveralRanks, ATraceShowsWhatEachComputedAndSent) {
   job.batches.gradient_accumulation_steps = 1;
   job.trace_path = ::testing::TempDir() + "several_ranks_trace.json";
   fs::remove(job.trace_path);
-  testing::run_ranks({.ranks = 2}, [&](RankGroup& group) {
+  run_ranks({.ranks = 2}, [&](RankGroup& group) {
     make_engine()->train_job(job, group, {}, [] { return false; });
   });
   const Json trace = read_json_file(job.trace_path);
@@ -209,5 +209,5 @@ TEST(SeveralRanks, ATraceShowsWhatEachComputedAndSent) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

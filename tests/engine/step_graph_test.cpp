@@ -16,7 +16,7 @@
 #endif
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 constexpr int64_t kGraphSteps = 5;
 
@@ -266,5 +266,5 @@ TEST_F(StepGraphTest, ACaptureThatTheHostWaitsInIsLost) {
 }
 #endif
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

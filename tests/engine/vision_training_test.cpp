@@ -17,7 +17,7 @@
 #include "sftbench/families/model_config.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -45,10 +45,10 @@ torch::Tensor scaled(std::vector<uint8_t> tiles, const VisionConfig& vision) {
 class ImageTiles : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ImageTiles, AreThoseOfTheProcessor) {
-  const std::filesystem::path folder = testing::case_folder(GetParam());
+  const std::filesystem::path folder = case_folder(GetParam());
   const Json config = read_json_file((folder / "config.json").string());
   const VisionConfig vision = *parse_model_config(config).vision;
-  const testing::Tensors expected = testing::read_tensors(folder / "golden.safetensors");
+  const Tensors expected = read_tensors(folder / "golden.safetensors");
   const int64_t images = expected.at("image_sizes").size(0);
   for (int64_t i = 0; i < images; ++i) {
     const std::string number = std::to_string(i);
@@ -58,8 +58,7 @@ TEST_P(ImageTiles, AreThoseOfTheProcessor) {
     ASSERT_EQ(ours.sizes(), theirs.sizes()) << number;
     // Pillow 13 resamples some tall images column by column first, which rounds elsewhere: one level of a color, over
     // the least deviation.
-    EXPECT_LE(testing::max_difference(ours, theirs), 1.001 / 255 / (vision.clip ? 0.2613 : 0.5))
-        << number;
+    EXPECT_LE(max_difference(ours, theirs), 1.001 / 255 / (vision.clip ? 0.2613 : 0.5)) << number;
   }
   EXPECT_GE(images, 2);
 }
@@ -198,5 +197,5 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(tested.param).substr(0, std::string(tested.param).find('-'));
     });
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

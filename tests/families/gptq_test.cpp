@@ -6,8 +6,8 @@
 #include "checkpoint/safetensors_builder.h"
 #include "sftbench/families/model_config.h"
 
-namespace sftbench::testing {
-namespace {
+namespace sftbench {
+namespace SFTBENCH_FILE {
 
 using ::testing::ElementsAre;
 
@@ -108,5 +108,5 @@ TEST(GptqConfig, SizesThatCodesCannotBePackedAlongAreRefused) {
             "config.json: quantization_config: intermediate_size is 56; expected a multiple of 32");
 }
 
-}  // namespace
-}  // namespace sftbench::testing
+}  // namespace SFTBENCH_FILE
+}  // namespace sftbench

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 const std::vector<AdaptedLinear> kLinears = {{"model.layers.0.self_attn.q_proj", 32, 64},
                                              {"model.layers.0.mlp.down_proj", 128, 16}};
@@ -47,5 +47,5 @@ TEST(LoraFit, LinearsOfAModelHaveTheirWholeNames) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -9,8 +9,8 @@
 #include "sftbench/families/family.h"
 #include "sftbench/families/model_shape.h"
 
-namespace sftbench::testing {
-namespace {
+namespace sftbench {
+namespace SFTBENCH_FILE {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -262,5 +262,5 @@ TEST(ModelConfig, NotAnObject) {
             "m/config.json: not a JSON object");
 }
 
-}  // namespace
-}  // namespace sftbench::testing
+}  // namespace SFTBENCH_FILE
+}  // namespace sftbench

@@ -9,7 +9,7 @@
 #include "sftbench/families/family.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -124,5 +124,5 @@ TEST(VisionConfigTest, ReadsEverySpellingOfTensorNames) {
     EXPECT_EQ(canonical(name), "model.vision_tower.post_layernorm.bias");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

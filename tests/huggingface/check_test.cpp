@@ -12,7 +12,7 @@
 #include "sftbench/huggingface/fetch.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::Contains;
@@ -116,5 +116,5 @@ TEST_F(CheckTest, ProgressEndsWithEverything) {
   EXPECT_EQ(last.total_bytes, size_bytes_);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

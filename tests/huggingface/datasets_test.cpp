@@ -10,7 +10,7 @@
 #include "sftbench/base/file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -240,5 +240,5 @@ TEST(DatasetNameTest, TheCommandThatFetchesIsWhatAShellTakes) {
             "sftbench dataset fetch org/name -o '/my home'");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -10,7 +10,7 @@
 #include "sftbench/base/file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -116,5 +116,5 @@ TEST(ShownTextTest, IsOneLineWithoutTokenAndWithoutEnd) {
   EXPECT_EQ(shown_text(std::string(1000, 'x'), endpoint).size(), 300u);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -14,7 +14,7 @@
 #include "sftbench/huggingface/cache.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -467,5 +467,5 @@ TEST_F(FetchTest, ProgressEndsWithEverything) {
   EXPECT_EQ(last.total_files, 3);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -9,7 +9,7 @@
 #include "sftbench/huggingface/check.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -265,5 +265,5 @@ TEST_F(HostileHubTest, AReferenceThatLeadsOutOfTheSnapshotsIsNone) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

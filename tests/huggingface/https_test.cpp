@@ -14,7 +14,7 @@
 #include "sftbench/huggingface/fetch.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -140,5 +140,5 @@ TEST_F(HttpsTest, ARedirectToPlainHttpIsNotFollowed) {
   EXPECT_TRUE(plain.requests().empty());
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

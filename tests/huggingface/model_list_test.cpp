@@ -9,7 +9,7 @@
 #include "sftbench/catalog/catalog.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -141,5 +141,5 @@ TEST(HubNameTest, WhatCouldLeadElsewhereIsNoName) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

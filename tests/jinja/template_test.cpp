@@ -11,7 +11,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench::jinja {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -142,5 +142,5 @@ TEST_F(TemplateTest, NothingOutsideIsInReach) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::jinja

@@ -5,7 +5,7 @@ namespace sftbench::ops {
 namespace baseline {
 extern const BlockwiseKernels kBlockwiseKernels;
 }
-namespace {
+namespace SFTBENCH_FILE {
 
 constexpr UpdateRule kRules[] = {UpdateRule::kRmsprop, UpdateRule::kLion, UpdateRule::kAdamW,
                                  UpdateRule::kAdemamix};
@@ -105,5 +105,5 @@ TEST(BlockwiseUpdateKernel, LeavesOutGradientsThatAreNotFinite) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

@@ -2,7 +2,7 @@
 #include "ops/causal_convolution_impl.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 struct Case {
   int64_t batch, length, channels, taps;
@@ -67,5 +67,5 @@ TEST(ConvolutionKernel, GivesManyTapsToStockOperators) {
   expect_convolution_matches(inputs_of({1, 40, 8, 9, {}}, torch::kFloat32, true, true));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

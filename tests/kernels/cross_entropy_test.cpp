@@ -5,7 +5,7 @@
 #include "sftbench/ops/linear_cross_entropy.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 Tensor guarded_labels(int64_t rows, int64_t width) {
   auto generator = at::detail::createCPUGenerator(5);
@@ -103,5 +103,5 @@ TEST(CrossEntropyKernel, TakesNothing) {
   EXPECT_EQ(cross_entropy_cuda(logits, labels, 1.0, 1.0).item<double>(), 0.0);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

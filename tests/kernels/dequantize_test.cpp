@@ -2,7 +2,7 @@
 #include "ops/dequantize_impl.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 GptqWeight random_weight(int bits, bool less_one, int64_t in, int64_t out, uint64_t seed) {
   auto generator = at::detail::createCPUGenerator(seed);
@@ -45,5 +45,5 @@ TEST(DequantizeKernel, TakesRangesOfFeatures) {
   EXPECT_TRUE(torch::equal(actual, all.narrow(0, 32, 64).narrow(1, 64, 32)));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

@@ -5,7 +5,7 @@
 #include "ops/dropout_mask.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 Tensor dropped(const Tensor& x, const Dropout& dropout) {
   const Tensor kept = guarded(torch::full_like(x, 7));
@@ -41,5 +41,5 @@ TEST(DropoutKernel, TakesNothing) {
   EXPECT_EQ(dropped(torch::empty({0}), {0.5, 1}).numel(), 0);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

@@ -2,7 +2,7 @@
 #include "ops/embedding_impl.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 struct Case {
   int64_t vocabulary, width;
@@ -48,5 +48,5 @@ TEST(EmbeddingKernel, NoRowsChangeNothing) {
   EXPECT_TRUE(target.equal(before));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

@@ -2,7 +2,7 @@
 #include "ops/grouped_products.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 // Experts without rows at the start, in the middle and at the end.
 TEST(ExpertBiasKernel, AddsToTheRowsOfEachExpert) {
@@ -25,5 +25,5 @@ TEST(ExpertBiasKernel, AddsToTheRowsOfEachExpert) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

@@ -2,7 +2,7 @@
 #include "ops/gated_norm_impl.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 constexpr double kEpsilon = 1e-5;
 
@@ -57,5 +57,5 @@ TEST(GatedNormKernel, GivesWideGroupsToStockOperators) {
                             guarded_normal({1, 16384}, torch::kFloat32, 3));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

@@ -2,7 +2,7 @@
 #include "ops/rms_norm_impl.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 constexpr double kEpsilon = 1e-5;
 
@@ -93,5 +93,5 @@ TEST(RmsNormKernel, GivesWideRowsToStockOperators) {
                       guarded_normal({2, 16384}, dtype, 3));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

@@ -2,7 +2,7 @@
 #include "ops/rope_impl.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 Tensor reference(const Tensor& x, const Tensor& cos, const Tensor& sin, double sign) {
   const auto wide = [](const Tensor& t) { return t.to(torch::kFloat64); };
@@ -53,5 +53,5 @@ TEST(RopeKernel, TakesStridesOfAnyKind) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

@@ -2,7 +2,7 @@
 #include "ops/route_impl.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 struct RouteCase {
   int64_t tokens, choices, width;
@@ -81,5 +81,5 @@ TEST(RouteKernel, TakesNothing) {
   EXPECT_EQ(kRouteCuda.combine_backward(nothing, nothing, weights, no_positions).second.size(0), 0);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

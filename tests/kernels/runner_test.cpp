@@ -9,7 +9,7 @@
 #include "ops/cuda/reduce.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 constexpr int kThreads = 64;
 
@@ -181,5 +181,5 @@ TEST(GuardedTensorDeathTest, AnAccessBehindATensorStopsTheProgram) {
   EXPECT_DEATH({ *(x.data_ptr<float>() + 4) = 0.0f; }, "");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

@@ -2,7 +2,7 @@
 #include "ops/state_space_scan_impl.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 struct Case {
   int64_t batch, length, heads, dim, groups, state;
@@ -115,5 +115,5 @@ TEST(ScanKernel, AnInfiniteStateDoesNotReachTheNextSequence) {
   EXPECT_TRUE(with.slice(1, 256).equal(y.slice(1, 256)));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

@@ -2,7 +2,7 @@
 #include "ops/swiglu_impl.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 // [rows, I] each, or halves of one tensor.
 void expect_swiglu_matches(const GateAndUp& in, const Tensor& dy, const GateAndUp& into) {
@@ -82,5 +82,5 @@ TEST(SwigluKernel, TakesNothing) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

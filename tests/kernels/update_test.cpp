@@ -9,7 +9,7 @@ namespace sftbench::ops {
 namespace baseline {
 extern const CpuUpdateKernels kUpdateKernels[3];
 }
-namespace {
+namespace SFTBENCH_FILE {
 
 RuleFactors<float> some_factors() {
   return {.gradient_scale = 0.75f,
@@ -147,5 +147,5 @@ TEST(UpdateKernel, TakesNothing) {
   update_cuda(UpdateRule::kSgd, {{torch::empty({0}), torch::empty({0}), {}}}, some_factors());
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

@@ -13,7 +13,7 @@
 #include "sftbench/launch/child_request.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 
@@ -197,5 +197,5 @@ TEST(ChildReplyTest, ALineThatWasCutOffCountsForNothing) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

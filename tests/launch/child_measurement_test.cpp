@@ -18,7 +18,7 @@
 #include "sftbench/measure/measured_properties.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -398,5 +398,5 @@ TEST(ChildMeasurementTest, TheKernelsOutOfMemoryKillerIsOomHost) {
   std::filesystem::remove(group, error);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

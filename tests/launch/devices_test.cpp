@@ -11,7 +11,7 @@
 #include "sftbench/base/file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 class DevicesTest : public testing::Test {
  protected:
@@ -120,5 +120,5 @@ TEST_F(DevicesTest, ThePeakIsTheCatalogsForTheDtypeOrAReason) {
             "trained on the CPU; config/gpus.yaml knows peaks of GPUs only");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

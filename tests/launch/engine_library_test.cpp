@@ -12,7 +12,7 @@
 #include "temporary_file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -118,5 +118,5 @@ TEST(BuildInfoTest, TheVersionTextNamesAllThatMatters) {
   EXPECT_THAT(version_text(), HasSubstr(info.compiler));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -16,7 +16,7 @@
 #include "sftbench/base/clock.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 
@@ -157,5 +157,5 @@ TEST(InterruptTest, LastWordsThatWereTakenBackAreNotSaid) {
             130);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

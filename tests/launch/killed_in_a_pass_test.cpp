@@ -13,7 +13,7 @@
 #include "sftbench/launch/ranked_engine.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -142,5 +142,5 @@ TEST_P(KilledInAPassTest, ARankThatHasExpertsEndsTheOthers) {
 INSTANTIATE_TEST_SUITE_P(Passes, KilledInAPassTest, testing::Values("forward", "backward"),
                          [](const auto& pass) { return std::string(pass.param); });
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

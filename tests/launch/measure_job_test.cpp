@@ -9,7 +9,7 @@
 #include "sftbench/measure/measured_properties.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 TrainingJob job_of_steps(int64_t steps) {
   TrainingJob job;
@@ -238,5 +238,5 @@ TEST(EnvironmentTest, WhatNoEngineSaidIsNull) {
   EXPECT_GE(environment["cores"], 1);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

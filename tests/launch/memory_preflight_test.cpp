@@ -8,7 +8,7 @@
 #include "sftbench/catalog/catalog.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -157,5 +157,5 @@ TEST(MemoryPreflightTest, ReadsWhatGpusHaveLeft) {
   unsetenv("FAKE_NVML_GPUS");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -15,7 +15,7 @@
 #include "sftbench/results/store.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -339,5 +339,5 @@ TEST(CoresTest, RanksNearTheSameCoresDivideThem) {
   EXPECT_EQ(shares[3].threads, 1);  // its part of all
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

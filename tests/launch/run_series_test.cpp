@@ -10,7 +10,7 @@
 #include "sftbench/base/file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -147,5 +147,5 @@ TEST(RunSeriesTest, ALogThatCannotBeWrittenIsAnInputError) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

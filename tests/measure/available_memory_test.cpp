@@ -6,7 +6,7 @@
 #include "sftbench/base/file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 
@@ -101,5 +101,5 @@ TEST_F(AvailableMemoryTest, OfThisMachineIsSomethingAndNotMoreThanItHas) {
   EXPECT_LT(bytes, int64_t{1} << 50);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

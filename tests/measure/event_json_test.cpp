@@ -6,7 +6,7 @@
 #include <limits>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 constexpr const char* kTokens = R"({"padded": 10, "dataset": 9, "loss_bearing": 8, "padding": 1})";
 
@@ -98,5 +98,5 @@ TEST(EventJsonTest, WhatIsNoEventIsAnError) {
   EXPECT_THROW(train_end_from_json(json), InputError);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -6,7 +6,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -69,5 +69,5 @@ TEST(ExpertLoadTest, CountsOfPartOfALayerAreAnError) {
   EXPECT_THROW(expert_load(counts(1, {1, 2, 3, 4}, 3)), std::exception);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

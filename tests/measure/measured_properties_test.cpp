@@ -6,7 +6,7 @@
 #include "sftbench/measure/run_record.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 // Steps of 2 s each, the first of which begins at 10 s.
 RunRecord record_of(int steps) {
@@ -274,5 +274,5 @@ TEST(MeasuredPropertiesTest, OverNodesGpusArePutTogetherAndCpuFiguresAreMeans) {
                    .contains("gpu_compute_utilization_avg"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 // One step of 2 s with 1000 padded tokens and 7e9 attention FLOPs forward.
 MeasuredSpan span_of_one_step() {
@@ -63,5 +63,5 @@ TEST(MfuTest, AnUnknownPeakIsNullWithItsReason) {
   EXPECT_EQ(mfu["reason"], "no such device");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

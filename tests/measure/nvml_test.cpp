@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -169,5 +169,5 @@ TEST(VisibleDevicesTest, FollowsCudasRules) {
   EXPECT_THAT(visible_devices("0,-1,1", uuids), ElementsAre(0));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

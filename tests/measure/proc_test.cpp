@@ -18,7 +18,7 @@
 #include "sftbench/measure/system_source.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 TEST(ProcTest, TicksOfWaitedChildrenAreCountedBehindTheProgramsName) {
   EXPECT_EQ(
@@ -203,5 +203,5 @@ TEST(SystemSourceTest, MoreGpusThanAreVisibleIsABug) {
   EXPECT_THROW(make_system_source(nullptr, 1), std::logic_error);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -7,7 +7,7 @@
 #include "sftbench/measure/mfu.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -164,5 +164,5 @@ TEST(RankMetricsTest, CommunicationIsPerStepOfAllStepsAndNamesGroupAndOperation)
      "sent_bytes_per_step": {"min": 1000.0, "max": 1100.0}, "seconds_per_step": 0.5}])"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

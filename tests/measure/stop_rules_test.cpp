@@ -5,7 +5,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 // Runs steps that end at the given times (the first begins at 100) until one stops the run; returns
 // the number of steps that ran, or -1 when none stopped it.
@@ -152,5 +152,5 @@ TEST(StopRulesTest, AnUnknownMethodIsNamed) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -9,7 +9,7 @@
 #include "sftbench/base/clock.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 // Counts its readings and what the machine did between them.
 class CountingSource : public SystemSource {
@@ -77,5 +77,5 @@ TEST(SystemSamplerTest, ASampleOfThisMachineCostsLittle) {
   EXPECT_LT(per_sample_s, 0.005);  // at the default period of 1 s: half a percent of one core
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -7,7 +7,7 @@
 #include <thread>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::DoubleNear;
 using testing::ElementsAre;
@@ -115,5 +115,5 @@ TEST(TraceEventsTest, ARankWithoutSpansIsThereByName) {
   EXPECT_EQ(events_of_kind(trace, "M")[0]["args"]["name"], "rank 0 on a");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -11,8 +11,8 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 
-namespace sftbench::testing {
-namespace {
+namespace sftbench {
+namespace SFTBENCH_FILE {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
@@ -180,5 +180,5 @@ TEST(MakeCausalLm, UnknownModelTypeListsTheKnownOnes) {
                          join(known_model_types()) + "; did you mean 'granite'?");
 }
 
-}  // namespace
-}  // namespace sftbench::testing
+}  // namespace SFTBENCH_FILE
+}  // namespace sftbench

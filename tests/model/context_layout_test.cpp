@@ -7,7 +7,7 @@
 #include <set>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::ElementsAre;
 
@@ -99,5 +99,5 @@ TEST(ContextLayout, ChunksAreHandedOnUntilNobodyNeedsThem) {
   EXPECT_EQ(layout.hops(1, 1, 1), 0);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -15,7 +15,7 @@
 #include "sftbench/model/causal_lm.h"
 #include "test_device.h"
 
-namespace sftbench::testing {
+namespace sftbench {
 
 inline std::filesystem::path case_folder(const std::string& name) {
   return std::filesystem::path(SFTBENCH_TEST_DATA) / "models" / name;
@@ -131,4 +131,4 @@ inline double relative_difference(const torch::Tensor& found, const torch::Tenso
   return max_difference(found, expected) / std::max(largest, 1e-12);
 }
 
-}  // namespace sftbench::testing
+}  // namespace sftbench

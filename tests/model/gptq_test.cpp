@@ -10,8 +10,8 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 
-namespace sftbench::testing {
-namespace {
+namespace sftbench {
+namespace SFTBENCH_FILE {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -161,5 +161,5 @@ TEST(LoadGptq, GroupsThatThereAreNotAreRefused) {
   EXPECT_EQ(error_with(name, 1), "");
 }
 
-}  // namespace
-}  // namespace sftbench::testing
+}  // namespace SFTBENCH_FILE
+}  // namespace sftbench

@@ -8,8 +8,8 @@
 
 #include "model/golden.h"
 
-namespace sftbench::testing {
-namespace {
+namespace sftbench {
+namespace SFTBENCH_FILE {
 
 // float32: sums in another order.
 constexpr double kLogitTolerance = 1e-4;
@@ -126,5 +126,5 @@ TEST(HuggingFaceCases, CoverEveryFamilyAndRopeType) {
                                 "llama_rope_linear", "llama_rope_dynamic", "llama_rope_yarn"}));
 }
 
-}  // namespace
-}  // namespace sftbench::testing
+}  // namespace SFTBENCH_FILE
+}  // namespace sftbench

@@ -5,8 +5,8 @@
 #include "model/golden.h"
 #include "sftbench/ops/plain.h"
 
-namespace sftbench::testing {
-namespace {
+namespace sftbench {
+namespace SFTBENCH_FILE {
 
 // float32: sums in another order, over at most a few hundred terms per value and three layers. The
 // tests of the fused forms allow the same (hugging_face_test.cpp).
@@ -113,5 +113,5 @@ INSTANTIATE_TEST_SUITE_P(Families, KernelChoiceTest,
                                            "granite_every_option"),
                          [](const auto& test) { return test.param; });
 
-}  // namespace
-}  // namespace sftbench::testing
+}  // namespace SFTBENCH_FILE
+}  // namespace sftbench

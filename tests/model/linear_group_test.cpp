@@ -4,7 +4,7 @@
 #include "sftbench/base/torch.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 struct TwoLinears {
   explicit TwoLinears(bool trained) {
@@ -39,5 +39,5 @@ TEST(LinearGroup, IsOneNodeUnlessTrainedLinearsAreKeptApart) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

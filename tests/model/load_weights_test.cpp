@@ -11,8 +11,8 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 
-namespace sftbench::testing {
-namespace {
+namespace sftbench {
+namespace SFTBENCH_FILE {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -254,5 +254,5 @@ TEST(LoadWeights, TruncatedFile) {
               AllOf(HasSubstr("mlp.down_proj.weight: data_offsets"), HasSubstr("truncated")));
 }
 
-}  // namespace
-}  // namespace sftbench::testing
+}  // namespace SFTBENCH_FILE
+}  // namespace sftbench

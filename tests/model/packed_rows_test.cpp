@@ -7,8 +7,8 @@
 #include "model/golden.h"
 #include "sftbench/base/torch.h"
 
-namespace sftbench::testing {
-namespace {
+namespace sftbench {
+namespace SFTBENCH_FILE {
 
 constexpr double kDenominator = 7;
 
@@ -107,5 +107,5 @@ INSTANTIATE_TEST_SUITE_P(Families, PackedRows,
                                            "mixtral_plain", "qwen2_every_option",
                                            "qwen3_odd_sizes"));
 
-}  // namespace
-}  // namespace sftbench::testing
+}  // namespace SFTBENCH_FILE
+}  // namespace sftbench

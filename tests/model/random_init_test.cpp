@@ -8,8 +8,8 @@
 #include "model/golden.h"
 #include "model/philox_normal.h"
 
-namespace sftbench::testing {
-namespace {
+namespace sftbench {
+namespace SFTBENCH_FILE {
 
 using Block = std::array<uint32_t, 4>;
 
@@ -169,5 +169,5 @@ TEST(InitializeRandomly, ValuesDependOnSeedAndNameOnly) {
   }
 }
 
-}  // namespace
-}  // namespace sftbench::testing
+}  // namespace SFTBENCH_FILE
+}  // namespace sftbench

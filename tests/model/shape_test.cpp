@@ -11,8 +11,8 @@
 #include "sftbench/families/family.h"
 #include "sftbench/model/causal_lm.h"
 
-namespace sftbench::testing {
-namespace {
+namespace sftbench {
+namespace SFTBENCH_FILE {
 
 std::string line_of(const std::string& name, const std::vector<int64_t>& sizes) {
   std::string line = name;
@@ -88,5 +88,5 @@ TEST_P(ShapeTest, IsThatOfTheModel) {
 INSTANTIATE_TEST_SUITE_P(Families, ShapeTest, ::testing::ValuesIn(all_cases()),
                          [](const auto& test) { return test.param; });
 
-}  // namespace
-}  // namespace sftbench::testing
+}  // namespace SFTBENCH_FILE
+}  // namespace sftbench

@@ -10,7 +10,7 @@
 #include "sftbench/ops/plain.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 struct Case {
   int64_t batch, length, heads, kv_heads, head_dim, window;
@@ -168,5 +168,5 @@ TEST(AttentionDropout, AProbabilityThatIsNoneIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

@@ -7,7 +7,7 @@
 #include "sftbench/ops/attention.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
@@ -226,5 +226,5 @@ TEST(AttentionParts, RefusesKeysAmongTheQueries) {
   EXPECT_THROW(meet({{6, 4, 4, 0}, {0, 4, 0, 0}}), std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

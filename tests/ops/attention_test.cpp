@@ -8,7 +8,7 @@
 #include "ops/op_test_support.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 struct Case {
   int64_t batch, length, heads, kv_heads, head_dim, window;
@@ -340,5 +340,5 @@ TEST(CausalAttention, WrongShapesAreRefused) {
   EXPECT_THROW(causal_attention(q, q, q, 1.0, -1), std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

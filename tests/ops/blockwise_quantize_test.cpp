@@ -14,7 +14,7 @@
 #include "sftbench/ops/update.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 const std::map<std::string, QuantMap> kMaps = {{"signed8", QuantMap::kSigned8},
                                                {"unsigned8", QuantMap::kUnsigned8},
@@ -352,5 +352,5 @@ TEST(BlockwiseUpdate, AnElementWithoutFiniteGradientKeepsItsParameterAndLosesIts
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

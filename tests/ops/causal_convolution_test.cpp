@@ -3,7 +3,7 @@
 #include "ops/op_test_support.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 constexpr auto kNone = ConvolutionActivation::kNone, kSilu = ConvolutionActivation::kSilu;
 
@@ -165,5 +165,5 @@ TEST(CausalConvolution, WrongShapesAreRefused) {
             "float32 [2, 5, 8] on cpu");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

@@ -3,7 +3,7 @@
 #include "ops/op_test_support.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 Tensor some_ids(int64_t batch, int64_t length, int64_t vocabulary) {
   // Few distinct ids, so that rows of the gradient meet.
@@ -67,5 +67,5 @@ TEST(Embedding, WrongIdsAreRefused) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

@@ -6,7 +6,7 @@
 #include "sftbench/ops/torch_version.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
 
@@ -87,5 +87,5 @@ TEST(Fp8Linear, OddWidthsAreRefused) {
 
 #endif
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

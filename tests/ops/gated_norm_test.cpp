@@ -4,7 +4,7 @@
 #include "sftbench/ops/plain.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 constexpr double kEpsilon = 1e-5;
 
@@ -110,5 +110,5 @@ TEST(GatedNorm, WrongShapesAreRefused) {
   EXPECT_THROW(gated_rms_norm(y, y, weight.slice(0, 1), 2, kEpsilon), std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

@@ -5,7 +5,7 @@
 #include "ops/op_test_support.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 // The formulas of the paper.
 Tensor reference(const Tensor& x, Gelu form) {
@@ -38,5 +38,5 @@ TEST(Gelu, RoundsOnce) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

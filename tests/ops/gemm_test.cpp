@@ -10,7 +10,7 @@
 #include "ops/op_test_support.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 // |x| of all elements together.
 double length(const Tensor& x) {
@@ -150,5 +150,5 @@ TEST_P(Gemm, AnEmptyContractionIsZeroOrWhatWasThere) {
 INSTANTIATE_TEST_SUITE_P(Dtypes, Gemm, ::testing::ValuesIn(kProductDtypes),
                          [](const auto& dtype) { return std::string(c10::toString(dtype.param)); });
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

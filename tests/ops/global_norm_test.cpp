@@ -5,7 +5,7 @@
 #include "ops/op_test_support.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 TEST(GlobalNorm, MatchesFloat64) {
   const std::vector<std::vector<int64_t>> shapes = {{1}, {3, 5}, {64, 33}, {1000}, {0}, {70000}};
@@ -53,5 +53,5 @@ TEST(GlobalNorm, NanAndInfinityShow) {
   EXPECT_TRUE(std::isinf(global_norm({ones, ones * INFINITY})));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

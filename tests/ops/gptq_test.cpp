@@ -13,7 +13,7 @@
 
 namespace sftbench::ops {
 
-namespace {
+namespace SFTBENCH_FILE {
 
 // The module under test knows no safetensors: header length, JSON header, bytes.
 std::map<std::string, Tensor> read_golden() {
@@ -182,5 +182,5 @@ TEST(GptqLinear, SaysWhatDoesNotFit) {
               ::testing::HasSubstr("dequantize: qweight must be"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

@@ -4,7 +4,7 @@
 #include "sftbench/ops/recomputation.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 using Offsets = std::vector<int64_t>;
 
@@ -211,5 +211,5 @@ TEST(GroupedLinear, WrongOffsetsAreRefused) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

@@ -3,7 +3,7 @@
 #include "ops/op_test_support.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 Tensor reference(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon) {
   const Tensor centered = x - x.mean(-1, /*keepdim=*/true);
@@ -55,5 +55,5 @@ TEST(LayerNorm, OnlyWantedGradients) {
   EXPECT_FALSE(weight.grad().defined());
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

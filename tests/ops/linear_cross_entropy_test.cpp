@@ -6,7 +6,7 @@
 #include "ops/op_test_support.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 struct Case {
   int64_t positions, width, vocabulary;
@@ -193,5 +193,5 @@ TEST(LinearCrossEntropy, WrongInputsAreRefused) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

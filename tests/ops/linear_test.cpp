@@ -4,7 +4,7 @@
 #include "sftbench/ops/recomputation.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 struct Case {
   std::vector<int64_t> x_sizes;
@@ -164,5 +164,5 @@ TEST(Linear, WrongShapesAreRefused) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

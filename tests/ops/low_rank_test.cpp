@@ -3,7 +3,7 @@
 #include "ops/op_test_support.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 constexpr double kScale = 3.0;
 
@@ -299,5 +299,5 @@ TEST(AddLowRank, WrongShapesAreRefused) {
             "add_low_rank: silent must be bool [2] beside x, got float32 [2] on cpu");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

@@ -15,7 +15,6 @@
 
 namespace sftbench::ops {
 
-using testing::test_device;
 using torch::Tensor;
 
 inline const std::vector<torch::Dtype> kDtypes = {torch::kFloat64, torch::kFloat32,

@@ -8,7 +8,7 @@
 #include "sftbench/ops/ops.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 TEST(PlainRmsNorm, EqualsTheFusedForm) {
   for (const auto dtype : kDtypes) {
@@ -130,5 +130,5 @@ TEST(PlainForms, RefuseWrongShapesLikeTheFusedOnes) {
       std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

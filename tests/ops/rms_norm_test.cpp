@@ -5,7 +5,7 @@
 #include "ops/op_test_support.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 // LlamaRMSNorm.forward of Hugging Face.
 Tensor reference(const Tensor& x, const Tensor& weight, double epsilon) {
@@ -159,5 +159,5 @@ TEST(RmsNorm, WrongWeightIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

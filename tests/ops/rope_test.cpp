@@ -3,7 +3,7 @@
 #include "ops/op_test_support.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 struct Case {
   int64_t batch, length, heads, kv_heads, head_dim;
@@ -96,5 +96,5 @@ TEST(Rope, WrongShapesAreRefused) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

@@ -7,7 +7,7 @@
 #include "ops/op_test_support.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 // Different experts for each token, as top-k gives them.
 Tensor random_choices(int64_t tokens, int64_t choices, int64_t experts, uint64_t seed) {
@@ -190,5 +190,5 @@ TEST(Route, WrongShapesAreRefused) {
             "combine_rows: weights must be float32 [3, 2] on cpu, got float32 [2, 3] on cpu");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

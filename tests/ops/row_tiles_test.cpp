@@ -7,7 +7,7 @@
 #include "sftbench/ops/swiglu.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 constexpr int64_t kHidden = 8, kInner = 24;
 
@@ -168,5 +168,5 @@ TEST(RowTiles, KeepTheDtypeOfTheResult) {
   EXPECT_TRUE(x.grad().equal(torch::full_like(x, 3)));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

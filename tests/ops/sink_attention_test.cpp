@@ -2,7 +2,7 @@
 #include "sftbench/ops/attention.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 // eager_attention_forward of Hugging Face's GptOss: the sink is a column of scores that is dropped
 // after the softmax. `offsets`: sequences of a packed row.
@@ -65,5 +65,5 @@ TEST(SinkAttention, RefusesSinksOfAnotherNumber) {
       std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

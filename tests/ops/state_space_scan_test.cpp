@@ -3,7 +3,7 @@
 #include "ops/op_test_support.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 // The recurrence, position by position. x [S, H, P], dt [S, H], b and c [S, H, N].
 Tensor recurrence(const Tensor& x, const Tensor& dt, const Tensor& a, const Tensor& b,
@@ -225,5 +225,5 @@ TEST(StateSpaceScan, WrongShapesAreRefused) {
           (test_device().is_cpu() ? "cpu" : "cuda:0"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

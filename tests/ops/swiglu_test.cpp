@@ -5,7 +5,7 @@
 #include "ops/op_test_support.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 const std::vector<std::vector<int64_t>> kShapes = {{1},     {3, 1},      {2, 3, 1536},
                                                    {5, 17}, {7, 31, 33}, {40000}};
@@ -87,5 +87,5 @@ TEST(Swiglu, DifferentShapesAreRefused) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

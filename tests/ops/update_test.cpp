@@ -7,7 +7,7 @@
 #include "sftbench/ops/adafactor.h"
 
 namespace sftbench::ops {
-namespace {
+namespace SFTBENCH_FILE {
 
 const std::vector<std::vector<int64_t>> kShapes = {{1}, {3, 5}, {64, 33}, {0}, {40000}, {7}};
 
@@ -222,5 +222,5 @@ TEST(Adafactor, KeepsAVectorWhole) {
   EXPECT_EQ(experts.columns.sizes(), (std::vector<int64_t>{2, 4}));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::ops

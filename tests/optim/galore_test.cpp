@@ -10,7 +10,7 @@
 #include "sftbench/base/torch.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using torch::Tensor;
 
@@ -217,5 +217,5 @@ TEST(GaloreNotes, SayWhatTransformersAsksFor) {
               testing::HasSubstr("transformers raises an error"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -12,7 +12,7 @@
 #include "test_device.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 const std::string kFolder = std::string(SFTBENCH_TEST_DATA) + "/optimizers/";
 
@@ -34,9 +34,9 @@ class Problem {
       : inputs_(inputs),
         dtype_(golden["dtype"] == "bfloat16" ? torch::kBFloat16 : torch::kFloat32) {
     for (const Json& tensor : inputs["tensors"]) {
-      trained_.push_back({tensor["name"], tensor_of(tensor["parameter"], dtype_)
-                                              .to(testing::test_device())
-                                              .set_requires_grad(true)});
+      trained_.push_back(
+          {tensor["name"],
+           tensor_of(tensor["parameter"], dtype_).to(test_device()).set_requires_grad(true)});
     }
     optimizer_ = make_optimizer(golden["optimizer"],
                                 group_by_decay(trained_, inputs["weight_decay"].get<double>()), {});
@@ -68,7 +68,7 @@ class Problem {
   torch::Tensor gradient(size_t tensor, size_t step) const {
     const Json& input = inputs_["tensors"][tensor];
     const torch::Tensor doubled =
-        tensor_of(input["gradients"][step], dtype_).to(testing::test_device()) / kGradientScale;
+        tensor_of(input["gradients"][step], dtype_).to(test_device()) / kGradientScale;
     return input["kind"] == "non-contiguous" ? doubled.t().contiguous().t() : doubled;
   }
 
@@ -187,5 +187,5 @@ INSTANTIATE_TEST_SUITE_P(Names, RoundingOnce,
                                            "grokadamw", "schedule_free_adamw", "schedule_free_sgd"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

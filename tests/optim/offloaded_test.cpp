@@ -15,7 +15,7 @@
 #include "test_device.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using torch::Tensor;
 
@@ -115,7 +115,7 @@ std::unique_ptr<Optimizer> plain_of(OptimizerKind kind,
 std::unique_ptr<OffloadedOptimizer> offloaded_of(OptimizerKind kind,
                                                  const std::vector<TrainableTensor>& tensors) {
   return make_offloaded(kind, group_by_decay(tensors, kDecay), {}, Offloaded::kStates,
-                        testing::test_device());
+                        test_device());
 }
 
 void expect_same(const std::vector<TrainableTensor>& found,
@@ -127,8 +127,8 @@ void expect_same(const std::vector<TrainableTensor>& found,
 
 // A run that begins without offload goes on with it, and the other way round.
 TEST_P(EveryOffloadable, UpdatesInTheBitsOfThePlainOneAndKeepsItsStates) {
-  const auto plain_tensors = parameters(testing::test_device());
-  const auto tensors = parameters(testing::test_device());
+  const auto plain_tensors = parameters(test_device());
+  const auto tensors = parameters(test_device());
   const auto plain = plain_of(GetParam(), plain_tensors);
   const auto offloaded = offloaded_of(GetParam(), tensors);
   EXPECT_EQ(offloaded->state_bytes(), plain->state_bytes());
@@ -157,11 +157,11 @@ TEST_P(EveryOffloadable, UpdatesInTheBitsOfThePlainOneAndKeepsItsStates) {
 
 // Parameters and gradients are on the host before and after, and visit with the states.
 TEST_P(EveryOffloadable, UpdatesParametersOnTheHostInTheSameBits) {
-  const auto plain_tensors = parameters(testing::test_device());
+  const auto plain_tensors = parameters(test_device());
   const auto tensors = parameters(torch::kCPU);
   const auto plain = plain_of(GetParam(), plain_tensors);
   const auto offloaded = make_offloaded(GetParam(), group_by_decay(tensors, kDecay), {},
-                                        Offloaded::kStatesAndParameters, testing::test_device());
+                                        Offloaded::kStatesAndParameters, test_device());
   for (int step = 0; step < 3; ++step) {
     train(*plain, plain_tensors, step, step + 1);
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -170,7 +170,7 @@ TEST_P(EveryOffloadable, UpdatesParametersOnTheHostInTheSameBits) {
     }
     const void* const home = tensors[0].tensor.data_ptr();
     offloaded->step(0.01, 0.5);
-    torch::zeros({1}).to(testing::test_device()).cpu();  // the host is behind the device
+    torch::zeros({1}).to(test_device()).cpu();  // the host is behind the device
     EXPECT_EQ(tensors[0].tensor.data_ptr(), home);
     for (size_t i = 0; i < tensors.size(); ++i) {
       EXPECT_TRUE(tensors[i].tensor.is_cpu());
@@ -184,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, EveryOffloadable, ::testing::ValuesIn(offlo
                          [](const auto& tested) { return std::string(name_of(tested.param)); });
 
 TEST(Offloaded, TwoOfTheLargestChunkAreOnTheDevice) {
-  const auto tensors = parameters(testing::test_device());
+  const auto tensors = parameters(test_device());
   const auto adamw = offloaded_of(OptimizerKind::kAdamwTorch, tensors);
   EXPECT_EQ(adamw->buffer_bytes(), 0);
   train(*adamw, tensors, 0, 1);
@@ -193,7 +193,7 @@ TEST(Offloaded, TwoOfTheLargestChunkAreOnTheDevice) {
   const auto on_host = parameters(torch::kCPU);
   const auto with_parameters =
       make_offloaded(OptimizerKind::kAdamwTorch, group_by_decay(on_host, kDecay), {},
-                     Offloaded::kStatesAndParameters, testing::test_device());
+                     Offloaded::kStatesAndParameters, test_device());
   train(*with_parameters, on_host, 0, 1);
   EXPECT_EQ(with_parameters->buffer_bytes(), 2 * 4 * 4 * kLargest) << "and of two more";
 }
@@ -208,5 +208,5 @@ TEST(Offloaded, StatesThatAreNotOfOneTensorCannotWait) {
   EXPECT_TRUE(row_of(OptimizerKind::kAdamwBnb8bit).can_offload());
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

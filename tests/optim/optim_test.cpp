@@ -14,7 +14,7 @@
 #include "sftbench/optim/optimizer.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 const Json& parts() {
   static const Json kParts =
@@ -199,5 +199,5 @@ TEST(LossScaler, UnitScaleAcceptsEverything) {
   EXPECT_EQ(scaler->scale(), 1.0);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -17,7 +17,7 @@
 #include "sftbench/optim/optimizer.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using torch::Tensor;
 
@@ -232,5 +232,5 @@ TEST(LossScalerState, GoesOnWithItsScaleAndItsCount) {
   EXPECT_EQ(after->scale(), 32768.0);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -13,7 +13,7 @@
 #include "test_device.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using torch::Tensor;
 
@@ -203,7 +203,7 @@ TEST(QuantizedStates, NotesSayWhatIsNotAsItsNameSuggests) {
 // A tensor of several pieces, the last of them short, and one of the embeddings, whose states
 // stay wide.
 TEST(StatePager, PagedStatesAreUpdatedAsResidentOnes) {
-  const torch::Device device = testing::test_device();
+  const torch::Device device = test_device();
   if (!device.is_cuda()) GTEST_SKIP() << "states are paged on GPUs only";
   const int64_t numel = kLeastPagedElements + 3, at_once = numel / 3 / 256 * 256;
   const auto stepped = [&](OptimizerKind kind) {
@@ -230,16 +230,16 @@ TEST(StatePager, PagedStatesAreUpdatedAsResidentOnes) {
 
 // As the codes of some parameters are followed by the float32 states of others.
 TEST(StatePager, ToursOfOtherDtypesKeepTheirNumbers) {
-  StatePager pager(testing::test_device());
+  StatePager pager(test_device());
   const auto expect_tour = [&](torch::Dtype dtype, int64_t numel, double value) {
     const torch::Tensor state =
-        pager.to_host(torch::full({numel}, value, torch::dtype(dtype)).to(testing::test_device()));
+        pager.to_host(torch::full({numel}, value, torch::dtype(dtype)).to(test_device()));
     pager.visit({{{state}}}, [&](size_t, const std::vector<torch::Tensor>& there) {
       EXPECT_EQ(there[0].scalar_type(), dtype);
       EXPECT_EQ(there[0].sizes(), state.sizes());
       there[0].add_(1);
     });
-    torch::zeros({1}).to(testing::test_device()).cpu();  // the host is behind the device
+    torch::zeros({1}).to(test_device()).cpu();  // the host is behind the device
     EXPECT_TRUE((state == value + 1).all().item<bool>()) << dtype;
   };
   expect_tour(torch::kUInt8, 5000, 7);
@@ -249,7 +249,7 @@ TEST(StatePager, ToursOfOtherDtypesKeepTheirNumbers) {
 }
 
 TEST(StatePager, BringsEachVisitorsStatesAndTakesThemBackChanged) {
-  const torch::Device device = testing::test_device();
+  const torch::Device device = test_device();
   StatePager pager(device);
   for (int round = 0; round < 2; ++round) {
     std::vector<StatePager::Visitor> visitors;
@@ -284,5 +284,5 @@ TEST(StatePager, BringsEachVisitorsStatesAndTakesThemBackChanged) {
   pager.visit({}, [](size_t, const std::vector<Tensor>&) { ADD_FAILURE() << "nobody came"; });
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -7,7 +7,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 const Json& golden() {
   static const Json kGolden =
@@ -143,5 +143,5 @@ TEST(Schedule, WhatDependsOnTheNumberOfStepsIsCheckedWhereItIsKnown) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -10,7 +10,7 @@
 #include "sftbench/ops/linear.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using torch::Tensor;
 
@@ -148,5 +148,5 @@ TEST(UpdateInBackward, StateIsTheSumOfItsParts) {
   EXPECT_EQ(Chain({"a.weight", "b.weight"}).optimizer->state_bytes(), 14);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

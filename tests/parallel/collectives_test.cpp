@@ -11,10 +11,7 @@
 #include "sftbench/parallel/process_mesh.h"
 
 namespace sftbench {
-namespace {
-
-using testing::rank_device;
-using testing::run_ranks;
+namespace SFTBENCH_FILE {
 
 constexpr int64_t kLarge = 550001;  // float32 parts of three chunks, the last one short
 const std::vector<torch::ScalarType> kDtypes = {torch::kFloat32, torch::kBFloat16, torch::kFloat16,
@@ -88,7 +85,7 @@ TEST(AllReduce, MaximumIsTheLargest) {
 }
 
 TEST(AllReduce, NotANumberOfAnyRankIsTheMaximum) {
-  if (testing::test_device().is_cuda()) GTEST_SKIP() << "NCCL's maximum may lose it";
+  if (test_device().is_cuda()) GTEST_SKIP() << "NCCL's maximum may lose it";
   run_ranks({.ranks = 3}, [](RankGroup& group) {
     const auto mesh = make_process_mesh(MeshKind::kReplicated, group, rank_device());
     for (int nan_rank = 0; nan_rank < 3; ++nan_rank) {
@@ -356,5 +353,5 @@ TEST(GlooCounters, AnAllReduceOfOneLatencySendsTheWholeToEverybody) {
   });
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

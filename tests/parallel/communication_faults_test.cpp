@@ -12,12 +12,10 @@
 #include "sftbench/parallel/process_mesh.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::rank_device;
-using testing::run_ranks;
 
 // The error that ends `run`; its message is empty when none does.
 RunError error_from(const std::function<void()>& run) {
@@ -206,8 +204,8 @@ TEST(GlooAddress, ALoopbackAddressIsNotGivenToOtherHosts) {
   RankPlace place;
   place.world_size = 2;
   place.nodes = 2;
-  testing::FileRankGroup group("/nonexistent", place,
-                               {{.rank = 0, .host = "a"}, {.rank = 1, .node = 1, .host = "b"}});
+  FileRankGroup group("/nonexistent", place,
+                      {{.rank = 0, .host = "a"}, {.rank = 1, .node = 1, .host = "b"}});
   const RunError error =
       error_from([&] { make_process_mesh(MeshKind::kSharded, group, torch::kCPU); });
   EXPECT_EQ(error.code(), ReasonCode::kUnsupported);
@@ -216,5 +214,5 @@ TEST(GlooAddress, ALoopbackAddressIsNotGivenToOtherHosts) {
                         "GLOO_SOCKET_IFNAME to the network interface that connects the hosts"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

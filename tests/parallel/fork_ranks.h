@@ -19,7 +19,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/ranks/rank_group.h"
 
-namespace sftbench::testing {
+namespace sftbench {
 
 class FileRankGroup : public RankGroup {
  public:
@@ -127,4 +127,4 @@ class FileRankGroup : public RankGroup {
   std::thread listener_;
 };
 
-}  // namespace sftbench::testing
+}  // namespace sftbench

@@ -8,7 +8,7 @@
 #include "sftbench/base/torch.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 // GrokAdamW, for one, goes by a parameter's number.
 TEST(OwnedTensors, ComeInTheOrderOfTheForwardPass) {
@@ -23,5 +23,5 @@ TEST(OwnedTensors, ComeInTheOrderOfTheForwardPass) {
   EXPECT_EQ(names, "embedding a b norm ");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

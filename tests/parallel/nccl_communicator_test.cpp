@@ -14,7 +14,7 @@
 #include "sftbench/base/torch.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -98,7 +98,7 @@ class FakeBackend : public NcclBackend {
 };
 
 // A group whose failure a test can set.
-class FakeGroup : public testing::FileRankGroup {
+class FakeGroup : public FileRankGroup {
  public:
   explicit FakeGroup(double timeout_s = 60)
       : FileRankGroup("/nonexistent", place_with(timeout_s), {}) {}
@@ -426,5 +426,5 @@ TEST_F(NcclCommunicatorTest, CountsByTheFormulas) {
   EXPECT_EQ(counter(Collective::kBroadcast).sent_bytes, 80);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -7,7 +7,7 @@
 #include "sftbench/base/torch.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -160,7 +160,7 @@ TEST(ProcessMesh, GpusInABuildWithoutNcclAreRefusedWithWhatWouldHelp) {
 #endif
   RankPlace place;
   place.world_size = 2;
-  testing::FileRankGroup group("/nonexistent", place, ranks_on({0, 0}));
+  FileRankGroup group("/nonexistent", place, ranks_on({0, 0}));
   try {
     make_process_mesh(MeshKind::kSharded, group, torch::Device(torch::kCUDA, 0));
     ADD_FAILURE() << "no refusal";
@@ -195,5 +195,5 @@ TEST(ProcessMesh, AnAbortReachesEveryGroup) {
   EXPECT_THROW(mesh->world().barrier(), RunError);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

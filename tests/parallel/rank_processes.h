@@ -31,7 +31,7 @@
 #include "sftbench/base/torch.h"
 #include "test_device.h"
 
-namespace sftbench::testing {
+namespace sftbench {
 
 struct RankProcessOptions {
   int ranks = 2;
@@ -243,4 +243,4 @@ inline void run_ranks(const RankProcessOptions& options, const RankFunction& fun
   RankProcesses(options, function).run();
 }
 
-}  // namespace sftbench::testing
+}  // namespace sftbench

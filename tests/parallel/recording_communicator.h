@@ -18,7 +18,7 @@
 #include "sftbench/base/torch.h"
 #include "sftbench/parallel/communicator.h"
 
-namespace sftbench::testing {
+namespace sftbench {
 
 struct CommunicationEvent {
   enum class What { kStart, kWait, kMark };
@@ -181,4 +181,4 @@ class RecordingCommunicator : public Communicator {
   std::shared_ptr<CommunicationLog> log_;
 };
 
-}  // namespace sftbench::testing
+}  // namespace sftbench

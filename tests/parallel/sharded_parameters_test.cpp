@@ -17,11 +17,9 @@
 #include "sftbench/base/torch.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
-using testing::CommunicationLog;
 using ::testing::ElementsAre;
-using testing::RecordingCommunicator;
 
 // Tensors in units, and what a model would do with them.
 class ToyModel {
@@ -44,7 +42,7 @@ class ToyModel {
     for (const int64_t size : shape) numel *= size;
     // Exact in bfloat16.
     const torch::Tensor eighths = torch::arange(numel, torch::kFloat32).remainder(16) / 8;
-    return (eighths + static_cast<double>(number)).reshape(shape).to(testing::rank_device());
+    return (eighths + static_cast<double>(number)).reshape(shape).to(rank_device());
   }
 
   static std::string name_of(const char* what, int64_t number) {
@@ -314,7 +312,7 @@ using Spread = std::function<std::unique_ptr<ParallelParameters>(
 void expect_values_and_gradients(RankGroup& group, const Spread& spread, torch::Dtype dtype,
                                  MeshKind kind = MeshKind::kSharded) {
   ToyModel model(kAwkward, dtype);
-  const auto mesh = make_process_mesh(kind, group, testing::rank_device());
+  const auto mesh = make_process_mesh(kind, group, rank_device());
   const auto parameters = spread(model.units(), *mesh);
   // Rank r's gradients are all r + 1; one rank uses nothing at all.
   const int64_t ranks = group.world_size();
@@ -354,7 +352,7 @@ Spread sharded(const ShardingOptions& options) {
 
 TEST(ShardedParameters, ShapesThatDoNotDivideOnAnyNumberOfRanks) {
   for (const int ranks : {1, 2, 3, 5, 7}) {
-    testing::run_ranks({.ranks = ranks}, [](RankGroup& group) {
+    run_ranks({.ranks = ranks}, [](RankGroup& group) {
       expect_values_and_gradients(group, sharded({}), torch::kFloat32);
       expect_values_and_gradients(group, sharded({.offload = true}), torch::kFloat32);
       expect_values_and_gradients(group, shard_optimizer, torch::kFloat32);
@@ -365,7 +363,7 @@ TEST(ShardedParameters, ShapesThatDoNotDivideOnAnyNumberOfRanks) {
 
 TEST(ShardedParameters, ShardsOfSeveralReplicas) {
   for (const int ranks : {4, 6}) {
-    testing::run_ranks({.ranks = ranks, .nodes = 2}, [](RankGroup& group) {
+    run_ranks({.ranks = ranks, .nodes = 2}, [](RankGroup& group) {
       expect_values_and_gradients(group, sharded({}), torch::kFloat32, MeshKind::kHybrid);
       expect_values_and_gradients(group, sharded({.offload = true}), torch::kFloat32,
                                   MeshKind::kHybrid);
@@ -374,7 +372,7 @@ TEST(ShardedParameters, ShardsOfSeveralReplicas) {
 }
 
 TEST(ShardedParameters, EveryTripleOfDtypes) {
-  testing::run_ranks({.ranks = 3}, [](RankGroup& group) {
+  run_ranks({.ranks = 3}, [](RankGroup& group) {
     for (const torch::Dtype kept : {torch::kFloat32, torch::kBFloat16}) {
       for (const torch::Dtype compute : {torch::kFloat32, torch::kBFloat16}) {
         for (const torch::Dtype reduce : {torch::kFloat32, torch::kBFloat16}) {
@@ -389,5 +387,5 @@ TEST(ShardedParameters, EveryTripleOfDtypes) {
   });
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

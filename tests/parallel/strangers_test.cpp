@@ -11,9 +11,7 @@
 #include "sftbench/parallel/process_mesh.h"
 
 namespace sftbench {
-namespace {
-
-using testing::run_ranks;
+namespace SFTBENCH_FILE {
 
 class StrangersAtGlooTest : public ::testing::TestWithParam<int> {};
 
@@ -43,5 +41,5 @@ TEST_P(StrangersAtGlooTest, RanksConnectAndSumAsIfNobodyHadCome) {
   });
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -5,7 +5,7 @@
 #include "plan_files.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -157,5 +157,5 @@ TEST_F(ActuatorTest, MissingFileIsNamed) {
               HasSubstr("/no/such.yaml: cannot open: No such file"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

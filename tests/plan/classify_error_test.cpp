@@ -5,7 +5,7 @@
 #include <new>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 struct Case {
   const char* name;
@@ -144,5 +144,5 @@ TEST(MakesInvalidTest, OnlyGpuMemoryAndTheStaticRules) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

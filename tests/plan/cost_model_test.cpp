@@ -16,7 +16,7 @@
 #include "sftbench/plan/machine_catalog.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 
@@ -509,5 +509,5 @@ TEST(MachineCatalogTest, AGpuThatIsNotKnownOrHasNoSuchUnitIsAnInputError) {
   EXPECT_THROW(machine_of("Tesla-T4", "bfloat16", gpus, machines), InputError);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

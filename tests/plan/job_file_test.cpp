@@ -9,7 +9,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -312,5 +312,5 @@ TEST_F(JobFileTest, AConfigThatCannotBeDoneHasTheCodeThatItHasThroughASpace) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

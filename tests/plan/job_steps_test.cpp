@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 TrainingJob job_on(const std::string& dataset_id) {
   TrainingJob job;
@@ -56,5 +56,5 @@ TEST(StepsById, CountPacksAndNotEntries) {
   EXPECT_EQ(steps_by_id(job), 32);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

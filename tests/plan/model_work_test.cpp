@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 // Hidden 8; 4 heads of 4 with a state of 5 in one group; a shared MLP of 16. in_proj gives z (16),
 // x, b and c (16 + 5 + 5) and dt (4).
@@ -35,5 +35,5 @@ TEST(ModelWorkTest, AScanCountsSevenFlopsForEachValueOfItsState) {
   EXPECT_DOUBLE_EQ(flops.backward, 2 * kProducts + 2 * kScan);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -7,7 +7,7 @@
 #include "sftbench/plan/job_file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using ::testing::Contains;
@@ -191,5 +191,5 @@ TEST_F(OwnModelTest, AStoredJobFollowsTheContentOfItsFiles) {
   EXPECT_EQ(read_job_file(path).renewed.size(), 1U) << "what is gone is refused where it is read";
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -11,7 +11,7 @@
 #include "sftbench/families/model_shape.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
 
@@ -66,5 +66,5 @@ TEST(ParameterCountTest, NamesWhatItCannotCount) {
                         "granite, llama, mistral"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

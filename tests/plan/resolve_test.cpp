@@ -7,7 +7,7 @@
 #include "plan_files.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -904,5 +904,5 @@ TEST_F(ResolveTest, KeyDependsOnExperimentAndInputsAndNotOnTheirOrderOrSpelling)
   EXPECT_NE(key({}), base);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 TEST(StepScheduleTest, GathersHideBehindTheLayerBeforeAndTheFirstOneDoesNot) {
   ScheduleInput input;
@@ -48,5 +48,5 @@ TEST(StepScheduleTest, ReplicatedGradientsAreSummedBesideTheBackwardPass) {
       << "the first layer's and the root's sums have nothing to hide behind";
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

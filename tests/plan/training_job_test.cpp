@@ -8,7 +8,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 // No field has the value that it starts with, so that a field that is not carried shows.
 TrainingJob unusual_job() {
@@ -204,5 +204,5 @@ TEST(TrainingJobTest, WhatIsNoObjectIsNoJob) {
   EXPECT_EQ(error_of(Json::array()), "job.json: not an object; expected a training job");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -280,5 +280,5 @@ TEST(MessageTest, NumbersAndFailuresAreCheckedToo) {
   EXPECT_THROW(failure_of({MessageKind::kFail, {"1", "0", "", ""}}), RunError);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 const std::vector<RankGpu> kApart = {{"a", "00"}, {"a", "01"}, {"b", "00"}};
 const std::vector<RankGpu> kTogether = {{"a", "00"}, {"a", "01"}, {"b", "00"}, {"a", "01"}};
@@ -40,5 +40,5 @@ TEST(GpuSharing, IsAskedForInNcclsOwnWords) {
   ::unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -12,7 +12,7 @@
 #include "sftbench/base/clock.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::AllOf;
 using testing::Each;
@@ -554,5 +554,5 @@ TEST(RankFailureTest, RanksAreNamedInRuns) {
   EXPECT_EQ(ranks_text({1, 2, 3, 5, 7, 8}), "ranks 1 to 3, 5, 7 and 8");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -17,7 +17,7 @@
 #include "ranks/tcp_socket.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -185,5 +185,5 @@ TEST(KeyedHashTest, IsHmacSha256) {
   EXPECT_NE(random_bytes(32), random_bytes(32));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -17,7 +17,7 @@
 #include "sftbench/ranks/peer_sockets.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::AllOf;
 using testing::Each;
@@ -218,5 +218,5 @@ TEST(StrangersTest, AnotherUsersProcessIsNotLetIn) {
   late.join();
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -11,7 +11,7 @@
 #include "sftbench/space/space.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 
@@ -114,5 +114,5 @@ TEST(AdoCsvTest, GenerationsMeetInOneRow) {
   fs::remove_all(directory);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

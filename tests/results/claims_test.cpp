@@ -15,7 +15,7 @@
 #include "sftbench/results/claim.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -273,5 +273,5 @@ TEST_F(ClaimsTest, SaysWhyLeasesCannotBeMade) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

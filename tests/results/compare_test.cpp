@@ -10,7 +10,7 @@
 #include "sftbench/results/store.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -205,5 +205,5 @@ TEST_F(CompareTest, APropertyThatNothingHasIsAnInputError) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

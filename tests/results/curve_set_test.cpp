@@ -13,7 +13,7 @@
 #include "sftbench/results/store.h"
 
 namespace sftbench::html {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -199,5 +199,5 @@ TEST_F(CurveSetTest, AnotherMeasurementUnderTheSameNameIsRead) {
   EXPECT_NE(collect().bytes, before);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::html

@@ -7,7 +7,7 @@
 #include <numeric>
 
 namespace sftbench::html {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::DoubleEq;
 using testing::ElementsAre;
@@ -135,5 +135,5 @@ TEST(Curve, IsEncodedAsSharesOfItsRange) {
   EXPECT_EQ(bytes.size(), second + 28 + 8) << "three codes and the padding";
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench::html

@@ -14,7 +14,7 @@
 #include "sftbench/base/file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -230,5 +230,5 @@ TEST(LeaseWatchTest, WhatIsGoneIsForgotten) {
   EXPECT_FALSE(watch.silent("key", "same", 1, 100.4));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

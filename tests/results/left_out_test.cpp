@@ -7,7 +7,7 @@
 #include "results/temporary_folder.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -84,5 +84,5 @@ TEST_F(LeftOutTest, FilesThatCannotBeReadAreNamed) {
                                      HasSubstr("newer.jsonl:1")));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -9,7 +9,7 @@
 #include "sftbench/results/key_lock.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -57,5 +57,5 @@ TEST_F(LeftoversTest, AFolderThatIsNotThereHasNone) {
   EXPECT_NO_THROW(remove_leftovers(folder_.path() / "absent"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

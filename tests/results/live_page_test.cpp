@@ -12,7 +12,7 @@
 #include "sftbench/results/scan.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::EndsWith;
@@ -141,5 +141,5 @@ TEST_F(LivePageTest, WhatCannotBeWrittenIsAnInputError) {
   EXPECT_THROW(refresh(nowhere, "1"), InputError);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

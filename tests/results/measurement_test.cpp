@@ -7,7 +7,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -158,5 +158,5 @@ TEST(MeasurementTest, JsonIsTheWholeMeasurement) {
   EXPECT_EQ(Json::parse(line), to_json(sample_valid()));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -17,7 +17,7 @@
 #include "sftbench/results/store.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -284,5 +284,5 @@ TEST(ColumnSet, RowsMayNameColumnsInAnyOrder) {
   EXPECT_EQ(columns.columns()[1].values(), Json::parse(R"(["2", "3"])"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -12,7 +12,7 @@
 #include "sftbench/results/store.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -99,5 +99,5 @@ TEST_F(ReportNotesTest, ResultsOfOlderVersionsAreCounted) {
                           "cannot be seen"));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

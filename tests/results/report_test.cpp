@@ -13,7 +13,7 @@
 #include "sftbench/results/store.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -296,5 +296,5 @@ TEST(EntityPropertiesTest, AreReadOffTheIdInItsOrder) {
   EXPECT_EQ(text(""), "");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -14,7 +14,7 @@
 #include "temporary_file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 
@@ -144,5 +144,5 @@ TEST(SampleSeriesTest, OfAMeasurementThatIsNotKeptIsRemoved) {
   EXPECT_FALSE(fs::exists(store.growing_series_path("experiment", "key")));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -9,7 +9,7 @@
 #include "sftbench/results/store.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -326,5 +326,5 @@ TEST(SampleTest, WritingKeepsWhatIsNoMeasurementAside) {
   EXPECT_THAT(scan.skipped, IsEmpty());
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -12,7 +12,7 @@
 #include "sftbench/base/file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 std::string violation_of(const Json& json) {
   // Tests run side by side, each in a process of its own.
@@ -98,5 +98,5 @@ INSTANTIATE_TEST_SUITE_P(
                "2026-11-21 07:38"}),
     [](const auto& test) { return std::string(test.param.name); });
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

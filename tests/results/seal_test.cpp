@@ -14,7 +14,7 @@
 #include "sftbench/results/store.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -243,5 +243,5 @@ TEST_F(SealTest, TextThatIsNoUtf8IsPrintedAsJson) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -16,7 +16,7 @@
 #include "sftbench/base/file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -247,5 +247,5 @@ TEST(RankLogTest, StandsBesideThatOfTheMeasurement) {
   EXPECT_EQ(log_of_rank("log", 0), "log.rank0");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -6,7 +6,7 @@
 #include "sftbench/base/error.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 Table sample() {
   return {{"name", "tokens", "note"},
@@ -43,7 +43,7 @@ TEST(TableTest, WideTextsGoOnInFurtherLinesOfATerminal) {
 }
 
 TEST(TableTest, HeadingsOfATerminalAreBrokenBetweenTheirWords) {
-  EXPECT_EQ(render({{"train_samples_per_second", "r"}, {{5.88143, 4}, {10.25, 16}}},
+  EXPECT_EQ(render(Table{{"train_samples_per_second", "r"}, {{5.88143, 4}, {10.25, 16}}},
                    OutputFormat::kTable, 12),
             "  train_   r\n"
             "samples_\n"
@@ -74,7 +74,7 @@ TEST(TableTest, ColumnsWithoutRoomOnATerminalStandUnderTheOthers) {
             "  1    1234\n"
             "  2      99\n");
   // What not even one column has room for is the terminal's to break.
-  EXPECT_EQ(render({{"tokens"}, {{1234567}}}, OutputFormat::kTable, 3), " tokens\n1234567\n");
+  EXPECT_EQ(render(Table{{"tokens"}, {{1234567}}}, OutputFormat::kTable, 3), " tokens\n1234567\n");
 }
 
 TEST(TableTest, RangesStandInOneLineLikeNumbers) {
@@ -133,7 +133,7 @@ TEST(TableTest, MarkdownEscapesBarsAndMarksNumberColumns) {
 // --- text from outside that would be more than text ----------------------------------------------
 
 std::string one_cell(const Json& cell, OutputFormat format) {
-  const std::string text = render({{"c"}, {{cell}}}, format);
+  const std::string text = render(Table{{"c"}, {{cell}}}, format);
   const bool markdown = format == OutputFormat::kMarkdown;
   const size_t line = markdown ? text.rfind('\n', text.size() - 2) : text.find('\n');
   const size_t begin = line + (markdown ? 3 : 1);
@@ -152,7 +152,8 @@ TEST(TableTest, NoCellOfCsvIsAFormula) {
   EXPECT_EQ(csv("\r=1+1"), "\\x0d=1+1");
   EXPECT_EQ(csv("-"), "\"'-\"");
   EXPECT_EQ(csv("a=b"), "a=b");
-  EXPECT_EQ(render({{"=a"}, {}}, OutputFormat::kCsv), "\"'=a\"\n") << "a name of a column, too";
+  EXPECT_EQ(render(Table{{"=a"}, {}}, OutputFormat::kCsv), "\"'=a\"\n")
+      << "a name of a column, too";
 }
 
 TEST(TableTest, NumbersStayNumbersInCsv) {
@@ -165,7 +166,7 @@ TEST(TableTest, NumbersStayNumbersInCsv) {
 }
 
 TEST(TableTest, AnEmptyFirstCellKeepsItsColumn) {
-  EXPECT_EQ(render({{"a", "b"}, {{nullptr, 1}}}, OutputFormat::kCsv), "a,b\n,1\n");
+  EXPECT_EQ(render(Table{{"a", "b"}, {{nullptr, 1}}}, OutputFormat::kCsv), "a,b\n,1\n");
 }
 
 TEST(TableTest, NoCellOfMarkdownIsMarkup) {
@@ -177,14 +178,14 @@ TEST(TableTest, NoCellOfMarkdownIsMarkup) {
   EXPECT_EQ(markdown("_a_ model_max_length"), "\\_a\\_ model_max_length");
   EXPECT_EQ(markdown("a\\|b"), "a\\\\\\|b") << "an escape of the text's own escapes nothing";
   EXPECT_EQ(markdown("a\n| b |"), "a\\\\n\\| b \\|") << "no row of its own";
-  EXPECT_EQ(render({{"<b>"}, {}}, OutputFormat::kMarkdown), "| \\<b\\> |\n| ----: |\n");
+  EXPECT_EQ(render(Table{{"<b>"}, {}}, OutputFormat::kMarkdown), "| \\<b\\> |\n| ----: |\n");
 }
 
 TEST(TableTest, NoFormatForPeopleCommandsTheTerminal) {
   const std::string hostile = "a\x1b]0;title\x07\x1b[2J\rb\xc2\x9b;31m\x7f\u202e\xff";
   for (const OutputFormat format :
        {OutputFormat::kTable, OutputFormat::kMarkdown, OutputFormat::kCsv}) {
-    const std::string text = render({{hostile}, {{hostile}}}, format);
+    const std::string text = render(Table{{hostile}, {{hostile}}}, format);
     EXPECT_EQ(text.find_first_of("\x1b\x07\r\x7f\xff"), std::string::npos) << text;
     EXPECT_EQ(text.find("\xc2\x9b"), std::string::npos);
     EXPECT_EQ(text.find("\u202e"), std::string::npos);
@@ -193,9 +194,9 @@ TEST(TableTest, NoFormatForPeopleCommandsTheTerminal) {
 }
 
 TEST(TableTest, AnEmptyTableIsItsHeader) {
-  EXPECT_EQ(render({{"a", "b"}, {}}, OutputFormat::kTable), "a  b\n");
-  EXPECT_EQ(render({{"a", "b"}, {}}, OutputFormat::kJson), "[]\n");
-  EXPECT_EQ(render({{"a", "b"}, {}}, OutputFormat::kJsonLines), "");
+  EXPECT_EQ(render(Table{{"a", "b"}, {}}, OutputFormat::kTable), "a  b\n");
+  EXPECT_EQ(render(Table{{"a", "b"}, {}}, OutputFormat::kJson), "[]\n");
+  EXPECT_EQ(render(Table{{"a", "b"}, {}}, OutputFormat::kJsonLines), "");
 }
 
 TEST(TableTest, UnknownFormatNamesTheNearestOne) {
@@ -211,5 +212,5 @@ TEST(TableTest, UnknownFormatNamesTheNearestOne) {
   EXPECT_EQ(output_format("md"), OutputFormat::kMarkdown);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -12,7 +12,7 @@
 #include "sftbench/results/store.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 const std::string kA100 = "NVIDIA-A100-SXM4-80GB";
 
@@ -197,5 +197,5 @@ TEST_F(BestTest, WhatHasAPriceIsNotComparedWithWhatHasNone) {
   EXPECT_EQ(contests({}).size(), 1u);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -11,7 +11,7 @@
 #include "sftbench/results/store.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -133,5 +133,5 @@ TEST_F(VaryTest, UnknownInputsAndValuesAreNamed) {
             "--baseline: no result has batch_size 3; expected one of 1, 2");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -5,7 +5,7 @@
 #include "simulate/simulated_job.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 std::vector<double> seconds(const Told& told) {
   std::vector<double> values;
@@ -220,5 +220,5 @@ TEST(SimulatedEngineTest, AStopRuleAndAnInterruptEndItAfterTheirStep) {
   EXPECT_EQ(interrupted.steps.size(), 1u);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 std::string problem(const std::vector<std::string>& assignments) {
   try {
@@ -81,5 +81,5 @@ TEST(SimulationSettingsTest, TheHelpNamesEveryKey) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -7,7 +7,7 @@
 #include "space_text.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -231,5 +231,5 @@ TEST(SeveralExperimentsTest, EachHasItsOwnDefaults) {
             Json({"True", "True", "True"}));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

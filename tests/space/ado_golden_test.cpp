@@ -12,7 +12,7 @@
 #include "space_text.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
@@ -186,5 +186,5 @@ TEST(AdoNotesTest, WhatOnlyThisProgramRefusesIsRefusedInOneClearLine) {
   EXPECT_EQ(found, kRefusedHere.size());
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -8,7 +8,7 @@
 #include "sftbench/space/space.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 
@@ -136,5 +136,5 @@ TEST(ArgumentsTest, EscapesAreThoseOfPython) {
   EXPECT_EQ(escaped_text("\n\t\r é"), "\\n\\t\\r é");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

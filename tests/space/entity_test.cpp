@@ -6,7 +6,7 @@
 #include "space_text.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 TEST(PythonStrTest, FloatsPrintAsPythonPrintsThem) {
   const Json golden = read_json_file(SFTBENCH_TEST_DATA "/space/python_str.json");
@@ -86,5 +86,5 @@ TEST(RequestTest, InputsAreDefaultsThenParameterizationThenEntityInCanonicalForm
       "train_epochs.2-number_gpus.0");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

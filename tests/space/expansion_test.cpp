@@ -7,7 +7,7 @@
 #include "space_text.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 std::string text_of(const std::vector<Violation>& violations) {
   std::string text;
@@ -91,5 +91,5 @@ TEST(ExpansionTest, SpacesOfBillionsBeginAtOnce) {
             std::nullopt);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -9,7 +9,7 @@
 #include <fstream>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -361,5 +361,5 @@ TEST(OperationTest, WhatHasNoEqualIsRefusedByName) {
       "several objectives");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -9,7 +9,7 @@
 #include "space_text.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::HasSubstr;
 
@@ -531,5 +531,5 @@ TEST(AssignmentTest, ExperimentIsChosenByItsId) {
   EXPECT_EQ(experiment_id(space.experiments[0]), options.experiment);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

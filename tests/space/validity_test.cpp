@@ -5,7 +5,7 @@
 #include "sftbench/catalog/catalog.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 // The violations of otherwise valid inputs with these members changed: "RULE_1: message" per line.
 std::string violations(const Json& changes) {
@@ -103,5 +103,5 @@ TEST(ValidityTest, ReportsEveryViolationTheFirstOneInAdosOrder) {
             "fast_moe 3");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

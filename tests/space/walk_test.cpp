@@ -13,7 +13,7 @@
 #include "space_text.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::ElementsAre;
 using testing::ElementsAreArray;
@@ -332,5 +332,5 @@ TEST(ShuffleTest, IsTheSameOnEveryMachine) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 Measurement failed(const std::string& message) {
   Measurement measurement;
@@ -56,5 +56,5 @@ TEST(CircuitBreakerTest, ZeroIsNever) {
   EXPECT_FALSE(breaker.tripped());
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

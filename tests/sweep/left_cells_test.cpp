@@ -9,7 +9,7 @@
 #include "sftbench/base/clock.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::HasSubstr;
 using testing::SizeIs;
@@ -109,5 +109,5 @@ TEST(LeftCellsTest, WhatOthersHaveSettledMeanwhileIsNotLeft) {
   EXPECT_EQ(remaining[0].cells, 1);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

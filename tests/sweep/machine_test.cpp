@@ -7,7 +7,7 @@
 #include "sftbench/catalog/catalog.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -125,5 +125,5 @@ TEST(MachineTest, TakingWithoutRoomIsABug) {
   EXPECT_THROW(one.take(on_cpu()), std::logic_error);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -12,7 +12,7 @@
 #include "sftbench/base/file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 class Granted : public Claim {
  public:
@@ -73,5 +73,5 @@ TEST(ResultWriterTest, WhatCannotBeWrittenIsSaid) {
   EXPECT_NE(ended.front().problem, "");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

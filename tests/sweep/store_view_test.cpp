@@ -9,7 +9,7 @@
 #include "results/temporary_folder.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::Optional;
@@ -97,5 +97,5 @@ TEST_P(StoreViewTest, AGlanceFindsTheStatusBehindALongEntity) {
 
 INSTANTIATE_TEST_SUITE_P(YearsAhead, StoreViewTest, testing::Values(-30, 0, 30));
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

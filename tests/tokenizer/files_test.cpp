@@ -13,7 +13,7 @@
 #include "sftbench/base/json.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
@@ -154,5 +154,5 @@ TEST_F(TokenizerFiles, OfTheOneThatShipsAreThereForModelsWithoutTheirOwn) {
   expect_same(Tokenizer::from_directory(root_ / "saved"), tokenizer);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -10,7 +10,7 @@
 #include "tokenizer/strings.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 constexpr size_t kStrings = 10'000;
 constexpr size_t kStringsOfVariants = 4'000;
@@ -23,7 +23,7 @@ void expect_golden(const Tokenizer& tokenizer, const std::string& name) {
   const std::string hashes = read_file(golden_path(name + ".ids"));
   const Json sample = read_json_file(golden_path(name + ".sample.json"));
   ASSERT_EQ(hashes.size(), kStrings * sizeof(uint32_t));
-  testing::TestStrings strings;
+  TestStrings strings;
   size_t wrong = 0;
   std::vector<int32_t> ids;
   for (size_t i = 0; i < kStrings; ++i) {
@@ -37,7 +37,7 @@ void expect_golden(const Tokenizer& tokenizer, const std::string& name) {
     }
     uint32_t expected = 0;
     std::memcpy(&expected, hashes.data() + i * sizeof(expected), sizeof(expected));
-    if (testing::crc32({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)}) ==
+    if (crc32({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)}) ==
         expected)
       continue;
     ++wrong;
@@ -72,7 +72,7 @@ TEST(TokenizerVariants, GiveTheIdsOfHuggingFace) {
     for (const auto& [part, step] : variant["changes"].items()) json[part] = step;
     const Tokenizer tokenizer = Tokenizer::from_json(json.dump(), name);
     const Json& sample = variant["sample"];
-    testing::TestStrings strings;
+    TestStrings strings;
     uint32_t crc = 0;
     for (size_t i = 0; i < kStringsOfVariants; ++i) {
       const std::string text = strings.string(i);
@@ -83,8 +83,8 @@ TEST(TokenizerVariants, GiveTheIdsOfHuggingFace) {
             << Json(text).dump(-1, ' ', true, Json::error_handler_t::replace);
       }
       const uint32_t of_ids =
-          testing::crc32({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)});
-      crc = testing::crc32({reinterpret_cast<const char*>(&of_ids), sizeof(of_ids)}, crc);
+          crc32({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)});
+      crc = crc32({reinterpret_cast<const char*>(&of_ids), sizeof(of_ids)}, crc);
     }
     EXPECT_EQ(crc, variant["crc"].get<uint32_t>()) << name;
   }
@@ -153,5 +153,5 @@ TEST(SpecialTokens, AreCompletedAsTransformersAddsThem) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

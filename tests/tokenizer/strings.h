@@ -10,7 +10,7 @@
 #include "sftbench/base/json.h"
 #include "tokenizer/unicode.h"
 
-namespace sftbench::testing {
+namespace sftbench {
 
 // CRC-32 of ISO 3309, as Python's zlib.crc32.
 inline uint32_t crc32(std::string_view bytes, uint32_t crc = 0) {
@@ -127,4 +127,4 @@ class TestStrings {
   uint64_t state_ = 42;
 };
 
-}  // namespace sftbench::testing
+}  // namespace sftbench

@@ -13,7 +13,7 @@
 #include "sftbench/tokenizer/tokenizer.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -338,5 +338,5 @@ TEST_F(TokenizerDirectory, APadThatIsTheEndOfTextIsReplaced) {
   EXPECT_EQ(tokenizer.special_tokens().pad, "<PAD>");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -12,7 +12,7 @@
 #include "tokenizer/unicode.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 Json golden() {
   return read_json_file(std::string(SFTBENCH_TEST_DATA) + "/tokenizers/unicode.json");
@@ -52,7 +52,7 @@ TEST(Unicode, NormalizersGiveTheTextsOfHuggingFaceForEveryCodePoint) {
     for (const std::string& c : chars) {
       std::string text = "a" + c + "\u0316\u0334" + c + "\u0301";
       chain.run(text);
-      found = testing::crc32(text, found);
+      found = crc32(text, found);
     }
     EXPECT_EQ(found, crc.get<uint32_t>()) << name;
   }
@@ -68,7 +68,7 @@ uint32_t crc_of_pieces(const PreTokenizer& stage, const std::vector<std::string>
     }
     for (const std::string& piece : split(stage, text)) {
       const auto size = static_cast<uint32_t>(piece.size());
-      crc = testing::crc32({reinterpret_cast<const char*>(&size), sizeof(size)}, crc);
+      crc = crc32({reinterpret_cast<const char*>(&size), sizeof(size)}, crc);
     }
   }
   return crc;
@@ -103,7 +103,7 @@ TEST(Unicode, PatternsOfOneCharacterMatchWhatOnigurumaMatches) {
       Pattern::Matches matches(compiled, text);
       for (size_t begin = 0, end = 0; matches.next(begin, end); ++count) {
         const uint32_t c = decode_utf8(text.data() + begin).code_point;
-        crc = testing::crc32({reinterpret_cast<const char*>(&c), sizeof(c)}, crc);
+        crc = crc32({reinterpret_cast<const char*>(&c), sizeof(c)}, crc);
       }
     }
     EXPECT_EQ(count, expected["count"].get<size_t>()) << pattern;
@@ -116,7 +116,7 @@ TEST(Scanner, SplitsTheTestStringsAsPcre2Does) {
     const auto known = PreTokenizerChain::known_split(pattern);
     const auto general = PreTokenizerChain::general_split(pattern);
     ASSERT_NE(known, nullptr);
-    testing::TestStrings strings;
+    TestStrings strings;
     for (size_t i = 0; i < 4000; ++i) {
       std::string text;
       append_sanitized(text, strings.string(i));
@@ -174,5 +174,5 @@ TEST(Unicode, ALongRunOfMarksIsSortedQuickly) {
   EXPECT_EQ(text, expected);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

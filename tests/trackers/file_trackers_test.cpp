@@ -14,7 +14,7 @@
 #include "trackers/tracked_run.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
@@ -214,5 +214,5 @@ TEST(FileTrackerTest, AFullDiskLeavesWholeRecords) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -11,7 +11,7 @@
 #include "trackers/tracked_run.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -248,5 +248,5 @@ TEST(MlflowTrackerTest, ARunThatFailedOrWasInterruptedSaysSo) {
   EXPECT_EQ(server.runs().at("run0").statuses.back(), "KILLED");
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -11,7 +11,7 @@
 #include "temporary_file.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 namespace fs = std::filesystem;
 
@@ -110,5 +110,5 @@ TEST(TrackerSpecTest, SaysAllThatIsWrongAtOnce) {
   EXPECT_EQ(std::count(problems.begin(), problems.end(), '\n'), 2);
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

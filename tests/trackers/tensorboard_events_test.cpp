@@ -11,7 +11,7 @@
 #include "trackers/tensorboard.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 // RFC 3720, appendix B.4.
 TEST(Crc32cTest, IsCastagnolis) {
@@ -46,5 +46,5 @@ TEST(TensorboardFolderTest, FitsAFileNameAndBeginsWithTheName) {
   EXPECT_EQ(tensorboard_folder(run), "0123abcd.2-" + std::string(188, 'x'));
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -10,8 +10,8 @@
 #include "sftbench/ops/row_tiles.h"
 #include "sftbench/tuning/tuning.h"
 
-namespace sftbench::testing {
-namespace {
+namespace sftbench {
+namespace SFTBENCH_FILE {
 
 using ::testing::ElementsAre;
 
@@ -328,5 +328,5 @@ TEST(PromptTuning, AtRandomIsStandardNormalFromTheSeed) {
   EXPECT_NEAR(values.std().item<double>(), 1.0, 0.05);
 }
 
-}  // namespace
-}  // namespace sftbench::testing
+}  // namespace SFTBENCH_FILE
+}  // namespace sftbench

@@ -6,7 +6,7 @@
 #include "sftbench/base/torch.h"
 
 namespace sftbench {
-namespace {
+namespace SFTBENCH_FILE {
 
 TEST(FullTuning, TrainsEveryParameterOnce) {
   const Json config =
@@ -31,5 +31,5 @@ TEST(Tuning, UnknownMethodOffersTheNearest) {
   }
 }
 
-}  // namespace
+}  // namespace SFTBENCH_FILE
 }  // namespace sftbench
