@@ -29,7 +29,6 @@ ArgumentFileReader::ArgumentFileReader(const std::vector<std::string>& paths,
     : paths_(paths), deepspeed_path_(std::move(deepspeed_path)), given_(given) {}
 
 ArgumentFile ArgumentFileReader::read() {
-  for (const std::string& path : paths_) refuse_other_kind("--arguments", path, "--arguments");
   for (ArgumentLayer& layer : read_argument_layers(paths_, file_.notes)) {
     begin_file(layer.diagnostics);
     for (const auto& [key, path, node] : layer.members) {
@@ -229,7 +228,8 @@ void ArgumentFileReader::settle_mxfp4() {
 // asks for evaluations.
 void ArgumentFileReader::settle_hub_data() {
   const HubData& data = hub_data_;
-  if (given_.data) return;
+  const GivenValue* other = find("training_data_path");
+  if (given_.data || (data.name.empty() && other != nullptr)) return;
   if (data.name.empty()) {
     if (data.config.empty() && (data.split.empty() || data.split == DatasetPart().split)) return;
     return diagnostics_->error(0, data.config.empty() ? "dataset_train_split" : "dataset_config",
@@ -241,8 +241,11 @@ void ArgumentFileReader::settle_hub_data() {
     if (!split.empty()) part.split = split;
     return text_node(data.name + text_of(part));
   };
-  if (find("training_data_path") == nullptr)
-    file_.values.push_back({data.source, "training_data_path", named(data.split)});
+  if (other != nullptr) {
+    return diagnostics_->error(0, data.source, "says what " + other->source + " says, too",
+                               "one of them");
+  }
+  file_.values.push_back({data.source, "training_data_path", named(data.split)});
   const GivenValue* strategy = find("eval_strategy");
   const bool evaluates = strategy != nullptr && !is_value(strategy->value, "no") &&
                          !is_value(strategy->value, "false");

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cli/argument_names.h"
+#include "cli/file_kind.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
 
@@ -60,6 +61,7 @@ class Flattening {
 ArgumentLayer read_layer(const std::string& path) {
   ArgumentLayer layer{Diagnostics(path), {}};
   const YamlNode root = read_yaml_file(path);
+  refuse_other_kind("--arguments", path, "--arguments", root);
   if (root.is_mapping()) {
     Flattening(layer).add(root, {}, {});
   } else {

@@ -42,7 +42,8 @@ const std::vector<ArgumentOption>& argument_options() {
       {"--eval-data", "validation_data_path", "FILE|DIR|ID",
        "measure the loss on these entries, too, which are of the form of the training data"},
       {"--eval-split", "eval_split", "X",
-       "instead of a file: this share of the training data, which is not trained on"},
+       "instead of a file: this share of the training data, which is not trained on; from 1 on so "
+       "many entries"},
       {"--sampling-seed", "sampling_seed", "N",
        "of the entries that --eval-split takes, and of mixtures (42)"},
       {"--eval-strategy", "eval_strategy", "no|steps|epoch",

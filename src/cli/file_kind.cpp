@@ -115,14 +115,20 @@ void refuse_other_kind(const std::string& where, const std::string& path,
   std::error_code error;
   if (!fs::is_regular_file(path, error) || fs::file_size(path, error) > kMostBytesOfKind || error)
     return;
-  const FileKind* kind = nullptr;
+  YamlNode root;
   try {
     const std::string text = read_file(path);
     if (trimmed(text).starts_with('[')) return;  // entries
-    kind = kind_of(parse_yaml(text, path));
+    root = parse_yaml(text, path);
   } catch (const InputError&) {  // said by who reads it
     return;
   }
+  refuse_other_kind(where, path, option, root);
+}
+
+void refuse_other_kind(const std::string& where, const std::string& path, const std::string& option,
+                       const YamlNode& root) {
+  const FileKind* kind = kind_of(root);
   if (kind == nullptr || kind->option == option) return;
   throw InputError({{{}, 0, where, path + " is " + kind->noun, kind->right, {}}});
 }

@@ -84,11 +84,11 @@ void add_selection_options(CLI::App& command, Selection& selection) {
                   "a hub id; without a SPACE, what is not set has defaults")
       ->type_name("DIR|ID");
   command
-      .add_option(
-          "--arguments", selection.arguments_paths,
-          "JSON or YAML file of training arguments, as fms-hf-tuning, transformers, "
-          "accelerate or LLMForge name them; of several, what a later one says comes first; "
-          "options and --set come before all")
+      .add_option("--arguments", selection.arguments_paths,
+                  "JSON or YAML file of training arguments, as transformers, trl, accelerate, "
+                  "fms-hf-tuning, LLMForge, LLaMA-Factory or axolotl name them; of several, what a "
+                  "later one "
+                  "says comes first; options and --set come before all")
       ->type_name("FILE")
       ->allow_extra_args(false);
   command

@@ -1,7 +1,6 @@
 #include "sftbench/plan/support.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "plan/context_cost.h"
@@ -361,28 +360,22 @@ class Judge {
     refuse_forms();
     refuse_evaluation();
     if (has_images()) return refuse_images();
-    if (flag("dataset_kwargs_skip_prepare_dataset")) {
+    if (flag("dataset_kwargs_skip_prepare_dataset"))
       refuse("dataset_kwargs_skip_prepare_dataset true: text has to be tokenized; false works");
-    }
   }
 
   void refuse_evaluation() {
     const bool file = has("validation_data_path"), split = has("eval_split");
-    const double held_out = argument("eval_split").get<double>();
-    if (held_out >= 1 && held_out != std::floor(held_out)) {
-      refuse("eval_split " + json_text(Json(held_out)) +
-             " is neither a share below 1 nor a number of entries");
-    }
-    if (has_images() && argument("max_train_samples").get<int64_t>() > 0) {
+    const auto held = argument("eval_split").get<double>();
+    if (held >= 1 && held != static_cast<double>(static_cast<int64_t>(held)))
+      refuse("eval_split " + json_text(Json(held)) + " is neither a share nor a number of entries");
+    if (has_images() && argument("max_train_samples").get<int64_t>() > 0)
       refuse("max_train_samples beside images: all entries are read; 0 works");
-    }
-    if (file && split) {
+    if (file && split)
       refuse("validation_data_path and eval_split each say what is evaluated; one of them works");
-    }
     const bool never = has("eval_strategy") && text("eval_strategy") == "no";
-    if (has_images() && (file || split) && !never) {
+    if (has_images() && (file || split) && !never)
       refuse("evaluation on images: this version evaluates on texts; eval_strategy no works");
-    }
   }
 
   // An entry has one form.

@@ -278,7 +278,7 @@ measured: []
             "string_list, module_names, object\n"
             "FILE:8: optional.b.default: found 9; expected an integer from 1 to 4\n"
             "FILE:8: optional.b.defualt: unknown key; expected one of kind, nullable, open, "
-            "escaped, "
+            "escaped, one_line, "
             "without_effect, numbered, values, values_from, length, "
             "range, interval, unit, help, default; did you mean 'default'?\n"
             "FILE:9: a: described twice");

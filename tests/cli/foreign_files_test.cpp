@@ -265,7 +265,7 @@ TEST_F(ForeignFilesTest, NumbersOfEntriesReachTheJob) {
   EXPECT_EQ(job["data"]["most_entries"], 2);
   EXPECT_EQ(job["inputs"]["max_train_samples"], 2) << "part of the key";
   EXPECT_THAT(program({"--model", "my-llama", "--data", "pairs.json", "--eval-split", "1.5"}).out,
-              HasSubstr("eval_split 1.5 is neither a share below 1 nor a number of entries"));
+              HasSubstr("eval_split 1.5 is neither a share nor a number of entries"));
 }
 
 // --- a file of one kind in the place of another --------------------------------------------------
