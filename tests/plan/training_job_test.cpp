@@ -32,6 +32,7 @@ TrainingJob unusual_job() {
               "pictures",
               "\n### R:",
               77,
+              11,
               Padding::kMaxLength,
               true,
               "/cache",
@@ -60,10 +61,20 @@ TrainingJob unusual_job() {
   job.activations.mlp_tiles = 3;
   job.lora = {2, 3.5, 0.25, {"q_proj", "v_proj"}, "act from here on"};
   job.prompt = {5, "RANDOM", "a text"};
-  job.evaluation = {"/held_out.json", 0.25, IntervalStrategy::kSteps, 50, 3};
-  job.save = {
-      "/model", "/checkpoints", IntervalStrategy::kSteps, 7, 2, "/checkpoints/checkpoint-3", true,
-      true,     "/out",         IntervalStrategy::kSteps, 3};
+  job.evaluation = {"/held_out.json", 0.25, IntervalStrategy::kSteps, 50, 0.5, 3};
+  job.save = {"/model",
+              "/checkpoints",
+              IntervalStrategy::kSteps,
+              7,
+              0.25,
+              2,
+              "/checkpoints/checkpoint-3",
+              true,
+              true,
+              "/out",
+              IntervalStrategy::kSteps,
+              3,
+              0.125};
   job.sample_period_s = 0.25;
   job.trace_path = "/trace.json";
   job.seed = 18446744073709551615U;
