@@ -138,8 +138,9 @@ void add_show_command(CLI::App& parent, int& exit_code) {
   command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
       ->capture_default_str();
   command->footer(R"(
-What the first entry shows tells what entries are, as in a run: input_ids, messages, conversations, prompt and completion,
-or instruction and output. What a run would say of all entries stands on stderr.
+The first entry tells what entries are, as in a run: input_ids, messages,
+conversations, prompt and completion, or instruction and output. What a run
+would say of all entries stands on stderr.
 
 Examples:
   sftbench dataset show qa.json --template 'Q: {{q}} ### Response: {{a}}'
