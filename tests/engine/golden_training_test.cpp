@@ -1,6 +1,7 @@
 // Whole runs through Engine::train_job() against the same runs of Hugging Face Trainer
 // (tests/reference/training.py): tokenizer, masking, sampler order, accumulation, padding,
 // checkpointing, loss, clipping, schedule, AdamW.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
