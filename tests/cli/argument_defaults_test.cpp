@@ -16,7 +16,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-Json golden() {
+Json argument_defaults() {
   return read_json_file(std::string(SFTBENCH_TEST_DATA) + "/argument_files/defaults.json");
 }
 
@@ -37,7 +37,7 @@ class ArgumentDefaultsTest : public OwnTrainingTest {
 
 TEST_F(ArgumentDefaultsTest, EachKeyIsKnownAndTakenAlone) {
   size_t keys = 0;
-  const Json golden = sftbench::golden();
+  const Json golden = argument_defaults();
   for (const auto& [program, arguments] : golden["arguments"].items()) {
     for (const auto& [key, value] : arguments.items()) {
       EXPECT_TRUE(find_argument(key) != nullptr || is_section(key)) << program << ": " << key;
@@ -93,7 +93,7 @@ TEST_F(ArgumentDefaultsTest, WhatAccelerateConfigWritesIsTaken) {
                                                          {"CPUs", "DDP"},
                                                          {"DeepSpeed, stage 2", "SHARD_GRAD_OP"},
                                                          {"DeepSpeed, stage 3", "FULL_SHARD"}};
-  const Json golden = sftbench::golden();
+  const Json golden = argument_defaults();
   for (const auto& [kind, written] : golden["accelerate config"].items()) {
     Json arguments = written;
     arguments["use_cpu"] = true;
@@ -104,8 +104,9 @@ TEST_F(ArgumentDefaultsTest, WhatAccelerateConfigWritesIsTaken) {
     const Json job = Json::parse(result.out);
     const auto strategy = strategies.find(kind);
     EXPECT_EQ(job["device"]["ranks"], strategy == strategies.end() ? 1 : 2) << kind;
-    if (strategy != strategies.end())
+    if (strategy != strategies.end()) {
       EXPECT_EQ(job["parallel"]["strategy"], strategy->second) << kind;
+    }
   }
 }
 
@@ -115,7 +116,7 @@ TEST_F(ArgumentDefaultsTest, DeepspeedsOwnDefaultsAreTaken) {
                                                          {"stage 2", "SHARD_GRAD_OP"},
                                                          {"stage 3", "FULL_SHARD"},
                                                          {"offload", "FULL_SHARD"}};
-  const Json golden = sftbench::golden();
+  const Json golden = argument_defaults();
   for (const auto& [kind, configuration] : golden["deepspeed"].items()) {
     write("ds.json", configuration.dump());
     const ProgramResult result =
