@@ -50,7 +50,7 @@ TEST_F(ArgumentDefaultsTest, EachKeyIsKnownAndTakenAlone) {
 }
 
 TEST_F(ArgumentDefaultsTest, AllOfTransformersTogetherAreItsTraining) {
-  Json arguments = golden()["arguments"]["TrainingArguments"];
+  Json arguments = argument_defaults()["arguments"]["TrainingArguments"];
   EXPECT_EQ(arguments.size(), 114u);
   const ProgramResult result = dry_run(arguments, {"--text-field", "text"});
   ASSERT_EQ(result.status, 0) << result.err;
@@ -68,9 +68,9 @@ TEST_F(ArgumentDefaultsTest, AllOfTransformersTogetherAreItsTraining) {
 }
 
 TEST_F(ArgumentDefaultsTest, AllOfTrlTogetherAreItsTraining) {
-  Json arguments = golden()["arguments"]["SFTConfig"];
-  arguments.update(golden()["arguments"]["ModelConfig"]);
-  arguments.update(golden()["arguments"]["ScriptArguments"]);
+  Json arguments = argument_defaults()["arguments"]["SFTConfig"];
+  arguments.update(argument_defaults()["arguments"]["ModelConfig"]);
+  arguments.update(argument_defaults()["arguments"]["ScriptArguments"]);
   const ProgramResult result = dry_run(arguments, {"--set", "model_max_length=64"});
   ASSERT_EQ(result.status, 0) << result.err;
   const Json job = Json::parse(result.out);
