@@ -25,6 +25,7 @@ TrainingJob unusual_job() {
               true,
               "messages",
               "{{m}}",
+              ConversationMask::kFms,
               "{{a}}",
               "in",
               "out",
