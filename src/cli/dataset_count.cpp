@@ -1,6 +1,5 @@
 // sftbench dataset count DATASET: the tokens of its entries, and the cache of them.
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <numeric>
 #include <optional>
@@ -14,8 +13,8 @@
 #include "cli/record.h"
 #include "sftbench/base/data_files.h"
 #include "sftbench/base/error.h"
-#include "sftbench/base/file.h"
 #include "sftbench/data/entry_file.h"
+#include "sftbench/data/parquet_library.h"
 #include "sftbench/data/token_count.h"
 #include "sftbench/results/table.h"
 
@@ -30,15 +29,6 @@ struct CountArguments {
   int64_t model_max_length = 0;  // 0: not truncated
   int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 };
-
-// By name or by its first bytes.
-bool is_parquet(const fs::path& path) {
-  if (!fs::is_regular_file(path)) return false;  // a folder, whose files are entries
-  constexpr std::string_view kMagic = "PAR1";
-  std::array<char, kMagic.size()> begin{};
-  const size_t got = RandomAccessFile(path).read_at(0, begin.data(), begin.size());
-  return path.extension() == ".parquet" || std::string_view(begin.data(), got) == kMagic;
-}
 
 // A dataset's file or folder, opened as what it holds.
 class CountedFile {

@@ -34,7 +34,7 @@ void add_dataset_length_options(CLI::App& command, DatasetLengths& options,
 
 std::vector<int64_t> lengths_of(const DatasetLengths& options) {
   const std::filesystem::path path = require_dataset("--dataset", options.dataset);
-  const bool parquet = path.extension() == ".parquet";
+  const bool parquet = is_parquet(path);
   const std::unique_ptr<ParquetLibrary> library = parquet ? load_parquet_library() : nullptr;
   const std::unique_ptr<ParquetTexts> texts =
       parquet ? library->read_texts(path, options.text_field) : nullptr;

@@ -26,8 +26,15 @@ class EntryErrors {
   void throw_if_any() {
     if (errors_.empty()) return;
     std::vector<Diagnostic> reported;
-    for (auto& [entry, error] : errors_) reported.push_back(std::move(error));
-    if (const size_t more = count_ - reported.size(); more > 0) {
+    for (auto& [entry, error] : errors_) {
+      if (!reported.empty() && is_of_file(error) && is_of_file(reported.back()) &&
+          error.message == reported.back().message) {
+        continue;  // a column's, for each of its rows
+      }
+      reported.push_back(std::move(error));
+    }
+    const size_t more = count_ - errors_.size();
+    if (more > 0 && !is_of_file(reported.back())) {
       Diagnostic rest;
       rest.file = reported.front().file;
       rest.message = std::to_string(more) + " more lines are wrong";
@@ -38,6 +45,8 @@ class EntryErrors {
 
  private:
   static constexpr size_t kReported = 20;
+
+  static bool is_of_file(const Diagnostic& error) { return error.line == 0; }
 
   std::mutex mutex_;
   std::map<int64_t, Diagnostic> errors_;  // the first kReported

@@ -33,7 +33,7 @@ JsonlFile open_table(const std::filesystem::path& path, int64_t most,
 JsonlFile open_file(const std::filesystem::path& path, int64_t most, JsonlFile::Opened opened,
                     const std::shared_ptr<SpillFile>& kept) {
   const std::string kind = unpacked_extension(path);
-  const bool table = kind == ".parquet" || kind == ".arrow";
+  const bool table = kind == ".arrow" || is_parquet(path);
   const Packing packing = packing_of(path, table);
   if (table) return open_table(path, most, kept);
   const bool csv = kind == ".csv" || kind == ".tsv";

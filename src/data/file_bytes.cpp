@@ -47,7 +47,6 @@ const std::array kForeign = {
     Foreign{"rar!", 0, "is a rar archive", kUnpacked},
     Foreign{"\x04\x22\x4d\x18", 0, "is packed with lz4", "the data in it: run lz4 -d FILE first"},
     Foreign{"ustar", 257, "is a tar archive", kUnpacked},
-    Foreign{"par1", 0, "is Parquet", "a name that ends in .parquet", true},
     Foreign{"arrow1", 0, "is Arrow", "a name that ends in .arrow", true},
     Foreign{"sqlite format 3", 0, "is a database of SQLite", kData},
     Foreign{"%pdf", 0, "is a PDF", kData},

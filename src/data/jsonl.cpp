@@ -284,6 +284,7 @@ void JsonlFile::explain_left_out(Diagnostic& error) const {
     error.message += "; columns that are not read here: " + join(columns);
     return;
   }
+  error.line = 0;  // of all of them
   error.message = "the column is of type " + found->second + ", which is not read here";
   error.expected = "a column of texts or of lists";
   error.nearest.clear();

@@ -104,7 +104,7 @@ TEST_F(EntryFiles, WhatIsNoDataSaysWhatItIs) {
                                              "7zXZ",
                                              5)),
               HasSubstr("run xz -d FILE first"));
-  EXPECT_THAT(problem("c.json", "PAR1...."), HasSubstr("is Parquet; expected a name that ends in"));
+  EXPECT_THAT(problem("c.json", "ARROW1.."), HasSubstr("is Arrow; expected a name that ends in"));
   EXPECT_THAT(problem("d.jsonl.gz", "\x1f\x8b\x08 no"), HasSubstr("the file is damaged gzip"));
 }
 

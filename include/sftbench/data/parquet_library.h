@@ -110,6 +110,9 @@ class ParquetLibrary {
   virtual std::unique_ptr<ParquetRows> read_rows(const std::filesystem::path& path) = 0;
 };
 
+// By a file's name, or by its first bytes; a folder is none.
+bool is_parquet(const std::filesystem::path& path);
+
 // Where the library is looked for (companion_library.h); SFTBENCH_PARQUET names another file.
 std::vector<std::filesystem::path> parquet_library_candidates();
 
