@@ -150,8 +150,11 @@ class MixtureTraining : public OwnDataJob, public testing::TestWithParam<const c
       for (size_t i = 0; i < 3; ++i) job.data.mixture["sets"][i]["share"] = mixtures_["shares"][i];
       job.data.mixture["stopping_strategy"] = strategy;
     }
-    job.evaluation = {"", mixtures_["split"], IntervalStrategy::kSteps, mixtures_["eval_steps"],
-                      mixtures_["eval_batch"]};
+    job.evaluation = {.path = {},
+                      .split = mixtures_["split"],
+                      .strategy = IntervalStrategy::kSteps,
+                      .steps = mixtures_["eval_steps"],
+                      .per_device_batch_size = mixtures_["eval_batch"]};
     return job;
   }
 
@@ -193,7 +196,7 @@ TEST(MixtureErrors, OfAnEditedJobAreNamed) {
   EXPECT_EQ(problem({{"sets", {{{"path", "a"}, {"shares", 1}}}}}),
             "job: data.mixture.sets[0].shares: unknown key; expected one of conversation_field, "
             "entry_template, held_out, input_field, output_field, path, pretokenized, share, "
-            "text_field");
+            "text_field, trained");
   EXPECT_EQ(problem({{"sets", {{{"path", "a"}, {"share", "half"}}}}}),
             "job: data.mixture.sets[0].share: found \"half\"; expected a value of another type");
 }

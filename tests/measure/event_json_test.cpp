@@ -25,7 +25,7 @@ TEST(EventJsonTest, EveryFieldOfABeginComesBack) {
       "parameters_trainable": 5, "parameters_embedding": 4, "parameters_idle": 2, "compute_dtype": "bfloat16",
       "padding": "longest", "tokenizer": "builtin", "weights_seconds": 0.1,
       "tokenize_seconds": 1e-300, "ranks": 4, "resumed_from": "kept/checkpoint-6",
-      "resumed_step": 6, "warnings": ["one", "t\u0000wo \u00e9"]})");
+      "resumed_step": 6, "warnings": ["one", "t\u0000wo \u00e9"], "data": {"entries": 9}})");
   const TrainBegin begin = train_begin_from_json(json);
   EXPECT_EQ(begin.parameters_total, 9007199254740993);
   EXPECT_EQ(begin.ranks, 4);

@@ -20,24 +20,12 @@ TrainingJob unusual_job() {
   job.tuning = TuningMethod::kLora;
   job.runs = 5;
   job.model = {"m", {{"model_type", "llama"}}, "/w", "/t"};
-  job.data = {"d",
-              "/d.jsonl",
-              true,
-              "messages",
-              "{{m}}",
-              ConversationMask::kFms,
-              "{{a}}",
-              "in",
-              "out",
-              "text",
-              "pictures",
-              "\n### R:",
-              77,
-              11,
-              Padding::kMaxLength,
-              true,
-              "/cache",
-              {{"sets", {{{"path", "/a"}}}}},
+  job.data = {"d",        "/d.jsonl", true,
+              "messages", "{{m}}",    ConversationMask::kFms,
+              "{{a}}",    "in",       "out",
+              "text",     "pictures", "\n### R:",
+              77,         11,         Padding::kMaxLength,
+              true,       "/cache",   {{"sets", {{{"path", "/a"}}}}},
               66};
   job.batches = {3, 5, 7, 2.0, 9.5, "WARMUP_60S_STABLE_120S_OR_10_STEPS", 1.5};
   job.precision = {ParameterDtype::kFloat32, Autocast::kBf16, true};
