@@ -29,6 +29,7 @@ class SettingsReader {
     settings.rank = number("r", true);
     settings.alpha = number("lora_alpha", false);
     settings.rank_stabilized = flag("use_rslora");
+    settings.modules_to_save = names("modules_to_save");
     settings.rank_pattern = numbers_by_pattern("rank_pattern", true);
     settings.alpha_pattern = numbers_by_pattern("alpha_pattern", false);
     return settings;
@@ -90,6 +91,18 @@ class SettingsReader {
       add(key, "found " + shown(found), "true or false");
     }
     return found == Json(true);
+  }
+
+  std::vector<std::string> names(const char* key) {
+    std::vector<std::string> names;
+    const Json found = value(key);
+    bool usable = found.is_null() || found.is_array();
+    for (const Json& name : found.is_array() ? found : Json::array()) {
+      usable = usable && name.is_string();
+      if (usable) names.push_back(name.get<std::string>());
+    }
+    if (!usable) add(key, "found " + shown(found), "names of modules");
+    return names;
   }
 
   std::vector<PatternNumber> numbers_by_pattern(const std::string& key, bool of_rank) {

@@ -1,0 +1,35 @@
+// Tensors of files, added up: the arithmetic of merge_adapter.cpp. All is computed in float32 and rounded once.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "sftbench/checkpoint/checkpoint.h"
+
+namespace sftbench {
+
+// A tensor and the file that has its bytes.
+struct Place {
+  const CheckpointShard* shard = nullptr;
+  const StoredTensor* tensor = nullptr;
+};
+
+// What LoRA adds to a weight: scaling * B A, a linear's [out, in]; of an embedding its transpose, [rows, width].
+struct Delta {
+  Place a, b;  // [r, in], [out, r]; of an embedding [r, rows], [width, r]
+  bool of_embedding = false;
+  float scaling = 0;
+};
+
+// F32, BF16 or F16.
+bool is_float(StoredDtype dtype);
+
+std::vector<float> floats_of(const Place& place);
+
+// In another dtype. InputError where that does not hold a value.
+std::vector<std::byte> converted(const Place& place, StoredDtype dtype);
+
+// weight += delta, in the weight's dtype. InputError where a value leaves what that holds.
+void add_delta(std::vector<std::byte>& weight, StoredDtype dtype, const Delta& delta, int threads);
+
+}  // namespace sftbench
