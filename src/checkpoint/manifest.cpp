@@ -184,7 +184,10 @@ bool is_saved_file_name(const std::string& name) {
                                         "tokenizer.model",
                                         "vocab.json",
                                         "merges.txt",
-                                        "chat_template.jinja"};
+                                        "chat_template.jinja",
+                                        "chat_template.json",
+                                        "preprocessor_config.json",
+                                        "processor_config.json"};
   if (std::find(kNames.begin(), kNames.end(), name) != kNames.end()) return true;
   return is_of_weights(name) &&
          (begins(name, "model") || begins(name, "adapter_model") || begins(name, "optimizer"));

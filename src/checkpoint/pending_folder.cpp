@@ -64,11 +64,6 @@ bool is_replaceable(const fs::path& path, const FolderId& expected) {
   return folder_id(path) == expected && holds_only_saved_files(path);
 }
 
-// Without its configuration no reader takes a folder for a model: it comes last.
-bool makes_loadable(const fs::path& file) {
-  return file.filename() == "config.json" || file.filename() == "adapter_config.json";
-}
-
 std::vector<fs::path> files_in_order(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
@@ -117,6 +112,10 @@ OwnedFd lock_folder(const fs::path& path, const std::string& refusal) {
     throw InputError({{path.string(), 0, {}, refusal, "a folder for each run", {}}});
   }
   return lock;
+}
+
+bool makes_loadable(const fs::path& file) {
+  return file.filename() == "config.json" || file.filename() == "adapter_config.json";
 }
 
 void make_folder(const fs::path& path) {

@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kCheckpoint = "checkpoint-", kPendingEnd = ".saving";
 // In a folder that is there already, which may be a file system of its own.
 constexpr const char* kModelInside = ".model.saving";
+constexpr const char* kModelReplaced = ".model.replaced";
 
 [[noreturn]] void refuse_to_replace(const fs::path& there, const fs::path& kept) {
   refuse(there, "something else is there, and stays; what was saved is " + kept.string(),
@@ -219,8 +220,21 @@ void CheckpointFolder::keep_newest(int64_t limit, int64_t step, int64_t best) {
 
 // --- models --------------------------------------------------------------------------------------
 
-ModelFolder::ModelFolder(fs::path target)
-    : target_(std::move(target)), pending_(pending_model_path(target_)) {}
+bool holds_model_of(const fs::path& folder, const std::string& job) {
+  try {
+    const Manifest manifest = read_manifest(folder);
+    if (manifest.kind != "model" || manifest.job != job) return false;
+    verify_named_files(folder, manifest);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+ModelFolder::ModelFolder(fs::path target, std::string replaces)
+    : target_(std::move(target)),
+      replaces_(std::move(replaces)),
+      pending_(pending_model_path(target_)) {}
 
 bool ModelFolder::may_go_into(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -229,13 +243,32 @@ bool ModelFolder::may_go_into(const fs::path& folder) {
   return true;
 }
 
+// Moves the model that may be replaced into a hidden folder, its configuration first: without that nobody loads a
+// part of it. None where no such model stands.
+std::optional<fs::path> ModelFolder::set_aside() {
+  if (replaces_.empty() || !holds_model_of(target_, replaces_)) return {};
+  std::vector<fs::path> names = {kManifestFile};
+  for (const FileSum& sum : read_manifest(target_).files) names.emplace_back(sum.name);
+  std::stable_partition(names.begin(), names.end(), makes_loadable);
+  const fs::path aside = target_ / kModelReplaced;
+  make_folder(aside);
+  for (const fs::path& name : names) {
+    if (::rename((target_ / name).c_str(), (aside / name).c_str()) != 0)
+      fail(target_ / name, "cannot replace", errno);
+  }
+  return aside;
+}
+
 void ModelFolder::commit() {
   const bool inside = pending_.path().parent_path() == target_;
+  const std::optional<fs::path> replaced = set_aside();
   if (!inside && pending_.take(target_)) return;
   const fs::path beside = inside ? target_ / "model" : target_;
   if (!fs::is_directory(target_)) refuse_to_replace(target_, pending_.keep_beside(beside));
   const std::optional<fs::path> in_the_way = pending_.move_files_into(target_);
   if (in_the_way) refuse_to_replace(*in_the_way, pending_.keep_beside(beside));
+  std::error_code ignored;
+  if (replaced) fs::remove_all(*replaced, ignored);
 }
 
 }  // namespace sftbench

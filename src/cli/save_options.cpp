@@ -195,6 +195,16 @@ fs::path in_the_way(const fs::path& model) {
   return {};
 }
 
+// A run that goes on has saved it after the steps that were done then.
+bool is_own_earlier_model(const fs::path& model, const SavePlan& plan) {
+  if (plan.resume_from.empty()) return false;
+  try {
+    return holds_model_of(model, read_checkpoint_manifest(find_checkpoint(plan.resume_from)).job);
+  } catch (const InputError&) {
+    return false;  // said where it is resumed
+  }
+}
+
 void check_model_folder(const SavePlan& plan, const std::string& results, Findings& findings) {
   const fs::path model = plan.model_directory;
   if (model.empty()) return;
@@ -203,8 +213,8 @@ void check_model_folder(const SavePlan& plan, const std::string& results, Findin
     return findings.add("--save-model-dir", "cannot write " + model.string(),
                         "a folder whose parent may be written to");
   }
-  const bool shared = is_shared(model, plan, results);
-  if (!fs::is_directory(model) || (!shared && !ModelFolder::may_go_into(model))) {
+  const bool shared = is_shared(model, plan, results), own = is_own_earlier_model(model, plan);
+  if (!fs::is_directory(model) || (!shared && !own && !ModelFolder::may_go_into(model))) {
     return findings.add("--save-model-dir", model.string() + " is there already",
                         "a new folder, an empty one, or that of this run's checkpoints or results: "
                         "nothing is overwritten");
@@ -215,6 +225,10 @@ void check_model_folder(const SavePlan& plan, const std::string& results, Findin
   }
   const fs::path there = in_the_way(model);
   if (there.empty()) return;
+  if (own) {
+    return spdlog::info("the model in {}, which this training saved before, is replaced at its end",
+                        model.string());
+  }
   findings.add("--save-model-dir", there.string() + " is there already",
                "a folder without a model in it: nothing is overwritten");
 }

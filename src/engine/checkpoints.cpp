@@ -8,10 +8,10 @@
 
 #include "engine/interval.h"
 #include "engine/job_identity.h"
-#include "engine/prepare_data.h"
 #include "engine/restore_state.h"
 #include "engine/save_state.h"
 #include "engine/saved_card.h"
+#include "engine/saved_files.h"
 #include "engine/saved_size.h"
 #include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
@@ -129,10 +129,10 @@ class Saver : public Checkpoints {
   // Checkpoints first: a model may go into the same folder.
   void open_folders() {
     const fs::path checkpoints = job_.save.checkpoint_directory, model = job_.save.model_directory;
-    const auto open = [this](const fs::path& folder, auto& opened) {
+    const auto open = [this](const fs::path& folder, auto& opened, const auto&... more) {
       if (folder.empty() || !state_.leads()) return;
       try {
-        opened.emplace(folder);
+        opened.emplace(folder, more...);
       } catch (const InputError& error) {
         cannot_save(folder, error);
       } catch (const fs::filesystem_error& error) {
@@ -141,10 +141,16 @@ class Saver : public Checkpoints {
     };
     open(checkpoints, checkpoints_);
     if (checkpoints_ && job_.save.from_nothing) set_aside();
-    open(model, model_);
+    open(model, model_, job_of_checkpoint());
     if (state_.group.world_size() == 1) return;
     if (!checkpoints.empty()) require_shared(checkpoints, state_.group);
     if (!model.empty()) require_shared(told_by_rank0(pending_model()), state_.group);
+  }
+
+  // Of the one that the run goes on from. Empty: none.
+  std::string job_of_checkpoint() const {
+    const std::string& folder = job_.save.resume_from;
+    return folder.empty() || !state_.leads() ? "" : read_checkpoint_manifest(folder).job;
   }
 
   // Rank 0's. What an earlier training has left stays, and is in nobody's way.
@@ -292,8 +298,8 @@ class Saver : public Checkpoints {
   void complete(const fs::path& folder, const std::vector<SavedPieces>& pieces,
                 const TrainingProgress& progress, bool resumable) {
     SavedPieces all;
-    if (tokenizer_.empty()) tokenizer_ = saved_tokenizer(job_.model);
-    all.files = save_description(state_, job_, tokenizer_, folder);
+    if (beside_.empty()) beside_ = saved_files(job_, state_.saved_rows());
+    all.files = save_description(state_, job_, beside_, folder);
     all.files.push_back(
         write_summed(folder, kModelCardFile, saved_card_text(job_, state_.peft_config, progress)));
     for (const SavedPieces& rank : pieces) {
@@ -347,7 +353,7 @@ class Saver : public Checkpoints {
   std::optional<ModelFolder> model_;
   Json identity_;  // the job's
   std::string evaluated_data_;
-  std::vector<TokenizerFile> tokenizer_;
+  std::vector<TokenizerFile> beside_;  // the weights
 
   std::vector<SavedFolder> saved_;
   std::vector<UnsavedFolder> unsaved_;

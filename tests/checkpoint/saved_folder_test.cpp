@@ -71,6 +71,31 @@ TEST_F(SavedFolders, OfModelsKeepWhatHasAppearedInThem) {
                                                      "sftbench_manifest.json", "thesis.tex"));
 }
 
+// A run that goes on saves the model again where fms-hf-tuning's overwrites it.
+TEST_F(SavedFolders, OfModelsOfTheSameJobAreReplaced) {
+  write_file_atomic(root_ / "training_logs.jsonl", "{}");
+  const auto save = [this](const std::string& weights, const std::string& replaces) {
+    ModelFolder model(root_, replaces);
+    write_saved(model.pending().path(), "model", 8,
+                {{"config.json", "{}"}, {"model.safetensors", weights}});
+    model.commit();
+  };
+  save("first", "");
+  save("second", "a job");
+  EXPECT_EQ(read_file(root_ / "model.safetensors"), "second");
+  EXPECT_THAT(names(), ElementsAre("config.json", "model.safetensors", "sftbench_manifest.json",
+                                   "training_logs.jsonl"));
+  EXPECT_TRUE(holds_model_of(root_, "a job"));
+  // Of another job, or changed since: it stays, and the new one is beside it.
+  EXPECT_FALSE(holds_model_of(root_, "another job"));
+  EXPECT_THAT(problem_of([&] { save("third", "another job"); }), HasSubstr("stays"));
+  write_file_atomic(root_ / "config.json", "edited");
+  EXPECT_FALSE(holds_model_of(root_, "a job"));
+  EXPECT_THAT(problem_of([&] { save("fourth", "a job"); }), HasSubstr("stays"));
+  EXPECT_EQ(read_file(root_ / "model.safetensors"), "second");
+  EXPECT_EQ(read_file(root_ / "config.json"), "edited");
+}
+
 TEST_F(SavedFolders, OfModelsStandBesideWhatHasTheSameNames) {
   fs::create_directory(root_ / "there");
   for (const std::string target : {"model", "there"}) {

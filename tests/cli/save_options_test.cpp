@@ -388,6 +388,28 @@ TEST_F(SavingRunTest, HasAnOutputFolderAsFmsHfTuningsAndGoesOnFromIt) {
                                    "--output-dir, or --resume-from-checkpoint false"));
 }
 
+// As fms-hf-tuning's, which resumes by itself and saves the model again, in the same folder or below it.
+TEST_F(SavingRunTest, GoesOnAlsoWhereTheModelWasSavedInTheOutputFolder) {
+  for (const std::string model : {"", "/model"}) {
+    const std::string out = path("out" + std::to_string(model.size()));
+    ASSERT_EQ(run({"--output-dir", out, "--save-model-dir", out + model}, 4).status, 0);
+    const std::string before = read_file(out + model + "/model.safetensors");
+    results_ = path("again" + std::to_string(model.size()));
+    const ProgramResult more = run({"--output-dir", out, "--save-model-dir", out + model}, 8);
+    ASSERT_EQ(more.status, 0) << more.err;
+    EXPECT_THAT(more.err, HasSubstr("the model in " + out + model +
+                                    ", which this training saved before, is replaced at its end"));
+    EXPECT_EQ(Json::parse(more.out)["extra"]["resumed"]["step"], 4);
+    EXPECT_NE(read_file(out + model + "/model.safetensors"), before);
+    // Somebody else's file in the place of one of the model's: said before anything is trained.
+    write_file_atomic(out + model + "/config.json", "{}");
+    const ProgramResult edited = run({"--output-dir", out, "--save-model-dir", out + model}, 10);
+    EXPECT_EQ(edited.status, 2);
+    EXPECT_THAT(edited.err, HasSubstr("is there already"));
+    EXPECT_EQ(read_file(out + model + "/config.json"), "{}");
+  }
+}
+
 TEST_F(SavingRunTest, TrainsFromNothingBesideWhatAnEarlierOneHasLeft) {
   const std::string out = path("out");
   ASSERT_EQ(run({"--output-dir", out}, 4).status, 0);

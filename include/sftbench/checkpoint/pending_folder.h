@@ -29,6 +29,9 @@ std::optional<FolderId> folder_id(const std::filesystem::path& path);
 // Where a file system has no locks, nobody is kept out.
 OwnedFd lock_folder(const std::filesystem::path& path, const std::string& refusal);
 
+// A file without which no reader takes a folder for a model, so that it comes last and goes first.
+bool makes_loadable(const std::filesystem::path& file);
+
 // Makes the folder and those above it. InputError.
 void make_folder(const std::filesystem::path& path);
 

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "sftbench/base/owned_fd.h"
@@ -93,11 +94,15 @@ class CheckpointFolder {
   std::map<std::filesystem::path, FolderId> known_;  // by name: ours, or there from the start
 };
 
+// Whether the folder has a model of the job of this digest (manifest.h), each file as it was saved.
+bool holds_model_of(const std::filesystem::path& folder, const std::string& job);
+
 // Where a model goes, from the beginning of a run on: another run with the same folder is refused.
 // A folder that is there already keeps what it holds, and gets the model's files beside it.
 class ModelFolder {
  public:
-  explicit ModelFolder(std::filesystem::path target);
+  // A model of the job `replaces` is replaced, as of a run that goes on from its own checkpoint. Empty: none is.
+  explicit ModelFolder(std::filesystem::path target, std::string replaces = {});
 
   // A folder that is there is empty, but for what a run that was killed has left half-written.
   static bool may_go_into(const std::filesystem::path& folder);
@@ -108,7 +113,10 @@ class ModelFolder {
   void commit();
 
  private:
+  std::optional<std::filesystem::path> set_aside();
+
   std::filesystem::path target_;
+  std::string replaces_;
   PendingFolder pending_;
 };
 
