@@ -27,6 +27,7 @@ void count_loss_tokens(MicroBatch& batch) {
     const int64_t* labels = batch.labels.data() + row * batch.length;
     batch.loss_tokens +=
         (batch.length - 1) - std::count(labels + 1, labels + batch.length, kIgnoredLabel);
+    batch.first_loss_tokens += labels[0] == kIgnoredLabel ? 0 : 1;
   }
 }
 

@@ -74,7 +74,8 @@ EvaluationEvent Evaluation::evaluate(const TrainingProgress& progress) {
   for (const EvaluationData::Batch& batch : data_.batches) {
     const MicroBatch rows =
         make_micro_batch(*data_.dataset, batch.entries, data_.padding, data_.pad_id);
-    const DeviceBatch on_device = read_batch(rows, reader_).on_device;
+    const ReadBatch read = read_batch(rows, reader_);
+    const DeviceBatch& on_device = read.on_device;
     parameters_.begin_evaluation();
     TokenRows of_model(on_device.input_ids, on_device.packed, on_device.mask);
     of_model.part = on_device.part;
@@ -85,13 +86,15 @@ EvaluationEvent Evaluation::evaluate(const TrainingProgress& progress) {
     const double share =
         reader_.context == nullptr ? 1 : 1.0 / static_cast<double>(reader_.context->size());
     const auto entries = static_cast<double>(batch.entries.size());
-    const auto tokens = static_cast<double>(rows.loss_tokens);
+    // Behind virtual tokens the first token of a row is predicted, too, which Trainer's mean is not divided by.
+    const auto tokens = static_cast<double>(rows.loss_tokens + read.undivided);
     own.entries += entries * share;
     if (tokens == 0) continue;
     const double sum = parts.cross_entropy.item<double>();
     const double auxiliary = parts.auxiliary.defined() ? parts.auxiliary.item<double>() : 0;
     own.weighted_entries += entries * share;
-    own.loss += entries * (sum / tokens + auxiliary);
+    const auto divisor = static_cast<double>(std::max<int64_t>(1, rows.loss_tokens));
+    own.loss += entries * (sum / divisor + auxiliary);
     own.token_loss += sum;
     own.tokens += tokens * share;
   }

@@ -1,5 +1,6 @@
 #include <future>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "engine/encode_entries.h"
@@ -7,6 +8,7 @@
 #include "engine/prepare_parallel.h"
 #include "engine/prepare_precision.h"
 #include "engine/resume.h"
+#include "engine/saved_files.h"
 #include "engine/schedule_of.h"
 #include "engine/training_run.h"
 #include "engine/unit_runner.h"
@@ -150,10 +152,14 @@ int64_t count_lookup_elements(CausalLm& model) {
   return shape_of(config).lookup_parameters + (config.tie_word_embeddings ? 0 : grown);
 }
 
-std::vector<TrainableTensor> trainable(const ParallelParameters& parameters) {
+std::vector<TrainableTensor> trainable(const ParallelParameters& parameters, CausalLm& model) {
+  std::set<std::string> layer_norms;
+  for (const NamedParameter& parameter : model.parameters()) {
+    if (parameter.of_layer_norm) layer_norms.insert(parameter.name);
+  }
   std::vector<TrainableTensor> tensors;
   for (const OwnedTensor& owned : parameters.owned()) {
-    tensors.push_back({owned.name, owned.tensor});
+    tensors.push_back({owned.name, owned.tensor, layer_norms.count(owned.name) != 0});
   }
   return tensors;
 }
@@ -261,12 +267,13 @@ std::unique_ptr<RankContext> build_context(const TrainingJob& job, ProcessMesh& 
 }
 
 BatchReader reader_of(const TrainingJob& job, const TrainingRun& run, const RankGroup& group,
-                      int64_t pad_id, std::vector<int32_t> invocation) {
+                      int64_t pad_id, int64_t virtual_tokens, std::vector<int32_t> invocation) {
   return {.rank = group.rank() / job.parallel.context_ranks,
           .context = run.context.get(),
           .needs_mask = run.model->needs_mask(),
           .device = run.device->device(),
           .pad_id = pad_id,
+          .virtual_tokens = virtual_tokens,
           .invocation = std::move(invocation)};
 }
 
@@ -343,11 +350,11 @@ std::unique_ptr<ActivationPolicy> build_activations(const TrainingJob& job, int6
 }
 
 std::unique_ptr<Optimizer> build_optimizer(const TrainingJob& job,
-                                           const ParallelParameters& parameters,
+                                           const ParallelParameters& parameters, CausalLm& model,
                                            torch::Device device) {
   const OptimizerPlan& plan = job.optimizer;
   const std::vector<ParameterGroup> groups =
-      group_by_decay(trainable(parameters), plan.weight_decay);
+      group_by_decay(trainable(parameters, model), plan.weight_decay);
   const OptimizerOptions options = {.betas = plan.betas, .epsilon = plan.epsilon};
   if (offloads_shards(job, device)) {
     return make_offloaded(plan.kind, groups, options, Offloaded::kStatesAndParameters, device);
@@ -422,7 +429,7 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
 
   run.context = build_context(job, *run.mesh, device);
   const BatchReader reader = reader_of(job, run, group, loaded.tokenized.data.training.pad_id,
-                                       invocation_of(job, tokenizer));
+                                       tuning->virtual_tokens(), invocation_of(job, tokenizer));
   run.batches =
       std::make_unique<BatchSource>(std::move(loaded.tokenized.data.training),
                                     attention_shape(run.model->config(), tuning->virtual_tokens(),
@@ -432,7 +439,7 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
       build_activations(job, run.model->layer_count(), *run.parameters, device, run.timeline.get());
   run.evaluation = build_evaluation(job, std::move(loaded.tokenized.data.evaluation), reader, run);
   run.loss_scaler = choose_loss_scaler(job.precision, run.parameters->owned());
-  run.optimizer = build_optimizer(job, *run.parameters, device);
+  run.optimizer = build_optimizer(job, *run.parameters, *run.model, device);
   if (run.optimizer->updates_in_backward()) {
     for (const NamedLinearGroup& linears : run.model->linear_groups()) linears.group->keep_apart();
   }
@@ -442,8 +449,14 @@ TrainingRun prepare_run(const TrainingJob& job, RankGroup& group, LoadWatch& wat
   require_optimizer_fits(*run.optimizer, *run.loss_scaler, job.optimizer, is_distributed(job));
   append(run.begin.warnings, warnings_about(job, run));
 
-  TrainedState state{*run.model, *run.parameters, *run.optimizer,       *run.loss_scaler,
-                     *run.mesh,  group,           tuning->peft_config()};
+  TrainedState state{*run.model,
+                     *run.parameters,
+                     *run.optimizer,
+                     *run.loss_scaler,
+                     *run.mesh,
+                     group,
+                     tuning->peft_config(*run.model),
+                     adds_text_tokens(tokenizer, run.model->config().vocab_size)};
   if (!job.save.resume_from.empty()) {
     watch.phase("reading the checkpoint");
     resume_run(run, job, state);

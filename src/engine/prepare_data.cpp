@@ -101,17 +101,16 @@ TrainingData prepare_vision_data(const TrainingJob& job, const Tokenizer& tokeni
 
 }  // namespace
 
+Tokenizer own_tokenizer(const ModelSource& model) {
+  return model.tokenizer_directory.empty() ? Tokenizer::builtin()
+                                           : Tokenizer::from_directory(model.tokenizer_directory);
+}
+
 Tokenizer prepare_tokenizer(const ModelSource& model) {
-  Tokenizer tokenizer = model.tokenizer_directory.empty()
-                            ? Tokenizer::builtin()
-                            : Tokenizer::from_directory(model.tokenizer_directory);
+  Tokenizer tokenizer = own_tokenizer(model);
   complete_special_tokens(tokenizer);
   if (const auto vision = vision_of(model)) add_placeholder(tokenizer, model, *vision);
   return tokenizer;
-}
-
-std::vector<TokenizerFile> saved_tokenizer(const ModelSource& model) {
-  return tokenizer_files(model.tokenizer_directory, prepare_tokenizer(model));
 }
 
 std::string tokenizer_origin(const ModelSource& model) {

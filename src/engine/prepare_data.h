@@ -6,7 +6,6 @@
 
 #include "engine/prepare_text.h"
 #include "sftbench/plan/training_job.h"
-#include "sftbench/tokenizer/files.h"
 #include "sftbench/tokenizer/tokenizer.h"
 
 namespace sftbench {
@@ -14,8 +13,8 @@ namespace sftbench {
 // The model's tokenizer, or the one that ships, with whatever special tokens it lacks.
 Tokenizer prepare_tokenizer(const ModelSource& model);
 
-// Its files, for what is saved with a model that was trained with it.
-std::vector<TokenizerFile> saved_tokenizer(const ModelSource& model);
+// The same as it was given.
+Tokenizer own_tokenizer(const ModelSource& model);
 
 // Where the tokenizer came from, as results say it.
 std::string tokenizer_origin(const ModelSource& model);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -35,12 +36,15 @@ void append_tensor(const Append& append, const torch::Tensor& tensor) {
 // Visits every rank's units, and gives rank 0's file one tensor after the other.
 void visit_into(const TrainedState& state, const Append& append) {
   using Visited = ParallelParameters::Visited;
-  const bool leads = state.leads();
+  std::set<std::string> saved;
+  for (const ParameterInfo& info : state.parameters.inventory()) {
+    if (state.leads() && state.saves(info)) saved.insert(info.name);
+  }
   state.parameters.visit_whole(
-      [&](const std::string&, const torch::Tensor& values) {
-        if (leads) append_tensor(append, values);
+      [&](const std::string& name, const torch::Tensor& values) {
+        if (saved.count(name) != 0) append_tensor(append, values);
       },
-      state.has_adapters() ? Visited::kTrained : Visited::kAll);
+      state.has_adapters() && !state.adds_rows ? Visited::kTrained : Visited::kAll);
 }
 
 // The same through a writer, rank 0's. The other ranks wait for it in the visit, so it goes through
@@ -68,9 +72,11 @@ auto visit_and_write(const TrainedState& state, const MakeWriter& make) {
 std::vector<TensorHeader> full_headers(const TrainedState& state) {
   std::vector<TensorHeader> headers;
   for (const ParameterInfo& info : state.parameters.inventory()) {
-    if (state.has_adapters() && !info.trains) continue;
-    headers.push_back({state.has_adapters() ? adapter_tensor_name(info.name) : info.name,
-                       stored_dtype_of(info.dtype), info.shape});
+    if (!state.saves(info)) continue;
+    const std::string name = !state.has_adapters() ? info.name
+                             : info.trains         ? adapter_tensor_name(info.name)
+                                                   : base_tensor_name(info.name, state.peft_config);
+    headers.push_back({name, stored_dtype_of(info.dtype), info.shape});
   }
   return headers;
 }
@@ -262,7 +268,7 @@ void save_optimizer(const TrainedState& state, const fs::path& folder, SavedPiec
 }
 
 std::vector<FileSum> save_description(const TrainedState& state, const TrainingJob& job,
-                                      const std::vector<TokenizerFile>& tokenizer,
+                                      const std::vector<TokenizerFile>& beside,
                                       const fs::path& folder) {
   const std::string& weights = job.model.weights_directory;
   std::vector<FileSum> sums;
@@ -278,7 +284,7 @@ std::vector<FileSum> save_description(const TrainedState& state, const TrainingJ
       sums.push_back(write_summed(folder, kGenerationConfig, read_file(generation)));
     }
   }
-  for (const TokenizerFile& file : tokenizer) {
+  for (const TokenizerFile& file : beside) {
     sums.push_back(write_summed(folder, file.name, file.text));
   }
   return sums;

@@ -30,10 +30,10 @@ void save_optimizer(const TrainedState& state, const std::filesystem::path& fold
                     SavedPieces& pieces);
 
 // Rank 0: what makes a folder of weights one that transformers and peft load: config.json as it was
-// trained, generation_config.json where the model's folder has it; or adapter_config.json; and the
-// tokenizer. Their checksums.
+// trained, generation_config.json where the model's folder has it; or adapter_config.json; and what
+// saved_files.h has. Their checksums.
 std::vector<FileSum> save_description(const TrainedState& state, const TrainingJob& job,
-                                      const std::vector<TokenizerFile>& tokenizer,
+                                      const std::vector<TokenizerFile>& beside,
                                       const std::filesystem::path& folder);
 
 }  // namespace sftbench

@@ -45,7 +45,7 @@ class OwnStateBytes : public OptimizerStateVisitor {
 uint64_t bytes_of_model(const TrainedState& state) {
   uint64_t bytes = 0;
   for (const ParameterInfo& info : state.parameters.inventory()) {
-    if (state.has_adapters() && !info.trains) continue;
+    if (!state.saves(info)) continue;
     uint64_t numel = 1;
     for (const int64_t extent : info.shape) numel *= static_cast<uint64_t>(extent);
     bytes += numel * torch::elementSize(info.dtype);

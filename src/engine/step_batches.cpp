@@ -41,7 +41,8 @@ void sum_over_ranks(StepBatches& batches, Communicator& communicator, const torc
   torch::Tensor sums =
       torch::tensor({static_cast<double>(batches.samples), static_cast<double>(tokens.padded),
                      static_cast<double>(tokens.dataset), static_cast<double>(tokens.loss_bearing),
-                     static_cast<double>(tokens.padding), batches.attention_flops},
+                     static_cast<double>(tokens.padding), batches.attention_flops,
+                     static_cast<double>(batches.undivided)},
                     torch::kFloat64)
           .to(device);
   communicator.all_reduce_now(sums);
@@ -53,6 +54,7 @@ void sum_over_ranks(StepBatches& batches, Communicator& communicator, const torc
   tokens.loss_bearing = static_cast<int64_t>(sum[3]);
   tokens.padding = static_cast<int64_t>(sum[4]);
   batches.attention_flops = sum[5];
+  batches.undivided = static_cast<int64_t>(sum[6]);
 }
 
 // None attends to another: each sequence of a row costs what it would alone.
@@ -157,9 +159,12 @@ ReadBatch read_part(MicroBatch whole, const BatchReader& reader) {
 
 ReadBatch read_batch(MicroBatch batch, const BatchReader& reader) {
   if (reader.context != nullptr) return read_part(std::move(batch), reader);
-  return {whole_rows(batch, reader),
-          std::ssize(batch.lengths),
-          {batch.padded_tokens, batch.dataset_tokens, batch.loss_tokens, batch.padding_tokens}};
+  const int64_t first = reader.virtual_tokens > 0 ? batch.first_loss_tokens : 0;
+  return {
+      whole_rows(batch, reader),
+      std::ssize(batch.lengths),
+      {batch.padded_tokens, batch.dataset_tokens, batch.loss_tokens + first, batch.padding_tokens},
+      first};
 }
 
 std::optional<BatchShape> prevailing_shape(TrainingData& data, int64_t rank) {
@@ -198,6 +203,7 @@ DeviceBatch BatchSource::add(const std::vector<int64_t>& entries, StepBatches& b
   ReadBatch read = read_batch(batch, reader_);
   batches.samples += read.samples;
   batches.tokens += read.tokens;
+  batches.undivided += read.undivided;
   // Virtual tokens are computed like any other position.
   batches.tokens.padded += batch.batch * attention_.virtual_tokens;
   return std::move(read.on_device);

@@ -48,6 +48,7 @@ struct BatchReader {
   bool needs_mask = false;  // as CausalLm says
   torch::Device device = torch::kCPU;
   int64_t pad_id = 0;
+  int64_t virtual_tokens = 0;       // prompt tuning's, in front of every row
   std::vector<int32_t> invocation;  // of activated LoRA; empty: adapters act everywhere
 };
 
@@ -56,6 +57,7 @@ struct ReadBatch {
   DeviceBatch on_device;
   int64_t samples = 0;  // of a group, one rank counts them
   TokenCounts tokens;
+  int64_t undivided = 0;  // of tokens.loss_bearing: those that the loss is not divided by
 };
 ReadBatch read_batch(MicroBatch batch, const BatchReader& reader);
 
@@ -64,15 +66,17 @@ struct StepBatches {
   double epoch = 0;                        // epochs done after this step
   int64_t samples = 0;                     // over all ranks, as the two below
   TokenCounts tokens;
+  int64_t undivided = 0;  // as ReadBatch's
   double attention_flops = 0;
   int64_t own_samples = 0;  // this rank's
   TokenCounts own_tokens;
 };
 
-// What the step's loss is divided by. A step without positions that bear loss has the loss and the gradients 0: Trainer goes on,
+// What the step's loss is divided by: the labels behind the first of each row, as Trainer counts them, also where prompt tuning
+// predicts the first. A step without positions that bear loss has the loss and the gradients 0: Trainer goes on,
 // too.
 inline int64_t loss_positions(const StepBatches& batches) {
-  return std::max<int64_t>(1, batches.tokens.loss_bearing);
+  return std::max<int64_t>(1, batches.tokens.loss_bearing - batches.undivided);
 }
 
 // What a run reads: encoded entries, and which of them stand in which batch.

@@ -17,6 +17,13 @@ constexpr std::array<std::pair<ops::QuantMap, const char*>, 4> kMaps = {
 
 }  // namespace
 
+bool TrainedState::saves(const ParameterInfo& info) const {
+  if (!has_adapters() || info.trains) return true;
+  const ModelNames& names = model.names();
+  return adds_rows && (info.name == std::string(names.embedding) + ".weight" ||
+                       info.name == std::string(names.output) + ".weight");
+}
+
 std::string saved_format(const TrainingJob& job, const ParallelParameters& parameters) {
   const StateDictType type =
       parameters.whole() ? StateDictType::kFull : job.parallel.state_dict_type;

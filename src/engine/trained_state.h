@@ -42,12 +42,20 @@ struct TrainedState {
   ProcessMesh& mesh;
   RankGroup& group;
   Json peft_config;  // Tuning's; null where the model itself is trained
+  bool adds_rows =
+      false;  // texts have tokens that the base lacks: an adapter takes their rows along
 
   bool leads() const { return group.rank() == 0; }
   // Whether this rank helps to make parameters whole. Replicas hold the same bits, and one of them
   // suffices, unless all have experts in their group's other ranks.
   bool makes_whole() const { return mesh.replicas().rank() == 0 || mesh.shape().experts > 1; }
   bool has_adapters() const { return !peft_config.is_null(); }
+  // Of the embedding that what is saved is loaded with.
+  int64_t saved_rows() const {
+    return has_adapters() && !adds_rows ? model.config().vocab_size : model.embedding().size(0);
+  }
+  // Whether a file of whole parameters has this one.
+  bool saves(const ParameterInfo& info) const;
 };
 
 // "FULL", "SHARDED" or "LOCAL", as the job's fsdp_state_dict_type says; whole parameters have one

@@ -84,8 +84,14 @@ torch::Tensor LayerNorm::forward(const torch::Tensor& x) const {
 
 void LayerNorm::append_parameters(const std::string& name,
                                   std::vector<NamedParameter>& parameters) {
-  parameters.push_back({name + ".weight", &weight_, ParameterStart::kOnes});
-  parameters.push_back({name + ".bias", &bias_, ParameterStart::kZeros});
+  parameters.push_back({.name = name + ".weight",
+                        .tensor = &weight_,
+                        .start = ParameterStart::kOnes,
+                        .of_layer_norm = true});
+  parameters.push_back({.name = name + ".bias",
+                        .tensor = &bias_,
+                        .start = ParameterStart::kZeros,
+                        .of_layer_norm = true});
 }
 
 ops::Dropout dropout_at(double probability, uint64_t place, const ForwardPass& pass) {

@@ -50,7 +50,8 @@ std::vector<ParameterGroup> group_by_decay(const std::vector<TrainableTensor>& t
   std::vector<ParameterGroup> groups(2);
   groups[0].weight_decay = weight_decay;
   for (const TrainableTensor& trainable : tensors) {
-    groups[never_decays(trainable.name) ? 1 : 0].parameters.push_back(trainable);
+    const bool never = trainable.of_layer_norm || never_decays(trainable.name);
+    groups[never ? 1 : 0].parameters.push_back(trainable);
   }
   return groups;
 }

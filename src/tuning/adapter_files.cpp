@@ -13,6 +13,11 @@ std::string adapter_tensor_name(const std::string& parameter) {
   return of_linear ? "base_model.model." + parameter : parameter;
 }
 
+std::string base_tensor_name(const std::string& parameter, const Json& peft_config) {
+  const bool wraps = peft_config.at("peft_type") == "LORA";  // a tuner around the model
+  return (wraps ? "base_model.model." : "base_model.") + parameter;
+}
+
 std::string adapter_config_text(Json peft_config, const std::string& base_model) {
   check(!peft_config.is_null(), "a method with adapters is saved");
   peft_config["base_model_name_or_path"] = base_model.empty() ? Json() : Json(base_model);

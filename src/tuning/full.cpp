@@ -12,7 +12,7 @@ class FullTuning : public Tuning {
     return parameters;
   }
 
-  Json peft_config() const override { return nullptr; }
+  Json peft_config(CausalLm& /*model*/) const override { return nullptr; }
 };
 
 }  // namespace

@@ -13,7 +13,18 @@
 namespace sftbench {
 namespace {
 
+bool is_in(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 constexpr const char* kAllLinear = "all-linear";
+
+// Whether one of the modules is `end`, or ends in it behind a dot.
+bool ends_one_of(const std::vector<std::string>& modules, const std::string& end) {
+  return std::any_of(modules.begin(), modules.end(), [&](const std::string& module) {
+    return module == end || module.ends_with("." + end);
+  });
+}
 
 // The adapters of the linears of one group that have one.
 class LoraAdapter : public Adapter {
@@ -94,6 +105,14 @@ void require_fit(const std::vector<NamedLinear>& all, const LoraOptions& options
   if (!refusal.empty()) throw RunError(ReasonCode::kUnsupported, refusal);
 }
 
+// The shortest end of the linear's name that none of the others has.
+std::string own_end(const std::string& linear, const std::vector<std::string>& others) {
+  size_t begin = linear.rfind('.') + 1;
+  while (begin > 0 && ends_one_of(others, linear.substr(begin)))
+    begin = begin == 1 ? 0 : linear.rfind('.', begin - 2) + 1;
+  return linear.substr(begin);
+}
+
 class LoraTuning : public Tuning {
  public:
   explicit LoraTuning(const TuningOptions& options) : options_(options.lora), seed_(options.seed) {}
@@ -117,15 +136,14 @@ class LoraTuning : public Tuning {
     return trained;
   }
 
-  Json peft_config() const override {
-    const bool all = options_.target_modules == std::vector<std::string>{kAllLinear};
+  Json peft_config(CausalLm& model) const override {
     Json config = {{"peft_type", "LORA"},
                    {"task_type", "CAUSAL_LM"},
                    {"inference_mode", true},
                    {"r", options_.rank},
                    {"lora_alpha", options_.alpha},
                    {"lora_dropout", options_.dropout},
-                   {"target_modules", all ? Json(kAllLinear) : Json(options_.target_modules)},
+                   {"target_modules", adapted_names(model)},
                    {"bias", "none"},
                    {"fan_in_fan_out", false},
                    {"init_lora_weights", true}};
@@ -134,16 +152,41 @@ class LoraTuning : public Tuning {
   }
 
  private:
+  bool is_adapted(const std::string& linear) const {
+    return std::any_of(options_.target_modules.begin(), options_.target_modules.end(),
+                       [&](const auto& target) { return is_lora_target(linear, target); });
+  }
+
+  // The targets by names that peft finds the same linears by: it compares ends of names, and expands "all-linear" to
+  // what it takes for linears, the router and the experts of a mixture among it.
+  std::vector<std::string> adapted_names(CausalLm& model) const {
+    std::vector<std::string> adapted, others;
+    for (const NamedLinear& linear : model.linears())
+      (is_adapted(linear.name) ? adapted : others).push_back(linear.name);
+    for (const NamedParameter& parameter : model.parameters()) {
+      const std::string module = parameter.name.substr(0, parameter.name.rfind('.'));
+      if (!is_in(adapted, module)) others.push_back(module);
+    }
+    std::vector<std::string> names;
+    for (const std::string& target : options_.target_modules) {
+      if (target != kAllLinear && !ends_one_of(others, target)) {
+        names.push_back(target);
+        continue;
+      }
+      for (const std::string& linear : adapted) {
+        const std::string name = own_end(linear, others);
+        if (is_lora_target(linear, target) && !is_in(names, name)) names.push_back(name);
+      }
+    }
+    return names;
+  }
+
   std::vector<LoraAdapter::Member> make_members(const NamedLinearGroup& group,
                                                 const torch::TensorOptions& tensors) const {
     std::vector<LoraAdapter::Member> members;
     for (size_t i = 0; i < group.linears.size(); ++i) {
       const NamedLinear& linear = group.linears[i];
-      const auto& targets = options_.target_modules;
-      const bool wanted = std::any_of(targets.begin(), targets.end(), [&](const auto& target) {
-        return is_lora_target(linear.name, target);
-      });
-      if (!wanted) continue;
+      if (!is_adapted(linear.name)) continue;
       members.push_back({i, linear.name, make_factors(linear, tensors)});
     }
     return members;

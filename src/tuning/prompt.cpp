@@ -25,7 +25,7 @@ class PromptTuning : public Tuning {
     return {{kName, &model.prompt()}};
   }
 
-  Json peft_config() const override {
+  Json peft_config(CausalLm& /*model*/) const override {
     return {{"peft_type", "PROMPT_TUNING"},
             {"task_type", "CAUSAL_LM"},
             {"inference_mode", true},

@@ -33,7 +33,7 @@ struct Adapted {
     options.lora = {job.lora.rank, job.lora.alpha, job.lora.dropout, job.lora.target_modules,
                     invocation()};
     options.prompt.virtual_tokens = job.prompt.virtual_tokens;
-    return make_tuning(job.tuning, options)->peft_config();
+    return make_tuning(job.tuning, options)->peft_config(*run.model);
   }
 
   std::vector<int32_t> invocation() const {

@@ -37,8 +37,9 @@ struct NamedParameter {
   int64_t first_expert = 0;
   int64_t experts = 0;
 
-  double stddev = 0;    // of a normal start, where it is not initializer_range
-  bool unused = false;  // no loss depends on it: it gets no gradient, and nothing updates it
+  double stddev = 0;           // of a normal start, where it is not initializer_range
+  bool unused = false;         // no loss depends on it: it gets no gradient, and nothing updates it
+  bool of_layer_norm = false;  // torch.nn.LayerNorm's, which Trainer tells by class
 
   int64_t weight_count() const { return weights < 0 ? tensor->numel() : weights; }
   bool is_packed() const { return weights >= 0 && experts == 0; }

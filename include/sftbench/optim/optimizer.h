@@ -20,6 +20,7 @@ namespace sftbench {
 struct TrainableTensor {
   std::string name;
   torch::Tensor tensor;
+  bool of_layer_norm = false;  // torch.nn.LayerNorm's: never decays, whatever its name
 };
 
 TrainedShape trained_shape(const TrainableTensor& trainable);

@@ -14,6 +14,9 @@ inline constexpr const char* kAdapterWeightsFile = "adapter_model.safetensors";
 // What peft calls a trained parameter in its file.
 std::string adapter_tensor_name(const std::string& parameter);
 
+// The same of a parameter of the base that is saved with its adapter, as an embedding that has grown.
+std::string base_tensor_name(const std::string& parameter, const Json& peft_config);
+
 // The content of adapter_config.json. `peft_config` is Tuning's own. peft finds the base model by
 // `base_model`, which may be empty.
 std::string adapter_config_text(Json peft_config, const std::string& base_model);

@@ -48,8 +48,9 @@ class Tuning {
   // it.
   virtual std::vector<NamedParameter> apply(CausalLm& model) const = 0;
 
-  // What adapter_config.json says of it (adapter_files.h); null for a method without adapters.
-  virtual Json peft_config() const = 0;
+  // What adapter_config.json says of it (adapter_files.h), of a model that it was applied to; null for a method
+  // without adapters.
+  virtual Json peft_config(CausalLm& model) const = 0;
 
   // Positions that stand in front of every row and are computed like any other.
   virtual int64_t virtual_tokens() const { return 0; }
