@@ -22,19 +22,18 @@ class EntryErrors {
     if (errors_.size() > kReported) errors_.erase(std::prev(errors_.end()));
   }
 
-  // Throws InputError with the first of them, and how many more there are, unless there are none.
+  // Throws InputError with the first of them, and how many more there are, unless there are none. Lines that follow each
+  // other and say the same are one.
   void throw_if_any() {
     if (errors_.empty()) return;
     std::vector<Diagnostic> reported;
     for (auto& [entry, error] : errors_) {
-      if (!reported.empty() && is_of_file(error) && is_of_file(reported.back()) &&
-          error.message == reported.back().message) {
-        continue;  // a column's, for each of its rows
-      }
-      reported.push_back(std::move(error));
+      const bool known = !reported.empty() && reported.back().key == error.key &&
+                         reported.back().message == error.message;
+      if (!known) reported.push_back(std::move(error));
     }
-    const size_t more = count_ - errors_.size();
-    if (more > 0 && !is_of_file(reported.back())) {
+    const size_t more = count_ - reported.size();
+    if (more > 0 && reported.back().line != 0) {  // 0: it is a column that is wrong, in all lines
       Diagnostic rest;
       rest.file = reported.front().file;
       rest.message = std::to_string(more) + " more lines are wrong";
@@ -45,8 +44,6 @@ class EntryErrors {
 
  private:
   static constexpr size_t kReported = 20;
-
-  static bool is_of_file(const Diagnostic& error) { return error.line == 0; }
 
   std::mutex mutex_;
   std::map<int64_t, Diagnostic> errors_;  // the first kReported

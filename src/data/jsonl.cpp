@@ -247,9 +247,9 @@ bool JsonlFile::read_text(int64_t entry, std::string_view field, std::string& te
     return true;
   }
   error = describe(reader, parsed, field);
-  explain_left_out(error);
   error.file = path_;
   error.line = line_number(entry);
+  explain_left_out(error);
   return false;
 }
 

@@ -360,9 +360,9 @@ bool TextDataset::encode_entry(const Tokenizer& tokenizer, int64_t index, Encodi
   Json object;
   if (!file_.read_object(index, object, error)) return false;
   if (!encode_object(tokenizer, object, encoding, error)) {
-    file_.explain_left_out(index, error);
     error.file = file_.path(index);
     error.line = file_.line_number(index);
+    file_.explain_left_out(index, error);
     return false;
   }
   if (!encoding.is_masked) return true;

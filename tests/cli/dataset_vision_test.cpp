@@ -73,11 +73,13 @@ TEST_F(DatasetVisionTest, ColumnsWithoutTextAreNamed) {
   run(small("own.parquet"));
   EXPECT_EQ(error_of({"count", path("own.parquet"), "--text-field", "images"}),
             path("own.parquet") +
-                ": images: the column is struct<bytes: binary, path: string>; expected text, or "
-                "chats of messages with text");
+                ": images: the column is of type struct<bytes: binary, path: string>, which is not "
+                "read here; expected a column of texts or of lists");
   EXPECT_EQ(error_of({"count", path("own.parquet"), "--text-field", "outputs"}),
             path("own.parquet") +
-                ": outputs: no such column; found images, output; did you mean 'output'?");
+                ":1: outputs: no such field; found output; columns that are not read here: images "
+                "(struct<bytes: binary, path: string>); did you mean 'output'?\n" +
+                path("own.parquet") + ": 23 more lines are wrong");
 }
 
 TEST_F(DatasetVisionTest, FilesAreKnownForParquetByTheirFirstBytesToo) {

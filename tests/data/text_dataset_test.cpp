@@ -191,7 +191,7 @@ TEST_F(TextDatasetTest, AllBadEntriesAreReportedAtOnceInTheFilesOrder) {
 
 TEST_F(TextDatasetTest, OfManyBadEntriesTheFirstTwentyAreReported) {
   std::string lines;
-  for (int i = 0; i < 100; ++i) lines += "{}\n";
+  for (int i = 0; i < 100; ++i) lines += "{\"a" + std::to_string(i) + "\": \"\"}\n";
   TextDataset dataset(JsonlFile(lines, "x.jsonl"), first_tokenizer(), {.model_max_length = 64});
   try {
     dataset.encode(all_of(100), 2);
@@ -200,6 +200,20 @@ TEST_F(TextDatasetTest, OfManyBadEntriesTheFirstTwentyAreReported) {
     ASSERT_EQ(error.diagnostics().size(), 21u);
     EXPECT_EQ(error.diagnostics()[19].line, 20);
     EXPECT_EQ(to_string(error.diagnostics().back()), "x.jsonl: 80 more lines are wrong");
+  }
+}
+
+TEST_F(TextDatasetTest, OfManyEntriesThatAreWrongInOneWayTheFirstIsReported) {
+  std::string lines;
+  for (int i = 0; i < 100; ++i) lines += "{}\n";
+  TextDataset dataset(JsonlFile(lines, "x.jsonl"), first_tokenizer(), {.model_max_length = 64});
+  try {
+    dataset.encode(all_of(100), 2);
+    FAIL() << "no error";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(),
+                 "x.jsonl:1: output: no such field; the object is empty\n"
+                 "x.jsonl: 99 more lines are wrong");
   }
 }
 
