@@ -1,5 +1,6 @@
 #include "sftbench/data/chat_entry.h"
 
+#include <algorithm>
 #include <cctype>
 #include <ctime>
 #include <map>
@@ -157,6 +158,12 @@ std::string text_of_parts(const Json& parts, const std::string& place, std::stri
   return text;
 }
 
+bool are_texts(const Json& parts) {
+  return !parts.empty() && std::all_of(parts.begin(), parts.end(), [](const Json& part) {
+    return part.is_object() && part.value("type", Json()) == "text";
+  });
+}
+
 class MessageReader {
  public:
   MessageReader(Conversation& conversation, std::set<std::string>& keys)
@@ -169,6 +176,7 @@ class MessageReader {
     if (role == nullptr) role = member(given, "from");
     if (role == nullptr || !role->is_string()) throw Unusable{place, "has no role", kExpected};
     message_ = Json::object();
+    parts_ = nullptr;
     reasoning_.clear();
     const std::string said = usual_role(role->get<std::string>());
     append(message_, "role", said == kCall ? "assistant" : said);
@@ -181,6 +189,7 @@ class MessageReader {
     const bool learned = message_["role"] == "assistant" && weight_of(given, place);
     conversation_.learned.push_back(bears_loss && learned);
     conversation_.messages.push_back(std::move(message_));
+    conversation_.parts.push_back(std::move(parts_));
   }
 
  private:
@@ -194,6 +203,7 @@ class MessageReader {
     if (content == nullptr) return;
     if (content->is_array()) {
       append(message_, "content", text_of_parts(*content, place, reasoning_));
+      if (are_texts(*content)) parts_ = *content;
     } else {
       append(message_, "content", *content);
     }
@@ -224,18 +234,13 @@ class MessageReader {
     add_reasoning();
   }
 
-  // It goes by several names; templates read one of two.
+  // A key stays what it is: a template reads the one that it knows, as under transformers. Thoughts in parts have none.
   void add_reasoning() {
-    for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
+    for (const char* name : kReasoningKeys) {
       const Json* found = member(message_, name);
-      if (found == nullptr || !found->is_string()) continue;
-      reasoning_ = found->get<std::string>();
-      keys_.erase(name);
-      break;
+      if (found != nullptr && found->is_string()) keys_.erase(name);  // looked for in the text
+      if (found == nullptr && !reasoning_.empty()) append(message_, name, reasoning_);
     }
-    if (reasoning_.empty()) return;
-    if (!message_.contains("thinking")) append(message_, "thinking", reasoning_);
-    message_["reasoning_content"] = reasoning_;
   }
 
   // Of OpenAI's fine-tuning: 0 is read and not learned.
@@ -249,8 +254,8 @@ class MessageReader {
 
   Conversation& conversation_;
   std::set<std::string>& keys_;
-  Json message_;
-  std::string reasoning_;
+  Json message_, parts_;
+  std::string reasoning_;  // of parts
 };
 
 class EntryReader {
@@ -309,6 +314,7 @@ class EntryReader {
     conversation_.messages.insert(conversation_.messages.begin(),
                                   Json({{"role", "system"}, {"content", *found}}));
     conversation_.learned.insert(conversation_.learned.begin(), false);
+    conversation_.parts.insert(conversation_.parts.begin(), Json());
   }
 
   void add_tools() {

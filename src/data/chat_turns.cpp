@@ -24,23 +24,29 @@ size_t character_boundary(const std::string& text, size_t at) {
   return at;
 }
 
-// The name of what a message calls last.
-std::string* call_of(Json& message) {
+// The name of what a message calls first or last.
+std::string* call_of(Json& message, bool first = false) {
   const auto calls = message.find("tool_calls");
   if (calls == message.end() || !calls->is_array() || calls->empty()) return nullptr;
-  Json& name = calls->back()["function"]["name"];
+  Json& name = (first ? calls->front() : calls->back())["function"]["name"];
   return name.is_string() ? name.get_ptr<std::string*>() : nullptr;
 }
 
-// The text of a message that marks go to: its content, or the call of one without words.
-std::string* text_of(Json& message) {
+// The content, or its first or last part; null where there is none.
+std::string* words_of(Json& message, bool first) {
   const auto content = message.find("content");
-  const bool has_text = content != message.end() && content->is_string();
+  if (content == message.end()) return nullptr;
+  if (!content->is_array() || content->empty()) return content->get_ptr<std::string*>();
+  Json& part = first ? content->front() : content->back();
+  const auto text = part.find("text");
+  return text == part.end() ? nullptr : text->get_ptr<std::string*>();
+}
+
+// The text of a message that marks go to: its content, or the call of one without words.
+std::string* text_of(Json& message, bool first = false) {
+  std::string* words = words_of(message, first);
   std::string* call = call_of(message);
-  if (has_text && (call == nullptr || !content->get_ref<const std::string&>().empty())) {
-    return content->get_ptr<std::string*>();
-  }
-  return call;
+  return words != nullptr && (call == nullptr || !words->empty()) ? words : call;
 }
 
 // How much of what would end a turn stands in front of other text: not a part of a tag.
@@ -76,14 +82,16 @@ std::string ChatTurns::mark(size_t message) const {
 // Blanks at the ends of a text stay at its ends: templates cut them off.
 std::optional<Json> ChatTurns::marked(size_t message, Place place) const {
   Json copy = messages_[message];
-  std::string* text = place == Place::kCall ? call_of(copy) : text_of(copy);
+  const bool of_call = place == Place::kCall || place == Place::kFirstCall;
+  std::string* text =
+      of_call ? call_of(copy, place == Place::kFirstCall) : text_of(copy, place == Place::kBegin);
   if (text == nullptr) return std::nullopt;
   const size_t last = text->find_last_not_of(kBlanks);
   const size_t end = last == std::string::npos ? 0 : last + 1;
   const size_t first = text->find_first_not_of(kBlanks);
   const size_t begin = first == std::string::npos ? 0 : first;
-  const size_t at = place == Place::kEnd || place == Place::kCall ? end
-                    : place == Place::kBegin                      ? begin
+  const size_t at = place == Place::kEnd || of_call ? end
+                    : place == Place::kBegin        ? begin
                                              : character_boundary(*text, begin + (end - begin) / 2);
   text->insert(at, mark(message));
   return copy;

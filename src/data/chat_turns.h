@@ -39,8 +39,10 @@ class ChatTurns {
   std::vector<size_t> unseen();
 
  private:
-  enum class Place { kEnd, kMiddle, kBegin, kCall };
-  static constexpr Place kPlaces[] = {Place::kEnd, Place::kMiddle, Place::kBegin, Place::kCall};
+  // Of a message's text, and of what it calls: some templates render the first call alone.
+  enum class Place { kEnd, kMiddle, kBegin, kCall, kFirstCall };
+  static constexpr Place kPlaces[] = {Place::kEnd, Place::kMiddle, Place::kBegin, Place::kCall,
+                                      Place::kFirstCall};
   using Positions = std::vector<std::optional<size_t>>;  // of each message's mark
 
   std::string mark(size_t message) const;

@@ -97,8 +97,31 @@ class ConversationEncoder::Labeling {
     return render_all(messages, add_generation_prompt).text;
   }
 
+  // Parts as they are, as transformers hands them to the template, where it reads them all. Some read none.
+  std::optional<jinja::Rendered> render_parts() {
+    Json messages = conversation_.messages;
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < messages.size(); ++i) {
+      if (conversation_.parts[i].is_null()) continue;
+      messages[i]["content"] = conversation_.parts[i];
+      for (const Json& part : conversation_.parts[i]) texts.push_back(part.value("text", ""));
+    }
+    if (texts.empty()) return {};
+    try {
+      jinja::Rendered rendered = render_all(messages, false);
+      for (const std::string& text : texts) {
+        if (rendered.text.find(trimmed(text)) == std::string::npos) return {};
+      }
+      conversation_.messages = std::move(messages);
+      return rendered;
+    } catch (const InputError&) {
+      return {};
+    }
+  }
+
   // Some templates write arguments as they are, and refuse objects.
   jinja::Rendered render_whole() {
+    if (auto rendered = render_parts()) return std::move(*rendered);
     try {
       return render_all(conversation_.messages, false);
     } catch (const InputError&) {
@@ -230,11 +253,13 @@ class ConversationEncoder::Labeling {
       encoded_.unused.push_back("text of role " + role.get<std::string>());
     }
     for (const Json& message : conversation_.messages) {
-      const auto reasoning = message.find("reasoning_content");
-      if (reasoning == message.end() || !reasoning->is_string()) continue;
-      const std::string_view thought = trimmed(reasoning->get_ref<const std::string&>());
-      if (!thought.empty() && whole_.find(thought) == std::string::npos)
-        encoded_.unused.emplace_back("reasoning of messages");
+      for (const char* key : kReasoningKeys) {
+        const auto reasoning = message.find(key);
+        if (reasoning == message.end() || !reasoning->is_string()) continue;
+        const std::string_view thought = trimmed(reasoning->get_ref<const std::string&>());
+        if (!thought.empty() && whole_.find(thought) == std::string::npos)
+          encoded_.unused.emplace_back("reasoning of messages");
+      }
     }
     std::sort(encoded_.unused.begin(), encoded_.unused.end());
     const auto end = std::unique(encoded_.unused.begin(), encoded_.unused.end());

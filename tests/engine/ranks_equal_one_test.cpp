@@ -393,8 +393,8 @@ TEST(RanksAndTheory, ReplicasSendEveryGradientOnce) {
       Recorder recorder;
       train_steps(run, group, {&recorder}, [] { return false; });
       const RankReport& report = recorder.ends.at(0).ranks.at(static_cast<size_t>(group.rank()));
-      // Beside them, per step: counts of the batch (6 float64), the loss, and the wish to stop.
-      const int64_t small = kSteps * (6 * 8 + 4 + 8);
+      // Beside them, per step: counts of the batch (7 float64), the loss, and the wish to stop.
+      const int64_t small = kSteps * (7 * 8 + 4 + 8);
       EXPECT_EQ(sent_bytes(report, "all_reduce"), 2 * ring(Sizes().all, 2) + small);
       EXPECT_EQ(report.parameter_bytes, Sizes().all);
       EXPECT_EQ(report.gradient_bytes, Sizes().all);

@@ -13,10 +13,15 @@ namespace sftbench {
 // Where conversations stand unless another column is named (data/entry_form.h finds others).
 inline constexpr const char* kConversationField = "messages";
 
+// By which templates read what an assistant thinks.
+inline constexpr const char* kReasoningKeys[] = {"reasoning_content", "thinking", "reasoning"};
+
 struct Conversation {
   // {role, content, tool_calls, ...}, without keys that have no value, as transformers 5.24 leaves them out. Texts in parts
-  // are one text, arguments of tool calls are objects, and reasoning has all its names.
+  // are one text, arguments of tool calls are objects.
   Json messages = Json::array();
+  Json parts =
+      Json::array();  // the content of each message that is a list of texts; null of others
   // What the template reads beside them: tools, documents, and what chat_template_kwargs has.
   Json variables = Json::object();
   std::vector<bool> learned;  // of each message: an assistant's, unless its weight is 0
