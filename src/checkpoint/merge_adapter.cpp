@@ -178,8 +178,8 @@ void require_rows_of_tokens(const fs::path& adapter, const MergePlan& plan,
     if (!id.is_number_integer() || id.get<int64_t>() < *rows) continue;
     findings.add_once(file, "added_tokens",
                       "the token " + json_text(token.value("content", Json())) + " has id " +
-                          id.dump() + ", and the merged embedding has " + std::to_string(*rows) +
-                          " rows",
+                          json_text(id) + ", and the merged embedding has " +
+                          std::to_string(*rows) + " rows",
                       "the base's tokenizer files beside the adapter, or an adapter that has the "
                       "rows of its tokens");
   }

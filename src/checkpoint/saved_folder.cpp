@@ -220,21 +220,53 @@ void CheckpointFolder::keep_newest(int64_t limit, int64_t step, int64_t best) {
 
 // --- models --------------------------------------------------------------------------------------
 
-bool holds_model_of(const fs::path& folder, const std::string& job) {
+namespace {
+
+std::optional<Manifest> model_manifest(const fs::path& folder, const std::string& job) {
   try {
-    const Manifest manifest = read_manifest(folder);
-    if (manifest.kind != "model" || manifest.job != job) return false;
-    verify_named_files(folder, manifest);
-    return true;
+    Manifest manifest = read_manifest(folder);
+    if (manifest.kind == "model" && manifest.job == job) return manifest;
+  } catch (const InputError&) {
+  }
+  return {};
+}
+
+bool is_whole_model_of(const fs::path& folder, const std::string& job) {
+  try {
+    const std::optional<Manifest> manifest = model_manifest(folder, job);
+    if (manifest) verify_named_files(folder, *manifest);
+    return manifest.has_value();
   } catch (const InputError&) {
     return false;
   }
 }
 
+// The manifest is moved aside first, and comes back last: while it is not there, the model is being replaced. Next is what
+// makes it loadable, so that nobody loads a part.
+std::vector<fs::path> names_to_move(const Manifest& manifest) {
+  std::vector<fs::path> names;
+  for (const FileSum& sum : manifest.files) names.emplace_back(sum.name);
+  std::stable_partition(names.begin(), names.end(), makes_loadable);
+  names.insert(names.begin(), kManifestFile);
+  return names;
+}
+
+}  // namespace
+
+bool holds_model_of(const fs::path& folder, const std::string& job) {
+  return is_whole_model_of(folder, job) || model_manifest(folder / kModelReplaced, job).has_value();
+}
+
 ModelFolder::ModelFolder(fs::path target, std::string replaces)
     : target_(std::move(target)),
       replaces_(std::move(replaces)),
-      pending_(pending_model_path(target_)) {}
+      whole_(!replaces_.empty() && is_whole_model_of(target_, replaces_) &&
+                     holds_only_saved_files(target_)
+                 ? folder_id(target_)
+                 : std::nullopt),
+      pending_(whole_ ? pending_path(target_) : pending_model_path(target_)) {
+  if (!replaces_.empty()) restore();
+}
 
 bool ModelFolder::may_go_into(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -243,14 +275,30 @@ bool ModelFolder::may_go_into(const fs::path& folder) {
   return true;
 }
 
-// Moves the model that may be replaced into a hidden folder, its configuration first: without that nobody loads a
-// part of it. None where no such model stands.
-std::optional<fs::path> ModelFolder::set_aside() {
-  if (replaces_.empty() || !holds_model_of(target_, replaces_)) return {};
-  std::vector<fs::path> names = {kManifestFile};
-  for (const FileSum& sum : read_manifest(target_).files) names.emplace_back(sum.name);
-  std::stable_partition(names.begin(), names.end(), makes_loadable);
+// Brings back the model that a run was replacing when it was killed. Files of the new one that stand there already give way:
+// the others of it are gone.
+void ModelFolder::restore() {
   const fs::path aside = target_ / kModelReplaced;
+  std::error_code error;
+  if (!fs::is_directory(aside, error)) return;
+  const std::optional<Manifest> manifest = model_manifest(aside, replaces_);
+  if (manifest && !is_whole_model_of(target_, replaces_)) {
+    std::vector<fs::path> names = names_to_move(*manifest);
+    std::reverse(names.begin(), names.end());
+    for (const fs::path& name : names) {
+      if (!fs::exists(aside / name, error)) continue;
+      if (::rename((aside / name).c_str(), (target_ / name).c_str()) != 0)
+        fail(target_ / name, "cannot be brought back", errno);
+    }
+  }
+  fs::remove_all(aside, error);
+}
+
+// Moves the model that may be replaced into a hidden folder. None where no such model stands.
+std::optional<fs::path> ModelFolder::set_aside() {
+  if (replaces_.empty() || !is_whole_model_of(target_, replaces_)) return {};
+  const fs::path aside = target_ / kModelReplaced;
+  const std::vector<fs::path> names = names_to_move(read_manifest(target_));
   make_folder(aside);
   for (const fs::path& name : names) {
     if (::rename((target_ / name).c_str(), (aside / name).c_str()) != 0)
@@ -260,6 +308,7 @@ std::optional<fs::path> ModelFolder::set_aside() {
 }
 
 void ModelFolder::commit() {
+  if (whole_ && pending_.replace(target_, *whole_)) return;
   const bool inside = pending_.path().parent_path() == target_;
   const std::optional<fs::path> replaced = set_aside();
   if (!inside && pending_.take(target_)) return;

@@ -96,6 +96,42 @@ TEST_F(SavedFolders, OfModelsOfTheSameJobAreReplaced) {
   EXPECT_EQ(read_file(root_ / "config.json"), "edited");
 }
 
+TEST_F(SavedFolders, OfModelsAloneAreReplacedAtOnce) {
+  write_saved(root_ / "model", "model", 8, {{"config.json", "{}"}, {"model.safetensors", "first"}});
+  ModelFolder model(root_ / "model", "a job");
+  EXPECT_THAT(names(), ElementsAre(".model.saving", "model")) << "beside it, to change places";
+  write_model(model.pending().path());
+  model.commit();
+  EXPECT_THAT(names(), ElementsAre("model"));
+  EXPECT_EQ(read_file(root_ / "model/model.safetensors"), "weights");
+}
+
+// Killed when the manifest was aside, when all was and a part of the new model stood there, and behind the last file.
+TEST_F(SavedFolders, OfModelsThatWereBeingReplacedAreBroughtBack) {
+  const fs::path aside = root_ / ".model.replaced";
+  const std::map<std::string, std::string> first = {{"config.json", "{}"},
+                                                    {"model.safetensors", "first"}};
+  const auto go_on = [&] {
+    EXPECT_TRUE(holds_model_of(root_, "a job"));
+    { ModelFolder killed(root_, "a job"); }
+    EXPECT_THAT(names(), ElementsAre("config.json", "model.safetensors", "sftbench_manifest.json"));
+    return read_file(root_ / "model.safetensors");
+  };
+  write_saved(root_, "model", 8, first);
+  fs::create_directory(aside);
+  fs::rename(root_ / kManifestFile, aside / kManifestFile);
+  EXPECT_EQ(go_on(), "first");
+  fs::create_directory(aside);
+  for (const char* name : {kManifestFile, "config.json", "model.safetensors"})
+    fs::rename(root_ / name, aside / name);
+  write_file_atomic(root_ / "model.safetensors", "second");
+  EXPECT_EQ(go_on(), "first");
+  write_saved(root_, "model", 12, {{"config.json", "{}"}, {"model.safetensors", "second"}});
+  fs::create_directory(aside);
+  write_saved(aside, "model", 8, first);
+  EXPECT_EQ(go_on(), "second");
+}
+
 TEST_F(SavedFolders, OfModelsStandBesideWhatHasTheSameNames) {
   fs::create_directory(root_ / "there");
   for (const std::string target : {"model", "there"}) {

@@ -94,7 +94,8 @@ class CheckpointFolder {
   std::map<std::filesystem::path, FolderId> known_;  // by name: ours, or there from the start
 };
 
-// Whether the folder has a model of the job of this digest (manifest.h), each file as it was saved.
+// Whether the folder has a model of the job of this digest (manifest.h), each file as it was saved, or one that a run was
+// replacing when it was killed.
 bool holds_model_of(const std::filesystem::path& folder, const std::string& job);
 
 // Where a model goes, from the beginning of a run on: another run with the same folder is refused.
@@ -113,10 +114,13 @@ class ModelFolder {
   void commit();
 
  private:
+  void restore();
   std::optional<std::filesystem::path> set_aside();
 
   std::filesystem::path target_;
   std::string replaces_;
+  std::optional<FolderId>
+      whole_;  // a folder of nothing but the model that is replaced changes at once
   PendingFolder pending_;
 };
 
