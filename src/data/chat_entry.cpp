@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <ctime>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <utility>
@@ -86,8 +87,17 @@ Json without_nulls(const Json& object) {
   return with_values;
 }
 
-// {type: function, function: {name, arguments}} of that, or of what stands under its `function` alone.
-Json tool_call(const Json& given, const std::string& place) {
+// Keys that have a value and are none of these, which a template reads or which have no words.
+void add_unknown_keys(const Json& object, std::initializer_list<std::string_view> known,
+                      std::set<std::string>& keys) {
+  for (const auto& [key, value] : object.items()) {
+    if (!value.is_null() && std::find(known.begin(), known.end(), key) == known.end())
+      keys.insert(key);
+  }
+}
+
+// {type: function, function: {name, arguments}} of that, or of what stands under its `function` alone. Adds its other keys.
+Json tool_call(const Json& given, const std::string& place, std::set<std::string>& keys) {
   const std::string expected = "an object with name and arguments";
   if (!given.is_object()) throw Unusable{place, "a tool call is no object", expected};
   const Json* inner = member(given, "function");
@@ -100,21 +110,23 @@ Json tool_call(const Json& given, const std::string& place) {
                               /*allow_exceptions=*/false);
     if (object.is_object()) function["arguments"] = std::move(object);
   }
+  add_unknown_keys(function, {"name", "arguments", "id", "type"}, keys);
   Json call = inner == nullptr ? Json::object() : without_nulls(given);
+  add_unknown_keys(call, {"function", "id", "type", "index"}, keys);
   if (!call.contains("type")) call["type"] = "function";
   call["function"] = std::move(function);
   return call;
 }
 
-Json tool_calls(const Json& given, const std::string& place) {
+Json tool_calls(const Json& given, const std::string& place, std::set<std::string>& keys) {
   const Json value = parsed(given, place, "a list of tool calls");
   Json calls = Json::array();
   if (!value.is_array()) {
-    calls.push_back(tool_call(value, place));
+    calls.push_back(tool_call(value, place, keys));
     return calls;
   }
   for (const Json& call : value)
-    calls.push_back(tool_call(parsed(call, place, "tool calls"), place));
+    calls.push_back(tool_call(parsed(call, place, "tool calls"), place, keys));
   return calls;
 }
 
@@ -203,6 +215,10 @@ class MessageReader {
     if (content == nullptr) return;
     if (content->is_array()) {
       append(message_, "content", text_of_parts(*content, place, reasoning_));
+      for (const Json& part : *content) {
+        if (part.is_object())
+          add_unknown_keys(part, {"type", "text", "thinking", "reasoning", "refusal"}, keys_);
+      }
       if (are_texts(*content)) parts_ = *content;
     } else {
       append(message_, "content", *content);
@@ -215,7 +231,7 @@ class MessageReader {
     if (call == nullptr)
       throw Unusable{place, "has no call", "a JSON text with name and arguments"};
     append(message_, "content", "");
-    append(message_, "tool_calls", tool_calls(*call, place));
+    append(message_, "tool_calls", tool_calls(*call, place, keys_));
   }
 
   void add_others(const Json& given, const std::string& place, const std::string& said) {
@@ -225,7 +241,7 @@ class MessageReader {
       if (key == "tool_calls" || (key == kCall && !given.contains("tool_calls"))) {
         if (value.is_array() && value.empty()) continue;
         if (said != kCall && !is_blank(value))
-          append(message_, "tool_calls", tool_calls(value, place + "." + key));
+          append(message_, "tool_calls", tool_calls(value, place + "." + key, keys_));
         continue;
       }
       append(message_, key, value);

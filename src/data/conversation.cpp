@@ -1,8 +1,10 @@
 #include "sftbench/data/conversation.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "data/chat_turns.h"
@@ -20,6 +22,19 @@ void add_special_tokens(Json& variables, const SpecialTokens& tokens) {
   for (const auto& [name, text] : named) {
     if (!text->empty()) variables[name] = *text;
   }
+}
+
+// Whether the text has it as a name of its own, not within another one.
+bool has_name(std::string_view text, std::string_view name) {
+  const auto is_part = [](char c) {
+    return c == '_' || std::isalnum(static_cast<unsigned char>(c));
+  };
+  for (size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    if ((at == 0 || !is_part(text[at - 1])) && (end == text.size() || !is_part(text[end])))
+      return true;
+  }
+  return false;
 }
 
 bool is_said_by_assistant(const Json& message) {
@@ -241,11 +256,12 @@ class ConversationEncoder::Labeling {
       }
     }
     for (const std::string& key : conversation_.message_keys) {
-      if (template_.text.find(key) == std::string::npos)
-        encoded_.unused.push_back("key " + key + " of messages");
+      if (!has_name(template_.text, key)) encoded_.unused.push_back("key " + key + " of messages");
     }
+    if (calls_tools(conversation_.messages) && !has_name(template_.text, "tool_calls"))
+      encoded_.unused.emplace_back("key tool_calls of messages");
     for (const char* name : {"tools", "documents"}) {
-      if (conversation_.variables.contains(name) && template_.text.find(name) == std::string::npos)
+      if (conversation_.variables.contains(name) && !has_name(template_.text, name))
         encoded_.unused.push_back(std::string("column ") + name);
     }
     for (const size_t message : unseen_) {
