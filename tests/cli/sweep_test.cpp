@@ -584,7 +584,7 @@ TEST_F(SweepTest, ACellThatSomebodyElseMeasuresIsWaitedForAndTheHolderIsNamed) {
   EXPECT_THAT(statuses(), ElementsAre(std::pair("valid", 2)));
 }
 
-// A short form of tests/sweep/kill.sh.
+// A short form of tests/faults/sweeps.py.
 TEST_F(SweepTest, KilledAtAnyInstantItGoesOnAndLosesNothing) {
   write_space("[64, 128, 256, 512, 1024]", "[2, 4, 6, 8]");
   std::map<fs::path, std::string> final_files;

@@ -1,11 +1,7 @@
-"""What the tests share that disturb sweeps of simulated cells (kill.py, workers.py)."""
+"""What the tests share that disturb sweeps of simulated cells."""
 
-import os
-import random
 import re
 import subprocess
-import sys
-import time
 
 SPACE = """
 experiments:
@@ -18,12 +14,23 @@ entitySpace:
 - {{identifier: model_max_length, propertyDomain: {{domainRange: [64, {end}], interval: 1}}}}
 - {{identifier: batch_size, propertyDomain: {{values: {batch_sizes}}}}}
 """
+BATCH_SIZES = [2, 4, 5, 6, 8]  # on two GPUs: 5 breaks rule 1
+
+
+class Lost(Exception):
+    """A promise that was broken."""
 
 
 def write_space(work, cells, batch_sizes):
     """work/space.yaml with so many cells, on two GPUs that are made up."""
     end = 64 + cells // len(batch_sizes)
     (work / "space.yaml").write_text(SPACE.format(end=end, batch_sizes=batch_sizes))
+
+
+def simulated(program, work, kind="sweep", step_s=0):
+    """The words of a sweep or a run of work/space.yaml."""
+    return [program, kind, work / "space.yaml", "-o", work / "results", "--backend", "simulate", "--simulate",
+            f"sleep_s={step_s}"] + (["--max-quick-failures", "0"] if kind == "sweep" else [])
 
 
 def label(inputs):
@@ -34,13 +41,6 @@ def label(inputs):
 def settled_cells(log):
     """The labels of the cells that a sweep says it has settled, each as often as it says so."""
     return re.findall(r"^\[\d+/\d+\] (?:valid|invalid) +([^:\n]+):", log, re.M)
-
-
-def draw_seed():
-    """SEED of the environment, or one that is drawn; said in either case, so that it can be repeated."""
-    seed = int(os.environ.get("SEED", time.time_ns() % 1000000))
-    random.seed(seed)
-    print(f"SEED={seed}", file=sys.stderr)
 
 
 class Program:
@@ -58,10 +58,21 @@ class Program:
         return self.process.poll() is None
 
     def said(self):
-        return self.log.read_text(errors="replace")
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def sweeps(self):
         return "sweep of" in self.said()
+
+    def end(self, seconds, statuses):
+        """Its status, which is one of these."""
+        try:
+            status = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise Lost(f"it hangs:\n{self.said()}") from None
+        if status not in statuses:
+            raise Lost(f"it ended with status {status}:\n{self.said()}")
+        return status
 
     def children(self):
         listed = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True)
