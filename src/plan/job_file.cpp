@@ -93,15 +93,27 @@ Json whole_job(const Json& result, const std::string& path) {
   return job;
 }
 
+// The fingerprint of a job of version 0.1.0 with those of fields that came later, which it left at their defaults. One of this
+// version as it is; empty: it is of another one.
+std::string with_later_fields(std::string fingerprint) {
+  const auto fields = fields_of(to_json(TrainingJob()));
+  if (fingerprint.size() == fields.size() * kDigits) return fingerprint;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (came_after_0_1_0(fields[i].first) && fingerprint.size() >= i * kDigits)
+      fingerprint.insert(i * kDigits, fingerprint_of({fields[i]}));
+  }
+  return fingerprint.size() == fields.size() * kDigits ? fingerprint : std::string();
+}
+
 std::string take_fingerprint(Json& job, const std::string& path) {
   const auto found = job.find(kFingerprint);
   const std::string expected = "a job that this version's `sftbench run --dry-run` printed";
   if (found == job.end()) throw InputError({{path, 0, kFingerprint, "missing", expected, {}}});
-  const size_t size = fields_of(to_json(TrainingJob())).size() * kDigits;
-  if (!found->is_string() || found->get_ref<const std::string&>().size() != size) {
+  std::string fingerprint = found->is_string() ? found->get<std::string>() : std::string();
+  fingerprint = with_later_fields(fingerprint);
+  if (fingerprint.empty()) {
     throw InputError({{path, 0, kFingerprint, "not of this version's fields", expected, {}}});
   }
-  std::string fingerprint = *found;
   job.erase(found);
   return fingerprint;
 }

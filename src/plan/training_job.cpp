@@ -19,10 +19,6 @@ namespace {
 constexpr size_t kMostErrors = 100;
 constexpr size_t kLongestName = 200;
 
-// Version 0.1.0 knew none of them: in its jobs they have the values that it trained with, which are the defaults.
-constexpr std::array kLater = {"data.mask", "data.most_entries", "evaluation.steps_ratio",
-                               "save.steps_ratio", "save.log_steps_ratio"};
-
 // Lists everything that is wrong with a job, unknown keys among it.
 class Reader {
  public:
@@ -97,7 +93,7 @@ class Reader {
     const auto found = at_->find(key);
     if (found != at_->end()) return &*found;
     const std::string place = path_ + key;
-    if (std::find(kLater.begin(), kLater.end(), place) == kLater.end()) error(key, "missing", {});
+    if (!came_after_0_1_0(place)) error(key, "missing", {});
     return nullptr;
   }
 
@@ -169,6 +165,13 @@ std::string backend_of(const Json& inputs, const std::string& origin) {
 }
 
 }  // namespace
+
+bool came_after_0_1_0(std::string_view field) {
+  constexpr std::array<std::string_view, 5> kLater = {"data.mask", "data.most_entries",
+                                                      "evaluation.steps_ratio", "save.steps_ratio",
+                                                      "save.log_steps_ratio"};
+  return std::find(kLater.begin(), kLater.end(), field) != kLater.end();
+}
 
 Json to_json(const TrainingJob& job) {
   return json_of_fields(job);

@@ -121,11 +121,11 @@ TEST(ArrowFiles, ColumnsOfOtherTypesAreNamedWithTheirType) {
     };
     const std::string expected = ", which is not read here; expected a column of texts or of lists";
     EXPECT_THAT(problem({.text_field = "bytes"}),
-                HasSubstr("odd" + ending + ":1: bytes: the column is of type binary" + expected));
+                HasSubstr("odd" + ending + ": bytes: the column is of type binary" + expected));
     EXPECT_THAT(problem({.entry_template = "{{made}}"}),
-                HasSubstr(":1: made: the column is of type timestamp[us]" + expected));
+                HasSubstr(": made: the column is of type timestamp[us]" + expected));
     EXPECT_THAT(problem({.input_field = "pairs", .output_field = "made"}),
-                HasSubstr(":1: pairs: the column is of type map<string, string"));
+                HasSubstr(": pairs: the column is of type map<string, string"));
     EXPECT_THAT(
         problem({.text_field = "none"}),
         HasSubstr("none: no such field; the object is empty; columns that are not read here: "

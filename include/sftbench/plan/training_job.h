@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sftbench/base/json.h"
@@ -235,7 +236,10 @@ inline int64_t data_ranks(const TrainingJob& job) {
 
 Json to_json(const TrainingJob& job);
 
-// InputError naming the key when one is missing, unknown or of the wrong type.
+// Whether version 0.1.0 did not know the field ("data.mask"). Its jobs have trained with the default.
+bool came_after_0_1_0(std::string_view field);
+
+// InputError naming the key when one is missing, unknown or of the wrong type. Fields that came later may be missing.
 TrainingJob training_job_from_json(const Json& json, const std::string& origin);
 
 }  // namespace sftbench
