@@ -123,26 +123,32 @@ void refuse_quantized(const fs::path& base) {
 
 // --- other files -----------------------------------------------------------------------------------
 
-bool is_copied(const fs::directory_entry& entry) {
+// Whatever a base has beside its weights.
+bool is_of_base(const fs::directory_entry& entry) {
   static const std::set<std::string> kFormats = {".safetensors", ".bin",  ".pt",   ".pth", ".h5",
                                                  ".msgpack",     ".gguf", ".onnx", ".ckpt"};
   const std::string name = entry.path().filename().string();
   return entry.is_regular_file() && !name.starts_with(".") &&
          !name.ends_with(".safetensors.index.json") && !name.ends_with(".bin.index.json") &&
-         name != kAdapterConfig && name != kModelCardFile && name != "sftbench_manifest.json" &&
+         name != kAdapterConfig && name != kModelCardFile && name != kManifestFile &&
          kFormats.count(entry.path().extension().string()) == 0;
 }
 
-// Tokenizers lie beside adapters, too, and are then what was trained with.
+// Of an adapter, which may be a checkpoint or lie among other things, what was trained with: tokenizer and processor.
+bool is_of_adapter(const fs::directory_entry& entry) {
+  static const std::set<std::string> kOthers = {"config.json", "generation_config.json",
+                                                kTrainerStateFile};
+  const std::string name = entry.path().filename().string();
+  const bool of_state = name.starts_with("optimizer") || name.starts_with("model");
+  return is_of_base(entry) && is_saved_file_name(name) && !of_state && kOthers.count(name) == 0;
+}
+
 std::vector<std::string> copy_others(const MergeRequest& request, const fs::path& target) {
   std::map<std::string, fs::path> files;
-  for (const fs::path& folder : {request.base, request.adapter}) {
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      const std::string name = entry.path().filename().string();
-      const bool of_model = name == kConfig || name == "generation_config.json";
-      if (is_copied(entry) && (folder == request.base || !of_model)) files[name] = entry.path();
-    }
-  }
+  for (const auto& entry : fs::directory_iterator(request.base))
+    if (is_of_base(entry)) files[entry.path().filename().string()] = entry.path();
+  for (const auto& entry : fs::directory_iterator(request.adapter))
+    if (is_of_adapter(entry)) files[entry.path().filename().string()] = entry.path();
   std::vector<std::string> names;
   for (const auto& [name, path] : files) {
     AtomicFile file((target / name).string());

@@ -58,7 +58,7 @@ std::string metadata_text(const ModelCard& card) {
   if (!card.base_model.empty()) text += "base_model: " + yaml_quoted(card.base_model) + "\n";
   text += std::string("library_name: ") + (card.is_adapter ? "peft" : "transformers") + "\n";
   text += "pipeline_tag: " + card.pipeline_tag + "\n";
-  text += "tags:\n";
+  if (!tags.empty()) text += "tags:\n";
   for (const std::string& tag : tags) text += "- " + yaml_quoted(tag) + "\n";
   return text + "---\n";
 }

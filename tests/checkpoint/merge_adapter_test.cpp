@@ -107,6 +107,20 @@ INSTANTIATE_TEST_SUITE_P(
 
 class MergedCard : public FolderTest {};
 
+// A checkpoint has the state of its run, and an output folder what others have put there.
+TEST_F(MergedCard, OfAnAdapterOnlyTokenizerAndProcessorGoWithTheModel) {
+  const fs::path adapter = root_ / "adapter";
+  fs::copy(kReference + "/adapters/llama-lora_qv/final", adapter);
+  for (const char* name : {"trainer_state.json", "optimizer_pieces.json", "training_logs.jsonl",
+                           "notes.txt", "tokenizer.json", "chat_template.jinja"})
+    std::ofstream(adapter / name) << "{}";
+  const MergeSummary summary =
+      merge_adapter({adapter, kReference + "/training/llama", root_ / "merged", 1, {}});
+  EXPECT_EQ(summary.copied,
+            (std::vector<std::string>{"chat_template.jinja", "config.json", "tokenizer.json"}));
+  EXPECT_THAT(read_file(root_ / "merged/README.md"), testing::Not(HasSubstr("tags:\n---")));
+}
+
 TEST_F(MergedCard, TellsOfTheMergeAndIsNoCopy) {
   const fs::path base = root_ / "hub/models--org--base/snapshots/0a1b";
   fs::create_directories(base);
