@@ -220,8 +220,11 @@ class MessageReader {
           add_unknown_keys(part, {"type", "text", "thinking", "reasoning", "refusal"}, keys_);
       }
       if (are_texts(*content)) parts_ = *content;
-    } else {
+    } else if (content->is_string()) {
       append(message_, "content", *content);
+    } else {
+      throw Unusable{place, std::string("has a content that is ") + content->type_name(),
+                     "a text, or a list of parts; an object as a text in JSON"};
     }
   }
 

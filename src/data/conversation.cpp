@@ -127,6 +127,10 @@ class ConversationEncoder::Labeling {
       for (const std::string& text : texts) {
         if (rendered.text.find(trimmed(text)) == std::string::npos) return {};
       }
+      // A template that knows no parts prints the list as Python or as JSON writes it.
+      for (const char* printed : {"{'type': 'text'", "{\"type\": \"text\"", "{\"type\":\"text\""}) {
+        if (rendered.text.find(printed) != std::string::npos) return {};
+      }
       conversation_.messages = std::move(messages);
       return rendered;
     } catch (const InputError&) {
@@ -247,6 +251,17 @@ class ConversationEncoder::Labeling {
 
   // --- what the template does not read
 
+  // Whether a message has a text under this key that stands nowhere in the whole.
+  bool is_text_left_out(const std::string& key) const {
+    for (const Json& message : conversation_.messages) {
+      const auto found = message.find(key);
+      if (found == message.end() || !found->is_string()) continue;
+      if (whole_.find(trimmed(found->get_ref<const std::string&>())) == std::string::npos)
+        return true;
+    }
+    return false;
+  }
+
   void tell_unused() {
     for (const std::string& column : conversation_.unused_columns)
       encoded_.unused.push_back("column " + column);
@@ -256,7 +271,8 @@ class ConversationEncoder::Labeling {
       }
     }
     for (const std::string& key : conversation_.message_keys) {
-      if (!has_name(template_.text, key)) encoded_.unused.push_back("key " + key + " of messages");
+      if (!has_name(template_.text, key) || is_text_left_out(key))
+        encoded_.unused.push_back("key " + key + " of messages");
     }
     if (calls_tools(conversation_.messages) && !has_name(template_.text, "tool_calls"))
       encoded_.unused.emplace_back("key tool_calls of messages");

@@ -1,5 +1,8 @@
 #include "sftbench/jinja/chat_template.h"
 
+#include <utf8proc.h>
+
+#include <string_view>
 #include <utility>
 
 #include "sftbench/base/error.h"
@@ -49,6 +52,18 @@ std::string templates_in(const fs::path& own) {
   return json_text(named);
 }
 
+bool is_utf8(std::string_view text) {
+  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+  for (auto left = static_cast<utf8proc_ssize_t>(text.size()); left > 0;) {
+    utf8proc_int32_t character = 0;
+    const utf8proc_ssize_t size = utf8proc_iterate(bytes, left, &character);
+    if (size <= 0) return false;
+    bytes += size;
+    left -= size;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<NamedChatTemplate> named_chat_templates(const std::string& text) {
@@ -85,6 +100,10 @@ std::string chat_template_of(const fs::path& directory, const std::string& name)
 
 std::string read_chat_template(const fs::path& file) {
   std::string text = read_file(file.string());
+  constexpr std::string_view kMark = "\xef\xbb\xbf";  // of byte order, which some editors write
+  if (text.starts_with(kMark)) text.erase(0, kMark.size());
+  if (!is_utf8(text))
+    throw InputError({finding(file, {}, "is no UTF-8", "a chat template in UTF-8")});
   if (!trimmed(text).empty()) return text;
   throw InputError({finding(file, {}, "the file is empty", "a chat template in Jinja")});
 }

@@ -92,6 +92,36 @@ TEST(Conversations, WhatNothingReadsIsNamedWithACount) {
                                    Pair("reasoning of messages", 1)));
 }
 
+// The template reads the name of a call, and keys of parts and of calls nobody.
+TEST(Conversations, KeysWithinMessagesAreNamedWhereTheirTextsStandNowhere) {
+  const std::string calls =
+      "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% for c in m.tool_calls or [] %}"
+      "{{ c.function.name }}{% endfor %}\n{% endfor %}";
+  const std::string line =
+      R"({"messages": [{"role": "user", "name": "bob", "content": [{"type": "text", "text": "a", "cache": 1}]},)"
+      R"( {"role": "assistant", "content": "b", "tool_calls": [{"function": {"name": "f", "strict": true}}]}]})";
+  EXPECT_THAT(
+      encoded(line, "messages", calls).account.unused,
+      UnorderedElementsAre(Pair("key name of messages", 1), Pair("key cache of messages", 1),
+                           Pair("key strict of messages", 1)));
+}
+
+// A template that knows no parts prints a list of them as Python does.
+TEST(Conversations, PartsAreOneTextWhereATemplateReadsTexts) {
+  const std::string parts = R"({"messages": [{"role": "user", "content": "a"}, )"
+                            R"({"role": "assistant", "content": [{"type": "text", "text": "b"}, )"
+                            R"({"type": "text", "text": "c"}]}]})";
+  const std::string text = R"({"messages": [{"role": "user", "content": "a"}, )"
+                           R"({"role": "assistant", "content": "bc"}]})";
+  const std::string reads_parts =
+      "{% for m in messages %}<{{ m.role }}>{% if m.content is string %}{{ m.content }}{% else %}"
+      "{% for p in m.content %}[{{ p.text }}]{% endfor %}{% endif %}\n{% endfor %}";
+  EXPECT_EQ(encoded(parts, "messages", kTurns).entry.input_ids,
+            encoded(text, "messages", kTurns).entry.input_ids);
+  EXPECT_NE(encoded(parts, "messages", reads_parts).entry.input_ids,
+            encoded(text, "messages", reads_parts).entry.input_ids);
+}
+
 TEST(Conversations, WhatIsNoConversationSaysWhatItIs) {
   const auto problem = [](const std::string& line) {
     return encoded(line, "messages", kTurns).problem;
@@ -108,6 +138,11 @@ TEST(Conversations, WhatIsNoConversationSaysWhatItIs) {
                 "parts that are texts"));
   EXPECT_THAT(problem(R"({"messages": [{"role": "assistant", "content": "a", "weight": 0.5}]})"),
               HasSubstr("message 0.weight found 0.5; expected 0 or 1"));
+  for (const char* content : {"7", "true", R"({"temperature": 21})"}) {
+    EXPECT_THAT(
+        problem(std::string(R"({"messages": [{"role": "tool", "content": )") + content + "}]}"),
+        HasSubstr("own.jsonl:1: messages: message 0 has a content that is "));
+  }
 }
 
 std::string refused_form(const std::string& entry) {
