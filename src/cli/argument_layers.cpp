@@ -60,8 +60,8 @@ class Flattening {
 
 ArgumentLayer read_layer(const std::string& path) {
   ArgumentLayer layer{Diagnostics(path), {}};
+  refuse_other_kind("--arguments", path, "--arguments");
   const YamlNode root = read_yaml_file(path);
-  refuse_other_kind("--arguments", path, "--arguments", root);
   if (root.is_mapping()) {
     Flattening(layer).add(root, {}, {});
   } else {

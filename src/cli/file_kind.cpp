@@ -8,6 +8,7 @@
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
+#include "sftbench/data/entry_form.h"
 
 namespace sftbench {
 namespace {
@@ -79,6 +80,15 @@ bool looks_like_arguments(const YamlNode& root) {
   return known > 1 && 2 * known >= static_cast<std::ptrdiff_t>(root.members.size());
 }
 
+// One in a line.
+bool looks_like_entries(const std::string& text) {
+  const Json first =
+      Json::parse(text.substr(0, text.find('\n')), nullptr, /*allow_exceptions=*/false);
+  FoundForm form;
+  Diagnostic problem;
+  return first.is_object() && find_entry_form(first, form, problem) && !form.property.empty();
+}
+
 struct KindRow {
   FileKind kind;
   bool (*is)(const YamlNode&);
@@ -116,19 +126,18 @@ void refuse_other_kind(const std::string& where, const std::string& path,
   if (!fs::is_regular_file(path, error) || fs::file_size(path, error) > kMostBytesOfKind || error)
     return;
   YamlNode root;
+  bool of_entries = false;
   try {
     const std::string text = read_file(path);
-    if (trimmed(text).starts_with('[')) return;  // entries
-    root = parse_yaml(text, path);
+    of_entries = looks_like_entries(text);
+    if (!of_entries && trimmed(text).starts_with('[')) return;
+    if (!of_entries) root = parse_yaml(text, path);
   } catch (const InputError&) {  // said by who reads it
     return;
   }
-  refuse_other_kind(where, path, option, root);
-}
-
-void refuse_other_kind(const std::string& where, const std::string& path, const std::string& option,
-                       const YamlNode& root) {
-  const FileKind* kind = kind_of(root);
+  if (of_entries && option != "--data")
+    throw InputError({{{}, 0, where, path + " holds entries to train on", "--data FILE", {}}});
+  const FileKind* kind = of_entries ? nullptr : kind_of(root);
   if (kind == nullptr || kind->option == option) return;
   throw InputError({{{}, 0, where, path + " is " + kind->noun, kind->right, {}}});
 }

@@ -21,8 +21,5 @@ const FileKind* kind_of(const YamlNode& root);
 // or larger than any of these kinds is left to who reads it. `option` empty: no known kind is right.
 void refuse_other_kind(const std::string& where, const std::string& path,
                        const std::string& option = {});
-// The same of a file that was read.
-void refuse_other_kind(const std::string& where, const std::string& path, const std::string& option,
-                       const YamlNode& root);
 
 }  // namespace sftbench

@@ -71,6 +71,60 @@ std::optional<double> read_handbook_set(const YamlNode& set, const std::string& 
   return std::nullopt;
 }
 
+bool is_one_of(const YamlNode& node, const std::vector<std::string>& values) {
+  return std::any_of(values.begin(), values.end(),
+                     [&](const std::string& value) { return is_value(node, value); });
+}
+
+// A scalar or a list of some of them.
+bool are_of(const YamlNode& node, const std::vector<std::string>& values) {
+  if (node.is_scalar()) return is_one_of(node, values);
+  return !node.items.empty() &&
+         std::all_of(node.items.begin(), node.items.end(),
+                     [&](const YamlNode& item) { return is_one_of(item, values); });
+}
+
+// Keys that choose what bears loss, and where a message has its role and its words: what is done here, or an error.
+void require_usual_messages(const YamlNode& set, const std::string& path,
+                            Diagnostics& diagnostics) {
+  using Values = std::vector<std::string>;
+  const Values roles = {"role", "from"}, words = {"content", "value"};
+  const auto require = [&](const YamlNode& within, const std::string& place, const char* key,
+                           const Values& values) {
+    const YamlNode* node = within.find(key);
+    if (node == nullptr || says_nothing(*node) || are_of(*node, values)) return;
+    diagnostics.error(*node, place + "." + key,
+                      "found " + describe(*node) + ", which has no equal here", join(values));
+  };
+  if (const YamlNode* trained = set.find("roles_to_train");
+      trained != nullptr && !trained->is_null() && trained->items.empty() && !trained->is_scalar())
+    diagnostics.error(*trained, path + ".roles_to_train", "found an empty list", "assistant");
+  require(set, path, "roles_to_train", {"assistant", "gpt"});
+  require(set, path, "train_on_eos", {"turn"});
+  require(set, path, "message_field_role", roles);
+  require(set, path, "message_field_content", words);
+  const std::pair<const char*, std::vector<std::pair<const char*, Values>>> mappings[] = {
+      {"message_property_mappings", {{"role", roles}, {"content", words}}},
+      {"roles",
+       {{"user", {"user", "human"}},
+        {"assistant", {"assistant", "gpt"}},
+        {"system", {"system"}},
+        {"tool", {"tool"}}}}};
+  for (const auto& [name, members] : mappings) {
+    const YamlNode* node = set.find(name);
+    if (node == nullptr || says_nothing(*node)) continue;
+    std::set<std::string> known;
+    for (const auto& [key, values] : members) {
+      require(*node, path + "." + name, key, values);
+      known.insert(key);
+    }
+    refuse_keys(*node, path + "." + name, known, diagnostics);
+    if (node->members.empty()) {
+      diagnostics.error(*node, path + "." + name, "found " + describe(*node), "a mapping");
+    }
+  }
+}
+
 std::optional<double> read_axolotl_set(const YamlNode& set, const std::string& path,
                                        Diagnostics& diagnostics, const TakeValue& take) {
   static const std::set<std::string> kKnown = {"path",
@@ -91,6 +145,7 @@ std::optional<double> read_axolotl_set(const YamlNode& set, const std::string& p
                                                "message_field_content",
                                                "roles"};
   refuse_keys(set, path, kKnown, diagnostics);
+  require_usual_messages(set, path, diagnostics);
   const std::string type = text_at(set, "type"), split = text_at(set, "split");
   std::string place = text_at(set, "path");
   const YamlNode* files = set.find("data_files");

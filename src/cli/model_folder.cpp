@@ -51,6 +51,8 @@ OwnModel own_model(const std::string& option, const std::string& given) {
     }
     return {folder.filename().string(), folder.string(), folder.string()};
   }
+  if (fs::is_regular_file(given, error))
+    refuse_model(option, given + " is a file", "the folder of a model");
   const bool one_name = given.find('/') == std::string::npos;
   if (!is_hub_id(given) || one_name) {
     refuse_model(

@@ -13,6 +13,7 @@
 #include "sftbench/checkpoint/weights_digest.h"
 #include "sftbench/jinja/chat_template.h"
 #include "sftbench/space/validity.h"
+#include "sftbench/tokenizer/tokenizer.h"
 
 namespace sftbench {
 namespace {
@@ -36,10 +37,10 @@ void refuse_if_own(const RunError& error, const std::string& folder) {
   }
 }
 
-// The headers alone, which say whether the files are whole.
+// The tokenizer, and of the weights the headers, which say whether the files are whole.
 void require_readable_files(const fs::path& folder, const ResolveOptions& options) {
   std::error_code error;
-  if (fs::exists(folder / "tokenizer.json", error)) open_regular_file(folder / "tokenizer.json");
+  if (fs::exists(folder / "tokenizer.json", error)) (void)Tokenizer::from_directory(folder);
   if (options.weights != "random") (void)open_checkpoint(folder);
 }
 

@@ -231,7 +231,7 @@ class Gathering {
     std::error_code unreadable;  // what is here is named as it was given
     const std::string path =
         fs::exists(given, unreadable) ? given : require_data(source, given, search_);
-    if (!path.ends_with(".jsonl")) refuse_other_kind(source, path);
+    if (!path.ends_with(".jsonl")) refuse_other_kind(source, path, "--data");
     try {
       return open_entries(path, 1);
     } catch (const RunError& error) {
@@ -275,10 +275,23 @@ class Gathering {
                   [](const GivenValue& value) { return value.property == "dataset_text_field"; });
   }
 
+  // trl's field of texts bears loss as a whole, unless a response template says otherwise.
+  void learn_from_whole_field() {
+    const GivenValue* field = find("dataset_text_field");
+    if (field == nullptr || field->source == "--text-field" || !selection_.space_path.empty() ||
+        find("response_template") != nullptr) {
+      return;
+    }
+    spdlog::info("{}: no response_template, so that all of the field {} bears loss", field->source,
+                 field->value.text);
+    own_.values.push_back({field->source, "response_template", text_node("None")});
+  }
+
   // What the first entry shows is wrong is said before anything is measured. Entries with input_ids
   // are taken as such where nothing says what an entry is.
   void check_data() {
     forget_usual_field();
+    learn_from_whole_field();
     const GivenValue* held_out = find("validation_data_path");
     if (held_out != nullptr && !is_left_to_space(held_out->value.text)) check_first(*held_out);
     const GivenValue* data = find("training_data_path");

@@ -230,7 +230,7 @@ void check_model_folder(const SavePlan& plan, const std::string& results, Findin
                         model.string());
   }
   findings.add("--save-model-dir", there.string() + " is there already",
-               "a folder without a model in it: nothing is overwritten");
+               "a folder without a model in it, or that one moved away: nothing is overwritten");
 }
 
 // What lies in a checkpoint would go with it, or keep the run from saving there.

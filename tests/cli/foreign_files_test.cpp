@@ -95,6 +95,15 @@ TEST_F(ForeignFilesTest, TheUsualTextFieldSaysNothingOfConversations) {
   EXPECT_EQ(job["data"]["conversation_field"], "messages");
 }
 
+TEST_F(ForeignFilesTest, AFieldOfTextsBearsLossAsAWholeUnlessATemplateIsGiven) {
+  write("texts.jsonl", "{\"text\": \"a b c\\n### Response: d\"}\n");
+  const std::string file = "model_name_or_path: my-llama\ndataset_text_field: text\n";
+  EXPECT_EQ(taken(file, {"--data", "texts.jsonl"})["data"]["response_template"], "");
+  EXPECT_EQ(taken(file + "response_template: '### Response:'\n",
+                  {"--data", "texts.jsonl"})["data"]["response_template"],
+            "### Response:");
+}
+
 TEST_F(ForeignFilesTest, DtypeAutoIsTheModels) {
   const Json config = Json::parse(std::ifstream(folder_ / "my-llama" / "config.json"));
   const std::string own = config.value("dtype", config.value("torch_dtype", std::string()));
@@ -168,6 +177,31 @@ TEST_F(ForeignFilesTest, AxolotlsKeysAreTranslated) {
   EXPECT_EQ(job["evaluation"]["steps_ratio"], 0.125) << "4 in each of 2 epochs";
   EXPECT_EQ(job["save"]["steps_ratio"], 0.5);
   EXPECT_EQ(job["optimizer"]["warmup_ratio"], 0.1);
+}
+
+// What bears loss is what assistants say, and messages have the keys that they have.
+TEST_F(ForeignFilesTest, AxolotlsOtherMasksAndKeysAreRefused) {
+  const auto with = [](const std::string& key) {
+    return "base_model: my-llama\nsequence_len: 64\ndatasets:\n  - path: chats.jsonl\n"
+           "    type: chat_template\n    chat_template: x\n    " +
+           key + "\n";
+  };
+  for (const char* key :
+       {"roles_to_train: [user]", "roles_to_train: [user, assistant]", "roles_to_train: []",
+        "train_on_eos: none", "train_on_eos: garbage", "roles: {assistant: [user]}", "roles: 5",
+        "message_property_mappings: {role: speaker, content: text}", "message_property_mappings: 7",
+        "message_field_content: text"}) {
+    EXPECT_THAT(refused(with(key)),
+                HasSubstr("datasets[0]." + std::string(key).substr(0, std::string(key).find(':'))))
+        << key;
+  }
+  for (const char* key : {"roles_to_train: [assistant]", "train_on_eos: turn",
+                          "roles: {assistant: [gpt, assistant], user: [human]}",
+                          "message_property_mappings: {role: role, content: content}"}) {
+    EXPECT_EQ(taken(with(key), {"--chat-template", "{{ messages }}"})["data"]["conversation_field"],
+              "messages")
+        << key;
+  }
 }
 
 TEST_F(ForeignFilesTest, AxolotlsOtherSetsGiveWayToData) {
@@ -299,6 +333,11 @@ TEST_F(ForeignFilesTest, AFileOfAnotherKindIsNamedForWhatItIs) {
   EXPECT_THAT(told({"--config", "arguments.yaml", own[0], own[1], own[2], own[3]}),
               HasSubstr("--config: arguments.yaml is a file of training arguments"));
   EXPECT_THAT(told({"actuator.yaml"}), HasSubstr("expected --config FILE"));
+  EXPECT_THAT(told({"chats.jsonl"}),
+              HasSubstr("SPACE: chats.jsonl holds entries to train on; expected --data FILE"));
+  EXPECT_THAT(told({"--arguments", "chats.jsonl"}), HasSubstr("expected --data FILE"));
+  EXPECT_THAT(told({"--model", "my-llama/model.safetensors", "--data", "pairs.json"}),
+              HasSubstr("my-llama/model.safetensors is a file; expected the folder of a model"));
   EXPECT_THAT(told({"--model", "my-llama", "--data", "ds.json"}),
               HasSubstr("--data: ds.json is a DeepSpeed configuration"));
   EXPECT_THAT(told({"--model", "adapter", "--data", "pairs.json"}),

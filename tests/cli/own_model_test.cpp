@@ -99,6 +99,8 @@ TEST_F(OwnModelTest, AFolderThatLacksAFileIsRefusedBeforeAnythingStarts) {
   }
   fs::resize_file(folder_ / "my-llama/model.safetensors", 100);
   EXPECT_THAT(mistake({}), HasSubstr("model.safetensors: truncated"));
+  write("my-llama/tokenizer.json", R"({"model": {"type": "Unigram", "vocab": []}})");
+  EXPECT_THAT(mistake({}), HasSubstr("tokenizer.json: model.type: unsupported model 'Unigram'"));
   write("my-llama/config.json", "{");
   EXPECT_THAT(mistake({}), HasSubstr((folder_ / "my-llama/config.json").string() + ":1: not JSON"));
 }

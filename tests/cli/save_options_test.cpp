@@ -162,10 +162,12 @@ TEST(SaveOptionsTest, LetCheckpointsModelAndResultsShareAFolder) {
   EXPECT_THAT(problem_with("/out", "/elsewhere", "/results"),
               HasSubstr("--save-model-dir: " + folder + "/out is there already"));
   write_file_atomic(fs::path(folder) / "out/config.json", "");
-  EXPECT_THAT(problem_with("/out", "/out", "/out"),
-              HasSubstr("--save-model-dir: " + folder +
-                        "/out/config.json is there already; "
-                        "expected a folder without a model in it: nothing is overwritten"));
+  EXPECT_THAT(
+      problem_with("/out", "/out", "/out"),
+      HasSubstr("--save-model-dir: " + folder +
+                "/out/config.json is there already; "
+                "expected a folder without a model in it, or that one moved away: nothing is "
+                "overwritten"));
 }
 
 TEST(SaveOptionsTest, LetNothingLieInACheckpoint) {
