@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # The README's two commands as a stranger meets them: in a Debian 12 with nothing installed (debootstrap, as root), in a
 # clone of HEAD, first with an empty compiler cache, then in another clone with that cache.
-#   bench/fresh_root.sh FOLDER
-# FOLDER gets the logs. Prints what each took, and on which processor.
+#   bench/fresh_root.sh FOLDER [cold|warm...]
+# FOLDER gets the logs, and of each clone ninja's, which says what each compilation took. Prints what each command took, and on
+# which processor.
 set -euo pipefail
 logs=$(mkdir -p "$1" && realpath "$1")
+shift
+[ $# -gt 0 ] || set -- cold warm
 tree=$(cd "$(dirname "$0")/.." && pwd)
 root=$(mktemp -d)
 trap 'rm -rf --one-file-system "$root"' EXIT
@@ -12,17 +15,18 @@ debootstrap --variant=minbase --include=ca-certificates,git bookworm "$root" >"$
 cp -r /etc/apt/. "$root/etc/apt/"  # the same mirrors
 for file in pip.conf resolv.conf ssl/certs/ca-certificates.crt; do [ ! -e /etc/$file ] || cp /etc/$file "$root/etc/$file"; done
 env | grep -iE '^(PIP_(CERT|INDEX|EXTRA)|(https?|no)_proxy=)' | sed 's/^/export /' >"$root/environment" || true
-for clone in cold warm; do git clone --quiet --no-local "$tree" "$root/$clone"; done
+for clone; do git clone --quiet --no-local "$tree" "$root/$clone"; done
 cat >"$root/try" <<'END'
 . /environment
 export DEBIAN_FRONTEND=noninteractive HOME=/root
-for clone in cold warm; do
+for clone; do
   cd "/$clone"
   for command in "experiments/quickstart.sh --no-progress" tests/run.sh; do
     begin=$SECONDS
     status=0
     # shellcheck disable=SC2086
     bash $command >"/logs/$clone-$(basename "${command%% *}").log" 2>&1 || status=$?
+    cp build/release/.ninja_log "/logs/$clone.ninja_log"
     printf '%6s s  %s, %s cache, status %s\n' $((SECONDS - begin)) "${command%% *}" "$clone" $status
   done
 done
@@ -32,4 +36,6 @@ mkdir "$root/logs"
 unshare --mount bash -euc '
   mount --rbind /proc "$1/proc" && mount --rbind /dev "$1/dev" && mount --rbind /sys "$1/sys"
   mount --bind "$2" "$1/logs"
-  exec chroot "$1" bash /try' - "$root" "$logs"
+  root=$1
+  shift 2
+  exec chroot "$root" bash /try "$@"' - "$root" "$logs" "$@"
