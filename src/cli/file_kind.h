@@ -17,8 +17,9 @@ struct FileKind {
 // nullptr: none that is known.
 const FileKind* kind_of(const YamlNode& root);
 
-// InputError, named `where`, for a file of a kind that another option than `option` takes. What is no file, no mapping
-// or larger than any of these kinds is left to who reads it. `option` empty: no known kind is right.
+// InputError, named `where`, for a file of a kind that another option than `option` takes, and for entries to train on
+// where `option` is not --data. Other files, and very large ones, pass: their reader says what is wrong with them.
+// `option` empty: no known kind is right.
 void refuse_other_kind(const std::string& where, const std::string& path,
                        const std::string& option = {});
 

@@ -52,7 +52,7 @@ class ChatTurns {
   const std::optional<std::string>& beginning(size_t messages, bool add_generation_prompt);
   const Positions& positions(Place place);
   std::optional<size_t> position(size_t message, Place place);
-  // What stands behind the mark of a message in the beginning that ends with message `last`.
+  // Renders the beginning that ends with message `last`. Returns its text behind the mark of `message`.
   std::optional<std::string> behind_mark(size_t message, Place place, size_t last,
                                          bool add_generation_prompt);
   std::optional<size_t> begin_of(size_t message);

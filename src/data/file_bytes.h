@@ -10,8 +10,8 @@ namespace sftbench {
 
 enum class Packing { kNone, kGzip, kZstd };
 
-// InputError for a Git LFS pointer, a web page, an archive and other files that hold no entries. `is_table`: the name is that
-// of a table of Parquet or Arrow.
+// InputError for a Git LFS pointer, a web page, an archive and other files that hold no entries. `is_table`: the file is
+// known for a table of Parquet or Arrow.
 Packing packing_of(const std::filesystem::path& path, bool is_table = false);
 
 class FileBytes {

@@ -1,5 +1,5 @@
-// What stands beside saved weights, so that transformers, peft and this program read them as they were trained: the tokenizer,
-// the chat template, and the image processor.
+// The files beside saved weights: the tokenizer, the chat template and the image processor. With them transformers, peft and
+// this program read the weights as they were trained.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ namespace sftbench {
 // that are added, a pad and an unknown token, stand in no text.
 bool adds_text_tokens(const Tokenizer& completed, int64_t rows);
 
-// `rows`: of the embedding that they are loaded with. Where the tokenizer that was trained with has more tokens, the
-// base's own is saved, whose pad token is then its unknown or its EOS token where it has none. InputError when a file cannot
-// be read.
+// `rows`: of the embedding that the saved weights are loaded with. Training may have added more tokens than that. The base's
+// own tokenizer is then saved. If it has no pad token, its unknown or its EOS token becomes one. InputError when a file
+// cannot be read.
 std::vector<TokenizerFile> saved_files(const TrainingJob& job, int64_t rows);
 
 }  // namespace sftbench

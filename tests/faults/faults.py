@@ -2,7 +2,7 @@
 """Disturbs the program, and holds it to its promises: no finished measurement and no saved checkpoint is lost, torn,
 doubled or mislabeled, whatever happens beside it.
 
-    faults.py SFTBENCH                   a short run of each kind, about three minutes
+    faults.py SFTBENCH                   a short run of each kind, about two minutes
     faults.py SFTBENCH --minutes 600     each kind again and again, for so long
 
 Each kind says how many faults were tried, and what they were. What breaks a promise ends the kind as lost, with the seed that

@@ -23,10 +23,9 @@ std::vector<std::string> paths_below(const std::filesystem::path& folder);
 // A file itself. Of a folder, or of the folder `data` in it where it has none of its own: its files
 // .json, .jsonl, .csv, .tsv, .parquet and .arrow by their names, those of the split `train` where names
 // tell splits (train-00000-of-00002.parquet), as the package datasets finds them. JSON and CSV may be packed:
-// .jsonl.gz, .csv.zst. Of a snapshot of a dataset of the hub, a folder whose README.md names data files, a part
-// of a folder, and one whose folders have the files (train/, test/): the files of the split, in whatever folder
-// below they are (base/train_files.h). InputError where there is none, or where files of several kinds stand
-// side by side.
+// .jsonl.gz, .csv.zst. The files of a split may stand in folders below (base/train_files.h). That holds for a snapshot
+// of the hub, for a README.md that names data files, and for folders train/ and test/. InputError where there is
+// no file, or where files of several kinds stand side by side.
 std::vector<std::filesystem::path> data_files(const std::filesystem::path& path);
 
 // Of the content, wherever it lies. InputError as data_files().

@@ -94,8 +94,8 @@ class CheckpointFolder {
   std::map<std::filesystem::path, FolderId> known_;  // by name: ours, or there from the start
 };
 
-// Whether the folder has a model of the job of this digest (manifest.h), each file as it was saved, or one that a run was
-// replacing when it was killed.
+// Whether the job of this digest (manifest.h) saved the model in the folder, and no file has changed since. Also true where
+// a run was killed while it replaced that model.
 bool holds_model_of(const std::filesystem::path& folder, const std::string& job);
 
 // Where a model goes, from the beginning of a run on: another run with the same folder is refused.

@@ -60,7 +60,7 @@ struct TrainBegin {
   std::string resumed_from;           // checkpoint that the run goes on from; empty: it begins
   int64_t resumed_step = 0;           // optimization steps that were done there
   std::vector<std::string> warnings;  // where the run differs from what was asked, a sentence each
-  // What the first rank reads and does not use of the data (data/data_account.h), and that of a file of evaluation.
+  // The data that the first rank reads, and which parts of them it does not use (data/data_account.h).
   Json data = Json::object();
 };
 
