@@ -66,32 +66,6 @@ std::vector<Residual> residuals_of(const PublishedTable& table,
   return residuals;
 }
 
-std::vector<InformativeCell> informative_cells(const PublishedTable& table) {
-  std::vector<InformativeCell> cells;
-  for (size_t i = 0; i < table.rows.size(); ++i) {
-    const TableRow& row = table.rows[i];
-    InformativeCell cell;
-    cell.step = {static_cast<int64_t>(i), 0};
-    cell.predicted = row.predicted_rate > 0;
-    cell.at = row.at;
-    cell.step_s = row.step_s;
-    cell.steps = kStepsOfRow;
-    cell.tensor_bytes = row.tensor_bytes;
-    cell.room_bytes = row.room_bytes;
-    cells.push_back(std::move(cell));
-  }
-  return cells;
-}
-
-CellResult result_of(const TableRow& row) {
-  CellResult result;
-  if (row.rate && row.predicted_rate > 0)
-    result.step_s = row.step_s * row.predicted_rate / *row.rate;
-  if (row.rate) result.tensor_bytes = row.evidence.allocated_bytes;
-  result.ran_out_of_memory = !row.rate;
-  return result;
-}
-
 Json point_of(const Evidence& row) {
   Json point = row.inputs;
   point["experiment"] = row.experiment;

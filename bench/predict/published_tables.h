@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "sftbench/advise/evidence.h"
-#include "sftbench/advise/informative_order.h"
 #include "sftbench/advise/oracle.h"
+#include "sftbench/advise/residuals.h"
 #include "sftbench/advise/search.h"
 
 namespace sftbench {
@@ -65,12 +65,10 @@ struct PublishedTable {
 std::vector<PublishedTable> published_tables(const std::string& folder, size_t fewest);
 
 // What replays share: the shipped residuals as if nothing of this model had been compared; what the
-// measured rows say of predictions; the rows as cells of --order informative, and what came of one.
+// measured rows say of predictions.
 ResidualTable without_model(const std::string& model);
 std::vector<Residual> residuals_of(const PublishedTable& table,
                                    const std::vector<size_t>& measured);
-std::vector<InformativeCell> informative_cells(const PublishedTable& table);
-CellResult result_of(const TableRow& row);
 
 // The inputs of a row, with its experiment.
 Json point_of(const Evidence& row);

@@ -116,19 +116,6 @@ Asker until_known(const PublishedTable& table, const ResidualTable& residuals) {
           }};
 }
 
-Asker informative(const PublishedTable& table, const ResidualTable& residuals) {
-  const auto source = std::make_shared<InformativeOrder>(informative_cells(table),
-                                                         std::vector<size_t>(), residuals, 1);
-  return {[source]() -> std::optional<size_t> {
-            const auto step = source->next();
-            if (!step) return std::nullopt;
-            return static_cast<size_t>(step->entity);
-          },
-          [source, &table](size_t i) {
-            source->tell({static_cast<int64_t>(i), 0}, result_of(table.rows[i]));
-          }};
-}
-
 struct Score {
   std::map<int64_t, std::vector<double>> measured, recommended;  // regret after so many
   std::vector<double> until_near;                                // measurements
@@ -240,15 +227,9 @@ void run(const std::string& folder, const std::string& dump_to) {
   };
   add("random", seeded(SearchMethod::kRandom, false));
   add("Latin hypercube", seeded(SearchMethod::kLatinHypercube, false));
-  add("Gaussian process without a cost model, where it is least sure",
-      seeded(SearchMethod::kInformative, false));
   add("Gaussian process without a cost model, expected improvement",
       seeded(SearchMethod::kBayesian, false));
   add("random, predictions sharpened", seeded(SearchMethod::kRandom, true));
-  add("--order informative, predictions sharpened", [](const PublishedTable& table, Score& score) {
-    const ResidualTable residuals = without_model(table.model);
-    replay(table, informative(table, residuals), by_predictions(table, residuals), score);
-  });
   add("--until-known, predictions sharpened", [](const PublishedTable& table, Score& score) {
     const ResidualTable residuals = without_model(table.model);
     replay(table, until_known(table, residuals), by_predictions(table, residuals), score);

@@ -292,8 +292,7 @@ std::optional<int64_t> SpaceSearch::by_process() {
     const double chance =
         all_valid ? 1 : std::clamp(usually + validity.at(point).mean, kLeastChance, 1.0);
     const GaussianProcess::Guess guess = merit.at(point);
-    const bool to_learn = plan_.method == SearchMethod::kInformative || values.empty();
-    const double gain = to_learn ? guess.deviation : expected_improvement(guess, best);
+    const double gain = values.empty() ? guess.deviation : expected_improvement(guess, best);
     if (chance * gain <= most) continue;
     most = chance * gain;
     chosen = candidate;

@@ -17,7 +17,6 @@
 #include "cli/record.h"
 #include "cli/sweep_cell_command.h"
 #include "cli/sweep_end.h"
-#include "cli/sweep_informative.h"
 #include "cli/sweep_keeping.h"
 #include "cli/sweep_search.h"
 #include "cli/sweep_until_known.h"
@@ -272,10 +271,6 @@ class Campaign {
     const int64_t jobs = machine_.most_at_a_time();
     if (arguments_.until_known)
       return std::make_unique<Decision>(walk_, planner_, prices_, arguments_.output, jobs);
-    if (arguments_.order == kInformativeOrder) {
-      return std::make_unique<InformativeChooser>(walk_, planner_, arguments_.output,
-                                                  options_.retry_failed, jobs);
-    }
     if (!operation_.search) return nullptr;
     return std::make_unique<SearchChooser>(planner_, operation_, seed(arguments_, operation_),
                                            arguments_.output, jobs);
@@ -324,7 +319,6 @@ class Campaign {
     warn_of(operation.warnings);
     if (operation.search && arguments.options.worker) refuse_search("--worker");
     if (operation.search && arguments.until_known) refuse_search("--until-known");
-    if (operation.search && arguments.order != kWalkOrder) refuse_search("--order");
     const std::string& config = arguments.selection.config_path;
     if (!config.empty() || !space.actuator_configuration)
       warn_of(notes_on_actuator_configurations(operation, config));

@@ -1,7 +1,5 @@
 #include "cli/status.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <spdlog/spdlog.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -10,22 +8,17 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <set>
 #include <thread>
 
 #include "cli/backend_options.h"
 #include "cli/campaign_status.h"
 #include "cli/number_checks.h"
-#include "cli/page_options.h"
 #include "cli/selection.h"
 #include "cli/status_view.h"
-#include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/terminal_text.h"
-#include "sftbench/launch/interrupt.h"
-#include "sftbench/results/live_page.h"
 #include "sftbench/results/scan.h"
 
 namespace sftbench {
@@ -41,7 +34,6 @@ struct StatusArguments {
   std::string format = "table";
   bool watch = false;
   double interval_s = 2;
-  std::optional<std::string> page;
 };
 
 bool names_a_space(const Selection& selection) {
@@ -110,17 +102,6 @@ class Watch {
     return status_.waiting && *status_.waiting == 0 && status_.measuring.empty();
   }
 
-  // Of a scan what counts here.
-  void select(StoreScan& scan) const {
-    if (!space_) return;
-    std::erase_if(scan.results, [this](const StoredResult& result) {
-      return !space_->names.contains(std::string(result.experiment) + "/" +
-                                     std::string(result.key));
-    });
-  }
-
-  const CampaignStatus& status() const { return status_; }
-
   void print() const {
     const size_t columns = format_ == OutputFormat::kTable ? terminal_columns(STDOUT_FILENO) : 0;
     std::cout << terminal_text(status_text(status_, format_, columns)) << std::flush;
@@ -167,140 +148,21 @@ class Watch {
   CampaignStatus status_;
 };
 
-// The page that follows the campaign, where one is asked for.
-class WatchedPage {
- public:
-  WatchedPage(const StatusArguments& arguments, const Watch& watch)
-      : arguments_(arguments), watch_(watch) {
-    if (!arguments.page) return;
-    page_ = std::make_unique<LivePage>(*arguments.page, arguments.results);
-    options_ = page_options(arguments.results);
-  }
-
-  void begin() {
-    if (!page_) return;
-    page_->begin();
-    spdlog::info("open {}: it follows {}", *arguments_.page, arguments_.results);
-  }
-
-  void look() {
-    if (!page_) return;
-    refresh(false);
-    sign({});
-  }
-
-  // After the last look, which changes nothing any more. `why`: as the page says it.
-  void end(const std::string& why) {
-    if (!page_) return;
-    refresh(true);
-    sign(why);
-  }
-
-  // The same after an error, which is more than that of the page.
-  void give_up(const std::string& why) {
-    if (!page_) return;
-    try {
-      sign(why);
-    } catch (const InputError&) {
-      spdlog::warn("{} does not know that nobody keeps it current", *arguments_.page);
-    }
-  }
-
- private:
-  void refresh(bool at_once) {
-    options_.created_at = utc_now_iso8601();
-    page_->refresh([this](StoreScan& scan) { watch_.select(scan); }, options_, at_once);
-  }
-
-  void sign(const std::string& ended) {
-    Json status = status_json(watch_.status());
-    status["line"] = status_line(watch_.status());
-    page_->sign(std::move(status), arguments_.interval_s, ended);
-  }
-
-  const StatusArguments& arguments_;
-  const Watch& watch_;
-  std::unique_ptr<LivePage> page_;
-  HtmlOptions options_;
-};
-
-// SIGINT and SIGTERM, held back so that a page learns of the end. Make it before any other thread.
-class HeldSignals {
- public:
-  explicit HeldSignals(bool held) {
-    sigemptyset(&signals_);
-    if (!held) return;
-    sigaddset(&signals_, SIGINT);
-    sigaddset(&signals_, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-    held_ = true;
-  }
-  ~HeldSignals() {
-    if (held_) pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  HeldSignals(const HeldSignals&) = delete;
-  HeldSignals& operator=(const HeldSignals&) = delete;
-
-  // Waits so long, or until one comes: true then.
-  bool one_within(double seconds) const {
-    if (!held_) {
-      std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-      return false;
-    }
-    const double end_s = steady_seconds() + seconds;
-    do {
-      const double left_s = std::max(0.0, end_s - steady_seconds());
-      const auto whole_s = static_cast<time_t>(left_s);
-      const timespec left = {whole_s,
-                             static_cast<long>((left_s - static_cast<double>(whole_s)) * 1e9)};
-      if (sigtimedwait(&signals_, nullptr, &left) > 0) return true;
-    } while (steady_seconds() < end_s);
-    return false;
-  }
-
- private:
-  sigset_t signals_{}, before_{};
-  bool held_ = false;
-};
-
-int watch_status(const StatusArguments& arguments, double interval_s) {
-  const HeldSignals signals(arguments.page.has_value());
+int watch_status(const StatusArguments& arguments) {
   Watch watch(arguments);
-  WatchedPage page(arguments, watch);
   watch.look();
-  page.begin();
-  try {
-    while (true) {
-      watch.redraw();
-      if (watch.all_has_ended()) {
-        page.end("all cells have ended");
-        return 0;
-      }
-      page.look();
-      if (signals.one_within(interval_s)) {
-        page.end("it was interrupted");
-        return kInterruptedExitCode;
-      }
-      watch.look();
-    }
-  } catch (const InputError& error) {
-    page.give_up(error.what());
-    throw;
+  watch.redraw();
+  while (!watch.all_has_ended()) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(arguments.interval_s));
+    watch.look();
+    watch.redraw();
   }
+  return 0;
 }
 
 int show_status(const StatusArguments& arguments) {
   check_backend(arguments.backend);
-  if (arguments.page && !arguments.watch) {
-    throw InputError(
-        {{.file = {},
-          .line = 0,
-          .key = "--page",
-          .message = "follows a campaign",
-          .expected = "--watch beside it; sftbench report --format html writes a page once",
-          .nearest = {}}});
-  }
-  if (arguments.watch) return watch_status(arguments, arguments.interval_s);
+  if (arguments.watch) return watch_status(arguments);
   Watch watch(arguments);
   watch.look();
   watch.print();
@@ -323,11 +185,6 @@ void add_status_command(CLI::App& app, int& exit_code) {
   command->add_option("--interval", arguments->interval_s, "time between two looks")
       ->transform(duration(kLeastSeconds, kMostSeconds))
       ->option_text("DURATION=2s");
-  command
-      ->add_option("--page", arguments->page,
-                   "with --watch: a page of the report that follows the campaign, and its data in "
-                   "two files beside it; needs no server")
-      ->type_name("FILE");
   command->add_option("--format", arguments->format, "table, json, jsonl, csv or md")
       ->capture_default_str();
   command->footer(R"(
@@ -337,14 +194,9 @@ What sweep --until-known left out does not wait: it counts as left out.
 A lease that is silent for longer than it lasts belongs to a process that is
 gone or stopped: a worker takes it over.
 
---page report.html keeps report.data.js and report.live.js beside it current. A
-browser that has report.html open takes fresh data by itself, and says when they
-are stale. Ctrl-C ends it, and so does the last cell of SPACE.
-
 Examples:
   sftbench status results
   sftbench status results space.yaml --watch
-  sftbench status results space.yaml --watch --page report.html
   sftbench status results space.yaml --format json)");
   command->callback([arguments, &exit_code] { exit_code = show_status(*arguments); });
 }

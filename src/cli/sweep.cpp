@@ -44,34 +44,8 @@ void refuse_beside_until_known(const CLI::App& command) {
   }
 }
 
-void check_order(const CLI::App& command, const std::string& order) {
-  const std::vector<std::string> orders = {kWalkOrder, kInformativeOrder};
-  if (std::find(orders.begin(), orders.end(), order) == orders.end()) {
-    throw InputError({{{},
-                       0,
-                       "--order",
-                       "unknown value '" + order + "'",
-                       "one of " + join(orders),
-                       nearest_spelling(order, orders)}});
-  }
-  if (order == kWalkOrder) return;
-  const auto refuse = [&command](const char* option, const char* why) {
-    if (command.count(option) == 0) return;
-    throw InputError({{{}, 0, option, why, "one of them", {}}});
-  };
-  constexpr const char* kOneProcess =
-      "has no place beside --order informative: each worker would choose the same cells, since it "
-      "learns what the others measured only when it comes across it";
-  refuse("--worker", kOneProcess);
-  refuse("--on", kOneProcess);
-  refuse("--until-known",
-         "has no place beside --order informative: one measures what may be the best, the other "
-         "what tells most of all cells");
-}
-
 int sweep(const CLI::App& command, const SweepArguments& arguments, const CommonOptions& common) {
   refuse_beside_until_known(command);
-  check_order(command, arguments.order);
   const OutputFormat format = output_format(arguments.format);
   check_backend(arguments.backend);
   check_engine_options(arguments.engine);
@@ -104,13 +78,6 @@ void add_work_options(CLI::App& command, SweepArguments& arguments) {
   command.add_option("--seed", arguments.seed, "of random orders; else it is drawn and said")
       ->transform(whole_number(0, std::numeric_limits<uint64_t>::max()))
       ->option_text("N");
-  command
-      .add_option("--order", arguments.order,
-                  "walk: as the space or the operation has it; informative: first what tells most "
-                  "of all other cells per second, by predictions and results, so that a sweep that "
-                  "is cut short has learned most")
-      ->type_name("walk|informative")
-      ->capture_default_str();
   command
       .add_option("--jobs", arguments.jobs,
                   "measurements at a time, between which cores are divided; auto: as many as "
@@ -225,7 +192,6 @@ gone; 6 cells remain, for other machines or for later; 130 interrupted.
 Examples:
   sftbench sweep space.yaml --dry-run
   sftbench sweep space.yaml -o results --jobs auto
-  sftbench sweep space.yaml --order informative --until 2h
   sftbench sweep space.yaml -o /shared/results --worker --until 2h
   sftbench sweep space.yaml --output-dir trained --save-model-dir models
   sftbench sweep space.yaml --backend simulate --simulate crash_probability=0.1

@@ -17,10 +17,6 @@
 
 namespace sftbench {
 
-// Values of --order.
-inline constexpr const char* kWalkOrder = "walk";
-inline constexpr const char* kInformativeOrder = "informative";
-
 struct SweepArguments {
   Selection selection;
   BackendOptions backend;
@@ -36,7 +32,6 @@ struct SweepArguments {
   std::optional<int64_t> max_retries;  // else the operation's
   bool dry_run = false;
   bool until_known = false;
-  std::string order = kWalkOrder;
   std::string until;
   std::string claims = "auto";
   double lease_s = kLeaseSeconds;

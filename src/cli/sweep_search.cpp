@@ -23,8 +23,6 @@ const char* method_name(SearchMethod method) {
       return "Latin hypercube";
     case SearchMethod::kBayesian:
       return "Gaussian process and expected improvement";
-    case SearchMethod::kInformative:
-      return "most informative first";
   }
   return "";
 }
@@ -117,8 +115,7 @@ std::optional<WalkStep> SearchChooser::next() {
 }
 
 bool SearchChooser::waits(int64_t under_way) const {
-  const bool by_results = plan_.method == SearchMethod::kBayesian ||
-                          plan_.method == SearchMethod::kInformative || plan_.patience >= 0;
+  const bool by_results = plan_.method == SearchMethod::kBayesian || plan_.patience >= 0;
   return by_results && under_way >= jobs_;
 }
 

@@ -182,91 +182,6 @@ TEST_F(SweepTest, UntilKnownLeavesOutWhatCannotBeTheBest) {
   EXPECT_EQ(status().at("left_out"), Json::object()) << "all are measured by now";
 }
 
-// 8 GPU cells a model: those of a model tell of its others.
-TEST_F(SweepTest, InformativeOrderMeasuresFirstWhatTellsMost) {
-  write_space("[128, 256, 512, 1024]", "[2, 3, 4, 64]");
-  const std::vector<std::string> two = {"--order", "informative", "--limit", "2"};
-  const ProgramResult result = sweep(two);
-  EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_EQ(statuses(), (std::map<std::string, int>{{"valid", 2}}))
-      << "what breaks a rule tells nothing and comes last";
-  EXPECT_THAT(result.err, HasSubstr("10 open cells: the time of the median one is predicted within "
-                                    "a factor of 1."));
-  EXPECT_THAT(result.err, HasSubstr("best of "));
-  const std::vector<Json> first = measurements();
-  EXPECT_NE(first.at(0).at("inputs").at("batch_size"), first.at(1).at("inputs").at("batch_size"))
-      << "cells that differ tell more than neighbors";
-
-  const ProgramResult preview = sweep({"--order", "informative", "--dry-run", "--format", "json"});
-  const Json rows = parse_json(preview.out, "preview");
-  ASSERT_EQ(rows.size(), 16u);
-  EXPECT_EQ(rows[0].at("action"), "valid") << "what stands comes first, and costs nothing";
-  EXPECT_EQ(rows[1].at("action"), "valid");
-  EXPECT_EQ(rows[2].at("action"), "measure");
-  EXPECT_EQ(rows[15].at("action"), "record as invalid");
-
-  EXPECT_EQ(sweep({"--order", "informative", "--limit", "1"}).status, 0);
-  std::string key;
-  for (const Json& one : measurements()) {
-    bool before = false;
-    for (const Json& other : first) before = before || other.at("inputs") == one.at("inputs");
-    if (!before) key = one.at("entity_id");
-  }
-  EXPECT_EQ(key, rows[2].at("entity_id")) << "a resumed sweep goes on as it was foretold";
-
-  const ProgramResult rest = sweep({"--order", "informative", "--jobs", "3", "--format", "csv"});
-  EXPECT_EQ(statuses(), (std::map<std::string, int>{{"valid", 12}, {"invalid RULE_1", 4}}));
-  EXPECT_THAT(rest.out, HasSubstr("valid,,9,0\n"));
-}
-
-TEST_F(SweepTest, InformativeOrderLearnsFromWhatRanOutOfMemoryAndFromNothingElseThatFailed) {
-  write_space("[1024, 2048, 4096, 8192]", "[64, 256, 1024]");
-  const ProgramResult dead =
-      sweep({"--order", "informative", "--limit", "3", "--simulate", "oom_gpu_above_gib=0.5"});
-  EXPECT_EQ(statuses(), (std::map<std::string, int>{{"invalid OOM_GPU", 3}}));
-  EXPECT_THAT(dead.err, HasSubstr("9 open cells"));
-  const auto factor = [](const std::string& log) {
-    const std::string word = "within a factor of ";
-    return std::stod(log.substr(log.find(word) + word.size()));
-  };
-  const ProgramResult failed = sweep({"--order", "informative", "--limit", "2", "--simulate",
-                                      "fail=INTERNAL", "--max-quick-failures", "0"});
-  EXPECT_EQ(failed.status, 4) << failed.err;
-  EXPECT_EQ(factor(dead.err), 1.45) << "no time was measured";
-  EXPECT_EQ(factor(failed.err), 1.45);
-  const ProgramResult valid = sweep({"--order", "informative", "--limit", "2"});
-  EXPECT_LT(factor(valid.err), factor(dead.err));
-}
-
-TEST_F(SweepTest, InformativeOrderOfProcessorsThatNobodyMeasured) {
-  const ProgramResult result =
-      sweep({"--order", "informative", "--set", "number_gpus=0", "--ranks", "1"});
-  EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_EQ(statuses().at("valid"), 6);
-  EXPECT_THAT(result.err,
-              HasSubstr("this machine's speed is not known: the first result tells it"));
-}
-
-TEST_F(SweepTest, RefusesWhatHasNoPlaceBesideTheInformativeOrder) {
-  EXPECT_THAT(sweep({"--order", "informativ"}).err,
-              HasSubstr("unknown value 'informativ'; expected one of walk, informative; did you "
-                        "mean 'informative'?"));
-  for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"--worker"}, {"--on", "local"}, {"--until-known"}}) {
-    std::vector<std::string> all = {"--order", "informative"};
-    all.insert(all.end(), words.begin(), words.end());
-    const ProgramResult result = sweep(all);
-    EXPECT_EQ(result.status, 2);
-    EXPECT_THAT(result.err, HasSubstr(words[0] + ": has no place beside --order informative"));
-  }
-  EXPECT_EQ(sweep({"--order", "walk", "--worker"}).status, 0);
-  std::string batches = "[";
-  for (int i = 1; i < 2000; ++i) batches += std::to_string(2 * i) + ", ";
-  write_space("[64, 128, 256, 512, 1024, 2048, 4096, 8192, 32, 16, 48]", batches + "4096]");
-  EXPECT_THAT(sweep({"--order", "informative"}).err,
-              HasSubstr("--order: the space has 22000 cells; expected at most 20000"));
-}
-
 TEST_F(SweepTest, RunsASearchOfAnAdoOperationFile) {
   write_space("[128, 256, 512, 1024]", "[1, 2, 4, 8, 16, 32]");
   const auto with = [this](const std::string& algorithm, const std::vector<std::string>& more) {
@@ -295,7 +210,6 @@ TEST_F(SweepTest, RunsASearchOfAnAdoOperationFile) {
   EXPECT_THAT(with(bayes, {"--dry-run"}).err, HasSubstr("no place beside a search"));
   EXPECT_THAT(with(bayes, {"--worker"}).err, HasSubstr("no place beside a search"));
   EXPECT_THAT(with(bayes, {"--until-known"}).err, HasSubstr("no place beside a search"));
-  EXPECT_THAT(with(bayes, {"--order", "informative"}).err, HasSubstr("no place beside a search"));
   EXPECT_THAT(with(bayes, {"--on", "local"}).err, HasSubstr("is a search, whose next cell"));
   EXPECT_THAT(with("{name: random, params: {points_to_evaluate: [{batch_size: 3, "
                    "model_max_length: 128}]}}",

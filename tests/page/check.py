@@ -23,7 +23,6 @@ from browser import Browser
 from make_results import HOSTILE
 from page_case import PageCase, USD_PER_HOUR, make_results, write_page
 from curves import Curves  # noqa: F401, run by unittest
-from live import Live  # noqa: F401
 from plan import Plan, PlanCorners  # noqa: F401
 
 

@@ -72,7 +72,7 @@ class CurveSetTest : public testing::Test {
   }
 
   CurveSet collect(size_t most_bytes = kMostCurveBytes) {
-    return collect_curves(ResultStore(directory_).scan(), directory_, cache_, most_bytes);
+    return collect_curves(ResultStore(directory_).scan(), directory_, most_bytes);
   }
 
   static size_t bytes_of(const CurveSet& set, size_t row) {
@@ -80,7 +80,6 @@ class CurveSetTest : public testing::Test {
   }
 
   const fs::path directory_ = fresh_results("curve_set");
-  CurveCache cache_;
 };
 
 TEST_F(CurveSetTest, AMeasurementHasItsLossItsStepsAndWhatItUsed) {
@@ -155,10 +154,7 @@ TEST_F(CurveSetTest, CurvesLosePlacesBeforeAnyIsLeftOut) {
   for (int i = 0; i < 4; ++i)
     put_with_series(std::string(1, static_cast<char>('a' + i)), series_of(1000, 400), i);
   const size_t whole = collect().bytes.size();
-  EXPECT_EQ(cache_.places, kMostPlaces);
-  CurveCache cache;
-  const CurveSet half =
-      collect_curves(ResultStore(directory_).scan(), directory_, cache, whole - 1);
+  const CurveSet half = collect_curves(ResultStore(directory_).scan(), directory_, whole - 1);
   EXPECT_EQ(half.most_places, kMostPlaces / 2);
   EXPECT_EQ(half.left_out, 0);
   EXPECT_LT(half.bytes.size(), whole);
@@ -169,34 +165,23 @@ TEST_F(CurveSetTest, WhereThereIsNoRoomTheOldestAreLeftOut) {
   put_with_series("a", series_of(1000, 400), 3);
   put_with_series("b", series_of(1000, 400), 1);
   put_with_series("c", series_of(1000, 400), 2);
-  CurveCache cache;
-  CurveSet set = collect_curves(ResultStore(directory_).scan(), directory_, cache, 600);
+  CurveSet set = collect_curves(ResultStore(directory_).scan(), directory_, 600);
   EXPECT_EQ(set.most_places, kFewestPlaces);
   EXPECT_EQ(set.left_out, 2);
   EXPECT_LE(set.bytes.size(), 600U);
   EXPECT_GT(bytes_of(set, 0), 0U);
   EXPECT_EQ(bytes_of(set, 1), 0U);
-  set = collect_curves(ResultStore(directory_).scan(), directory_, cache, 10);
+  set = collect_curves(ResultStore(directory_).scan(), directory_, 10);
   EXPECT_EQ(set.left_out, 3);
   EXPECT_EQ(set.bytes, "");
 }
 
-TEST_F(CurveSetTest, WhatWasReadIsNotReadAgain) {
+TEST_F(CurveSetTest, AFileThatVanishedHasNone) {
   put_with_series("a", series_of(10, 400));
-  const std::string before = collect().bytes;
   const StoreScan scan = ResultStore(directory_).scan();
   fs::remove(result("a"));
   fs::remove(directory_ / kExperiment / "a.series.json.gz");
-  EXPECT_EQ(collect_curves(scan, directory_, cache_).bytes, before);
-  CurveCache empty;
-  EXPECT_EQ(collect_curves(scan, directory_, empty).bytes, "") << "a file that vanished has none";
-}
-
-TEST_F(CurveSetTest, AnotherMeasurementUnderTheSameNameIsRead) {
-  put_with_series("a", series_of(10, 400), 1);
-  const std::string before = collect().bytes;
-  put_with_series("a", series_of(10, 500), 2);
-  EXPECT_NE(collect().bytes, before);
+  EXPECT_EQ(collect_curves(scan, directory_).bytes, "");
 }
 
 }  // namespace SFTBENCH_FILE

@@ -8,7 +8,6 @@
 //                    dimension. The next candidate has the largest expected improvement (Jones
 //                    1998) times the probability that it is valid. A second process over the
 //                    outcomes tells that probability (Gelbart 2014).
-//   informative      The next candidate is the one that the process is least sure of.
 //
 // A candidate is asked for once. Candidates that `allowed` refuses are never asked for.
 #pragma once

@@ -39,8 +39,7 @@ enum class EntityFilter {
 enum class SearchMethod {
   kRandom,
   kLatinHypercube,
-  kBayesian,     // a Gaussian process and expected improvement
-  kInformative,  // where that process is least sure
+  kBayesian,  // a Gaussian process and expected improvement
 };
 
 // What ado's ray_tune operator is asked for, where advise/search.h has an equal of it.

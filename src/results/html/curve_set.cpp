@@ -11,11 +11,6 @@
 namespace sftbench::html {
 namespace {
 
-// Another measurement never has both the same.
-std::string id_of(const StoredResult& result) {
-  return std::string(result.file) + '\n' + std::string(result.finished_at);
-}
-
 std::vector<size_t> newest_first(const StoreScan& scan) {
   std::vector<size_t> rows;
   for (size_t row = 0; row < scan.results.size(); ++row) {
@@ -29,17 +24,12 @@ std::vector<size_t> newest_first(const StoreScan& scan) {
 
 class Collector {
  public:
-  Collector(const StoreScan& scan, const std::filesystem::path& directory, CurveCache& cache,
-            size_t most_bytes)
-      : scan_(scan),
-        directory_(directory),
-        cache_(cache),
-        most_bytes_(most_bytes),
-        places_(cache.places) {}
+  Collector(const StoreScan& scan, const std::filesystem::path& directory, size_t most_bytes)
+      : scan_(scan), directory_(directory), most_bytes_(most_bytes) {}
 
   CurveSet collect() {
     constexpr size_t kBlock = 256;  // read ahead of the decision that there is no more room
-    cache_.begin_round();
+    read_.resize(scan_.results.size());
     kept_.resize(scan_.results.size());
     const std::vector<size_t> rows = newest_first(scan_);
     size_t next = 0;
@@ -53,42 +43,32 @@ class Collector {
       }
     }
     set_.left_out = static_cast<int64_t>(rows.size() - next);
-    set_.most_places = cache_.places = places_;
-    cache_.forget_unused();
+    set_.most_places = places_;
     lay_out();
     return std::move(set_);
   }
 
  private:
-  // What is not known yet of these rows, each thread with a reader of its own.
+  // Each thread with a reader of its own.
   void read(const std::vector<size_t>& rows) {
-    std::vector<size_t> missing;
-    for (const size_t row : rows) {
-      if (cache_.find(id_of(scan_.results[row])) == nullptr) missing.push_back(row);
-    }
-    std::vector<MeasurementCurves> found(missing.size());
     std::atomic<size_t> next = 0;
     const auto read_some = [&] {
       CurveReader reader;
-      for (size_t i; (i = next.fetch_add(1)) < missing.size();)
-        found[i] = reader.read(directory_ / scan_.results[missing[i]].file, places_);
+      for (size_t i; (i = next.fetch_add(1)) < rows.size();)
+        read_[rows[i]] = reader.read(directory_ / scan_.results[rows[i]].file, places_);
     };
     constexpr size_t kFilesPerThread = 16;
-    const size_t threads = std::clamp<size_t>(missing.size() / kFilesPerThread, 1,
+    const size_t threads = std::clamp<size_t>(rows.size() / kFilesPerThread, 1,
                                               std::max(1U, std::thread::hardware_concurrency()));
     std::vector<std::thread> helpers;
     for (size_t i = 1; i < threads; ++i) helpers.emplace_back(read_some);
     read_some();
     for (std::thread& helper : helpers) helper.join();
-    for (size_t i = 0; i < missing.size(); ++i) {
-      cache_.put(id_of(scan_.results[missing[i]]),
-                 {std::move(found[i].curves), found[i].has_series, std::move(found[i].problem)});
-    }
   }
 
   // False when there is no room for it.
   bool take(size_t row) {
-    CurveCache::Entry& entry = *cache_.find(id_of(scan_.results[row]));
+    MeasurementCurves& entry = read_[row];
     coarsen_all(entry);
     std::string bytes = encoded(entry.curves);
     while (size_bytes_ + bytes.size() > most_bytes_) {
@@ -109,13 +89,13 @@ class Collector {
     return true;
   }
 
-  void coarsen_all(CurveCache::Entry& entry) const {
+  void coarsen_all(MeasurementCurves& entry) const {
     for (Curve& curve : entry.curves) coarsen(curve, places_);
   }
 
   // Again, with fewer places.
   void keep(size_t row) {
-    CurveCache::Entry& entry = *cache_.find(id_of(scan_.results[row]));
+    MeasurementCurves& entry = read_[row];
     coarsen_all(entry);
     size_bytes_ -= kept_[row].size();
     kept_[row] = encoded(entry.curves);
@@ -133,36 +113,20 @@ class Collector {
 
   const StoreScan& scan_;
   const std::filesystem::path& directory_;
-  CurveCache& cache_;
   const size_t most_bytes_;
-  size_t places_;
+  size_t places_ = kMostPlaces;
   size_t size_bytes_ = 0;
-  std::vector<std::string> kept_;  // by row
+  std::vector<MeasurementCurves> read_;  // by row
+  std::vector<std::string> kept_;        // by row
   std::vector<size_t> taken_;
   CurveSet set_;
 };
 
 }  // namespace
 
-CurveCache::Entry* CurveCache::find(const std::string& id) {
-  const auto found = entries_.find(id);
-  if (found == entries_.end()) return nullptr;
-  found->second.round = round_;
-  return &found->second;
-}
-
-CurveCache::Entry& CurveCache::put(const std::string& id, Entry entry) {
-  entry.round = round_;
-  return entries_[id] = std::move(entry);
-}
-
-void CurveCache::forget_unused() {
-  std::erase_if(entries_, [this](const auto& entry) { return entry.second.round != round_; });
-}
-
 CurveSet collect_curves(const StoreScan& scan, const std::filesystem::path& directory,
-                        CurveCache& cache, size_t most_bytes) {
-  return Collector(scan, directory, cache, most_bytes).collect();
+                        size_t most_bytes) {
+  return Collector(scan, directory, most_bytes).collect();
 }
 
 }  // namespace sftbench::html

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "results/html/curve.h"
@@ -28,30 +27,8 @@ struct CurveSet {
   std::vector<std::string> problems;  // of series that could not be read, with their paths
 };
 
-// What was read before, for a folder that is looked at again and again.
-class CurveCache {
- public:
-  struct Entry {
-    std::vector<Curve> curves;
-    bool has_series = false;
-    std::string problem;
-    uint64_t round = 0;  // in which it was used last
-  };
-
-  Entry* find(const std::string& id);
-  Entry& put(const std::string& id, Entry entry);
-  void begin_round() { ++round_; }
-  void forget_unused();  // since begin_round()
-
-  size_t places = kMostPlaces;  // as many as there was room for
-
- private:
-  std::unordered_map<std::string, Entry> entries_;
-  uint64_t round_ = 0;
-};
-
 // Of the valid measurements of the scan, which read `directory`. Reads on all cores.
 CurveSet collect_curves(const StoreScan& scan, const std::filesystem::path& directory,
-                        CurveCache& cache, size_t most_bytes = kMostCurveBytes);
+                        size_t most_bytes = kMostCurveBytes);
 
 }  // namespace sftbench::html

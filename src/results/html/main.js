@@ -30,22 +30,18 @@ function followWidth() {
   });
 }
 
-// As it is drawn now; a page that follows a campaign is drawn again with fresh data.
 let page = null;  // {data, view, prices, table}
 let table;
 
 // The measurements behind a mark or a message, in the table.
 const showBehind = (rows, title) => table.showOnly(rows, title);
 
-// What the reader chose stays as it was.
 function drawPage(data) {
-  const was = page && kept(page);
   drawSummary(data);
   drawProvenance(data);
   drawConstants(data);
   const view = new View(data);
   const prices = new Prices(view);
-  if (was) restoreView(view, prices, was);
   drawFilters(view);
   drawAnswer(view, prices);
   drawPlan(view, prices);
@@ -59,14 +55,10 @@ function drawPage(data) {
   drawFailures(view);
   table = new Table(view);
   page = {data, view, prices, table};
-  if (was) restorePage(page, was);
 }
 
 async function begin() {
-  const block = byId('data');
-  if (block.dataset.live === undefined) return drawPage(new Data(await decoded(block.textContent)));
-  byId('summary').textContent = '';
-  await new Campaign().follow();
+  drawPage(new Data(await decoded(byId('data').textContent)));
 }
 
 followTheme();

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "results/html/column_set.h"
-#include "results/html/page_data.h"
+#include "results/html/curve_set.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/measure/measured_properties.h"
@@ -198,10 +198,8 @@ Json pack_curves(const CurveSet& curves, Payload& payload) {
           {"problems", curves.problems}};
 }
 
-}  // namespace
-
-std::string html::packed_data(const StoreScan& scan, const HtmlOptions& options,
-                              CurveCache& cache) {
+// The block that data.js decodes.
+std::string packed_data(const StoreScan& scan, const HtmlOptions& options) {
   ColumnSet columns;
   for (const StoredResult& result : scan.results) add_result(columns, result);
   Payload payload;
@@ -215,14 +213,15 @@ std::string html::packed_data(const StoreScan& scan, const HtmlOptions& options,
                {"skipped", skipped_files(scan)},
                {"notes", report_notes({&scan})}};
   if (!options.results.empty())
-    head["curves"] = pack_curves(collect_curves(scan, options.results, cache), payload);
+    head["curves"] = pack_curves(collect_curves(scan, options.results), payload);
   return base64(deflated(data_block(head, payload)));
 }
 
+}  // namespace
+
 std::string render_html(const StoreScan& scan, const HtmlOptions& options) {
-  html::CurveCache cache;
   std::string page(html::kPageHead);
-  page += html::packed_data(scan, options, cache);
+  page += packed_data(scan, options);
   page += html::kPageTail;
   return page;
 }
