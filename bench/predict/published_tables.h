@@ -15,8 +15,6 @@
 
 namespace sftbench {
 
-inline constexpr int64_t kStepsOfRow = 100;  // as fms-acceleration ran them
-
 struct TableRow {
   Evidence evidence;
   std::optional<double> rate;  // tokens per second and GPU; nothing: it died

@@ -16,7 +16,6 @@
 #include "cli/number_checks.h"
 #include "cli/own_training.h"
 #include "cli/price_options.h"
-#include "cli/recommendation_page.h"
 #include "cli/recommendation_view.h"
 #include "cli/record.h"
 #include "sftbench/advise/recommend.h"
@@ -143,19 +142,7 @@ Question question_of(const RecommendArguments& arguments, const PriceBook& price
   return question;
 }
 
-void check_format(const std::string& format) {
-  const std::vector<std::string> names = formats_and_page();
-  if (std::find(names.begin(), names.end(), format) != names.end()) return;
-  refuse("--format", "unknown format '" + format + "'", "one of " + join(names),
-         nearest_spelling(format, names));
-}
-
-void print_answer(const RecommendationView& view, const std::string& format) {
-  if (format == "html") {
-    std::cout << page_of(view);
-    return;
-  }
-  const OutputFormat output = output_format(format);
+void print_answer(const RecommendationView& view, OutputFormat output) {
   if (output == OutputFormat::kJson || output == OutputFormat::kJsonLines) {
     print_record({}, as_json(view), output);
     return;
@@ -166,7 +153,7 @@ void print_answer(const RecommendationView& view, const std::string& format) {
 }
 
 void recommend(const RecommendArguments& arguments) {
-  check_format(arguments.format);
+  const OutputFormat format = output_format(arguments.format);
   const Catalog& catalog = Catalog::shipped();
   StackModel::named(arguments.overrides.stack);
   const PriceBook prices = read_price_book(arguments.prices);
@@ -183,7 +170,7 @@ void recommend(const RecommendArguments& arguments) {
   const Uncertainty uncertainty(ResidualTable::shipped(), std::move(evidence.residuals));
   const Recommendation answer = recommend(question, prices, oracle, uncertainty);
   print_answer({answer, question, prices, own.name.empty() ? std::string() : arguments.model},
-               arguments.format);
+               format);
 }
 
 void add_options(CLI::App& command, RecommendArguments& arguments) {
@@ -242,7 +229,7 @@ void add_limit_options(CLI::App& command, RecommendArguments& arguments) {
       .add_option("--config", arguments.config_path,
                   "actuator configuration (ado's format); its model_map adds models")
       ->type_name("FILE");
-  command.add_option("--format", arguments.format, "table, json, jsonl, csv, md or html")
+  command.add_option("--format", arguments.format, "table, json, jsonl, csv or md")
       ->capture_default_str();
 }
 
@@ -263,9 +250,7 @@ Examples:
   sftbench recommend --model llama3.1-8b --dataset mine.jsonl \
     --text-field text --deadline 6h --budget 200
   sftbench recommend --model llama3.1-70b --entries 10000 \
-    --gpus H100,A100-80G --max-gpus 32 --format json
-  sftbench recommend --model llama3.1-8b --entries 50000 --deadline 6h \
-    --format html > answer.html)");
+    --gpus H100,A100-80G --max-gpus 32 --format json)");
   command->callback([arguments, &exit_code] {
     recommend(*arguments);
     exit_code = 0;

@@ -68,6 +68,41 @@ bool has_measured_energy(const Recommendation& answer) {
          std::any_of(answer.front.begin(), answer.front.end(), measured);
 }
 
+std::string hours_text(const Option& option) {
+  return cell_text(short_figure(option.hours)) + " h";
+}
+
+Json hours_interval_text(const Option& option) {
+  if (option.time_interval.residuals == 0) return {};
+  return cell_text(short_figure(option.hours_range.low)) + " to " +
+         cell_text(short_figure(option.hours_range.high));
+}
+
+std::string cost_text(const Option& option, const RecommendationView& view) {
+  if (!option.cost) return "no price";
+  return cell_text(short_figure(*option.cost)) + " " + view.prices.currency;
+}
+
+std::string energy_text(const Option& option) {
+  if (option.energy_kwh) return cell_text(short_figure(*option.energy_kwh)) + " kWh";
+  if (!option.most_energy_kwh) return {};
+  return "at most " + cell_text(short_figure(*option.most_energy_kwh)) + " kWh";
+}
+
+std::string worth_of_next(const RecommendationView& view) {
+  if (!view.answer.next) return {};
+  const NextMeasurement& next = *view.answer.next;
+  const std::string chance = cell_text(std::round(100 * next.chance)) + " %";
+  const std::string saving = cell_text(short_figure(next.saving)) + " " + saving_unit(view);
+  if (next.of_memory) {
+    return "it would be " +
+           (view.answer.cheapest ? cost_text(next.option, view) : hours_text(next.option)) +
+           ", and fits with " + chance + ": measuring it saves " + saving + " on average";
+  }
+  return "with " + chance + " another option is chosen after it: that saves " + saving +
+         " on average";
+}
+
 Json figure_or_null(const std::optional<double>& value) {
   return value ? Json(short_figure(*value)) : Json();
 }
@@ -134,27 +169,6 @@ std::string energy_basis(const RecommendationView& view) {
 
 }  // namespace
 
-std::string hours_text(const Option& option) {
-  return cell_text(short_figure(option.hours)) + " h";
-}
-
-Json hours_interval_text(const Option& option) {
-  if (option.time_interval.residuals == 0) return {};
-  return cell_text(short_figure(option.hours_range.low)) + " to " +
-         cell_text(short_figure(option.hours_range.high));
-}
-
-std::string cost_text(const Option& option, const RecommendationView& view) {
-  if (!option.cost) return "no price";
-  return cell_text(short_figure(*option.cost)) + " " + view.prices.currency;
-}
-
-std::string energy_text(const Option& option) {
-  if (option.energy_kwh) return cell_text(short_figure(*option.energy_kwh)) + " kWh";
-  if (!option.most_energy_kwh) return {};
-  return "at most " + cell_text(short_figure(*option.most_energy_kwh)) + " kWh";
-}
-
 Table table_of(const RecommendationView& view) {
   const Recommendation& answer = view.answer;
   Rows rows(view);
@@ -210,20 +224,6 @@ std::string command_of(const Option& option, const RecommendationView& view) {
     command += " --set " + shell_quoted(name + "=" + text);
   }
   return command + " --set max_steps=10";
-}
-
-std::string worth_of_next(const RecommendationView& view) {
-  if (!view.answer.next) return {};
-  const NextMeasurement& next = *view.answer.next;
-  const std::string chance = cell_text(std::round(100 * next.chance)) + " %";
-  const std::string saving = cell_text(short_figure(next.saving)) + " " + saving_unit(view);
-  if (next.of_memory) {
-    return "it would be " +
-           (view.answer.cheapest ? cost_text(next.option, view) : hours_text(next.option)) +
-           ", and fits with " + chance + ": measuring it saves " + saving + " on average";
-  }
-  return "with " + chance + " another option is chosen after it: that saves " + saving +
-         " on average";
 }
 
 Definitions reasons_of(const RecommendationView& view) {

@@ -28,15 +28,6 @@ Definitions reasons_of(const RecommendationView& view);
 
 // The command that measures an option in ten steps.
 std::string command_of(const Option& option, const RecommendationView& view);
-// "with 38 % another option is chosen after it, which saves 1.2 USD on average"; empty where no
-// measurement would change the choice.
-std::string worth_of_next(const RecommendationView& view);
-
-// "5.47 h", "3.44 to 8.72" (null without an interval), "10.2 USD", "at most 16 kWh".
-std::string hours_text(const Option& option);
-Json hours_interval_text(const Option& option);
-std::string cost_text(const Option& option, const RecommendationView& view);
-std::string energy_text(const Option& option);
 
 // "- **term**: text" lines.
 std::string as_markdown(const Definitions& definitions);

@@ -9,12 +9,6 @@
 
 namespace sftbench {
 
-std::vector<std::string> formats_and_page() {
-  std::vector<std::string> names = output_format_names();
-  names.emplace_back("html");
-  return names;
-}
-
 void print_table(const Table& table, OutputFormat format) {
   std::cout << render(table, format, terminal_columns(STDOUT_FILENO)) << std::flush;
 }

@@ -8,9 +8,6 @@
 
 namespace sftbench {
 
-// The values of --format where a page is offered, too.
-std::vector<std::string> formats_and_page();
-
 // Within the columns of the terminal, if stdout is one.
 void print_table(const Table& table, OutputFormat format);
 

@@ -103,7 +103,9 @@ size_t position(const std::string& option, const std::string& word,
 
 // An option that would change nothing is an error: whoever gave it expects something of it.
 void refuse_idle_options(const ReportArguments& a) {
-  position("--format", a.format, formats_and_page());
+  std::vector<std::string> formats = output_format_names();
+  formats.emplace_back("html");
+  position("--format", a.format, formats);
   position("--property-format", a.property_format, {"target", "observed"});
   const bool ado = a.format == "csv" || a.wide;
   const std::string whole = "has no effect on --format " + a.format + ", which ";
