@@ -1,17 +1,12 @@
-// sftbench completion bash|zsh|fish: a completion script for the shell, generated from the commands
-// and options as they are registered, so that it cannot lag behind them.
+// sftbench completion bash|zsh|fish: a script for the shell, which asks the program itself, by its hidden command
+// `complete LINE`, what may stand next.
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <string>
-#include <vector>
 
 namespace sftbench {
 
-// Registers the subcommand; its callback prints the script to stdout and sets `exit_code`.
+// Registers both. Their callbacks print to stdout and set `exit_code`. InputError for another shell.
 void add_completion_command(CLI::App& app, int& exit_code);
-
-// InputError for another shell.
-std::string completion_script(const CLI::App& app, const std::string& shell);
 
 }  // namespace sftbench
