@@ -213,7 +213,7 @@ std::string packed_data(const StoreScan& scan, const HtmlOptions& options) {
                {"skipped", skipped_files(scan)},
                {"notes", report_notes({&scan})}};
   if (!options.results.empty())
-    head["curves"] = pack_curves(collect_curves(scan, options.results), payload);
+    head["curves"] = pack_curves(html::collect_curves(scan, options.results), payload);
   return base64(deflated(data_block(head, payload)));
 }
 
