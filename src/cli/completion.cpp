@@ -31,19 +31,29 @@ complete -o default -F _sftbench sftbench
 constexpr std::string_view kZsh = R"(#compdef sftbench
 # zsh completion for sftbench. Load it with: source <(sftbench completion zsh)
 _sftbench() {
-  local -a found more
+  local -a found begun
   found=("${(@f)$(${words[1]} complete "${(j: :)words[1,CURRENT]}" 2>/dev/null)}")
-  more=("${(@M)found:#*=}")  # names of properties, behind which a value comes
-  compadd -S '' -- "${(@)more}"
-  found=("${(@)found:#*=}")
+  begun=("${(@M)found:#*=}")  # names of properties, behind which a value comes
+  found=("${(@)found:#(|*=)}")
+  (( ${#begun} == 0 )) || compadd -S '' -a begun
+  (( ${#begun} + ${#found} )) || _files
   found=("${(@)found//:/\\:}")
-  _describe sftbench "${(@)found/$'\t'/:}" || _files
+  found=("${(@)found/$'\t'/:}")
+  (( ${#found} == 0 )) || _describe sftbench found
 }
-compdef _sftbench sftbench
+if [[ ${funcstack[1]} == _sftbench ]]; then _sftbench; else compdef _sftbench sftbench; fi
 )";
 constexpr std::string_view kFish =
     R"(# fish completion for sftbench. Load it with: sftbench completion fish | source
-complete -c sftbench -a '(sftbench complete (commandline -cp | string collect) 2>/dev/null)'
+function __sftbench
+  set -l found (sftbench complete (commandline -cp | string collect) 2>/dev/null)
+  if test (count $found) -gt 0
+    printf '%s\n' $found
+  else
+    __fish_complete_path (commandline -ct)
+  end
+end
+complete -c sftbench -f -a '(__sftbench)'
 )";
 
 std::vector<std::string> split(const std::string& text, char separator) {
