@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Residuals of `sftbench predict` on published.csv: usage: published.py SFTBENCH [STACK] [--rows]
+
+A row's time is asked at its `length`, its memory at `padded_to`, which sets the peak. Memory that PyTorch counted is
+held against the sum of the parts, other memory against what a process needs. fp8 is asked as bfloat16, 4 bit as
+GPTQ-LoRA, autocast of full tuning with parameters in float32, and unknown checkpointing as none, but for memory.
+"""
+import collections
+import csv
+import json
+import math
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+EXPERIMENT = {"full": "full", "lora": "lora", "qlora": "gptq-lora", "gptq-lora": "gptq-lora", "prompt": "pt"}
+STRATEGY = {"none": "FULL_SHARD", "DDP": "NO_SHARD", "FULL_SHARD": "FULL_SHARD", "ZERO3": "FULL_SHARD",
+            "ZERO2": "SHARD_GRAD_OP", "ZERO1": "SHARD_OPTIM"}
+
+
+def run(*words):
+    return subprocess.run(words, capture_output=True, text=True)
+
+
+def refusal(row, gpus, models):
+    checks = (("GPU", row["gpu"] not in gpus, row["gpu"]), ("model", row["twin"] not in models, row["model"]),
+              ("method", row["method"] not in EXPERIMENT, row["method"]),
+              ("strategy", row["strategy"] not in STRATEGY, row["strategy"] or "unknown"),
+              ("batch", not row["batch"] or not row["accumulation"], "?"), ("GPUs", int(row["gpus"]) > 32, row["gpus"]),
+              ("optimizer", re.search("[48] ?bit|in backward|unknown", row["optimizer"]), row["optimizer"]))
+    return next(((what, value) for what, wrong, value in checks if wrong), None)
+
+
+def ask(command, row, length):
+    gpus, method = int(row["gpus"]), EXPERIMENT[row["method"]]
+    dtype, _, autocast = (row["precision"] or "bfloat16").replace("fp8", "bfloat16").partition(" ")
+    mixed = autocast == "autocast" and method == "full"  # parameters in float32
+    properties = {
+        "model_name": row["twin"], "model_max_length": length, "number_gpus": gpus, "number_nodes": row["nodes"],
+        "gpu_model": row["gpu"], "batch_size": int(row["batch"]) * gpus, "bf16": str(mixed).lower(), "r": row["rank"],
+        "gradient_accumulation_steps": row["accumulation"], "fsdp_sharding_strategy": STRATEGY[row["strategy"]],
+        "torch_dtype": "float16" if method == "gptq-lora" else "float32" if mixed else dtype,
+        "gradient_checkpointing": row["checkpointing"].replace("unknown", "false"),
+        "flash_attn": str(row["attention"] != "eager").lower()}
+    words = [word for key, value in properties.items() if value != "" for word in ("--set", f"{key}={value}")]
+    if "lora" in method:
+        names = row["targets"].replace(" ", ",")
+        words += ["--lora-targets", re.sub("^$|.*(all-linear|w1|\\*).*", "all-linear", names)]
+    answer = run(*command, "--experiment", f"finetune_{method}_benchmark-v1.0.0", *words)
+    if answer.returncode:
+        raise ValueError(answer.stderr.strip().split("\n")[-1][:90])
+    return json.loads(answer.stdout)
+
+
+def residuals(row, asked):
+    """(row, what, signed error, inside the interval) of what the row can be asked about."""
+    within = lambda interval, value: interval["low"] <= value <= interval["high"]
+    if row["length"] and (row["tokens_per_second"] or row["seconds_per_step"]):
+        tokens = math.prod(int(row[key]) for key in ("batch", "accumulation", "gpus", "length"))
+        measured = tokens / float(row["tokens_per_second"] or tokens / float(row["seconds_per_step"] or 1))
+        step = asked(row["length"])["step_seconds"]
+        yield row, "time", step["total"] / measured - 1, within(step["interval"], measured)
+    if row["padded_to"] and row["peak_memory_gib"] and row["checkpointing"] != "unknown":
+        memory, measured = asked(row["padded_to"])["memory_bytes"], float(row["peak_memory_gib"]) * 2**30
+        off = memory["needed"] - memory["total"] if row["memory_kind"] in ("allocated", "reserved") else 0
+        yield row, "memory", (memory["needed"] - off) / measured - 1, within(memory["interval"], measured + off)
+
+
+def group_of(row, what):
+    size = "to" if int(row["length" if what == "time" else "padded_to"]) <= 1024 else "beyond"
+    bits = "4 bit" if EXPERIMENT[row["method"]] == "gptq-lora" else row["precision"].split(" ")[0] or "bfloat16"
+    return f"{what}, {size} 1024, {row['gpu']}, nodes {row['nodes']}, {bits}"
+
+
+def table(title, found, key):
+    print(f"\n{title}\n\n| rows | n | median | p90 | within 20 % | inside | bias |\n| --- {'| ---: ' * 6}|")
+    for name in sorted({key(row, what) for row, what, _, _ in found}):
+        errors, held = zip(*((error, inside) for row, what, error, inside in found if key(row, what) == name))
+        n, s, bias = len(errors), sorted(map(abs, errors)), statistics.median(errors)
+        shares = statistics.median(s), s[math.ceil(0.9 * n) - 1], sum(size <= 0.2 for size in s) / n, sum(held) / n
+        print(f"| {name} | {n} | {' | '.join(f'{100 * share:.1f} %' for share in shares)} | {100 * bias:+.1f} % |")
+
+
+def main():
+    if not 2 <= len(sys.argv) <= 4:
+        sys.exit(__doc__)
+    sftbench, stack = (*(word for word in sys.argv[1:] if word != "--rows"), "fms-hf-tuning")[:2]
+    gpus, models = ({each[key] for each in json.loads(run(sftbench, f"{key}s", "--format", "json").stdout)}
+                    for key in ("gpu", "model"))
+    models |= {path.name for path in HERE.glob("models/*")}
+    found, reasons, rows = [], collections.Counter(), list(csv.DictReader(open(HERE / "published.csv")))
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
+        print(run("bash", HERE / "model_map.sh").stdout, file=config, flush=True)
+        command = [sftbench, "predict", "--format", "json", "--stack", stack, "--config", config.name]
+        for row in rows:
+            row["twin"] = re.sub(".*/|-chat$|-instruct$", "", row["model"].lower())  # of the same shapes
+            try:
+                reason = refusal(row, gpus, models)
+                some = [] if reason else list(residuals(row, lambda length: ask(command, row, length)))
+            except ValueError as refused:
+                reason, some = ("sftbench", str(refused)), []
+            reasons[reason or ("figure", "length or checkpointing unknown")] += not some
+            found += some
+    for held, title in (("true", "Held-out sources"), ("false", "Other sources")):
+        for key in (group_of, lambda row, what: f"{what}, {row['source']}", lambda row, what: what):
+            table(title, [each for each in found if each[0]["held_out"] == held], key)
+    for row, what, error, inside in found if "--rows" in sys.argv else []:
+        print(f"{group_of(row, what)}, {row['source']}, {row['twin']} {row['method']}, batch {row['batch']}, length "
+              f"{row['length']} {row['padded_to']}: {100 * error:+.1f} %{'' if inside else ', outside'}")
+    print(f"\n{len({id(each[0]) for each in found})} of {len(rows)} rows are asked. Not asked:")
+    for (what, value), count in sorted((+reasons).items(), key=lambda each: (each[0][0], -each[1])):
+        print(f"{count:4}  {what}: {value}")
+
+
+if __name__ == "__main__":
+    main()
