@@ -17,12 +17,14 @@
 #include <optional>
 #include <vector>
 
+#include "cli/arguments.h"
 #include "cli/completion.h"
 #include "cli/dataset.h"
 #include "cli/doctor.h"
 #include "cli/expand.h"
 #include "cli/experiments.h"
 #include "cli/explain.h"
+#include "cli/first_screens.h"
 #include "cli/frontier.h"
 #include "cli/gpus.h"
 #include "cli/help_format.h"
@@ -209,7 +211,8 @@ void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
   app.name("sftbench");
   app.set_version_flag("--version", version_text(),
                        "print version, commit, build type and compiler");
-  app.set_help_flag("-h,--help", "print this help");
+  app.set_help_flag("-h", "print the main options");
+  app.set_help_all_flag("--help", "print all options");
   app.add_option("--log-level", common.log_level,
                  "least that goes to stderr: trace, debug, info, warn, error, off")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}))
@@ -240,8 +243,10 @@ void build_app(CLI::App& app, CommonOptions& common, int& exit_code) {
   add_dataset_command(app, common, exit_code);
   add_weights_command(app, common, exit_code);
   add_doctor_command(app, exit_code);
+  add_arguments_command(app, exit_code);
   add_completion_command(app, exit_code);
   add_manual_command(app, exit_code);
+  group_options(app);
 }
 
 namespace {

@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "cli/first_screens.h"
+
 namespace sftbench {
 namespace {
 
@@ -87,6 +89,9 @@ const std::vector<ArgumentOption>& argument_options() {
        "linears that get them: all-linear, names with commas between, or a regular expression"},
       {"--alora-invocation-string", "alora_invocation_string", "TEXT",
        "activated LoRA: adapters act from the last occurrence of this text in an entry on"},
+      {"--mask", "conversation_mask", "assistant|fms",
+       "what of a conversation bears loss: what assistants say (assistant), or what fms-hf-tuning "
+       "takes for it (fms)"},
       {"--virtual-tokens", "num_virtual_tokens", "N", "of prompt tuning (8)"},
       {"--prompt-init", "prompt_tuning_init", "TEXT|RANDOM", "where they begin"},
       {"--prompt-init-text", "prompt_tuning_init_text", "TEXT", "whose embeddings they begin at"},
@@ -113,7 +118,7 @@ void add_argument_options(CLI::App& command, std::vector<GivenOption>& given) {
           argument.help);
       option->type_name(argument.type);
     }
-    option->group("Training arguments");
+    option->group(kTrainingArguments);
   }
 }
 

@@ -149,8 +149,11 @@ std::vector<const CLI::Option*> options_of(const CLI::App* command) {
   std::vector<const CLI::Option*> options;
   for (const CLI::App* at = command; at != nullptr; at = at->get_parent()) {
     for (const CLI::Option* option : at->get_options()) {
-      if (at == command || !(option->get_positional() || option->check_lname("help")))
-        options.push_back(option);
+      const bool of_parent = at != command;
+      if (of_parent &&
+          (option->get_positional() || option->check_name("-h") || option->check_lname("help")))
+        continue;
+      if (!option->get_group().empty()) options.push_back(option);
     }
   }
   return options;
@@ -246,6 +249,7 @@ void add_completion_command(CLI::App& app, int& exit_code) {
     exit_code = 0;
   });
   CLI::App* asked = app.add_subcommand("complete", "what those scripts ask for")->group("");
+  asked->footer("\nExamples:\n  sftbench complete 'sftbench ru'");
   const auto line = std::make_shared<std::string>();
   asked->add_option("LINE", *line, "what was typed, up to the cursor")->required();
   asked->callback([&app, line, &exit_code] {

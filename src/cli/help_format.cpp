@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <sstream>
 
+#include "cli/arguments.h"
 #include "cli/definition_list.h"
+#include "cli/first_screens.h"
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
 
@@ -32,6 +34,23 @@ class WrappedHelp : public CLI::Formatter {
     return entry(name + make_option_opts(option), make_option_desc(option));
   }
 
+  // -h asks for the first screen, --help for all of one command.
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    const std::string words = words_of(app);
+    const std::string_view screen = first_screen(words);
+    if (mode == CLI::AppFormatMode::Normal && !screen.empty()) return std::string(screen);
+    elsewhere_ = words != kArgumentsCommand;
+    return Formatter::make_help(app, std::move(name), CLI::AppFormatMode::Normal);
+  }
+
+  std::string make_group(std::string group, bool is_positional,
+                         std::vector<const CLI::Option*> options) const override {
+    if (group != kTrainingArguments || !elsewhere_)
+      return Formatter::make_group(std::move(group), is_positional, std::move(options));
+    return "\n" + group + ": sftbench help " + kArgumentsCommand + "\n";
+  }
+
   std::string make_subcommand(const CLI::App* sub) const override {
     return entry(sub->get_display_name(true), sub->get_description());
   }
@@ -43,6 +62,14 @@ class WrappedHelp : public CLI::Formatter {
                              kHelpNameColumns);
     return out.str();
   }
+
+  static std::string words_of(const CLI::App* command) {
+    if (command->get_parent() == nullptr) return {};
+    const std::string before = words_of(command->get_parent());
+    return before.empty() ? command->get_name() : before + " " + command->get_name();
+  }
+
+  mutable bool elsewhere_ = false;  // than at the command that shows training arguments
 };
 
 }  // namespace

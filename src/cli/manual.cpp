@@ -2,6 +2,8 @@
 
 #include <iostream>
 
+#include "cli/arguments.h"
+#include "cli/first_screens.h"
 #include "sftbench/base/build_info.h"
 #include "sftbench/base/text.h"
 
@@ -41,8 +43,15 @@ std::string option_entry(const CLI::Option& option) {
 
 std::string options_of(const CLI::App& command) {
   std::string text;
-  for (const CLI::Option* option : command.get_options())
-    if (!option->get_group().empty()) text += option_entry(*option);
+  bool takes_arguments = false;
+  for (const CLI::Option* option : command.get_options()) {
+    const bool elsewhere =
+        option->get_group() == kTrainingArguments && command.get_name() != kArgumentsCommand;
+    takes_arguments = takes_arguments || elsewhere;
+    if (!elsewhere && !option->get_group().empty()) text += option_entry(*option);
+  }
+  if (takes_arguments)
+    text += ".PP\nTraining arguments: see the command " + bold(kArgumentsCommand) + ".\n";
   return text;
 }
 

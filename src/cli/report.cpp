@@ -407,7 +407,6 @@ void add_report_command(CLI::App& app, int& exit_code) {
   command->add_option("--property", arguments->property, "what --compare and --vary compare")
       ->option_text("NAME=dataset_tokens_per_second");
   command->footer(R"(
-A page that follows a campaign: sftbench status DIR --watch --page FILE.
 
 Examples:
   sftbench report results                          what came out, for people

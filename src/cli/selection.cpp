@@ -75,8 +75,8 @@ void add_selection_options(CLI::App& command, Selection& selection) {
       ->allow_extra_args(false);
   command
       .add_option("--experiment", selection.experiment,
-                  "experiment to measure with, or the beginning of its name; with --set, no SPACE "
-                  "is needed")
+                  "experiment to measure with: its name, the beginning of it, or full, lora, "
+                  "gptq-lora or pt; with --set, no SPACE is needed")
       ->type_name("ID");
   command
       .add_option("--model", selection.model,
@@ -97,16 +97,6 @@ void add_selection_options(CLI::App& command, Selection& selection) {
                   "leaves a value to the other arguments")
       ->type_name("FILE");
   add_argument_options(command, selection.arguments);
-  command
-      .add_option_function<std::string>(
-          "--mask",
-          [&selection](const std::string& mask) {
-            selection.assignments.push_back("conversation_mask=" + mask);
-          },
-          "what of a conversation bears loss: what assistants say (assistant), or what "
-          "fms-hf-tuning takes for it (fms)")
-      ->type_name("assistant|fms")
-      ->group("Training arguments");
   command
       .add_option("--entity", selection.entity, "one entity of the space: its index (from 0) or id")
       ->type_name("N|ID");
@@ -166,7 +156,10 @@ std::string full_experiment_name(const Catalog& catalog, const std::string& opti
   if (given.empty() || catalog.experiment(given) != nullptr) return given;
   std::vector<std::string> fitting;
   for (const std::string& name : catalog.experiment_names()) {
-    if (name.rfind(given, 0) == 0) fitting.push_back(name);
+    if (name.starts_with(given + "_benchmark-") ||
+        name.starts_with("finetune_" + given + "_benchmark-"))
+      return name;
+    if (name.starts_with(given)) fitting.push_back(name);
   }
   if (fitting.size() > 1) {
     throw InputError({{{},

@@ -61,8 +61,8 @@ struct LoadedSpace {
 // data that is none, and for an unknown value of --ado-ids.
 LoadedSpace load_space(const Selection& selection);
 
-// "finetune_lora" for finetune_lora_benchmark-v1.0.0, the only one that begins so; `given` itself
-// where none does. InputError naming `option` where several do.
+// finetune_lora_benchmark-v1.0.0 for "lora", "finetune_lora", or another beginning of it alone. `given` itself
+// where none begins so. InputError naming `option` where several do.
 std::string full_experiment_name(const Catalog& catalog, const std::string& option,
                                  const std::string& given);
 

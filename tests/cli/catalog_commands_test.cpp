@@ -115,11 +115,13 @@ TEST(ExperimentsTest, ListsAndDescribes) {
 TEST(ExperimentsTest, TheBeginningOfANameIsEnough) {
   EXPECT_EQ(output_of({"experiments", "finetune_lora"}),
             output_of({"experiments", "finetune_lora_benchmark-v1.0.0"}));
-  EXPECT_THAT(
-      output_of({"experiments", "finetune_full"}),
-      HasSubstr("'finetune_full' is the beginning of several names; expected more of one of "
-                "finetune_full_benchmark-v1.0.0, finetune_full_stability-v1.0.0"));
-  EXPECT_THAT(output_of({"experiments", "lora"}), HasSubstr("unknown experiment 'lora'"));
+  for (const char* name : {"finetune_full", "full"})
+    EXPECT_EQ(output_of({"experiments", name}),
+              output_of({"experiments", "finetune_full_benchmark-v1.0.0"}));
+  EXPECT_THAT(output_of({"experiments", "finetune_f"}),
+              HasSubstr("'finetune_f' is the beginning of several names; expected more of one of "
+                        "finetune_full_benchmark-v1.0.0, finetune_full_stability-v1.0.0"));
+  EXPECT_THAT(output_of({"experiments", "lor"}), HasSubstr("unknown experiment 'lor'"));
 }
 
 TEST(ModelsTest, ThoseWithoutAnArchitectureTrainFromTheirFilesAlone) {

@@ -792,13 +792,6 @@ TEST_F(OwnTrainingTest, ASpaceHasThemAsProperties) {
   EXPECT_THAT(listed.err, Not(HasSubstr("ado")));
 }
 
-TEST_F(OwnTrainingTest, TheHelpHasThemUnderTheirOwnHeading) {
-  const std::string help = program({"--help"}).out;
-  EXPECT_THAT(help, HasSubstr("Training arguments"));
-  for (const char* option : {"--learning-rate", "--lora-targets", "--template", "--model"})
-    EXPECT_THAT(help, HasSubstr(option));
-}
-
 TEST_F(OwnTrainingTest, DatasetShowPrintsTokensAndLabels) {
   const ProgramResult shown =
       program({"show", "pairs.json", "--tokenizer", "my-llama", "--input-column", "input",

@@ -255,6 +255,69 @@ TEST(ProgramTest, EveryCommandsHelpEndsWithExamplesAndFitsATerminal) {
   expect_help_of(app, app, {});
 }
 
+// Every command and subcommand answers -h on one screen, and with options that it has.
+void expect_first_screen_of(const CLI::App& program, const CLI::App& command,
+                            std::vector<std::string> words) {
+  for (const CLI::App* sub : command.get_subcommands(nullptr)) {
+    if (sub->get_group().empty()) continue;
+    std::vector<std::string> below = words;
+    below.push_back(sub->get_name());
+    expect_first_screen_of(program, *sub, below);
+  }
+  words.emplace_back("-h");
+  const ProgramResult screen = run_program(words);
+  EXPECT_EQ(screen.status, 0);
+  if (words.front() == "arguments") return;  // it is the list of them
+  EXPECT_LE(std::count(screen.out.begin(), screen.out.end(), '\n'), 20) << screen.out;
+  std::istringstream lines(screen.out);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  std::vector<const CLI::App*> commands = {&command};
+  for (const CLI::App* sub : command.get_subcommands(nullptr)) commands.push_back(sub);
+  for (const CLI::App* other : program.get_subcommands(nullptr)) {
+    if (screen.out.find("sftbench " + other->get_name() + " ") != std::string::npos)
+      commands.push_back(other);
+  }
+  std::istringstream found(screen.out);
+  for (std::string word; found >> word;) {
+    const std::string option = word.substr(0, word.find_first_of("=,.)"));
+    if (!option.starts_with("--") || option == "--help") continue;
+    EXPECT_TRUE(std::any_of(
+        commands.begin(), commands.end(),
+        [&](const CLI::App* one) { return one->get_option_no_throw(option) != nullptr; }))
+        << option << " on the first screen of " << command.get_name();
+  }
+}
+
+TEST(ProgramTest, EveryCommandHasAFirstScreen) {
+  int exit_code = 0;
+  CommonOptions common;
+  CLI::App app;
+  build_app(app, common, exit_code);
+  expect_first_screen_of(app, app, {});
+}
+
+TEST(ProgramTest, TheMainJobStandsFirst) {
+  const std::string screen = run_program({"-h"}).out;
+  EXPECT_LT(screen.find("run --model DIR --data FILE"), screen.find("sweep SPACE"));
+  EXPECT_NE(screen, run_program({"--help"}).out);
+  EXPECT_EQ(run_program({}).err, screen);
+}
+
+TEST(ProgramTest, TrainingArgumentsStandOnceInTheHelp) {
+  const std::string all = run_program({"help", "arguments"}).out;
+  EXPECT_EQ(run_program({"arguments"}).out, all);
+  for (const char* option : {"--learning-rate", "--lora-targets", "--template", "--mask"})
+    EXPECT_THAT(all, HasSubstr(option));
+  for (const char* command : {"run", "sweep", "predict", "frontier", "expand", "status"}) {
+    const std::string help = run_program({command, "--help"}).out;
+    EXPECT_THAT(help, testing::Not(HasSubstr("--lora-targets NAMES"))) << command;
+    EXPECT_EQ(help.find("sftbench help arguments") != std::string::npos,
+              std::string(command) != "status")
+        << command;
+  }
+  EXPECT_EQ(run_program({"arguments", "--lora-r", "4"}).status, 2);
+}
+
 TEST(ProgramTest, AStandardOutputThatTakesNoMoreIsAnError) {
   const fs::path err = fresh_folder("full_output") / "err";
   for (const std::string words :
@@ -300,11 +363,13 @@ TEST(ProgramTest, AnExperimentIsKnownByTheBeginningOfItsName) {
     words.insert(words.end(), {"--set", assignment});
   }
   EXPECT_EQ(run_program(words).status, 0);
-  words[2] = "finetune_full";  // the beginning of two
+  words[2] = "lora";
+  EXPECT_EQ(run_program(words).status, 0);
+  words[2] = "finetune_f";  // the beginning of two
   const ProgramResult result = run_program(words);
   EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.err,
-              HasSubstr("--experiment: 'finetune_full' is the beginning of several names; expected "
+              HasSubstr("--experiment: 'finetune_f' is the beginning of several names; expected "
                         "more of one of finetune_full_benchmark-v1.0.0, "
                         "finetune_full_stability-v1.0.0"));
 }
@@ -313,7 +378,7 @@ TEST(ProgramTest, WithoutACommandItShowsHelpAndIsAUsageError) {
   const ProgramResult result = run_program({});
   EXPECT_EQ(result.status, 2);
   EXPECT_EQ(result.out, "");
-  EXPECT_THAT(result.err, HasSubstr("Usage: sftbench"));
+  EXPECT_EQ(result.err, run_program({"-h"}).out);
 }
 
 struct UsageError {
