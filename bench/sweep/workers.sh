@@ -37,7 +37,7 @@ share() {  # claims, workers
   begin=$(seconds)
   processor_seconds >"$scratch/before"
   for ((i = 0; i < $2; ++i)); do
-    "$program" sweep "$scratch/cells.yaml" -o "$folder" --worker --claims "$1" --backend simulate \
+    "$program" sweep "$scratch/cells.yaml" -o "$folder" --worker --locking "$1" --backend simulate \
       >/dev/null 2>"$scratch/worker.$i" &
   done
   wait
@@ -86,7 +86,7 @@ space last.yaml "1, 3, 5, 7, 9, 11, 13, 15, 17, 19" 64 $((standing / 10 + 10))
   >/dev/null
 echo "$(find "$scratch/standing" -name '*.json' | wc -l) results stand in the folder"
 for claims in locks leases; do
-  until_first_cell "one cell of eleven is left, $claims" more.yaml --worker --claims "$claims"
+  until_first_cell "one cell of eleven is left, $claims" more.yaml --worker --locking "$claims"
 done
 until_first_cell "the last 100 cells are left, from the beginning" last.yaml
 TIMEFORMAT="%R s real, %U s user, %S s system"

@@ -190,7 +190,7 @@ def compare_memory(rows):
     for method in ("full", "lora", "gptq-lora"):
         asked = [row for row in measured if row["method"] == method]
         line(f"{method} | sftbench", [row["ours"]["memory_error_%"] / 100 for row in asked], len(asked))
-    verdicts.append(("sftbench, \"tight\" as fits", lambda row: row["ours"]["verdict"] == "dies"))
+    verdicts.append(("sftbench, \"tight\" as fits", lambda row: row["ours"]["verdict"] == "oom"))
     print("\n| | right | ran, said to die | died, said to fit |\n|---|--:|--:|--:|")
     for name, dies in verdicts:
         wrong_deaths = sum(row["outcome"] == "valid" and dies(row) for row in ended)

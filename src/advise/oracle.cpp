@@ -46,7 +46,7 @@ const char* name_of(Fit fit) {
     case Fit::kTight:
       return "tight";
     case Fit::kDies:
-      return "dies";
+      return "oom";
     case Fit::kUnknown:
       break;
   }

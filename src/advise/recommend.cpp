@@ -33,7 +33,8 @@ std::string in_words(const Option& option, const std::string& currency) {
 // Of dying, where it is known.
 std::string risk_text(const Option& option) {
   if (!option.memory_risk) return {};
-  return ", and dies with " + cell_text(std::round(1000 * *option.memory_risk) / 10) + " %";
+  return ", and runs out of memory with " + cell_text(std::round(1000 * *option.memory_risk) / 10) +
+         " %";
 }
 
 bool is_cheaper(const Option& a, const Option& b) {

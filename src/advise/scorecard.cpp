@@ -211,7 +211,7 @@ Table score_table(const std::vector<ScoredRow>& rows) {
 }
 
 Table verdict_table(const std::vector<ScoredRow>& rows) {
-  Table table{{"measured", "rows", "said_fits", "said_tight", "said_dies", "not_predicted"}, {}};
+  Table table{{"measured", "rows", "said_fits", "said_tight", "said_oom", "not_predicted"}, {}};
   for (const auto& [outcome, name] : {std::pair(EvidenceOutcome::kValid, "ran"),
                                       std::pair(EvidenceOutcome::kOutOfMemory, "died")}) {
     int64_t counts[5] = {};

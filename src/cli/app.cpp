@@ -271,10 +271,28 @@ void require_commands(const CLI::App& app, const std::vector<std::string>& words
   }
 }
 
+// Options of version 0.1 under their present names, with a note, until version 0.3.
+void take_old_names(std::vector<std::string>& words) {
+  constexpr std::pair<const char*, const char*> kRenamed[] = {
+      {"--claims", "--locking"},
+      {"--stop-when-known", "--stop-at-precision"},
+      {"--worst-batch-first", "--largest-batch-first"}};
+  for (std::string& word : words) {
+    if (word == "--") return;
+    for (const auto& [old_name, name] : kRenamed) {
+      const std::string_view given = std::string_view(word).substr(0, word.find('='));
+      if (given != old_name) continue;
+      spdlog::warn("{} is called {} now", old_name, name);
+      word.replace(0, given.size(), name);
+    }
+  }
+}
+
 // The command line as CLI11 takes it, the last word first. "sftbench help run" is "sftbench run
 // --help", and "sftbench version" is "sftbench --version", as users of other programs type them.
 std::vector<std::string> command_words(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
+  take_old_names(words);
   if (words.front() == "help") {
     words.erase(words.begin());
     require_commands(app, words);

@@ -135,7 +135,7 @@ const std::vector<ArgumentRow>& other_arguments() {
       {"dp_shard_size", kRead, "parallelism_config_dp_shard_size"},
       {"dp_replicate_size tensor_parallel_size expert_parallel_size", kFixed,
        "fsdp_sharding_strategy: HYBRID_SHARD, or fast_moe", "1"},
-      {"early_stopping_patience", kFixed, "--stop-when-known"},
+      {"early_stopping_patience", kFixed, "--stop-at-precision"},
       {"min_sample_len excess_length_strategy", kFixed, "sequence_len"},
       {"loss_watchdog_threshold loss_watchdog_patience", kIdle, "no loss ends a run"},
       {"auto_resume_from_checkpoints", kChoice, "", "false"},

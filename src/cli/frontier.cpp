@@ -168,7 +168,7 @@ class Frontier {
         throw RunError(code, arguments_.over + " " + std::to_string(size) + ": " +
                                  (measurement.reason ? measurement.reason->message : ""));
     }
-    spdlog::info("{} {} {}", arguments_.over, size, is_valid ? "fits" : "dies");
+    spdlog::info("{} {} {}", arguments_.over, size, is_valid ? "fits" : "oom");
     return is_valid;
   }
 
@@ -221,7 +221,7 @@ class Frontier {
     Table table{{"trial", arguments_.over, "outcome"}, {}};
     for (const Trial& trial : edge.trials) {
       const int64_t size = size_of(trial.size);
-      const char* outcome = trial.fits ? "fits" : "dies";
+      const char* outcome = trial.fits ? "fits" : "oom";
       trials.push_back({{arguments_.over, size}, {"outcome", outcome}});
       table.rows.push_back({table.rows.size() + 1, size, outcome});
     }
@@ -245,7 +245,7 @@ class Frontier {
   std::string summary(const Edge& edge) const {
     Definitions lines;
     if (edge.size < 1) {
-      lines.emplace_back("edge", "none: " + std::to_string(from_) + " dies already");
+      lines.emplace_back("edge", "none: " + std::to_string(from_) + " runs out of memory already");
       return "\n" + definition_list(lines);
     }
     const bool at_end = size_of(edge.size) + step_ > to_;
@@ -323,8 +323,8 @@ far as log2(sizes) + 2 runs allow. Each run is a process of its own, and its
 result is kept. Rows are padded to model_max_length, unless --padding says
 otherwise.
 
-Exit status: 0 an edge was found; 2 usage or input error; 3 the least size dies;
-4 a run failed for another reason than memory.
+Exit status: 0 an edge was found; 2 usage or input error; 3 the least size does
+not fit; 4 a run failed for another reason than memory.
 
 Examples:
   sftbench frontier space.yaml --entity 3 --over batch_size --to 256

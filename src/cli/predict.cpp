@@ -104,7 +104,7 @@ void put_intervals(const Prediction& prediction, const Uncertainty& uncertainty,
   if (memory.residuals == 0) return;
   if (const std::optional<Odds> odds = odds_of(prediction, uncertainty)) {
     lines.emplace_back("odds", "fits " + percent_text(odds->fits) + ", fits but thrashes " +
-                                   percent_text(odds->thrashes) + ", dies of memory " +
+                                   percent_text(odds->thrashes) + ", runs out of memory " +
                                    percent_text(odds->dies));
   }
 }
@@ -174,7 +174,7 @@ Json as_json(const Prediction& prediction, const Uncertainty& uncertainty) {
   const std::optional<Odds> odds =
       memory.residuals > 0 ? odds_of(p, uncertainty) : std::optional<Odds>();
   json["odds"] =
-      odds ? Json({{"fits", odds->fits}, {"thrashes", odds->thrashes}, {"dies", odds->dies}})
+      odds ? Json({{"fits", odds->fits}, {"thrashes", odds->thrashes}, {"oom", odds->dies}})
            : Json();
   json["stack"] = p.machine.stack.name;
   return json;
@@ -197,7 +197,7 @@ void put_worst_batch(const Prediction& prediction, const std::vector<int64_t>& l
   if (!packed) text += ", the longest is entry " + std::to_string(worst.entry);
   text +=
       "; needs " + gib(memory.expected) + " (" + gib(memory.low) + " to " + gib(memory.high) + ")";
-  if (odds) text += "; the run dies of memory with " + percent_text(odds->dies);
+  if (odds) text += "; the run is out of memory with " + percent_text(odds->dies);
   lines.emplace_back("worst batch", text);
   lines.emplace_back("rows", cell_text(worst.mean_length) + " tokens on average, padding included");
   json["worst_batch"] = {{"step", worst.step},

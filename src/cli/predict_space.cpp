@@ -32,7 +32,7 @@ const std::vector<std::string>& sortable() {
 }
 
 const std::vector<std::string>& verdict_names() {
-  static const std::vector<std::string> kNames = {"fits",    "tight",   "dies",
+  static const std::vector<std::string> kNames = {"fits",    "tight",   "oom",
                                                   "unknown", "invalid", "unsupported"};
   return kNames;
 }
@@ -227,11 +227,11 @@ void put_column_names(bool for_people, Table& table) {
     table.columns.insert(table.columns.end(), names.begin(), names.end());
   };
   if (for_people) {
-    add({"step_s", "90_%_of_steps", "tokens_per_s", "memory_GiB", "90_%_of_memory", "dies_%",
+    add({"step_s", "90_%_of_steps", "tokens_per_s", "memory_GiB", "90_%_of_memory", "oom_%",
          "reason"});
   } else {
     add({"step_s", "step_s_low", "step_s_high", "tokens_per_s", "tokens_per_s_low",
-         "tokens_per_s_high", "memory_GiB", "memory_GiB_low", "memory_GiB_high", "dies_%",
+         "tokens_per_s_high", "memory_GiB", "memory_GiB_low", "memory_GiB_high", "oom_%",
          "reason"});
   }
 }
@@ -290,7 +290,7 @@ void add_space_prediction_options(CLI::App& command, SpacePrediction& wanted) {
   command
       .add_option("--verdict", wanted.verdicts,
                   "of several entities: only these; may be given more than once")
-      ->type_name("fits|tight|dies|unknown|invalid|unsupported")
+      ->type_name("fits|tight|oom|unknown|invalid|unsupported")
       ->allow_extra_args(false);
   command.add_option("--limit", wanted.limit, "of several entities: only the first N rows")
       ->type_name("N")

@@ -243,7 +243,7 @@ void add_recommend_command(CLI::App& app, int& exit_code) {
   add_limit_options(*command, *arguments);
   command->footer(R"(
 All is predicted, nothing is measured. Nine of ten runs are expected within
-90_%_of_hours, and dies_% is the probability that one runs out of memory.
+90_%_of_hours, and oom_% is the probability that one runs out of memory.
 
 Examples:
   sftbench recommend --model llama3.1-8b --method lora --entries 50000

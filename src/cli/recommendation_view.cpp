@@ -124,7 +124,7 @@ class Rows {
                       "cost_" + currency,
                       currency + "_per_Mtoken"};
     if (with_energy_) table_.columns.emplace_back("kWh");
-    for (const char* name : {"kWh_at_most", "memory_GiB", "dies_%", "verdict"})
+    for (const char* name : {"kWh_at_most", "memory_GiB", "oom_%", "verdict"})
       table_.columns.emplace_back(name);
   }
 

@@ -117,11 +117,11 @@ void add_selection_options(CLI::App& command, Selection& selection) {
           "pad to the longest entry of a micro-batch, to model_max_length, or not at all: entries "
           "one behind the other, as they come or packed to fill model_max_length")
       ->type_name("longest|max_length|none|packed");
-  command.add_flag("--worst-batch-first", selection.worst_batch_first,
+  command.add_flag("--largest-batch-first", selection.worst_batch_first,
                    "train on the largest batch of the run in its first step, so that a run that "
                    "will be out of memory is so at once");
   command
-      .add_option("--stop-when-known", selection.stop_when_known,
+      .add_option("--stop-at-precision", selection.stop_when_known,
                   "end a run when its tokens per second are known within so many percent (95 %), "
                   "behind a step of warm-up and at least 8 more; 0: never")
       ->check(number(0, 50))

@@ -32,8 +32,8 @@ struct Selection {
   std::string ado_ids;                       // --ado-ids: empty when not given
   std::string weights;                       // --weights: empty when not given
   std::string padding;                       // --padding: empty when not given
-  bool worst_batch_first = false;            // --worst-batch-first
-  double stop_when_known = 0;                // --stop-when-known, percent
+  bool worst_batch_first = false;            // --largest-batch-first
+  double stop_when_known = 0;                // --stop-at-precision, percent
   int64_t ranks = 1;                         // --ranks
   int64_t threads = 0;                       // --threads
   std::string gradient_sync;                 // --gradient-sync: empty when not given
@@ -44,7 +44,7 @@ struct Selection {
 
 // SPACE (optional; a space can be given by --experiment and --set alone, or by --model), --set,
 // --experiment, --entity, --model, --arguments, --deepspeed, training arguments, --config, --ado-ids, --weights,
-// --padding, --worst-batch-first, --stop-when-known, --ranks, --threads, --gradient-sync, --reduce-dtype, --distribute-one-rank,
+// --padding, --largest-batch-first, --stop-at-precision, --ranks, --threads, --gradient-sync, --reduce-dtype, --distribute-one-rank,
 // --communication-timeout.
 void add_selection_options(CLI::App& command, Selection& selection);
 

@@ -16,7 +16,7 @@
 namespace sftbench {
 namespace {
 
-constexpr double kKnownPercent = 1;  // of the rate, unless --stop-when-known says otherwise
+constexpr double kKnownPercent = 1;  // of the rate, unless --stop-at-precision says otherwise
 
 EngineSweep on_engine(const SweepArguments& arguments, const DevicePrices& prices) {
   return {.selection = arguments.selection,
@@ -92,7 +92,7 @@ void add_work_options(CLI::App& command, SweepArguments& arguments) {
                    "list what would be measured and what is there, and stop");
   command.add_flag("--until-known", arguments.until_known,
                    "measure only what may still be the best of its model, experiment and length, "
-                   "and each only until its rate is known within 1 % (--stop-when-known)");
+                   "and each only until its rate is known within 1 % (--stop-at-precision)");
   command.add_flag("--worker", options.worker,
                    "one of many on this folder: leave to others what this machine cannot measure");
   command
@@ -101,7 +101,7 @@ void add_work_options(CLI::App& command, SweepArguments& arguments) {
                   "--worker: the end of the job, where the launcher tells it")
       ->type_name("WHEN");
   command
-      .add_option("--claims", arguments.claims,
+      .add_option("--locking", arguments.claims,
                   "how processes on the folder keep off each other's cells; auto: locks on local "
                   "disks, leases elsewhere")
       ->type_name("auto|locks|leases")
@@ -197,7 +197,7 @@ Examples:
   sftbench sweep space.yaml --on slurm --slurm partition=gpu --submit)");
   command->callback([arguments, command, &common, &exit_code] {
     double& known = arguments->selection.stop_when_known;
-    if (arguments->until_known && command->count("--stop-when-known") == 0) known = kKnownPercent;
+    if (arguments->until_known && command->count("--stop-at-precision") == 0) known = kKnownPercent;
     arguments->selection.shows_progress = !common.no_progress;
     arguments->selection.measures = !arguments->dry_run;
     exit_code = sweep(*command, *arguments, common);

@@ -30,8 +30,9 @@ std::string sweep_cell_command(const SweepArguments& arguments, const Cell& cell
   add("--ado-ids", selection.ado_ids);
   add("--weights", selection.weights);
   add("--padding", selection.padding);
-  if (selection.stop_when_known > 0) add("--stop-when-known", cell_text(selection.stop_when_known));
-  if (selection.worst_batch_first) words.emplace_back("--worst-batch-first");
+  if (selection.stop_when_known > 0)
+    add("--stop-at-precision", cell_text(selection.stop_when_known));
+  if (selection.worst_batch_first) words.emplace_back("--largest-batch-first");
   if (selection.ranks != 1) add("--ranks", std::to_string(selection.ranks));
   if (selection.threads != 0) add("--threads", std::to_string(selection.threads));
   add("--backend", arguments.backend.backend);

@@ -26,7 +26,8 @@ class NoEffect : RequestReader {
         "accelerate_config_fsdp_transformer_layer_cls_to_wrap"};
     if (options_.worst_batch_first && !reorders(options_)) {
       notes_.emplace_back(
-          "--worst-batch-first has no effect with --padding max_length: all batches are as large");
+          "--largest-batch-first has no effect with --padding max_length: all batches are as "
+          "large");
     }
     if (options_.distribute_one_rank && rank_count() > 1) {
       notes_.emplace_back("--distribute-one-rank has no effect on several ranks");

@@ -91,7 +91,7 @@ ClaimChoice choose_by_probing(const fs::path& folder, const FileSystem& file_sys
 
 [[noreturn]] void refuse_wish(std::string message, std::string expected, std::string nearest = {}) {
   throw InputError(
-      {{{}, 0, "--claims", std::move(message), std::move(expected), std::move(nearest)}});
+      {{{}, 0, "--locking", std::move(message), std::move(expected), std::move(nearest)}});
 }
 
 }  // namespace

@@ -127,10 +127,10 @@ void require_no_locks(const fs::path& results) {
   if (locks.empty()) return;
   std::error_code ignored;
   fs::remove(results / kLeasesFolder, ignored);
-  throw InputError({finding(results, "--claims",
+  throw InputError({finding(results, "--locking",
                             locks.front().host + ", process " +
                                 std::to_string(locks.front().process) + " measures here with locks",
-                            "to be called again when that has ended, or with --claims locks")});
+                            "to be called again when that has ended, or with --locking locks")});
 }
 
 }  // namespace

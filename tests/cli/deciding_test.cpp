@@ -82,8 +82,8 @@ TEST_F(DecidingTest, ImportedRowsAreScored) {
   const Json rows =
       Json::parse(output_of({"predict", "--score", evidence, "--rows", "--format", "json"}));
   EXPECT_EQ(rows.size(), 2u);
-  EXPECT_EQ(rows[1]["verdict"], "dies");
-  EXPECT_THAT(output_of({"predict", "--score", evidence}), HasSubstr("said_dies"));
+  EXPECT_EQ(rows[1]["verdict"], "oom");
+  EXPECT_THAT(output_of({"predict", "--score", evidence}), HasSubstr("said_oom"));
 }
 
 TEST_F(DecidingTest, WhatIsWrongWithAnImportIsNamed) {
@@ -286,7 +286,7 @@ TEST_F(DecidingTest, WhatIsWrongWithAQuestionIsNamed) {
   EXPECT_THAT(error({"--max-oom-risk", "2"}), HasSubstr("--max-oom-risk: found '2'"));
   EXPECT_THAT(
       error({"--method", "full", "--gpus", "NVIDIA-L4", "--max-gpus", "1", "--max-oom-risk", "1%"}),
-      HasSubstr("dies with"));
+      HasSubstr("runs out of memory with"));
   EXPECT_THAT(error({"--dataset", "x.jsonl"}), HasSubstr("--entries: given beside --dataset"));
   EXPECT_THAT(error({"--prices", file("p.yaml", "currency: EUR\nprices: []\nkey: 1\n")}),
               HasSubstr("p.yaml:3: key"));

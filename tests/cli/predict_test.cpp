@@ -96,7 +96,7 @@ TEST(PredictTest, AsJsonItHasEveryPartAndTheMarkOfAPrediction) {
   EXPECT_GT(seconds["interval"]["measurements"], 0);
   const Json& odds = json["odds"];
   EXPECT_NEAR(
-      odds["fits"].get<double>() + odds["thrashes"].get<double>() + odds["dies"].get<double>(), 1,
+      odds["fits"].get<double>() + odds["thrashes"].get<double>() + odds["oom"].get<double>(), 1,
       1e-12);
   double sent = 0;
   for (const Json& collective : json["collectives"]) {
@@ -134,10 +134,10 @@ TEST(PredictTest, ASpaceIsATableThatCanBeRankedAndFiltered) {
   const Json rows = Json::parse(of_space({"--format", "json"}));
   ASSERT_EQ(rows.size(), 4u);
   EXPECT_EQ(rows[0]["verdict"], "fits");
-  EXPECT_EQ(rows[2]["verdict"], "dies");
+  EXPECT_EQ(rows[2]["verdict"], "oom");
   EXPECT_EQ(rows[3]["verdict"], "invalid");
   EXPECT_THAT(rows[3]["reason"].get<std::string>(), HasSubstr("RULE_1"));
-  EXPECT_EQ(Json::parse(of_space({"--format", "json", "--verdict", "dies"})).size(), 1u);
+  EXPECT_EQ(Json::parse(of_space({"--format", "json", "--verdict", "oom"})).size(), 1u);
   const Json ranked = Json::parse(of_space({"--format", "json", "--sort", "tokens_per_s"}));
   EXPECT_GT(ranked[0]["tokens_per_s"], ranked[1]["tokens_per_s"]);
   EXPECT_EQ(ranked[3]["verdict"], "invalid") << "what is not predicted comes last";
@@ -198,7 +198,7 @@ TEST(PredictTest, NamesTheBestDivisionOfRowsThatAreTooLong) {
   const Json &whole = json["row_divisions"][0], &given = json["row_divisions"][2];
   EXPECT_EQ(whole["context_parallel"], 1);
   EXPECT_EQ(whole["batch_size"], 8);
-  EXPECT_EQ(whole["verdict"], "dies");
+  EXPECT_EQ(whole["verdict"], "oom");
   EXPECT_EQ(given["memory_bytes"], json["memory_bytes"]["needed"]);
   EXPECT_EQ(json["best_context_parallel"], 2);
   EXPECT_THAT(of("8", {"--memory-gib", "20"}), HasSubstr("none fits"));

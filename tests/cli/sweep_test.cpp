@@ -160,7 +160,7 @@ TEST_F(SweepTest, UntilKnownLeavesOutWhatCannotBeTheBest) {
   const auto status = [this] {
     return parse_json(
         run_program({"status", results().string(), space(), "--backend", "simulate",
-                     "--stop-when-known", "1", "--set", "max_steps=40", "--format", "json"})
+                     "--stop-at-precision", "1", "--set", "max_steps=40", "--format", "json"})
             .out,
         "status");
   };
@@ -178,7 +178,7 @@ TEST_F(SweepTest, UntilKnownLeavesOutWhatCannotBeTheBest) {
     EXPECT_THAT(record.at("cell"), HasSubstr("batch_size="));
   }
   EXPECT_EQ(lines, 6 - before);
-  sweep({"--stop-when-known", "1", "--set", "max_steps=40"});
+  sweep({"--stop-at-precision", "1", "--set", "max_steps=40"});
   EXPECT_EQ(status().at("left_out"), Json::object()) << "all are measured by now";
 }
 

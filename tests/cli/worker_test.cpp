@@ -120,7 +120,7 @@ TEST_F(WorkerTest, SeveralShareAFolderAndEachCellIsMeasuredOnce) {
   std::vector<Program> workers;
   for (int i = 0; i < 3; ++i) {
     workers.emplace_back(
-        arguments({"--backend", "simulate", "--simulate", "sleep_s=0.02", "--claims", "leases"}));
+        arguments({"--backend", "simulate", "--simulate", "sleep_s=0.02", "--locking", "leases"}));
   }
   for (Program& worker : workers) worker.start();
   int measured = 0;
@@ -172,7 +172,7 @@ TEST_F(WorkerTest, OptionsThatCannotBeAreRefused) {
   const ProgramResult over = simulate({"--until", "2020-01-01T00:00Z"});
   EXPECT_EQ(over.status, 2);
   EXPECT_THAT(over.err, HasSubstr("which is over"));
-  const ProgramResult claims = simulate({"--claims", "lease"});
+  const ProgramResult claims = simulate({"--locking", "lease"});
   EXPECT_EQ(claims.status, 2);
   EXPECT_THAT(claims.err, HasSubstr("did you mean 'leases'?"));
   EXPECT_EQ(simulate({"--lease", "0"}).status, 2);
@@ -187,8 +187,8 @@ TEST_F(WorkerTest, WhereNoLeaseCanBeMadeThatIsSaid) {
 }
 
 TEST_F(WorkerTest, LocksAreRefusedWhereOthersUseLeases) {
-  EXPECT_EQ(simulate({"--claims", "leases"}).status, 0);
-  const ProgramResult locks = simulate({"--claims", "locks"});
+  EXPECT_EQ(simulate({"--locking", "leases"}).status, 0);
+  const ProgramResult locks = simulate({"--locking", "locks"});
   EXPECT_EQ(locks.status, 2);
   EXPECT_THAT(locks.err, HasSubstr("says that others work there with leases"));
 }
@@ -270,7 +270,7 @@ TEST_F(WorkerTest, StatusNamesWhoMeasuresWhat) {
   for (const char* kind : {"locks", "leases"}) {
     fs::remove_all(results());
     Program worker(
-        arguments({"--backend", "simulate", "--simulate", "sleep_s=60", "--claims", kind}));
+        arguments({"--backend", "simulate", "--simulate", "sleep_s=60", "--locking", kind}));
     worker.start();
     worker.read_err_until("start ");
     const Json seen = status({space(), "--backend", "simulate"});

@@ -219,7 +219,7 @@ entitySpace:
 YAML
   fi
   space=$work/$1.yaml
-  faulty+=(--claims leases --lease 3 --max-quick-failures 0)
+  faulty+=(--locking leases --lease 3 --max-quick-failures 0)
 }
 
 results_in() { find "$1" -name '*.json' ! -name '*.*.json' 2>/dev/null | wc -l; }

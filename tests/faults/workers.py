@@ -23,7 +23,7 @@ class Worker(Program):
 
     def __init__(self, program, work, claims):
         super().__init__("worker", work, simulated(program, work, step_s=0.05)
-                         + ["--worker", "--claims", claims, "--lease", str(LEASE_S)], start_new_session=True)
+                         + ["--worker", "--locking", claims, "--lease", str(LEASE_S)], start_new_session=True)
         self.stopped_until = None
 
     def signal(self, sign, with_children=False):

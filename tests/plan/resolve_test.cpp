@@ -299,7 +299,7 @@ TEST_F(ResolveTest, TheWorstBatchFirstIsAnInputWhereBatchesDiffer) {
   const Resolution equal = resolved({});
   EXPECT_FALSE(equal.job.data.worst_batch_first);
   EXPECT_FALSE(equal.job.inputs.contains("worst_batch_first"));
-  EXPECT_THAT(equal.notes, ElementsAre("--worst-batch-first has no effect with --padding "
+  EXPECT_THAT(equal.notes, ElementsAre("--largest-batch-first has no effect with --padding "
                                        "max_length: all batches are as large"));
 }
 

@@ -234,7 +234,7 @@ TEST_F(ClaimsTest, OnceThereAreLeasesAllUseThem) {
   EXPECT_EQ(choose_claims(results_, "leases").kind, ClaimKind::kLeases);
   leases();
   EXPECT_EQ(choose_claims(results_).kind, ClaimKind::kLeases);
-  EXPECT_THAT(error_of("locks"), HasSubstr("--claims: found locks"));
+  EXPECT_THAT(error_of("locks"), HasSubstr("--locking: found locks"));
   EXPECT_THAT(error_of("locks"), HasSubstr(".leases says that others work there with leases"));
 }
 
