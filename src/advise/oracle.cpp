@@ -7,6 +7,7 @@
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/plan/machine_catalog.h"
+#include "sftbench/plan/support.h"
 #include "sftbench/space/validity.h"
 
 namespace sftbench {
@@ -69,7 +70,8 @@ Fit fit_of(const StepCost& cost, const TrainingJob& job, const MachineModel& mac
 Oracle::Oracle(const ActuatorSettings& settings, const ResolveOptions& options,
                const MachineOverrides& overrides, const Catalog& catalog)
     : settings_(settings), options_(options), overrides_(overrides), catalog_(catalog) {
-  options_.weights = "random";       // shapes are all that is needed
+  options_.weights = "random";  // shapes are all that is needed
+  options_.predicts = true;
   settings_.data_directory.reset();  // no entry is read
 }
 
@@ -194,6 +196,11 @@ Prediction Oracle::resolved(const MeasurementRequest& request, const StackModel&
   Resolution resolution = resolve(request, settings_, options_, catalog_);
   prediction.job = std::move(resolution.job);
   prediction.notes = std::move(resolution.notes);
+  const std::string family = prediction.job.model.hf_config.value("model_type", std::string());
+  if (!trains_family(family)) {
+    prediction.notes.push_back("model_name " + prediction.job.model.name + " is of the family " +
+                               family + ", which is predicted from its shapes and not trained");
+  }
   // fms-hf-tuning takes its fused kernels only where it is asked to.
   const Json& fast = request.inputs.at("fast_kernels");
   if (stack.name != "sftbench" && fast.is_null()) {

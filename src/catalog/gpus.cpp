@@ -23,6 +23,7 @@ std::string normalized(std::string_view name) {
 GpuFacts read_gpu(const YamlNode& node, const std::string& path, Diagnostics& diagnostics) {
   constexpr double kGiga = 1e9;
   constexpr double kTera = 1e12;
+  constexpr double kGiB = 1 << 30;
   Fields fields(node, path, diagnostics);
   GpuFacts gpu;
   gpu.name = fields.text("name");
@@ -41,9 +42,16 @@ GpuFacts read_gpu(const YamlNode& node, const std::string& path, Diagnostics& di
   }
   gpu.memory_bandwidth_bytes_per_s = fields.number("memory_bandwidth_gb_per_s").value_or(0) * kGiga;
   gpu.memory_bytes = static_cast<int64_t>(fields.number("memory_gib").value_or(0)) << 30;
+  if (const auto usable = fields.number("usable_memory_gib", Presence::kOptional)) {
+    gpu.usable_memory_bytes = static_cast<int64_t>(*usable * kGiB);
+    if (*usable <= 0 || *gpu.usable_memory_bytes > gpu.memory_bytes) {
+      diagnostics.error(node, fields.path("usable_memory_gib"),
+                        "found " + describe(*node.find("usable_memory_gib")),
+                        "a number above 0, at most memory_gib");
+    }
+  }
   gpu.multiprocessors = fields.integer("multiprocessors", Presence::kOptional).value_or(0);
   gpu.board_power_watts = fields.number("board_power_watts", Presence::kOptional);
-  gpu.price_usd_per_hour = fields.number("price_usd_per_hour", Presence::kOptional);
   gpu.source = fields.text("source");
   gpu.note = fields.text("note", Presence::kOptional);
   fields.reject_unknown();

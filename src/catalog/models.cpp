@@ -152,7 +152,7 @@ std::string spelled_alike(std::string_view name) {
   if (letters.starts_with("metallama")) letters.erase(0, 4);
   for (bool shortened = true; shortened;) {
     shortened = false;
-    for (const std::string_view ending : {"hf", "instruct", "chat", "base"}) {
+    for (const std::string_view ending : {"hf", "instruct", "chat", "base", "it"}) {
       if (letters.size() <= ending.size() || !letters.ends_with(ending)) continue;
       letters.resize(letters.size() - ending.size());
       shortened = true;

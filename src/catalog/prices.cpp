@@ -1,5 +1,8 @@
 #include "sftbench/catalog/prices.h"
 
+#include <algorithm>
+#include <tuple>
+
 #include "sftbench/base/text.h"
 #include "sftbench/base/yaml.h"
 #include "sftbench/catalog/fields.h"
@@ -18,10 +21,18 @@ Price read_price(const YamlNode& node, const std::string& path, const GpuCatalog
                       "a name of config/gpus.yaml", nearest_spelling(name, gpus.names()));
   }
   price.gpu = gpu == nullptr ? name : gpu->name;
-  price.per_hour = fields.number("per_hour").value_or(0);
+  price.gpus = fields.integer("gpus", Presence::kOptional).value_or(1);
+  if (price.gpus < 1) {
+    diagnostics.error(node, fields.path("gpus"), "found " + std::to_string(price.gpus),
+                      "how many GPUs the instance has, at least 1");
+    price.gpus = 1;
+  }
+  price.per_hour = fields.number("per_hour").value_or(0) / static_cast<double>(price.gpus);
   if (price.per_hour <= 0) {
     diagnostics.error(node, fields.path("per_hour"), "no price", "a number above 0");
   }
+  price.provider = fields.text("provider", Presence::kOptional);
+  price.instance = fields.text("instance", Presence::kOptional);
   price.kind = fields.text("kind", Presence::kOptional);
   price.region = fields.text("region", Presence::kOptional);
   if (const YamlNode* date = fields.any("date", Presence::kOptional)) price.date = date->text;
@@ -29,6 +40,15 @@ Price read_price(const YamlNode& node, const std::string& path, const GpuCatalog
   price.source = fields.text("source", Presence::kOptional);
   fields.reject_unknown();
   return price;
+}
+
+auto identity(const Price& price) {
+  return std::tie(price.gpu, price.provider, price.instance, price.gpus, price.region, price.kind);
+}
+
+bool counts_before(const Price& price, const Price& other) {
+  if (price.is_kept() != other.is_kept()) return price.is_kept();
+  return price.per_hour < other.per_hour;
 }
 
 }  // namespace
@@ -49,9 +69,16 @@ PriceBook PriceBook::read(const std::string& path, const GpuCatalog& gpus) {
     for (size_t i = 0; i < list->items.size(); ++i) {
       const std::string place = "prices[" + std::to_string(i) + "]";
       Price price = read_price(list->items[i], place, gpus, diagnostics);
-      const std::string gpu = price.gpu;
-      if (book.prices.emplace(gpu, std::move(price)).second) continue;
-      diagnostics.error(list->items[i], place + ".gpu", gpu + " has two prices", "one");
+      const bool again =
+          std::any_of(book.offers.begin(), book.offers.end(),
+                      [&price](const Price& other) { return identity(other) == identity(price); });
+      if (again) {
+        diagnostics.error(list->items[i], place + ".gpu", price.gpu + " has two prices",
+                          "one for each provider, instance, region and kind");
+      }
+      const auto [known, first] = book.prices.emplace(price.gpu, price);
+      if (!first && counts_before(price, known->second)) known->second = price;
+      book.offers.push_back(std::move(price));
     }
   }
   fields.reject_unknown();

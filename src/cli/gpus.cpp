@@ -46,9 +46,8 @@ Json as_json(const GpuFacts& gpu) {
           {"peak_flops_per_s", gpu.peak_flops_per_s},
           {"memory_bandwidth_bytes_per_s", gpu.memory_bandwidth_bytes_per_s},
           {"memory_bytes", gpu.memory_bytes},
+          {"usable_memory_bytes", gpu.memory_of_programs()},
           {"board_power_watts", gpu.board_power_watts ? Json(*gpu.board_power_watts) : Json()},
-          {"price_usd_per_hour",
-           gpu.price_usd_per_hour ? Json(*gpu.price_usd_per_hour) : Json(nullptr)},
           {"source", gpu.source},
           {"note", gpu.note}};
 }
@@ -58,6 +57,10 @@ std::string in_full(const GpuFacts& gpu) {
       {"architecture", gpu.architecture + ", compute capability " + gpu.compute_capability}};
   if (!gpu.aliases.empty()) facts.emplace_back("also named", join(gpu.aliases));
   facts.emplace_back("memory", cell_text(memory_gib(gpu)) + " GiB");
+  if (gpu.usable_memory_bytes) {
+    const double gib = static_cast<double>(*gpu.usable_memory_bytes) / (1 << 30);
+    facts.emplace_back("memory of programs", cell_text(gib) + " GiB");
+  }
   facts.emplace_back("memory bandwidth",
                      cell_text(gpu.memory_bandwidth_bytes_per_s / kGiga) + " GB/s");
   if (gpu.board_power_watts)
@@ -68,8 +71,6 @@ std::string in_full(const GpuFacts& gpu) {
                          cell_text(*peak / kTera) + " TFLOP/s, dense");
     }
   }
-  if (gpu.price_usd_per_hour)
-    facts.emplace_back("price", cell_text(*gpu.price_usd_per_hour) + " USD/h");
   facts.emplace_back("source", gpu.source);
   if (!gpu.note.empty()) facts.emplace_back("note", gpu.note);
   return gpu.name + "\n" + definition_list(facts);

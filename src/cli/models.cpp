@@ -130,7 +130,9 @@ std::string in_full(const ModelFacts& model) {
     facts.emplace_back("parameters", std::to_string(count) + " (" + in_billions(count) + ")");
   }
   facts.emplace_back(
-      "trains", !trains(model)            ? "no: this version trains " + join(known_model_types())
+      "trains", !trains(model) ? "no, predict and recommend alone know it: this version "
+                                 "trains " +
+                                     join(known_model_types())
                 : has_architecture(model) ? "yes"
                                           : "from its files alone: its architecture is not "
                                             "published, so recommend, predict and --weights random "

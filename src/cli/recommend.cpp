@@ -71,7 +71,11 @@ std::vector<std::string> gpus_of(const std::string& list, const PriceBook& price
   const GpuCatalog& catalog = Catalog::shipped().gpus;
   std::vector<std::string> gpus;
   if (list.empty()) {
-    for (const auto& [gpu, price] : prices.prices) gpus.push_back(gpu);
+    for (const bool kept : {true, false}) {
+      for (const auto& [gpu, price] : prices.prices)
+        if (price.is_kept() == kept) gpus.push_back(gpu);
+      if (!gpus.empty()) break;
+    }
     return gpus;
   }
   for (size_t begin = 0; begin <= list.size();) {
@@ -201,8 +205,10 @@ void add_options(CLI::App& command, RecommendArguments& arguments) {
 
 void add_limit_options(CLI::App& command, RecommendArguments& arguments) {
   command
-      .add_option("--gpus", arguments.gpus,
-                  "GPUs to choose from, with commas (default: all that have a price)")
+      .add_option(
+          "--gpus", arguments.gpus,
+          "GPUs to choose from, with commas (default: all with a price that is neither of spot "
+          "nor of a marketplace)")
       ->type_name("NAME,...");
   command.add_option("--max-gpus", arguments.most_gpus, "at most so many of them")
       ->transform(whole_number(1, 32))

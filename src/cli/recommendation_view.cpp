@@ -8,6 +8,8 @@
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
+#include "sftbench/catalog/catalog.h"
+#include "sftbench/plan/support.h"
 
 namespace sftbench {
 namespace {
@@ -167,6 +169,18 @@ std::string energy_basis(const RecommendationView& view) {
   return energy_text(best) + ", by what the board takes: no run on this GPU told its power";
 }
 
+std::string offer_text(const Price& price, const std::string& currency) {
+  std::vector<std::string> words;
+  for (const std::string& word :
+       {price.provider, price.instance, price.kind, price.region, price.date, price.source}) {
+    if (!word.empty()) words.push_back(word);
+  }
+  std::string text = cell_text(short_figure(price.per_hour)) + " " + currency + "/h a GPU";
+  if (price.gpus > 1) text += " of " + std::to_string(price.gpus) + " that are rented together";
+  if (!words.empty()) text += ": " + join(words);
+  return text + (price.mark == "recalled" ? "; recalled, check it" : "");
+}
+
 }  // namespace
 
 Table table_of(const RecommendationView& view) {
@@ -191,8 +205,11 @@ Json as_json(const RecommendationView& view) {
   for (const RuledOut& out : answer.ruled_out)
     ruled_out.push_back({{"reason", out.reason}, {"options", out.options}});
   Json book = Json::array();
-  for (const auto& [gpu, price] : prices.prices) {
-    book.push_back({{"gpu", gpu},
+  for (const Price& price : prices.offers) {
+    book.push_back({{"gpu", price.gpu},
+                    {"provider", price.provider},
+                    {"instance", price.instance},
+                    {"gpus", price.gpus},
                     {"per_hour", price.per_hour},
                     {"kind", price.kind},
                     {"region", price.region},
@@ -238,13 +255,18 @@ Definitions reasons_of(const RecommendationView& view) {
                                         std::to_string(answer.considered) + ": " + out.reason);
   }
   if (const Price* price = prices.find(best.gpu)) {
-    lines.emplace_back("price", cell_text(price->per_hour) + " " + prices.currency + "/h: " +
-                                    price->source + ", " + price->region + ", " + price->date +
-                                    (price->mark == "recalled" ? "; recalled, check it" : ""));
+    lines.emplace_back("price", offer_text(*price, prices.currency));
   }
   if (!energy_text(best).empty()) lines.emplace_back("energy", energy_basis(view));
   if (best.time_interval.residuals > 0)
     lines.emplace_back("interval", "rests on " + basis_text(best.time_interval));
+  if (const ModelFacts* model = Catalog::shipped().models.find(question.model);
+      model != nullptr && !trains_family(model->family)) {
+    lines.emplace_back("trained by",
+                       "another program: " + model->name + " is of the family " + model->family +
+                           ", which is predicted from its shapes and not trained here");
+    return lines;
+  }
   lines.emplace_back("measure it", command_of(best, view));
   if (!answer.next) {
     lines.emplace_back("tells most", "no single measurement is expected to change the choice");

@@ -68,7 +68,7 @@ void read_gpt_sizes(ConfigFields& fields, const std::string& hidden_key, ModelCo
   }
   attention.head_dim = config.hidden_size / attention.heads;
   attention.scale = 1.0 / std::sqrt(static_cast<double>(attention.head_dim));
-  attention.input_bias = attention.output_bias = config.mlp_bias = true;
+  attention.input_bias = attention.output_bias = config.mlp_bias = config.layer_norm = true;
   config.rotary = false;
 }
 

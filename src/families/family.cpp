@@ -3,16 +3,32 @@
 #include "families/gpt.h"
 #include "families/llama.h"
 #include "families/llava.h"
+#include "families/predicted.h"
 #include "sftbench/base/error.h"
 
 namespace sftbench {
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> kFamilies = {
-      kBloomFamily,      kGptBigCodeFamily,       kGptOssFamily,           kGraniteFamily,
-      kGraniteMoeFamily, kGraniteMoeHybridFamily, kGraniteMoeSharedFamily, kLlamaFamily,
-      kLlavaNextFamily,  kMistralFamily,          kMixtralFamily,          kQwen2Family,
-      kQwen3Family};
+  static const std::vector<Family> kFamilies = {kBloomFamily,
+                                                kGemma2Family,
+                                                kGemma3Family,
+                                                kGptBigCodeFamily,
+                                                kGptNeoxFamily,
+                                                kGptOssFamily,
+                                                kGraniteFamily,
+                                                kGraniteMoeFamily,
+                                                kGraniteMoeHybridFamily,
+                                                kGraniteMoeSharedFamily,
+                                                kLlamaFamily,
+                                                kLlavaNextFamily,
+                                                kMistralFamily,
+                                                kMixtralFamily,
+                                                kOlmo2Family,
+                                                kPhi3Family,
+                                                kQwen2Family,
+                                                kQwen3Family,
+                                                kSmolLm3Family,
+                                                kStarcoder2Family};
   return kFamilies;
 }
 
@@ -34,7 +50,9 @@ const Family* find_family(const std::string& model_type) {
 const std::vector<std::string>& known_model_types() {
   static const std::vector<std::string> kNames = [] {
     std::vector<std::string> names;
-    for (const Family& family : families()) names.emplace_back(family.model_type);
+    for (const Family& family : families()) {
+      if (family.trains) names.emplace_back(family.model_type);
+    }
     return names;
   }();
   return kNames;

@@ -7,6 +7,7 @@
 #include "model/router_balance.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/torch.h"
+#include "sftbench/families/family.h"
 #include "sftbench/ops/ops.h"
 
 namespace sftbench {
@@ -164,6 +165,16 @@ std::unique_ptr<CausalLm> make_causal_lm(const Json& hf_config, torch::Dtype dty
     case ModelFamily::kQwen2:
     case ModelFamily::kQwen3:
       return std::make_unique<Llama>(config, kernels, options);
+    case ModelFamily::kGemma2:
+    case ModelFamily::kGemma3:
+    case ModelFamily::kGptNeox:
+    case ModelFamily::kOlmo2:
+    case ModelFamily::kPhi3:
+    case ModelFamily::kSmolLm3:
+    case ModelFamily::kStarcoder2:
+      throw RunError(ReasonCode::kUnsupported,
+                     std::string("model_type ") + family_of(config.family).model_type +
+                         ": models of this family are predicted, and none is trained");
   }
   check(false, "every family has a model");
   return nullptr;

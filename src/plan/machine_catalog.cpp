@@ -117,7 +117,7 @@ MachineModel machine_of(const std::string& gpu_model, const std::string& dtype,
   MachineModel machine;
   machine.flops_per_s = *peak * facts->reached;
   machine.memory_bytes_per_s = gpu->memory_bandwidth_bytes_per_s;
-  machine.memory_bytes = static_cast<double>(gpu->memory_bytes);
+  machine.memory_bytes = static_cast<double>(gpu->memory_of_programs());
   machine.inside = facts->inside;
   machine.between = facts->between;
   machine.attention_flops_per_s = *peak * facts->attention;

@@ -154,7 +154,7 @@ template <typename Read>
 Json checked_config(const std::string& path, const Read& read) {
   try {
     Json config = read();
-    if (trains_family(family_of(config))) parse_model_config(config, path);
+    if (find_family(family_of(config)) != nullptr) parse_model_config(config, path);
     return config;
   } catch (const InputError& error) {
     throw RunError(ReasonCode::kWeights, error.what());

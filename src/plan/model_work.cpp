@@ -293,8 +293,7 @@ void put_seconds(const TrainingJob& job, const ModelConfig& config, const LayerS
     work.rotated = static_cast<double>(layer.query_width + config.attention.key_value_width());
   }
   work.head_size = static_cast<double>(config.attention.head_dim);
-  work.layer_norm =
-      config.family == ModelFamily::kGptBigCode || config.family == ModelFamily::kBloom;
+  work.layer_norm = config.layer_norm;
   work.quantized_elements = work.layer.quantized;
   work.weight_elements = static_cast<double>(layer.parameters());
 }

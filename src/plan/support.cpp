@@ -171,7 +171,7 @@ class Judge {
   }
 
   void refuse_model() {
-    if (!trains_family(family())) {
+    if (!trains_family(family()) && !(options_.predicts && find_family(family()) != nullptr)) {
       return refuse(unknown_family_refusal(text("model_name"), family()));
     }
     if (row_of(experiment_.tuning).adds_adapters && !has("target_modules") && !options_.own_model &&
@@ -494,7 +494,8 @@ bool support_depends_on(const std::string& property) {
 }
 
 bool trains_family(const std::string& family) {
-  return family.empty() || find_family(family) != nullptr;
+  const Family* known = find_family(family);
+  return family.empty() || (known != nullptr && known->trains);
 }
 
 }  // namespace sftbench

@@ -232,10 +232,11 @@ TEST_F(ArgumentFilesTest, LlmforgesCheckpointingAndResourcesAreTaken) {
 }
 
 TEST_F(ArgumentFilesTest, ResourcesThatMeanNothingAreRefused) {
-  EXPECT_THAT(refusal_of_file("worker_resources: {'accelerator_type:A10': 0.001}\n"),
-              AllOf(HasSubstr("worker_resources.accelerator_type:A10: unknown GPU 'A10'; expected "
-                              "a GPU of `sftbench gpus`"),
-                    HasSubstr("did you mean")));
+  EXPECT_THAT(
+      refusal_of_file("worker_resources: {'accelerator_type:L40X': 0.001}\n"),
+      AllOf(HasSubstr("worker_resources.accelerator_type:L40X: unknown GPU 'L40X'; expected "
+                      "a GPU of `sftbench gpus`"),
+            HasSubstr("did you mean")));
   EXPECT_THAT(refusal_of_file("worker_resources: {'accelerator_type:A10G': 0.001}\n"
                               "gpu_model: L40S\n"),
               HasSubstr("gpu_model: says 'L40S', where arguments.yaml:1: "

@@ -137,7 +137,7 @@ TEST(ModelsTest, ThoseWithoutAnArchitectureTrainFromTheirFilesAlone) {
 }
 
 TEST(ModelsTest, ListsAndDescribesWithSources) {
-  EXPECT_EQ(lines(output_of({"models"})), 44);
+  EXPECT_EQ(lines(output_of({"models"})), 102);
   EXPECT_THAT(output_of({"models"}), testing::ContainsRegex("granite-3.1-2b .* yes  "));
   EXPECT_THAT(output_of({"models"}), testing::ContainsRegex("llava-v1.6-mistral-7b .* yes  "));
   const std::string full = output_of({"models", "granite-3.1-2b"});
@@ -154,7 +154,7 @@ TEST(ModelsTest, ListsAndDescribesWithSources) {
 }
 
 TEST(GpusTest, ListsAndDescribes) {
-  EXPECT_EQ(lines(output_of({"gpus"})), 17);
+  EXPECT_EQ(lines(output_of({"gpus"})), 68);
   EXPECT_THAT(output_of({"gpus", "NVIDIA H100 80GB HBM3"}), HasSubstr("989.4 TFLOP/s, dense"));
   EXPECT_THAT(output_of({"gpus", "NVIDIA-H100-PCI"}),
               HasSubstr("did you mean 'NVIDIA-H100-PCIe'?"));

@@ -73,8 +73,8 @@ TEST(BashCompletionTest, KnowsExperimentsModelsAndGpus) {
               UnorderedElementsAre("finetune_lora_benchmark-v1.0.0"));
   EXPECT_THAT(bash_offers("sftbench experiments finetune_pt"),
               UnorderedElementsAre("finetune_pt_benchmark-v1.0.0"));
-  EXPECT_THAT(bash_offers("sftbench models smol"), UnorderedElementsAre("smollm2-135m"));
-  EXPECT_THAT(bash_offers("sftbench weights fetch smol"), UnorderedElementsAre("smollm2-135m"));
+  EXPECT_THAT(bash_offers("sftbench models tiny"), UnorderedElementsAre("tinyllama-1.1b"));
+  EXPECT_THAT(bash_offers("sftbench weights fetch tiny"), UnorderedElementsAre("tinyllama-1.1b"));
   EXPECT_THAT(bash_offers("sftbench gpus NVIDIA-H"),
               IsSupersetOf({"NVIDIA-H100-PCIe", "NVIDIA-H100-80GB-HBM3"}));
 }
@@ -84,9 +84,14 @@ TEST(BashCompletionTest, KnowsPropertiesAndTheirValuesBehindSet) {
   EXPECT_THAT(bash_offers("sftbench run --set "),
               IsSupersetOf({"model_name=", "optim=", "batch_size=", "gpu_model="}));
   EXPECT_THAT(bash_offers("sftbench sweep --set model_n"), UnorderedElementsAre("model_name="));
-  EXPECT_THAT(bash_offers("sftbench run --set model_name=smol"),
-              UnorderedElementsAre("smollm2-135m"));
+  EXPECT_THAT(bash_offers("sftbench run --set model_name=tiny"),
+              UnorderedElementsAre("tinyllama-1.1b"));
   EXPECT_THAT(bash_offers("sftbench run --set torch_dtype="),
+  EXPECT_THAT(bash_offers({"sftbench", "sweep", "--set", "model_n"}),
+              UnorderedElementsAre("model_name="));
+  EXPECT_THAT(bash_offers({"sftbench", "run", "--set", "model_name", "=", "tiny"}),
+              UnorderedElementsAre("tinyllama-1.1b"));
+  EXPECT_THAT(bash_offers({"sftbench", "run", "--set", "torch_dtype", "="}),
               UnorderedElementsAre("bfloat16", "float32", "float16"));
   EXPECT_THAT(bash_offers("sftbench run --set torch_dtype=b", ":"),
               UnorderedElementsAre("torch_dtype=bfloat16"));

@@ -17,7 +17,7 @@ from browser import Browser
 PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else "sftbench"
 HERE = pathlib.Path(__file__).parent
 GIB = 2**30
-USD_PER_HOUR = {"NVIDIA-A100-SXM4-80GB": 5.10, "NVIDIA-H100-80GB-HBM3": 12.29, "L40S": 1.86}  # config/prices.yaml
+USD_PER_HOUR = {"NVIDIA-A100-SXM4-80GB": 1.29, "NVIDIA-H100-80GB-HBM3": 2.29, "L40S": 0.86}  # config/prices.yaml
 
 
 def make_results(folder, *options):

@@ -78,8 +78,8 @@ class PlanTest : public ::testing::Test {
       const std::string& experiment = "finetune_full_benchmark-v1.0.0") {
     SpaceOptions options;
     options.experiment = experiment;
-    options.extra_models = {"my-3b", "Qwen/Qwen2.5-3B", "meta-llama/Llama-2-7b-hf",
-                            "meta-llama/Llama-3.1-8B"};
+    options.extra_models = {"my-3b", "ai21labs/Jamba-v0.1", "Qwen/Qwen2.5-3B",
+                            "mistralai/Mixtral-8x7B-v0.1", "meta-llama/Llama-3.1-8B"};
     options.assignments = more;
     for (const char* required :
          {"model_name=smollm2-135m", "number_gpus=0", "model_max_length=512", "batch_size=6"}) {

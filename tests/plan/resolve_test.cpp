@@ -572,13 +572,13 @@ TEST_F(ResolveTest, AModelThatIsNowhereHasTheCommandThatFetchesItAndWhatIsLikeIt
     return failure({"model_name=" + model});
   };
   EXPECT_THAT(
-      problem("Qwen/Qwen2.5-3B"),
-      HasSubstr("WEIGHTS: Qwen/Qwen2.5-3B is none of `sftbench models`, and its config.json "
-                "is not on this machine; fetch it: sftbench weights fetch Qwen/Qwen2.5-3B; "
+      problem("ai21labs/Jamba-v0.1"),
+      HasSubstr("WEIGHTS: ai21labs/Jamba-v0.1 is none of `sftbench models`, and its config.json "
+                "is not on this machine; fetch it: sftbench weights fetch ai21labs/Jamba-v0.1; "
                 "or name a folder that has it: --model DIR, or model_map in --config"));
-  EXPECT_THAT(problem("meta-llama/Llama-2-7b-hf"),
-              HasSubstr("; or take llama-7b of `sftbench models`, whose tensors have the same "
-                        "shapes; or name"));
+  EXPECT_THAT(problem("mistralai/Mixtral-8x7B-v0.1"),
+              HasSubstr("; or take mixtral-8x7b-instruct-v0.1 of `sftbench models`, whose tensors "
+                        "have the same shapes; or name"));
   EXPECT_THAT(problem("meta-llama/Llama-3.1-8B"),
               HasSubstr("; or take llama3.1-8b of `sftbench models`; or name"));
 }

@@ -20,12 +20,15 @@ struct GpuFacts {
       peak_flops_per_s;  // dtype -> dense peak: float32, tf32, bfloat16, float16, fp8
   double memory_bandwidth_bytes_per_s = 0;
   int64_t memory_bytes = 0;
+  std::optional<int64_t> usable_memory_bytes;  // what CUDA reports, where that is known to be less
   int64_t multiprocessors = 0;
   // The most that the board takes unless it is set otherwise.
   std::optional<double> board_power_watts;
-  std::optional<double> price_usd_per_hour;
   std::string source;
   std::string note;
+
+  // What a program can have of the memory, its context among it.
+  int64_t memory_of_programs() const { return usable_memory_bytes.value_or(memory_bytes); }
 
   // Nothing when the device has no such unit.
   std::optional<double> peak_flops(const std::string& dtype) const;

@@ -1,6 +1,6 @@
-// The families of models that this program trains: how Hugging Face calls them, how their
-// config.json is read, and what they consist of. One row for each, one source file for each
-// (families/granite.cpp), and one class for each in model/.
+// The families of models that this program trains or predicts: how Hugging Face calls them, how their
+// config.json is read, and what they consist of. One row for each. Those that are trained have a source
+// file each (families/granite.cpp) and a class each in model/; the others are in families/predicted.cpp.
 #pragma once
 
 #include <string>
@@ -32,13 +32,14 @@ struct Family {
   ModelShape (*shape)(const ModelConfig& config);
   // The name here of a tensor that checkpoints have had under several; null: they never had.
   std::string (*canonical_name)(const std::string& stored) = nullptr;
+  bool trains = true;  // false: predictions alone know it
 };
 
 // Sorted by model_type.
 const std::vector<Family>& families();
 
 const Family& family_of(ModelFamily id);
-// Nothing for a model_type that is not trained.
+// Nothing for a model_type that is neither trained nor predicted.
 const Family* find_family(const std::string& model_type);
 
 // The model types that can be trained, sorted.

@@ -17,7 +17,10 @@ namespace sftbench {
 // One enumerator for each row of families() (families/family.h).
 enum class ModelFamily {
   kBloom,
+  kGemma2,
+  kGemma3,
   kGptBigCode,
+  kGptNeox,
   kGptOss,
   kGranite,
   kGraniteMoe,
@@ -27,8 +30,12 @@ enum class ModelFamily {
   kLlavaNext,
   kMistral,
   kMixtral,
+  kOlmo2,
+  kPhi3,
   kQwen2,
   kQwen3,
+  kSmolLm3,
+  kStarcoder2,
 };
 
 enum class RopeType {
@@ -138,6 +145,7 @@ struct ModelConfig {
   double embedding_dropout = 0.0;     // shares that training drops: behind the embedding,
   double residual_dropout = 0.0;      // and of what a branch adds to the residual stream
   bool residual_behind_norm = false;  // Bloom: branches add to the norm's result
+  bool layer_norm = false;            // norms subtract the mean and have biases; else RMSNorm
   double norm_eps = 1e-6;
   bool norm_rounds_last = false;  // RMSNorm is rounded after its weight, not before (gpt_oss)
   double initializer_range = 0.02;

@@ -33,6 +33,8 @@ struct ResolveOptions {
   std::string backend = kBackendLibtorch;
   bool own_model =
       false;  // --model: one that the settings' model_map names, whatever the catalog says
+  bool predicts =
+      false;  // the shapes of a model are enough: its family may be one that is not trained
   bool decodes_mxfp4 = false;  // asked for by name; it is done in any case
   std::string
       model_path;  // the folder that it is in; empty: it is on the hub, and has its id as name

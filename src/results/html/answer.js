@@ -48,7 +48,7 @@ class Prices {
     container.replaceChildren(h('div', {class: 'controls'}, rows),
       h('p', {class: 'note'}, 'For one device (a whole machine without GPUs) and one hour. Filled in ' +
         'where config/prices.yaml has ' +
-        'one, most of them recalled; what you enter counts on this page until it is closed.'));
+        'one; what you enter counts on this page until it is closed.'));
   }
 }
 
