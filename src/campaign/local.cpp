@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "campaign/worker_status.h"
+#include "sftbench/base/command_text.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/shared_file.h"
 #include "sftbench/base/text.h"
@@ -70,8 +71,11 @@ class LocalEngine : public CampaignEngine {
   }
 
   int start(const CampaignPlan& plan, std::ostream& out) override {
-    words_ = worker_words(plan, {});
+    const std::vector<std::string> words = worker_words(plan, {});
+    program_ = words.front();
+    arguments_.assign(words.begin() + 1, words.end());
     environment_.assign(plan.environment.begin(), plan.environment.end());
+    hide_secrets(arguments_, environment_);
     const fs::path folder = fs::path(plan.output) / "workers";
     fs::create_directories(folder);
     share_machine(plan, folder);
@@ -147,8 +151,8 @@ class LocalEngine : public CampaignEngine {
     const std::vector<int> all = affinity_cores();
     keep_to_cores(worker.cores);
     worker.process =
-        std::make_unique<ChildProcess>(ProcessSpec{.executable = words_.front(),
-                                                   .arguments = {words_.begin() + 1, words_.end()},
+        std::make_unique<ChildProcess>(ProcessSpec{.executable = program_,
+                                                   .arguments = arguments_,
                                                    .environment = std::move(environment),
                                                    .standard_input = nothing.get(),
                                                    .standard_output = log.get(),
@@ -198,7 +202,8 @@ class LocalEngine : public CampaignEngine {
 
   int interrupt_fd_;
   CampaignLog log_;
-  std::vector<std::string> words_;
+  std::string program_;
+  std::vector<std::string> arguments_;
   std::vector<std::pair<std::string, std::string>> environment_;
   std::vector<LocalWorker> workers_;
   int interruptions_ = 0;

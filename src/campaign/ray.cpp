@@ -17,6 +17,7 @@
 #include "sftbench/base/digest.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/terminal_text.h"
+#include "sftbench/base/text.h"
 #include "sftbench/campaign/engines.h"
 #include "sftbench/http/http_client.h"
 
@@ -211,9 +212,17 @@ class RayEngine : public CampaignEngine {
   Json request_of(const RayWorker& worker, const std::string& package_name) const {
     const DeviceNeed& need = worker.group->need;
     Json environment = Json::object();
-    for (const auto& [name, value] : plan_.environment) environment[name] = value;
+    std::string line = shell_line(worker_words(plan_, *worker.group, "."));
+    for (const auto& [name, value] : plan_.environment) {
+      // Ray puts the values of its own variables in place of $NAME, and knows no escape.
+      if (value.find('$') == std::string::npos) {
+        environment[name] = value;
+      } else {
+        line = name + "=" + shell_quoted(value) + " " + line;
+      }
+    }
     Json request = {
-        {"entrypoint", shell_line(worker_words(plan_, *worker.group, "."))},
+        {"entrypoint", line},
         {"submission_id", worker.submission_id()},
         {"entrypoint_num_cpus", need.gpus_per_node == 0 && need.cores > 0
                                     ? need.cores

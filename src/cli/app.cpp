@@ -44,6 +44,7 @@
 #include "cli/sweep.h"
 #include "cli/weights.h"
 #include "sftbench/base/build_info.h"
+#include "sftbench/base/command_text.h"
 #include "sftbench/base/cpu_instructions.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/terminal_text.h"
@@ -288,11 +289,34 @@ void take_old_names(std::vector<std::string>& words) {
   }
 }
 
+bool knows_option(const CLI::App& app, const std::string& name) {
+  if (app.get_option_no_throw(name) != nullptr) return true;
+  const std::vector<const CLI::App*> below = app.get_subcommands(nullptr);
+  return std::any_of(below.begin(), below.end(),
+                     [&name](const CLI::App* command) { return knows_option(*command, name); });
+}
+
+// "--output-dir=" has an empty value. CLI11 would take the next word for it.
+std::vector<std::string> with_empty_values(const CLI::App& app,
+                                           const std::vector<std::string>& words) {
+  std::vector<std::string> all;
+  for (const std::string& word : words) {
+    const bool is_option = word.rfind("--", 0) == 0 && word.find('=') == word.size() - 1;
+    const std::string name = word.substr(0, word.size() - 1);
+    const bool is_empty = is_option && knows_option(app, name);
+    all.push_back(is_empty ? name : word);
+    if (is_empty) all.emplace_back();
+  }
+  return all;
+}
+
 // The command line as CLI11 takes it, the last word first. "sftbench help run" is "sftbench run
 // --help", and "sftbench version" is "sftbench --version", as users of other programs type them.
 std::vector<std::string> command_words(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
+  reveal_secrets(words);
   take_old_names(words);
+  words = with_empty_values(app, words);
   if (words.front() == "help") {
     words.erase(words.begin());
     require_commands(app, words);

@@ -1,17 +1,11 @@
 #include "cli/repeat_command.h"
 
+#include <vector>
+
+#include "sftbench/base/command_text.h"
 #include "sftbench/base/file.h"
-#include "sftbench/base/text.h"
 
 namespace sftbench {
-
-std::string kept_command(const std::vector<std::string>& words) {
-  std::string command;
-  for (const std::string& word : words) {
-    command += (command.empty() ? "" : " ") + shell_quoted(without_secrets(word));
-  }
-  return command;
-}
 
 std::string repeat_command() {
   const std::string line = read_file("/proc/self/cmdline");  // each word ends with a zero byte

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "cli/repeat_command.h"
+#include "sftbench/base/command_text.h"
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/results/table.h"
 

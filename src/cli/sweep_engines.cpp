@@ -238,21 +238,14 @@ std::string campaign_name(const Selection& selection) {
                                    : std::filesystem::path(of_file).stem().string());
 }
 
-// As a sweep of one process ends.
+// As a sweep of one process ends. The folder may be one that only the workers see.
 void say_best_of(const Cells& cells, const EngineSweep& sweep) {
-  if (!spdlog::should_log(spdlog::level::info)) return;
+  std::error_code error;
+  const bool is_here = std::filesystem::is_directory(sweep.output, error);
+  if (!is_here || !spdlog::should_log(spdlog::level::info)) return;
   std::set<std::string> keys;
   for (const CampaignCell& cell : cells.all) keys.insert(cell.key);
   say_what_is_best(sweep.output, keys, sweep.prices);
-}
-
-// Scripts, manifests and jobs are read by others than the user, as are the files that travel with them.
-void refuse_secrets(std::vector<WorkerOption> options, const LoadedSpace& loaded,
-                    bool files_travel) {
-  for (const std::string& tracker : loaded.settings.trackers) {
-    if (files_travel) options.push_back({"--track", tracker});
-  }
-  require_no_secrets(options);
 }
 
 CampaignPlan make_plan(const CLI::App& command, const EngineOptions& options,
@@ -262,7 +255,7 @@ CampaignPlan make_plan(const CLI::App& command, const EngineOptions& options,
   plan.digest = std::move(cells.digest);
   plan.options = worker_options(command, kOwnOptions);
   const bool shared = options.engine != "local";
-  if (shared) refuse_secrets(plan.options, loaded, options.engine != "slurm");
+  if (shared) require_no_secrets(plan.options);
   WorkerEnvironment environment = worker_environment(options.environment, shared);
   plan.environment = std::move(environment.values);
   plan.secrets = std::move(environment.secrets);
@@ -275,6 +268,7 @@ CampaignPlan make_plan(const CLI::App& command, const EngineOptions& options,
   if (const char* file = std::getenv("SFTTRAINER_PARAMETERS_FILE"); file != nullptr)
     plan.parameters_file = file;
   plan.output = sweep.output;
+  if (shared && options.engine != "slurm") require_no_secrets(files_of(plan));
   place_paths(options.engine, loaded, sweep.selection, cells.data_paths, plan);
   plan.simulated = sweep.backend == kBackendSimulate;
   int64_t workers = options.workers;

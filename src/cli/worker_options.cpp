@@ -1,6 +1,7 @@
 #include "cli/worker_options.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <filesystem>
 #include <set>
@@ -8,6 +9,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
+#include "sftbench/base/yaml.h"
 
 namespace sftbench {
 namespace {
@@ -59,15 +61,38 @@ bool is_variable(const std::string& name) {
 
 // HF_TOKEN, MLFLOW_TRACKING_PASSWORD, WANDB_API_KEY. HF_TOKEN_PATH is but a place.
 bool names_a_secret(const std::string& name) {
-  static const std::set<std::string> kSecrets = {"TOKEN", "PASSWORD", "PASSWD", "SECRET", "KEY"};
+  static const std::set<std::string> kSecrets = {"TOKEN",  "PASSWORD", "PASSWD",
+                                                 "SECRET", "KEY",      "HEADERS"};
   static const std::set<std::string> kPlaces = {"FILE", "PATH", "DIR"};
   std::istringstream parts(name);
   bool secret = false, place = false;
   for (std::string part; std::getline(parts, part, '_');) {
+    for (char& c : part) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     secret = secret || kSecrets.count(part) != 0;
     place = kPlaces.count(part) != 0;
   }
   return secret && !place;
+}
+
+// hub_token, comet_api_key. eos_token is text.
+bool is_key_of_secret(const std::string& key) {
+  constexpr std::array kEndings = {"hub_token", "auth_token", "access_token", "api_key",
+                                   "password"};
+  return std::any_of(kEndings.begin(), kEndings.end(), [&key](std::string_view ending) {
+    return key.size() >= ending.size() &&
+           key.compare(key.size() - ending.size(), ending.size(), ending) == 0;
+  });
+}
+
+void find_secrets(const YamlNode& node, const std::string& key, Diagnostics& wrong) {
+  constexpr size_t kTokenCharacters = 20;  // of a token of the hub, at the least
+  for (const YamlNode& item : node.items) find_secrets(item, key, wrong);
+  for (const auto& [name, member] : node.members) find_secrets(member, name, wrong);
+  if (!node.value.is_string() || node.text.empty()) return;
+  const bool is_token = node.text.rfind("hf_", 0) == 0 && node.text.size() >= kTokenCharacters;
+  if (!is_token && !is_key_of_secret(key) && without_secrets(node.text) == node.text) return;
+  wrong.error(node.line, key, "holds a secret, and others can read the files that workers get",
+              "an environment variable, as --env HF_TOKEN (docs/engines.md, \"Secrets\")");
 }
 
 }  // namespace
@@ -129,6 +154,18 @@ void require_no_secrets(const std::vector<WorkerOption>& options) {
                      {}});
   }
   if (!wrong.empty()) throw InputError(std::move(wrong));
+}
+
+void require_no_secrets(const std::map<std::string, std::string>& files) {
+  for (const auto& [name, content] : files) {
+    Diagnostics wrong(name);
+    try {
+      find_secrets(parse_yaml(content, name), {}, wrong);
+    } catch (const InputError&) {
+      continue;  // a template; where it should be YAML, its reader has said so
+    }
+    wrong.throw_if_failed();
+  }
 }
 
 }  // namespace sftbench

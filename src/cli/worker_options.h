@@ -24,5 +24,7 @@ WorkerEnvironment worker_environment(const std::vector<std::string>& assignments
 
 // InputError for the options whose values hold an address with a user, a password or a query.
 void require_no_secrets(const std::vector<WorkerOption>& options);
+// The same of YAML files that travel to workers (files_of), and for tokens in them.
+void require_no_secrets(const std::map<std::string, std::string>& files);
 
 }  // namespace sftbench

@@ -19,6 +19,7 @@
 
 #include "launch/child_files.h"
 #include "sftbench/base/clock.h"
+#include "sftbench/base/command_text.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
@@ -76,21 +77,6 @@ std::vector<std::pair<std::string, std::string>> passed_on(const Environment& en
   return all;
 }
 
-// Slurm's accounting keeps the line of every srun (sacct -o SubmitLine).
-void require_no_secrets(const std::vector<std::string>& words) {
-  for (const std::string& word : words) {
-    if (without_secrets(word) == word) continue;
-    throw InputError(
-        {{{},
-          0,
-          "--track",
-          "'" + without_secrets(word) + "' holds a secret, and Slurm keeps srun's words",
-          "MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and "
-          "MLFLOW_TRACKING_PASSWORD in the environment",
-          {}}});
-  }
-}
-
 class NodeRun {
  public:
   NodeRun(const NodeLaunch& launch, std::vector<std::string> words, const Environment& environment,
@@ -98,12 +84,12 @@ class NodeRun {
       : launch_(launch),
         words_(std::move(words)),
         environment_(environment),
-        output_(std::move(output)) {
+        output_(std::move(output)),
+        ranks_environment_(passed_on(environment)) {
+    hide_secrets(words_, ranks_environment_);
     if (launch.launcher == "ssh") {
       start_by_ssh();
     } else {
-      if (launch.launcher == "srun") require_no_secrets(words_);
-      ranks_environment_ = passed_on(environment);
       start(launch.launcher == "srun" ? srun_words() : mpirun_words(), {}, ranks_environment_, {});
     }
   }
@@ -168,7 +154,7 @@ class NodeRun {
     task.words = words_;
     task.directory = fs::current_path().string();
     task.ranks = launch_.ranks_per_node;
-    task.environment = passed_on(environment_);
+    task.environment = ranks_environment_;
     const unsigned long drawn = std::stoul(random_text().substr(0, 8), nullptr, 16);
     const auto say = [&task, this](const std::string& name, const std::string& value) {
       if (environment_.count(name) == 0) task.environment.emplace_back(name, value);
@@ -340,7 +326,7 @@ class NodeRun {
   }
 
   const NodeLaunch& launch_;
-  const std::vector<std::string> words_;
+  std::vector<std::string> words_;
   const Environment& environment_;
   const NodeOutput output_;
   std::vector<std::pair<std::string, std::string>> ranks_environment_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "results/measurement_text.h"
+#include "sftbench/base/command_text.h"
 #include "sftbench/base/digest.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/catalog/catalog.h"
@@ -164,7 +165,7 @@ Measurement measurement_from_json(const Json& json, const std::string& origin) {
   m.environment = object(json, "environment", origin);
   m.started_at = text(json, "started_at", origin);
   m.finished_at = text(json, "finished_at", origin);
-  m.command = text(json, "command", origin);
+  m.command = masked_command(text(json, "command", origin));
   if (json.contains("job")) m.job = object(json, "job", origin);
   return m;
 }

@@ -13,7 +13,9 @@
 #include <cstring>
 #include <map>
 
+#include "sftbench/base/command_text.h"
 #include "sftbench/base/digest.h"
+#include "sftbench/base/json_text.h"
 #include "sftbench/base/owned_fd.h"
 
 namespace sftbench {
@@ -374,7 +376,7 @@ StoredResult ResultReader::parse(std::string_view key, TextPool& texts) {
   result.reason = checked.reason;
   result.started_at = own_text("started_at");
   result.finished_at = own_text("finished_at");
-  result.command = own_text("command");
+  result.command = texts.store(masked_command(text_at(file, "command")));
   if (dom::object entity; file["entity"].get(entity) == simdjson::SUCCESS) {
     result.entity = record_of(entity, texts, texts.latest_entity,
                               [&](const auto& m) { return scalar_of(m.value, texts); });
@@ -418,7 +420,16 @@ std::string_view ResultReader::minify() const {
 }
 
 std::string ResultReader::minified() const {
-  return std::string(minify());
+  std::string content(minify());
+  if (content.find("://") == std::string::npos) return content;
+  Json json = Json::parse(content);
+  const auto command = json.find("command");
+  if (command == json.end() || !command->is_string()) return content;
+  std::string masked = masked_command(command->get_ref<const std::string&>());
+  if (masked == *command) return content;
+  *command = std::move(masked);
+  if (json.erase("checksum") > 0) json["checksum"] = digest(json_text(json));
+  return json_text(json);
 }
 
 ResultName result_name(const std::string& file) {

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "cli/program.h"
 
 namespace sftbench {
@@ -33,6 +35,21 @@ TEST(EmptyValuesTest, AreRefusedBeforeAnythingIsDone) {
     EXPECT_EQ(result.status, 2) << option;
     EXPECT_THAT(result.err, HasSubstr(": " + option + " has an empty value\n"));
     EXPECT_THAT(file_names_below(folder), testing::IsEmpty()) << option;
+  }
+}
+
+// "--output-dir=$UNSET"
+TEST(EmptyValuesTest, TheNextWordIsNoValueOfAnOptionThatEndsWithAnEqualsSign) {
+  const auto folder = fresh_folder("equals");
+  const ProgramResult result = run_program({"run", "--output-dir=", "--no-progress"}, {}, folder);
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.err, HasSubstr(": --output-dir has an empty value\n"));
+  std::ofstream(folder / "a.jsonl") << R"({"output": "a --foo= b"})"
+                                    << "\n";
+  for (const char* text : {"--response-template=", "--response-template=--foo="}) {
+    const ProgramResult shown =
+        run_program({"dataset", "show", "a.jsonl", text, "-n", "1"}, {}, folder);
+    EXPECT_EQ(shown.status, 0) << shown.err;
   }
 }
 

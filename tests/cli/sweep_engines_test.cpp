@@ -165,6 +165,8 @@ TEST_F(SweepEnginesTest, SubmitSaysWhereThereIsNoSlurmOrItRefuses) {
 TEST_F(SweepEnginesTest, ASecretStaysOutOfWhatOthersRead) {
   for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
            {"--env", "HF_TOKEN=hunter2"},
+           {"--env", "my_password=hunter2"},
+           {"--env", "OTEL_EXPORTER_OTLP_HEADERS=authorization=hunter2"},
            {"--env", "MLFLOW_TRACKING_URI=http://me:hunter2@host"},
            {"--track", "mlflow=http://me:hunter2@host"},
            {"--track", "mlflow=http://host?token=hunter2"}}) {
@@ -174,6 +176,19 @@ TEST_F(SweepEnginesTest, ASecretStaysOutOfWhatOthersRead) {
       const ProgramResult result = sweep(all);
       EXPECT_EQ(result.status, 2) << result.out;
       EXPECT_THAT(result.err, AllOf(HasSubstr("secret"), HasSubstr("--env "))) << words.back();
+      EXPECT_THAT(result.out + result.err, Not(HasSubstr("hunter2")));
+    }
+  }
+  for (const char* text :
+       {"hub_token: hunter2", "comet_api_key: hunter2", "hub_model_id: http://me:hunter2@host",
+        "hub_model_id: hf_hunter2hunter2hunter2"}) {
+    const std::string file = (folder_ / "arguments.yaml").string();
+    std::ofstream(file) << text << "\n";
+    for (const char* engine : {"kubernetes", "ray"}) {
+      const ProgramResult result = sweep({"--on", engine, "-o", "/data/r", "--arguments", file});
+      EXPECT_EQ(result.status, 2) << result.out;
+      EXPECT_THAT(result.err, AllOf(HasSubstr("holds a secret"), HasSubstr("arguments.yaml:1: ")))
+          << text;
       EXPECT_THAT(result.out + result.err, Not(HasSubstr("hunter2")));
     }
   }
@@ -192,6 +207,14 @@ TEST_F(SweepEnginesTest, ASecretStaysOutOfWhatOthersRead) {
   EXPECT_EQ(ray.status, 2);
   EXPECT_THAT(ray.err, HasSubstr("Ray shows the environment of a job"));
   EXPECT_THAT(sweep({"--on", "local", "--env", "HF_TOKEN"}).err, HasSubstr("HF_TOKEN is not set"));
+}
+
+TEST_F(SweepEnginesTest, ResultsNeedNotStandOnThisMachine) {
+  std::ofstream(folder_ / "space.yaml", std::ios::app)  // a range without a value
+      << "- {identifier: max_steps, propertyDomain: {domainRange: [4, 4], interval: 1}}\n";
+  const ProgramResult result = sweep({"--on", "slurm", "-o", "/nowhere"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("every cell is settled in /nowhere"));
 }
 
 TEST_F(SweepEnginesTest, AFolderThatALineOfSbatchCannotHoldIsRefused) {

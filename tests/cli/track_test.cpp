@@ -121,6 +121,24 @@ TEST_F(TrackTest, AnAddressKeepsItsSecretsToItself) {
   }
 }
 
+TEST_F(TrackTest, WorkersGetTheSecretsOfAnAddressInTheirEnvironment) {
+  const FakeMlflow server;
+  const std::string host = server.url().substr(server.url().find("://") + 3);
+  std::ofstream(folder_ / "program") << "#!/bin/sh\necho \"$@\" >'" + in_folder("words") +
+                                            "'\nexec '" + SFTBENCH_EXECUTABLE + "' \"$@\"\n";
+  fs::permissions(folder_ / "program", fs::perms::owner_all);
+  const ProgramResult result = run_program(
+      words("sweep", {"--track", "mlflow=http://me:hunter2@" + host, "--set", "batch_size=1",
+                      "--on", "local", "--program", in_folder("program")}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(read_file(in_folder("words")),
+              AllOf(HasSubstr("--track mlflow=http://***@" + host), Not(HasSubstr("hunter2"))));
+  const std::vector<ServedRequest> requests = server.requests();
+  ASSERT_FALSE(requests.empty());
+  for (const ServedRequest& request : requests)
+    EXPECT_EQ(request.header("authorization"), "Basic bWU6aHVudGVyMg==");
+}
+
 TEST_F(TrackTest, TheSamplesStandBesideTheResult) {
   const ProgramResult result = run_program(words("run", {}));
   ASSERT_EQ(result.status, 0) << result.err;

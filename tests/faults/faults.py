@@ -2,7 +2,7 @@
 """Disturbs the program, and holds it to its promises: no finished measurement and no saved checkpoint is lost, torn,
 doubled or mislabeled, whatever happens beside it.
 
-    faults.py SFTBENCH                   a short run of each kind, about two minutes
+    faults.py SFTBENCH                   a short run of each kind, about three minutes
     faults.py SFTBENCH --minutes 600     each kind again and again, for so long
 
 Each kind says how many faults were tried, and what they were. What breaks a promise ends the kind as lost, with the seed that
@@ -19,6 +19,7 @@ import tempfile
 import time
 
 from disks import try_full_results, try_full_saving, try_io, try_planted
+from injection import try_secrets, try_texts
 from saving import try_checkpoints, try_saving, try_strangers
 from simulated import Lost
 from sweeps import try_sweeps
@@ -35,6 +36,8 @@ KINDS = {
     "a full disk under results": (try_full_results, 4, 20),
     "a full disk while saving": (try_full_saving, 6, 30),
     "planted in the place of a result": (try_planted, 9, 30),
+    "texts that a shell would act on": (try_texts, 100, 1000),
+    "places where a secret could stand": (try_secrets, 1, 200),
 }
 
 

@@ -16,7 +16,7 @@ import socket
 import subprocess
 import time
 
-from simulated import Lost, Program
+from simulated import Lost, Program, children_of
 from store import damage, digest_of
 
 TRAINING = pathlib.Path(__file__).resolve().parent.parent / "reference" / "training"
@@ -114,8 +114,7 @@ class Runs:
 
 
 def descendants(pid):
-    listed = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True)
-    children = [int(child) for child in listed.stdout.split()]
+    children = children_of(pid)
     return children + [far for child in children for far in descendants(child)]
 
 

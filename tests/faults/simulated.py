@@ -75,5 +75,8 @@ class Program:
         return status
 
     def children(self):
-        listed = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True)
-        return [int(pid) for pid in listed.stdout.split()]
+        return children_of(self.process.pid)
+
+
+def children_of(pid):
+    return [int(child) for child in subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split()]

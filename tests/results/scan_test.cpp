@@ -6,6 +6,7 @@
 #include "results/result_files.h"
 #include "results/sample_measurement.h"
 #include "sftbench/base/file.h"
+#include "sftbench/results/report.h"
 #include "sftbench/results/store.h"
 
 namespace sftbench {
@@ -43,6 +44,24 @@ std::string spoilt(const std::function<void(Json&)>& spoil) {
   Json json = to_json(sample_valid());
   spoil(json);
   return complaint(json.dump());
+}
+
+// As versions before 2026-11-28 kept it.
+TEST(ScanTest, ACommandWithASecretIsReadWithoutIt) {
+  const fs::path directory = fresh_results("secret");
+  Measurement measurement = sample_valid();
+  measurement.command = "sftbench run 'a b' --track mlflow=http://me:pw@h?t=u";
+  put(directory, measurement, "a");
+  const StoreScan scan = ResultStore(directory).scan();
+  const std::string masked = "sftbench run 'a b' --track 'mlflow=http://***@h?***'";
+  ASSERT_THAT(scan.results, SizeIs(1));
+  EXPECT_EQ(scan.results[0].command, masked);
+  EXPECT_EQ(measurement_from_json(to_json(measurement), "file").command, masked);
+  std::string written;
+  write_measurements(directory, scan, true, [&](std::string_view piece) { written += piece; });
+  measurement.command = masked;
+  EXPECT_EQ(Json::parse(written), stored(measurement, "a"));
+  fs::remove_all(directory);
 }
 
 TEST(ScanTest, HoldsWhatTheFilesSay) {

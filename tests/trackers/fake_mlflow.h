@@ -23,6 +23,7 @@ class FakeMlflow {
 
   std::string url() const { return server_.url(); }
   int count(const std::string& path) const { return server_.count(path); }
+  std::vector<ServedRequest> requests() const { return server_.requests(); }
 
   struct Run {
     std::map<std::string, std::string> tags, params;
