@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""README.md and docs/ point at what exists: relative links and their anchors, and the paths of this repository that stand
-in `code`, with the functions that are named after a colon. The README stays short, and it links to each page of docs/.
+"""README.md, docs/ and bench/results/ point at what exists: relative links and their anchors, and the paths of this
+repository that stand in `code`, with the functions that are named after a colon. The README stays short, and it links to
+each page of docs/.
 usage: docs_links_test.py SOURCE_DIR"""
 import re
 import sys
@@ -73,8 +74,9 @@ def main():
     readme = root / "README.md"
     docs = sorted((root / "docs").glob("*.md"))
     found = [problem for page in [readme, *docs] for problem in problems(root, page)]
-    for launch in [root / "experiments/launch/README.md", root / "datasets/README.md"]:
-        found += problems(root, launch)
+    others = [root / folder / "README.md" for folder in ("experiments/launch", "datasets", "bench/gpu")]
+    for page in others + sorted((root / "bench/results").glob("*.md")):
+        found += problems(root, page)
     text = readme.read_text(encoding="utf-8")
     lines = len(text.splitlines())
     if lines > README_LINES:

@@ -17,7 +17,7 @@ constexpr double kOtherMethod = 0.5;  // what rows of another method or checkpoi
 
 // Of steps on processors after a probe. No published table is of processors: fitted by
 // bench/predict/processor_spread.py to 60 configurations that were measured twice, one measurement
-// 5 % from the other in the median (bench/RESULTS.md, 2026-11-26). The widening is a normal
+// 5 % from the other in the median (bench/results/predictions.md). The widening is a normal
 // distribution's own. Where a probe found more noise than there, that counts.
 constexpr Spread kProcessorTime = {.offset = 2e-3,
                                    .model = 2.5e-6,

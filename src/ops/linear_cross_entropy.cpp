@@ -19,7 +19,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 constexpr const char* kOp = "linear_cross_entropy";
-// In AMX tiles, products of 120 rows with a large weight take as long as products of 490 (bench/RESULTS.md).
+// In AMX tiles, products of 120 rows with a large weight take as long as products of 490
+// (bench/results/kernels.md).
 constexpr int64_t kChunkBytes = int64_t{32} << 20, kTileChunkBytes = int64_t{128} << 20;
 // A GPU's products want many rows. Every chunk rounds the weight's gradient once more, so that of a
 // weight that is trained is large enough for a whole micro-batch.

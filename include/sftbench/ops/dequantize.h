@@ -44,8 +44,8 @@ torch::Tensor gptq_linear(const torch::Tensor& x, const GptqWeight& weight,
 // The dtype to compute in where the model's is float16. GPUs multiply float16 itself. CPUs of
 // libtorch 1.13 have no such product; of the two that they have, bfloat16 keeps the range and gives
 // up three of eleven bits, in activations and dequantized weights alike. It is taken where the
-// processor multiplies it, as such a step is faster there (bench/RESULTS.md, one training step in
-// both dtypes), float32 elsewhere.
+// processor multiplies it, as such a step is faster there (bench/results/training-step.md), float32
+// elsewhere.
 torch::Dtype float16_compute_dtype(const torch::Device& device);
 
 // Elements of a weight that are dequantized at a time, at most (or 32 features of one side): 8 MiB

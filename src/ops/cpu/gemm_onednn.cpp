@@ -127,7 +127,8 @@ Lie lie_of(const Tensor& matrix) {
 }
 
 // Float32 by the classic interface, which compiles nothing for a shape: experts of a mixture have
-// other numbers of rows in every step. As fast as the compiled products (bench/RESULTS.md).
+// other numbers of rows in every step. As fast as the compiled products
+// (bench/results/kernels.md).
 void multiply_any_shape(Tensor& out, const Tensor& a, const Tensor& b, const Tensor& bias,
                         double beta) {
   if (bias.defined()) out.copy_(bias.expand_as(out));

@@ -1,7 +1,7 @@
 // Matrix products by oneDNN, called directly: libtorch 1.13 gives it bfloat16 only, and at the
 // sizes of language models its float32 kernels are a fifth to a third faster than OpenBLAS's
-// (bench/RESULTS.md). Part of the build with libtorch 1.13 and oneDNN's headers; libtorch 2.x has
-// another oneDNN inside that would clash.
+// (bench/results/training-step.md). Part of the build with libtorch 1.13 and oneDNN's headers;
+// libtorch 2.x has another oneDNN inside that would clash.
 #pragma once
 
 #include <torch/types.h>
