@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """README.md, docs/ and bench/results/ point at what exists: relative links and their anchors, and the paths of this
-repository that stand in `code`, with the functions that are named after a colon. The README stays short, and it links to
-each page of docs/.
+repository that stand in `code`, with the functions that are named after a colon. The README stays short. The index of each
+room of docs/ links to each of its pages, and docs/README.md to each room.
 usage: docs_links_test.py SOURCE_DIR"""
 import re
 import sys
@@ -69,19 +69,30 @@ def problems(root, page):
                 yield f"{page.relative_to(root)}:{number}: {problem}"
 
 
+def unlinked(root, docs):
+    """Pages that the index of their folder does not name, and folders that the index above does not."""
+    for page in docs:
+        above = page.parent.parent if page.name == "README.md" else page.parent
+        index = above / "README.md"
+        link = f"({page.relative_to(above)})"
+        if not index.is_file() or link not in index.read_text(encoding="utf-8"):
+            yield f"{index.relative_to(root)}: does not link to {page.relative_to(above)}"
+
+
 def main():
     root = Path(sys.argv[1]).resolve()
     readme = root / "README.md"
-    docs = sorted((root / "docs").glob("*.md"))
+    docs = sorted((root / "docs").rglob("*.md"))
     found = [problem for page in [readme, *docs] for problem in problems(root, page)]
-    others = [root / folder / "README.md" for folder in ("experiments/launch", "datasets", "bench/gpu")]
+    others = [root / "tests/documented_commands.md"]
+    others += [root / folder / "README.md" for folder in ("experiments/launch", "datasets", "bench/gpu")]
     for page in others + sorted((root / "bench/results").glob("*.md")):
         found += problems(root, page)
     text = readme.read_text(encoding="utf-8")
     lines = len(text.splitlines())
     if lines > README_LINES:
         found.append(f"README.md: {lines} lines; expected at most {README_LINES}: move details to docs/")
-    found += [f"README.md: does not link to docs/{page.name}" for page in docs if f"(docs/{page.name})" not in text]
+    found += unlinked(root, docs)
     for problem in found:
         print(problem)
     sys.exit(1 if found else 0)

@@ -6,7 +6,7 @@
 
 A function is what a line ends with "{" after a ")" and is no control statement, up to the brace that closes it. A text
 comparison is "==" or "!=" with a literal in quotes that names a variant: an optimizer, a strategy, a tuning method, a
-precision or a padding. Hops are the calls from main to the step loop: the table of docs/architecture.md lists them, and
+precision or a padding. Hops are the calls from main to the step loop: the table of docs/internals/architecture.md lists them, and
 each has to be in the file that it names. A sentence is what ends in a period, a question mark, an exclamation mark or a
 colon, outside of headings, tables and code, and has four words or more.
 """
@@ -19,7 +19,7 @@ VARIANTS = (r'adam\w*|lion\w*|sgd|lomo|adalomo|adafactor|galore\w*|grokadamw|rms
             r'FULL_SHARD|SHARD_GRAD_OP|SHARD_OPTIM|HYBRID_\w+|(?:FULL|SHARDED|LOCAL)_STATE_DICT|full|lora|gptq-lora|pt|bf16|fp16|fp8|'
             r'bfloat16|float16|float32|longest|max_length|packed|none|no|each|last|steps|epoch')
 COMPARISON = re.compile(r'[=!]= "(?:' + VARIANTS + r')"')
-# Before docs/architecture.md had it: as file:function, read in the sources.
+# Before the page about architecture had it: as file:function, read in the sources.
 PATHS = {"36c3ee7": """src/main.cpp:main src/cli/app.cpp:run_app src/cli/run.cpp:run src/cli/run.cpp:measure_and_keep
     src/cli/run.cpp:measure src/cli/run.cpp:train src/cli/measuring_session.cpp:MeasuringSession::train
     src/launch/run_job.cpp:run_job src/launch/run_job.cpp:train include/sftbench/engine/engine.h:train
@@ -70,11 +70,17 @@ def function_sizes(lines):
     return sizes
 
 
+def architecture(commit):
+    pages = [path for path in git("ls-tree", "-r", "--name-only", commit, "docs").split()
+             if path.endswith("/architecture.md")]
+    return git("show", f"{commit}:{pages[0]}")
+
+
 def hops(commit):
     """Calls on the way of `sftbench run` from main to the step loop."""
     path = PATHS.get(commit, "").split()
     steps = [step.split(":", 1) for step in path] or re.findall(
-        r"^\| \d+ \| `([^`]+)`:`([^`]+)`", git("show", f"{commit}:docs/architecture.md"), re.M)
+        r"^\| \d+ \| `([^`]+)`:`([^`]+)`", architecture(commit), re.M)
     for file, function in steps:
         name = function.split("::")[-1]
         if not re.search(rf"\b{name}\b *(?:= *\[|\()", git("show", f"{commit}:{file}")):

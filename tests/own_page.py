@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs every command of docs/own-model-and-data.md and docs/documented-commands.md, with a tiny model in place of the
-reader's, and looks at what is left.
+"""Runs every command of docs/guide/own-model-and-data.md, docs/reference/arguments.md and tests/documented_commands.md, with a
+tiny model in place of the reader's, and looks at what is left.
 usage: own_page.py SFTBENCH SOURCE_DIR"""
 import json
 import os
@@ -24,7 +24,7 @@ def prepare(folder, reference):
 
 
 def run_page(program, source, page, expected_results, adapters):
-    text = (source / "docs" / page).read_text(encoding="utf-8")
+    text = (source / page).read_text(encoding="utf-8")
     blocks = re.findall(r"^```bash\n(.*?)^```", text, re.M | re.S)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -54,8 +54,9 @@ def run_page(program, source, page, expected_results, adapters):
 
 
 def main(program, source):
-    run_page(program, source, "own-model-and-data.md", 15, ("adapter", "activated", "tuned", "mine", "mine-longer"))
-    run_page(program, source, "documented-commands.md", 9, ("reasoner", "activated-adapter"))
+    run_page(program, source, "docs/guide/own-model-and-data.md", 12, ("adapter", "activated", "mine", "mine-longer"))
+    run_page(program, source, "docs/reference/arguments.md", 3, ("tuned",))
+    run_page(program, source, "tests/documented_commands.md", 9, ("reasoner", "activated-adapter"))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the kit from its archive alone on the phantom device (docs/phantom.md), five times: whole, with a process that hangs,
+# Runs the kit from its archive alone on the phantom device (docs/internals/phantom.md), five times: whole, with a process that hangs,
 # with one that crashes, and with a call that is cut at half of its time, by SIGTERM and by SIGKILL. Each must leave its
 # table. The working tree is hidden meanwhile, so that nothing is read that the archive lacks. Models have two layers, and
 # rows 64 tokens.

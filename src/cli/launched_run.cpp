@@ -21,7 +21,7 @@ constexpr const char* kNoSecret =
     "the ranks of this job share no secret: on the network between the nodes anybody who guesses "
     "the job's number can join it; set SFTBENCH_JOB_SECRET or SFTBENCH_JOB_SECRET_FILE on all "
     "ranks "
-    "(docs/rank-security.md)";
+    "(docs/internals/ranks.md)";
 
 int status_of(ReasonCode code) {
   return exit_code(makes_invalid(code) ? Status::kInvalid : Status::kFailed);

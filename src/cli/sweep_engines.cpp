@@ -301,7 +301,7 @@ void add_engine_options(CLI::App& command, EngineOptions& options) {
   command
       .add_option("--kubernetes", options.kubernetes,
                   "names in the manifests: namespace, image, claim, queue, gpu-label, "
-                  "roce-resource and more (docs/engines.md)")
+                  "roce-resource and more (docs/guide/engines.md)")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command

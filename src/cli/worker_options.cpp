@@ -127,7 +127,7 @@ WorkerEnvironment worker_environment(const std::vector<std::string>& assignments
                        0,
                        "--env",
                        name + " looks like a secret, and others can read what the engine gets",
-                       "--env " + name + " without a value (docs/engines.md, \"Secrets\")",
+                       "--env " + name + " without a value (docs/guide/engines.md, \"Secrets\")",
                        {}});
     } else {
       environment.values[name] = value;
@@ -149,7 +149,7 @@ void require_no_secrets(const std::vector<WorkerOption>& options) {
                          "' holds a secret, and others can read what the engine gets",
                      option.name == "--track"
                          ? "--env MLFLOW_TRACKING_TOKEN, or --env MLFLOW_TRACKING_USERNAME and "
-                           "--env MLFLOW_TRACKING_PASSWORD (docs/engines.md, \"Secrets\")"
+                           "--env MLFLOW_TRACKING_PASSWORD (docs/guide/engines.md, \"Secrets\")"
                          : "an address without user, password and query",
                      {}});
   }

@@ -94,7 +94,8 @@ fs::path phantom_library() {
   throw RunError(ReasonCode::kUnsupported,
                  "there is no " + std::string(kName) +
                      " beside this program: a rehearsal runs the engine for GPUs, which only a "
-                     "build with -DSFTBENCH_CUDA=ON has; docs/building.md tells how to make it");
+                     "build with -DSFTBENCH_CUDA=ON has; docs/internals/building.md tells how to "
+                     "make it");
 }
 
 Rehearsal rehearse(const TrainingJob& job, const RehearsedGpu& gpu, const fs::path& executable) {

@@ -27,7 +27,7 @@ const DequantizeKernels& dequantize_kernels();  // of this processor
 
 void dequantize_aten(torch::Tensor& target, const GptqWeight& weight, FeatureRange in,
                      FeatureRange out);
-// Of the CUDA flavor, and of docs/kernels.md.
+// Of the CUDA flavor, and of docs/internals/kernels.md.
 void dequantize_cuda(torch::Tensor& target, const GptqWeight& weight, FeatureRange in,
                      FeatureRange out);
 

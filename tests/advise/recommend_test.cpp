@@ -25,14 +25,11 @@ const std::string kA100 = "NVIDIA-A100-SXM4-80GB", kH100 = "NVIDIA-H100-80GB-HBM
 PriceBook book() {
   PriceBook book;
   book.currency = "USD";
-  for (const auto& [gpu, price] : {std::pair(kA100, 5.0), std::pair(kH100, 12.0)})
-    book.prices[gpu] = {.gpu = gpu,
-                        .per_hour = price,
-                        .kind = "",
-                        .region = "",
-                        .date = "",
-                        .mark = "",
-                        .source = ""};
+  for (const auto& [gpu, price] : {std::pair(kA100, 5.0), std::pair(kH100, 12.0)}) {
+    Price& row = book.prices[gpu];
+    row.gpu = gpu;
+    row.per_hour = price;
+  }
   return book;
 }
 

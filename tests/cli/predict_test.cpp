@@ -160,7 +160,7 @@ TEST(PredictTest, ExactMemoryWantsABuildForGpusAndOneEntityOnOne) {
   const std::vector<std::string> one = {"--set", kGpu, "--exact"};
   EXPECT_THAT(output_of(eight_gpus(one)),
               AllOf(HasSubstr("UNSUPPORTED: there is no libsftbench_phantom.so"),
-                    HasSubstr("docs/building.md")));
+                    HasSubstr("docs/internals/building.md")));
   const std::string two = "gradient_accumulation_steps=[1, 2]";
   EXPECT_THAT(output_of(eight_gpus({"--set", kGpu, "--set", two, "--exact"})),
               AllOf(HasSubstr("--exact"), HasSubstr("several entities"), HasSubstr("--entity")));

@@ -1,4 +1,4 @@
-// What the tests of CUDA kernels on the CPU share (docs/kernels.md): tensors with guard pages, and
+// What the tests of CUDA kernels on the CPU share (docs/internals/kernels.md): tensors with guard pages, and
 // orders of threads.
 #pragma once
 

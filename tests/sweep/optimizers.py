@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Holds the results of optimizers.sh against what each value of `optim` promises: it trains, and its states take the
-bytes that the formats in docs/optimizers.md have. usage: optimizers.py FOLDER '["adamw_hf", ...]'"""
+bytes that the formats in docs/reference/optimizers.md have. usage: optimizers.py FOLDER '["adamw_hf", ...]'"""
 import json
 import math
 import sys

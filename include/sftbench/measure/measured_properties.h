@@ -89,7 +89,7 @@ Json host_memory_percent(const std::vector<ProcessSamples>& processes);
 // one another. Null where the kernel does not tell, or the threads ran for less than 0.1 s.
 Json run_queue_wait_share(const std::vector<ProcessSamples>& processes);
 
-// From this share on a machine is called busy. Where it came from: docs/results.md.
+// From this share on a machine is called busy. Where it came from: docs/reference/results.md.
 inline constexpr double kBusyShare = 0.1;
 
 // "This machine was busy: ..."; empty when it was not.

@@ -1,5 +1,6 @@
 // What the samplers read over time, kept beside the result: <key>.series.json.gz, JSON in columns,
-// compressed. The result names it, with its digest, in extra.series. docs/results.md has its fields.
+// compressed. The result names it, with its digest, in extra.series. Its fields:
+// docs/reference/results.md.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The member `extra` of a valid measurement: what a run recorded beside its measured properties.
-// docs/results.md lists every field.
+// docs/reference/results.md lists every field.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // What a kernel's file includes, whichever compiler reads it. nvcc makes kernels of it, a C++
-// compiler functions that ops/cuda/host/runner.h runs on the CPU: docs/kernels.md. Kernels keep to
-// plain loads and stores, shuffles of whole warps, and barriers of whole blocks.
+// compiler functions that ops/cuda/host/runner.h runs on the CPU: docs/internals/kernels.md.
+// Kernels keep to plain loads and stores, shuffles of whole warps, and barriers of whole blocks.
 #pragma once
 
 #include <tuple>
