@@ -92,7 +92,7 @@ void find_secrets(const YamlNode& node, const std::string& key, Diagnostics& wro
   const bool is_token = node.text.rfind("hf_", 0) == 0 && node.text.size() >= kTokenCharacters;
   if (!is_token && !is_key_of_secret(key) && without_secrets(node.text) == node.text) return;
   wrong.error(node.line, key, "holds a secret, and others can read the files that workers get",
-              "an environment variable, as --env HF_TOKEN (docs/engines.md, \"Secrets\")");
+              "an environment variable, as --env HF_TOKEN (docs/guide/engines.md, \"Secrets\")");
 }
 
 }  // namespace
