@@ -1,5 +1,6 @@
 // What every option with a number refuses, and how it says so.
 #include "cli/number_checks.h"
+#include "cli/first_screens.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,8 +19,9 @@ using testing::HasSubstr;
 bool takes_a_number(const CLI::Option& option) {
   static const std::set<std::string> kNumbers = {"INT", "UINT", "FLOAT", "N", "X", "S"};
   const std::string type = option.get_type_name();
-  // Training arguments have domains, which check them.
-  return option.get_items_expected_max() > 0 && option.get_group() != "Training arguments" &&
+  // Training arguments have domains, which check them. Those of status stand under no heading.
+  const bool has_domain = option.get_group() == kTrainingArguments || option.get_group().empty();
+  return option.get_items_expected_max() > 0 && !has_domain &&
          kNumbers.count(type.substr(0, type.find(':'))) > 0;
 }
 

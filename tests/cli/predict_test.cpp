@@ -190,7 +190,7 @@ TEST(PredictTest, NamesTheBestDivisionOfRowsThatAreTooLong) {
     return output_of_words(std::move(further));
   };
   const std::string out = of("8", {});
-  EXPECT_THAT(out, HasSubstr("1 with batch_size 8: dies, "));
+  EXPECT_THAT(out, HasSubstr("1 with batch_size 8: oom, "));
   EXPECT_THAT(out, HasSubstr("4 with batch_size 2: fits, "));
   EXPECT_THAT(out, HasSubstr("best: 2"));
   const Json json = Json::parse(of("2", {"--set", "context_parallel=4", "--format", "json"}));
