@@ -27,12 +27,6 @@ YamlNode node_of(const std::string& text) {
   return node;
 }
 
-// pandas writes whole numbers of a column with gaps as 8.0.
-std::string without_zero(const std::string& text) {
-  const bool decimal = text.size() > 2 && text.ends_with(".0");
-  return decimal ? text.substr(0, text.size() - 2) : text;
-}
-
 void check_units(const ForeignRow& row) {
   if (row.tokens_per_second && *row.tokens_per_second > kMostTokensPerSecond) {
     throw Misfit{"tokens_per_second " + std::to_string(*row.tokens_per_second) +
@@ -89,7 +83,6 @@ const Json& RowPlacer::value(const Experiment& experiment, const std::string& pr
   const PropertySpec* spec = experiment.find(property);
   check(spec != nullptr, "properties are looked up before their values are");
   std::optional<Json> accepted = spec->accept(node_of(text));
-  if (!accepted) accepted = spec->accept(node_of(without_zero(text)));
   const bool extra =
       property == "model_name" && std::count(extra_models_.begin(), extra_models_.end(), text) > 0;
   if (!accepted && extra) accepted = Json(text);

@@ -3,13 +3,14 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <chrono>
 #include <compare>
 #include <cstdint>
+#include <ctime>
 #include <exception>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "sftbench/base/digest.h"
 #include "sftbench/base/file.h"
@@ -19,8 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kSecond_ns = 1'000'000'000;
-constexpr int64_t kSettled_ns = 2 * kSecond_ns;
+constexpr int64_t kSettledSeconds = 2;
 // Smaller files are read as fast as what is kept of them.
 constexpr int64_t kLeastKeptBytes = 1 << 20;
 constexpr size_t kDigestLetters = 32;
@@ -28,8 +28,9 @@ constexpr size_t kDigestLetters = 32;
 struct FileState {
   uint64_t device = 0, number = 0;
   int64_t bytes = 0;
-  int64_t modified_ns = 0;  // which programs set as they like
-  int64_t changed_ns = 0;   // which the kernel alone sets
+  // Seconds, and nanoseconds beside them.
+  std::pair<int64_t, int64_t> modified;  // which programs set as they like
+  std::pair<int64_t, int64_t> changed;   // which the kernel alone sets
 
   auto operator<=>(const FileState&) const = default;
 };
@@ -37,15 +38,15 @@ struct FileState {
 std::optional<FileState> state_of(const fs::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
-  const auto ns = [](const timespec& time) { return time.tv_sec * kSecond_ns + time.tv_nsec; };
-  return FileState{status.st_dev, status.st_ino, status.st_size, ns(status.st_mtim),
-                   ns(status.st_ctim)};
+  return FileState{status.st_dev,
+                   status.st_ino,
+                   status.st_size,
+                   {status.st_mtim.tv_sec, status.st_mtim.tv_nsec},
+                   {status.st_ctim.tv_sec, status.st_ctim.tv_nsec}};
 }
 
 bool is_settled(const FileState& state) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return state.changed_ns + kSettled_ns <
-         std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+  return state.changed.first + kSettledSeconds < std::time(nullptr);
 }
 
 // One for each file, so that what a file was is not kept beside what it is.
@@ -55,8 +56,10 @@ fs::path place_of(const FileState& state) {
 }
 
 std::string text_of(const FileState& state, const std::string& sum) {
-  const std::string text = std::to_string(state.bytes) + " " + std::to_string(state.modified_ns) +
-                           " " + std::to_string(state.changed_ns) + " " + sum;
+  std::string text = std::to_string(state.bytes);
+  for (const auto& [seconds, nanoseconds] : {state.modified, state.changed})
+    text += " " + std::to_string(seconds) + "." + std::to_string(nanoseconds);
+  text += " " + sum;
   return text + " " + digest(text) + "\n";
 }
 

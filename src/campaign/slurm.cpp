@@ -22,7 +22,7 @@ struct Batch {
   std::string script;
 };
 
-// Indices of an array are smaller than MaxArraySize.
+// As many workers as indices, which are smaller than MaxArraySize.
 int64_t max_array_size() {
   const ToolResult config = run_tool({"scontrol", "show", "config"});
   constexpr std::string_view kName = "MaxArraySize";
@@ -33,7 +33,7 @@ int64_t max_array_size() {
   int64_t size = 0;
   if (digits == std::string::npos) return kDefaultMaxArraySize;
   std::from_chars(config.out.data() + digits, config.out.data() + config.out.size(), size);
-  return size > 1 ? size - 1 : kDefaultMaxArraySize;
+  return size > 0 ? size : kDefaultMaxArraySize;
 }
 
 // A line that ends the here-document of a script, because the script has no such line.
@@ -64,7 +64,7 @@ class SlurmEngine : public CampaignEngine {
   }
 
   int start(const CampaignPlan& plan, std::ostream& out) override {
-    const int64_t most = submits_ ? max_array_size() : kDefaultMaxArraySize - 1;
+    const int64_t most = submits_ ? max_array_size() : kDefaultMaxArraySize;
     std::vector<Batch> batches;
     for (const WorkerGroup& group : plan.groups) {
       for (int64_t first = 0; first < group.workers; first += most) {

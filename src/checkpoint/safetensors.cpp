@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_builder.h"
@@ -252,11 +253,9 @@ std::vector<StoredTensor> read_safetensors_header(std::string_view file,
     }
   }
   findings.raise_if_any();
-  std::stable_sort(tensors.begin(), tensors.end(),
-                   [](const StoredTensor& a, const StoredTensor& b) {
-                     return a.offset_bytes != b.offset_bytes ? a.offset_bytes < b.offset_bytes
-                                                             : a.size_bytes < b.size_bytes;
-                   });
+  std::ranges::stable_sort(tensors, {}, [](const StoredTensor& tensor) {
+    return std::pair(tensor.offset_bytes, tensor.size_bytes);
+  });
   check_coverage(tensors, data_start, file.size(), findings);
   findings.raise_if_any();
   return tensors;

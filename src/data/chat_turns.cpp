@@ -108,9 +108,9 @@ std::optional<std::string> ChatTurns::without_marks(const std::string& text,
     plain.append(text, from, at - from);
     size_t message = 0;
     size_t end = at + head.size();
-    for (; end < text.size() && text[end] >= '0' && text[end] <= '9'; ++end)
+    for (; text[end] >= '0' && text[end] <= '9'; ++end)  // a null byte stands at the end
       message = 10 * message + static_cast<size_t>(text[end] - '0');
-    if (end == text.size() || text[end] != 'W' || message >= messages_.size()) return std::nullopt;
+    if (text[end] != 'W' || message >= messages_.size()) return std::nullopt;
     // A call's name may stand with its answer, too.
     if (!positions[message]) positions[message] = plain.size();
     from = end + 1;

@@ -297,9 +297,8 @@ bool TextDataset::encode_conversation(const Tokenizer& tokenizer, const Json& ob
   encoding.doubtful_tokens = encoded.doubtful_tokens;
   encoding.unused = std::move(encoded.unused);
   encoding.bore_loss = any_bears_loss(encoded.labels);
-  const auto more = std::ssize(encoded.input_ids) - options_.model_max_length;
+  const auto more = std::max<int64_t>(std::ssize(encoded.input_ids) - options_.model_max_length, 0);
   for (std::vector<int32_t>* values : {&encoded.input_ids, &encoded.labels}) {
-    if (more <= 0) continue;
     const auto begin = tokenizer_.truncates_left() ? values->begin() : values->end() - more;
     values->erase(begin, begin + more);
   }

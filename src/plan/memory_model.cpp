@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "plan/peak_memory.h"
@@ -21,11 +22,6 @@ constexpr double kWorkspaceBytes = 32 << 20;
 
 // Of ops/adafactor.cpp: elements in float32 that a band of a parameter's rows has on a GPU, and how often.
 constexpr double kFactoredBandElements = 1 << 24, kFactoredBandCopies = 3;
-
-bool computes_bfloat16(const PrecisionPlan& precision) {
-  if (precision.autocast != Autocast::kNo) return precision.autocast == Autocast::kBf16;
-  return precision.torch_dtype == ParameterDtype::kBfloat16;
-}
 
 }  // namespace
 
@@ -183,8 +179,9 @@ double MemoryModel::offloaded_chunk_bytes() const {
 
 double MemoryModel::logit_chunk_bytes() const {
   if (!on_gpu()) {
-    return computes_bfloat16(job_.precision) && multiplies_tiles() ? kTileLogitChunkBytes
-                                                                   : kLogitChunkBytes;
+    const std::string_view dtype =
+        product_dtype_name(job_.precision.torch_dtype, job_.precision.autocast);
+    return dtype == "bfloat16" && multiplies_tiles() ? kTileLogitChunkBytes : kLogitChunkBytes;
   }
   const bool trained = row_of(job_.tuning).trains_weights;
   const double bytes = trained ? kGpuTrainedLogitChunkBytes : kGpuLogitChunkBytes;

@@ -1,6 +1,7 @@
 #include "sftbench/plan/support.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "plan/context_cost.h"
@@ -277,9 +278,8 @@ class Judge {
           "accelerate_config_mixed_precision fp8: CPUs have no float8 products; number_gpus 1 on a "
           "GPU of compute capability 8.9 or newer (L40S, H100, H200, B200), or bf16 works");
     }
-    if (flag("bf16") && mixed == "fp16") {
+    if (flag("bf16") && mixed == "fp16")
       refuse("bf16 true contradicts accelerate_config_mixed_precision fp16; set one of them");
-    }
     if (flag("bf16") && fp16) {
       refuse("bf16 true contradicts fp16 true, which " + experiment_.identifier +
              " sets; bf16 false works");
@@ -366,8 +366,8 @@ class Judge {
 
   void refuse_evaluation() {
     const bool file = has("validation_data_path"), split = has("eval_split");
-    const auto held = argument("eval_split").get<double>();
-    if (held >= 1 && held != static_cast<double>(static_cast<int64_t>(held)))
+    const double held = argument("eval_split").get<double>(), entries = std::trunc(held);
+    if (entries != 0 && entries != held)
       refuse("eval_split " + json_text(Json(held)) + " is neither a share nor a number of entries");
     if (has_images() && argument("max_train_samples").get<int64_t>() > 0)
       refuse("max_train_samples beside images: all entries are read; 0 works");

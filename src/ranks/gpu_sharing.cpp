@@ -1,6 +1,8 @@
 #include "sftbench/ranks/gpu_sharing.h"
 
 #include <cstdlib>
+#include <map>
+#include <utility>
 
 namespace sftbench {
 namespace {
@@ -22,11 +24,12 @@ bool ranks_may_share_gpus() {
 std::string gpu_sharing_obstacle(const std::vector<RankGpu>& gpu_of_rank, bool may_share,
                                  int nccl_version) {
   if (may_share && nccl_version >= kFirstVersion) return {};
-  for (size_t second = 1; second < gpu_of_rank.size(); ++second) {
-    for (size_t first = 0; first < second; ++first) {
-      const RankGpu &one = gpu_of_rank[first], &other = gpu_of_rank[second];
-      if (one.host != other.host || one.gpu != other.gpu) continue;
-      return "ranks " + std::to_string(first) + " and " + std::to_string(second) +
+  std::map<std::pair<std::string, std::string>, size_t> first_ranks;
+  size_t rank = 0;
+  for (const RankGpu& one : gpu_of_rank) {
+    const auto [first, is_first] = first_ranks.emplace(std::pair(one.host, one.gpu), rank);
+    if (!is_first) {
+      return "ranks " + std::to_string(first->second) + " and " + std::to_string(rank) +
              " have the same GPU, " + one.gpu + " of " + one.host + ", and NCCL " +
              version_text(nccl_version) + " takes one rank on each" +
              (may_share ? ", NCCL_MULTI_RANK_GPU_ENABLE=1 or not; NCCL 2.30 or newer, or a GPU for "
@@ -34,6 +37,7 @@ std::string gpu_sharing_obstacle(const std::vector<RankGpu>& gpu_of_rank, bool m
                         : "; a GPU for each rank (CUDA_VISIBLE_DEVICES) works, or, for a test, "
                           "NCCL_MULTI_RANK_GPU_ENABLE=1 with NCCL 2.30 or newer");
     }
+    ++rank;
   }
   return {};
 }

@@ -295,14 +295,13 @@ bool ResultReader::load(int folder, const char* name) {
     content_.resize(expected_bytes + simdjson::SIMDJSON_PADDING);
   }
   size_bytes_ = 0;
-  while (size_bytes_ < expected_bytes) {
+  for (;;) {
     const ssize_t got = ::read(fd, content_.data() + size_bytes_, expected_bytes - size_bytes_);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail(std::string("cannot read: ") + std::strerror(errno));
-    if (got == 0) break;  // shortened meanwhile
+    if (got == 0) return true;  // all is there, or the file was shortened meanwhile
     size_bytes_ += static_cast<size_t>(got);
   }
-  return true;
 }
 
 struct ResultReader::Checked {

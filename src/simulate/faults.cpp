@@ -27,11 +27,9 @@ std::string gib_text(double gib) {
 
 // Memory that is there until the process ends; std::bad_alloc when it is not to be had.
 void take_memory(double gib) {
-  const auto bytes = static_cast<size_t>(gib * kGib);
-  if (bytes == 0) return;
-  auto memory = std::make_unique<char[]>(bytes);  // zeroed: every page of it is touched
   static std::unique_ptr<char[]> kept;
-  kept = std::move(memory);
+  kept = std::make_unique<char[]>(
+      static_cast<size_t>(gib * kGib));  // zeroed: every page of it is touched
 }
 
 [[noreturn]] void hang() {

@@ -52,11 +52,10 @@ void StoreView::remember(const std::string& experiment) {
   const std::filesystem::path path = store_.directory() / experiment;
   Folder folder;
   const double begin_s = steady_seconds();
-  bool known = false;  // whether the numbers in a listing are those of the files
   const bool listed = for_each_name(path, [&](std::string_view name, uint64_t number) {
     if (!is_result(name)) return;
-    if (!known) folder.by_number = look_of(path / name, true) == number;
-    known = true;
+    // The first file tells whether the numbers in a listing are those of the files.
+    if (folder.stood.empty()) folder.by_number = look_of(path / name, true) == number;
     folder.stood[hash_of(name)] = number;
     if (folder.by_number) return;
     if (const auto look = look_of(path / name, false)) folder.stood[hash_of(name)] = *look;

@@ -451,12 +451,7 @@ class Sweep::Impl {
     state_.elapsed_s = steady_seconds() - began_s_;
     state_.retries = static_cast<int64_t>(queue_.retries());
     state_.busy = static_cast<int64_t>(queue_.put_off_count());
-    const double parts = running_.show(state_.running);
-    double done = parts;
-    for (const auto& [kind, count] : state_.now) done += static_cast<double>(count);
-    const auto left = static_cast<double>(state_.cells_at_most - state_.settled()) - parts;
-    state_.seconds_left.reset();
-    if (done > 0) state_.seconds_left = state_.elapsed_s / done * std::max(0.0, left);
+    state_.estimate(running_.show(state_.running));
     observer_.on_tick(state_);
   }
 

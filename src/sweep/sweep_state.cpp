@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "sftbench/sweep/sweep.h"
 
 namespace sftbench {
@@ -11,6 +13,14 @@ int64_t SweepState::settled(Status status) const {
 
 int64_t SweepState::settled() const {
   return settled(Status::kValid) + settled(Status::kInvalid) + settled(Status::kFailed) + unread;
+}
+
+void SweepState::estimate(double parts) {
+  double done = parts;
+  for (const auto& [kind, count] : now) done += static_cast<double>(count);
+  const double left = static_cast<double>(cells_at_most - settled()) - parts;
+  seconds_left.reset();
+  if (done > 0) seconds_left = elapsed_s / done * std::max(0.0, left);
 }
 
 }  // namespace sftbench

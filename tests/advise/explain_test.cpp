@@ -55,7 +55,10 @@ TEST(ExplainTest, AStepAsPredictedHasNothingOff) {
   EXPECT_DOUBLE_EQ(*e.terms.front().measured, *e.terms.front().predicted);
   EXPECT_EQ(e.terms[1].name, "compute");
   EXPECT_NEAR(*e.terms[1].measured, c.compute_s, 1e-9);
+  EXPECT_EQ(e.terms[2].measured, 0) << "one rank waits for nobody";
   EXPECT_EQ(e.terms.back().unit, std::string("GiB"));
+  EXPECT_DOUBLE_EQ(*e.terms.back().measured, 20e9 / (1 << 30));
+  EXPECT_DOUBLE_EQ(*e.terms.back().predicted, c.memory.total() / (1 << 30));
 }
 
 TEST(ExplainTest, SlowProductsAndSlowDataAreNamed) {
@@ -82,6 +85,36 @@ TEST(ExplainTest, ASlowLinkIsNamedWithItsRate) {
   const Explanation e = explained(p, 4, extra);
   EXPECT_THAT(e.sentence, AllOf(HasSubstr("all_gather at 3 GB/s"), HasSubstr("links")));
   EXPECT_NEAR(*e.terms[2].measured, 0.75 * step_s, 1e-9);
+  EXPECT_FALSE(explained(p, 4, Json::object()).terms[2].measured) << "several ranks may wait";
+  extra["phase_seconds"] = {{"forward", 0.5 * step_s}, {"backward", 0.4375 * step_s}};
+  EXPECT_NEAR(*explained(p, 4, extra).terms[1].measured, 0.1875 * step_s, 1e-9)
+      << "waiting is part of the passes";
+}
+
+TEST(ExplainTest, ACollectiveThatTakesNoTimeHasNoRate) {
+  Prediction p = predicted(8);
+  CollectiveCost& gather = p.cost.collectives.front();
+  Json collective = {{"group", gather.group}, {"operation", gather.operation}};
+  collective["sent_bytes_per_step"]["max"] = gather.sent_bytes;
+  collective["seconds_per_step"] = 0.0;
+  Json extra;
+  extra["communication"]["wait_fraction"]["mean"] = 0.75;
+  const auto note = [&] {
+    extra["communication"]["collectives"] = {collective};
+    const Explanation e = explained(p, 4, extra);
+    for (const Term& term : e.terms) {
+      if (term.name == gather.operation) return term.note;
+    }
+    return std::string("none");
+  };
+  EXPECT_THAT(note(), HasSubstr("0 GB/s sent, predicted "));
+  gather.seconds = 0;
+  EXPECT_EQ(note(), "0 GB/s sent");
+  collective["seconds_per_step"] = gather.sent_bytes / 3e9;
+  EXPECT_EQ(note(), "3 GB/s sent");
+  collective["group"] = "another";
+  gather.seconds = 1;
+  EXPECT_EQ(note(), "3 GB/s sent") << "what was predicted is of one group";
 }
 
 TEST(ExplainTest, AMachineThatIsSharedIsNamedFirst) {

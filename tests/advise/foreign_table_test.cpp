@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "advise/foreign_row.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 
@@ -210,6 +211,79 @@ TEST_F(ForeignTableTest, EvidenceReadsBackAsItWasWritten) {
   Json json = to_json(rows[0]);
   json["tokens_per_second"] = -1;
   EXPECT_THAT(error(json.dump()), HasSubstr("a number above 0, or null"));
+}
+
+// --- one row ------------------------------------------------------------------------------------
+
+ForeignRow row_of_test() {
+  ForeignRow row;
+  row.experiment = "full";
+  row.properties = {{"model_name", "llama3-8b"},
+                    {"gpu_model", kGpu},
+                    {"number_gpus", "1.0"},
+                    {"model_max_length", "512"},
+                    {"batch_size", "4"}};
+  row.tokens_per_second = 1000;
+  return row;
+}
+
+std::string misfit(const ForeignRow& row, std::vector<std::string> extra_models = {}) {
+  try {
+    RowPlacer(Catalog::shipped(), std::move(extra_models)).place(row);
+  } catch (const Misfit& problem) {
+    return problem.reason;
+  }
+  return "none";
+}
+
+TEST(ForeignRowTest, FiguresArePositiveNumbersOrNotKnown) {
+  for (const char* none : {"", "nan", "NaN", "None"})
+    EXPECT_EQ(figure_of("f", none), std::nullopt) << none;
+  EXPECT_EQ(figure_of("f", "0.5"), 0.5);
+  for (const char* wrong : {"0", "-3", "1x", "x", "inf", "1e999", " 1"})
+    EXPECT_THROW(figure_of("f", wrong), Misfit) << wrong;
+}
+
+TEST(ForeignRowTest, FiguresOfAnotherUnitAreRefused) {
+  ForeignRow row = row_of_test();
+  for (const auto& [rate, fits] : {std::pair(1e9, true), std::pair(1.001e9, false)}) {
+    row.tokens_per_second = rate;
+    EXPECT_EQ(misfit(row) == "none", fits) << rate;
+  }
+  row.tokens_per_second.reset();
+  for (const auto& [bytes, fits] : {std::pair(16777216.0, true), std::pair(16777215.0, false),
+                                    std::pair(1e13, true), std::pair(1.001e13, false)}) {
+    row.allocated_bytes = bytes;
+    EXPECT_EQ(misfit(row) == "none", fits) << bytes;
+  }
+}
+
+TEST(ForeignRowTest, WhatIsNotValidRanOutOfMemoryAndWhatSaysNothingFailed) {
+  RowPlacer placer(Catalog::shipped(), {});
+  ForeignRow row = row_of_test();
+  EXPECT_EQ(placer.place(row).outcome, EvidenceOutcome::kValid);
+  row.is_valid = false;
+  EXPECT_EQ(placer.place(row).outcome, EvidenceOutcome::kOutOfMemory);
+  EXPECT_FALSE(placer.place(row).tokens_per_second);
+  row.properties["batch_size"] = "3";
+  row.properties["number_gpus"] = "2";
+  EXPECT_THAT(misfit(row), HasSubstr("breaks a rule"));
+  row = row_of_test();
+  row.tokens_per_second.reset();
+  EXPECT_EQ(placer.place(row).outcome, EvidenceOutcome::kFailed);
+  row.allocated_bytes = 2e10;
+  EXPECT_EQ(placer.place(row).outcome, EvidenceOutcome::kValid);
+  EXPECT_EQ(placer.place(row).allocated_bytes, 2e10);
+}
+
+TEST(ForeignRowTest, AModelOfTheUsersIsTakenByItsNameAlone) {
+  ForeignRow row = row_of_test();
+  row.properties["model_name"] = "mine";
+  EXPECT_THAT(misfit(row), HasSubstr("model_name: found 'mine'"));
+  EXPECT_EQ(misfit(row, {"mine"}), "none");
+  EXPECT_THAT(misfit(row, {"mine", "yours"}), "none");
+  row.properties["optim"] = "mine";
+  EXPECT_THAT(misfit(row, {"mine"}), HasSubstr("optim: found 'mine'"));
 }
 
 }  // namespace SFTBENCH_FILE

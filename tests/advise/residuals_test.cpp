@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <numbers>
 
 #include "sftbench/advise/foreign_table.h"
 #include "sftbench/advise/scorecard.h"
@@ -230,6 +231,52 @@ TEST(SharpeningTest, OnlyTheSameMachineAndStackCount) {
   EXPECT_FALSE(uncertainty.interval(Figure::kTime, case_on("NVIDIA-A10G", "sftbench")).own);
   EXPECT_FALSE(uncertainty.interval(Figure::kTime, case_on(kA100, "fms-hf-tuning")).own);
   EXPECT_FALSE(uncertainty.interval(Figure::kMemory, case_on(kA100, "sftbench")).own);
+}
+
+// Of one row with log ratio y, variance v and noise n, a case with covariance c has mean c y / (v + n) and variance
+// v + n - c^2 / (v + n).
+TEST(ResidualProcessTest, OneRowTellsOfOthersByTheirCovariance) {
+  const Spread spread{
+      .offset = 0.1, .model = 0.2, .near = 0.4, .distance = 2, .noise = 0.3, .widening = 1};
+  PredictedCase known = case_on(kA100, "sftbench");
+  known.length = known.batch = known.ranks = 4;
+  const ResidualProcess process({{known, Figure::kTime, false, false, 0.5}}, spread);
+  const auto expect_of = [&](const PredictedCase& at, double covariance) {
+    EXPECT_NEAR(process.at(at).mean, covariance * 0.5 / 1.0, 1e-12);
+    EXPECT_NEAR(process.at(at).deviation, std::sqrt(1.0 - covariance * covariance / 1.0), 1e-12);
+  };
+  expect_of(known, 0.7);
+  PredictedCase at = known;
+  at.length = 16;  // two doublings, which is the distance
+  expect_of(at, 0.3 + 0.4 * std::exp(-0.5));
+  at.batch = 1;
+  expect_of(at, 0.3 + 0.4 * std::exp(-1));
+  at.ranks = 16;
+  expect_of(at, 0.3 + 0.4 * std::exp(-1.5));
+  at = known;
+  at.method = "lora";
+  expect_of(at, 0.3 + 0.2);
+  at.checkpointing = !at.checkpointing;
+  expect_of(at, 0.3 + 0.1);
+  at.model = "another";
+  expect_of(at, 0.1);
+  EXPECT_NEAR(process.log_likelihood(), -0.5 * std::log(2 * std::numbers::pi) - 0.5 * 0.25, 1e-12);
+}
+
+// Two rows of one configuration and noise 0.3: each counts c / (v + c + n).
+TEST(ResidualProcessTest, TwoRowsShareWhatTheyTell) {
+  const Spread spread{
+      .offset = 0.1, .model = 0.2, .near = 0.4, .distance = 2, .noise = 0.3, .widening = 1};
+  const PredictedCase at = case_on(kA100, "sftbench");
+  const ResidualProcess process(
+      {{at, Figure::kTime, false, false, 0.5}, {at, Figure::kTime, false, false, -0.1}}, spread);
+  EXPECT_NEAR(process.at(at).mean, 0.4 * 0.7 / 1.7, 1e-12);
+  EXPECT_NEAR(process.at(at).deviation, std::sqrt(1 - 2 * 0.49 / 1.7), 1e-12);
+  // Sum and difference are independent, with variances 3.4 and 0.6.
+  EXPECT_NEAR(
+      process.log_likelihood(),
+      -std::log(2 * std::numbers::pi) - 0.5 * std::log(1.7 * 0.3) - 0.5 * (0.16 / 3.4 + 0.36 / 0.6),
+      1e-12);
 }
 
 }  // namespace SFTBENCH_FILE

@@ -20,6 +20,35 @@ TEST(ScorecardTest, SummariesAreMediansOfSizesAndOfSigns) {
   EXPECT_DOUBLE_EQ(s.within_20, 0.8);
 }
 
+// Residuals that are all 0 make an interval of nothing but the prediction.
+TEST(ScorecardTest, AnIntervalHoldsItsEnds) {
+  std::vector<Residual> residuals;
+  ScoredRow row;
+  row.at.machine = "m";
+  row.at.stack = "s";
+  row.at.method = "full";
+  for (int i = 0; i < 60; ++i) {
+    Residual residual{row.at, i % 2 == 0 ? Figure::kTime : Figure::kMemory, false, false, 0};
+    residual.at.model = "model" + std::to_string(i % 3);
+    residuals.push_back(residual);
+  }
+  const ResidualTable table(residuals, {});
+  row.at.model = "another";
+  const auto covered = [&](std::optional<double> error) {
+    row.time_error = row.memory_error = error;
+    std::vector<ScoredRow> rows = {row};
+    judge_coverage(rows, table);
+    EXPECT_EQ(rows[0].memory_covered, error ? std::optional(*error == 0) : std::nullopt);
+    return rows[0].time_covered;
+  };
+  EXPECT_EQ(covered(0), true);
+  EXPECT_EQ(covered(0.001), false);
+  EXPECT_EQ(covered(-0.001), false);
+  EXPECT_EQ(covered(std::nullopt), std::nullopt);
+  row.fitted = true;
+  EXPECT_EQ(covered(0), std::nullopt) << "constants come from it";
+}
+
 // 42 rows of Llama 3 8B on 1, 2 and 4 A100s: full, LoRA and GPTQ-LoRA. Constants of the A100 come
 // from Mistral 7B alone.
 TEST(ScorecardTest, AModelThatWasNotFittedIsPredictedWithinTheClaim) {

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "advise/gaussian_process.h"
+
 namespace sftbench {
 namespace SFTBENCH_FILE {
 
@@ -159,6 +161,40 @@ TEST(SearchTest, SeveralAtATimeAreNotTheSame) {
   }
   const auto a = square.features(*search.next()), b = square.features(*search.next());
   EXPECT_NE(a, b);
+}
+
+// Of one point with value y and noise n, the variance is y^2 / (1 + n). Matern 5/2 at one length is (1 + r + r^2 / 3) exp(-r),
+// r^2 = 5.
+TEST(GaussianProcessTest, OnePointTellsByTheKernel) {
+  const GaussianProcess::Points points = {{0.25, 0.5}};
+  const std::vector<size_t> dimensions = {0, 1};
+  const GaussianProcess process(points, {3}, dimensions, {{0.5, 2}, 0.2});
+  const auto expect_at = [&](const std::vector<double>& point, double squared_lengths) {
+    const double r = std::sqrt(5 * squared_lengths);
+    const double k = (1 + r + r * r / 3) * std::exp(-r);
+    EXPECT_NEAR(process.at(point).mean, k * 3 / 1.2, 1e-12);
+    EXPECT_NEAR(process.at(point).deviation, std::sqrt(9 / 1.2 * (1 - k * k / 1.2)), 1e-12);
+  };
+  expect_at({0.25, 0.5}, 0);
+  expect_at({0.75, 0.5}, 1);
+  expect_at({0.75, 1.0}, 1 + 0.0625);
+  EXPECT_NEAR(process.log_likelihood(), -0.5 * std::log(9 / 1.2) - 0.5 * std::log(1.2), 1e-12);
+}
+
+// Two points with correlation k and noise n: sum and difference have variances 2 (1 + n + k) and 2 (1 + n - k), of the signal's.
+TEST(GaussianProcessTest, TwoPointsShareWhatTheyTell) {
+  const GaussianProcess::Points points = {{0.0}, {1.0}};
+  const std::vector<size_t> dimensions = {0};
+  const double r = std::sqrt(5.0), k = (1 + r + r * r / 3) * std::exp(-r), own = 1.2;
+  const GaussianProcess process(points, {2, -1}, dimensions, {{1}, 0.2});
+  const double variance = (1 / (2 * (own + k)) + 9 / (2 * (own - k))) / 2;
+  // The weights of the values are the inverse of [[own, k], [k, own]].
+  const double determinant = own * own - k * k;
+  const double first = (2 * own + k) / determinant, second = (-own - 2 * k) / determinant;
+  EXPECT_NEAR(process.at({0}).mean, first + k * second, 1e-12);
+  const double known = (own - 2 * k * k + k * k * own) / determinant;
+  EXPECT_NEAR(process.at({0}).deviation, std::sqrt(variance * (1 - known)), 1e-12);
+  EXPECT_NEAR(process.log_likelihood(), -std::log(variance) - 0.5 * std::log(determinant), 1e-12);
 }
 
 }  // namespace SFTBENCH_FILE

@@ -56,6 +56,16 @@ TEST(ParseJsonTest, AProblemIsNoLongerThanAMessage) {
   EXPECT_LT(problem_of("\"" + std::string(1'000'000, 'x')).size(), 500u);
 }
 
+// A terminal obeys U+009B.
+TEST(WholeNumberTest, WhatWasFoundInItsPlaceIsShownInAscii) {
+  try {
+    whole_number_at({{"key", "\u009b"}}, "key", 0, 9, "f");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "f: key: found \"\\u009b\"; expected a whole number from 0 to 9");
+  }
+}
+
 TEST(WholeNumberTest, IsHeldToItsRange) {
   const Json json = Json::parse(
       R"({"four": 4, "huge": 1180591620717411303424, "unsigned": 18446744073709551615, "half": 0.5,

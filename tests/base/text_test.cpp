@@ -27,5 +27,14 @@ TEST(TextTest, WhatIsNoAddressStaysAsItIs) {
   }
 }
 
+TEST(TextTest, WordsAreQuotedWhereAShellNeedsIt) {
+  EXPECT_EQ(shell_quoted("model_name=smollm2-135m"), "model_name=smollm2-135m");
+  EXPECT_EQ(shell_quoted("a/b.c:d,e@f%g+h"), "a/b.c:d,e@f%g+h");
+  EXPECT_EQ(shell_quoted("two words"), "'two words'");
+  EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_quoted(""), "''");
+  EXPECT_EQ(shell_quoted("['True']"), "'['\\''True'\\'']'");
+}
+
 }  // namespace SFTBENCH_FILE
 }  // namespace sftbench

@@ -95,6 +95,14 @@ TEST(TrainFilesTest, WhetherMoreFilesCouldHelpIsKnown) {
   const TrainFiles part = find_train_files({"data/train-00001-of-00003.parquet"}, {}, {});
   EXPECT_THAT(part.files, ElementsAre("data/train-00001-of-00003.parquet"));
   EXPECT_EQ(part.warning, "data/train is there in 1 of 3 parts");
+  for (const std::string name : {"x/tug-of-war-train", "a-of-b-train"}) {
+    EXPECT_EQ(find_train_files({name + "-00001-of-00003.parquet"}, {}, {}).warning,
+              name + " is there in 1 of 3 parts");
+  }
+  EXPECT_EQ(
+      find_train_files({"train-00000-of-00002.parquet", "train-00001-of-00002.parquet"}, {}, {})
+          .warning,
+      "");
 }
 
 TEST(TrainFilesTest, ACardOfAnotherFormIsRefusedByItsLine) {

@@ -252,7 +252,8 @@ TEST_F(RayTest, WhatIsNoRayIsNamed) {
            {{404, {}, ""}, "answers with status 404: that is no Ray"},
            {{200, {}, "<html>"}, "answers, but not as Ray does"},
            {{200, {}, "{}"}, "names no ray_version"},
-           {{401, {}, ""}, "RAY_AUTH_TOKEN"}}) {
+           {{401, {}, ""}, "RAY_AUTH_TOKEN"},
+           {{403, {}, ""}, "RAY_AUTH_TOKEN"}}) {
     ray_.fault = [answer = reply](const ServedRequest&, int) { return answer; };
     EXPECT_THAT(refusal(one_worker()), HasSubstr(problem));
   }
@@ -263,8 +264,18 @@ TEST_F(RayTest, WhatRayRefusesIsToldInItsWords) {
     if (request.path() != "/api/jobs/") return std::nullopt;
     return ServedReply{400, {}, "TypeError: no \x1b[31mgood"};
   };
-  EXPECT_THAT(refusal(one_worker()), AllOf(HasSubstr("is refused"), HasSubstr("status 400"),
-                                           HasSubstr("no \\x1b[31mgood")));
+  EXPECT_THAT(refusal(one_worker()),
+              AllOf(HasSubstr("is refused"), HasSubstr("status 400"), HasSubstr("no \\x1b[31mgood"),
+                    testing::Not(HasSubstr("RAY_AUTH_TOKEN"))));
+  for (const int status : {401, 403}) {
+    ray_.fault = [status](const ServedRequest& request, int) -> std::optional<ServedReply> {
+      if (request.path() != "/api/jobs/") return std::nullopt;
+      return ServedReply{status, {}, std::string(400, 'a') + (status == 403 ? "b" : "")};
+    };
+    EXPECT_THAT(refusal(one_worker()),
+                AllOf(HasSubstr("RAY_AUTH_TOKEN"), HasSubstr(status == 403 ? "aa...)" : "aa)"),
+                      testing::Not(HasSubstr("ab"))));
+  }
 }
 
 TEST_F(RayTest, SeveralNodesAreRefusedAndTheOthersMeasured) {

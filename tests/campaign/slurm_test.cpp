@@ -2,15 +2,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 #include "campaign/campaign_fixture.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/file.h"
 #include "sftbench/campaign/engines.h"
 
 namespace sftbench {
 namespace SFTBENCH_FILE {
 
+namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
@@ -100,7 +106,77 @@ TEST(SlurmTest, AMeasurementOnAllCoresHasTheNodeForItself) {
 TEST(SlurmTest, AnArrayHasNoIndexBeyondSlurmsLimit) {
   std::vector<CampaignCell> cells(2500, gpu_cell(1));
   const std::string text = script_of(cells, {}, {{}, 2500}).text;
-  EXPECT_THAT(text, AllOf(HasSubstr("--array=0-999\n"), HasSubstr("--array=0-499\n")));
+  EXPECT_THAT(text, AllOf(HasSubstr("--array=0-1000\n"), HasSubstr("--array=0-497\n")));
+}
+
+// Slurm's tools, as scripts that come first in PATH: sbatch keeps what it is given and names its jobs 7, 77, and so on.
+class SlurmSubmissionTest : public ::testing::Test {
+ protected:
+  SlurmSubmissionTest() {
+    fs::create_directories(folder_);
+    ::setenv("PATH", (folder_.string() + ":" + before_).c_str(), 1);
+    tool("sbatch", "cat >> batches\nprintf 7 >> jobs\ncat jobs\n");
+    fs::current_path(folder_);
+  }
+  ~SlurmSubmissionTest() override {
+    fs::current_path(here_);
+    ::setenv("PATH", before_.c_str(), 1);
+    fs::remove_all(folder_);
+  }
+
+  void tool(const std::string& name, const std::string& script) {
+    write_file_atomic(folder_ / name, "#!/bin/sh\n" + script);
+    fs::permissions(folder_ / name, fs::perms::owner_all);
+  }
+
+  std::string submit(int64_t workers) {
+    fs::remove(folder_ / "batches");
+    const std::vector<CampaignCell> cells(static_cast<size_t>(workers), gpu_cell(1));
+    std::ostringstream out;
+    EXPECT_EQ(make_slurm_engine({{}, true, {}}, {})
+                  ->start(plan_of(group_cells(cells, {{}, workers})), out),
+              0);
+    return out.str();
+  }
+  std::string batches() const { return read_file(folder_ / "batches"); }
+
+  const fs::path here_ = fs::current_path();
+  const std::string before_ = std::getenv("PATH");
+  const fs::path folder_ =
+      fs::temp_directory_path() / ("sftbench-slurm-" + std::to_string(::getpid()));
+};
+
+// slurm.conf(5): the largest index is MaxArraySize less 1.
+TEST_F(SlurmSubmissionTest, ArraysAreAsLongAsTheClusterTakes) {
+  tool("scontrol", "echo 'MaxArrays = 9'; echo 'MaxArraySize            = 2'; echo 'Other = 5'\n");
+  const std::string jobs = submit(5);
+  EXPECT_THAT(jobs, AllOf(HasSubstr("7  "), HasSubstr("777  "), HasSubstr("2 workers"),
+                          HasSubstr("1 worker ")));
+  EXPECT_THAT(batches(), AllOf(HasSubstr("--array=0-1\n"), HasSubstr("--array=0\n")));
+  tool("scontrol", "echo 'MaxArraySize = 1'\n");
+  submit(2);
+  EXPECT_THAT(batches(), AllOf(HasSubstr("--array=0\n"), Not(HasSubstr("--array=0-"))));
+  for (const char* silent :
+       {"echo 'MaxArraySize ='\n", "echo 'MaxArraySize = 0'\n", "echo 'Other = 5'\n", "exit 1\n"}) {
+    tool("scontrol", silent);
+    submit(1002);
+    EXPECT_THAT(batches(), AllOf(HasSubstr("--array=0-1000\n"), HasSubstr("--array=0\n")))
+        << silent;
+  }
+}
+
+TEST_F(SlurmSubmissionTest, ARefusalNamesTheGroupAndWhatWasSubmittedBefore) {
+  tool("scontrol", "echo 'MaxArraySize = 1'\n");
+  tool("sbatch",
+       "test -e batches && { echo 'Invalid account' >&2; exit 1; }\ncat > batches\necho "
+       "'12;cluster'\n");
+  try {
+    submit(2);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("refuses the group"), HasSubstr("Invalid account"),
+                                    HasSubstr("submitted before it: 12 (scancel 12 ends them)")));
+  }
 }
 
 TEST(SlurmTest, WhereSeveralModelsAreMustBeSaid) {
@@ -111,7 +187,10 @@ TEST(SlurmTest, WhereSeveralModelsAreMustBeSaid) {
 
 TEST(SlurmTest, BadOptionsAreRefusedTogether) {
   EXPECT_THAT(refusal({"partition"}), HasSubstr("found 'partition'; expected KEY=VALUE"));
+  for (const char* option : {"p=gpu", "Mem=4G", "mem_per=1", "mem{=1", "mem/=1", "mem:=1", "=1"})
+    EXPECT_THAT(refusal({option}), HasSubstr("--slurm")) << option;
   EXPECT_THAT(refusal({"p=gpu"}), HasSubstr("the long name of an option"));
+  EXPECT_EQ(refusal({"az09-=1"}), "nothing was refused");
   EXPECT_THAT(refusal({"comment=a\nb"}), HasSubstr("--slurm"));
   EXPECT_THAT(refusal({"array=1-3", "L40:time=1"}),
               AllOf(HasSubstr("'array' cannot be set: --workers N"),

@@ -59,6 +59,10 @@ TEST(SafetensorsHeader, AbsurdHeaderLength) {
 TEST(SafetensorsHeader, TruncatedHeader) {
   EXPECT_EQ(error_of(length_field(500) + "{}"),
             "w.safetensors: truncated: the header has 500 bytes, the file ends after 2 of them");
+  for (const size_t there : {2, 7})  // what is there is a whole object
+    EXPECT_THAT(error_of(length_field(8) + ("{}" + std::string(there - 2, ' '))),
+                HasSubstr("the file ends after " + std::to_string(there) + " of them"));
+  EXPECT_EQ(read_safetensors_header(length_field(8) + "{}      ", "w").size(), 0u);
 }
 
 TEST(SafetensorsHeader, HeaderThatIsNotJson) {

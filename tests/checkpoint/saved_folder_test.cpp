@@ -433,6 +433,8 @@ TEST_F(SavedFolders, GiveAnyRangeOfAValueFromItsPieces) {
   EXPECT_EQ(runs[1].offset, 1);
   EXPECT_EQ(runs[1].end, 8);
   EXPECT_TRUE(state.runs("v", 3, 3).empty());
+  EXPECT_EQ(state.runs("v", 4, 10).size(), 1u) << "nothing is left of a piece that ends there";
+  EXPECT_EQ(state.runs("v", 0, 4).size(), 1u);
 }
 
 TEST_F(SavedFolders, SayWhichPiecesAreMissingOrWrong) {

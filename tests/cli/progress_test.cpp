@@ -5,8 +5,6 @@
 
 #include <sstream>
 
-#include "cli/repeat_command.h"
-#include "sftbench/base/text.h"
 #include "sftbench/measure/stop_rules.h"
 
 namespace sftbench {
@@ -139,14 +137,6 @@ TEST(TextTest, DurationsBytesAndQuantitiesAreShort) {
   EXPECT_EQ(quantity_text(950), "950");
   EXPECT_EQ(quantity_text(12345), "12.3 k");
   EXPECT_EQ(quantity_text(4.56e12), "4.56 T");
-}
-
-TEST(RepeatCommandTest, WordsAreQuotedWhereAShellNeedsIt) {
-  EXPECT_EQ(shell_quoted("model_name=smollm2-135m"), "model_name=smollm2-135m");
-  EXPECT_EQ(shell_quoted("two words"), "'two words'");
-  EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'");
-  EXPECT_EQ(shell_quoted(""), "''");
-  EXPECT_EQ(shell_quoted("['True']"), "'['\\''True'\\'']'");
 }
 
 }  // namespace SFTBENCH_FILE

@@ -78,6 +78,77 @@ TEST(ImageTest, DecodesAsPillowDoes) {
   }
 }
 
+std::string number(int64_t value, int bytes, bool little) {
+  std::string text;
+  for (int i = 0; i < bytes; ++i)
+    text += static_cast<char>(value >> 8 * (little ? i : bytes - 1 - i) & 0xFF);
+  return text;
+}
+
+// An entry of an Exif directory: a tag, its type (3: 16 bits), and one value.
+struct ExifEntry {
+  int tag = 0x0112, type = 3, value = 6;
+};
+
+std::string exif(int count, const std::vector<ExifEntry>& entries, bool little = true) {
+  std::string text = little ? std::string("II*\0", 4) : std::string("MM\0*", 4);
+  text += number(8, 4, little) + number(count, 2, little);
+  for (const ExifEntry& entry : entries)
+    text += number(entry.tag, 2, little) + number(entry.type, 2, little) + number(1, 4, little) +
+            number(entry.value, 2, little) + std::string(2, '\0');
+  return text;
+}
+
+// Whether the sides of a picture are exchanged with these segments in front.
+bool is_turned(const std::string& segments) {
+  std::string jpeg = vision_image_jpeg(30, 20);
+  jpeg.insert(2, segments);
+  const PixelSize size = image_size(jpeg);
+  EXPECT_EQ(size.width + size.height, 50);
+  return size.height == 30;
+}
+
+std::string segment(const std::string& body) {
+  return "\xFF\xE1" + number(static_cast<int64_t>(body.size()) + 2, 2, false) + body;
+}
+
+bool exif_turns(const std::string& exif) {
+  return is_turned(segment(std::string("Exif\0\0", 6) + exif));
+}
+
+// Exif 2.3: the directory has a count, and behind it as many entries of 12 bytes. Orientations from 5 on exchange sides.
+TEST(ImageTest, TurnsByTheOrientationOfItsExifDirectoryAlone) {
+  EXPECT_TRUE(exif_turns(exif(1, {{}})));
+  EXPECT_TRUE(exif_turns(exif(1, {{}}, false)));
+  EXPECT_TRUE(exif_turns(exif(2, {{.tag = 0x0100}, {}})));
+  EXPECT_FALSE(exif_turns(exif(1, {{.tag = 0x0100}, {}}))) << "it stands behind the directory";
+  EXPECT_FALSE(exif_turns(exif(0, {{}})));
+  EXPECT_FALSE(exif_turns(exif(1, {{.type = 4}}))) << "no 16 bits";
+  for (const int value : {0, 1, 4, 9})
+    EXPECT_FALSE(exif_turns(exif(1, {{.value = value}}))) << value;
+  for (const int value : {5, 8}) EXPECT_TRUE(exif_turns(exif(1, {{.value = value}}))) << value;
+  const std::string whole = exif(1, {{}});
+  for (size_t length = 0; length < whole.size(); ++length)
+    EXPECT_FALSE(exif_turns(whole.substr(0, length))) << length;
+  std::string far = whole;
+  far.replace(4, 4, number(static_cast<int64_t>(whole.size()) + 1, 4, true));
+  EXPECT_FALSE(exif_turns(far)) << "the directory would begin behind the end";
+}
+
+TEST(ImageTest, FindsItsOrientationBehindOtherSegmentsAndFilling) {
+  const std::string turning = segment(std::string("Exif\0\0", 6) + exif(1, {{}}));
+  EXPECT_TRUE(is_turned(segment("other") + turning));
+  EXPECT_TRUE(is_turned(segment("") + "\xFF" + turning));
+  const std::string xmp("http://ns.adobe.com/xap/1.0/\0", 29);
+  EXPECT_TRUE(is_turned(segment(xmp + "tiff:Orientation=\"6\"")));
+  EXPECT_TRUE(is_turned(segment(xmp + "<tiff:Orientation>6<")));
+  EXPECT_TRUE(is_turned(segment(xmp + "tiff:Orientation = tiff:Orientation=\"8\"")));
+  EXPECT_FALSE(is_turned(segment(xmp + "tiff:Orientation=\"")));
+  EXPECT_FALSE(is_turned(segment(xmp + "tiff:Orientation=\"6\"") +
+                         segment(std::string("Exif\0\0", 6) + exif(1, {{.value = 1}}))))
+      << "Exif decides before XMP";
+}
+
 TEST(ImageTest, SaysWhatIsWrongWithAPicture) {
   EXPECT_EQ(error_of([] { decode_image(""); }), "the image does not decode: it has no bytes");
   EXPECT_EQ(error_of([] { decode_image("GIF89a"); }),

@@ -52,6 +52,27 @@ TEST(ModelConfig, FillsInTheDefaultsOfTheFamily) {
   EXPECT_DOUBLE_EQ(granite.attention.scale, 1.0);
 }
 
+// As the hub's pages of HuggingFaceTB/SmolLM2-135M and meta-llama/Llama-3.1-8B say: 134,515,008 and
+// 8,030,261,248.
+TEST(ModelShape, HasThePublishedParameters) {
+  const auto parameters = [](const Json& fields) { return shape_of(parse(fields)).parameters(); };
+  EXPECT_EQ(parameters({{"vocab_size", 49152},
+                        {"hidden_size", 576},
+                        {"intermediate_size", 1536},
+                        {"num_hidden_layers", 30},
+                        {"num_attention_heads", 9},
+                        {"num_key_value_heads", 3},
+                        {"tie_word_embeddings", true}}),
+            134515008);
+  EXPECT_EQ(parameters({{"vocab_size", 128256},
+                        {"hidden_size", 4096},
+                        {"intermediate_size", 14336},
+                        {"num_hidden_layers", 32},
+                        {"num_attention_heads", 32},
+                        {"num_key_value_heads", 8}}),
+            8030261248);
+}
+
 TEST(ModelConfig, NullMeansNotSet) {
   const ModelConfig config = parse({{"model_type", "mistral"},
                                     {"num_key_value_heads", nullptr},
@@ -147,6 +168,36 @@ TEST(ModelConfig, AllFindingsAtOnce) {
             "config.json: mlp_bias: found 1; expected true or false\n"
             "config.json: hidden_act: found \"gelu\"; expected \"silu\"\n"
             "config.json: quantization_config.bits: missing; expected 2, 3, 4 or 8");
+}
+
+TEST(ModelConfig, TheAttentionFactorOfYarnIsItsOwnWhereItIsGiven) {
+  const auto rope = [](Json fields) {
+    fields.update({{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 1024}});
+    return parse({{"rope_scaling", fields}}).rope;
+  };
+  EXPECT_EQ(rope(Json::object()).attention_factor, std::nullopt);
+  EXPECT_EQ(rope({{"attention_factor", 1.5}}).attention_factor, 1.5);
+  EXPECT_EQ(rope({{"mscale", 0.5}, {"mscale_all_dim", 0.25}}).mscale, 0.5);
+  EXPECT_EQ(rope({{"mscale", 0.5}, {"mscale_all_dim", 0.25}}).mscale_all_dim, 0.25);
+}
+
+TEST(ModelConfig, NothingIsDividedByASizeThatIsMissing) {
+  EXPECT_EQ(error_of({{"num_attention_heads", nullptr}}),
+            "config.json: num_attention_heads: missing; expected a positive integer");
+  EXPECT_EQ(error_of({{"hidden_size", nullptr}}),
+            "config.json: hidden_size: missing; expected a positive integer");
+  const auto bigcode = [](const Json& sizes) {
+    Json config = {
+        {"model_type", "gpt_bigcode"},    {"n_embd", 64},          {"n_layer", 2}, {"n_head", 4},
+        {"num_attention_heads", nullptr}, {"hidden_size", nullptr}};
+    config.update(sizes);
+    return error_of(config);
+  };
+  EXPECT_THAT(bigcode({{"n_head", nullptr}}), HasSubstr("missing; expected a positive integer"));
+  EXPECT_EQ(bigcode({{"n_embd", nullptr}}),
+            "config.json: n_embd: missing; expected a positive integer");
+  EXPECT_EQ(bigcode({{"n_embd", 66}}),
+            "config.json: n_embd: found 66; expected a multiple of n_head (4)");
 }
 
 TEST(ModelConfig, ImpossibleHeads) {

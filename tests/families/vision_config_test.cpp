@@ -110,6 +110,11 @@ TEST(VisionConfigTest, CutsImagesAsTransformersDoes) {
   }
 }
 
+TEST(VisionConfigTest, CutsNoImageWithoutPixels) {
+  EXPECT_THROW(tile_grid({}, {0, 1}), std::logic_error);
+  EXPECT_THROW(tile_grid({}, {1, 0}), std::logic_error);
+}
+
 TEST(VisionConfigTest, ReadsEverySpellingOfTensorNames) {
   const auto canonical = family_of(ModelFamily::kLlavaNext).canonical_name;
   for (const char* name : {"language_model.model.layers.0.mlp.up_proj.weight",

@@ -61,6 +61,13 @@ TEST_F(CheckTest, WhatWasFetchedIsRight) {
   EXPECT_THAT(cached_models(folder_), ElementsAre(kId));
 }
 
+TEST(HubIdTest, HasAtMostOneSlashAndIsNoPath) {
+  for (const char* id : {"gpt2", "org/name", "a.b-c_d/e.f"}) EXPECT_TRUE(is_hub_id(id)) << id;
+  for (const char* place :
+       {"", "/a", "./a", "../a", "~/a", "a/", "a/b/", "a/b/c", "a/../b", "a..b"})
+    EXPECT_FALSE(is_hub_id(place)) << place;
+}
+
 TEST_F(CheckTest, OneBitOfAWeightIsNoticed) {
   const std::string oid = blob_.filename();
   std::string content = read_file(blob_);

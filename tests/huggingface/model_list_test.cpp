@@ -85,7 +85,8 @@ TEST_F(ModelListTest, NamesEverythingThatIsWrong) {
                 path_ + ":4: d: 'x y' is no hub id; expected a hub id like ORG/NAME");
   EXPECT_THAT(problem("[a, b]"),
               HasSubstr("expected models by name, like `smollm2-135m: {Vanilla: "));
-  EXPECT_THAT(problem(""), HasSubstr("expected models by name"));
+  for (const char* none : {"", "{}", "[]", "[a]", "7"})
+    EXPECT_THAT(problem(none), HasSubstr("expected models by name")) << none;
 }
 
 TEST_F(ModelListTest, NamesChooseAmongThoseOfTheFile) {

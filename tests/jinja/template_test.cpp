@@ -55,6 +55,42 @@ void expect_as_expected(const Json& expected, const std::string& source, const J
   }
 }
 
+// Python: 'abc'.partition('z') is ('abc', '', ''), and its rpartition ('', '', 'abc').
+TEST_F(TemplateTest, ATextWithoutTheSeparatorIsTheEndThatIsLookedAtLast) {
+  EXPECT_EQ(rendered("{{ 'abc'.partition('z') | join('-') }}"), "abc--");
+  EXPECT_EQ(rendered("{{ 'abc'.rpartition('z') | join('-') }}"), "--abc");
+}
+
+TEST_F(TemplateTest, ArgumentsThatAMethodDoesNotTakeAreNamed) {
+  EXPECT_THAT(error_of("{{ 'a'.partition(by='b') }}"),
+              HasSubstr("partition() got an unexpected argument 'by'"));
+  EXPECT_THAT(error_of("{{ 'a'.partition('b', sep='c') }}"),
+              HasSubstr("partition() got a second argument 'sep'"));
+  EXPECT_THAT(error_of("{{ 'a'.partition('b', 'c') }}"),
+              HasSubstr("partition() takes at most 1 arguments (2 given)"));
+  EXPECT_THAT(error_of("{{ 'a'.partition() }}"),
+              HasSubstr("partition() missing required argument 'sep'"));
+}
+
+// Python: an octal escape has up to three digits, and '\\8' none.
+TEST_F(TemplateTest, EscapesAreThoseOfPython) {
+  for (const auto& [escaped, text] :
+       std::vector<std::pair<std::string, std::string>>{{"\\101", "A"},
+                                                        {"\\1012", "A2"},
+                                                        {"\\1018", "A8"},
+                                                        {"\\78", "\a8"},
+                                                        {"\\7", "\a"},
+                                                        {"\\8", "\\8"},
+                                                        {"\\q", "\\q"},
+                                                        {"\\x41", "A"},
+                                                        {"\\u00e9f", "\u00E9f"},
+                                                        {"\\U0001F600", "\U0001F600"}}) {
+    EXPECT_EQ(rendered("{{ '" + escaped + "' }}"), text) << escaped;
+  }
+  for (const char* cut : {"\\x4", "\\x4g", "\\u00e", "\\U0001F60"})
+    EXPECT_THAT(error_of(std::string("{{ '") + cut + "' }}"), HasSubstr("truncated")) << cut;
+}
+
 TEST_F(TemplateTest, SnippetsRenderAsInTransformers) {
   const Json cases = golden("snippets.json");
   for (const Json& one : cases["cases"]) {

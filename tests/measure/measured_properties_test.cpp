@@ -202,6 +202,7 @@ TEST(MeasuredPropertiesTest, ABusyMachineIsNamedFromATenthOn) {
   EXPECT_EQ(busy_machine_note(Json()), "");
   EXPECT_EQ(busy_machine_note(0.0), "");
   EXPECT_EQ(busy_machine_note(0.0999), "");
+  EXPECT_NE(busy_machine_note(kBusyShare), "");
   EXPECT_EQ(busy_machine_note(0.38),
             "this machine was busy: threads waited 38 % of the training time for a processor; "
             "speed is too low, and times are too high");

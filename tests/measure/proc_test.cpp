@@ -186,6 +186,20 @@ TEST(HostInfoTest, ThisMachineHasCoresAndMemory) {
   EXPECT_EQ(host.kernel.rfind("Linux ", 0), 0u);
 }
 
+TEST(HostInfoTest, CoresAreThoseThatTheProcessMayUse) {
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  EXPECT_EQ(read_host_info().cores, CPU_COUNT(&before));
+  CPU_ZERO(&one);
+  int first = 0;
+  while (!CPU_ISSET(first, &before)) ++first;
+  CPU_SET(first, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  const int cores = read_host_info().cores;
+  sched_setaffinity(0, sizeof before, &before);
+  EXPECT_EQ(cores, 1);
+}
+
 TEST(SystemSourceTest, AMachineWithoutGpusGivesCpuAndMemoryOnly) {
   const auto source = make_system_source(nullptr, 0);
   const SystemReading first = source->read();

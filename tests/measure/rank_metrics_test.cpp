@@ -112,6 +112,19 @@ TEST(RankMetricsTest, NobodyIsNamedForHiccupsLongEntriesOrTheCommonCost) {
                           rank_of(1, 0, steps, std::vector<double>(5, 0.0385))},
                          0),
               IsEmpty());
+  // A rank is one from above the limit on.
+  RankReport usual, limit;
+  for (int i = 0; i < 3; ++i) {
+    usual.steps.emplace_back().end_s = 1;
+    limit.steps.emplace_back().end_s = kStragglerRatio;
+  }
+  limit.rank = 1;
+  EXPECT_THAT(stragglers({usual, limit}, 0), IsEmpty());
+  for (RankStep& step : limit.steps) step.end_s = 1.0501;
+  EXPECT_THAT(stragglers({usual, limit}, 0), ElementsAre(1));
+  // Who did nothing but wait is compared with nobody.
+  for (RankStep& step : usual.steps) step.communication_wait_s = 1;
+  EXPECT_THAT(stragglers({usual, limit}, 0), IsEmpty());
   // All steps of the warm-up were late, those after it were not.
   EXPECT_THAT(stragglers({rank_of(0, 0, {9, 9, 1, 1, 1}, {0, 0, 0.1, 0.1, 0.1}),
                           rank_of(1, 0, {9, 9, 1, 1, 1}, {8, 8, 0.1, 0.1, 0.1})},

@@ -150,6 +150,24 @@ TEST_F(ResolveTest, WhatThisVersionCannotDoIsRefusedByName) {
             "works; fast_moe 1: model_name smollm2-135m has no experts; fast_moe 0 works");
 }
 
+TEST_F(ResolveTest, WhatDataIsIsSaidOnce) {
+  using Said = std::vector<std::string>;
+  EXPECT_THAT(failure({"eval_split=1.5"}),
+              HasSubstr("eval_split 1.5 is neither a share nor a number of entries"));
+  for (const char* fits : {"eval_split=0.5", "eval_split=1", "eval_split=3"})
+    EXPECT_THAT(failure({fits}), Not(HasSubstr("neither a share"))) << fits;
+  for (const auto& [said, problem] : std::vector<std::pair<Said, std::string>>{
+           {{"eval_split=0.5", "validation_data_path=a.jsonl"}, "each say what is evaluated"},
+           {{"pretokenized=true", "conversation_column=m"}, "each say what an entry is"},
+           {{"input_column_name=a", "output_column_name=b", "pretokenized=true"},
+            "each say what an entry is"},
+           {{"chat_template=a"}, "chat_template is given without conversation_column"},
+           {{"input_column_name=a"}, "input_column_name"},
+           {{"output_column_name=a"}, "output_column_name"}}) {
+    EXPECT_THAT(failure(said), AllOf(HasSubstr("UNSUPPORTED"), HasSubstr(problem))) << said.front();
+  }
+}
+
 TEST_F(ResolveTest, FastMoeDividesExpertsAmongRanks) {
   const std::vector<std::string> mixture = {"model_name=granite-3.0-1b-a400m-base", "batch_size=4"};
   const auto with = [&](std::vector<std::string> more) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "sftbench/plan/cost_model.h"
+
 namespace sftbench {
 namespace SFTBENCH_FILE {
 
@@ -46,6 +48,40 @@ TEST(StepScheduleTest, ReplicatedGradientsAreSummedBesideTheBackwardPass) {
   input.root = {.reduce_s = 2, .forward_s = 1, .backward_s = 1};
   EXPECT_DOUBLE_EQ(schedule_step(input, {}).step_s, 4 * 6 + 2 + 1 + 2)
       << "the first layer's and the root's sums have nothing to hide behind";
+}
+
+// Rings of 8 ranks: 7 hops of 1 us for each call, twice as many for an all-reduce, and 100 GB/s. Where transfers take the core
+// that computes, nothing hides them.
+TEST(StepScheduleTest, ACollectiveTakesItsHopsAndItsBytesAndShowsWholeWithoutOverlap) {
+  TrainingJob job;
+  job.model.name = "small";
+  job.model.hf_config = {{"model_type", "llama"},     {"vocab_size", 1000},
+                         {"hidden_size", 512},        {"num_hidden_layers", 4},
+                         {"num_attention_heads", 8},  {"num_key_value_heads", 4},
+                         {"intermediate_size", 1024}, {"max_position_embeddings", 64}};
+  job.data.model_max_length = 32;
+  job.device.ranks = 8;
+  MachineModel machine{1e12, 1e12, 80e9, {1e-6, 100e9}, {1e-5, 10e9}, true};
+  machine.overlaps = false;
+  for (const char* strategy : {"FULL_SHARD", "SHARD_GRAD_OP", "SHARD_OPTIM", "DDP"}) {
+    job.parallel.strategy = named<Strategy>(strategy);
+    for (const int64_t micro_batches : {1, 2}) {
+      job.batches.gradient_accumulation_steps = micro_batches;
+      const StepCost cost = predict_step(job, machine);
+      double sum = 0;
+      for (const CollectiveCost& c : cost.collectives) {
+        const int hops = c.operation == "all_reduce" ? 14 : 7;
+        EXPECT_NEAR(c.seconds, c.sent_bytes / 100e9 + static_cast<double>(c.calls) * hops * 1e-6,
+                    1e-9)
+            << strategy << " " << c.operation;
+        sum += c.seconds;
+      }
+      EXPECT_GT(sum, 0) << strategy;
+      EXPECT_NEAR(cost.communication_s, sum, 1e-9) << strategy;
+      EXPECT_NEAR(cost.exposed_s, sum, 1e-9) << strategy;
+      EXPECT_NEAR(cost.step_s, cost.compute_s + sum + cost.optimizer_s, 1e-9) << strategy;
+    }
+  }
 }
 
 }  // namespace SFTBENCH_FILE

@@ -13,6 +13,7 @@ const std::vector<RankGpu> kTogether = {{"a", "00"}, {"a", "01"}, {"b", "00"}, {
 TEST(GpuSharing, AGpuForEachRankIsAlwaysFine) {
   EXPECT_EQ(gpu_sharing_obstacle(kApart, false, 21403), "");
   EXPECT_EQ(gpu_sharing_obstacle({{"a", "00"}}, false, 23000), "");
+  EXPECT_EQ(gpu_sharing_obstacle({}, false, 23000), "");
 }
 
 TEST(GpuSharing, RanksThatHaveTheSameGpuAreNamedWithWhatWouldHelp) {

@@ -1,7 +1,9 @@
 #include "simulate/engine.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include "sftbench/measure/proc.h"
 #include "simulate/simulated_job.h"
 
 namespace sftbench {
@@ -201,6 +203,18 @@ TEST(SimulatedEngineTest, EveryResultSaysThatItIsSimulated) {
             Json::parse(R"({"backend": "simulate", "simulation": ["noise=0", "steps=3"]})"));
   EXPECT_EQ(told_by(simulated_job()).begin.warnings.at(0),
             "simulated: nothing was trained, no figure of this result was measured");
+}
+
+TEST(SimulatedEngineTest, TakesTheMemoryThatItIsToldTo) {
+  constexpr int64_t kMost = int64_t{1} << 30, kTaken = kMost / 16;
+  const auto resident = [] { return process_tree_resident_bytes(getpid()); };
+  told_by(simulated_job());
+  const int64_t before = resident();
+  EXPECT_LT(before, kMost);
+  told_by(simulated_job(), {"allocate_gib=0.0625"});
+  EXPECT_GE(resident() - before, kTaken / 10 * 9);
+  told_by(simulated_job(), {"allocate_gib=0"});
+  EXPECT_LT(resident() - before, kTaken / 2) << "a job's memory is that of one job";
 }
 
 TEST(SimulatedEngineTest, AStopRuleAndAnInterruptEndItAfterTheirStep) {

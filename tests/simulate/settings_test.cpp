@@ -68,6 +68,8 @@ TEST(SimulationSettingsTest, FaultsAreThoseOfEachAttemptInTurn) {
   EXPECT_EQ(attempt(5).crash_at_step, 1);
   EXPECT_EQ(attempt(6).exit_at_step, 1);
   EXPECT_EQ(attempt(7).exit_at_step, 0) << "those behind the list have none";
+  for (const char* empty : {"faults=none,", "faults=,none", "faults=none,,none"})
+    EXPECT_NE(problem({empty}).find("expected a list"), std::string::npos) << empty;
   EXPECT_EQ(problem({"faults=oom_gpu,opps"}),
             "--simulate faults: found 'oom_gpu,opps'; expected a list like oom_gpu,none,crash of "
             "none, oom_gpu, fail, hang, crash, exit");

@@ -128,13 +128,5 @@ TEST(ArgumentsTest, NumbersStayWithinTheirRange) {
   EXPECT_EQ(space_of({"r=64", "lora_alpha=128"}).entity_count(), 1);
 }
 
-TEST(ArgumentsTest, EscapesAreThoseOfPython) {
-  EXPECT_EQ(unescaped_text("\\n### R\\t\\\\ \\x41\\u00e9 \\q é"), "\n### R\t\\ Aé \\q é");
-  EXPECT_EQ(unescaped_text("\\"), "\\");
-  EXPECT_EQ(unescaped_text("\\x4"), "\\x4");
-  EXPECT_EQ(unescaped_text("\\ud800"), "\\ud800");
-  EXPECT_EQ(escaped_text("\n\t\r é"), "\\n\\t\\r é");
-}
-
 }  // namespace SFTBENCH_FILE
 }  // namespace sftbench

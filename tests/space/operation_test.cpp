@@ -329,6 +329,13 @@ TEST(OperationTest, EverySearcherThatHasAnEqualReads) {
   EXPECT_EQ(gp.search->method, SearchMethod::kBayesian);
   EXPECT_EQ(gp.search->first, 4);
   EXPECT_EQ(gp.search->seed, 3u);
+  EXPECT_EQ(
+      parse(tune("{name: optuna, params: {sampler: GPSampler, sampler_parameters: {seed: 0}}}"))
+          .search->seed,
+      0u);
+  EXPECT_THAT(error_of(tune(
+                  "{name: optuna, params: {sampler: GPSampler, sampler_parameters: {seed: -1}}}")),
+              testing::HasSubstr("seed: found -1; expected at least 0"));
   EXPECT_THAT(warnings(parse(tune("{name: bayesopt}"))),
               testing::HasSubstr("upper confidence bound in Ray and expected improvement here"));
 }

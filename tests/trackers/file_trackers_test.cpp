@@ -92,6 +92,18 @@ TEST(FileTrackerTest, PutsTheNameInTheKeysPlace) {
   EXPECT_TRUE(fs::exists(folder / (run_of_test().name + ".jsonl")));
 }
 
+TEST(FileTrackerTest, EndsAtOnceHoweverSeldomItLooks) {
+  const fs::path file = temporary_file("log.jsonl");
+  TrackerLimits limits = limits_of_test();
+  limits.period_s = 3600;
+  limits.end_s = 30;
+  Trackers trackers(
+      {{TrackerKind::kJsonl, file.string()}}, run_of_test(), [](const auto&) {}, limits);
+  tell_steps(trackers);
+  EXPECT_THAT(trackers.finish(measurement_of_test()), IsEmpty());
+  EXPECT_EQ(json_lines(file).size(), kValuesOfTest + measurement_of_test().measured.size());
+}
+
 const Json& metric(const Json& info, const std::string& name) {
   for (const Json& each : info.at("metrics")) {
     if (each.at("name") == name) return each;

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cmath>
+#include <filesystem>
 
 #include "sftbench/base/file.h"
 #include "trackers/record.h"
@@ -13,12 +16,26 @@
 namespace sftbench {
 namespace SFTBENCH_FILE {
 
+namespace fs = std::filesystem;
+using testing::EndsWith;
+
 // RFC 3720, appendix B.4.
 TEST(Crc32cTest, IsCastagnolis) {
   EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAU);
   EXPECT_EQ(crc32c(std::string(32, '\xFF')), 0x62A8AB43U);
   EXPECT_EQ(crc32c("123456789"), 0xE3069283U);
   EXPECT_EQ(crc32c(""), 0U);
+}
+
+// protobuf.dev "Encoding": 150 of field 1 is 08 96 01.
+TEST(ProtobufTest, NumbersHaveSevenBitsAByte) {
+  const auto bytes = [](int64_t value) { return Protobuf().add_int(1, value).bytes(); };
+  EXPECT_EQ(bytes(150), "\x08\x96\x01");
+  EXPECT_EQ(bytes(0), std::string("\x08\x00", 2));
+  EXPECT_EQ(bytes(127), "\x08\x7F");
+  EXPECT_EQ(bytes(128), "\x08\x80\x01");
+  EXPECT_EQ(bytes(16384), "\x08\x80\x80\x01");
+  EXPECT_EQ(bytes(-1), "\x08" + std::string(9, '\xFF') + "\x01");
 }
 
 TEST(TensorboardEventsTest, AreWhatTensorboardsWriterWrites) {
@@ -35,6 +52,28 @@ TEST(TensorboardEventsTest, AreWhatTensorboardsWriterWrites) {
       scalar_event(at + 2, 300, "train/grad_norm", INFINITY) +
       scalar_event(at + 3, 0, "system/cpu_percent", 0.0) + run_end_event(at + 4, true);
   EXPECT_EQ(written, read_file(std::string(SFTBENCH_TEST_DATA) + "/tensorboard/events.bin"));
+}
+
+TEST(TensorboardTrackerTest, TellsHowTheRunEnded) {
+  const fs::path folder =
+      fs::temp_directory_path() / ("sftbench-tensorboard-" + std::to_string(::getpid()));
+  const auto written = [&](std::shared_ptr<const Measurement> measurement) {
+    fs::remove_all(folder);
+    TrackedRun run;
+    run.name = "name";
+    TensorboardTracker tracker(folder.string(), run);
+    tracker.begin({}, 1);
+    tracker.end({std::move(measurement), 2, 0});
+    EXPECT_EQ(tracker.written(), 0);
+    const fs::path file = fs::recursive_directory_iterator(folder)->path();
+    return read_file(fs::is_directory(file) ? fs::directory_iterator(file)->path() : file);
+  };
+  auto valid = std::make_shared<Measurement>(), failed = std::make_shared<Measurement>();
+  valid->status = Status::kValid;
+  failed->status = Status::kFailed;
+  EXPECT_THAT(written(valid), EndsWith(run_end_event(2, true)));
+  EXPECT_THAT(written(failed), EndsWith(run_end_event(2, false)));
+  EXPECT_THAT(written(nullptr), EndsWith(run_end_event(2, false))) << "it was interrupted";
 }
 
 TEST(TensorboardFolderTest, FitsAFileNameAndBeginsWithTheName) {

@@ -92,6 +92,8 @@ struct SweepState {
 
   int64_t settled() const;
   int64_t settled(Status status) const;
+  // Sets seconds_left, where cells that run have done these parts of a cell together.
+  void estimate(double parts);
 };
 
 enum class SweepEnd {
