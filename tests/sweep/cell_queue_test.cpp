@@ -54,7 +54,8 @@ class CellQueueTest : public testing::Test {
   const ActuatorSettings settings_;
   const ResolveOptions options_;
   const Machine machine_{{0}, {}, Catalog::shipped().gpus, 1};
-  const CellPlanner planner_{{space_, settings_, options_, Catalog::shipped(), machine_, nullptr, {}}};
+  const CellPlanner planner_{
+      {space_, settings_, options_, Catalog::shipped(), machine_, nullptr, {}}};
   FakeWalk walk_;
   CellQueue queue_{walk_, planner_};
 };
