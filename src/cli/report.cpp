@@ -11,15 +11,17 @@
 #include <memory>
 #include <optional>
 
-#include "cli/page_options.h"
 #include "cli/price_options.h"
 #include "cli/record.h"
 #include "sftbench/advise/evidence.h"
 #include "sftbench/advise/own_evidence.h"
+#include "sftbench/base/build_info.h"
+#include "sftbench/base/clock.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/terminal_text.h"
 #include "sftbench/base/text.h"
+#include "sftbench/catalog/catalog.h"
 #include "sftbench/results/compare.h"
 #include "sftbench/results/foreign_results.h"
 #include "sftbench/results/left_out.h"
@@ -263,6 +265,25 @@ void write_ado(const StoreScan& scan, const ReportArguments& arguments, Sink& si
                  plural(failed, "failed measurement"));
   }
   write_table(ado_table(scan, layout), arguments.format, sink);
+}
+
+// Source, program and time; prices and memory of the GPUs that the catalog knows.
+HtmlOptions page_options(const std::string& source) {
+  HtmlOptions options;
+  options.source = source;
+  options.created_by = version_text();
+  options.created_at = utc_now_iso8601();
+  const PriceBook book = read_price_book({});
+  for (const GpuFacts& gpu : Catalog::shipped().gpus.gpus()) {
+    const Price* price = book.find(gpu.name);
+    std::vector<std::string> names = gpu.aliases;
+    names.push_back(gpu.name);
+    for (const std::string& name : names) {
+      if (price != nullptr) options.usd_per_gpu_hour[name] = price->per_hour;
+      if (gpu.memory_bytes > 0) options.gpu_memory_bytes[name] = gpu.memory_bytes;
+    }
+  }
+  return options;
 }
 
 void write_page(const StoreScan& scan, const ReportArguments& arguments, Sink& sink) {

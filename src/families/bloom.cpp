@@ -25,19 +25,8 @@ void read_bloom(ConfigFields& fields, ModelConfig& config) {
 }
 
 ModelShape bloom_shape(const ModelConfig& config) {
-  const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
-  LayerShape layer;
-  append_layer_norm(layer.tensors, "input_layernorm", hidden);
-  append_linear(layer, "self_attention.query_key_value", hidden, 3 * hidden, true, kMixerInput);
-  append_linear(layer, "self_attention.dense", hidden, hidden, true);
-  append_layer_norm(layer.tensors, "post_attention_layernorm", hidden);
-  append_linear(layer, "mlp.dense_h_to_4h", hidden, inner, true, kMlpInput);
-  append_linear(layer, "mlp.dense_4h_to_h", inner, hidden, true, kMlpInside);
-  layer.query_width = hidden;
-  layer.kept_values = 7 * hidden;
-  append_mlp_values(layer, hidden, inner, 1);
-  ModelShape shape = decoder_shape(config, {layer});
-  append_layer_norm(shape.before, "transformer.word_embeddings_layernorm", hidden);
+  ModelShape shape = decoder_shape(config, {bloom_layer(config, "self_attention")});
+  append_layer_norm(shape.before, "transformer.word_embeddings_layernorm", config.hidden_size);
   append_layer_norm_bias(shape);
   return shape;
 }

@@ -94,6 +94,21 @@ void append_mlp_values(LayerShape& layer, int64_t hidden, int64_t inner, int64_t
   layer.kept_values += hidden + inside;
 }
 
+LayerShape bloom_layer(const ModelConfig& config, const std::string& attention) {
+  const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
+  LayerShape layer;
+  append_layer_norm(layer.tensors, "input_layernorm", hidden);
+  append_linear(layer, attention + ".query_key_value", hidden, 3 * hidden, true, kMixerInput);
+  append_linear(layer, attention + ".dense", hidden, hidden, true);
+  append_layer_norm(layer.tensors, "post_attention_layernorm", hidden);
+  append_linear(layer, "mlp.dense_h_to_4h", hidden, inner, true, kMlpInput);
+  append_linear(layer, "mlp.dense_4h_to_h", inner, hidden, true, kMlpInside);
+  layer.query_width = hidden;
+  layer.kept_values = 7 * hidden;
+  append_mlp_values(layer, hidden, inner, 1);
+  return layer;
+}
+
 void append_gated_mlp(LayerShape& layer, const ModelConfig& config) {
   const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
   append_linear(layer, "mlp.gate_proj", hidden, inner, config.mlp_bias, kMlpInput);

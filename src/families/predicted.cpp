@@ -132,18 +132,7 @@ void read_gpt_neox(ConfigFields& fields, ModelConfig& config) {
 }
 
 LayerShape gpt_neox_layer(const ModelConfig& config, int64_t /*index*/) {
-  const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
-  LayerShape layer;
-  append_layer_norm(layer.tensors, "input_layernorm", hidden);
-  append_linear(layer, "attention.query_key_value", hidden, 3 * hidden, true, kMixerInput);
-  append_linear(layer, "attention.dense", hidden, hidden, true);
-  append_layer_norm(layer.tensors, "post_attention_layernorm", hidden);
-  append_linear(layer, "mlp.dense_h_to_4h", hidden, inner, true, kMlpInput);
-  append_linear(layer, "mlp.dense_4h_to_h", inner, hidden, true, kMlpInside);
-  layer.query_width = hidden;
-  layer.kept_values = 7 * hidden;
-  append_mlp_values(layer, hidden, inner, 1);
-  return layer;
+  return bloom_layer(config, "attention");
 }
 
 void read_starcoder2(ConfigFields& fields, ModelConfig& config) {

@@ -20,6 +20,10 @@ void append_attention(LayerShape& layer, const ModelConfig& config, int64_t wind
 // `hidden` values, its activation function makes `inner` values of these, and its last product reads them.
 void append_mlp_values(LayerShape& layer, int64_t hidden, int64_t inner, int64_t halves);
 
+// A block of Bloom's and GPT-NeoX's: LayerNorm, one linear of `attention` for queries, keys and values and `attention`.dense,
+// LayerNorm, mlp with dense_h_to_4h and dense_4h_to_h.
+LayerShape bloom_layer(const ModelConfig& config, const std::string& attention);
+
 // mlp with gate_proj, up_proj and down_proj.
 void append_gated_mlp(LayerShape& layer, const ModelConfig& config);
 

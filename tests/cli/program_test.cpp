@@ -225,14 +225,22 @@ void expect_known_options(const CLI::App& program, const std::string& examples) 
   }
 }
 
-// Every command and subcommand, as the list of completions has them.
-void expect_help_of(const CLI::App& program, const CLI::App& command,
-                    std::vector<std::string> words) {
+using Visit = void (*)(const CLI::App& program, const CLI::App& command,
+                       std::vector<std::string> words);
+
+// Every command and subcommand, the hidden ones too, with the words that name it.
+void visit_all(const CLI::App& program, const CLI::App& command, Visit visit,
+               const std::vector<std::string>& words = {}) {
+  visit(program, command, words);
   for (const CLI::App* sub : command.get_subcommands(nullptr)) {
     std::vector<std::string> below = words;
     below.push_back(sub->get_name());
-    expect_help_of(program, *sub, below);
+    visit_all(program, *sub, visit, below);
   }
+}
+
+void expect_help_of(const CLI::App& program, const CLI::App& /*command*/,
+                    std::vector<std::string> words) {
   words.emplace_back("--help");
   const std::string help = run_program(words).out;
   const size_t examples = help.rfind("\nExample");
@@ -252,18 +260,12 @@ TEST(ProgramTest, EveryCommandsHelpEndsWithExamplesAndFitsATerminal) {
   CommonOptions common;
   CLI::App app;
   build_app(app, common, exit_code);
-  expect_help_of(app, app, {});
+  visit_all(app, app, expect_help_of);
 }
 
-// Every command and subcommand answers -h on one screen, and with options that it has.
+// One screen for -h, which names options that the command has.
 void expect_first_screen_of(const CLI::App& program, const CLI::App& command,
                             std::vector<std::string> words) {
-  for (const CLI::App* sub : command.get_subcommands(nullptr)) {
-    if (sub->get_group().empty()) continue;
-    std::vector<std::string> below = words;
-    below.push_back(sub->get_name());
-    expect_first_screen_of(program, *sub, below);
-  }
   words.emplace_back("-h");
   const ProgramResult screen = run_program(words);
   EXPECT_EQ(screen.status, 0);
@@ -293,7 +295,7 @@ TEST(ProgramTest, EveryCommandHasAFirstScreen) {
   CommonOptions common;
   CLI::App app;
   build_app(app, common, exit_code);
-  expect_first_screen_of(app, app, {});
+  visit_all(app, app, expect_first_screen_of);
 }
 
 TEST(ProgramTest, TheMainJobStandsFirst) {
@@ -301,6 +303,26 @@ TEST(ProgramTest, TheMainJobStandsFirst) {
   EXPECT_LT(screen.find("run --model DIR --data FILE"), screen.find("sweep SPACE"));
   EXPECT_NE(screen, run_program({"--help"}).out);
   EXPECT_EQ(run_program({}).err, screen);
+}
+
+TEST(ProgramTest, OldNamesOfOptionsWorkWithANote) {
+  const std::vector<std::pair<std::string, std::string>> renamed = {
+      {"--worst-batch-first", "--largest-batch-first"},
+      {"--stop-when-known=5", "--stop-at-precision=5"}};
+  for (const auto& [old_name, name] : renamed) {
+    const auto planned = [](const std::string& option) {
+      return run_program({"run", "--experiment", "full", "--weights", "random", "--dry-run",
+                          "--set", "model_name=smollm2-135m", "--set", "number_gpus=0", "--set",
+                          "model_max_length=64", "--set", "batch_size=1", option});
+    };
+    const ProgramResult old_result = planned(old_name);
+    EXPECT_EQ(old_result.status, 0) << old_result.err;
+    EXPECT_EQ(old_result.out, planned(name).out);
+    EXPECT_THAT(old_result.err, HasSubstr(old_name.substr(0, old_name.find('=')) + " is called " +
+                                          name.substr(0, name.find('=')) + " now"));
+  }
+  EXPECT_THAT(run_program({"sweep", "--claims", "lease"}).err,
+              HasSubstr("--claims is called --locking now"));
 }
 
 TEST(ProgramTest, TrainingArgumentsStandOnceInTheHelp) {
