@@ -10,7 +10,12 @@ namespace {
 
 constexpr std::string_view kSpaces = " \t\r\n";
 
-// Where the word of a shell that begins at `at` ends; `word` gets it without its quotes.
+std::string variable_of(size_t word) {
+  return "SFTBENCH_HIDDEN_WORD_" + std::to_string(word);
+}
+
+}  // namespace
+
 size_t end_of_word(std::string_view line, size_t at, std::string& word) {
   char quote = 0;
   for (; at < line.size(); ++at) {
@@ -28,12 +33,6 @@ size_t end_of_word(std::string_view line, size_t at, std::string& word) {
   }
   return at;
 }
-
-std::string variable_of(size_t word) {
-  return "SFTBENCH_HIDDEN_WORD_" + std::to_string(word);
-}
-
-}  // namespace
 
 std::string kept_command(const std::vector<std::string>& words) {
   std::string command;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 
+#include "sftbench/base/command_text.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
@@ -123,23 +124,11 @@ std::vector<std::string> values_of(const CLI::Option& option) {
 // A word that may stand next, and what it means.
 using Offers = std::vector<std::pair<std::string, std::string>>;
 
-// Words as a shell takes them apart, but for what it expands. The last one is being typed.
+// The words of a line. The last one is being typed, and empty behind a space.
 std::vector<std::string> words_of(const std::string& line) {
   std::vector<std::string> words(1);
-  char quote = 0;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (c == quote) {
-      quote = 0;
-    } else if (quote == 0 && (c == '\'' || c == '"')) {
-      quote = c;
-    } else if (c == '\\' && quote != '\'' && i + 1 < line.size()) {
-      words.back() += line[++i];
-    } else if (quote == 0 && std::isspace(static_cast<unsigned char>(c)) != 0) {
-      if (!words.back().empty()) words.emplace_back();
-    } else {
-      words.back() += c;
-    }
+  for (size_t at = 0; (at = end_of_word(line, at, words.back())) < line.size(); ++at) {
+    if (!words.back().empty()) words.emplace_back();
   }
   return words;
 }

@@ -3,12 +3,17 @@
 // in place of the secrets of addresses (base/text.h).
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace sftbench {
+
+// Where the word of a shell that begins at `at` ends, at a space or the end. `word` gets it without its quotes. What a shell
+// expands stays as it is.
+size_t end_of_word(std::string_view line, size_t at, std::string& word);
 
 // The words as a shell would take them again.
 std::string kept_command(const std::vector<std::string>& words);
