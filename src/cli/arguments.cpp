@@ -3,9 +3,32 @@
 #include <iostream>
 #include <memory>
 
-#include "cli/argument_options.h"
+#include "cli/first_screens.h"
 
 namespace sftbench {
+
+void add_argument_options(CLI::App& command, std::vector<GivenOption>& given) {
+  for (const ArgumentOption& argument : argument_options()) {
+    CLI::Option* option = nullptr;
+    if (argument.type == nullptr) {
+      option = command.add_flag_callback(
+          argument.option,
+          [&given, &argument] {
+            given.push_back({&argument, "true"});
+          },
+          argument.help);
+    } else {
+      option = command.add_option_function<std::string>(
+          argument.option,
+          [&given, &argument](const std::string& text) {
+            given.push_back({&argument, text});
+          },
+          argument.help);
+      option->type_name(argument.type);
+    }
+    option->group(kTrainingArguments);
+  }
+}
 
 void add_arguments_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(

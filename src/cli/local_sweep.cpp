@@ -11,7 +11,6 @@
 #include <set>
 
 #include "cli/deadline.h"
-#include "cli/file_kind.h"
 #include "cli/hub_fetch.h"
 #include "cli/own_model_check.h"
 #include "cli/record.h"
@@ -32,6 +31,7 @@
 #include "sftbench/space/operation.h"
 #include "sftbench/sweep/interrupt_signals.h"
 #include "sftbench/sweep/store_view.h"
+#include "sftbench/translate/file_kind.h"
 
 namespace sftbench {
 namespace {

@@ -3,11 +3,11 @@
 #include <filesystem>
 #include <utility>
 
-#include "cli/file_kind.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
 #include "sftbench/huggingface/cache.h"
+#include "sftbench/translate/file_kind.h"
 
 namespace sftbench {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/argument_file.h"
+#include "sftbench/translate/argument_file.h"
 
 namespace sftbench {
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "cli/file_kind.h"
 #include "cli/model_folder.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
@@ -20,6 +19,7 @@
 #include "sftbench/huggingface/cache.h"
 #include "sftbench/huggingface/datasets.h"
 #include "sftbench/measure/nvml.h"
+#include "sftbench/translate/file_kind.h"
 
 namespace sftbench {
 namespace {

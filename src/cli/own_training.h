@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/argument_file.h"
 #include "cli/given_data.h"
 #include "cli/model_folder.h"
 #include "cli/selection.h"
 #include "sftbench/space/space.h"
+#include "sftbench/translate/argument_file.h"
 
 namespace sftbench {
 

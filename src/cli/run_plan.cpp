@@ -7,7 +7,6 @@
 #include <iostream>
 #include <memory>
 
-#include "cli/file_kind.h"
 #include "cli/hub_fetch.h"
 #include "cli/number_checks.h"
 #include "cli/own_model_check.h"
@@ -22,6 +21,7 @@
 #include "sftbench/plan/resolve.h"
 #include "sftbench/results/measurement.h"
 #include "sftbench/space/validity.h"
+#include "sftbench/translate/file_kind.h"
 
 namespace sftbench {
 namespace {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "cli/argument_file.h"
 #include "sftbench/plan/training_job.h"
+#include "sftbench/translate/argument_file.h"
 
 namespace sftbench {
 

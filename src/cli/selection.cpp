@@ -1,17 +1,18 @@
 #include "cli/selection.h"
 
+#include "cli/arguments.h"
 #include "cli/own_training.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
-#include "cli/file_kind.h"
 #include "cli/number_checks.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/plan/space_mixtures.h"
+#include "sftbench/translate/file_kind.h"
 
 namespace sftbench {
 namespace {

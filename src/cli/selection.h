@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/argument_file.h"
-#include "cli/argument_options.h"
 #include "sftbench/plan/actuator.h"
 #include "sftbench/plan/resolve.h"
 #include "sftbench/space/space.h"
+#include "sftbench/translate/argument_file.h"
+#include "sftbench/translate/argument_options.h"
 
 namespace sftbench {
 

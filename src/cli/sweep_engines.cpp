@@ -10,7 +10,6 @@
 #include <set>
 
 #include "cli/engine_paths.h"
-#include "cli/file_kind.h"
 #include "cli/number_checks.h"
 #include "cli/own_model_check.h"
 #include "cli/record.h"
@@ -27,6 +26,7 @@
 #include "sftbench/space/operation.h"
 #include "sftbench/space/validity.h"
 #include "sftbench/sweep/interrupt_signals.h"
+#include "sftbench/translate/file_kind.h"
 
 namespace sftbench {
 namespace {

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/argument_file.h"
 #include "sftbench/launch/measure_job.h"
 #include "sftbench/plan/actuator.h"
 #include "sftbench/trackers/spec.h"
 #include "sftbench/trackers/trackers.h"
+#include "sftbench/translate/argument_file.h"
 
 namespace sftbench {
 

@@ -3,11 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/argument_file.h"
-#include "cli/argument_names.h"
 #include "cli/own_training_fixture.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/json.h"
+#include "sftbench/translate/argument_file.h"
+#include "translate/argument_names.h"
 
 namespace sftbench {
 namespace SFTBENCH_FILE {

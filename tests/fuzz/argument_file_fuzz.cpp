@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "cli/argument_file.h"
 #include "file_in_memory.h"
 #include "sftbench/base/error.h"
+#include "sftbench/translate/argument_file.h"
 
 namespace {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/argument_table.h"
 #include "sftbench/base/yaml.h"
+#include "translate/argument_table.h"
 
 namespace sftbench {
 

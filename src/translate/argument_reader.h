@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/argument_names.h"
-#include "cli/argument_values.h"
+#include "translate/argument_names.h"
+#include "translate/argument_values.h"
 
 namespace sftbench {
 

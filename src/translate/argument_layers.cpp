@@ -1,13 +1,13 @@
-#include "cli/argument_layers.h"
+#include "translate/argument_layers.h"
 
 #include <iterator>
 #include <map>
 #include <utility>
 
-#include "cli/argument_names.h"
-#include "cli/file_kind.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
+#include "sftbench/translate/file_kind.h"
+#include "translate/argument_names.h"
 
 namespace sftbench {
 namespace {

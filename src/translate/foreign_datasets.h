@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "cli/data_configuration.h"
 #include "sftbench/base/yaml.h"
+#include "translate/data_configuration.h"
 
 namespace sftbench {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/argument_file.h"
-#include "cli/data_configuration.h"
 #include "sftbench/base/yaml.h"
+#include "sftbench/translate/argument_file.h"
+#include "translate/data_configuration.h"
 
 namespace sftbench {
 

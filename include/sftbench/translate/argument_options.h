@@ -3,7 +3,6 @@
 // --set learning_rate=2e-5, except that a text is taken as it is.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,9 +25,6 @@ struct GivenOption {
   const ArgumentOption* option;
   std::string text;
 };
-
-// Under a heading of their own. `given` must outlive the command.
-void add_argument_options(CLI::App& command, std::vector<GivenOption>& given);
 
 std::vector<GivenValue> given_values(const std::vector<GivenOption>& given);
 

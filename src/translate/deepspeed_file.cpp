@@ -1,13 +1,13 @@
-#include "cli/deepspeed_file.h"
+#include "translate/deepspeed_file.h"
 
 #include <functional>
 #include <map>
 #include <utility>
 #include <vector>
 
-#include "cli/argument_names.h"
-#include "cli/argument_options.h"
 #include "sftbench/base/text.h"
+#include "sftbench/translate/argument_options.h"
+#include "translate/argument_names.h"
 
 namespace sftbench {
 namespace {

@@ -1,14 +1,14 @@
-#include "cli/foreign_datasets.h"
+#include "translate/foreign_datasets.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
-#include "cli/argument_names.h"
-#include "cli/argument_options.h"
 #include "sftbench/base/text.h"
 #include "sftbench/base/train_files.h"
 #include "sftbench/data/conversation.h"
+#include "sftbench/translate/argument_options.h"
+#include "translate/argument_names.h"
 
 namespace sftbench {
 namespace {

@@ -1,8 +1,8 @@
-#include "cli/llmforge_resources.h"
+#include "translate/llmforge_resources.h"
 
-#include "cli/argument_options.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
+#include "sftbench/translate/argument_options.h"
 
 namespace sftbench {
 namespace {

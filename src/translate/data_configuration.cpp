@@ -1,4 +1,4 @@
-#include "cli/data_configuration.h"
+#include "translate/data_configuration.h"
 
 #include <algorithm>
 #include <cctype>
@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "cli/argument_options.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/base/train_files.h"
 #include "sftbench/data/conversation.h"
 #include "sftbench/huggingface/datasets.h"
+#include "sftbench/translate/argument_options.h"
 
 namespace sftbench {
 namespace {

@@ -1,8 +1,6 @@
-#include "cli/argument_options.h"
+#include "sftbench/translate/argument_options.h"
 
 #include <set>
-
-#include "cli/first_screens.h"
 
 namespace sftbench {
 namespace {
@@ -97,29 +95,6 @@ const std::vector<ArgumentOption>& argument_options() {
       {"--prompt-init-text", "prompt_tuning_init_text", "TEXT", "whose embeddings they begin at"},
   };
   return kOptions;
-}
-
-void add_argument_options(CLI::App& command, std::vector<GivenOption>& given) {
-  for (const ArgumentOption& argument : argument_options()) {
-    CLI::Option* option = nullptr;
-    if (argument.type == nullptr) {
-      option = command.add_flag_callback(
-          argument.option,
-          [&given, &argument] {
-            given.push_back({&argument, "true"});
-          },
-          argument.help);
-    } else {
-      option = command.add_option_function<std::string>(
-          argument.option,
-          [&given, &argument](const std::string& text) {
-            given.push_back({&argument, text});
-          },
-          argument.help);
-      option->type_name(argument.type);
-    }
-    option->group(kTrainingArguments);
-  }
 }
 
 std::vector<GivenValue> given_values(const std::vector<GivenOption>& given) {

@@ -2,14 +2,14 @@
 #include <filesystem>
 #include <map>
 
-#include "cli/argument_layers.h"
-#include "cli/argument_options.h"
-#include "cli/argument_reader.h"
-#include "cli/foreign_datasets.h"
-#include "cli/llmforge_resources.h"
 #include "sftbench/base/environment.h"
 #include "sftbench/base/text.h"
 #include "sftbench/trackers/spec.h"
+#include "sftbench/translate/argument_options.h"
+#include "translate/argument_layers.h"
+#include "translate/argument_reader.h"
+#include "translate/foreign_datasets.h"
+#include "translate/llmforge_resources.h"
 
 namespace sftbench {
 

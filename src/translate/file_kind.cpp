@@ -1,14 +1,14 @@
-#include "cli/file_kind.h"
+#include "sftbench/translate/file_kind.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <initializer_list>
 
-#include "cli/argument_names.h"
 #include "sftbench/base/error.h"
 #include "sftbench/base/file.h"
 #include "sftbench/base/text.h"
 #include "sftbench/data/entry_form.h"
+#include "translate/argument_names.h"
 
 namespace sftbench {
 namespace {

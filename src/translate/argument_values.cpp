@@ -1,12 +1,12 @@
-#include "cli/argument_values.h"
+#include "translate/argument_values.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "cli/argument_layers.h"
-#include "cli/argument_options.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
+#include "sftbench/translate/argument_options.h"
+#include "translate/argument_layers.h"
 
 namespace sftbench {
 

@@ -1,4 +1,4 @@
-#include "cli/argument_names.h"
+#include "translate/argument_names.h"
 
 #include <algorithm>
 #include <map>

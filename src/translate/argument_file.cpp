@@ -1,17 +1,17 @@
-#include "cli/argument_file.h"
+#include "sftbench/translate/argument_file.h"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
-#include "cli/argument_layers.h"
-#include "cli/argument_options.h"
-#include "cli/argument_reader.h"
-#include "cli/deepspeed_file.h"
-#include "cli/file_kind.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/base/train_files.h"
+#include "sftbench/translate/argument_options.h"
+#include "sftbench/translate/file_kind.h"
+#include "translate/argument_layers.h"
+#include "translate/argument_reader.h"
+#include "translate/deepspeed_file.h"
 
 namespace sftbench {
 namespace {

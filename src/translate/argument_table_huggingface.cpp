@@ -1,5 +1,5 @@
-#include "cli/argument_reasons.h"
-#include "cli/argument_table.h"
+#include "translate/argument_reasons.h"
+#include "translate/argument_table.h"
 
 namespace sftbench {
 namespace {

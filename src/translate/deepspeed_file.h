@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/data_configuration.h"
 #include "sftbench/base/yaml.h"
+#include "translate/data_configuration.h"
 
 namespace sftbench {
 
