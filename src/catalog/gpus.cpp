@@ -1,6 +1,7 @@
 #include "sftbench/catalog/gpus.h"
 
 #include <cctype>
+#include <utility>
 
 #include "sftbench/base/file.h"
 #include "sftbench/base/yaml.h"
@@ -75,6 +76,8 @@ GpuCatalog GpuCatalog::read(const std::string& path) {
       GpuFacts gpu = read_gpu(list->items[i], "gpus[" + std::to_string(i) + "]", diagnostics);
       if (catalog.find(gpu.name) != nullptr)
         diagnostics.error(list->items[i], gpu.name, "listed twice");
+      catalog.places_.emplace(normalized(gpu.name), i);
+      for (const std::string& alias : gpu.aliases) catalog.places_.emplace(normalized(alias), i);
       catalog.gpus_.push_back(std::move(gpu));
     }
   }
@@ -84,14 +87,13 @@ GpuCatalog GpuCatalog::read(const std::string& path) {
 }
 
 const GpuFacts* GpuCatalog::find(std::string_view name) const {
-  const std::string wanted = normalized(name);
-  for (const GpuFacts& gpu : gpus_) {
-    if (normalized(gpu.name) == wanted) return &gpu;
-    for (const std::string& alias : gpu.aliases) {
-      if (normalized(alias) == wanted) return &gpu;
-    }
-  }
-  return nullptr;
+  const auto found = places_.find(normalized(name));
+  return found == places_.end() ? nullptr : &gpus_[found->second];
+}
+
+std::string product_name(const std::string& gpu) {
+  const GpuFacts* facts = shipped_gpus().find(gpu);
+  return facts == nullptr ? gpu : facts->name;
 }
 
 std::vector<std::string> GpuCatalog::names() const {

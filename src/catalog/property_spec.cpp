@@ -8,6 +8,7 @@
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/experiment.h"
+#include "sftbench/catalog/gpus.h"
 
 namespace sftbench {
 namespace {
@@ -214,6 +215,7 @@ Json PropertySpec::canonical(const Json& value) const {
     }
     case PropertyKind::kString:
       if (const auto text = numbered_value(*this, value)) return *text;
+      if (values_from == "gpus" && value.is_string()) return product_name(value.get<std::string>());
       return value;
     case PropertyKind::kModuleNames:
     case PropertyKind::kObject:

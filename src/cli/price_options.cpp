@@ -36,8 +36,7 @@ PriceBook read_price_book(const std::string& path) {
 }
 
 DevicePrices device_prices(const PriceOptions& options) {
-  if (!options.price)
-    return DevicePrices::of(read_price_book(options.book), Catalog::shipped().gpus);
+  if (!options.price) return DevicePrices::of(read_price_book(options.book));
   if (!options.book.empty()) refuse_price("and --prices exclude each other", "one of them");
   if (*options.price > kMostPerHour) {
     refuse_price("is no price of one device and hour", "a number up to 1000000");

@@ -275,13 +275,9 @@ HtmlOptions page_options(const std::string& source) {
   options.created_at = utc_now_iso8601();
   const PriceBook book = read_price_book({});
   for (const GpuFacts& gpu : Catalog::shipped().gpus.gpus()) {
-    const Price* price = book.find(gpu.name);
-    std::vector<std::string> names = gpu.aliases;
-    names.push_back(gpu.name);
-    for (const std::string& name : names) {
-      if (price != nullptr) options.usd_per_gpu_hour[name] = price->per_hour;
-      if (gpu.memory_bytes > 0) options.gpu_memory_bytes[name] = gpu.memory_bytes;
-    }
+    if (const Price* price = book.find(gpu.name))
+      options.usd_per_gpu_hour[gpu.name] = price->per_hour;
+    if (gpu.memory_bytes > 0) options.gpu_memory_bytes[gpu.name] = gpu.memory_bytes;
   }
   return options;
 }

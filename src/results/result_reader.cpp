@@ -17,6 +17,7 @@
 #include "sftbench/base/digest.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/owned_fd.h"
+#include "sftbench/catalog/gpus.h"
 
 namespace sftbench {
 namespace {
@@ -380,8 +381,12 @@ StoredResult ResultReader::parse(std::string_view key, TextPool& texts) {
     result.entity = record_of(entity, texts, texts.latest_entity,
                               [&](const auto& m) { return scalar_of(m.value, texts); });
   }
-  result.inputs = record_of(checked.inputs, texts, texts.latest_inputs,
-                            [&](const auto& m) { return scalar_of(m.value, texts); });
+  result.inputs =
+      record_of(checked.inputs, texts, texts.latest_inputs, [&](const dom::key_value_pair& m) {
+        std::string_view gpu;
+        if (m.key != "gpu_model" || m.value.get(gpu)) return scalar_of(m.value, texts);
+        return Scalar::text(texts.share(product_name(std::string(gpu))));
+      });
   result.measured = record_of(checked.measured, texts, texts.latest_measured,
                               [](const auto& m) { return measured_number(m); });
   std::vector<Scalar> figures;

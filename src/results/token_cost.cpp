@@ -16,15 +16,10 @@ DevicePrices DevicePrices::all_at(double usd_per_hour) {
   return prices;
 }
 
-DevicePrices DevicePrices::of(const PriceBook& book, const GpuCatalog& gpus) {
+DevicePrices DevicePrices::of(const PriceBook& book) {
   DevicePrices prices;
   prices.currency_ = book.currency;
-  for (const auto& [name, price] : book.prices) {
-    prices.by_name_[name] = price.per_hour;
-    const GpuFacts* gpu = gpus.find(name);
-    if (gpu == nullptr) continue;
-    for (const std::string& alias : gpu->aliases) prices.by_name_[alias] = price.per_hour;
-  }
+  for (const auto& [name, price] : book.prices) prices.by_name_[name] = price.per_hour;
   return prices;
 }
 

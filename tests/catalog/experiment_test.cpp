@@ -120,6 +120,19 @@ TEST(PropertySpecTest, AShardingStrategyMayBeItsNumber) {
   EXPECT_FALSE(accepted("distributed_backend", "1"));
 }
 
+// A100-80G and NVIDIA-A100-SXM4-80GB were two GPUs once, with two keys and two predictions.
+TEST(PropertySpecTest, AGpuIsKeyedByItsProductUnderEachOfItsNames) {
+  const PropertySpec& spec = *full().find("gpu_model");
+  EXPECT_EQ(spec.canonical("A100-80G"), "NVIDIA-A100-SXM4-80GB");
+  EXPECT_EQ(spec.canonical("nvidia h100 80gb hbm3"), "NVIDIA-H100-80GB-HBM3");
+  EXPECT_EQ(spec.canonical("Somebodys-GPU"), "Somebodys-GPU");
+  EXPECT_TRUE(spec.canonical("None").is_null());
+  for (const GpuFacts& gpu : Catalog::shipped().gpus.gpus()) {
+    EXPECT_EQ(spec.canonical(gpu.name), gpu.name);
+    for (const std::string& alias : gpu.aliases) EXPECT_EQ(spec.canonical(alias), gpu.name);
+  }
+}
+
 TEST(PropertySpecTest, BooleansMayBeZeroAndOne) {
   const PropertySpec& spec = *full().find("bf16");
   EXPECT_EQ(spec.canonical(*accepted("bf16", "yes")), true);

@@ -9,6 +9,7 @@
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
+#include "sftbench/catalog/catalog.h"
 
 namespace sftbench {
 namespace SFTBENCH_FILE {
@@ -62,6 +63,23 @@ std::vector<std::string> on_cpu(std::vector<std::string> further) {
 }
 
 const std::string kGpu = "gpu_model=NVIDIA-H100-80GB-HBM3";
+
+// What it says of one configuration, whatever the GPU is called there.
+Json answer_for(const std::string& gpu) {
+  Json answer =
+      Json::parse(output_of(eight_gpus({"--set", "gpu_model=" + gpu, "--format", "json"})));
+  answer.erase("entity_id");
+  return answer;
+}
+
+TEST(PredictTest, AGpuHasOneAnswerUnderEachOfItsNames) {
+  for (const char* product : {"NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3", "L40S"}) {
+    const Json expected = answer_for(product);
+    ASSERT_TRUE(expected.contains("step_seconds")) << expected;
+    for (const std::string& alias : Catalog::shipped().gpus.find(product)->aliases)
+      EXPECT_EQ(answer_for(alias), expected) << alias;
+  }
+}
 
 TEST(PredictTest, SaysThatItIsAPredictionAndWhatItIsMadeOf) {
   const std::string out = output_of(eight_gpus({"--set", kGpu}));

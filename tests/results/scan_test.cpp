@@ -64,6 +64,22 @@ TEST(ScanTest, ACommandWithASecretIsReadWithoutIt) {
   fs::remove_all(directory);
 }
 
+// Versions before 2026-11-28 kept the name that was given.
+TEST(ScanTest, AGpuIsReadAsItsProduct) {
+  const fs::path directory = fresh_results("alias");
+  Measurement measurement = sample_valid();
+  measurement.inputs["gpu_model"] = "A100-80G";
+  put(directory, measurement, "a");
+  measurement.inputs["gpu_model"] = "NVIDIA A100 SXM4 80GB";
+  put(directory, measurement, "b");
+  measurement.inputs["gpu_model"] = nullptr;
+  put(directory, measurement, "c");
+  std::vector<std::string> gpus;
+  for (const StoredResult& result : ResultStore(directory).scan().results)
+    gpus.push_back(text(result.inputs["gpu_model"]));
+  EXPECT_THAT(gpus, ElementsAre("NVIDIA-A100-SXM4-80GB", "NVIDIA-A100-SXM4-80GB", "None"));
+}
+
 TEST(ScanTest, HoldsWhatTheFilesSay) {
   const fs::path directory = fresh_results("holds");
   put(directory, sample_valid(), "b");

@@ -72,7 +72,7 @@ struct PropertySpec {
   std::optional<Json> accept(const YamlNode& found) const;
 
   // The same value in the one form that results are keyed by: integers as integers, numbers as
-  // floats, booleans as true/false, the text None as null.
+  // floats, booleans as true/false, the text None as null, a GPU by its product's name.
   Json canonical(const Json& value) const;
 
   // "an integer from 1 to 4096", "one of a, b, c or None".

@@ -7,6 +7,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace sftbench {
@@ -48,6 +50,11 @@ class GpuCatalog {
 
  private:
   std::vector<GpuFacts> gpus_;
+  std::unordered_map<std::string, size_t> places_;  // by every name, normalized
 };
+
+// The name under which a GPU is asked for, measured and stored: that of the shipped catalog for each of its aliases.
+// `gpu` itself where no catalog knows it.
+std::string product_name(const std::string& gpu);
 
 }  // namespace sftbench

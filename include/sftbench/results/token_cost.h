@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "sftbench/base/json.h"
-#include "sftbench/catalog/gpus.h"
 #include "sftbench/catalog/prices.h"
 
 namespace sftbench {
@@ -19,8 +18,8 @@ class DevicePrices {
   DevicePrices() = default;  // none
   // The same for every device, whatever it is. REQUIRES: above 0.
   static DevicePrices all_at(double usd_per_hour);
-  // Of the GPUs that the book lists, by any of their names. Machines without GPUs have no price.
-  static DevicePrices of(const PriceBook& book, const GpuCatalog& gpus);
+  // Of the GPUs that the book lists, under product_name(). Machines without GPUs have no price.
+  static DevicePrices of(const PriceBook& book);
 
   // `gpus`: how many take part.
   std::optional<double> per_hour(std::string_view gpu_model, double gpus) const;
