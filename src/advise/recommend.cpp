@@ -15,6 +15,7 @@ namespace {
 constexpr double kSecondsOfAnHour = 3600;
 constexpr int64_t kGpusOfANode = 8;
 constexpr size_t kAlternatives = 3;
+const std::string kSharded = "FSDP", kWhole = "DDP";
 
 std::string gib(double bytes) {
   return cell_text(std::round(bytes / kGiB * 10) / 10) + " GiB";
@@ -75,7 +76,7 @@ class Recommender {
   void consider(const std::string& gpu, int64_t gpus) {
     for (int64_t batch = 1; batch * gpus <= question_.batch; batch *= 2) {
       if (question_.batch % (batch * gpus) != 0) continue;
-      for (const bool checkpointing : {true, false}) consider(gpu, gpus, 1, batch, checkpointing);
+      for (const std::string& backend : backends(gpus)) consider(gpu, gpus, 1, batch, backend);
     }
     if (question_.experiment->tuning == TuningMethod::kPrompt) return;  // its rows stay whole
     for (int64_t among = 2; among <= gpus; among *= 2) consider_parts(gpu, gpus, among);
@@ -86,14 +87,31 @@ class Recommender {
     const int64_t groups = gpus / among;
     for (int64_t batch = 1; batch < among && batch * groups <= question_.batch; batch *= 2) {
       if (question_.batch % (batch * groups) != 0) continue;
-      for (const bool checkpointing : {true, false})
-        consider(gpu, gpus, among, batch, checkpointing);
+      consider(gpu, gpus, among, batch, fixed("distributed_backend") ? "" : kSharded);
+    }
+  }
+
+  bool fixed(const char* property) const { return question_.given.contains(property); }
+
+  // How several GPUs share a model: in shards, or each has all of it.
+  std::vector<std::string> backends(int64_t gpus) const {
+    if (gpus == 1 || fixed("distributed_backend")) return {""};
+    return {kSharded, kWhole};
+  }
+
+  void consider(const std::string& gpu, int64_t gpus, int64_t among, int64_t batch,
+                const std::string& backend) {
+    const Json given = question_.given.value("gradient_checkpointing", Json());
+    for (const bool checkpointing : {true, false}) {
+      if (given.is_null() || given == checkpointing)
+        consider(gpu, gpus, among, batch, backend, checkpointing);
     }
   }
 
   void consider(const std::string& gpu, int64_t gpus, int64_t among, int64_t batch,
-                bool checkpointing) {
+                const std::string& backend, bool checkpointing) {
     Option option;
+    option.backend = backend;
     option.gpu = gpu;
     option.gpus = gpus;
     option.nodes = std::max<int64_t>(1, gpus / kGpusOfANode);
@@ -122,7 +140,15 @@ class Recommender {
                    {"gradient_accumulation_steps", option.accumulation},
                    {"gradient_checkpointing", option.checkpointing}};
     if (option.context_ranks > 1) inputs["context_parallel"] = option.context_ranks;
+    if (!option.backend.empty()) inputs["distributed_backend"] = option.backend;
+    if (!fixed("torch_dtype") && !has_bfloat16(option.gpu)) inputs["torch_dtype"] = "float16";
+    inputs.update(question_.given);
     return inputs;
+  }
+
+  static bool has_bfloat16(const std::string& gpu) {
+    const GpuFacts* facts = Catalog::shipped().gpus.find(gpu);
+    return facts == nullptr || facts->peak_flops("bfloat16").has_value();
   }
 
   Prediction predict_at(const Option& option, int64_t length) {
@@ -142,9 +168,8 @@ class Recommender {
     const Prediction usual = rounded == work.longest() ? worst : predict_at(option, rounded);
     put_intervals(option, worst, usual);
     option.hours = option.hours_range.expected;
-    if (const Price* price = prices_.find(option.gpu)) {
-      option.cost = option.hours * static_cast<double>(option.gpus) * price->per_hour;
-    }
+    option.rent = prices_.rent(option.gpu, option.gpus);
+    if (option.rent) option.cost = option.hours * option.rent->per_hour;
     option.at = usual.at;
     option.inputs = inputs_of(option, work.model_max_length);
     put_energy(option);
@@ -236,15 +261,12 @@ class Recommender {
         *std::min_element(options_.begin(), options_.end(), [](const Option& a, const Option& b) {
           return a.needed_bytes / a.memory_bytes < b.needed_bytes / b.memory_bytes;
         });
-    throw InputError(
-        {{{},
-          0,
-          {},
-          "no configuration fits",
-          "more or larger GPUs, a shorter --length or another --method: the nearest, " +
-              std::to_string(least.gpus) + " x " + least.gpu + ", needs " +
-              gib(least.needed_bytes) + " of " + gib(least.memory_bytes) + risk_text(least),
-          {}}});
+    throw RunError(ReasonCode::kOomGpu,
+                   "no configuration fits; expected more or larger GPUs, a shorter --length or "
+                   "another --method: the nearest, " +
+                       std::to_string(least.gpus) + " x " + least.gpu + ", needs " +
+                       gib(least.needed_bytes) + " of " + gib(least.memory_bytes) +
+                       risk_text(least));
   }
 
   // --- the answer
@@ -258,8 +280,39 @@ class Recommender {
       put_alternatives(priced);
       put_front(priced);
     }
-    explain(answer_.cheapest ? *answer_.cheapest : *answer_.fastest);
+    const Option& best = answer_.cheapest ? *answer_.cheapest : *answer_.fastest;
+    explain(best);
+    put_job(best);
+    put_turns(priced);
     ask_for_most(priced);
+  }
+
+  void put_job(const Option& best) {
+    const int64_t length = question_.workload.longest();
+    const MeasurementRequest request = request_of(*question_.experiment, inputs_of(best, length));
+    const Prediction ours = oracle_.predict(request, "sftbench");
+    answer_.job = ours.job;
+    answer_.own_hours = best.hours * ours.cost.step_s / predict_at(best, length).cost.step_s;
+  }
+
+  // Each GPU at the number of them that needs the least fall of its price.
+  void put_turns(const std::vector<Option>& by_cost) {
+    if (by_cost.empty()) return;
+    const Option& best = by_cost.front();
+    std::map<std::string, std::pair<double, TurningPrice>> by_gpu;
+    for (const Option& option : by_cost) {
+      if (option.gpu == best.gpu) continue;
+      const double share = *best.cost / *option.cost;
+      const double price = option.rent->per_hour / static_cast<double>(option.rent->gpus) * share;
+      by_gpu.try_emplace(option.gpu, share, TurningPrice{option.gpu, option.gpus, price});
+    }
+    std::vector<std::pair<double, TurningPrice>> turns;
+    for (auto& [gpu, turn] : by_gpu) turns.push_back(std::move(turn));
+    std::sort(turns.begin(), turns.end(),
+              [](const auto& a, const auto& b) { return a.first > b.first; });
+    for (const auto& [share, turn] : turns) {
+      if (answer_.turns.size() < kAlternatives) answer_.turns.push_back(turn);
+    }
   }
 
   void ask_for_most(const std::vector<Option>& priced) {
@@ -307,8 +360,7 @@ class Recommender {
     if (best.gpus > 1) explain_fewer(best);
     if (best.context_ranks > 1) explain_division(best);
     if (!best.checkpointing) return;
-    const Option* without =
-        nearest(best.gpu, best.gpus, best.context_ranks, best.batch_per_gpu, false);
+    const Option* without = without_checkpointing(best);
     if (without == nullptr) return;
     answer_.reasons.push_back("without gradient checkpointing it " +
                               (without->fit == Fit::kFits ? "takes " + hours_text(without->hours)
@@ -360,11 +412,11 @@ class Recommender {
     return fits ? a.hours < b.hours : a.needed_bytes < b.needed_bytes;
   }
 
-  const Option* nearest(const std::string& gpu, int64_t gpus, int64_t among, int64_t batch,
-                        bool checkpointing) const {
+  const Option* without_checkpointing(const Option& best) const {
     for (const Option& option : options_) {
-      if (option.gpu == gpu && option.gpus == gpus && option.context_ranks == among &&
-          option.batch_per_gpu == batch && option.checkpointing == checkpointing)
+      if (option.gpu == best.gpu && option.gpus == best.gpus &&
+          option.context_ranks == best.context_ranks && option.backend == best.backend &&
+          option.batch_per_gpu == best.batch_per_gpu && !option.checkpointing)
         return &option;
     }
     return nullptr;

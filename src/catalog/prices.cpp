@@ -58,6 +58,19 @@ const Price* PriceBook::find(const std::string& gpu) const {
   return found == prices.end() ? nullptr : &found->second;
 }
 
+std::optional<Rent> PriceBook::rent(const std::string& gpu, int64_t gpus) const {
+  const Price* cheapest = find(gpu);
+  if (cheapest == nullptr) return std::nullopt;
+  std::optional<Rent> best;
+  for (const Price& offer : offers) {
+    if (offer.gpu != gpu || offer.is_kept() != cheapest->is_kept()) continue;
+    const int64_t rented = (gpus + offer.gpus - 1) / offer.gpus * offer.gpus;
+    const double per_hour = static_cast<double>(rented) * offer.per_hour;
+    if (!best || per_hour < best->per_hour) best = Rent{offer, rented, per_hour};
+  }
+  return best;
+}
+
 PriceBook PriceBook::read(const std::string& path, const GpuCatalog& gpus) {
   const YamlNode root = read_yaml_file(path);
   Diagnostics diagnostics(path);

@@ -111,6 +111,8 @@ sftbench recommend chooses the GPUs. Everything: sftbench predict --help
   --gpus H100,L40S         the GPUs that you can have
   --max-gpus N             at most so many (8)
   --epochs X, --batch N    passes over the data; entries of a step
+  --set PROPERTY=VALUE     how it trains: r=16, optim=adafactor
+  --stack NAME             what trains it (fms-hf-tuning)
   --prices FILE            your prices
 
 Everything: sftbench recommend --help

@@ -29,6 +29,7 @@
 #include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
+#include "sftbench/results/measurement.h"
 #include "sftbench/results/table.h"
 
 namespace sftbench {
@@ -212,8 +213,8 @@ void put_worst_batch(const Prediction& prediction, const std::vector<int64_t>& l
                          {"out_of_memory_risk", odds ? Json(odds->dies) : Json()}};
 }
 
-void predict_one(const LoadedSpace& loaded, const PredictArguments& arguments,
-                 OutputFormat format) {
+// The exit status: whether it fits.
+int predict_one(const LoadedSpace& loaded, const PredictArguments& arguments, OutputFormat format) {
   const ResolveOptions options = resolve_options(loaded, arguments.selection);
   const MeasurementRequest request = choose_request(loaded.space, arguments.selection);
   Oracle oracle(loaded.settings, options, arguments.overrides, Catalog::shipped());
@@ -237,6 +238,7 @@ void predict_one(const LoadedSpace& loaded, const PredictArguments& arguments,
     json["exact"] = exact_json(exact);
   }
   print_record(in_full(prediction, lines), json, format);
+  return prediction.fit == Fit::kDies ? exit_code(Status::kInvalid) : 0;
 }
 
 bool is_one(const LoadedSpace& loaded, const Selection& selection) {
@@ -313,12 +315,9 @@ int predict(const PredictArguments& arguments) {
   if (!arguments.data.dataset.empty() && !one) {
     throw InputError({{{}, 0, "--lengths-of", "the space has several entities", "--entity", {}}});
   }
-  if (one) {
-    predict_one(loaded, arguments, format);
-  } else {
-    predict_space(loaded, resolve_options(loaded, arguments.selection), arguments.overrides,
-                  arguments.space, arguments.own, format);
-  }
+  if (one) return predict_one(loaded, arguments, format);
+  predict_space(loaded, resolve_options(loaded, arguments.selection), arguments.overrides,
+                arguments.space, arguments.own, format);
   return 0;
 }
 
@@ -356,9 +355,10 @@ void add_predict_command(CLI::App& app, int& exit_code) {
   command->footer(R"(
 What is not given comes from config/gpus.yaml and config/machines.yaml; of CPUs
 nothing is known. One entity is shown in full, several as a table.
+The exit status of one entity is 0 when it fits, and 3 when it does not.
 
 Examples:
-  sftbench predict space.yaml --entity 3
+  sftbench predict space.yaml --entity 3 && sftbench run space.yaml --entity 3
   sftbench predict space.yaml --sort tokens_per_s --verdict fits --limit 10
   sftbench predict space.yaml --entity 3 --evidence results
   sftbench predict space.yaml --entity 3 --lengths-of mine.jsonl \

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,6 +29,9 @@
 namespace sftbench {
 namespace {
 
+// Hugging Face's Trainer is what most people train with, and measurements of it on GPUs are published.
+constexpr const char* kPeoplesStack = "fms-hf-tuning";
+
 struct RecommendArguments {
   std::string model, method = "lora";
   DatasetLengths data;
@@ -35,6 +39,7 @@ struct RecommendArguments {
   int64_t length = 2048, batch = 32, most_gpus = 8;
   double epochs = 1;
   std::string gpus, prices, config_path, format = "table";
+  std::vector<std::string> assignments;  // --set
   std::optional<double> deadline_s, budget;
   bool allow_tight = false;
   std::string most_risk, own;  // --max-oom-risk, --evidence
@@ -130,11 +135,50 @@ OwnModel add_model(const std::string& given, ActuatorSettings& settings) {
   return own;
 }
 
+// Properties that the search chooses, or that an option of the command gives, with that option.
+const std::map<std::string, std::string> kAskedOtherwise = {
+    {"model_name", "--model"},
+    {"gpu_model", "--gpus"},
+    {"number_gpus", "--max-gpus"},
+    {"number_nodes", "--max-gpus"},
+    {"model_max_length", "--length"},
+    {"batch_size", "--batch"},
+    {"gradient_accumulation_steps", "--batch"},
+    {"num_train_epochs", "--epochs"},
+    {"context_parallel", "--max-gpus"}};
+
+// What --set gives, as results are keyed by it: read as a space of one entity, whose other values are no matter.
+Json given_inputs(const RecommendArguments& arguments, const Experiment& experiment,
+                  const std::string& model) {
+  SpaceOptions options;
+  options.experiment = experiment.identifier;
+  options.extra_models = {model};
+  options.assignments = arguments.assignments;
+  Json given = Json::object();
+  for (const std::string& text : arguments.assignments) {
+    const std::string property = text.substr(0, text.find('='));
+    if (const auto other = kAskedOtherwise.find(property); other != kAskedOtherwise.end())
+      refuse("--set " + property, "is what the search varies", other->second);
+    given[property] = nullptr;
+  }
+  for (const char* other : {"model_max_length=2048", "batch_size=1", "number_gpus=0"})
+    options.assignments.emplace_back(other);
+  options.assignments.push_back("model_name='" + model + "'");
+  const Space space = space_from_assignments(Catalog::shipped(), options);
+  if (space.entity_count() != 1)
+    refuse("--set", "gives several values", "one value for each property");
+  for (const auto& [property, value] : space.entity(0).values) {
+    if (given.contains(property)) given[property] = experiment.find(property)->canonical(value);
+  }
+  return given;
+}
+
 Question question_of(const RecommendArguments& arguments, const PriceBook& prices,
                      const OwnModel& own) {
   Question question;
   question.experiment = &experiment_of(arguments.method);
   question.model = own.name.empty() ? arguments.model : own.name;
+  question.given = given_inputs(arguments, *question.experiment, question.model);
   question.gpus = gpus_of(arguments.gpus, prices);
   question.batch = arguments.batch;
   question.most_gpus = arguments.most_gpus;
@@ -151,9 +195,12 @@ void print_answer(const RecommendationView& view, OutputFormat output) {
     print_record({}, as_json(view), output);
     return;
   }
+  const auto text = output == OutputFormat::kTable      ? definition_list
+                    : output == OutputFormat::kMarkdown ? as_markdown
+                                                        : nullptr;
+  if (text != nullptr) std::cout << text(assumptions_of(view)) << "\n";
   print_table(table_of(view), output);
-  if (output == OutputFormat::kTable) std::cout << "\n" << definition_list(reasons_of(view));
-  if (output == OutputFormat::kMarkdown) std::cout << "\n" << as_markdown(reasons_of(view));
+  if (text != nullptr) std::cout << "\n" << text(reasons_of(view));
 }
 
 void recommend(const RecommendArguments& arguments) {
@@ -173,7 +220,8 @@ void recommend(const RecommendArguments& arguments) {
   question.gpu_watts = std::move(evidence.gpu_watts);
   const Uncertainty uncertainty(ResidualTable::shipped(), std::move(evidence.residuals));
   const Recommendation answer = recommend(question, prices, oracle, uncertainty);
-  print_answer({answer, question, prices, own.name.empty() ? std::string() : arguments.model},
+  print_answer({answer, question, prices, own.name.empty() ? std::string() : arguments.model,
+                arguments.overrides.stack, arguments.gpus.empty()},
                format);
 }
 
@@ -195,6 +243,11 @@ void add_options(CLI::App& command, RecommendArguments& arguments) {
   command.add_option("--length", arguments.length, "tokens that longer entries are cut to")
       ->transform(whole_number(1, 131072))
       ->capture_default_str();
+  command
+      .add_option("--set", arguments.assignments,
+                  "property=value, as of `run`: r=16, target_modules=all-linear, optim=adafactor")
+      ->type_name("PROPERTY=VALUE")
+      ->allow_extra_args(false);
   command.add_option("--epochs", arguments.epochs, "passes over the data")
       ->check(number(0.001, 10000))
       ->capture_default_str();
@@ -228,8 +281,9 @@ void add_limit_options(CLI::App& command, RecommendArguments& arguments) {
                   "only what runs out of memory with at most this probability")
       ->type_name("P%");
   add_evidence_option(command, arguments.own);
+  arguments.overrides.stack = kPeoplesStack;
   command.add_option("--stack", arguments.overrides.stack, "what trains")
-      ->type_name("sftbench|fms-hf-tuning")
+      ->type_name(join(StackModel::names(), "|"))
       ->capture_default_str();
   command
       .add_option("--config", arguments.config_path,
@@ -250,6 +304,7 @@ void add_recommend_command(CLI::App& app, int& exit_code) {
   command->footer(R"(
 All is predicted, nothing is measured. Nine of ten runs are expected within
 90_%_of_hours, and oom_% is the probability that one runs out of memory.
+The exit status is 0 when something fits, and 3 when nothing does.
 
 Examples:
   sftbench recommend --model llama3.1-8b --method lora --entries 50000

@@ -21,11 +21,13 @@ Json price_per_million(const Option& option, double tokens) {
 Json as_json(const Option& option, double tokens) {
   return {{"gpu", option.gpu},
           {"gpus", option.gpus},
+          {"rented_gpus", option.rent ? Json(option.rent->gpus) : Json()},
           {"nodes", option.nodes},
           {"context_parallel", option.context_ranks},
           {"batch_per_gpu", option.batch_per_gpu},
           {"gradient_accumulation_steps", option.accumulation},
           {"gradient_checkpointing", option.checkpointing},
+          {"distributed_backend", option.backend.empty() ? Json() : Json(option.backend)},
           {"hours", option.hours},
           {"hours_interval", option.time_interval.residuals > 0
                                  ? Json({{"low", option.hours_range.low},
@@ -117,6 +119,7 @@ class Rows {
     table_.columns = {"choice",
                       "gpu",
                       "gpus",
+                      "backend",
                       "context_parallel",
                       "batch_per_gpu",
                       "accumulation",
@@ -134,6 +137,7 @@ class Rows {
     std::vector<Json> row = {choice,
                              option.gpu,
                              option.gpus,
+                             option.backend.empty() ? Json() : Json(option.backend),
                              option.context_ranks,
                              option.batch_per_gpu,
                              option.accumulation,
@@ -169,7 +173,33 @@ std::string energy_basis(const RecommendationView& view) {
   return energy_text(best) + ", by what the board takes: no run on this GPU told its power";
 }
 
-std::string offer_text(const Price& price, const std::string& currency) {
+// Of the catalog, where the user named none.
+std::vector<std::string> gpus_without_price(const RecommendationView& view) {
+  std::vector<std::string> names;
+  for (const GpuFacts& gpu : Catalog::shipped().gpus.gpus())
+    if (view.all_gpus && view.prices.find(gpu.name) == nullptr) names.push_back(gpu.name);
+  return names;
+}
+
+std::string precision_text(const TrainingJob& job) {
+  const std::string dtype = name_of(job.precision.torch_dtype);
+  if (job.precision.autocast == Autocast::kNo)
+    return "weights, gradients and products in " + dtype +
+           " (--set torch_dtype=float32 --set bf16=true)";
+  return "weights in " + dtype + ", products in autocast's " +
+         std::string(name_of(job.precision.autocast));
+}
+
+std::string tuning_text(const TrainingJob& job) {
+  if (job.tuning == TuningMethod::kFull) return "all parameters are trained (--method)";
+  if (job.tuning == TuningMethod::kPrompt)
+    return std::to_string(job.prompt.virtual_tokens) + " virtual tokens are trained (--method)";
+  return "LoRA of rank " + std::to_string(job.lora.rank) + " on " + join(job.lora.target_modules) +
+         " (--set r=N --set target_modules=all-linear)";
+}
+
+std::string offer_text(const Rent& rent, int64_t needed, const std::string& currency) {
+  const Price& price = rent.offer;
   std::vector<std::string> words;
   for (const std::string& word :
        {price.provider, price.instance, price.kind, price.region, price.date, price.source}) {
@@ -177,11 +207,32 @@ std::string offer_text(const Price& price, const std::string& currency) {
   }
   std::string text = cell_text(short_figure(price.per_hour)) + " " + currency + "/h a GPU";
   if (price.gpus > 1) text += " of " + std::to_string(price.gpus) + " that are rented together";
+  if (rent.gpus > needed)
+    text += ", so " + std::to_string(rent.gpus) + " are paid for " + std::to_string(needed);
   if (!words.empty()) text += ": " + join(words);
   return text + (price.mark == "recalled" ? "; recalled, check it" : "");
 }
 
 }  // namespace
+
+Definitions assumptions_of(const RecommendationView& view) {
+  const TrainingJob& job = view.answer.job;
+  const Question& question = view.question;
+  Definitions lines;
+  lines.emplace_back("assumes", "trained by " + view.stack + " (--stack)");
+  lines.emplace_back("", precision_text(job));
+  lines.emplace_back("", tuning_text(job));
+  lines.emplace_back("", "optimizer " + std::string(name_of(job.optimizer.kind)) +
+                             (job.tuning == TuningMethod::kFull ? " of all parameters" : "") +
+                             " (--set optim=NAME)");
+  lines.emplace_back("", question.workload.lengths.empty()
+                             ? "each of " + std::to_string(question.workload.entries) +
+                                   " entries has " +
+                                   std::to_string(question.workload.model_max_length) +
+                                   " tokens (--data FILE counts yours)"
+                             : "batches are padded to their longest entry");
+  return lines;
+}
 
 Table table_of(const RecommendationView& view) {
   const Recommendation& answer = view.answer;
@@ -194,7 +245,7 @@ Table table_of(const RecommendationView& view) {
 }
 
 Json as_json(const RecommendationView& view) {
-  const auto& [answer, question, prices, own_model] = view;
+  const auto& [answer, question, prices, own_model, stack, all_gpus] = view;
   const double tokens = view.tokens();
   const auto list = [tokens](const std::vector<Option>& options) {
     Json all = Json::array();
@@ -216,20 +267,29 @@ Json as_json(const RecommendationView& view) {
                     {"date", price.date},
                     {"mark", price.mark}});
   }
-  return {{"prediction", true},
-          {"experiment", question.experiment->identifier},
-          {"model", question.model},
-          {"entries", question.workload.entries},
-          {"tokens", tokens},
-          {"cheapest", answer.cheapest ? as_json(*answer.cheapest, tokens) : Json()},
-          {"fastest", answer.fastest ? as_json(*answer.fastest, tokens) : Json()},
-          {"front", list(answer.front)},
-          {"alternatives", list(answer.alternatives)},
-          {"reasons", answer.reasons},
-          {"measure_next", next_as_json(view)},
-          {"considered", answer.considered},
-          {"ruled_out", std::move(ruled_out)},
-          {"prices", {{"file", prices.file}, {"currency", prices.currency}, {"book", book}}}};
+  Json turns = Json::array();
+  for (const TurningPrice& turn : answer.turns)
+    turns.push_back({{"gpu", turn.gpu}, {"gpus", turn.gpus}, {"per_hour_below", turn.per_hour}});
+  return {
+      {"prediction", true},
+      {"stack", stack},
+      {"assumes", {{"experiment", question.experiment->identifier}, {"inputs", answer.job.inputs}}},
+      {"experiment", question.experiment->identifier},
+      {"model", question.model},
+      {"entries", question.workload.entries},
+      {"tokens", tokens},
+      {"cheapest", answer.cheapest ? as_json(*answer.cheapest, tokens) : Json()},
+      {"fastest", answer.fastest ? as_json(*answer.fastest, tokens) : Json()},
+      {"front", list(answer.front)},
+      {"alternatives", list(answer.alternatives)},
+      {"reasons", answer.reasons},
+      {"own_hours", answer.own_hours},
+      {"turning_prices", std::move(turns)},
+      {"without_price", gpus_without_price(view)},
+      {"measure_next", next_as_json(view)},
+      {"considered", answer.considered},
+      {"ruled_out", std::move(ruled_out)},
+      {"prices", {{"file", prices.file}, {"currency", prices.currency}, {"book", book}}}};
 }
 
 std::string command_of(const Option& option, const RecommendationView& view) {
@@ -244,7 +304,7 @@ std::string command_of(const Option& option, const RecommendationView& view) {
 }
 
 Definitions reasons_of(const RecommendationView& view) {
-  const auto& [answer, question, prices, own_model] = view;
+  const auto& [answer, question, prices, own_model, stack, all_gpus] = view;
   const Option& best = view.best();
   Definitions lines;
   for (const std::string& reason : answer.reasons) {
@@ -254,8 +314,16 @@ Definitions reasons_of(const RecommendationView& view) {
     lines.emplace_back("ruled out", std::to_string(out.options) + " of " +
                                         std::to_string(answer.considered) + ": " + out.reason);
   }
-  if (const Price* price = prices.find(best.gpu)) {
-    lines.emplace_back("price", offer_text(*price, prices.currency));
+  if (best.rent) lines.emplace_back("price", offer_text(*best.rent, best.gpus, prices.currency));
+  for (const TurningPrice& turn : answer.turns) {
+    lines.emplace_back(
+        "turns", std::to_string(turn.gpus) + " x " + turn.gpu + " is the cheapest below " +
+                     cell_text(short_figure(turn.per_hour)) + " " + prices.currency + "/h a GPU");
+  }
+  if (const std::vector<std::string> without = gpus_without_price(view); !without.empty()) {
+    lines.emplace_back("no price",
+                       std::to_string(without.size()) +
+                           " GPUs are not considered (--gpus takes them): " + join(without));
   }
   if (!energy_text(best).empty()) lines.emplace_back("energy", energy_basis(view));
   if (best.time_interval.residuals > 0)
@@ -266,6 +334,10 @@ Definitions reasons_of(const RecommendationView& view) {
                        "another program: " + model->name + " is of the family " + model->family +
                            ", which is predicted from its shapes and not trained here");
     return lines;
+  }
+  if (stack != StackModel().name) {
+    lines.emplace_back("sftbench", "would take " + cell_text(short_figure(answer.own_hours)) +
+                                       " h with it, by its own profile");
   }
   lines.emplace_back("measure it", command_of(best, view));
   if (!answer.next) {

@@ -15,10 +15,15 @@ struct RecommendationView {
   const Question& question;
   const PriceBook& prices;
   std::string own_model;  // as --model names it, where it is none of the catalog
+  std::string stack;      // --stack
+  bool all_gpus = true;   // that have a price: --gpus was not given
 
   const Option& best() const { return answer.cheapest ? *answer.cheapest : *answer.fastest; }
   double tokens() const { return question.workload.tokens(); }
 };
+
+// What the answer takes for granted: program, precision, method, optimizer, rows. With the options that change it.
+Definitions assumptions_of(const RecommendationView& view);
 
 Table table_of(const RecommendationView& view);
 Json as_json(const RecommendationView& view);

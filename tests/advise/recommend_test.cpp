@@ -29,6 +29,7 @@ PriceBook book() {
     Price& row = book.prices[gpu];
     row.gpu = gpu;
     row.per_hour = price;
+    book.offers.push_back(row);
   }
   return book;
 }
@@ -55,6 +56,8 @@ std::string error_of(const Question& question) {
     answer(question);
   } catch (const InputError& error) {
     return error.what();
+  } catch (const RunError& error) {
+    return std::string(to_string(error.code())) + ": " + error.what();
   }
   return "no error";
 }
@@ -97,6 +100,73 @@ TEST(RecommendTest, ADeadlineCostsMoneyAndABudgetTime) {
   asked.deadline_s.reset();
   asked.budget = (*free.cheapest->cost + *free.fastest->cost) / 2;
   EXPECT_LE(*answer(asked).fastest->cost, *asked.budget);
+}
+
+TEST(RecommendTest, TriesShardsAndWholeCopiesUnlessOneIsGiven) {
+  Question asked = question("llama3.1-8b", kLora);
+  asked.gpus = {kH100};
+  std::vector<std::string> backends;
+  for (const Option& option : answer(asked).front) {
+    EXPECT_EQ(option.backend.empty(), option.gpus == 1);
+    if (option.gpus == 1) continue;
+    EXPECT_EQ(option.inputs["distributed_backend"], option.backend);
+    backends.push_back(option.backend);
+  }
+  EXPECT_THAT(backends, ::testing::Contains("DDP")) << "all of it fits on each";
+  asked.given = {{"distributed_backend", "FSDP"}, {"gradient_checkpointing", true}};
+  for (const Option& option : answer(asked).front) {
+    EXPECT_EQ(option.inputs["distributed_backend"], "FSDP");
+    EXPECT_TRUE(option.checkpointing);
+  }
+}
+
+TEST(RecommendTest, AGpuWithoutBfloat16TrainsInFloat16) {
+  Question asked = question("llama3.2-1b", kLora);
+  asked.gpus = {"Tesla-T4"};
+  EXPECT_EQ(answer(asked).fastest->inputs["torch_dtype"], "float16");
+  asked.gpus = {kA100};
+  EXPECT_FALSE(answer(asked).fastest->inputs.contains("torch_dtype"));
+}
+
+TEST(RecommendTest, BelowItsTurningPriceAnotherGpuIsTheCheapest) {
+  const Question asked = question("llama3.1-8b", kLora);
+  const Recommendation got = answer(asked);
+  ASSERT_EQ(got.turns.size(), 1u);
+  const TurningPrice& turn = got.turns[0];
+  ASSERT_NE(turn.gpu, got.cheapest->gpu);
+  for (const double share : {0.99, 1.01}) {
+    PriceBook changed = book();
+    for (Price& offer : changed.offers)
+      if (offer.gpu == turn.gpu) offer.per_hour = share * turn.per_hour;
+    const MachineOverrides overrides;
+    Oracle oracle({}, {}, overrides, Catalog::shipped());
+    const Option cheapest =
+        *recommend(asked, changed, oracle, Uncertainty(ResidualTable::shipped())).cheapest;
+    EXPECT_EQ(cheapest.gpu == turn.gpu, share < 1) << turn.gpu << " at " << share;
+  }
+}
+
+// One GPU of an instance of eight costs what eight do.
+TEST(PriceBookTest, WholeInstancesAreRented) {
+  PriceBook book;
+  const auto offer = [&book](int64_t gpus, double per_hour, const std::string& kind) {
+    Price price;
+    price.gpu = kH100;
+    price.gpus = gpus;
+    price.per_hour = per_hour;
+    price.kind = kind;
+    book.offers.push_back(price);
+    if (kind != "spot") book.prices[kH100] = price;
+  };
+  offer(1, 4, "on_demand");
+  offer(8, 2, "on_demand");
+  offer(1, 0.5, "spot");
+  EXPECT_DOUBLE_EQ(book.rent(kH100, 1)->per_hour, 4);
+  EXPECT_EQ(book.rent(kH100, 4)->gpus, 4) << "16 an hour, as eight of the other";
+  EXPECT_DOUBLE_EQ(book.rent(kH100, 5)->per_hour, 16);
+  EXPECT_EQ(book.rent(kH100, 5)->gpus, 8);
+  EXPECT_DOUBLE_EQ(book.rent(kH100, 9)->per_hour, 32);
+  EXPECT_FALSE(book.rent(kA100, 1));
 }
 
 TEST(RecommendTest, EnergyIsThatOfTheBoardUntilOneIsMeasured) {
@@ -293,7 +363,7 @@ TEST(RecommendTest, WhatCannotBeKeptNamesTheNearest) {
   asked.budget = 0.01;
   EXPECT_THAT(error_of(asked), HasSubstr("the cheapest: "));
   asked = question("llama3.1-405b", kFull);
-  EXPECT_THAT(error_of(asked), HasSubstr("no configuration fits"));
+  EXPECT_THAT(error_of(asked), HasSubstr("OOM_GPU: no configuration fits"));
 }
 
 TEST(RecommendTest, WithoutAPriceThereIsOnlyAFastest) {

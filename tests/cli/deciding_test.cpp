@@ -51,6 +51,8 @@ class DecidingTest : public ::testing::Test {
       error = e.what();
     } catch (const InputError& e) {
       error = e.what();
+    } catch (const RunError& e) {
+      error = e.what();
     }
     std::fflush(stdout);
     const std::string out = ::testing::internal::GetCapturedStdout();
@@ -148,9 +150,10 @@ TEST_F(DecidingTest, OwnMeasurementsSharpenWhatIsPredictedOfTheirDevice) {
             std::abs(arithmetic - measured) / 2);
   EXPECT_LT(after["high"].get<double>() - after["low"].get<double>(),
             before["high"].get<double>() - before["low"].get<double>());
-  EXPECT_THAT(output_of({"recommend", "--model", "llama3-8b", "--entries", "1000", "--gpus",
-                         "A100-80G", "--max-gpus", "1", "--evidence", folder_.string()}),
-              HasSubstr("rests on 1 own measurement"));
+  EXPECT_THAT(
+      output_of({"recommend", "--model", "llama3-8b", "--entries", "1000", "--gpus", "A100-80G",
+                 "--max-gpus", "1", "--stack", "sftbench", "--evidence", folder_.string()}),
+      HasSubstr("rests on 1 own measurement"));
   EXPECT_THAT(output_of({"recommend", "--model", "llama3-8b", "--entries", "1000", "--evidence",
                          (folder_ / "none").string()}),
               HasSubstr("does not exist"));
@@ -209,6 +212,30 @@ TEST_F(DecidingTest, RecommendationsComeAsTableAndAsJson) {
   EXPECT_EQ(json["cheapest"]["inputs"]["model_name"], "llama3.1-8b");
   EXPECT_FALSE(json["front"].empty());
   EXPECT_EQ(json["prices"]["currency"], "USD");
+}
+
+TEST_F(DecidingTest, ARecommendationSaysWhatItAssumesAndTakesItFromSet) {
+  const std::vector<std::string> words = {"--entries", "1000", "--gpus", "A100-80G,H100"};
+  const auto with = [&words](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return output_of(asked(more));
+  };
+  const std::string text = with({});
+  EXPECT_THAT(text, testing::StartsWith("  assumes  trained by fms-hf-tuning (--stack)\n"));
+  EXPECT_THAT(text, HasSubstr("products in bfloat16"));
+  EXPECT_THAT(text, HasSubstr("LoRA of rank 4 on q_proj, v_proj"));
+  EXPECT_THAT(text, HasSubstr("each of 1000 entries has 2048 tokens"));
+  EXPECT_THAT(text, HasSubstr("is the cheapest below"));
+  EXPECT_THAT(text, HasSubstr("by its own profile"));
+  EXPECT_THAT(with({"--stack", "sftbench"}), testing::Not(HasSubstr("by its own profile")));
+  const std::string larger = with({"--set", "r=16", "--set", "target_modules=all-linear"});
+  EXPECT_THAT(larger, HasSubstr("LoRA of rank 16 on all-linear"));
+  EXPECT_THAT(larger, HasSubstr("--set r=16"));
+  EXPECT_THAT(with({"--set", "r=4,8"}), HasSubstr("--set: gives several values"));
+  EXPECT_THAT(with({"--set", "rank=4"}), HasSubstr("rank"));
+  EXPECT_THAT(with({"--set", "r=none"}), HasSubstr("is no value of r"));
+  EXPECT_THAT(with({"--set", "batch_size=4"}), HasSubstr("expected --batch"));
+  EXPECT_THAT(output_of(asked({"--entries", "1000"})), HasSubstr("GPUs are not considered"));
 }
 
 TEST_F(DecidingTest, ARecommendationIsMarkdown) {

@@ -37,6 +37,7 @@ struct Question {
   std::vector<std::string> gpus;            // as config/gpus.yaml names them
   std::map<std::string, double> gpu_watts;  // by GPU: the mean that own measurements found
   int64_t most_gpus = 8;
+  Json given = Json::object();  // properties that the search leaves as they are
   std::optional<double> deadline_s;
   std::optional<double> budget;
   bool allow_tight = false;
@@ -53,13 +54,15 @@ struct Option {
   int64_t batch_per_gpu = 1;  // whole entries; of such a group of GPUs where rows are divided
   int64_t accumulation = 1;
   bool checkpointing = true;
+  std::string backend;  // distributed_backend; empty: one GPU, or what is given
   Fit fit = Fit::kUnknown;
   double step_s = 0;
   double hours = 0;                   // expected
   Range hours_range, memory_range;    // nine of ten; memory in bytes
   Interval time_interval;             // what the first rests on
   std::optional<double> memory_risk;  // of dying for memory
-  std::optional<double> cost;
+  std::optional<Rent> rent;
+  std::optional<double> cost;  // of what is rented over `hours`
   // Of the GPUs over `hours`: at the mean power that was measured on such a GPU, and at the most that
   // its board takes.
   std::optional<double> energy_kwh, most_energy_kwh;
@@ -83,6 +86,13 @@ struct RuledOut {
   int64_t options = 0;
 };
 
+// Where the choice of the cheapest turns: below this price of an hour, of one GPU, another one is.
+struct TurningPrice {
+  std::string gpu;
+  int64_t gpus = 1;
+  double per_hour = 0;
+};
+
 struct Recommendation {
   std::optional<Option> cheapest;
   std::optional<Option> fastest;
@@ -91,10 +101,14 @@ struct Recommendation {
   std::vector<RuledOut> ruled_out;
   std::vector<std::string> reasons;  // of the cheapest, else of the fastest
   int64_t considered = 0;
+  TrainingJob job;                      // of that one
+  double own_hours = 0;                 // that this program would take with it
+  std::vector<TurningPrice> turns;      // of the GPUs that are nearest to being the cheapest
   std::optional<NextMeasurement> next;  // nothing where no measurement would change the choice
 };
 
-// InputError when nothing fits, or nothing ends within deadline and budget: with the nearest one.
+// RunError(kOomGpu) when no option fits. InputError when nothing ends within deadline and budget, or when nothing can be
+// predicted: with the nearest one.
 Recommendation recommend(const Question& question, const PriceBook& prices, Oracle& oracle,
                          const Uncertainty& uncertainty);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,13 @@ struct Price {
   bool is_kept() const { return kind != "spot" && kind != "marketplace"; }
 };
 
+// Instances of one offer that have at least so many GPUs.
+struct Rent {
+  Price offer;
+  int64_t gpus = 0;     // of all instances
+  double per_hour = 0;  // of all of them
+};
+
 struct PriceBook {
   std::string file;
   std::string currency;
@@ -35,6 +43,9 @@ struct PriceBook {
                // not kept count where nothing else is offered.
 
   const Price* find(const std::string& gpu) const;
+
+  // What is cheapest for `gpus` of them, whole instances; nothing without an offer. Offers that are not kept as above.
+  std::optional<Rent> rent(const std::string& gpu, int64_t gpus) const;
 
   // InputError with everything that is wrong with the file: an unknown GPU, an offer that is listed
   // twice, a price that is not above 0.
