@@ -14,7 +14,7 @@
 #include "cli/evidence_option.h"
 #include "cli/machine_options.h"
 #include "cli/number_checks.h"
-#include "cli/predict_divisions.h"
+#include "cli/predict_alternatives.h"
 #include "cli/predict_exact.h"
 #include "cli/predict_space.h"
 #include "cli/record.h"
@@ -225,6 +225,10 @@ int predict_one(const LoadedSpace& loaded, const PredictArguments& arguments, Ou
   Json json = as_json(prediction, uncertainty);
   if (asks_for_divisions(prediction)) {
     put_divisions(row_divisions(request, prediction.job, oracle), lines, json);
+  }
+  if (prediction.fit == Fit::kDies || prediction.fit == Fit::kTight) {
+    const std::vector<MemorySwitch> switches = memory_switches(request, prediction, oracle);
+    put_switches(switches, enough_switches(request, prediction, switches, oracle), lines, json);
   }
   if (!arguments.data.dataset.empty()) {
     put_worst_batch(prediction, lengths_of(arguments.data), oracle, uncertainty, lines, json);

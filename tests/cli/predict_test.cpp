@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
+#include <set>
 
 #include "sftbench/base/error.h"
 #include "sftbench/base/json.h"
@@ -37,7 +39,8 @@ std::string output_of_words(std::vector<std::string> arguments) {
   }
   std::fflush(stdout);
   const std::string out = ::testing::internal::GetCapturedStdout();
-  const bool dies = out.find("does not fit") != std::string::npos;
+  const bool dies = out.find("beside tensors): does not fit") != std::string::npos ||
+                    out.find("\n  \"verdict\": \"oom\"") != std::string::npos;
   EXPECT_EQ(exit_code, !error.empty() ? -1 : dies ? 3 : 0);
   return error.empty() ? out : error;
 }
@@ -226,6 +229,55 @@ TEST(PredictTest, NamesTheBestDivisionOfRowsThatAreTooLong) {
 TEST(PredictTest, SaysNothingOfDivisionsWhereWholeRowsFit) {
   EXPECT_THAT(output_of(eight_gpus({"--set", kGpu})), Not(HasSubstr("context_parallel")));
   EXPECT_THAT(output_of(on_cpu({"--flops-per-s", "1e11"})), Not(HasSubstr("context_parallel")));
+}
+
+// Each line is what `predict` says of that configuration, typed as the line says it.
+TEST(PredictTest, NamesWhatMakesItFit) {
+  const std::vector<std::string> asked = {
+      "predict", "--format",      "json",  "--set", "model_name=llama3.1-8b",
+      "--set",   "number_gpus=8", "--set", kGpu};
+  const auto with = [&asked](const Json& changes) {
+    std::map<std::string, Json> values = {{"batch_size", 64},
+                                          {"model_max_length", 8192},
+                                          {"gradient_checkpointing", false},
+                                          {"experiment", "finetune_full_benchmark-v1.0.0"}};
+    for (const auto& [property, value] : changes.items()) values[property] = value;
+    std::vector<std::string> words = asked;
+    for (const auto& [property, value] : values) {
+      const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+      if (property == "experiment") words.insert(words.end(), {"--experiment", text});
+      if (property != "experiment") words.insert(words.end(), {"--set", property + "=" + text});
+    }
+    const std::string out = output_of_words(words);
+    EXPECT_EQ(out.front(), '{') << out;
+    return Json::parse(out);
+  };
+  const Json json = with(Json::object());
+  ASSERT_EQ(json["verdict"], "oom");
+  ASSERT_GE(json["less_memory"].size(), 4u);
+  std::set<std::string> properties;
+  for (const Json& one : json["less_memory"]) {
+    properties.insert(one["changes"].begin().key());
+    const Json typed = with(one["changes"]);
+    EXPECT_EQ(typed["memory_bytes"]["needed"], one["memory_bytes"]) << one;
+    EXPECT_EQ(typed["verdict"], one["verdict"]) << one;
+    EXPECT_GT(one["saved_bytes"], 0) << one;
+    const bool offloads = one["changes"].begin().key().rfind("offload_", 0) == 0;
+    EXPECT_EQ(one["time_factor"].is_null(), offloads) << one;
+  }
+  EXPECT_THAT(properties, ::testing::IsSupersetOf(
+                              {"gradient_checkpointing", "batch_size", "model_max_length"}));
+  ASSERT_EQ(json["to_fit"]["verdict"], "fits");
+  EXPECT_EQ(with(json["to_fit"]["changes"])["verdict"], "fits");
+  EXPECT_FALSE(with(json["to_fit"]["changes"]).contains("less_memory"));
+}
+
+TEST(PredictTest, SaysWhereNoSwitchIsEnough) {
+  const std::string out = output_of_words(
+      {"predict", "--experiment", "finetune_lora_benchmark-v1.0.0", "--set",
+       "model_name=llama3.1-70b", "--set", "number_gpus=1", "--set", "batch_size=1", "--set",
+       "gpu_model=T4", "--set", "torch_dtype=float16", "--set", "model_max_length=512"});
+  EXPECT_THAT(out, HasSubstr("no switch is enough: sftbench recommend names GPUs"));
 }
 
 TEST(PredictTest, WhatCannotBeTrainedOrPredictedIsRefusedByName) {

@@ -1,7 +1,8 @@
-// Of a prediction on several GPUs: what it would be with its rows divided among more or fewer of them.
+// Beside a prediction: what it would be with its rows divided among more or fewer GPUs, and what makes it fit.
 #pragma once
 
 #include "cli/definition_list.h"
+#include "sftbench/advise/memory_switches.h"
 #include "sftbench/advise/row_divisions.h"
 #include "sftbench/base/json.h"
 
@@ -12,5 +13,9 @@ bool asks_for_divisions(const Prediction& prediction);
 
 // "context_parallel", a line for each: memory, verdict, throughput, or why not. Then the best of them.
 void put_divisions(const std::vector<RowDivision>& divisions, Definitions& lines, Json& json);
+
+// "less memory", a line for each switch, and "to fit": what is enough together.
+void put_switches(const std::vector<MemorySwitch>& switches,
+                  const std::optional<MemorySwitch>& enough, Definitions& lines, Json& json);
 
 }  // namespace sftbench
