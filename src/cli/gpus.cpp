@@ -5,9 +5,12 @@
 #include <memory>
 #include <string>
 
+#include "cli/catalog_table.h"
 #include "cli/definition_list.h"
+#include "cli/price_options.h"
 #include "cli/record.h"
 #include "sftbench/base/error.h"
+#include "sftbench/base/quantity_text.h"
 #include "sftbench/base/text.h"
 #include "sftbench/catalog/catalog.h"
 #include "sftbench/results/table.h"
@@ -23,12 +26,14 @@ Json memory_gib(const GpuFacts& gpu) {
   return gpu.memory_bytes >> 30;
 }
 
-Table overview(const GpuCatalog& catalog) {
-  Table table{{"gpu", "architecture", "memory_GiB", "GB/s"}, {}};
+Table overview(const GpuCatalog& catalog, const PriceBook& prices) {
+  Table table{{"gpu", "architecture", "memory_GiB", "GB/s", prices.currency + "/h"}, {}};
   for (const char* dtype : kDtypes) table.columns.push_back(std::string(dtype) + "_TFLOP/s");
   for (const GpuFacts& gpu : catalog.gpus()) {
+    const Price* price = prices.find(gpu.name);
     std::vector<Json> row = {gpu.name, gpu.architecture, memory_gib(gpu),
-                             gpu.memory_bandwidth_bytes_per_s / kGiga};
+                             gpu.memory_bandwidth_bytes_per_s / kGiga,
+                             price != nullptr ? Json(short_figure(price->per_hour)) : Json()};
     for (const char* dtype : kDtypes) {
       const std::optional<double> peak = gpu.peak_flops(dtype);
       row.push_back(peak ? Json(*peak / kTera) : Json(nullptr));
@@ -76,39 +81,39 @@ std::string in_full(const GpuFacts& gpu) {
   return gpu.name + "\n" + definition_list(facts);
 }
 
-void print_one(const GpuCatalog& catalog, const std::string& name, OutputFormat format) {
-  const GpuFacts* gpu = catalog.find(name);
-  if (gpu == nullptr) {
+void print_gpus(const CatalogTableOptions& options) {
+  const OutputFormat format = output_format(options.format);
+  const GpuCatalog& catalog = Catalog::shipped().gpus;
+  const GpuFacts* gpu = options.word.empty() ? nullptr : catalog.find(options.word);
+  if (gpu != nullptr) return print_record(in_full(*gpu), as_json(*gpu), format);
+  Table table = rows_with(options.word, overview(catalog, read_price_book({})));
+  if (table.rows.empty()) {
     throw InputError({{{},
                        0,
                        {},
-                       "unknown GPU '" + name + "'",
+                       "unknown GPU '" + options.word + "'",
                        "one of " + join(catalog.names()),
-                       nearest_spelling(name, catalog.names())}});
+                       nearest_spelling(options.word, catalog.names())}});
   }
-  print_record(in_full(*gpu), as_json(*gpu), format);
+  sort_rows(options.sort, table);
+  print_table(table, format);
 }
 
 }  // namespace
 
 void add_gpus_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("gpus", "the GPU products that are known, or one in full");
-  const auto name = std::make_shared<std::string>();
-  const auto format = std::make_shared<std::string>("table");
-  command->add_option("NAME", *name, "GPU to show in full");
-  command->add_option("--format", *format, "table, json, jsonl, csv or md")->capture_default_str();
+  const auto options = std::make_shared<CatalogTableOptions>();
+  add_catalog_table_options(*command, "NAME", "GPU to show in full", *options);
   command->footer(R"(
+Prices are those of the cheapest offer that is kept (config/prices.yaml).
+
 Examples:
   sftbench gpus
+  sftbench gpus hopper --sort memory_GiB
   sftbench gpus NVIDIA-H100-80GB-HBM3)");
-  command->callback([name, format, &exit_code] {
-    const OutputFormat output = output_format(*format);
-    const GpuCatalog& catalog = Catalog::shipped().gpus;
-    if (name->empty()) {
-      print_table(overview(catalog), output);
-    } else {
-      print_one(catalog, *name, output);
-    }
+  command->callback([options, &exit_code] {
+    print_gpus(*options);
     exit_code = 0;
   });
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/catalog_table.h"
 #include "cli/definition_list.h"
 #include "cli/record.h"
 #include "sftbench/base/error.h"
@@ -73,28 +74,33 @@ std::string in_billions(int64_t count) {
 }
 
 // The hub id where there is one, since a path of ado's cluster is rarely at hand.
-std::string main_place(const ModelFacts& model, bool people) {
-  constexpr size_t kColumns = 50;
+std::string main_place(const ModelFacts& model) {
   const auto vanilla = model.weights.find("Vanilla");
-  if (vanilla == model.weights.end()) return {};
-  const std::string& place = vanilla->second.back();
-  return people && place.size() > kColumns ? place.substr(0, kColumns - 3) + "..." : place;
+  return vanilla == model.weights.end() ? std::string() : vanilla->second.back();
 }
 
-Table overview(const ModelCatalog& catalog, bool people) {
+Table overview(const ModelCatalog& catalog) {
   Table table{
       {"model", "family", "layers", "hidden", "heads", "parameters", "trains", "facts", "weights"},
       {}};
   for (const ModelFacts& model : catalog.models()) {
-    const Json count = parameters(model);
-    table.rows.push_back(
-        {model.name, model.family, layers(model.hf_config), hidden(model.hf_config),
-         heads(model.hf_config),
-         people && count.is_number() ? Json(in_billions(count.get<int64_t>())) : count,
-         people ? Json(trains_text(model)) : Json(trains(model)), to_string(model.confidence),
-         main_place(model, people)});
+    table.rows.push_back({model.name, model.family, layers(model.hf_config),
+                          hidden(model.hf_config), heads(model.hf_config), parameters(model),
+                          trains(model), to_string(model.confidence), main_place(model)});
   }
   return table;
+}
+
+// As people read the cells.
+void shorten(const ModelCatalog& catalog, Table& table) {
+  constexpr size_t kColumns = 50, kName = 0, kParameters = 5, kTrains = 6, kPlace = 8;
+  for (std::vector<Json>& row : table.rows) {
+    Json& count = row[kParameters];
+    if (count.is_number()) count = in_billions(count.get<int64_t>());
+    row[kTrains] = trains_text(*catalog.find(row[kName].get<std::string>()));
+    const auto place = row[kPlace].get<std::string>();
+    if (place.size() > kColumns) row[kPlace] = place.substr(0, kColumns - 3) + "...";
+  }
 }
 
 Json as_json(const ModelFacts& model) {
@@ -165,41 +171,40 @@ std::string in_full(const ModelFacts& model) {
   return text + "\nconfig.json\n" + definition_list(config);
 }
 
-void print_one(const ModelCatalog& catalog, const std::string& name, OutputFormat format) {
-  const ModelFacts* model = catalog.find(name);
-  if (model == nullptr) {
+void print_models(const CatalogTableOptions& options) {
+  const OutputFormat format = output_format(options.format);
+  const ModelCatalog& catalog = Catalog::shipped().models;
+  const ModelFacts* model = options.word.empty() ? nullptr : catalog.find(options.word);
+  if (model != nullptr) return print_record(in_full(*model), as_json(*model), format);
+  Table table = rows_with(options.word, overview(catalog));
+  if (table.rows.empty()) {
     throw InputError({{{},
                        0,
                        {},
-                       "unknown model '" + name + "'",
+                       "unknown model '" + options.word + "'",
                        "a model of `sftbench models`",
-                       catalog.near(name).name}});
+                       catalog.near(options.word).name}});
   }
-  print_record(in_full(*model), as_json(*model), format);
+  sort_rows(options.sort, table);
+  if (format == OutputFormat::kTable || format == OutputFormat::kMarkdown) shorten(catalog, table);
+  print_table(table, format);
 }
 
 }  // namespace
 
 void add_models_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("models", "the models that are known, or one in full");
-  const auto name = std::make_shared<std::string>();
-  const auto format = std::make_shared<std::string>("table");
-  command->add_option("NAME", *name, "model to show in full, with the source of each fact");
-  command->add_option("--format", *format, "table, json, jsonl, csv or md")->capture_default_str();
+  const auto options = std::make_shared<CatalogTableOptions>();
+  add_catalog_table_options(*command, "NAME", "model to show in full, with the source of each fact",
+                            *options);
   command->footer(R"(
 Examples:
   sftbench models
+  sftbench models qwen --sort parameters
   sftbench models smollm2-135m
   sftbench models --format csv)");
-  command->callback([name, format, &exit_code] {
-    const OutputFormat output = output_format(*format);
-    const ModelCatalog& catalog = Catalog::shipped().models;
-    const bool people = output == OutputFormat::kTable || output == OutputFormat::kMarkdown;
-    if (name->empty()) {
-      print_table(overview(catalog, people), output);
-    } else {
-      print_one(catalog, *name, output);
-    }
+  command->callback([options, &exit_code] {
+    print_models(*options);
     exit_code = 0;
   });
 }

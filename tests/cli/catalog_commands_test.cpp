@@ -153,10 +153,32 @@ TEST(ModelsTest, ListsAndDescribesWithSources) {
             "'granite-3.1-2b'?");
 }
 
+TEST(ModelsTest, APartOfANameListsTheRowsThatHaveIt) {
+  const auto names = [](std::vector<std::string> words) {
+    words.insert(words.end(), {"--format", "json"});
+    std::vector<std::string> found;
+    for (const Json& row : Json::parse(output_of(words)))
+      found.push_back(row.begin()->get<std::string>());
+    return found;
+  };
+  EXPECT_THAT(names({"models", "SmolLM2"}),
+              testing::UnorderedElementsAre("smollm2-135m", "smollm2-360m", "smollm2-1.7b"));
+  EXPECT_THAT(names({"gpus", "rtx 40", "--sort", "memory_GiB"}),
+              testing::AllOf(testing::SizeIs(testing::Gt(3)), testing::Each(HasSubstr("RTX-40"))));
+  const Json gpus = Json::parse(output_of({"gpus", "--sort", "USD/h", "--format", "json"}));
+  for (size_t i = 1; i < gpus.size(); ++i) {
+    const Json &before = gpus[i - 1]["USD/h"], &price = gpus[i]["USD/h"];
+    EXPECT_TRUE(price.is_null() || (before.is_number() && before <= price)) << i;
+  }
+  EXPECT_TRUE(gpus[0]["USD/h"].is_number());
+  EXPECT_THAT(output_of({"models", "--sort", "size"}),
+              HasSubstr("--sort: unknown column 'size'; expected one of model, family, "));
+}
+
 TEST(GpusTest, ListsAndDescribes) {
   EXPECT_EQ(lines(output_of({"gpus"})), 68);
   EXPECT_THAT(output_of({"gpus", "NVIDIA H100 80GB HBM3"}), HasSubstr("989.4 TFLOP/s, dense"));
-  EXPECT_THAT(output_of({"gpus", "NVIDIA-H100-PCI"}),
+  EXPECT_THAT(output_of({"gpus", "NVIDIA-H100-PCX"}),
               HasSubstr("did you mean 'NVIDIA-H100-PCIe'?"));
   EXPECT_EQ(
       Json::parse(output_of({"gpus", "L40S", "--format", "json"}))["peak_flops_per_s"]["float32"],
