@@ -193,7 +193,7 @@ Json environment_json(const Json& engine, const Nvml* nvml) {
                       {"memory_bytes", kHost.memory_bytes},
                       {"kernel", kHost.kernel},
                       {"host", kHost.name},
-                      {"neighbours", 0},
+                      {"concurrent_cells", 0},
                       {"launcher", launcher_name(process_environment())}};
   for (const auto& [key, value] : engine.items()) {
     if (!value.is_null()) environment[key] = value;

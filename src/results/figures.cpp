@@ -71,7 +71,7 @@ const std::vector<FigureSpec>& figure_specs() {
       {"onednn", "environment", "/onednn"},
       {"kernel", "environment", "/kernel"},
       {"launcher", "environment", "/launcher"},
-      {"neighbours", "environment", "/neighbours"},
+      {"concurrent_cells", "environment", "/concurrent_cells", Take::kItself, "/neighbours"},
       {"backend", "environment", "/backend"},
       {"version", "environment", "/version"},
       {"commit", "environment", "/commit"},

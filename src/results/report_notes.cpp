@@ -25,17 +25,18 @@ void note_missing_checksums(const std::vector<const StoreScan*>& scans,
                   " without a checksum, of an older sftbench: damage to them cannot be seen");
 }
 
-void note_mixed_neighbours(const std::vector<const StoreScan*>& scans,
-                           std::vector<std::string>& notes) {
-  const std::map<int64_t, size_t> counts = neighbour_counts(scans);
+void note_mixed_concurrency(const std::vector<const StoreScan*>& scans,
+                            std::vector<std::string>& notes) {
+  const std::map<int64_t, size_t> counts = concurrent_cell_counts(scans);
   if (counts.size() < 2) return;
   std::vector<std::string> parts;
-  for (const auto& [neighbours, results] : counts) {
+  for (const auto& [cells, results] : counts) {
     parts.push_back(counted(results, "result") + " with " +
-                    (neighbours == 0 ? "none" : std::to_string(neighbours)));
+                    (cells == 0 ? "none" : std::to_string(cells)));
   }
-  notes.push_back("measured beside different numbers of neighbours (sweep --jobs): " + join(parts) +
-                  ". Their times and rates do not compare; --wide has the column neighbours");
+  notes.push_back(
+      "measured beside different numbers of concurrent cells (sweep --jobs): " + join(parts) +
+      ". Their times and rates do not compare; --wide has the column concurrent_cells");
 }
 
 void note_busy_machines(const std::vector<const StoreScan*>& scans,
@@ -55,13 +56,13 @@ void note_busy_machines(const std::vector<const StoreScan*>& scans,
 
 }  // namespace
 
-std::map<int64_t, size_t> neighbour_counts(const std::vector<const StoreScan*>& scans) {
+std::map<int64_t, size_t> concurrent_cell_counts(const std::vector<const StoreScan*>& scans) {
   std::map<int64_t, size_t> counts;
   for (const StoreScan* scan : scans) {
     for (const StoredResult& result : scan->results) {
-      const std::optional<double> neighbours = result.figures["neighbours"].as_number();
-      if (result.status != Status::kValid || !neighbours) continue;
-      ++counts[static_cast<int64_t>(*neighbours)];
+      const std::optional<double> cells = result.figures["concurrent_cells"].as_number();
+      if (result.status != Status::kValid || !cells) continue;
+      ++counts[static_cast<int64_t>(*cells)];
     }
   }
   return counts;
@@ -70,7 +71,7 @@ std::map<int64_t, size_t> neighbour_counts(const std::vector<const StoreScan*>& 
 std::vector<std::string> report_notes(const std::vector<const StoreScan*>& scans) {
   std::vector<std::string> notes;
   note_missing_checksums(scans, notes);
-  note_mixed_neighbours(scans, notes);
+  note_mixed_concurrency(scans, notes);
   note_busy_machines(scans, notes);
   return notes;
 }

@@ -394,7 +394,9 @@ StoredResult ResultReader::parse(std::string_view key, TextPool& texts) {
   for (const FigureSpec& spec : figure_specs()) {
     dom::element element;
     const dom::object& section = spec.section == "extra" ? checked.extra : checked.environment;
-    const bool there = section.at_pointer(spec.path).get(element) == simdjson::SUCCESS;
+    const bool there = section.at_pointer(spec.path).get(element) == simdjson::SUCCESS ||
+                       (!spec.old_path.empty() &&
+                        section.at_pointer(spec.old_path).get(element) == simdjson::SUCCESS);
     figures.push_back(there ? figure(element, spec.take, texts) : Scalar());
   }
   result.figures = {figure_names(), texts.store(figures)};

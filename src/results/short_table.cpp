@@ -17,9 +17,9 @@ void median_column(TableBuilder& builder, std::string_view name, Record StoredRe
 }
 
 // The most that any of the samples had.
-void neighbours_column(TableBuilder& builder) {
-  Samples samples("neighbours", &StoredResult::figures);
-  builder.column("neighbours",
+void concurrent_cells_column(TableBuilder& builder) {
+  Samples samples("concurrent_cells", &StoredResult::figures);
+  builder.column("concurrent_cells",
                  [&](const Repeats& row) { return aggregate(samples(row), Aggregate::kMax); });
 }
 
@@ -59,7 +59,7 @@ ReportTable short_table(const StoreScan& scan, const DevicePrices& prices) {
     builder.count_column();
     builder.spread_column();
   }
-  if (neighbour_counts({&scan}).size() > 1) neighbours_column(builder);
+  if (concurrent_cell_counts({&scan}).size() > 1) concurrent_cells_column(builder);
   for (const std::string_view name : rows.measured_names()) {
     const bool short_list = name == "train_runtime" || name == "train_samples_per_second" ||
                             name == "dataset_tokens_per_second" || name.substr(0, 2) == "f_";

@@ -26,12 +26,13 @@ void RunningCells::start(Cell cell, CellPlan plan, std::shared_ptr<Claim> claim,
   cells_.push_back(
       {std::move(cell), std::move(plan), std::move(claim), std::move(share), std::move(child)});
   const auto others = static_cast<int64_t>(cells_.size()) - 1;
-  for (Running& running : cells_) running.neighbours = std::max(running.neighbours, others);
+  for (Running& running : cells_)
+    running.concurrent_cells = std::max(running.concurrent_cells, others);
 }
 
 void RunningCells::restart(Running& running) {
   running.child = child_of(running.cell, running.plan, *running.claim, running.share);
-  running.neighbours = static_cast<int64_t>(cells_.size()) - 1;
+  running.concurrent_cells = static_cast<int64_t>(cells_.size()) - 1;
 }
 
 void RunningCells::collect(const std::function<bool(Running&)>& goes_on) {

@@ -24,8 +24,8 @@ struct Running {
   std::shared_ptr<Claim> claim;  // given back when the child has ended and its result is written
   Share share;
   RunSeries child;
-  int64_t neighbours = 0;  // the most that ran beside this sample at a time
-  bool given_up = false;   // its claim was lost
+  int64_t concurrent_cells = 0;  // the most that ran beside this sample at a time
+  bool given_up = false;         // its claim was lost
 };
 
 class RunningCells {

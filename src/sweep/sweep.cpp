@@ -310,7 +310,7 @@ class Sweep::Impl {
   // Hands on what the child came to. True when the next sample runs in its place.
   bool next_sample(Running& running) {
     Measurement measurement = running.child.result();
-    measurement.environment["neighbours"] = running.neighbours;
+    measurement.environment["concurrent_cells"] = running.concurrent_cells;
     Cell& cell = running.cell;
     if (running.given_up && cut_short(measurement)) {
       look_again(cell, "another process has taken its claim over, as this one was stopped");

@@ -289,23 +289,24 @@ TEST_F(SweepTest, WhatFailsIsTriedAgainByTheNextSweepUnlessAskedNotTo) {
 TEST_F(SweepTest, HowManyWereMeasuredSideBySideStandsInTheResultAndTheReportTellsThemApart) {
   write_space("[64, 128]", "[2, 4]");
   sweep({"--jobs", "1"});
-  for (const Json& result : measurements()) EXPECT_EQ(result.at("environment").at("neighbours"), 0);
+  for (const Json& result : measurements())
+    EXPECT_EQ(result.at("environment").at("concurrent_cells"), 0);
   const std::vector<std::string> report = {"report", results().string(), "--include-simulated"};
-  EXPECT_THAT(run_program(report).err, Not(HasSubstr("neighbours")));
+  EXPECT_THAT(run_program(report).err, Not(HasSubstr("concurrent")));
   write_space("[64, 128, 256, 512]", "[2, 4]");
   sweep({"--jobs", "2"});
   std::map<int, int> counts;
   for (const Json& result : measurements()) {
-    ++counts[result.at("environment").at("neighbours").get<int>()];
+    ++counts[result.at("environment").at("concurrent_cells").get<int>()];
     EXPECT_EQ(schema_violation(files(".json").front()), "");
   }
   EXPECT_GE(counts[1], 2);
   EXPECT_EQ(counts[0] + counts[1], 8);
   const ProgramResult mixed = run_program(report);
   EXPECT_EQ(mixed.status, 0);
-  EXPECT_THAT(mixed.err, HasSubstr("warning: measured beside different numbers of neighbours "
+  EXPECT_THAT(mixed.err, HasSubstr("warning: measured beside different numbers of concurrent cells "
                                    "(sweep --jobs): "));
-  EXPECT_THAT(mixed.out, HasSubstr("neighbours"));
+  EXPECT_THAT(mixed.out, HasSubstr("concurrent_cells"));
 }
 
 TEST_F(SweepTest, ADamagedResultIsMeasuredAnewAndKeptAside) {

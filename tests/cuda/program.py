@@ -110,7 +110,7 @@ def a_sweep(folder):
                     result = json.load(file)
                 gpus = len(result["environment"]["gpus"])
                 assert gpus == result["entity"]["number_gpus"], (name, result["environment"]["gpus"])
-                at_once = max(at_once, result["environment"].get("neighbours", 0))
+                at_once = max(at_once, result["environment"].get("concurrent_cells", 0))
     assert at_once > 0, "cells of one and two GPUs share a machine of four"
 
 

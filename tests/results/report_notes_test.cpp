@@ -23,10 +23,11 @@ class ReportNotesTest : public testing::Test {
       : directory_(fresh_results(testing::UnitTest::GetInstance()->current_test_info()->name())) {}
   ~ReportNotesTest() override { std::filesystem::remove_all(directory_); }
 
-  void measure(const std::string& key, int neighbours, int length) const {
+  void measure(const std::string& key, int cells, int length,
+               const char* name = "concurrent_cells") const {
     Measurement measurement = sample_valid();
     measurement.inputs["model_max_length"] = length;
-    measurement.environment["neighbours"] = neighbours;
+    measurement.environment[name] = cells;
     put(directory_, measurement, key);
   }
   StoreScan scan() const { return ResultStore(directory_).scan(); }
@@ -42,21 +43,22 @@ TEST_F(ReportNotesTest, WithoutAnythingToSayThereAreNone) {
   EXPECT_THAT(report_notes({&all}), IsEmpty());
   const ReportTable table = short_table(all);
   EXPECT_TRUE(std::none_of(table.columns.begin(), table.columns.end(),
-                           [](const ReportColumn& c) { return c.name == "neighbours"; }));
+                           [](const ReportColumn& c) { return c.name == "concurrent_cells"; }));
 }
 
 TEST_F(ReportNotesTest, ResultsThatWereMeasuredBesideOthersAreToldFromThoseThatWereNot) {
   measure("a", 0, 64);
   measure("b", 0, 128);
-  measure("c", 1, 256);
+  measure("c", 1, 256, "neighbours");  // as versions before 0.2.0 called it
   const StoreScan all = scan();
   EXPECT_THAT(report_notes({&all}),
-              ElementsAre("measured beside different numbers of neighbours (sweep --jobs): 2 "
+              ElementsAre("measured beside different numbers of concurrent cells (sweep --jobs): 2 "
                           "results with none, 1 result with 1. Their times and rates do not "
-                          "compare; --wide has the column neighbours"));
+                          "compare; --wide has the column concurrent_cells"));
   const ReportTable table = short_table(all);
-  const auto column = std::find_if(table.columns.begin(), table.columns.end(),
-                                   [](const ReportColumn& c) { return c.name == "neighbours"; });
+  const auto column =
+      std::find_if(table.columns.begin(), table.columns.end(),
+                   [](const ReportColumn& c) { return c.name == "concurrent_cells"; });
   ASSERT_NE(column, table.columns.end());
   std::vector<double> cells;
   for (const Scalar& cell : column->cells) cells.push_back(cell.as_number().value_or(-1));

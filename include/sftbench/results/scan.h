@@ -76,6 +76,7 @@ struct FigureSpec {
   std::string_view section;  // "extra", "environment"
   std::string_view path;     // below it: "memory_bytes/host_peak_rss"
   enum class Take { kItself, kMax, kSum, kFirst, kLast, kCount, kJoined } take = Take::kItself;
+  std::string_view old_path = {};  // of versions before 0.2.0
 };
 
 // Every figure, in the order in which wide tables show them.
