@@ -282,8 +282,10 @@ void add_limit_options(CLI::App& command, RecommendArguments& arguments) {
       ->type_name("P%");
   add_evidence_option(command, arguments.own);
   arguments.overrides.stack = kPeoplesStack;
-  command.add_option("--stack", arguments.overrides.stack, "what trains")
-      ->type_name(join(StackModel::names(), "|"))
+  command
+      .add_option("--stack", arguments.overrides.stack,
+                  "what trains: sftbench, fms-hf-tuning or another of config/stacks.yaml")
+      ->type_name("NAME")
       ->capture_default_str();
   command
       .add_option("--config", arguments.config_path,

@@ -295,6 +295,18 @@ void write_comparison(const StoreScan& scan, const ReportArguments& arguments, S
   if (!arguments.property.empty()) options.property = arguments.property;
   options.with_ids = arguments.format != "table" && arguments.format != "md";
   const Comparison comparison = compare_results(scan, other, options);
+  for (const FolderDifference& apart : comparison.apart) {
+    spdlog::info("{} is {} in {} and {} in {}", apart.input, apart.here, arguments.directory,
+                 apart.other, arguments.compare);
+  }
+  if (comparison.both == 0) {
+    spdlog::warn(
+        "the folders have no configurations that are alike{}; --vary INPUT compares "
+        "within a folder",
+        comparison.apart.empty() ? "" : " but for that");
+  } else if (!comparison.apart.empty()) {
+    spdlog::info("compared are configurations that are alike but for that");
+  }
   spdlog::info("{} in both, {} only in {}, {} only in {}", plural(comparison.both, "configuration"),
                comparison.only_here, arguments.directory, comparison.only_other, arguments.compare);
   if (comparison.judged > 0) {

@@ -1,6 +1,8 @@
 #include "sftbench/results/compare.h"
 
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "results/pairs.h"
@@ -10,24 +12,82 @@ namespace {
 
 using Configurations = std::map<std::string, Repeats>;
 
-Configurations configurations(const StoreScan& scan) {
+Configurations configurations(const StoreScan& scan, const std::set<std::string_view>& without) {
   Configurations all;
-  for (const StoredResult& result : scan.results) add_sample(all[identity(result)], result);
+  for (const StoredResult& result : scan.results)
+    add_sample(all[identity(result, without)], result);
   return all;
+}
+
+constexpr std::string_view kExperiment = "experiment";
+
+std::string text_of(const StoredResult& result, std::string_view input) {
+  if (input == kExperiment) return std::string(result.experiment);
+  const Scalar& value = result.inputs[input];
+  std::string text;
+  if (!value.is_null()) append_python_str(text, value);
+  return text.empty() ? "default" : text;
+}
+
+void add_names(const StoreScan& scan, std::set<std::string_view>& names) {
+  const Record::Names* latest = nullptr;
+  for (const StoredResult& result : scan.results) {
+    if (result.inputs.names() == latest) continue;
+    latest = result.inputs.names();
+    for (size_t i = 0; i < result.inputs.size(); ++i) names.insert(result.inputs.name(i));
+  }
+}
+
+// Nothing where a folder has several values.
+std::optional<std::string> only_value(const StoreScan& scan, std::string_view input) {
+  std::optional<std::string> value;
+  for (const StoredResult& result : scan.results) {
+    std::string text = text_of(result, input);
+    if (value && *value != text) return std::nullopt;
+    value = std::move(text);
+  }
+  return value;
+}
+
+// The inputs that have one value here and another one there: what a comparison of the folders is about.
+std::vector<FolderDifference> differences(const StoreScan& here, const StoreScan& other) {
+  std::set<std::string_view> names = {kExperiment};
+  add_names(here, names);
+  add_names(other, names);
+  std::vector<FolderDifference> found;
+  for (const std::string_view name : names) {
+    const std::optional<std::string> mine = only_value(here, name);
+    const std::optional<std::string> its = mine ? only_value(other, name) : std::nullopt;
+    if (its && *mine != *its) found.push_back({std::string(name), *mine, *its});
+  }
+  return found;
+}
+
+std::vector<Pair> pairs_of(const Configurations& here, const Configurations& other) {
+  std::vector<Pair> pairs;
+  for (const auto& [key, repeats] : here) {
+    const auto partner = other.find(key);
+    if (partner != other.end()) pairs.push_back({repeats, partner->second});
+  }
+  return pairs;
 }
 
 }  // namespace
 
 Comparison compare_results(const StoreScan& here, const StoreScan& other,
                            const CompareOptions& options) {
-  const Configurations of_here = configurations(here), of_other = configurations(other);
-  std::vector<Pair> pairs;
-  for (const auto& [key, repeats] : of_here) {
-    const auto partner = of_other.find(key);
-    if (partner != of_other.end()) pairs.push_back({repeats, partner->second});
+  Comparison comparison;
+  Configurations of_here = configurations(here, {}), of_other = configurations(other, {});
+  std::vector<Pair> pairs = pairs_of(of_here, of_other);
+  if (pairs.empty() && !of_here.empty() && !of_other.empty()) {
+    comparison.apart = differences(here, other);
+    std::set<std::string_view> without;
+    for (const FolderDifference& difference : comparison.apart) without.insert(difference.input);
+    of_here = configurations(here, without);
+    of_other = configurations(other, without);
+    pairs = pairs_of(of_here, of_other);
   }
   const JudgedPairs judged(pairs, options);
-  Comparison comparison;
   comparison.both = pairs.size();
   comparison.only_here = of_here.size() - pairs.size();
   comparison.only_other = of_other.size() - pairs.size();

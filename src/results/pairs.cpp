@@ -36,7 +36,7 @@ std::string_view verdict(const std::optional<RatioInterval>& interval) {
 
 }  // namespace
 
-std::string identity(const StoredResult& result, std::string_view without) {
+std::string identity(const StoredResult& result, const std::set<std::string_view>& without) {
   std::vector<size_t> order(result.inputs.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(),
@@ -47,12 +47,13 @@ std::string identity(const StoredResult& result, std::string_view without) {
     }
     return false;
   };
-  std::string text(without == "experiment" ? std::string_view() : result.experiment);
+  std::string text(without.count("experiment") > 0 ? std::string_view() : result.experiment);
   for (const size_t i : order) {
-    if (result.inputs.name(i) == without || is_idle_name(result.inputs.name(i), has)) continue;
+    const std::string_view name = result.inputs.name(i);
+    if (without.count(name) > 0 || is_idle_name(name, has)) continue;
     const Scalar& value = result.inputs.value(i);
     text += '\n';
-    text += result.inputs.name(i);
+    text += name;
     text += value.is_text() ? '=' : ':';
     append_python_str(text, value);
   }

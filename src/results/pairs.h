@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -14,8 +15,8 @@
 
 namespace sftbench {
 
-// Everything that makes two results measurements of the same thing, but the input `without`.
-std::string identity(const StoredResult& result, std::string_view without = {});
+// Everything that makes two results measurements of the same thing, but inputs `without`.
+std::string identity(const StoredResult& result, const std::set<std::string_view>& without = {});
 
 // Adds a result to the samples of its configuration. Where they ended differently, the valid ones speak for it.
 void add_sample(Repeats& repeats, const StoredResult& result);

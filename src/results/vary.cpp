@@ -52,7 +52,7 @@ Grouped grouped(const StoreScan& scan, const std::string& input) {
   Grouped result;
   Values value(input);
   for (const StoredResult& stored : scan.results) {
-    add_sample(result.groups[identity(stored, input)][text_of(value(stored))], stored);
+    add_sample(result.groups[identity(stored, {input})][text_of(value(stored))], stored);
   }
   for (const auto& [key, group] : result.groups) {
     for (const auto& [name, repeats] : group) ++result.configurations[name];

@@ -156,6 +156,43 @@ TEST_F(CompareTest, JoinsOnEveryInputWhateverTheFileIsCalled) {
   EXPECT_THAT(cells(comparison, "verdict"), ElementsAre("no difference"));
 }
 
+TEST_F(CompareTest, FoldersThatShareNothingAreComparedInWhatKeepsThemApart) {
+  const auto measure = [](const fs::path& directory, const std::string& model, int batch_size,
+                          double rate) {
+    Measurement m = measured(rate, steady());
+    m.inputs["model_name"] = model;
+    m.inputs["batch_size"] = batch_size;
+    put(directory, m, std::to_string(batch_size));
+  };
+  for (const int batch_size : {1, 2}) {
+    measure(here_, "small", batch_size, 100);
+    measure(there_, "large", batch_size, 25);
+  }
+  measure(there_, "large", 4, 25);
+  const Comparison comparison = compare();
+  ASSERT_EQ(comparison.apart.size(), 1U);
+  EXPECT_EQ(comparison.apart[0].input, "model_name");
+  EXPECT_EQ(comparison.apart[0].here, "small");
+  EXPECT_EQ(comparison.apart[0].other, "large");
+  EXPECT_EQ(comparison.both, 2U);
+  EXPECT_EQ(comparison.only_here, 0U);
+  EXPECT_EQ(comparison.only_other, 1U);
+  ASSERT_EQ(cells(comparison, "ratio").size(), 2U);
+  for (const std::string& ratio : cells(comparison, "ratio"))
+    EXPECT_NEAR(std::stod(ratio), 4, 1e-9);
+}
+
+TEST_F(CompareTest, FoldersThatAreApartInSeveralValuesHaveNothingInCommon) {
+  for (const int batch_size : {1, 2, 3, 4}) {
+    Measurement m = measured(100, steady());
+    m.inputs["batch_size"] = batch_size;
+    put(batch_size < 3 ? here_ : there_, m, std::to_string(batch_size));
+  }
+  const Comparison comparison = compare();
+  EXPECT_TRUE(comparison.apart.empty());
+  EXPECT_EQ(comparison.both, 0U);
+}
+
 TEST_F(CompareTest, SaysWhyThereIsNoVerdict) {
   const auto configuration = [&](int batch_size, Measurement here, Measurement other) {
     here.inputs["batch_size"] = other.inputs["batch_size"] = batch_size;
