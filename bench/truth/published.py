@@ -22,6 +22,12 @@ STRATEGY = {"none": "FULL_SHARD", "DDP": "NO_SHARD", "FULL_SHARD": "FULL_SHARD",
             "ZERO2": "SHARD_GRAD_OP", "ZERO1": "SHARD_OPTIM"}
 
 
+# The program's stack. Hugging Face programs have rows of different lengths.
+STACKS = (("fms-hf-tuning baseline-peft-bnb", "transformers-bitsandbytes"), ("fms-hf-tuning", "fms-hf-tuning"),
+          ("(ms-swift|qwen).* (bnb|int4 bnb)", "transformers-bitsandbytes"), ("unsloth", "transformers-bitsandbytes"),
+          ("ms-swift|qwen|soup|peft|llama-factory|transformers|glm", "transformers"), ("", "torch"))
+
+
 def run(*words):
     return subprocess.run(words, capture_output=True, text=True)
 
@@ -39,18 +45,20 @@ def ask(command, row, length):
     gpus, method = int(row["gpus"]), EXPERIMENT[row["method"]]
     dtype, _, autocast = (row["precision"] or "bfloat16").replace("fp8", "bfloat16").partition(" ")
     mixed = autocast == "autocast" and method == "full"  # parameters in float32
+    fused = str("foak" in row["stack"])
     properties = {
         "model_name": row["twin"], "model_max_length": length, "number_gpus": gpus, "number_nodes": row["nodes"],
         "gpu_model": row["gpu"], "batch_size": int(row["batch"]) * gpus, "bf16": str(mixed).lower(), "r": row["rank"],
         "gradient_accumulation_steps": row["accumulation"], "fsdp_sharding_strategy": STRATEGY[row["strategy"]],
         "torch_dtype": "float16" if method == "gptq-lora" else "float32" if mixed else dtype,
         "gradient_checkpointing": row["checkpointing"].replace("unknown", "false"),
-        "flash_attn": str(row["attention"] != "eager").lower()}
+        "fast_kernels": f"[{fused},{fused},{fused}]", "flash_attn": str(row["attention"] != "eager").lower()}
     words = [word for key, value in properties.items() if value != "" for word in ("--set", f"{key}={value}")]
     if "lora" in method:
         names = row["targets"].replace(" ", ",")
         words += ["--lora-targets", re.sub("^$|.*(all-linear|w1|\\*).*", "all-linear", names)]
-    answer = run(*command, "--experiment", f"finetune_{method}_benchmark-v1.0.0", *words)
+    stack = next(stack for name, stack in STACKS if re.match(name, row["stack"].lower()))
+    answer = run(*command, "--stack", row["asked"] or stack, "--experiment", f"finetune_{method}_benchmark-v1.0.0", *words)
     if answer.returncode:
         raise ValueError(answer.stderr.strip().split("\n")[-1][:90])
     return json.loads(answer.stdout)
@@ -67,7 +75,8 @@ def residuals(row, asked):
     if row["padded_to"] and row["peak_memory_gib"] and row["checkpointing"] != "unknown":
         memory, measured = asked(row["padded_to"])["memory_bytes"], float(row["peak_memory_gib"]) * 2**30
         off = memory["needed"] - memory["total"] if row["memory_kind"] in ("allocated", "reserved") else 0
-        yield row, "memory", (memory["needed"] - off) / measured - 1, within(memory["interval"], measured + off)
+        interval = memory["interval" if row["memory_kind"] == "allocated" else "held"]
+        yield row, "memory", (interval["expected"] - off) / measured - 1, within(interval, measured + off)
 
 
 def group_of(row, what):
@@ -88,15 +97,16 @@ def table(title, found, key):
 def main():
     if not 2 <= len(sys.argv) <= 4:
         sys.exit(__doc__)
-    sftbench, stack = (*(word for word in sys.argv[1:] if word != "--rows"), "fms-hf-tuning")[:2]
+    sftbench, stack = (*(word for word in sys.argv[1:] if word != "--rows"), "")[:2]
     gpus, models = ({each[key] for each in json.loads(run(sftbench, f"{key}s", "--format", "json").stdout)}
                     for key in ("gpu", "model"))
     models |= {path.name for path in HERE.glob("models/*")}
     found, reasons, rows = [], collections.Counter(), list(csv.DictReader(open(HERE / "published.csv")))
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
         print(run("bash", HERE / "model_map.sh").stdout, file=config, flush=True)
-        command = [sftbench, "predict", "--format", "json", "--stack", stack, "--config", config.name]
+        command = [sftbench, "predict", "--format", "json", "--config", config.name]
         for row in rows:
+            row["asked"] = stack
             row["twin"] = re.sub(".*/|-chat$|-instruct$", "", row["model"].lower())  # of the same shapes
             try:
                 reason = refusal(row, gpus, models)

@@ -5,6 +5,9 @@
 namespace sftbench {
 namespace {
 
+// Over the expected one, of nine in ten sequences of lengths (bench/predict/fragmentation.py).
+constexpr double kLeastFragmentation = 0.2, kMostFragmentation = 2.9;
+
 // What a process needs of its device beside tensors is known well.
 double beside_tensors(const Prediction& p) {
   return needed_bytes(p.cost, p.job, p.machine) - p.cost.memory.total();
@@ -39,6 +42,13 @@ Range memory_range(const Prediction& prediction, const Uncertainty& uncertainty)
   const double beside = beside_tensors(prediction);
   return {beside + total * factors.low, beside + total * factors.center,
           beside + total * factors.high};
+}
+
+Range held_range(const Prediction& prediction, const Uncertainty& uncertainty) {
+  const Range memory = memory_range(prediction, uncertainty);
+  const double kept = prediction.cost.memory.fragmentation;
+  return {memory.low + kLeastFragmentation * kept, memory.expected + kept,
+          memory.high + kMostFragmentation * kept};
 }
 
 }  // namespace sftbench

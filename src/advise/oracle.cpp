@@ -121,6 +121,8 @@ MachineModel Oracle::machine_for(const TrainingJob& job, const StackModel& stack
   replace(overrides_.element_gb_per_s, kGiga, machine.element_bytes_per_s);
   replace(overrides_.memory_gb_per_s, kGiga, machine.memory_bytes_per_s);
   replace(overrides_.memory_gib, kGiB, machine.memory_bytes);
+  if (overrides_.free_gib && machine.memory_bytes > 0)
+    machine.memory_bytes = std::min(machine.memory_bytes, *overrides_.free_gib * kGiB);
   if (overrides_.inside_gb_per_s || overrides_.inside_latency_us) machine.inside_sums = {};
   replace(overrides_.inside_gb_per_s, kGiga, machine.inside.bytes_per_s);
   replace(overrides_.inside_latency_us, kMicro, machine.inside.latency_s);
@@ -161,6 +163,7 @@ void Oracle::complete(Prediction& prediction, const StackModel& stack) {
                    .batch = job.batches.per_device_batch_size,
                    .length = job.data.model_max_length,
                    .checkpointing = job.activations.gradient_checkpointing,
+                   .eager_attention = !job.kernels.flash_attention,
                    .run_variance = std::nullopt};
   if (job.device.kind != "cuda") {
     if (probe_ && !has_own_constants()) prediction.at.run_variance = probe_->run_variance();

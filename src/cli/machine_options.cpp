@@ -4,6 +4,14 @@
 
 namespace sftbench {
 
+void add_free_memory_option(CLI::App& command, MachineOverrides& machine) {
+  command
+      .add_option("--free-gib", machine.free_gib,
+                  "of its memory, what a display and other programs leave at most")
+      ->check(above_zero())
+      ->type_name("X");
+}
+
 void add_machine_options(CLI::App& command, MachineOverrides& machine) {
   const auto figure = [&command](const char* name, std::optional<double>& value,
                                  const char* meaning) {
@@ -14,6 +22,7 @@ void add_machine_options(CLI::App& command, MachineOverrides& machine) {
   figure("--element-gb-per-s", machine.element_gb_per_s, "that element-wise kernels reach");
   figure("--memory-gb-per-s", machine.memory_gb_per_s, "of a rank's memory");
   figure("--memory-gib", machine.memory_gib, "that a rank has");
+  add_free_memory_option(command, machine);
   figure("--inside-gb-per-s", machine.inside_gb_per_s, "that a rank sends within its node");
   figure("--inside-latency-us", machine.inside_latency_us, "of a hop within a node");
   figure("--between-gb-per-s", machine.between_gb_per_s, "that a rank sends to other nodes");
@@ -22,8 +31,8 @@ void add_machine_options(CLI::App& command, MachineOverrides& machine) {
                    "transfers take the core that computes, as on CPUs with a rank on every core");
   command
       .add_option("--stack", machine.stack,
-                  "what trains: this program, or the Python stack of the documents")
-      ->type_name("sftbench|fms-hf-tuning")
+                  "what trains: this program, or another of config/stacks.yaml")
+      ->type_name("sftbench|transformers|...")
       ->capture_default_str();
 }
 

@@ -9,5 +9,6 @@
 namespace sftbench {
 
 void add_machine_options(CLI::App& command, MachineOverrides& machine);
+void add_free_memory_option(CLI::App& command, MachineOverrides& machine);
 
 }  // namespace sftbench

@@ -102,6 +102,12 @@ void put_intervals(const Prediction& prediction, const Uncertainty& uncertainty,
   };
   put("step interval", range_text(step_range(prediction, uncertainty), time, seconds), time);
   put("memory interval", range_text(memory_range(prediction, uncertainty), memory, gib), memory);
+  if (prediction.cost.memory.fragmentation > 0) {
+    const Range held = held_range(prediction, uncertainty);
+    lines.emplace_back("held", gib(held.low) + " to " + gib(held.high) +
+                                   ", as nvidia-smi shows it: the allocator gives free blocks "
+                                   "back only when memory runs out");
+  }
   if (memory.residuals == 0) return;
   if (const std::optional<Odds> odds = odds_of(prediction, uncertainty)) {
     lines.emplace_back("odds", "fits " + percent_text(odds->fits) + ", fits but thrashes " +
@@ -172,6 +178,7 @@ Json as_json(const Prediction& prediction, const Uncertainty& uncertainty) {
   const Interval memory = uncertainty.interval(Figure::kMemory, p.at);
   json["step_seconds"]["interval"] = interval_json(step_range(p, uncertainty), time);
   json["memory_bytes"]["interval"] = interval_json(memory_range(p, uncertainty), memory);
+  json["memory_bytes"]["held"] = interval_json(held_range(p, uncertainty), memory);
   const std::optional<Odds> odds =
       memory.residuals > 0 ? odds_of(p, uncertainty) : std::optional<Odds>();
   json["odds"] =

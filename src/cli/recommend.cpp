@@ -14,6 +14,7 @@
 #include "cli/dataset_lengths.h"
 #include "cli/definition_list.h"
 #include "cli/evidence_option.h"
+#include "cli/machine_options.h"
 #include "cli/number_checks.h"
 #include "cli/own_training.h"
 #include "cli/price_options.h"
@@ -29,8 +30,8 @@
 namespace sftbench {
 namespace {
 
-// Hugging Face's Trainer is what most people train with, and measurements of it on GPUs are published.
-constexpr const char* kPeoplesStack = "fms-hf-tuning";
+// What most people train with: Hugging Face's Trainer, and peft.
+constexpr const char* kPeoplesStack = "transformers";
 
 struct RecommendArguments {
   std::string model, method = "lora";
@@ -281,10 +282,11 @@ void add_limit_options(CLI::App& command, RecommendArguments& arguments) {
                   "only what runs out of memory with at most this probability")
       ->type_name("P%");
   add_evidence_option(command, arguments.own);
+  add_free_memory_option(command, arguments.overrides);
   arguments.overrides.stack = kPeoplesStack;
   command
       .add_option("--stack", arguments.overrides.stack,
-                  "what trains: sftbench, fms-hf-tuning or another of config/stacks.yaml")
+                  "what trains: transformers, sftbench or another of config/stacks.yaml")
       ->type_name("NAME")
       ->capture_default_str();
   command

@@ -291,6 +291,7 @@ Json to_json(const StepCost& cost, const TrainingJob& job, const MachineModel& m
             {"logits", m.logits},
             {"update", m.update},
             {"workspace", m.workspace},
+            {"fragmentation", m.fragmentation},
             {"total", m.total()},
             {"available", known ? Json(machine.memory_bytes) : Json()}}},
           {"fits", known ? Json(m.total() <= machine.memory_bytes) : Json()},

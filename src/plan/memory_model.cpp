@@ -23,6 +23,16 @@ constexpr double kWorkspaceBytes = 32 << 20;
 // Of ops/adafactor.cpp: elements in float32 that a band of a parameter's rows has on a GPU, and how often.
 constexpr double kFactoredBandElements = 1 << 24, kFactoredBandCopies = 3;
 
+// Of other implementations, beside the logits: a float32 copy of the final norm's input.
+constexpr double kHiddenValuesOfLoss = 2;
+
+// Eager attention (transformers, eager_attention_forward, and ops/plain.cpp) keeps of a score its softmax in float32,
+// and a copy in the type that values have. Its backward pass adds gradients of both, and of the score.
+double kept_score_bytes(double computed) {
+  return kFloatBytes + (computed < kFloatBytes ? computed : 0);
+}
+constexpr double kScoreGradientBytes = 8;
+
 }  // namespace
 
 MemoryModel::MemoryModel(const TrainingJob& job, const ModelWork& work, const StackModel& stack,
@@ -63,38 +73,72 @@ MemoryCost MemoryModel::between_backward_and_update() const {
 }
 
 MemoryCost MemoryModel::at_peak(double buffer_bytes) const {
-  const auto layers = static_cast<double>(work_.layers);
-  const auto positions = static_cast<double>(work_.positions);
   MemoryCost memory = between_backward_and_update();
   memory.gathered = buffer_bytes;
   if (follows_engine_) {
     put_peak(memory);
     return memory;
   }
+  put_peak_of_stack(memory);
+  return memory;
+}
+
+// Another implementation's, or torch's.
+void MemoryModel::put_peak_of_stack(MemoryCost& memory) const {
+  const auto layers = static_cast<double>(work_.layers);
+  const auto positions = static_cast<double>(work_.positions);
   const bool again = work_.kept_when_recomputed < work_.kept_per_position;
-  const bool fused = job_.kernels.fused_rms_norm || work_.layer_norm;
-  const double kept =
-      work_.kept_per_position * (fused ? stack_.kept_scale_fused : stack_.kept_scale);
+  const double stream = positions * stream_bytes() * work_.kept_when_recomputed;
   const double here = again ? inputs_on_device() : layers;
-  const double inputs = here * work_.kept_when_recomputed;
-  memory.offloaded_activations =
-      positions * sizes_.element().computed * (layers - here) * work_.kept_when_recomputed;
+  const double inputs = stream * here;
+  memory.offloaded_activations = stream * (layers - here);
   const double copies = sizes_.layout().sharded ? stack_.sharded_checkpoints - 1 : 0;
-  const double layer = positions * sizes_.element().computed * (copies * inputs + kept);
-  memory.activations = positions * sizes_.element().computed * (again ? inputs : layers * kept);
-  memory.activations += context_.backward_buffers;
+  const double computed = layer_while_computed();
+  const double waits = layer_that_waits();
+  const double layer = again ? copies * inputs + computed : std::max(0.0, computed - waits);
   memory.logits = logit_bytes(positions * static_cast<double>(work_.vocabulary));
   memory.update =
       stack_.update_copies * (root_.trained + layers * layer_.trained) * sizes_.element().trained +
       2 * offloaded_chunk_bytes();
   const bool frees = stack_.frees_gradients && job_.batches.gradient_accumulation_steps == 1;
   if (frees) memory.freed_gradients = memory.gradients;
-  if (!again) return memory;
-  // The loss is done before a layer is recomputed: the larger of the two counts. This engine's
-  // chunks stay until the backward pass.
-  const bool apart = stack_.logit_bytes > 0;
-  memory.activations += apart ? std::max(0.0, layer - memory.logits) : layer;
-  return memory;
+  // The loss is done before a layer's backward pass: the larger of the two counts. This engine's
+  // chunks stay until then.
+  const double hidden = kHiddenValuesOfLoss * positions * sizes_.element().computed * work_.hidden;
+  const double beside_logits =
+      stack_.logit_bytes > 0 ? std::max(hidden, layer - memory.logits) : layer;
+  memory.activations =
+      (again ? inputs : layers * waits) + context_.backward_buffers + beside_logits;
+  memory.fragmentation = (again ? stack_.fragmentation_recomputed : stack_.fragmentation) *
+                         (memory.activations + memory.logits);
+}
+
+// With its gradients, and the 4-bit weight that is expanded.
+double MemoryModel::layer_while_computed() const {
+  const bool fused = job_.kernels.fused_rms_norm || work_.layer_norm;
+  const double scale = fused ? stack_.kept_scale_fused : stack_.kept_scale;
+  const double computed = sizes_.element().computed;
+  return static_cast<double>(work_.positions) * computed * work_.kept_per_position * scale +
+         work_.scores * (kept_score_bytes(computed) + kScoreGradientBytes) +
+         computed * work_.largest_weight;
+}
+
+double MemoryModel::layer_that_waits() const {
+  const bool fused = job_.kernels.fused_rms_norm || work_.layer_norm;
+  const double scale = fused ? stack_.kept_scale_fused : stack_.kept_scale;
+  const double kept = stack_.kept_waiting > 0
+                          ? work_.kept_by_engine * stack_.kept_waiting * scale / stack_.kept_scale
+                          : work_.kept_per_position * scale;
+  const double computed = sizes_.element().computed;
+  return static_cast<double>(work_.positions) * computed * kept +
+         work_.scores * kept_score_bytes(computed);
+}
+
+// Of a value between layers.
+double MemoryModel::stream_bytes() const {
+  const bool widened = stack_.widens_beside_quantized && row_of(job_.tuning).quantized_weights &&
+                       !sizes_.layout().sharded;
+  return widened ? kFloatBytes : sizes_.element().computed;
 }
 
 // Of this engine.
@@ -106,19 +150,23 @@ void MemoryModel::put_peak(MemoryCost& memory) const {
   const bool last_only = job_.parallel.gradient_sync == GradientSync::kLast || one_micro_batch;
   // One rank has each gradient from when it is first computed (parallel/kept_parameters.cpp), shards
   // from when gradients are reduced.
-  const bool kept = !is_distributed(job_);
-  const bool late = kept ? one_micro_batch : sizes_.layout().sharded && last_only;
+  const bool alone = !is_distributed(job_);
+  const bool late = alone ? one_micro_batch : sizes_.layout().sharded && last_only;
   const double here = again ? inputs_on_device() : layers;
   memory.offloaded_activations = value * (layers - here) * work_.hidden;
+  const double scores = work_.scores * kept_score_bytes(sizes_.element().computed);
+  const double kept = value * work_.kept_by_engine + scores;
+  // The gradients of scores come when those of the MLP are gone, with what it kept.
+  const double of_mixer = std::max(context_.backward_buffers, kScoreGradientBytes * work_.scores);
   const PeakParts peak =
-      peak_parts({.waiting = value * here * (again ? work_.hidden : work_.kept_by_engine),
-                  .layer = again ? value * work_.kept_at_most : 0,
+      peak_parts({.waiting = here * (again ? value * work_.hidden : kept),
+                  .layer = again ? value * work_.kept_at_most + scores : 0,
                   .backward = std::max(value * work_.backward_values,
-                                       context_.backward_buffers - value * work_.kept_by_mlp),
+                                       of_mixer - value * work_.kept_by_mlp),
                   .logits = logit_bytes(static_cast<double>(work_.positions * work_.vocabulary)),
                   .hidden = value * work_.hidden,
                   .gradients = memory.gradients,
-                  .gradients_of_loss = kept ? root_.shard_grads : 0,
+                  .gradients_of_loss = alone ? root_.shard_grads : 0,
                   .gradients_come_late = late});
   memory.workspace = on_gpu() ? kWorkspaceBytes : 0;
   memory.activations = peak.activations;
@@ -192,8 +240,11 @@ double MemoryModel::logit_chunk_bytes() const {
 
 double MemoryModel::logit_bytes(double logits) const {
   const bool fused = job_.kernels.fused_loss;
-  if (stack_.logit_bytes > 0)
-    return logits * (fused ? stack_.logit_bytes_fused : stack_.logit_bytes);
+  if (stack_.logit_bytes > 0) {
+    const double less = fused ? stack_.narrow_logits_fused : stack_.narrow_logits;
+    const double each = fused ? stack_.logit_bytes_fused : stack_.logit_bytes;
+    return logits * std::max(0.0, each - (work_.narrow_loss ? less : 0));
+  }
   // Whole: in the compute dtype, in float32 for the loss, and the gradient of these.
   const double whole = logits * (sizes_.element().computed + 2 * kFloatBytes);
   return fused ? std::min(logit_chunk_bytes(), logits * sizes_.element().computed) : whole;

@@ -33,6 +33,10 @@ class MemoryModel {
   double band_bytes() const;
   double logit_chunk_bytes() const;
   double logit_bytes(double logits) const;
+  void put_peak_of_stack(MemoryCost& memory) const;
+  double layer_while_computed() const;
+  double layer_that_waits() const;
+  double stream_bytes() const;
 
   const TrainingJob& job_;
   const ModelWork& work_;

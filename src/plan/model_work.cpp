@@ -85,6 +85,13 @@ int64_t row_length(const TrainingJob& job) {
   return job.data.model_max_length + (prompted ? job.prompt.virtual_tokens : 0);
 }
 
+// Attention without tiles holds those that its mask hides, too. Rows that ranks divide have tiles.
+double score_count(const TrainingJob& job, const LayerShape& layer, int64_t head_size) {
+  if (job.kernels.flash_attention || job.parallel.context_ranks > 1 || head_size == 0) return 0;
+  const int64_t heads = layer.query_width / head_size;
+  return static_cast<double>(heads * row_length(job));
+}
+
 // Each position sees half of the row, or of a window that is shorter than the row.
 double attention_flops(const TrainingJob& job, const LayerShape& layer, double positions) {
   const auto length = static_cast<double>(row_length(job));
@@ -313,6 +320,12 @@ ModelWork layer_work(const TrainingJob& job, const ModelConfig& config, const La
   work.kept_by_mlp = kept_by_mlp(job, layer, config.hidden_size);
   work.backward_values = backward_values(job, layer, config.hidden_size);
   work.kept_when_recomputed = kept_when_recomputed(job, config, layer, recompute);
+  work.scores = positions * score_count(job, layer, config.attention.head_dim);
+  if (row_of(job.tuning).quantized_weights) {
+    for (const LinearShape& linear : layer.linears)
+      work.largest_weight =
+          std::max(work.largest_weight, static_cast<double>(linear.in * linear.out));
+  }
   put_seconds(job, config, layer, work);
   return work;
 }
@@ -341,13 +354,15 @@ void add_share(const ModelWork& kind, double share, ModelWork& sum) {
   sum.layer_flops.backward += share * kind.layer_flops.backward;
   for (double ModelWork::*figure :
        {&ModelWork::kept_per_position, &ModelWork::kept_by_engine, &ModelWork::kept_when_recomputed,
-        &ModelWork::attention_flops, &ModelWork::scan_flops, &ModelWork::last_product,
+        &ModelWork::scores, &ModelWork::attention_flops, &ModelWork::scan_flops,
+        &ModelWork::last_product,
         &ModelWork::rotated, &ModelWork::activated, &ModelWork::experts,
         &ModelWork::quantized_elements, &ModelWork::weight_elements}) {
     sum.*figure += share * kind.*figure;
   }
   for (double ModelWork::*figure :
-       {&ModelWork::kept_at_most, &ModelWork::kept_by_mlp, &ModelWork::backward_values}) {
+       {&ModelWork::kept_at_most, &ModelWork::kept_by_mlp, &ModelWork::backward_values,
+        &ModelWork::largest_weight}) {
     sum.*figure = std::max(sum.*figure, kind.*figure);
   }
 }
@@ -396,6 +411,7 @@ ModelWork model_work(const TrainingJob& job, Recompute recompute) {
   const bool all = recompute != Recompute::kJob || !job.activations.gradient_checkpointing;
   work.recomputed_layers = all ? work.layers : work.layers - 1;
   work.vocabulary = config.vocab_size;
+  work.narrow_loss = config.family == ModelFamily::kGptBigCode;
   work.root = root_tensors(job, model.shape, config.hidden_size);
   work.head_flops = head_flops(job, config, static_cast<double>(work.positions));
   return work;

@@ -57,6 +57,9 @@ struct ModelWork {
   double kept_by_engine = 0, kept_at_most = 0;
   double kept_by_mlp = 0;  // of kept_at_most, what is gone when the backward pass reaches the mixer
   double backward_values = 0;  // of gradients inside a layer, at most
+  double scores = 0;           // of attention that holds all of them, in a layer
+  bool narrow_loss = false;    // of transformers: its model makes no float32 copy of its logits
+  double largest_weight = 0;   // elements of a layer's largest 4-bit weight
   int64_t positions = 0;       // of one micro-batch of one rank
   int64_t vocabulary = 0;
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "plan/context_cost.h"
+#include "plan/known_model.h"
 #include "plan/model_fit.h"
 #include "plan/model_source.h"
 #include "plan/own_data.h"
@@ -16,6 +17,7 @@
 #include "sftbench/base/file.h"
 #include "sftbench/base/json_text.h"
 #include "sftbench/base/text.h"
+#include "sftbench/families/family.h"
 #include "sftbench/families/stored_form.h"
 #include "sftbench/huggingface/datasets.h"
 #include "sftbench/plan/base_precision.h"
@@ -63,6 +65,7 @@ class Resolver : RequestReader {
       for (std::string& note : adapted.notes) resolution_.notes.push_back(std::move(note));
     }
     note_what_weights_are();
+    if (options_.predicts) note_positions();
     if (const std::string place = argument_text("tokenizer_name_or_path");
         !place.empty() && !simulated()) {
       job.model.tokenizer_directory = find_tokenizer(place, settings_);
@@ -118,6 +121,18 @@ class Resolver : RequestReader {
           "quantization_method mxfp4 has no effect: the weights of model_name " + job.model.name +
           " are not in MXFP4");
     }
+  }
+
+  // Rows that are longer are legal: rotary embeddings have no end, and a table has an error of its own.
+  void note_positions() {
+    const TrainingJob& job = resolution_.job;
+    if (find_family(family_of(job.model.hf_config)) == nullptr) return;
+    const int64_t positions = known_model(job.model).config.max_position_embeddings;
+    if (positions == 0 || job.data.model_max_length <= positions) return;
+    resolution_.notes.push_back("model_max_length " + std::to_string(job.data.model_max_length) +
+                                " is beyond the " + std::to_string(positions) +
+                                " positions (max_position_embeddings) of model_name " +
+                                job.model.name);
   }
 
   // --- parts of the job --------------------------------------------------------------------------

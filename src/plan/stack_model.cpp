@@ -55,10 +55,15 @@ void read_numbers(Fields& fields, StackModel& stack) {
                                    {"update_copies", 1, &stack.update_copies},
                                    {"kept_scale", 1, &stack.kept_scale},
                                    {"kept_scale_fused", 1, &stack.kept_scale_fused},
+                                   {"kept_waiting", 1, &stack.kept_waiting},
                                    {"sharded_checkpoints", 1, &stack.sharded_checkpoints},
+                                   {"fragmentation", 1, &stack.fragmentation},
+                                   {"fragmentation_recomputed", 1, &stack.fragmentation_recomputed},
                                    {"contention", 1, &stack.contention},
                                    {"logit_bytes", 1, &stack.logit_bytes},
                                    {"logit_bytes_fused", 1, &stack.logit_bytes_fused},
+                                   {"narrow_logits", 1, &stack.narrow_logits},
+                                   {"narrow_logits_fused", 1, &stack.narrow_logits_fused},
                                    {"expert_launches", 1, &stack.expert_launches},
                                    {"launch_us", kMicroseconds, &stack.launch_s},
                                    {"unit_us", kMicroseconds, &stack.unit_s},
@@ -80,6 +85,8 @@ StackModel read_stack(const YamlNode& node, const std::string& path, Diagnostics
   stack.frees_gradients = fields.boolean("frees_gradients", false);
   stack.reduces_each_micro_batch = fields.boolean("reduces_each_micro_batch", false);
   stack.upcasts_shards = fields.boolean("upcasts_shards", false);
+  stack.adapters_in_float32 = fields.boolean("adapters_in_float32", false);
+  stack.widens_beside_quantized = fields.boolean("widens_beside_quantized", false);
   fields.text("source");
   fields.reject_unknown();
   return stack;

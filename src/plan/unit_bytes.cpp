@@ -14,7 +14,9 @@ ElementBytes element_bytes(const TrainingJob& job, const StackModel& stack, bool
   ElementBytes bytes;
   bytes.stored = static_cast<double>(row_of(job.precision.torch_dtype).bytes);
   bytes.computed = autocasts ? 2 : bytes.stored;
-  const bool upcasts = stack.upcasts_shards && sharded && bytes.computed < kFloatBytes && autocasts;
+  const bool upcasts =
+      (stack.upcasts_shards && sharded && bytes.computed < kFloatBytes && autocasts) ||
+      (stack.adapters_in_float32 && row_of(job.tuning).adds_adapters);
   bytes.trained = upcasts ? kFloatBytes : bytes.stored;
   bytes.gathered = sharded ? bytes.computed : bytes.stored;
   const std::string& reduce = job.parallel.reduce_dtype;

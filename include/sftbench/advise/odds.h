@@ -25,5 +25,7 @@ struct Range {
 };
 Range step_range(const Prediction& prediction, const Uncertainty& uncertainty);    // seconds
 Range memory_range(const Prediction& prediction, const Uncertainty& uncertainty);  // needed_bytes
+// With free blocks that the allocator keeps, as nvidia-smi shows it on a device that has room.
+Range held_range(const Prediction& prediction, const Uncertainty& uncertainty);
 
 }  // namespace sftbench

@@ -19,6 +19,7 @@ namespace sftbench {
 struct MachineOverrides {
   std::optional<double> flops_per_s, attention_flops_per_s, element_gb_per_s;
   std::optional<double> memory_gb_per_s, memory_gib;
+  std::optional<double> free_gib;  // of that, what others leave at most
   std::optional<double> inside_gb_per_s, inside_latency_us, between_gb_per_s, between_latency_us;
   bool no_overlap = false;
   // A GPU whose shares of peak and bandwidth replace those of the one that is asked about: what is

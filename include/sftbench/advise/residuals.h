@@ -9,6 +9,9 @@
 //            constants of another GPU, which stand for what nothing was compared with
 //   of memory, which does not depend on how fast a GPU is: same stack and method; same stack; all
 //
+// An interval of memory grows with the distance from the rows of its group: doublings of length and
+// ranks beyond theirs, and what none of them has.
+//
 // Time of models that constants were fitted on does not count. A group has several models, and each
 // model weighs the same, because rows of one model err alike.
 #pragma once
@@ -17,8 +20,10 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "sftbench/base/json.h"
@@ -41,6 +46,7 @@ struct PredictedCase {
   int64_t batch = 1;  // entries of a micro-batch
   int64_t length = 1;
   bool checkpointing = true;
+  bool eager_attention = false;  // which holds all scores
   // Of ln(seconds) from run to run, on processors that were probed.
   std::optional<double> run_variance = std::nullopt;
 };
@@ -96,12 +102,23 @@ class ResidualTable {
   struct Group {
     std::vector<std::pair<double, double>> signed_weights;  // log_ratio and weight, sorted
     double half_width = 0;                                  // of logarithms
+    double widened = 1;                                     // over that of the rows
     Interval interval;
+    // What its rows have of lengths and ranks, of methods, and with and without checkpointing.
+    std::pair<int64_t, int64_t> lengths, ranks;
+    std::set<std::string> methods;
+    std::set<bool> checkpointing;
+  };
+  // Of logarithms, squared; and what is far, in words.
+  struct Distance {
+    double squared = 0;
+    std::vector<std::string> far;
   };
   using Key = std::tuple<Figure, std::string, std::string, std::string, std::string>;
 
   const Group& group(Figure figure, const PredictedCase& at, const std::string& without) const;
   Group make_group(Figure figure, const PredictedCase& at, const std::string& without) const;
+  static Distance distance(Figure figure, const PredictedCase& at, const Group& group);
 
   std::vector<Residual> rows_;
   std::map<Figure, Spread> spreads_;

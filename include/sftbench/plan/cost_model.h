@@ -84,6 +84,8 @@ struct MemoryCost {
   double workspace = 0;        // of the products' library
   double update = 0;           // copies while the optimizer updates, when activations are gone
   double freed_gradients = 0;  // that are not there while activations are most
+  // Free blocks that the allocator keeps until nothing else is left: no part of the total.
+  double fragmentation = 0;
   // In the host's memory instead. The seconds of a step leave these copies out.
   double offloaded_state = 0, offloaded_activations = 0;
   double offloaded_parameters = 0;  // with their gradients

@@ -37,9 +37,13 @@ struct StackModel {
   // Values that wait for the backward pass, over those of this engine; with fused norms.
   double kept_scale = 1;
   double kept_scale_fused = 1;
+  // Of layers that are not recomputed; 0: as kept_scale.
+  double kept_waiting = 0;
   double sharded_checkpoints = 1;  // copies of what a sharded layer is recomputed from
   double logit_bytes = 0;          // that the loss holds at its peak, per logit; 0: of this engine
   double logit_bytes_fused = 0;
+  // Less, where a model's loss takes logits as they are: the float32 copies, and with fused kernels.
+  double narrow_logits = 0, narrow_logits_fused = 0;
   Passes launches;             // kernels of a layer
   Passes adapter_launches;     // beside these, of an adapted linear: of CPUs, where they add up
   double expert_launches = 0;  // for each expert of a layer, in each pass
@@ -53,6 +57,11 @@ struct StackModel {
   bool frees_gradients = false;        // behind the update, so that a step's first pass has none
   bool reduces_each_micro_batch = false;
   bool upcasts_shards = false;  // autocast keeps trained shards in float32
+  bool adapters_in_float32 = false;
+  // Beside 4-bit layers, what is no layer's weight and the residual stream are float32 on one rank.
+  bool widens_beside_quantized = false;
+  // Of activations and logits, free blocks that the allocator keeps; with layers that are recomputed.
+  double fragmentation = 0, fragmentation_recomputed = 0;
 
   static StackModel named(const std::string& name);  // InputError with the names that there are
   static std::vector<std::string> names();
